@@ -1,0 +1,17 @@
+# simrun itself: the only room that sees all others.
+file(GLOB cli_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/*.cpp)
+list(REMOVE_ITEM cli_sources ${CMAKE_SOURCE_DIR}/cli/main.cpp)
+if(cli_sources)
+  add_library(simrun_cli STATIC ${cli_sources})
+  target_include_directories(simrun_cli PUBLIC ${CMAKE_SOURCE_DIR})
+  target_compile_options(simrun_cli PRIVATE ${SIMRUN_WARNINGS})
+  target_compile_definitions(simrun_cli PRIVATE SIMRUN_VERSION="${PROJECT_VERSION}"
+    SIMRUN_PRESETS="${CMAKE_SOURCE_DIR}/configs" SIMRUN_INSTALLED_PRESETS="${CMAKE_INSTALL_PREFIX}/share/simrun/configs")
+  target_link_libraries(simrun_cli PUBLIC simrun_sim simrun_visualizer PRIVATE fmt::fmt CLI11::CLI11)
+  add_executable(simrun cli/main.cpp)
+  target_compile_options(simrun PRIVATE ${SIMRUN_WARNINGS})
+  target_link_libraries(simrun PRIVATE simrun_cli)
+  set_target_properties(simrun PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  install(TARGETS simrun)
+  install(DIRECTORY configs/ DESTINATION share/simrun/configs FILES_MATCHING PATTERN "*.yaml")
+endif()

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace simrun {
+
+// Element types of tensors. `int64` is for token indices, `uint8` for dropout masks (one byte per element, as PyTorch keeps them).
+enum class Dtype : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, int64, int32, uint8 };
+
+// Bytes of one element; tf32 is a compute mode of fp32 storage, so 4.
+constexpr std::int64_t bytes_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::fp64:
+    case Dtype::int64: return 8;
+    case Dtype::fp32:
+    case Dtype::tf32:
+    case Dtype::int32: return 4;
+    case Dtype::fp16:
+    case Dtype::bf16: return 2;
+    case Dtype::fp8:
+    case Dtype::uint8: return 1;
+  }
+  return 0;
+}
+
+constexpr const char* to_string(Dtype dtype) {
+  constexpr const char* names[] = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int64", "int32", "uint8"};
+  return names[static_cast<int>(dtype)];
+}
+
+}  // namespace simrun

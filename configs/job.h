@@ -1,0 +1,147 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "configs/dtype.h"
+
+// A job: model + training + parallelism + optimizer + recompute + cluster, as plain values, with every default filled in
+// and every rule checked by the loader (configs/load_job.h). Nothing downstream reads YAML.
+namespace simrun {
+
+enum class Normalization : std::uint8_t { layer_norm, rms_norm };
+enum class Activation : std::uint8_t { gelu, swiglu };
+enum class PositionEmbedding : std::uint8_t { none, learned_absolute, rope };
+
+// A decoder-only transformer, normalised from Hugging Face's or Megatron's keys.
+struct ModelConfig {
+  std::string model_type;  // as written: gpt2 | gpt | llama | mistral | qwen2
+  std::int64_t num_layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t ffn_hidden_size = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_key_value_heads = 0;  // = num_attention_heads without grouped-query attention
+  std::int64_t head_dim = 0;
+  std::int64_t vocab_size = 0;               // unpadded
+  std::int64_t max_position_embeddings = 0;  // rows of the learned position table; 0 where there is none
+  Normalization normalization = Normalization::layer_norm;
+  Activation activation = Activation::gelu;
+  PositionEmbedding position_embedding = PositionEmbedding::learned_absolute;
+  bool tie_word_embeddings = false;
+  bool linear_bias = false;  // biases on the attention projection and both MLP matrices
+  bool qkv_bias = false;
+  bool operator==(const ModelConfig&) const = default;
+};
+
+enum class AttentionKernel : std::uint8_t { flash, unfused };
+
+struct Training {
+  std::int64_t seq_length = 0;
+  std::int64_t micro_batch_size = 0;   // sequences per data-parallel rank and microbatch
+  std::int64_t global_batch_size = 0;  // sequences per optimizer step
+  Dtype precision = Dtype::bf16;
+  AttentionKernel attention = AttentionKernel::flash;
+  double attention_dropout = 0;
+  double hidden_dropout = 0;
+  bool operator==(const Training&) const = default;
+};
+
+// One virtual stage of a pipeline layout: what it holds, in order.
+struct StageContent {
+  bool embedding = false;
+  std::int64_t layers = 0;
+  bool loss = false;  // final norm, LM head and cross entropy
+  bool operator==(const StageContent&) const = default;
+};
+
+struct Parallelism {
+  std::int64_t tensor_model_parallel_size = 1;
+  std::int64_t context_parallel_size = 1;
+  std::int64_t pipeline_model_parallel_size = 1;
+  std::int64_t virtual_pipeline_model_parallel_size = 1;  // chunks per pipeline rank
+  std::int64_t expert_model_parallel_size = 1;
+  std::int64_t data_parallel_size = 1;  // derived: cluster GPUs / (tp cp pp)
+  bool sequence_parallel = false;
+  std::string pipeline_schedule;  // gpipe | 1f1b | interleaved_1f1b; canonical name, never an alias
+  std::int64_t microbatch_group_size_per_vp_stage = 0;  // interleaved only; default = pipeline size
+  // Size pipeline x virtual, in model order: entry s is global (virtual) stage s, on pipeline rank s % pipeline size.
+  std::vector<StageContent> stages;
+  bool operator==(const Parallelism&) const = default;
+};
+
+struct OptimizerConfig {
+  std::string name = "adam";
+  int zero_stage = 0;
+  bool overlap_grad_reduce = false;
+  bool overlap_param_gather = false;
+  double clip_grad = 1.0;         // 0: no gradient-norm reduction
+  std::int64_t bucket_size = 0;   // elements; default max(40,000,000, 1,000,000 x dp) as Megatron-LM's DistributedDataParallelConfig
+  bool operator==(const OptimizerConfig&) const = default;
+};
+
+enum class RecomputeGranularity : std::uint8_t { none, selective, full };
+enum class RecomputeMethod : std::uint8_t { uniform, block };
+
+struct RecomputeConfig {
+  RecomputeGranularity granularity = RecomputeGranularity::none;
+  RecomputeMethod method = RecomputeMethod::uniform;
+  std::int64_t num_layers = 1;           // uniform: layers per checkpoint; block: recomputed layers per virtual stage
+  std::vector<std::string> modules;      // selective: core_attn (default), mlp, layernorm
+  bool operator==(const RecomputeConfig&) const = default;
+};
+
+// A device, from configs/gpus/*.yaml. Every number there names its datasheet or measurement.
+struct Gpu {
+  std::string name;                        // preset name, e.g. h100_sxm
+  std::map<Dtype, double> peak_flops;      // dense matrix FLOP/s by input type, no sparsity
+  double vector_flops = 0;                 // fp32 FLOP/s outside the tensor cores
+  std::int64_t memory_bytes = 0;
+  double memory_bandwidth = 0;             // bytes/s
+  std::int64_t sm_count = 0;
+  std::int64_t l2_bytes = 0;
+  double nvlink_bandwidth = 0;             // bytes/s per GPU and direction; 0 without NVLink
+  double kernel_launch_s = 0;              // host-to-device time between back-to-back dependent kernels
+  double matmul_efficiency = 0;            // best sustained GEMM / peak
+  double memory_efficiency = 0;            // best sustained stream / memory_bandwidth
+  bool operator==(const Gpu&) const = default;
+};
+
+struct LinkClass {
+  double bandwidth = 0;   // bytes/s per GPU and direction
+  double latency_s = 0;   // one hop, one message
+  double efficiency = 1;  // payload share that large collectives reach
+  bool operator==(const LinkClass&) const = default;
+};
+
+struct Cluster {
+  std::string name;
+  std::int64_t nodes = 0;
+  std::int64_t gpus_per_node = 0;
+  Gpu gpu;
+  LinkClass intra_node;  // NVLink
+  LinkClass inter_node;  // the GPU's share of its node's NICs
+  std::int64_t reserved_bytes = 0;  // CUDA context, NCCL buffers: what `fits` keeps free on every GPU
+  bool operator==(const Cluster&) const = default;
+};
+
+struct Job {
+  std::string name;  // file stem
+  ModelConfig model;
+  Training training;
+  Parallelism parallelism;
+  OptimizerConfig optimizer;
+  RecomputeConfig recompute;
+  Cluster cluster;
+  std::string config_sha256;  // of the effective config, as --print-config writes it
+
+  std::int64_t world_size() const { return cluster.nodes * cluster.gpus_per_node; }
+  // Microbatches per step and data-parallel rank; the loader proved that it divides.
+  std::int64_t microbatches() const {
+    return training.global_batch_size / (training.micro_batch_size * parallelism.data_parallel_size);
+  }
+  bool operator==(const Job&) const = default;
+};
+
+}  // namespace simrun

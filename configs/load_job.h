@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "configs/diagnostics.h"
+#include "configs/job.h"
+
+namespace simrun {
+
+// --set parallelism.tensor_model_parallel_size=8
+struct Override {
+  std::string key;    // dotted path
+  std::string value;  // YAML scalar or flow sequence/map
+};
+
+struct LoadOptions {
+  std::vector<Override> overrides;
+  // Where `from:` and `gpu:` names are looked up after the file's own folder: $SIMRUN_CONFIGS, then the installed presets.
+  std::vector<std::string> preset_directories;
+};
+
+struct LoadedJob {
+  Job job;
+  // The effective config: every value, defaults and presets resolved, as YAML; each line ends in a comment that says where the
+  // value came from (file:line, default, --set). Loading it again gives an equal Job.
+  std::string effective_yaml;
+};
+
+// Reads a job file strictly. Throws ConfigError with every problem found.
+LoadedJob load_job(const std::string& path, const LoadOptions& options);
+
+// The same from text; `file` names it in messages and anchors relative `from:` paths.
+LoadedJob load_job_text(const std::string& text, const std::string& file, const LoadOptions& options);
+
+}  // namespace simrun

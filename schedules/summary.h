@@ -1,0 +1,59 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedules/plan.h"
+#include "schedules/timeline.h"
+
+namespace simrun {
+
+struct StageSummary {
+  std::int32_t pipeline_rank = 0;
+  std::int64_t layers = 0;
+  bool embedding = false;
+  bool loss = false;
+  std::int64_t parameters = 0;  // of the unsharded model held by this pipeline rank's chunks
+  std::int64_t peak_memory_bytes = 0;
+  std::array<std::int64_t, category_count> memory{};  // at the peak; sums to it
+  double compute_s = 0, bubble_s = 0, exposed_comm_s = 0;
+};
+
+// Every number that simrun reports, defined once. Times are seconds; means are over GPUs; fractions are of 1.
+//
+//   step_time_s       the steady step, from the first instruction of any rank to the last
+//   first_step_s      the first step: no parameter gather from a step before
+//   compute_s + bubble_s + exposed_comm_s = step_time_s (means over ranks of each rank's exact split)
+//   bubble_fraction   bubble_s / step_time_s; uniform stages, free communication: (p-1)/(v m + p-1)
+//   exposed_comm_s    a tp, cp, ep, dp collective or an offload is in flight and no compute runs
+//   hidden_comm_s     communication in flight while compute runs
+//   model_flops       6 x matmul parameters (LM head included) + 12 L s heads head_dim per token: full attention matrix, no recompute
+//   hardware_flops    the FLOPs that the plan executes, recompute and padding included, attention counted full
+//   mfu, hfu          those / (step x GPUs x the dense datasheet peak of the matmul type)
+//   peak_memory_bytes of the worst rank, at one instant; `fits` = it is at most memory_bytes - reserved_bytes
+struct Summary {
+  double step_time_s = 0, first_step_s = 0;
+  double tokens_per_s = 0, tokens_per_s_per_gpu = 0;
+  double model_flops_per_step = 0, hardware_flops_per_step = 0;
+  double model_tflops_per_gpu = 0, hardware_tflops_per_gpu = 0;
+  double mfu = 0, hfu = 0;
+  double compute_s = 0, bubble_s = 0, bubble_fraction = 0, exposed_comm_s = 0, hidden_comm_s = 0;
+  std::array<double, bubble_cause_count> bubble_by_cause_s{};
+  std::array<double, traffic_count> exposed_by_traffic_s{};
+  std::array<double, traffic_count> hidden_by_traffic_s{};
+  std::int64_t parameters = 0;
+  std::int64_t peak_memory_bytes = 0;
+  std::int32_t peak_pipeline_rank = 0;
+  std::int64_t memory_limit_bytes = 0;  // memory_bytes - reserved_bytes
+  bool fits = false;
+  std::vector<StageSummary> stages;  // by pipeline rank
+  std::string engine;
+  std::int64_t ranks = 0;
+  std::string config_sha256;
+};
+
+Summary summarize(const Plan& plan, const Timeline& timeline);
+
+}  // namespace simrun

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedules/plan.h"
+
+// What a run of a Plan gives, whoever ran it: an engine or real devices. Readers get the Plan beside it; a Timeline adds times.
+namespace simrun {
+
+using Picoseconds = std::int64_t;
+
+// Why no compute runs although nothing is being transferred for this rank, or a pipeline transfer is:
+//   warm_up    before the rank's first backward pass
+//   drain      after its last forward pass (until the step ends)
+//   imbalance  between the two: it waits for a neighbour's pass
+//   p2p        a pipeline transfer to this rank that its next compute needs is in flight
+enum class BubbleCause : std::uint8_t { warm_up, imbalance, drain, p2p };
+constexpr int bubble_cause_count = 4;
+const char* to_string(BubbleCause cause);
+
+// compute + sum(exposed) + sum(bubble) = step of the Timeline, to the picosecond.
+struct RankTotals {
+  Picoseconds compute = 0;
+  std::array<Picoseconds, traffic_count> exposed{};  // a collective or offload of that kind in flight, no compute running; by Traffic
+  std::array<Picoseconds, bubble_cause_count> bubble{};
+  std::array<Picoseconds, traffic_count> hidden{};   // in flight while compute runs (pipeline transfers included)
+  Picoseconds exposed_total() const;
+  Picoseconds bubble_total() const;
+  bool operator==(const RankTotals&) const = default;
+};
+
+// One instruction instance. Kind, stage, chunk, microbatch, bytes, FLOPs, peer and sequence follow from (entry, instruction) in the Plan.
+// For communication `start` is the moment when all partners have arrived; `wait` is how long this rank's stream had waited by then.
+struct Interval {
+  Picoseconds start = 0;
+  Picoseconds duration = 0;
+  Picoseconds wait = 0;
+  Index entry = 0;        // in the rank's program
+  Index instruction = 0;  // in the entry's segment
+  bool operator==(const Interval&) const = default;
+};
+
+// One stream of one recorded rank, in time order, without overlap.
+struct Lane {
+  std::uint8_t stream = 0;
+  std::vector<Interval> intervals;
+  bool operator==(const Lane&) const = default;
+};
+
+// From the start of a pass entry's first compute instruction to the end of its last one.
+struct PassInterval {
+  Picoseconds start = 0;
+  Picoseconds duration = 0;
+  Index entry = 0;
+  bool operator==(const PassInterval&) const = default;
+};
+
+// Live bytes by category just after something changed them in issue order, at the time that it was issued or began.
+struct MemoryEvent {
+  Picoseconds time = 0;
+  std::array<std::int64_t, category_count> live{};
+  bool operator==(const MemoryEvent&) const = default;
+};
+
+struct MemoryPeak {
+  std::int64_t bytes = 0;
+  std::array<std::int64_t, category_count> live{};  // at that instant; sums to `bytes`
+  Index entry = 0;
+  Index instruction = 0;
+  bool operator==(const MemoryPeak&) const = default;
+};
+
+struct RankTimeline {
+  std::int32_t pipeline_rank = 0;
+  std::int64_t multiplicity = 1;  // how many equal GPUs this one stands for
+  RankTotals totals;
+  MemoryPeak peak;
+  std::vector<Lane> lanes;            // recorded at Detail::instructions
+  std::vector<PassInterval> passes;   // recorded at Detail::passes and above; entries with compute only
+  std::vector<MemoryEvent> memory;    // recorded at Detail::passes and above; non-decreasing times
+  bool operator==(const RankTimeline&) const = default;
+};
+
+enum class Detail : std::uint8_t { totals, passes, instructions };
+
+struct Timeline {
+  Picoseconds step = 0;        // steady step
+  Picoseconds first_step = 0;  // the first one, without the gathers of parameters updated before
+  std::string engine;          // "fast"
+  std::string provenance;      // device profile and seed
+  std::int64_t instructions = 0;                // executed instances, all simulated ranks
+  std::int64_t communication_instructions = 0;  // of these
+  std::vector<RankTimeline> ranks;  // by pipeline rank
+  bool operator==(const Timeline&) const = default;
+};
+
+}  // namespace simrun

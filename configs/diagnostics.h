@@ -6,7 +6,8 @@
 
 namespace simrun {
 
-// Where in which text. Lines and columns count from 1; line 0 means the file as a whole (or no file: a command-line flag).
+// Where in which text. Lines and columns count from 1; line 0 means the file as a whole (or no file: a
+// command-line flag).
 struct SourcePosition {
   std::string file;
   int line = 0;
@@ -36,7 +37,8 @@ class ConfigError : public std::runtime_error {
 // cannot be read is left out).
 std::string render(const std::vector<Diagnostic>& diagnostics);
 
-// The nearest candidate within 3 edits (and less than half the word's length), or "": never a guess further away.
+// The nearest candidate within 3 edits (and less than half the word's length), or "": never a guess further
+// away.
 std::string closest(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace simrun

@@ -5,7 +5,8 @@
 
 namespace simrun {
 
-// Element types of tensors. `int64` is for token indices, `uint8` for dropout masks (one byte per element, as PyTorch keeps them).
+// Element types of tensors. `int64` is for token indices, `uint8` for dropout masks (one byte per element, as
+// PyTorch keeps them).
 enum class Dtype : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, int64, int32, uint8 };
 
 // Bytes of one element; tf32 is a compute mode of fp32 storage, so 4.

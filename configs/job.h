@@ -7,8 +7,8 @@
 
 #include "configs/dtype.h"
 
-// A job: model + training + parallelism + optimizer + recompute + cluster, as plain values, with every default filled in
-// and every rule checked by the loader (configs/load_job.h). Nothing downstream reads YAML.
+// A job: model + training + parallelism + optimizer + recompute + cluster, as plain values, with every
+// default filled in and every rule checked by the loader (configs/load_job.h). Nothing downstream reads YAML.
 namespace simrun {
 
 enum class Normalization : std::uint8_t { layer_norm, rms_norm };
@@ -66,7 +66,8 @@ struct Parallelism {
   bool sequence_parallel = false;
   std::string pipeline_schedule;  // gpipe | 1f1b | interleaved_1f1b; canonical name, never an alias
   std::int64_t microbatch_group_size_per_vp_stage = 0;  // interleaved only; default = pipeline size
-  // Size pipeline x virtual, in model order: entry s is global (virtual) stage s, on pipeline rank s % pipeline size.
+  // Size pipeline x virtual, in model order: entry s is global (virtual) stage s, on pipeline rank s %
+  // pipeline size.
   std::vector<StageContent> stages;
   bool operator==(const Parallelism&) const = default;
 };
@@ -76,8 +77,9 @@ struct OptimizerConfig {
   int zero_stage = 0;
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;
-  double clip_grad = 1.0;         // 0: no gradient-norm reduction
-  std::int64_t bucket_size = 0;   // elements; default max(40,000,000, 1,000,000 x dp) as Megatron-LM's DistributedDataParallelConfig
+  double clip_grad = 1.0;  // 0: no gradient-norm reduction
+  std::int64_t bucket_size =
+      0;  // elements; default max(40,000,000, 1,000,000 x dp) as Megatron-LM's DistributedDataParallelConfig
   bool operator==(const OptimizerConfig&) const = default;
 };
 
@@ -87,24 +89,24 @@ enum class RecomputeMethod : std::uint8_t { uniform, block };
 struct RecomputeConfig {
   RecomputeGranularity granularity = RecomputeGranularity::none;
   RecomputeMethod method = RecomputeMethod::uniform;
-  std::int64_t num_layers = 1;           // uniform: layers per checkpoint; block: recomputed layers per virtual stage
-  std::vector<std::string> modules;      // selective: core_attn (default), mlp, layernorm
+  std::int64_t num_layers = 1;  // uniform: layers per checkpoint; block: recomputed layers per virtual stage
+  std::vector<std::string> modules;  // selective: core_attn (default), mlp, layernorm
   bool operator==(const RecomputeConfig&) const = default;
 };
 
 // A device, from configs/gpus/*.yaml. Every number there names its datasheet or measurement.
 struct Gpu {
-  std::string name;                        // preset name, e.g. h100_sxm
-  std::map<Dtype, double> peak_flops;      // dense matrix FLOP/s by input type, no sparsity
-  double vector_flops = 0;                 // fp32 FLOP/s outside the tensor cores
+  std::string name;                    // preset name, e.g. h100_sxm
+  std::map<Dtype, double> peak_flops;  // dense matrix FLOP/s by input type, no sparsity
+  double vector_flops = 0;             // fp32 FLOP/s outside the tensor cores
   std::int64_t memory_bytes = 0;
-  double memory_bandwidth = 0;             // bytes/s
+  double memory_bandwidth = 0;  // bytes/s
   std::int64_t sm_count = 0;
   std::int64_t l2_bytes = 0;
-  double nvlink_bandwidth = 0;             // bytes/s per GPU and direction; 0 without NVLink
-  double kernel_launch_s = 0;              // host-to-device time between back-to-back dependent kernels
-  double matmul_efficiency = 0;            // best sustained GEMM / peak
-  double memory_efficiency = 0;            // best sustained stream / memory_bandwidth
+  double nvlink_bandwidth = 0;   // bytes/s per GPU and direction; 0 without NVLink
+  double kernel_launch_s = 0;    // host-to-device time between back-to-back dependent kernels
+  double matmul_efficiency = 0;  // best sustained GEMM / peak
+  double memory_efficiency = 0;  // best sustained stream / memory_bandwidth
   bool operator==(const Gpu&) const = default;
 };
 
@@ -120,8 +122,8 @@ struct Cluster {
   std::int64_t nodes = 0;
   std::int64_t gpus_per_node = 0;
   Gpu gpu;
-  LinkClass intra_node;  // NVLink
-  LinkClass inter_node;  // the GPU's share of its node's NICs
+  LinkClass intra_node;             // NVLink
+  LinkClass inter_node;             // the GPU's share of its node's NICs
   std::int64_t reserved_bytes = 0;  // CUDA context, NCCL buffers: what `fits` keeps free on every GPU
   bool operator==(const Cluster&) const = default;
 };

@@ -16,14 +16,15 @@ struct Override {
 
 struct LoadOptions {
   std::vector<Override> overrides;
-  // Where `from:` and `gpu:` names are looked up after the file's own folder: $SIMRUN_CONFIGS, then the installed presets.
+  // Where `from:` and `gpu:` names are looked up after the file's own folder: $SIMRUN_CONFIGS, then the
+  // installed presets.
   std::vector<std::string> preset_directories;
 };
 
 struct LoadedJob {
   Job job;
-  // The effective config: every value, defaults and presets resolved, as YAML; each line ends in a comment that says where the
-  // value came from (file:line, default, --set). Loading it again gives an equal Job.
+  // The effective config: every value, defaults and presets resolved, as YAML; each line ends in a comment
+  // that says where the value came from (file:line, default, --set). Loading it again gives an equal Job.
   std::string effective_yaml;
 };
 

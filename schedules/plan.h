@@ -6,6 +6,7 @@
 
 #include "configs/dtype.h"
 #include "configs/job.h"
+#include "models/opcode.h"
 
 // The Plan: the contract between compiler, simulator, executor and file. One program per pipeline rank (all its tensor-, context-
 // and data-parallel ranks run it), made of segments that are written once and bound to microbatches.
@@ -22,30 +23,8 @@ namespace simrun {
 using Index = std::uint32_t;
 constexpr Index no_index = 0xffffffffu;
 
-enum class Opcode : std::uint8_t {
-  init, input, copy, free, gemm, attention, attention_backward, norm, norm_backward, map, reduce, gather, scatter,
-  route, route_backward, cross_entropy, cross_entropy_backward, optimizer,
-  send, recv, all_reduce, all_gather, reduce_scatter, all_to_all, broadcast,
-};
-constexpr int opcode_count = static_cast<int>(Opcode::broadcast) + 1;
 const char* to_string(Opcode opcode);
-constexpr bool is_communication(Opcode opcode) { return opcode >= Opcode::send; }
 
-// What a MAP, REDUCE, NORM, ATTENTION, CROSS_ENTROPY or OPTIMIZER computes.
-enum class Function : std::uint8_t {
-  none,
-  add,          // out = dropout(in0 [+ bias]) + residual, with whichever inputs are there
-  add_backward, // gradient of the dropped-out input of `add`
-  sum_gradients,// out = in0 + in1 (+ ...): contributions of several consumers
-  gelu, gelu_backward, swiglu, swiglu_backward,
-  rope, rope_backward,
-  cast, scale,
-  sum, max, sum_squares,
-  layer_norm, rms_norm,
-  flash, unfused,
-  log_loss,     // loss = log(sum of exponentials) - target logit
-  adam,
-};
 const char* to_string(Function function);
 
 // Device on which a stream runs, and what its traffic is counted as.
@@ -171,7 +150,7 @@ struct Instruction {
   Phase phase = Phase::forward;
   std::uint8_t stream = compute_stream;
   std::uint8_t binding = 0;       // which of the entry's bindings its buffers belong to
-  bool accumulate = false;        // beta = 1: adds into its output
+  bool accumulate = false;        // beta = 1: adds into its `run`-scope outputs (main gradients); others are always written afresh
   bool causal = false;            // attention
   std::int32_t layer = -1;        // -1: outside the layers
   float dropout = 0;              // probability

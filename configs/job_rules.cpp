@@ -1,0 +1,194 @@
+#include "configs/job_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "configs/limits.h"
+
+namespace simrun {
+namespace {
+
+// "112 and 128 do": the multiples of `step` on both sides of `value`, the lower one only if there is one.
+std::string nearest_multiples(std::int64_t value, std::int64_t step) {
+  const std::int64_t below = value / step * step;
+  if (below == 0) return fmt::format("{} does.", step);
+  return fmt::format("{} and {} do.", below, below + step);
+}
+
+bool is_multiple(std::int64_t value, std::int64_t of) { return value == 0 || of == 0 || value % of == 0; }
+
+// Data parallel = GPUs / (tp x cp x pp).
+void derive_data_parallel(Reading& reading, Job& job) {
+  Parallelism& parallelism = job.parallelism;
+  const std::int64_t written = parallelism.data_parallel_size;
+  parallelism.data_parallel_size = 0;
+  const std::int64_t tp = parallelism.tensor_model_parallel_size;
+  const std::int64_t pp = parallelism.pipeline_model_parallel_size;
+  const std::int64_t world = job.world_size();
+  if (world > limits::world)
+    return reading.problem("cluster.nodes",
+                           fmt::format("{} GPUs are more than simrun's {}", world, limits::world));
+  if (world == 0 || tp == 0 || pp == 0) return;
+  const std::int64_t mesh = tp * pp;  // at most 1e14
+  const std::string cluster =
+      fmt::format("{} GPUs ({} nodes x {})", world, job.cluster.nodes, job.cluster.gpus_per_node);
+  const std::string shape = fmt::format("tensor {} x pipeline {} = {}", tp, pp, mesh);
+  if (mesh > world) {
+    const std::int64_t nodes = (mesh + job.cluster.gpus_per_node - 1) / job.cluster.gpus_per_node;
+    return reading.problem("cluster.nodes", fmt::format("{} is smaller than the mesh: {}", cluster, shape),
+                           fmt::format("{} nodes are enough.", nodes));
+  }
+  if (world % mesh != 0)
+    return reading.problem("cluster.nodes", fmt::format("{} do not divide by {}", cluster, shape),
+                           nearest_multiples(world, mesh));
+  parallelism.data_parallel_size = world / mesh;
+  if (written > 0 && written != parallelism.data_parallel_size)
+    reading.problem(
+        "parallelism.data_parallel_size",
+        fmt::format("data_parallel_size is {}: {} / ({})", parallelism.data_parallel_size, cluster, shape),
+        "leave it out; it is derived.");
+  if (written == 0)
+    reading.record("parallelism.data_parallel_size", fmt::format("{}", parallelism.data_parallel_size),
+                   "derived");
+}
+
+void check_batch(Reading& reading, const Job& job) {
+  const Training& training = job.training;
+  const std::int64_t dp = job.parallelism.data_parallel_size;
+  if (dp == 0 || training.micro_batch_size == 0 || training.global_batch_size == 0) return;
+  const std::int64_t step = training.micro_batch_size * dp;
+  if (training.global_batch_size % step != 0) {
+    const double quotient = static_cast<double>(training.global_batch_size) / static_cast<double>(step);
+    return reading.problem(
+        "training.global_batch_size",
+        fmt::format(
+            "{} sequences do not split into micro_batch_size {} x data parallel {} ({} / {} = {:.4g})",
+            training.global_batch_size, training.micro_batch_size, dp, training.global_batch_size, step,
+            quotient),
+        nearest_multiples(training.global_batch_size, step));
+  }
+  const std::int64_t microbatches = job.microbatches();
+  const std::int64_t stages =
+      job.parallelism.pipeline_model_parallel_size * job.parallelism.virtual_pipeline_model_parallel_size;
+  if (microbatches > limits::microbatches ||
+      microbatches > limits::passes / std::max<std::int64_t>(stages, 1))
+    reading.problem("training.global_batch_size",
+                    fmt::format("{} microbatches x {} pipeline stages are more than simrun's {} passes",
+                                microbatches, stages, limits::passes));
+}
+
+void check_tensor_parallel(Reading& reading, const Job& job) {
+  const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
+  const ModelConfig& model = job.model;
+  const std::string path = "parallelism.tensor_model_parallel_size";
+  if (tp == 0) return;
+  if (!is_multiple(model.num_attention_heads, tp))
+    reading.problem(path, fmt::format("{} attention heads do not split into tensor parallel {}",
+                                      model.num_attention_heads, tp));
+  if (model.num_key_value_heads > 0 && tp > model.num_key_value_heads &&
+      model.num_key_value_heads < model.num_attention_heads)
+    reading.problem(path,
+                    fmt::format("tensor parallel {} above the {} key-value heads is not supported yet", tp,
+                                model.num_key_value_heads),
+                    fmt::format("at most {}.", model.num_key_value_heads));
+  else if (model.num_key_value_heads != model.num_attention_heads &&
+           !is_multiple(model.num_key_value_heads, tp))
+    reading.problem(path, fmt::format("{} key-value heads do not split into tensor parallel {}",
+                                      model.num_key_value_heads, tp));
+  if (!is_multiple(model.ffn_hidden_size, tp))
+    reading.problem(path, fmt::format("feed-forward size {} does not split into tensor parallel {}",
+                                      model.ffn_hidden_size, tp));
+  if (job.parallelism.sequence_parallel && !is_multiple(job.training.seq_length, tp))
+    reading.problem("training.seq_length",
+                    fmt::format("sequence_parallel: seq_length {} does not split into tensor parallel {}",
+                                job.training.seq_length, tp),
+                    nearest_multiples(job.training.seq_length, tp));
+}
+
+void check_model(Reading& reading, Job& job) {
+  ModelConfig& model = job.model;
+  if (model.num_key_value_heads > 0 && !is_multiple(model.num_attention_heads, model.num_key_value_heads))
+    reading.problem("model.num_attention_heads",
+                    fmt::format("{} attention heads do not split into {} key-value heads",
+                                model.num_attention_heads, model.num_key_value_heads));
+  const bool has_table = model.position_embedding == PositionEmbedding::learned_absolute;
+  const bool is_gpt = model.model_type == "gpt";
+  const std::int64_t sequence = job.training.seq_length;
+  if (is_gpt && !reading.positions.contains("model.max_position_embeddings")) {
+    model.max_position_embeddings = sequence;
+    reading.record("model.max_position_embeddings", fmt::format("{}", sequence), "default");
+  }
+  if ((is_gpt || has_table) && model.max_position_embeddings > 0 && sequence > model.max_position_embeddings)
+    reading.problem("training.seq_length",
+                    fmt::format("seq_length {} is longer than the model's {} positions", sequence,
+                                model.max_position_embeddings));
+  if (!has_table) model.max_position_embeddings = 0;
+}
+
+void check_gpu(Reading& reading, const Job& job) {
+  const Gpu& gpu = job.cluster.gpu;
+  if (gpu.peak_flops.empty() || !reading.positions.contains("training.precision")) return;
+  if (gpu.peak_flops.contains(job.training.precision)) return;
+  std::string known;
+  for (const auto& [dtype, flops] : gpu.peak_flops)
+    known += (known.empty() ? "" : ", ") + std::string(to_string(dtype));
+  reading.problem("training.precision",
+                  fmt::format("{} has no peak_flops for {}", gpu.name, to_string(job.training.precision)),
+                  fmt::format("it has {}.", known));
+}
+
+// Everything that is counted in 64 bits downstream, bounded from above in floating point.
+void check_countable(Reading& reading, const Job& job) {
+  const ModelConfig& model = job.model;
+  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+  const double layers = number(model.num_layers);
+  const double hidden = number(model.hidden_size);
+  const double ffn = number(model.ffn_hidden_size);
+  const double heads = number(model.num_attention_heads);
+  const double attention = (heads + 2 * number(model.num_key_value_heads)) * number(model.head_dim);
+  const double vocabulary =
+      number(model.vocab_size) + 128 * number(job.parallelism.tensor_model_parallel_size);
+  const double sequence = number(job.training.seq_length);
+  const double batch = number(job.training.global_batch_size);
+  const double one = number(job.training.micro_batch_size);
+
+  // 32 bytes per parameter: weight, gradient, main copy and two moments, all in fp64.
+  const double parameters = layers * hidden * (2 * attention + 3 * ffn + 16) +
+                            hidden * (2 * vocabulary + number(model.max_position_embeddings));
+  // Every activation of a whole step on one rank, scores included, at 8 bytes.
+  const double per_token =
+      layers * (16 * hidden + 4 * ffn + 4 * attention + 4 * heads * sequence) + 4 * vocabulary;
+  const double widest = std::max({vocabulary, ffn, attention, hidden});
+  const double flops = one * sequence * (4 * hidden * widest + 8 * attention * sequence);
+  const auto check = [&](const char* path, double count, const char* what) {
+    if (count > limits::countable)
+      reading.problem(path, fmt::format("too large to count: {} come to {:.1e}", what, count));
+  };
+  check("model", 32 * parameters, "the bytes of parameters and optimizer state");
+  check("training", 8 * batch * sequence * per_token, "the bytes of a step's activations");
+  check("training", flops, "the FLOPs of one operator");
+}
+
+void derive_bucket_size(Reading& reading, Job& job) {
+  if (reading.positions.contains("optimizer.bucket_size") || job.parallelism.data_parallel_size == 0) return;
+  // Megatron-LM, DistributedDataParallelConfig.bucket_size: max(40000000, 1000000 * dp_size).
+  job.optimizer.bucket_size =
+      std::max<std::int64_t>(40'000'000, 1'000'000 * job.parallelism.data_parallel_size);
+  reading.record("optimizer.bucket_size", fmt::format("{}", job.optimizer.bucket_size), "default");
+}
+
+}  // namespace
+
+void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
+  check_model(reading, job);
+  derive_data_parallel(reading, job);
+  derive_bucket_size(reading, job);
+  check_batch(reading, job);
+  check_tensor_parallel(reading, job);
+  apply_pipeline_rules(layout, reading, job);
+  check_gpu(reading, job);
+  check_countable(reading, job);
+}
+
+}  // namespace simrun

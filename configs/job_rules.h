@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "configs/job.h"
+#include "configs/section_reader.h"
+
+namespace simrun {
+
+// Completes the job with what follows from several sections (data parallel size, bucket size, stages) and
+// reports every rule between them that does not hold. A value of 0 was refused before and is not reported
+// again.
+void apply_job_rules(const std::string& layout, Reading& reading, Job& job);
+
+// The part of it about the pipeline: layout or even split, and Megatron-LM's group rule for interleaving.
+void apply_pipeline_rules(const std::string& layout, Reading& reading, Job& job);
+
+}  // namespace simrun

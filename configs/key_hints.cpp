@@ -1,0 +1,114 @@
+#include "configs/key_hints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "configs/diagnostics.h"
+
+namespace simrun {
+namespace {
+
+struct ForeignKey {
+  std::string_view key;
+  std::string_view tool;
+  std::string_view ours;  // dotted path, with a value where it takes one
+};
+
+// Spellings of the same thing elsewhere, checked against the tools' own sources: torchtitan's job config,
+// nanotron's ParallelismArgs and TokensArgs, SimuMax's strategy files, Megatron-LM's arguments.
+constexpr ForeignKey foreign_keys[] = {
+    {"tensor_parallel_degree", "torchtitan", "parallelism.tensor_model_parallel_size"},
+    {"pipeline_parallel_degree", "torchtitan", "parallelism.pipeline_model_parallel_size"},
+    {"context_parallel_degree", "torchtitan", "parallelism.context_parallel_size"},
+    {"expert_parallel_degree", "torchtitan", "parallelism.expert_model_parallel_size"},
+    {"data_parallel_replicate_degree", "torchtitan", "parallelism.data_parallel_size"},
+    {"data_parallel_shard_degree", "torchtitan", "optimizer.zero_stage"},
+    {"pipeline_parallel_schedule", "torchtitan", "parallelism.pipeline_schedule"},
+    {"enable_sequence_parallel", "torchtitan and SimuMax", "parallelism.sequence_parallel"},
+    {"local_batch_size", "torchtitan", "training.micro_batch_size"},
+    {"seq_len", "torchtitan and SimuMax", "training.seq_length"},
+    {"tp", "nanotron", "parallelism.tensor_model_parallel_size"},
+    {"pp", "nanotron", "parallelism.pipeline_model_parallel_size"},
+    {"dp", "nanotron", "parallelism.data_parallel_size"},
+    {"pp_engine", "nanotron", "parallelism.pipeline_schedule"},
+    {"tp_mode", "nanotron", "parallelism.sequence_parallel"},
+    {"expert_parallel_size", "nanotron", "parallelism.expert_model_parallel_size"},
+    {"batch_accumulation_per_replica", "nanotron", "training.global_batch_size"},
+    {"sequence_length", "nanotron", "training.seq_length"},
+    {"recompute_layer", "nanotron", "recompute.granularity: full"},
+    {"tp_size", "SimuMax", "parallelism.tensor_model_parallel_size"},
+    {"pp_size", "SimuMax", "parallelism.pipeline_model_parallel_size"},
+    {"cp_size", "SimuMax", "parallelism.context_parallel_size"},
+    {"ep_size", "SimuMax", "parallelism.expert_model_parallel_size"},
+    {"interleaving_size", "SimuMax", "parallelism.virtual_pipeline_model_parallel_size"},
+    {"micro_batch_num", "SimuMax", "training.global_batch_size"},
+    {"zero_state", "SimuMax", "optimizer.zero_stage"},
+    {"enable_recompute", "SimuMax", "recompute.granularity: full"},
+    {"num_virtual_stages_per_pipeline_rank", "Megatron-LM",
+     "parallelism.virtual_pipeline_model_parallel_size"},
+    {"num_layers_per_virtual_pipeline_stage", "Megatron-LM",
+     "parallelism.virtual_pipeline_model_parallel_size"},
+    {"use_distributed_optimizer", "Megatron-LM", "optimizer.zero_stage: 1"},
+    {"data_parallel_sharding_strategy", "Megatron-LM", "optimizer.zero_stage"},
+    {"ddp_bucket_size", "Megatron-LM", "optimizer.bucket_size"},
+    {"recompute_granularity", "Megatron-LM", "recompute.granularity"},
+    {"recompute_method", "Megatron-LM", "recompute.method"},
+    {"recompute_num_layers", "Megatron-LM", "recompute.num_layers"},
+    {"recompute_modules", "Megatron-LM", "recompute.modules"},
+    {"make_vocab_size_divisible_by", "Megatron-LM",
+     "nothing: the vocabulary is padded to a multiple of 128 x tp"},
+    {"bf16", "Megatron-LM", "training.precision: bf16"},
+    {"fp16", "Megatron-LM", "training.precision: fp16"},
+    {"attention_backend", "Megatron-LM", "training.attention"},
+    {"use_flash_attn", "Megatron-LM", "training.attention: flash"},
+    {"tensor_parallel", "another tool", "parallelism.tensor_model_parallel_size"},
+    {"pipeline_parallel", "another tool", "parallelism.pipeline_model_parallel_size"},
+    {"batch_size", "another tool", "training.global_batch_size"},
+    {"schedule", "another tool", "parallelism.pipeline_schedule"},
+};
+
+struct OwnKeys {
+  std::string_view section;
+  std::vector<std::string> keys;
+};
+
+// Our keys by section, to point from the wrong section to the right one.
+const std::vector<OwnKeys>& own_keys() {
+  static const std::vector<OwnKeys> table = {
+      {"training",
+       {"seq_length", "micro_batch_size", "global_batch_size", "precision", "attention", "hidden_dropout"}},
+      {"parallelism",
+       {"tensor_model_parallel_size", "context_parallel_size", "pipeline_model_parallel_size",
+        "virtual_pipeline_model_parallel_size", "expert_model_parallel_size", "data_parallel_size",
+        "sequence_parallel", "pipeline_schedule", "microbatch_group_size_per_vp_stage",
+        "pipeline_model_parallel_layout"}},
+      {"optimizer",
+       {"zero_stage", "overlap_grad_reduce", "overlap_param_gather", "clip_grad", "bucket_size"}},
+      {"recompute", {"granularity", "method", "modules"}},
+      {"cluster", {"nodes", "gpus_per_node", "gpu", "intra_node", "inter_node", "reserved_memory"}},
+      {"model", {"model_type", "hidden_size", "vocab_size"}},
+  };
+  return table;
+}
+
+}  // namespace
+
+std::string hint_for_unknown_key(const std::string& section, const std::string& key,
+                                 const std::vector<std::string>& known_keys) {
+  if (key == "<<") return "YAML merge keys are not accepted; `from: file` starts from another file.";
+  for (const OwnKeys& own : own_keys())
+    if (own.section != section && std::ranges::find(own.keys, key) != own.keys.end())
+      return fmt::format("it belongs in '{}'.", own.section);
+  for (const ForeignKey& foreign : foreign_keys)
+    if (foreign.key == key) return fmt::format("{} calls it so; here it is {}.", foreign.tool, foreign.ours);
+  if (const std::string meant = closest(key, known_keys); !meant.empty())
+    return fmt::format("did you mean '{}'?", meant);
+  for (const OwnKeys& own : own_keys())
+    if (const std::string meant = closest(key, own.keys); own.section != section && !meant.empty())
+      return fmt::format("did you mean '{}' in '{}'?", meant, own.section);
+  return "";
+}
+
+}  // namespace simrun

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "configs/numbers.h"
+
+// The largest values that the loader accepts. They are far above any real job and low enough that nothing
+// downstream overflows 64 bits or allocates absurdly; configs/job_rules.cpp checks the products.
+namespace simrun::limits {
+
+constexpr IntegerRange layers = {1, 10'000};
+constexpr IntegerRange width = {1, 10'000'000};  // hidden, feed-forward
+constexpr IntegerRange heads = {1, 100'000};
+constexpr IntegerRange vocabulary = {1, 100'000'000};
+constexpr IntegerRange sequence = {1, 100'000'000};
+constexpr IntegerRange batch = {1, 100'000'000};
+constexpr IntegerRange parallel = {1, 10'000'000};
+constexpr IntegerRange nodes = {1, 1'000'000};
+constexpr IntegerRange gpus_per_node = {1, 1024};
+constexpr IntegerRange streaming_multiprocessors = {1, 100'000};
+constexpr IntegerRange bucket = {1, 1'000'000'000'000};
+
+constexpr std::int64_t world = 10'000'000;
+constexpr std::int64_t microbatches = 1'000'000;
+constexpr std::int64_t passes = 10'000'000;  // microbatches x pipeline stages
+constexpr double countable = 0x1p60;         // bytes or FLOPs of anything counted in 64 bits
+
+constexpr RealRange share = {0.01, 1};         // an efficiency
+constexpr RealRange probability = {0, 0.999};  // a dropout
+constexpr RealRange norm = {0, 1e9};
+constexpr RealRange memory = {0x1p20, 0x1p50};
+constexpr RealRange reserve = {0, 0x1p50};
+constexpr RealRange cache = {1024, 0x1p40};
+constexpr RealRange bandwidth = {1e6, 1e16};
+constexpr RealRange optional_bandwidth = {0, 1e16};
+constexpr RealRange latency = {0, 1};
+constexpr RealRange flops = {1e9, 1e18};
+
+}  // namespace simrun::limits

@@ -1,0 +1,120 @@
+// The cluster section: nodes, the GPU (a preset, or a map) and the two classes of links.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "configs/limits.h"
+#include "configs/load_sections.h"
+
+namespace simrun {
+namespace {
+
+std::int64_t bytes_in(SectionReader& section, const std::string& key, RealRange range,
+                      std::optional<std::string> fallback = {}) {
+  return std::llround(section.quantity(key, Unit::bytes, range, std::move(fallback)));
+}
+
+std::map<Dtype, double> read_peaks(const ConfigNode* node, Reading& reading) {
+  std::map<Dtype, double> peaks;
+  SectionReader section(reading, node, "cluster.gpu.peak_flops");
+  for (const Dtype dtype : {Dtype::fp64, Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16, Dtype::fp8}) {
+    const std::string key = to_string(dtype);
+    if (section.has(key)) peaks[dtype] = section.quantity(key, Unit::flops_per_second, limits::flops);
+    section.ignore({key});
+  }
+  section.finish();
+  if (node == nullptr) reading.problem("cluster.gpu", "missing required key 'peak_flops' in 'cluster.gpu'");
+  return peaks;
+}
+
+Gpu read_gpu(const ConfigNode& node, const std::string& base_name, Reading& reading) {
+  Gpu gpu;
+  SectionReader section(reading, &node, "cluster.gpu");
+  section.ignore({"simrun"});
+  gpu.name = section.name("name", base_name.empty() ? "custom" : base_name);
+  gpu.peak_flops = read_peaks(section.section("peak_flops"), reading);
+  gpu.vector_flops = section.quantity("vector_flops", Unit::flops_per_second, limits::flops);
+  gpu.memory_bytes = bytes_in(section, "memory", limits::memory);
+  gpu.memory_bandwidth = section.quantity("memory_bandwidth", Unit::bytes_per_second, limits::bandwidth);
+  gpu.sm_count = section.integer("sm_count", limits::streaming_multiprocessors);
+  gpu.l2_bytes = bytes_in(section, "l2", limits::cache);
+  gpu.nvlink_bandwidth =
+      section.quantity("nvlink_bandwidth", Unit::bytes_per_second, limits::optional_bandwidth, "0 GB/s");
+  gpu.kernel_launch_s = section.quantity("kernel_launch", Unit::seconds, limits::latency);
+  gpu.matmul_efficiency = section.real("matmul_efficiency", limits::share);
+  gpu.memory_efficiency = section.real("memory_efficiency", limits::share);
+  section.finish();
+  return gpu;
+}
+
+// `gpu: h100_sxm` is short for `gpu: {from: h100_sxm}`.
+void read_gpu_of(const ConfigNode* node, const PresetSearch& search, Reading& reading, Cluster& cluster) {
+  if (node == nullptr) {
+    reading.problem("cluster", "missing required key 'gpu' in 'cluster'", "for example gpu: h100_sxm.");
+    return;
+  }
+  ConfigNode gpu = *node;
+  if (gpu.kind == ConfigNode::Kind::scalar) {
+    ConfigNode name = gpu;
+    name.key = "from";
+    gpu.kind = ConfigNode::Kind::map;
+    gpu.children = {name};
+  }
+  const ResolvedSection resolved = resolve_from(std::move(gpu), "gpus", search, reading);
+  if (!resolved.found) return;
+  cluster.gpu = read_gpu(resolved.node, resolved.base_name, reading);
+}
+
+// `fallback` is the bandwidth of a link that does not say its own.
+LinkClass read_link(const ConfigNode* node, const std::string& name,
+                    const std::optional<std::string>& fallback, Reading& reading) {
+  LinkClass link;
+  if (node == nullptr) {
+    reading.problem("cluster", fmt::format("missing required key '{}' in 'cluster'", name),
+                    fmt::format("for example {}: {{bandwidth: 50 GB/s, latency: 5 us}}.", name));
+    return link;
+  }
+  SectionReader section(reading, node, "cluster." + name);
+  link.bandwidth = section.quantity("bandwidth", Unit::bytes_per_second, limits::bandwidth, fallback);
+  link.latency_s = section.quantity("latency", Unit::seconds, limits::latency);
+  link.efficiency = section.real("efficiency", limits::share, 1.0);
+  section.finish();
+  return link;
+}
+
+// What the GPUs of a node talk over unless the config says: their NVLink.
+std::optional<std::string> nvlink_of(const Reading& reading, const Gpu& gpu) {
+  if (gpu.name.empty()) return "1 GB/s";  // the GPU was refused: do not ask for its links as well
+  if (gpu.nvlink_bandwidth <= 0) return std::nullopt;
+  for (const EffectiveValue& value : reading.values)
+    if (value.path == "cluster.gpu.nvlink_bandwidth") return value.text;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& reading, Job& job) {
+  if (node == nullptr)
+    return reading.problem("cluster", "missing required section 'cluster'",
+                           "for example cluster: {from: dgx_h100, nodes: 8}.");
+  const ResolvedSection resolved = resolve_from(*node, "clusters", search, reading);
+  if (!resolved.found) return;
+  Cluster& cluster = job.cluster;
+  SectionReader section(reading, &resolved.node, "cluster");
+  if (section.is_no_map()) return;
+  section.ignore({"simrun"});
+  cluster.name = section.name("name", resolved.base_name.empty() ? "custom" : resolved.base_name);
+  cluster.nodes = section.integer("nodes", limits::nodes);
+  cluster.gpus_per_node = section.integer("gpus_per_node", limits::gpus_per_node);
+  read_gpu_of(section.section("gpu"), search, reading, cluster);
+  const ConfigNode* intra_node = section.section("intra_node");
+  const ConfigNode* inter_node = section.section("inter_node");
+  if (intra_node != nullptr || cluster.gpus_per_node > 1)
+    cluster.intra_node = read_link(intra_node, "intra_node", nvlink_of(reading, cluster.gpu), reading);
+  if (inter_node != nullptr || cluster.nodes > 1)
+    cluster.inter_node = read_link(inter_node, "inter_node", std::nullopt, reading);
+  cluster.reserved_bytes = bytes_in(section, "reserved_memory", limits::reserve, "2 GiB");
+  section.finish();
+}
+
+}  // namespace simrun

@@ -1,0 +1,151 @@
+#include "configs/load_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <tuple>
+
+#include "configs/config_node.h"
+#include "configs/effective_config.h"
+#include "configs/job_rules.h"
+#include "configs/key_hints.h"
+#include "configs/load_sections.h"
+#include "configs/text_file.h"
+
+namespace simrun {
+namespace {
+
+constexpr const char* schema_version = "1";
+const std::vector<std::string> section_names = {"model",     "training",  "parallelism",
+                                                "optimizer", "recompute", "cluster"};
+
+void set_position(ConfigNode& node, const SourcePosition& position) {
+  node.position = position;
+  node.key_position = position;
+  for (ConfigNode& child : node.children) set_position(child, position);
+}
+
+// The node at a dotted path as a tree of its own: a.b = 1 becomes {a: {b: 1}}.
+ConfigNode nested(const std::string& path, ConfigNode value) {
+  const std::size_t dot = path.rfind('.');
+  value.key = path.substr(dot == std::string::npos ? 0 : dot + 1);
+  if (dot == std::string::npos) return value;
+  ConfigNode parent;
+  parent.kind = ConfigNode::Kind::map;
+  parent.position = value.position;
+  parent.key_position = value.position;
+  parent.children = {std::move(value)};
+  return nested(path.substr(0, dot), std::move(parent));
+}
+
+bool is_dotted_path(const std::string& key) {
+  return !key.empty() && key.size() <= 200 && key.front() != '.' && key.back() != '.' &&
+         key.find("..") == std::string::npos;
+}
+
+// One --set on top of the tree. Its position has no line; its file is the flag as typed.
+void apply_override(const Override& override_, ConfigNode& root, Reading& reading) {
+  const SourcePosition flag{fmt::format("--set {}={}", override_.key, override_.value), 0, 0};
+  if (!is_dotted_path(override_.key)) {
+    reading.problems.push_back(
+        {flag, "the key must be a dotted path", "for example training.seq_length=4096."});
+    return;
+  }
+  std::vector<Diagnostic> problems;
+  ConfigNode value = read_yaml(override_.value, flag.file, problems);
+  for (Diagnostic& problem : problems) reading.problems.push_back({flag, problem.message, problem.hint});
+  if (!problems.empty()) return;
+  set_position(value, flag);
+  ConfigNode tree = nested(override_.key, std::move(value));
+
+  ConfigNode* section = root.find(tree.key);
+  if (section == nullptr)
+    root.children.push_back(std::move(tree));
+  else {
+    const SourcePosition key_position = section->key_position;
+    *section = merged(std::move(*section), tree);
+    section->key_position = key_position;
+  }
+}
+
+void check_version(const ConfigNode& root, Reading& reading) {
+  const ConfigNode* version = root.find("simrun");
+  if (version == nullptr) {
+    reading.problem("simrun", "missing required key 'simrun', the version of the config's schema",
+                    fmt::format("write simrun: {} as the first line.", schema_version));
+  } else if (version->kind != ConfigNode::Kind::scalar || version->quoted ||
+             version->text != schema_version) {
+    reading.problems.push_back(
+        {version->position, fmt::format("schema version {} is unknown to this simrun", describe(*version)),
+         fmt::format("write simrun: {}.", schema_version)});
+  } else {
+    reading.record("simrun", schema_version, origin_of(version->position));
+  }
+}
+
+void check_sections(const ConfigNode& root, Reading& reading) {
+  for (const ConfigNode& section : root.children) {
+    if (section.key == "simrun" || std::ranges::find(section_names, section.key) != section_names.end())
+      continue;
+    if (section.key == "moe")
+      reading.problems.push_back(
+          {section.key_position, "mixture of experts ('moe') is not supported yet", ""});
+    else
+      reading.problems.push_back({section.key_position,
+                                  fmt::format("unknown section {}", in_quotes(section.key)),
+                                  hint_for_unknown_key("", section.key, section_names)});
+  }
+}
+
+// The job file's own problems first, then those of the files it uses, each in the order of their lines.
+void sort_problems(std::vector<Diagnostic>& problems, const std::string& file) {
+  std::ranges::stable_sort(problems, {}, [&](const Diagnostic& problem) {
+    const SourcePosition& position = problem.position;
+    return std::tuple(position.file != file, position.file, position.line, position.column);
+  });
+}
+
+[[noreturn]] void refuse(Reading& reading) {
+  sort_problems(reading.problems, reading.file);
+  throw ConfigError(std::move(reading.problems));
+}
+
+}  // namespace
+
+LoadedJob load_job_text(const std::string& text, const std::string& file, const LoadOptions& options) {
+  Reading reading;
+  reading.file = file;
+  ConfigNode root = read_yaml(text, file, reading.problems);
+  if (reading.problems.empty() && root.kind != ConfigNode::Kind::map)
+    reading.problems.push_back({{file, 0, 0},
+                                fmt::format("a config is a map of sections, not {}", describe(root)),
+                                "start from one in configs/jobs/."});
+  if (root.kind != ConfigNode::Kind::map) refuse(reading);
+  for (const Override& override_ : options.overrides) apply_override(override_, root, reading);
+
+  check_version(root, reading);
+  check_sections(root, reading);
+  const PresetSearch search{file, options.preset_directories};
+  Job job;
+  job.name = std::filesystem::path(file).stem().string();
+  read_model(root.find("model"), search, reading, job);
+  read_training(root.find("training"), reading, job);
+  const std::string layout = read_parallelism(root.find("parallelism"), reading, job);
+  read_optimizer(root.find("optimizer"), reading, job);
+  read_recompute(root.find("recompute"), reading, job);
+  read_cluster(root.find("cluster"), search, reading, job);
+  apply_job_rules(layout, reading, job);
+  if (!reading.problems.empty()) refuse(reading);
+
+  job.config_sha256 = effective_sha256(reading.values);
+  return {std::move(job), effective_yaml(reading.values)};
+}
+
+LoadedJob load_job(const std::string& path, const LoadOptions& options) {
+  const std::optional<std::string> text = read_text_file(path);
+  if (!text) throw ConfigError({{{path, 0, 0}, "cannot read this file", ""}});
+  return load_job_text(*text, path, options);
+}
+
+}  // namespace simrun

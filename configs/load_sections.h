@@ -1,0 +1,22 @@
+#pragma once
+
+#include "configs/config_node.h"
+#include "configs/job.h"
+#include "configs/presets.h"
+#include "configs/section_reader.h"
+
+// One function per section of a job file. Each fills its part of the job and leaves 0 or "" where a value was
+// refused; what several sections must agree on is checked by configs/job_rules.h.
+namespace simrun {
+
+// The model, and the dropouts that its own config names (training may override them).
+void read_model(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
+// After read_model.
+void read_training(const ConfigNode* section, Reading& reading, Job& job);
+// Returns pipeline_model_parallel_layout as written, or "": only the rules know the number of layers.
+std::string read_parallelism(const ConfigNode* section, Reading& reading, Job& job);
+void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
+void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
+void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
+
+}  // namespace simrun

@@ -1,0 +1,89 @@
+// The sections training, optimizer and recompute.
+#include <fmt/format.h>
+
+#include "configs/limits.h"
+#include "configs/load_sections.h"
+
+namespace simrun {
+
+void read_training(const ConfigNode* node, Reading& reading, Job& job) {
+  if (node == nullptr) return reading.problem("training", "missing required section 'training'");
+  Training& training = job.training;
+  SectionReader section(reading, node, "training");
+  training.seq_length = section.integer("seq_length", limits::sequence);
+  training.micro_batch_size = section.integer("micro_batch_size", limits::batch);
+  training.global_batch_size = section.integer("global_batch_size", limits::batch);
+  const std::string precision =
+      section.word("precision", {{"fp32", "fp16", "bf16"}, {"fp8", "mxfp8", "nvfp4"}});
+  training.precision = precision == "fp32" ? Dtype::fp32 : precision == "fp16" ? Dtype::fp16 : Dtype::bf16;
+  const std::string attention =
+      section.word("attention", {{"flash", "unfused"}, {"fused", "auto", "local"}}, "flash");
+  training.attention = attention == "unfused" ? AttentionKernel::unfused : AttentionKernel::flash;
+  // What read_model left there stands unless it is written here.
+  if (section.has("attention_dropout"))
+    training.attention_dropout = section.real("attention_dropout", limits::probability);
+  if (section.has("hidden_dropout"))
+    training.hidden_dropout = section.real("hidden_dropout", limits::probability);
+  section.ignore({"attention_dropout", "hidden_dropout"});
+  section.finish();
+}
+
+void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
+  OptimizerConfig& optimizer = job.optimizer;
+  SectionReader section(reading, node, "optimizer");
+  optimizer.name = section.word(
+      "name", {{"adam"}, {"adamw", "sgd", "muon", "adafactor", "lamb", "lion", "shampoo", "soap"}}, "adam");
+  optimizer.zero_stage = static_cast<int>(section.integer("zero_stage", {0, 3}, 0));
+  if (optimizer.zero_stage > 1)
+    reading.problem("optimizer.zero_stage",
+                    fmt::format("zero_stage {} is not supported yet", optimizer.zero_stage), "0 and 1 are.");
+  optimizer.overlap_grad_reduce = section.boolean("overlap_grad_reduce", false);
+  optimizer.overlap_param_gather = section.boolean("overlap_param_gather", false);
+  optimizer.clip_grad = section.real("clip_grad", limits::norm, 1.0);
+  if (section.has("bucket_size")) optimizer.bucket_size = section.integer("bucket_size", limits::bucket);
+  section.ignore({"bucket_size"});
+  for (const char* key : {"main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"})
+    section.word(key, {{"fp32"}, {"fp16", "bf16", "fp8"}}, "fp32");
+  section.finish();
+
+  if (optimizer.overlap_param_gather && optimizer.zero_stage == 0)
+    reading.problem("optimizer.overlap_param_gather", "overlap_param_gather needs zero_stage 1",
+                    "without ZeRO no parameters are gathered.");
+  else if (optimizer.overlap_param_gather && !optimizer.overlap_grad_reduce)
+    reading.problem("optimizer.overlap_param_gather", "overlap_param_gather needs overlap_grad_reduce: true",
+                    "Megatron-LM asks for both too.");
+}
+
+void read_recompute(const ConfigNode* node, Reading& reading, Job& job) {
+  RecomputeConfig& recompute = job.recompute;
+  SectionReader section(reading, node, "recompute");
+  const std::string granularity = section.word("granularity", {{"none", "selective", "full"}, {}}, "none");
+  const bool full = granularity == "full";
+  const bool selective = granularity == "selective";
+  if (full) {
+    recompute.granularity = RecomputeGranularity::full;
+    const std::string method = section.word("method", {{"uniform", "block"}, {}}, "uniform");
+    recompute.method = method == "block" ? RecomputeMethod::block : RecomputeMethod::uniform;
+    recompute.num_layers = section.integer("num_layers", limits::layers, 1);
+  } else if (selective) {
+    recompute.granularity = RecomputeGranularity::selective;
+    const WordRule modules = {{"core_attn", "mlp", "layernorm"},
+                              {"moe_act", "mla_up_proj", "moe", "shared_experts", "moe_router"}};
+    recompute.modules = section.words("modules", modules, {"core_attn"});
+  }
+  const auto only_with = [&](const char* key, bool allowed, const char* needed) {
+    if (section.has(key) && !allowed && !granularity.empty()) {
+      reading.positions[section.path_of(key)] = node->find(key)->key_position;
+      reading.problem(section.path_of(key),
+                      fmt::format("'recompute.{}' means nothing with granularity: {}", key, granularity),
+                      fmt::format("it belongs to granularity: {}.", needed));
+    }
+    section.ignore({key});
+  };
+  only_with("method", full, "full");
+  only_with("num_layers", full, "full");
+  only_with("modules", selective, "selective");
+  section.finish();
+}
+
+}  // namespace simrun

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "configs/config_node.h"
+#include "configs/section_reader.h"
+
+namespace simrun {
+
+// Where the names after `from:` and `gpu:` are looked up.
+struct PresetSearch {
+  std::string job_file;                  // anchors names that came from the command line
+  std::vector<std::string> directories;  // each with gpus/, clusters/, models/ and jobs/
+};
+
+struct ResolvedSection {
+  ConfigNode node;        // without `from`
+  std::string base_name;  // stem of the file after `from:`, or ""
+  bool found = true;      // false: a file is missing or unreadable, which is reported
+};
+
+// Replaces `from: x` in a map by the keys of file x, under the keys written beside it. `folder` is the
+// presets' subfolder: "gpus", "clusters" or "models". x is looked up beside the file that says so, then in
+// the preset directories, with and without .yaml or .json; a file may itself start `from:` another, eight
+// deep at most.
+ResolvedSection resolve_from(ConfigNode section, const std::string& folder, const PresetSearch& search,
+                             Reading& reading);
+
+}  // namespace simrun

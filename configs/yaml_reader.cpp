@@ -1,0 +1,188 @@
+// YAML text -> ConfigNode, over yaml-cpp's event interface.
+//
+// Events rather than YAML::Node, because a Node has already lost what we must refuse: duplicate keys, aliases
+// (which can build cycles and trees of exponential size) and whether a scalar was quoted.
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "configs/config_node.h"
+
+namespace simrun {
+namespace {
+
+constexpr std::size_t deepest_level = 32;
+constexpr std::size_t largest_text = std::size_t{1} << 20;
+
+// Ends the parse from inside an event; its diagnostic is already recorded.
+struct StopReading {};
+
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  TreeBuilder(const std::string& file, std::vector<Diagnostic>& problems)
+      : file_(file), problems_(problems) {}
+
+  ConfigNode take_root() { return std::move(root_); }
+  SourcePosition position(const YAML::Mark& mark) const {
+    if (mark.is_null()) return {file_, 0, 0};
+    return {file_, mark.line + 1, mark.column + 1};
+  }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ > 1) stop(mark, "a config is one YAML document; a second one starts here", "");
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    refuse_anchor(mark, anchor);
+    add(node(mark, ConfigNode::Kind::null));
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    stop(mark, "YAML aliases (*name) are not accepted", "write the value again.");
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    refuse_anchor(mark, anchor);
+    if (tag != "?" && tag != "!") refuse_tag(mark, tag);
+    ConfigNode scalar = node(mark, ConfigNode::Kind::scalar);
+    scalar.text = value;
+    scalar.quoted = tag != "?";
+    add(std::move(scalar));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(mark, tag, anchor, ConfigNode::Kind::sequence);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(mark, tag, anchor, ConfigNode::Kind::map);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Level {
+    ConfigNode node;
+    ConfigNode key;  // of a map: the key whose value comes next
+    bool has_key = false;
+    std::map<std::string, int> line_of_key;
+  };
+
+  ConfigNode node(const YAML::Mark& mark, ConfigNode::Kind kind) const {
+    ConfigNode made;
+    made.kind = kind;
+    made.position = position(mark);
+    return made;
+  }
+
+  [[noreturn]] void stop(const YAML::Mark& mark, const std::string& message, const std::string& hint) {
+    problems_.push_back({position(mark), message, hint});
+    throw StopReading{};
+  }
+  void refuse_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (anchor != 0)
+      stop(mark, "YAML anchors (&name) are not accepted", "write the value where it is needed.");
+  }
+  void refuse_tag(const YAML::Mark& mark, const std::string& tag) {
+    stop(mark, fmt::format("YAML tags are not accepted: {}", in_quotes(tag)), "remove the tag.");
+  }
+
+  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, ConfigNode::Kind kind) {
+    refuse_anchor(mark, anchor);
+    if (!tag.empty() && tag != "?" && tag != "!") refuse_tag(mark, tag);
+    if (levels_.size() >= deepest_level)
+      stop(mark, fmt::format("nested deeper than {} levels", deepest_level), "");
+    if (!levels_.empty() && levels_.back().node.kind == ConfigNode::Kind::map && !levels_.back().has_key)
+      stop(mark, "a key must be a plain word, not a list or a map", "is a bracket never closed?");
+    levels_.push_back({node(mark, kind), {}, false, {}});
+  }
+
+  void close() {
+    ConfigNode done = std::move(levels_.back().node);
+    levels_.pop_back();
+    add(std::move(done));
+  }
+
+  void add(ConfigNode child) {
+    if (levels_.empty()) {
+      root_ = std::move(child);
+      return;
+    }
+    Level& level = levels_.back();
+    if (level.node.kind == ConfigNode::Kind::map) {
+      if (!level.has_key) return set_key(level, std::move(child));
+      child.key = std::move(level.key.text);
+      child.key_position = level.key.position;
+      level.has_key = false;
+      const auto [first, is_new] = level.line_of_key.emplace(child.key, child.key_position.line);
+      if (!is_new) {
+        problems_.push_back({child.key_position, fmt::format("duplicate key {}", in_quotes(child.key)),
+                             fmt::format("it is already on line {}; keep one.", first->second)});
+        return;
+      }
+    }
+    level.node.children.push_back(std::move(child));
+  }
+
+  void set_key(Level& level, ConfigNode key) {
+    if (key.kind != ConfigNode::Kind::scalar) {
+      problems_.push_back({key.position, "a key is empty", ""});
+      throw StopReading{};
+    }
+    level.key = std::move(key);
+    level.has_key = true;
+  }
+
+  const std::string& file_;
+  std::vector<Diagnostic>& problems_;
+  std::vector<Level> levels_;
+  ConfigNode root_;
+  int documents_ = 0;
+};
+
+// yaml-cpp takes byte 4 for the end of the text and would silently drop the rest.
+bool is_plain_text(const std::string& text, const std::string& file, std::vector<Diagnostic>& problems) {
+  SourcePosition position{file, 1, 1};
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    if ((byte < 0x20 && character != '\n' && character != '\r' && character != '\t') || byte == 0x7f) {
+      problems.push_back({position, fmt::format("control character 0x{:02x}: not a text file", byte),
+                          "configs are UTF-8 text."});
+      return false;
+    }
+    ++position.column;
+    if (character == '\n') position = {file, position.line + 1, 1};
+  }
+  return true;
+}
+
+}  // namespace
+
+ConfigNode read_yaml(const std::string& text, const std::string& file, std::vector<Diagnostic>& problems) {
+  if (text.size() > largest_text) {
+    problems.push_back({{file, 0, 0}, "larger than 1 MiB: not a config", ""});
+    return {};
+  }
+  if (!is_plain_text(text, file, problems)) return {};
+  TreeBuilder builder(file, problems);
+  try {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const StopReading&) {
+    return {};
+  } catch (const YAML::Exception& error) {
+    problems.push_back({builder.position(error.mark), "not valid YAML: " + error.msg, ""});
+    return {};
+  }
+  ConfigNode root = builder.take_root();
+  if (root.position.file.empty()) root.position = {file, 0, 0};
+  return root;
+}
+
+}  // namespace simrun

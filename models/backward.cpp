@@ -1,0 +1,101 @@
+#include "models/backward.h"
+
+namespace simrun {
+namespace {
+
+constexpr Operand gradient{OperandRole::output_gradient, 0};
+constexpr Operand input(std::uint8_t index) { return {OperandRole::input_value, index}; }
+constexpr Operand output(std::uint8_t index) { return {OperandRole::output_value, index}; }
+
+BackwardStep sum_over_rows(Operand of, std::uint8_t bias) {
+  return {Opcode::reduce, Function::sum, true, false, {of}, {bias}};
+}
+
+std::vector<BackwardStep> gemm_steps(const Graph& graph, const Operator& op) {
+  const bool weight = graph.tensors[op.inputs[1]].kind == TensorKind::parameter;
+  std::vector<BackwardStep> steps{{Opcode::gemm, Function::none, false, false, {gradient, input(1)}, {0}},
+                                  {Opcode::gemm, Function::none, weight, false, {input(0), gradient}, {1}}};
+  if (op.inputs.size() > 2) steps.push_back(sum_over_rows(gradient, 2));
+  return steps;
+}
+
+std::vector<BackwardStep> attention_steps(const Operator& op) {
+  BackwardStep step{Opcode::attention_backward, op.function, false, false, {gradient, input(0)}, {0}};
+  if (op.function == Function::flash) step.reads.push_back(output(0));
+  for (std::size_t o = 1; o < op.outputs.size(); ++o) step.reads.push_back(output(static_cast<std::uint8_t>(o)));
+  return {step};
+}
+
+std::vector<BackwardStep> norm_steps(const Operator& op) {
+  BackwardStep step{Opcode::norm_backward, op.function, false, false, {gradient, input(0), input(1), output(1)}, {}};
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) step.gradients_of.push_back(static_cast<std::uint8_t>(i));
+  return {step};
+}
+
+// A bias is an input that lacks dimensions of the first; a residual has them all.
+bool is_bias(const Graph& graph, const Operator& op, std::size_t i) {
+  return i > 0 && graph.tensors[op.inputs[i]].dims.size() < graph.tensors[op.inputs[0]].dims.size();
+}
+
+std::vector<BackwardStep> add_steps(const Graph& graph, const Operator& op) {
+  std::vector<BackwardStep> steps;
+  if (op.dropout > 0)
+    steps.push_back({Opcode::map, Function::add_backward, false, false, {gradient, output(1)}, {0}});
+  else
+    steps.push_back({Opcode::copy, Function::none, false, true, {gradient}, {0}});
+  std::vector<BackwardStep> biases;
+  for (std::size_t i = 1; i < op.inputs.size(); ++i) {
+    const auto index = static_cast<std::uint8_t>(i);
+    if (!is_bias(graph, op, i)) {
+      steps.push_back({Opcode::copy, Function::none, false, true, {gradient}, {index}});
+      continue;
+    }
+    biases.push_back(sum_over_rows({OperandRole::input_gradient, 0}, index));
+    // The gradient of a broadcast activation (learned positions) is on the way to an earlier operator.
+    biases.back().weight = graph.tensors[op.inputs[i]].kind == TensorKind::parameter;
+  }
+  steps.insert(steps.end(), biases.begin(), biases.end());
+  return steps;
+}
+
+std::vector<BackwardStep> activation_steps(const Operator& op, Function function) {
+  BackwardStep step{Opcode::map, function, false, false, {gradient}, {0}};
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) step.reads.push_back(input(static_cast<std::uint8_t>(i)));
+  std::vector<BackwardStep> steps{step};
+  if (op.inputs.size() > 1) steps.push_back(sum_over_rows({OperandRole::input_gradient, 0}, 1));
+  return steps;
+}
+
+std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
+  switch (op.function) {
+    case Function::add: return add_steps(graph, op);
+    case Function::gelu: return activation_steps(op, Function::gelu_backward);
+    case Function::swiglu: return activation_steps(op, Function::swiglu_backward);
+    case Function::rope: return {{Opcode::map, Function::rope_backward, false, false, {gradient}, {0}}};
+    // The gradient is written in the narrow type at once: cross entropy's backward kernel casts as it stores.
+    case Function::cast: return {{Opcode::copy, Function::none, false, true, {gradient}, {0}}};
+    case Function::log_loss:
+      return {{Opcode::cross_entropy_backward, Function::none, false, false,
+               {input(0), input(1), input(2), input(3)}, {2}}};
+    default: return {};
+  }
+}
+
+}  // namespace
+
+std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op) {
+  switch (op.opcode) {
+    case Opcode::gemm: return gemm_steps(graph, op);
+    case Opcode::attention: return attention_steps(op);
+    case Opcode::norm: return norm_steps(op);
+    case Opcode::map: return map_steps(graph, op);
+    case Opcode::gather: {
+      BackwardStep step{Opcode::scatter, Function::none, true, false, {gradient}, {0}};
+      if (op.inputs.size() > 1) step.reads.push_back(input(1));
+      return {step};
+    }
+    default: return {};
+  }
+}
+
+}  // namespace simrun

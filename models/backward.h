@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/graph.h"
+
+namespace simrun {
+
+// What a backward step reads, relative to its forward operator.
+enum class OperandRole : std::uint8_t { input_value, output_value, output_gradient, input_gradient };
+struct Operand {
+  OperandRole role = OperandRole::output_gradient;
+  std::uint8_t index = 0;
+};
+
+// One kernel of an operator's backward pass.
+struct BackwardStep {
+  Opcode opcode = Opcode::map;
+  Function function = Function::none;
+  bool weight = false;  // W: writes only gradients of parameters, so it may run later than the step that the previous stage waits for
+  bool alias = false;   // the gradient is the output's gradient itself: no kernel
+  std::vector<Operand> reads;
+  std::vector<std::uint8_t> gradients_of;  // indices of inputs whose gradients it writes, in output order
+};
+
+// The backward pass of one operator, derived from its opcode; empty where nothing is differentiable. Steps of the input gradient come first.
+//   gemm D = A B (+ bias)   I: dA = dD B       W: dB = A dD, dbias = sum(dD)
+//   attention               I: dqkv, from q, k, v and what the forward kernel kept
+//   norm                    I: dx and the weight's gradients in one kernel
+//   map                     I: elementwise     W: bias gradients
+//   gather                  W: scatter of the row gradients
+// Values read are what the forward pass must keep (or compute again).
+std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op);
+
+}  // namespace simrun

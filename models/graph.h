@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "configs/dtype.h"
+#include "models/opcode.h"
+
+// A model as a graph of operators over tensors whose dimensions have names. FLOPs, bytes, parameters, the backward pass and what may be
+// split all follow from it; a model family is a file that writes its forward operators down.
+namespace simrun {
+
+using DimensionId = std::uint16_t;
+using TensorId = std::uint32_t;
+
+// `size` is what the model has, `padded_size` what a rank allocates and multiplies (vocabulary rounded up for tensor parallelism).
+struct Dimension {
+  std::string name;
+  std::int64_t size = 1;
+  std::int64_t padded_size = 1;
+};
+
+enum class TensorKind : std::uint8_t { parameter, activation, gradient, state, index };
+
+struct Tensor {
+  std::string name;
+  std::vector<DimensionId> dims;  // in storage order, last fastest
+  Dtype dtype = Dtype::bf16;
+  TensorKind kind = TensorKind::activation;
+};
+
+// The operator's opcode decides what it means:
+//   gemm           out[D] = sum over (A and B) - D of in0[A] in1[B] (+ in2: bias over a subset of D); Einstein summation by name
+//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim]; out0 = context [.., group, head_dim];
+//                  out1.. = what its backward needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)
+//   norm           in0 = x, in1 = weight (, in2 = bias); out0 = y, out1 = row statistics
+//   map            elementwise, by `function`; inputs that lack dimensions are broadcast; out1 = dropout mask if dropout > 0
+//   gather         in0 = table, in1 = indices: rows by index, zero where the row is another rank's
+//   reduce         over the dimensions that the output lacks, by `function`
+//   cross_entropy  in0 = logits, in1 = row maximum, in2 = labels; out0 = (sum of exponentials, target logit) per row
+//   input          out0 = data of the microbatch
+struct Operator {
+  std::string name;    // "qkv"
+  std::string module;  // recompute module it belongs to: core_attn, mlp, layernorm, or ""
+  Opcode opcode = Opcode::map;
+  Function function = Function::none;
+  std::int32_t layer = -1;  // -1: before the first layer (embedding) or, with `after_layers`, behind the last (head)
+  bool after_layers = false;
+  std::vector<TensorId> inputs;
+  std::vector<TensorId> outputs;
+  std::size_t forward_inputs = 0;  // the first n inputs are read forward; further ones only by its backward
+  float dropout = 0;
+  bool causal = false;
+  std::vector<DimensionId> whole_dims;  // dimensions that this operator cannot have split
+};
+
+struct Graph {
+  std::vector<Dimension> dimensions;
+  std::vector<Tensor> tensors;
+  std::vector<Operator> operators;  // in an order in which they can run
+
+  DimensionId dimension(const std::string& name) const;  // REQUIRES: it exists
+};
+
+// Elements of a tensor, unsharded: unpadded or padded extents.
+std::int64_t elements(const Graph& graph, const Tensor& tensor);
+std::int64_t padded_elements(const Graph& graph, const Tensor& tensor);
+
+// All dimensions that an operator's inputs and outputs have, each once, in order of first appearance: its iteration space.
+std::vector<DimensionId> iteration_space(const Graph& graph, const Operator& op);
+
+// Unpadded parameters of the operators in [first, last), each tensor counted once (a tied embedding is one tensor).
+std::int64_t count_parameters(const Graph& graph, std::size_t first, std::size_t last);
+std::int64_t count_parameters(const Graph& graph);
+
+}  // namespace simrun

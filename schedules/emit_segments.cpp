@@ -1,0 +1,203 @@
+#include "schedules/emit_segments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace simrun {
+namespace {
+
+Scope scope_of(const ChunkCode& code, ValueId v) {
+  const Value& value = code.values[v];
+  const bool crosses = value.saved || value.arrived || v == code.output || v == code.input_gradient;
+  return crosses ? Scope::microbatch : Scope::pass;
+}
+
+Category category_of(const Value& value) {
+  const bool communicated = value.conversion != Opcode::free && !value.saved;
+  return communicated ? Category::comm : Category::activations;
+}
+
+Buffer buffer_of_value(const Graph& graph, const Value& value, const Mesh& mesh) {
+  Buffer buffer;
+  buffer.name = value.name;
+  buffer.dtype = value.dtype;
+  for (const DimensionId dim : graph.tensors[value.tensor].dims) {
+    buffer.dims.push_back({dim, -1, local_extent(graph, value.layout, dim, mesh)});
+    const DimensionSplit* split = value.layout.split_of(dim);
+    std::string axes;
+    if (split != nullptr)
+      for (const AxisId axis : split->axes) axes += (axes.empty() ? "" : ",") + mesh.axes[axis].name;
+    buffer.split.push_back(axes);
+  }
+  return buffer;
+}
+
+std::int64_t local_elements(const Graph& graph, const Value& value, const Mesh& mesh) {
+  std::int64_t product = 1;
+  for (const DimensionId dim : graph.tensors[value.tensor].dims)
+    product *= local_extent(graph, value.layout, dim, mesh);
+  return product;
+}
+
+void declare_parameters(Plan& plan, const Graph& graph, const ChunkCode& code, const Mesh& mesh,
+                        ChunkEmission& emission, const ParameterBucket& bucket) {
+  std::int64_t offset = 0;
+  for (const std::size_t p : bucket.members) {
+    const auto view = [&](ValueId v, Index parent) {
+      Buffer buffer = buffer_of_value(graph, code.values[v], mesh);
+      buffer.name = emission.name + " " + buffer.name;
+      buffer.category = plan.buffers[parent].category;
+      buffer.scope = Scope::run;
+      buffer.dtype = plan.buffers[parent].dtype;
+      buffer.parent = parent;
+      buffer.parent_offset = offset;
+      plan.buffers.push_back(std::move(buffer));
+      emission.buffer_of[v] = static_cast<Index>(plan.buffers.size() - 1);
+    };
+    view(code.parameters[p], bucket.weights);
+    view(code.parameter_gradients[p], bucket.gradients);
+    offset += local_elements(graph, code.values[code.parameters[p]], mesh);
+  }
+}
+
+// Values whose last mention among the steps is step s, at [s].
+std::vector<std::vector<ValueId>> last_mentions(const ChunkCode& code, const std::vector<CodeStep>& steps) {
+  std::vector<std::size_t> last(code.values.size(), steps.size());
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    for (const ValueId value : steps[s].inputs) last[value] = s;
+    for (const ValueId value : steps[s].outputs) last[value] = s;
+  }
+  std::vector<std::vector<ValueId>> result(steps.size() + 1);
+  for (std::size_t v = 0; v < last.size(); ++v) result[last[v]].push_back(static_cast<ValueId>(v));
+  return result;
+}
+
+Instruction instruction_of(const ChunkEmission& emission, const CodeStep& step, CommunicationTable& table) {
+  Instruction instruction;
+  instruction.opcode = step.opcode;
+  instruction.function = step.function;
+  instruction.phase = step.phase;
+  instruction.stream = step.stream;
+  instruction.causal = step.causal;
+  instruction.layer = step.layer;
+  instruction.dropout = step.dropout;
+  instruction.label = step.label;
+  for (const ValueId value : step.inputs) instruction.inputs.push_back(emission.buffer_of[value]);
+  for (const ValueId value : step.outputs) instruction.outputs.push_back(emission.buffer_of[value]);
+  if (is_communication(step.opcode)) {
+    Communication communication;
+    communication.group.axes = step.axes;
+    communication.reduction = step.reduction;
+    communication.cause = step.cause;
+    instruction.communication = table.add(communication);
+  }
+  return instruction;
+}
+
+Instruction free_of(const ChunkEmission& emission, const std::vector<ValueId>& values, Phase phase) {
+  Instruction instruction;
+  instruction.opcode = Opcode::free;
+  instruction.phase = phase;
+  for (const ValueId value : values) instruction.inputs.push_back(emission.buffer_of[value]);
+  return instruction;
+}
+
+bool is_run_scope(const Value& value) {
+  return value.kind == ValueKind::parameter || value.kind == ValueKind::parameter_gradient;
+}
+
+}  // namespace
+
+Index CommunicationTable::add(const Communication& communication) {
+  std::string key = fmt::format("{} {} {} {} {} {} {}", communication.group.mesh,
+                                fmt::join(communication.group.axes, ","),
+                                fmt::join(communication.group.pipeline_ranks, ","),
+                                communication.peer.pipeline_rank, static_cast<int>(communication.reduction),
+                                communication.channel, communication.cause);
+  const auto [known, is_new] = known_.emplace(std::move(key), static_cast<Index>(plan_.communications.size()));
+  if (is_new) plan_.communications.push_back(communication);
+  return known->second;
+}
+
+ChunkEmission declare_buffers(Plan& plan, const Graph& graph, const ChunkCode& code, const Mesh& mesh, Index chunk,
+                              const BucketRules& rules, Dtype precision) {
+  ChunkEmission emission{chunk, fmt::format("stage {}", chunk), {}, std::vector<Index>(code.values.size(), no_index)};
+  std::vector<std::int64_t> elements;
+  for (const ValueId value : code.parameters) elements.push_back(local_elements(graph, code.values[value], mesh));
+  emission.buckets = make_buckets(code, elements, rules);
+  for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
+    add_bucket_buffers(plan, emission.buckets[b], fmt::format("{} bucket {}", emission.name, b), precision,
+                       rules.shards);
+    declare_parameters(plan, graph, code, mesh, emission, emission.buckets[b]);
+  }
+  for (std::size_t v = 0; v < code.values.size(); ++v) {
+    const Value& value = code.values[v];
+    if (is_run_scope(value)) continue;
+    Buffer buffer = buffer_of_value(graph, value, mesh);
+    buffer.category = category_of(value);
+    buffer.scope = scope_of(code, static_cast<ValueId>(v));
+    plan.buffers.push_back(std::move(buffer));
+    emission.buffer_of[v] = static_cast<Index>(plan.buffers.size() - 1);
+  }
+  return emission;
+}
+
+std::vector<Instruction> emit_forward(const ChunkEmission& emission, const ChunkCode& code, CommunicationTable& table) {
+  const std::vector<std::vector<ValueId>> last = last_mentions(code, code.forward);
+  std::vector<Instruction> instructions;
+  for (std::size_t s = 0; s < code.forward.size(); ++s) {
+    instructions.push_back(instruction_of(emission, code.forward[s], table));
+    std::vector<ValueId> dead;
+    for (const ValueId v : last[s]) {
+      const Value& value = code.values[v];
+      if (value.kind == ValueKind::activation && !value.saved && v != code.output) dead.push_back(v);
+    }
+    if (!dead.empty()) instructions.push_back(free_of(emission, dead, Phase::forward));
+  }
+  return instructions;
+}
+
+std::vector<Instruction> emit_backward(const ChunkEmission& emission, const ChunkCode& code, CommunicationTable& table,
+                                       BackwardVariant variant,
+                                       const std::vector<std::vector<Instruction>>& reductions) {
+  const std::vector<std::vector<ValueId>> last = last_mentions(code, code.backward);
+  std::vector<bool> written(code.values.size(), !variant.first);
+  std::vector<Instruction> instructions;
+  for (std::size_t s = 0; s < code.backward.size(); ++s) {
+    const CodeStep& step = code.backward[s];
+    Instruction instruction = instruction_of(emission, step, table);
+    for (const ValueId output : step.outputs)
+      if (code.values[output].kind == ValueKind::parameter_gradient) {
+        instruction.accumulate = written[output];
+        written[output] = true;
+      }
+    instructions.push_back(std::move(instruction));
+    std::vector<ValueId> dead;
+    for (const ValueId v : last[s])
+      if (!is_run_scope(code.values[v]) && v != code.input_gradient) dead.push_back(v);
+    if (!dead.empty()) instructions.push_back(free_of(emission, dead, step.phase));
+    for (std::size_t b = 0; variant.last && b < emission.buckets.size(); ++b)
+      if (emission.buckets[b].complete_after == s)
+        instructions.insert(instructions.end(), reductions[b].begin(), reductions[b].end());
+  }
+  return instructions;
+}
+
+std::vector<Instruction> emit_transfer(const ChunkEmission& emission, const ChunkCode& code, ValueId value,
+                                       Opcode opcode, std::uint8_t stream, Index communication) {
+  Instruction transfer;
+  transfer.opcode = opcode;
+  const bool forward = code.values[value].kind == ValueKind::activation;
+  transfer.phase = forward ? Phase::forward : Phase::backward_input;
+  transfer.stream = stream;
+  transfer.communication = communication;
+  transfer.label = forward ? "activation" : "gradient";
+  (opcode == Opcode::send ? transfer.inputs : transfer.outputs) = {emission.buffer_of[value]};
+  std::vector<Instruction> instructions{transfer};
+  if (opcode == Opcode::send && !code.values[value].saved)
+    instructions.push_back(free_of(emission, {value}, transfer.phase));
+  return instructions;
+}
+
+}  // namespace simrun

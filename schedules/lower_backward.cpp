@@ -1,0 +1,280 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+
+#include "models/backward.h"
+#include "schedules/chunk_code.h"
+
+namespace simrun {
+namespace {
+
+class BackwardLowering {
+ public:
+  BackwardLowering(const ChunkContext& context, ChunkCode& code)
+      : context_(context), code_(code), forward_values_(code.values.size()) {
+    for (std::size_t v = 0; v < forward_values_; ++v) {
+      const Value& value = code_.values[v];
+      if (value.kind != ValueKind::activation) continue;
+      if (value.conversion == Opcode::free) base_[value.tensor] = static_cast<ValueId>(v);
+      by_layout_[value.tensor].push_back(static_cast<ValueId>(v));
+    }
+  }
+
+  void run() {
+    count_contributions();
+    if (context_.output != no_index) receive_output_gradient();
+    for (auto o = context_.operators.rbegin(); o != context_.operators.rend(); ++o) differentiate(*o);
+    if (context_.input != no_index) code_.input_gradient = gradients_.at(context_.input);
+  }
+
+ private:
+  const Graph& graph() const { return context_.graph; }
+  bool is_parameter(TensorId tensor) const { return graph().tensors[tensor].kind == TensorKind::parameter; }
+
+  // ---- gradients of activations: contributions of consumers, summed and laid out as the producer wants them ------------------------
+
+  void count_contributions() {
+    for (const std::size_t o : context_.operators) {
+      const Operator& op = graph().operators[o];
+      for (const BackwardStep& step : backward_steps(graph(), op))
+        for (const std::uint8_t i : step.gradients_of)
+          if (!is_parameter(op.inputs[i])) ++expected_[op.inputs[i]];
+    }
+    if (context_.output != no_index) ++expected_[context_.output];
+  }
+
+  void receive_output_gradient() {
+    code_.output_gradient = add_value(context_.output, context_.output_layout, "_grad_received");
+    code_.values[code_.output_gradient].arrived = true;
+    contribute(context_.output, code_.output_gradient, -1);
+  }
+
+  ValueId add_value(TensorId tensor, Layout layout, const char* suffix) {
+    const Tensor& t = graph().tensors[tensor];
+    code_.values.push_back({tensor, ValueKind::backward, context_.gradient_dtype, std::move(layout), t.name + suffix});
+    return static_cast<ValueId>(code_.values.size() - 1);
+  }
+
+  void contribute(TensorId tensor, ValueId value, std::int32_t layer) {
+    contributions_[tensor].push_back(value);
+    if (contributions_[tensor].size() == expected_[tensor]) complete(tensor, layer);
+  }
+
+  // Summands in one layout are added before they are communicated.
+  void complete(TensorId tensor, std::int32_t layer) {
+    const Layout wanted = without_partials(code_.values[base_.at(tensor)].layout);
+    std::vector<ValueId> whole;
+    std::vector<ValueId> rest = contributions_[tensor];
+    while (!rest.empty()) {
+      const Layout layout = code_.values[rest.front()].layout;
+      std::vector<ValueId> alike;
+      for (const ValueId value : rest)
+        if (code_.values[value].layout == layout) alike.push_back(value);
+      std::erase_if(rest, [&](ValueId value) { return code_.values[value].layout == layout; });
+      whole.push_back(converted(sum(tensor, alike, layer), wanted, layer, "_grad", Phase::backward_input));
+    }
+    gradients_[tensor] = sum(tensor, whole, layer);
+  }
+
+  ValueId sum(TensorId tensor, const std::vector<ValueId>& summands, std::int32_t layer) {
+    if (summands.size() == 1) return summands.front();
+    const ValueId total = add_value(tensor, code_.values[summands.front()].layout, "_grad_sum");
+    CodeStep step;
+    step.opcode = Opcode::map;
+    step.function = Function::sum_gradients;
+    step.phase = Phase::backward_input;
+    step.layer = layer;
+    step.inputs = summands;
+    step.outputs = {total};
+    step.label = graph().tensors[tensor].name + " gradient sum";
+    code_.backward.push_back(std::move(step));
+    return total;
+  }
+
+  ValueId converted(ValueId value, const Layout& wanted, std::int32_t layer, const char* suffix, Phase phase) {
+    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted)) {
+      const TensorId tensor = code_.values[value].tensor;
+      const ValueId result = add_value(tensor, conversion.result, suffix);
+      code_.values[result].dtype = code_.values[value].dtype;
+      code_.values[result].source = value;
+      code_.values[result].conversion = conversion.opcode;
+      CodeStep step;
+      step.opcode = conversion.opcode;
+      step.phase = phase;
+      step.axes = conversion.axes;
+      step.reduction = conversion.reduction;
+      step.stream = conversion.opcode == Opcode::copy ? compute_stream
+                                                      : context_.stream_of_axis[conversion.axes.front()];
+      step.layer = layer;
+      step.label = fmt::format("{}{} {}", graph().tensors[tensor].name, suffix, to_string(conversion.opcode));
+      step.cause = fmt::format("{}{}: {} -> {}", graph().tensors[tensor].name, suffix,
+                               describe(code_.values[value].layout, graph(), context_.mesh),
+                               describe(conversion.result, graph(), context_.mesh));
+      step.inputs = {value};
+      step.outputs = {result};
+      code_.backward.push_back(std::move(step));
+      value = result;
+    }
+    return value;
+  }
+
+  // ---- values of the forward pass ---------------------------------------------------------------------------------------------------
+
+  // A forward value as the backward pass may read it: kept, gathered again, or recomputed. `reader`: recompute region of the reading operator.
+  ValueId resolve(ValueId value, std::int32_t reader) {
+    const Value& wanted = code_.values[value];
+    if (wanted.kind == ValueKind::parameter) return value;
+    const bool gathered = wanted.conversion == Opcode::all_gather || wanted.conversion == Opcode::all_to_all ||
+                          wanted.conversion == Opcode::copy;
+    if (gathered) return gather_again(value, reader);
+    const std::int32_t region = wanted.region;
+    const bool inside = region >= 0 && (region == reader || context_.regions.discards_output[static_cast<std::size_t>(region)]);
+    if (!inside) {
+      code_.values[value].saved = true;
+      return value;
+    }
+    if (recomputed_.find(value) == recomputed_.end()) recompute(region);
+    return recomputed_.at(value);
+  }
+
+  ValueId gather_again(ValueId value, std::int32_t reader) {
+    const auto known = gathered_.find(value);
+    if (known != gathered_.end()) return known->second;
+    const ValueId source = resolve(code_.values[value].source, reader);
+    const Layout layout = code_.values[value].layout;
+    const ValueId again = converted(source, layout, layer_, "_again", Phase::backward_weight);
+    return gathered_[value] = again;
+  }
+
+  // Runs a region's forward steps once more, all of them, as a checkpoint does.
+  void recompute(std::int32_t region) {
+    const std::size_t steps = code_.forward.size();
+    for (std::size_t s = 0; s < steps; ++s) {
+      if (code_.forward[s].region != region) continue;
+      CodeStep step = code_.forward[s];
+      step.phase = Phase::recompute;
+      for (ValueId& input : step.inputs) {
+        const auto own = recomputed_.find(input);
+        const bool from_region = own != recomputed_.end() && code_.values[input].region == region;
+        input = from_region ? own->second : resolve(input, region);
+      }
+      for (ValueId& output : step.outputs) {
+        Value again = code_.values[output];
+        again.kind = ValueKind::backward;
+        again.name += "_recomputed";
+        again.saved = false;
+        code_.values.push_back(std::move(again));
+        recomputed_[output] = static_cast<ValueId>(code_.values.size() - 1);
+        output = recomputed_[output];
+      }
+      code_.backward.push_back(std::move(step));
+    }
+  }
+
+  // The value of a tensor that an operator read, in the layout in which it read it.
+  ValueId forward_value(const Operator& op, const Layout& layout, OperandRole role, std::size_t index) const {
+    if (role == OperandRole::output_value) return base_.at(op.outputs[index]);
+    const TensorId tensor = op.inputs[index];
+    if (is_parameter(tensor)) return parameter(tensor, code_.parameters);
+    const Layout wanted = input_layout(graph(), op, layout, index);
+    for (const ValueId value : by_layout_.at(tensor))
+      if (code_.values[value].layout == wanted) return value;
+    assert(false && "the forward pass made every layout that an operator reads");
+    return no_index;
+  }
+
+  ValueId parameter(TensorId tensor, const std::vector<ValueId>& values) const {
+    const auto found = std::find_if(values.begin(), values.end(),
+                                    [&](ValueId value) { return code_.values[value].tensor == tensor; });
+    assert(found != values.end());
+    return *found;
+  }
+
+  // ---- operators ----------------------------------------------------------------------------------------------------------------------
+
+  void differentiate(std::size_t o) {
+    const Operator& op = graph().operators[o];
+    const std::vector<BackwardStep> steps = backward_steps(graph(), op);
+    layer_ = op.layer;
+    own_gradients_.assign(op.inputs.size(), no_index);
+    std::vector<std::vector<ValueId>> reads;
+    for (const BackwardStep& step : steps) reads.push_back(operands(o, step));
+    for (const bool weight : {false, true})
+      for (std::size_t s = 0; s < steps.size(); ++s)
+        if (steps[s].weight == weight) emit(o, steps[s], std::move(reads[s]));
+  }
+
+  // Resolved before any step is emitted, so that gathers for the weight gradient overlap with the input gradient's kernel.
+  std::vector<ValueId> operands(std::size_t o, const BackwardStep& step) {
+    const Operator& op = graph().operators[o];
+    std::vector<ValueId> values;
+    for (const Operand& operand : step.reads) {
+      if (operand.role == OperandRole::output_gradient)
+        values.push_back(gradients_.at(op.outputs[operand.index]));
+      else if (operand.role == OperandRole::input_gradient)
+        values.push_back(no_index);  // known when its step was emitted
+      else
+        values.push_back(resolve(forward_value(op, context_.layouts[o], operand.role, operand.index),
+                                 context_.regions.region_of[o]));
+    }
+    return values;
+  }
+
+  void emit(std::size_t o, const BackwardStep& step, std::vector<ValueId> reads) {
+    const Operator& op = graph().operators[o];
+    for (std::size_t r = 0; r < reads.size(); ++r)
+      if (reads[r] == no_index) reads[r] = own_gradients_[step.reads[r].index];
+    CodeStep code;
+    code.opcode = step.opcode;
+    code.function = step.function;
+    code.phase = step.weight ? Phase::backward_weight : Phase::backward_input;
+    code.layer = op.layer;
+    code.dropout = op.dropout;
+    code.causal = op.causal;
+    code.label = op.name;
+    code.inputs = reads;
+    for (const std::uint8_t i : step.gradients_of)
+      code.outputs.push_back(step.alias ? reads.front() : gradient_output(o, i));
+    if (!step.alias) code_.backward.push_back(code);
+    for (std::size_t g = 0; g < step.gradients_of.size(); ++g) {
+      const std::uint8_t i = step.gradients_of[g];
+      own_gradients_[i] = code.outputs[g];
+      if (!is_parameter(op.inputs[i])) contribute(op.inputs[i], code.outputs[g], op.layer);
+    }
+  }
+
+  ValueId gradient_output(std::size_t o, std::size_t input) {
+    const Operator& op = graph().operators[o];
+    Layout layout = gradient_layout(graph(), op, context_.layouts[o], input);
+    if (!is_parameter(op.inputs[input])) return add_value(op.inputs[input], std::move(layout), "_grad");
+    const ValueId gradient = parameter(op.inputs[input], code_.parameter_gradients);
+    const auto place = std::find(code_.parameter_gradients.begin(), code_.parameter_gradients.end(), gradient);
+    std::vector<AxisId>& axes =
+        code_.gradient_axes[static_cast<std::size_t>(place - code_.parameter_gradients.begin())];
+    for (const AxisId axis : layout.partial_sum)
+      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
+    std::sort(axes.begin(), axes.end());
+    return gradient;
+  }
+
+  const ChunkContext& context_;
+  ChunkCode& code_;
+  std::size_t forward_values_;
+  std::map<TensorId, ValueId> base_;
+  std::map<TensorId, std::vector<ValueId>> by_layout_;
+  std::map<TensorId, std::size_t> expected_;
+  std::map<TensorId, std::vector<ValueId>> contributions_;
+  std::map<TensorId, ValueId> gradients_;
+  std::map<ValueId, ValueId> recomputed_;
+  std::map<ValueId, ValueId> gathered_;
+  std::vector<ValueId> own_gradients_;  // of the operator at hand, by input
+  std::int32_t layer_ = -1;
+};
+
+}  // namespace
+
+void lower_backward(const ChunkContext& context, ChunkCode& code) { BackwardLowering(context, code).run(); }
+
+}  // namespace simrun

@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "schedules/chunk_code.h"
+
+namespace simrun {
+namespace {
+
+class ForwardLowering {
+ public:
+  ForwardLowering(const ChunkContext& context, ChunkCode& code) : context_(context), code_(code) {}
+
+  void run() {
+    if (context_.input != no_index) {
+      code_.input = add_value(context_.input, ValueKind::activation, context_.input_layout, "_received");
+      code_.values[code_.input].arrived = true;
+      base_[context_.input] = code_.input;
+    }
+    for (const std::size_t o : context_.operators) lower(o);
+    if (context_.output == no_index) return;
+    code_.output = in_layout(context_.output, context_.output_layout, -1, -1, "next stage");
+  }
+
+ private:
+  const Graph& graph() const { return context_.graph; }
+
+  ValueId add_value(TensorId tensor, ValueKind kind, Layout layout, const char* suffix = "") {
+    const Tensor& t = graph().tensors[tensor];
+    code_.values.push_back({tensor, kind, t.dtype, std::move(layout), t.name + suffix});
+    return static_cast<ValueId>(code_.values.size() - 1);
+  }
+
+  void lower(std::size_t o) {
+    const Operator& op = graph().operators[o];
+    const Layout& layout = context_.layouts[o];
+    const std::int32_t region = context_.regions.region_of[o];
+    CodeStep step;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const Layout wanted = input_layout(graph(), op, layout, i);
+      const ValueId value = graph().tensors[op.inputs[i]].kind == TensorKind::parameter
+                                ? parameter(op.inputs[i], wanted)
+                                : in_layout(op.inputs[i], wanted, region, op.layer, op.name);
+      if (i < op.forward_inputs) step.inputs.push_back(value);
+    }
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      const ValueId value =
+          add_value(op.outputs[i], ValueKind::activation, output_layout(graph(), op, layout, i));
+      code_.values[value].region = region;
+      base_[op.outputs[i]] = value;
+      step.outputs.push_back(value);
+    }
+    step.opcode = op.opcode;
+    step.function = op.function;
+    step.layer = op.layer;
+    step.dropout = op.dropout;
+    step.causal = op.causal;
+    step.region = region;
+    step.label = op.name;
+    code_.forward.push_back(std::move(step));
+  }
+
+  ValueId parameter(TensorId tensor, const Layout& layout) {
+    for (const ValueId value : code_.parameters)
+      if (code_.values[value].tensor == tensor) return value;
+    const ValueId value = add_value(tensor, ValueKind::parameter, layout);
+    code_.parameters.push_back(value);
+    const ValueId gradient = add_value(tensor, ValueKind::parameter_gradient, layout, "_grad");
+    code_.values[gradient].dtype = Dtype::fp32;
+    code_.parameter_gradients.push_back(gradient);
+    code_.gradient_axes.emplace_back();
+    return value;
+  }
+
+  // The tensor in the wanted layout, converted if no value has it yet.
+  ValueId in_layout(TensorId tensor, const Layout& wanted, std::int32_t region, std::int32_t layer,
+                    const std::string& reader) {
+    ValueId value = base_.at(tensor);
+    if (code_.values[value].layout == wanted) return value;
+    std::vector<ValueId>& made = converted_[tensor];
+    for (const ValueId known : made)
+      if (code_.values[known].layout == wanted) return known;
+    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted)) {
+      CodeStep step;
+      step.opcode = conversion.opcode;
+      step.axes = conversion.axes;
+      step.reduction = conversion.reduction;
+      step.stream = conversion.opcode == Opcode::copy ? compute_stream
+                                                      : context_.stream_of_axis[conversion.axes.front()];
+      step.layer = layer;
+      step.region = region;
+      step.label = fmt::format("{} {}", graph().tensors[tensor].name, to_string(conversion.opcode));
+      step.cause = fmt::format("{}: {} -> {} for {}", graph().tensors[tensor].name,
+                               describe(code_.values[value].layout, graph(), context_.mesh),
+                               describe(conversion.result, graph(), context_.mesh), reader);
+      const ValueId result = add_value(tensor, ValueKind::activation, conversion.result, "_converted");
+      code_.values[result].source = value;
+      code_.values[result].conversion = conversion.opcode;
+      code_.values[result].region = region;
+      step.inputs = {value};
+      step.outputs = {result};
+      code_.forward.push_back(std::move(step));
+      value = result;
+    }
+    made.push_back(value);
+    return value;
+  }
+
+  const ChunkContext& context_;
+  ChunkCode& code_;
+  std::map<TensorId, ValueId> base_;                    // as its operator writes it
+  std::map<TensorId, std::vector<ValueId>> converted_;  // in other layouts
+};
+
+}  // namespace
+
+void lower_forward(const ChunkContext& context, ChunkCode& code) { ForwardLowering(context, code).run(); }
+
+}  // namespace simrun

@@ -1,0 +1,83 @@
+#include "schedules/plan.h"
+
+#include <array>
+
+namespace simrun {
+
+const char* to_string(Opcode opcode) {
+  static constexpr std::array<const char*, opcode_count> names = {
+      "init",
+      "input",
+      "copy",
+      "free",
+      "gemm",
+      "attention",
+      "attention_backward",
+      "norm",
+      "norm_backward",
+      "map",
+      "reduce",
+      "gather",
+      "scatter",
+      "route",
+      "route_backward",
+      "cross_entropy",
+      "cross_entropy_backward",
+      "optimizer",
+      "send",
+      "recv",
+      "all_reduce",
+      "all_gather",
+      "reduce_scatter",
+      "all_to_all",
+      "broadcast",
+  };
+  return names[static_cast<std::size_t>(opcode)];
+}
+
+const char* to_string(Function function) {
+  static constexpr std::array<const char*, static_cast<std::size_t>(Function::adam) + 1> names = {
+      "none",     "add",           "add_backward", "sum_gradients",
+      "gelu",     "gelu_backward", "swiglu",       "swiglu_backward",
+      "rope",     "rope_backward", "cast",         "scale",
+      "sum",      "max",           "sum_squares",  "layer_norm",
+      "rms_norm", "flash",         "unfused",      "log_loss",
+      "adam",
+  };
+  return names[static_cast<std::size_t>(function)];
+}
+
+const char* to_string(Traffic traffic) {
+  static constexpr std::array<const char*, traffic_count> names = {"compute", "tensor",   "context", "expert",
+                                                                   "data",    "pipeline", "offload"};
+  return names[static_cast<std::size_t>(traffic)];
+}
+
+const char* to_string(Category category) {
+  static constexpr std::array<const char*, category_count> names = {"weights",     "gradients", "optimizer",
+                                                                    "activations", "comm",      "workspace"};
+  return names[static_cast<std::size_t>(category)];
+}
+
+const char* to_string(PassKind kind) {
+  static constexpr std::array<const char*, static_cast<std::size_t>(PassKind::step) + 1> names = {
+      "forward", "backward", "backward_input", "backward_weight", "communication", "step"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+std::int64_t Buffer::elements() const {
+  std::int64_t product = 1;
+  for (const BufferDim& dim : dims) product *= dim.extent;
+  return product;
+}
+
+std::int64_t Buffer::bytes() const { return parent == no_index ? elements() * bytes_of(dtype) : 0; }
+
+std::int64_t Plan::ranks() const {
+  std::int64_t total = 0;
+  for (const StageDevices& stage : stages)
+    for (const DeviceRange& range : stage.devices) total += range.count;
+  return total;
+}
+
+}  // namespace simrun

@@ -1,0 +1,254 @@
+
+#include "plan.pb.h"
+#include "schedules/plan_message.h"
+
+namespace simrun {
+namespace {
+
+// The enums' numbers are the file format: these fail when a C++ enumerator is added in the middle or not
+// added to plan.proto.
+static_assert(static_cast<int>(Opcode::broadcast) == proto::OPCODE_BROADCAST &&
+              opcode_count == proto::Opcode_ARRAYSIZE);
+static_assert(static_cast<int>(Function::adam) == proto::FUNCTION_ADAM);
+static_assert(static_cast<int>(Dtype::uint8) == proto::DTYPE_UINT8);
+static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);
+static_assert(static_cast<int>(Scope::pass) == proto::SCOPE_PASS &&
+              static_cast<int>(Phase::optimizer) == proto::PHASE_OPTIMIZER);
+static_assert(static_cast<int>(PassKind::step) == proto::PASS_KIND_STEP);
+
+template <class Proto, class Enum>
+Proto number(Enum value) {
+  return static_cast<Proto>(value);
+}
+
+// no_index becomes 0.
+std::uint32_t plus_1(Index index) { return index + 1; }
+std::uint32_t plus_1(std::int32_t index) { return static_cast<std::uint32_t>(index + 1); }
+
+// Copies a column; one that holds nothing but the default stays empty.
+template <class Rows, class Column, class Value, class Default>
+void set_column(Column& column, const Rows& rows, Value value, Default absent) {
+  bool all_default = true;
+  for (const auto& row : rows) all_default &= value(row) == absent;
+  if (all_default) return;
+  column.Reserve(static_cast<int>(rows.size()));
+  for (const auto& row : rows) column.AddAlreadyReserved(value(row));
+}
+
+void encode(const JobFacts& job, proto::JobFacts& out) {
+  out.set_name(job.name);
+  out.set_simrun_version(job.simrun_version);
+  out.set_config_sha256(job.config_sha256);
+  out.set_model_type(job.model_type);
+  out.set_schedule(job.schedule);
+  out.set_tensor_parallel(job.tensor_parallel);
+  out.set_context_parallel(job.context_parallel);
+  out.set_pipeline_parallel(job.pipeline_parallel);
+  out.set_virtual_pipeline(job.virtual_pipeline);
+  out.set_expert_parallel(job.expert_parallel);
+  out.set_data_parallel(job.data_parallel);
+  out.set_microbatches(job.microbatches);
+  out.set_micro_batch_size(job.micro_batch_size);
+  out.set_seq_length(job.seq_length);
+  out.set_tokens_per_step(job.tokens_per_step);
+  out.set_parameters(job.parameters);
+  out.set_model_flops_per_step(job.model_flops_per_step);
+  out.set_hardware_flops_per_step(job.hardware_flops_per_step);
+  out.set_precision(number<proto::Dtype>(job.precision));
+}
+
+void encode(const Gpu& gpu, proto::Gpu& out) {
+  out.set_name(gpu.name);
+  for (const auto& [dtype, flops] : gpu.peak_flops) {
+    proto::PeakFlops& peak = *out.add_peak_flops();
+    peak.set_dtype(number<proto::Dtype>(dtype));
+    peak.set_flops(flops);
+  }
+  out.set_vector_flops(gpu.vector_flops);
+  out.set_memory_bytes(gpu.memory_bytes);
+  out.set_memory_bandwidth(gpu.memory_bandwidth);
+  out.set_sm_count(gpu.sm_count);
+  out.set_l2_bytes(gpu.l2_bytes);
+  out.set_nvlink_bandwidth(gpu.nvlink_bandwidth);
+  out.set_kernel_launch_s(gpu.kernel_launch_s);
+  out.set_matmul_efficiency(gpu.matmul_efficiency);
+  out.set_memory_efficiency(gpu.memory_efficiency);
+}
+
+void encode(const LinkClass& link, proto::LinkClass& out) {
+  out.set_bandwidth(link.bandwidth);
+  out.set_latency_s(link.latency_s);
+  out.set_efficiency(link.efficiency);
+}
+
+void encode(const Cluster& cluster, proto::Cluster& out) {
+  out.set_name(cluster.name);
+  out.set_nodes(cluster.nodes);
+  out.set_gpus_per_node(cluster.gpus_per_node);
+  encode(cluster.gpu, *out.mutable_gpu());
+  encode(cluster.intra_node, *out.mutable_intra_node());
+  encode(cluster.inter_node, *out.mutable_inter_node());
+  out.set_reserved_bytes(cluster.reserved_bytes);
+}
+
+void encode(const Stream& stream, proto::Stream& out) {
+  out.set_name(stream.name);
+  out.set_device(number<proto::StreamDevice>(stream.device));
+  out.set_traffic(number<proto::Traffic>(stream.traffic));
+}
+
+void encode(const StageDevices& stage, proto::StageDevices& out) {
+  for (const DeviceRange& range : stage.devices) {
+    proto::DeviceRange& devices = *out.add_devices();
+    devices.set_first(range.first);
+    devices.set_count(range.count);
+  }
+  for (const Mesh& mesh : stage.meshes) {
+    proto::Mesh& out_mesh = *out.add_meshes();
+    out_mesh.set_name(mesh.name);
+    for (const Axis& axis : mesh.axes) {
+      proto::Axis& out_axis = *out_mesh.add_axes();
+      out_axis.set_name(axis.name);
+      out_axis.set_size(axis.size);
+    }
+  }
+}
+
+void encode(const Chunk& chunk, proto::Chunk& out) {
+  out.set_pipeline_rank(chunk.pipeline_rank);
+  out.set_index(chunk.index);
+  out.set_stage(chunk.stage);
+  out.set_first_layer(chunk.first_layer);
+  out.set_layers(chunk.layers);
+  out.set_embedding(chunk.embedding);
+  out.set_loss(chunk.loss);
+  out.set_parameters(chunk.parameters);
+}
+
+void encode(const ExtentTable& table, proto::ExtentTable& out) {
+  out.set_source(number<proto::ExtentSource>(table.source));
+  out.set_mesh(table.mesh);
+  out.mutable_axes()->Add(table.axes.begin(), table.axes.end());
+  out.mutable_values()->Add(table.values.begin(), table.values.end());
+  out.set_origin(table.origin);
+}
+
+void encode(const Buffer& buffer, proto::Buffer& out) {
+  out.set_name(buffer.name);
+  out.set_category(number<proto::Category>(buffer.category));
+  out.set_scope(number<proto::Scope>(buffer.scope));
+  out.set_dtype(number<proto::Dtype>(buffer.dtype));
+  for (const BufferDim& dim : buffer.dims) {
+    proto::BufferDim& out_dim = *out.add_dims();
+    out_dim.set_name(dim.name);
+    out_dim.set_table_plus_1(plus_1(dim.table));
+    out_dim.set_extent(dim.extent);
+  }
+  for (const std::string& axes : buffer.split) out.add_split(axes);
+  out.set_parent_plus_1(plus_1(buffer.parent));
+  out.set_parent_offset(buffer.parent_offset);
+}
+
+void encode(const Communication& communication, proto::Communication& out) {
+  const Group& group = communication.group;
+  out.mutable_group()->set_mesh(group.mesh);
+  out.mutable_group()->mutable_axes()->Add(group.axes.begin(), group.axes.end());
+  out.mutable_group()->mutable_pipeline_ranks()->Add(group.pipeline_ranks.begin(),
+                                                     group.pipeline_ranks.end());
+  const Peer& peer = communication.peer;
+  out.mutable_peer()->set_pipeline_rank(peer.pipeline_rank);
+  out.mutable_peer()->set_axis(peer.axis);
+  out.mutable_peer()->set_offset(peer.offset);
+  out.mutable_peer()->set_wrap(peer.wrap);
+  out.mutable_peer()->mutable_coordinate_map()->Add(peer.coordinate_map.begin(), peer.coordinate_map.end());
+  out.set_reduction(number<proto::Reduction>(communication.reduction));
+  out.set_channel_plus_1(plus_1(communication.channel));
+  out.set_cause(communication.cause);
+}
+
+void encode(const Instruction& instruction, proto::Instruction& out) {
+  out.set_opcode(number<proto::Opcode>(instruction.opcode));
+  out.set_function(number<proto::Function>(instruction.function));
+  out.set_phase(number<proto::Phase>(instruction.phase));
+  out.set_stream(instruction.stream);
+  out.set_binding(instruction.binding);
+  out.set_accumulate(instruction.accumulate);
+  out.set_causal(instruction.causal);
+  out.set_layer_plus_1(plus_1(instruction.layer));
+  out.set_dropout(instruction.dropout);
+  out.set_communication_plus_1(plus_1(instruction.communication));
+  out.mutable_inputs()->Add(instruction.inputs.begin(), instruction.inputs.end());
+  out.mutable_outputs()->Add(instruction.outputs.begin(), instruction.outputs.end());
+  out.set_label(instruction.label);
+}
+
+void encode(const Segment& segment, proto::Segment& out) {
+  out.set_name(segment.name);
+  out.set_kind(number<proto::PassKind>(segment.kind));
+  out.set_chunk_plus_1(plus_1(segment.chunk));
+  for (const Instruction& instruction : segment.instructions) encode(instruction, *out.add_instructions());
+}
+
+void encode_entries(const Program& program, proto::EntryColumns& out) {
+  out.mutable_segment()->Reserve(static_cast<int>(program.entries.size()));
+  for (const Entry& entry : program.entries) out.mutable_segment()->AddAlreadyReserved(entry.segment);
+  std::int64_t expected = 0, sequence = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> differences;  // (first binding, sequence)
+  differences.reserve(program.entries.size());
+  for (const Entry& entry : program.entries) {
+    differences.emplace_back(entry.first_binding - expected, entry.sequence - sequence);
+    expected = std::int64_t{entry.first_binding} + entry.binding_count;
+    sequence = entry.sequence;
+  }
+  set_column(
+      *out.mutable_first_binding_step(), differences, [](const auto& row) { return row.first; }, 0);
+  set_column(
+      *out.mutable_sequence_step(), differences, [](const auto& row) { return row.second; }, 0);
+  set_column(
+      *out.mutable_binding_count(), program.entries,
+      [](const Entry& entry) { return std::uint32_t{entry.binding_count}; }, 1u);
+  set_column(
+      *out.mutable_steps(), program.entries, [](const Entry& entry) { return static_cast<int>(entry.steps); },
+      0);
+}
+
+void encode_bindings(const Program& program, proto::BindingColumns& out) {
+  const std::vector<Binding>& rows = program.bindings;
+  out.mutable_chunk_plus_1()->Reserve(static_cast<int>(rows.size()));
+  for (const Binding& binding : rows) out.mutable_chunk_plus_1()->AddAlreadyReserved(plus_1(binding.chunk));
+  set_column(
+      *out.mutable_microbatch(), rows, [](const Binding& binding) { return binding.microbatch; }, 0);
+  set_column(
+      *out.mutable_slice(), rows, [](const Binding& binding) { return binding.slice; }, 0);
+  set_column(
+      *out.mutable_weight_version(), rows, [](const Binding& binding) { return binding.weight_version; }, 0);
+  set_column(
+      *out.mutable_direction(), rows,
+      [](const Binding& binding) { return static_cast<int>(binding.direction); }, 0);
+}
+
+}  // namespace
+
+std::string encode_plan(const Plan& plan) {
+  proto::Plan message;
+  encode(plan.job, *message.mutable_job());
+  encode(plan.cluster, *message.mutable_cluster());
+  for (const std::string& name : plan.dimension_names) message.add_dimension_names(name);
+  for (const Stream& stream : plan.streams) encode(stream, *message.add_streams());
+  for (const StageDevices& stage : plan.stages) encode(stage, *message.add_stages());
+  for (const Chunk& chunk : plan.chunks) encode(chunk, *message.add_chunks());
+  for (const ExtentTable& table : plan.extent_tables) encode(table, *message.add_extent_tables());
+  for (const Buffer& buffer : plan.buffers) encode(buffer, *message.add_buffers());
+  for (const Communication& communication : plan.communications)
+    encode(communication, *message.add_communications());
+  for (const Segment& segment : plan.segments) encode(segment, *message.add_segments());
+  for (const Program& program : plan.programs) {
+    proto::Program& out = *message.add_programs();
+    out.set_pipeline_rank(program.pipeline_rank);
+    encode_entries(program, *out.mutable_entries());
+    encode_bindings(program, *out.mutable_bindings());
+  }
+  return message.SerializeAsString();
+}
+
+}  // namespace simrun

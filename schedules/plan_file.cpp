@@ -1,0 +1,107 @@
+#include "schedules/plan_file.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "configs/diagnostics.h"
+#include "schedules/lint.h"
+#include "schedules/plan_message.h"
+
+// The header, little endian: magic (8 bytes), format version (4), length of the message (8), its CRC-32 (4).
+namespace simrun {
+namespace {
+
+constexpr char magic[] = {'\x89', 'S', 'I', 'M',
+                          'P',    'L', 'A', 'N'};  // not text: no editor takes it for its own
+constexpr std::size_t header_bytes = sizeof magic + 4 + 8 + 4;
+
+void append_number(std::string& bytes, std::uint64_t number, int width) {
+  for (int i = 0; i < width; ++i) bytes += static_cast<char>(number >> (8 * i) & 0xff);
+}
+
+std::uint64_t number_at(const std::string& bytes, std::size_t offset, int width) {
+  std::uint64_t number = 0;
+  for (int i = width; i-- > 0;)
+    number = number << 8 | static_cast<unsigned char>(bytes[offset + static_cast<std::size_t>(i)]);
+  return number;
+}
+
+std::uint32_t checksum(const char* data, std::size_t size) {
+  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(data), size));
+}
+
+[[noreturn]] void refuse(const std::string& file, const std::string& message, const std::string& hint = "") {
+  throw ConfigError({Diagnostic{{file, 0, 0}, message, hint}});
+}
+
+// The message behind a good header.
+std::string message_of(const std::string& bytes, const std::string& file) {
+  const std::string again = "write it again with this version of simrun";
+  if (bytes.compare(0, sizeof magic, magic, sizeof magic) != 0) refuse(file, "this is not a plan file");
+  if (bytes.size() < header_bytes) refuse(file, "the plan file is cut off in its header", again);
+  const std::uint64_t version = number_at(bytes, sizeof magic, 4);
+  if (version != plan_format_version)
+    refuse(file,
+           fmt::format("the plan file has format version {}; this simrun reads version {}", version,
+                       plan_format_version),
+           version > plan_format_version ? "read it with the newer simrun that wrote it" : again);
+  const std::uint64_t length = number_at(bytes, sizeof magic + 4, 8);
+  if (length != bytes.size() - header_bytes)
+    refuse(file,
+           fmt::format("the plan file holds {} bytes behind its header, not the {} that it promises",
+                       bytes.size() - header_bytes, length),
+           again);
+  if (number_at(bytes, sizeof magic + 12, 4) !=
+      checksum(bytes.data() + header_bytes, bytes.size() - header_bytes))
+    refuse(file, "the plan file was altered: its checksum does not match", again);
+  return bytes.substr(header_bytes);
+}
+
+}  // namespace
+
+std::string serialize(const Plan& plan) {
+  const std::string message = encode_plan(plan);
+  std::string bytes(magic, sizeof magic);
+  bytes.reserve(header_bytes + message.size());
+  append_number(bytes, plan_format_version, 4);
+  append_number(bytes, message.size(), 8);
+  append_number(bytes, checksum(message.data(), message.size()), 4);
+  return bytes + message;
+}
+
+Plan parse_plan(const std::string& bytes, const std::string& file) {
+  const std::string message = message_of(bytes, file);
+  Plan plan;
+  try {
+    plan = decode_plan(message);
+  } catch (const MalformedPlan& error) {
+    refuse(file, std::string("the plan file is malformed: ") + error.what());
+  }
+  std::vector<Diagnostic> diagnostics;
+  for (const std::string& sentence : lint(plan))
+    diagnostics.push_back({{file, 0, 0}, "invalid plan: " + sentence, ""});
+  if (!diagnostics.empty()) throw ConfigError(diagnostics);
+  return plan;
+}
+
+Plan read_plan(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse(path, std::string("cannot read the plan file: ") + std::strerror(errno));
+  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  if (file.bad()) refuse(path, std::string("cannot read the plan file: ") + std::strerror(errno));
+  return parse_plan(bytes, path);
+}
+
+bool is_plan_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  char start[sizeof magic] = {};
+  file.read(start, sizeof start);
+  return file.gcount() == sizeof start && std::memcmp(start, magic, sizeof magic) == 0;
+}
+
+}  // namespace simrun

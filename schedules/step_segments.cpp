@@ -1,0 +1,206 @@
+#include "schedules/step_segments.h"
+
+#include <algorithm>
+
+namespace simrun {
+namespace {
+
+constexpr const char* data_axis_name = "dp";
+
+AxisId axis_named(const Mesh& mesh, const char* name) {
+  const auto found =
+      std::find_if(mesh.axes.begin(), mesh.axes.end(), [&](const Axis& axis) { return axis.name == name; });
+  return static_cast<AxisId>(found - mesh.axes.begin());
+}
+
+std::int64_t data_parallel(const StepContext& context) {
+  return context.mesh.axes[axis_named(context.mesh, data_axis_name)].size;
+}
+
+bool is_sharded(const ParameterBucket& bucket) { return bucket.gradient_shard != bucket.gradients; }
+
+Instruction collective(Opcode opcode, std::uint8_t stream, Index input, Index output, Index communication,
+                       const char* label) {
+  Instruction instruction;
+  instruction.opcode = opcode;
+  instruction.phase = Phase::reduction;
+  instruction.stream = stream;
+  instruction.communication = communication;
+  instruction.inputs = {input};
+  instruction.outputs = {output};
+  instruction.label = label;
+  return instruction;
+}
+
+Index over_axes(CommunicationTable& table, std::vector<AxisId> axes, const char* cause) {
+  Communication communication;
+  communication.group.axes = std::move(axes);
+  communication.cause = cause;
+  return table.add(communication);
+}
+
+// Sum over data-parallel ranks: to the owner of each shard under ZeRO-1, else to all.
+std::vector<Instruction> data_reduction(const StepContext& context, const ParameterBucket& bucket,
+                                        CommunicationTable& table) {
+  if (data_parallel(context) == 1) return {};
+  const Index group = over_axes(table, {axis_named(context.mesh, data_axis_name)},
+                                "gradients: partial sum over dp (batch is split)");
+  const Opcode opcode = is_sharded(bucket) ? Opcode::reduce_scatter : Opcode::all_reduce;
+  return {collective(opcode, context.data_stream, bucket.gradients, bucket.gradient_shard, group, "gradient reduction")};
+}
+
+std::vector<AxisId> axes_but_data(const StepContext& context, const ParameterBucket& bucket) {
+  std::vector<AxisId> axes = bucket.axes;
+  std::erase(axes, axis_named(context.mesh, data_axis_name));
+  return axes;
+}
+
+bool waits_for_step_end(const StepContext& context, const ParameterBucket& bucket) {
+  return bucket.tied || !axes_but_data(context, bucket).empty();
+}
+
+std::vector<Instruction> tied_reduction(const StepContext& context, const ParameterBucket& bucket,
+                                        CommunicationTable& table) {
+  Communication communication;
+  communication.group.pipeline_ranks = {0, static_cast<std::int32_t>(context.plan.stages.size()) - 1};
+  communication.channel = context.first_channel;
+  communication.cause = "word embedding gradients: tied over the first and last stage";
+  return {collective(Opcode::all_reduce, context.data_stream, bucket.gradients, bucket.gradients,
+                     table.add(communication), "tied embedding gradients")};
+}
+
+std::vector<Instruction> late_reductions(const StepContext& context, const ParameterBucket& bucket,
+                                         CommunicationTable& table) {
+  std::vector<Instruction> instructions;
+  if (bucket.tied) instructions = tied_reduction(context, bucket, table);
+  const std::vector<AxisId> axes = axes_but_data(context, bucket);
+  if (!axes.empty())
+    instructions.push_back(collective(Opcode::all_reduce, context.tensor_stream, bucket.gradients, bucket.gradients,
+                                      over_axes(table, axes, "gradients: partial sum (sequence is split)"),
+                                      "gradient reduction"));
+  const bool done = context.optimizer.overlap_grad_reduce && !waits_for_step_end(context, bucket);
+  if (!done)
+    for (Instruction& instruction : data_reduction(context, bucket, table))
+      instructions.push_back(std::move(instruction));
+  return instructions;
+}
+
+Index add_scalar(Plan& plan, const char* name) {
+  Buffer buffer;
+  buffer.name = name;
+  buffer.category = Category::workspace;
+  buffer.scope = Scope::step;
+  buffer.dtype = Dtype::fp32;
+  plan.buffers.push_back(std::move(buffer));
+  return static_cast<Index>(plan.buffers.size() - 1);
+}
+
+bool single_rank(const StepContext& context) {
+  return context.plan.stages.size() == 1 &&
+         std::all_of(context.mesh.axes.begin(), context.mesh.axes.end(), [](const Axis& a) { return a.size == 1; });
+}
+
+Instruction release_of(Index buffer) {
+  Instruction instruction;
+  instruction.opcode = Opcode::free;
+  instruction.phase = Phase::optimizer;
+  instruction.inputs = {buffer};
+  return instruction;
+}
+
+Instruction sum_of_squares(const std::vector<Index>& gradients, Index result) {
+  Instruction squares;
+  squares.opcode = Opcode::reduce;
+  squares.function = Function::sum_squares;
+  squares.phase = Phase::optimizer;
+  squares.inputs = gradients;
+  squares.outputs = {result};
+  squares.label = "gradient norm";
+  return squares;
+}
+
+// Every rank waits here for the slowest stage: the norm is over all parameters.
+std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan, const std::vector<Index>& gradients,
+                                       Index norm, CommunicationTable& table) {
+  if (single_rank(context)) return {sum_of_squares(gradients, norm)};
+  const Index local = add_scalar(plan, "local gradient norm");
+  Communication communication;
+  for (AxisId axis = 0; axis < context.mesh.axes.size(); ++axis)
+    if (context.mesh.axes[axis].size > 1) communication.group.axes.push_back(axis);
+  if (plan.stages.size() > 1) {
+    for (std::size_t rank = 0; rank < plan.stages.size(); ++rank)
+      communication.group.pipeline_ranks.push_back(static_cast<std::int32_t>(rank));
+    communication.channel = context.first_channel + 1;
+  }
+  communication.cause = "gradient norm: partial sum over all ranks";
+  return {sum_of_squares(gradients, local),
+          collective(Opcode::all_reduce, context.data_stream, local, norm, table.add(communication), "gradient norm"),
+          release_of(local)};
+}
+
+Instruction optimizer_of(const ParameterBucket& bucket, Index norm) {
+  Instruction instruction;
+  instruction.opcode = Opcode::optimizer;
+  instruction.function = Function::adam;
+  instruction.phase = Phase::optimizer;
+  instruction.inputs = {bucket.gradient_shard};
+  instruction.outputs = {bucket.weight_shard, bucket.exp_avg, bucket.exp_avg_sq};
+  if (bucket.main_weights != no_index) instruction.outputs.push_back(bucket.main_weights);
+  instruction.inputs.insert(instruction.inputs.end(), instruction.outputs.begin() + 1, instruction.outputs.end());
+  // Without fp32 main weights the weights themselves are read.
+  if (bucket.main_weights == no_index) instruction.inputs.push_back(bucket.weight_shard);
+  if (norm != no_index) instruction.inputs.push_back(norm);
+  instruction.label = "optimizer";
+  return instruction;
+}
+
+}  // namespace
+
+std::vector<std::vector<Instruction>> overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
+                                                            CommunicationTable& table) {
+  std::vector<std::vector<Instruction>> reductions;
+  for (const ParameterBucket& bucket : emission.buckets)
+    reductions.push_back(waits_for_step_end(context, bucket) ? std::vector<Instruction>{}
+                                                             : data_reduction(context, bucket, table));
+  return reductions;
+}
+
+std::vector<Instruction> parameter_gathers(const StepContext& context, const ChunkEmission& emission,
+                                           CommunicationTable& table) {
+  std::vector<Instruction> instructions;
+  const Index group = over_axes(table, {axis_named(context.mesh, data_axis_name)},
+                                "weights: ZeRO-1 shard over dp -> replicated");
+  // Buckets follow the backward pass; forward wants the last one first.
+  for (auto bucket = emission.buckets.rbegin(); bucket != emission.buckets.rend(); ++bucket)
+    if (is_sharded(*bucket))
+      instructions.push_back(collective(Opcode::all_gather, context.data_stream, bucket->weight_shard,
+                                        bucket->weights, group, "parameter gather"));
+  return instructions;
+}
+
+std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
+                                     const std::vector<const ChunkEmission*>& chunks, CommunicationTable& table) {
+  std::vector<Instruction> instructions;
+  const auto append = [&](const std::vector<Instruction>& more) {
+    instructions.insert(instructions.end(), more.begin(), more.end());
+  };
+  std::vector<Index> gradients;
+  for (const ChunkEmission* chunk : chunks)
+    for (const ParameterBucket& bucket : chunk->buckets) {
+      append(late_reductions(context, bucket, table));
+      gradients.push_back(bucket.gradient_shard);
+    }
+  Index norm = no_index;
+  if (context.optimizer.clip_grad > 0) {
+    norm = add_scalar(plan, "gradient norm");
+    append(gradient_norm(context, plan, gradients, norm, table));
+  }
+  for (const ChunkEmission* chunk : chunks)
+    for (const ParameterBucket& bucket : chunk->buckets) instructions.push_back(optimizer_of(bucket, norm));
+  if (norm != no_index) instructions.push_back(release_of(norm));
+  if (!context.optimizer.overlap_param_gather)
+    for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));
+  return instructions;
+}
+
+}  // namespace simrun

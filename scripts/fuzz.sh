@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets (clang, libFuzzer, sanitizers) and runs each, starting from the presets in configs/.
+#
+#   scripts/fuzz.sh [SECONDS]      per target; default 30
+#
+# A crash leaves its input in build/fuzz/crashes/ and fails. Exits with 77 (ctest: skipped) without clang 14.
+set -euo pipefail
+seconds=${1:-30}
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+if ! command -v clang++-14 >/dev/null; then
+  echo "fuzz.sh: clang++-14 is missing; scripts/setup.sh fuzz installs it" >&2
+  exit 77
+fi
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+cmake --preset fuzz
+cmake --build --preset fuzz --target fuzz_targets -j "$(nproc)"
+
+mkdir -p build/fuzz/crashes
+rm -rf build/fuzz/seeds
+mkdir -p build/fuzz/seeds/jobs build/fuzz/seeds/plans
+find configs -name '*.yaml' -exec cp -t build/fuzz/seeds/jobs {} +
+# Plans as seeds for the reader of plan files, if a simrun is built.
+for simrun in build/release/simrun build/dev/simrun; do
+  if [ -x "$simrun" ]; then
+    for job in configs/jobs/*.yaml; do
+      plan=build/fuzz/seeds/plans/$(basename "${job%.yaml}").plan
+      "$simrun" "$job" --no-html --plan "$plan" >/dev/null 2>&1 || true
+    done
+    break
+  fi
+done
+
+export SIMRUN_CONFIGS=$root/configs
+ran=0
+for target in build/fuzz/tests/fuzz/fuzz_*; do
+  if [ ! -f "$target" ] || [ ! -x "$target" ]; then continue; fi
+  name=$(basename "$target")
+  case "$name" in
+    *plan*) seeds=build/fuzz/seeds/plans limits=(-max_len=65536) ;;
+    *) seeds=build/fuzz/seeds/jobs limits=(-max_len=8192) ;;
+  esac
+  corpus=build/fuzz/corpus/$name
+  mkdir -p "$corpus"
+  echo "== $name, $seconds s"
+  "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 "${limits[@]}" -print_final_stats=1 \
+    -artifact_prefix=build/fuzz/crashes/"$name"- "$corpus" "$seeds" 2>&1 | tail -n 30
+  ran=$((ran + 1))
+done
+if [ "$ran" -eq 0 ]; then
+  echo "fuzz.sh: no fuzz target was built" >&2
+  exit 1
+fi

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Builds everything and runs all tests; ctest's summary comes last.
+#
+#   scripts/test.sh [--lint] [--fuzz] [--ci]
+#
+#   --lint   also clang-tidy over every file
+#   --fuzz   also the fuzz targets, 30 seconds each (clang)
+#   --ci     both
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+lint=OFF
+fuzz=OFF
+for argument in "$@"; do
+  case "$argument" in
+    --lint) lint=ON ;;
+    --fuzz) fuzz=ON ;;
+    --ci) lint=ON fuzz=ON ;;
+    *) echo "test.sh: unknown option '$argument'; there are: --lint --fuzz --ci" >&2; exit 2 ;;
+  esac
+done
+
+purposes=(run test)
+if [ $lint = ON ]; then purposes+=(lint); fi
+if [ $fuzz = ON ]; then purposes+=(fuzz); fi
+scripts/setup.sh "${purposes[@]}"
+
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+
+# dev: Debug with the address and undefined-behaviour sanitizers; release: what users run.
+# SIMRUN_LINT and SIMRUN_FUZZ_TESTS add those checks to dev's list of tests.
+cmake --preset dev -DSIMRUN_TESTS=ON -DSIMRUN_LINT=$lint -DSIMRUN_FUZZ_TESTS=$fuzz
+cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON
+cmake --build --preset dev -j "$(nproc)"
+cmake --build --preset release -j "$(nproc)"
+
+# One list of tests over both builds, so that one summary covers everything.
+mkdir -p build/tests
+printf 'subdirs("%s" "%s")\n' "$PWD/build/dev" "$PWD/build/release" >build/tests/CTestTestfile.cmake
+exec ctest --test-dir build/tests -j "$(nproc)" --output-on-failure --no-label-summary --no-tests=error

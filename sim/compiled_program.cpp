@@ -1,0 +1,190 @@
+#include "sim/compiled_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "sim/dependencies.h"
+
+namespace simrun {
+
+namespace {
+
+// (slice, microbatch) of a binding as one number.
+Index instance_of(const Binding& binding, std::int32_t microbatches) {
+  return static_cast<Index>(std::max(binding.slice, 0) * microbatches + std::max(binding.microbatch, 0));
+}
+
+struct InstanceBounds {
+  std::int32_t microbatches = 1, slices = 1;
+  Index bindings = 1;
+};
+InstanceBounds instance_bounds(const Plan& plan) {
+  InstanceBounds bounds;
+  for (const Program& program : plan.programs) {
+    for (const Binding& binding : program.bindings) {
+      bounds.microbatches = std::max(bounds.microbatches, binding.microbatch + 1);
+      bounds.slices = std::max(bounds.slices, binding.slice + 1);
+    }
+    for (const Entry& entry : program.entries)
+      bounds.bindings = std::max<Index>(bounds.bindings, entry.binding_count);
+  }
+  return bounds;
+}
+
+bool is_point_to_point(Opcode opcode) { return opcode == Opcode::send || opcode == Opcode::recv; }
+
+// Compiles one rank after another and collects the channels that they use.
+class Compiler {
+ public:
+  Compiler(const Plan& plan, WhichStep step, Durations& durations)
+      : plan_(plan), step_(step), durations_(durations), bounds_(instance_bounds(plan)) {}
+
+  CompiledPlan compile() {
+    CompiledPlan compiled;
+    for (const Program& program : plan_.programs) compiled.ranks.push_back(compile_rank(program));
+    for (std::size_t c = 0; c < channels_.size(); ++c) {
+      channels_[c].first_rendezvous = compiled.rendezvous;
+      compiled.rendezvous += channel_instances_[c];
+    }
+    compiled.channels = std::move(channels_);
+    return compiled;
+  }
+
+ private:
+  CompiledRank compile_rank(const Program& program) {
+    CompiledRank rank;
+    for (const Binding& binding : program.bindings)
+      rank.instances.push_back(instance_of(binding, bounds_.microbatches));
+    std::vector<Index> segments;  // of the plan, by number in the rank
+    compiled_segment_.assign(plan_.segments.size(), no_index);
+    for (Index e = 0; e < program.entries.size(); ++e) {
+      const Entry& entry = program.entries[e];
+      if (!runs_in(entry.steps, step_)) continue;
+      Index& segment = compiled_segment_.at(entry.segment);
+      if (segment == no_index) {
+        segment = static_cast<Index>(segments.size());
+        segments.push_back(entry.segment);
+      }
+      mark_passes(rank, plan_.segments[entry.segment].kind);
+      rank.entries.push_back({segment, e, entry.first_binding, entry.binding_count});
+    }
+    for (const Index segment : segments) compile_segment(rank, program.pipeline_rank, plan_.segments[segment]);
+    add_dependencies(rank, segments);
+    count_channel_instances(rank);
+    return rank;
+  }
+
+  // Called before the entry is added.
+  static void mark_passes(CompiledRank& rank, PassKind kind) {
+    const auto next = static_cast<Index>(rank.entries.size());
+    if (kind == PassKind::forward) rank.last_forward = next;
+    const bool backward = kind == PassKind::backward || kind == PassKind::backward_input;
+    if (backward && rank.first_backward == no_index) rank.first_backward = next;
+  }
+
+  void compile_segment(CompiledRank& rank, std::int32_t pipeline_rank, const Segment& segment) {
+    CompiledSegment compiled;
+    compiled.first_step = static_cast<Index>(rank.steps.size());
+    for (Index i = 0; i < segment.instructions.size(); ++i) {
+      const Instruction& instruction = segment.instructions[i];
+      if (instruction.opcode == Opcode::free || instruction.opcode == Opcode::init) continue;
+      CompiledStep step;
+      step.duration = durations_.of(pipeline_rank, instruction);
+      step.instruction = i;
+      step.stream = instruction.stream;
+      step.binding = instruction.binding;
+      step.traffic = plan_.streams.at(instruction.stream).traffic;
+      if (is_communication(instruction.opcode)) {
+        if (instruction.stream == compute_stream)
+          throw std::runtime_error(fmt::format("segment {}: {} {} is on the compute stream", segment.name,
+                                               to_string(instruction.opcode), instruction.label));
+        step.channel = channel_of(instruction, pipeline_rank);
+        step.pipeline_arrival = step.traffic == Traffic::pipeline && instruction.opcode != Opcode::send;
+        ++compiled.communications;
+      }
+      if (instruction.stream == compute_stream) {
+        compiled.compute += step.duration;
+        const Index position = static_cast<Index>(rank.steps.size()) - compiled.first_step;
+        if (compiled.first_compute == no_index) compiled.first_compute = position;
+        compiled.last_compute = position;
+      }
+      rank.steps.push_back(step);
+    }
+    compiled.steps = static_cast<Index>(rank.steps.size()) - compiled.first_step;
+    rank.segments.push_back(compiled);
+  }
+
+  Index channel_of(const Instruction& instruction, std::int32_t pipeline_rank) {
+    const Communication& communication = plan_.communications.at(instruction.communication);
+    if (communication.channel == no_index) return no_index;
+    const auto [found, fresh] =
+        channel_numbers_.try_emplace(communication.channel, static_cast<Index>(channels_.size()));
+    if (fresh) {
+      const std::size_t stages = communication.group.pipeline_ranks.size();
+      const bool pair = is_point_to_point(instruction.opcode);
+      channels_.push_back({0, pair ? 2 : static_cast<Index>(std::max<std::size_t>(stages, 1)), {}});
+      channel_instances_.push_back(0);
+    }
+    std::vector<std::int32_t>& ranks = channels_[found->second].pipeline_ranks;
+    if (std::find(ranks.begin(), ranks.end(), pipeline_rank) == ranks.end()) ranks.push_back(pipeline_rank);
+    return found->second;
+  }
+
+  void add_dependencies(CompiledRank& rank, const std::vector<Index>& segments) const {
+    const Dependencies found = find_dependencies(
+        plan_, segments, {bounds_.bindings, static_cast<Index>(bounds_.microbatches * bounds_.slices)});
+    rank.slots = found.slots;
+    auto read = found.reads.begin();
+    auto write = found.writes.begin();
+    const auto take = [&rank](auto& at, auto end, Index segment, Index instruction) {
+      const std::size_t before = rank.references.size();
+      for (; at != end && at->segment == segment && at->instruction == instruction; ++at)
+        rank.references.push_back(at->reference);
+      return static_cast<std::uint16_t>(rank.references.size() - before);
+    };
+    for (Index s = 0; s < segments.size(); ++s) {
+      const CompiledSegment& segment = rank.segments[s];
+      for (Index i = segment.first_step; i < segment.first_step + segment.steps; ++i) {
+        CompiledStep& step = rank.steps[i];
+        step.first_read = static_cast<Index>(rank.references.size());
+        step.reads = take(read, found.reads.end(), s, step.instruction);
+        step.first_write = static_cast<Index>(rank.references.size());
+        step.writes = take(write, found.writes.end(), s, step.instruction);
+      }
+    }
+  }
+
+  void count_channel_instances(const CompiledRank& rank) {
+    std::vector<std::vector<std::pair<Index, Index>>> uses(rank.segments.size());  // (channel, binding)
+    for (std::size_t s = 0; s < rank.segments.size(); ++s)
+      for (Index i = 0; i < rank.segments[s].steps; ++i) {
+        const CompiledStep& step = rank.steps[rank.segments[s].first_step + i];
+        if (step.channel != no_index) uses[s].emplace_back(step.channel, step.binding);
+      }
+    for (const CompiledEntry& entry : rank.entries)
+      for (const auto& [channel, binding] : uses[entry.segment]) {
+        const Index instance = entry.bindings == 0 ? 0 : rank.instances.at(entry.first_binding + binding);
+        channel_instances_[channel] = std::max(channel_instances_[channel], instance + 1);
+      }
+  }
+
+  const Plan& plan_;
+  const WhichStep step_;
+  Durations& durations_;
+  const InstanceBounds bounds_;
+  std::vector<Index> compiled_segment_;
+  std::unordered_map<Index, Index> channel_numbers_;
+  std::vector<Channel> channels_;
+  std::vector<Index> channel_instances_;
+};
+
+}  // namespace
+
+CompiledPlan compile_programs(const Plan& plan, WhichStep step, Durations& durations) {
+  return Compiler(plan, step, durations).compile();
+}
+
+}  // namespace simrun

@@ -1,0 +1,206 @@
+#include "sim/memory.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace simrun {
+
+namespace {
+
+std::int64_t total(const LiveBytes& live) { return std::accumulate(live.begin(), live.end(), std::int64_t{0}); }
+
+LiveBytes sum(LiveBytes a, const LiveBytes& b) {
+  for (std::size_t c = 0; c < a.size(); ++c) a[c] += b[c];
+  return a;
+}
+
+// A buffer instance: the microbatch number is 0 for the scopes wider than a microbatch.
+using Instance = std::pair<Index, std::int64_t>;
+using LiveSet = std::set<Instance>;
+
+// What one segment does to memory, given which wider-than-microbatch buffers are live when it begins.
+struct Effect {
+  LiveBytes net{}, highest{};
+  std::int64_t highest_bytes = 0;
+  Index highest_instruction = 0;
+};
+
+class Walker {
+ public:
+  Walker(const Plan& plan, const Program& program, WhichStep step)
+      : plan_(plan), program_(program), step_(step), live_wide_(plan.buffers.size(), false),
+        segments_(plan.segments.size()) {}
+
+  MemoryWalk walk(MemoryDetail detail) {
+    MemoryWalk walk;
+    walk.start = run_scope_bytes();
+    walk.peak = {total(walk.start), walk.start, 0, 0};
+    LiveBytes live = walk.start;
+    for (Index e = 0; e < program_.entries.size(); ++e) {
+      if (!runs(e)) continue;
+      const Effect& effect = effect_of(e);
+      const LiveBytes highest = sum(live, effect.highest);
+      if (total(highest) > walk.peak.bytes) walk.peak = {total(highest), highest, e, effect.highest_instruction};
+      const bool changes = effect.highest_bytes > 0 || effect.net != LiveBytes{};
+      live = sum(live, effect.net);
+      if (changes && detail == MemoryDetail::entries) walk.entries.push_back({e, highest, live});
+    }
+    return walk;
+  }
+
+ private:
+  bool runs(Index entry) const { return runs_in(program_.entries[entry].steps, step_); }
+
+  Index owner(Index buffer) const {
+    while (plan_.buffers[buffer].parent != no_index) buffer = plan_.buffers[buffer].parent;
+    return buffer;
+  }
+
+  bool is_wide(Index buffer) const {
+    const Scope scope = plan_.buffers[buffer].scope;
+    return scope == Scope::step || scope == Scope::chunk;
+  }
+
+  LiveBytes run_scope_bytes() const {
+    std::set<Index> segments, seen;
+    LiveBytes live{};
+    for (const Entry& entry : program_.entries)
+      if (segments.insert(entry.segment).second)
+        for (const Instruction& i : plan_.segments[entry.segment].instructions)
+          for (const std::vector<Index>* list : {&i.inputs, &i.outputs})
+            for (const Index buffer : *list) {
+              const Buffer& owned = plan_.buffers[owner(buffer)];
+              if (owned.scope != Scope::run || !seen.insert(owner(buffer)).second) continue;
+              live[static_cast<std::size_t>(owned.category)] += owned.bytes();
+            }
+    return live;
+  }
+
+  std::int64_t microbatch_of(const Entry& entry, std::uint8_t binding) const {
+    if (binding >= entry.binding_count) return 0;
+    const Binding& bound = program_.bindings[entry.first_binding + binding];
+    return (static_cast<std::int64_t>(bound.slice) << 32) + bound.microbatch;
+  }
+
+  Instance instance(const Entry& entry, const Instruction& instruction, Index buffer) const {
+    return {buffer, is_wide(buffer) ? 0 : microbatch_of(entry, instruction.binding)};
+  }
+
+  // Calls on_change(instruction, owner, +1 | -1) for every buffer instance that the entry brings to life or frees.
+  template <typename OnChange>
+  void replay(const Entry& entry, LiveSet& live, OnChange on_change) const {
+    const std::vector<Instruction>& instructions = plan_.segments[entry.segment].instructions;
+    for (Index i = 0; i < instructions.size(); ++i) {
+      const Instruction& instruction = instructions[i];
+      const bool frees = instruction.opcode == Opcode::free;
+      for (const Index buffer : frees ? instruction.inputs : instruction.outputs) {
+        if (frees && plan_.buffers[buffer].parent != no_index) continue;
+        const Index owned = owner(buffer);
+        if (plan_.buffers[owned].scope == Scope::run) continue;
+        const Instance key = instance(entry, instruction, owned);
+        if (frees ? live.erase(key) > 0 : live.insert(key).second) on_change(i, owned, frees ? -1 : 1);
+      }
+    }
+  }
+
+  // The instances live when entry `end` begins that it can touch: of its own microbatches, and the wide ones.
+  LiveSet live_before(Index end) const {
+    std::set<std::int64_t> microbatches;
+    const Entry& last = program_.entries[end];
+    for (std::uint8_t b = 0; b < last.binding_count; ++b) microbatches.insert(microbatch_of(last, b));
+    LiveSet live;
+    for (Index e = 0; e < end; ++e) {
+      const Entry& entry = program_.entries[e];
+      bool shares = entry.binding_count == 0;
+      for (std::uint8_t b = 0; b < entry.binding_count; ++b) shares |= microbatches.count(microbatch_of(entry, b)) > 0;
+      if (shares && runs(e)) replay(entry, live, [](Index, Index, int) {});
+    }
+    std::erase_if(live, [&](const Instance& i) { return is_wide(i.first); });
+    for (Index buffer = 0; buffer < live_wide_.size(); ++buffer)
+      if (live_wide_[buffer]) live.insert({buffer, 0});
+    return live;
+  }
+
+  std::vector<Index> wide_buffers(Index segment) const {
+    std::vector<Index> wide;
+    for (const Instruction& i : plan_.segments[segment].instructions)
+      for (const Index buffer : i.opcode == Opcode::free ? i.inputs : i.outputs)
+        if (is_wide(owner(buffer))) wide.push_back(owner(buffer));
+    std::sort(wide.begin(), wide.end());
+    wide.erase(std::unique(wide.begin(), wide.end()), wide.end());
+    return wide;
+  }
+
+  const Effect& effect_of(Index e) {
+    const Index segment = program_.entries[e].segment;
+    SegmentEffects& of = segments_[segment];
+    if (of.known.empty()) of.wide = wide_buffers(segment);
+    // Nothing wide was born or freed since this segment last ran: the effect is the same and changes nothing wide.
+    if (of.last != nullptr && of.last_change == wide_changes_) return of.last->effect;
+    std::vector<bool> before;
+    for (const Index buffer : of.wide) before.push_back(live_wide_[buffer]);
+    const auto [found, fresh] = of.known.try_emplace(before);
+    if (fresh) found->second = evaluate(e, of.wide);
+    const std::vector<bool>& after = found->second.wide_after;
+    for (std::size_t w = 0; w < of.wide.size(); ++w) live_wide_[of.wide[w]] = after[w];
+    if (after != before) ++wide_changes_;
+    of.last = after == before ? &found->second : nullptr;
+    of.last_change = wide_changes_;
+    return found->second.effect;
+  }
+
+  struct Known {
+    Effect effect;
+    std::vector<bool> wide_after;
+  };
+  // Of one segment: the wide buffers that it touches and its effect by which of them are live.
+  struct SegmentEffects {
+    std::vector<Index> wide;
+    std::map<std::vector<bool>, Known> known;
+    const Known* last = nullptr;
+    std::int64_t last_change = -1;
+  };
+  Known evaluate(Index e, const std::vector<Index>& wide) const {
+    const Entry& entry = program_.entries[e];
+    LiveSet live = live_before(e);
+    Known known;
+    replay(entry, live, [&](Index instruction, Index buffer, int sign) {
+      const Buffer& changed = plan_.buffers[buffer];
+      known.effect.net[static_cast<std::size_t>(changed.category)] += sign * changed.bytes();
+      const std::int64_t bytes = total(known.effect.net);
+      if (bytes <= known.effect.highest_bytes) return;
+      known.effect.highest = known.effect.net;
+      known.effect.highest_bytes = bytes;
+      known.effect.highest_instruction = instruction;
+    });
+    for (const Index buffer : wide) known.wide_after.push_back(live.count({buffer, 0}) > 0);
+    return known;
+  }
+
+  const Plan& plan_;
+  const Program& program_;
+  const WhichStep step_;
+  std::vector<bool> live_wide_;  // by buffer
+  std::int64_t wide_changes_ = 0;
+  std::vector<SegmentEffects> segments_;
+};
+
+}  // namespace
+
+MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail) {
+  return Walker(plan, program, step).walk(detail);
+}
+
+std::vector<MemoryEvent> memory_events(const MemoryWalk& walk, const std::vector<IssueTimes>& times) {
+  std::vector<MemoryEvent> events = {{0, walk.start}};
+  for (const EntryMemory& entry : walk.entries) {
+    const IssueTimes& at = times[entry.entry];
+    if (entry.peak != events.back().live) events.push_back({at.begin, entry.peak});
+    if (entry.after != events.back().live) events.push_back({at.end, entry.after});
+  }
+  return events;
+}
+
+}  // namespace simrun

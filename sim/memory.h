@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "schedules/plan.h"
+#include "schedules/timeline.h"
+#include "sim/compiled_program.h"
+
+namespace simrun {
+
+using LiveBytes = std::array<std::int64_t, category_count>;
+
+// Live bytes at two moments of one entry, in issue order: at its highest point and when all of it is issued.
+struct EntryMemory {
+  Index entry = 0;
+  LiveBytes peak{};
+  LiveBytes after{};
+};
+
+struct MemoryWalk {
+  LiveBytes start{};  // the buffers of run scope
+  MemoryPeak peak;
+  std::vector<EntryMemory> entries;  // only of entries that change or exceed what was live, and only if asked for
+};
+
+enum class MemoryDetail : std::uint8_t { peak, entries };
+
+// Walks a rank's program in issue order. A buffer instance lives from its first writer to its FREE; buffers of run scope that the
+// program touches live for ever; a view owns nothing, writing one writes its owner. Linear in entries: what a segment adds, frees and
+// holds at most is worked out once per state of the wider-than-microbatch buffers that it touches, because it is the same for every
+// microbatch.
+MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail);
+
+// Live bytes over time. times[i]: when entry i of the program began to be issued and when it was issued.
+struct IssueTimes {
+  Picoseconds begin = 0, end = 0;
+};
+std::vector<MemoryEvent> memory_events(const MemoryWalk& walk, const std::vector<IssueTimes>& times);
+
+}  // namespace simrun

@@ -1,0 +1,93 @@
+#include "configs/numbers.h"
+
+#include <catch2/catch.hpp>
+
+using namespace simrun;
+
+TEST_CASE("integers are plain decimal digits; everything else is refused with what to write") {
+  struct Row {
+    std::string text;
+    std::string problem;
+    std::string hint;
+  };
+  const std::vector<Row> refused = {
+      {"010", "'010' starts with a zero, which YAML 1.1 reads as octal", "write it without the zero."},
+      {"1e9", "must be a whole number in plain digits, not '1e9'", "write 1000000000."},
+      {"1_000", "must be a whole number in plain digits, not '1_000'", "write 1000."},
+      {"8.0", "must be a whole number in plain digits, not '8.0'", "write 8."},
+      {"8.5", "must be a whole number in plain digits, not '8.5'", ""},
+      {"0x10", "must be a whole number in plain digits, not '0x10'", ""},
+      {"0o10", "must be a whole number in plain digits, not '0o10'", ""},
+      {"-4", "must be at least 1, not '-4'", ""},
+      {"+4", "must be a whole number in plain digits, not '+4'", ""},
+      {"0", "must be at least 1, not 0", ""},
+      {"1001", "must be at most 1000, not '1001'", ""},
+      {"9223372036854775808", "must be at most 1000, not '9223372036854775808'", ""},
+      {"99999999999999999999999999", "must be at most 1000, not '99999999999999999999999999'", ""},
+      {"", "must be a whole number in plain digits, not ''", ""},
+      {"4 ", "must be a whole number in plain digits, not '4 '", ""},
+      {"4k", "must be a whole number in plain digits, not '4k'", ""},
+      {".inf", "must be a whole number in plain digits, not '.inf'", ""},
+      {"nan", "must be a whole number in plain digits, not 'nan'", ""},
+      {"true", "must be a whole number in plain digits, not 'true'", ""},
+      {"\xd9\xa3", "must be a whole number in plain digits, not '\xd9\xa3'", ""},
+  };
+  for (const Row& row : refused) {
+    CAPTURE(row.text);
+    const Parsed<std::int64_t> parsed = parse_integer(row.text, {1, 1000});
+    CHECK_FALSE(parsed.value);
+    CHECK(parsed.problem == row.problem);
+    CHECK(parsed.hint == row.hint);
+  }
+  CHECK(parse_integer("1", {1, 1000}).value == 1);
+  CHECK(parse_integer("1000", {1, 1000}).value == 1000);
+  CHECK(parse_integer("0", {0, 3}).value == 0);
+  CHECK(parse_integer("9223372036854775807", {0, INT64_MAX}).value == INT64_MAX);
+}
+
+TEST_CASE("reals are plain decimals within their range") {
+  CHECK(parse_real("0.1", {0, 1}).value == 0.1);
+  CHECK(parse_real("1", {0, 1}).value == 1.0);
+  for (const char* text :
+       {"", ".5", "5.", "1e-3", "-0.1", "nan", ".nan", "inf", "1.1", "0,5", "00.5", "0.1.2"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_real(text, {0, 1}).value);
+  }
+}
+
+TEST_CASE("quantities: G is 1e9, Gi is 2^30, b is a bit and B a byte") {
+  const auto value = [](const char* text, Unit unit) {
+    return parse_quantity(text, unit, {0, 1e30}).value.value_or(Quantity{-1, ""}).value;
+  };
+  CHECK(value("450 GB/s", Unit::bytes_per_second) == 450e9);
+  CHECK(value("450GB/s", Unit::bytes_per_second) == 450e9);
+  CHECK(value("400 Gb/s", Unit::bytes_per_second) == 50e9);  // 400e9 bits / 8
+  CHECK(value("3.35 TB/s", Unit::bytes_per_second) == 3.35e12);
+  CHECK(value("1 GiB/s", Unit::bytes_per_second) == 1073741824.0);
+  CHECK(value("80 GiB", Unit::bytes) == 85899345920.0);  // 80 x 2^30
+  CHECK(value("80 GB", Unit::bytes) == 80e9);
+  CHECK(value("512 KiB", Unit::bytes) == 524288.0);
+  CHECK(value("2 us", Unit::seconds) == 2e-6);
+  CHECK(value("0.5 ms", Unit::seconds) == 0.5e-3);
+  CHECK(value("989.4 TFLOP/s", Unit::flops_per_second) == 989.4e12);
+}
+
+TEST_CASE("equal quantities are spelled equally in the effective config") {
+  CHECK(parse_quantity("450.0GB/s", Unit::bytes_per_second, {0, 1e12}).value->text == "450 GB/s");
+  CHECK(parse_quantity("3.350   TB/s", Unit::bytes_per_second, {0, 1e13}).value->text == "3.35 TB/s");
+  CHECK(parse_quantity("100 GB/s", Unit::bytes_per_second, {0, 1e12}).value->text == "100 GB/s");
+}
+
+TEST_CASE("a quantity without its unit, or in another one, is refused") {
+  const auto bare = parse_quantity("450", Unit::bytes_per_second, {0, 1e12});
+  CHECK(bare.problem == "needs a unit: 450 of what?");
+  CHECK(bare.hint == "write 450 GB/s (bytes) or 450 Gb/s (bits).");
+  CHECK(parse_quantity("450 Gbps", Unit::bytes_per_second, {0, 1e12}).problem == "unknown unit 'Gbps'");
+  CHECK(parse_quantity("2 GB", Unit::seconds, {0, 1}).problem == "unknown unit 'GB'");
+  CHECK(parse_quantity("450 TB/s", Unit::bytes_per_second, {0, 1e12}).problem ==
+        "'450 TB/s' is out of range");
+  for (const char* text : {"", "GB/s", "-1 GB/s", "1e3 GB/s", "1.2.3 GB/s", "010 GB/s", "1. GB/s"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_quantity(text, Unit::bytes_per_second, {0, 1e12}).value);
+  }
+}

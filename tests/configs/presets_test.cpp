@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "small_job.h"
+
+using namespace simrun;
+using namespace simrun::test;
+
+namespace {
+
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(SIMRUN_SOURCE_DIR "/configs/") + folder))
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+  std::ranges::sort(files);
+  return files;
+}
+
+std::string stem(const std::string& file) { return std::filesystem::path(file).stem().string(); }
+
+}  // namespace
+
+TEST_CASE("every job preset loads, and its effective config loads again as an equal job") {
+  const std::vector<std::string> files = files_in("jobs");
+  CHECK(files.size() >= 5);
+  for (const std::string& file : files) {
+    CAPTURE(file);
+    const LoadedJob first = load_job(file, with_presets());
+    const LoadedJob again = load_job_text(first.effective_yaml, file, LoadOptions{});
+    CHECK(again.job == first.job);
+    CHECK(again.job.config_sha256 == first.job.config_sha256);
+    std::int64_t layers = 0;
+    for (const StageContent& stage : first.job.parallelism.stages) layers += stage.layers;
+    CHECK(layers == first.job.model.num_layers);
+  }
+}
+
+TEST_CASE("every GPU preset loads, with its numbers in a plausible order") {
+  for (const std::string& file : files_in("gpus")) {
+    CAPTURE(file);
+    LoadOptions options = with_presets();
+    options.overrides = {{"cluster.gpu", stem(file)},
+                         {"training.precision", "fp16"},
+                         {"cluster.intra_node.bandwidth", "16 GB/s"}};
+    const LoadedJob loaded = load_job_text(small_job, "job.yaml", options);
+    const Gpu& gpu = loaded.job.cluster.gpu;
+    CHECK(gpu.name == stem(file));
+    CHECK(gpu.peak_flops.at(Dtype::fp16) >= gpu.peak_flops.at(Dtype::fp32));
+    CHECK(gpu.memory_bandwidth > 300e9);
+    CHECK(gpu.memory_bytes > gpu.l2_bytes);
+    CHECK(gpu.matmul_efficiency <= 1);
+    CHECK(load_job_text(loaded.effective_yaml, "job.yaml", LoadOptions{}).job == loaded.job);
+  }
+}
+
+TEST_CASE("every cluster preset loads") {
+  for (const std::string& file : files_in("clusters")) {
+    CAPTURE(file);
+    const Job job = load(edited("from: dgx_h100", "from: " + stem(file)));
+    CHECK(job.cluster.name == stem(file));
+    CHECK(job.cluster.gpus_per_node == 8);
+  }
+}
+
+TEST_CASE("every model preset loads and keeps its shape over a reload") {
+  for (const std::string& file : files_in("models")) {
+    CAPTURE(file);
+    const LoadedJob loaded = load_job_text("simrun: 1\nmodel: {from: " + stem(file) + R"(}
+training: {seq_length: 512, micro_batch_size: 1, global_batch_size: 8, precision: bf16}
+cluster: {from: dgx_h100, nodes: 1}
+)",
+                                           "job.yaml", with_presets());
+    CHECK(load_job_text(loaded.effective_yaml, "job.yaml", LoadOptions{}).job == loaded.job);
+  }
+}
+
+TEST_CASE("the effective config says of every value where it comes from") {
+  const std::string file = SIMRUN_SOURCE_DIR "/configs/jobs/llama3-70b-64xh100.yaml";
+  const std::string yaml = load_job(file, with_presets()).effective_yaml;
+  std::size_t start = 0;
+  while (start < yaml.size()) {
+    const std::string line = yaml.substr(start, yaml.find('\n', start) - start);
+    start += line.size() + 1;
+    CAPTURE(line);
+    const bool is_section = line.ends_with(":");
+    const bool has_origin = line.find("  # from ") != std::string::npos ||
+                            line.find("  # default") != std::string::npos ||
+                            line.find("  # derived") != std::string::npos;
+    CHECK(is_section != has_origin);
+  }
+  CHECK(yaml.find("num_hidden_layers: 80 ") != std::string::npos);
+  CHECK(yaml.find("configs/models/llama3-70b.yaml:3\n") != std::string::npos);
+  CHECK(yaml.find("data_parallel_size: 2 ") != std::string::npos);
+}
+
+TEST_CASE("the published jobs have their published shapes") {
+  const auto preset = [](const std::string& name) {
+    return load_job(SIMRUN_SOURCE_DIR "/configs/jobs/" + name + ".yaml", with_presets()).job;
+  };
+  const Job llama = preset("llama3-70b-64xh100");
+  CHECK(llama.parallelism.data_parallel_size == 2);
+  CHECK(llama.microbatches() == 64);
+  CHECK(llama.parallelism.stages.size() == 20);
+  const Job gpt3 = preset("gpt3-175b-1024xa100");
+  CHECK(gpt3.world_size() == 1024);
+  CHECK(gpt3.parallelism.data_parallel_size == 16);
+  CHECK(gpt3.microbatches() == 96);
+  const Job trillion = preset("gpt-1t-3072xa100");
+  CHECK(trillion.world_size() == 3072);
+  CHECK(trillion.parallelism.data_parallel_size == 6);
+  CHECK(trillion.microbatches() == 512);
+  CHECK(preset("llama3-8b-8xh100").parallelism.data_parallel_size == 4);
+}
+
+TEST_CASE("a file that starts from itself, through others or not, is refused") {
+  const auto folder = std::filesystem::temp_directory_path() / "simrun_presets_test";
+  std::filesystem::create_directories(folder);
+  const auto write = [&](const char* name, const char* text) {
+    FILE* file = std::fopen((folder / name).c_str(), "w");
+    REQUIRE(file != nullptr);
+    std::fputs(text, file);
+    std::fclose(file);
+  };
+  write("a.yaml", "from: b\n");
+  write("b.yaml", "from: a.yaml\n");
+  const std::string text = edited("  model_type: gpt\n", "  from: " + (folder / "a").string() + "\n");
+  const std::vector<Diagnostic> problems = problems_of(text);
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0].message == "'from' leads through more than 8 files");
+  std::filesystem::remove_all(folder);
+}

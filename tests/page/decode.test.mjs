@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { deflateRawSync } from "node:zlib";
+import { load } from "./load.mjs";
+
+const { ColumnReader } = await load("columns");
+const { bytesFromBase64, decode, inflated } = await load("decode");
+
+// The writing side of visualizer/columns.h, in BigInt so that 2^52 is exact.
+function written(...columns) {
+  const bytes = [];
+  const put = (value) => {
+    for (; value >= 128n; value >>= 7n) bytes.push(Number(value & 127n) | 128);
+    bytes.push(Number(value));
+  };
+  for (const column of columns) {
+    put(BigInt(column.length));
+    for (const value of column) put(value < 0 ? -2n * BigInt(value) - 1n : 2n * BigInt(value));
+  }
+  return Uint8Array.from(bytes);
+}
+
+test("columns read back, of either sign and up to 2^52", () => {
+  const values = [0, 1, -1, 63, -64, 64, 300, 2 ** 52, -(2 ** 52)];
+  const reader = new ColumnReader(written(values, [5, -2, 0]));
+  assert.deepEqual([...reader.column()], values);
+  assert.deepEqual([...reader.differences()], [5, 3, 3]);
+  assert.ok(reader.exhausted);
+});
+
+test("data that is cut short is an error, not a wrong picture", () => {
+  const bytes = written([1, 2, 3]);
+  assert.throws(() => new ColumnReader(bytes.subarray(0, 2)).column(), /cut short/);
+});
+
+test("base64 and raw deflate come back as the bytes that went in", async () => {
+  const bytes = Uint8Array.from({ length: 1000 }, (_, i) => (i * 7) & 255);
+  const text = deflateRawSync(bytes).toString("base64");
+  assert.deepEqual(await inflated(bytesFromBase64(text)), bytes);
+});
+
+const facts = { version: 1, step: 100, memoryLimit: 1, peakFlops: 0, streams: [{ name: "compute", traffic: "compute" }],
+                categories: ["weights", "activations"], ranks: [{ pp: 3, multiplicity: 16 }], strings: ["", "forward"] };
+const segments = [[0], [1], [0], [3], [2]]; // kind, name, chunk, stage, instruction count
+const instructions = Array.from({ length: 8 }, () => [0, 1]);
+const rank = [
+  [0, 0], [4, 5],                        // entries: segment, microbatch
+  [10, 5], [20, 20], [0, 1],             // passes: gap, duration, entry differences
+  [0, 30], [7, 0], [1, 1],               // memory: time differences, live differences
+  [0], [10, 0], [5, 7], [0, 2], [0, 0], [0, 1], // one lane
+];
+
+test("starts are gaps and durations summed up", () => {
+  const model = decode(facts, written(...segments, ...instructions, ...rank));
+  const [only] = model.ranks;
+  assert.deepEqual([...only.passes.start], [10, 35]);
+  assert.deepEqual([...only.lanes[0].start], [10, 15]);
+  assert.deepEqual([...only.lanes[0].instruction], [0, 1]);
+  assert.deepEqual([...only.memory.time], [0, 30]);
+  assert.deepEqual(only.memory.live.map((c) => [...c]), [[7, 7], [1, 2]]);
+  assert.equal(only.multiplicity, 16);
+});
+
+test("another version, or bytes left over, is refused", () => {
+  assert.throws(() => decode({ ...facts, version: 2 }, written()), /version/);
+  assert.throws(() => decode(facts, written(...segments, ...instructions, ...rank, [1])), /longer/);
+});

@@ -1,0 +1,149 @@
+#include "schedules/plan_file.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+
+#include "configs/diagnostics.h"
+#include "schedules/lint.h"
+#include "schedules/plan_message.h"
+#include "two_stage_plan.h"
+
+namespace simrun {
+namespace {
+
+std::string refusal(const std::string& bytes) {
+  try {
+    parse_plan(bytes, "some.plan");
+  } catch (const ConfigError& error) {
+    const Diagnostic& first = error.diagnostics().at(0);
+    CHECK(first.position == SourcePosition{"some.plan", 0, 0});
+    return first.message;
+  }
+  return "";
+}
+
+// The good plan with every field of plan.h off its default, beyond what lint() would accept.
+Plan plan_with_every_field() {
+  Plan plan = two_stage_plan();
+  plan.job = {"name", "0.1", "abc", "gpt", "1f1b", 2,  3,       4,       5,         6,
+              7,      8,     9,     10,    11,     12, 1.0 / 3, 6.02e23, Dtype::fp8};
+  Gpu& gpu = plan.cluster.gpu;
+  gpu = {"g", {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}}, 1.5, 2, 3.5, 4, 5, 6.5, 7.5, 8.5, 9.5};
+  plan.streams[2] = {"host copies", StreamDevice::nvme, Traffic::offload};
+  plan.chunks[0] = {-1, 2, 3, 4, 5, true, true, 6};
+  plan.buffers[0].parent = 5;
+  plan.buffers[0].parent_offset = -3;
+  plan.buffers[0].dims[0].table = 0;
+  Communication& communication = plan.communications[0];
+  communication = {{3, {2, 1}, {4, 5}}, {-1, 2, -3, true, {-1, 7}}, Reduction::max, 0, "why"};
+  Instruction& instruction = plan.segments[0].instructions[0];
+  instruction = {
+      Opcode::broadcast, Function::adam, Phase::optimizer, 7, 3, true, true, 0, 0.1f, 0, {1}, {2, 3}, "qkv"};
+  plan.programs[0].entries[0] = {1, 2, 3, Steps::first_only, 9};
+  plan.programs[0].bindings[0] = {no_index, -5, -6, -7, Direction::up};
+  plan.programs[0].pipeline_rank = -1;
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("a plan file reads back as the plan that was written") {
+  const Plan plan = two_stage_plan();
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  CHECK(serialize(parse_plan(serialize(plan), "some.plan")) == serialize(plan));
+}
+
+TEST_CASE("the message carries every field, doubles exactly") {
+  const Plan plan = plan_with_every_field();
+  CHECK(decode_plan(encode_plan(plan)) == plan);
+  CHECK(decode_plan(encode_plan(Plan{})) == Plan{});
+}
+
+TEST_CASE("a plan file is found by its magic and read from disk") {
+  const std::string path = "plan_file_test.plan";
+  std::ofstream(path, std::ios::binary) << serialize(two_stage_plan());
+  CHECK(is_plan_file(path));
+  CHECK(read_plan(path) == two_stage_plan());
+  std::ofstream(path, std::ios::binary) << "model_type: gpt\n";
+  CHECK_FALSE(is_plan_file(path));
+  std::remove(path.c_str());
+  CHECK_FALSE(is_plan_file(path));
+  CHECK_THROWS_AS(read_plan(path), ConfigError);
+}
+
+TEST_CASE("a plan file cut off at any byte is refused") {
+  const std::string bytes = serialize(two_stage_plan());
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    CAPTURE(size);
+    CHECK_FALSE(refusal(bytes.substr(0, size)).empty());
+  }
+  CHECK(refusal(bytes.substr(0, 20)) == "the plan file is cut off in its header");
+  CHECK(refusal(bytes + "x").find("bytes behind its header") != std::string::npos);
+}
+
+TEST_CASE("a plan file with any byte altered is refused") {
+  const std::string bytes = serialize(two_stage_plan());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    CAPTURE(i);
+    std::string altered = bytes;
+    altered[i] = static_cast<char>(altered[i] ^ 0x10);
+    CHECK_FALSE(refusal(altered).empty());
+  }
+  std::string altered = bytes;
+  altered.back() = static_cast<char>(altered.back() ^ 1);
+  CHECK(refusal(altered) == "the plan file was altered: its checksum does not match");
+}
+
+TEST_CASE("a newer format version is refused with both versions") {
+  std::string bytes = serialize(two_stage_plan());
+  bytes[8] = plan_format_version + 1;
+  CHECK(refusal(bytes) == "the plan file has format version 2; this simrun reads version 1");
+}
+
+TEST_CASE("a plan file that lint refuses is refused with all its sentences") {
+  Plan plan = two_stage_plan();
+  plan.programs[0].entries.pop_back();
+  const std::vector<std::string> sentences = lint(plan);
+  REQUIRE(sentences.size() > 1);
+  try {
+    parse_plan(serialize(plan), "some.plan");
+    FAIL("accepted");
+  } catch (const ConfigError& error) {
+    REQUIRE(error.diagnostics().size() == sentences.size());
+    CHECK(error.diagnostics()[0].message == "invalid plan: " + sentences[0]);
+  }
+}
+
+TEST_CASE("a message that no plan can hold is malformed") {
+  CHECK_THROWS_AS(decode_plan("\xff\xff"), MalformedPlan);
+  Plan plan = two_stage_plan();
+  plan.segments[0].instructions[0].opcode = static_cast<Opcode>(opcode_count);
+  CHECK_THROWS_WITH(decode_plan(encode_plan(plan)), "unknown opcode 25");
+  plan = two_stage_plan();
+  plan.buffers[0].dtype = static_cast<Dtype>(99);
+  CHECK_THROWS_WITH(decode_plan(encode_plan(plan)), "unknown dtype 99");
+  plan = two_stage_plan();
+  plan.cluster.intra_node.latency_s = 1e308 * 10;
+  CHECK_THROWS_WITH(decode_plan(encode_plan(plan)), "link latency is not a finite number");
+}
+
+TEST_CASE("200,000 entries are a small file that reads fast") {
+  Plan plan = two_stage_plan();
+  Program& program = plan.programs[0];
+  program.entries.clear();
+  program.bindings.clear();
+  for (Index i = 0; i < 200'000; ++i) {
+    program.entries.push_back({i % 12, i, 1, Steps::every, i / 2});
+    program.bindings.push_back({.chunk = i % 2, .microbatch = static_cast<std::int32_t>(i / 8)});
+  }
+  const std::string message = encode_plan(plan);
+  CHECK(message.size() < 2'000'000);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(decode_plan(message) == plan);
+  CHECK(std::chrono::steady_clock::now() - start <
+        std::chrono::seconds(1));  // 10 ms where nothing is instrumented
+}
+
+}  // namespace simrun

@@ -1,0 +1,118 @@
+#include "schedules/summary.h"
+
+#include <catch2/catch.hpp>
+
+#include "two_stage_plan.h"
+
+namespace simrun {
+namespace {
+
+constexpr Picoseconds second = 1'000'000'000'000;
+
+// Step of 10 s. Rank 0 (2 GPUs): 6 s compute, 1 s exposed data, 3 s bubble; rank 1 (2 GPUs): 8 s compute, 2 s
+// bubble.
+Timeline two_stage_timeline() {
+  Timeline timeline;
+  timeline.step = 10 * second;
+  timeline.first_step = 9 * second;
+  timeline.engine = "fast";
+  RankTimeline first;
+  first.multiplicity = 2;
+  first.totals.compute = 6 * second;
+  first.totals.exposed[static_cast<std::size_t>(Traffic::data)] = 1 * second;
+  first.totals.bubble = {1 * second, 0, 2 * second, 0};
+  first.totals.hidden[static_cast<std::size_t>(Traffic::pipeline)] = 4 * second;
+  first.peak.bytes = 79'000'000'000;
+  first.peak.live = {78'000'000'000, 0, 0, 1'000'000'000, 0, 0};
+  RankTimeline second_rank;
+  second_rank.pipeline_rank = 1;
+  second_rank.multiplicity = 2;
+  second_rank.totals.compute = 8 * second;
+  second_rank.totals.bubble = {2 * second, 0, 0, 0};
+  second_rank.peak.bytes = 5;
+  second_rank.peak.live = {5, 0, 0, 0, 0, 0};
+  timeline.ranks = {first, second_rank};
+  return timeline;
+}
+
+Plan plan_with_flops() {
+  Plan plan = two_stage_plan();
+  plan.job.model_flops_per_step = 2e16;
+  plan.job.hardware_flops_per_step = 3e16;
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("compute, bubble and exposed communication are means over GPUs and sum to the step") {
+  const Summary summary = summarize(plan_with_flops(), two_stage_timeline());
+  CHECK(summary.step_time_s == Approx(10));
+  CHECK(summary.first_step_s == Approx(9));
+  CHECK(summary.compute_s == Approx(7));         // (2 x 6 + 2 x 8) / 4
+  CHECK(summary.bubble_s == Approx(2.5));        // (2 x 3 + 2 x 2) / 4
+  CHECK(summary.exposed_comm_s == Approx(0.5));  // (2 x 1) / 4
+  CHECK(summary.hidden_comm_s == Approx(2));     // (2 x 4) / 4
+  CHECK(summary.bubble_fraction == Approx(0.25));
+  CHECK(summary.bubble_by_cause_s[static_cast<std::size_t>(BubbleCause::warm_up)] == Approx(1.5));
+  CHECK(summary.bubble_by_cause_s[static_cast<std::size_t>(BubbleCause::drain)] == Approx(1));
+  CHECK(summary.exposed_by_traffic_s[static_cast<std::size_t>(Traffic::data)] == Approx(0.5));
+  CHECK(summary.hidden_by_traffic_s[static_cast<std::size_t>(Traffic::pipeline)] == Approx(2));
+  CHECK(summary.compute_s + summary.bubble_s + summary.exposed_comm_s == Approx(summary.step_time_s));
+}
+
+TEST_CASE("means weigh each recorded rank by the GPUs that it stands for") {
+  Timeline timeline = two_stage_timeline();
+  timeline.ranks[1].multiplicity = 6;
+  CHECK(summarize(plan_with_flops(), timeline).compute_s == Approx(7.5));  // (2 x 6 + 6 x 8) / 8
+}
+
+TEST_CASE("rates divide by the step, the GPUs and the dense peak of the precision") {
+  const Summary summary = summarize(plan_with_flops(), two_stage_timeline());
+  CHECK(summary.ranks == 4);
+  CHECK(summary.tokens_per_s == Approx(2.4));  // 24 tokens / 10 s
+  CHECK(summary.tokens_per_s_per_gpu == Approx(0.6));
+  CHECK(summary.model_tflops_per_gpu == Approx(500));  // 2e16 / (10 s x 4) = 5e14
+  CHECK(summary.hardware_tflops_per_gpu == Approx(750));
+  CHECK(summary.mfu == Approx(0.5));  // 5e14 / 1e15
+  CHECK(summary.hfu == Approx(0.75));
+}
+
+TEST_CASE("peak memory is that of the worst rank, and fits below what is kept free") {
+  Timeline timeline = two_stage_timeline();
+  Summary summary = summarize(plan_with_flops(), timeline);
+  CHECK(summary.peak_memory_bytes == 79'000'000'000);
+  CHECK(summary.peak_pipeline_rank == 0);
+  CHECK(summary.memory_limit_bytes == 79'000'000'000);  // 80e9 - 1e9
+  CHECK(summary.fits);
+  timeline.ranks[1].peak.bytes = 79'000'000'001;
+  summary = summarize(plan_with_flops(), timeline);
+  CHECK(summary.peak_pipeline_rank == 1);
+  CHECK_FALSE(summary.fits);
+}
+
+TEST_CASE("each pipeline rank has its share of the model, its times and its peak") {
+  const Summary summary = summarize(plan_with_flops(), two_stage_timeline());
+  REQUIRE(summary.stages.size() == 2);
+  CHECK(summary.stages[0].embedding);
+  CHECK_FALSE(summary.stages[0].loss);
+  CHECK(summary.stages[1].loss);
+  CHECK(summary.stages[1].pipeline_rank == 1);
+  CHECK(summary.stages[0].layers == 1);
+  CHECK(summary.stages[0].parameters == 16);
+  CHECK(summary.stages[0].compute_s == Approx(6));
+  CHECK(summary.stages[0].bubble_s == Approx(3));
+  CHECK(summary.stages[0].exposed_comm_s == Approx(1));
+  CHECK(summary.stages[0].memory[static_cast<std::size_t>(Category::activations)] == 1'000'000'000);
+}
+
+TEST_CASE("nothing is divided by zero") {
+  const Summary summary = summarize(Plan{}, Timeline{});
+  CHECK(summary.bubble_fraction == 0);
+  CHECK(summary.mfu == 0);
+  CHECK(summary.tokens_per_s_per_gpu == 0);
+  Plan plan = plan_with_flops();
+  plan.job.precision = Dtype::fp8;  // not among the device's peaks
+  CHECK(summarize(plan, two_stage_timeline()).mfu == 0);
+}
+
+}  // namespace simrun

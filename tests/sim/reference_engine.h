@@ -1,0 +1,27 @@
+#pragma once
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "schedules/plan.h"
+#include "schedules/timeline.h"
+
+namespace simrun {
+
+// A second engine, slow and obvious, to hold the fast one against: first-in-first-out queues per (rank, stream), maps for everything,
+// a global loop that starts whatever can start, and time divided by looking at every elementary interval.
+struct ReferenceRun {
+  Picoseconds step = 0;
+  // Start and duration by (rank, entry, instruction).
+  std::map<std::tuple<std::size_t, Index, Index>, std::pair<Picoseconds, Picoseconds>> times;
+  std::vector<RankTotals> totals;
+};
+
+// Runs the entries of the steady step. Throws std::runtime_error if nothing can start before all is done.
+ReferenceRun reference_run(const Plan& plan);
+
+// Peak of live bytes, by keeping every buffer instance in a set.
+std::int64_t reference_peak(const Plan& plan, std::size_t rank);
+
+}  // namespace simrun

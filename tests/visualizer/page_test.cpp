@@ -1,0 +1,238 @@
+#include "visualizer/page.h"
+
+#include <zlib.h>
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "example_run.h"
+#include "visualizer/columns.h"
+#include "visualizer/page_tables.h"
+
+namespace simrun {
+
+namespace {
+
+std::string page_of(const ExampleRun& run) { return html_page(run.plan, run.timeline, run.summary); }
+
+std::string between(const std::string& text, const std::string& open, const std::string& close) {
+  const std::string::size_type from = text.find(open) + open.size();
+  return text.substr(from, text.find(close, from) - from);
+}
+
+std::string bytes_from_base64(const std::string& text) {
+  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  std::uint32_t bits = 0;
+  int held = 0;
+  for (const char c : text.substr(0, text.find('='))) {
+    bits = (bits << 6) | static_cast<std::uint32_t>(digits.find(c));
+    held += 6;
+    if (held < 8) continue;
+    held -= 8;
+    bytes += static_cast<char>((bits >> held) & 0xff);
+  }
+  return bytes;
+}
+
+std::string inflated(std::string bytes) {
+  z_stream stream{};
+  if (inflateInit2(&stream, -15) != Z_OK) throw std::runtime_error("inflateInit2");
+  std::string out(std::size_t{64} << 20, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  const int result = inflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  inflateEnd(&stream);
+  if (result != Z_STREAM_END) throw std::runtime_error("inflate");
+  return out;
+}
+
+// The reading side of columns.h.
+class ColumnReader {
+ public:
+  explicit ColumnReader(std::string bytes) : bytes_(std::move(bytes)) {}
+  std::vector<std::int64_t> column() {
+    std::vector<std::int64_t> values(static_cast<std::size_t>(varint()));
+    for (std::int64_t& value : values) {
+      const std::uint64_t zigzag = varint();
+      value = static_cast<std::int64_t>(zigzag >> 1) ^ -static_cast<std::int64_t>(zigzag & 1);
+    }
+    return values;
+  }
+  std::vector<std::int64_t> differences() {
+    std::vector<std::int64_t> values = column();
+    for (std::size_t i = 1; i < values.size(); ++i) values[i] += values[i - 1];
+    return values;
+  }
+  bool exhausted() const { return at_ == bytes_.size(); }
+
+ private:
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      const auto byte = static_cast<unsigned char>(bytes_.at(at_++));
+      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+  }
+  std::string bytes_;
+  std::size_t at_ = 0;
+};
+
+ColumnReader columns_of(const std::string& page) {
+  return ColumnReader(inflated(bytes_from_base64(between(page, "id=\"columns\">", "</script>"))));
+}
+
+std::vector<PassInterval> read_passes(ColumnReader& reader) {
+  const std::vector<std::int64_t> gap = reader.column(), duration = reader.column(),
+                                  entry = reader.differences();
+  std::vector<PassInterval> passes;
+  Picoseconds end = 0;
+  for (std::size_t i = 0; i < gap.size(); ++i) {
+    passes.push_back({end + gap[i], duration[i], static_cast<Index>(entry[i])});
+    end += gap[i] + duration[i];
+  }
+  return passes;
+}
+
+Lane read_lane(ColumnReader& reader, std::uint8_t stream) {
+  const std::vector<std::int64_t> gap = reader.column(), duration = reader.column(), wait = reader.column(),
+                                  entry = reader.differences(), instruction = reader.differences();
+  Lane lane{stream, {}};
+  Picoseconds end = 0;
+  for (std::size_t i = 0; i < gap.size(); ++i) {
+    lane.intervals.push_back({end + gap[i], duration[i], wait[i], static_cast<Index>(entry[i]),
+                              static_cast<Index>(instruction[i])});
+    end += gap[i] + duration[i];
+  }
+  return lane;
+}
+
+std::vector<MemoryEvent> read_memory(ColumnReader& reader) {
+  const std::vector<std::int64_t> time = reader.differences();
+  std::vector<MemoryEvent> events(time.size());
+  for (std::size_t i = 0; i < time.size(); ++i) events[i].time = time[i];
+  for (std::size_t c = 0; c < category_count; ++c) {
+    const std::vector<std::int64_t> live = reader.differences();
+    for (std::size_t i = 0; i < live.size(); ++i) events[i].live[c] = live[i];
+  }
+  return events;
+}
+
+std::size_t intervals_of(const Timeline& timeline) {
+  std::size_t count = 0;
+  for (const RankTimeline& rank : timeline.ranks)
+    for (const Lane& lane : rank.lanes) count += lane.intervals.size();
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("the page's data decodes to the timeline it was made from") {
+  const ExampleRun run = example_run({.jitter = true});
+  ColumnReader reader = columns_of(page_of(run));
+  for (int segment_column = 0; segment_column < 5; ++segment_column)
+    CHECK(reader.column().size() == run.plan.segments.size());
+  for (int instruction_column = 0; instruction_column < 8; ++instruction_column) reader.column();
+  for (std::size_t r = 0; r < run.timeline.ranks.size(); ++r) {
+    RankTimeline expected = run.timeline.ranks[r];
+    CHECK(reader.column().size() == run.plan.programs[r].entries.size());
+    CHECK(reader.column().size() == run.plan.programs[r].entries.size());
+    CHECK(read_passes(reader) == expected.passes);
+    CHECK(read_memory(reader) == expected.memory);
+    const std::vector<std::int64_t> streams = reader.column();
+    REQUIRE(streams.size() == expected.lanes.size());
+    for (std::size_t l = 0; l < streams.size(); ++l)
+      CHECK(read_lane(reader, static_cast<std::uint8_t>(streams[l])) == expected.lanes[l]);
+  }
+  CHECK(reader.exhausted());
+}
+
+TEST_CASE("columns keep numbers of either sign up to 2^52") {
+  const std::vector<std::int64_t> values{
+      0, 1, -1, 63, -64, 64, std::int64_t{1} << 52, -(std::int64_t{1} << 52)};
+  ColumnWriter writer;
+  writer.add(values);
+  writer.add_differences({5, 3, 900, 900});
+  ColumnReader reader(writer.bytes());
+  CHECK(reader.column() == values);
+  CHECK(reader.differences() == std::vector<std::int64_t>{5, 3, 900, 900});
+  CHECK(reader.exhausted());
+}
+
+TEST_CASE("base64 pads as RFC 4648 does") {
+  CHECK(base64("") == "");
+  CHECK(base64("f") == "Zg==");
+  CHECK(base64("fo") == "Zm8=");
+  CHECK(base64("foo") == "Zm9v");
+  CHECK(base64("foobar") == "Zm9vYmFy");
+}
+
+TEST_CASE("the page asks for nothing outside itself") {
+  const std::string page = page_of(example_run());
+  for (const char* sign : {"http://", "https://", "src=", "href=", "@import", "url(", "import(", "fetch("}) {
+    CAPTURE(sign);
+    CHECK(page.find(sign) == std::string::npos);
+  }
+  CHECK(page.find("default-src 'none'") != std::string::npos);
+}
+
+TEST_CASE("names that users wrote stay text") {
+  const std::string hostile = "</script><script>alert(1)</script><!--simrun:columns-->\"&'";
+  ExampleRun run = example_run({.name = hostile});
+  const std::size_t scripts = [] {
+    const std::string clean = page_of(example_run());
+    std::size_t count = 0;
+    for (std::size_t at = clean.find("<script"); at != std::string::npos; at = clean.find("<script", at + 1))
+      ++count;
+    return count;
+  }();
+  run.plan.job.model_type = hostile;
+  run.plan.cluster.gpu.name = hostile;
+  run.plan.streams[1].name = hostile;
+  run.plan.communications[0].cause = hostile;
+  for (Segment& segment : run.plan.segments) {
+    segment.name = hostile;
+    segment.instructions[0].label = hostile;
+  }
+  const std::string page = page_of(run);
+  std::size_t count = 0;
+  for (std::size_t at = page.find("<script"); at != std::string::npos; at = page.find("<script", at + 1))
+    ++count;
+  CHECK(count == scripts);
+  CHECK(page.find("<!--simrun:") == std::string::npos);
+  CHECK(between(page, "<h1>", "</h1>") == html_escaped(hostile));
+  CHECK(html_escaped("<a href='x'>\"&") == "&lt;a href=&#39;x&#39;&gt;&quot;&amp;");
+}
+
+TEST_CASE("a page of 200,000 intervals that never repeat stays under 2 MB") {
+  const ExampleRun run = example_run({.ranks = 8, .microbatches = 64, .layers = 23, .jitter = true});
+  REQUIRE(intervals_of(run.timeline) > 200'000);
+  CHECK(page_of(run).size() < 2'000'000);
+}
+
+TEST_CASE("a page without recorded instructions has passes and memory only") {
+  ExampleRun run = example_run();
+  for (RankTimeline& rank : run.timeline.ranks) rank.lanes.clear();
+  CHECK(page_of(run).size() < page_of(example_run()).size());
+}
+
+TEST_CASE("a plan that does not fit says so on the page") {
+  ExampleRun run = example_run();
+  CHECK(page_of(run).find("Does not fit") == std::string::npos);
+  run.summary.fits = false;
+  CHECK(page_of(run).find("Does not fit: pipeline rank 0 needs 53.5 GiB") != std::string::npos);
+}
+
+TEST_CASE("the page of one run is always the same bytes") {
+  CHECK(page_of(example_run({.jitter = true})) == page_of(example_run({.jitter = true})));
+}
+
+}  // namespace simrun

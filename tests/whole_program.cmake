@@ -1,0 +1,45 @@
+# Tests of the program as a whole and of the tree; included by tests/CMakeLists.txt.
+# Names start with the build's type, since scripts/test.sh runs the tests of two builds as one list.
+# A check exits with 77 where its tool is missing: ctest reports it as skipped.
+option(SIMRUN_LINT "add clang-tidy to the tests" OFF)
+option(SIMRUN_FUZZ_TESTS "add 30 seconds of each fuzz target to the tests" OFF)
+string(TOLOWER "${CMAKE_BUILD_TYPE}" build_type)
+
+# Every preset job is accepted, simulated, and its plan file gives the same result again.
+if(TARGET simrun)
+  file(GLOB jobs CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/configs/jobs/*.yaml)
+  foreach(job IN LISTS jobs)
+    cmake_path(GET job STEM LAST_ONLY name)
+    set(test ${build_type}.job.${name})
+    add_test(NAME ${test} COMMAND ${CMAKE_COMMAND} -DSIMRUN=$<TARGET_FILE:simrun> -DJOB=${job}
+      -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/jobs/${name} -P ${CMAKE_CURRENT_LIST_DIR}/run_job.cmake)
+    set_tests_properties(${test} PROPERTIES LABELS whole-program TIMEOUT 240)
+  endforeach()
+
+  # The published measurements can all be expressed and simulated; the errors themselves are printed, not judged.
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    add_test(NAME ${build_type}.predict-vs-measured COMMAND ${CMAKE_SOURCE_DIR}/scripts/predict-vs-measured.sh)
+    set_tests_properties(${build_type}.predict-vs-measured PROPERTIES LABELS whole-program TIMEOUT 240
+      ENVIRONMENT SIMRUN=$<TARGET_FILE:simrun>)
+  endif()
+endif()
+
+# What does not depend on the build is checked once.
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  add_test(NAME layering-test COMMAND ${CMAKE_COMMAND} -DLAYERING=${CMAKE_CURRENT_LIST_DIR}/layering.cmake
+    -DTREE=${CMAKE_CURRENT_BINARY_DIR}/layering_tree -P ${CMAKE_CURRENT_LIST_DIR}/layering_test.cmake)
+
+  function(simrun_script_test name)
+    cmake_parse_arguments(arg "" "TIMEOUT;PROCESSORS" "COMMAND" ${ARGN})
+    add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES LABELS tree SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS})
+  endfunction()
+  simrun_script_test(format COMMAND scripts/lint.sh format TIMEOUT 60 PROCESSORS 1)
+  simrun_script_test(page COMMAND scripts/page.sh TIMEOUT 300 PROCESSORS 1)
+  if(SIMRUN_LINT)
+    simrun_script_test(tidy COMMAND scripts/lint.sh tidy TIMEOUT 1200 PROCESSORS 2)
+  endif()
+  if(SIMRUN_FUZZ_TESTS)
+    simrun_script_test(fuzz COMMAND scripts/fuzz.sh 30 TIMEOUT 900 PROCESSORS 2)
+  endif()
+endif()

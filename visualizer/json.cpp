@@ -1,0 +1,167 @@
+#include "visualizer/json.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <string_view>
+
+#include "visualizer/quantity.h"
+
+namespace simrun {
+
+namespace {
+
+// Bytes of the well-formed UTF-8 sequence at `at`, 0 if there is none (overlong forms and surrogates are not
+// well-formed).
+std::size_t utf8_length(const std::string& text, std::size_t at) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : static_cast<unsigned char>(0);
+  };
+  const unsigned lead = byte(at);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(at + i) & 0xc0) != 0x80) return 0;
+  const unsigned second = byte(at + 1);
+  if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f)) return 0;
+  if ((lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f)) return 0;
+  return length;
+}
+
+std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
+std::string number(std::int64_t value) { return fmt::format("{}", value); }
+
+// The fields of one object, in order; `separator` stands between them.
+class Fields {
+ public:
+  explicit Fields(std::string_view separator) : separator_(separator) {}
+  void add(std::string_view key, const std::string& json) {
+    if (!text_.empty()) text_ += separator_;
+    text_ += fmt::format("\"{}\": {}", key, json);
+  }
+  const std::string& text() const { return text_; }
+  std::string braced() const { return "{" + text_ + "}"; }
+
+ private:
+  std::string separator_;
+  std::string text_;
+};
+
+template <std::size_t size>
+std::string by_traffic(const std::array<double, size>& seconds) {
+  Fields fields(", ");
+  for (int t = static_cast<int>(Traffic::tensor); t < traffic_count; ++t)
+    fields.add(short_name(static_cast<Traffic>(t)), number(seconds[static_cast<std::size_t>(t)]));
+  return fields.braced();
+}
+
+std::string by_cause(const std::array<double, bubble_cause_count>& seconds) {
+  Fields fields(", ");
+  fields.add("warm_up", number(seconds[static_cast<std::size_t>(BubbleCause::warm_up)]));
+  fields.add("imbalance", number(seconds[static_cast<std::size_t>(BubbleCause::imbalance)]));
+  fields.add("drain", number(seconds[static_cast<std::size_t>(BubbleCause::drain)]));
+  fields.add("p2p", number(seconds[static_cast<std::size_t>(BubbleCause::p2p)]));
+  return fields.braced();
+}
+
+std::string memory_json(const std::array<std::int64_t, category_count>& bytes) {
+  const auto of = [&](Category category) { return number(bytes[static_cast<std::size_t>(category)]); };
+  Fields fields(", ");
+  fields.add("weights", of(Category::weights));
+  fields.add("gradients", of(Category::gradients));
+  fields.add("optimizer", of(Category::optimizer));
+  fields.add("activations", of(Category::activations));
+  fields.add("comm", of(Category::comm));
+  fields.add("workspace", of(Category::workspace));
+  return fields.braced();
+}
+
+std::string stage_json(const StageSummary& stage) {
+  Fields fields(", ");
+  fields.add("pp_rank", number(std::int64_t{stage.pipeline_rank}));
+  fields.add("layers", number(stage.layers));
+  fields.add("embedding", stage.embedding ? "true" : "false");
+  fields.add("loss", stage.loss ? "true" : "false");
+  fields.add("parameters", number(stage.parameters));
+  fields.add("peak_memory_bytes", number(stage.peak_memory_bytes));
+  fields.add("memory", memory_json(stage.memory));
+  fields.add("compute_s", number(stage.compute_s));
+  fields.add("bubble_s", number(stage.bubble_s));
+  fields.add("exposed_comm_s", number(stage.exposed_comm_s));
+  return fields.braced();
+}
+
+std::string stages_json(const Summary& summary) {
+  std::string text;
+  for (const StageSummary& stage : summary.stages) {
+    text += text.empty() ? "\n    " : ",\n    ";
+    text += stage_json(stage);
+  }
+  return "[" + text + (text.empty() ? "]" : "\n  ]");
+}
+
+void add_times(Fields& fields, const Summary& summary) {
+  fields.add("step_time_s", number(summary.step_time_s));
+  fields.add("first_step_s", number(summary.first_step_s));
+  fields.add("tokens_per_s", number(summary.tokens_per_s));
+  fields.add("tokens_per_s_per_gpu", number(summary.tokens_per_s_per_gpu));
+  fields.add("model_flops_per_step", number(summary.model_flops_per_step));
+  fields.add("hardware_flops_per_step", number(summary.hardware_flops_per_step));
+  fields.add("model_tflops_per_gpu", number(summary.model_tflops_per_gpu));
+  fields.add("hardware_tflops_per_gpu", number(summary.hardware_tflops_per_gpu));
+  fields.add("mfu", number(summary.mfu));
+  fields.add("hfu", number(summary.hfu));
+  fields.add("compute_s", number(summary.compute_s));
+  fields.add("bubble_s", number(summary.bubble_s));
+  fields.add("bubble_fraction", number(summary.bubble_fraction));
+  fields.add("bubble_by_cause_s", by_cause(summary.bubble_by_cause_s));
+  fields.add("exposed_comm_s", number(summary.exposed_comm_s));
+  fields.add("exposed_by_traffic_s", by_traffic(summary.exposed_by_traffic_s));
+  fields.add("hidden_comm_s", number(summary.hidden_comm_s));
+  fields.add("hidden_by_traffic_s", by_traffic(summary.hidden_by_traffic_s));
+}
+
+}  // namespace
+
+std::string json_quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text, at);
+    const char c = text[at];
+    if (length == 0) {
+      quoted += "\xef\xbf\xbd";
+    } else if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (length == 1 && (static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '<')) {
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      quoted.append(text, at, length);
+    }
+    at += length == 0 ? 1 : length;
+  }
+  return quoted + "\"";
+}
+
+std::string summary_json(const Plan& plan, const Summary& summary) {
+  Fields fields(",\n  ");
+  fields.add("schema_version", "1");
+  fields.add("name", json_quoted(plan.job.name));
+  fields.add("simrun_version", json_quoted(plan.job.simrun_version));
+  fields.add("config_sha256", json_quoted(summary.config_sha256));
+  fields.add("engine", json_quoted(summary.engine));
+  fields.add("ranks", number(summary.ranks));
+  fields.add("schedule", json_quoted(plan.job.schedule));
+  fields.add("parameters", number(summary.parameters));
+  add_times(fields, summary);
+  fields.add("peak_memory_bytes", number(summary.peak_memory_bytes));
+  fields.add("peak_pp_rank", number(std::int64_t{summary.peak_pipeline_rank}));
+  fields.add("memory_limit_bytes", number(summary.memory_limit_bytes));
+  fields.add("fits", summary.fits ? "true" : "false");
+  fields.add("stages", stages_json(summary));
+  return "{\n  " + fields.text() + "\n}\n";
+}
+
+}  // namespace simrun

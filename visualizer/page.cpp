@@ -1,0 +1,86 @@
+#include "visualizer/page.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <map>
+#include <stdexcept>
+#include <string_view>
+
+#include "visualizer/columns.h"
+#include "visualizer/json.h"
+#include "visualizer/page_tables.h"
+#include "visualizer/payload.h"
+#include "visualizer/quantity.h"
+#include "visualizer/viewer_html.h"
+
+namespace simrun {
+
+namespace {
+
+template <typename Items, typename Item>
+std::string json_list(const Items& items, const Item& item) {
+  std::string text;
+  for (const auto& i : items) text += (text.empty() ? "" : ",") + item(i);
+  return "[" + text + "]";
+}
+
+// What the page must know besides the columns. visualizer/src/decode.ts declares the same as `Facts`.
+std::string page_facts(const Plan& plan, const Timeline& timeline, const Summary& summary,
+                       const std::vector<std::string>& strings) {
+  const auto peak_flops = plan.cluster.gpu.peak_flops.find(plan.job.precision);
+  std::string categories;
+  for (int c = 0; c < category_count; ++c)
+    categories += (c == 0 ? "" : ",") + json_quoted(to_string(static_cast<Category>(c)));
+  return fmt::format(
+      "{{\"version\":1,\"step\":{},\"memoryLimit\":{},\"peakFlops\":{},\"streams\":{},\"categories\":[{}],"
+      "\"ranks\":{},\"strings\":{}}}",
+      timeline.step, summary.memory_limit_bytes,
+      peak_flops == plan.cluster.gpu.peak_flops.end() ? 0.0 : peak_flops->second,
+      json_list(plan.streams,
+                [](const Stream& stream) {
+                  return fmt::format("{{\"name\":{},\"traffic\":\"{}\"}}", json_quoted(stream.name),
+                                     short_name(stream.traffic));
+                }),
+      categories,
+      json_list(timeline.ranks,
+                [](const RankTimeline& rank) {
+                  return fmt::format("{{\"pp\":{},\"multiplicity\":{}}}", rank.pipeline_rank,
+                                     rank.multiplicity);
+                }),
+      json_list(strings, json_quoted));
+}
+
+// Puts `parts` where the template says <!--simrun:NAME-->, in one pass: what is put in is not looked at
+// again.
+std::string filled(std::string_view html, const std::map<std::string, std::string, std::less<>>& parts) {
+  constexpr std::string_view open = "<!--simrun:", close = "-->";
+  std::string page;
+  for (std::size_t at = 0; at < html.size();) {
+    const std::size_t mark = html.find(open, at);
+    page += html.substr(at, mark - at);
+    if (mark == std::string_view::npos) break;
+    const std::size_t name = mark + open.size();
+    const std::size_t end = html.find(close, name);
+    const auto part = parts.find(html.substr(name, end - name));
+    if (part == parts.end())
+      throw std::logic_error("the page's template names a part that page.cpp does not make");
+    page += part->second;
+    at = end + close.size();
+  }
+  return page;
+}
+
+}  // namespace
+
+std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary) {
+  const PagePayload payload = page_payload(plan, timeline);
+  const std::string name = plan.job.name.empty() ? plan.job.model_type : plan.job.name;
+  return filled(viewer_html(), {{"title", html_escaped(name)},
+                                {"numbers", page_numbers(plan, summary)},
+                                {"tables", page_tables(plan, timeline, summary)},
+                                {"facts", page_facts(plan, timeline, summary, payload.strings)},
+                                {"columns", base64(raw_deflate(payload.columns))}});
+}
+
+}  // namespace simrun

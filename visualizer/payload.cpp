@@ -1,0 +1,167 @@
+#include "visualizer/payload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "visualizer/columns.h"
+
+namespace simrun {
+
+namespace {
+
+using Column = std::vector<std::int64_t>;
+
+constexpr std::int64_t largest = std::int64_t{1} << 52;  // what a column may hold
+
+class StringTable {
+ public:
+  std::int64_t index(const std::string& text) {
+    const auto [place, is_new] = places_.try_emplace(text, static_cast<std::int64_t>(strings_.size()));
+    if (is_new) strings_.push_back(text);
+    return place->second;
+  }
+  std::vector<std::string> take() { return std::move(strings_); }
+
+ private:
+  std::map<std::string, std::int64_t> places_;
+  std::vector<std::string> strings_;
+};
+
+const Buffer& buffer(const Plan& plan, Index index) { return plan.buffers[index]; }
+
+// Size of a buffer with a view's own extent counted, whoever owns the bytes.
+std::int64_t touched_bytes(const Buffer& touched) { return touched.elements() * bytes_of(touched.dtype); }
+
+// Communication: what this rank hands over, or takes if it only receives. Compute: all that is read and
+// written.
+std::int64_t bytes_of(const Plan& plan, const Instruction& instruction) {
+  std::int64_t in = 0, out = 0;
+  for (const Index index : instruction.inputs) in += touched_bytes(buffer(plan, index));
+  for (const Index index : instruction.outputs) out += touched_bytes(buffer(plan, index));
+  if (is_communication(instruction.opcode)) return std::min(std::max(in, out), largest);
+  return std::min(in + out, largest);
+}
+
+// A matrix product [M,K] x [K,N] -> [M,N] has 2 M K N FLOPs, and M K N is the square root of the product of
+// the three sizes, however the operands are transposed.
+std::int64_t flops_of(const Plan& plan, const Instruction& instruction) {
+  if (instruction.opcode != Opcode::gemm || instruction.inputs.size() < 2 || instruction.outputs.empty())
+    return 0;
+  const auto elements = [&](Index index) { return static_cast<double>(buffer(plan, index).elements()); };
+  const double product =
+      elements(instruction.inputs[0]) * elements(instruction.inputs[1]) * elements(instruction.outputs[0]);
+  return static_cast<std::int64_t>(std::min(2 * std::sqrt(product), static_cast<double>(largest)));
+}
+
+std::string what(const Instruction& instruction) {
+  const std::string name = to_string(instruction.opcode);
+  return instruction.function == Function::none ? name : name + " " + to_string(instruction.function);
+}
+
+void add_segments(const Plan& plan, ColumnWriter& columns, StringTable& strings) {
+  Column kind, name, chunk_index, stage, count;
+  for (const Segment& segment : plan.segments) {
+    const bool in_chunk = segment.chunk < plan.chunks.size();
+    kind.push_back(static_cast<std::int64_t>(segment.kind));
+    name.push_back(strings.index(segment.name));
+    chunk_index.push_back(in_chunk ? plan.chunks[segment.chunk].index : -1);
+    stage.push_back(in_chunk ? plan.chunks[segment.chunk].stage : -1);
+    count.push_back(static_cast<std::int64_t>(segment.instructions.size()));
+  }
+  for (const Column& column : {kind, name, chunk_index, stage, count}) columns.add(column);
+}
+
+void add_instructions(const Plan& plan, ColumnWriter& columns, StringTable& strings) {
+  Column whats, label, cause, phase, layer, stream, bytes, flops;
+  for (const Segment& segment : plan.segments)
+    for (const Instruction& instruction : segment.instructions) {
+      const Index communication = instruction.communication;
+      whats.push_back(strings.index(what(instruction)));
+      label.push_back(strings.index(instruction.label));
+      cause.push_back(strings.index(
+          communication < plan.communications.size() ? plan.communications[communication].cause : ""));
+      phase.push_back(static_cast<std::int64_t>(instruction.phase));
+      layer.push_back(instruction.layer);
+      stream.push_back(instruction.stream);
+      bytes.push_back(bytes_of(plan, instruction));
+      flops.push_back(flops_of(plan, instruction));
+    }
+  for (const Column& column : {whats, label, cause, phase, layer, stream, bytes, flops}) columns.add(column);
+}
+
+void add_entries(const Plan& plan, std::int32_t pipeline_rank, ColumnWriter& columns) {
+  const Program& program = plan.programs[static_cast<std::size_t>(pipeline_rank)];
+  Column segment, microbatch;
+  for (const Entry& entry : program.entries) {
+    segment.push_back(entry.segment);
+    const bool bound = entry.binding_count > 0 && entry.first_binding < program.bindings.size();
+    microbatch.push_back(bound ? program.bindings[entry.first_binding].microbatch : -1);
+  }
+  columns.add(segment);
+  columns.add(microbatch);
+}
+
+void add_passes(const std::vector<PassInterval>& passes, ColumnWriter& columns) {
+  Column gap, duration, entry;
+  Picoseconds end = 0;
+  for (const PassInterval& pass : passes) {
+    gap.push_back(pass.start - end);
+    duration.push_back(pass.duration);
+    entry.push_back(pass.entry);
+    end = pass.start + pass.duration;
+  }
+  columns.add(gap);
+  columns.add(duration);
+  columns.add_differences(entry);
+}
+
+void add_memory(const std::vector<MemoryEvent>& events, ColumnWriter& columns) {
+  Column time;
+  std::array<Column, category_count> live;
+  for (const MemoryEvent& event : events) {
+    time.push_back(event.time);
+    for (std::size_t c = 0; c < live.size(); ++c) live[c].push_back(event.live[c]);
+  }
+  columns.add_differences(time);
+  for (const Column& column : live) columns.add_differences(column);
+}
+
+void add_lane(const Lane& lane, ColumnWriter& columns) {
+  Column gap, duration, wait, entry, instruction;
+  Picoseconds end = 0;
+  for (const Interval& interval : lane.intervals) {
+    gap.push_back(interval.start - end);
+    duration.push_back(interval.duration);
+    wait.push_back(interval.wait);
+    entry.push_back(interval.entry);
+    instruction.push_back(interval.instruction);
+    end = interval.start + interval.duration;
+  }
+  for (const Column& column : {gap, duration, wait}) columns.add(column);
+  columns.add_differences(entry);
+  columns.add_differences(instruction);
+}
+
+}  // namespace
+
+PagePayload page_payload(const Plan& plan, const Timeline& timeline) {
+  ColumnWriter columns;
+  StringTable strings;
+  add_segments(plan, columns, strings);
+  add_instructions(plan, columns, strings);
+  for (const RankTimeline& rank : timeline.ranks) {
+    add_entries(plan, rank.pipeline_rank, columns);
+    add_passes(rank.passes, columns);
+    add_memory(rank.memory, columns);
+    Column streams;
+    for (const Lane& lane : rank.lanes) streams.push_back(lane.stream);
+    columns.add(streams);
+    for (const Lane& lane : rank.lanes) add_lane(lane, columns);
+  }
+  return {columns.bytes(), strings.take()};
+}
+
+}  // namespace simrun

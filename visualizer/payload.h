@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schedules/plan.h"
+#include "schedules/timeline.h"
+
+namespace simrun {
+
+// What the page draws, before compression. `columns` in order (see columns.h; visualizer/src/decode.ts reads
+// the same):
+//
+//   segments       kind, name, chunk index, stage, instruction count
+//   instructions   of all segments in turn: what (opcode and function), label, cause, phase, layer, stream,
+//   bytes, FLOPs per rank       entries: segment, microbatch
+//                  passes: gap, duration, entry differences
+//                  memory: time differences, then differences of live bytes, one column per category
+//                  streams that have a lane; per lane: gap, duration, wait, entry differences, instruction
+//                  differences
+//
+// Times are picoseconds; a gap is the start minus the end of what stood before on the lane. Names are indices
+// into `strings`.
+struct PagePayload {
+  std::string columns;
+  std::vector<std::string> strings;
+};
+PagePayload page_payload(const Plan& plan, const Timeline& timeline);
+
+}  // namespace simrun

@@ -1,0 +1,119 @@
+#include "visualizer/quantity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace simrun {
+
+namespace {
+
+// Decimals that give `value` that many figures, judged after rounding: 9.9996 has the decimals of 10.
+int decimals_for(double value, int digits) {
+  if (value == 0) return 0;
+  const double magnitude = std::abs(value);
+  const int whole = static_cast<int>(std::floor(std::log10(magnitude))) + 1;
+  const int decimals = std::clamp(digits - whole, 0, 9);
+  const double unit = std::pow(10.0, decimals);
+  const bool carries = std::round(magnitude * unit) / unit >= std::pow(10.0, whole);
+  return carries ? std::max(decimals - 1, 0) : decimals;
+}
+
+}  // namespace
+
+std::string significant(double value, int digits) {
+  if (!std::isfinite(value)) return "-";
+  return fmt::format("{:.{}f}", value, decimals_for(value, digits));
+}
+
+std::string count_text(double count) {
+  struct Scale {
+    double of;
+    const char* name;
+  };
+  constexpr std::array<Scale, 4> scales{{{1e12, " T"}, {1e9, " B"}, {1e6, " M"}, {1e3, " k"}}};
+  for (const Scale& scale : scales) {
+    // 999,600 is 1.00 M, not 1000 k.
+    if (std::abs(count) >= scale.of * 0.9995) return significant(count / scale.of, 3) + scale.name;
+  }
+  return significant(count, std::abs(count) == std::floor(std::abs(count)) ? 0 : 3);
+}
+
+TimeUnit time_unit(double longest_seconds) {
+  struct Scale {
+    double of;
+    const char* name;
+    double per_second;
+  };
+  constexpr std::array<Scale, 4> scales{{{1, "s", 1}, {1e-3, "ms", 1e3}, {1e-6, "us", 1e6}, {0, "ns", 1e9}}};
+  if (!std::isfinite(longest_seconds) || longest_seconds <= 0) return {};
+  const Scale& scale = *std::find_if(scales.begin(), scales.end(),
+                                     [&](const Scale& s) { return longest_seconds >= s.of * 0.99995; });
+  return {scale.name, scale.per_second, decimals_for(longest_seconds * scale.per_second, 4)};
+}
+
+std::string in_unit(double seconds, const TimeUnit& unit) {
+  if (!std::isfinite(seconds)) return "-";
+  return fmt::format("{:.{}f}", seconds * unit.per_second, unit.decimals);
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds == 0) return "0 s";
+  const TimeUnit unit = time_unit(std::abs(seconds));
+  return in_unit(seconds, unit) + " " + unit.name;
+}
+
+std::string gib_text(std::int64_t bytes) {
+  return fmt::format("{:.1f}", static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0));
+}
+
+std::string percent_text(double fraction) {
+  if (!std::isfinite(fraction)) return "- %";
+  return fmt::format("{:.1f} %", fraction * 100);
+}
+
+const char* short_name(Traffic traffic) {
+  switch (traffic) {
+    case Traffic::compute: return "compute";
+    case Traffic::tensor: return "tp";
+    case Traffic::context: return "cp";
+    case Traffic::expert: return "ep";
+    case Traffic::data: return "dp";
+    case Traffic::pipeline: return "pp";
+    case Traffic::offload: return "offload";
+  }
+  return "";
+}
+
+const char* short_name(BubbleCause cause) {
+  switch (cause) {
+    case BubbleCause::warm_up: return "warm-up";
+    case BubbleCause::imbalance: return "imbalance";
+    case BubbleCause::drain: return "drain";
+    case BubbleCause::p2p: return "p2p";
+  }
+  return "";
+}
+
+std::string layers_text(std::int64_t layers, bool embedding, bool loss) {
+  return fmt::format("{}{}{}", layers, embedding ? "+emb" : "", loss ? "+head" : "");
+}
+
+std::string job_text(const Plan& plan, std::int64_t parameters, std::int64_t ranks) {
+  const JobFacts& job = plan.job;
+  std::string text =
+      fmt::format("{} {}  {} x {}  tp {}", job.model_type, count_text(static_cast<double>(parameters)), ranks,
+                  plan.cluster.gpu.name, job.tensor_parallel);
+  if (job.context_parallel > 1) text += fmt::format("  cp {}", job.context_parallel);
+  if (job.expert_parallel > 1) text += fmt::format("  ep {}", job.expert_parallel);
+  text += fmt::format("  pp {}", job.pipeline_parallel);
+  if (job.virtual_pipeline > 1) text += fmt::format(" (x{})", job.virtual_pipeline);
+  text += fmt::format("  dp {}  {} tokens/step  {}, {} microbatch{}", job.data_parallel,
+                      count_text(static_cast<double>(job.tokens_per_step)), job.schedule, job.microbatches,
+                      job.microbatches == 1 ? "" : "es");
+  return text;
+}
+
+}  // namespace simrun

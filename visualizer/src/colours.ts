@@ -1,0 +1,105 @@
+import { instructionOf, microbatchOf, passLane, recomputePhase, segmentOf, type Box, type Model } from "./model";
+import { boxesOf } from "./model";
+
+// Okabe and Ito's palette, by meaning. Colour never stands alone: boxes carry letters, and traffic has its own lanes.
+
+export type Mode = "op" | "microbatch" | "chunk" | "stage";
+export const modes: Mode[] = ["op", "microbatch", "chunk", "stage"];
+
+export const passColours = [0x0072b2, 0xe69f00, 0xd55e00, 0x009e73, 0xcc79a7, 0xf0e442]; // by PassKind
+const trafficColours: Record<string, number> = { pp: 0x56b4e9, offload: 0x999999 };
+const collective = 0xcc79a7;
+const categorical = [0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xf0e442, 0x999999];
+
+// Weights, gradients, optimizer, activations, comm, workspace; stacked with what lasts at the bottom.
+export const memoryColours = [0x0072b2, 0x56b4e9, 0x009e73, 0xe69f00, 0xcc79a7, 0x999999];
+export const memoryOrder = [0, 2, 1, 3, 4, 5];
+
+export interface Theme {
+  ground: number;
+  lane: number; // bare ground of a lane: idle
+  text: string;
+  faint: string;
+  line: string;
+  limit: number;
+}
+export const light: Theme = {
+  ground: 0xffffff, lane: 0xf1f2f4, text: "#1c2024", faint: "#5f6770", line: "#d4d8dd", limit: 0xc00000,
+};
+export const dark: Theme = {
+  ground: 0x1b1e23, lane: 0x262a31, text: "#e6e8eb", faint: "#9aa3ad", line: "#3a4049", limit: 0xff6b6b,
+};
+
+export function css(rgb: number): string {
+  return `#${rgb.toString(16).padStart(6, "0")}`;
+}
+
+// share 0: a, 1: b.
+export function mixed(a: number, b: number, share: number): number {
+  const channel = (shift: number) =>
+    Math.round(((a >> shift) & 0xff) * (1 - share) + ((b >> shift) & 0xff) * share) << shift;
+  return channel(16) | channel(8) | channel(0);
+}
+
+// Black or white, whichever reads better on the colour (WCAG relative luminance).
+export function inkOn(rgb: number): string {
+  const linear = (c: number) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  const [r, g, b] = [16, 8, 0].map((shift) => linear(((rgb >> shift) & 0xff) / 255)) as [number, number, number];
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+}
+
+// Neighbouring numbers get hues far apart (the golden angle).
+function numbered(n: number): number {
+  const hue = (n * 137.508) % 360;
+  const lightness = 0.55;
+  const channel = (offset: number) => {
+    const k = (offset + hue / 30) % 12;
+    return Math.round(255 * (lightness - 0.32 * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
+  };
+  return (channel(0) << 16) | (channel(8) << 8) | channel(4);
+}
+
+// Model order as a ramp from blue over white-yellow to red.
+function ramp(share: number): number {
+  const stops = [0x2166ac, 0x92c5de, 0xf6e8a8, 0xf4a582, 0xb2182b];
+  const at = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
+  const low = Math.min(Math.floor(at), stops.length - 2);
+  return mixed(stops[low]!, stops[low + 1]!, at - low);
+}
+
+function passColour(model: Model, box: Box, mode: Mode, stages: number): number {
+  const segment = segmentOf(model, box);
+  const kind = model.segments.kind[segment]!;
+  const number = { op: 0, microbatch: microbatchOf(model, box), chunk: model.segments.chunk[segment]!,
+                   stage: model.segments.stage[segment]! }[mode];
+  if (mode === "op" || number < 0 || kind > 3) return passColours[kind]!;
+  const base = mode === "microbatch" ? numbered(number)
+             : mode === "chunk" ? categorical[number % categorical.length]!
+             : ramp(stages < 2 ? 0 : number / (stages - 1));
+  return kind === 0 ? base : mixed(base, 0x000000, 0.25); // backward darker than forward
+}
+
+// Within a pass: matrix products in its colour, attention darker, what is bound by memory lighter, recompute greyer.
+function instructionColour(model: Model, box: Box, base: number): number {
+  const row = instructionOf(model, box);
+  const what = model.facts.strings[model.instructions.what[row]!]!;
+  const tone = what.startsWith("gemm") ? base : what.startsWith("attention") ? mixed(base, 0x000000, 0.3)
+             : mixed(base, 0xffffff, 0.5);
+  return model.instructions.phase[row] === recomputePhase ? mixed(tone, 0x808080, 0.4) : tone;
+}
+
+export function colourOf(model: Model, box: Box, mode: Mode, stages: number): number {
+  const base = passColour(model, box, mode, stages);
+  if (box.lane === passLane) return base;
+  const traffic = model.facts.streams[model.ranks[box.rank]!.lanes[box.lane]!.stream]!.traffic;
+  if (traffic === "compute") return instructionColour(model, box, base);
+  return mode === "op" ? (trafficColours[traffic] ?? collective) : base;
+}
+
+// Colours of all boxes of one row, in their order.
+export function rowColours(model: Model, rank: number, lane: number, mode: Mode): Uint32Array {
+  const stages = 1 + model.segments.stage.reduce((most, stage) => Math.max(most, stage), 0);
+  const colours = new Uint32Array(boxesOf(model, rank, lane).start.length);
+  for (let index = 0; index < colours.length; index++) colours[index] = colourOf(model, { rank, lane, index }, mode, stages);
+  return colours;
+}

@@ -1,0 +1,68 @@
+import { ColumnReader } from "./columns";
+import type { Facts, Lane, Model, Passes, Rank } from "./model";
+
+export function bytesFromBase64(text: string): Uint8Array<ArrayBuffer> {
+  const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }).fromBase64;
+  if (native) return native.call(Uint8Array, text);
+  const binary = atob(text.trim());
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
+
+export async function inflated(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// Gap before each box and its duration -> start of each box.
+function startsFrom(gap: Float64Array, duration: Float64Array): Float64Array {
+  let end = 0;
+  return gap.map((g, i) => {
+    const start = end + g;
+    end = start + duration[i]!;
+    return start;
+  });
+}
+
+function decodePasses(reader: ColumnReader): Passes {
+  const gap = reader.column();
+  const duration = reader.column();
+  return { start: startsFrom(gap, duration), duration, entry: reader.differences() };
+}
+
+function decodeLane(reader: ColumnReader, stream: number): Lane {
+  const gap = reader.column();
+  const duration = reader.column();
+  const wait = reader.column();
+  const entry = reader.differences();
+  return { stream, start: startsFrom(gap, duration), duration, wait, entry, instruction: reader.differences() };
+}
+
+function decodeRank(reader: ColumnReader, facts: Facts, at: number): Rank {
+  const segment = reader.column();
+  const microbatch = reader.column();
+  const passes = decodePasses(reader);
+  const memory = { time: reader.differences(), live: facts.categories.map(() => reader.differences()) };
+  const lanes = [...reader.column()].map((stream) => decodeLane(reader, stream));
+  return { ...facts.ranks[at]!, segment, microbatch, passes, memory, lanes };
+}
+
+// The order of columns is that of visualizer/payload.h.
+export function decode(facts: Facts, columns: Uint8Array): Model {
+  if (facts.version !== 1) throw new Error(`this page reads data of version 1, not ${facts.version}`);
+  const reader = new ColumnReader(columns);
+  const [kind, name, chunk, stage, count] = [0, 1, 2, 3, 4].map(() => reader.column()) as Five;
+  const first = new Uint32Array(count.length);
+  for (let i = 1; i < first.length; i++) first[i] = first[i - 1]! + count[i - 1]!;
+  const [what, label, cause, phase, layer] = [0, 1, 2, 3, 4].map(() => reader.column()) as Five;
+  const instructions = {
+    what, label, cause, phase, layer,
+    stream: reader.column(), bytes: reader.column(), flops: reader.column(),
+  };
+  const ranks = facts.ranks.map((_, i) => decodeRank(reader, facts, i));
+  if (!reader.exhausted) throw new Error("the data of this page is longer than it should be");
+  return { facts, segments: { kind, name, chunk, stage, first }, instructions, ranks };
+}
+
+type Five = [Float64Array, Float64Array, Float64Array, Float64Array, Float64Array];

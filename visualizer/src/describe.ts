@@ -1,0 +1,103 @@
+import {
+  boxesOf, instructionOf, microbatchOf, passLane, passName, passNames, recomputePhase, segmentOf, type Box, type Model,
+} from "./model";
+import { eventAt, totalAt } from "./stack";
+import { firstEndingAfter } from "./raster";
+import { timeText } from "./viewport";
+
+// What the page says about the thing under the pointer. Lines of text; the first is the name.
+
+export function gib(bytes: number): string {
+  return `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+}
+
+// "14.0 TFLOP", "3.20 GB": three figures, decimal prefixes.
+export function amount(value: number, unit: string): string {
+  for (const [of, prefix] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]] as [number, string][]) {
+    if (value >= of) return `${(value / of).toPrecision(3)} ${prefix}${unit}`;
+  }
+  return `${value} ${unit}`;
+}
+
+function where(model: Model, box: Box): string {
+  const segment = segmentOf(model, box);
+  const microbatch = microbatchOf(model, box);
+  const parts: string[] = [];
+  if (microbatch >= 0) parts.push(`microbatch ${microbatch}`);
+  if (model.segments.stage[segment]! >= 0) {
+    parts.push(`chunk ${model.segments.chunk[segment]}`, `stage ${model.segments.stage[segment]}`);
+  }
+  return parts.join(", ");
+}
+
+function when(model: Model, box: Box): string {
+  const boxes = boxesOf(model, box.rank, box.lane);
+  return `${timeText(boxes.duration[box.index]!)} at ${timeText(boxes.start[box.index]!)}`;
+}
+
+// Idle time in front of a pass, if there is any worth a word.
+function idleBefore(model: Model, box: Box): string {
+  const { start, duration } = model.ranks[box.rank]!.passes;
+  const before = box.index === 0 ? 0 : start[box.index - 1]! + duration[box.index - 1]!;
+  const gap = start[box.index]! - before;
+  return gap > duration[box.index]! * 0.005 ? `no compute for ${timeText(gap)} before it` : "";
+}
+
+function describePass(model: Model, box: Box): string[] {
+  const segment = segmentOf(model, box);
+  const kind = passNames[model.segments.kind[segment]!]!;
+  const name = model.facts.strings[model.segments.name[segment]!]!;
+  return [`${passName(model, box)}  ${kind} pass on pp ${model.ranks[box.rank]!.pp}`, when(model, box), where(model, box),
+          name, idleBefore(model, box)];
+}
+
+function work(model: Model, row: number, duration: number): string {
+  const { bytes, flops } = model.instructions;
+  const seconds = duration * 1e-12;
+  if (flops[row]! > 0) {
+    const share = model.facts.peakFlops * seconds;
+    const percent = share > 0 ? `, ${((flops[row]! / share) * 100).toFixed(0)} % of peak` : "";
+    return `${amount(flops[row]!, "FLOP")}${percent}`;
+  }
+  if (bytes[row]! <= 0) return "";
+  return `${amount(bytes[row]!, "B")}${seconds > 0 ? `, ${amount(bytes[row]! / seconds, "B/s")}` : ""}`;
+}
+
+function describeInstruction(model: Model, box: Box): string[] {
+  const lane = model.ranks[box.rank]!.lanes[box.lane]!;
+  const row = instructionOf(model, box);
+  const { strings, streams } = model.facts;
+  const { what, label, cause, phase, layer } = model.instructions;
+  const name = [strings[label[row]!]!, strings[what[row]!]!].filter((s) => s !== "").join("  ");
+  const place = [passName(model, box), layer[row]! >= 0 ? `layer ${layer[row]}` : "",
+                 phase[row] === recomputePhase ? "recompute" : "", `stream ${streams[lane.stream]!.name}`];
+  const wait = lane.wait[box.index]!;
+  return [name, when(model, box), wait > 0 ? `waited ${timeText(wait)} for its partners` : "", where(model, box),
+          place.filter((s) => s !== "").join(", "), work(model, row, lane.duration[box.index]!), strings[cause[row]!]!];
+}
+
+export function describe(model: Model, box: Box): string[] {
+  const lines = box.lane === passLane ? describePass(model, box) : describeInstruction(model, box);
+  return lines.filter((line) => line !== "");
+}
+
+// Bare ground of a compute row.
+export function describeIdle(model: Model, rank: number, time: number): string[] {
+  const { passes } = model.ranks[rank]!;
+  const next = firstEndingAfter(passes, time);
+  const from = next === 0 ? 0 : passes.start[next - 1]! + passes.duration[next - 1]!;
+  const to = next < passes.start.length ? passes.start[next]! : model.facts.step;
+  if (time < from || time > to || time < 0 || time > model.facts.step) return [];
+  const name = (index: number) => passName(model, { rank, lane: passLane, index });
+  const between = [next > 0 ? `after ${name(next - 1)}` : "", next < passes.start.length ? `before ${name(next)}` : ""];
+  return [`no pass for ${timeText(to - from)}`, between.filter((s) => s !== "").join(", "), "causes: see the table below"];
+}
+
+export function describeMemory(model: Model, rank: number, time: number, order: number[]): string[] {
+  const { memory } = model.ranks[rank]!;
+  const event = eventAt(memory, time);
+  if (event < 0) return [];
+  const parts = [...order].reverse().filter((c) => memory.live[c]![event]! > 0);
+  return [`${gib(totalAt(memory, event))} live at ${timeText(time)}`,
+          ...parts.map((c) => `${model.facts.categories[c]} ${gib(memory.live[c]![event]!)}`)];
+}

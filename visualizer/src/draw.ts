@@ -1,0 +1,217 @@
+import { css, memoryColours, memoryOrder, rowColours, type Mode, type Theme } from "./colours";
+import { gib } from "./describe";
+import { drawHatching, drawNames, outline, type Band } from "./labels";
+import { passesAreOpen, passStripHeight, type Layout, type Row } from "./layout";
+import { boxesOf, microbatchOf, passLane, type Box, type Model } from "./model";
+import { fillLines, pixelOf, rasteriseRow, RowSums, type Scale } from "./raster";
+import { drawStrip, peakEvent, totalAt } from "./stack";
+import { tickText, ticks, type View } from "./viewport";
+
+export const gutterWidth = 118; // CSS pixels left of the lanes
+export const axisHeight = 22;
+
+export interface Scene {
+  model: Model;
+  layout: Layout;
+  view: View;
+  mode: Mode;
+  theme: Theme;
+  scrollTop: number; // CSS pixels of the lanes above the canvas
+  selection: Box | undefined;
+  found: Box[]; // search results
+}
+
+// Colours per row are pure in (row, mode): kept until the mode changes.
+export class ColourCache {
+  private mode: Mode | undefined;
+  private rows = new Map<string, Uint32Array>();
+  of(model: Model, rank: number, lane: number, mode: Mode): Uint32Array {
+    if (mode !== this.mode) this.rows.clear();
+    this.mode = mode;
+    const key = `${rank}/${lane}`;
+    let colours = this.rows.get(key);
+    if (!colours) this.rows.set(key, (colours = rowColours(model, rank, lane, mode)));
+    return colours;
+  }
+}
+
+// A compute row is one band of passes, or passes above their instructions; a traffic row is one band.
+export function bandsOf(row: Row, perPixel: number): Band[] {
+  if (row.kind === "memory") return [];
+  if (!passesAreOpen(row, perPixel)) {
+    return [{ rank: row.rank, lane: row.kind === "compute" ? passLane : row.lane, top: row.top, height: row.height }];
+  }
+  return [{ rank: row.rank, lane: passLane, top: row.top, height: passStripHeight - 1 },
+          { rank: row.rank, lane: row.lane, top: row.top + passStripHeight, height: row.height - passStripHeight }];
+}
+
+export function scaleOf(view: View, width: number): Scale {
+  return { from: view.from, perPixel: (view.to - view.from) / width, width };
+}
+
+// Bytes that fill a memory strip: the same for all ranks, so that strips compare.
+export function fullStrip(model: Model): number {
+  const peaks = model.ranks.map((r) => (r.memory.time.length === 0 ? 0 : totalAt(r.memory, peakEvent(r.memory))));
+  return Math.max(model.facts.memoryLimit, ...peaks, 1) * 1.06;
+}
+
+export class Painter {
+  private readonly context: CanvasRenderingContext2D;
+  private readonly colours = new ColourCache();
+  private readonly full: number;
+  private readonly peaks: string[];
+
+  constructor(private readonly canvas: HTMLCanvasElement, model: Model) {
+    this.context = canvas.getContext("2d")!;
+    this.full = fullStrip(model);
+    this.peaks = model.ranks.map((r) => (r.memory.time.length === 0 ? "" : gib(totalAt(r.memory, peakEvent(r.memory)))));
+  }
+
+  paint(scene: Scene): void {
+    const ratio = window.devicePixelRatio || 1;
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const [deviceWidth, deviceHeight] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (this.canvas.width !== deviceWidth) this.canvas.width = deviceWidth;
+    if (this.canvas.height !== deviceHeight) this.canvas.height = deviceHeight;
+    if (width <= gutterWidth || height <= axisHeight) return;
+    this.context.setTransform(1, 0, 0, 1, 0, 0);
+    this.context.fillStyle = css(scene.theme.ground);
+    this.context.fillRect(0, 0, deviceWidth, deviceHeight);
+    this.paintPixels(scene, ratio);
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.paintText(scene, width, height);
+  }
+
+  private paintPixels(scene: Scene, ratio: number): void {
+    const left = Math.round(gutterWidth * ratio);
+    const top = Math.round(axisHeight * ratio);
+    const [width, height] = [this.canvas.width - left, this.canvas.height - top];
+    if (width <= 0 || height <= 0) return;
+    const image = new ImageData(width, height);
+    const pixels = new Uint32Array(image.data.buffer);
+    pixels.fill(pixelOf(scene.theme.ground));
+    const scale = scaleOf(scene.view, width);
+    const cssPerPixel = scale.perPixel * ratio;
+    const sums = new RowSums(width);
+    const line = new Uint32Array(width);
+    const bare = new Uint32Array(width).fill(pixelOf(scene.theme.lane));
+    const device = (y: number) => Math.round((y - scene.scrollTop) * ratio);
+    for (const row of scene.layout.rows) {
+      if (row.top + row.height < scene.scrollTop || device(row.top) >= height) continue;
+      fillLines(pixels, width, bare, device(row.top), device(row.top + row.height) - device(row.top));
+      for (const band of bandsOf(row, cssPerPixel)) {
+        const colours = this.colours.of(scene.model, band.rank, band.lane, scene.mode);
+        rasteriseRow(boxesOf(scene.model, band.rank, band.lane), colours, scale, scene.theme.lane, sums, line);
+        fillLines(pixels, width, line, device(band.top), device(band.top + band.height) - device(band.top));
+      }
+      if (row.kind !== "memory") continue;
+      const strip = { top: device(row.top), height: device(row.top + row.height) - device(row.top), full: this.full,
+                      limit: scene.model.facts.memoryLimit };
+      drawStrip(pixels, width, scene.model.ranks[row.rank]!.memory, scale, strip,
+                { categories: memoryColours, order: memoryOrder, limit: scene.theme.limit });
+    }
+    this.context.putImageData(image, left, top);
+  }
+
+  private paintText(scene: Scene, width: number, height: number): void {
+    const { context } = this;
+    const scale = scaleOf(scene.view, width - gutterWidth);
+    context.save();
+    context.beginPath();
+    context.rect(0, axisHeight, width, height - axisHeight);
+    context.clip();
+    context.translate(0, axisHeight - scene.scrollTop);
+    for (const row of scene.layout.rows) {
+      if (row.top + row.height < scene.scrollTop || row.top > scene.scrollTop + height) continue;
+      this.paintRowLabel(scene, row);
+    }
+    context.beginPath();
+    context.rect(gutterWidth, scene.scrollTop, width - gutterWidth, height);
+    context.clip();
+    context.translate(gutterWidth, 0);
+    for (const row of scene.layout.rows) {
+      if (row.top + row.height < scene.scrollTop || row.top > scene.scrollTop + height) continue;
+      for (const band of bandsOf(row, scale.perPixel)) {
+        const colours = this.colours.of(scene.model, band.rank, band.lane, scene.mode);
+        if (band.lane !== passLane) drawHatching(context, scene.model, band, scale, scene.theme);
+        if (band.height >= 8) drawNames(context, scene.model, band, scale, colours);
+        this.paintMarks(scene, band, scale);
+      }
+    }
+    context.restore();
+    this.paintAxis(scene, width);
+    this.paintScroll(scene, width, height - axisHeight);
+  }
+
+  // How much of the lanes is on screen; nothing if all are.
+  private paintScroll(scene: Scene, width: number, height: number): void {
+    const share = height / scene.layout.height;
+    if (share >= 1) return;
+    this.context.fillStyle = scene.theme.faint;
+    this.context.fillRect(width - 5, axisHeight + scene.scrollTop * share, 4, height * share);
+  }
+
+  // The selection, its microbatch on every rank, and what the search found.
+  private paintMarks(scene: Scene, band: Band, scale: Scale): void {
+    const { model, selection, theme } = scene;
+    const mark = (box: Box, colour: string, lineWidth: number) =>
+      outline(this.context, model, box, band, scale, colour, lineWidth);
+    const here = (box: Box) => box.rank === band.rank && box.lane === band.lane;
+    if (scene.found.length <= 500) for (const box of scene.found) if (here(box)) mark(box, theme.text, 1);
+    if (!selection) return;
+    const microbatch = microbatchOf(model, selection);
+    if (band.lane === passLane && microbatch >= 0) {
+      const { entry } = model.ranks[band.rank]!.passes;
+      for (let index = 0; index < entry.length; index++) {
+        if (model.ranks[band.rank]!.microbatch[entry[index]!] === microbatch) {
+          mark({ rank: band.rank, lane: passLane, index }, theme.text, 1);
+        }
+      }
+    }
+    if (here(selection)) mark(selection, theme.text, 3);
+  }
+
+  private paintRowLabel(scene: Scene, row: Row): void {
+    const { context } = this;
+    const middle = row.top + row.height / 2 + 0.5;
+    context.textBaseline = "middle";
+    context.textAlign = "left";
+    if (row.kind === "compute") {
+      context.fillStyle = scene.theme.text;
+      context.font = "600 12px system-ui, sans-serif";
+      context.fillText(row.label, 6, middle);
+      return;
+    }
+    context.fillStyle = scene.theme.faint;
+    context.font = `${row.kind === "memory" ? 11 : 9}px system-ui, sans-serif`;
+    context.textAlign = "right";
+    if (row.kind === "traffic") {
+      context.fillText(row.label, gutterWidth - 6, middle, gutterWidth - 12);
+      return;
+    }
+    context.fillText(`memory ${this.peaks[row.rank]}`, gutterWidth - 6, middle, gutterWidth - 12);
+  }
+
+  private paintAxis(scene: Scene, width: number): void {
+    const { context } = this;
+    const { every, times } = ticks(scene.view, width - gutterWidth, 90);
+    const scale = scaleOf(scene.view, width - gutterWidth);
+    const longest = Math.max(Math.abs(scene.view.from), Math.abs(scene.view.to));
+    context.fillStyle = scene.theme.faint;
+    context.strokeStyle = scene.theme.line;
+    context.lineWidth = 1;
+    context.font = "11px system-ui, sans-serif";
+    context.textAlign = "left";
+    context.textBaseline = "middle";
+    context.beginPath();
+    for (const time of times) {
+      const x = gutterWidth + (time - scale.from) / scale.perPixel;
+      context.moveTo(Math.round(x) + 0.5, axisHeight - 6);
+      context.lineTo(Math.round(x) + 0.5, axisHeight);
+      context.fillText(tickText(time, every, longest), x + 3, axisHeight / 2 - 1);
+    }
+    context.moveTo(gutterWidth, axisHeight - 0.5);
+    context.lineTo(width, axisHeight - 0.5);
+    context.stroke();
+  }
+}

@@ -1,0 +1,145 @@
+import { memoryOrder, modes } from "./colours";
+import { describe, describeIdle, describeMemory } from "./describe";
+import { axisHeight, gutterWidth, scaleOf } from "./draw";
+import { hit, rowAt } from "./layout";
+import type { Box } from "./model";
+import { element, type Page } from "./page";
+
+// Keys and pointers.
+
+const zoomStep = 1.5;
+const panShare = 0.15; // of the plot's width
+
+interface Point {
+  x: number; // CSS pixels from the left edge of the lanes
+  y: number; // CSS pixels from the top of all lanes
+  time: number;
+}
+
+function pointOf(page: Page, event: MouseEvent): Point {
+  const frame = page.canvas.getBoundingClientRect();
+  const x = event.clientX - frame.left - gutterWidth;
+  const y = event.clientY - frame.top - axisHeight + page.scene.scrollTop;
+  return { x, y, time: page.scene.view.from + x * scaleOf(page.scene.view, page.plotWidth).perPixel };
+}
+
+function under(page: Page, point: Point): { box: Box | undefined; lines: string[] } {
+  const row = rowAt(page.scene.layout, point.y);
+  if (!row || point.x < 0) return { box: undefined, lines: [] };
+  if (row.kind === "memory") return { box: undefined, lines: describeMemory(page.model, row.rank, point.time, memoryOrder) };
+  const box = hit(page.model, row, point.y, point.time, scaleOf(page.scene.view, page.plotWidth));
+  if (box) return { box, lines: describe(page.model, box) };
+  return { box, lines: row.kind === "compute" ? describeIdle(page.model, row.rank, point.time) : [] };
+}
+
+function showTip(lines: string[], event: MouseEvent): void {
+  const tip = element("tip");
+  tip.hidden = lines.length === 0;
+  if (tip.hidden) return;
+  tip.replaceChildren(...lines.map((line) => Object.assign(document.createElement("div"), { textContent: line })));
+  const right = event.clientX + 16 + tip.offsetWidth > window.innerWidth;
+  const below = event.clientY + 16 + tip.offsetHeight > window.innerHeight;
+  tip.style.left = `${right ? Math.max(event.clientX - 12 - tip.offsetWidth, 0) : event.clientX + 16}px`;
+  tip.style.top = `${below ? event.clientY - 12 - tip.offsetHeight : event.clientY + 16}px`;
+}
+
+export function listenToPointers(page: Page): { time: () => number | undefined } {
+  const { canvas } = page;
+  const down = new Map<number, PointerEvent>();
+  let moved = 0;
+  let pointerTime: number | undefined;
+  canvas.addEventListener("pointerdown", (event) => {
+    down.set(event.pointerId, event);
+    canvas.setPointerCapture(event.pointerId);
+    moved = 0;
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    pointerTime = pointOf(page, event).time;
+    const before = down.get(event.pointerId);
+    if (!before) return showTip(under(page, pointOf(page, event)).lines, event);
+    showTip([], event);
+    moved += Math.abs(event.clientX - before.clientX) + Math.abs(event.clientY - before.clientY);
+    const other = [...down.values()].find((p) => p.pointerId !== event.pointerId);
+    if (other) {
+      const apart = (p: PointerEvent) => Math.max(Math.abs(p.clientX - other.clientX), 8);
+      page.zoom(apart(event) / apart(before), pointOf(page, other).time);
+    } else {
+      page.pan(before.clientX - event.clientX);
+      page.scroll(before.clientY - event.clientY);
+    }
+    down.set(event.pointerId, event);
+  });
+  const release = (event: PointerEvent) => {
+    if (down.delete(event.pointerId) && event.type === "pointerup" && moved < 4) {
+      page.select(under(page, pointOf(page, event)).box, false);
+    }
+  };
+  canvas.addEventListener("pointerup", release);
+  canvas.addEventListener("pointercancel", release);
+  canvas.addEventListener("pointerleave", (event) => ((pointerTime = undefined), showTip([], event)));
+  canvas.addEventListener("dblclick", () => page.fit());
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const pixels = event.deltaMode === 0 ? 1 : 30;
+    const point = pointOf(page, event);
+    if (point.x < 0) page.scroll(event.deltaY * pixels); // over the labels
+    else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) page.pan((event.deltaX || event.deltaY) * pixels);
+    else page.zoom(Math.exp((-event.deltaY * pixels) / 400), point.time);
+  }, { passive: false });
+  return { time: () => pointerTime };
+}
+
+export function listenToMinimap(page: Page): void {
+  const map = element<HTMLCanvasElement>("minimap");
+  const centre = (event: PointerEvent) => {
+    const at = page.minimap.timeAt(event.clientX - map.getBoundingClientRect().left);
+    const half = (page.scene.view.to - page.scene.view.from) / 2;
+    page.setView({ from: at - half, to: at + half });
+  };
+  map.addEventListener("pointerdown", (event) => (map.setPointerCapture(event.pointerId), centre(event)));
+  map.addEventListener("pointermove", (event) => event.buttons !== 0 && centre(event));
+}
+
+export function listenToKeys(page: Page, pointer: { time: () => number | undefined }): void {
+  const help = element<HTMLDialogElement>("help");
+  const query = element<HTMLInputElement>("query");
+  const wide = () => page.plotWidth * panShare;
+  const actions: Record<string, () => void> = {
+    w: () => page.zoom(zoomStep, pointer.time()),
+    s: () => page.zoom(1 / zoomStep, pointer.time()),
+    a: () => page.pan(-wide()),
+    d: () => page.pan(wide()),
+    f: () => page.fit(),
+    "0": () => page.setView({ from: -Infinity, to: Infinity }),
+    ".": () => page.stepSelection(1),
+    ",": () => page.stepSelection(-1),
+    "/": () => (query.focus(), query.select()),
+    "?": () => (help.open ? help.close() : help.showModal()),
+    escape: () => (page.select(undefined, false), page.find("")),
+    pageup: () => page.scroll(-page.plotHeight * 0.8),
+    pagedown: () => page.scroll(page.plotHeight * 0.8),
+  };
+  modes.forEach((mode, i) => (actions[`${i + 1}`] = () => page.setMode(mode)));
+  const onPlot: Record<string, () => void> = {
+    arrowright: () => page.stepSelection(1),
+    arrowleft: () => page.stepSelection(-1),
+    arrowdown: () => page.stepLane(1),
+    arrowup: () => page.stepLane(-1),
+  };
+  window.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target === query) return;
+    const key = event.key.toLowerCase();
+    const action = actions[key] ?? (document.activeElement === page.canvas ? onPlot[key] : undefined);
+    if (!action || (help.open && key !== "?")) return;
+    event.preventDefault();
+    action();
+  });
+  query.addEventListener("input", () => page.find(query.value));
+  query.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") page.nextFound(event.shiftKey ? -1 : 1);
+    if (event.key === "Escape") ((query.value = ""), page.find(""), query.blur());
+  });
+  for (const mode of modes) element(`mode-${mode}`).addEventListener("click", () => page.setMode(mode));
+  element("whole").addEventListener("click", () => actions["0"]!());
+  element("keys").addEventListener("click", () => help.showModal());
+}

@@ -1,0 +1,93 @@
+import { css, inkOn, type Theme } from "./colours";
+import { boxesOf, instructionOf, passLane, recomputePhase, type Box, type Model } from "./model";
+import { firstEndingAfter, type Scale } from "./raster";
+import { boxNames } from "./search";
+
+// Text, hatching and outlines over the pixels: only for boxes wide enough to carry them, so at most a few hundred calls.
+
+export interface Band {
+  rank: number;
+  lane: number;
+  top: number; // CSS pixels
+  height: number;
+}
+
+const narrowest = 11; // CSS pixels that hold one character
+
+interface Visible {
+  box: Box;
+  left: number;
+  width: number;
+}
+
+function* visible(model: Model, band: Band, scale: Scale, atLeast: number): Generator<Visible> {
+  const boxes = boxesOf(model, band.rank, band.lane);
+  const end = scale.from + scale.width * scale.perPixel;
+  for (let index = firstEndingAfter(boxes, scale.from); index < boxes.start.length; index++) {
+    if (boxes.start[index]! >= end) return;
+    const left = Math.max((boxes.start[index]! - scale.from) / scale.perPixel, 0);
+    const right = Math.min((boxes.start[index]! + boxes.duration[index]! - scale.from) / scale.perPixel, scale.width);
+    if (right - left >= atLeast) yield { box: { rank: band.rank, lane: band.lane, index }, left, width: right - left };
+  }
+}
+
+function instructionNames(model: Model, box: Box): string[] {
+  const row = instructionOf(model, box);
+  const { strings } = model.facts;
+  const label = strings[model.instructions.label[row]!]!;
+  const what = strings[model.instructions.what[row]!]!;
+  return label === "" ? [what] : [`${label} ${what}`, label];
+}
+
+export function drawNames(
+  context: CanvasRenderingContext2D, model: Model, band: Band, scale: Scale, colours: Uint32Array,
+): void {
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  const sizes = band.height >= 20 ? [12, 9] : band.height >= 12 ? [10, 8] : [8]; // the smaller where nothing fits
+  for (const { box, left, width } of visible(model, band, scale, narrowest)) {
+    const names = band.lane === passLane ? boxNames(model, box) : instructionNames(model, box);
+    context.fillStyle = inkOn(colours[box.index]!);
+    for (const size of sizes) {
+      context.font = `${size}px system-ui, sans-serif`;
+      const name = names.find((text) => context.measureText(text).width <= width - 3);
+      if (!name) continue;
+      context.fillText(name, left + width / 2, band.top + band.height / 2 + 0.5);
+      break;
+    }
+  }
+}
+
+// Recomputed instructions are hatched.
+export function drawHatching(
+  context: CanvasRenderingContext2D, model: Model, band: Band, scale: Scale, theme: Theme,
+): void {
+  context.strokeStyle = css(theme.lane);
+  context.lineWidth = 1;
+  for (const { box, left, width } of visible(model, band, scale, 5)) {
+    if (model.instructions.phase[instructionOf(model, box)] !== recomputePhase) continue;
+    context.save();
+    context.beginPath();
+    context.rect(left, band.top, width - 1, band.height);
+    context.clip();
+    context.beginPath();
+    for (let x = left - band.height; x < left + width; x += 5) {
+      context.moveTo(x, band.top + band.height);
+      context.lineTo(x + band.height, band.top);
+    }
+    context.stroke();
+    context.restore();
+  }
+}
+
+export function outline(
+  context: CanvasRenderingContext2D, model: Model, box: Box, band: Band, scale: Scale, colour: string, lineWidth: number,
+): void {
+  const boxes = boxesOf(model, box.rank, box.lane);
+  const left = (boxes.start[box.index]! - scale.from) / scale.perPixel;
+  const width = Math.max(boxes.duration[box.index]! / scale.perPixel, 2);
+  if (left > scale.width || left + width < 0) return;
+  context.strokeStyle = colour;
+  context.lineWidth = lineWidth;
+  context.strokeRect(left - 0.5, band.top - 0.5, width + 1, band.height + 1);
+}

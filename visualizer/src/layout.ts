@@ -1,0 +1,85 @@
+import { passLane, type Box, type Model } from "./model";
+import { firstEndingAfter, type Scale } from "./raster";
+import { boxesOf } from "./model";
+
+// Where rows lie, in CSS pixels from the top of all lanes. Per pipeline rank: its compute, a thin row per stream in use, its memory.
+
+export type RowKind = "compute" | "traffic" | "memory";
+export interface Row {
+  kind: RowKind;
+  rank: number;
+  lane: number; // compute: of the instructions, passLane if none were recorded
+  top: number;
+  height: number;
+  label: string;
+  typicalPass: number; // median duration of the rank's passes
+}
+export interface Layout {
+  rows: Row[];
+  height: number;
+}
+
+export const computeHeight = 30;
+export const passStripHeight = 13; // of a compute row that also shows its instructions
+const trafficHeight = 9;
+const memoryHeight = 42;
+const rowGap = 2;
+const rankGap = 12;
+
+function median(values: Float64Array): number {
+  return Float64Array.from(values).sort()[values.length >> 1] ?? Infinity;
+}
+
+export function layoutOf(model: Model): Layout {
+  const rows: Row[] = [];
+  let top = 4;
+  const medians = model.ranks.map((rank) => median(rank.passes.duration));
+  const place = (kind: RowKind, rank: number, lane: number, height: number, label: string) => {
+    rows.push({ kind, rank, lane, top, height, label, typicalPass: medians[rank]! });
+    top += height + rowGap;
+  };
+  model.ranks.forEach((rank, r) => {
+    const stream = (lane: number) => model.facts.streams[rank.lanes[lane]!.stream]!;
+    const lanes = rank.lanes.map((_, lane) => lane).filter((lane) => rank.lanes[lane]!.start.length > 0);
+    const compute = lanes.find((lane) => rank.lanes[lane]!.stream === 0) ?? passLane;
+    place("compute", r, compute, computeHeight, `pp ${rank.pp} \u00d7${rank.multiplicity}`);
+    for (const lane of lanes) {
+      if (lane !== compute) place("traffic", r, lane, trafficHeight, stream(lane).name.replace(/_/g, " "));
+    }
+    if (rank.memory.time.length > 0) place("memory", r, passLane, memoryHeight, "memory");
+    top += rankGap;
+  });
+  return { rows, height: top };
+}
+
+// Single instructions are worth drawing when a typical pass is this wide, in CSS pixels.
+export const openPassWidth = 110;
+
+export function passesAreOpen(row: Row, perPixel: number): boolean {
+  return row.kind === "compute" && row.lane !== passLane && row.typicalPass / perPixel >= openPassWidth;
+}
+
+// The box of a sorted row under `time`, or one within `slack` of it (thin boxes are hard to hit); -1 if there is none.
+export function boxAt(model: Model, rank: number, lane: number, time: number, slack: number): number {
+  const boxes = boxesOf(model, rank, lane);
+  const next = firstEndingAfter(boxes, time);
+  const distance = (i: number) => {
+    if (i < 0 || i >= boxes.start.length) return Infinity;
+    return Math.max(boxes.start[i]! - time, time - boxes.start[i]! - boxes.duration[i]!, 0);
+  };
+  const best = distance(next - 1) < distance(next) ? next - 1 : next;
+  return distance(best) <= slack ? best : -1;
+}
+
+// `y` from the top of all lanes.
+export function rowAt(layout: Layout, y: number): Row | undefined {
+  return layout.rows.find((row) => y >= row.top && y < row.top + row.height);
+}
+
+export function hit(model: Model, row: Row, y: number, time: number, scale: Scale): Box | undefined {
+  if (row.kind === "memory") return undefined;
+  const open = passesAreOpen(row, scale.perPixel);
+  const lane = row.kind === "compute" && !(open && y - row.top >= passStripHeight) ? passLane : row.lane;
+  const index = boxAt(model, row.rank, lane, time, scale.perPixel * 2);
+  return index < 0 ? undefined : { rank: row.rank, lane, index };
+}

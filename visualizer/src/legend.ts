@@ -1,0 +1,30 @@
+import { css, inkOn, memoryColours, memoryOrder, passColours, type Mode } from "./colours";
+import { passLetters, passNames, type Model } from "./model";
+
+// What colours mean, for the mode in use and only for what the data holds.
+export function legend(model: Model, mode: Mode): HTMLElement[] {
+  const items: HTMLElement[] = [];
+  const item = (rgb: number, letter: string, text: string) => {
+    const swatch = document.createElement("i");
+    swatch.style.background = css(rgb);
+    swatch.style.color = inkOn(rgb);
+    swatch.textContent = letter;
+    const span = document.createElement("span");
+    span.append(swatch, ` ${text}`);
+    items.push(span);
+  };
+  if (mode === "op") {
+    const used = new Set<number>();
+    for (const rank of model.ranks) for (const entry of rank.passes.entry) used.add(model.segments.kind[rank.segment[entry]!]!);
+    [...used].sort().forEach((kind) => item(passColours[kind]!, passLetters[kind]!, passNames[kind]!));
+    const traffic = new Set(model.ranks.flatMap((r) => r.lanes.map((lane) => model.facts.streams[lane.stream]!.traffic)));
+    if (traffic.has("pp")) item(0x56b4e9, "", "pipeline transfer");
+    if (["tp", "cp", "ep", "dp"].some((t) => traffic.has(t))) item(0xcc79a7, "", "collective");
+  }
+  const memory = document.createElement("span");
+  memory.textContent = "memory:";
+  items.push(memory);
+  const held = (c: number) => model.ranks.some((rank) => rank.memory.live[c]!.some((bytes) => bytes > 0));
+  for (const category of memoryOrder) if (held(category)) item(memoryColours[category]!, "", model.facts.categories[category]!);
+  return items;
+}

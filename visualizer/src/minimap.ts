@@ -1,0 +1,64 @@
+import { css, type Mode, type Theme } from "./colours";
+import { ColourCache } from "./draw";
+import { passLane, type Model } from "./model";
+import { fillLines, pixelOf, rasteriseRow, RowSums } from "./raster";
+import { wholeView, type View } from "./viewport";
+
+// The whole step, a few lines per pipeline rank, and the stretch that the plot shows.
+export class Minimap {
+  private readonly context: CanvasRenderingContext2D;
+  private readonly colours = new ColourCache();
+  private image: ImageData | undefined;
+  private drawnFor = "";
+
+  constructor(private readonly canvas: HTMLCanvasElement, private readonly model: Model) {
+    this.context = canvas.getContext("2d")!;
+  }
+
+  timeAt(x: number): number {
+    const whole = wholeView(this.model.facts.step);
+    return whole.from + (x / this.canvas.clientWidth) * (whole.to - whole.from);
+  }
+
+  paint(view: View, mode: Mode, theme: Theme): void {
+    const ratio = window.devicePixelRatio || 1;
+    const [width, height] = [this.canvas.clientWidth * ratio, this.canvas.clientHeight * ratio].map(Math.round) as
+      [number, number];
+    if (width === 0 || height === 0) return;
+    if (this.canvas.width !== width) this.canvas.width = width;
+    if (this.canvas.height !== height) this.canvas.height = height;
+    const key = `${width} ${height} ${mode} ${theme.lane}`;
+    if (key !== this.drawnFor) this.image = this.raster(width, height, mode, theme);
+    this.drawnFor = key;
+    this.context.putImageData(this.image!, 0, 0);
+    const whole = wholeView(this.model.facts.step);
+    const x = (time: number) => ((time - whole.from) / (whole.to - whole.from)) * width;
+    this.context.fillStyle = theme.lane === 0xf1f2f4 ? "rgba(255,255,255,0.65)" : "rgba(27,30,35,0.65)";
+    this.context.fillRect(0, 0, x(view.from), height);
+    this.context.fillRect(x(view.to), 0, width - x(view.to), height);
+    this.context.strokeStyle = theme.text;
+    this.context.lineWidth = ratio;
+    const left = Math.max(x(view.from), ratio / 2);
+    this.context.strokeRect(left, ratio / 2, Math.min(Math.max(x(view.to) - left, 2), width - left - ratio / 2),
+                            height - ratio);
+    this.canvas.style.borderColor = css(theme.lane);
+  }
+
+  private raster(width: number, height: number, mode: Mode, theme: Theme): ImageData {
+    const image = new ImageData(width, height);
+    const pixels = new Uint32Array(image.data.buffer);
+    pixels.fill(pixelOf(theme.lane));
+    const whole = wholeView(this.model.facts.step);
+    const scale = { from: whole.from, perPixel: (whole.to - whole.from) / width, width };
+    const sums = new RowSums(width);
+    const line = new Uint32Array(width);
+    const { ranks } = this.model;
+    ranks.forEach((rank, r) => {
+      rasteriseRow(rank.passes, this.colours.of(this.model, r, passLane, mode), scale, theme.lane, sums, line);
+      const top = Math.floor((r * height) / ranks.length);
+      const bottom = Math.floor(((r + 1) * height) / ranks.length);
+      fillLines(pixels, width, line, top, Math.max(bottom - top - (bottom - top > 3 ? 1 : 0), 1));
+    });
+    return image;
+  }
+}

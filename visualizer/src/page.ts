@@ -1,0 +1,170 @@
+import { dark, light, modes, type Mode, type Theme } from "./colours";
+import { describe } from "./describe";
+import { axisHeight, bandsOf, gutterWidth, Painter, scaleOf, type Scene } from "./draw";
+import { layoutOf } from "./layout";
+import { legend } from "./legend";
+import { Minimap } from "./minimap";
+import { boxesOf, type Box, type Model } from "./model";
+import { search } from "./search";
+import { clamped, hashOf, panned, revealing, stateFrom, wholeView, zoomedAbout, type View } from "./viewport";
+
+export function element<T extends HTMLElement>(id: string): T {
+  return document.getElementById(id) as T;
+}
+
+// State of the page and what changes it; input.ts turns keys and pointers into these calls.
+export class Page {
+  readonly canvas = element<HTMLCanvasElement>("plot");
+  readonly minimap: Minimap;
+  readonly scene: Scene;
+  private readonly painter: Painter;
+  private readonly darkScheme = window.matchMedia("(prefers-color-scheme: dark)");
+  private place = -1; // among scene.found
+  private painting = false;
+  private hashTimer = 0;
+
+  constructor(readonly model: Model) {
+    this.painter = new Painter(this.canvas, model);
+    this.minimap = new Minimap(element("minimap"), model);
+    this.scene = { model, layout: layoutOf(model), view: wholeView(this.step), mode: "op", theme: this.theme(),
+                   scrollTop: 0, selection: undefined, found: [] };
+    this.canvas.style.height = `${Math.min(this.scene.layout.height, Math.max(window.innerHeight * 0.68, 260)) + axisHeight}px`;
+    this.restore();
+    this.setMode(this.scene.mode);
+    this.darkScheme.addEventListener("change", () => this.refresh());
+    window.addEventListener("hashchange", () => (this.restore(), this.setMode(this.scene.mode)));
+    new ResizeObserver(() => this.refresh()).observe(this.canvas);
+  }
+
+  get step(): number {
+    return this.model.facts.step;
+  }
+  get plotWidth(): number {
+    return Math.max(this.canvas.clientWidth - gutterWidth, 1);
+  }
+  get plotHeight(): number {
+    return this.canvas.clientHeight - axisHeight;
+  }
+  private theme(): Theme {
+    return this.darkScheme.matches ? dark : light;
+  }
+
+  refresh(): void {
+    if (this.painting) return;
+    this.painting = true;
+    requestAnimationFrame(() => {
+      this.painting = false;
+      this.scene.theme = this.theme();
+      this.painter.paint(this.scene);
+      this.minimap.paint(this.scene.view, this.scene.mode, this.scene.theme);
+    });
+    window.clearTimeout(this.hashTimer);
+    this.hashTimer = window.setTimeout(() => this.remember(), 300);
+  }
+
+  setView(view: View): void {
+    this.scene.view = clamped(view, this.step);
+    this.refresh();
+  }
+  zoom(factor: number, at = (this.scene.view.from + this.scene.view.to) / 2): void {
+    this.setView(zoomedAbout(this.scene.view, at, factor, this.step));
+  }
+  pan(pixels: number): void {
+    this.setView(panned(this.scene.view, pixels * scaleOf(this.scene.view, this.plotWidth).perPixel, this.step));
+  }
+  scroll(pixels: number): void {
+    const most = Math.max(this.scene.layout.height - this.plotHeight, 0);
+    this.scene.scrollTop = Math.min(Math.max(this.scene.scrollTop + pixels, 0), most);
+    this.refresh();
+  }
+
+  setMode(mode: Mode): void {
+    this.scene.mode = mode;
+    for (const m of modes) element(`mode-${m}`).setAttribute("aria-pressed", String(m === mode));
+    element("legend").replaceChildren(...legend(this.model, mode));
+    this.refresh();
+  }
+
+  select(box: Box | undefined, reveal: boolean): void {
+    this.scene.selection = box;
+    element("selection").textContent = box ? describe(this.model, box).join("  \u00b7  ") : "";
+    if (box && reveal) this.reveal(box);
+    this.refresh();
+  }
+
+  private reveal(box: Box): void {
+    const boxes = boxesOf(this.model, box.rank, box.lane);
+    this.scene.view = revealing(this.scene.view, boxes.start[box.index]!, boxes.duration[box.index]!, this.step);
+    const row = this.scene.layout.rows.find(
+      (r) => r.rank === box.rank && (r.lane === box.lane || (r.kind === "compute" && box.lane < 0)));
+    if (!row) return;
+    if (row.top < this.scene.scrollTop) this.scroll(row.top - 8 - this.scene.scrollTop);
+    const below = row.top + row.height + 8 - this.scene.scrollTop - this.plotHeight;
+    if (below > 0) this.scroll(below);
+  }
+
+  // The selection, zoomed so that it fills the plot.
+  fit(): void {
+    const box = this.scene.selection;
+    if (!box) return;
+    const boxes = boxesOf(this.model, box.rank, box.lane);
+    const [start, duration] = [boxes.start[box.index]!, boxes.duration[box.index]!];
+    this.setView({ from: start - duration * 0.1, to: start + duration * 1.1 });
+  }
+
+  // by = 1: the next box of the row, or the first on screen if nothing is selected.
+  stepSelection(by: number): void {
+    const { selection } = this.scene;
+    if (!selection) return this.stepLane(0);
+    const count = boxesOf(this.model, selection.rank, selection.lane).start.length;
+    const index = Math.min(Math.max(selection.index + by, 0), count - 1);
+    this.select({ ...selection, index }, true);
+  }
+
+  // The box of the row above or below that lies nearest in time.
+  stepLane(by: number): void {
+    const perPixel = scaleOf(this.scene.view, this.plotWidth).perPixel;
+    const bands = this.scene.layout.rows.flatMap((row) => bandsOf(row, perPixel))
+      .filter((band) => boxesOf(this.model, band.rank, band.lane).start.length > 0);
+    if (bands.length === 0) return;
+    const { selection } = this.scene;
+    const at = selection ? bands.findIndex((b) => b.rank === selection.rank && b.lane === selection.lane) : 0;
+    const band = bands[Math.min(Math.max(at + by, 0), bands.length - 1)]!;
+    const time = selection ? boxesOf(this.model, selection.rank, selection.lane).start[selection.index]!
+                           : this.scene.view.from;
+    const { start } = boxesOf(this.model, band.rank, band.lane);
+    const after = start.findIndex((s) => s >= time);
+    this.select({ rank: band.rank, lane: band.lane, index: after < 0 ? start.length - 1 : after }, true);
+  }
+
+  find(text: string): void {
+    this.scene.found = search(this.model, text);
+    this.place = -1;
+    element("found").textContent = text.trim() === "" ? "" : `${this.scene.found.length} found`;
+    this.refresh();
+  }
+  nextFound(by: number): void {
+    const { found } = this.scene;
+    if (found.length === 0) return;
+    this.place = (this.place + by + found.length) % found.length;
+    element("found").textContent = `${this.place + 1} of ${found.length}`;
+    this.select(found[this.place], true);
+  }
+
+  private remember(): void {
+    const { view, mode, selection } = this.scene;
+    const chosen = selection ? [selection.rank, selection.lane, selection.index] : [];
+    history.replaceState(null, "", `#${hashOf({ view, mode, selection: chosen })}`);
+  }
+
+  private restore(): void {
+    const state = stateFrom(location.hash);
+    if (state.view) this.scene.view = clamped(state.view, this.step);
+    if (state.mode && modes.includes(state.mode as Mode)) this.scene.mode = state.mode as Mode;
+    const [rank, lane, index] = state.selection ?? [];
+    const known = rank !== undefined && this.model.ranks[rank] && lane! >= -1 && lane! < this.model.ranks[rank].lanes.length;
+    if (known && index! >= 0 && index! < boxesOf(this.model, rank, lane!).start.length) {
+      this.select({ rank, lane: lane!, index: index! }, false);
+    }
+  }
+}

@@ -1,0 +1,183 @@
+#include "visualizer/terminal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <set>
+#include <vector>
+
+#include "visualizer/quantity.h"
+
+namespace simrun {
+
+namespace {
+
+constexpr std::size_t unfolded_rows = 16;
+
+// ANSI 256-colour codes near the page's colours.
+constexpr const char* bold = "1";
+constexpr const char* alarm = "1;31";
+constexpr const char* compute_colour = "38;5;25";
+constexpr const char* bubble_colour = "38;5;245";
+constexpr const char* exposed_colour = "38;5;175";
+
+std::string paint(const std::string& text, const char* code, const TerminalOptions& options) {
+  return options.color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+}
+
+// A bar of `width` columns filled to an eighth of a column; anything above zero shows.
+std::string bar(double fraction, int width, const char* rest) {
+  static constexpr std::array<const char*, 8> eighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const double clamped = std::isfinite(fraction) ? std::clamp(fraction, 0.0, 1.0) : 0.0;
+  long filled = std::lround(clamped * width * 8);
+  if (clamped > 0) filled = std::max(filled, 1L);
+  std::string text;
+  for (long i = 0; i < filled / 8; ++i) text += "█";
+  text += eighths[static_cast<std::size_t>(filled % 8)];
+  for (long i = (filled + 7) / 8; i < width; ++i) text += rest;
+  return text;
+}
+
+std::string headline(const Summary& summary) {
+  std::string text = fmt::format("step {}   {} tokens/s   MFU {}", seconds_text(summary.step_time_s),
+                                 count_text(summary.tokens_per_s), percent_text(summary.mfu));
+  if (percent_text(summary.hfu) != percent_text(summary.mfu))
+    text += fmt::format("   HFU {}", percent_text(summary.hfu));
+  text += fmt::format("   peak memory {} of {} GiB on pp {}", gib_text(summary.peak_memory_bytes),
+                      gib_text(summary.memory_limit_bytes), summary.peak_pipeline_rank);
+  return text;
+}
+
+// "warm-up 0.14  drain 0.10": what is not zero, in the unit of its row.
+std::string bubble_split(const Summary& summary, const TimeUnit& unit) {
+  std::string text;
+  for (const BubbleCause cause :
+       {BubbleCause::warm_up, BubbleCause::drain, BubbleCause::imbalance, BubbleCause::p2p}) {
+    const double seconds = summary.bubble_by_cause_s[static_cast<std::size_t>(cause)];
+    if (seconds != 0) text += fmt::format("  {} {}", short_name(cause), in_unit(seconds, unit));
+  }
+  return text;
+}
+
+std::string exposed_split(const Summary& summary, const TimeUnit& unit) {
+  std::string text;
+  for (int t = static_cast<int>(Traffic::tensor); t < traffic_count; ++t) {
+    const double seconds = summary.exposed_by_traffic_s[static_cast<std::size_t>(t)];
+    if (seconds != 0)
+      text += fmt::format("  {} {}", short_name(static_cast<Traffic>(t)), in_unit(seconds, unit));
+  }
+  if (summary.hidden_comm_s != 0)
+    text += fmt::format("  (hidden {} {})", in_unit(summary.hidden_comm_s, unit), unit.name);
+  return text;
+}
+
+std::string split_rows(const Summary& summary, const TerminalOptions& options) {
+  const TimeUnit unit = time_unit(summary.step_time_s);
+  const int width = std::clamp(options.width - 72, 10, 44);
+  const auto row = [&](const char* name, double seconds, const char* rest, const char* colour,
+                       const std::string& causes) {
+    const double fraction = seconds / summary.step_time_s;
+    return fmt::format("  {:<8} {} {:>7} {}  {:>7}{}{}\n", name,
+                       paint(bar(fraction, width, rest), colour, options), in_unit(seconds, unit), unit.name,
+                       percent_text(fraction), causes.empty() ? "" : " ", causes);
+  };
+  return row("compute", summary.compute_s, "░", compute_colour, "") +
+         row("bubble", summary.bubble_s, " ", bubble_colour, bubble_split(summary, unit)) +
+         row("exposed", summary.exposed_comm_s, " ", exposed_colour, exposed_split(summary, unit));
+}
+
+double wait_s(const StageSummary& stage) { return stage.bubble_s + stage.exposed_comm_s; }
+
+std::string busy_text(const StageSummary& stage, const Summary& summary) {
+  const double fraction = stage.compute_s / summary.step_time_s;
+  return std::isfinite(fraction) ? fmt::format("{:.0f} %", fraction * 100) : "- %";
+}
+
+std::string table_row(const StageSummary& stage, const Summary& summary, const TimeUnit& unit) {
+  const auto bytes = [&](Category category) { return stage.memory[static_cast<std::size_t>(category)]; };
+  return fmt::format("{:>3}  {:>11}  {:>8}  {:>7}  {:>6}  {:>6}  {:>6}  {:>8}  {:>5}  {:>10}\n",
+                     stage.pipeline_rank, layers_text(stage.layers, stage.embedding, stage.loss),
+                     gib_text(stage.peak_memory_bytes), gib_text(bytes(Category::weights)),
+                     gib_text(bytes(Category::optimizer)), gib_text(bytes(Category::gradients)),
+                     gib_text(bytes(Category::activations)),
+                     gib_text(bytes(Category::comm) + bytes(Category::workspace)), busy_text(stage, summary),
+                     in_unit(wait_s(stage), unit) + " " + unit.name);
+}
+
+// The pipeline ranks worth a row of their own when there are too many: the ends, the fullest, the one that
+// waits longest.
+std::set<std::size_t> telling_rows(const std::vector<StageSummary>& stages) {
+  const auto fullest = std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) {
+    return a.peak_memory_bytes < b.peak_memory_bytes;
+  });
+  const auto idlest = std::max_element(stages.begin(), stages.end(),
+                                       [](const auto& a, const auto& b) { return wait_s(a) < wait_s(b); });
+  const std::size_t count = stages.size();
+  return {0,         1,         static_cast<std::size_t>(fullest - stages.begin()),
+          count - 2, count - 1, static_cast<std::size_t>(idlest - stages.begin())};
+}
+
+// One line for the ranks [first, last) that got no row.
+std::string folded_line(const Summary& summary, std::size_t first, std::size_t last, const TimeUnit& unit) {
+  const auto begin = summary.stages.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto end = summary.stages.begin() + static_cast<std::ptrdiff_t>(last);
+  const auto [light, full] = std::minmax_element(
+      begin, end, [](const auto& a, const auto& b) { return a.peak_memory_bytes < b.peak_memory_bytes; });
+  const auto [brief, idle] =
+      std::minmax_element(begin, end, [](const auto& a, const auto& b) { return wait_s(a) < wait_s(b); });
+  return fmt::format("  ...  {} more: peak {} to {} GiB, wait {} to {} {}\n", last - first,
+                     gib_text(light->peak_memory_bytes), gib_text(full->peak_memory_bytes),
+                     in_unit(wait_s(*brief), unit), in_unit(wait_s(*idle), unit), unit.name);
+}
+
+std::string table(const Summary& summary) {
+  const TimeUnit unit = time_unit(summary.step_time_s);
+  std::string text =
+      fmt::format("{:>3}  {:>11}  {:>8}  {:>7}  {:>6}  {:>6}  {:>6}  {:>8}  {:>5}  {:>10}\n", "pp", "layers",
+                  "peak GiB", "weights", "optim", "grads", "activ.", "comm+wsp", "busy", "wait");
+  const std::size_t count = summary.stages.size();
+  if (count <= unfolded_rows) {
+    for (const StageSummary& stage : summary.stages) text += table_row(stage, summary, unit);
+    return text;
+  }
+  std::size_t next = 0;
+  for (const std::size_t row : telling_rows(summary.stages)) {
+    if (row > next) text += folded_line(summary, next, row, unit);
+    text += table_row(summary.stages[row], summary, unit);
+    next = row + 1;
+  }
+  return text + fmt::format(
+                    "  {} pipeline ranks: the first and last two, the fullest and the one that waits longest "
+                    "have rows\n",
+                    count);
+}
+
+// A plan that does not fit is said so whether or not the caller has advice.
+std::string fit_paragraph(const Summary& summary, const TerminalOptions& options) {
+  if (!options.does_not_fit.empty())
+    return "\n" + paint(options.does_not_fit, alarm, options) +
+           (options.does_not_fit.back() == '\n' ? "\n" : "\n\n");
+  if (summary.fits) return "";
+  const std::string text =
+      fmt::format("does not fit: pp {} needs {} GiB, {} GiB are there", summary.peak_pipeline_rank,
+                  gib_text(summary.peak_memory_bytes), gib_text(summary.memory_limit_bytes));
+  return "\n" + paint(text, alarm, options) + "\n\n";
+}
+
+}  // namespace
+
+std::string terminal_summary(const Plan& plan, const Summary& summary, const TerminalOptions& options) {
+  std::string text = paint(job_text(plan, summary.parameters, summary.ranks), bold, options) + "\n";
+  text += headline(summary) + "\n";
+  if (seconds_text(summary.first_step_s) != seconds_text(summary.step_time_s))
+    text += fmt::format("first step {}\n", seconds_text(summary.first_step_s));
+  text += fit_paragraph(summary, options);
+  text += split_rows(summary, options);
+  text += table(summary);
+  return text;
+}
+
+}  // namespace simrun

@@ -1,5 +1,6 @@
-// Claim: the fast engine executes at least 50 million instructions per second per core, communication included, and its time is linear
-// in their number. `items_per_second` counts executed instances; FREE and INIT take no time and are not counted.
+// Claim: the fast engine executes at least 50 million instructions per second per core, communication
+// included, and its time is linear in their number. `items_per_second` counts executed instances; FREE and
+// INIT take no time and are not counted.
 #include <benchmark/benchmark.h>
 
 #include "bench/pipeline_plan.h"
@@ -7,7 +8,7 @@
 
 namespace {
 
-// 8 ranks x 12 microbatches of about 1550 instructions per microbatch.
+// A plan of 8 ranks with enough microbatches to execute about that many instructions.
 simrun::Plan plan_with(std::int64_t instructions) {
   simrun::PipelinePlanShape shape;
   shape.microbatches = 8;
@@ -29,9 +30,18 @@ void engine(benchmark::State& state, simrun::Detail detail) {
       static_cast<double>(timeline.communication_instructions) / static_cast<double>(timeline.instructions);
 }
 
-BENCHMARK_CAPTURE(engine, totals, simrun::Detail::totals)->RangeMultiplier(10)->Range(100'000, 10'000'000)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(engine, passes, simrun::Detail::passes)->RangeMultiplier(10)->Range(100'000, 10'000'000)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(engine, instructions, simrun::Detail::instructions)->RangeMultiplier(10)->Range(100'000, 10'000'000)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(engine, totals, simrun::Detail::totals)
+    ->RangeMultiplier(10)
+    ->Range(100'000, 10'000'000)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(engine, passes, simrun::Detail::passes)
+    ->RangeMultiplier(10)
+    ->Range(100'000, 10'000'000)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(engine, instructions, simrun::Detail::instructions)
+    ->RangeMultiplier(10)
+    ->Range(100'000, 10'000'000)
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

@@ -11,8 +11,8 @@ namespace simrun {
 
 namespace {
 
-constexpr std::uint8_t tensor_stream = 1, data_stream = 2, receive_forward = 3, send_forward = 4, receive_backward = 5,
-                       send_backward = 6;
+constexpr std::uint8_t tensor_stream = 1, data_stream = 2, receive_forward = 3, send_forward = 4,
+                       receive_backward = 5, send_backward = 6;
 constexpr std::int64_t sequence = 2048, hidden = 6144, tensor_parallel = 8;
 
 Cluster cluster(int nodes) {
@@ -20,7 +20,8 @@ Cluster cluster(int nodes) {
   cluster.name = "bench";
   cluster.nodes = nodes;
   cluster.gpus_per_node = 8;
-  cluster.gpu.name = "a100";  // round numbers of the datasheet; the figures that the bench prints do not depend on them
+  cluster.gpu.name =
+      "a100";  // round numbers of the datasheet; the figures that the bench prints do not depend on them
   cluster.gpu.peak_flops[Dtype::bf16] = 312e12;
   cluster.gpu.memory_bandwidth = 2e12;
   cluster.gpu.sm_count = 108;
@@ -38,9 +39,12 @@ class Builder {
     plan_.job.name = "pipeline_plan";
     plan_.cluster = cluster(shape.ranks);
     plan_.dimension_names = {"tokens", "in", "out"};
-    plan_.streams = {{"compute", StreamDevice::gpu, Traffic::compute}, {"tp", StreamDevice::gpu, Traffic::tensor},
-                     {"dp", StreamDevice::gpu, Traffic::data},         {"pp_forward_in", StreamDevice::gpu, Traffic::pipeline},
-                     {"pp_forward_out", StreamDevice::gpu, Traffic::pipeline}, {"pp_backward_in", StreamDevice::gpu, Traffic::pipeline},
+    plan_.streams = {{"compute", StreamDevice::gpu, Traffic::compute},
+                     {"tp", StreamDevice::gpu, Traffic::tensor},
+                     {"dp", StreamDevice::gpu, Traffic::data},
+                     {"pp_forward_in", StreamDevice::gpu, Traffic::pipeline},
+                     {"pp_forward_out", StreamDevice::gpu, Traffic::pipeline},
+                     {"pp_backward_in", StreamDevice::gpu, Traffic::pipeline},
                      {"pp_backward_out", StreamDevice::gpu, Traffic::pipeline}};
     for (int r = 0; r < shape.ranks; ++r) {
       StageDevices stage;
@@ -105,7 +109,8 @@ class Builder {
     add(forward, Opcode::all_reduce, {narrow}, {narrow});
     add(forward, Opcode::map, {narrow, input}, {output});
     Segment part;
-    const Index d_narrow = activation("d_narrow", hidden, 2), d_mapped = activation("d_mapped", hidden / 2, 1);
+    const Index d_narrow = activation("d_narrow", hidden, 2),
+                d_mapped = activation("d_mapped", hidden / 2, 1);
     const Index d_wide = activation("d_wide", hidden / 2, 2), d_normed = activation("d_normed", hidden, 1);
     const Index g1 = weight("g1", hidden, hidden / 2), g2 = weight("g2", hidden / 2, hidden);
     add(part, Opcode::map, {output}, {d_narrow});
@@ -121,11 +126,13 @@ class Builder {
     add(part, Opcode::norm_backward, {d_normed, input}, {d_narrow});
     add(part, Opcode::map, {d_narrow}, {d_narrow});
     add(part, Opcode::free, {normed, d_wide, d_narrow, d_normed, output}, {});
-    backward.instructions.insert(backward.instructions.begin(), part.instructions.begin(), part.instructions.end());
+    backward.instructions.insert(backward.instructions.begin(), part.instructions.begin(),
+                                 part.instructions.end());
     return output;
   }
 
-  // A segment with one SEND or RECV. Channel: 2 x boundary for activations, + 1 for gradients; `boundary` is its lower rank.
+  // A segment with one SEND or RECV. Channel: 2 x boundary for activations, + 1 for gradients; `boundary` is
+  // its lower rank.
   Index transfer(Opcode opcode, std::uint8_t stream, int peer, Index channel, Index payload) {
     Communication communication;
     communication.peer.pipeline_rank = peer;

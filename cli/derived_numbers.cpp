@@ -17,13 +17,14 @@ void add_stages(const Plan& plan, std::string& text) {
     const std::int64_t peak = walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes;
     for (const Chunk& chunk : plan.chunks) {
       if (chunk.pipeline_rank != program.pipeline_rank) continue;
-      std::string layers = chunk.layers == 0 ? "none"
-                                             : fmt::format("{}-{}", chunk.first_layer, chunk.first_layer + chunk.layers - 1);
+      std::string layers =
+          chunk.layers == 0 ? "none"
+                            : fmt::format("{}-{}", chunk.first_layer, chunk.first_layer + chunk.layers - 1);
       if (chunk.embedding) layers = "emb+" + layers;
       if (chunk.loss) layers += "+loss";
       const std::string memory = chunk.index == 0 ? fmt::format("{:8.2f}", gib(peak)) : "";
-      fmt::format_to(std::back_inserter(text), "{:7}  {:5}  {:5}  {:<16}  {:>10}  {}\n", chunk.pipeline_rank, chunk.index,
-                     chunk.stage, layers, chunk.parameters, memory);
+      fmt::format_to(std::back_inserter(text), "{:7}  {:5}  {:5}  {:<16}  {:>10}  {}\n", chunk.pipeline_rank,
+                     chunk.index, chunk.stage, layers, chunk.parameters, memory);
     }
   }
 }
@@ -41,9 +42,10 @@ std::string derived_numbers(const Plan& plan) {
   line("parameters", std::to_string(job.parameters));
   line("world_size", fmt::format("{} = tp {} x cp {} x dp {} x pp {}", plan.ranks(), job.tensor_parallel,
                                  job.context_parallel, job.data_parallel, job.pipeline_parallel));
-  line("pipeline_schedule", fmt::format("{}, {} virtual stages per rank", job.schedule, job.virtual_pipeline));
-  line("microbatches", fmt::format("{} per step and data-parallel rank, {} sequences of {} tokens each", job.microbatches,
-                                   job.micro_batch_size, job.seq_length));
+  line("pipeline_schedule",
+       fmt::format("{}, {} virtual stages per rank", job.schedule, job.virtual_pipeline));
+  line("microbatches", fmt::format("{} per step and data-parallel rank, {} sequences of {} tokens each",
+                                   job.microbatches, job.micro_batch_size, job.seq_length));
   line("tokens_per_step", std::to_string(job.tokens_per_step));
   line("model_flops_per_token", fmt::format("{:.1f} GFLOP", job.model_flops_per_step / tokens / 1e9));
   line("model_flops_per_step", fmt::format("{:.6g}", job.model_flops_per_step));

@@ -72,7 +72,8 @@ std::string best_lever(const Summary& summary, const LoadedJob& job, const LoadO
     lowest = *peak;
     best = lever.words;
   }
-  if (best.empty()) return "No single change of recompute, ZeRO stage, sequence, tensor or pipeline parallelism lowers it.";
+  if (best.empty())
+    return "No single change of recompute, ZeRO stage, sequence, tensor or pipeline parallelism lowers it.";
   return fmt::format("Largest lever: {} brings the peak to {:.1f} GiB{}.", best, gib(lowest),
                      lowest <= summary.memory_limit_bytes ? ", which fits" : ", which still does not fit");
 }
@@ -88,24 +89,27 @@ std::string moment_of(const Plan& plan, const RankTimeline& rank) {
                          : fmt::format("during {} of microbatch {}", segment.name, binding.microbatch);
   if (rank.peak.instruction < segment.instructions.size()) {
     const Instruction& at = segment.instructions[rank.peak.instruction];
-    if (!at.label.empty()) text += fmt::format(", at {}{}", at.label, at.layer >= 0 ? fmt::format(" of layer {}", at.layer) : "");
+    if (!at.label.empty())
+      text += fmt::format(", at {}{}", at.label, at.layer >= 0 ? fmt::format(" of layer {}", at.layer) : "");
   }
   return text;
 }
 
 }  // namespace
 
-std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Summary& summary, const LoadedJob* job,
-                           const LoadOptions& options) {
+std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Summary& summary,
+                           const LoadedJob* job, const LoadOptions& options) {
   const RankTimeline& rank = timeline.ranks[static_cast<std::size_t>(summary.peak_pipeline_rank)];
   const auto largest = std::max_element(rank.peak.live.begin(), rank.peak.live.end());
   const auto category = static_cast<Category>(largest - rank.peak.live.begin());
   std::string text = fmt::format(
-      "does not fit: pp rank {} needs {:.1f} GiB, {:.1f} GiB more than the {:.1f} GiB of a {} less the {:.1f} GiB "
+      "does not fit: pp rank {} needs {:.1f} GiB, {:.1f} GiB more than the {:.1f} GiB of a {} less the "
+      "{:.1f} GiB "
       "reserved for context and communication, {}; {:.1f} GiB of it are {}.",
-      rank.pipeline_rank, gib(summary.peak_memory_bytes), gib(summary.peak_memory_bytes - summary.memory_limit_bytes),
-      gib(plan.cluster.gpu.memory_bytes), plan.cluster.gpu.name, gib(plan.cluster.reserved_bytes),
-      moment_of(plan, rank), gib(*largest), to_string(category));
+      rank.pipeline_rank, gib(summary.peak_memory_bytes),
+      gib(summary.peak_memory_bytes - summary.memory_limit_bytes), gib(plan.cluster.gpu.memory_bytes),
+      plan.cluster.gpu.name, gib(plan.cluster.reserved_bytes), moment_of(plan, rank), gib(*largest),
+      to_string(category));
   if (job != nullptr) text += " " + best_lever(summary, *job, options);
   return text;
 }

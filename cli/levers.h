@@ -9,9 +9,10 @@
 
 namespace simrun {
 
-// For a plan that does not fit: the stage, the moment, the amount, what fills it, and the change of the job that frees most. The candidate
-// changes are compiled and their memory walked, not estimated. `job` is null for a Plan file: there is nothing to change then.
-std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Summary& summary, const LoadedJob* job,
-                           const LoadOptions& options);
+// For a plan that does not fit: the stage, the moment, the amount, what fills it, and the change of the job
+// that frees most. The candidate changes are compiled and their memory walked, not estimated. `job` is null
+// for a Plan file: there is nothing to change then.
+std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Summary& summary,
+                           const LoadedJob* job, const LoadOptions& options);
 
 }  // namespace simrun

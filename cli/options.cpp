@@ -14,14 +14,16 @@ constexpr const char* footer =
     "CONFIG is a job in YAML or a Plan file written by --plan.\n"
     "exit: 0 ok, 1 a bug of ours, 2 wrong command line or config, 3 the plan does not fit in memory\n";
 
-// Flags of the design that are not there yet: refused by name, so that a script does not run without what it asked for.
-constexpr std::array later_flags{"--execute", "--device", "--trace", "--schedule-csv", "--import-hf", "--export",
-                                 "--open", "--engine", "--sweep", "--sensitivity", "--validate", "--serve",
-                                 "--calibrate", "--doctor", "--schedule", "--collective", "--placement", "--print-layout",
-                                 "--print-topology", "--steps", "--fit", "--import-trace"};
+// Flags of the design that are not there yet: refused by name, so that a script does not run without what it
+// asked for.
+constexpr std::array later_flags{
+    "--execute",        "--device", "--trace",    "--schedule-csv", "--import-hf", "--export",
+    "--open",           "--engine", "--sweep",    "--sensitivity",  "--validate",  "--serve",
+    "--calibrate",      "--doctor", "--schedule", "--collective",   "--placement", "--print-layout",
+    "--print-topology", "--steps",  "--fit",      "--import-trace"};
 
-void add_flags(CLI::App& app, Options& options, std::vector<std::string>& inputs, std::vector<std::string>& sets,
-               std::string& color) {
+void add_flags(CLI::App& app, Options& options, std::vector<std::string>& inputs,
+               std::vector<std::string>& sets, std::string& color) {
   app.add_option("CONFIG", inputs, "job file or Plan file")->required();
   app.add_option("--set", sets, "override one value, KEY=VALUE; repeatable: --set training.seq_length=4096")
       ->allow_extra_args(false);
@@ -30,9 +32,12 @@ void add_flags(CLI::App& app, Options& options, std::vector<std::string>& inputs
   app.add_option("--plan", options.plan, "write the Plan file here");
   app.add_flag("--json", options.json, "print the summary as JSON (no page unless --html)");
   app.add_flag("--check", options.check, "validate and print every derived number; simulate nothing");
-  app.add_flag("--print-config", options.print_config, "print the effective config, each value with its origin");
-  app.add_flag("--print-schedule", options.print_schedule, "print the compute passes of every rank, in PyTorch's spelling");
-  app.add_option("--color", color, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_flag("--print-config", options.print_config,
+               "print the effective config, each value with its origin");
+  app.add_flag("--print-schedule", options.print_schedule,
+               "print the compute passes of every rank, in PyTorch's spelling");
+  app.add_option("--color", color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
   app.add_flag("-q,--quiet", options.quiet, "print nothing but errors");
   app.add_flag("-v,--verbose", options.verbose, "say what is done and how long it takes");
 }
@@ -58,8 +63,8 @@ ParsedOptions refuse_extras(const CLI::App& app, const std::vector<std::string>&
       return refusal(flag + " is not supported yet", "");
     if (!flag.empty() && flag.front() == '-') {
       const std::string near = closest(flag, flag_names(app));
-      return refusal("unknown flag '" + flag + "'", near.empty() ? "simrun --help lists the flags."
-                                                                : "did you mean '" + near + "'?");
+      return refusal("unknown flag '" + flag + "'",
+                     near.empty() ? "simrun --help lists the flags." : "did you mean '" + near + "'?");
     }
   }
   return refusal("unexpected argument '" + extras.front() + "'", "simrun --help shows the command line.");
@@ -69,7 +74,8 @@ ParsedOptions refuse_extras(const CLI::App& app, const std::vector<std::string>&
 std::string contradiction(const Options& options, const std::vector<std::string>& inputs) {
   if (inputs.size() > 1) return "comparing two configs is not supported yet";
   if (options.html && options.no_html) return "--html and --no-html contradict each other";
-  const int prints = int{options.json} + int{options.check} + int{options.print_config} + int{options.print_schedule};
+  const int prints =
+      int{options.json} + int{options.check} + int{options.print_config} + int{options.print_schedule};
   if (prints > 1) return "--json, --check, --print-config and --print-schedule exclude one another";
   if (options.quiet && options.verbose) return "-q and -v contradict each other";
   return "";
@@ -87,8 +93,9 @@ std::string read_overrides(const std::vector<std::string>& sets, Options& option
 }  // namespace
 
 ParsedOptions parse_options(int argc, const char* const* argv) {
-  CLI::App app{"simrun simulates a large-model training job: does it fit, how long is a step, where does the time go.",
-               "simrun"};
+  CLI::App app{
+      "simrun simulates a large-model training job: does it fit, how long is a step, where does the time go.",
+      "simrun"};
   app.footer(footer);
   app.allow_extras();
   app.set_version_flag("--version", version());

@@ -25,7 +25,8 @@ struct Options {
   bool verbose = false;
 };
 
-// What the command line asks for, or what to print and exit with instead (help, version, a wrong command line: 2).
+// What the command line asks for, or what to print and exit with instead (help, version, a wrong command
+// line: 2).
 struct ParsedOptions {
   Options options;
   std::optional<int> exit_code;

@@ -15,7 +15,7 @@ namespace {
 std::string part_name(const std::string& path) { return path + ".part" + std::to_string(::getpid()); }
 
 bool is_directory(const std::string& path) {
-  struct stat status{};
+  struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 

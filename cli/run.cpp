@@ -45,9 +45,10 @@ LoadOptions load_options(const Options& options) {
   // Installed presets lie beside the program; a program in its build folder uses the source tree's.
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  for (const fs::path& candidate : {program.parent_path() / "../share/simrun/configs", fs::path(SIMRUN_INSTALLED_PRESETS),
-                                    fs::path(SIMRUN_PRESETS)})
-    if (fs::is_directory(candidate, ignored)) load.preset_directories.push_back(candidate.lexically_normal().string());
+  for (const fs::path& candidate : {program.parent_path() / "../share/simrun/configs",
+                                    fs::path(SIMRUN_INSTALLED_PRESETS), fs::path(SIMRUN_PRESETS)})
+    if (fs::is_directory(candidate, ignored))
+      load.preset_directories.push_back(candidate.lexically_normal().string());
   return load;
 }
 
@@ -77,7 +78,8 @@ Plan compile_checked(const Job& job, const std::string& file) {
 Input read_input(const Options& options, const LoadOptions& load) {
   Input input;
   if (is_plan_file(options.input)) {
-    if (!options.overrides.empty()) refuse(options.input, "--set cannot change a Plan file", "change the job and compile it again.");
+    if (!options.overrides.empty())
+      refuse(options.input, "--set cannot change a Plan file", "change the job and compile it again.");
     if (options.print_config) refuse(options.input, "--print-config needs a job, this is a Plan file");
     input.plan = read_plan(options.input);
     return input;
@@ -149,7 +151,7 @@ void probe_outputs(const Options& options) {
 }
 
 int terminal_width() {
-  struct winsize size{};
+  struct winsize size {};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60) return size.ws_col;
   return 100;
 }
@@ -159,14 +161,18 @@ bool use_color(ColorMode mode) {
   return ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
 }
 
-std::string megabytes(std::size_t bytes) { return fmt::format("{:.2f} MB", static_cast<double>(bytes) / 1e6); }
+std::string megabytes(std::size_t bytes) {
+  return fmt::format("{:.2f} MB", static_cast<double>(bytes) / 1e6);
+}
 
 // Simulates, writes what was asked for and prints the summary.
 int simulate_and_report(const Options& options, const LoadOptions& load, const Input& input) {
   const Plan& plan = input.plan;
   const std::optional<std::string> page = page_path(options);
   SimulateOptions simulation;
-  if (page) simulation.detail = instruction_instances(plan) <= page_instruction_limit ? Detail::instructions : Detail::passes;
+  if (page)
+    simulation.detail =
+        instruction_instances(plan) <= page_instruction_limit ? Detail::instructions : Detail::passes;
   const Timeline timeline = simulate(plan, simulation);
   const Summary summary = summarize(plan, timeline);
   std::string wrote;
@@ -195,9 +201,10 @@ int simulate_and_report(const Options& options, const LoadOptions& load, const I
     complain("simrun: " + misfit + "\n");
   }
   if (options.verbose)
-    complain(fmt::format("{} instruction instances simulated, {} of them communication; {} buffers, {} segments\n",
-                         timeline.instructions, timeline.communication_instructions, plan.buffers.size(),
-                         plan.segments.size()));
+    complain(
+        fmt::format("{} instruction instances simulated, {} of them communication; {} buffers, {} segments\n",
+                    timeline.instructions, timeline.communication_instructions, plan.buffers.size(),
+                    plan.segments.size()));
   return summary.fits ? 0 : 3;
 }
 
@@ -229,7 +236,8 @@ int run(const Options& options) {
     complain(render(error.diagnostics()));
     return 2;
   } catch (const std::exception& error) {
-    complain(fmt::format("simrun: internal error: {}\n  Please report this with the config; simrun {}.\n", error.what(), version()));
+    complain(fmt::format("simrun: internal error: {}\n  Please report this with the config; simrun {}.\n",
+                         error.what(), version()));
     return 1;
   }
 }

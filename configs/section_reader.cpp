@@ -200,7 +200,7 @@ std::string SectionReader::word(const std::string& key, const WordRule& rule,
     defaulted(key, *fallback);
     return *fallback;
   }
-  const std::string value = checked_word(key, *node, rule);
+  std::string value = checked_word(key, *node, rule);
   if (!value.empty()) wrote(key, *node, value);
   return value;
 }

@@ -19,16 +19,27 @@ std::vector<BackwardStep> gemm_steps(const Graph& graph, const Operator& op) {
   return steps;
 }
 
+std::vector<BackwardStep> gather_steps(const Graph& graph, const Operator& op) {
+  BackwardStep scatter{Opcode::scatter, Function::none, true, false, {gradient}, {0}};
+  if (graph.tensors[op.inputs[1]].kind != TensorKind::index)
+    return {{Opcode::copy, Function::none, false, true, {gradient}, {1}}, scatter};
+  scatter.reads.push_back(input(1));
+  return {scatter};
+}
+
 std::vector<BackwardStep> attention_steps(const Operator& op) {
   BackwardStep step{Opcode::attention_backward, op.function, false, false, {gradient, input(0)}, {0}};
   if (op.function == Function::flash) step.reads.push_back(output(0));
-  for (std::size_t o = 1; o < op.outputs.size(); ++o) step.reads.push_back(output(static_cast<std::uint8_t>(o)));
+  for (std::size_t o = 1; o < op.outputs.size(); ++o)
+    step.reads.push_back(output(static_cast<std::uint8_t>(o)));
   return {step};
 }
 
 std::vector<BackwardStep> norm_steps(const Operator& op) {
-  BackwardStep step{Opcode::norm_backward, op.function, false, false, {gradient, input(0), input(1), output(1)}, {}};
-  for (std::size_t i = 0; i < op.inputs.size(); ++i) step.gradients_of.push_back(static_cast<std::uint8_t>(i));
+  BackwardStep step{
+      Opcode::norm_backward, op.function, false, false, {gradient, input(0), input(1), output(1)}, {}};
+  for (std::size_t i = 0; i < op.inputs.size(); ++i)
+    step.gradients_of.push_back(static_cast<std::uint8_t>(i));
   return {step};
 }
 
@@ -51,8 +62,6 @@ std::vector<BackwardStep> add_steps(const Graph& graph, const Operator& op) {
       continue;
     }
     biases.push_back(sum_over_rows({OperandRole::input_gradient, 0}, index));
-    // The gradient of a broadcast activation (learned positions) is on the way to an earlier operator.
-    biases.back().weight = graph.tensors[op.inputs[i]].kind == TensorKind::parameter;
   }
   steps.insert(steps.end(), biases.begin(), biases.end());
   return steps;
@@ -60,7 +69,8 @@ std::vector<BackwardStep> add_steps(const Graph& graph, const Operator& op) {
 
 std::vector<BackwardStep> activation_steps(const Operator& op, Function function) {
   BackwardStep step{Opcode::map, function, false, false, {gradient}, {0}};
-  for (std::size_t i = 0; i < op.inputs.size(); ++i) step.reads.push_back(input(static_cast<std::uint8_t>(i)));
+  for (std::size_t i = 0; i < op.inputs.size(); ++i)
+    step.reads.push_back(input(static_cast<std::uint8_t>(i)));
   std::vector<BackwardStep> steps{step};
   if (op.inputs.size() > 1) steps.push_back(sum_over_rows({OperandRole::input_gradient, 0}, 1));
   return steps;
@@ -75,8 +85,12 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
     // The gradient is written in the narrow type at once: cross entropy's backward kernel casts as it stores.
     case Function::cast: return {{Opcode::copy, Function::none, false, true, {gradient}, {0}}};
     case Function::log_loss:
-      return {{Opcode::cross_entropy_backward, Function::none, false, false,
-               {input(0), input(1), input(2), input(3)}, {2}}};
+      return {{Opcode::cross_entropy_backward,
+               Function::none,
+               false,
+               false,
+               {input(0), input(1), input(2), input(3)},
+               {2}}};
     default: return {};
   }
 }
@@ -89,11 +103,7 @@ std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op)
     case Opcode::attention: return attention_steps(op);
     case Opcode::norm: return norm_steps(op);
     case Opcode::map: return map_steps(graph, op);
-    case Opcode::gather: {
-      BackwardStep step{Opcode::scatter, Function::none, true, false, {gradient}, {0}};
-      if (op.inputs.size() > 1) step.reads.push_back(input(1));
-      return {step};
-    }
+    case Opcode::gather: return gather_steps(graph, op);
     default: return {};
   }
 }

@@ -18,13 +18,15 @@ struct Operand {
 struct BackwardStep {
   Opcode opcode = Opcode::map;
   Function function = Function::none;
-  bool weight = false;  // W: writes only gradients of parameters, so it may run later than the step that the previous stage waits for
+  bool weight = false;  // W: writes only gradients of parameters, so it may run later than the step that the
+                        // previous stage waits for
   bool alias = false;   // the gradient is the output's gradient itself: no kernel
   std::vector<Operand> reads;
   std::vector<std::uint8_t> gradients_of;  // indices of inputs whose gradients it writes, in output order
 };
 
-// The backward pass of one operator, derived from its opcode; empty where nothing is differentiable. Steps of the input gradient come first.
+// The backward pass of one operator, derived from its opcode; empty where nothing is differentiable. Steps of
+// the input gradient come first.
 //   gemm D = A B (+ bias)   I: dA = dD B       W: dB = A dD, dbias = sum(dD)
 //   attention               I: dqkv, from q, k, v and what the forward kernel kept
 //   norm                    I: dx and the weight's gradients in one kernel

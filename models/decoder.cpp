@@ -9,7 +9,9 @@ namespace {
 // Adds operators to a graph; remembers the dimensions that a decoder uses.
 class DecoderBuilder {
  public:
-  explicit DecoderBuilder(const Job& job) : model_(job.model), training_(job.training) { add_dimensions(job); }
+  explicit DecoderBuilder(const Job& job) : model_(job.model), training_(job.training) {
+    add_dimensions(job);
+  }
 
   Graph build() {
     TensorId x = embedding();
@@ -83,18 +85,17 @@ class DecoderBuilder {
     word_table_ = parameter("word_embeddings", {vocab_, hidden_});
     TensorId x = activation("word_embedding", {batch_, sequence_, hidden_});
     add("word_embedding", Opcode::gather, Function::none, {word_table_, tokens}, {x});
-    std::vector<TensorId> summands{x};
     if (model_.position_embedding == PositionEmbedding::learned_absolute) {
       const TensorId table = parameter("position_embeddings", {positions_, hidden_});
-      const TensorId rows = activation("position_embedding", {sequence_, hidden_});
-      add("position_embedding", Opcode::gather, Function::none, {table}, {rows});
-      summands.push_back(rows);
+      const TensorId sum = activation("position_embedding", {batch_, sequence_, hidden_});
+      add("position_embedding", Opcode::gather, Function::none, {table, x}, {sum});
+      x = sum;
     }
-    if (summands.size() > 1 || training_.hidden_dropout > 0) x = add_rows("embedding_add", summands);
+    if (training_.hidden_dropout > 0) x = add_rows("embedding_dropout", {x});
     return x;
   }
 
-  // out = dropout(in0 + broadcast in1) + ...: bias, dropout and residual of one kernel.
+  // out = dropout(in0 + bias) + residual, with what there is of them, in one kernel.
   TensorId add_rows(const std::string& name, std::vector<TensorId> inputs) {
     const TensorId out = activation(name, {batch_, sequence_, hidden_});
     std::vector<TensorId> outputs{out};
@@ -147,8 +148,8 @@ class DecoderBuilder {
     std::vector<TensorId> outputs{context};
     const bool flash = training_.attention == AttentionKernel::flash;
     if (flash) {
-      outputs.push_back(tensor("log_sum_exp", {batch_, kv_heads_, group_, sequence_}, Dtype::fp32,
-                               TensorKind::activation));
+      outputs.push_back(
+          tensor("log_sum_exp", {batch_, kv_heads_, group_, sequence_}, Dtype::fp32, TensorKind::activation));
     } else {
       const std::vector<DimensionId> scores{batch_, kv_heads_, group_, sequence_, key_sequence_};
       outputs.push_back(activation("attention_probabilities", scores));
@@ -157,8 +158,8 @@ class DecoderBuilder {
         outputs.push_back(activation("attention_dropped", scores));
       }
     }
-    Operator& op = add("core_attention", Opcode::attention, flash ? Function::flash : Function::unfused, {qkv},
-                       std::move(outputs));
+    Operator& op = add("core_attention", Opcode::attention, flash ? Function::flash : Function::unfused,
+                       {qkv}, std::move(outputs));
     op.module = "core_attn";
     op.causal = true;
     op.dropout = static_cast<float>(training_.attention_dropout);
@@ -177,23 +178,24 @@ class DecoderBuilder {
     const TensorId activated = activation("mlp_activation", {batch_, sequence_, ffn_});
     std::vector<TensorId> inputs{up};
     if (model_.linear_bias)
-      inputs.push_back(parameter("fc1_bias", swiglu ? std::vector<DimensionId>{gate_, ffn_}
-                                                    : std::vector<DimensionId>{ffn_}));
+      inputs.push_back(parameter(
+          "fc1_bias", swiglu ? std::vector<DimensionId>{gate_, ffn_} : std::vector<DimensionId>{ffn_}));
     Operator& op = add("mlp_activation", Opcode::map, swiglu ? Function::swiglu : Function::gelu,
                        std::move(inputs), {activated});
     op.module = "mlp";
     op.whole_dims = {gate_};
     const TensorId z = activation("fc2", {batch_, sequence_, hidden_});
-    add("fc2", Opcode::gemm, Function::none, {activated, parameter("fc2_weight", {ffn_, hidden_})}, {z}).module =
-        "mlp";
+    add("fc2", Opcode::gemm, Function::none, {activated, parameter("fc2_weight", {ffn_, hidden_})}, {z})
+        .module = "mlp";
     std::vector<TensorId> summands{z};
     if (model_.linear_bias) summands.push_back(parameter("fc2_bias", {hidden_}));
     summands.push_back(x);
     return add_rows("mlp_add", std::move(summands));
   }
 
-  // Final norm, logits and cross entropy. Logits are kept in fp32 for the softmax (Korthikanti et al. 2022, section 4.3: 4sbv bytes); the
-  // row maximum and the sums are separate operators, so that their all-reduces over a split vocabulary follow from layouts.
+  // Final norm, logits and cross entropy. Logits are kept in fp32 for the softmax (Korthikanti et al. 2022,
+  // section 4.3: 4sbv bytes); the row maximum and the sums are separate operators, so that their all-reduces
+  // over a split vocabulary follow from layouts.
   void head(TensorId x) {
     const TensorId y = norm("final_norm", x);
     const TensorId table =
@@ -224,8 +226,8 @@ class DecoderBuilder {
   std::int32_t layer_ = -1;
   bool after_layers_ = false;
   TensorId word_table_ = 0;
-  DimensionId batch_ = 0, sequence_ = 0, hidden_ = 0, kv_heads_ = 0, group_ = 0, qkv_ = 0, head_dim_ = 0, ffn_ = 0,
-              gate_ = 0, vocab_ = 0, positions_ = 0, key_sequence_ = 0, statistics_ = 0, sums_ = 0;
+  DimensionId batch_ = 0, sequence_ = 0, hidden_ = 0, kv_heads_ = 0, group_ = 0, qkv_ = 0, head_dim_ = 0,
+              ffn_ = 0, gate_ = 0, vocab_ = 0, positions_ = 0, key_sequence_ = 0, statistics_ = 0, sums_ = 0;
 };
 
 }  // namespace

@@ -4,8 +4,9 @@
 
 namespace simrun {
 
-// Floating-point operations of matrix products (a multiply-add is 2), unsharded, for one pass over the graph's batch. Attention counts the
-// full score matrix: 2 products of batch x heads x s x s x head_dim forward, 4 backward, whatever the kernel skips or repeats.
+// Floating-point operations of matrix products (a multiply-add is 2), unsharded, for one pass over the
+// graph's batch. Attention counts the full score matrix: 2 products of batch x heads x s x s x head_dim
+// forward, 4 backward, whatever the kernel skips or repeats.
 struct OperatorFlops {
   double forward = 0;
   double backward_input = 0;
@@ -17,8 +18,9 @@ enum class Extents : bool { unpadded, padded };
 
 OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents extents);
 
-// Model FLOPs of one training pass over the graph's batch: forward and backward, no recompute, unpadded. For GPT shapes this is Korthikanti
-// et al. 2022 (arXiv 2205.05198), appendix A: 72 B L s h^2 (1 + s/6h + V/12hL).
+// Model FLOPs of one training pass over the graph's batch: forward and backward, no recompute, unpadded. For
+// GPT shapes this is Korthikanti et al. 2022 (arXiv 2205.05198), appendix A: 72 B L s h^2 (1 + s/6h +
+// V/12hL).
 double model_flops(const Graph& graph);
 
 }  // namespace simrun

@@ -47,6 +47,8 @@ std::int64_t count_parameters(const Graph& graph, std::size_t first, std::size_t
   return total;
 }
 
-std::int64_t count_parameters(const Graph& graph) { return count_parameters(graph, 0, graph.operators.size()); }
+std::int64_t count_parameters(const Graph& graph) {
+  return count_parameters(graph, 0, graph.operators.size());
+}
 
 }  // namespace simrun

@@ -7,14 +7,16 @@
 #include "configs/dtype.h"
 #include "models/opcode.h"
 
-// A model as a graph of operators over tensors whose dimensions have names. FLOPs, bytes, parameters, the backward pass and what may be
-// split all follow from it; a model family is a file that writes its forward operators down.
+// A model as a graph of operators over tensors whose dimensions have names. FLOPs, bytes, parameters, the
+// backward pass and what may be split all follow from it; a model family is a file that writes its forward
+// operators down.
 namespace simrun {
 
 using DimensionId = std::uint16_t;
 using TensorId = std::uint32_t;
 
-// `size` is what the model has, `padded_size` what a rank allocates and multiplies (vocabulary rounded up for tensor parallelism).
+// `size` is what the model has, `padded_size` what a rank allocates and multiplies (vocabulary rounded up for
+// tensor parallelism).
 struct Dimension {
   std::string name;
   std::int64_t size = 1;
@@ -31,21 +33,26 @@ struct Tensor {
 };
 
 // The operator's opcode decides what it means:
-//   gemm           out[D] = sum over (A and B) - D of in0[A] in1[B] (+ in2: bias over a subset of D); Einstein summation by name
-//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim]; out0 = context [.., group, head_dim];
-//                  out1.. = what its backward needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)
+//   gemm           out[D] = sum over (A and B) - D of in0[A] in1[B] (+ in2: bias over a subset of D);
+//   Einstein summation by name attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2,
+//   head_dim]; out0 = context [.., group, head_dim];
+//                  out1.. = what its backward needs (flash: log-sum-exp; unfused: probabilities, dropout
+//                  mask, dropped probabilities)
 //   norm           in0 = x, in1 = weight (, in2 = bias); out0 = y, out1 = row statistics
-//   map            elementwise, by `function`; inputs that lack dimensions are broadcast; out1 = dropout mask if dropout > 0
-//   gather         in0 = table, in1 = indices: rows by index, zero where the row is another rank's
+//   map            elementwise, by `function`; inputs that lack dimensions are broadcast; out1 = dropout mask
+//   if dropout > 0 gather         in0 = table, then an index tensor: rows by index, zero where the row is
+//   another rank's; or an activation:
+//                  rows by position, added to it
 //   reduce         over the dimensions that the output lacks, by `function`
-//   cross_entropy  in0 = logits, in1 = row maximum, in2 = labels; out0 = (sum of exponentials, target logit) per row
-//   input          out0 = data of the microbatch
+//   cross_entropy  in0 = logits, in1 = row maximum, in2 = labels; out0 = (sum of exponentials, target logit)
+//   per row input          out0 = data of the microbatch
 struct Operator {
   std::string name;    // "qkv"
   std::string module;  // recompute module it belongs to: core_attn, mlp, layernorm, or ""
   Opcode opcode = Opcode::map;
   Function function = Function::none;
-  std::int32_t layer = -1;  // -1: before the first layer (embedding) or, with `after_layers`, behind the last (head)
+  std::int32_t layer =
+      -1;  // -1: before the first layer (embedding) or, with `after_layers`, behind the last (head)
   bool after_layers = false;
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;
@@ -67,10 +74,12 @@ struct Graph {
 std::int64_t elements(const Graph& graph, const Tensor& tensor);
 std::int64_t padded_elements(const Graph& graph, const Tensor& tensor);
 
-// All dimensions that an operator's inputs and outputs have, each once, in order of first appearance: its iteration space.
+// All dimensions that an operator's inputs and outputs have, each once, in order of first appearance: its
+// iteration space.
 std::vector<DimensionId> iteration_space(const Graph& graph, const Operator& op);
 
-// Unpadded parameters of the operators in [first, last), each tensor counted once (a tied embedding is one tensor).
+// Unpadded parameters of the operators in [first, last), each tensor counted once (a tied embedding is one
+// tensor).
 std::int64_t count_parameters(const Graph& graph, std::size_t first, std::size_t last);
 std::int64_t count_parameters(const Graph& graph);
 

@@ -2,13 +2,36 @@
 
 #include <cstdint>
 
-// What an operator of a graph and an instruction of a Plan can be. One list for both: every opcode can be priced and run.
+// What an operator of a graph and an instruction of a Plan can be. One list for both: every opcode can be
+// priced and run.
 namespace simrun {
 
 enum class Opcode : std::uint8_t {
-  init, input, copy, free, gemm, attention, attention_backward, norm, norm_backward, map, reduce, gather, scatter,
-  route, route_backward, cross_entropy, cross_entropy_backward, optimizer,
-  send, recv, all_reduce, all_gather, reduce_scatter, all_to_all, broadcast,
+  init,
+  input,
+  copy,
+  free,
+  gemm,
+  attention,
+  attention_backward,
+  norm,
+  norm_backward,
+  map,
+  reduce,
+  gather,
+  scatter,
+  route,
+  route_backward,
+  cross_entropy,
+  cross_entropy_backward,
+  optimizer,
+  send,
+  recv,
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  broadcast,
 };
 constexpr int opcode_count = static_cast<int>(Opcode::broadcast) + 1;
 constexpr bool is_communication(Opcode opcode) { return opcode >= Opcode::send; }
@@ -16,16 +39,25 @@ constexpr bool is_communication(Opcode opcode) { return opcode >= Opcode::send; 
 // What a MAP, REDUCE, NORM, ATTENTION, CROSS_ENTROPY or OPTIMIZER computes.
 enum class Function : std::uint8_t {
   none,
-  add,           // out = dropout(in0 [+ bias]) [+ residual]; a bias lacks dimensions of in0, a residual has them all
-  add_backward,  // gradient of in0 of `add` with dropout: mask x gradient
-  sum_gradients, // out = in0 + in1 (+ ...): contributions of several consumers
-  gelu, gelu_backward, swiglu, swiglu_backward,
-  rope, rope_backward,
-  cast, scale,
-  sum, max, sum_squares,
-  layer_norm, rms_norm,
-  flash, unfused,
-  log_loss,      // loss = log(sum of exponentials) - target logit
+  add,  // out = dropout(in0 [+ bias]) [+ residual]; a bias lacks dimensions of in0, a residual has them all
+  add_backward,   // gradient of in0 of `add` with dropout: mask x gradient
+  sum_gradients,  // out = in0 + in1 (+ ...): contributions of several consumers
+  gelu,
+  gelu_backward,
+  swiglu,
+  swiglu_backward,
+  rope,
+  rope_backward,
+  cast,
+  scale,
+  sum,
+  max,
+  sum_squares,
+  layer_norm,
+  rms_norm,
+  flash,
+  unfused,
+  log_loss,  // loss = log(sum of exponentials) - target logit
   adam,
 };
 

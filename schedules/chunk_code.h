@@ -8,8 +8,8 @@
 #include "schedules/layout.h"
 #include "schedules/plan.h"
 
-// The code of one chunk (virtual stage) before buffers: steps over values that are each written once per pass, so that what is alive when
-// follows from first and last use alone.
+// The code of one chunk (virtual stage) before buffers: steps over values that are each written once per
+// pass, so that what is alive when follows from first and last use alone.
 namespace simrun {
 
 using ValueId = std::uint32_t;
@@ -27,11 +27,11 @@ struct Value {
   Dtype dtype = Dtype::bf16;
   Layout layout;
   std::string name;
-  ValueId source = no_index;          // what a conversion was made from
-  Opcode conversion = Opcode::free;   // its opcode; `free`: not a conversion
-  std::int32_t region = -1;           // recompute region whose forward step wrote it
-  bool saved = false;                 // kept from the forward to the backward pass
-  bool arrived = false;               // received from another stage
+  ValueId source = no_index;         // what a conversion was made from
+  Opcode conversion = Opcode::free;  // its opcode; `free`: not a conversion
+  std::int32_t region = -1;          // recompute region whose forward step wrote it
+  bool saved = false;                // kept from the forward to the backward pass
+  bool arrived = false;              // received from another stage
 };
 
 struct CodeStep {
@@ -43,11 +43,12 @@ struct CodeStep {
   float dropout = 0;
   bool causal = false;
   std::int32_t region = -1;
-  std::vector<AxisId> axes;               // communication: over which axes
+  std::vector<AxisId> axes;  // communication: over which axes
   Reduction reduction = Reduction::sum;
-  std::string cause;                      // communication: which layouts differ
+  std::string cause;  // communication: which layouts differ
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
+  std::vector<ValueId> waits_for;
   std::string label;
 };
 
@@ -55,19 +56,20 @@ struct ChunkCode {
   std::vector<Value> values;
   std::vector<CodeStep> forward;
   std::vector<CodeStep> backward;
-  std::vector<ValueId> parameters;              // in order of first use
-  std::vector<ValueId> parameter_gradients;     // of the same parameters
+  std::vector<ValueId> parameters;                 // in order of first use
+  std::vector<ValueId> parameter_gradients;        // of the same parameters
   std::vector<std::vector<AxisId>> gradient_axes;  // over which each is still to be summed at the step's end
-  ValueId input = no_index;            // activation received from the stage before
-  ValueId output = no_index;           // activation sent to the next
-  ValueId output_gradient = no_index;  // received from the next stage
-  ValueId input_gradient = no_index;   // sent to the stage before
+  ValueId input = no_index;                        // activation received from the stage before
+  ValueId output = no_index;                       // activation sent to the next
+  ValueId output_gradient = no_index;              // received from the next stage
+  ValueId input_gradient = no_index;               // sent to the stage before
 };
 
 // Which operators a recompute region repeats: consecutive operators of one checkpoint. -1: kept as they are.
 struct RecomputeRegions {
   std::vector<std::int32_t> region_of;  // by operator, whole graph
-  std::vector<bool> discards_output;    // by region: values read outside it are recomputed too, not kept (output-discarding checkpoints)
+  std::vector<bool> discards_output;    // by region: values read outside it are recomputed too, not kept
+                                        // (output-discarding checkpoints)
 };
 RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& config,
                                    const std::vector<std::int32_t>& first_layer_of_operator_stage);
@@ -81,7 +83,8 @@ struct ChunkContext {
   const std::vector<std::uint8_t>& stream_of_axis;
   Dtype gradient_dtype;                // of activation gradients
   std::vector<std::size_t> operators;  // of the chunk, in graph order
-  // Tensors crossing its borders; no_index where there is none. The layout is the one that the receiving stage's first reader wants.
+  // Tensors crossing its borders; no_index where there is none. The layout is the one that the receiving
+  // stage's first reader wants.
   TensorId input = no_index;
   Layout input_layout;
   TensorId output = no_index;
@@ -91,9 +94,10 @@ struct ChunkContext {
 // Forward steps: each operator in its layout, with the conversions of its inputs before it.
 void lower_forward(const ChunkContext& context, ChunkCode& code);
 
-// Backward steps, by reverse-mode differentiation of the operators. For each operator: values it reads are taken from what the forward pass
-// kept, gathered again (a gathered copy is never kept) or recomputed; input gradients come first, then the communication that they need, then
-// weight gradients, which overlap with it. Marks the forward values that must be kept.
+// Backward steps, by reverse-mode differentiation of the operators. For each operator: values it reads are
+// taken from what the forward pass kept, gathered again (a gathered copy is never kept) or recomputed; input
+// gradients come first, then the communication that they need, then weight gradients, which overlap with it.
+// Marks the forward values that must be kept.
 void lower_backward(const ChunkContext& context, ChunkCode& code);
 
 }  // namespace simrun

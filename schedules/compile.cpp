@@ -97,7 +97,8 @@ class Compiler {
 
   Plan run() {
     const std::vector<LayoutRule> rules = strategy_rules(job_);
-    for (const Operator& op : graph_.operators) layouts_.push_back(operator_layout(graph_, op, rules, mesh()));
+    for (const Operator& op : graph_.operators)
+      layouts_.push_back(operator_layout(graph_, op, rules, mesh()));
     std::vector<std::int32_t> first_layer;
     for (const std::int32_t stage : partition_.stage_of)
       first_layer.push_back(partition_.first_layer[static_cast<std::size_t>(stage)]);
@@ -134,11 +135,13 @@ class Compiler {
 
     CompiledChunk compiled;
     lower(stage, compiled.code);
-    BucketRules rules{bucket_size(), sharded() ? job_.parallelism.data_parallel_size : 1, partition_.tied_tensor};
-    compiled.emission = declare_buffers(plan_, graph_, compiled.code, mesh(), static_cast<Index>(stage), rules,
-                                        job_.training.precision);
-    compiled.forward = add_segment(fmt::format("stage {} forward", stage), PassKind::forward,
-                                   static_cast<Index>(stage), emit_forward(compiled.emission, compiled.code, table_));
+    BucketRules rules{bucket_size(), sharded() ? job_.parallelism.data_parallel_size : 1,
+                      partition_.tied_tensor};
+    compiled.emission = declare_buffers(plan_, graph_, compiled.code, mesh(), static_cast<Index>(stage),
+                                        rules, job_.training.precision);
+    compiled.forward =
+        add_segment(fmt::format("stage {} forward", stage), PassKind::forward, static_cast<Index>(stage),
+                    emit_forward(compiled.emission, compiled.code, table_));
     add_transfers(stage, compiled);
     chunks_.push_back(std::move(compiled));
   }
@@ -157,8 +160,9 @@ class Compiler {
   void lower(std::size_t stage, ChunkCode& code) const {
     const Dtype gradients = job_.training.precision;
     static const std::vector<std::uint8_t> stream_of_axis{StreamIndex::tp, StreamIndex::cp, StreamIndex::dp};
-    ChunkContext context{graph_, layouts_, regions_, mesh(), stream_of_axis, gradients, partition_.operators[stage],
-                         no_index, {}, no_index, {}};
+    ChunkContext context{
+        graph_,   layouts_, regions_, mesh(), stream_of_axis, gradients, partition_.operators[stage],
+        no_index, {},       no_index, {}};
     if (stage > 0) {
       context.input = partition_.border[stage - 1];
       context.input_layout = border_layout(stage - 1);
@@ -173,25 +177,29 @@ class Compiler {
 
   Layout border_layout(std::size_t border) const {
     const std::size_t reader = partition_.border_reader[border];
-    return input_layout(graph_, graph_.operators[reader], layouts_[reader], partition_.border_reader_input[border]);
+    return input_layout(graph_, graph_.operators[reader], layouts_[reader],
+                        partition_.border_reader_input[border]);
   }
 
-  // ---- pipeline transfers -----------------------------------------------------------------------------------------------------------
+  // ---- pipeline transfers
+  // -----------------------------------------------------------------------------------------------------------
 
   // Channel 2 s: activations from stage s to s + 1; 2 s + 1: gradients from stage s + 1 to s.
-  Index transfer(std::size_t stage, const CompiledChunk& compiled, ValueId value, Opcode opcode, StreamIndex stream,
-                 std::size_t channel, std::size_t peer_stage) {
+  Index transfer(std::size_t stage, const CompiledChunk& compiled, ValueId value, Opcode opcode,
+                 StreamIndex stream, std::size_t channel, std::size_t peer_stage) {
     Communication communication;
-    communication.peer.pipeline_rank = static_cast<std::int32_t>(static_cast<std::int64_t>(peer_stage) % ranks());
+    communication.peer.pipeline_rank =
+        static_cast<std::int32_t>(static_cast<std::int64_t>(peer_stage) % ranks());
     communication.channel = static_cast<Index>(channel);
-    communication.cause = fmt::format("stage {} {} stage {}", stage, opcode == Opcode::send ? "to" : "from", peer_stage);
+    communication.cause =
+        fmt::format("stage {} {} stage {}", stage, opcode == Opcode::send ? "to" : "from", peer_stage);
     const Index index = table_.add(communication);
-    return add_segment(fmt::format("stage {} {} {}", stage, to_string(opcode),
-                                   stream == StreamIndex::forward_in || stream == StreamIndex::forward_out
-                                       ? "activation"
-                                       : "gradient"),
-                       PassKind::communication, static_cast<Index>(stage),
-                       emit_transfer(compiled.emission, compiled.code, value, opcode, stream, index));
+    return add_segment(
+        fmt::format("stage {} {} {}", stage, to_string(opcode),
+                    stream == StreamIndex::forward_in || stream == StreamIndex::forward_out ? "activation"
+                                                                                            : "gradient"),
+        PassKind::communication, static_cast<Index>(stage),
+        emit_transfer(compiled.emission, compiled.code, value, opcode, stream, index));
   }
 
   void add_transfers(std::size_t stage, CompiledChunk& compiled) {
@@ -210,7 +218,8 @@ class Compiler {
     }
   }
 
-  // ---- programs ---------------------------------------------------------------------------------------------------------------------
+  // ---- programs
+  // ---------------------------------------------------------------------------------------------------------------------
 
   Schedule make_schedule() const {
     const Parallelism& parallelism = job_.parallelism;
@@ -220,7 +229,8 @@ class Compiler {
     shape.microbatches = static_cast<int>(job_.microbatches());
     shape.group_size = static_cast<int>(parallelism.microbatch_group_size_per_vp_stage);
     const ScheduleEntry* entry = find_schedule(parallelism.pipeline_schedule);
-    if (entry == nullptr) throw std::invalid_argument("unknown pipeline schedule " + parallelism.pipeline_schedule);
+    if (entry == nullptr)
+      throw std::invalid_argument("unknown pipeline schedule " + parallelism.pipeline_schedule);
     const std::string refusal = entry->refusal(shape);
     if (!refusal.empty()) throw std::invalid_argument(refusal);
     return entry->build(shape);
@@ -248,16 +258,22 @@ class Compiler {
     const std::vector<std::vector<Instruction>> reductions =
         variant.last ? overlapped_reductions(step_context(), compiled.emission, table_)
                      : std::vector<std::vector<Instruction>>(compiled.emission.buckets.size());
-    const Index segment = add_segment(
-        fmt::format("stage {} backward{}{}", stage, variant.first ? " first" : "", variant.last ? " last" : ""),
-        PassKind::backward, static_cast<Index>(stage),
-        emit_backward(compiled.emission, compiled.code, table_, variant, reductions));
+    const Index segment =
+        add_segment(fmt::format("stage {} backward{}{}", stage, variant.first ? " first" : "",
+                                variant.last ? " last" : ""),
+                    PassKind::backward, static_cast<Index>(stage),
+                    emit_backward(compiled.emission, compiled.code, table_, variant, reductions));
     compiled.backward[variant] = segment;
     return segment;
   }
 
   StepContext step_context() const {
-    return {plan_, mesh(), job_.optimizer, job_.training.precision, StreamIndex::dp, StreamIndex::tp,
+    return {plan_,
+            mesh(),
+            job_.optimizer,
+            job_.training.precision,
+            StreamIndex::dp,
+            StreamIndex::tp,
             static_cast<Index>(2 * chunks_.size())};
   }
 
@@ -273,7 +289,8 @@ class Compiler {
     }
   }
 
-  static void add_entry(Program& program, Index segment, Binding binding, Index sequence, Steps steps = Steps::every) {
+  static void add_entry(Program& program, Index segment, Binding binding, Index sequence,
+                        Steps steps = Steps::every) {
     program.entries.push_back({segment, static_cast<Index>(program.bindings.size()), 1, steps, sequence});
     program.bindings.push_back(binding);
   }
@@ -334,8 +351,8 @@ class Compiler {
     const std::vector<Instruction> instructions = finish_step(context, plan_, emissions, table_);
     Binding binding;
     binding.chunk = emissions.front()->chunk;
-    const Index segment = add_segment(fmt::format("rank {} optimizer step", program.pipeline_rank), PassKind::step,
-                                      emissions.front()->chunk, instructions);
+    const Index segment = add_segment(fmt::format("rank {} optimizer step", program.pipeline_rank),
+                                      PassKind::step, emissions.front()->chunk, instructions);
     add_entry(program, segment, binding, last_sequence + 1);
   }
 

@@ -85,6 +85,7 @@ Instruction instruction_of(const ChunkEmission& emission, const CodeStep& step, 
   instruction.label = step.label;
   for (const ValueId value : step.inputs) instruction.inputs.push_back(emission.buffer_of[value]);
   for (const ValueId value : step.outputs) instruction.outputs.push_back(emission.buffer_of[value]);
+  for (const ValueId value : step.waits_for) instruction.waits_for.push_back(emission.buffer_of[value]);
   if (is_communication(step.opcode)) {
     Communication communication;
     communication.group.axes = step.axes;
@@ -110,21 +111,23 @@ bool is_run_scope(const Value& value) {
 }  // namespace
 
 Index CommunicationTable::add(const Communication& communication) {
-  std::string key = fmt::format("{} {} {} {} {} {} {}", communication.group.mesh,
-                                fmt::join(communication.group.axes, ","),
-                                fmt::join(communication.group.pipeline_ranks, ","),
-                                communication.peer.pipeline_rank, static_cast<int>(communication.reduction),
-                                communication.channel, communication.cause);
-  const auto [known, is_new] = known_.emplace(std::move(key), static_cast<Index>(plan_.communications.size()));
+  std::string key =
+      fmt::format("{} {} {} {} {} {} {}", communication.group.mesh, fmt::join(communication.group.axes, ","),
+                  fmt::join(communication.group.pipeline_ranks, ","), communication.peer.pipeline_rank,
+                  static_cast<int>(communication.reduction), communication.channel, communication.cause);
+  const auto [known, is_new] =
+      known_.emplace(std::move(key), static_cast<Index>(plan_.communications.size()));
   if (is_new) plan_.communications.push_back(communication);
   return known->second;
 }
 
-ChunkEmission declare_buffers(Plan& plan, const Graph& graph, const ChunkCode& code, const Mesh& mesh, Index chunk,
-                              const BucketRules& rules, Dtype precision) {
-  ChunkEmission emission{chunk, fmt::format("stage {}", chunk), {}, std::vector<Index>(code.values.size(), no_index)};
+ChunkEmission declare_buffers(Plan& plan, const Graph& graph, const ChunkCode& code, const Mesh& mesh,
+                              Index chunk, const BucketRules& rules, Dtype precision) {
+  ChunkEmission emission{
+      chunk, fmt::format("stage {}", chunk), {}, std::vector<Index>(code.values.size(), no_index)};
   std::vector<std::int64_t> elements;
-  for (const ValueId value : code.parameters) elements.push_back(local_elements(graph, code.values[value], mesh));
+  for (const ValueId value : code.parameters)
+    elements.push_back(local_elements(graph, code.values[value], mesh));
   emission.buckets = make_buckets(code, elements, rules);
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     add_bucket_buffers(plan, emission.buckets[b], fmt::format("{} bucket {}", emission.name, b), precision,
@@ -143,7 +146,8 @@ ChunkEmission declare_buffers(Plan& plan, const Graph& graph, const ChunkCode& c
   return emission;
 }
 
-std::vector<Instruction> emit_forward(const ChunkEmission& emission, const ChunkCode& code, CommunicationTable& table) {
+std::vector<Instruction> emit_forward(const ChunkEmission& emission, const ChunkCode& code,
+                                      CommunicationTable& table) {
   const std::vector<std::vector<ValueId>> last = last_mentions(code, code.forward);
   std::vector<Instruction> instructions;
   for (std::size_t s = 0; s < code.forward.size(); ++s) {
@@ -158,8 +162,8 @@ std::vector<Instruction> emit_forward(const ChunkEmission& emission, const Chunk
   return instructions;
 }
 
-std::vector<Instruction> emit_backward(const ChunkEmission& emission, const ChunkCode& code, CommunicationTable& table,
-                                       BackwardVariant variant,
+std::vector<Instruction> emit_backward(const ChunkEmission& emission, const ChunkCode& code,
+                                       CommunicationTable& table, BackwardVariant variant,
                                        const std::vector<std::vector<Instruction>>& reductions) {
   const std::vector<std::vector<ValueId>> last = last_mentions(code, code.backward);
   std::vector<bool> written(code.values.size(), !variant.first);

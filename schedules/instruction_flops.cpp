@@ -18,7 +18,8 @@ double gemm_flops(const Plan& plan, const Instruction& instruction) {
   return product;
 }
 
-// Packed q, k, v are the second operand of the backward kernel and the first of the forward one; every key is in them.
+// Packed q, k, v are the second operand of the backward kernel and the first of the forward one; every key is
+// in them.
 double attention_flops(const Plan& plan, const Instruction& instruction) {
   const bool backward = instruction.opcode == Opcode::attention_backward;
   const Buffer& context = plan.buffers[backward ? instruction.inputs[0] : instruction.outputs[0]];

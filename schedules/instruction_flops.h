@@ -4,8 +4,9 @@
 
 namespace simrun {
 
-// Matrix FLOPs of one instruction on one rank, by the definition of hardware FLOPs: a multiply-add is 2, padding counts, attention counts the
-// full score matrix (2 products forward, 4 backward). 0 for everything else.
+// Matrix FLOPs of one instruction on one rank, by the definition of hardware FLOPs: a multiply-add is 2,
+// padding counts, attention counts the full score matrix (2 products forward, 4 backward). 0 for everything
+// else.
 double instruction_flops(const Plan& plan, const Instruction& instruction);
 double segment_flops(const Plan& plan, const Segment& segment);
 

@@ -36,7 +36,8 @@ std::int64_t product(const std::vector<AxisId>& axes, const Mesh& mesh) {
   return size;
 }
 
-// The part of an operator's layout that its operand with these dimensions sees; the other split axes go to `rest`.
+// The part of an operator's layout that its operand with these dimensions sees; the other split axes go to
+// `rest`.
 Layout project(const Layout& layout, const std::vector<DimensionId>& dims, std::vector<AxisId>& rest) {
   Layout result;
   for (const DimensionSplit& split : layout.splits) {
@@ -54,7 +55,8 @@ std::vector<AxisId> free_axes(const LayoutRule& rule, const Mesh& mesh, const st
   std::vector<AxisId> axes;
   for (const std::string& name : rule.axes)
     for (AxisId axis = 0; axis < mesh.axes.size(); ++axis)
-      if (mesh.axes[axis].name == name && mesh.axes[axis].size > 1 && !contains(used, axis)) axes.push_back(axis);
+      if (mesh.axes[axis].name == name && mesh.axes[axis].size > 1 && !contains(used, axis))
+        axes.push_back(axis);
   return axes;
 }
 
@@ -107,8 +109,8 @@ Layout input_layout(const Graph& graph, const Operator& op, const Layout& layout
 Layout output_layout(const Graph& graph, const Operator& op, const Layout& layout, std::size_t output) {
   std::vector<AxisId> rest;
   Layout result = project(layout, graph.tensors[op.outputs[output]].dims, rest);
-  const bool contracts = op.opcode == Opcode::gemm || op.opcode == Opcode::gather || op.opcode == Opcode::reduce ||
-                         op.opcode == Opcode::cross_entropy;
+  const bool contracts = op.opcode == Opcode::gemm || op.opcode == Opcode::gather ||
+                         op.opcode == Opcode::reduce || op.opcode == Opcode::cross_entropy;
   if (contracts) (op.function == Function::max ? result.partial_max : result.partial_sum) = std::move(rest);
   return result;
 }
@@ -128,9 +130,10 @@ Layout without_partials(Layout layout) {
 
 namespace {
 
-// Resolves the partial axes of `state` for one reduction: to a split where the target wants one over these axes, else to replicas.
-void reduce_partials(Layout& state, const Layout& to, std::vector<AxisId> Layout::*partial, Reduction reduction,
-                     std::vector<Conversion>& steps) {
+// Resolves the partial axes of `state` for one reduction: to a split where the target wants one over these
+// axes, else to replicas.
+void reduce_partials(Layout& state, const Layout& to, std::vector<AxisId> Layout::*partial,
+                     Reduction reduction, std::vector<Conversion>& steps) {
   for (const DimensionSplit& wanted : to.splits) {
     std::vector<AxisId>& axes = state.*partial;
     const bool scatter =

@@ -7,14 +7,15 @@
 #include "models/graph.h"
 #include "schedules/plan.h"
 
-// Layouts: which named dimension is split over which axes of a mesh. A parallel strategy is a list of rules; collectives are never written
-// by hand but follow from how a producer's layout and a consumer's differ.
+// Layouts: which named dimension is split over which axes of a mesh. A parallel strategy is a list of rules;
+// collectives are never written by hand but follow from how a producer's layout and a consumer's differ.
 namespace simrun {
 
 using AxisId = std::uint8_t;  // index into Mesh::axes
 
-// One dimension tiled over an ordered list of axes, the first outermost. `contiguous` cuts equal blocks in order; `zigzag` gives rank r the
-// blocks r and 2n-1-r of 2n (balances causal attention); `uneven` takes sizes from the Plan's extent table `table`.
+// One dimension tiled over an ordered list of axes, the first outermost. `contiguous` cuts equal blocks in
+// order; `zigzag` gives rank r the blocks r and 2n-1-r of 2n (balances causal attention); `uneven` takes
+// sizes from the Plan's extent table `table`.
 enum class Tiling : std::uint8_t { contiguous, zigzag, uneven };
 struct DimensionSplit {
   DimensionId dim = 0;
@@ -24,8 +25,9 @@ struct DimensionSplit {
   bool operator==(const DimensionSplit&) const = default;
 };
 
-// How one tensor lies on a mesh: dimensions not named are whole, axes not named hold replicas. Over a partial axis every rank holds a summand
-// (or a candidate for the maximum) of the value. Splits are sorted by dimension, axes of partials ascending.
+// How one tensor lies on a mesh: dimensions not named are whole, axes not named hold replicas. Over a partial
+// axis every rank holds a summand (or a candidate for the maximum) of the value. Splits are sorted by
+// dimension, axes of partials ascending.
 struct Layout {
   std::vector<DimensionSplit> splits;
   std::vector<AxisId> partial_sum;
@@ -47,29 +49,34 @@ struct LayoutRule {
 //   sequence: tp       sequence parallel, wherever tp is still free (Korthikanti et al. 2022)
 std::vector<LayoutRule> strategy_rules(const Job& job);
 
-// How an operator's iteration space is split. Rules apply in order; an axis serves an operator once, so `sequence: tp` takes effect exactly
-// where no head, ffn or vocabulary dimension has taken tp. Axes of size 1 and dimensions the operator needs whole are passed over.
-// Throws std::invalid_argument with operator, dimension and both numbers if an extent does not divide.
-Layout operator_layout(const Graph& graph, const Operator& op, const std::vector<LayoutRule>& rules, const Mesh& mesh);
+// How an operator's iteration space is split. Rules apply in order; an axis serves an operator once, so
+// `sequence: tp` takes effect exactly where no head, ffn or vocabulary dimension has taken tp. Axes of size 1
+// and dimensions the operator needs whole are passed over. Throws std::invalid_argument with operator,
+// dimension and both numbers if an extent does not divide.
+Layout operator_layout(const Graph& graph, const Operator& op, const std::vector<LayoutRule>& rules,
+                       const Mesh& mesh);
 
 // Layouts of an operator's operands, given its own.
 Layout input_layout(const Graph& graph, const Operator& op, const Layout& layout, std::size_t input);
-Layout output_layout(const Graph& graph, const Operator& op, const Layout& layout, std::size_t output);  // partial where it contracts a split dimension
-// What a backward step's contribution to an input's gradient looks like: partial over the operator's axes that do not split the input.
+Layout output_layout(const Graph& graph, const Operator& op, const Layout& layout,
+                     std::size_t output);  // partial where it contracts a split dimension
+// What a backward step's contribution to an input's gradient looks like: partial over the operator's axes
+// that do not split the input.
 Layout gradient_layout(const Graph& graph, const Operator& op, const Layout& layout, std::size_t input);
 Layout without_partials(Layout layout);
 
 // One step of a change of layout.
 struct Conversion {
-  Opcode opcode = Opcode::all_reduce;  // all_reduce, reduce_scatter, all_gather, all_to_all; copy: a local slice
+  Opcode opcode =
+      Opcode::all_reduce;  // all_reduce, reduce_scatter, all_gather, all_to_all; copy: a local slice
   std::vector<AxisId> axes;
   Reduction reduction = Reduction::sum;
   Layout result;
 };
 
-// The collectives that turn `from` into `to`, cheapest first order: partial -> split by reduce-scatter, partial -> replicated by all-reduce,
-// split -> replicated by all-gather, split -> split elsewhere by all-to-all, replicated -> split by a local slice.
-// REQUIRES: `to` has no partial axes.
+// The collectives that turn `from` into `to`, cheapest first order: partial -> split by reduce-scatter,
+// partial -> replicated by all-reduce, split -> replicated by all-gather, split -> split elsewhere by
+// all-to-all, replicated -> split by a local slice. REQUIRES: `to` has no partial axes.
 std::vector<Conversion> conversions(const Layout& from, const Layout& to);
 
 // "sequence split over tp, sum partial over dp" or "replicated".

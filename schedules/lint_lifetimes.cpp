@@ -21,7 +21,7 @@ constexpr std::size_t most_alive = std::size_t{1} << 26;  // what a hostile file
 
 struct Effect {
   std::uint8_t binding = 0;
-  bool needs = false;  // read, accumulated into or freed before anything in the segment writes it
+  bool needs = false;  // read or freed before anything in the segment writes it
   bool lives = false;  // not freed at the segment's end
   auto operator<=>(const Effect&) const = default;
 };
@@ -70,17 +70,19 @@ class SegmentEffects {
  private:
   void run(std::size_t i) {
     const Instruction& what = segment_.instructions[i];
-    for (const Index buffer : what.inputs)
-      what.opcode == Opcode::free ? free(i, buffer) : touch(i, buffer, /*needs=*/true, "reads");
-    // Accumulation is into buffers of run scope only, which always live.
-    for (const Index buffer : what.outputs) touch(i, buffer, /*needs=*/false, "writes");
+    for (const Index buffer : what.inputs) what.opcode == Opcode::free ? free(i, buffer) : read(i, buffer);
+    for (const Index buffer : what.waits_for) read(i, buffer);
+    for (const Index buffer : what.outputs) write(i, buffer);
   }
-  void touch(std::size_t i, Index buffer, bool needs, const char* verb) {
+  void read(std::size_t i, Index buffer) {
     if (plan_.buffers[root_[buffer]].scope == Scope::run) return;
-    const auto [effect, is_new] = find(i, buffer, needs);
-    if (!is_new && !effect->lives && needs)
-      wrong(i, fmt::format("{} '{}' after its FREE", verb, name(buffer)));
+    const auto [effect, is_new] = find(i, buffer, true);
+    if (!is_new && !effect->lives) wrong(i, fmt::format("reads '{}' after its FREE", name(buffer)));
     effect->lives = true;
+  }
+  // Accumulation is into buffers of run scope only, which always live: any other write is afresh.
+  void write(std::size_t i, Index buffer) {
+    if (plan_.buffers[root_[buffer]].scope != Scope::run) find(i, buffer, false).first->lives = true;
   }
   void free(std::size_t i, Index buffer) {
     if (plan_.buffers[buffer].parent != no_index)
@@ -167,6 +169,7 @@ std::string why_dead(const Program& program, std::size_t entry, StepOf step, con
 void check_program(const Plan& plan, const Program& program, StepOf step, const Classes& classes,
                    Findings& findings) {
   std::unordered_set<std::uint64_t> alive;  // class and microbatch
+  std::set<std::pair<Index, Index>> said;   // segment and class: once for all microbatches
   for (std::size_t i = 0; i < program.entries.size() && !findings.full(); ++i) {
     const Entry& entry = program.entries[i];
     if (!runs_in(entry, step)) continue;
@@ -177,7 +180,7 @@ void check_program(const Plan& plan, const Program& program, StepOf step, const 
       const auto microbatch = program.bindings[entry.first_binding + what.effect.binding].microbatch;
       const std::uint64_t key =
           std::uint64_t{c} << 32 | (classes.by_microbatch[c] ? static_cast<std::uint32_t>(microbatch) : 0u);
-      if (what.effect.needs && !alive.contains(key))
+      if (what.effect.needs && !alive.contains(key) && said.emplace(entry.segment, c).second)
         findings.add(fmt::format("{} {} {} {}", place(plan, program, i),
                                  what.effect.lives ? "uses" : "uses or frees", name_of(plan, classes, c),
                                  why_dead(program, i, step, classes, what)));
@@ -186,9 +189,11 @@ void check_program(const Plan& plan, const Program& program, StepOf step, const 
     }
   }
   const std::set<std::uint64_t> left(alive.begin(), alive.end());
+  std::set<Index> never_freed;
   for (const std::uint64_t key : left) {
     if (findings.full()) return;
     const auto c = static_cast<Index>(key >> 32);
+    if (!never_freed.insert(c).second) continue;  // once for all microbatches
     const std::string of =
         classes.by_microbatch[c] ? fmt::format(" of microbatch {}", key & 0xffffffffu) : "";
     findings.add(fmt::format("pipeline rank {} never frees {}{}", program.pipeline_rank,

@@ -135,7 +135,8 @@ void check_instruction(const Plan& plan, const Segment& segment, std::size_t i, 
     wrong(fmt::format("runs on stream {} of {}", what.stream, plan.streams.size()));
   const auto is_buffer = [&](Index buffer) { return is_index(buffer, plan.buffers.size()); };
   if (!std::all_of(what.inputs.begin(), what.inputs.end(), is_buffer) ||
-      !std::all_of(what.outputs.begin(), what.outputs.end(), is_buffer))
+      !std::all_of(what.outputs.begin(), what.outputs.end(), is_buffer) ||
+      !std::all_of(what.waits_for.begin(), what.waits_for.end(), is_buffer))
     wrong(fmt::format("names a buffer beyond the {} that there are", plan.buffers.size()));
   if (what.layer < -1) wrong(fmt::format("is of layer {}", what.layer));
   if (!(what.dropout >= 0 && what.dropout < 1)) wrong("has a dropout probability outside [0, 1)");

@@ -27,13 +27,15 @@ class BackwardLowering {
     if (context_.output != no_index) receive_output_gradient();
     for (auto o = context_.operators.rbegin(); o != context_.operators.rend(); ++o) differentiate(*o);
     if (context_.input != no_index) code_.input_gradient = gradients_.at(context_.input);
+    wait_for_output_gradient();
   }
 
  private:
   const Graph& graph() const { return context_.graph; }
   bool is_parameter(TensorId tensor) const { return graph().tensors[tensor].kind == TensorKind::parameter; }
 
-  // ---- gradients of activations: contributions of consumers, summed and laid out as the producer wants them ------------------------
+  // ---- gradients of activations: contributions of consumers, summed and laid out as the producer wants them
+  // ------------------------
 
   void count_contributions() {
     for (const std::size_t o : context_.operators) {
@@ -51,9 +53,19 @@ class BackwardLowering {
     contribute(context_.output, code_.output_gradient, -1);
   }
 
+  // Frameworks receive the gradient before they start the pass: recomputation does not run ahead of it.
+  void wait_for_output_gradient() {
+    if (code_.output_gradient == no_index) return;
+    for (CodeStep& step : code_.backward) {
+      step.waits_for = {code_.output_gradient};
+      if (step.stream == compute_stream) return;
+    }
+  }
+
   ValueId add_value(TensorId tensor, Layout layout, const char* suffix) {
     const Tensor& t = graph().tensors[tensor];
-    code_.values.push_back({tensor, ValueKind::backward, context_.gradient_dtype, std::move(layout), t.name + suffix});
+    code_.values.push_back(
+        {tensor, ValueKind::backward, context_.gradient_dtype, std::move(layout), t.name + suffix});
     return static_cast<ValueId>(code_.values.size() - 1);
   }
 
@@ -93,7 +105,8 @@ class BackwardLowering {
     return total;
   }
 
-  ValueId converted(ValueId value, const Layout& wanted, std::int32_t layer, const char* suffix, Phase phase) {
+  ValueId converted(ValueId value, const Layout& wanted, std::int32_t layer, const char* suffix,
+                    Phase phase) {
     for (const Conversion& conversion : conversions(code_.values[value].layout, wanted)) {
       const TensorId tensor = code_.values[value].tensor;
       const ValueId result = add_value(tensor, conversion.result, suffix);
@@ -120,17 +133,20 @@ class BackwardLowering {
     return value;
   }
 
-  // ---- values of the forward pass ---------------------------------------------------------------------------------------------------
+  // ---- values of the forward pass
+  // ---------------------------------------------------------------------------------------------------
 
-  // A forward value as the backward pass may read it: kept, gathered again, or recomputed. `reader`: recompute region of the reading operator.
+  // A forward value as the backward pass may read it: kept, gathered again, or recomputed. `reader`:
+  // recompute region of the reading operator.
   ValueId resolve(ValueId value, std::int32_t reader) {
     const Value& wanted = code_.values[value];
     if (wanted.kind == ValueKind::parameter) return value;
-    const bool gathered = wanted.conversion == Opcode::all_gather || wanted.conversion == Opcode::all_to_all ||
-                          wanted.conversion == Opcode::copy;
+    const bool gathered = wanted.conversion == Opcode::all_gather ||
+                          wanted.conversion == Opcode::all_to_all || wanted.conversion == Opcode::copy;
     if (gathered) return gather_again(value, reader);
     const std::int32_t region = wanted.region;
-    const bool inside = region >= 0 && (region == reader || context_.regions.discards_output[static_cast<std::size_t>(region)]);
+    const bool inside = region >= 0 && (region == reader ||
+                                        context_.regions.discards_output[static_cast<std::size_t>(region)]);
     if (!inside) {
       code_.values[value].saved = true;
       return value;
@@ -192,7 +208,8 @@ class BackwardLowering {
     return *found;
   }
 
-  // ---- operators ----------------------------------------------------------------------------------------------------------------------
+  // ---- operators
+  // ----------------------------------------------------------------------------------------------------------------------
 
   void differentiate(std::size_t o) {
     const Operator& op = graph().operators[o];
@@ -206,7 +223,8 @@ class BackwardLowering {
         if (steps[s].weight == weight) emit(o, steps[s], std::move(reads[s]));
   }
 
-  // Resolved before any step is emitted, so that gathers for the weight gradient overlap with the input gradient's kernel.
+  // Resolved before any step is emitted, so that gathers for the weight gradient overlap with the input
+  // gradient's kernel.
   std::vector<ValueId> operands(std::size_t o, const BackwardStep& step) {
     const Operator& op = graph().operators[o];
     std::vector<ValueId> values;
@@ -250,7 +268,8 @@ class BackwardLowering {
     Layout layout = gradient_layout(graph(), op, context_.layouts[o], input);
     if (!is_parameter(op.inputs[input])) return add_value(op.inputs[input], std::move(layout), "_grad");
     const ValueId gradient = parameter(op.inputs[input], code_.parameter_gradients);
-    const auto place = std::find(code_.parameter_gradients.begin(), code_.parameter_gradients.end(), gradient);
+    const auto place =
+        std::find(code_.parameter_gradients.begin(), code_.parameter_gradients.end(), gradient);
     std::vector<AxisId>& axes =
         code_.gradient_axes[static_cast<std::size_t>(place - code_.parameter_gradients.begin())];
     for (const AxisId axis : layout.partial_sum)

@@ -17,7 +17,8 @@ std::vector<std::size_t> last_writes(const ChunkCode& code) {
 
 }  // namespace
 
-std::vector<ParameterBucket> make_buckets(const ChunkCode& code, const std::vector<std::int64_t>& local_elements,
+std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
+                                          const std::vector<std::int64_t>& local_elements,
                                           const BucketRules& rules) {
   const std::vector<std::size_t> written = last_writes(code);
   std::vector<ParameterBucket> buckets;
@@ -72,7 +73,8 @@ Index add_shard(Plan& plan, Index parent, std::int64_t shards) {
 void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& name, Dtype precision,
                         std::int64_t shards) {
   bucket.weights = add_flat(plan, name + " weights", Category::weights, precision, bucket.elements);
-  bucket.gradients = add_flat(plan, name + " main gradients", Category::gradients, Dtype::fp32, bucket.elements);
+  bucket.gradients =
+      add_flat(plan, name + " main gradients", Category::gradients, Dtype::fp32, bucket.elements);
   bucket.weight_shard = add_shard(plan, bucket.weights, shards);
   bucket.gradient_shard = add_shard(plan, bucket.gradients, shards);
   const std::int64_t owned = bucket.elements / shards;

@@ -8,14 +8,16 @@
 
 namespace simrun {
 
-// Parameters of one chunk whose gradients are summed over the same ranks, laid out one behind the other in flat buffers, as Megatron-LM's
-// ParamAndGradBuffer does: weights, fp32 main gradients, and the optimizer's state (a 1/dp shard of it under ZeRO-1).
+// Parameters of one chunk whose gradients are summed over the same ranks, laid out one behind the other in
+// flat buffers, as Megatron-LM's ParamAndGradBuffer does: weights, fp32 main gradients, and the optimizer's
+// state (a 1/dp shard of it under ZeRO-1).
 struct ParameterBucket {
-  std::vector<std::size_t> members;   // indices into ChunkCode::parameters, in the order in which backward completes them
-  std::vector<AxisId> axes;           // gradient sums still to be made, dp included
-  bool tied = false;                  // shared by the first and last stage: summed over both
-  std::int64_t elements = 0;          // with padding to a multiple of lcm(dp, 128) when sharded
-  std::size_t complete_after = 0;     // index of the backward step after which all its gradients are written
+  std::vector<std::size_t>
+      members;  // indices into ChunkCode::parameters, in the order in which backward completes them
+  std::vector<AxisId> axes;        // gradient sums still to be made, dp included
+  bool tied = false;               // shared by the first and last stage: summed over both
+  std::int64_t elements = 0;       // with padding to a multiple of lcm(dp, 128) when sharded
+  std::size_t complete_after = 0;  // index of the backward step after which all its gradients are written
   // Plan buffers; no_index where the precision or ZeRO stage has none.
   Index weights = no_index, gradients = no_index;
   Index weight_shard = no_index, gradient_shard = no_index;  // views; the whole bucket when not sharded
@@ -23,16 +25,18 @@ struct ParameterBucket {
 };
 
 struct BucketRules {
-  std::int64_t bucket_size = 0;      // elements at which a bucket is closed
-  std::int64_t shards = 1;           // optimizer shards: dp under ZeRO-1
-  TensorId tied_tensor = no_index;   // word embeddings held by the first and last stage
+  std::int64_t bucket_size = 0;     // elements at which a bucket is closed
+  std::int64_t shards = 1;          // optimizer shards: dp under ZeRO-1
+  TensorId tied_tensor = no_index;  // word embeddings held by the first and last stage
 };
 
 // Groups the parameters of a chunk, in reverse order of use.
-std::vector<ParameterBucket> make_buckets(const ChunkCode& code, const std::vector<std::int64_t>& local_elements,
+std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
+                                          const std::vector<std::int64_t>& local_elements,
                                           const BucketRules& rules);
 
 // Adds a bucket's flat buffers to the plan, named "chunk 3 bucket 0 ...". `chunk_name` e.g. "stage 3".
-void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& name, Dtype precision, std::int64_t shards);
+void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& name, Dtype precision,
+                        std::int64_t shards);
 
 }  // namespace simrun

@@ -30,7 +30,7 @@ void assign_operators(const Graph& graph, const std::vector<StageContent>& stage
 }
 
 struct Use {
-  std::int32_t producer = -1;  // stage; -1: none (parameters)
+  std::int32_t producer = -1;                                                // stage; -1: none (parameters)
   std::map<std::int32_t, std::pair<std::size_t, std::size_t>> first_reader;  // by stage: operator and input
 };
 
@@ -73,13 +73,15 @@ Partition partition(const Graph& graph, const std::vector<StageContent>& stages)
     const Use& use = uses[tensor];
     if (graph.tensors[tensor].kind == TensorKind::parameter) {
       if (use.first_reader.size() > 1) result.tied_tensor = tensor;
-    } else if (use.producer >= 0 && !use.first_reader.empty() && use.first_reader.rbegin()->first > use.producer) {
+    } else if (use.producer >= 0 && !use.first_reader.empty() &&
+               use.first_reader.rbegin()->first > use.producer) {
       set_border(result, use.producer, tensor, use);
     }
   }
   for (std::size_t b = 0; b < borders; ++b)
     if (result.border[b] == no_index)
-      throw std::invalid_argument(fmt::format("no activation crosses from pipeline stage {} to {}", b, b + 1));
+      throw std::invalid_argument(
+          fmt::format("no activation crosses from pipeline stage {} to {}", b, b + 1));
   return result;
 }
 

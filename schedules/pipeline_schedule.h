@@ -12,7 +12,8 @@ struct PipelineShape {
   int ranks = 1;
   int virtual_stages = 1;
   int microbatches = 1;
-  int group_size = 0;  // interleaved: microbatches that a chunk runs before the next chunk's turn; 0: the default, `ranks`
+  int group_size =
+      0;  // interleaved: microbatches that a chunk runs before the next chunk's turn; 0: the default, `ranks`
 };
 
 // One row per schedule; adding one is a file, a row and a test.
@@ -20,7 +21,8 @@ struct ScheduleEntry {
   std::string name;
   std::vector<std::string> aliases;
   std::string description;
-  // "" if the rule accepts the shape, else the rule that it breaks, with numbers and the nearest shapes that work.
+  // "" if the rule accepts the shape, else the rule that it breaks, with numbers and the nearest shapes that
+  // work.
   std::string (*refusal)(const PipelineShape& shape);
   // REQUIRES: refusal(shape).empty()
   Schedule (*build)(const PipelineShape& shape);

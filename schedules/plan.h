@@ -8,15 +8,19 @@
 #include "configs/job.h"
 #include "models/opcode.h"
 
-// The Plan: the contract between compiler, simulator, executor and file. One program per pipeline rank (all its tensor-, context-
-// and data-parallel ranks run it), made of segments that are written once and bound to microbatches.
+// The Plan: the contract between compiler, simulator, executor and file. One program per pipeline rank (all
+// its tensor-, context- and data-parallel ranks run it), made of segments that are written once and bound to
+// microbatches.
 //
 // Timing and memory rules that every engine and executor follows:
-//  * An instruction runs on one stream of its rank. Streams are FIFO in the order of issue (entry order, then instruction order).
+//  * An instruction runs on one stream of its rank. Streams are FIFO in the order of issue (entry order, then
+//  instruction order).
 //  * A compute instruction starts when the compute stream is free and its inputs are written.
-//  * Any other instruction also waits for all compute issued before it on its rank (torch.distributed's rule: the communication
+//  * Any other instruction also waits for all compute issued before it on its rank (torch.distributed's rule:
+//  the communication
 //    stream waits for an event of the compute stream), and for its partners (rendezvous).
-//  * A buffer lives from the issue of its first writer to the issue of its FREE; a buffer's bytes may therefore be reused in issue
+//  * A buffer lives from the issue of its first writer to the issue of its FREE; a buffer's bytes may
+//  therefore be reused in issue
 //    order. `run` buffers live for ever.
 namespace simrun {
 
@@ -41,9 +45,11 @@ struct Stream {
 };
 constexpr std::uint8_t compute_stream = 0;  // Plan::streams[0]
 
-// ---- Where: devices and meshes -------------------------------------------------------------------------------------------------
+// ---- Where: devices and meshes
+// -------------------------------------------------------------------------------------------------
 
-// An axis of a mesh; several named meshes may lie over the same devices (dense: tp, cp, dp; expert: etp, ep, edp).
+// An axis of a mesh; several named meshes may lie over the same devices (dense: tp, cp, dp; expert: etp, ep,
+// edp).
 struct Axis {
   std::string name;
   std::int64_t size = 1;
@@ -66,17 +72,17 @@ struct StageDevices {
   bool operator==(const StageDevices&) const = default;
 };
 
-// A communication group, instantiated late: all ranks that differ only in the named axes of the mesh, over the listed pipeline
-// ranks (empty: the instruction's own).
+// A communication group, instantiated late: all ranks that differ only in the named axes of the mesh, over
+// the listed pipeline ranks (empty: the instruction's own).
 struct Group {
   std::uint8_t mesh = 0;
-  std::vector<std::uint8_t> axes;         // indices into Mesh::axes, ordered as the dimension is tiled
+  std::vector<std::uint8_t> axes;  // indices into Mesh::axes, ordered as the dimension is tiled
   std::vector<std::int32_t> pipeline_ranks;
   bool operator==(const Group&) const = default;
 };
 
-// The other end of a SEND or RECV: a pipeline rank with the same mesh coordinates, or a step along an axis of the own mesh
-// (ring attention), or, for resharding between unlike stages, an explicit map of coordinates.
+// The other end of a SEND or RECV: a pipeline rank with the same mesh coordinates, or a step along an axis of
+// the own mesh (ring attention), or, for resharding between unlike stages, an explicit map of coordinates.
 struct Peer {
   std::int32_t pipeline_rank = -1;
   std::int32_t axis = -1;
@@ -89,16 +95,18 @@ struct Peer {
 enum class Reduction : std::uint8_t { sum, max };
 
 struct Communication {
-  Group group;                 // collectives
-  Peer peer;                   // SEND, RECV
+  Group group;  // collectives
+  Peer peer;    // SEND, RECV
   Reduction reduction = Reduction::sum;
-  Index channel = no_index;    // equal on both ends (or all stages) of one exchange; with the bound microbatch it identifies the instance.
-                               // no_index: a collective inside one pipeline rank's mesh, alike on all its ranks
-  std::string cause;           // e.g. "layer 3 qkv: sequence split over tp -> replicated"
+  Index channel = no_index;  // equal on both ends (or all stages) of one exchange; with the bound microbatch
+                             // it identifies the instance. no_index: a collective inside one pipeline rank's
+                             // mesh, alike on all its ranks
+  std::string cause;  // e.g. "layer 3 qkv: sequence split over tp -> replicated"
   bool operator==(const Communication&) const = default;
 };
 
-// ---- What: buffers ---------------------------------------------------------------------------------------------------------------
+// ---- What: buffers
+// ---------------------------------------------------------------------------------------------------------------
 
 enum class Category : std::uint8_t { weights, gradients, optimizer, activations, comm, workspace };
 constexpr int category_count = static_cast<int>(Category::workspace) + 1;
@@ -107,8 +115,8 @@ const char* to_string(Category category);
 // How long one instance of a buffer is meant to live and what it is keyed by.
 enum class Scope : std::uint8_t { run, step, chunk, microbatch, pass };
 
-// Extent of one named dimension on one rank. `table` points to Plan::extent_tables for extents that depend on mesh coordinates or are
-// known only at run time; `extent` is then the bound.
+// Extent of one named dimension on one rank. `table` points to Plan::extent_tables for extents that depend on
+// mesh coordinates or are known only at run time; `extent` is then the bound.
 struct BufferDim {
   std::uint16_t name = 0;  // into Plan::dimension_names
   std::int32_t table = -1;
@@ -120,17 +128,19 @@ struct Buffer {
   Category category = Category::activations;
   Scope scope = Scope::pass;
   Dtype dtype = Dtype::bf16;
-  std::vector<BufferDim> dims;      // local, in storage order, last fastest
-  std::vector<std::string> split;   // per dim: "" or the axes it is split over, e.g. "tp"; empty vector: nothing is split
-  Index parent = no_index;          // a view into a bucket: owns no bytes
-  std::int64_t parent_offset = 0;   // elements
-  std::int64_t bytes() const;       // 0 for a view
+  std::vector<BufferDim> dims;  // local, in storage order, last fastest
+  std::vector<std::string>
+      split;  // per dim: "" or the axes it is split over, e.g. "tp"; empty vector: nothing is split
+  Index parent = no_index;         // a view into a bucket: owns no bytes
+  std::int64_t parent_offset = 0;  // elements
+  std::int64_t bytes() const;      // 0 for a view
   std::int64_t elements() const;
   bool operator==(const Buffer&) const = default;
 };
 
 enum class ExtentSource : std::uint8_t { coordinates, plan_table, recorded_histogram, run_time };
-// Extent (or attribute) as a table over the coordinates of one mesh's axes, row-major; or where the count comes from at run time.
+// Extent (or attribute) as a table over the coordinates of one mesh's axes, row-major; or where the count
+// comes from at run time.
 struct ExtentTable {
   ExtentSource source = ExtentSource::coordinates;
   std::uint8_t mesh = 0;
@@ -140,7 +150,8 @@ struct ExtentTable {
   bool operator==(const ExtentTable&) const = default;
 };
 
-// ---- Doing: instructions, segments, programs ---------------------------------------------------------------------------------------
+// ---- Doing: instructions, segments, programs
+// ---------------------------------------------------------------------------------------
 
 enum class Phase : std::uint8_t { forward, recompute, backward_input, backward_weight, reduction, optimizer };
 
@@ -149,32 +160,42 @@ struct Instruction {
   Function function = Function::none;
   Phase phase = Phase::forward;
   std::uint8_t stream = compute_stream;
-  std::uint8_t binding = 0;       // which of the entry's bindings its buffers belong to
-  bool accumulate = false;        // beta = 1: adds into its `run`-scope outputs (main gradients); others are always written afresh
-  bool causal = false;            // attention
-  std::int32_t layer = -1;        // -1: outside the layers
-  float dropout = 0;              // probability
-  Index communication = no_index; // into Plan::communications
-  std::vector<Index> inputs;      // buffers
-  std::vector<Index> outputs;     // buffers; FREE lists what it frees in `inputs`
-  std::string label;              // operator name, e.g. "qkv"
+  std::uint8_t binding = 0;  // which of the entry's bindings its buffers belong to
+  bool accumulate = false;  // beta = 1: adds into its `run`-scope outputs (main gradients); others are always
+                            // written afresh
+  bool causal = false;      // attention
+  std::int32_t layer = -1;  // -1: outside the layers
+  float dropout = 0;        // probability
+  Index communication = no_index;  // into Plan::communications
+  std::vector<Index> inputs;       // buffers
+  std::vector<Index> outputs;      // buffers; FREE lists what it frees in `inputs`
+  std::string label;               // operator name, e.g. "qkv"
+  std::vector<Index>
+      waits_for;  // buffers that must be written before it starts although it does not read them
   bool operator==(const Instruction&) const = default;
 };
 
-enum class PassKind : std::uint8_t { forward, backward, backward_input, backward_weight, communication, step };
+enum class PassKind : std::uint8_t {
+  forward,
+  backward,
+  backward_input,
+  backward_weight,
+  communication,
+  step
+};
 const char* to_string(PassKind kind);
 
 struct Segment {
   std::string name;
   PassKind kind = PassKind::forward;
-  Index chunk = 0;                // into Plan::chunks; no_index for step segments of a rank
+  Index chunk = 0;  // into Plan::chunks; no_index for step segments of a rank
   std::vector<Instruction> instructions;
   bool operator==(const Segment&) const = default;
 };
 
 enum class Direction : std::uint8_t { down, up };  // up: the second pipeline of bidirectional schedules
 struct Binding {
-  Index chunk = 0;                  // into Plan::chunks
+  Index chunk = 0;  // into Plan::chunks
   std::int32_t microbatch = 0;
   std::int32_t slice = 0;           // of the sequence (seq1f1b)
   std::int32_t weight_version = 0;  // asynchronous pipelines
@@ -187,10 +208,10 @@ enum class Steps : std::uint8_t { every, not_first, first_only };
 
 struct Entry {
   Index segment = 0;
-  Index first_binding = 0;    // into Program::bindings
+  Index first_binding = 0;  // into Program::bindings
   std::uint8_t binding_count = 1;
   Steps steps = Steps::every;
-  Index sequence = 0;         // place in the plan-wide order of communication; rises within each program
+  Index sequence = 0;  // place in the plan-wide order of communication; rises within each program
   bool operator==(const Entry&) const = default;
 };
 struct Program {
@@ -203,13 +224,13 @@ struct Program {
 // One virtual stage: what of the model it holds and where.
 struct Chunk {
   std::int32_t pipeline_rank = 0;
-  std::int32_t index = 0;         // virtual stage of its rank
-  std::int32_t stage = 0;         // global, in model order
+  std::int32_t index = 0;  // virtual stage of its rank
+  std::int32_t stage = 0;  // global, in model order
   std::int32_t first_layer = 0;
   std::int32_t layers = 0;
   bool embedding = false;
   bool loss = false;
-  std::int64_t parameters = 0;    // of the unsharded model, unpadded
+  std::int64_t parameters = 0;  // of the unsharded model, unpadded
   bool operator==(const Chunk&) const = default;
 };
 
@@ -220,7 +241,8 @@ struct JobFacts {
   std::string config_sha256;
   std::string model_type;
   std::string schedule;
-  std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, virtual_pipeline = 1, expert_parallel = 1, data_parallel = 1;
+  std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, virtual_pipeline = 1,
+               expert_parallel = 1, data_parallel = 1;
   std::int64_t microbatches = 0;
   std::int64_t micro_batch_size = 0;
   std::int64_t seq_length = 0;
@@ -237,16 +259,16 @@ struct Plan {
   Cluster cluster;
   std::vector<std::string> dimension_names;
   std::vector<Stream> streams;
-  std::vector<StageDevices> stages;        // by pipeline rank
-  std::vector<Chunk> chunks;               // by global stage
+  std::vector<StageDevices> stages;  // by pipeline rank
+  std::vector<Chunk> chunks;         // by global stage
   std::vector<ExtentTable> extent_tables;
   std::vector<Buffer> buffers;
   std::vector<Communication> communications;
   std::vector<Segment> segments;
-  std::vector<Program> programs;           // by pipeline rank
+  std::vector<Program> programs;  // by pipeline rank
   bool operator==(const Plan&) const = default;
 
-  std::int64_t ranks() const;              // GPUs: sum over stages
+  std::int64_t ranks() const;  // GPUs: sum over stages
 };
 
 }  // namespace simrun

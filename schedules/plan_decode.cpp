@@ -188,6 +188,7 @@ Instruction decode(const proto::Instruction& in) {
   instruction.communication = minus_1(in.communication_plus_1());
   instruction.inputs.assign(in.inputs().begin(), in.inputs().end());
   instruction.outputs.assign(in.outputs().begin(), in.outputs().end());
+  instruction.waits_for.assign(in.waits_for().begin(), in.waits_for().end());
   instruction.label = in.label();
   return instruction;
 }

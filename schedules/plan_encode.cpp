@@ -179,6 +179,7 @@ void encode(const Instruction& instruction, proto::Instruction& out) {
   out.set_communication_plus_1(plus_1(instruction.communication));
   out.mutable_inputs()->Add(instruction.inputs.begin(), instruction.inputs.end());
   out.mutable_outputs()->Add(instruction.outputs.begin(), instruction.outputs.end());
+  out.mutable_waits_for()->Add(instruction.waits_for.begin(), instruction.waits_for.end());
   out.set_label(instruction.label);
 }
 

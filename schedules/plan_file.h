@@ -7,7 +7,8 @@
 namespace simrun {
 
 // The Plan's file: an 8-byte magic, format version, payload length and CRC-32, then plan.proto's message.
-// A newer format version, a truncated or altered file and an invalid plan (lint) are refused: read_plan throws ConfigError.
+// A newer format version, a truncated or altered file and an invalid plan (lint) are refused: read_plan
+// throws ConfigError.
 constexpr int plan_format_version = 1;
 
 std::string serialize(const Plan& plan);

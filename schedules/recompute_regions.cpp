@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::int32_t none = -1;
 
-// Key of the checkpoint that an operator belongs to, or `none`; operators in a row with one key share a region.
+// Key of the checkpoint that an operator belongs to, or `none`; operators in a row with one key share a
+// region.
 std::int32_t checkpoint_key(const Operator& op, const RecomputeConfig& config, std::int32_t layer_in_stage) {
   if (op.layer < 0 || config.granularity == RecomputeGranularity::none) return none;
   if (config.granularity == RecomputeGranularity::selective) {

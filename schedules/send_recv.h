@@ -11,26 +11,29 @@ namespace simrun {
 enum class StepKind : std::uint8_t { compute, send_forward, recv_forward, send_backward, recv_backward };
 struct IssueStep {
   StepKind kind = StepKind::compute;
-  // compute: the pass. Otherwise the pass that *produces* what is transferred: F of stage s (received for stage s + 1), or B / I of
-  // stage s (received for stage s - 1).
+  // compute: the pass. Otherwise the pass that *produces* what is transferred: F of stage s (received for
+  // stage s + 1), or B / I of stage s (received for stage s - 1).
   Op op;
   std::uint32_t sequence = 0;  // plan-wide; compute passes carry the number of the last transfer before them
   bool operator==(const IssueStep&) const = default;
 };
 
-// Stated cost of one pass of a stage, any unit, > 0: forward, backward, backward-input, backward-weight (by OpKind).
+// Stated cost of one pass of a stage, any unit, > 0: forward, backward, backward-input, backward-weight (by
+// OpKind).
 using PassCosts = std::array<std::int64_t, 4>;
 
 // Adds the sends and receives of a schedule, in an order under which a rendezvous cannot deadlock.
 //
-// The schedule is replayed once under the stated pass costs with free transfers. A transfer happens at the time T when its producer
-// ends; all transfers of the plan are ordered by (T, stage, microbatch, direction), which is their sequence, and every rank issues
-// its ends in that order: a send behind its producer, a receive before the first pass of the receiver that ends later than T, so it
-// is posted while the pass before its consumer still runs. The order is a topological order of the whole plan: work before a
-// transfer on a rank ends at or before T, work behind it later.
+// The schedule is replayed once under the stated pass costs with free transfers. A transfer happens at the
+// time T when its producer ends; all transfers of the plan are ordered by (T, stage, microbatch, direction),
+// which is their sequence, and every rank issues its ends in that order: a send behind its producer, a
+// receive before the first pass of the receiver that ends later than T, so it is posted while the pass before
+// its consumer still runs. The order is a topological order of the whole plan: work before a transfer on a
+// rank ends at or before T, work behind it later.
 //
-// costs[stage]. REQUIRES: the schedule is complete and causal (throws std::logic_error naming the stuck ops if not).
-// No transfer is made where producer and consumer stage lie on one rank. O(ops log ops).
-std::vector<std::vector<IssueStep>> add_send_recv(const Schedule& schedule, const std::vector<PassCosts>& costs);
+// costs[stage]. REQUIRES: the schedule is complete and causal (throws std::logic_error naming the stuck ops
+// if not). No transfer is made where producer and consumer stage lie on one rank. O(ops log ops).
+std::vector<std::vector<IssueStep>> add_send_recv(const Schedule& schedule,
+                                                  const std::vector<PassCosts>& costs);
 
 }  // namespace simrun

@@ -46,7 +46,8 @@ std::vector<Instruction> data_reduction(const StepContext& context, const Parame
   const Index group = over_axes(table, {axis_named(context.mesh, data_axis_name)},
                                 "gradients: partial sum over dp (batch is split)");
   const Opcode opcode = is_sharded(bucket) ? Opcode::reduce_scatter : Opcode::all_reduce;
-  return {collective(opcode, context.data_stream, bucket.gradients, bucket.gradient_shard, group, "gradient reduction")};
+  return {collective(opcode, context.data_stream, bucket.gradients, bucket.gradient_shard, group,
+                     "gradient reduction")};
 }
 
 std::vector<AxisId> axes_but_data(const StepContext& context, const ParameterBucket& bucket) {
@@ -75,9 +76,9 @@ std::vector<Instruction> late_reductions(const StepContext& context, const Param
   if (bucket.tied) instructions = tied_reduction(context, bucket, table);
   const std::vector<AxisId> axes = axes_but_data(context, bucket);
   if (!axes.empty())
-    instructions.push_back(collective(Opcode::all_reduce, context.tensor_stream, bucket.gradients, bucket.gradients,
-                                      over_axes(table, axes, "gradients: partial sum (sequence is split)"),
-                                      "gradient reduction"));
+    instructions.push_back(collective(
+        Opcode::all_reduce, context.tensor_stream, bucket.gradients, bucket.gradients,
+        over_axes(table, axes, "gradients: partial sum (sequence is split)"), "gradient reduction"));
   const bool done = context.optimizer.overlap_grad_reduce && !waits_for_step_end(context, bucket);
   if (!done)
     for (Instruction& instruction : data_reduction(context, bucket, table))
@@ -96,8 +97,8 @@ Index add_scalar(Plan& plan, const char* name) {
 }
 
 bool single_rank(const StepContext& context) {
-  return context.plan.stages.size() == 1 &&
-         std::all_of(context.mesh.axes.begin(), context.mesh.axes.end(), [](const Axis& a) { return a.size == 1; });
+  return context.plan.stages.size() == 1 && std::all_of(context.mesh.axes.begin(), context.mesh.axes.end(),
+                                                        [](const Axis& a) { return a.size == 1; });
 }
 
 Instruction release_of(Index buffer) {
@@ -120,8 +121,9 @@ Instruction sum_of_squares(const std::vector<Index>& gradients, Index result) {
 }
 
 // Every rank waits here for the slowest stage: the norm is over all parameters.
-std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan, const std::vector<Index>& gradients,
-                                       Index norm, CommunicationTable& table) {
+std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan,
+                                       const std::vector<Index>& gradients, Index norm,
+                                       CommunicationTable& table) {
   if (single_rank(context)) return {sum_of_squares(gradients, norm)};
   const Index local = add_scalar(plan, "local gradient norm");
   Communication communication;
@@ -134,7 +136,8 @@ std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan, c
   }
   communication.cause = "gradient norm: partial sum over all ranks";
   return {sum_of_squares(gradients, local),
-          collective(Opcode::all_reduce, context.data_stream, local, norm, table.add(communication), "gradient norm"),
+          collective(Opcode::all_reduce, context.data_stream, local, norm, table.add(communication),
+                     "gradient norm"),
           release_of(local)};
 }
 
@@ -146,7 +149,8 @@ Instruction optimizer_of(const ParameterBucket& bucket, Index norm) {
   instruction.inputs = {bucket.gradient_shard};
   instruction.outputs = {bucket.weight_shard, bucket.exp_avg, bucket.exp_avg_sq};
   if (bucket.main_weights != no_index) instruction.outputs.push_back(bucket.main_weights);
-  instruction.inputs.insert(instruction.inputs.end(), instruction.outputs.begin() + 1, instruction.outputs.end());
+  instruction.inputs.insert(instruction.inputs.end(), instruction.outputs.begin() + 1,
+                            instruction.outputs.end());
   // Without fp32 main weights the weights themselves are read.
   if (bucket.main_weights == no_index) instruction.inputs.push_back(bucket.weight_shard);
   if (norm != no_index) instruction.inputs.push_back(norm);
@@ -156,7 +160,8 @@ Instruction optimizer_of(const ParameterBucket& bucket, Index norm) {
 
 }  // namespace
 
-std::vector<std::vector<Instruction>> overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
+std::vector<std::vector<Instruction>> overlapped_reductions(const StepContext& context,
+                                                            const ChunkEmission& emission,
                                                             CommunicationTable& table) {
   std::vector<std::vector<Instruction>> reductions;
   for (const ParameterBucket& bucket : emission.buckets)
@@ -179,7 +184,8 @@ std::vector<Instruction> parameter_gathers(const StepContext& context, const Chu
 }
 
 std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
-                                     const std::vector<const ChunkEmission*>& chunks, CommunicationTable& table) {
+                                     const std::vector<const ChunkEmission*>& chunks,
+                                     CommunicationTable& table) {
   std::vector<Instruction> instructions;
   const auto append = [&](const std::vector<Instruction>& more) {
     instructions.insert(instructions.end(), more.begin(), more.end());

@@ -18,18 +18,21 @@ struct StepContext {
   Index first_channel;  // channels from here on are free for exchanges between stages
 };
 
-// Data-parallel reductions of a chunk, by bucket, for the last backward pass; empty for buckets that wait for the step's end because they are
-// also summed over tensor-parallel ranks or stages.
-std::vector<std::vector<Instruction>> overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
+// Data-parallel reductions of a chunk, by bucket, for the last backward pass; empty for buckets that wait for
+// the step's end because they are also summed over tensor-parallel ranks or stages.
+std::vector<std::vector<Instruction>> overlapped_reductions(const StepContext& context,
+                                                            const ChunkEmission& emission,
                                                             CommunicationTable& table);
 
 // ZeRO-1: all-gather of every bucket's updated weights.
 std::vector<Instruction> parameter_gathers(const StepContext& context, const ChunkEmission& emission,
                                            CommunicationTable& table);
 
-// After the last pass of a rank: the reductions that did not overlap, the gradient norm over all ranks (clip_grad), the optimizer and, without
-// overlap_param_gather, the parameter gathers. Adds the norm's buffers to the plan.
+// After the last pass of a rank: the reductions that did not overlap, the gradient norm over all ranks
+// (clip_grad), the optimizer and, without overlap_param_gather, the parameter gathers. Adds the norm's
+// buffers to the plan.
 std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
-                                     const std::vector<const ChunkEmission*>& chunks, CommunicationTable& table);
+                                     const std::vector<const ChunkEmission*>& chunks,
+                                     CommunicationTable& table);
 
 }  // namespace simrun

@@ -29,10 +29,11 @@ struct StageSummary {
 //   bubble_fraction   bubble_s / step_time_s; uniform stages, free communication: (p-1)/(v m + p-1)
 //   exposed_comm_s    a tp, cp, ep, dp collective or an offload is in flight and no compute runs
 //   hidden_comm_s     communication in flight while compute runs
-//   model_flops       6 x matmul parameters (LM head included) + 12 L s heads head_dim per token: full attention matrix, no recompute
-//   hardware_flops    the FLOPs that the plan executes, recompute and padding included, attention counted full
-//   mfu, hfu          those / (step x GPUs x the dense datasheet peak of the matmul type)
-//   peak_memory_bytes of the worst rank, at one instant; `fits` = it is at most memory_bytes - reserved_bytes
+//   model_flops       6 x matmul parameters (LM head included) + 12 L s heads head_dim per token: full
+//   attention matrix, no recompute hardware_flops    the FLOPs that the plan executes, recompute and padding
+//   included, attention counted full mfu, hfu          those / (step x GPUs x the dense datasheet peak of the
+//   matmul type) peak_memory_bytes of the worst rank, at one instant; `fits` = it is at most memory_bytes -
+//   reserved_bytes
 struct Summary {
   double step_time_s = 0, first_step_s = 0;
   double tokens_per_s = 0, tokens_per_s_per_gpu = 0;

@@ -7,7 +7,8 @@
 
 #include "schedules/plan.h"
 
-// What a run of a Plan gives, whoever ran it: an engine or real devices. Readers get the Plan beside it; a Timeline adds times.
+// What a run of a Plan gives, whoever ran it: an engine or real devices. Readers get the Plan beside it; a
+// Timeline adds times.
 namespace simrun {
 
 using Picoseconds = std::int64_t;
@@ -24,16 +25,19 @@ const char* to_string(BubbleCause cause);
 // compute + sum(exposed) + sum(bubble) = step of the Timeline, to the picosecond.
 struct RankTotals {
   Picoseconds compute = 0;
-  std::array<Picoseconds, traffic_count> exposed{};  // a collective or offload of that kind in flight, no compute running; by Traffic
+  std::array<Picoseconds, traffic_count>
+      exposed{};  // a collective or offload of that kind in flight, no compute running; by Traffic
   std::array<Picoseconds, bubble_cause_count> bubble{};
-  std::array<Picoseconds, traffic_count> hidden{};   // in flight while compute runs (pipeline transfers included)
+  std::array<Picoseconds, traffic_count>
+      hidden{};  // in flight while compute runs (pipeline transfers included)
   Picoseconds exposed_total() const;
   Picoseconds bubble_total() const;
   bool operator==(const RankTotals&) const = default;
 };
 
-// One instruction instance. Kind, stage, chunk, microbatch, bytes, FLOPs, peer and sequence follow from (entry, instruction) in the Plan.
-// For communication `start` is the moment when all partners have arrived; `wait` is how long this rank's stream had waited by then.
+// One instruction instance. Kind, stage, chunk, microbatch, bytes, FLOPs, peer and sequence follow from
+// (entry, instruction) in the Plan. For communication `start` is the moment when all partners have arrived;
+// `wait` is how long this rank's stream had waited by then.
 struct Interval {
   Picoseconds start = 0;
   Picoseconds duration = 0;
@@ -58,7 +62,8 @@ struct PassInterval {
   bool operator==(const PassInterval&) const = default;
 };
 
-// Live bytes by category just after something changed them in issue order, at the time that it was issued or began.
+// Live bytes by category just after something changed them in issue order, at the time that it was issued or
+// began.
 struct MemoryEvent {
   Picoseconds time = 0;
   std::array<std::int64_t, category_count> live{};
@@ -78,22 +83,22 @@ struct RankTimeline {
   std::int64_t multiplicity = 1;  // how many equal GPUs this one stands for
   RankTotals totals;
   MemoryPeak peak;
-  std::vector<Lane> lanes;            // recorded at Detail::instructions
-  std::vector<PassInterval> passes;   // recorded at Detail::passes and above; entries with compute only
-  std::vector<MemoryEvent> memory;    // recorded at Detail::passes and above; non-decreasing times
+  std::vector<Lane> lanes;           // recorded at Detail::instructions
+  std::vector<PassInterval> passes;  // recorded at Detail::passes and above; entries with compute only
+  std::vector<MemoryEvent> memory;   // recorded at Detail::passes and above; non-decreasing times
   bool operator==(const RankTimeline&) const = default;
 };
 
 enum class Detail : std::uint8_t { totals, passes, instructions };
 
 struct Timeline {
-  Picoseconds step = 0;        // steady step
-  Picoseconds first_step = 0;  // the first one, without the gathers of parameters updated before
-  std::string engine;          // "fast"
-  std::string provenance;      // device profile and seed
-  std::int64_t instructions = 0;                // executed instances, all simulated ranks
+  Picoseconds step = 0;           // steady step
+  Picoseconds first_step = 0;     // the first one, without the gathers of parameters updated before
+  std::string engine;             // "fast"
+  std::string provenance;         // device profile and seed
+  std::int64_t instructions = 0;  // executed instances, all simulated ranks
   std::int64_t communication_instructions = 0;  // of these
-  std::vector<RankTimeline> ranks;  // by pipeline rank
+  std::vector<RankTimeline> ranks;              // by pipeline rank
   bool operator==(const Timeline&) const = default;
 };
 

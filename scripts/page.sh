@@ -17,6 +17,13 @@ for entry in visualizer/*; do
   if [ "$entry" != visualizer/node_modules ]; then cp -R "$entry" "$copy/visualizer/"; fi
 done
 if [ -d tests/page ]; then cp -R tests/page "$copy/tests/"; fi
+# A real page for the browser tests, which skip themselves without it or without Chromium.
+for simrun in build/release/simrun build/dev/simrun; do
+  if [ -x "$simrun" ] && "$simrun" configs/jobs/llama3-70b-64xh100.yaml -q --html "$copy/page.html"; then
+    export SIMRUN_PAGE=$PWD/$copy/page.html
+    break
+  fi
+done
 cd "$copy/visualizer"
 
 # Fresh packages only when the lock file changed.

@@ -24,7 +24,8 @@ Accounting::Accounting(const std::vector<Stream>& streams) : streams_(streams.si
   for (std::size_t s = 0; s < streams.size(); ++s) {
     streams_[s].traffic = streams[s].traffic;
     if (s == compute_stream) continue;
-    (streams[s].traffic == Traffic::pipeline ? pipeline_ : by_preference_).push_back(static_cast<std::uint8_t>(s));
+    (streams[s].traffic == Traffic::pipeline ? pipeline_ : by_preference_)
+        .push_back(static_cast<std::uint8_t>(s));
   }
   std::stable_sort(by_preference_.begin(), by_preference_.end(), [&](std::uint8_t a, std::uint8_t b) {
     return preference(streams[a].traffic) < preference(streams[b].traffic);
@@ -52,7 +53,8 @@ Picoseconds Accounting::cover(Span span) {
 void Accounting::add_gap(Span gap, const std::vector<Span>& needed, BubbleCause cause) {
   open_.assign(1, gap);
   const auto visit = [&](StreamFlights& flights, bool exposes) {
-    while (flights.head < flights.spans.size() && flights.spans[flights.head].end <= gap.start) ++flights.head;
+    while (flights.head < flights.spans.size() && flights.spans[flights.head].end <= gap.start)
+      ++flights.head;
     for (std::size_t i = flights.head; i < flights.spans.size() && flights.spans[i].start < gap.end; ++i) {
       const Span span{std::max(flights.spans[i].start, gap.start), std::min(flights.spans[i].end, gap.end)};
       totals_.hidden[static_cast<std::size_t>(flights.traffic)] -= span.end - span.start;

@@ -9,9 +9,10 @@ namespace simrun {
 
 namespace {
 
-// Share of the rate of a good GEMM that a flash kernel reaches. FlashAttention-2 (Dao 2023, arXiv 2307.08691, abstract and section
-// 4.1) reaches up to 73 % of an A100's peak forward and 63 % backward, where cuBLAS reaches about 85 %. FlashAttention-3 (Shah et
-// al. 2024, arXiv 2407.08608) reaches 75 % of an H100's peak forward, where cuBLAS reaches about 80 %, so this is rather low there.
+// Share of the rate of a good GEMM that a flash kernel reaches. FlashAttention-2 (Dao 2023, arXiv 2307.08691,
+// abstract and section 4.1) reaches up to 73 % of an A100's peak forward and 63 % backward, where cuBLAS
+// reaches about 85 %. FlashAttention-3 (Shah et al. 2024, arXiv 2407.08608) reaches 75 % of an H100's peak
+// forward, where cuBLAS reaches about 80 %, so this is rather low there.
 constexpr double flash_forward_share = 0.73 / 0.85;
 constexpr double flash_backward_share = 0.63 / 0.85;
 constexpr std::int64_t flash_rows = 128;  // query rows of one thread block, in the same papers
@@ -33,8 +34,8 @@ const Buffer* buffer_with(const Plan& plan, const Instruction& instruction, std:
 
 bool is_backward(const Instruction& instruction) { return instruction.opcode == Opcode::attention_backward; }
 
-// Bytes per element of the s x s matrix that the kernels between unfused attention's products move, one entry per kernel. Scores
-// keep the type of q; a dropout mask is one byte.
+// Bytes per element of the s x s matrix that the kernels between unfused attention's products move, one entry
+// per kernel. Scores keep the type of q; a dropout mask is one byte.
 //   forward   scale + mask + softmax (read, write); dropout (read, write, write mask)
 //   backward  dropout (read gradient, read mask, write); softmax (read probabilities, read gradient, write)
 std::span<const double> score_kernels(const Instruction& instruction) {
@@ -44,15 +45,28 @@ std::span<const double> score_kernels(const Instruction& instruction) {
   return kernels.first(instruction.dropout > 0 ? 2 : 1);
 }
 
-// The products of unfused attention: scores = q k', context = p v; backward dv = p' do, dp = do v', dq = ds k, dk = ds' q.
+// The products of unfused attention: scores = q k', context = p v; backward dv = p' do, dp = do v', dq = ds
+// k, dk = ds' q.
 std::vector<GemmShape> unfused_products(const AttentionShape& a, const Instruction& instruction) {
   const std::int64_t batch = a.batch * a.heads;
-  const GemmShape scores{.batch = batch, .m = a.sequence, .n = a.key_sequence, .k = a.head_dim,
-                         .input = a.dtype, .output = a.dtype};
-  const GemmShape rows{.batch = batch, .m = a.sequence, .n = a.head_dim, .k = a.key_sequence,
-                       .input = a.dtype, .output = a.dtype};
-  const GemmShape columns{.batch = batch, .m = a.key_sequence, .n = a.head_dim, .k = a.sequence,
-                          .input = a.dtype, .output = a.dtype};
+  const GemmShape scores{.batch = batch,
+                         .m = a.sequence,
+                         .n = a.key_sequence,
+                         .k = a.head_dim,
+                         .input = a.dtype,
+                         .output = a.dtype};
+  const GemmShape rows{.batch = batch,
+                       .m = a.sequence,
+                       .n = a.head_dim,
+                       .k = a.key_sequence,
+                       .input = a.dtype,
+                       .output = a.dtype};
+  const GemmShape columns{.batch = batch,
+                          .m = a.key_sequence,
+                          .n = a.head_dim,
+                          .k = a.sequence,
+                          .input = a.dtype,
+                          .output = a.dtype};
   if (is_backward(instruction)) return {columns, scores, rows, columns};
   return {scores, rows};
 }
@@ -120,8 +134,10 @@ double attention_seconds(const Plan& plan, const Instruction& instruction) {
   const Gpu& gpu = plan.cluster.gpu;
   const AttentionShape a = attention_shape(plan, instruction);
   double seconds = 0;
-  for (const GemmShape& g : unfused_products(a, instruction)) seconds += gemm_seconds(gpu, g) + gpu.kernel_launch_s;
-  for (const double bytes : score_kernels(instruction)) seconds += row_kernel_seconds(gpu, bytes * score_elements(a));
+  for (const GemmShape& g : unfused_products(a, instruction))
+    seconds += gemm_seconds(gpu, g) + gpu.kernel_launch_s;
+  for (const double bytes : score_kernels(instruction))
+    seconds += row_kernel_seconds(gpu, bytes * score_elements(a));
   return seconds;
 }
 

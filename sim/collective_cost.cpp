@@ -16,7 +16,8 @@ double ring_seconds(double ranks, double bytes, double bytes_per_second, double 
   return ranks > 1 ? (ranks - 1) / ranks * bytes / bytes_per_second + hops_s : 0;
 }
 
-// A piece of data passes ranks - 1 hops; a ring over N nodes crosses N times, all hops do if there is one rank per node.
+// A piece of data passes ranks - 1 hops; a ring over N nodes crosses N times, all hops do if there is one
+// rank per node.
 double ring_hops_seconds(const Cluster& cluster, const GroupShape& shape) {
   const std::int64_t hops = shape.ranks - 1;
   std::int64_t crossing = shape.nodes == 1 ? 0 : std::min(shape.nodes, hops);
@@ -31,13 +32,14 @@ double ring_bandwidth(const Cluster& cluster, const GroupShape& shape) {
   return shape.ranks == shape.nodes ? inter : std::min(bandwidth(cluster.intra_node), inter);
 }
 
-// `rounds` over the nodes' part: 2 for an all-reduce, which also has both a reduce-scatter and an all-gather within the node.
+// `rounds` over the nodes' part: 2 for an all-reduce, which also has both a reduce-scatter and an all-gather
+// within the node.
 double two_level_seconds(const Cluster& cluster, const GroupShape& shape, double bytes, double rounds) {
   const double k = static_cast<double>(shape.per_node), nodes = static_cast<double>(shape.nodes);
   const double inside =
       ring_seconds(k, bytes, bandwidth(cluster.intra_node), (k - 1) * cluster.intra_node.latency_s);
-  const double across =
-      ring_seconds(nodes, bytes / k, bandwidth(cluster.inter_node), (nodes - 1) * cluster.inter_node.latency_s);
+  const double across = ring_seconds(nodes, bytes / k, bandwidth(cluster.inter_node),
+                                     (nodes - 1) * cluster.inter_node.latency_s);
   return rounds * (inside + across);
 }
 
@@ -46,7 +48,8 @@ double all_to_all_seconds(const Cluster& cluster, const GroupShape& shape, doubl
   const double k = shape.nodes == 1 ? n : static_cast<double>(shape.per_node);
   const double inside = bytes * (k - 1) / n / bandwidth(cluster.intra_node);
   const double across = shape.nodes == 1 ? 0 : bytes * (n - k) / n / bandwidth(cluster.inter_node);
-  return std::max(inside, across) + (k - 1) * cluster.intra_node.latency_s + (n - k) * cluster.inter_node.latency_s;
+  return std::max(inside, across) + (k - 1) * cluster.intra_node.latency_s +
+         (n - k) * cluster.inter_node.latency_s;
 }
 
 // The i-th device of a stage, over its ranges.
@@ -64,7 +67,8 @@ std::int64_t device_count(const StageDevices& stage) {
   return count;
 }
 
-// Which instance of the group device i is in: its index with the group's own coordinates taken out (set to 0).
+// Which instance of the group device i is in: its index with the group's own coordinates taken out (set to
+// 0).
 std::int64_t instance_of(const Mesh& mesh, const std::vector<std::uint8_t>& axes, std::int64_t i) {
   std::int64_t instance = i, stride = 1;
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
@@ -78,7 +82,8 @@ std::int64_t instance_of(const Mesh& mesh, const std::vector<std::uint8_t>& axes
 // The index of the rank's peer a step along an axis, or -1 at the end of an axis that does not wrap.
 std::int64_t axis_peer(const Mesh& mesh, const Peer& peer, std::int64_t i) {
   std::int64_t stride = 1;
-  for (std::int32_t axis = 0; axis < peer.axis; ++axis) stride *= mesh.axes[static_cast<std::size_t>(axis)].size;
+  for (std::int32_t axis = 0; axis < peer.axis; ++axis)
+    stride *= mesh.axes[static_cast<std::size_t>(axis)].size;
   const std::int64_t size = mesh.axes[static_cast<std::size_t>(peer.axis)].size;
   const std::int64_t own = i / stride % size;
   std::int64_t other = own + peer.offset;
@@ -104,7 +109,8 @@ std::vector<GroupShape> group_shapes(const Plan& plan, std::int32_t pipeline_ran
   }
   std::vector<GroupShape> shapes;
   for (const auto& [instance, ranks_by_node] : ranks_by_instance_and_node) {
-    GroupShape shape{.ranks = 0, .nodes = static_cast<std::int64_t>(ranks_by_node.size()),
+    GroupShape shape{.ranks = 0,
+                     .nodes = static_cast<std::int64_t>(ranks_by_node.size()),
                      .per_node = ranks_by_node.begin()->second};
     for (const auto& [node, ranks] : ranks_by_node) {
       shape.ranks += ranks;

@@ -68,21 +68,25 @@ class Compiler {
         segment = static_cast<Index>(segments.size());
         segments.push_back(entry.segment);
       }
-      mark_passes(rank, plan_.segments[entry.segment].kind);
       rank.entries.push_back({segment, e, entry.first_binding, entry.binding_count});
     }
-    for (const Index segment : segments) compile_segment(rank, program.pipeline_rank, plan_.segments[segment]);
+    for (const Index segment : segments)
+      compile_segment(rank, program.pipeline_rank, plan_.segments[segment]);
+    mark_passes(rank, program);
     add_dependencies(rank, segments);
     count_channel_instances(rank);
     return rank;
   }
 
-  // Called before the entry is added.
-  static void mark_passes(CompiledRank& rank, PassKind kind) {
-    const auto next = static_cast<Index>(rank.entries.size());
-    if (kind == PassKind::forward) rank.last_forward = next;
-    const bool backward = kind == PassKind::backward || kind == PassKind::backward_input;
-    if (backward && rank.first_backward == no_index) rank.first_backward = next;
+  // Passes without compute mark nothing.
+  void mark_passes(CompiledRank& rank, const Program& program) const {
+    for (Index e = 0; e < rank.entries.size(); ++e) {
+      if (rank.segments[rank.entries[e].segment].first_compute == no_index) continue;
+      const PassKind kind = plan_.segments[program.entries[rank.entries[e].entry].segment].kind;
+      if (kind == PassKind::forward) rank.last_forward = e;
+      const bool backward = kind == PassKind::backward || kind == PassKind::backward_input;
+      if (backward && rank.first_backward == no_index) rank.first_backward = e;
+    }
   }
 
   void compile_segment(CompiledRank& rank, std::int32_t pipeline_rank, const Segment& segment) {

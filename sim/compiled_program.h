@@ -15,8 +15,9 @@ constexpr bool runs_in(Steps steps, WhichStep step) {
   return steps == Steps::every || (steps == Steps::first_only) == (step == WhichStep::first);
 }
 
-// Where the time of a buffer's last write by one stream is kept: slot base + selectors[selector] of its rank. Per entry, selectors[0]
-// = 0, selectors[1 + 2 b] = the instance (microbatch and slice) of binding b, selectors[2 + 2 b] = b.
+// Where the time of a buffer's last write by one stream is kept: slot base + selectors[selector] of its rank.
+// Per entry, selectors[0] = 0, selectors[1 + 2 b] = the instance (microbatch and slice) of binding b,
+// selectors[2 + 2 b] = b.
 struct SlotReference {
   Index base = 0;
   Index selector = 0;
@@ -25,11 +26,11 @@ struct SlotReference {
 // One timed instruction of a segment. FREE and INIT take no time and have no step.
 struct CompiledStep {
   Picoseconds duration = 0;
-  Index channel = no_index;   // dense, into CompiledPlan::channels
-  Index first_read = 0;       // into CompiledRank::references: writes by other streams that it must wait for
-  Index first_write = 0;      // likewise: its own writes that others wait for
+  Index channel = no_index;  // dense, into CompiledPlan::channels
+  Index first_read = 0;      // into CompiledRank::references: writes by other streams that it must wait for
+  Index first_write = 0;     // likewise: its own writes that others wait for
   std::uint16_t reads = 0, writes = 0;
-  Index instruction = 0;      // in the segment
+  Index instruction = 0;  // in the segment
   std::uint8_t stream = 0;
   std::uint8_t binding = 0;
   Traffic traffic = Traffic::compute;
@@ -38,10 +39,10 @@ struct CompiledStep {
 static_assert(sizeof(CompiledStep) == 32);
 
 struct CompiledSegment {
-  Index first_step = 0, steps = 0;  // into CompiledRank::steps
+  Index first_step = 0, steps = 0;                          // into CompiledRank::steps
   Index first_compute = no_index, last_compute = no_index;  // steps of the segment on the compute stream
   Index communications = 0;
-  Picoseconds compute = 0;          // sum on the compute stream
+  Picoseconds compute = 0;  // sum on the compute stream
 };
 
 struct CompiledEntry {
@@ -56,16 +57,16 @@ struct CompiledRank {
   std::vector<CompiledSegment> segments;
   std::vector<CompiledStep> steps;
   std::vector<SlotReference> references;
-  std::vector<Index> instances;        // by binding: (slice, microbatch) as one number
+  std::vector<Index> instances;  // by binding: (slice, microbatch) as one number
   Index slots = 0;
-  Index first_backward = no_index;     // into `entries`
+  Index first_backward = no_index;  // into `entries`
   Index last_forward = no_index;
 };
 
 // Both ends (or all stages) of one exchange; instance i of it is rendezvous first_rendezvous + i.
 struct Channel {
   Index first_rendezvous = 0;
-  Index expected = 0;             // arrivals
+  Index expected = 0;  // arrivals
   std::vector<std::int32_t> pipeline_ranks;
 };
 

@@ -18,19 +18,21 @@ std::string describe(const Plan& plan, const Program& program, const CompiledEnt
   std::string microbatch;
   if (i.binding < entry.binding_count)
     microbatch = fmt::format(", microbatch {}", program.bindings[entry.first_binding + i.binding].microbatch);
-  return fmt::format("{}{}{} (segment {}{})", to_string(i.opcode), i.label.empty() ? "" : " ", i.label, segment.name,
-                     microbatch);
+  return fmt::format("{}{}{} (segment {}{})", to_string(i.opcode), i.label.empty() ? "" : " ", i.label,
+                     segment.name, microbatch);
 }
 
 const Channel& channel_of(const CompiledPlan& compiled, Index rendezvous) {
-  const auto after = std::upper_bound(
-      compiled.channels.begin(), compiled.channels.end(), rendezvous,
-      [](Index index, const Channel& channel) { return index < channel.first_rendezvous; });
+  const auto after =
+      std::upper_bound(compiled.channels.begin(), compiled.channels.end(), rendezvous,
+                       [](Index index, const Channel& channel) { return index < channel.first_rendezvous; });
   return *(after - 1);
 }
 
-// The last step issued by a rank on that rendezvous is what the rank waits for: one of its streams has it pending.
-std::string awaited(const Plan& plan, const Program& program, const CompiledPlan& compiled, const RankState& rank) {
+// The last step issued by a rank on that rendezvous is what the rank waits for: one of its streams has it
+// pending.
+std::string awaited(const Plan& plan, const Program& program, const CompiledPlan& compiled,
+                    const RankState& rank) {
   for (const StreamState& stream : rank.streams) {
     if (stream.pending != rank.parked_on) continue;
     const CompiledEntry entry{.entry = stream.entry};
@@ -40,7 +42,8 @@ std::string awaited(const Plan& plan, const Program& program, const CompiledPlan
 }
 
 // Ranks of the exchange that have not posted it: no stream of theirs has it pending.
-std::string absent(const CompiledPlan& compiled, const Plan& plan, const std::vector<RankState>& ranks, Index rendezvous) {
+std::string absent(const CompiledPlan& compiled, const Plan& plan, const std::vector<RankState>& ranks,
+                   Index rendezvous) {
   const Channel& channel = channel_of(compiled, rendezvous);
   std::string list;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -69,8 +72,9 @@ void throw_deadlock(const Plan& plan, const CompiledPlan& compiled, const std::v
       at = describe(plan, program, code.entries[rank.entry],
                     code.steps[segment.first_step + rank.step].instruction);
     }
-    message += fmt::format("\n  pipeline rank {} at {} waits for {}, which {} has not posted", program.pipeline_rank, at,
-                           awaited(plan, program, compiled, rank), absent(compiled, plan, ranks, rank.parked_on));
+    message += fmt::format("\n  pipeline rank {} at {} waits for {}, which {} has not posted",
+                           program.pipeline_rank, at, awaited(plan, program, compiled, rank),
+                           absent(compiled, plan, ranks, rank.parked_on));
   }
   throw std::runtime_error(message);
 }
@@ -78,8 +82,9 @@ void throw_deadlock(const Plan& plan, const CompiledPlan& compiled, const std::v
 void throw_posted_twice(const Plan& plan, const Channel& channel) {
   std::string ranks;
   for (const std::int32_t rank : channel.pipeline_ranks) ranks += fmt::format(" {}", rank);
-  throw std::runtime_error(fmt::format("plan {}: more than {} ends of one exchange were posted, by pipeline ranks{}",
-                                       plan.job.name, channel.expected, ranks));
+  throw std::runtime_error(
+      fmt::format("plan {}: more than {} ends of one exchange were posted, by pipeline ranks{}",
+                  plan.job.name, channel.expected, ranks));
 }
 
 }  // namespace simrun

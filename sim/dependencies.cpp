@@ -67,6 +67,7 @@ class Finder {
       const Instruction& instruction = instructions[i];
       if (!is_timed(instruction)) continue;
       for (const Index buffer : instruction.inputs) read(segment, i, instruction, buffer);
+      for (const Index buffer : instruction.waits_for) read(segment, i, instruction, buffer);
       if (instruction.accumulate)
         for (const Index buffer : instruction.outputs) read(segment, i, instruction, buffer);
       if (instruction.stream == compute_stream) continue;
@@ -125,7 +126,8 @@ class Finder {
   }
 
   Dependencies number_slots() {
-    std::erase_if(reads_, [&](const KeyAccess& read) { return read.from_earlier_entry && keys_[read.key].settled; });
+    std::erase_if(reads_,
+                  [&](const KeyAccess& read) { return read.from_earlier_entry && keys_[read.key].settled; });
     for (const KeyAccess& read : reads_) ++keys_[read.key].readers;
     Dependencies found;
     for (WriteKey& key : keys_) {
@@ -153,7 +155,8 @@ class Finder {
 
 }  // namespace
 
-Dependencies find_dependencies(const Plan& plan, const std::vector<Index>& segments, const DependencyBounds& bounds) {
+Dependencies find_dependencies(const Plan& plan, const std::vector<Index>& segments,
+                               const DependencyBounds& bounds) {
   return Finder(plan, segments, bounds).find();
 }
 

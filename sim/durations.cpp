@@ -33,7 +33,8 @@ Picoseconds Durations::of(std::int32_t pipeline_rank, const Instruction& instruc
   const auto [found, fresh] = crosses_nodes_.try_emplace({pipeline_rank, instruction.communication}, false);
   if (fresh)
     found->second = crosses_nodes(plan_, pipeline_rank, plan_.communications.at(instruction.communication));
-  return to_picoseconds(transfer_seconds(plan_.cluster, found->second, communicated_bytes(plan_, instruction)));
+  return to_picoseconds(
+      transfer_seconds(plan_.cluster, found->second, communicated_bytes(plan_, instruction)));
 }
 
 Picoseconds Durations::kernel(const Instruction& instruction) {

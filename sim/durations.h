@@ -10,8 +10,8 @@
 
 namespace simrun {
 
-// Durations of a plan's instructions, each different one priced once: most instructions of a plan have the opcode, the attributes and
-// the shapes of another. The same numbers as kernel_time and communication_time.
+// Durations of a plan's instructions, each different one priced once: most instructions of a plan have the
+// opcode, the attributes and the shapes of another. The same numbers as kernel_time and communication_time.
 class Durations {
  public:
   explicit Durations(const Plan& plan);  // the plan must outlive it

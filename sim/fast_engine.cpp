@@ -1,6 +1,7 @@
 #include "sim/fast_engine.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "sim/deadlock.h"
@@ -14,7 +15,9 @@ template <Detail detail>
 class Engine {
  public:
   Engine(const Plan& plan, const CompiledPlan& compiled)
-      : plan_(plan), compiled_(compiled), rendezvous_(compiled.rendezvous),
+      : plan_(plan),
+        compiled_(compiled),
+        rendezvous_(compiled.rendezvous),
         ranks_(compiled.ranks.size(), RankState(plan.streams)) {
     run_.ranks.resize(ranks_.size());
     run_.issue_times.resize(ranks_.size());
@@ -108,13 +111,15 @@ class Engine {
       if (step.stream != compute_stream || step.reads > 0) {
         rank.compute_tail = tail;
         rank.step = i;
-        if (!(step.stream == compute_stream ? wait_for_inputs(r, segment, step) : issue(r, step))) return false;
+        if (!(step.stream == compute_stream ? wait_for_inputs(r, segment, step) : issue(r, step)))
+          return false;
         tail = rank.compute_tail;
         if (step.stream != compute_stream) continue;
       }
       if constexpr (detail != Detail::totals)
         if (i == segment.first_compute) rank.pass_start = tail;
-      if constexpr (detail == Detail::instructions) record(r, compute_stream, {tail, step.duration, 0, 0, step.instruction});
+      if constexpr (detail == Detail::instructions)
+        record(r, compute_stream, {tail, step.duration, 0, 0, step.instruction});
       tail += step.duration;
     }
     rank.compute_tail = tail;
@@ -142,7 +147,9 @@ class Engine {
     state.tail = exchange.end();
     ranks_[r].accounting.add_flight(stream, {exchange.start(), exchange.end()}, ranks_[r].compute_tail);
     if constexpr (detail == Detail::instructions)
-      record(r, stream, {exchange.start(), exchange.duration, exchange.start() - state.ready, state.entry, state.instruction});
+      record(r, stream,
+             {exchange.start(), exchange.duration, exchange.start() - state.ready, state.entry,
+              state.instruction});
     return true;
   }
 
@@ -178,10 +185,12 @@ class Engine {
       const bool forwards_left = code.last_forward != no_index && rank.entry <= code.last_forward;
       if (code.first_backward != no_index || forwards_left) return BubbleCause::warm_up;
     }
-    return code.last_forward == no_index || rank.entry > code.last_forward ? BubbleCause::drain : BubbleCause::imbalance;
+    return code.last_forward == no_index || rank.entry > code.last_forward ? BubbleCause::drain
+                                                                           : BubbleCause::imbalance;
   }
 
-  // A compute instruction with inputs from other streams: moves the compute tail to when they are written and accounts for the gap.
+  // A compute instruction with inputs from other streams: moves the compute tail to when they are written and
+  // accounts for the gap.
   bool wait_for_inputs(Index r, const CompiledSegment& segment, const CompiledStep& step) {
     RankState& rank = ranks_[r];
     const Picoseconds ready = inputs_ready(r, step);
@@ -223,13 +232,15 @@ class Engine {
   void write_slots(Index r, const CompiledStep& step) {
     RankState& rank = ranks_[r];
     const StreamState& stream = rank.streams[step.stream];
-    Slot written{.end = stream.tail, .p2p = {}, .pending = stream.pending, .pipeline_arrival = step.pipeline_arrival};
+    Slot written{
+        .end = stream.tail, .p2p = {}, .pending = stream.pending, .pipeline_arrival = step.pipeline_arrival};
     if (step.pipeline_arrival) {
       if (stream.pending == no_index) written.p2p = {stream.tail - step.duration, stream.tail};
     } else {
       // Data that came over the pipeline carries its transfer along, the latest of several.
       for (const Span& span : rank.needed)
-        if (std::pair(span.end, span.start) > std::pair(written.p2p.end, written.p2p.start)) written.p2p = span;
+        if (std::pair(span.end, span.start) > std::pair(written.p2p.end, written.p2p.start))
+          written.p2p = span;
     }
     const SlotReference* reference = compiled_.ranks[r].references.data() + step.first_write;
     for (Index i = 0; i < step.writes; ++i, ++reference)
@@ -263,7 +274,10 @@ class Engine {
       RankState& rank = ranks_[r];
       if (rank.compute_tail < run_.step)
         rank.accounting.add_gap({rank.compute_tail, run_.step}, {}, BubbleCause::drain);
-      run_.ranks[r].totals = rank.accounting.totals();
+      const RankTotals& totals = rank.accounting.totals();
+      assert(totals.compute + totals.exposed_total() + totals.bubble_total() == run_.step &&
+             "a rank's step is not all compute, exposed or bubble");
+      run_.ranks[r].totals = totals;
     }
   }
 

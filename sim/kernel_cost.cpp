@@ -21,9 +21,10 @@ struct Tile {
 };
 constexpr std::array<Tile, 6> tiles = {{{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}}};
 
-// An SM reads (m + n) k operand elements for 2 m n k FLOPs, so a tile reuses each element m n / (m + n) times and loses time to
-// operand traffic in proportion to 1 / reuse. `matmul_efficiency` is measured on the largest tile, whose factor is 1. The weight
-// 16 is an assumption: 128x128 then runs at 95 % of 256x128's rate, 128x64 at 86 %, 64x64 at 79 %.
+// An SM reads (m + n) k operand elements for 2 m n k FLOPs, so a tile reuses each element m n / (m + n) times
+// and loses time to operand traffic in proportion to 1 / reuse. `matmul_efficiency` is measured on the
+// largest tile, whose factor is 1. The weight 16 is an assumption: 128x128 then runs at 95 % of 256x128's
+// rate, 128x64 at 86 %, 64x64 at 79 %.
 constexpr double reuse_at_half_rate = 16;
 double reuse(Tile tile) {
   return static_cast<double>(tile.m * tile.n) / static_cast<double>(tile.m + tile.n);
@@ -33,7 +34,8 @@ double tile_rate(Tile tile) {
   return reuse(tile) / (reuse(tile) + reuse_at_half_rate) * (largest + reuse_at_half_rate) / largest;
 }
 
-// Elements of K that the time to fill the software pipeline and to write the tile is worth: CUTLASS's default 4 stages of 32.
+// Elements of K that the time to fill the software pipeline and to write the tile is worth: CUTLASS's default
+// 4 stages of 32.
 constexpr double prologue_k = 128;
 // A split shorter than this is not worth its reduction.
 constexpr std::int64_t least_split_k = 256;
@@ -74,12 +76,14 @@ bool is_index(const Buffer& buffer) { return buffer.dtype == Dtype::int64 || buf
 // A gather reads only the rows that it copies out, not the table: indices + rows read + rows written.
 double gather_bytes(const Plan& plan, const Instruction& instruction) {
   double bytes = 2 * sum_bytes(plan, instruction.outputs);
-  for (const Index index : instruction.inputs)
-    if (is_index(plan.buffers[index])) bytes += traffic_bytes(plan.buffers[index]);
+  // Indices, or rows that the table's rows are added to.
+  for (std::size_t input = 1; input < instruction.inputs.size(); ++input)
+    bytes += traffic_bytes(plan.buffers[instruction.inputs[input]]);
   return bytes;
 }
 
-// A scatter reads indices and values and adds them to the rows that they name; a fresh output is filled with zeros first.
+// A scatter reads indices and values and adds them to the rows that they name; a fresh output is filled with
+// zeros first.
 double scatter_bytes(const Plan& plan, const Instruction& instruction) {
   const Buffer& table = plan.buffers[instruction.outputs.at(0)];
   double bytes = instruction.accumulate ? 0 : traffic_bytes(table);
@@ -116,7 +120,8 @@ double gemm_seconds(const Gpu& gpu, const GemmShape& shape) {
     for (std::int64_t splits = 1;; splits *= 2) {
       const double k = static_cast<double>(ceil_div(shape.k, splits)) + prologue_k;
       const double waves = static_cast<double>(ceil_div(blocks * splits, gpu.sm_count));
-      const double tile_seconds = 2.0 * static_cast<double>(tile.m * tile.n) * k / (sm_rate * tile_rate(tile));
+      const double tile_seconds =
+          2.0 * static_cast<double>(tile.m * tile.n) * k / (sm_rate * tile_rate(tile));
       // Each split writes an fp32 partial product that a second kernel reads.
       const double partials =
           splits == 1 ? 0 : 8.0 * static_cast<double>(splits * shape.batch * shape.m * shape.n);

@@ -21,16 +21,19 @@ struct GemmShape {
   bool operator==(const GemmShape&) const = default;
 };
 
-// Seconds of a GEMM, without its launch: the best of a list of thread-block tiles and of splits of K, each priced as
-//   whole waves of ceil(m/tile_m) ceil(n/tile_n) batch splits tiles over the SMs, or the memory's time if that is longer.
+// Seconds of a GEMM, without its launch: the best of a list of thread-block tiles and of splits of K, each
+// priced as
+//   whole waves of ceil(m/tile_m) ceil(n/tile_n) batch splits tiles over the SMs, or the memory's time if
+//   that is longer.
 double gemm_seconds(const Gpu& gpu, const GemmShape& shape);
 
-// The three kinds of dimensions of a GEMM instruction follow from which of A, B (its first two inputs) and D (its output) have
-// them: batch in all three, m in A and D, n in B and D, k in A and B.
+// The three kinds of dimensions of a GEMM instruction follow from which of A, B (its first two inputs) and D
+// (its output) have them: batch in all three, m in A and D, n in B and D, k in A and B.
 GemmShape gemm_shape(const Plan& plan, const Instruction& instruction);
 
-// Extents of an attention instruction, read from whichever of its buffers is the packed qkv [batch, sequence, kv_heads, qkv,
-// head_dim] (qkv = group + 2), or else from its context [batch, sequence, kv_heads, group, head_dim].
+// Extents of an attention instruction, read from whichever of its buffers is the packed qkv [batch, sequence,
+// kv_heads, qkv, head_dim] (qkv = group + 2), or else from its context [batch, sequence, kv_heads, group,
+// head_dim].
 struct AttentionShape {
   std::int64_t batch = 1, heads = 1, sequence = 1, key_sequence = 1, head_dim = 1;
   Dtype dtype = Dtype::bf16;
@@ -38,8 +41,8 @@ struct AttentionShape {
 };
 AttentionShape attention_shape(const Plan& plan, const Instruction& instruction);
 
-// Work of an instruction that is not a communication. Flash attention counts the causal half only; unfused attention is several
-// kernels, here summed.
+// Work of an instruction that is not a communication. Flash attention counts the causal half only; unfused
+// attention is several kernels, here summed.
 KernelWork kernel_work(const Plan& plan, const Instruction& instruction);
 
 // Time of a compute instruction on plan.cluster.gpu: max(compute, memory) + launch. 0 for FREE and INIT.

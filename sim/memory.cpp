@@ -3,22 +3,26 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <set>
 
 namespace simrun {
 
 namespace {
 
-std::int64_t total(const LiveBytes& live) { return std::accumulate(live.begin(), live.end(), std::int64_t{0}); }
+std::int64_t total(const LiveBytes& live) {
+  return std::accumulate(live.begin(), live.end(), std::int64_t{0});
+}
 
 LiveBytes sum(LiveBytes a, const LiveBytes& b) {
   for (std::size_t c = 0; c < a.size(); ++c) a[c] += b[c];
   return a;
 }
 
-// A buffer instance: the microbatch number is 0 for the scopes wider than a microbatch.
-using Instance = std::pair<Index, std::int64_t>;
-using LiveSet = std::set<Instance>;
+// Which buffers are live in each of a few microbatches; the scopes wider than a microbatch count as in the
+// first of them.
+struct LiveSet {
+  std::vector<std::int64_t> microbatches;
+  std::vector<bool> live;  // [microbatch position][buffer]
+};
 
 // What one segment does to memory, given which wider-than-microbatch buffers are live when it begins.
 struct Effect {
@@ -30,7 +34,10 @@ struct Effect {
 class Walker {
  public:
   Walker(const Plan& plan, const Program& program, WhichStep step)
-      : plan_(plan), program_(program), step_(step), live_wide_(plan.buffers.size(), false),
+      : plan_(plan),
+        program_(program),
+        step_(step),
+        live_wide_(plan.buffers.size(), false),
         segments_(plan.segments.size()) {}
 
   MemoryWalk walk(MemoryDetail detail) {
@@ -42,7 +49,8 @@ class Walker {
       if (!runs(e)) continue;
       const Effect& effect = effect_of(e);
       const LiveBytes highest = sum(live, effect.highest);
-      if (total(highest) > walk.peak.bytes) walk.peak = {total(highest), highest, e, effect.highest_instruction};
+      if (total(highest) > walk.peak.bytes)
+        walk.peak = {total(highest), highest, e, effect.highest_instruction};
       const bool changes = effect.highest_bytes > 0 || effect.net != LiveBytes{};
       live = sum(live, effect.net);
       if (changes && detail == MemoryDetail::entries) walk.entries.push_back({e, highest, live});
@@ -64,17 +72,23 @@ class Walker {
   }
 
   LiveBytes run_scope_bytes() const {
-    std::set<Index> segments, seen;
+    std::vector<bool> visited(plan_.segments.size(), false), seen(plan_.buffers.size(), false);
     LiveBytes live{};
-    for (const Entry& entry : program_.entries)
-      if (segments.insert(entry.segment).second)
-        for (const Instruction& i : plan_.segments[entry.segment].instructions)
-          for (const std::vector<Index>* list : {&i.inputs, &i.outputs})
-            for (const Index buffer : *list) {
-              const Buffer& owned = plan_.buffers[owner(buffer)];
-              if (owned.scope != Scope::run || !seen.insert(owner(buffer)).second) continue;
-              live[static_cast<std::size_t>(owned.category)] += owned.bytes();
-            }
+    const auto add = [&](Index buffer) {
+      const Index index = owner(buffer);
+      const Buffer& owned = plan_.buffers[index];
+      if (owned.scope != Scope::run || seen[index]) return;
+      seen[index] = true;
+      live[static_cast<std::size_t>(owned.category)] += owned.bytes();
+    };
+    for (const Entry& entry : program_.entries) {
+      if (visited[entry.segment]) continue;
+      visited[entry.segment] = true;
+      for (const Instruction& i : plan_.segments[entry.segment].instructions) {
+        for (const Index buffer : i.inputs) add(buffer);
+        for (const Index buffer : i.outputs) add(buffer);
+      }
+    }
     return live;
   }
 
@@ -84,13 +98,18 @@ class Walker {
     return (static_cast<std::int64_t>(bound.slice) << 32) + bound.microbatch;
   }
 
-  Instance instance(const Entry& entry, const Instruction& instruction, Index buffer) const {
-    return {buffer, is_wide(buffer) ? 0 : microbatch_of(entry, instruction.binding)};
+  // Where a buffer instance stands in the set, or -1 if it is of another microbatch.
+  std::ptrdiff_t place(const LiveSet& set, std::int64_t microbatch, Index buffer) const {
+    const auto& in = set.microbatches;
+    const auto found = is_wide(buffer) ? in.begin() : std::find(in.begin(), in.end(), microbatch);
+    if (found == in.end()) return -1;
+    return (found - in.begin()) * static_cast<std::ptrdiff_t>(plan_.buffers.size()) + buffer;
   }
 
-  // Calls on_change(instruction, owner, +1 | -1) for every buffer instance that the entry brings to life or frees.
+  // Calls on_change(instruction, owner, +1 | -1) for every buffer instance of the set's microbatches that the
+  // entry brings to life or frees.
   template <typename OnChange>
-  void replay(const Entry& entry, LiveSet& live, OnChange on_change) const {
+  void replay(const Entry& entry, LiveSet& set, OnChange on_change) const {
     const std::vector<Instruction>& instructions = plan_.segments[entry.segment].instructions;
     for (Index i = 0; i < instructions.size(); ++i) {
       const Instruction& instruction = instructions[i];
@@ -99,28 +118,32 @@ class Walker {
         if (frees && plan_.buffers[buffer].parent != no_index) continue;
         const Index owned = owner(buffer);
         if (plan_.buffers[owned].scope == Scope::run) continue;
-        const Instance key = instance(entry, instruction, owned);
-        if (frees ? live.erase(key) > 0 : live.insert(key).second) on_change(i, owned, frees ? -1 : 1);
+        const std::ptrdiff_t at = place(set, microbatch_of(entry, instruction.binding), owned);
+        if (at < 0 || set.live[static_cast<std::size_t>(at)] != frees) continue;
+        set.live[static_cast<std::size_t>(at)] = !frees;
+        on_change(i, owned, frees ? -1 : 1);
       }
     }
   }
 
   // The instances live when entry `end` begins that it can touch: of its own microbatches, and the wide ones.
   LiveSet live_before(Index end) const {
-    std::set<std::int64_t> microbatches;
     const Entry& last = program_.entries[end];
-    for (std::uint8_t b = 0; b < last.binding_count; ++b) microbatches.insert(microbatch_of(last, b));
-    LiveSet live;
+    LiveSet set;
+    for (std::uint8_t b = 0; b < std::max<std::uint8_t>(last.binding_count, 1); ++b)
+      set.microbatches.push_back(microbatch_of(last, b));
+    set.live.assign(set.microbatches.size() * plan_.buffers.size(), false);
     for (Index e = 0; e < end; ++e) {
       const Entry& entry = program_.entries[e];
       bool shares = entry.binding_count == 0;
-      for (std::uint8_t b = 0; b < entry.binding_count; ++b) shares |= microbatches.count(microbatch_of(entry, b)) > 0;
-      if (shares && runs(e)) replay(entry, live, [](Index, Index, int) {});
+      for (std::uint8_t b = 0; b < entry.binding_count; ++b)
+        shares |= std::find(set.microbatches.begin(), set.microbatches.end(), microbatch_of(entry, b)) !=
+                  set.microbatches.end();
+      if (shares && runs(e)) replay(entry, set, [](Index, Index, int) {});
     }
-    std::erase_if(live, [&](const Instance& i) { return is_wide(i.first); });
     for (Index buffer = 0; buffer < live_wide_.size(); ++buffer)
-      if (live_wide_[buffer]) live.insert({buffer, 0});
-    return live;
+      if (is_wide(buffer)) set.live[buffer] = live_wide_[buffer];
+    return set;
   }
 
   std::vector<Index> wide_buffers(Index segment) const {
@@ -137,7 +160,8 @@ class Walker {
     const Index segment = program_.entries[e].segment;
     SegmentEffects& of = segments_[segment];
     if (of.known.empty()) of.wide = wide_buffers(segment);
-    // Nothing wide was born or freed since this segment last ran: the effect is the same and changes nothing wide.
+    // Nothing wide was born or freed since this segment last ran: the effect is the same and changes nothing
+    // wide.
     if (of.last != nullptr && of.last_change == wide_changes_) return of.last->effect;
     std::vector<bool> before;
     for (const Index buffer : of.wide) before.push_back(live_wide_[buffer]);
@@ -164,9 +188,9 @@ class Walker {
   };
   Known evaluate(Index e, const std::vector<Index>& wide) const {
     const Entry& entry = program_.entries[e];
-    LiveSet live = live_before(e);
+    LiveSet set = live_before(e);
     Known known;
-    replay(entry, live, [&](Index instruction, Index buffer, int sign) {
+    replay(entry, set, [&](Index instruction, Index buffer, int sign) {
       const Buffer& changed = plan_.buffers[buffer];
       known.effect.net[static_cast<std::size_t>(changed.category)] += sign * changed.bytes();
       const std::int64_t bytes = total(known.effect.net);
@@ -175,7 +199,7 @@ class Walker {
       known.effect.highest_bytes = bytes;
       known.effect.highest_instruction = instruction;
     });
-    for (const Index buffer : wide) known.wide_after.push_back(live.count({buffer, 0}) > 0);
+    for (const Index buffer : wide) known.wide_after.push_back(set.live[buffer]);
     return known;
   }
 

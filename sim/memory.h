@@ -21,15 +21,16 @@ struct EntryMemory {
 struct MemoryWalk {
   LiveBytes start{};  // the buffers of run scope
   MemoryPeak peak;
-  std::vector<EntryMemory> entries;  // only of entries that change or exceed what was live, and only if asked for
+  std::vector<EntryMemory>
+      entries;  // only of entries that change or exceed what was live, and only if asked for
 };
 
 enum class MemoryDetail : std::uint8_t { peak, entries };
 
-// Walks a rank's program in issue order. A buffer instance lives from its first writer to its FREE; buffers of run scope that the
-// program touches live for ever; a view owns nothing, writing one writes its owner. Linear in entries: what a segment adds, frees and
-// holds at most is worked out once per state of the wider-than-microbatch buffers that it touches, because it is the same for every
-// microbatch.
+// Walks a rank's program in issue order. A buffer instance lives from its first writer to its FREE; buffers
+// of run scope that the program touches live for ever; a view owns nothing, writing one writes its owner.
+// Linear in entries: what a segment adds, frees and holds at most is worked out once per state of the
+// wider-than-microbatch buffers that it touches, because it is the same for every microbatch.
 MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail);
 
 // Live bytes over time. times[i]: when entry i of the program began to be issued and when it was issued.

@@ -9,7 +9,8 @@
 
 namespace simrun {
 
-// One exchange between pipeline ranks. Complete when all ends have arrived; it then starts when the last of them was ready.
+// One exchange between pipeline ranks. Complete when all ends have arrived; it then starts when the last of
+// them was ready.
 struct Rendezvous {
   Picoseconds ready = 0;
   Picoseconds duration = 0;
@@ -19,8 +20,8 @@ struct Rendezvous {
   Picoseconds end() const { return ready + duration; }
 };
 
-// End of the last write of a buffer by one stream, and the pipeline transfer that it was or that its data came by (p2p.end == 0:
-// none). `pending`: not known before that rendezvous is complete.
+// End of the last write of a buffer by one stream, and the pipeline transfer that it was or that its data
+// came by (p2p.end == 0: none). `pending`: not known before that rendezvous is complete.
 struct Slot {
   Picoseconds end = 0;
   Span p2p;
@@ -29,9 +30,9 @@ struct Slot {
 };
 
 struct StreamState {
-  Picoseconds tail = 0;      // end of the last instruction, if nothing is pending
-  Index pending = no_index;  // rendezvous of the last instruction
-  Picoseconds ready = 0;     // when this rank's end of it was ready
+  Picoseconds tail = 0;              // end of the last instruction, if nothing is pending
+  Index pending = no_index;          // rendezvous of the last instruction
+  Picoseconds ready = 0;             // when this rank's end of it was ready
   Index entry = 0, instruction = 0;  // it, for its record
 };
 
@@ -41,17 +42,17 @@ struct RankState {
     for (Index b = 0; b < 256; ++b) selectors[2 + 2 * b] = b;
   }
 
-  Index entry = 0;                      // into CompiledRank::entries
-  Index step = 0;                       // of the entry's segment
+  Index entry = 0;  // into CompiledRank::entries
+  Index step = 0;   // of the entry's segment
   Picoseconds compute_tail = 0;
   Picoseconds pass_start = 0;
   std::vector<StreamState> streams;
   std::vector<Slot> slots;
-  std::array<Index, 514> selectors{};   // see SlotReference
-  Index parked_on = no_index;           // rendezvous
+  std::array<Index, 514> selectors{};  // see SlotReference
+  Index parked_on = no_index;          // rendezvous
   bool finished = false;
   Accounting accounting;
-  std::vector<Span> needed;             // pipeline transfers that the present instruction waits for
+  std::vector<Span> needed;  // pipeline transfers that the present instruction waits for
 };
 
 }  // namespace simrun

@@ -122,14 +122,15 @@ std::string peak_moment(const Plan& plan, const RankTimeline& rank) {
 std::string memory_table(const Plan& plan, const Timeline& timeline, const Summary& summary) {
   std::vector<TableColumn> columns{{"pp", "pipeline rank"},
                                    {"layers", "transformer layers, with embedding and LM head"},
-                                   {"peak", "highest sum of live bytes at one instant, GiB"}};
+                                   {"peak", "highest sum of live bytes at one instant"}};
   constexpr std::array<Category, category_count> order{Category::weights,   Category::optimizer,
                                                        Category::gradients, Category::activations,
                                                        Category::comm,      Category::workspace};
   for (const Category category : order)
-    columns.push_back({to_string(category), std::string(to_string(category)) + " live at the peak, GiB"});
-  columns.push_back({"free", "memory limit less the peak, GiB; negative: does not fit"});
+    columns.push_back({to_string(category), std::string(to_string(category)) + " live at the peak"});
+  columns.push_back({"free GiB", "memory limit less the peak; negative: does not fit"});
   columns.push_back({"reached in", "what the rank was running at the peak"});
+  const MemoryUnit unit = memory_unit(summary.peak_memory_bytes);
   std::string rows;
   for (const RankTimeline& rank : timeline.ranks) {
     const auto place = static_cast<std::size_t>(rank.pipeline_rank);
@@ -137,15 +138,16 @@ std::string memory_table(const Plan& plan, const Timeline& timeline, const Summa
     if (place < summary.stages.size())
       layers = layers_text(summary.stages[place].layers, summary.stages[place].embedding,
                            summary.stages[place].loss);
-    std::vector<std::string> cells{fmt::format("{}", rank.pipeline_rank), layers, gib_text(rank.peak.bytes)};
+    std::vector<std::string> cells{fmt::format("{}", rank.pipeline_rank), layers,
+                                   in_unit(rank.peak.bytes, unit)};
     for (const Category category : order)
-      cells.push_back(gib_text(rank.peak.live[static_cast<std::size_t>(category)]));
-    cells.push_back(gib_text(summary.memory_limit_bytes - rank.peak.bytes));
+      cells.push_back(in_unit(rank.peak.live[static_cast<std::size_t>(category)], unit));
+    cells.push_back(in_unit(summary.memory_limit_bytes - rank.peak.bytes, MemoryUnit{}));
     cells.push_back(peak_moment(plan, rank));
     rows += row(cells, rank.peak.bytes > summary.memory_limit_bytes ? " class=\"over\"" : "");
   }
-  return table(fmt::format("Memory of each pipeline rank at its peak (GiB of {} usable)",
-                           gib_text(summary.memory_limit_bytes)),
+  return table(fmt::format("Memory of each pipeline rank at its peak ({}; {} are usable)", unit.name,
+                           memory_text(summary.memory_limit_bytes)),
                columns, rows);
 }
 
@@ -183,13 +185,13 @@ std::string page_numbers(const Plan& plan, const Summary& summary) {
   html += figure("exposed comm", percent_text(summary.exposed_comm_s / summary.step_time_s),
                  "share of the step with communication in flight and no compute");
   html += figure("peak memory",
-                 fmt::format("{} / {} GiB (pp {})", gib_text(summary.peak_memory_bytes),
-                             gib_text(summary.memory_limit_bytes), summary.peak_pipeline_rank),
+                 fmt::format("{} / {} (pp {})", memory_text(summary.peak_memory_bytes),
+                             memory_text(summary.memory_limit_bytes), summary.peak_pipeline_rank),
                  "of the fullest rank / what a GPU has less what is reserved");
   html += "</dl>\n";
   if (!summary.fits)
-    html += fmt::format("<p class=\"over\" role=\"alert\">Does not fit: pipeline rank {} needs {} GiB.</p>\n",
-                        summary.peak_pipeline_rank, gib_text(summary.peak_memory_bytes));
+    html += fmt::format("<p class=\"over\" role=\"alert\">Does not fit: pipeline rank {} needs {}.</p>\n",
+                        summary.peak_pipeline_rank, memory_text(summary.peak_memory_bytes));
   return html;
 }
 

@@ -65,8 +65,19 @@ std::string seconds_text(double seconds) {
   return in_unit(seconds, unit) + " " + unit.name;
 }
 
-std::string gib_text(std::int64_t bytes) {
-  return fmt::format("{:.1f}", static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0));
+MemoryUnit memory_unit(std::int64_t largest_bytes) {
+  constexpr std::int64_t kib = 1024, mib = 1024 * kib, gib = 1024 * mib;
+  if (largest_bytes == 0 || largest_bytes >= gib) return {"GiB", gib};
+  return largest_bytes >= mib ? MemoryUnit{"MiB", mib} : MemoryUnit{"KiB", kib};
+}
+
+std::string in_unit(std::int64_t bytes, const MemoryUnit& unit) {
+  return fmt::format("{:.1f}", static_cast<double>(bytes) / static_cast<double>(unit.bytes));
+}
+
+std::string memory_text(std::int64_t bytes) {
+  const MemoryUnit unit = memory_unit(bytes);
+  return in_unit(bytes, unit) + " " + unit.name;
 }
 
 std::string percent_text(double fraction) {

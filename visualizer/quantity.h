@@ -20,8 +20,14 @@ std::string count_text(double count);
 // "14.93 s", "812.3 ms", "45.20 us", "380.0 ns", "0 s".
 std::string seconds_text(double seconds);
 
-// "71.4" for 71.4 x 2^30 bytes: the unit stands in the column header or behind it.
-std::string gib_text(std::int64_t bytes);
+// One unit for a column of sizes, GiB, MiB or KiB: that of the largest.
+struct MemoryUnit {
+  const char* name = "GiB";
+  std::int64_t bytes = std::int64_t{1} << 30;
+};
+MemoryUnit memory_unit(std::int64_t largest_bytes);
+std::string in_unit(std::int64_t bytes, const MemoryUnit& unit);  // without the unit's name, one decimal
+std::string memory_text(std::int64_t bytes);                      // "71.4 GiB"
 
 // "53.5 %" for 0.535.
 std::string percent_text(double fraction);

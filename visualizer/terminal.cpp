@@ -46,8 +46,8 @@ std::string headline(const Summary& summary) {
                                  count_text(summary.tokens_per_s), percent_text(summary.mfu));
   if (percent_text(summary.hfu) != percent_text(summary.mfu))
     text += fmt::format("   HFU {}", percent_text(summary.hfu));
-  text += fmt::format("   peak memory {} of {} GiB on pp {}", gib_text(summary.peak_memory_bytes),
-                      gib_text(summary.memory_limit_bytes), summary.peak_pipeline_rank);
+  text += fmt::format("   peak memory {} of {} on pp {}", memory_text(summary.peak_memory_bytes),
+                      memory_text(summary.memory_limit_bytes), summary.peak_pipeline_rank);
   return text;
 }
 
@@ -96,19 +96,24 @@ std::string busy_text(const StageSummary& stage, const Summary& summary) {
   return std::isfinite(fraction) ? fmt::format("{:.0f} %", fraction * 100) : "- %";
 }
 
-std::string table_row(const StageSummary& stage, const Summary& summary, const TimeUnit& unit) {
+struct TableUnits {
+  TimeUnit time;
+  MemoryUnit memory;
+};
+
+std::string table_row(const StageSummary& stage, const Summary& summary, const TableUnits& units) {
   const auto bytes = [&](Category category) { return stage.memory[static_cast<std::size_t>(category)]; };
-  return fmt::format("{:>3}  {:>11}  {:>8}  {:>7}  {:>6}  {:>6}  {:>6}  {:>8}  {:>5}  {:>10}\n",
-                     stage.pipeline_rank, layers_text(stage.layers, stage.embedding, stage.loss),
-                     gib_text(stage.peak_memory_bytes), gib_text(bytes(Category::weights)),
-                     gib_text(bytes(Category::optimizer)), gib_text(bytes(Category::gradients)),
-                     gib_text(bytes(Category::activations)),
-                     gib_text(bytes(Category::comm) + bytes(Category::workspace)), busy_text(stage, summary),
-                     in_unit(wait_s(stage), unit) + " " + unit.name);
+  return fmt::format(
+      "{:>3}  {:>11}  {:>8}  {:>7}  {:>6}  {:>6}  {:>6}  {:>8}  {:>5}  {:>10}\n", stage.pipeline_rank,
+      layers_text(stage.layers, stage.embedding, stage.loss), in_unit(stage.peak_memory_bytes, units.memory),
+      in_unit(bytes(Category::weights), units.memory), in_unit(bytes(Category::optimizer), units.memory),
+      in_unit(bytes(Category::gradients), units.memory), in_unit(bytes(Category::activations), units.memory),
+      in_unit(bytes(Category::comm) + bytes(Category::workspace), units.memory), busy_text(stage, summary),
+      in_unit(wait_s(stage), units.time) + " " + units.time.name);
 }
 
-// The pipeline ranks worth a row of their own when there are too many: the ends, the fullest, the one that
-// waits longest.
+// The pipeline ranks worth a row of their own when there are too many: the ends, the fullest, and the one
+// that waits longest if it waits noticeably longer than those.
 std::set<std::size_t> telling_rows(const std::vector<StageSummary>& stages) {
   const auto fullest = std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) {
     return a.peak_memory_bytes < b.peak_memory_bytes;
@@ -116,43 +121,51 @@ std::set<std::size_t> telling_rows(const std::vector<StageSummary>& stages) {
   const auto idlest = std::max_element(stages.begin(), stages.end(),
                                        [](const auto& a, const auto& b) { return wait_s(a) < wait_s(b); });
   const std::size_t count = stages.size();
-  return {0,         1,         static_cast<std::size_t>(fullest - stages.begin()),
-          count - 2, count - 1, static_cast<std::size_t>(idlest - stages.begin())};
+  std::set<std::size_t> rows{0, 1, static_cast<std::size_t>(fullest - stages.begin()), count - 2, count - 1};
+  const bool stands_out = std::all_of(rows.begin(), rows.end(), [&](std::size_t row) {
+    return wait_s(*idlest) > wait_s(stages[row]) * 1.005;
+  });
+  if (stands_out) rows.insert(static_cast<std::size_t>(idlest - stages.begin()));
+  return rows;
 }
 
 // One line for the ranks [first, last) that got no row.
-std::string folded_line(const Summary& summary, std::size_t first, std::size_t last, const TimeUnit& unit) {
+std::string folded_line(const Summary& summary, std::size_t first, std::size_t last,
+                        const TableUnits& units) {
   const auto begin = summary.stages.begin() + static_cast<std::ptrdiff_t>(first);
   const auto end = summary.stages.begin() + static_cast<std::ptrdiff_t>(last);
   const auto [light, full] = std::minmax_element(
       begin, end, [](const auto& a, const auto& b) { return a.peak_memory_bytes < b.peak_memory_bytes; });
   const auto [brief, idle] =
       std::minmax_element(begin, end, [](const auto& a, const auto& b) { return wait_s(a) < wait_s(b); });
-  return fmt::format("  ...  {} more: peak {} to {} GiB, wait {} to {} {}\n", last - first,
-                     gib_text(light->peak_memory_bytes), gib_text(full->peak_memory_bytes),
-                     in_unit(wait_s(*brief), unit), in_unit(wait_s(*idle), unit), unit.name);
+  return fmt::format("  ...  {} more: peak {} to {} {}, wait {} to {} {}\n", last - first,
+                     in_unit(light->peak_memory_bytes, units.memory),
+                     in_unit(full->peak_memory_bytes, units.memory), units.memory.name,
+                     in_unit(wait_s(*brief), units.time), in_unit(wait_s(*idle), units.time),
+                     units.time.name);
 }
 
 std::string table(const Summary& summary) {
-  const TimeUnit unit = time_unit(summary.step_time_s);
-  std::string text =
-      fmt::format("{:>3}  {:>11}  {:>8}  {:>7}  {:>6}  {:>6}  {:>6}  {:>8}  {:>5}  {:>10}\n", "pp", "layers",
-                  "peak GiB", "weights", "optim", "grads", "activ.", "comm+wsp", "busy", "wait");
+  const TableUnits units{time_unit(summary.step_time_s), memory_unit(summary.peak_memory_bytes)};
+  std::string text = fmt::format("{:>3}  {:>11}  {:>8}  {:>7}  {:>6}  {:>6}  {:>6}  {:>8}  {:>5}  {:>10}\n",
+                                 "pp", "layers", std::string("peak ") + units.memory.name, "weights", "optim",
+                                 "grads", "activ.", "comm+wsp", "busy", "wait");
   const std::size_t count = summary.stages.size();
   if (count <= unfolded_rows) {
-    for (const StageSummary& stage : summary.stages) text += table_row(stage, summary, unit);
+    for (const StageSummary& stage : summary.stages) text += table_row(stage, summary, units);
     return text;
   }
   std::size_t next = 0;
   for (const std::size_t row : telling_rows(summary.stages)) {
-    if (row > next) text += folded_line(summary, next, row, unit);
-    text += table_row(summary.stages[row], summary, unit);
+    if (row > next) text += folded_line(summary, next, row, units);
+    text += table_row(summary.stages[row], summary, units);
     next = row + 1;
   }
-  return text + fmt::format(
-                    "  {} pipeline ranks: the first and last two, the fullest and the one that waits longest "
-                    "have rows\n",
-                    count);
+  return text +
+         fmt::format(
+             "  {} pipeline ranks: the first and last two, the fullest and who waits noticeably longest "
+             "have rows\n",
+             count);
 }
 
 // A plan that does not fit is said so whether or not the caller has advice.
@@ -162,8 +175,8 @@ std::string fit_paragraph(const Summary& summary, const TerminalOptions& options
            (options.does_not_fit.back() == '\n' ? "\n" : "\n\n");
   if (summary.fits) return "";
   const std::string text =
-      fmt::format("does not fit: pp {} needs {} GiB, {} GiB are there", summary.peak_pipeline_rank,
-                  gib_text(summary.peak_memory_bytes), gib_text(summary.memory_limit_bytes));
+      fmt::format("does not fit: pp {} needs {}, {} are there", summary.peak_pipeline_rank,
+                  memory_text(summary.peak_memory_bytes), memory_text(summary.memory_limit_bytes));
   return "\n" + paint(text, alarm, options) + "\n\n";
 }
 

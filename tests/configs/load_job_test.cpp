@@ -113,11 +113,11 @@ TEST_CASE("one wrong thing gives one error that names it") {
       {"from: dgx_h100", "from: [a]", "16:17 'from' must be the name of a file"},
       {"nodes: 1", "nodes: 1000001", "16:34 'cluster.nodes': must be at most 1000000, not '1000001'"},
       {"nodes: 1", "nodes: 1, gpu: {from: h100_sxm, memory: 80}",
-       "16:66 'cluster.gpu.memory': needs a unit: 80 of what?"},
+       "16:67 'cluster.gpu.memory': needs a unit: 80 of what?"},
       {"nodes: 1", "nodes: 1, intra_node: {efficiency: 1.5}",
        "16:62 'cluster.intra_node.efficiency': must be from 0.01 to 1, not '1.5'"},
-      {"tensor_model_parallel_size: 4", "tensor_model_parallel_size: 3",
-       "16:34 8 GPUs (1 nodes x 8) do not divide by tensor 3 x pipeline 2 = 6"},
+      {"nodes: 1", "nodes: 1, gpus_per_node: 12",
+       "16:34 12 GPUs (1 nodes x 12) do not divide by tensor 4 x pipeline 2 = 8"},
       {"tensor_model_parallel_size: 4", "tensor_model_parallel_size: 8",
        "16:34 8 GPUs (1 nodes x 8) is smaller than the mesh: tensor 8 x pipeline 2 = 16"},
       {"parallelism:\n", "parallelism:\n  data_parallel_size: 2\n",
@@ -156,14 +156,14 @@ TEST_CASE("one wrong thing gives one error that names it") {
        "10:21 'training.micro_batch_size': must be at least 1, not 0"},
       {"global_batch_size: 16", "global_batch_size: 9223372036854775808",
        "11:22 'training.global_batch_size': must be at most 100000000, not '9223372036854775808'"},
-      {"num_attention_heads: 16", "num_attention_heads: 10",
-       "5:16 hidden_size 1024 does not split into 10 attention heads"},
+      {"hidden_size: 1024", "hidden_size: 1028",
+       "5:16 hidden_size 1028 does not split into 16 attention heads"},
       {"num_attention_heads: 16", "num_attention_heads: 2",
        "14:31 2 attention heads do not split into tensor parallel 4"},
       {"num_attention_heads: 16", "num_attention_heads: 16\n  num_query_groups: 2",
        "15:31 tensor parallel 4 above the 2 key-value heads is not supported yet"},
-      {"num_attention_heads: 16", "num_attention_heads: 16\n  num_query_groups: 5",
-       "6:24 16 attention heads do not split into 5 key-value heads"},
+      {"num_attention_heads: 16", "num_attention_heads: 16\n  num_query_groups: 12",
+       "6:24 16 attention heads do not split into 12 key-value heads"},
       {"num_layers: 8", "num_layers: 8\n  ffn_hidden_size: 4098",
        "15:31 feed-forward size 4098 does not split into tensor parallel 4"},
       {"num_layers: 8", "num_layers: 8\n  swiglu: true",
@@ -197,7 +197,8 @@ TEST_CASE("one wrong thing gives one error that names it") {
   for (const Row& row : rows) {
     CAPTURE(row.to);
     const std::vector<Diagnostic> problems = problems_of(edited(row.from, row.to));
-    REQUIRE(problems.size() == 1);
+    CHECK(problems.size() == 1);
+    if (problems.empty()) continue;
     const Diagnostic& problem = problems.front();
     CHECK(fmt::format("{}:{} {}", problem.position.line, problem.position.column, problem.message) ==
           row.error);

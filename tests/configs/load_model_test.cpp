@@ -16,9 +16,10 @@ cluster: {from: dgx_h100, nodes: 1}
 
 const std::string gpt2_json = R"({"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"],
   "attn_pdrop": 0.1, "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256,
-  "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024,
-  "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024, "n_inner": null, "resid_pdrop": 0.1, "summary_activation": null,
-  "task_specific_params": {"text-generation": {"do_sample": true, "max_length": 50}}, "vocab_size": 50257})";
+  "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768,
+  "n_head": 12, "n_layer": 12, "n_positions": 1024, "n_inner": null, "resid_pdrop": 0.1,
+  "summary_activation": null, "task_specific_params": {"text-generation": {"do_sample": true}},
+  "vocab_size": 50257})";
 
 const std::string mistral_json = R"({"architectures": ["MistralForCausalLM"], "attention_dropout": 0.0,
   "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 32768,

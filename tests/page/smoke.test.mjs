@@ -73,6 +73,8 @@ smoke("search finds a pass, announces it, and the next one with Enter", async ()
 });
 
 smoke("clicking selects, . goes on, Escape clears", async () => {
+  await browser.press("0");
+  await span(); // until it is drawn
   const frame = await plot();
   const x = frame.left + 118 + (frame.width - 118) * 0.012; // the first pass of the first rank
   await browser.mouse("mousePressed", x, frame.top + 40, { button: "left", buttons: 1, clickCount: 1 });

@@ -39,8 +39,20 @@ Plan plan_with_every_field() {
   Communication& communication = plan.communications[0];
   communication = {{3, {2, 1}, {4, 5}}, {-1, 2, -3, true, {-1, 7}}, Reduction::max, 0, "why"};
   Instruction& instruction = plan.segments[0].instructions[0];
-  instruction = {
-      Opcode::broadcast, Function::adam, Phase::optimizer, 7, 3, true, true, 0, 0.1f, 0, {1}, {2, 3}, "qkv"};
+  instruction = {Opcode::broadcast,
+                 Function::adam,
+                 Phase::optimizer,
+                 7,
+                 3,
+                 true,
+                 true,
+                 0,
+                 0.1f,
+                 0,
+                 {1},
+                 {2, 3},
+                 "qkv",
+                 {4, 5}};
   plan.programs[0].entries[0] = {1, 2, 3, Steps::first_only, 9};
   plan.programs[0].bindings[0] = {no_index, -5, -6, -7, Direction::up};
   plan.programs[0].pipeline_rank = -1;
@@ -104,7 +116,8 @@ TEST_CASE("a newer format version is refused with both versions") {
 
 TEST_CASE("a plan file that lint refuses is refused with all its sentences") {
   Plan plan = two_stage_plan();
-  plan.programs[0].entries.pop_back();
+  plan.streams.clear();
+  plan.chunks[1].pipeline_rank = 2;
   const std::vector<std::string> sentences = lint(plan);
   REQUIRE(sentences.size() > 1);
   try {

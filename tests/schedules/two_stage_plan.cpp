@@ -30,15 +30,15 @@ std::vector<Buffer> buffers() {
       buffer("a", Category::activations, Scope::microbatch, left),
       buffer("y", Category::activations, Scope::pass, right),
       buffer("dx received", Category::comm, Scope::pass, right),
-      buffer("dw0", Category::gradients, Scope::step, weight),
+      buffer("dw0", Category::gradients, Scope::run, weight),
       buffer("y received", Category::activations, Scope::microbatch, left),
       buffer("z", Category::activations, Scope::microbatch, right),
       buffer("dx", Category::activations, Scope::pass, left),
-      buffer("dw1", Category::gradients, Scope::step, weight),
+      buffer("dw1", Category::gradients, Scope::run, weight),
       buffer("norm0", Category::workspace, Scope::step, scalar),
       buffer("norm1", Category::workspace, Scope::step, scalar),
       buffer("w0 shard", Category::weights, Scope::run, {{in, -1, 2}, {out, -1, 4}}),
-      buffer("dw0 view", Category::gradients, Scope::step, {{out, -1, 4}}),
+      buffer("dw0 view", Category::gradients, Scope::run, {{out, -1, 4}}),
   };
   all[weight_0].split = {"", "tp"};
   all[view_0].parent = sum_0;
@@ -78,7 +78,7 @@ std::vector<Instruction> step(Index sum, Index norm_buffer, Index weight, bool v
   Instruction adam = does(Opcode::optimizer, {sum, norm_buffer}, {weight}, Phase::optimizer);
   adam.function = Function::adam;
   return {squares, communicates(Opcode::all_reduce, norm, {norm_buffer}, {norm_buffer}), adam,
-          does(Opcode::free, {sum, norm_buffer}, {}, Phase::optimizer)};
+          does(Opcode::free, {norm_buffer}, {}, Phase::optimizer)};
 }
 
 std::vector<Segment> segments() {

@@ -9,7 +9,7 @@ namespace simrun {
 //
 //   rank 0: forward INIT a, y = a w0, SEND y, FREE y                backward RECV dx, dw0 += a dx, FREE a, dx
 //   rank 1: forward RECV y, z = y w1       backward dx = z w1, dw1 += y z, FREE y, z, SEND dx, FREE dx
-//   both:   step squares of dw, ALL_REDUCE of the norm over both ranks, Adam, FREE dw, norm
+//   both:   step squares of dw, ALL_REDUCE of the norm over both ranks, Adam, FREE norm
 // In all steps but the first, rank 0 gathers w0 from its shards.
 Plan two_stage_plan(int microbatches = 3);
 

@@ -55,7 +55,8 @@ Instruction PlanBuilder::compute(Picoseconds time, std::vector<Index> reads, std
   return copy(compute_stream, time, std::move(reads), std::move(writes));
 }
 
-Instruction PlanBuilder::copy(std::uint8_t stream, Picoseconds time, std::vector<Index> reads, std::vector<Index> writes) {
+Instruction PlanBuilder::copy(std::uint8_t stream, Picoseconds time, std::vector<Index> reads,
+                              std::vector<Index> writes) {
   Instruction i;
   i.opcode = stream == compute_stream ? Opcode::map : Opcode::copy;
   i.stream = stream;
@@ -77,8 +78,9 @@ Instruction PlanBuilder::all_reduce(std::uint8_t stream, Picoseconds time, std::
   return i;
 }
 
-Instruction PlanBuilder::all_reduce_stages(std::uint8_t stream, Picoseconds time, std::vector<int> stages, Index channel,
-                                           std::vector<Index> reads, std::vector<Index> writes) {
+Instruction PlanBuilder::all_reduce_stages(std::uint8_t stream, Picoseconds time, std::vector<int> stages,
+                                           Index channel, std::vector<Index> reads,
+                                           std::vector<Index> writes) {
   const auto n = static_cast<std::int64_t>(stages.size());
   Instruction i = all_reduce(stream, time * n / (2 * (n - 1)), std::move(reads), std::move(writes));
   Communication& communication = plan.communications[i.communication];

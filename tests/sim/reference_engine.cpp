@@ -26,12 +26,13 @@ struct Task {
   PassKind kind = PassKind::forward;
   std::int64_t microbatch = 0;
   Picoseconds duration = 0;
-  std::vector<std::size_t> before;       // tasks that must have ended: previous of the stream, compute issued before, writers
-  std::vector<std::size_t> writers;      // of its inputs, on other streams: the last of each (buffer, stream)
-  std::vector<std::size_t> partners;     // same exchange, itself included; empty: none
-  std::size_t ends = 0;                  // partners that there must be
+  std::vector<std::size_t>
+      before;  // tasks that must have ended: previous of the stream, compute issued before, writers
+  std::vector<std::size_t> writers;   // of its inputs, on other streams: the last of each (buffer, stream)
+  std::vector<std::size_t> partners;  // same exchange, itself included; empty: none
+  std::size_t ends = 0;               // partners that there must be
   std::optional<Span> time;
-  Span p2p;                              // pipeline transfer that its data came by; end 0: none
+  Span p2p;  // pipeline transfer that its data came by; end 0: none
 };
 
 class Replay {
@@ -54,7 +55,8 @@ class Replay {
     ReferenceRun run;
     for (const Task& task : tasks_) {
       if (!task.time) throw std::runtime_error("reference: deadlock");
-      run.times[{task.rank, task.entry, task.instruction}] = {task.time->start, task.time->end - task.time->start};
+      run.times[{task.rank, task.entry, task.instruction}] = {task.time->start,
+                                                              task.time->end - task.time->start};
       run.step = std::max(run.step, task.time->end);
     }
     for (std::size_t r = 0; r < plan_.programs.size(); ++r) run.totals.push_back(divide(r, run.step));
@@ -76,7 +78,12 @@ class Replay {
       for (Index i = 0; i < segment.instructions.size(); ++i) {
         const Instruction& what = segment.instructions[i];
         if (what.opcode == Opcode::free || what.opcode == Opcode::init) continue;
-        Task task{.rank = r, .entry = e, .instruction = i, .what = &what, .kind = segment.kind};
+        Task task;
+        task.rank = r;
+        task.entry = e;
+        task.instruction = i;
+        task.what = &what;
+        task.kind = segment.kind;
         task.microbatch = program.bindings[entry.first_binding + what.binding].microbatch;
         task.duration = is_communication(what.opcode) ? communication_time(plan_, program.pipeline_rank, what)
                                                       : kernel_time(plan_, what);
@@ -90,31 +97,37 @@ class Replay {
     const Scope scope = plan_.buffers[buffer].scope;
     return scope == Scope::microbatch || scope == Scope::pass ? microbatch : 0;
   }
-  bool is_above(Index a, Index b) const {
-    for (; b != no_index; b = plan_.buffers[b].parent)
-      if (a == b) return true;
-    return false;
+  // Who wrote the buffer last, by stream; `part`: who wrote a view of it last.
+  void add_writers(Task& task, Index buffer, bool part) const {
+    const std::int64_t at = instance(buffer, task.microbatch);
+    for (const auto& [key, writer] : last_writer_) {
+      const auto& [rank, written, written_at, by, by_part] = key;
+      if (by == task.what->stream || by == compute_stream) continue;
+      if (rank == task.rank && written == buffer && written_at == at && by_part == part)
+        task.writers.push_back(writer);
+    }
   }
 
   void link(Task& task) {
     const std::size_t self = tasks_.size();
     const auto stream = std::pair(task.rank, task.what->stream);
-    if (const auto last = last_of_stream_.find(stream); last != last_of_stream_.end()) task.before.push_back(last->second);
+    if (const auto last = last_of_stream_.find(stream); last != last_of_stream_.end())
+      task.before.push_back(last->second);
     const auto compute = last_of_stream_.find({task.rank, compute_stream});
     if (compute != last_of_stream_.end()) task.before.push_back(compute->second);
     std::vector<Index> inputs = task.what->inputs;
-    if (task.what->accumulate) inputs.insert(inputs.end(), task.what->outputs.begin(), task.what->outputs.end());
-    for (const Index input : inputs)
-      for (const auto& [key, writer] : last_writer_) {
-        const auto& [rank, buffer, at, by] = key;
-        if (rank != task.rank || by == task.what->stream || by == compute_stream) continue;
-        if (!is_above(buffer, input) && !is_above(input, buffer)) continue;
-        if (at == instance(buffer, task.microbatch)) task.writers.push_back(writer);
-      }
+    inputs.insert(inputs.end(), task.what->waits_for.begin(), task.what->waits_for.end());
+    if (task.what->accumulate)
+      inputs.insert(inputs.end(), task.what->outputs.begin(), task.what->outputs.end());
+    for (const Index input : inputs) {
+      add_writers(task, input, true);
+      for (Index up = input; up != no_index; up = plan_.buffers[up].parent) add_writers(task, up, false);
+    }
     task.before.insert(task.before.end(), task.writers.begin(), task.writers.end());
     last_of_stream_[stream] = self;
     for (const Index output : task.what->outputs)
-      last_writer_[{task.rank, output, instance(output, task.microbatch), task.what->stream}] = self;
+      for (Index up = output; up != no_index; up = plan_.buffers[up].parent)
+        last_writer_[{task.rank, up, instance(up, task.microbatch), task.what->stream, up != output}] = self;
     if (!is_communication(task.what->opcode)) return;
     const Communication& communication = plan_.communications[task.what->communication];
     if (communication.channel == no_index) return;
@@ -123,11 +136,13 @@ class Replay {
   }
 
   bool inputs_done(const Task& task) const {
-    return std::all_of(task.before.begin(), task.before.end(), [&](std::size_t t) { return tasks_[t].time.has_value(); });
+    return std::all_of(task.before.begin(), task.before.end(),
+                       [&](std::size_t t) { return tasks_[t].time.has_value(); });
   }
   bool can_start(const Task& task) const {
     if (!inputs_done(task) || task.partners.size() < task.ends) return false;
-    return std::all_of(task.partners.begin(), task.partners.end(), [&](std::size_t t) { return inputs_done(tasks_[t]); });
+    return std::all_of(task.partners.begin(), task.partners.end(),
+                       [&](std::size_t t) { return inputs_done(tasks_[t]); });
   }
   Picoseconds ready(const Task& task) const {
     Picoseconds at = 0;
@@ -172,7 +187,8 @@ class Replay {
   void add_piece(Span piece, const std::vector<const Task*>& compute, const std::vector<const Task*>& others,
                  RankTotals& totals) const {
     const Picoseconds length = piece.end - piece.start;
-    const bool busy = std::any_of(compute.begin(), compute.end(), [&](const Task* t) { return covers(t, piece); });
+    const bool busy =
+        std::any_of(compute.begin(), compute.end(), [&](const Task* t) { return covers(t, piece); });
     std::array<int, traffic_count> flying{};
     for (const Task* task : others)
       if (covers(task, piece)) ++flying[static_cast<std::size_t>(plan_.streams[task->what->stream].traffic)];
@@ -181,8 +197,8 @@ class Replay {
       for (std::size_t t = 0; t < flying.size(); ++t) totals.hidden[t] += flying[t] * length;
       return;
     }
-    for (const Traffic traffic : {Traffic::tensor, Traffic::context, Traffic::expert, Traffic::data, Traffic::offload,
-                                  Traffic::compute}) {
+    for (const Traffic traffic : {Traffic::tensor, Traffic::context, Traffic::expert, Traffic::data,
+                                  Traffic::offload, Traffic::compute}) {
       if (flying[static_cast<std::size_t>(traffic)] == 0) continue;
       totals.exposed[static_cast<std::size_t>(traffic)] += length;
       return;
@@ -191,25 +207,28 @@ class Replay {
   }
 
   BubbleCause cause(Span piece, const std::vector<const Task*>& compute) const {
-    const auto next = std::find_if(compute.begin(), compute.end(), [&](const Task* t) {
-      return t->time->start >= piece.end;
-    });
+    const auto next = std::find_if(compute.begin(), compute.end(),
+                                   [&](const Task* t) { return t->time->start >= piece.end; });
     if (next == compute.end()) return BubbleCause::drain;
     for (const std::size_t t : (*next)->writers)
       if (tasks_[t].p2p.start <= piece.start && piece.end <= tasks_[t].p2p.end) return BubbleCause::p2p;
-    const auto is_backward = [](const Task* t) { return t->kind == PassKind::backward || t->kind == PassKind::backward_input; };
+    const auto is_backward = [](const Task* t) {
+      return t->kind == PassKind::backward || t->kind == PassKind::backward_input;
+    };
     const auto is_forward = [](const Task* t) { return t->kind == PassKind::forward; };
-    if (std::any_of(compute.begin(), compute.end(), is_backward) && std::none_of(compute.begin(), next, is_backward))
+    if (std::any_of(compute.begin(), compute.end(), is_backward) &&
+        std::none_of(compute.begin(), next, is_backward))
       return BubbleCause::warm_up;
     const bool forwards_left = std::any_of(next, compute.end(), is_forward);
-    if (forwards_left && std::none_of(compute.begin(), compute.end(), is_backward)) return BubbleCause::warm_up;
+    if (forwards_left && std::none_of(compute.begin(), compute.end(), is_backward))
+      return BubbleCause::warm_up;
     return forwards_left ? BubbleCause::imbalance : BubbleCause::drain;
   }
 
   const Plan& plan_;
   std::vector<Task> tasks_;
   std::map<std::pair<std::size_t, std::uint8_t>, std::size_t> last_of_stream_;
-  std::map<std::tuple<std::size_t, Index, std::int64_t, std::uint8_t>, std::size_t> last_writer_;
+  std::map<std::tuple<std::size_t, Index, std::int64_t, std::uint8_t, bool>, std::size_t> last_writer_;
   std::map<std::pair<Index, std::int64_t>, std::vector<std::size_t>> exchanges_;
 };
 
@@ -226,7 +245,8 @@ std::int64_t reference_peak(const Plan& plan, std::size_t rank) {
     const Scope scope = plan.buffers[buffer].scope;
     const std::pair key(buffer, scope == Scope::microbatch || scope == Scope::pass ? microbatch : 0);
     if (scope == Scope::run && frees) return;
-    if (frees ? live.erase(key) > 0 : live.insert(key).second) bytes += (frees ? -1 : 1) * plan.buffers[buffer].bytes();
+    if (frees ? live.erase(key) > 0 : live.insert(key).second)
+      bytes += (frees ? -1 : 1) * plan.buffers[buffer].bytes();
     peak = std::max(peak, bytes);
   };
   for (const Entry& entry : program.entries)

@@ -9,8 +9,9 @@
 
 namespace simrun {
 
-// A second engine, slow and obvious, to hold the fast one against: first-in-first-out queues per (rank, stream), maps for everything,
-// a global loop that starts whatever can start, and time divided by looking at every elementary interval.
+// A second engine, slow and obvious, to hold the fast one against: first-in-first-out queues per (rank,
+// stream), maps for everything, a global loop that starts whatever can start, and time divided by looking at
+// every elementary interval.
 struct ReferenceRun {
   Picoseconds step = 0;
   // Start and duration by (rank, entry, instruction).

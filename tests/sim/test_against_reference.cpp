@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-
 #include <map>
 #include <random>
 
@@ -11,7 +10,8 @@ namespace simrun {
 
 namespace {
 
-// Random programs whose exchanges have one order over all ranks, because ranks get their entries from one list of random events.
+// Random programs whose exchanges have one order over all ranks, because ranks get their entries from one
+// list of random events.
 class RandomPlan {
  public:
   explicit RandomPlan(unsigned seed) : random_(seed), ranks_(1 + pick(4)), b_(ranks_) {
@@ -37,7 +37,8 @@ class RandomPlan {
 
   void add_buffers() {
     std::vector<Index> tokens;
-    constexpr Scope scopes[] = {Scope::run, Scope::step, Scope::chunk, Scope::microbatch, Scope::microbatch, Scope::pass};
+    constexpr Scope scopes[] = {Scope::run,        Scope::step,       Scope::chunk,
+                                Scope::microbatch, Scope::microbatch, Scope::pass};
     for (int i = 0; i < 8; ++i) tokens.push_back(b_.token(scopes[pick(6)]));
     for (int i = 0; i < 4; ++i) tokens.push_back(b_.view(tokens[static_cast<std::size_t>(pick(4))]));
     tokens_.push_back(tokens);
@@ -47,7 +48,8 @@ class RandomPlan {
   std::vector<Index> some(int r, bool with_arrivals) {
     std::vector<Index> chosen;
     for (int n = pick(3); n > 0; --n) {
-      const auto& from = with_arrivals && pick(3) == 0 ? arrivals_[static_cast<std::size_t>(r)] : tokens_[static_cast<std::size_t>(r)];
+      const auto& from = with_arrivals && pick(3) == 0 ? arrivals_[static_cast<std::size_t>(r)]
+                                                       : tokens_[static_cast<std::size_t>(r)];
       chosen.push_back(from[static_cast<std::size_t>(pick(static_cast<int>(from.size())))]);
     }
     return chosen;
@@ -62,6 +64,7 @@ class RandomPlan {
       case 2: i = b_.copy(host_, time, some(r, true), some(r, false)); break;
       default: i = b_.compute(time, some(r, true), some(r, false));
     }
+    if (pick(6) == 0) i.waits_for = some(r, true);
     i.accumulate = pick(5) == 0 && i.opcode == Opcode::map;
     return i;
   }
@@ -69,7 +72,8 @@ class RandomPlan {
   Index pass(int r) {
     std::vector<Instruction> instructions;
     for (int n = 1 + pick(7); n > 0; --n) instructions.push_back(local(r));
-    constexpr PassKind kinds[] = {PassKind::forward, PassKind::backward, PassKind::backward_weight, PassKind::step};
+    constexpr PassKind kinds[] = {PassKind::forward, PassKind::backward, PassKind::backward_weight,
+                                  PassKind::step};
     return b_.segment(kinds[pick(4)], instructions);
   }
 
@@ -87,17 +91,23 @@ class RandomPlan {
       const int to = (r + 1 + pick(ranks_ - 1)) % ranks_;
       const auto& arrivals = arrivals_[static_cast<std::size_t>(to)];
       const Index what = tokens_[static_cast<std::size_t>(r)][static_cast<std::size_t>(pick(8))];
-      b_.entry(r, b_.segment(PassKind::communication, {b_.send(out_, time, what, to, static_cast<Index>(e))}), microbatch);
-      b_.entry(to, b_.segment(PassKind::communication, {b_.recv(in_, time, arrivals[static_cast<std::size_t>(pick(3))], r,
-                                                                static_cast<Index>(e))}), microbatch);
+      b_.entry(r, b_.segment(PassKind::communication, {b_.send(out_, time, what, to, static_cast<Index>(e))}),
+               microbatch);
+      b_.entry(
+          to,
+          b_.segment(PassKind::communication, {b_.recv(in_, time, arrivals[static_cast<std::size_t>(pick(3))],
+                                                       r, static_cast<Index>(e))}),
+          microbatch);
       return;
     }
     std::vector<int> stages;
     for (int stage = 0; stage < ranks_; ++stage) stages.push_back(stage);
     for (const int stage : stages)
-      b_.entry(stage, b_.segment(PassKind::communication,
-                                 {b_.all_reduce_stages(dp_, time * 2 * (ranks_ - 1), stages, static_cast<Index>(e),
-                                                       some(stage, true), some(stage, false))}), microbatch);
+      b_.entry(stage,
+               b_.segment(PassKind::communication,
+                          {b_.all_reduce_stages(dp_, time * 2 * (ranks_ - 1), stages, static_cast<Index>(e),
+                                                some(stage, true), some(stage, false))}),
+               microbatch);
   }
 
   std::mt19937 random_;
@@ -111,7 +121,7 @@ class RandomPlan {
 }  // namespace
 
 TEST_CASE("the fast engine agrees with the reference engine to the picosecond") {
-  for (unsigned seed = 0; seed < 3000; ++seed) {
+  for (unsigned seed = 0; seed < 600; ++seed) {
     CAPTURE(seed);
     const Plan plan = RandomPlan(seed).make();
     const ReferenceRun reference = reference_run(plan);
@@ -139,7 +149,8 @@ TEST_CASE("the fast engine agrees with the reference engine to the picosecond") 
     REQUIRE(timeline.instructions == static_cast<std::int64_t>(intervals));
     // Recording changes nothing.
     const Timeline totals_only = simulate(plan);
-    for (std::size_t r = 0; r < timeline.ranks.size(); ++r) REQUIRE(totals_only.ranks[r].totals == timeline.ranks[r].totals);
+    for (std::size_t r = 0; r < timeline.ranks.size(); ++r)
+      REQUIRE(totals_only.ranks[r].totals == timeline.ranks[r].totals);
   }
 }
 

@@ -7,15 +7,24 @@ namespace simrun {
 
 namespace {
 
-Picoseconds total(const RankTotals& totals) { return totals.compute + totals.exposed_total() + totals.bubble_total(); }
-Picoseconds exposed(const RankTotals& totals, Traffic traffic) { return totals.exposed[static_cast<std::size_t>(traffic)]; }
-Picoseconds hidden(const RankTotals& totals, Traffic traffic) { return totals.hidden[static_cast<std::size_t>(traffic)]; }
-Picoseconds bubble(const RankTotals& totals, BubbleCause cause) { return totals.bubble[static_cast<std::size_t>(cause)]; }
+Picoseconds total(const RankTotals& totals) {
+  return totals.compute + totals.exposed_total() + totals.bubble_total();
+}
+Picoseconds exposed(const RankTotals& totals, Traffic traffic) {
+  return totals.exposed[static_cast<std::size_t>(traffic)];
+}
+Picoseconds hidden(const RankTotals& totals, Traffic traffic) {
+  return totals.hidden[static_cast<std::size_t>(traffic)];
+}
+Picoseconds bubble(const RankTotals& totals, BubbleCause cause) {
+  return totals.bubble[static_cast<std::size_t>(cause)];
+}
 
 // Two stages of forward 10, backward 20 and three microbatches as 1F1B, transfers of `transfer` ps.
 Plan one_f_one_b_of_two(Picoseconds transfer) {
   PlanBuilder b(2);
-  const std::uint8_t down = b.stream("pp_forward", Traffic::pipeline), up = b.stream("pp_backward", Traffic::pipeline);
+  const std::uint8_t down = b.stream("pp_forward", Traffic::pipeline),
+                     up = b.stream("pp_backward", Traffic::pipeline);
   const Index sent = b.token(), input = b.token(), d_sent = b.token(), d_input = b.token();
   const Index f0 = b.segment(PassKind::forward, {b.compute(10, {}, {sent})});
   const Index f1 = b.segment(PassKind::forward, {b.compute(10, {input}, {})});
@@ -26,11 +35,31 @@ Plan one_f_one_b_of_two(Picoseconds transfer) {
   const Index send_b = b.segment(PassKind::communication, {b.send(up, transfer, d_sent, 0, 1)});
   const Index recv_b = b.segment(PassKind::communication, {b.recv(up, transfer, d_input, 1, 1)});
   using Work = std::vector<std::pair<Index, int>>;
-  for (const auto& [segment, microbatch] : Work{{f0, 0}, {send_f, 0}, {f0, 1}, {send_f, 1}, {recv_b, 0}, {b0, 0}, {f0, 2},
-                                                {send_f, 2}, {recv_b, 1}, {b0, 1}, {recv_b, 2}, {b0, 2}})
+  for (const auto& [segment, microbatch] : Work{{f0, 0},
+                                                {send_f, 0},
+                                                {f0, 1},
+                                                {send_f, 1},
+                                                {recv_b, 0},
+                                                {b0, 0},
+                                                {f0, 2},
+                                                {send_f, 2},
+                                                {recv_b, 1},
+                                                {b0, 1},
+                                                {recv_b, 2},
+                                                {b0, 2}})
     b.entry(0, segment, microbatch);
-  for (const auto& [segment, microbatch] : Work{{recv_f, 0}, {f1, 0}, {recv_f, 1}, {b1, 0}, {send_b, 0}, {f1, 1}, {recv_f, 2},
-                                                {b1, 1}, {send_b, 1}, {f1, 2}, {b1, 2}, {send_b, 2}})
+  for (const auto& [segment, microbatch] : Work{{recv_f, 0},
+                                                {f1, 0},
+                                                {recv_f, 1},
+                                                {b1, 0},
+                                                {send_b, 0},
+                                                {f1, 1},
+                                                {recv_f, 2},
+                                                {b1, 1},
+                                                {send_b, 1},
+                                                {f1, 2},
+                                                {b1, 2},
+                                                {send_b, 2}})
     b.entry(1, segment, microbatch);
   return b.plan;
 }
@@ -59,10 +88,12 @@ TEST_CASE("1F1B of two stages with free transfers idles (p-1)/(m+p-1) of its ste
   CHECK(timeline.ranks[0].multiplicity == 2);
 }
 
-TEST_CASE("a transfer of 3 ps stands in the p2p part of its receiver's bubble only where the receiver waits for it") {
+TEST_CASE(
+    "a transfer of 3 ps stands in the p2p part of its receiver's bubble only where the receiver waits for "
+    "it") {
   const Timeline timeline = simulate(one_f_one_b_of_two(3), {Detail::instructions});
-  // Rank 1: F0 13-23, B0 23-43, F1 43-53, B1 53-73. Rank 0: B0 46-66, F2 66-76, B1 76-96. F2 on rank 1 79-89, B2 89-109; B2 on rank
-  // 0 112-132.
+  // Rank 1: F0 13-23, B0 23-43, F1 43-53, B1 53-73. Rank 0: B0 46-66, F2 66-76, B1 76-96. F2 on rank 1 79-89,
+  // B2 89-109; B2 on rank 0 112-132.
   CHECK(timeline.step == 132);
   const RankTotals& last = timeline.ranks[1].totals;
   CHECK(bubble(last, BubbleCause::warm_up) == 10);
@@ -80,9 +111,10 @@ TEST_CASE("a rendezvous starts when both ends are ready, whoever is late") {
   PlanBuilder b(2);
   const std::uint8_t stream = b.stream("pp", Traffic::pipeline);
   const Index sent = b.token(), received = b.token();
-  b.entry(0, b.segment(PassKind::forward, {b.compute(sender_is_late ? 50 : 10, {}, {sent}), b.send(stream, 7, sent, 1, 9)}));
-  b.entry(1, b.segment(PassKind::forward, {b.compute(sender_is_late ? 10 : 50, {}, {}), b.recv(stream, 7, received, 0, 9),
-                                           b.compute(1, {received}, {})}));
+  b.entry(0, b.segment(PassKind::forward,
+                       {b.compute(sender_is_late ? 50 : 10, {}, {sent}), b.send(stream, 7, sent, 1, 9)}));
+  b.entry(1, b.segment(PassKind::forward, {b.compute(sender_is_late ? 10 : 50, {}, {}),
+                                           b.recv(stream, 7, received, 0, 9), b.compute(1, {received}, {})}));
   const Timeline timeline = simulate(b.plan, {Detail::instructions});
   CHECK(timeline.step == 58);
   const Interval sending = timeline.ranks[0].lanes[stream].intervals.at(0);
@@ -95,7 +127,8 @@ TEST_CASE("a send whose partner is late holds back neither compute nor other str
   PlanBuilder b(2);
   const std::uint8_t stream = b.stream("pp", Traffic::pipeline), tp = b.stream("tp", Traffic::tensor);
   const Index sent = b.token(), received = b.token(), reduced = b.token();
-  b.entry(0, b.segment(PassKind::forward, {b.send(stream, 5, sent, 1, 0), b.all_reduce(tp, 8, {}, {reduced}), b.compute(2, {reduced}, {})}));
+  b.entry(0, b.segment(PassKind::forward, {b.send(stream, 5, sent, 1, 0), b.all_reduce(tp, 8, {}, {reduced}),
+                                           b.compute(2, {reduced}, {})}));
   b.entry(1, b.segment(PassKind::forward, {b.compute(100, {}, {}), b.recv(stream, 5, received, 0, 0)}));
   const Timeline timeline = simulate(b.plan, {Detail::instructions});
   CHECK(timeline.ranks[0].lanes[compute_stream].intervals.at(0) == Interval{8, 2, 0, 0, 2});
@@ -108,9 +141,9 @@ TEST_CASE("what compute covers of a collective is hidden, the rest exposed, tens
   PlanBuilder b(1);
   const std::uint8_t tp = b.stream("tp", Traffic::tensor), dp = b.stream("dp", Traffic::data);
   const Index reduced = b.token(), gradients = b.token(Scope::step);
-  b.entry(0, b.segment(PassKind::backward,
-                       {b.compute(10, {}, {}), b.all_reduce(dp, 40, {}, {gradients}), b.compute(5, {}, {}),
-                        b.all_reduce(tp, 12, {}, {reduced}), b.compute(6, {reduced}, {}), b.compute(1, {gradients}, {})}));
+  b.entry(0, b.segment(PassKind::backward, {b.compute(10, {}, {}), b.all_reduce(dp, 40, {}, {gradients}),
+                                            b.compute(5, {}, {}), b.all_reduce(tp, 12, {}, {reduced}),
+                                            b.compute(6, {reduced}, {}), b.compute(1, {gradients}, {})}));
   // compute 0-10, 10-15, 27-33, 50-51; dp 10-50; tp 15-27.
   const Timeline timeline = simulate(b.plan, {Detail::instructions});
   CHECK(timeline.step == 51);
@@ -128,13 +161,14 @@ TEST_CASE("a gather into a bucket is waited for by the readers of its views") {
   const std::uint8_t dp = b.stream("dp", Traffic::data);
   const Index bucket = b.token(Scope::run), first = b.view(bucket), second = b.view(bucket);
   const Index gather = b.segment(PassKind::communication, {b.all_reduce(dp, 30, {}, {bucket})});
-  const Index pass = b.segment(PassKind::forward, {b.compute(4, {}, {}), b.compute(1, {first}, {}), b.compute(1, {second}, {})});
+  const Index pass = b.segment(PassKind::forward,
+                               {b.compute(4, {}, {}), b.compute(1, {first}, {}), b.compute(1, {second}, {})});
   b.entry(0, gather, 0, Steps::not_first);
   b.entry(0, pass, 0);
   b.entry(0, pass, 1);
   const Timeline timeline = simulate(b.plan, {Detail::passes});
-  CHECK(timeline.step == 38);       // 4, wait until 30, 2, 6
-  CHECK(timeline.first_step == 12); // no gather
+  CHECK(timeline.step == 38);        // 4, wait until 30, 2, 6
+  CHECK(timeline.first_step == 12);  // no gather
   CHECK(exposed(timeline.ranks[0].totals, Traffic::data) == 26);
   CHECK(timeline.ranks[0].passes.at(0) == PassInterval{0, 32, 1});
 }
@@ -144,8 +178,9 @@ TEST_CASE("a collective over pipeline ranks waits for the last of them") {
   const std::uint8_t dp = b.stream("dp", Traffic::data);
   const Index norm = b.token(Scope::step);
   for (int r = 0; r < 3; ++r)
-    b.entry(r, b.segment(PassKind::step, {b.compute(10 * (r + 1), {}, {}), b.all_reduce_stages(dp, 8, {0, 1, 2}, 4, {}, {norm}),
-                                          b.compute(2, {norm}, {})}));
+    b.entry(r, b.segment(PassKind::step,
+                         {b.compute(10 * (r + 1), {}, {}),
+                          b.all_reduce_stages(dp, 8, {0, 1, 2}, 4, {}, {norm}), b.compute(2, {norm}, {})}));
   const Timeline timeline = simulate(b.plan);
   CHECK(timeline.step == 40);
   for (const RankTimeline& rank : timeline.ranks) CHECK(exposed(rank.totals, Traffic::data) == 8);
@@ -157,12 +192,17 @@ TEST_CASE("a deadlock names who waits for whom") {
   const std::uint8_t stream = b.stream("pp", Traffic::pipeline);
   const Index x = b.token(), y = b.token();
   for (int r = 0; r < 2; ++r)
-    b.entry(r, b.segment(PassKind::forward, {b.recv(stream, 1, x, 1 - r, static_cast<Index>(r)), b.compute(1, {x}, {y}),
-                                             b.send(stream, 1, y, 1 - r, static_cast<Index>(1 - r))}), 3);
-  CHECK_THROWS_WITH(simulate(b.plan),
-                    Catch::Contains("pipeline rank 0 at map (segment s0, microbatch 3) waits for recv (segment s0, microbatch 3), "
-                                    "which pipeline rank 1 has not posted") &&
-                        Catch::Contains("pipeline rank 1 at map (segment s1"));
+    b.entry(r,
+            b.segment(PassKind::forward,
+                      {b.recv(stream, 1, x, 1 - r, static_cast<Index>(r)), b.compute(1, {x}, {y}),
+                       b.send(stream, 1, y, 1 - r, static_cast<Index>(1 - r))}),
+            3);
+  CHECK_THROWS_WITH(
+      simulate(b.plan),
+      Catch::Contains(
+          "pipeline rank 0 at map (segment s0, microbatch 3) waits for recv (segment s0, microbatch 3), "
+          "which pipeline rank 1 has not posted") &&
+          Catch::Contains("pipeline rank 1 at map (segment s1"));
 }
 
 TEST_CASE("an exchange that a third end posts is refused") {

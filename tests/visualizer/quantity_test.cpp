@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdint>
 
 namespace simrun {
 
@@ -37,6 +38,13 @@ TEST_CASE("a column of times shares the unit of its longest") {
   const TimeUnit unit = time_unit(14.9);
   CHECK(in_unit(0.144, unit) == "0.14");
   CHECK(in_unit(12.51, unit) == "12.51");
+}
+
+TEST_CASE("sizes have the unit of the largest in their column") {
+  CHECK(memory_text(std::int64_t{80} << 30) == "80.0 GiB");
+  CHECK(memory_text(3 << 20) == "3.0 MiB");
+  CHECK(memory_text(1536) == "1.5 KiB");
+  CHECK(in_unit(std::int64_t{1} << 29, memory_unit(std::int64_t{80} << 30)) == "0.5");
 }
 
 TEST_CASE("layers say what else the rank holds") {

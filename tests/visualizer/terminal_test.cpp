@@ -25,7 +25,7 @@ TEST_CASE("the terminal summary of a small run reads so") {
   run.summary.hidden_comm_s = 0.0012;
   CHECK(terminal_summary(run.plan, run.summary) ==
         R"(llama 4.00 B  32 x h100_sxm  tp 4  pp 4  dp 2  131 k tokens/step  1f1b, 8 microbatches
-step 47.52 ms   2.76 M tokens/s   MFU 66.5 %   HFU 83.1 %   peak memory 53.5 of 78.0 GiB on pp 0
+step 47.52 ms   2.76 M tokens/s   MFU 66.5 %   HFU 83.1 %   peak memory 53.5 GiB of 78.0 GiB on pp 0
 first step 48.10 ms
   compute  ██████████████████▏░░░░░░░░░   30.72 ms   64.6 %
   bubble   ███████▋                       12.96 ms   27.3 %   warm-up 2.04  imbalance 10.92

@@ -7,8 +7,9 @@ import { timeText } from "./viewport";
 
 // What the page says about the thing under the pointer. Lines of text; the first is the name.
 
-export function gib(bytes: number): string {
-  return `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+export function sizeText(bytes: number): string {
+  const [of, unit] = bytes >= 2 ** 30 ? [2 ** 30, "GiB"] : bytes >= 2 ** 20 ? [2 ** 20, "MiB"] : [2 ** 10, "KiB"];
+  return `${(bytes / of).toFixed(1)} ${unit}`;
 }
 
 // "14.0 TFLOP", "3.20 GB": three figures, decimal prefixes.
@@ -98,6 +99,6 @@ export function describeMemory(model: Model, rank: number, time: number, order: 
   const event = eventAt(memory, time);
   if (event < 0) return [];
   const parts = [...order].reverse().filter((c) => memory.live[c]![event]! > 0);
-  return [`${gib(totalAt(memory, event))} live at ${timeText(time)}`,
-          ...parts.map((c) => `${model.facts.categories[c]} ${gib(memory.live[c]![event]!)}`)];
+  return [`${sizeText(totalAt(memory, event))} live at ${timeText(time)}`,
+          ...parts.map((c) => `${model.facts.categories[c]} ${sizeText(memory.live[c]![event]!)}`)];
 }

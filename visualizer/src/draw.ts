@@ -1,5 +1,5 @@
 import { css, memoryColours, memoryOrder, rowColours, type Mode, type Theme } from "./colours";
-import { gib } from "./describe";
+import { sizeText } from "./describe";
 import { drawHatching, drawNames, outline, type Band } from "./labels";
 import { passesAreOpen, passStripHeight, type Layout, type Row } from "./layout";
 import { boxesOf, microbatchOf, passLane, type Box, type Model } from "./model";
@@ -49,10 +49,12 @@ export function scaleOf(view: View, width: number): Scale {
   return { from: view.from, perPixel: (view.to - view.from) / width, width };
 }
 
-// Bytes that fill a memory strip: the same for all ranks, so that strips compare.
+// Bytes that fill a memory strip: the same for all ranks, so that strips compare. The device's limit is on it, unless a job uses so
+// little of the device that nothing could be seen.
 export function fullStrip(model: Model): number {
   const peaks = model.ranks.map((r) => (r.memory.time.length === 0 ? 0 : totalAt(r.memory, peakEvent(r.memory))));
-  return Math.max(model.facts.memoryLimit, ...peaks, 1) * 1.06;
+  const peak = Math.max(...peaks, 1);
+  return Math.max(peak, peak * 8 < model.facts.memoryLimit ? 0 : model.facts.memoryLimit) * 1.06;
 }
 
 export class Painter {
@@ -64,7 +66,7 @@ export class Painter {
   constructor(private readonly canvas: HTMLCanvasElement, model: Model) {
     this.context = canvas.getContext("2d")!;
     this.full = fullStrip(model);
-    this.peaks = model.ranks.map((r) => (r.memory.time.length === 0 ? "" : gib(totalAt(r.memory, peakEvent(r.memory)))));
+    this.peaks = model.ranks.map((r) => (r.memory.time.length === 0 ? "" : sizeText(totalAt(r.memory, peakEvent(r.memory)))));
   }
 
   paint(scene: Scene): void {
@@ -106,7 +108,7 @@ export class Painter {
       }
       if (row.kind !== "memory") continue;
       const strip = { top: device(row.top), height: device(row.top + row.height) - device(row.top), full: this.full,
-                      limit: scene.model.facts.memoryLimit };
+                      limit: scene.model.facts.memoryLimit <= this.full ? scene.model.facts.memoryLimit : 0 };
       drawStrip(pixels, width, scene.model.ranks[row.rank]!.memory, scale, strip,
                 { categories: memoryColours, order: memoryOrder, limit: scene.theme.limit });
     }
@@ -208,7 +210,8 @@ export class Painter {
       const x = gutterWidth + (time - scale.from) / scale.perPixel;
       context.moveTo(Math.round(x) + 0.5, axisHeight - 6);
       context.lineTo(Math.round(x) + 0.5, axisHeight);
-      context.fillText(tickText(time, every, longest), x + 3, axisHeight / 2 - 1);
+      const text = tickText(time, every, longest);
+      if (x + 3 + context.measureText(text).width < width) context.fillText(text, x + 3, axisHeight / 2 - 1);
     }
     context.moveTo(gutterWidth, axisHeight - 0.5);
     context.lineTo(width, axisHeight - 0.5);

@@ -12,7 +12,7 @@ export interface Row {
   top: number;
   height: number;
   label: string;
-  typicalPass: number; // median duration of the rank's passes
+  typicalPass: number; // median duration of all passes: all ranks open at one zoom
 }
 export interface Layout {
   rows: Row[];
@@ -26,16 +26,16 @@ const memoryHeight = 42;
 const rowGap = 2;
 const rankGap = 12;
 
-function median(values: Float64Array): number {
+function median(values: number[]): number {
   return Float64Array.from(values).sort()[values.length >> 1] ?? Infinity;
 }
 
 export function layoutOf(model: Model): Layout {
   const rows: Row[] = [];
   let top = 4;
-  const medians = model.ranks.map((rank) => median(rank.passes.duration));
+  const typicalPass = median(model.ranks.flatMap((rank) => [...rank.passes.duration]));
   const place = (kind: RowKind, rank: number, lane: number, height: number, label: string) => {
-    rows.push({ kind, rank, lane, top, height, label, typicalPass: medians[rank]! });
+    rows.push({ kind, rank, lane, top, height, label, typicalPass });
     top += height + rowGap;
   };
   model.ranks.forEach((rank, r) => {

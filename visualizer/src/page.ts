@@ -28,7 +28,8 @@ export class Page {
     this.minimap = new Minimap(element("minimap"), model);
     this.scene = { model, layout: layoutOf(model), view: wholeView(this.step), mode: "op", theme: this.theme(),
                    scrollTop: 0, selection: undefined, found: [] };
-    this.canvas.style.height = `${Math.min(this.scene.layout.height, Math.max(window.innerHeight * 0.68, 260)) + axisHeight}px`;
+    const lanes = Math.min(this.scene.layout.height, Math.max(window.innerHeight * 0.68, 260));
+    this.canvas.style.height = `${lanes + axisHeight + 2}px`; // 2: its border
     this.restore();
     this.setMode(this.scene.mode);
     this.darkScheme.addEventListener("change", () => this.refresh());

@@ -1,0 +1,182 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace simrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Ran {
+  int code = -1;
+  std::string output;  // standard output and error
+};
+
+Ran run_simrun(const std::string& arguments) {
+  Ran ran;
+  const std::string command =
+      "SIMRUN_CONFIGS=" SIMRUN_SOURCE_DIR "/configs " SIMRUN_PROGRAM " " + arguments + " 2>&1 </dev/null";
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> chunk{};
+  for (std::size_t count = 0; (count = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
+    ran.output.append(chunk.data(), count);
+  const int status = ::pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ran;
+}
+
+// An empty folder that goes away with the test.
+class Scratch {
+ public:
+  Scratch()
+      : path_(fs::temp_directory_path() /
+              ("simrun-test-" + std::to_string(::getpid()) + "-" + std::to_string(++count_))) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~Scratch() { fs::remove_all(path_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(file(name), std::ios::binary) << text;
+    return file(name);
+  }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
+
+ private:
+  static inline int count_ = 0;
+  fs::path path_;
+};
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+const std::string tiny = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-4xa100.yaml";
+
+TEST_CASE("program: a run writes page and Plan whole, and the Plan gives the same summary without the YAML") {
+  const Scratch scratch;
+  const std::string plan = scratch.file("tiny.plan");
+  const Ran first = run_simrun(tiny + " --html " + scratch.file("tiny.html") + " --plan " + plan);
+  CHECK(first.code == 0);
+  CHECK(first.output.find("bubble") != std::string::npos);
+  CHECK(read(scratch.file("tiny.html")).find("</html>") != std::string::npos);
+  CHECK(scratch.files() == 2);
+  CHECK(run_simrun(plan + " --json").output == run_simrun(tiny + " --json").output);
+}
+
+TEST_CASE("program: the page lies beside the job unless told otherwise; --json writes none") {
+  const Scratch scratch;
+  const std::string job = scratch.write("job.yaml", read(tiny));
+  CHECK(run_simrun(job + " --json").code == 0);
+  CHECK(scratch.files() == 1);
+  CHECK(run_simrun(job + " -q").output.empty());
+  CHECK(fs::exists(scratch.file("job.html")));
+}
+
+TEST_CASE(
+    "program: a plan that does not fit exits with 3, says what to change, and writes everything all the "
+    "same") {
+  const Scratch scratch;
+  const Ran ran = run_simrun(tiny + " --set 'cluster.gpu={from: a100_sxm_80gb, memory: 2060 MiB}' --html " +
+                             scratch.file("a.html"));
+  CAPTURE(ran.output);
+  CHECK(ran.code == 3);
+  CHECK(ran.output.find("does not fit") != std::string::npos);
+  CHECK(ran.output.find("microbatch") != std::string::npos);
+  CHECK(ran.output.find("lever") != std::string::npos);
+  CHECK(fs::exists(scratch.file("a.html")));
+}
+
+TEST_CASE("program: what is wrong with the command line is said in one line, exit 2") {
+  for (const char* arguments :
+       {"", "--no-such-flag x.yaml", "a.yaml b.yaml", "--execute a.yaml", "a.yaml --trace t.json",
+        "a.yaml --json --check", "a.yaml --set nonsense", "no-such-file.yaml", "/"}) {
+    CAPTURE(arguments);
+    const Ran ran = run_simrun(arguments);
+    CAPTURE(ran.output);
+    CHECK(ran.code == 2);
+    CHECK(ran.output.find("error: ") != std::string::npos);
+  }
+  CHECK(run_simrun("--execute a.yaml").output == "simrun: error: --execute is not supported yet\n");
+  CHECK(run_simrun("--jsn a.yaml").output.find("did you mean '--json'?") != std::string::npos);
+}
+
+TEST_CASE(
+    "program: an output that cannot be written is found before anything runs, and nothing is left behind") {
+  const Scratch scratch;
+  const std::string job = scratch.write("job.yaml", read(tiny));
+  const Ran ran = run_simrun(job + " --html " + scratch.file("none/page.html") + " --plan " + job);
+  CAPTURE(ran.output);
+  CHECK(ran.code == 2);
+  CHECK(ran.output.find("cannot write here: No such file or directory") != std::string::npos);
+  CHECK(ran.output.find("this would overwrite the input") != std::string::npos);
+  CHECK(scratch.files() == 1);
+}
+
+TEST_CASE("program: a truncated, altered or newer Plan file is refused") {
+  const Scratch scratch;
+  const std::string path = scratch.file("a.plan");
+  REQUIRE(run_simrun(tiny + " --no-html --plan " + path).code == 0);
+  const std::string whole = read(path);
+  std::string altered = whole, newer = whole;
+  altered[whole.size() / 2] = static_cast<char>(altered[whole.size() / 2] ^ 1);
+  newer[8] = 2;  // the format version follows the 8-byte magic
+  for (const std::string& bytes : {whole.substr(0, whole.size() / 2), whole.substr(0, 10), altered, newer}) {
+    const Ran ran = run_simrun(scratch.write("bad.plan", bytes));
+    CAPTURE(ran.output);
+    CHECK(ran.code == 2);
+    CHECK(ran.output.find("bad.plan") != std::string::npos);
+    CHECK(!fs::exists(scratch.file("bad.html")));
+  }
+}
+
+TEST_CASE("program: every error of a job is reported in one run, with its place") {
+  const Scratch scratch;
+  const std::string job = scratch.write(
+      "bad.yaml",
+      "simrun: 1\n"
+      "model: {from: models/gpt2.yaml}\n"
+      "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 7, precision: bf16}\n"
+      "parallelism: {tensor_model_paralel_size: 2, context_parallel_size: 2}\n"
+      "cluster: {from: dgx_h100, nodes: 1, inter_node: {bandwidth: 50}}\n");
+  const Ran ran = run_simrun(job);
+  CAPTURE(ran.output);
+  CHECK(ran.code == 2);
+  CHECK(ran.output.find("bad.yaml:4:15: error: unknown key 'tensor_model_paralel_size'") !=
+        std::string::npos);
+  CHECK(ran.output.find("did you mean 'tensor_model_parallel_size'?") != std::string::npos);
+  CHECK(ran.output.find("bad.yaml:4:68: error: context_parallel_size 2 is not supported yet") !=
+        std::string::npos);
+  CHECK(ran.output.find("bad.yaml:5:") != std::string::npos);
+  CHECK(ran.output.find("nothing was run.") != std::string::npos);
+  CHECK(scratch.files() == 1);
+}
+
+TEST_CASE("program: --print-schedule, --check and --print-config print and write nothing") {
+  const Scratch scratch;
+  const std::string job = scratch.write("job.yaml", read(tiny));
+  const Ran schedule = run_simrun(job + " --print-schedule");
+  CHECK(schedule.code == 0);
+  CHECK(schedule.output == "0F0 0F1 0B0 0F2 0B1 0F3 0B2 0B3\n1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3\n");
+  CHECK(run_simrun(job + " --check").output.find("tokens_per_step") != std::string::npos);
+  const std::string effective = scratch.write("job2.yaml", run_simrun(job + " --print-config").output);
+  const std::string sha = "config_sha256";
+  const std::string a = run_simrun(job + " --json").output, b = run_simrun(effective + " --json").output;
+  CHECK(a.substr(a.find(sha), 90) == b.substr(b.find(sha), 90));
+  CHECK(scratch.files() == 2);
+}
+
+}  // namespace
+}  // namespace simrun

@@ -20,7 +20,7 @@ void add_stages(const Plan& plan, std::string& text) {
       std::string layers =
           chunk.layers == 0 ? "none"
                             : fmt::format("{}-{}", chunk.first_layer, chunk.first_layer + chunk.layers - 1);
-      if (chunk.embedding) layers = "emb+" + layers;
+      if (chunk.embedding) layers.insert(0, "emb+");
       if (chunk.loss) layers += "+loss";
       const std::string memory = chunk.index == 0 ? fmt::format("{:8.2f}", gib(peak)) : "";
       fmt::format_to(std::back_inserter(text), "{:7}  {:5}  {:5}  {:<16}  {:>10}  {}\n", chunk.pipeline_rank,

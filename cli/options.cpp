@@ -42,7 +42,7 @@ void add_flags(CLI::App& app, Options& options, std::vector<std::string>& inputs
   app.add_flag("-v,--verbose", options.verbose, "say what is done and how long it takes");
 }
 
-ParsedOptions refusal(std::string message, const std::string& hint) {
+ParsedOptions refusal(const std::string& message, const std::string& hint) {
   ParsedOptions parsed;
   parsed.exit_code = 2;
   parsed.error = "simrun: error: " + message + "\n" + (hint.empty() ? "" : "  hint: " + hint + "\n");

@@ -7,16 +7,26 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <stdexcept>
+#include <filesystem>
 
 namespace simrun {
 namespace {
 
-std::string part_name(const std::string& path) { return path + ".part" + std::to_string(::getpid()); }
+// The file that a path means: a link is followed, so that its target is replaced and not the link.
+std::string target_of(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr int longest_chain = 40;
+  std::error_code failed;
+  fs::path target = path;
+  for (int links = 0; links < longest_chain && fs::is_symlink(target, failed); ++links)
+    target = target.parent_path() / fs::read_symlink(target, failed);
+  return target.string();
+}
 
-bool is_directory(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+std::string part_name(const std::string& target) { return target + ".part" + std::to_string(::getpid()); }
+
+int open_part(const std::string& part) {
+  return ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
 }
 
 bool write_all(int file, const std::string& bytes) {
@@ -34,9 +44,16 @@ bool write_all(int file, const std::string& bytes) {
 
 std::string probe_output(const std::string& path) {
   if (path.empty()) return "the path is empty";
-  if (is_directory(path)) return "it is a directory";
-  const std::string part = part_name(path);
-  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const std::string target = target_of(path);
+  struct stat status {};
+  if (::stat(target.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return "it is a directory";
+    // Renaming onto a device or pipe would replace it.
+    if (!S_ISREG(status.st_mode)) return "it is not a regular file";
+    if (::access(target.c_str(), W_OK) != 0) return std::strerror(errno);
+  }
+  const std::string part = part_name(target);
+  const int file = open_part(part);
   if (file < 0) return std::strerror(errno);
   ::close(file);
   ::unlink(part.c_str());
@@ -44,21 +61,25 @@ std::string probe_output(const std::string& path) {
 }
 
 void write_output(const std::string& path, const std::string& bytes) {
-  const std::string part = part_name(path);
-  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  bool ok = file >= 0 && write_all(file, bytes);
+  const std::string target = target_of(path);
+  const std::string part = part_name(target);
+  const int file = open_part(part);
+  struct stat status {};
+  bool ok = file >= 0;
+  if (ok && ::stat(target.c_str(), &status) == 0) ok = ::fchmod(file, status.st_mode & 07777) == 0;
+  ok = ok && write_all(file, bytes);
   int error = errno;
   if (file >= 0 && ::close(file) != 0 && ok) {
     ok = false;
     error = errno;
   }
-  if (ok && ::rename(part.c_str(), path.c_str()) != 0) {
+  if (ok && ::rename(part.c_str(), target.c_str()) != 0) {
     ok = false;
     error = errno;
   }
   if (ok) return;
-  ::unlink(part.c_str());
-  throw std::runtime_error("cannot write " + path + ": " + std::strerror(error));
+  if (file >= 0) ::unlink(part.c_str());
+  throw OutputError("cannot write " + path + ": " + std::strerror(error));
 }
 
 }  // namespace simrun

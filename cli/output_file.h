@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdexcept>
 #include <string>
 
 namespace simrun {
@@ -9,7 +10,13 @@ namespace simrun {
 // "" if a file can be written at `path`, else why not. Leaves nothing behind.
 std::string probe_output(const std::string& path);
 
-// Throws std::runtime_error with the system's reason (disk full, ...); the target is then as it was.
+// The system refused a write: a full disk, a closed pipe. Not our bug, not the job's fault.
+class OutputError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Throws OutputError with the system's reason; the target is then as it was.
 void write_output(const std::string& path, const std::string& bytes);
 
 }  // namespace simrun

@@ -5,10 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <new>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 #include "cli/derived_numbers.h"
@@ -34,7 +38,10 @@ namespace fs = std::filesystem;
 // Above this many instruction instances the page shows passes only: it must stay small enough to open.
 constexpr std::int64_t page_instruction_limit = 400'000;
 
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw OutputError(std::string("cannot write to standard output: ") + std::strerror(errno));
+}
 void complain(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 LoadOptions load_options(const Options& options) {
@@ -128,16 +135,22 @@ std::optional<std::string> page_path(const Options& options) {
   return path.string();
 }
 
-void probe_outputs(const Options& options) {
+void probe_outputs(const Options& options, const LoadedJob* job) {
   std::vector<Diagnostic> faults;
+  std::set<std::string> taken;
   const auto probe = [&](const std::optional<std::string>& path) {
     if (!path) return;
     std::error_code ignored;
     Diagnostic diagnostic;
     diagnostic.position.file = *path;
-    if (fs::equivalent(*path, options.input, ignored)) {
+    const auto is_same = [&](const std::string& file) { return fs::equivalent(*path, file, ignored); };
+    if (is_same(options.input) ||
+        (job != nullptr && std::any_of(job->files.begin(), job->files.end(), is_same))) {
       diagnostic.message = "this would overwrite the input";
       diagnostic.hint = "choose another path.";
+    } else if (!taken.insert(fs::weakly_canonical(*path, ignored).string()).second) {
+      diagnostic.message = "two outputs have this path";
+      diagnostic.hint = "choose another path for one of them.";
     } else if (const std::string fault = probe_output(*path); !fault.empty()) {
       diagnostic.message = "cannot write here: " + fault;
     } else {
@@ -223,7 +236,7 @@ int run_checked(const Options& options) {
     print(to_text(schedule_of(input.plan)));
     return 0;
   }
-  probe_outputs(options);
+  probe_outputs(options, input.job ? &*input.job : nullptr);
   return simulate_and_report(options, load, input);
 }
 
@@ -234,6 +247,15 @@ int run(const Options& options) {
     return run_checked(options);
   } catch (const ConfigError& error) {
     complain(render(error.diagnostics()));
+    return 2;
+  } catch (const OutputError& error) {
+    complain(fmt::format("simrun: error: {}\n", error.what()));
+    return 2;
+  } catch (const std::range_error& error) {
+    complain(fmt::format("simrun: error: {}\n", error.what()));
+    return 2;
+  } catch (const std::bad_alloc&) {
+    complain("simrun: error: out of memory; fewer microbatches or layers need less\n");
     return 2;
   } catch (const std::exception& error) {
     complain(fmt::format("simrun: internal error: {}\n  Please report this with the config; simrun {}.\n",

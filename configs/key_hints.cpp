@@ -16,7 +16,7 @@ struct ForeignKey {
   std::string_view ours;  // dotted path, with a value where it takes one
 };
 
-// Spellings of the same thing elsewhere, checked against the tools' own sources: torchtitan's job config,
+// Spellings of the same thing elsewhere: torchtitan's job config,
 // nanotron's ParallelismArgs and TokensArgs, SimuMax's strategy files, Megatron-LM's arguments.
 constexpr ForeignKey foreign_keys[] = {
     {"tensor_parallel_degree", "torchtitan", "parallelism.tensor_model_parallel_size"},

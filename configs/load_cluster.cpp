@@ -114,6 +114,12 @@ void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& r
   if (inter_node != nullptr || cluster.nodes > 1)
     cluster.inter_node = read_link(inter_node, "inter_node", std::nullopt, reading);
   cluster.reserved_bytes = bytes_in(section, "reserved_memory", limits::reserve, "2 GiB");
+  if (cluster.gpu.memory_bytes > 0 && cluster.reserved_bytes >= cluster.gpu.memory_bytes)
+    reading.problem("cluster.reserved_memory",
+                    fmt::format("reserved_memory {:.1f} GiB leaves nothing of the {:.1f} GiB of a {}",
+                                static_cast<double>(cluster.reserved_bytes) / 0x1p30,
+                                static_cast<double>(cluster.gpu.memory_bytes) / 0x1p30, cluster.gpu.name),
+                    "2 GiB is the default.");
   section.finish();
 }
 

@@ -45,19 +45,19 @@ bool is_dotted_path(const std::string& key) {
 }
 
 // One --set on top of the tree. Its position has no line; its file is the flag as typed.
-void apply_override(const Override& override_, ConfigNode& root, Reading& reading) {
-  const SourcePosition flag{fmt::format("--set {}={}", override_.key, override_.value), 0, 0};
-  if (!is_dotted_path(override_.key)) {
+void apply_override(const Override& flag_value, ConfigNode& root, Reading& reading) {
+  const SourcePosition flag{fmt::format("--set {}={}", flag_value.key, flag_value.value), 0, 0};
+  if (!is_dotted_path(flag_value.key)) {
     reading.problems.push_back(
         {flag, "the key must be a dotted path", "for example training.seq_length=4096."});
     return;
   }
   std::vector<Diagnostic> problems;
-  ConfigNode value = read_yaml(override_.value, flag.file, problems);
+  ConfigNode value = read_yaml(flag_value.value, flag.file, problems);
   for (Diagnostic& problem : problems) reading.problems.push_back({flag, problem.message, problem.hint});
   if (!problems.empty()) return;
   set_position(value, flag);
-  ConfigNode tree = nested(override_.key, std::move(value));
+  ConfigNode tree = nested(flag_value.key, std::move(value));
 
   ConfigNode* section = root.find(tree.key);
   if (section == nullptr)
@@ -67,6 +67,13 @@ void apply_override(const Override& override_, ConfigNode& root, Reading& readin
     *section = merged(std::move(*section), tree);
     section->key_position = key_position;
   }
+}
+
+// A name that every file format can hold: bytes outside ASCII's printable range may be broken UTF-8.
+std::string printable_name(std::string name) {
+  for (char& letter : name)
+    if (letter < ' ' || letter > '~') letter = '_';
+  return name;
 }
 
 void check_version(const ConfigNode& root, Reading& reading) {
@@ -116,19 +123,20 @@ void sort_problems(std::vector<Diagnostic>& problems, const std::string& file) {
 LoadedJob load_job_text(const std::string& text, const std::string& file, const LoadOptions& options) {
   Reading reading;
   reading.file = file;
+  reading.files = {file};
   ConfigNode root = read_yaml(text, file, reading.problems);
   if (reading.problems.empty() && root.kind != ConfigNode::Kind::map)
     reading.problems.push_back({{file, 0, 0},
                                 fmt::format("a config is a map of sections, not {}", describe(root)),
                                 "start from one in configs/jobs/."});
   if (root.kind != ConfigNode::Kind::map) refuse(reading);
-  for (const Override& override_ : options.overrides) apply_override(override_, root, reading);
+  for (const Override& flag_value : options.overrides) apply_override(flag_value, root, reading);
 
   check_version(root, reading);
   check_sections(root, reading);
   const PresetSearch search{file, options.preset_directories};
   Job job;
-  job.name = std::filesystem::path(file).stem().string();
+  job.name = printable_name(std::filesystem::path(file).stem().string());
   read_model(root.find("model"), search, reading, job);
   read_training(root.find("training"), reading, job);
   const std::string layout = read_parallelism(root.find("parallelism"), reading, job);
@@ -139,13 +147,13 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
   if (!reading.problems.empty()) refuse(reading);
 
   job.config_sha256 = effective_sha256(reading.values);
-  return {std::move(job), effective_yaml(reading.values)};
+  return {std::move(job), effective_yaml(reading.values), std::move(reading.files)};
 }
 
 LoadedJob load_job(const std::string& path, const LoadOptions& options) {
-  const std::optional<std::string> text = read_text_file(path);
-  if (!text) throw ConfigError({{{path, 0, 0}, "cannot read this file", ""}});
-  return load_job_text(*text, path, options);
+  const TextFile file = read_text_file(path);
+  if (!file.text) throw ConfigError({{{path, 0, 0}, "cannot read this file: " + file.reason, ""}});
+  return load_job_text(*file.text, path, options);
 }
 
 }  // namespace simrun

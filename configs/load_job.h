@@ -26,6 +26,7 @@ struct LoadedJob {
   // The effective config: every value, defaults and presets resolved, as YAML; each line ends in a comment
   // that says where the value came from (file:line, default, --set). Loading it again gives an equal Job.
   std::string effective_yaml;
+  std::vector<std::string> files;  // that were read: the job, models, GPUs, clusters
 };
 
 // Reads a job file strictly. Throws ConfigError with every problem found.

@@ -10,6 +10,12 @@
 namespace simrun {
 namespace {
 
+// Known, so that they are not taken for a misspelling of a supported one.
+const std::vector<std::string> later_types = {
+    "bert",     "bloom",     "deepseek_v2", "deepseek_v3", "falcon",  "gemma", "gemma2", "gemma3",
+    "gpt_neox", "gpt_oss",   "grok-1",      "llama4",      "mixtral", "mpt",   "opt",    "phi",
+    "phi3",     "qwen2_moe", "qwen3",       "qwen3_moe",   "t5",      "vit"};
+
 const std::vector<std::string> supported_types = {"gpt", "gpt2", "llama", "mistral", "qwen2"};
 
 // Keys of Hugging Face configs that change neither a shape nor a kernel: tokens, initialisation, scaling of
@@ -80,14 +86,20 @@ void check_activation(SectionReader& section, Reading& reading, const std::strin
   reading.take(section.path_of(key));
 }
 
-void read_dropout(SectionReader& section, Reading& reading, Job& job, const std::string& attention_key,
-                  const std::string& hidden_key, double fallback) {
-  job.training.attention_dropout = section.real(attention_key, limits::probability, fallback);
-  if (std::optional<EffectiveValue> value = reading.take(section.path_of(attention_key)))
+// Keys of a model's own dropouts; an empty one is a dropout that the family does not have.
+struct DropoutKeys {
+  std::string attention;
+  std::string hidden;
+};
+
+void read_dropout(SectionReader& section, Reading& reading, Job& job, const DropoutKeys& keys,
+                  double fallback) {
+  job.training.attention_dropout = section.real(keys.attention, limits::probability, fallback);
+  if (std::optional<EffectiveValue> value = reading.take(section.path_of(keys.attention)))
     reading.record("training.attention_dropout", value->text, value->origin);
-  if (hidden_key.empty()) return;
-  job.training.hidden_dropout = section.real(hidden_key, limits::probability, fallback);
-  if (std::optional<EffectiveValue> value = reading.take(section.path_of(hidden_key)))
+  if (keys.hidden.empty()) return;
+  job.training.hidden_dropout = section.real(keys.hidden, limits::probability, fallback);
+  if (std::optional<EffectiveValue> value = reading.take(section.path_of(keys.hidden)))
     reading.record("training.hidden_dropout", value->text, value->origin);
 }
 
@@ -114,7 +126,7 @@ void read_gpt2(SectionReader& section, Reading& reading, Job& job) {
   model.tie_word_embeddings = section.boolean("tie_word_embeddings", true);
   model.linear_bias = true;
   model.qkv_bias = true;
-  read_dropout(section, reading, job, "attn_pdrop", "resid_pdrop", 0.1);
+  read_dropout(section, reading, job, {"attn_pdrop", "resid_pdrop"}, 0.1);
   if (section.has("embd_pdrop")) {
     const double embedding = section.real("embd_pdrop", limits::probability);
     reading.take(section.path_of("embd_pdrop"));
@@ -185,7 +197,7 @@ void read_llama_like(SectionReader& section, Reading& reading, Job& job) {
   model.activation = Activation::swiglu;
   model.position_embedding = PositionEmbedding::rope;
   read_biases(section, reading, model);
-  read_dropout(section, reading, job, "attention_dropout", "", 0);
+  read_dropout(section, reading, job, {"attention_dropout", ""}, 0);
   reading.record("training.hidden_dropout", "0", "default");
   check_activation(section, reading, "hidden_act", {"silu", "swish"});
   check_attention_window(section, reading, model.model_type);
@@ -220,7 +232,7 @@ void read_gpt(SectionReader& section, Reading& reading, Job& job) {
                                                   : PositionEmbedding::learned_absolute;
   model.linear_bias = !section.boolean("disable_bias_linear", false);
   model.qkv_bias = section.boolean("add_qkv_bias", false) || model.linear_bias;
-  read_dropout(section, reading, job, "attention_dropout", "hidden_dropout", 0.1);
+  read_dropout(section, reading, job, {"attention_dropout", "hidden_dropout"}, 0.1);
 }
 
 void derive_head_size(SectionReader& section, Reading& reading, ModelConfig& model) {
@@ -251,7 +263,7 @@ void read_model(const ConfigNode* node, const PresetSearch& search, Reading& rea
   if (!section.has("model_type"))
     return reading.problem("model", "missing required key 'model_type' in 'model'",
                            fmt::format("one of {}.", "gpt, gpt2, llama, mistral, qwen2"));
-  job.model.model_type = section.word("model_type", {supported_types, {}});
+  job.model.model_type = section.word("model_type", {supported_types, later_types});
   if (job.model.model_type.empty()) return;
   if (job.model.model_type == "gpt2")
     read_gpt2(section, reading, job);

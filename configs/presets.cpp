@@ -27,12 +27,23 @@ std::vector<fs::path> folders_for(const ConfigNode& name, const std::string& fol
   return folders;
 }
 
-std::optional<std::string> find_preset(const std::string& name, const std::vector<fs::path>& folders) {
+// A job is no preset: gpt2.yaml may be a job whose model is `from: gpt2`.
+bool is_job(const fs::path& path) {
+  std::vector<Diagnostic> ignored;
+  const TextFile file = read_text_file(path.string());
+  return file.text && read_yaml(*file.text, path.string(), ignored).find("simrun") != nullptr;
+}
+
+// The first file of that name. `origin` is the file that names it: never meant, nor is a job beside it,
+// unless the name is written with its extension.
+std::optional<std::string> find_preset(const std::string& name, const std::vector<fs::path>& folders,
+                                       const std::string& origin) {
   for (const fs::path& folder : folders)
     for (const char* extension : {"", ".yaml", ".json"}) {
       const fs::path candidate = folder / (name + extension);
       std::error_code error;
-      if (fs::is_regular_file(candidate, error)) return candidate.lexically_normal().string();
+      if (!fs::is_regular_file(candidate, error) || fs::equivalent(candidate, origin, error)) continue;
+      if (*extension == '\0' || !is_job(candidate)) return candidate.lexically_normal().string();
     }
   return std::nullopt;
 }
@@ -66,13 +77,15 @@ void report_missing(const ConfigNode& name, const std::string& folder, const Pre
 
 // The map in a preset's file, or nothing when it cannot be read, which is reported.
 std::optional<ConfigNode> read_preset(const std::string& path, const ConfigNode& name, Reading& reading) {
-  const std::optional<std::string> text = read_text_file(path);
-  if (!text) {
-    reading.problems.push_back({name.position, fmt::format("cannot read {}", in_quotes(path)), ""});
+  const TextFile file = read_text_file(path);
+  if (!file.text) {
+    reading.problems.push_back(
+        {name.position, fmt::format("cannot read {}: {}", in_quotes(path), file.reason), ""});
     return std::nullopt;
   }
+  reading.files.push_back(path);
   const std::size_t problems_before = reading.problems.size();
-  ConfigNode base = read_yaml(*text, path, reading.problems);
+  ConfigNode base = read_yaml(*file.text, path, reading.problems);
   if (reading.problems.size() > problems_before) return std::nullopt;
   if (base.kind == ConfigNode::Kind::map) return base;
   reading.problems.push_back(
@@ -97,7 +110,9 @@ ResolvedSection resolve(ConfigNode section, const std::string& folder, const Pre
                                 "is it a circle?"});
     return {std::move(section), "", false};
   }
-  const std::optional<std::string> path = find_preset(name.text, folders_for(name, folder, search));
+  const std::optional<std::string> path =
+      find_preset(name.text, folders_for(name, folder, search),
+                  name.position.line > 0 ? name.position.file : search.job_file);
   if (!path) {
     report_missing(name, folder, search, reading);
     return {std::move(section), "", false};

@@ -22,6 +22,7 @@ struct EffectiveValue {
 struct Reading {
   std::string file;
   std::vector<Diagnostic> problems;
+  std::vector<std::string> files;                   // that were read, the job's first
   std::vector<EffectiveValue> values;               // in the order in which they are printed
   std::map<std::string, SourcePosition> positions;  // dotted path of each section and written value
 

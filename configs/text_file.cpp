@@ -1,22 +1,28 @@
 #include "configs/text_file.h"
 
+#include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
 
 namespace simrun {
 
-std::optional<std::string> read_text_file(const std::string& path) {
+TextFile read_text_file(const std::string& path) {
   constexpr std::size_t enough = (std::size_t{1} << 20) + 1;  // read_yaml refuses more than 1 MiB
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found) return {std::nullopt, "no such file"};
+  if (error) return {std::nullopt, error.message()};
+  if (std::filesystem::is_directory(status)) return {std::nullopt, "it is a directory"};
+  if (!std::filesystem::is_regular_file(status)) return {std::nullopt, "it is not a regular file"};
   std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
+  if (!file) return {std::nullopt, std::strerror(errno)};
   std::string text(enough, '\0');
   file.read(text.data(), static_cast<std::streamsize>(enough));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
+  return {std::move(text), ""};
 }
 
 }  // namespace simrun

@@ -5,8 +5,12 @@
 
 namespace simrun {
 
-// The bytes of a regular file (no pipe, no device: those could block or never end), or nothing. Reads little
-// more than a config may be long, so that a wrong path to a huge file costs nothing.
-std::optional<std::string> read_text_file(const std::string& path);
+// A file's text, at most a little more than read_yaml accepts, or why it cannot be read. Pipes and devices
+// are refused: reading them could wait for ever.
+struct TextFile {
+  std::optional<std::string> text;
+  std::string reason;
+};
+TextFile read_text_file(const std::string& path);
 
 }  // namespace simrun

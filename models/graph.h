@@ -33,26 +33,28 @@ struct Tensor {
 };
 
 // The operator's opcode decides what it means:
-//   gemm           out[D] = sum over (A and B) - D of in0[A] in1[B] (+ in2: bias over a subset of D);
-//   Einstein summation by name attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2,
-//   head_dim]; out0 = context [.., group, head_dim];
-//                  out1.. = what its backward needs (flash: log-sum-exp; unfused: probabilities, dropout
-//                  mask, dropped probabilities)
-//   norm           in0 = x, in1 = weight (, in2 = bias); out0 = y, out1 = row statistics
-//   map            elementwise, by `function`; inputs that lack dimensions are broadcast; out1 = dropout mask
-//   if dropout > 0 gather         in0 = table, then an index tensor: rows by index, zero where the row is
-//   another rank's; or an activation:
-//                  rows by position, added to it
+//   gemm           out[D] = sum over (A and B) - D of in0[A] in1[B]: Einstein summation by name; in2, if
+//   there,
+//                  is a bias over a subset of D
+//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim];
+//                  out0 = context [batch, sequence, kv_heads, group, head_dim]; out1.. = what its backward
+//                  needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)
+//   norm           in0 = x, in1 = weight, in2 = bias of a layer norm; out0 = y, out1 = row statistics
+//   map            elementwise, by `function`; inputs that lack dimensions are broadcast;
+//                  out1 = dropout mask if dropout > 0
+//   gather         in0 = table, in1 = indices: rows by index, zero where the row is another rank's;
+//                  or in1 = an activation: rows by position, added to it
 //   reduce         over the dimensions that the output lacks, by `function`
-//   cross_entropy  in0 = logits, in1 = row maximum, in2 = labels; out0 = (sum of exponentials, target logit)
-//   per row input          out0 = data of the microbatch
+//   cross_entropy  in0 = logits, in1 = row maximum, in2 = labels;
+//                  out0 = (sum of exponentials, target logit) per row
+//   input          out0 = data of the microbatch
 struct Operator {
   std::string name;    // "qkv"
   std::string module;  // recompute module it belongs to: core_attn, mlp, layernorm, or ""
   Opcode opcode = Opcode::map;
   Function function = Function::none;
-  std::int32_t layer =
-      -1;  // -1: before the first layer (embedding) or, with `after_layers`, behind the last (head)
+  // -1: before the first layer (embedding) or, with `after_layers`, behind the last (head).
+  std::int32_t layer = -1;
   bool after_layers = false;
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;

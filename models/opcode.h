@@ -34,7 +34,9 @@ enum class Opcode : std::uint8_t {
   broadcast,
 };
 constexpr int opcode_count = static_cast<int>(Opcode::broadcast) + 1;
-constexpr bool is_communication(Opcode opcode) { return opcode >= Opcode::send; }
+constexpr bool is_communication(Opcode opcode) {
+  return opcode >= Opcode::send && opcode <= Opcode::broadcast;
+}
 
 // What a MAP, REDUCE, NORM, ATTENTION, CROSS_ENTROPY or OPTIMIZER computes.
 enum class Function : std::uint8_t {

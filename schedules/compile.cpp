@@ -135,10 +135,10 @@ class Compiler {
 
     CompiledChunk compiled;
     lower(stage, compiled.code);
-    BucketRules rules{bucket_size(), sharded() ? job_.parallelism.data_parallel_size : 1,
-                      partition_.tied_tensor};
-    compiled.emission = declare_buffers(plan_, graph_, compiled.code, mesh(), static_cast<Index>(stage),
-                                        rules, job_.training.precision);
+    const BucketRules rules{bucket_size(), sharded() ? job_.parallelism.data_parallel_size : 1,
+                            partition_.tied_tensor};
+    compiled.emission = declare_buffers(
+        plan_, {graph_, compiled.code, mesh(), static_cast<Index>(stage), rules, job_.training.precision});
     compiled.forward =
         add_segment(fmt::format("stage {} forward", stage), PassKind::forward, static_cast<Index>(stage),
                     emit_forward(compiled.emission, compiled.code, table_));
@@ -181,45 +181,44 @@ class Compiler {
                         partition_.border_reader_input[border]);
   }
 
-  // ---- pipeline transfers
-  // -----------------------------------------------------------------------------------------------------------
+  // ---- pipeline transfers ----
 
   // Channel 2 s: activations from stage s to s + 1; 2 s + 1: gradients from stage s + 1 to s.
-  Index transfer(std::size_t stage, const CompiledChunk& compiled, ValueId value, Opcode opcode,
-                 StreamIndex stream, std::size_t channel, std::size_t peer_stage) {
+  Index transfer(std::size_t stage, const CompiledChunk& compiled, TransferEnd end, std::size_t channel) {
+    const bool send = end.opcode == Opcode::send;
+    const bool gradients = channel % 2 == 1;
+    const std::size_t peer_stage = send == gradients ? stage - 1 : stage + 1;
     Communication communication;
     communication.peer.pipeline_rank =
         static_cast<std::int32_t>(static_cast<std::int64_t>(peer_stage) % ranks());
     communication.channel = static_cast<Index>(channel);
-    communication.cause =
-        fmt::format("stage {} {} stage {}", stage, opcode == Opcode::send ? "to" : "from", peer_stage);
-    const Index index = table_.add(communication);
+    communication.cause = fmt::format("stage {} {} stage {}", stage, send ? "to" : "from", peer_stage);
+    end.communication = table_.add(communication);
     return add_segment(
-        fmt::format("stage {} {} {}", stage, to_string(opcode),
-                    stream == StreamIndex::forward_in || stream == StreamIndex::forward_out ? "activation"
-                                                                                            : "gradient"),
+        fmt::format("stage {} {} {}", stage, to_string(end.opcode), gradients ? "gradient" : "activation"),
         PassKind::communication, static_cast<Index>(stage),
-        emit_transfer(compiled.emission, compiled.code, value, opcode, stream, index));
+        emit_transfer(compiled.emission, compiled.code, end));
   }
 
   void add_transfers(std::size_t stage, CompiledChunk& compiled) {
     const ChunkCode& code = compiled.code;
     if (code.input != no_index) {
-      compiled.recv_forward = transfer(stage, compiled, code.input, Opcode::recv, StreamIndex::forward_in,
-                                       2 * (stage - 1), stage - 1);
-      compiled.send_backward = transfer(stage, compiled, code.input_gradient, Opcode::send,
-                                        StreamIndex::backward_out, 2 * (stage - 1) + 1, stage - 1);
+      const std::size_t channel = 2 * (stage - 1);
+      compiled.recv_forward =
+          transfer(stage, compiled, {code.input, Opcode::recv, StreamIndex::forward_in}, channel);
+      compiled.send_backward = transfer(
+          stage, compiled, {code.input_gradient, Opcode::send, StreamIndex::backward_out}, channel + 1);
     }
     if (code.output != no_index) {
-      compiled.send_forward = transfer(stage, compiled, code.output, Opcode::send, StreamIndex::forward_out,
-                                       2 * stage, stage + 1);
-      compiled.recv_backward = transfer(stage, compiled, code.output_gradient, Opcode::recv,
-                                        StreamIndex::backward_in, 2 * stage + 1, stage + 1);
+      const std::size_t channel = 2 * stage;
+      compiled.send_forward =
+          transfer(stage, compiled, {code.output, Opcode::send, StreamIndex::forward_out}, channel);
+      compiled.recv_backward = transfer(
+          stage, compiled, {code.output_gradient, Opcode::recv, StreamIndex::backward_in}, channel + 1);
     }
   }
 
-  // ---- programs
-  // ---------------------------------------------------------------------------------------------------------------------
+  // ---- programs ----
 
   Schedule make_schedule() const {
     const Parallelism& parallelism = job_.parallelism;

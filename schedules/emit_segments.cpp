@@ -40,12 +40,13 @@ std::int64_t local_elements(const Graph& graph, const Value& value, const Mesh& 
   return product;
 }
 
-void declare_parameters(Plan& plan, const Graph& graph, const ChunkCode& code, const Mesh& mesh,
-                        ChunkEmission& emission, const ParameterBucket& bucket) {
+void declare_parameters(Plan& plan, const ChunkSource& source, ChunkEmission& emission,
+                        const ParameterBucket& bucket) {
+  const ChunkCode& code = source.code;
   std::int64_t offset = 0;
   for (const std::size_t p : bucket.members) {
     const auto view = [&](ValueId v, Index parent) {
-      Buffer buffer = buffer_of_value(graph, code.values[v], mesh);
+      Buffer buffer = buffer_of_value(source.graph, code.values[v], source.mesh);
       buffer.name = emission.name + " " + buffer.name;
       buffer.category = plan.buffers[parent].category;
       buffer.scope = Scope::run;
@@ -57,7 +58,7 @@ void declare_parameters(Plan& plan, const Graph& graph, const ChunkCode& code, c
     };
     view(code.parameters[p], bucket.weights);
     view(code.parameter_gradients[p], bucket.gradients);
-    offset += local_elements(graph, code.values[code.parameters[p]], mesh);
+    offset += local_elements(source.graph, code.values[code.parameters[p]], source.mesh);
   }
 }
 
@@ -121,23 +122,25 @@ Index CommunicationTable::add(const Communication& communication) {
   return known->second;
 }
 
-ChunkEmission declare_buffers(Plan& plan, const Graph& graph, const ChunkCode& code, const Mesh& mesh,
-                              Index chunk, const BucketRules& rules, Dtype precision) {
-  ChunkEmission emission{
-      chunk, fmt::format("stage {}", chunk), {}, std::vector<Index>(code.values.size(), no_index)};
+ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
+  const ChunkCode& code = source.code;
+  ChunkEmission emission{source.chunk,
+                         fmt::format("stage {}", source.chunk),
+                         {},
+                         std::vector<Index>(code.values.size(), no_index)};
   std::vector<std::int64_t> elements;
   for (const ValueId value : code.parameters)
-    elements.push_back(local_elements(graph, code.values[value], mesh));
-  emission.buckets = make_buckets(code, elements, rules);
+    elements.push_back(local_elements(source.graph, code.values[value], source.mesh));
+  emission.buckets = make_buckets(code, elements, source.rules);
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
-    add_bucket_buffers(plan, emission.buckets[b], fmt::format("{} bucket {}", emission.name, b), precision,
-                       rules.shards);
-    declare_parameters(plan, graph, code, mesh, emission, emission.buckets[b]);
+    add_bucket_buffers(plan, emission.buckets[b], fmt::format("{} bucket {}", emission.name, b),
+                       source.precision, source.rules.shards);
+    declare_parameters(plan, source, emission, emission.buckets[b]);
   }
   for (std::size_t v = 0; v < code.values.size(); ++v) {
     const Value& value = code.values[v];
     if (is_run_scope(value)) continue;
-    Buffer buffer = buffer_of_value(graph, value, mesh);
+    Buffer buffer = buffer_of_value(source.graph, value, source.mesh);
     buffer.category = category_of(value);
     buffer.scope = scope_of(code, static_cast<ValueId>(v));
     plan.buffers.push_back(std::move(buffer));
@@ -167,6 +170,9 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
                                        const std::vector<std::vector<Instruction>>& reductions) {
   const std::vector<std::vector<ValueId>> last = last_mentions(code, code.backward);
   std::vector<bool> written(code.values.size(), !variant.first);
+  std::vector<std::vector<std::size_t>> completed(code.backward.size());
+  for (std::size_t b = 0; b < emission.buckets.size(); ++b)
+    completed[emission.buckets[b].complete_after].push_back(b);
   std::vector<Instruction> instructions;
   for (std::size_t s = 0; s < code.backward.size(); ++s) {
     const CodeStep& step = code.backward[s];
@@ -181,26 +187,26 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
     for (const ValueId v : last[s])
       if (!is_run_scope(code.values[v]) && v != code.input_gradient) dead.push_back(v);
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, step.phase));
-    for (std::size_t b = 0; variant.last && b < emission.buckets.size(); ++b)
-      if (emission.buckets[b].complete_after == s)
-        instructions.insert(instructions.end(), reductions[b].begin(), reductions[b].end());
+    if (!variant.last) continue;
+    for (const std::size_t b : completed[s])
+      instructions.insert(instructions.end(), reductions[b].begin(), reductions[b].end());
   }
   return instructions;
 }
 
-std::vector<Instruction> emit_transfer(const ChunkEmission& emission, const ChunkCode& code, ValueId value,
-                                       Opcode opcode, std::uint8_t stream, Index communication) {
+std::vector<Instruction> emit_transfer(const ChunkEmission& emission, const ChunkCode& code,
+                                       const TransferEnd& end) {
   Instruction transfer;
-  transfer.opcode = opcode;
-  const bool forward = code.values[value].kind == ValueKind::activation;
+  transfer.opcode = end.opcode;
+  const bool forward = code.values[end.value].kind == ValueKind::activation;
   transfer.phase = forward ? Phase::forward : Phase::backward_input;
-  transfer.stream = stream;
-  transfer.communication = communication;
+  transfer.stream = end.stream;
+  transfer.communication = end.communication;
   transfer.label = forward ? "activation" : "gradient";
-  (opcode == Opcode::send ? transfer.inputs : transfer.outputs) = {emission.buffer_of[value]};
+  (end.opcode == Opcode::send ? transfer.inputs : transfer.outputs) = {emission.buffer_of[end.value]};
   std::vector<Instruction> instructions{transfer};
-  if (opcode == Opcode::send && !code.values[value].saved)
-    instructions.push_back(free_of(emission, {value}, transfer.phase));
+  if (end.opcode == Opcode::send && !code.values[end.value].saved)
+    instructions.push_back(free_of(emission, {end.value}, transfer.phase));
   return instructions;
 }
 

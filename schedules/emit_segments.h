@@ -29,16 +29,26 @@ struct ChunkEmission {
   std::vector<Index> buffer_of;  // Plan buffer of every value
 };
 
+// What a chunk's buffers follow from.
+struct ChunkSource {
+  const Graph& graph;
+  const ChunkCode& code;
+  const Mesh& mesh;
+  Index chunk = 0;
+  BucketRules rules;
+  Dtype precision = Dtype::bf16;  // of the weights
+};
+
 // Declares the chunk's buffers: buckets with the parameters as views, activations, gradients.
-ChunkEmission declare_buffers(Plan& plan, const Graph& graph, const ChunkCode& code, const Mesh& mesh,
-                              Index chunk, const BucketRules& rules, Dtype precision);
+ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source);
 
 // Which microbatch of its chunk a backward pass is: the first overwrites the main gradients, the last may
 // reduce them.
 struct BackwardVariant {
   bool first = false;
   bool last = false;
-  auto operator<=>(const BackwardVariant&) const = default;
+  // clang-tidy 14 takes the defaulted comparison for a null pointer.
+  auto operator<=>(const BackwardVariant&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // Instructions of the passes, each value freed behind its last reader. `reductions[b]`: instructions to issue
@@ -49,8 +59,15 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
                                        CommunicationTable& table, BackwardVariant variant,
                                        const std::vector<std::vector<Instruction>>& reductions);
 
+// One end of a pipeline transfer.
+struct TransferEnd {
+  ValueId value = no_index;
+  Opcode opcode = Opcode::send;
+  std::uint8_t stream = 0;
+  Index communication = no_index;
+};
 // SEND of a value (and its FREE, unless it is kept) or RECV.
-std::vector<Instruction> emit_transfer(const ChunkEmission& emission, const ChunkCode& code, ValueId value,
-                                       Opcode opcode, std::uint8_t stream, Index communication);
+std::vector<Instruction> emit_transfer(const ChunkEmission& emission, const ChunkCode& code,
+                                       const TransferEnd& end);
 
 }  // namespace simrun

@@ -54,9 +54,9 @@ Layout project(const Layout& layout, const std::vector<DimensionId>& dims, std::
 std::vector<AxisId> free_axes(const LayoutRule& rule, const Mesh& mesh, const std::vector<AxisId>& used) {
   std::vector<AxisId> axes;
   for (const std::string& name : rule.axes)
-    for (AxisId axis = 0; axis < mesh.axes.size(); ++axis)
-      if (mesh.axes[axis].name == name && mesh.axes[axis].size > 1 && !contains(used, axis))
-        axes.push_back(axis);
+    for (std::size_t a = 0; a < mesh.axes.size(); ++a)
+      if (mesh.axes[a].name == name && mesh.axes[a].size > 1 && !contains(used, static_cast<AxisId>(a)))
+        axes.push_back(static_cast<AxisId>(a));
   return axes;
 }
 

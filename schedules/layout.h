@@ -58,8 +58,8 @@ Layout operator_layout(const Graph& graph, const Operator& op, const std::vector
 
 // Layouts of an operator's operands, given its own.
 Layout input_layout(const Graph& graph, const Operator& op, const Layout& layout, std::size_t input);
-Layout output_layout(const Graph& graph, const Operator& op, const Layout& layout,
-                     std::size_t output);  // partial where it contracts a split dimension
+// Partial where the operator contracts a split dimension.
+Layout output_layout(const Graph& graph, const Operator& op, const Layout& layout, std::size_t output);
 // What a backward step's contribution to an input's gradient looks like: partial over the operator's axes
 // that do not split the input.
 Layout gradient_layout(const Graph& graph, const Operator& op, const Layout& layout, std::size_t input);
@@ -67,14 +67,14 @@ Layout without_partials(Layout layout);
 
 // One step of a change of layout.
 struct Conversion {
-  Opcode opcode =
-      Opcode::all_reduce;  // all_reduce, reduce_scatter, all_gather, all_to_all; copy: a local slice
+  // all_reduce, reduce_scatter, all_gather, all_to_all; copy: a local slice
+  Opcode opcode = Opcode::all_reduce;
   std::vector<AxisId> axes;
   Reduction reduction = Reduction::sum;
   Layout result;
 };
 
-// The collectives that turn `from` into `to`, cheapest first order: partial -> split by reduce-scatter,
+// The collectives that turn `from` into `to`: partial -> split by reduce-scatter,
 // partial -> replicated by all-reduce, split -> replicated by all-gather, split -> split elsewhere by
 // all-to-all, replicated -> split by a local slice. REQUIRES: `to` has no partial axes.
 std::vector<Conversion> conversions(const Layout& from, const Layout& to);

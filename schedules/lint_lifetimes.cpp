@@ -23,7 +23,8 @@ struct Effect {
   std::uint8_t binding = 0;
   bool needs = false;  // read or freed before anything in the segment writes it
   bool lives = false;  // not freed at the segment's end
-  auto operator<=>(const Effect&) const = default;
+  // clang-tidy 14 takes the defaulted comparison for a null pointer.
+  auto operator<=>(const Effect&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 struct ClassEffect {

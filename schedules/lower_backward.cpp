@@ -23,6 +23,10 @@ class BackwardLowering {
   }
 
   void run() {
+    for (std::size_t p = 0; p < code_.parameters.size(); ++p)
+      parameter_index_[code_.values[code_.parameters[p]].tensor] = p;
+    for (std::size_t s = 0; s < code_.forward.size(); ++s)
+      if (code_.forward[s].region >= 0) region_steps_[code_.forward[s].region].push_back(s);
     count_contributions();
     if (context_.output != no_index) receive_output_gradient();
     for (auto o = context_.operators.rbegin(); o != context_.operators.rend(); ++o) differentiate(*o);
@@ -35,7 +39,7 @@ class BackwardLowering {
   bool is_parameter(TensorId tensor) const { return graph().tensors[tensor].kind == TensorKind::parameter; }
 
   // ---- gradients of activations: contributions of consumers, summed and laid out as the producer wants them
-  // ------------------------
+  // ----
 
   void count_contributions() {
     for (const std::size_t o : context_.operators) {
@@ -133,8 +137,7 @@ class BackwardLowering {
     return value;
   }
 
-  // ---- values of the forward pass
-  // ---------------------------------------------------------------------------------------------------
+  // ---- values of the forward pass ----
 
   // A forward value as the backward pass may read it: kept, gathered again, or recomputed. `reader`:
   // recompute region of the reading operator.
@@ -166,9 +169,7 @@ class BackwardLowering {
 
   // Runs a region's forward steps once more, all of them, as a checkpoint does.
   void recompute(std::int32_t region) {
-    const std::size_t steps = code_.forward.size();
-    for (std::size_t s = 0; s < steps; ++s) {
-      if (code_.forward[s].region != region) continue;
+    for (const std::size_t s : region_steps_.at(region)) {
       CodeStep step = code_.forward[s];
       step.phase = Phase::recompute;
       for (ValueId& input : step.inputs) {
@@ -193,7 +194,7 @@ class BackwardLowering {
   ValueId forward_value(const Operator& op, const Layout& layout, OperandRole role, std::size_t index) const {
     if (role == OperandRole::output_value) return base_.at(op.outputs[index]);
     const TensorId tensor = op.inputs[index];
-    if (is_parameter(tensor)) return parameter(tensor, code_.parameters);
+    if (is_parameter(tensor)) return code_.parameters[parameter_index_.at(tensor)];
     const Layout wanted = input_layout(graph(), op, layout, index);
     for (const ValueId value : by_layout_.at(tensor))
       if (code_.values[value].layout == wanted) return value;
@@ -201,15 +202,7 @@ class BackwardLowering {
     return no_index;
   }
 
-  ValueId parameter(TensorId tensor, const std::vector<ValueId>& values) const {
-    const auto found = std::find_if(values.begin(), values.end(),
-                                    [&](ValueId value) { return code_.values[value].tensor == tensor; });
-    assert(found != values.end());
-    return *found;
-  }
-
-  // ---- operators
-  // ----------------------------------------------------------------------------------------------------------------------
+  // ---- operators ----
 
   void differentiate(std::size_t o) {
     const Operator& op = graph().operators[o];
@@ -217,6 +210,7 @@ class BackwardLowering {
     layer_ = op.layer;
     own_gradients_.assign(op.inputs.size(), no_index);
     std::vector<std::vector<ValueId>> reads;
+    reads.reserve(steps.size());
     for (const BackwardStep& step : steps) reads.push_back(operands(o, step));
     for (const bool weight : {false, true})
       for (std::size_t s = 0; s < steps.size(); ++s)
@@ -267,20 +261,19 @@ class BackwardLowering {
     const Operator& op = graph().operators[o];
     Layout layout = gradient_layout(graph(), op, context_.layouts[o], input);
     if (!is_parameter(op.inputs[input])) return add_value(op.inputs[input], std::move(layout), "_grad");
-    const ValueId gradient = parameter(op.inputs[input], code_.parameter_gradients);
-    const auto place =
-        std::find(code_.parameter_gradients.begin(), code_.parameter_gradients.end(), gradient);
-    std::vector<AxisId>& axes =
-        code_.gradient_axes[static_cast<std::size_t>(place - code_.parameter_gradients.begin())];
+    const std::size_t index = parameter_index_.at(op.inputs[input]);
+    std::vector<AxisId>& axes = code_.gradient_axes[index];
     for (const AxisId axis : layout.partial_sum)
       if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
     std::sort(axes.begin(), axes.end());
-    return gradient;
+    return code_.parameter_gradients[index];
   }
 
   const ChunkContext& context_;
   ChunkCode& code_;
   std::size_t forward_values_;
+  std::map<TensorId, std::size_t> parameter_index_;
+  std::map<std::int32_t, std::vector<std::size_t>> region_steps_;  // forward steps of each recompute region
   std::map<TensorId, ValueId> base_;
   std::map<TensorId, std::vector<ValueId>> by_layout_;
   std::map<TensorId, std::size_t> expected_;

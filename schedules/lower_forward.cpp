@@ -61,10 +61,11 @@ class ForwardLowering {
   }
 
   ValueId parameter(TensorId tensor, const Layout& layout) {
-    for (const ValueId value : code_.parameters)
-      if (code_.values[value].tensor == tensor) return value;
+    const auto known = parameter_of_.find(tensor);
+    if (known != parameter_of_.end()) return known->second;
     const ValueId value = add_value(tensor, ValueKind::parameter, layout);
     code_.parameters.push_back(value);
+    parameter_of_[tensor] = value;
     const ValueId gradient = add_value(tensor, ValueKind::parameter_gradient, layout, "_grad");
     code_.values[gradient].dtype = Dtype::fp32;
     code_.parameter_gradients.push_back(gradient);
@@ -108,6 +109,7 @@ class ForwardLowering {
 
   const ChunkContext& context_;
   ChunkCode& code_;
+  std::map<TensorId, ValueId> parameter_of_;
   std::map<TensorId, ValueId> base_;                    // as its operator writes it
   std::map<TensorId, std::vector<ValueId>> converted_;  // in other layouts
 };

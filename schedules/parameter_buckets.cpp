@@ -1,7 +1,9 @@
 #include "schedules/parameter_buckets.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <utility>
 
 namespace simrun {
 namespace {
@@ -22,15 +24,17 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
                                           const BucketRules& rules) {
   const std::vector<std::size_t> written = last_writes(code);
   std::vector<ParameterBucket> buckets;
+  std::map<std::pair<std::vector<AxisId>, bool>, std::size_t>
+      latest;  // bucket still open, by what it sums over
   for (std::size_t p = code.parameters.size(); p-- > 0;) {
     const bool tied = code.values[code.parameters[p]].tensor == rules.tied_tensor;
     const std::vector<AxisId>& axes = code.gradient_axes[p];
-    const auto open = std::find_if(buckets.rbegin(), buckets.rend(), [&](const ParameterBucket& bucket) {
-      return bucket.axes == axes && bucket.tied == tied;
-    });
-    const bool fits = open != buckets.rend() && open->elements < rules.bucket_size;
-    if (!fits) buckets.push_back({{}, axes, tied});
-    ParameterBucket& bucket = fits ? *open : buckets.back();
+    const auto [open, is_new] = latest.emplace(std::pair{axes, tied}, buckets.size());
+    if (is_new || buckets[open->second].elements >= rules.bucket_size) {
+      open->second = buckets.size();
+      buckets.push_back({{}, axes, tied});
+    }
+    ParameterBucket& bucket = buckets[open->second];
     bucket.members.push_back(p);
     bucket.elements += local_elements[p];
     bucket.complete_after = std::max(bucket.complete_after, written[p]);

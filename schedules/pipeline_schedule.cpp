@@ -19,7 +19,7 @@ static std::string positive_refusal(const PipelineShape& shape) {
 }
 
 static std::string one_stage_refusal(const PipelineShape& shape) {
-  if (const std::string refusal = positive_refusal(shape); !refusal.empty()) return refusal;
+  if (std::string refusal = positive_refusal(shape); !refusal.empty()) return refusal;
   if (shape.virtual_stages > 1)
     return fmt::format("this schedule runs 1 virtual stage per rank, not {}; interleaved_1f1b runs several",
                        shape.virtual_stages);
@@ -27,7 +27,7 @@ static std::string one_stage_refusal(const PipelineShape& shape) {
 }
 
 static std::string interleaved_or_positive_refusal(const PipelineShape& shape) {
-  if (const std::string refusal = positive_refusal(shape); !refusal.empty()) return refusal;
+  if (std::string refusal = positive_refusal(shape); !refusal.empty()) return refusal;
   return interleaved_refusal(shape);
 }
 

@@ -12,8 +12,8 @@ struct PipelineShape {
   int ranks = 1;
   int virtual_stages = 1;
   int microbatches = 1;
-  int group_size =
-      0;  // interleaved: microbatches that a chunk runs before the next chunk's turn; 0: the default, `ranks`
+  // Interleaved: microbatches that a chunk runs before the next chunk's turn; 0: the default, `ranks`.
+  int group_size = 0;
 };
 
 // One row per schedule; adding one is a file, a row and a test.

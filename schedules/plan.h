@@ -14,14 +14,12 @@
 //
 // Timing and memory rules that every engine and executor follows:
 //  * An instruction runs on one stream of its rank. Streams are FIFO in the order of issue (entry order, then
-//  instruction order).
-//  * A compute instruction starts when the compute stream is free and its inputs are written.
+//    instruction order).
+//  * A compute instruction starts when the compute stream is free and its inputs and `waits_for` are written.
 //  * Any other instruction also waits for all compute issued before it on its rank (torch.distributed's rule:
-//  the communication
-//    stream waits for an event of the compute stream), and for its partners (rendezvous).
+//    the communication stream waits for an event of the compute stream), and for its partners (rendezvous).
 //  * A buffer lives from the issue of its first writer to the issue of its FREE; a buffer's bytes may
-//  therefore be reused in issue
-//    order. `run` buffers live for ever.
+//    therefore be reused in issue order. `run` buffers live for ever.
 namespace simrun {
 
 using Index = std::uint32_t;
@@ -45,8 +43,7 @@ struct Stream {
 };
 constexpr std::uint8_t compute_stream = 0;  // Plan::streams[0]
 
-// ---- Where: devices and meshes
-// -------------------------------------------------------------------------------------------------
+// ---- Where: devices and meshes ----
 
 // An axis of a mesh; several named meshes may lie over the same devices (dense: tp, cp, dp; expert: etp, ep,
 // edp).
@@ -101,12 +98,11 @@ struct Communication {
   Index channel = no_index;  // equal on both ends (or all stages) of one exchange; with the bound microbatch
                              // it identifies the instance. no_index: a collective inside one pipeline rank's
                              // mesh, alike on all its ranks
-  std::string cause;  // e.g. "layer 3 qkv: sequence split over tp -> replicated"
+  std::string cause;         // e.g. "layer 3 qkv: sequence split over tp -> replicated"
   bool operator==(const Communication&) const = default;
 };
 
-// ---- What: buffers
-// ---------------------------------------------------------------------------------------------------------------
+// ---- What: buffers ----
 
 enum class Category : std::uint8_t { weights, gradients, optimizer, activations, comm, workspace };
 constexpr int category_count = static_cast<int>(Category::workspace) + 1;
@@ -150,8 +146,7 @@ struct ExtentTable {
   bool operator==(const ExtentTable&) const = default;
 };
 
-// ---- Doing: instructions, segments, programs
-// ---------------------------------------------------------------------------------------
+// ---- Doing: instructions, segments, programs ----
 
 enum class Phase : std::uint8_t { forward, recompute, backward_input, backward_weight, reduction, optimizer };
 

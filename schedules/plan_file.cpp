@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -98,6 +99,8 @@ Plan read_plan(const std::string& path) {
 }
 
 bool is_plan_file(const std::string& path) {
+  std::error_code ignored;  // opening a pipe to look at it would wait for a writer
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
   std::ifstream file(path, std::ios::binary);
   char start[sizeof magic] = {};
   file.read(start, sizeof start);

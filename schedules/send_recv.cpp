@@ -64,7 +64,7 @@ Replay::Replay(const Schedule& schedule, const std::vector<PassCosts>& costs)
         throw std::logic_error("the schedule runs " + to_string(op) + ", which has no stated cost");
       most = std::max(most, op.microbatch);
     }
-  microbatches_ = static_cast<std::size_t>(most + 1);
+  microbatches_ = static_cast<std::size_t>(most) + 1;
   passes_.resize(result_count * stages_ * microbatches_);
   place_passes();
   require_complete();

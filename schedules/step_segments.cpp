@@ -19,15 +19,20 @@ std::int64_t data_parallel(const StepContext& context) {
 
 bool is_sharded(const ParameterBucket& bucket) { return bucket.gradient_shard != bucket.gradients; }
 
-Instruction collective(Opcode opcode, std::uint8_t stream, Index input, Index output, Index communication,
+struct CollectiveEnds {
+  Index input = no_index;
+  Index output = no_index;
+};
+
+Instruction collective(Opcode opcode, std::uint8_t stream, CollectiveEnds ends, Index communication,
                        const char* label) {
   Instruction instruction;
   instruction.opcode = opcode;
   instruction.phase = Phase::reduction;
   instruction.stream = stream;
   instruction.communication = communication;
-  instruction.inputs = {input};
-  instruction.outputs = {output};
+  instruction.inputs = {ends.input};
+  instruction.outputs = {ends.output};
   instruction.label = label;
   return instruction;
 }
@@ -46,7 +51,7 @@ std::vector<Instruction> data_reduction(const StepContext& context, const Parame
   const Index group = over_axes(table, {axis_named(context.mesh, data_axis_name)},
                                 "gradients: partial sum over dp (batch is split)");
   const Opcode opcode = is_sharded(bucket) ? Opcode::reduce_scatter : Opcode::all_reduce;
-  return {collective(opcode, context.data_stream, bucket.gradients, bucket.gradient_shard, group,
+  return {collective(opcode, context.data_stream, {bucket.gradients, bucket.gradient_shard}, group,
                      "gradient reduction")};
 }
 
@@ -66,7 +71,7 @@ std::vector<Instruction> tied_reduction(const StepContext& context, const Parame
   communication.group.pipeline_ranks = {0, static_cast<std::int32_t>(context.plan.stages.size()) - 1};
   communication.channel = context.first_channel;
   communication.cause = "word embedding gradients: tied over the first and last stage";
-  return {collective(Opcode::all_reduce, context.data_stream, bucket.gradients, bucket.gradients,
+  return {collective(Opcode::all_reduce, context.data_stream, {bucket.gradients, bucket.gradients},
                      table.add(communication), "tied embedding gradients")};
 }
 
@@ -77,7 +82,7 @@ std::vector<Instruction> late_reductions(const StepContext& context, const Param
   const std::vector<AxisId> axes = axes_but_data(context, bucket);
   if (!axes.empty())
     instructions.push_back(collective(
-        Opcode::all_reduce, context.tensor_stream, bucket.gradients, bucket.gradients,
+        Opcode::all_reduce, context.tensor_stream, {bucket.gradients, bucket.gradients},
         over_axes(table, axes, "gradients: partial sum (sequence is split)"), "gradient reduction"));
   const bool done = context.optimizer.overlap_grad_reduce && !waits_for_step_end(context, bucket);
   if (!done)
@@ -127,8 +132,8 @@ std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan,
   if (single_rank(context)) return {sum_of_squares(gradients, norm)};
   const Index local = add_scalar(plan, "local gradient norm");
   Communication communication;
-  for (AxisId axis = 0; axis < context.mesh.axes.size(); ++axis)
-    if (context.mesh.axes[axis].size > 1) communication.group.axes.push_back(axis);
+  for (std::size_t axis = 0; axis < context.mesh.axes.size(); ++axis)
+    if (context.mesh.axes[axis].size > 1) communication.group.axes.push_back(static_cast<AxisId>(axis));
   if (plan.stages.size() > 1) {
     for (std::size_t rank = 0; rank < plan.stages.size(); ++rank)
       communication.group.pipeline_ranks.push_back(static_cast<std::int32_t>(rank));
@@ -136,7 +141,7 @@ std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan,
   }
   communication.cause = "gradient norm: partial sum over all ranks";
   return {sum_of_squares(gradients, local),
-          collective(Opcode::all_reduce, context.data_stream, local, norm, table.add(communication),
+          collective(Opcode::all_reduce, context.data_stream, {local, norm}, table.add(communication),
                      "gradient norm"),
           release_of(local)};
 }
@@ -178,8 +183,8 @@ std::vector<Instruction> parameter_gathers(const StepContext& context, const Chu
   // Buckets follow the backward pass; forward wants the last one first.
   for (auto bucket = emission.buckets.rbegin(); bucket != emission.buckets.rend(); ++bucket)
     if (is_sharded(*bucket))
-      instructions.push_back(collective(Opcode::all_gather, context.data_stream, bucket->weight_shard,
-                                        bucket->weights, group, "parameter gather"));
+      instructions.push_back(collective(Opcode::all_gather, context.data_stream,
+                                        {bucket->weight_shard, bucket->weights}, group, "parameter gather"));
   return instructions;
 }
 

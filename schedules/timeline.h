@@ -29,7 +29,8 @@ struct RankTotals {
       exposed{};  // a collective or offload of that kind in flight, no compute running; by Traffic
   std::array<Picoseconds, bubble_cause_count> bubble{};
   std::array<Picoseconds, traffic_count>
-      hidden{};  // in flight while compute runs (pipeline transfers included)
+      hidden{};  // in flight while compute runs, summed over streams (sends and receives included); what is
+                 // in flight in a gap that counts as something else is in neither
   Picoseconds exposed_total() const;
   Picoseconds bubble_total() const;
   bool operator==(const RankTotals&) const = default;

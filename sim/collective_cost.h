@@ -12,7 +12,8 @@ struct GroupShape {
   std::int64_t ranks = 1;
   std::int64_t nodes = 1;
   std::int64_t per_node = 1;  // fewest on any of its nodes
-  auto operator<=>(const GroupShape&) const = default;
+  // clang-tidy 14 takes the defaulted comparison for a null pointer.
+  auto operator<=>(const GroupShape&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // The different shapes of all instances of a group over a pipeline rank's devices (device d is on node d /

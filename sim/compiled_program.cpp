@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <unordered_map>
 
@@ -11,6 +12,11 @@
 namespace simrun {
 
 namespace {
+
+// Sums that could leave 64 bits stop at half of them: simulate() refuses such a plan by its total.
+Picoseconds saturated_sum(Picoseconds a, Picoseconds b) {
+  return std::min(std::numeric_limits<Picoseconds>::max() / 2, a + b);
+}
 
 // (slice, microbatch) of a binding as one number.
 Index instance_of(const Binding& binding, std::int32_t microbatches) {
@@ -110,7 +116,7 @@ class Compiler {
         ++compiled.communications;
       }
       if (instruction.stream == compute_stream) {
-        compiled.compute += step.duration;
+        compiled.compute = saturated_sum(compiled.compute, step.duration);
         const Index position = static_cast<Index>(rank.steps.size()) - compiled.first_step;
         if (compiled.first_compute == no_index) compiled.first_compute = position;
         compiled.last_compute = position;

@@ -80,8 +80,8 @@ class Engine {
       rank.accounting.add_compute(segment.compute);
       end_entry(r, entry, segment);
     }
-    for (std::uint8_t s = 1; s < rank.streams.size(); ++s)
-      if (!settle(r, s)) return;
+    for (std::size_t s = 1; s < rank.streams.size(); ++s)
+      if (!settle(r, static_cast<std::uint8_t>(s))) return;
     rank.finished = true;
   }
 
@@ -197,8 +197,8 @@ class Engine {
     if (ready < 0) return false;
     if (ready == rank.compute_tail) return true;
     // What was in flight must be known before the gap can be divided.
-    for (std::uint8_t s = 1; s < rank.streams.size(); ++s)
-      if (!settle(r, s)) return false;
+    for (std::size_t s = 1; s < rank.streams.size(); ++s)
+      if (!settle(r, static_cast<std::uint8_t>(s))) return false;
     rank.accounting.add_gap({rank.compute_tail, ready}, rank.needed, cause(r, segment));
     rank.compute_tail = ready;
     return true;

@@ -101,7 +101,11 @@ double memory_seconds(const Gpu& gpu, double bytes) {
 
 }  // namespace
 
-Picoseconds to_picoseconds(double seconds) { return std::llround(seconds * 1e12); }
+Picoseconds to_picoseconds(double seconds) {
+  if (!(seconds >= 0 && seconds < longest_instruction_s))
+    throw std::range_error(fmt::format("one instruction takes {:.3g} s, too long to simulate", seconds));
+  return std::llround(seconds * 1e12);
+}
 
 double matmul_flops_per_second(const Gpu& gpu, Dtype dtype) {
   return peak_flops(gpu, dtype) * gpu.matmul_efficiency;

@@ -48,6 +48,9 @@ KernelWork kernel_work(const Plan& plan, const Instruction& instruction);
 // Time of a compute instruction on plan.cluster.gpu: max(compute, memory) + launch. 0 for FREE and INIT.
 Picoseconds kernel_time(const Plan& plan, const Instruction& instruction);
 
+// Throws std::range_error for what is not a time, or so long that sums of it could leave 64-bit picoseconds
+// (2^63 ps = 106 days).
+constexpr double longest_instruction_s = 1e5;
 Picoseconds to_picoseconds(double seconds);
 
 }  // namespace simrun

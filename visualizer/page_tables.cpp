@@ -113,7 +113,7 @@ std::string peak_moment(const Plan& plan, const RankTimeline& rank) {
   if (place >= plan.programs.size() || rank.peak.entry >= plan.programs[place].entries.size()) return "";
   const Program& program = plan.programs[place];
   const Entry& entry = program.entries[rank.peak.entry];
-  const std::string name = entry.segment < plan.segments.size() ? plan.segments[entry.segment].name : "";
+  std::string name = entry.segment < plan.segments.size() ? plan.segments[entry.segment].name : "";
   if (entry.binding_count == 0 || entry.first_binding >= program.bindings.size()) return name;
   const std::int32_t microbatch = program.bindings[entry.first_binding].microbatch;
   return microbatch < 0 ? name : fmt::format("{}, microbatch {}", name, microbatch);

@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -123,6 +124,45 @@ TEST_CASE(
   CHECK(ran.output.find("cannot write here: No such file or directory") != std::string::npos);
   CHECK(ran.output.find("this would overwrite the input") != std::string::npos);
   CHECK(scratch.files() == 1);
+}
+
+TEST_CASE("program: no output replaces a file that was read, another output, a device or a link") {
+  const Scratch scratch;
+  const std::string model = scratch.write("m.yaml", read(SIMRUN_SOURCE_DIR "/configs/models/gpt2.yaml"));
+  const std::string job =
+      scratch.write("job.yaml",
+                    "simrun: 1\n"
+                    "model: {from: m.yaml}\n"
+                    "training: {seq_length: 64, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"
+                    "cluster: {from: dgx_h100, nodes: 1}\n");
+  CHECK(run_simrun(job + " --no-html --plan " + model).output.find("this would overwrite the input") !=
+        std::string::npos);
+  const std::string twice = scratch.file("x");
+  CHECK(run_simrun(job + " --html " + twice + " --plan " + twice).output.find("two outputs have this path") !=
+        std::string::npos);
+  fs::create_symlink("real.html", scratch.file("link.html"));
+  CHECK(run_simrun(job + " --html " + scratch.file("link.html")).code == 0);
+  CHECK(fs::is_symlink(scratch.file("link.html")));
+  CHECK(fs::is_regular_file(scratch.file("real.html")));
+  const std::string pipe = scratch.file("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(run_simrun(job + " --html " + pipe).output.find("it is not a regular file") != std::string::npos);
+  CHECK(run_simrun(pipe).output.find("it is not a regular file") != std::string::npos);
+  CHECK(fs::is_fifo(pipe));
+}
+
+TEST_CASE("program: a full standard output is an error") {
+  CHECK(run_simrun(tiny + " --json >/dev/full").code == 2);
+}
+
+TEST_CASE("program: a step too long for 64-bit picoseconds is refused, not wrapped around") {
+  const Ran ran = run_simrun(tiny +
+                             " --json --set 'cluster.gpu={from: a100_sxm_80gb, memory_bandwidth: 1 MB/s, "
+                             "memory_efficiency: 0.01}' --set training.global_batch_size=1000000 "
+                             "--set model.hidden_size=16384");
+  CAPTURE(ran.output);
+  CHECK(ran.code == 2);
+  CHECK(ran.output.find("too long to simulate") != std::string::npos);
 }
 
 TEST_CASE("program: a truncated, altered or newer Plan file is refused") {

@@ -1,6 +1,8 @@
 #include "configs/load_job.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "small_job.h"
 
@@ -261,7 +263,7 @@ TEST_CASE("sizes whose products leave 64 bits are refused") {
   REQUIRE(problems.size() == 3);
   for (const Diagnostic& problem : problems) CHECK(problem.message.starts_with("too large to count: "));
   CHECK(problems_of(edited("global_batch_size: 16", "global_batch_size: 10000000")).at(0).message ==
-        "10000000 microbatches x 2 pipeline stages are more than simrun's 10000000 passes");
+        "10000000 microbatches x 2 pipeline stages are more than simrun's 4000000 passes");
 }
 
 TEST_CASE("--set overrides, creates and is named in messages and in the effective config") {
@@ -326,4 +328,45 @@ TEST_CASE("the hash is of the meaning: not of the file's name, comments, order o
             .config_sha256 == hash);
   CHECK(load(edited("nodes: 1", "nodes: 1, reserved_memory: 2.0GiB")).config_sha256 == hash);
   CHECK(load(edited("global_batch_size: 16", "global_batch_size: 32")).config_sha256 != hash);
+}
+
+TEST_CASE("a reserve that leaves nothing of the GPU is refused with both sizes") {
+  LoadOptions options = with_presets();
+  options.overrides = {{"cluster.reserved_memory", "500 GiB"}};
+  CHECK(problems_of(small_job, options).at(0).message ==
+        "reserved_memory 500.0 GiB leaves nothing of the 80.0 GiB of a h100_sxm");
+}
+
+TEST_CASE("a file that cannot be read says why") {
+  const auto reason = [](const char* path) {
+    try {
+      load_job(path, with_presets());
+    } catch (const ConfigError& error) {
+      return error.diagnostics().at(0).message;
+    }
+    return std::string("read");
+  };
+  CHECK(reason("/nowhere/job.yaml") == "cannot read this file: no such file");
+  CHECK(reason("/") == "cannot read this file: it is a directory");
+  CHECK(reason("/dev/zero") == "cannot read this file: it is not a regular file");
+}
+
+TEST_CASE("a job names the files that it was read from, and may be called like a preset that it uses") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "simrun-named-like-a-preset";
+  std::filesystem::create_directories(folder);
+  const std::string path = (folder / "gpt2.yaml").string();
+  std::ofstream(path)
+      << "simrun: 1\nmodel: {from: gpt2}\n"
+         "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"
+         "cluster: {from: dgx_h100, nodes: 1}\n";
+  const LoadedJob loaded = load_job(path, with_presets());
+  CHECK(loaded.job.model.num_layers == 12);
+  REQUIRE(loaded.files.size() == 4);  // the job, the model, the cluster and its GPU
+  CHECK(loaded.files.at(0) == path);
+  CHECK(loaded.files.at(1).ends_with("models/gpt2.yaml"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a name that is no clean text is made one") {
+  CHECK(load_job_text(small_job, "bad\xff\n.yaml", with_presets()).job.name == "bad__");
 }

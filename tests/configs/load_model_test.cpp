@@ -84,7 +84,7 @@ TEST_CASE("what a model has and simrun does not is refused where it stands") {
         "n_ctx 512 and n_positions 1024 must agree");
   CHECK(message(edited(gpt2_json, "\"n_ctx\": 1024, ", "\"add_cross_attention\": true, ")) ==
         "'add_cross_attention: true' is not supported yet");
-  CHECK(message("{model_type: deepseek_v3}") == "'model.model_type' cannot be 'deepseek_v3'");
+  CHECK(message("{model_type: deepseek_v3}") == "'deepseek_v3' for 'model.model_type' is not supported yet");
   CHECK(problems_of(job_with("{model_type: deepseek_v3}")).at(0).hint ==
         "one of gpt, gpt2, llama, mistral, qwen2.");
   CHECK(message("{model_type: mistral, num_hidden_layers: 2, hidden_size: 64, intermediate_size: 64, "

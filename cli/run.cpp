@@ -252,7 +252,9 @@ int run(const Options& options) {
     complain(fmt::format("simrun: error: {}\n", error.what()));
     return 2;
   } catch (const std::range_error& error) {
-    complain(fmt::format("simrun: error: {}\n", error.what()));
+    complain(render({{{options.input, 0, 0},
+                      error.what(),
+                      "a smaller global_batch_size or a faster device takes less."}}));
     return 2;
   } catch (const std::bad_alloc&) {
     complain("simrun: error: out of memory; fewer microbatches or layers need less\n");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "configs/diagnostics.h"
@@ -16,8 +17,8 @@ struct ForeignKey {
   std::string_view ours;  // dotted path, with a value where it takes one
 };
 
-// Spellings of the same thing elsewhere: torchtitan's job config,
-// nanotron's ParallelismArgs and TokensArgs, SimuMax's strategy files, Megatron-LM's arguments.
+// Spellings of the same thing elsewhere, as far as we know them: torchtitan's job config, nanotron's
+// ParallelismArgs and TokensArgs, SimuMax's strategy files, Megatron-LM's arguments.
 constexpr ForeignKey foreign_keys[] = {
     {"tensor_parallel_degree", "torchtitan", "parallelism.tensor_model_parallel_size"},
     {"pipeline_parallel_degree", "torchtitan", "parallelism.pipeline_model_parallel_size"},
@@ -69,6 +70,12 @@ constexpr ForeignKey foreign_keys[] = {
     {"schedule", "another tool", "parallelism.pipeline_schedule"},
 };
 
+// By which Hugging Face's and Megatron-LM's configs say that a model has experts.
+constexpr std::string_view expert_keys[] = {
+    "n_routed_experts",    "num_experts",      "num_local_experts",     "num_moe_experts",
+    "num_experts_per_tok", "n_shared_experts", "moe_intermediate_size", "moe_ffn_hidden_size",
+    "moe_router_topk",     "moe_layer_freq",   "router_aux_loss_coef",  "output_router_logits"};
+
 struct OwnKeys {
   std::string_view section;
   std::vector<std::string> keys;
@@ -98,6 +105,8 @@ const std::vector<OwnKeys>& own_keys() {
 std::string hint_for_unknown_key(const std::string& section, const std::string& key,
                                  const std::vector<std::string>& known_keys) {
   if (key == "<<") return "YAML merge keys are not accepted; `from: file` starts from another file.";
+  if (std::ranges::find(expert_keys, key) != std::end(expert_keys))
+    return "mixture of experts is not supported yet.";
   for (const OwnKeys& own : own_keys())
     if (own.section != section && std::ranges::find(own.keys, key) != own.keys.end())
       return fmt::format("it belongs in '{}'.", own.section);

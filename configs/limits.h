@@ -20,7 +20,7 @@ constexpr IntegerRange bucket = {1, 1'000'000'000'000};
 
 constexpr std::int64_t world = 10'000'000;
 constexpr std::int64_t microbatches = 1'000'000;
-constexpr std::int64_t passes = 4'000'000;  // microbatches x pipeline stages
+constexpr std::int64_t passes = 2'000'000;  // microbatches x pipeline stages
 constexpr double countable = 0x1p60;        // bytes or FLOPs of anything counted in 64 bits
 
 constexpr RealRange share = {0.01, 1};         // an efficiency

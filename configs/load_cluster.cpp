@@ -23,7 +23,8 @@ std::map<Dtype, double> read_peaks(const ConfigNode* node, Reading& reading) {
     section.ignore({key});
   }
   section.finish();
-  if (node == nullptr) reading.problem("cluster.gpu", "missing required key 'peak_flops' in 'cluster.gpu'");
+  if (node == nullptr && !reading.is_partial("cluster.gpu"))
+    reading.problem("cluster.gpu", "missing required key 'peak_flops' in 'cluster.gpu'");
   return peaks;
 }
 
@@ -50,7 +51,8 @@ Gpu read_gpu(const ConfigNode& node, const std::string& base_name, Reading& read
 // `gpu: h100_sxm` is short for `gpu: {from: h100_sxm}`.
 void read_gpu_of(const ConfigNode* node, const PresetSearch& search, Reading& reading, Cluster& cluster) {
   if (node == nullptr) {
-    reading.problem("cluster", "missing required key 'gpu' in 'cluster'", "for example gpu: h100_sxm.");
+    if (!reading.is_partial("cluster"))
+      reading.problem("cluster", "missing required key 'gpu' in 'cluster'", "for example gpu: h100_sxm.");
     return;
   }
   ConfigNode gpu = *node;
@@ -61,8 +63,9 @@ void read_gpu_of(const ConfigNode* node, const PresetSearch& search, Reading& re
     gpu.children = {name};
   }
   const ResolvedSection resolved = resolve_from(std::move(gpu), "gpus", search, reading);
-  if (!resolved.found) return;
-  cluster.gpu = read_gpu(resolved.node, resolved.base_name, reading);
+  if (!resolved.found) reading.partial_sections.emplace_back("cluster.gpu");
+  Gpu read = read_gpu(resolved.node, resolved.base_name, reading);
+  if (resolved.found) cluster.gpu = std::move(read);
 }
 
 // `fallback` is the bandwidth of a link that does not say its own.
@@ -70,12 +73,20 @@ LinkClass read_link(const ConfigNode* node, const std::string& name,
                     const std::optional<std::string>& fallback, Reading& reading) {
   LinkClass link;
   if (node == nullptr) {
+    if (reading.is_partial("cluster")) return link;
     reading.problem("cluster", fmt::format("missing required key '{}' in 'cluster'", name),
                     fmt::format("for example {}: {{bandwidth: 50 GB/s, latency: 5 us}}.", name));
     return link;
   }
   SectionReader section(reading, node, "cluster." + name);
-  link.bandwidth = section.quantity("bandwidth", Unit::bytes_per_second, limits::bandwidth, fallback);
+  const bool has_no_nvlink = name == "intra_node" && !fallback && !section.has("bandwidth");
+  if (has_no_nvlink && !section.is_no_map() && !reading.is_partial("cluster"))
+    reading.problem("cluster.intra_node", "missing required key 'bandwidth' in 'cluster.intra_node'",
+                    "the GPU has no NVLink: write cluster.intra_node.bandwidth, for example 16 GB/s.");
+  if (has_no_nvlink)
+    section.ignore({"bandwidth"});
+  else
+    link.bandwidth = section.quantity("bandwidth", Unit::bytes_per_second, limits::bandwidth, fallback);
   link.latency_s = section.quantity("latency", Unit::seconds, limits::latency);
   link.efficiency = section.real("efficiency", limits::share, 1.0);
   section.finish();
@@ -98,7 +109,7 @@ void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& r
     return reading.problem("cluster", "missing required section 'cluster'",
                            "for example cluster: {from: dgx_h100, nodes: 8}.");
   const ResolvedSection resolved = resolve_from(*node, "clusters", search, reading);
-  if (!resolved.found) return;
+  if (!resolved.found) reading.partial_sections.emplace_back("cluster");
   Cluster& cluster = job.cluster;
   SectionReader section(reading, &resolved.node, "cluster");
   if (section.is_no_map()) return;

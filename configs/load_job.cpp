@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
+#include <string_view>
 #include <tuple>
 
 #include "configs/config_node.h"
@@ -69,10 +71,34 @@ void apply_override(const Override& flag_value, ConfigNode& root, Reading& readi
   }
 }
 
-// A name that every file format can hold: bytes outside ASCII's printable range may be broken UTF-8.
+// Bytes of the UTF-8 character that `text` starts with, or 0 if it starts with none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t at) {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xc2 && first < 0xe0   ? 2
+                             : first >= 0xe0 && first < 0xf0 ? 3
+                             : first >= 0xf0 && first < 0xf5 ? 4
+                                                             : 0;
+  for (std::size_t at = 1; at < length; ++at)
+    if ((byte(at) & 0xc0U) != 0x80) return 0;
+  // The second byte also rules out longer spellings than needed, surrogates and what is above U+10FFFF.
+  const bool is_out_of_range = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0) ||
+                               (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) >= 0x90);
+  return is_out_of_range ? 0 : length;
+}
+
+// The job's name goes into protobuf strings, which must be UTF-8: any other byte, and any control character,
+// becomes '_'.
 std::string printable_name(std::string name) {
-  for (char& letter : name)
-    if (letter < ' ' || letter > '~') letter = '_';
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t length = utf8_length(std::string_view(name).substr(at));
+    const auto byte = static_cast<unsigned char>(name[at]);
+    if (length == 0 || byte < 0x20 || byte == 0x7f) name[at] = '_';
+    at += std::max<std::size_t>(length, 1);
+  }
   return name;
 }
 

@@ -256,14 +256,15 @@ void derive_head_size(SectionReader& section, Reading& reading, ModelConfig& mod
 void read_model(const ConfigNode* node, const PresetSearch& search, Reading& reading, Job& job) {
   if (node == nullptr) return reading.problem("model", "missing required section 'model'");
   const ResolvedSection resolved = resolve_from(*node, "models", search, reading);
-  if (!resolved.found) return;
+  if (!resolved.found) reading.partial_sections.emplace_back("model");
   SectionReader section(reading, &resolved.node, "model");
   if (section.is_no_map()) return;
   section.ignore({"simrun"});
+  if (!section.has("model_type") && !resolved.found) return;  // which keys it may have is not known
   if (!section.has("model_type"))
     return reading.problem("model", "missing required key 'model_type' in 'model'",
                            fmt::format("one of {}.", "gpt, gpt2, llama, mistral, qwen2"));
-  job.model.model_type = section.word("model_type", {supported_types, later_types});
+  job.model.model_type = section.word("model_type", {supported_types, later_types, /*may_guess=*/false});
   if (job.model.model_type.empty()) return;
   if (job.model.model_type == "gpt2")
     read_gpt2(section, reading, job);

@@ -54,35 +54,44 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
                     "Megatron-LM asks for both too.");
 }
 
+namespace {
+
+// A key of another granularity than the one that is written.
+void refuse_recompute_key(SectionReader& section, Reading& reading, const ConfigNode& node,
+                          const std::string& granularity, const std::string& belongs_to) {
+  reading.positions[section.path_of(node.key)] = node.key_position;
+  reading.problem(section.path_of(node.key),
+                  fmt::format("'recompute.{}' means nothing with granularity: {}", node.key, granularity),
+                  fmt::format("it belongs to granularity: {}.", belongs_to));
+}
+
+}  // namespace
+
 void read_recompute(const ConfigNode* node, Reading& reading, Job& job) {
   RecomputeConfig& recompute = job.recompute;
   SectionReader section(reading, node, "recompute");
   const std::string granularity = section.word("granularity", {{"none", "selective", "full"}, {}}, "none");
-  const bool full = granularity == "full";
-  const bool selective = granularity == "selective";
-  if (full) {
-    recompute.granularity = RecomputeGranularity::full;
+  if (granularity == "full") recompute.granularity = RecomputeGranularity::full;
+  if (granularity == "selective") recompute.granularity = RecomputeGranularity::selective;
+  // After a granularity that was refused, each written key is still checked by itself.
+  const auto applies = [&](const char* key, const char* belongs_to) {
+    section.ignore({key});
+    if (granularity == belongs_to) return true;
+    if (!section.has(key)) return false;
+    if (granularity.empty()) return true;
+    refuse_recompute_key(section, reading, *node->find(key), granularity, belongs_to);
+    return false;
+  };
+  if (applies("method", "full")) {
     const std::string method = section.word("method", {{"uniform", "block"}, {}}, "uniform");
     recompute.method = method == "block" ? RecomputeMethod::block : RecomputeMethod::uniform;
-    recompute.num_layers = section.integer("num_layers", limits::layers, 1);
-  } else if (selective) {
-    recompute.granularity = RecomputeGranularity::selective;
+  }
+  if (applies("num_layers", "full")) recompute.num_layers = section.integer("num_layers", limits::layers, 1);
+  if (applies("modules", "selective")) {
     const WordRule modules = {{"core_attn", "mlp", "layernorm"},
                               {"moe_act", "mla_up_proj", "moe", "shared_experts", "moe_router"}};
     recompute.modules = section.words("modules", modules, {"core_attn"});
   }
-  const auto only_with = [&](const char* key, bool allowed, const char* needed) {
-    if (section.has(key) && !allowed && !granularity.empty()) {
-      reading.positions[section.path_of(key)] = node->find(key)->key_position;
-      reading.problem(section.path_of(key),
-                      fmt::format("'recompute.{}' means nothing with granularity: {}", key, granularity),
-                      fmt::format("it belongs to granularity: {}.", needed));
-    }
-    section.ignore({key});
-  };
-  only_with("method", full, "full");
-  only_with("num_layers", full, "full");
-  only_with("modules", selective, "selective");
   section.finish();
 }
 

@@ -27,6 +27,15 @@ bool is_plain_decimal(std::string_view text) {
   return all_digits(text.substr(0, dot)) && all_digits(text.substr(dot + 1));
 }
 
+// A plain decimal and perhaps an exponent, as programs that write JSON choose for small numbers.
+bool is_json_decimal(std::string_view text) {
+  const std::size_t e = text.find_first_of("eE");
+  if (e == std::string_view::npos) return is_plain_decimal(text);
+  std::string_view exponent = text.substr(e + 1);
+  if (exponent.starts_with('-') || exponent.starts_with('+')) exponent.remove_prefix(1);
+  return is_plain_decimal(text.substr(0, e)) && all_digits(exponent) && text.size() <= longest_number;
+}
+
 bool has_leading_zero(std::string_view text) {
   return text.size() > 1 && text[0] == '0' && is_digit(text[1]);
 }
@@ -76,6 +85,16 @@ std::string unit_list(Unit unit) {
   return list;
 }
 
+// A limit in the unit that spells it shortest: 1 MiB, 1024 TiB.
+std::string spelled(double limit, Unit unit) {
+  std::string shortest;
+  for (const UnitName& name : names_of(unit)) {
+    const std::string text = fmt::format("{:.7g} {}", limit / name.scale, name.name);
+    if (shortest.empty() || text.size() < shortest.size()) shortest = text;
+  }
+  return shortest;
+}
+
 std::string missing_unit_hint(const std::string& number, Unit unit) {
   switch (unit) {
     case Unit::bytes: return fmt::format("write {} GiB (2^30 bytes) or {} GB (10^9 bytes).", number, number);
@@ -116,7 +135,7 @@ Parsed<std::int64_t> parse_integer(const std::string& text, IntegerRange range) 
 }
 
 Parsed<double> parse_real(const std::string& text, RealRange range) {
-  if (!is_plain_decimal(text) || has_leading_zero(text))
+  if (!is_json_decimal(text) || has_leading_zero(text))
     return {{}, fmt::format("must be a number such as 0.1, not {}", in_quotes(text)), ""};
   const std::optional<double> value = to_double(text);
   if (!value || *value < range.least || *value > range.most)
@@ -140,7 +159,10 @@ Parsed<Quantity> parse_quantity(const std::string& text, Unit unit, RealRange ra
     const std::optional<double> count = to_double(number);
     const double value = count.value_or(-1) * known.scale;
     if (!count || value < range.least || value > range.most)
-      return {{}, fmt::format("{} is out of range", in_quotes(text)), ""};
+      return {{},
+              fmt::format("must be from {} to {}, not {}", spelled(range.least, unit),
+                          spelled(range.most, unit), in_quotes(text)),
+              ""};
     return {Quantity{value, canonical_decimal(number) + " " + name}, "", ""};
   }
   return {{}, fmt::format("unknown unit {}", in_quotes(name)), fmt::format("one of {}.", unit_list(unit))};

@@ -27,7 +27,7 @@ struct RealRange {
 // write.
 Parsed<std::int64_t> parse_integer(const std::string& text, IntegerRange range);
 
-// Plain decimals: 0.1, 1, 450. No exponent, no sign.
+// Decimals as JSON writes them: 0.1, 1, 450, 1e-05. No sign before the number.
 Parsed<double> parse_real(const std::string& text, RealRange range);
 
 // The one spelling of a plain decimal: "450.0" -> "450", "3.350" -> "3.35".

@@ -49,7 +49,9 @@ class LayoutText {
     const Symbol symbol{character, column()};
     ++at_;
     if (character == ',') return {};
-    if (character == 'm') {
+    if (character == '(') {  // here only within a group
+      fail(result, symbol.column, "groups of a pipeline layout do not nest", "write the inner one out.");
+    } else if (character == 'm') {
       fail(result, symbol.column, "multi-token prediction ('m') in a pipeline layout is not supported yet",
            "");
     } else if (character != 'E' && character != 't' && character != 'L' && character != '|') {

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int longest_chain = 8;
+constexpr std::size_t longest_chain = 8;
 
 std::vector<fs::path> folders_for(const ConfigNode& name, const std::string& folder,
                                   const PresetSearch& search) {
@@ -27,25 +27,44 @@ std::vector<fs::path> folders_for(const ConfigNode& name, const std::string& fol
   return folders;
 }
 
-// A job is no preset: gpt2.yaml may be a job whose model is `from: gpt2`.
+// gpt2.yaml may be a job whose model is `from: gpt2`.
 bool is_job(const fs::path& path) {
   std::vector<Diagnostic> ignored;
   const TextFile file = read_text_file(path.string());
   return file.text && read_yaml(*file.text, path.string(), ignored).find("simrun") != nullptr;
 }
 
-// The first file of that name. `origin` is the file that names it: never meant, nor is a job beside it,
-// unless the name is written with its extension.
-std::optional<std::string> find_preset(const std::string& name, const std::vector<fs::path>& folders,
-                                       const std::string& origin) {
+bool is_one_of(const fs::path& path, const std::vector<std::string>& files) {
+  return std::ranges::any_of(files, [&](const std::string& file) {
+    std::error_code error;  // a file that is not there equals none
+    return fs::equivalent(path, file, error);
+  });
+}
+
+struct FoundPreset {
+  std::optional<std::string> path;
+  bool is_circle = false;  // the only such file is one that led here
+};
+
+// The first file of that name that is not in `chain`, the files that led here. A job is taken only where
+// nothing else has the name.
+FoundPreset find_preset(const std::string& name, const std::vector<fs::path>& folders,
+                        const std::vector<std::string>& chain) {
+  FoundPreset found;
   for (const fs::path& folder : folders)
     for (const char* extension : {"", ".yaml", ".json"}) {
       const fs::path candidate = folder / (name + extension);
       std::error_code error;
-      if (!fs::is_regular_file(candidate, error) || fs::equivalent(candidate, origin, error)) continue;
-      if (*extension == '\0' || !is_job(candidate)) return candidate.lexically_normal().string();
+      if (!fs::is_regular_file(candidate, error)) continue;
+      const std::string path = candidate.lexically_normal().string();
+      if (is_one_of(candidate, chain))
+        found.is_circle = !found.path;
+      else if (!is_job(candidate))
+        return {path, false};
+      else if (!found.path)
+        found = {path, false};
     }
-  return std::nullopt;
+  return found;
 }
 
 // The presets of this kind, for a hint.
@@ -93,8 +112,16 @@ std::optional<ConfigNode> read_preset(const std::string& path, const ConfigNode&
   return std::nullopt;
 }
 
+void report_circle(const ConfigNode& name, Reading& reading) {
+  reading.problems.push_back({name.position,
+                              fmt::format("'from' leads back to {}, which led here", in_quotes(name.text)),
+                              "start from another file, or write the keys."});
+}
+
+// `chain` holds the files that led here. Where a file is missing or unreadable, the keys beside `from` are
+// what is left to check.
 ResolvedSection resolve(ConfigNode section, const std::string& folder, const PresetSearch& search,
-                        Reading& reading, int chain) {
+                        Reading& reading, std::vector<std::string> chain) {
   const ConfigNode* from = section.find("from");
   if (from == nullptr) return {std::move(section), "", true};
   const ConfigNode name = *from;
@@ -104,32 +131,34 @@ ResolvedSection resolve(ConfigNode section, const std::string& folder, const Pre
     reading.problems.push_back({name.position, "'from' must be the name of a file", ""});
     return {std::move(section), "", false};
   }
-  if (chain >= longest_chain) {
-    reading.problems.push_back({name.position,
-                                fmt::format("'from' leads through more than {} files", longest_chain),
-                                "is it a circle?"});
+  if (chain.size() > longest_chain) {
+    reading.problems.push_back(
+        {name.position, fmt::format("'from' leads through more than {} files", longest_chain), ""});
     return {std::move(section), "", false};
   }
-  const std::optional<std::string> path =
-      find_preset(name.text, folders_for(name, folder, search),
-                  name.position.line > 0 ? name.position.file : search.job_file);
-  if (!path) {
-    report_missing(name, folder, search, reading);
+  const bool is_from_a_file = name.position.line > 0;  // not from --set
+  if (is_from_a_file && !is_one_of(name.position.file, chain)) chain.push_back(name.position.file);
+  const FoundPreset found = find_preset(name.text, folders_for(name, folder, search), chain);
+  if (!found.path) {
+    if (found.is_circle)
+      report_circle(name, reading);
+    else
+      report_missing(name, folder, search, reading);
     return {std::move(section), "", false};
   }
-  std::optional<ConfigNode> base = read_preset(*path, name, reading);
+  std::optional<ConfigNode> base = read_preset(*found.path, name, reading);
   if (!base) return {std::move(section), "", false};
   base->key = section.key;
-  ResolvedSection below = resolve(std::move(*base), folder, search, reading, chain + 1);
-  if (!below.found) return below;
-  return {merged(std::move(below.node), section), fs::path(*path).stem().string(), true};
+  chain.push_back(*found.path);
+  ResolvedSection below = resolve(std::move(*base), folder, search, reading, std::move(chain));
+  return {merged(std::move(below.node), section), fs::path(*found.path).stem().string(), below.found};
 }
 
 }  // namespace
 
 ResolvedSection resolve_from(ConfigNode section, const std::string& folder, const PresetSearch& search,
                              Reading& reading) {
-  return resolve(std::move(section), folder, search, reading, 0);
+  return resolve(std::move(section), folder, search, reading, {search.job_file});
 }
 
 }  // namespace simrun

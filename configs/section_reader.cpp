@@ -31,6 +31,26 @@ std::string yaml_quoted(const std::string& text) {
   return quoted + "\"";
 }
 
+// `cluster: dgx_h100` means `cluster: {from: dgx_h100}`.
+std::string hint_for_no_map(const std::string& path, const ConfigNode& node) {
+  const bool has_presets = path == "cluster" || path == "model";
+  const bool is_number = parse_real(node.text, {0, 1e18}).value.has_value();
+  if (!has_presets || is_number || !is_name(node.text)) return "";
+  return fmt::format("write {}: {{from: {}}}.", path, node.text);
+}
+
+// What somebody who wrote yes or Off meant.
+std::string hint_for_no_boolean(const ConfigNode& node) {
+  std::string word = node.text;
+  for (char& letter : word)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  for (const char* yes : {"true", "yes", "on", "y", "1"})
+    if (word == yes) return "write true.";
+  for (const char* no : {"false", "no", "off", "n", "0"})
+    if (word == no) return "write false.";
+  return "";
+}
+
 std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
 }  // namespace
@@ -46,6 +66,12 @@ SourcePosition Reading::position_of(std::string path) const {
 
 void Reading::problem(const std::string& path, std::string message, std::string hint) {
   problems.push_back({position_of(path), std::move(message), std::move(hint)});
+}
+
+bool Reading::is_partial(const std::string& path) const {
+  return std::ranges::any_of(partial_sections, [&](const std::string& section) {
+    return path == section || path.starts_with(section + ".");
+  });
 }
 
 void Reading::record(const std::string& path, std::string text, std::string origin) {
@@ -72,13 +98,13 @@ std::string origin_of(const SourcePosition& position) {
 }
 
 SectionReader::SectionReader(Reading& reading, const ConfigNode* section, std::string path)
-    : reading_(reading), section_(section), path_(std::move(path)) {
+    : reading_(reading), section_(section), path_(std::move(path)), is_partial_(reading.is_partial(path_)) {
   if (section_ == nullptr) return;
   if (!section_->key.empty()) reading_.positions[path_] = section_->key_position;
   if (section_->kind == ConfigNode::Kind::scalar || section_->kind == ConfigNode::Kind::sequence) {
     reading_.problems.push_back(
         {section_->position, fmt::format("'{}' must be a map of keys, not {}", path_, describe(*section_)),
-         ""});
+         hint_for_no_map(path_, *section_)});
     section_ = nullptr;
     is_no_map_ = true;
   }
@@ -111,7 +137,8 @@ const ConfigNode* SectionReader::scalar(const std::string& key, bool required, c
   if (node == nullptr) {
     const ConfigNode* null = section_ == nullptr ? nullptr : section_->find(key);
     if (null != nullptr && required) reading_.positions[path_of(key)] = null->key_position;
-    if (required && !is_no_map_) bad(key, fmt::format("missing required key '{}' in '{}'", key, path_), "");
+    if (required && !is_no_map_ && !is_partial_)
+      bad(key, fmt::format("missing required key '{}' in '{}'", key, path_), "");
     return nullptr;
   }
   reading_.positions[path_of(key)] = node->position;
@@ -154,7 +181,7 @@ double SectionReader::real(const std::string& key, RealRange range, std::optiona
     bad(key, fmt::format("'{}': {}", path_of(key), parsed.problem), parsed.hint);
     return 0;
   }
-  wrote(key, *node, canonical_decimal(node->text));
+  wrote(key, *node, fmt::format("{}", *parsed.value));
   return *parsed.value;
 }
 
@@ -166,7 +193,8 @@ bool SectionReader::boolean(const std::string& key, std::optional<bool> fallback
     return *fallback;
   }
   if (node->quoted || (node->text != "true" && node->text != "false")) {
-    bad(key, fmt::format("'{}' must be true or false, not {}", path_of(key), describe(*node)), "");
+    bad(key, fmt::format("'{}' must be true or false, not {}", path_of(key), describe(*node)),
+        hint_for_no_boolean(*node));
     return false;
   }
   wrote(key, *node, node->text);
@@ -186,7 +214,7 @@ std::string SectionReader::checked_word(const std::string& key, const ConfigNode
          one_of});
     return "";
   }
-  const std::string meant = closest(node.text, rule.accepted);
+  const std::string meant = rule.may_guess ? closest(node.text, rule.accepted) : "";
   reading_.problems.push_back({node.position, fmt::format("'{}' cannot be {}", path_of(key), describe(node)),
                                meant.empty() ? one_of : fmt::format("did you mean '{}'?", meant)});
   return "";

@@ -25,10 +25,15 @@ struct Reading {
   std::vector<std::string> files;                   // that were read, the job's first
   std::vector<EffectiveValue> values;               // in the order in which they are printed
   std::map<std::string, SourcePosition> positions;  // dotted path of each section and written value
+  // Dotted paths of sections whose `from` could not be read: only what is written is judged, nothing is
+  // missing.
+  std::vector<std::string> partial_sections;
 
   // Where `path` is written; for a default, its section; else the file as a whole.
   SourcePosition position_of(std::string path) const;
   void problem(const std::string& path, std::string message, std::string hint = "");
+  // The section, or one that it is in, is partial.
+  bool is_partial(const std::string& path) const;
   // Replaces the value if it is there already.
   void record(const std::string& path, std::string text, std::string origin);
   // Removes a value that another one now stands for.
@@ -41,7 +46,8 @@ std::string origin_of(const SourcePosition& position);
 struct WordRule {
   std::vector<std::string> accepted;
   std::vector<std::string>
-      not_yet;  // known to the world, refused as "not supported yet"; ".csv" means any such file
+      not_yet;            // known to the world, refused as "not supported yet"; ".csv" means any such file
+  bool may_guess = true;  // false: never "did you mean", since words that look alike mean different things
 };
 
 // Reads one map of the config strictly. Every method reads one key once, records it in Reading::values, and
@@ -87,7 +93,8 @@ class SectionReader {
   const ConfigNode* section_;
   std::string path_;
   std::vector<std::string> known_;
-  bool is_no_map_ = false;  // reported; its missing keys are not
+  bool is_no_map_ = false;   // reported; its missing keys are not
+  bool is_partial_ = false;  // nor are those of a section whose `from` is missing
 };
 
 }  // namespace simrun

@@ -263,7 +263,7 @@ TEST_CASE("sizes whose products leave 64 bits are refused") {
   REQUIRE(problems.size() == 3);
   for (const Diagnostic& problem : problems) CHECK(problem.message.starts_with("too large to count: "));
   CHECK(problems_of(edited("global_batch_size: 16", "global_batch_size: 10000000")).at(0).message ==
-        "10000000 microbatches x 2 pipeline stages are more than simrun's 4000000 passes");
+        "10000000 microbatches x 2 pipeline stages are more than simrun's 2000000 passes");
 }
 
 TEST_CASE("--set overrides, creates and is named in messages and in the effective config") {
@@ -369,4 +369,12 @@ TEST_CASE("a job names the files that it was read from, and may be called like a
 
 TEST_CASE("a name that is no clean text is made one") {
   CHECK(load_job_text(small_job, "bad\xff\n.yaml", with_presets()).job.name == "bad__");
+  const auto name = [](const std::string& file) {
+    return load_job_text(small_job, file + ".yaml", with_presets()).job.name;
+  };
+  CHECK(name("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80") == "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
+  CHECK(name("\xc0\xaf") == "__");            // longer than needed
+  CHECK(name("\xed\xa0\x80") == "___");       // a surrogate
+  CHECK(name("\xf4\x90\x80\x80") == "____");  // above U+10FFFF
+  CHECK(name("a\xe2\x82") == "a__");          // cut short
 }

@@ -48,8 +48,11 @@ TEST_CASE("integers are plain decimal digits; everything else is refused with wh
 TEST_CASE("reals are plain decimals within their range") {
   CHECK(parse_real("0.1", {0, 1}).value == 0.1);
   CHECK(parse_real("1", {0, 1}).value == 1.0);
-  for (const char* text :
-       {"", ".5", "5.", "1e-3", "-0.1", "nan", ".nan", "inf", "1.1", "0,5", "00.5", "0.1.2"}) {
+  CHECK(parse_real("1e-1", {0, 1}).value == 0.1);  // as JSON may write it
+  CHECK(parse_real("1.5E-05", {0, 1}).value == 1.5e-5);
+  CHECK(parse_real("0.01e+2", {0, 1}).value == 1.0);
+  for (const char* text : {"", ".5", "5.", "1e", "e5", "1.e5", "1e+", "1e-1.5", "1e9", "1e999", "01e-1",
+                           "-0.1", "nan", ".nan", "inf", "1.1", "0,5", "00.5", "0.1.2"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_real(text, {0, 1}).value);
   }
@@ -85,7 +88,10 @@ TEST_CASE("a quantity without its unit, or in another one, is refused") {
   CHECK(parse_quantity("450 Gbps", Unit::bytes_per_second, {0, 1e12}).problem == "unknown unit 'Gbps'");
   CHECK(parse_quantity("2 GB", Unit::seconds, {0, 1}).problem == "unknown unit 'GB'");
   CHECK(parse_quantity("450 TB/s", Unit::bytes_per_second, {0, 1e12}).problem ==
-        "'450 TB/s' is out of range");
+        "must be from 0 GB/s to 1 TB/s, not '450 TB/s'");
+  CHECK(parse_quantity("900 PB", Unit::bytes, {0x1p20, 0x1p50}).problem == "unknown unit 'PB'");
+  CHECK(parse_quantity("9000 TiB", Unit::bytes, {0x1p20, 0x1p50}).problem ==
+        "must be from 1 MiB to 1024 TiB, not '9000 TiB'");
   for (const char* text : {"", "GB/s", "-1 GB/s", "1e3 GB/s", "1.2.3 GB/s", "010 GB/s", "1. GB/s"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_quantity(text, Unit::bytes_per_second, {0, 1e12}).value);

@@ -48,7 +48,7 @@ TEST_CASE("a layout that cannot be read says why and at which character") {
       {"Et|(tt|*4L", 9, ""},
       {"Et|(tt|", 4, "this '(' is never closed"},
       {"Et|(tt|)L", 4, "a group needs a repeat count after it"},
-      {"Et|((tt|)*2)*2L", 5, "'(' means nothing in a pipeline layout"},
+      {"Et|((tt|)*2)*2L", 5, "groups of a pipeline layout do not nest"},
       {"Et*|L", 3, "'*' needs a count from 1 to 100000"},
       {"Et*0|L", 3, "'*' needs a count from 1 to 100000"},
       {"Et*99999999999999999999|L", 3, "'*' needs a count from 1 to 100000"},

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "small_job.h"
 
@@ -128,6 +129,37 @@ TEST_CASE("a file that starts from itself, through others or not, is refused") {
   const std::string text = edited("  model_type: gpt\n", "  from: " + (folder / "a").string() + "\n");
   const std::vector<Diagnostic> problems = problems_of(text);
   REQUIRE(problems.size() == 1);
-  CHECK(problems[0].message == "'from' leads through more than 8 files");
+  CHECK(problems[0].message == "'from' leads back to 'a.yaml', which led here");
+
+  for (int file = 0; file < 10; ++file)
+    write(("c" + std::to_string(file) + ".yaml").c_str(), ("from: c" + std::to_string(file + 1)).c_str());
+  const std::string chain = edited("  model_type: gpt\n", "  from: " + (folder / "c0").string() + "\n");
+  CHECK(problems_of(chain).at(0).message == "'from' leads through more than 8 files");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a job beside the job is not taken for a preset of its name, unless there is no other") {
+  const auto folder = std::filesystem::temp_directory_path() / "simrun_jobs_like_presets";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "h100_sxm.yaml") << small_job;
+  std::ofstream(folder / "dgx_h100.yaml") << "simrun: 1\nmodel: {from: gpt2}\n";
+  std::ofstream(folder / "mine.yaml") << "simrun: 1\nmodel_type: gpt\nnum_layers: 2\n";
+  const auto load_here = [&](const std::string& text) {
+    return load_job_text(text, (folder / "job.yaml").string(), with_presets());
+  };
+  CHECK(load_here(edited("nodes: 1", "nodes: 1, gpu: h100_sxm")).job.cluster.gpu.memory_bytes == 85899345920);
+  const std::string mine = edited("model_type: gpt\n  num_layers: 8", "from: mine");
+  CHECK(load_here(mine).job.model.num_layers == 2);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a file that starts from its own name means the preset of that name") {
+  const auto folder = std::filesystem::temp_directory_path() / "simrun_presets_over_presets";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "h100_sxm.yaml") << "from: h100_sxm\nmemory: 96 GiB\n";
+  const LoadedJob loaded = load_job_text(edited("nodes: 1", "nodes: 1, gpu: h100_sxm"),
+                                         (folder / "job.yaml").string(), with_presets());
+  CHECK(loaded.job.cluster.gpu.memory_bytes == 103079215104);  // 96 x 2^30
+  CHECK(loaded.files.size() == 4);                             // job, cluster, both GPUs
   std::filesystem::remove_all(folder);
 }

@@ -1,9 +1,8 @@
 #include "sim/attention_cost.h"
 
 #include <algorithm>
-#include <array>
-#include <span>
 #include <string_view>
+#include <vector>
 
 namespace simrun {
 
@@ -37,12 +36,13 @@ bool is_backward(const Instruction& instruction) { return instruction.opcode == 
 // Bytes per element of the s x s matrix that the kernels between unfused attention's products move, one entry
 // per kernel. Scores keep the type of q; a dropout mask is one byte.
 //   forward   scale + mask + softmax (read, write); dropout (read, write, write mask)
-//   backward  dropout (read gradient, read mask, write); softmax (read probabilities, read gradient, write)
-std::span<const double> score_kernels(const Instruction& instruction) {
-  static constexpr std::array<double, 2> forward = {2 + 2, 2 + 2 + 1};
-  static constexpr std::array<double, 2> backward = {2 + 2 + 2, 2 + 1 + 2};
-  const std::span<const double> kernels = is_backward(instruction) ? backward : forward;
-  return kernels.first(instruction.dropout > 0 ? 2 : 1);
+//   backward  softmax (read probabilities, read gradient, write); dropout (read gradient, read mask, write)
+std::vector<double> score_kernels(const Instruction& instruction, Dtype scores) {
+  const auto score = static_cast<double>(bytes_of(scores));
+  constexpr double mask = 1;
+  std::vector<double> kernels{(is_backward(instruction) ? 3 : 2) * score};
+  if (instruction.dropout > 0) kernels.push_back(2 * score + mask);
+  return kernels;
 }
 
 // The products of unfused attention: scores = q k', context = p v; backward dv = p' do, dp = do v', dq = ds
@@ -117,7 +117,7 @@ KernelWork attention_work(const Plan& plan, const Instruction& instruction) {
       work.flops += 2.0 * static_cast<double>(g.batch * g.m * g.n) * static_cast<double>(g.k);
       work.bytes += static_cast<double>(g.batch * (g.m * g.k + g.k * g.n + g.m * g.n)) * element_bytes;
     }
-    for (const double bytes : score_kernels(instruction)) work.bytes += bytes * score_elements(a);
+    for (const double bytes : score_kernels(instruction, a.dtype)) work.bytes += bytes * score_elements(a);
     return work;
   }
   work.flops = 4.0 * score_elements(a) * static_cast<double>(a.head_dim);
@@ -136,7 +136,7 @@ double attention_seconds(const Plan& plan, const Instruction& instruction) {
   double seconds = 0;
   for (const GemmShape& g : unfused_products(a, instruction))
     seconds += gemm_seconds(gpu, g) + gpu.kernel_launch_s;
-  for (const double bytes : score_kernels(instruction))
+  for (const double bytes : score_kernels(instruction, a.dtype))
     seconds += row_kernel_seconds(gpu, bytes * score_elements(a));
   return seconds;
 }

@@ -130,6 +130,13 @@ TEST_CASE("attention counts what its kernels execute") {
   const double without = kernel_work(plan, unfused).bytes;
   unfused.dropout = 0.1F;
   CHECK(kernel_work(plan, unfused).bytes - without == 5.0 * 1048576);
+  // In fp32 scores are 4 bytes, the mask is still 1.
+  plan.buffers[qkv].dtype = plan.buffers[context].dtype = Dtype::fp32;
+  const double wide = kernel_work(plan, unfused).bytes;
+  unfused.dropout = 0;
+  CHECK(wide - kernel_work(plan, unfused).bytes == 9.0 * 1048576);
+  plan.buffers[qkv].dtype = plan.buffers[context].dtype = Dtype::bf16;
+  unfused.dropout = 0.1F;
   backward.function = Function::unfused;
   CHECK(kernel_work(plan, backward).flops == 2 * full);
   CHECK(kernel_time(plan, backward) > kernel_time(plan, unfused));

@@ -99,7 +99,7 @@ std::string moment_of(const Plan& plan, const RankTimeline& rank) {
 
 std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Summary& summary,
                            const LoadedJob* job, const LoadOptions& options) {
-  const RankTimeline& rank = timeline.ranks[static_cast<std::size_t>(summary.peak_pipeline_rank)];
+  const RankTimeline& rank = fullest_gpu(timeline, summary.peak_pipeline_rank);
   const auto largest = std::max_element(rank.peak.live.begin(), rank.peak.live.end());
   const auto category = static_cast<Category>(largest - rank.peak.live.begin());
   std::string text = fmt::format(

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "cli/option_rules.h"
+#include "cli/sweep_values.h"
 #include "cli/version.h"
 #include "configs/diagnostics.h"
 
@@ -12,31 +14,59 @@ namespace {
 
 constexpr const char* footer =
     "CONFIG is a job in YAML or a Plan file written by --plan.\n"
-    "exit: 0 ok, 1 a bug of ours, 2 wrong command line or config, 3 the plan does not fit in memory\n";
+    "exit: 0 ok, 1 a bug of ours or a lost worker process, 2 wrong command line or config (a sweep: no point "
+    "ran), "
+    "3 the plan does not fit in memory (of two: neither)\n";
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
 constexpr std::array later_flags{
-    "--execute",        "--device", "--trace",    "--schedule-csv", "--import-hf", "--export",
-    "--open",           "--engine", "--sweep",    "--sensitivity",  "--validate",  "--serve",
-    "--calibrate",      "--doctor", "--schedule", "--collective",   "--placement", "--print-layout",
-    "--print-topology", "--steps",  "--fit",      "--import-trace"};
+    "--execute",      "--device",         "--import-hf", "--export",   "--open",        "--validate",
+    "--serve",        "--calibrate",      "--doctor",    "--schedule", "--collective",  "--placement",
+    "--print-layout", "--print-topology", "--steps",     "--fit",      "--import-trace"};
 
-void add_flags(CLI::App& app, Options& options, std::vector<std::string>& inputs,
-               std::vector<std::string>& sets, std::string& color) {
-  app.add_option("CONFIG", inputs, "job file or Plan file")->required();
-  app.add_option("--set", sets, "override one value, KEY=VALUE; repeatable: --set training.seq_length=4096")
+// Values that are read further after the parse.
+struct Words {
+  std::vector<std::string> inputs;
+  std::vector<std::string> sets;
+  std::vector<std::string> sweeps;
+  std::string engine = "auto";
+  std::string color = "auto";
+};
+
+void add_what_to_run(CLI::App& app, Options& options, Words& words) {
+  app.add_option("CONFIG", words.inputs, "job file or Plan file; a second one is compared with the first")
+      ->required();
+  app.add_option("--set", words.sets,
+                 "override one value, KEY=VALUE; repeatable: --set training.seq_length=4096")
       ->allow_extra_args(false);
+  app.add_option("--engine", words.engine,
+                 "auto (fast, and SimGrid where shared links matter), fast or simgrid")
+      ->check(CLI::IsMember({"auto", "fast", "simgrid"}));
+  app.add_option("--sweep", words.sweeps,
+                 "simulate each value, KEY=A,B,C; repeatable (every combination): --sweep "
+                 "training.micro_batch_size=1,2")
+      ->allow_extra_args(false);
+  app.add_flag("--sensitivity", options.sensitivity,
+               "also how the step answers to bandwidths, latencies, FLOP/s and memory rate");
+}
+
+void add_outputs(CLI::App& app, Options& options, Words& words) {
   app.add_option("--html", options.html, "write the page here (default: beside CONFIG)");
   app.add_flag("--no-html", options.no_html, "write no page");
   app.add_option("--plan", options.plan, "write the Plan file here");
+  app.add_option("--trace", options.traces,
+                 "write a trace for other viewers: .json, .json.gz or .perfetto-trace; repeatable")
+      ->allow_extra_args(false);
+  app.add_option("--schedule-csv", options.schedule_csv, "write the pipeline schedule as PyTorch's CSV");
+  app.add_option("--csv", options.csv, "write the table of the sweep as CSV");
   app.add_flag("--json", options.json, "print the summary as JSON (no page unless --html)");
   app.add_flag("--check", options.check, "validate and print every derived number; simulate nothing");
   app.add_flag("--print-config", options.print_config,
                "print the effective config, each value with its origin");
   app.add_flag("--print-schedule", options.print_schedule,
                "print the compute passes of every rank, in PyTorch's spelling");
-  app.add_option("--color", color, "auto, always or never")
+  app.add_option("--color", words.color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   app.add_flag("-q,--quiet", options.quiet, "print nothing but errors");
   app.add_flag("-v,--verbose", options.verbose, "say what is done and how long it takes");
@@ -70,17 +100,6 @@ ParsedOptions refuse_extras(const CLI::App& app, const std::vector<std::string>&
   return refusal("unexpected argument '" + extras.front() + "'", "simrun --help shows the command line.");
 }
 
-// "" or what is wrong with the combination.
-std::string contradiction(const Options& options, const std::vector<std::string>& inputs) {
-  if (inputs.size() > 1) return "comparing two configs is not supported yet";
-  if (options.html && options.no_html) return "--html and --no-html contradict each other";
-  const int prints =
-      int{options.json} + int{options.check} + int{options.print_config} + int{options.print_schedule};
-  if (prints > 1) return "--json, --check, --print-config and --print-schedule exclude one another";
-  if (options.quiet && options.verbose) return "-q and -v contradict each other";
-  return "";
-}
-
 std::string read_overrides(const std::vector<std::string>& sets, Options& options) {
   for (const std::string& set : sets) {
     const std::size_t equals = set.find('=');
@@ -88,6 +107,32 @@ std::string read_overrides(const std::vector<std::string>& sets, Options& option
     options.overrides.push_back({set.substr(0, equals), set.substr(equals + 1)});
   }
   return "";
+}
+
+std::string read_sweeps(const std::vector<std::string>& sweeps, Options& options) {
+  for (const std::string& sweep : sweeps) {
+    const std::size_t equals = sweep.find('=');
+    if (equals == std::string::npos || equals == 0) return "--sweep takes KEY=A,B,C, not '" + sweep + "'";
+    std::optional<std::vector<std::string>> values = split_values(sweep.substr(equals + 1));
+    if (!values) return "--sweep " + sweep + ": a value is empty, or a bracket or quote is not closed";
+    options.sweep.push_back({sweep.substr(0, equals), std::move(*values)});
+  }
+  return "";
+}
+
+// The rest of the options from the words of the command line; "" or what is wrong with them.
+std::string read_words(const Words& words, Options& options) {
+  if (words.inputs.size() > 2) return "more than two configs: one is simulated, two are compared";
+  options.input = words.inputs.front();
+  if (words.inputs.size() == 2) options.other_input = words.inputs.back();
+  options.engine = words.engine == "fast"      ? EngineChoice::fast
+                   : words.engine == "simgrid" ? EngineChoice::simgrid
+                                               : EngineChoice::automatic;
+  options.color = words.color == "always"  ? ColorMode::always
+                  : words.color == "never" ? ColorMode::never
+                                           : ColorMode::automatic;
+  const std::string bad_set = read_overrides(words.sets, options);
+  return bad_set.empty() ? read_sweeps(words.sweeps, options) : bad_set;
 }
 
 }  // namespace
@@ -100,10 +145,9 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   app.allow_extras();
   app.set_version_flag("--version", version());
   ParsedOptions parsed;
-  std::vector<std::string> inputs;
-  std::vector<std::string> sets;
-  std::string color = "auto";
-  add_flags(app, parsed.options, inputs, sets, color);
+  Words words;
+  add_what_to_run(app, parsed.options, words);
+  add_outputs(app, parsed.options, words);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -122,14 +166,10 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     return refusal(error.what(), "simrun --help shows the command line.");
   }
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
-  const std::string wrong = contradiction(parsed.options, inputs);
+  const std::string wrong = read_words(words, parsed.options);
   if (!wrong.empty()) return refusal(wrong, "");
-  const std::string bad_set = read_overrides(sets, parsed.options);
-  if (!bad_set.empty()) return refusal(bad_set, "");
-  parsed.options.input = inputs.front();
-  parsed.options.color = color == "always"  ? ColorMode::always
-                         : color == "never" ? ColorMode::never
-                                            : ColorMode::automatic;
+  const OptionFault fault = fault_of(parsed.options);
+  if (!fault.message.empty()) return refusal(fault.message, fault.hint);
   return parsed;
 }
 

@@ -5,17 +5,26 @@
 #include <vector>
 
 #include "configs/load_job.h"
+#include "sim/simulate.h"
+#include "visualizer/sweep_tables.h"
 
 namespace simrun {
 
 enum class ColorMode : std::uint8_t { automatic, always, never };
 
 struct Options {
-  std::string input;  // a job (YAML) or a Plan file
+  std::string input;                       // a job (YAML) or a Plan file
+  std::optional<std::string> other_input;  // to compare it with
   std::vector<Override> overrides;
+  std::vector<SweepKey> sweep;  // empty: no sweep
+  bool sensitivity = false;
+  EngineChoice engine = EngineChoice::automatic;
   std::optional<std::string> html;  // path of the page; unset: beside the input
   bool no_html = false;
   std::optional<std::string> plan;  // path of the Plan file to write
+  std::vector<std::string> traces;  // .json, .json.gz, .perfetto-trace
+  std::optional<std::string> schedule_csv;
+  std::optional<std::string> csv;  // of the sweep
   bool json = false;
   bool check = false;
   bool print_config = false;

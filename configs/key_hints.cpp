@@ -94,7 +94,11 @@ const std::vector<OwnKeys>& own_keys() {
       {"optimizer",
        {"zero_stage", "overlap_grad_reduce", "overlap_param_gather", "clip_grad", "bucket_size"}},
       {"recompute", {"granularity", "method", "modules"}},
-      {"cluster", {"nodes", "gpus_per_node", "gpu", "intra_node", "inter_node", "reserved_memory"}},
+      {"cluster",
+       {"nodes", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric",
+        "reserved_memory"}},
+      {"cluster.fabric",
+       {"topology", "rail_optimized", "nodes_per_leaf", "spines", "oversubscription", "spine_latency"}},
       {"model", {"model_type", "hidden_size", "vocab_size"}},
   };
   return table;

@@ -15,10 +15,12 @@ constexpr IntegerRange batch = {1, 100'000'000};
 constexpr IntegerRange parallel = {1, 10'000'000};
 constexpr IntegerRange nodes = {1, 1'000'000};
 constexpr IntegerRange gpus_per_node = {1, 1024};
+constexpr IntegerRange spines = {1, 10'000};
 constexpr IntegerRange streaming_multiprocessors = {1, 100'000};
 constexpr IntegerRange bucket = {1, 1'000'000'000'000};
 
 constexpr std::int64_t world = 10'000'000;
+constexpr std::int64_t leaf_links = 1'000'000'000;  // leaves x spines x directions: links have 32-bit numbers
 constexpr std::int64_t microbatches = 1'000'000;
 constexpr std::int64_t passes = 2'000'000;  // microbatches x pipeline stages
 constexpr double countable = 0x1p60;        // bytes or FLOPs of anything counted in 64 bits
@@ -32,6 +34,7 @@ constexpr RealRange cache = {1024, 0x1p40};
 constexpr RealRange bandwidth = {1e6, 1e16};
 constexpr RealRange optional_bandwidth = {0, 1e16};
 constexpr RealRange latency = {0, 1};
+constexpr RealRange oversubscription = {1, 1000};
 constexpr RealRange flops = {1e9, 1e18};
 
 }  // namespace simrun::limits

@@ -1,6 +1,7 @@
-// The cluster section: nodes, the GPU (a preset, or a map) and the two classes of links.
+// The cluster section: nodes, the GPU (a preset, or a map), the two classes of links and the switches.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "configs/limits.h"
@@ -93,6 +94,58 @@ LinkClass read_link(const ConfigNode* node, const std::string& name,
   return link;
 }
 
+// Each NIC serves equally many GPUs.
+void check_nics(const Cluster& cluster, Reading& reading) {
+  const std::int64_t gpus = cluster.gpus_per_node, nics = cluster.nics_per_node;
+  if (gpus == 0 || nics == 0 || gpus % nics == 0) return;
+  std::string divisors;
+  for (std::int64_t n = 1; n <= gpus; ++n)
+    if (gpus % n == 0) divisors += fmt::format("{}{}", n == 1 ? "" : n == gpus ? " and " : ", ", n);
+  reading.problem("cluster.nics_per_node",
+                  fmt::format("{} GPUs do not divide over nics_per_node {}", gpus, nics), divisors + " do.");
+}
+
+// A leaf has a link per direction to every spine switch.
+void check_leaf_links(const Cluster& cluster, Reading& reading) {
+  const Fabric& fabric = cluster.fabric;
+  if (fabric.nodes_per_leaf == 0 || fabric.spines == 0 || cluster.nodes == 0) return;
+  const std::int64_t leaves =
+      ((cluster.nodes - 1) / fabric.nodes_per_leaf + 1) * (fabric.rail_optimized ? cluster.nics_per_node : 1);
+  if (2 * leaves * fabric.spines > limits::leaf_links)
+    reading.problem("cluster.fabric.spines",
+                    fmt::format("{} leaves x {} spines have more links than simrun's {}", leaves,
+                                fabric.spines, limits::leaf_links));
+}
+
+// A written section names its topology; where that is non_blocking the other keys have no effect, so that it
+// can be chosen over a preset's switches.
+void read_fabric(const ConfigNode* node, Reading& reading, Cluster& cluster) {
+  SectionReader section(reading, node, "cluster.fabric");
+  const WordRule rule{{"non_blocking", "leaf_spine"}, {"fat_tree", "dragonfly", "torus"}};
+  const std::optional<std::string> fallback =
+      node == nullptr ? std::optional<std::string>("non_blocking") : std::nullopt;
+  const std::string topology = section.word("topology", rule, fallback);
+  if (section.is_no_map()) return;
+  const std::vector<std::string> keys = {"rail_optimized", "nodes_per_leaf", "spines", "oversubscription",
+                                         "spine_latency"};
+  if (topology == "non_blocking") {
+    section.ignore(keys);
+    return section.finish();
+  }
+  // Beside a refused topology only what is written is judged.
+  const std::optional<std::int64_t> unknown =
+      topology.empty() ? std::optional<std::int64_t>(1) : std::nullopt;
+  Fabric fabric{.topology = FabricTopology::leaf_spine};
+  fabric.rail_optimized = section.boolean("rail_optimized", true);
+  fabric.nodes_per_leaf = section.integer("nodes_per_leaf", limits::nodes, unknown);
+  fabric.spines = section.integer("spines", limits::spines, unknown);
+  fabric.oversubscription = section.real("oversubscription", limits::oversubscription, 1.0);
+  fabric.spine_latency_s = section.quantity("spine_latency", Unit::seconds, limits::latency, "0 us");
+  section.finish();
+  cluster.fabric = fabric;
+  check_leaf_links(cluster, reading);
+}
+
 // What the GPUs of a node talk over unless the config says: their NVLink.
 std::optional<std::string> nvlink_of(const Reading& reading, const Gpu& gpu) {
   if (gpu.name.empty()) return "1 GB/s";  // the GPU was refused: do not ask for its links as well
@@ -117,6 +170,9 @@ void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& r
   cluster.name = section.name("name", resolved.base_name.empty() ? "custom" : resolved.base_name);
   cluster.nodes = section.integer("nodes", limits::nodes);
   cluster.gpus_per_node = section.integer("gpus_per_node", limits::gpus_per_node);
+  cluster.nics_per_node = section.integer("nics_per_node", limits::gpus_per_node,
+                                          std::max<std::int64_t>(cluster.gpus_per_node, 1));
+  check_nics(cluster, reading);
   read_gpu_of(section.section("gpu"), search, reading, cluster);
   const ConfigNode* intra_node = section.section("intra_node");
   const ConfigNode* inter_node = section.section("inter_node");
@@ -124,6 +180,7 @@ void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& r
     cluster.intra_node = read_link(intra_node, "intra_node", nvlink_of(reading, cluster.gpu), reading);
   if (inter_node != nullptr || cluster.nodes > 1)
     cluster.inter_node = read_link(inter_node, "inter_node", std::nullopt, reading);
+  read_fabric(section.section("fabric"), reading, cluster);
   cluster.reserved_bytes = bytes_in(section, "reserved_memory", limits::reserve, "2 GiB");
   if (cluster.gpu.memory_bytes > 0 && cluster.reserved_bytes >= cluster.gpu.memory_bytes)
     reading.problem("cluster.reserved_memory",

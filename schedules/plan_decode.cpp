@@ -93,13 +93,26 @@ LinkClass decode(const proto::LinkClass& in) {
           finite(in.efficiency(), "link efficiency")};
 }
 
+Fabric decode(const proto::Fabric& in) {
+  const double oversubscription = finite(in.oversubscription(), "oversubscription");
+  return {.topology = enum_of(in.topology(), FabricTopology::leaf_spine, "fabric topology"),
+          .rail_optimized = !in.is_mixed(),
+          .nodes_per_leaf = in.nodes_per_leaf(),
+          .spines = in.spines(),
+          .oversubscription = oversubscription == 0 ? 1 : oversubscription,
+          .spine_latency_s = finite(in.spine_latency_s(), "spine latency")};
+}
+
+// Version 1 files know neither NICs nor a fabric: their GPUs have one each, and only these limit traffic.
 Cluster decode(const proto::Cluster& in) {
   return {.name = in.name(),
           .nodes = in.nodes(),
           .gpus_per_node = in.gpus_per_node(),
+          .nics_per_node = in.nics_per_node() == 0 ? in.gpus_per_node() : in.nics_per_node(),
           .gpu = decode(in.gpu()),
           .intra_node = decode(in.intra_node()),
           .inter_node = decode(in.inter_node()),
+          .fabric = decode(in.fabric()),
           .reserved_bytes = in.reserved_bytes()};
 }
 

@@ -14,6 +14,7 @@ static_assert(static_cast<int>(Dtype::uint8) == proto::DTYPE_UINT8);
 static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);
 static_assert(static_cast<int>(Scope::pass) == proto::SCOPE_PASS &&
               static_cast<int>(Phase::optimizer) == proto::PHASE_OPTIMIZER);
+static_assert(static_cast<int>(FabricTopology::leaf_spine) == proto::FABRIC_TOPOLOGY_LEAF_SPINE);
 static_assert(static_cast<int>(PassKind::step) == proto::PASS_KIND_STEP);
 
 template <class Proto, class Enum>
@@ -81,6 +82,15 @@ void encode(const LinkClass& link, proto::LinkClass& out) {
   out.set_efficiency(link.efficiency);
 }
 
+void encode(const Fabric& fabric, proto::Fabric& out) {
+  out.set_topology(number<proto::FabricTopology>(fabric.topology));
+  out.set_is_mixed(!fabric.rail_optimized);
+  out.set_nodes_per_leaf(fabric.nodes_per_leaf);
+  out.set_spines(fabric.spines);
+  out.set_oversubscription(fabric.oversubscription);
+  out.set_spine_latency_s(fabric.spine_latency_s);
+}
+
 void encode(const Cluster& cluster, proto::Cluster& out) {
   out.set_name(cluster.name);
   out.set_nodes(cluster.nodes);
@@ -89,6 +99,8 @@ void encode(const Cluster& cluster, proto::Cluster& out) {
   encode(cluster.intra_node, *out.mutable_intra_node());
   encode(cluster.inter_node, *out.mutable_inter_node());
   out.set_reserved_bytes(cluster.reserved_bytes);
+  out.set_nics_per_node(cluster.nics_per_node);
+  encode(cluster.fabric, *out.mutable_fabric());
 }
 
 void encode(const Stream& stream, proto::Stream& out) {

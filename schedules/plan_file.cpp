@@ -40,15 +40,23 @@ std::uint32_t checksum(const char* data, std::size_t size) {
   throw ConfigError({Diagnostic{{file, 0, 0}, message, hint}});
 }
 
+// Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU.
+std::uint64_t version_needed(const Cluster& cluster) {
+  const bool is_known_to_version_1 =
+      (cluster.nics_per_node == 0 || cluster.nics_per_node == cluster.gpus_per_node) &&
+      cluster.fabric.topology == FabricTopology::non_blocking;
+  return is_known_to_version_1 ? 1 : plan_format_version;
+}
+
 // The message behind a good header.
 std::string message_of(const std::string& bytes, const std::string& file) {
   const std::string again = "write it again with this version of simrun";
   if (bytes.compare(0, sizeof magic, magic, sizeof magic) != 0) refuse(file, "this is not a plan file");
   if (bytes.size() < header_bytes) refuse(file, "the plan file is cut off in its header", again);
   const std::uint64_t version = number_at(bytes, sizeof magic, 4);
-  if (version != plan_format_version)
+  if (version < 1 || version > plan_format_version)
     refuse(file,
-           fmt::format("the plan file has format version {}; this simrun reads version {}", version,
+           fmt::format("the plan file has format version {}; this simrun reads versions 1 to {}", version,
                        plan_format_version),
            version > plan_format_version ? "read it with the newer simrun that wrote it" : again);
   const std::uint64_t length = number_at(bytes, sizeof magic + 4, 8);
@@ -69,7 +77,7 @@ std::string serialize(const Plan& plan) {
   const std::string message = encode_plan(plan);
   std::string bytes(magic, sizeof magic);
   bytes.reserve(header_bytes + message.size());
-  append_number(bytes, plan_format_version, 4);
+  append_number(bytes, version_needed(plan.cluster), 4);
   append_number(bytes, message.size(), 8);
   append_number(bytes, checksum(message.data(), message.size()), 4);
   return bytes + message;

@@ -1,5 +1,12 @@
 #include "schedules/summary.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+#include <tuple>
+
 namespace simrun {
 namespace {
 
@@ -38,6 +45,15 @@ double sum(const std::array<double, size>& values) {
   return total;
 }
 
+void set_means(StageSummary& stage, const Mean& mean) {
+  stage.compute_s = ratio(mean.compute, mean.gpus);
+  stage.bubble_by_cause_s = mean.of(mean.bubble);
+  stage.exposed_by_traffic_s = mean.of(mean.exposed);
+  stage.hidden_by_traffic_s = mean.of(mean.hidden);
+  stage.bubble_s = sum(stage.bubble_by_cause_s);
+  stage.exposed_comm_s = sum(stage.exposed_by_traffic_s);
+}
+
 std::vector<StageSummary> stage_summaries(const Plan& plan, const Timeline& timeline) {
   std::vector<StageSummary> stages(plan.stages.size());
   std::vector<Mean> means(plan.stages.size());
@@ -51,17 +67,44 @@ std::vector<StageSummary> stage_summaries(const Plan& plan, const Timeline& time
   }
   for (const RankTimeline& rank : timeline.ranks) {
     StageSummary& stage = stages.at(static_cast<std::size_t>(rank.pipeline_rank));
+    stage.gpus += rank.multiplicity;
     means[static_cast<std::size_t>(rank.pipeline_rank)].add(rank);
     if (rank.peak.bytes <= stage.peak_memory_bytes) continue;
     stage.peak_memory_bytes = rank.peak.bytes;
     stage.memory = rank.peak.live;
   }
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    stages[i].compute_s = ratio(means[i].compute, means[i].gpus);
-    stages[i].bubble_s = sum(means[i].of(means[i].bubble));
-    stages[i].exposed_comm_s = sum(means[i].of(means[i].exposed));
-  }
+  for (std::size_t i = 0; i < stages.size(); ++i) set_means(stages[i], means[i]);
   return stages;
+}
+
+// "node.nic.tx" of "node3.nic1.tx".
+std::string kind_of(const std::string& name) {
+  std::string kind;
+  std::copy_if(name.begin(), name.end(), std::back_inserter(kind), [](char c) { return c < '0' || c > '9'; });
+  return kind;
+}
+
+// Links with equal figures are one here, however a Timeline that recorded their use over time keeps them
+// apart.
+std::vector<LinkSummary> link_summaries(const Timeline& timeline) {
+  const double step = seconds(timeline.step);
+  std::vector<LinkSummary> links;
+  const LinkTimeline* last = nullptr;
+  for (const LinkTimeline& link : timeline.links) {
+    const auto figures = [](const LinkTimeline& of) {
+      return std::tuple(of.bandwidth, of.bytes, of.busy, of.contended, kind_of(of.name));
+    };
+    if (last != nullptr && figures(*last) == figures(link)) {
+      links.back().multiplicity += link.multiplicity;
+      links.back().name = std::min(links.back().name, link.name);
+      continue;
+    }
+    last = &link;
+    links.push_back({link.name, link.multiplicity, link.bandwidth, link.bytes,
+                     ratio(seconds(link.busy), step), seconds(link.contended),
+                     ratio(static_cast<double>(link.bytes), link.bandwidth * step)});
+  }
+  return links;
 }
 
 void set_times(Summary& summary, const Timeline& timeline) {
@@ -109,14 +152,27 @@ void set_memory(Summary& summary, const Plan& plan) {
 Summary summarize(const Plan& plan, const Timeline& timeline) {
   Summary summary;
   summary.stages = stage_summaries(plan, timeline);
+  summary.links = link_summaries(timeline);
   set_times(summary, timeline);
   set_rates(summary, plan);
   set_memory(summary, plan);
   summary.parameters = plan.job.parameters;
   summary.engine = timeline.engine;
+  summary.engine_reason = timeline.engine_reason;
+  summary.contention_bound = timeline.contention_bound;
   summary.ranks = plan.ranks();
   summary.config_sha256 = plan.job.config_sha256;
   return summary;
+}
+
+const RankTimeline& fullest_gpu(const Timeline& timeline, std::int32_t pipeline_rank) {
+  const RankTimeline* fullest = nullptr;
+  for (const RankTimeline& rank : timeline.ranks)
+    if (rank.pipeline_rank == pipeline_rank && (fullest == nullptr || rank.peak.bytes > fullest->peak.bytes))
+      fullest = &rank;
+  if (fullest == nullptr)
+    throw std::out_of_range(fmt::format("the timeline has no GPU of pipeline rank {}", pipeline_rank));
+  return *fullest;
 }
 
 }  // namespace simrun

@@ -10,8 +10,10 @@
 
 namespace simrun {
 
+// Of one pipeline rank. Times are means over its GPUs and sum to the step.
 struct StageSummary {
   std::int32_t pipeline_rank = 0;
+  std::int64_t gpus = 0;
   std::int64_t layers = 0;
   bool embedding = false;
   bool loss = false;
@@ -19,6 +21,20 @@ struct StageSummary {
   std::int64_t peak_memory_bytes = 0;
   std::array<std::int64_t, category_count> memory{};  // at the peak; sums to it
   double compute_s = 0, bubble_s = 0, exposed_comm_s = 0;
+  std::array<double, bubble_cause_count> bubble_by_cause_s{};
+  std::array<double, traffic_count> exposed_by_traffic_s{};
+  std::array<double, traffic_count> hidden_by_traffic_s{};
+};
+
+// One directed link, or `multiplicity` of them with equal figures: each moves `bytes`.
+struct LinkSummary {
+  std::string name;
+  std::int64_t multiplicity = 1;
+  double bandwidth = 0;  // bytes/s that transfers get
+  std::int64_t bytes = 0;
+  double busy_fraction = 0;     // of the step: at least one transfer moves bytes over it
+  double contended_s = 0;       // two or more transfers of different exchanges do
+  double mean_utilisation = 0;  // bytes / (bandwidth x step)
 };
 
 // Every number that simrun reports, defined once. Times are seconds; means are over GPUs; fractions are of 1.
@@ -30,10 +46,14 @@ struct StageSummary {
 //   exposed_comm_s    a tp, cp, ep, dp collective or an offload is in flight and no compute runs
 //   hidden_comm_s     communication in flight while compute runs
 //   model_flops       6 x matmul parameters (LM head included) + 12 L s heads head_dim per token: full
-//   attention matrix, no recompute hardware_flops    the FLOPs that the plan executes, recompute and padding
-//   included, attention counted full mfu, hfu          those / (step x GPUs x the dense datasheet peak of the
-//   matmul type) peak_memory_bytes of the worst rank, at one instant; `fits` = it is at most memory_bytes -
-//   reserved_bytes
+//   attention
+//                     matrix, no recompute
+//   hardware_flops    the FLOPs that the plan executes, recompute and padding included, attention counted
+//   full mfu, hfu          those / (step x GPUs x the dense datasheet peak of the matmul type)
+//   peak_memory_bytes of the worst rank, at one instant; `fits` = it is at most memory_bytes - reserved_bytes
+//   contention_bound  what ignoring that transfers share links can change, as a share of the step; 0 where it
+//   is
+//                     not ignored
 struct Summary {
   double step_time_s = 0, first_step_s = 0;
   double tokens_per_s = 0, tokens_per_s_per_gpu = 0;
@@ -50,11 +70,18 @@ struct Summary {
   std::int64_t memory_limit_bytes = 0;  // memory_bytes - reserved_bytes
   bool fits = false;
   std::vector<StageSummary> stages;  // by pipeline rank
+  std::vector<LinkSummary> links;    // those that moved bytes, busiest first
   std::string engine;
+  std::string engine_reason;  // why that one ran: a clause
+  double contention_bound = 0;
   std::int64_t ranks = 0;
   std::string config_sha256;
 };
 
 Summary summarize(const Plan& plan, const Timeline& timeline);
+
+// The GPU of a pipeline rank with the highest peak, the first of equals: the place in Timeline::ranks is not
+// the pipeline rank where its GPUs differ. Throws std::out_of_range if the Timeline has none of that rank.
+const RankTimeline& fullest_gpu(const Timeline& timeline, std::int32_t pipeline_rank);
 
 }  // namespace simrun

@@ -81,6 +81,7 @@ struct MemoryPeak {
 
 struct RankTimeline {
   std::int32_t pipeline_rank = 0;
+  std::int64_t device = 0;        // the recorded GPU, or the first of those that it stands for
   std::int64_t multiplicity = 1;  // how many equal GPUs this one stands for
   RankTotals totals;
   MemoryPeak peak;
@@ -90,16 +91,38 @@ struct RankTimeline {
   bool operator==(const RankTimeline&) const = default;
 };
 
+// Traffic of one directed link during the steady step.
+struct LinkTimeline {
+  std::string name;               // node0.nic3.tx, node0.gpu5.nvlink_rx, rail3.leaf0.spine1.up
+  double bandwidth = 0;           // bytes/s that transfers get (efficiency counted)
+  std::int64_t multiplicity = 1;  // how many links with equal figures this one stands for
+  std::int64_t bytes = 0;
+  Picoseconds busy = 0;       // at least one transfer moves bytes over it
+  Picoseconds contended = 0;  // two or more of different exchanges do
+  // Share of the bandwidth in use, 0 to 1, mean over each of equal slices of the step; empty unless recorded
+  // (Detail::passes and above, links of recorded GPUs).
+  std::vector<float> utilisation;
+  bool operator==(const LinkTimeline&) const = default;
+};
+
 enum class Detail : std::uint8_t { totals, passes, instructions };
 
 struct Timeline {
-  Picoseconds step = 0;           // steady step
-  Picoseconds first_step = 0;     // the first one, without the gathers of parameters updated before
-  std::string engine;             // "fast"
-  std::string provenance;         // device profile and seed
-  std::int64_t instructions = 0;  // executed instances, all simulated ranks
+  Picoseconds step = 0;        // steady step
+  Picoseconds first_step = 0;  // the first one, without the gathers of parameters updated before
+  std::string engine;          // "fast" or "simgrid"
+  std::string engine_reason;   // why that one ran; a clause, e.g. "asked for"
+  // The fast engine ignores that transfers share links: by at most this share of the step it may be wrong.
+  // 0 for simgrid.
+  double contention_bound = 0;
+  std::string provenance;                       // device profile and seed
+  std::int64_t instructions = 0;                // executed instances, all simulated ranks
   std::int64_t communication_instructions = 0;  // of these
-  std::vector<RankTimeline> ranks;              // by pipeline rank
+  // By pipeline rank, then device. The first of each pipeline rank is recorded (lanes, passes, memory); an
+  // engine that instantiates every GPU adds an unrecorded one for each class of GPUs of that rank with
+  // other totals.
+  std::vector<RankTimeline> ranks;
+  std::vector<LinkTimeline> links;  // those that moved bytes, busiest first, then by name
   bool operator==(const Timeline&) const = default;
 };
 

@@ -1,44 +1,85 @@
 #!/usr/bin/env bash
-# Checks the page's TypeScript: types, unit tests (tests/page), and that the committed visualizer/dist/viewer.html is what
-# `npm run build` makes of visualizer/src. Exits with 77 (ctest: skipped) without node, npm or a registry that answers.
-# Works on a copy in build/page, so the tree stays as it is.
+# Checks the page.
+#
+#   scripts/page.sh sources                 its TypeScript: types, unit tests (tests/page/*.test.mjs), and that the committed
+#                                           visualizer/dist/viewer.html is what `npm run build` makes of visualizer/src.
+#                                           Needs node 18, npm and a registry that answers
+#   scripts/page.sh browser [--required]    the pages of all jobs in configs/jobs (written by $SIMRUN, default build/release/simrun
+#                                           or build/dev/simrun) and those that $SIMRUN_PAGES names, in Chromium:
+#                                           tests/page/chromium.mjs. Needs node 18 and Chromium, no package, no network
+#
+# Exits with 77 (ctest: skipped) where something needed is missing; with --required that is a failure. Works in build/page, so the
+# tree stays as it is.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+check=${1:-sources}
+missing=77
+if [ "${2:-}" = --required ]; then missing=1; fi
 
-skip() { echo "page.sh: skipped: $1" >&2; exit 77; }
-command -v node >/dev/null || skip "no node"
-[ "$(node -p 'process.versions.node.split(".")[0]')" -ge 18 ] || skip "node $(node --version) is older than 18"
-command -v npm >/dev/null || skip "no npm"
+skip() {
+  if [ $missing = 77 ]; then echo "page.sh: skipped: $1" >&2; else echo "page.sh: failed: $1" >&2; fi
+  exit $missing
+}
+need_node() {
+  command -v node >/dev/null || skip "no node; scripts/setup.sh page installs it"
+  [ "$(node -p 'process.versions.node.split(".")[0]')" -ge 18 ] || skip "node $(node --version) is older than 18"
+}
 
-copy=build/page
-mkdir -p "$copy/visualizer" "$copy/tests"
-rm -rf "$copy/visualizer/src" "$copy/visualizer/dist" "$copy/tests/page"
-for entry in visualizer/*; do
-  if [ "$entry" != visualizer/node_modules ]; then cp -R "$entry" "$copy/visualizer/"; fi
-done
-if [ -d tests/page ]; then cp -R tests/page "$copy/tests/"; fi
-# A real page for the browser tests, which skip themselves without it or without Chromium.
-for simrun in build/release/simrun build/dev/simrun; do
-  if [ -x "$simrun" ] && "$simrun" configs/jobs/llama3-70b-64xh100.yaml -q --html "$copy/page.html"; then
-    export SIMRUN_PAGE=$PWD/$copy/page.html
-    break
+check_sources() {
+  need_node
+  command -v npm >/dev/null || skip "no npm"
+  local copy=build/page
+  mkdir -p $copy/visualizer $copy/tests
+  rm -rf $copy/visualizer/src $copy/visualizer/dist $copy/tests/page
+  for entry in visualizer/*; do
+    if [ "$entry" != visualizer/node_modules ]; then cp -R "$entry" $copy/visualizer/; fi
+  done
+  cp -R tests/page $copy/tests/
+  cd $copy/visualizer
+
+  # Fresh packages only when the lock file changed.
+  if ! cmp -s package-lock.json node_modules/.installed-lock; then
+    timeout 120 npm ci --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000 >npm.log 2>&1 ||
+      { tail -n 5 npm.log >&2; skip "npm ci did not succeed (no registry?)"; }
+    cp package-lock.json node_modules/.installed-lock
   fi
-done
-cd "$copy/visualizer"
 
-# Fresh packages only when the lock file changed.
-if ! cmp -s package-lock.json node_modules/.installed-lock; then
-  timeout 120 npm ci --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000 >npm.log 2>&1 ||
-    { tail -n 5 npm.log >&2; skip "npm ci did not succeed (no registry?)"; }
-  cp package-lock.json node_modules/.installed-lock
-fi
+  npm run --silent check
+  npm test --silent
+  cp dist/viewer.html committed.html
+  npm run --silent build
+  if ! cmp committed.html dist/viewer.html; then
+    echo "page.sh: visualizer/dist/viewer.html is not what its sources give; run 'npm ci && npm run build' in visualizer/" >&2
+    exit 1
+  fi
+}
 
-npm run --silent check
-if compgen -G '../tests/page/*.test.mjs' >/dev/null; then npm test --silent; fi
+# A job that does not fit (exit code 3) has a page as well.
+check_browser() {
+  need_node
+  command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
+    skip "no chromium; scripts/setup.sh page installs it"
+  local simrun=${SIMRUN:-build/release/simrun} folder=build/page/pages pages=()
+  if [ ! -x "$simrun" ]; then simrun=build/dev/simrun; fi
+  [ -x "$simrun" ] || skip "no simrun; build it first"
+  rm -rf $folder
+  mkdir -p $folder
+  for job in configs/jobs/*.yaml; do
+    local page code=0
+    page=$folder/$(basename "$job" .yaml).html
+    "$simrun" "$job" -q --html "$page" || code=$?
+    if [ $code != 0 ] && [ $code != 3 ]; then
+      echo "page.sh: $simrun $job exits with $code" >&2
+      exit 1
+    fi
+    pages+=("$page")
+  done
+  # shellcheck disable=SC2086  # a list of paths
+  exec node tests/page/chromium.mjs "${pages[@]}" ${SIMRUN_PAGES:-}
+}
 
-cp dist/viewer.html committed.html
-npm run --silent build
-if ! cmp committed.html dist/viewer.html; then
-  echo "page.sh: visualizer/dist/viewer.html is not what its sources give; run 'npm ci && npm run build' in visualizer/" >&2
-  exit 1
-fi
+case "$check" in
+  sources) check_sources ;;
+  browser) check_browser ;;
+  *) echo "usage: scripts/page.sh sources | browser [--required]" >&2; exit 2 ;;
+esac

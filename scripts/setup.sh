@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing of Debian 12's packages for the named purposes; does nothing if all is there.
 #
-#   scripts/setup.sh [run] [test] [lint] [fuzz]      (default: run)
+#   scripts/setup.sh [run] [test] [lint] [fuzz] [page]      (default: run)
 #
 # Works as root or as a user with sudo. On a machine without dpkg it names the packages and leaves the rest to CMake.
 set -euo pipefail
@@ -10,13 +10,16 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 packages=()
 for purpose in "${@:-run}"; do
   case "$purpose" in
-    run) packages+=(g++ cmake ninja-build protobuf-compiler libprotobuf-dev libyaml-cpp-dev libcli11-dev libfmt-dev zlib1g-dev) ;;
+    run)
+      packages+=(g++ cmake ninja-build protobuf-compiler libprotobuf-dev libyaml-cpp-dev libcli11-dev libfmt-dev zlib1g-dev
+        libsimgrid-dev) ;;
     test)
-      packages+=(catch2)
+      packages+=(catch2 nlohmann-json3-dev)
       if grep -q 'find_package(benchmark' bench/CMakeLists.txt 2>/dev/null; then packages+=(libbenchmark-dev); fi ;;
     lint) packages+=(clang-format-14 clang-tidy-14) ;;
     fuzz) packages+=(clang-14 libclang-rt-14-dev) ;;
-    *) echo "setup.sh: unknown purpose '$purpose'; there are: run test lint fuzz" >&2; exit 2 ;;
+    page) packages+=(chromium nodejs) ;;
+    *) echo "setup.sh: unknown purpose '$purpose'; there are: run test lint fuzz page" >&2; exit 2 ;;
   esac
 done
 

@@ -1,36 +1,41 @@
 #!/usr/bin/env bash
 # Builds everything and runs all tests; ctest's summary comes last.
 #
-#   scripts/test.sh [--lint] [--fuzz] [--ci]
+#   scripts/test.sh [--lint] [--fuzz] [--page] [--ci]
 #
 #   --lint   also clang-tidy over every file
 #   --fuzz   also the fuzz targets, 30 seconds each (clang)
-#   --ci     both
+#   --page   install Chromium and node, so that the pages are checked in it; without, they are if both are there
+#   --ci     all of them
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 lint=OFF
 fuzz=OFF
+page=OFF
 for argument in "$@"; do
   case "$argument" in
     --lint) lint=ON ;;
     --fuzz) fuzz=ON ;;
-    --ci) lint=ON fuzz=ON ;;
-    *) echo "test.sh: unknown option '$argument'; there are: --lint --fuzz --ci" >&2; exit 2 ;;
+    --page) page=ON ;;
+    --ci) lint=ON fuzz=ON page=ON ;;
+    *) echo "test.sh: unknown option '$argument'; there are: --lint --fuzz --page --ci" >&2; exit 2 ;;
   esac
 done
 
 purposes=(run test)
 if [ $lint = ON ]; then purposes+=(lint); fi
 if [ $fuzz = ON ]; then purposes+=(fuzz); fi
+if [ $page = ON ]; then purposes+=(page); fi
 scripts/setup.sh "${purposes[@]}"
 
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
 
 # dev: Debug with the address and undefined-behaviour sanitizers; release: what users run.
-# SIMRUN_LINT and SIMRUN_FUZZ_TESTS add those checks to dev's list of tests.
+# SIMRUN_LINT and SIMRUN_FUZZ_TESTS add those checks to dev's list of tests; with SIMRUN_PAGE_REQUIRED release's check of the pages
+# may not be skipped.
 cmake --preset dev -DSIMRUN_TESTS=ON -DSIMRUN_LINT=$lint -DSIMRUN_FUZZ_TESTS=$fuzz
-cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON
+cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRED=$page
 cmake --build --preset dev -j "$(nproc)"
 cmake --build --preset release -j "$(nproc)"
 

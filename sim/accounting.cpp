@@ -50,7 +50,7 @@ Picoseconds Accounting::cover(Span span) {
   return covered;
 }
 
-void Accounting::add_gap(Span gap, const std::vector<Span>& needed, BubbleCause cause) {
+void Accounting::divide(Span gap, const std::vector<Span>& needed, BubbleCause cause) {
   open_.assign(1, gap);
   const auto visit = [&](StreamFlights& flights, bool exposes) {
     while (flights.head < flights.spans.size() && flights.spans[flights.head].end <= gap.start)

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <map>
 #include <stdexcept>
+#include <tuple>
 #include <unordered_map>
 
+#include "sim/collective_cost.h"
 #include "sim/dependencies.h"
 
 namespace simrun {
@@ -40,22 +44,38 @@ InstanceBounds instance_bounds(const Plan& plan) {
   return bounds;
 }
 
+// By communication: the first that has the same ends and channel. Causes differ from layer to layer.
+std::vector<Index> first_alike(const Plan& plan) {
+  using Key = std::tuple<Index, std::uint8_t, std::vector<std::uint8_t>, std::vector<std::int32_t>,
+                         std::array<std::int32_t, 4>, std::vector<std::int64_t>>;
+  std::map<Key, Index> known;
+  std::vector<Index> first;
+  for (const Communication& c : plan.communications) {
+    const std::array<std::int32_t, 4> peer{c.peer.pipeline_rank, c.peer.axis, c.peer.offset,
+                                           c.peer.wrap ? 1 : 0};
+    const Key key{c.channel, c.group.mesh, c.group.axes, c.group.pipeline_ranks, peer, c.peer.coordinate_map};
+    first.push_back(known.try_emplace(key, static_cast<Index>(first.size())).first->second);
+  }
+  return first;
+}
+
 bool is_point_to_point(Opcode opcode) { return opcode == Opcode::send || opcode == Opcode::recv; }
 
 // Compiles one rank after another and collects the channels that they use.
 class Compiler {
  public:
   Compiler(const Plan& plan, WhichStep step, Durations& durations)
-      : plan_(plan), step_(step), durations_(durations), bounds_(instance_bounds(plan)) {}
+      : plan_(plan),
+        step_(step),
+        durations_(durations),
+        bounds_(instance_bounds(plan)),
+        first_alike_(first_alike(plan)) {}
 
   CompiledPlan compile() {
     CompiledPlan compiled;
     for (const Program& program : plan_.programs) compiled.ranks.push_back(compile_rank(program));
-    for (std::size_t c = 0; c < channels_.size(); ++c) {
-      channels_[c].first_rendezvous = compiled.rendezvous;
-      compiled.rendezvous += channel_instances_[c];
-    }
     compiled.channels = std::move(channels_);
+    compiled.exchanges = std::move(exchanges_);
     return compiled;
   }
 
@@ -78,8 +98,9 @@ class Compiler {
     }
     for (const Index segment : segments)
       compile_segment(rank, program.pipeline_rank, plan_.segments[segment]);
-    mark_passes(rank, program);
     add_dependencies(rank, segments);
+    for (CompiledSegment& segment : rank.segments) join_compute(rank, segment);
+    mark_passes(rank, program);
     count_channel_instances(rank);
     return rank;
   }
@@ -103,28 +124,54 @@ class Compiler {
       if (instruction.opcode == Opcode::free || instruction.opcode == Opcode::init) continue;
       CompiledStep step;
       step.duration = durations_.of(pipeline_rank, instruction);
-      step.instruction = i;
+      step.first_piece = static_cast<Index>(rank.pieces.size());
+      step.pieces = 1;
       step.stream = instruction.stream;
       step.binding = instruction.binding;
-      step.traffic = plan_.streams.at(instruction.stream).traffic;
       if (is_communication(instruction.opcode)) {
         if (instruction.stream == compute_stream)
           throw std::runtime_error(fmt::format("segment {}: {} {} is on the compute stream", segment.name,
                                                to_string(instruction.opcode), instruction.label));
-        step.channel = channel_of(instruction, pipeline_rank);
-        step.pipeline_arrival = step.traffic == Traffic::pipeline && instruction.opcode != Opcode::send;
+        step.exchange = exchange_of(instruction, pipeline_rank);
+        step.pipeline_arrival = plan_.streams.at(instruction.stream).traffic == Traffic::pipeline &&
+                                instruction.opcode != Opcode::send;
         ++compiled.communications;
       }
-      if (instruction.stream == compute_stream) {
+      if (instruction.stream == compute_stream)
         compiled.compute = saturated_sum(compiled.compute, step.duration);
-        const Index position = static_cast<Index>(rank.steps.size()) - compiled.first_step;
-        if (compiled.first_compute == no_index) compiled.first_compute = position;
-        compiled.last_compute = position;
-      }
+      rank.pieces.push_back({step.duration, i});
       rank.steps.push_back(step);
     }
-    compiled.steps = static_cast<Index>(rank.steps.size()) - compiled.first_step;
+    compiled.instructions = compiled.steps = static_cast<Index>(rank.steps.size()) - compiled.first_step;
     rank.segments.push_back(compiled);
+  }
+
+  // Makes one step of neighbours on the compute stream of which the second need not wait. Leaves a hole at
+  // the segment's end: its steps stay where they are.
+  static void join_compute(CompiledRank& rank, CompiledSegment& segment) {
+    CompiledStep* const steps = rank.steps.data() + segment.first_step;
+    Index kept = 0;
+    for (Index i = 0; i < segment.steps; ++i) {
+      const bool computes = steps[i].stream == compute_stream;
+      if (computes && steps[i].reads == 0 && kept > 0 && steps[kept - 1].stream == compute_stream) {
+        steps[kept - 1].duration = saturated_sum(steps[kept - 1].duration, steps[i].duration);
+        ++steps[kept - 1].pieces;
+        continue;
+      }
+      if (computes && segment.first_compute == no_index) segment.first_compute = kept;
+      steps[kept++] = steps[i];
+    }
+    segment.steps = kept;
+  }
+
+  Index exchange_of(const Instruction& instruction, std::int32_t pipeline_rank) {
+    const std::tuple key{pipeline_rank, first_alike_.at(instruction.communication), instruction.opcode,
+                         instruction.stream, communicated_bytes(plan_, instruction)};
+    const auto [found, fresh] = exchange_numbers_.try_emplace(key, static_cast<Index>(exchanges_.size()));
+    if (fresh)
+      exchanges_.push_back(
+          {pipeline_rank, instruction.stream, channel_of(instruction, pipeline_rank), &instruction});
+    return found->second;
   }
 
   Index channel_of(const Instruction& instruction, std::int32_t pipeline_rank) {
@@ -132,12 +179,7 @@ class Compiler {
     if (communication.channel == no_index) return no_index;
     const auto [found, fresh] =
         channel_numbers_.try_emplace(communication.channel, static_cast<Index>(channels_.size()));
-    if (fresh) {
-      const std::size_t stages = communication.group.pipeline_ranks.size();
-      const bool pair = is_point_to_point(instruction.opcode);
-      channels_.push_back({0, pair ? 2 : static_cast<Index>(std::max<std::size_t>(stages, 1)), {}});
-      channel_instances_.push_back(0);
-    }
+    if (fresh) channels_.push_back({0, is_point_to_point(instruction.opcode), {}});
     std::vector<std::int32_t>& ranks = channels_[found->second].pipeline_ranks;
     if (std::find(ranks.begin(), ranks.end(), pipeline_rank) == ranks.end()) ranks.push_back(pipeline_rank);
     return found->second;
@@ -160,24 +202,26 @@ class Compiler {
       for (Index i = segment.first_step; i < segment.first_step + segment.steps; ++i) {
         CompiledStep& step = rank.steps[i];
         step.first_read = static_cast<Index>(rank.references.size());
-        step.reads = take(read, found.reads.end(), s, step.instruction);
+        step.reads = take(read, found.reads.end(), s, rank.pieces[step.first_piece].instruction);
         step.first_write = static_cast<Index>(rank.references.size());
-        step.writes = take(write, found.writes.end(), s, step.instruction);
+        step.writes = take(write, found.writes.end(), s, rank.pieces[step.first_piece].instruction);
       }
     }
   }
 
   void count_channel_instances(const CompiledRank& rank) {
-    std::vector<std::vector<std::pair<Index, Index>>> uses(rank.segments.size());  // (channel, binding)
+    std::vector<std::vector<std::pair<Index, std::uint8_t>>> uses(
+        rank.segments.size());  // (channel, binding)
     for (std::size_t s = 0; s < rank.segments.size(); ++s)
       for (Index i = 0; i < rank.segments[s].steps; ++i) {
         const CompiledStep& step = rank.steps[rank.segments[s].first_step + i];
-        if (step.channel != no_index) uses[s].emplace_back(step.channel, step.binding);
+        if (step.exchange == no_index || exchanges_[step.exchange].channel == no_index) continue;
+        uses[s].emplace_back(exchanges_[step.exchange].channel, step.binding);
       }
     for (const CompiledEntry& entry : rank.entries)
       for (const auto& [channel, binding] : uses[entry.segment]) {
-        const Index instance = entry.bindings == 0 ? 0 : rank.instances.at(entry.first_binding + binding);
-        channel_instances_[channel] = std::max(channel_instances_[channel], instance + 1);
+        Index& instances = channels_[channel].instances;
+        instances = std::max(instances, rank.instance(entry, binding) + 1);
       }
   }
 
@@ -185,10 +229,12 @@ class Compiler {
   const WhichStep step_;
   Durations& durations_;
   const InstanceBounds bounds_;
+  const std::vector<Index> first_alike_;  // by communication
   std::vector<Index> compiled_segment_;
   std::unordered_map<Index, Index> channel_numbers_;
   std::vector<Channel> channels_;
-  std::vector<Index> channel_instances_;
+  std::map<std::tuple<std::int32_t, Index, Opcode, std::uint8_t, double>, Index> exchange_numbers_;
+  std::vector<CompiledExchange> exchanges_;
 };
 
 }  // namespace

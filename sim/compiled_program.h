@@ -15,33 +15,41 @@ constexpr bool runs_in(Steps steps, WhichStep step) {
   return steps == Steps::every || (steps == Steps::first_only) == (step == WhichStep::first);
 }
 
-// Where the time of a buffer's last write by one stream is kept: slot base + selectors[selector] of its rank.
-// Per entry, selectors[0] = 0, selectors[1 + 2 b] = the instance (microbatch and slice) of binding b,
-// selectors[2 + 2 b] = b.
+// Where the time of a buffer's last write by one stream is kept: slot base, plus the instance (microbatch and
+// slice) of a binding of the entry, or plus the binding's own number.
 struct SlotReference {
+  enum class Offset : std::uint8_t { none, instance, binding };
   Index base = 0;
-  Index selector = 0;
+  Offset offset = Offset::none;
+  std::uint8_t binding = 0;
 };
 
-// One timed instruction of a segment. FREE and INIT take no time and have no step.
+// What takes time: a communication or copy, or a run of instructions of the compute stream with no other
+// stream's instruction between them and nothing to wait for but before the first. FREE and INIT have no step.
 struct CompiledStep {
   Picoseconds duration = 0;
-  Index channel = no_index;  // dense, into CompiledPlan::channels
-  Index first_read = 0;      // into CompiledRank::references: writes by other streams that it must wait for
-  Index first_write = 0;     // likewise: its own writes that others wait for
+  Index exchange = no_index;  // into CompiledPlan::exchanges
+  Index first_read = 0;       // into CompiledRank::references: writes by other streams that it must wait for
+  Index first_write = 0;      // likewise: its own writes that others wait for
+  Index first_piece = 0;      // into CompiledRank::pieces
+  Index pieces = 0;
   std::uint16_t reads = 0, writes = 0;
-  Index instruction = 0;  // in the segment
   std::uint8_t stream = 0;
   std::uint8_t binding = 0;
-  Traffic traffic = Traffic::compute;
   bool pipeline_arrival = false;  // brings data over the pipeline: what `p2p` idle time is about
 };
-static_assert(sizeof(CompiledStep) == 32);
+static_assert(sizeof(CompiledStep) == 40);
+
+// One instruction of a step.
+struct StepPiece {
+  Picoseconds duration = 0;
+  Index instruction = 0;  // in the segment
+};
 
 struct CompiledSegment {
-  Index first_step = 0, steps = 0;                          // into CompiledRank::steps
-  Index first_compute = no_index, last_compute = no_index;  // steps of the segment on the compute stream
-  Index communications = 0;
+  Index first_step = 0, steps = 0;  // into CompiledRank::steps
+  Index first_compute = no_index;   // first step of the segment on the compute stream
+  Index instructions = 0, communications = 0;
   Picoseconds compute = 0;  // sum on the compute stream
 };
 
@@ -56,27 +64,45 @@ struct CompiledRank {
   std::vector<CompiledEntry> entries;  // those of the step that runs
   std::vector<CompiledSegment> segments;
   std::vector<CompiledStep> steps;
+  std::vector<StepPiece> pieces;
   std::vector<SlotReference> references;
   std::vector<Index> instances;  // by binding: (slice, microbatch) as one number
   Index slots = 0;
   Index first_backward = no_index;  // into `entries`
   Index last_forward = no_index;
+
+  Index slot(const SlotReference& reference, const CompiledEntry& entry) const {
+    if (reference.offset == SlotReference::Offset::none) return reference.base;
+    if (reference.offset == SlotReference::Offset::binding) return reference.base + reference.binding;
+    return reference.base + instance(entry, reference.binding);
+  }
+  Index instance(const CompiledEntry& entry, std::uint8_t binding) const {
+    return entry.bindings == 0 ? 0 : instances[entry.first_binding + binding];
+  }
 };
 
-// Both ends (or all stages) of one exchange; instance i of it is rendezvous first_rendezvous + i.
+// All communication instructions of one pipeline rank that share stream, group or peer, opcode and size.
+struct CompiledExchange {
+  std::int32_t pipeline_rank = 0;
+  std::uint8_t stream = 0;
+  Index channel = no_index;                  // dense, into CompiledPlan::channels
+  const Instruction* instruction = nullptr;  // the first of them, in the plan
+};
+
+// Both ends (or all stages) of one exchange.
 struct Channel {
-  Index first_rendezvous = 0;
-  Index expected = 0;  // arrivals
-  std::vector<std::int32_t> pipeline_ranks;
+  Index instances = 0;  // (slice, microbatch) numbers in use
+  bool point_to_point = false;
+  std::vector<std::int32_t> pipeline_ranks;  // that post it, in order of first use
 };
 
 struct CompiledPlan {
-  std::vector<CompiledRank> ranks;
+  std::vector<CompiledRank> ranks;  // by program of the plan
+  std::vector<CompiledExchange> exchanges;
   std::vector<Channel> channels;
-  Index rendezvous = 0;
 };
 
-// Throws std::runtime_error if a communication is on the compute stream.
+// The plan must outlive the result. Throws std::runtime_error if a communication is on the compute stream.
 CompiledPlan compile_programs(const Plan& plan, WhichStep step, Durations& durations);
 
 }  // namespace simrun

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <string>
+
+#include "sim/exchange_groups.h"
 
 namespace simrun {
 
@@ -22,59 +24,76 @@ std::string describe(const Plan& plan, const Program& program, const CompiledEnt
                      segment.name, microbatch);
 }
 
-const Channel& channel_of(const CompiledPlan& compiled, Index rendezvous) {
-  const auto after =
-      std::upper_bound(compiled.channels.begin(), compiled.channels.end(), rendezvous,
-                       [](Index index, const Channel& channel) { return index < channel.first_rendezvous; });
-  return *(after - 1);
+const IssuedOperation& issued_operation(const DeviceState& device, OperationNumber number) {
+  const StreamState& stream = device.streams[number.stream];
+  return stream.queue[stream.head + (number.ordinal - stream.ended - 1)];
 }
 
-// The last step issued by a rank on that rendezvous is what the rank waits for: one of its streams has it
-// pending.
-std::string awaited(const Plan& plan, const Program& program, const CompiledPlan& compiled,
-                    const RankState& rank) {
-  for (const StreamState& stream : rank.streams) {
-    if (stream.pending != rank.parked_on) continue;
-    const CompiledEntry entry{.entry = stream.entry};
-    return describe(plan, program, entry, stream.instruction);
+std::string describe(const Standstill& at, const DeviceState& device, Index entry, Index step) {
+  const CompiledRank& code = *device.code;
+  const Index instruction = code.pieces[code.steps[step].first_piece].instruction;
+  return describe(at.plan, at.plan.programs[device.program], code.entries[entry], instruction);
+}
+
+// The stream whose head, waiting for a partner, keeps the awaited operation from starting.
+std::uint8_t root_stream(const DeviceState& device, OperationNumber awaited) {
+  std::uint8_t stream = awaited.stream;
+  for (std::size_t hops = 0; hops < device.streams.size(); ++hops) {
+    const StreamState& state = device.streams[stream];
+    if (state.empty() || state.posted || state.front().awaits.empty()) break;
+    stream = state.front().awaits.front().stream;
   }
-  return fmt::format("exchange {}", rank.parked_on - channel_of(compiled, rank.parked_on).first_rendezvous);
+  return stream;
 }
 
-// Ranks of the exchange that have not posted it: no stream of theirs has it pending.
-std::string absent(const CompiledPlan& compiled, const Plan& plan, const std::vector<RankState>& ranks,
-                   Index rendezvous) {
-  const Channel& channel = channel_of(compiled, rendezvous);
+// Who has not come to the meeting at which the head of this stream waits: pipeline ranks of a channel, else
+// GPUs.
+std::string absent(const Standstill& at, const DeviceState& device, std::uint8_t number) {
+  const StreamState& stream = device.streams[number];
+  if (stream.empty() || !stream.posted) return "a rank that never posts it";
+  const CompiledRank& code = *device.code;
+  const CompiledStep& step = code.steps[stream.front().step];
+  const Meeting& meeting = at.meetings.of_exchange[step.exchange];
+  const Index position = meeting.position[device.local_gpu];
+  const Index instance = code.instance(code.entries[stream.front().entry], step.binding);
+  const auto streams = static_cast<Index>(device.streams.size());
+  std::set<std::int64_t> ranks, gpus;
+  const Index rendezvous = at.meetings.rendezvous_of(meeting, position, instance);
+  for (Index next = at.rendezvous[rendezvous].waiting; next != no_index;) {
+    const DeviceState& present = at.devices[next / streams];
+    const std::int32_t rank = at.plan.programs[present.program].pipeline_rank;
+    ranks.insert(rank);
+    gpus.insert(device_at(at.plan, rank, present.local_gpu));
+    next = present.streams[next % streams].next_at_meeting;
+  }
   std::string list;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const std::int32_t pipeline_rank = plan.programs[r].pipeline_rank;
-    const auto& members = channel.pipeline_ranks;
-    if (std::find(members.begin(), members.end(), pipeline_rank) == members.end()) continue;
-    const bool posted = std::any_of(ranks[r].streams.begin(), ranks[r].streams.end(),
-                                    [&](const StreamState& stream) { return stream.pending == rendezvous; });
-    if (!posted) list += fmt::format("{}{}", list.empty() ? "" : ", ", pipeline_rank);
-  }
-  return list.empty() ? "a rank that never posts it" : "pipeline rank " + list;
+  const Index channel = at.compiled.exchanges[step.exchange].channel;
+  if (channel != no_index)
+    for (const std::int32_t rank : at.compiled.channels[channel].pipeline_ranks)
+      if (!ranks.contains(rank)) list += fmt::format("{}{}", list.empty() ? "pipeline rank " : ", ", rank);
+  if (!list.empty() || meeting.members.empty()) return list.empty() ? "a rank that never posts it" : list;
+  for (const std::int64_t member : meeting.members[position])
+    if (!gpus.contains(member)) list += fmt::format("{}{}", list.empty() ? "GPU " : ", ", member);
+  return list.empty() ? "a rank that never posts it" : list;
 }
 
 }  // namespace
 
-void throw_deadlock(const Plan& plan, const CompiledPlan& compiled, const std::vector<RankState>& ranks) {
+void throw_deadlock(const Standstill& at) {
   std::string message = "the plan deadlocks:";
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const RankState& rank = ranks[r];
-    if (rank.finished) continue;
-    const Program& program = plan.programs[r];
-    const CompiledRank& code = compiled.ranks[r];
-    std::string at = "the end of its program";
-    if (rank.entry < code.entries.size()) {
-      const CompiledSegment& segment = code.segments[code.entries[rank.entry].segment];
-      at = describe(plan, program, code.entries[rank.entry],
-                    code.steps[segment.first_step + rank.step].instruction);
-    }
-    message += fmt::format("\n  pipeline rank {} at {} waits for {}, which {} has not posted",
-                           program.pipeline_rank, at, awaited(plan, program, compiled, rank),
-                           absent(compiled, plan, ranks, rank.parked_on));
+  std::set<Index> told;
+  for (const DeviceState& device : at.devices) {
+    if (device.finished || !told.insert(device.program).second) continue;
+    const CompiledRank& code = *device.code;
+    const bool at_end = device.entry >= code.entries.size();
+    const Index first_step = at_end ? 0 : code.segments[code.entries[device.entry].segment].first_step;
+    const IssuedOperation& awaited = issued_operation(device, device.parked_on);
+    message += fmt::format(
+        "\n  pipeline rank {} at {} waits for {}, which {} has not posted",
+        at.plan.programs[device.program].pipeline_rank,
+        at_end ? "the end of its program" : describe(at, device, device.entry, first_step + device.step),
+        describe(at, device, awaited.entry, awaited.step),
+        absent(at, device, root_stream(device, device.parked_on)));
   }
   throw std::runtime_error(message);
 }
@@ -84,7 +103,7 @@ void throw_posted_twice(const Plan& plan, const Channel& channel) {
   for (const std::int32_t rank : channel.pipeline_ranks) ranks += fmt::format(" {}", rank);
   throw std::runtime_error(
       fmt::format("plan {}: more than {} ends of one exchange were posted, by pipeline ranks{}",
-                  plan.job.name, channel.expected, ranks));
+                  plan.job.name, channel.point_to_point ? 2 : channel.pipeline_ranks.size(), ranks));
 }
 
 }  // namespace simrun

@@ -119,15 +119,20 @@ class Finder {
   bool per_instance(const WriteKey& key) const { return !key.settled && has_instances(key.buffer); }
 
   SlotReference reference(const KeyAccess& access) const {
+    using Offset = SlotReference::Offset;
     const WriteKey& key = keys_[access.key];
-    const Index binding = access.binding;
-    if (key.settled) return {key.base, 2 + 2 * binding};
-    return {key.base, per_instance(key) ? 1 + 2 * binding : 0};
+    const Offset offset = key.settled ? Offset::binding : per_instance(key) ? Offset::instance : Offset::none;
+    return {key.base, offset, access.binding};
   }
 
   Dependencies number_slots() {
     std::erase_if(reads_,
                   [&](const KeyAccess& read) { return read.from_earlier_entry && keys_[read.key].settled; });
+    // Where nobody reads what an earlier entry wrote, one entry's writes are all that matter.
+    std::vector<bool> outlives(keys_.size(), false);
+    for (const KeyAccess& read : reads_)
+      if (read.from_earlier_entry) outlives[read.key] = true;
+    for (std::size_t k = 0; k < keys_.size(); ++k) keys_[k].settled = !outlives[k];
     for (const KeyAccess& read : reads_) ++keys_[read.key].readers;
     Dependencies found;
     for (WriteKey& key : keys_) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "sim/collective_cost.h"
 #include "sim/kernel_cost.h"
 
 namespace simrun {
@@ -13,7 +14,7 @@ std::size_t Durations::KeyHash::operator()(const std::vector<Index>& key) const 
   return hash ^ (hash >> 29);
 }
 
-Durations::Durations(const Plan& plan) : plan_(plan) {
+Durations::Durations(const Plan& plan) : plan_(plan), topology_(plan.cluster) {
   std::unordered_map<std::vector<Index>, Index, KeyHash> shapes;
   shape_of_buffer_.reserve(plan.buffers.size());
   for (const Buffer& buffer : plan.buffers) {
@@ -28,13 +29,17 @@ Durations::Durations(const Plan& plan) : plan_(plan) {
 
 Picoseconds Durations::of(std::int32_t pipeline_rank, const Instruction& instruction) {
   if (!is_communication(instruction.opcode)) return kernel(instruction);
-  if (instruction.opcode != Opcode::send && instruction.opcode != Opcode::recv)
-    return collective(pipeline_rank, instruction);
-  const auto [found, fresh] = crosses_nodes_.try_emplace({pipeline_rank, instruction.communication}, false);
-  if (fresh)
-    found->second = crosses_nodes(plan_, pipeline_rank, plan_.communications.at(instruction.communication));
-  return to_picoseconds(
-      transfer_seconds(plan_.cluster, found->second, communicated_bytes(plan_, instruction)));
+  ExchangeCosts& costs = exchange(pipeline_rank, instruction);
+  const double bytes = communicated_bytes(plan_, instruction);
+  uniform_ = uniform_ && costs.is_uniform(bytes);
+  return costs.together(bytes);
+}
+
+Picoseconds Durations::instance_time(std::int32_t pipeline_rank, const Instruction& instruction,
+                                     std::int64_t local_index) {
+  if (!is_communication(instruction.opcode)) return kernel(instruction);
+  return exchange(pipeline_rank, instruction)
+      .of_device(pipeline_rank, local_index, communicated_bytes(plan_, instruction));
 }
 
 Picoseconds Durations::kernel(const Instruction& instruction) {
@@ -49,20 +54,26 @@ Picoseconds Durations::kernel(const Instruction& instruction) {
   return time;
 }
 
-Picoseconds Durations::collective(std::int32_t pipeline_rank, const Instruction& instruction) {
-  const Group& group = plan_.communications.at(instruction.communication).group;
-  GroupKey key{pipeline_rank, {group.mesh}};
-  key.second.insert(key.second.end(), group.axes.begin(), group.axes.end());
-  key.second.push_back(-1);
-  key.second.insert(key.second.end(), group.pipeline_ranks.begin(), group.pipeline_ranks.end());
-  auto found = groups_.find(key);
-  if (found == groups_.end())
-    found = groups_.emplace(std::move(key), group_shapes(plan_, pipeline_rank, group)).first;
-  const double bytes = communicated_bytes(plan_, instruction);
-  double seconds = 0;
-  for (const GroupShape& shape : found->second)
-    seconds = std::max(seconds, collective_seconds(plan_.cluster, instruction.opcode, shape, bytes));
-  return to_picoseconds(seconds);
+ExchangeCosts& Durations::exchange(std::int32_t pipeline_rank, const Instruction& instruction) {
+  ExchangeCosts*& known = exchanges_[{pipeline_rank, instruction.communication, instruction.opcode}];
+  if (known != nullptr) return *known;
+  const Communication& communication = plan_.communications.at(instruction.communication);
+  const Group& group = communication.group;
+  GroupKey key{static_cast<std::int32_t>(instruction.opcode), group.mesh};
+  if (instruction.opcode == Opcode::send || instruction.opcode == Opcode::recv) {
+    const Peer& peer = communication.peer;
+    key.insert(key.end(), {pipeline_rank, peer.pipeline_rank, peer.axis, peer.offset, peer.wrap ? 1 : 0});
+    if (!peer.coordinate_map.empty()) key.push_back(static_cast<std::int32_t>(instruction.communication));
+  } else {
+    if (group.pipeline_ranks.empty()) key.push_back(pipeline_rank);
+    key.push_back(-1);
+    key.insert(key.end(), group.axes.begin(), group.axes.end());
+    key.push_back(-1);
+    key.insert(key.end(), group.pipeline_ranks.begin(), group.pipeline_ranks.end());
+  }
+  known = &costs_.try_emplace(key, topology_, plan_, pipeline_rank, instruction.opcode, communication)
+               .first->second;
+  return *known;
 }
 
 }  // namespace simrun

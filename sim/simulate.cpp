@@ -3,13 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "sim/compiled_program.h"
+#include "sim/contention.h"
 #include "sim/durations.h"
-#include "sim/fast_engine.h"
+#include "sim/exchange_groups.h"
+#include "sim/exchange_traffic.h"
+#include "sim/meetings.h"
 #include "sim/memory.h"
+#include "sim/simgrid_run.h"
+#include "sim/stream_engine.h"
+#include "sim/timeline_bytes.h"
+#include "sim/worker.h"
 
 namespace simrun {
 
@@ -20,13 +29,6 @@ bool steps_differ(const Plan& plan) {
     for (const Entry& entry : program.entries)
       if (entry.steps != Steps::every) return true;
   return false;
-}
-
-std::int64_t devices_of(const Plan& plan, std::int32_t pipeline_rank) {
-  std::int64_t devices = 0;
-  for (const DeviceRange& range : plan.stages.at(static_cast<std::size_t>(pipeline_rank)).devices)
-    devices += range.count;
-  return std::max<std::int64_t>(devices, 1);
 }
 
 // No event is later than all work of all ranks done one after the other: where that fits into picoseconds,
@@ -49,34 +51,137 @@ void require_countable(const CompiledPlan& plan) {
         fmt::format("the ranks of one pipeline work {:.3g} s per step, too long to simulate", total * 1e-12));
 }
 
+// Peaks are equal on all GPUs of a pipeline rank; events belong to the recorded one.
 void add_memory(const Plan& plan, EngineRun& run, Detail detail) {
   const MemoryDetail entries = detail == Detail::totals ? MemoryDetail::peak : MemoryDetail::entries;
-  for (std::size_t r = 0; r < run.ranks.size(); ++r) {
+  for (std::size_t r = 0; r < plan.programs.size(); ++r) {
     const MemoryWalk walk = walk_memory(plan, plan.programs[r], WhichStep::steady, entries);
-    run.ranks[r].peak = walk.peak;
+    for (RankTimeline& rank : run.ranks)
+      if (rank.pipeline_rank == plan.programs[r].pipeline_rank) rank.peak = walk.peak;
     if (detail != Detail::totals) run.ranks[r].memory = memory_events(walk, run.issue_times[r]);
   }
+}
+
+Timeline timeline_of(const Plan& plan, EngineRun run, Detail detail) {
+  add_memory(plan, run, detail);
+  Timeline timeline;
+  timeline.step = timeline.first_step = run.step;
+  timeline.provenance = plan.cluster.gpu.name + " profile";
+  timeline.instructions = run.instructions;
+  timeline.communication_instructions = run.communications;
+  timeline.ranks = std::move(run.ranks);
+  std::stable_sort(
+      timeline.ranks.begin(), timeline.ranks.end(),
+      [](const RankTimeline& a, const RankTimeline& b) { return a.pipeline_rank < b.pipeline_rank; });
+  return timeline;
+}
+
+std::string percent(double share) { return fmt::format("{:.2g} %", 100 * share); }
+
+// One GPU may stand for its pipeline rank only if all of them take equally long for everything.
+class FastEngine {
+ public:
+  FastEngine(const Plan& plan, const CompiledPlan& steady, Durations& durations)
+      : plan_(plan),
+        steady_(steady),
+        durations_(durations),
+        instantiation_(durations.uniform() ? Instantiation::representatives : Instantiation::every_gpu) {}
+
+  Timeline run(Detail detail) {
+    const Meetings all = find_meetings(plan_, steady_, Instantiation::every_gpu, durations_);
+    const ExchangeTraffic traffic = exchange_traffic(plan_, steady_, all, durations_.topology());
+    const std::vector<bool> watched = watched_exchanges(traffic, detail);
+    EngineRun run = run_streams({plan_, steady_, meetings(steady_), detail, watched, nullptr});
+    Contention contention =
+        find_contention(durations_.topology(), {steady_, all, traffic, run.flights, run.step}, detail);
+    Timeline timeline = timeline_of(plan_, std::move(run), detail);
+    if (instantiation_ == Instantiation::representatives)
+      for (RankTimeline& rank : timeline.ranks)
+        rank.multiplicity = std::max<std::int64_t>(device_count(plan_, rank.pipeline_rank), 1);
+    timeline.engine = "fast";
+    timeline.contention_bound = contention.bound;
+    timeline.links = std::move(contention.links);
+    timeline.engine_reason =
+        contention.overlapping == 0
+            ? "no two transfers share a link at a time"
+            : fmt::format("{} transfers overlap others on a link, worth at most {} of the step",
+                          contention.overlapping, percent(contention.bound));
+    return timeline;
+  }
+
+  Picoseconds first_step() {
+    const CompiledPlan first = compile_programs(plan_, WhichStep::first, durations_);
+    return run_streams({plan_, first, meetings(first), Detail::totals, {}, nullptr}).step;
+  }
+
+ private:
+  Meetings meetings(const CompiledPlan& compiled) {
+    return find_meetings(plan_, compiled, instantiation_, durations_);
+  }
+  std::vector<bool> watched_exchanges(const ExchangeTraffic& traffic, Detail detail) const {
+    std::vector<bool> watched(steady_.exchanges.size(), false);
+    for (std::size_t e = 0; e < watched.size(); ++e)
+      watched[e] =
+          steady_.exchanges[e].instruction->opcode != Opcode::recv &&
+          (detail != Detail::totals ||
+           std::any_of(traffic.flows[e].begin(), traffic.flows[e].end(),
+                       [&](const NetworkExchange& x) { return uses_shared_link(x.flows, traffic.shared); }));
+    return watched;
+  }
+
+  const Plan& plan_;
+  const CompiledPlan& steady_;
+  Durations& durations_;
+  const Instantiation instantiation_;
+};
+
+// Both steps in worker processes: SimGrid has one engine per process, and none in ours.
+Timeline simgrid_timeline(const Plan& plan, const CompiledPlan& steady, Durations& durations, Detail detail) {
+  std::vector<std::function<std::string()>> tasks{[&] {
+    SimgridRun result = run_with_simgrid(plan, steady, durations, detail);
+    Timeline timeline = timeline_of(plan, std::move(result.run), detail);
+    timeline.engine = "simgrid";
+    timeline.engine_reason = fmt::format("{} flows over links that can be shared, {} of them met others",
+                                         result.flows, result.shared_flows);
+    timeline.links = std::move(result.links);
+    return to_bytes(timeline);
+  }};
+  if (steps_differ(plan))
+    tasks.emplace_back([&] {
+      const CompiledPlan first = compile_programs(plan, WhichStep::first, durations);
+      Timeline timeline;
+      timeline.first_step = run_with_simgrid(plan, first, durations, Detail::totals).run.step;
+      return to_bytes(timeline);
+    });
+  const std::vector<std::string> results = run_in_workers(tasks, 0);
+  Timeline timeline = timeline_from_bytes(results[0]);
+  if (results.size() > 1) timeline.first_step = timeline_from_bytes(results[1]).first_step;
+  return timeline;
 }
 
 }  // namespace
 
 Timeline simulate(const Plan& plan, const SimulateOptions& options) {
+  constexpr double tolerated = 0.01;  // share of the step
   Durations durations(plan);
   const CompiledPlan steady = compile_programs(plan, WhichStep::steady, durations);
   require_countable(steady);
-  EngineRun run = run_engine(plan, steady, options.detail);
-  add_memory(plan, run, options.detail);
-  Timeline timeline;
-  timeline.step = timeline.first_step = run.step;
-  if (steps_differ(plan))
-    timeline.first_step =
-        run_engine(plan, compile_programs(plan, WhichStep::first, durations), Detail::totals).step;
-  timeline.engine = "fast";
-  timeline.provenance = plan.cluster.gpu.name + " profile";
-  timeline.instructions = run.instructions;
-  timeline.communication_instructions = run.communications;
-  timeline.ranks = std::move(run.ranks);
-  for (RankTimeline& rank : timeline.ranks) rank.multiplicity = devices_of(plan, rank.pipeline_rank);
+  if (options.engine == EngineChoice::simgrid) {
+    Timeline timeline = simgrid_timeline(plan, steady, durations, options.detail);
+    timeline.engine_reason = "asked for; " + timeline.engine_reason;
+    return timeline;
+  }
+  FastEngine fast(plan, steady, durations);
+  Timeline timeline = fast.run(options.detail);
+  if (options.engine == EngineChoice::automatic && timeline.contention_bound > tolerated) {
+    const std::string bound = percent(timeline.contention_bound);
+    timeline = simgrid_timeline(plan, steady, durations, options.detail);
+    timeline.engine_reason =
+        fmt::format("transfers share links, for which the fast engine could be {} short; {}", bound,
+                    timeline.engine_reason);
+    return timeline;
+  }
+  if (steps_differ(plan)) timeline.first_step = fast.first_step();
   return timeline;
 }
 

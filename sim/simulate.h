@@ -1,18 +1,31 @@
 #pragma once
 
+#include <string>
+
 #include "schedules/plan.h"
 #include "schedules/timeline.h"
 
 namespace simrun {
 
+// Which engine times the plan. `automatic` takes the fast one and turns to SimGrid where the fast one's
+// bound on the error from shared links exceeds 1 % of the step.
+enum class EngineChoice : std::uint8_t { automatic, fast, simgrid };
+
 struct SimulateOptions {
   Detail detail = Detail::totals;
+  EngineChoice engine = EngineChoice::fast;
 };
 
-// The fast engine: one representative rank per pipeline rank, streams run to block, linear in the executed
-// instructions. Kernel times come from sim/kernel_cost.h, communication from sim/collective_cost.h on the
-// plan's real placement, memory from sim/memory.h. Throws std::runtime_error naming who waits for whom if the
-// plan deadlocks (a linted plan cannot).
+// Runs one steady step (and the first one, for its time). Kernel times come from sim/kernel_cost.h,
+// communication from sim/collective_flows.h on the plan's real placement, memory from sim/memory.h.
+//
+// fast: one representative GPU per pipeline rank where all its GPUs have equal times (else every GPU),
+// streams run to block, linear in the executed instructions; every transfer has its links for itself.
+// simgrid: every GPU; transfers that can share a link are flows in SimGrid, in a process of their own.
+//
+// Throws std::runtime_error naming who waits for whom if the plan deadlocks (a linted plan cannot),
+// WorkerError (sim/worker.h) if the SimGrid process dies, std::range_error if the step is too long for
+// integer picoseconds.
 Timeline simulate(const Plan& plan, const SimulateOptions& options = {});
 
 }  // namespace simrun

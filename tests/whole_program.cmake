@@ -3,6 +3,7 @@
 # A check exits with 77 where its tool is missing: ctest reports it as skipped.
 option(SIMRUN_LINT "add clang-tidy to the tests" OFF)
 option(SIMRUN_FUZZ_TESTS "add 30 seconds of each fuzz target to the tests" OFF)
+option(SIMRUN_PAGE_REQUIRED "a machine without Chromium or node fails the check of the pages instead of skipping it" OFF)
 string(TOLOWER "${CMAKE_BUILD_TYPE}" build_type)
 
 # Every preset job is accepted, simulated, and its plan file gives the same result again.
@@ -24,6 +25,16 @@ if(TARGET simrun)
   endif()
 endif()
 
+# The pages of all jobs in Chromium; not from a build with sanitizers, which would be slow at making them.
+if(TARGET simrun AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  add_test(NAME page-in-chromium WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    COMMAND scripts/page.sh browser $<$<BOOL:${SIMRUN_PAGE_REQUIRED}>:--required> COMMAND_EXPAND_LISTS)
+  set_tests_properties(page-in-chromium PROPERTIES LABELS whole-program SKIP_RETURN_CODE 77 TIMEOUT 400 FIXTURES_REQUIRED example-page
+    ENVIRONMENT "SIMRUN=$<TARGET_FILE:simrun>;SIMRUN_PAGES=${CMAKE_CURRENT_BINARY_DIR}/example.html")
+  add_test(NAME example-page COMMAND example_page ${CMAKE_CURRENT_BINARY_DIR}/example.html)
+  set_tests_properties(example-page PROPERTIES FIXTURES_SETUP example-page)
+endif()
+
 # What does not depend on the build is checked once.
 if(CMAKE_BUILD_TYPE STREQUAL "Debug")
   add_test(NAME layering-test COMMAND ${CMAKE_COMMAND} -DLAYERING=${CMAKE_CURRENT_LIST_DIR}/layering.cmake
@@ -35,7 +46,7 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug")
     set_tests_properties(${name} PROPERTIES LABELS tree SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS})
   endfunction()
   simrun_script_test(format COMMAND scripts/lint.sh format TIMEOUT 60 PROCESSORS 1)
-  simrun_script_test(page COMMAND scripts/page.sh TIMEOUT 300 PROCESSORS 1)
+  simrun_script_test(page COMMAND scripts/page.sh sources TIMEOUT 300 PROCESSORS 1)
   if(SIMRUN_LINT)
     simrun_script_test(tidy COMMAND scripts/lint.sh tidy TIMEOUT 1200 PROCESSORS 2)
   endif()

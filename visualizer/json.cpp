@@ -93,13 +93,23 @@ std::string stage_json(const StageSummary& stage) {
   return fields.braced();
 }
 
-std::string stages_json(const Summary& summary) {
+// An array with one element per line.
+template <typename Items, typename Item>
+std::string lines_json(const Items& items, const Item& item) {
   std::string text;
-  for (const StageSummary& stage : summary.stages) {
-    text += text.empty() ? "\n    " : ",\n    ";
-    text += stage_json(stage);
-  }
+  for (const auto& i : items) text += (text.empty() ? "\n    " : ",\n    ") + item(i);
   return "[" + text + (text.empty() ? "]" : "\n  ]");
+}
+
+std::string link_json(const LinkSummary& link) {
+  Fields fields(", ");
+  fields.add("name", json_quoted(link.name));
+  fields.add("multiplicity", number(link.multiplicity));
+  fields.add("bandwidth", number(link.bandwidth));
+  fields.add("bytes", number(link.bytes));
+  fields.add("busy_fraction", number(link.busy_fraction));
+  fields.add("contended_s", number(link.contended_s));
+  return fields.braced();
 }
 
 void add_times(Fields& fields, const Summary& summary) {
@@ -152,6 +162,8 @@ std::string summary_json(const Plan& plan, const Summary& summary) {
   fields.add("simrun_version", json_quoted(plan.job.simrun_version));
   fields.add("config_sha256", json_quoted(summary.config_sha256));
   fields.add("engine", json_quoted(summary.engine));
+  fields.add("engine_reason", json_quoted(summary.engine_reason));
+  fields.add("contention_bound", number(summary.contention_bound));
   fields.add("ranks", number(summary.ranks));
   fields.add("schedule", json_quoted(plan.job.schedule));
   fields.add("parameters", number(summary.parameters));
@@ -160,7 +172,8 @@ std::string summary_json(const Plan& plan, const Summary& summary) {
   fields.add("peak_pp_rank", number(std::int64_t{summary.peak_pipeline_rank}));
   fields.add("memory_limit_bytes", number(summary.memory_limit_bytes));
   fields.add("fits", summary.fits ? "true" : "false");
-  fields.add("stages", stages_json(summary));
+  fields.add("stages", lines_json(summary.stages, stage_json));
+  fields.add("links", lines_json(summary.links, link_json));
   return "{\n  " + fields.text() + "\n}\n";
 }
 

@@ -25,7 +25,27 @@ std::string json_list(const Items& items, const Item& item) {
   return "[" + text + "]";
 }
 
-// What the page must know besides the columns. visualizer/src/decode.ts declares the same as `Facts`.
+// The JSON of what gets a lane.
+template <typename Items, typename Item>
+std::string drawn_list(const Items& items, const Item& item) {
+  std::string text;
+  for (const auto& i : items)
+    if (is_drawn(i)) text += (text.empty() ? "" : ",") + item(i);
+  return "[" + text + "]";
+}
+
+std::string rank_facts(const RankTimeline& rank, const Summary& summary) {
+  return fmt::format("{{\"pp\":{},\"multiplicity\":{},\"gpus\":{}}}", rank.pipeline_rank, rank.multiplicity,
+                     summary.stages.at(static_cast<std::size_t>(rank.pipeline_rank)).gpus);
+}
+
+std::string link_facts(const LinkTimeline& link) {
+  return fmt::format(
+      "{{\"name\":{},\"multiplicity\":{},\"bandwidth\":{},\"bytes\":{},\"busy\":{},\"contended\":{}}}",
+      json_quoted(link.name), link.multiplicity, link.bandwidth, link.bytes, link.busy, link.contended);
+}
+
+// What the page must know besides the columns. visualizer/src/model.ts declares the same as `Facts`.
 std::string page_facts(const Plan& plan, const Timeline& timeline, const Summary& summary,
                        const std::vector<std::string>& strings) {
   const auto peak_flops = plan.cluster.gpu.peak_flops.find(plan.job.precision);
@@ -33,8 +53,8 @@ std::string page_facts(const Plan& plan, const Timeline& timeline, const Summary
   for (int c = 0; c < category_count; ++c)
     categories += (c == 0 ? "" : ",") + json_quoted(to_string(static_cast<Category>(c)));
   return fmt::format(
-      "{{\"version\":1,\"step\":{},\"memoryLimit\":{},\"peakFlops\":{},\"streams\":{},\"categories\":[{}],"
-      "\"ranks\":{},\"strings\":{}}}",
+      "{{\"version\":2,\"step\":{},\"memoryLimit\":{},\"peakFlops\":{},\"streams\":{},\"categories\":[{}],"
+      "\"ranks\":{},\"useSteps\":{},\"links\":{},\"strings\":{}}}",
       timeline.step, summary.memory_limit_bytes,
       peak_flops == plan.cluster.gpu.peak_flops.end() ? 0.0 : peak_flops->second,
       json_list(plan.streams,
@@ -43,12 +63,8 @@ std::string page_facts(const Plan& plan, const Timeline& timeline, const Summary
                                      short_name(stream.traffic));
                 }),
       categories,
-      json_list(timeline.ranks,
-                [](const RankTimeline& rank) {
-                  return fmt::format("{{\"pp\":{},\"multiplicity\":{}}}", rank.pipeline_rank,
-                                     rank.multiplicity);
-                }),
-      json_list(strings, json_quoted));
+      drawn_list(timeline.ranks, [&](const RankTimeline& rank) { return rank_facts(rank, summary); }),
+      use_steps, drawn_list(timeline.links, link_facts), json_list(strings, json_quoted));
 }
 
 // Puts `parts` where the template says <!--simrun:NAME-->, in one pass: what is put in is not looked at

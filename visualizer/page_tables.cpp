@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <vector>
@@ -40,16 +41,36 @@ std::string table(const std::string& caption, const std::vector<TableColumn>& co
 double seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
 
 // Kinds of traffic that any rank had to wait for or could hide: only those get a column.
-std::vector<Traffic> traffic_in_use(const Timeline& timeline,
-                                    const decltype(RankTotals::exposed) RankTotals::*part) {
+std::vector<Traffic> traffic_in_use(const Summary& summary,
+                                    const decltype(StageSummary::exposed_by_traffic_s) StageSummary::*part) {
   std::vector<Traffic> in_use;
   for (std::size_t t = 1; t < traffic_count; ++t)
-    for (const RankTimeline& rank : timeline.ranks)
-      if ((rank.totals.*part)[t] != 0) {
+    for (const StageSummary& stage : summary.stages)
+      if ((stage.*part)[t] != 0) {
         in_use.push_back(static_cast<Traffic>(t));
         break;
       }
   return in_use;
+}
+
+// GPUs of a pipeline rank whose times differ, and which of them waits longest.
+struct Spread {
+  int classes = 0;
+  std::int64_t slowest_device = 0;
+  Picoseconds longest_wait = -1;
+};
+
+std::vector<Spread> spreads(const Timeline& timeline, std::size_t stages) {
+  std::vector<Spread> spread(stages);
+  for (const RankTimeline& rank : timeline.ranks) {
+    Spread& of = spread.at(static_cast<std::size_t>(rank.pipeline_rank));
+    ++of.classes;
+    const Picoseconds wait = rank.totals.exposed_total() + rank.totals.bubble_total();
+    if (wait <= of.longest_wait) continue;
+    of.longest_wait = wait;
+    of.slowest_device = rank.device;
+  }
+  return spread;
 }
 
 constexpr std::array<BubbleCause, bubble_cause_count> causes{BubbleCause::warm_up, BubbleCause::drain,
@@ -68,7 +89,7 @@ const char* meaning(BubbleCause cause) {
 std::vector<TableColumn> time_columns(const TimeUnit& unit, const std::vector<Traffic>& exposed,
                                       const std::vector<Traffic>& hidden) {
   std::vector<TableColumn> columns{{"pp", "pipeline rank"},
-                                   {"GPUs", "how many equal GPUs the row stands for"},
+                                   {"GPUs", "of this pipeline rank; times are their means"},
                                    {"busy", "share of the step in which compute runs"},
                                    {"compute", std::string("time in which compute runs, ") + unit.name}};
   for (const BubbleCause cause : causes) columns.push_back({short_name(cause), meaning(cause)});
@@ -81,30 +102,40 @@ std::vector<TableColumn> time_columns(const TimeUnit& unit, const std::vector<Tr
   return columns;
 }
 
-std::string time_table(const Timeline& timeline) {
-  const TimeUnit unit = time_unit(seconds(timeline.step));
-  const std::vector<Traffic> exposed = traffic_in_use(timeline, &RankTotals::exposed);
-  const std::vector<Traffic> hidden = traffic_in_use(timeline, &RankTotals::hidden);
-  const auto cell = [&](Picoseconds time) {
-    return time == 0 ? std::string("0") : in_unit(seconds(time), unit);
-  };
+std::vector<std::string> time_row(const StageSummary& stage, const Summary& summary, const TimeUnit& unit,
+                                  const std::vector<Traffic>& exposed, const std::vector<Traffic>& hidden) {
+  const auto cell = [&](double time) { return time == 0 ? std::string("0") : in_unit(time, unit); };
+  std::vector<std::string> cells{fmt::format("{}", stage.pipeline_rank), fmt::format("{}", stage.gpus),
+                                 percent_text(stage.compute_s / summary.step_time_s), cell(stage.compute_s)};
+  for (const BubbleCause cause : causes)
+    cells.push_back(cell(stage.bubble_by_cause_s[static_cast<std::size_t>(cause)]));
+  for (const Traffic traffic : exposed)
+    cells.push_back(cell(stage.exposed_by_traffic_s[static_cast<std::size_t>(traffic)]));
+  for (const Traffic traffic : hidden)
+    cells.push_back(cell(stage.hidden_by_traffic_s[static_cast<std::size_t>(traffic)]));
+  return cells;
+}
+
+std::string time_table(const Timeline& timeline, const Summary& summary) {
+  const TimeUnit unit = time_unit(summary.step_time_s);
+  const std::vector<Traffic> exposed = traffic_in_use(summary, &StageSummary::exposed_by_traffic_s);
+  const std::vector<Traffic> hidden = traffic_in_use(summary, &StageSummary::hidden_by_traffic_s);
+  const std::vector<Spread> spread = spreads(timeline, summary.stages.size());
+  const bool differ =
+      std::any_of(spread.begin(), spread.end(), [](const Spread& s) { return s.classes > 1; });
+  std::vector<TableColumn> columns = time_columns(unit, exposed, hidden);
+  if (differ) columns.push_back({"longest wait", "bubble and exposed time of the GPU that waits longest"});
   std::string rows;
-  for (const RankTimeline& rank : timeline.ranks) {
-    const RankTotals& totals = rank.totals;
-    std::vector<std::string> cells{
-        fmt::format("{}", rank.pipeline_rank), fmt::format("{}", rank.multiplicity),
-        percent_text(seconds(totals.compute) / seconds(timeline.step)), cell(totals.compute)};
-    for (const BubbleCause cause : causes)
-      cells.push_back(cell(totals.bubble[static_cast<std::size_t>(cause)]));
-    for (const Traffic traffic : exposed)
-      cells.push_back(cell(totals.exposed[static_cast<std::size_t>(traffic)]));
-    for (const Traffic traffic : hidden)
-      cells.push_back(cell(totals.hidden[static_cast<std::size_t>(traffic)]));
+  for (std::size_t i = 0; i < summary.stages.size(); ++i) {
+    std::vector<std::string> cells = time_row(summary.stages[i], summary, unit, exposed, hidden);
+    if (differ)
+      cells.push_back(fmt::format("{} (GPU {})", in_unit(seconds(spread[i].longest_wait), unit),
+                                  spread[i].slowest_device));
     rows += row(cells, "");
   }
   return table(fmt::format("Where each pipeline rank's step of {} goes ({})",
-                           seconds_text(seconds(timeline.step)), unit.name),
-               time_columns(unit, exposed, hidden), rows);
+                           seconds_text(summary.step_time_s), unit.name),
+               columns, rows);
 }
 
 // "forward chunk 2, microbatch 17": the entry during which the peak is reached.
@@ -132,23 +163,51 @@ std::string memory_table(const Plan& plan, const Timeline& timeline, const Summa
   columns.push_back({"reached in", "what the rank was running at the peak"});
   const MemoryUnit unit = memory_unit(summary.peak_memory_bytes);
   std::string rows;
-  for (const RankTimeline& rank : timeline.ranks) {
-    const auto place = static_cast<std::size_t>(rank.pipeline_rank);
-    std::string layers;
-    if (place < summary.stages.size())
-      layers = layers_text(summary.stages[place].layers, summary.stages[place].embedding,
-                           summary.stages[place].loss);
-    std::vector<std::string> cells{fmt::format("{}", rank.pipeline_rank), layers,
-                                   in_unit(rank.peak.bytes, unit)};
+  for (const StageSummary& stage : summary.stages) {
+    std::vector<std::string> cells{fmt::format("{}", stage.pipeline_rank),
+                                   layers_text(stage.layers, stage.embedding, stage.loss),
+                                   in_unit(stage.peak_memory_bytes, unit)};
     for (const Category category : order)
-      cells.push_back(in_unit(rank.peak.live[static_cast<std::size_t>(category)], unit));
-    cells.push_back(in_unit(summary.memory_limit_bytes - rank.peak.bytes, MemoryUnit{}));
-    cells.push_back(peak_moment(plan, rank));
-    rows += row(cells, rank.peak.bytes > summary.memory_limit_bytes ? " class=\"over\"" : "");
+      cells.push_back(in_unit(stage.memory[static_cast<std::size_t>(category)], unit));
+    cells.push_back(in_unit(summary.memory_limit_bytes - stage.peak_memory_bytes, MemoryUnit{}));
+    cells.push_back(peak_moment(plan, fullest_gpu(timeline, stage.pipeline_rank)));
+    rows += row(cells, stage.peak_memory_bytes > summary.memory_limit_bytes ? " class=\"over\"" : "");
   }
   return table(fmt::format("Memory of each pipeline rank at its peak ({}; {} are usable)", unit.name,
                            memory_text(summary.memory_limit_bytes)),
                columns, rows);
+}
+
+// A page lists the busiest links only: a job of 1,024 GPUs has thousands.
+constexpr std::size_t listed_links = 200;
+
+std::string link_table(const Summary& summary) {
+  if (summary.links.empty()) return "";
+  const std::size_t count = std::min(summary.links.size(), listed_links);
+  std::int64_t most_bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) most_bytes = std::max(most_bytes, summary.links[i].bytes);
+  const TrafficUnit traffic = traffic_unit(most_bytes);
+  std::string rows;
+  for (std::size_t i = 0; i < count; ++i) {
+    const LinkSummary& link = summary.links[i];
+    rows += row({link.name, fmt::format("{}", link.multiplicity), bandwidth_text(link.bandwidth),
+                 in_unit(link.bytes, traffic), percent_text(link.busy_fraction),
+                 percent_text(link.mean_utilisation), seconds_text(link.contended_s)},
+                "");
+  }
+  const std::string rest =
+      count < summary.links.size()
+          ? fmt::format("; the {} busiest of {}, --json has all", count, summary.links.size())
+          : "";
+  return table("Links, busiest first (each direction is a link of its own" + rest + ")",
+               {{"link", "tx leaves the GPU or NIC, rx enters it; up leads from a leaf switch to a spine"},
+                {"links", "how many links with equal figures the row stands for"},
+                {"bandwidth", "that transfers get, of one link"},
+                {std::string(traffic.name) + " moved", "over one link in one step"},
+                {"busy", "share of the step in which at least one transfer moves bytes"},
+                {"mean use", "bytes moved / (bandwidth x step)"},
+                {"contended", "time in which two or more transfers of different exchanges share the link"}},
+               rows);
 }
 
 std::string figure(const std::string& name, const std::string& value, const std::string& meaning_text) {
@@ -189,6 +248,7 @@ std::string page_numbers(const Plan& plan, const Summary& summary) {
                              memory_text(summary.memory_limit_bytes), summary.peak_pipeline_rank),
                  "of the fullest rank / what a GPU has less what is reserved");
   html += "</dl>\n";
+  html += fmt::format("<p>{}</p>\n", html_escaped(engine_text(summary)));
   if (!summary.fits)
     html += fmt::format("<p class=\"over\" role=\"alert\">Does not fit: pipeline rank {} needs {}.</p>\n",
                         summary.peak_pipeline_rank, memory_text(summary.peak_memory_bytes));
@@ -196,7 +256,7 @@ std::string page_numbers(const Plan& plan, const Summary& summary) {
 }
 
 std::string page_tables(const Plan& plan, const Timeline& timeline, const Summary& summary) {
-  return time_table(timeline) + memory_table(plan, timeline, summary);
+  return time_table(timeline, summary) + memory_table(plan, timeline, summary) + link_table(summary);
 }
 
 }  // namespace simrun

@@ -11,8 +11,8 @@ namespace simrun {
 // Text for an HTML element or a quoted attribute.
 std::string html_escaped(const std::string& text);
 
-// The page's numbers as HTML: the line of figures under the title, and the tables of time and memory per
-// pipeline rank. Every column says on hover what it counts.
+// The page's numbers as HTML: the line of figures under the title, the tables of time and memory per pipeline
+// rank, and that of the links. Every column says on hover what it counts.
 std::string page_numbers(const Plan& plan, const Summary& summary);
 std::string page_tables(const Plan& plan, const Timeline& timeline, const Summary& summary);
 

@@ -75,21 +75,24 @@ void add_segments(const Plan& plan, ColumnWriter& columns, StringTable& strings)
 }
 
 void add_instructions(const Plan& plan, ColumnWriter& columns, StringTable& strings) {
-  Column whats, label, cause, phase, layer, stream, bytes, flops;
+  Column whats, label, cause, phase, layer, stream, bytes, flops, channel;
   for (const Segment& segment : plan.segments)
     for (const Instruction& instruction : segment.instructions) {
-      const Index communication = instruction.communication;
+      const Communication* const exchange = instruction.communication < plan.communications.size()
+                                                ? &plan.communications[instruction.communication]
+                                                : nullptr;
       whats.push_back(strings.index(what(instruction)));
       label.push_back(strings.index(instruction.label));
-      cause.push_back(strings.index(
-          communication < plan.communications.size() ? plan.communications[communication].cause : ""));
+      cause.push_back(strings.index(exchange == nullptr ? "" : exchange->cause));
       phase.push_back(static_cast<std::int64_t>(instruction.phase));
       layer.push_back(instruction.layer);
       stream.push_back(instruction.stream);
       bytes.push_back(bytes_of(plan, instruction));
       flops.push_back(flops_of(plan, instruction));
+      channel.push_back(exchange == nullptr || exchange->channel == no_index ? -1 : exchange->channel);
     }
-  for (const Column& column : {whats, label, cause, phase, layer, stream, bytes, flops}) columns.add(column);
+  for (const Column& column : {whats, label, cause, phase, layer, stream, bytes, flops, channel})
+    columns.add(column);
 }
 
 void add_entries(const Plan& plan, std::int32_t pipeline_rank, ColumnWriter& columns) {
@@ -145,22 +148,40 @@ void add_lane(const Lane& lane, ColumnWriter& columns) {
   columns.add_differences(instruction);
 }
 
+void add_rank(const Plan& plan, const RankTimeline& rank, ColumnWriter& columns) {
+  add_entries(plan, rank.pipeline_rank, columns);
+  add_passes(rank.passes, columns);
+  add_memory(rank.memory, columns);
+  Column streams;
+  for (const Lane& lane : rank.lanes) streams.push_back(lane.stream);
+  columns.add(streams);
+  for (const Lane& lane : rank.lanes) add_lane(lane, columns);
+}
+
+void add_link(const LinkTimeline& link, ColumnWriter& columns) {
+  Column use;
+  for (const float share : link.utilisation)
+    use.push_back(std::lround(static_cast<double>(share) * use_steps));
+  columns.add_differences(use);
+}
+
 }  // namespace
+
+bool is_drawn(const RankTimeline& rank) {
+  return !rank.lanes.empty() || !rank.passes.empty() || !rank.memory.empty();
+}
+
+bool is_drawn(const LinkTimeline& link) { return !link.utilisation.empty(); }
 
 PagePayload page_payload(const Plan& plan, const Timeline& timeline) {
   ColumnWriter columns;
   StringTable strings;
   add_segments(plan, columns, strings);
   add_instructions(plan, columns, strings);
-  for (const RankTimeline& rank : timeline.ranks) {
-    add_entries(plan, rank.pipeline_rank, columns);
-    add_passes(rank.passes, columns);
-    add_memory(rank.memory, columns);
-    Column streams;
-    for (const Lane& lane : rank.lanes) streams.push_back(lane.stream);
-    columns.add(streams);
-    for (const Lane& lane : rank.lanes) add_lane(lane, columns);
-  }
+  for (const RankTimeline& rank : timeline.ranks)
+    if (is_drawn(rank)) add_rank(plan, rank, columns);
+  for (const LinkTimeline& link : timeline.links)
+    if (is_drawn(link)) add_link(link, columns);
   return {columns.bytes(), strings.take()};
 }
 

@@ -8,16 +8,24 @@
 
 namespace simrun {
 
+// What gets a lane: ranks with something recorded, links with a curve of their use.
+bool is_drawn(const RankTimeline& rank);
+bool is_drawn(const LinkTimeline& link);
+
+constexpr int use_steps = 10'000;  // a utilisation of 1 in a column
+
 // What the page draws, before compression. `columns` in order (see columns.h; visualizer/src/decode.ts reads
 // the same):
 //
 //   segments       kind, name, chunk index, stage, instruction count
-//   instructions   of all segments in turn: what (opcode and function), label, cause, phase, layer, stream,
-//   bytes, FLOPs per rank       entries: segment, microbatch
+//   instructions   of all segments in turn: what (opcode and function), label, cause, phase, layer,
+//                  stream, bytes, FLOPs, channel (-1: none)
+//   per drawn rank entries: segment, microbatch
 //                  passes: gap, duration, entry differences
 //                  memory: time differences, then differences of live bytes, one column per category
 //                  streams that have a lane; per lane: gap, duration, wait, entry differences, instruction
 //                  differences
+//   per drawn link differences of its utilisation, in parts of use_steps
 //
 // Times are picoseconds; a gap is the start minus the end of what stood before on the lane. Names are indices
 // into `strings`.

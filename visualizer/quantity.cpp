@@ -80,9 +80,39 @@ std::string memory_text(std::int64_t bytes) {
   return in_unit(bytes, unit) + " " + unit.name;
 }
 
+TrafficUnit traffic_unit(std::int64_t largest_bytes) {
+  constexpr std::array<TrafficUnit, 3> units{{{"GB", 1e9, 0}, {"MB", 1e6, 0}, {"kB", 1e3, 0}}};
+  const auto largest = static_cast<double>(largest_bytes);
+  // 999,960,000 bytes are 1.000 GB, not 1000.0 MB.
+  for (const TrafficUnit& unit : units)
+    if (largest >= unit.bytes * 0.99995)
+      return {unit.name, unit.bytes, std::max(decimals_for(largest / unit.bytes, 4), 1)};
+  return {"B", 1, 0};
+}
+
+std::string in_unit(std::int64_t bytes, const TrafficUnit& unit) {
+  return fmt::format("{:.{}f}", static_cast<double>(bytes) / unit.bytes, unit.decimals);
+}
+
+std::string bandwidth_text(double bytes_per_second) {
+  return significant(bytes_per_second / 1e9, 3) + " GB/s";
+}
+
 std::string percent_text(double fraction) {
   if (!std::isfinite(fraction)) return "- %";
   return fmt::format("{:.1f} %", fraction * 100);
+}
+
+std::string link_text(const std::string& name, std::int64_t multiplicity) {
+  return multiplicity > 1 ? fmt::format("{} (x{})", name, multiplicity) : name;
+}
+
+std::string engine_text(const Summary& summary) {
+  if (!summary.engine_reason.empty())
+    return fmt::format("engine {}: {}", summary.engine, summary.engine_reason);
+  if (summary.contention_bound <= 0) return "engine " + summary.engine;
+  return fmt::format("engine {}: at most {} % of the step from shared links", summary.engine,
+                     significant(summary.contention_bound * 100, 2));
 }
 
 const char* short_name(Traffic traffic) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "schedules/plan.h"
+#include "schedules/summary.h"
 #include "schedules/timeline.h"
 
 namespace simrun {
@@ -29,8 +30,28 @@ MemoryUnit memory_unit(std::int64_t largest_bytes);
 std::string in_unit(std::int64_t bytes, const MemoryUnit& unit);  // without the unit's name, one decimal
 std::string memory_text(std::int64_t bytes);                      // "71.4 GiB"
 
+// One unit for a column of traffic, decimal as link bandwidths are: GB, MB, kB or B, that of the largest,
+// with as many decimals as give it four figures.
+struct TrafficUnit {
+  const char* name = "B";
+  double bytes = 1;
+  int decimals = 0;
+};
+TrafficUnit traffic_unit(std::int64_t largest_bytes);
+std::string in_unit(std::int64_t bytes, const TrafficUnit& unit);  // without the unit's name
+
+// "50.0 GB/s".
+std::string bandwidth_text(double bytes_per_second);
+
 // "53.5 %" for 0.535.
 std::string percent_text(double fraction);
+
+// "node0.nic3.tx (x16)" where one stands for several equal links.
+std::string link_text(const std::string& name, std::int64_t multiplicity);
+
+// Which engine ran, and the engine's own words why and how far off it may be; without any, the bound alone:
+// "engine fast: at most 0.05 % of the step from shared links".
+std::string engine_text(const Summary& summary);
 
 // One unit for a column of times: that of the longest, with as many decimals as give it four figures.
 struct TimeUnit {

@@ -16,6 +16,7 @@ namespace simrun {
 namespace {
 
 constexpr std::size_t unfolded_rows = 16;
+constexpr std::size_t listed_links = 5;
 
 // ANSI 256-colour codes near the page's colours.
 constexpr const char* bold = "1";
@@ -49,6 +50,14 @@ std::string headline(const Summary& summary) {
   text += fmt::format("   peak memory {} of {} on pp {}", memory_text(summary.peak_memory_bytes),
                       memory_text(summary.memory_limit_bytes), summary.peak_pipeline_rank);
   return text;
+}
+
+// Broken behind a clause if it is wider than the terminal.
+std::string engine_line(const Summary& summary, const TerminalOptions& options) {
+  const std::string text = engine_text(summary);
+  const auto width = static_cast<std::size_t>(std::max(options.width, 1));
+  const std::size_t end = text.size() <= width ? std::string::npos : text.rfind("; ", width - 1);
+  return end == std::string::npos ? text : text.substr(0, end + 1) + "\n  " + text.substr(end + 2);
 }
 
 // "warm-up 0.14  drain 0.10": what is not zero, in the unit of its row.
@@ -180,6 +189,57 @@ std::string fit_paragraph(const Summary& summary, const TerminalOptions& options
   return "\n" + paint(text, alarm, options) + "\n\n";
 }
 
+// The name of a link in `width` columns: what does not fit is cut from the name (ASCII), never from "(x16)".
+std::string link_cell(const LinkSummary& link, std::size_t width) {
+  std::string full = link_text(link.name, link.multiplicity);
+  if (full.size() <= width) return full;
+  const std::size_t excess = full.size() - width + 2;
+  return link_text(link.name.substr(0, link.name.size() - std::min(excess, link.name.size())) + "..",
+                   link.multiplicity);
+}
+
+// "node.gpu.nvlink_tx": what kind of link it is, whichever it is.
+std::string kind_of(const LinkSummary& link) {
+  std::string kind;
+  for (const char c : link.name)
+    if (c < '0' || c > '9') kind += c;
+  return kind;
+}
+
+// The busiest link of each kind, up to five: a job has hundreds of NVLinks that are about equally busy, and
+// they would hide its NICs.
+std::vector<LinkSummary> telling_links(const Summary& summary) {
+  std::set<std::string> kinds;
+  std::vector<LinkSummary> links;
+  for (const LinkSummary& link : summary.links)
+    if (links.size() < listed_links && kinds.insert(kind_of(link)).second) links.push_back(link);
+  return links;
+}
+
+// Where to look if communication is exposed.
+std::string link_table(const Summary& summary, const TerminalOptions& options) {
+  const std::vector<LinkSummary> links = telling_links(summary);
+  if (summary.ranks < 2 || links.empty()) return "";
+  constexpr int figures = 36;  // columns for all but the name
+  std::size_t width = 13;
+  std::int64_t most_bytes = 0;
+  for (const LinkSummary& link : links) {
+    width = std::max(width, link_text(link.name, link.multiplicity).size());
+    most_bytes = std::max(most_bytes, link.bytes);
+  }
+  width = std::min(width, static_cast<std::size_t>(std::max(options.width - figures, 20)));
+  const TrafficUnit traffic = traffic_unit(most_bytes);
+  const auto row = [&](const std::string& name, const std::string& bytes, const std::string& busy,
+                       const std::string& contended) {
+    return fmt::format(" {:<{}}  {:>9}  {:>6}  {:>11}\n", name, width, bytes, busy, contended);
+  };
+  std::string text = row("busiest links", std::string(traffic.name) + " moved", "busy", "contended");
+  for (const LinkSummary& link : links)
+    text += row(link_cell(link, width), in_unit(link.bytes, traffic),
+                fmt::format("{:.0f} %", link.busy_fraction * 100), seconds_text(link.contended_s));
+  return text;
+}
+
 }  // namespace
 
 std::string terminal_summary(const Plan& plan, const Summary& summary, const TerminalOptions& options) {
@@ -187,9 +247,11 @@ std::string terminal_summary(const Plan& plan, const Summary& summary, const Ter
   text += headline(summary) + "\n";
   if (seconds_text(summary.first_step_s) != seconds_text(summary.step_time_s))
     text += fmt::format("first step {}\n", seconds_text(summary.first_step_s));
+  text += engine_line(summary, options) + "\n";
   text += fit_paragraph(summary, options);
   text += split_rows(summary, options);
   text += table(summary);
+  text += link_table(summary, options);
   return text;
 }
 

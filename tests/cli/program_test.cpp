@@ -1,70 +1,15 @@
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <catch2/catch.hpp>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+
+#include "schedules/plan_file.h"
+#include "tests/cli/run_program.h"
 
 namespace simrun {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Ran {
-  int code = -1;
-  std::string output;  // standard output and error
-};
-
-Ran run_simrun(const std::string& arguments) {
-  Ran ran;
-  const std::string command =
-      "SIMRUN_CONFIGS=" SIMRUN_SOURCE_DIR "/configs " SIMRUN_PROGRAM " " + arguments + " 2>&1 </dev/null";
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::array<char, 4096> chunk{};
-  for (std::size_t count = 0; (count = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
-    ran.output.append(chunk.data(), count);
-  const int status = ::pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return ran;
-}
-
-// An empty folder that goes away with the test.
-class Scratch {
- public:
-  Scratch()
-      : path_(fs::temp_directory_path() /
-              ("simrun-test-" + std::to_string(::getpid()) + "-" + std::to_string(++count_))) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~Scratch() { fs::remove_all(path_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(file(name), std::ios::binary) << text;
-    return file(name);
-  }
-  std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
-  }
-
- private:
-  static inline int count_ = 0;
-  fs::path path_;
-};
-
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-const std::string tiny = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-4xa100.yaml";
 
 TEST_CASE("program: a run writes page and Plan whole, and the Plan gives the same summary without the YAML") {
   const Scratch scratch;
@@ -172,7 +117,7 @@ TEST_CASE("program: a truncated, altered or newer Plan file is refused") {
   const std::string whole = read(path);
   std::string altered = whole, newer = whole;
   altered[whole.size() / 2] = static_cast<char>(altered[whole.size() / 2] ^ 1);
-  newer[8] = 2;  // the format version follows the 8-byte magic
+  newer[8] = static_cast<char>(plan_format_version + 1);  // the format version follows the 8-byte magic
   for (const std::string& bytes : {whole.substr(0, whole.size() / 2), whole.substr(0, 10), altered, newer}) {
     const Ran ran = run_simrun(scratch.write("bad.plan", bytes));
     CAPTURE(ran.output);

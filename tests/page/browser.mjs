@@ -6,18 +6,36 @@ import { join } from "node:path";
 
 export const chromium = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
 
+const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-sync",
+               "--disable-background-networking", "--disable-component-update", "--disable-quic", "--remote-debugging-pipe",
+               "--window-size=1400,900"];
+
+// How long any one answer may take: a machine with all its cores taken is slow, a browser that hangs is slower.
+const patience = 30000;
+
 export class Browser {
   #next = 1;
   #waiting = new Map();
   #text = "";
-  events = [];
+  #said = ""; // what the browser writes to its standard error
+  #tabs = new Map(); // by session
 
   constructor() {
     this.profile = mkdtempSync(join(tmpdir(), "simrun-page-"));
-    const flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-                   "--remote-debugging-pipe", `--user-data-dir=${this.profile}`, "--window-size=1400,900"];
-    this.process = spawn(chromium, flags, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
-    this.process.stdio[4].on("data", (chunk) => this.#receive(chunk));
+    this.process = spawn(chromium, [...flags, `--user-data-dir=${this.profile}`],
+                         { stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"], env: { ...process.env, HOME: this.profile } });
+    this.process.stdio[2].on("data", (chunk) => (this.#said = (this.#said + chunk).slice(-2000)));
+    this.process.stdio[3].on("error", () => {}); // the browser ended: told by its exit
+    this.process.stdio[4].setEncoding("utf8").on("data", (chunk) => this.#receive(chunk));
+    this.ended = new Promise((done) => this.process.once("exit", (code, signal) => {
+      this.#fail(`chromium ended with ${signal ?? code}: ${this.#said}`);
+      done();
+    }));
+  }
+
+  #fail(message) {
+    for (const { reject } of this.#waiting.values()) reject(new Error(message));
+    this.#waiting.clear();
   }
 
   #receive(chunk) {
@@ -25,40 +43,98 @@ export class Browser {
     this.#text = messages.pop();
     for (const message of messages.map((m) => JSON.parse(m))) {
       const waiting = this.#waiting.get(message.id);
-      if (!waiting) this.events.push(message);
+      this.#waiting.delete(message.id);
+      if (!waiting) this.#tabs.get(message.sessionId)?.heard(message.method, message.params);
       else if (message.error) waiting.reject(new Error(message.error.message));
       else waiting.resolve(message.result);
-      this.#waiting.delete(message.id);
     }
   }
 
-  send(method, params = {}) {
+  send(method, params = {}, sessionId = undefined) {
     const id = this.#next++;
-    const message = { id, method, params, ...(this.session ? { sessionId: this.session } : {}) };
-    this.process.stdio[3].write(`${JSON.stringify(message)}\0`);
-    return new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error(`no answer to ${method} within ${patience} ms: ${this.#said}`)), patience);
+      const settled = (done) => (value) => (clearTimeout(timer), done(value));
+      this.#waiting.set(id, { resolve: settled(resolve), reject: settled(reject) });
+      this.process.stdio[3].write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
+    });
   }
 
-  async open(url) {
+  // A tab that shows `url` in "light" or "dark", and has settled: its document says whether it is ready or failed.
+  async open(url, scheme = "light") {
     const { targetId } = await this.send("Target.createTarget", { url: "about:blank" });
-    this.session = (await this.send("Target.attachToTarget", { targetId, flatten: true })).sessionId;
-    for (const domain of ["Page", "Runtime", "Network", "Log"]) await this.send(`${domain}.enable`);
-    await this.send("Page.navigate", { url });
-    await this.until(`document.documentElement?.dataset.state`);
+    const { sessionId } = await this.send("Target.attachToTarget", { targetId, flatten: true });
+    const tab = new Tab(this, sessionId, targetId, url);
+    this.#tabs.set(sessionId, tab);
+    for (const domain of ["Page", "Runtime", "Network", "Log"]) await tab.send(`${domain}.enable`);
+    await tab.send("Fetch.enable", { patterns: [{ urlPattern: "*" }] });
+    await tab.send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: scheme }] });
+    await tab.send("Page.navigate", { url });
+    return tab;
+  }
+
+  async close() {
+    this.process.kill();
+    await this.ended;
+    rmSync(this.profile, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+export class Tab {
+  // What a page must not do: console errors, exceptions, and every request other than for the page itself. Lines of text.
+  faults = [];
+
+  constructor(browser, session, target, url) {
+    Object.assign(this, { browser, session, target, url });
+  }
+
+  send(method, params = {}) {
+    return this.browser.send(method, params, this.session);
+  }
+
+  heard(method, params) {
+    const fault = (text) => this.faults.push(text);
+    const request = (of, url) => url !== this.url && fault(`${of}: ${url.slice(0, 200)}`);
+    if (method === "Runtime.exceptionThrown") {
+      const { exceptionDetails: { text, exception } } = params;
+      fault(`exception: ${text} ${exception?.description ?? exception?.value ?? ""}`);
+    }
+    if (method === "Runtime.consoleAPICalled" && ["error", "assert"].includes(params.type)) {
+      fault(`console.${params.type}: ${params.args.map((arg) => arg.value ?? arg.description).join(" ")}`);
+    }
+    if (method === "Log.entryAdded" && params.entry.level === "error") fault(`log: ${params.entry.text} ${params.entry.url ?? ""}`);
+    if (method === "Network.requestWillBeSent") request("request", params.request.url);
+    if (method === "Network.webSocketCreated" || method === "Network.webTransportCreated") fault(`socket: ${params.url}`);
+    if (method === "Inspector.targetCrashed") fault("the page crashed");
+    if (method === "Fetch.requestPaused") this.#decide(params);
+  }
+
+  // Only the page itself is loaded; what else it asks for never leaves the browser.
+  #decide({ requestId, request: { url } }) {
+    if (url !== this.url) this.faults.push(`request stopped: ${url.slice(0, 200)}`);
+    const answer = url === this.url ? this.send("Fetch.continueRequest", { requestId })
+                                    : this.send("Fetch.failRequest", { requestId, errorReason: "BlockedByClient" });
+    answer.catch(() => {}); // the tab was closed meanwhile
   }
 
   async value(expression) {
     const { result, exceptionDetails } = await this.send("Runtime.evaluate", { expression, returnByValue: true, awaitPromise: true });
-    if (exceptionDetails) throw new Error(exceptionDetails.text);
+    if (exceptionDetails) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
     return result.value;
   }
 
-  async until(expression, milliseconds = 10000) {
+  // The first truthy value of the expression.
+  async until(expression, milliseconds = 15000) {
     for (const end = Date.now() + milliseconds; Date.now() < end; await new Promise((go) => setTimeout(go, 20))) {
       const value = await this.value(expression);
       if (value) return value;
     }
     throw new Error(`not within ${milliseconds} ms: ${expression}`);
+  }
+
+  // Everything asked for so far is drawn.
+  frame() {
+    return this.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))");
   }
 
   async press(key, modifiers = 0) {
@@ -71,13 +147,12 @@ export class Browser {
     return this.send("Input.dispatchMouseEvent", { type, x, y, ...more });
   }
 
-  async screenshot() {
-    return Buffer.from((await this.send("Page.captureScreenshot")).data, "base64");
+  async click(x, y) {
+    await this.mouse("mousePressed", x, y, { button: "left", buttons: 1, clickCount: 1 });
+    await this.mouse("mouseReleased", x, y, { button: "left", clickCount: 1 });
   }
 
-  async close() {
-    this.process.kill();
-    await new Promise((done) => this.process.once("exit", done));
-    rmSync(this.profile, { recursive: true, force: true, maxRetries: 5 });
+  close() {
+    return this.browser.send("Target.closeTarget", { targetId: this.target });
   }
 }

@@ -39,29 +39,41 @@ test("base64 and raw deflate come back as the bytes that went in", async () => {
   assert.deepEqual(await inflated(bytesFromBase64(text)), bytes);
 });
 
-const facts = { version: 1, step: 100, memoryLimit: 1, peakFlops: 0, streams: [{ name: "compute", traffic: "compute" }],
-                categories: ["weights", "activations"], ranks: [{ pp: 3, multiplicity: 16 }], strings: ["", "forward"] };
+const facts = { version: 2, step: 100, memoryLimit: 1, peakFlops: 0, streams: [{ name: "compute", traffic: "compute" }],
+                categories: ["weights", "activations"], ranks: [{ pp: 3, multiplicity: 3, gpus: 16 }], useSteps: 10000,
+                links: [{ name: "nic", multiplicity: 4, bandwidth: 5e10, bytes: 7, busy: 60, contended: 5 }], strings: ["", "forward"] };
 const segments = [[0], [1], [0], [3], [2]]; // kind, name, chunk, stage, instruction count
-const instructions = Array.from({ length: 8 }, () => [0, 1]);
+const instructions = Array.from({ length: 9 }, () => [0, 1]);
 const rank = [
   [0, 0], [4, 5],                        // entries: segment, microbatch
   [10, 5], [20, 20], [0, 1],             // passes: gap, duration, entry differences
   [0, 30], [7, 0], [1, 1],               // memory: time differences, live differences
   [0], [10, 0], [5, 7], [0, 2], [0, 0], [0, 1], // one lane
 ];
+const link = [[2500, 7500, -10000]]; // differences of its use: 0.25, 1, 0
 
 test("starts are gaps and durations summed up", () => {
-  const model = decode(facts, written(...segments, ...instructions, ...rank));
+  const model = decode(facts, written(...segments, ...instructions, ...rank, ...link));
   const [only] = model.ranks;
   assert.deepEqual([...only.passes.start], [10, 35]);
   assert.deepEqual([...only.lanes[0].start], [10, 15]);
   assert.deepEqual([...only.lanes[0].instruction], [0, 1]);
   assert.deepEqual([...only.memory.time], [0, 30]);
   assert.deepEqual(only.memory.live.map((c) => [...c]), [[7, 7], [1, 2]]);
-  assert.equal(only.multiplicity, 16);
+  assert.equal(only.multiplicity, 3);
+  assert.equal(only.gpus, 16);
+});
+
+test("a link's use comes back as shares, with its figures", () => {
+  const { links, instructions: { channel } } = decode(facts, written(...segments, ...instructions, ...rank, ...link));
+  assert.deepEqual([...links[0].use], [0.25, 1, 0]);
+  assert.equal(links[0].name, "nic");
+  assert.equal(links[0].contended, 5);
+  assert.deepEqual([...channel], [0, 1]);
 });
 
 test("another version, or bytes left over, is refused", () => {
-  assert.throws(() => decode({ ...facts, version: 2 }, written()), /version/);
-  assert.throws(() => decode(facts, written(...segments, ...instructions, ...rank, [1])), /longer/);
+  assert.throws(() => decode({ ...facts, version: 1 }, written()), /version/);
+  assert.throws(() => decode(facts, written(...segments, ...instructions, ...rank, ...link, [1])), /longer/);
+  assert.throws(() => decode(facts, written(...segments, ...instructions, ...rank)), /cut short/);
 });

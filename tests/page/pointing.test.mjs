@@ -5,23 +5,59 @@ import { load } from "./load.mjs";
 
 const layout = await load("layout");
 const { search, passQuery, boxNames } = await load("search");
-const { describe, describeIdle, describeMemory } = await load("describe");
+const { describe, describeIdle, describeLink, describeLinks, describeMemory } = await load("describe");
+const { Exchanges } = await load("exchanges");
 const { colourOf, inkOn, rowColours, passColours } = await load("colours");
 
 const model = exampleModel();
-const rows = layout.layoutOf(model).rows;
+const rows = layout.layoutOf(model, "folded").rows;
 
 test("each rank has compute, its streams in use and memory, without overlap", () => {
   assert.deepEqual(rows.map((r) => [r.kind, r.rank]),
-                   [["compute", 0], ["traffic", 0], ["memory", 0], ["compute", 1], ["memory", 1]]);
+                   [["compute", 0], ["traffic", 0], ["traffic", 0], ["memory", 0], ["compute", 1], ["traffic", 1], ["memory", 1],
+                    ["links", -1]]);
   assert.equal(rows[0].label, "pp 0 \u00d78");
   for (let i = 1; i < rows.length; i++) assert.ok(rows[i].top >= rows[i - 1].top + rows[i - 1].height);
+});
+
+test("a rank whose GPUs differ says for how many its lane stands", () => {
+  assert.equal(layout.rankLabel({ pp: 2, multiplicity: 3, gpus: 16 }), "pp 2 \u00d73 of 16");
+});
+
+test("links are one row until they are opened, and none where there are none", () => {
+  const open = layout.layoutOf(model, "open");
+  assert.deepEqual(open.rows.slice(rows.length - 1).map((r) => [r.kind, r.lane, r.label]),
+                   [["links", -1, "\u25be 2 links"], ["link", 0, "node0.nic0.tx \u00d74"], ["link", 1, "node1.nic0.tx"]]);
+  assert.equal(rows.at(-1).label, "\u25b8 2 links");
+  assert.ok(open.height > layout.layoutOf(model, "folded").height);
+  assert.deepEqual(open.rows.slice(0, rows.length - 1), rows.slice(0, -1)); // the ranks stay where they are
+  const bare = layout.layoutOf({ ...model, links: [] }, "open").rows;
+  assert.ok(bare.every((row) => row.rank >= 0));
+  assert.equal(layout.hit(model, rows.at(-1), rows.at(-1).top + 3, 150, { from: 0, perPixel: 1, width: 400 }), undefined);
+});
+
+test("a send and its receive find each other by channel and microbatch, wherever one starts", () => {
+  const exchanges = new Exchanges(model);
+  const [send, recv] = [{ rank: 0, lane: 2, index: 1 }, { rank: 1, lane: 0, index: 1 }];
+  assert.deepEqual(exchanges.partners(send), [recv]);
+  assert.deepEqual(exchanges.partners(recv), [send]);
+  assert.deepEqual(exchanges.arrows(send), [{ from: send, to: recv }]);
+  assert.deepEqual(exchanges.arrows(recv), [{ from: send, to: recv }]);
+  assert.deepEqual(exchanges.partners({ rank: 0, lane: 1, index: 0 }), []); // a collective inside one pipeline rank
+});
+
+test("a pass hands over to the next stage going forward, to the one before going backward", () => {
+  const exchanges = new Exchanges(model);
+  const pass = (rank, index) => ({ rank, lane: -1, index });
+  assert.deepEqual(exchanges.arrows(pass(0, 1)), [{ from: pass(0, 1), to: pass(1, 1) }]); // 0F1 -> 1F1
+  assert.deepEqual(exchanges.arrows(pass(1, 1)), [{ from: pass(0, 1), to: pass(1, 1) }]);
+  assert.deepEqual(exchanges.arrows(pass(1, 2)), [{ from: pass(1, 2), to: pass(0, 2) }]); // 1B0 -> 0B0
 });
 
 test("passes open when they are wide, and only where instructions were recorded", () => {
   assert.equal(layout.passesAreOpen(rows[0], 100 / layout.openPassWidth), true);
   assert.equal(layout.passesAreOpen(rows[0], 101 / layout.openPassWidth), false);
-  assert.equal(layout.passesAreOpen(rows[3], 0.01), false);
+  assert.equal(layout.passesAreOpen(rows[4], 0.01), false);
 });
 
 test("pointing hits the box under the pointer, a near one for thin boxes, and nothing in idle time", () => {
@@ -60,6 +96,11 @@ test("descriptions name the op, its time, place and work", () => {
   assert.ok(describe(model, { rank: 0, lane: 0, index: 2 }).some((line) => line.includes("recompute")));
   assert.deepEqual(describeIdle(model, 0, 150).slice(0, 2), ["no pass for 100 ps", "after 0F1, before 0B0"]);
   assert.equal(describeMemory(model, 0, 120, [0, 1]).length, 3);
+  assert.deepEqual(describeLink(model, 0, 250), // 5 B / (50 GB/s x 400 ps) = 25 %
+                   ["node0.nic0.tx  50 % of 50.0 GB/s at 250 ps", "5 B in a step, mean use 25 %",
+                    "busy 25 % of the step, contended for 20 ps", "one of 4 links with equal figures"]);
+  assert.equal(describeLinks(model, 50)[0], "node1.nic0.tx is used most, 25 % at 50 ps");
+  assert.equal(describeLinks(model, 350)[0], "no link is in use at 350 ps");
 });
 
 test("a pass box offers its names from long to short", () => {

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { load } from "./load.mjs";
 
 const { drawStrip, eventAt, fullestEvents, peakEvent } = await load("stack");
+const { busiestAt, drawUse, highestUse, peakUse, useAt, useOf } = await load("links");
 const { fillLines, firstEndingAfter, pixelOf, rasteriseRow, RowSums } = await load("raster");
 
 const boxes = (...spans) => ({
@@ -80,4 +81,50 @@ test("the strip stacks categories from the bottom and draws the limit over them"
             { categories: [0x111111, 0x222222], order: [0, 1], limit: 0x333333 });
   const [w, a, l] = [0x111111, 0x222222, 0x333333].map(pixelOf);
   assert.deepEqual([...image], [l, 0, a, a, a, a, w, w, w, w]); // 4 + 4 of 10; the limit at 9
+});
+
+// Four slices of 10 in a step of 40.
+const link = (...use) => ({ use: Float64Array.from(use) });
+const nic = link(0, 1, 0.5, 0);
+
+test("a pixel of a link lane has the mean of what it covers, and the highest slice that it touches", () => {
+  const { mean, peak } = useOf(nic, 40, { from: 0, perPixel: 20, width: 3 });
+  assert.deepEqual([...mean], [0.5, 0.25, 0]); // (0 + 1) / 2, (0.5 + 0) / 2, behind the step
+  assert.deepEqual([...peak], [1, 0.5, 0]);
+  const near = useOf(nic, 40, { from: -5, perPixel: 5, width: 4 });
+  assert.deepEqual([...near.mean], [0, 0, 0, 1]);
+  const across = useOf(nic, 40, { from: 15, perPixel: 10, width: 1 }); // half of slice 1, half of slice 2
+  assert.deepEqual([...across.mean], [0.75]);
+  assert.deepEqual([...across.peak], [1]);
+});
+
+test("the mean over a view is the same however many pixels show it", () => {
+  for (const width of [1, 3, 7, 40, 1600]) {
+    const { mean } = useOf(nic, 40, { from: 0, perPixel: 40 / width, width });
+    assert.ok(Math.abs(mean.reduce((sum, m) => sum + m, 0) / width - 0.375) < 1e-9, `${width} pixels`);
+  }
+});
+
+test("the folded row shows the busiest link of every pixel", () => {
+  const { mean, peak } = highestUse([nic, link(0.25, 0.25, 0.25, 0.75)], 40, { from: 0, perPixel: 10, width: 4 });
+  assert.deepEqual([...mean], [0.25, 1, 0.5, 0.75]);
+  assert.deepEqual([...peak], [0.25, 1, 0.5, 0.75]);
+});
+
+test("a link's use is looked up by time, and its peak", () => {
+  assert.deepEqual([-1, 0, 10, 29, 30, 40].map((time) => useAt(nic, 40, time)), [0, 0, 1, 0.5, 0, 0]);
+  assert.equal(peakUse(nic), 1);
+  assert.equal(busiestAt([nic, link(0.25, 0, 0, 0)], 40, 5), 1);
+  assert.equal(busiestAt([nic, link(0.25, 0, 0, 0)], 40, 35), -1);
+});
+
+test("a link lane fills from the bottom: the mean, then up to the peak; what is used at all shows", () => {
+  const image = new Uint32Array(3 * 12);
+  const use = { mean: Float64Array.of(0.5, 0.001, 0), peak: Float64Array.of(0.8, 0.001, 0) };
+  drawUse(image, 3, use, { top: 1, height: 10 }, { mean: 0x111111, peak: 0x222222 });
+  const [m, p] = [0x111111, 0x222222].map(pixelOf);
+  const column = (x) => [...image].filter((_, i) => i % 3 === x);
+  assert.deepEqual(column(0), [0, 0, 0, p, p, p, m, m, m, m, m, 0]);
+  assert.deepEqual(column(1), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, m, 0]);
+  assert.deepEqual(column(2), new Array(12).fill(0));
 });

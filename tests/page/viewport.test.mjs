@@ -53,7 +53,7 @@ test("times have the unit that fits and four figures", () => {
 });
 
 test("the hash keeps view, colours and selection, and survives nonsense", () => {
-  const state = { view: { from: 10, to: 20 }, mode: "chunk", selection: [1, -1, 17] };
+  const state = { view: { from: 10, to: 20 }, mode: "chunk", selection: [1, -1, 17], links: "open" };
   assert.deepEqual(v.stateFrom("#" + v.hashOf(state)), state);
   assert.deepEqual(v.stateFrom("#v=20,10&s=1,x,2&zz"), {});
   assert.deepEqual(v.stateFrom(""), {});

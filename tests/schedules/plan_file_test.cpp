@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 
@@ -31,6 +32,8 @@ Plan plan_with_every_field() {
               7,      8,     9,     10,    11,     12, 1.0 / 3, 6.02e23, Dtype::fp8};
   Gpu& gpu = plan.cluster.gpu;
   gpu = {"g", {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}}, 1.5, 2, 3.5, 4, 5, 6.5, 7.5, 8.5, 9.5};
+  plan.cluster.nics_per_node = 2;
+  plan.cluster.fabric = {FabricTopology::leaf_spine, false, 3, 4, 1.25, 2e-7};
   plan.streams[2] = {"host copies", StreamDevice::nvme, Traffic::offload};
   plan.chunks[0] = {-1, 2, 3, 4, 5, true, true, 6};
   plan.buffers[0].parent = 5;
@@ -111,7 +114,76 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 2; this simrun reads version 1");
+  CHECK(refusal(bytes) == "the plan file has format version 3; this simrun reads versions 1 to 2");
+  bytes[8] = 0;
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 2");
+}
+
+TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
+  Plan plan = two_stage_plan();
+  CHECK(serialize(plan)[8] == 1);
+  plan.cluster.nics_per_node = 2;
+  CHECK(serialize(plan)[8] == 2);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan.cluster.nics_per_node = 4;
+  plan.cluster.fabric = {FabricTopology::leaf_spine, false, 2, 4, 1.5, 1e-6};
+  CHECK(serialize(plan)[8] == 2);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+}
+
+TEST_CASE("a plan file without NICs and fabric has a NIC per GPU on a non-blocking fabric") {
+  Plan plan = two_stage_plan();
+  plan.cluster.nics_per_node = 0;
+  plan.cluster.fabric.oversubscription = 0;  // absent
+  const Plan read = parse_plan(serialize(plan), "some.plan");
+  CHECK(read.cluster.nics_per_node == 4);
+  CHECK(read.cluster.fabric == Fabric{});
+}
+
+TEST_CASE("a plan file whose cluster cannot be is refused") {
+  const auto refused = [](auto break_cluster) {
+    Plan plan = two_stage_plan();
+    plan.cluster.nodes = 2;
+    plan.cluster.fabric = {FabricTopology::leaf_spine, true, 2, 4, 1, 0};
+    break_cluster(plan.cluster);
+    return refusal(serialize(plan));
+  };
+  CHECK(refused([](Cluster&) {}).empty());
+  CHECK(refused([](Cluster& cluster) { cluster.nics_per_node = 5; }) ==
+        "invalid plan: a node with 4 GPUs has 5 NICs, not from 1 to one per GPU");
+  CHECK(refused([](Cluster& cluster) { cluster.nics_per_node = -1; }) ==
+        "invalid plan: a node with 4 GPUs has -1 NICs, not from 1 to one per GPU");
+  CHECK(refused([](Cluster& cluster) { cluster.nodes = std::int64_t{1} << 62; }) ==
+        "invalid plan: a cluster of 4611686018427387904 nodes x 4 GPUs is beyond simrun's limits");
+  CHECK(refused([](Cluster& cluster) { cluster.gpus_per_node = 0; }) ==
+        "invalid plan: a cluster of 2 nodes x 0 GPUs is beyond simrun's limits");
+  CHECK(refused([](Cluster& cluster) { cluster.nodes = 1'000'000, cluster.gpus_per_node = 1000; }) ==
+        "invalid plan: a cluster of 1000000 nodes x 1000 GPUs is beyond simrun's limits");
+  CHECK(refused([](Cluster& cluster) { cluster.nodes = 1, cluster.gpus_per_node = 3; }) != "");
+  CHECK(refused([](Cluster& cluster) { cluster.inter_node.bandwidth = 0; }) ==
+        "invalid plan: inter_node links have bandwidth 0 x 0.8 and latency 5e-06 s");
+  CHECK(refused([](Cluster& cluster) { cluster.intra_node.latency_s = -1; }) ==
+        "invalid plan: intra_node links have bandwidth 450000000000 x 0.9 and latency -1 s");
+  const auto fabric = [&](Fabric wrong) {
+    return refused([&](Cluster& cluster) { cluster.fabric = wrong; });
+  };
+  const std::string sentence = "invalid plan: the fabric has ";
+  constexpr FabricTopology leaf_spine = FabricTopology::leaf_spine;
+  CHECK(fabric({leaf_spine, true, 0, 4, 1, 0}) ==
+        sentence + "0 nodes per leaf, 4 spines, oversubscription 1 and spine latency 0 s");
+  CHECK(fabric({leaf_spine, true, 2, 1'000'000'000'000, 1, 0}).starts_with(sentence));
+  CHECK(fabric({leaf_spine, true, 2, 4, 0.5, 0}).starts_with(sentence));
+  CHECK(fabric({leaf_spine, true, 2, 4, -1, 0}).starts_with(sentence));
+  CHECK(fabric({leaf_spine, true, 2, 4, 1, -1}).starts_with(sentence));
+  CHECK(fabric({leaf_spine, true, 2, 4, std::nan(""), 0}) ==
+        "the plan file is malformed: oversubscription is not a finite number");
+  CHECK(fabric({static_cast<FabricTopology>(2), true, 2, 4, 1, 0}) ==
+        "the plan file is malformed: unknown fabric topology 2");
+  // 1,000,000 nodes x 8 rails
+  CHECK(refused([](Cluster& cluster) {
+          cluster.nodes = 1'000'000, cluster.gpus_per_node = cluster.nics_per_node = 8;
+          cluster.fabric = {FabricTopology::leaf_spine, true, 1, 10'000, 1, 0};
+        }) == "invalid plan: 8000000 leaves x 10000 spines have more than 1000000000 links");
 }
 
 TEST_CASE("a plan file that lint refuses is refused with all its sentences") {

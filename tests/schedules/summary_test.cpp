@@ -1,6 +1,7 @@
 #include "schedules/summary.h"
 
 #include <catch2/catch.hpp>
+#include <stdexcept>
 
 #include "two_stage_plan.h"
 
@@ -64,6 +65,73 @@ TEST_CASE("means weigh each recorded rank by the GPUs that it stands for") {
   Timeline timeline = two_stage_timeline();
   timeline.ranks[1].multiplicity = 6;
   CHECK(summarize(plan_with_flops(), timeline).compute_s == Approx(7.5));  // (2 x 6 + 6 x 8) / 8
+}
+
+TEST_CASE(
+    "GPUs of one pipeline rank that differ are weighed by how many they are; the worst one's peak counts") {
+  Timeline timeline = two_stage_timeline();  // pp 0: 2 GPUs compute 6 s, pp 1: 2 GPUs compute 8 s
+  RankTimeline other = timeline.ranks[0];
+  other.device = 2;
+  other.multiplicity = 6;
+  other.totals.compute = 4 * second;
+  other.totals.exposed[static_cast<std::size_t>(Traffic::data)] = 3 * second;
+  other.peak.bytes = 79'500'000'000;
+  timeline.ranks.insert(timeline.ranks.begin() + 1, other);
+  const Summary summary = summarize(plan_with_flops(), timeline);
+  CHECK(summary.compute_s == Approx(5.2));     // (2 x 6 + 6 x 4 + 2 x 8) / 10
+  CHECK(summary.exposed_comm_s == Approx(2));  // (2 x 1 + 6 x 3) / 10
+  CHECK(summary.compute_s + summary.bubble_s + summary.exposed_comm_s == Approx(10));
+  REQUIRE(summary.stages.size() == 2);
+  const StageSummary& stage = summary.stages[0];
+  CHECK(stage.gpus == 8);
+  CHECK(stage.compute_s == Approx(4.5));       // (2 x 6 + 6 x 4) / 8
+  CHECK(stage.exposed_comm_s == Approx(2.5));  // (2 x 1 + 6 x 3) / 8
+  CHECK(stage.exposed_by_traffic_s[static_cast<std::size_t>(Traffic::data)] == Approx(2.5));
+  CHECK(stage.bubble_by_cause_s[static_cast<std::size_t>(BubbleCause::warm_up)] == Approx(1));
+  CHECK(stage.hidden_by_traffic_s[static_cast<std::size_t>(Traffic::pipeline)] == Approx(4));
+  CHECK(stage.peak_memory_bytes == 79'500'000'000);
+  CHECK(summary.stages[1].compute_s == Approx(8));
+  CHECK(summary.peak_memory_bytes == 79'500'000'000);
+  CHECK(fullest_gpu(timeline, 0).device == 2);
+  CHECK(fullest_gpu(timeline, 1).pipeline_rank == 1);  // not timeline.ranks[1]
+  CHECK_THROWS_AS(fullest_gpu(timeline, 2), std::out_of_range);
+}
+
+TEST_CASE("links keep their order; their times become shares of the step") {
+  Timeline timeline = two_stage_timeline();  // 10 s
+  timeline.engine_reason = "asked for";
+  timeline.contention_bound = 0.03;
+  timeline.links = {{"node0.nic0.tx", 50e9, 4, 100'000'000'000, 5 * second, 2 * second, {}},
+                    {"node0.gpu0.nvlink_tx", 0, 1, 0, 0, 0, {}}};
+  const Summary summary = summarize(plan_with_flops(), timeline);
+  CHECK(summary.engine_reason == "asked for");
+  CHECK(summary.contention_bound == 0.03);
+  REQUIRE(summary.links.size() == 2);
+  const LinkSummary& nic = summary.links[0];
+  CHECK(nic.name == "node0.nic0.tx");
+  CHECK(nic.multiplicity == 4);
+  CHECK(nic.bandwidth == 50e9);
+  CHECK(nic.bytes == 100'000'000'000);
+  CHECK(nic.busy_fraction == Approx(0.5));
+  CHECK(nic.contended_s == Approx(2));
+  CHECK(nic.mean_utilisation == Approx(0.2));  // 100 GB / (50 GB/s x 10 s)
+  CHECK(summary.links[1].mean_utilisation == 0);
+}
+
+TEST_CASE("links with equal figures are one, whether or not their use over time is apart") {
+  Timeline timeline = two_stage_timeline();
+  const LinkTimeline tx{"node1.nic0.tx", 50e9, 2, 1000, second, 0, {0.5F}};
+  LinkTimeline other = tx, rx = tx;
+  other.name = "node0.nic0.tx";
+  other.multiplicity = 3;
+  other.utilisation = {0.25F};
+  rx.name = "node0.nic0.rx";  // another kind
+  timeline.links = {tx, other, rx};
+  const Summary summary = summarize(two_stage_plan(), timeline);
+  REQUIRE(summary.links.size() == 2);
+  CHECK(summary.links[0].name == "node0.nic0.tx");
+  CHECK(summary.links[0].multiplicity == 5);
+  CHECK(summary.links[1].multiplicity == 2);
 }
 
 TEST_CASE("rates divide by the step, the GPUs and the dense peak of the precision") {

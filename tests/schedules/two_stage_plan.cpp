@@ -181,7 +181,7 @@ Cluster cluster() {
   Cluster made;
   made.name = "four_gpus";
   made.nodes = 1;
-  made.gpus_per_node = 4;
+  made.gpus_per_node = made.nics_per_node = 4;
   made.gpu.name = "example";
   made.gpu.peak_flops = {{Dtype::bf16, 1e15}, {Dtype::fp32, 1.0 / 3}};
   made.gpu.vector_flops = 6.7e13;

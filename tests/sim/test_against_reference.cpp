@@ -1,129 +1,16 @@
 #include <catch2/catch.hpp>
-#include <map>
-#include <random>
 
 #include "sim/simulate.h"
-#include "tests/sim/plan_builder.h"
+#include "sim/stream_engine.h"
+#include "tests/sim/random_plan.h"
 #include "tests/sim/reference_engine.h"
 
 namespace simrun {
 
-namespace {
-
-// Random programs whose exchanges have one order over all ranks, because ranks get their entries from one
-// list of random events.
-class RandomPlan {
- public:
-  explicit RandomPlan(unsigned seed) : random_(seed), ranks_(1 + pick(4)), b_(ranks_) {
-    tp_ = b_.stream("tp", Traffic::tensor);
-    dp_ = b_.stream("dp", Traffic::data);
-    dp2_ = b_.stream("dp2", Traffic::data);
-    host_ = b_.stream("offload", Traffic::offload);
-    in_ = b_.stream("pp_in", Traffic::pipeline);
-    out_ = b_.stream("pp_out", Traffic::pipeline);
-  }
-
-  Plan make() {
-    for (int r = 0; r < ranks_; ++r) add_buffers();
-    for (int r = 0; r < ranks_; ++r)
-      for (int s = 0; s < 4; ++s) passes_[r].push_back(pass(r));
-    const int events = 10 + pick(60);
-    for (int e = 0; e < events; ++e) add_event(e);
-    return b_.plan;
-  }
-
- private:
-  int pick(int bound) { return static_cast<int>(random_() % static_cast<unsigned>(bound)); }
-
-  void add_buffers() {
-    std::vector<Index> tokens;
-    constexpr Scope scopes[] = {Scope::run,        Scope::step,       Scope::chunk,
-                                Scope::microbatch, Scope::microbatch, Scope::pass};
-    for (int i = 0; i < 8; ++i) tokens.push_back(b_.token(scopes[pick(6)]));
-    for (int i = 0; i < 4; ++i) tokens.push_back(b_.view(tokens[static_cast<std::size_t>(pick(4))]));
-    tokens_.push_back(tokens);
-    arrivals_.push_back({b_.token(), b_.token(Scope::step), b_.token()});
-  }
-
-  std::vector<Index> some(int r, bool with_arrivals) {
-    std::vector<Index> chosen;
-    for (int n = pick(3); n > 0; --n) {
-      const auto& from = with_arrivals && pick(3) == 0 ? arrivals_[static_cast<std::size_t>(r)]
-                                                       : tokens_[static_cast<std::size_t>(r)];
-      chosen.push_back(from[static_cast<std::size_t>(pick(static_cast<int>(from.size())))]);
-    }
-    return chosen;
-  }
-
-  Instruction local(int r) {
-    const Picoseconds time = pick(4) == 0 ? 0 : pick(30);
-    Instruction i;
-    switch (pick(8)) {
-      case 0: i = b_.all_reduce(tp_, time, some(r, true), some(r, false)); break;
-      case 1: i = b_.all_reduce(pick(2) ? dp_ : dp2_, 3 * time, some(r, true), some(r, false)); break;
-      case 2: i = b_.copy(host_, time, some(r, true), some(r, false)); break;
-      default: i = b_.compute(time, some(r, true), some(r, false));
-    }
-    if (pick(6) == 0) i.waits_for = some(r, true);
-    i.accumulate = pick(5) == 0 && i.opcode == Opcode::map;
-    return i;
-  }
-
-  Index pass(int r) {
-    std::vector<Instruction> instructions;
-    for (int n = 1 + pick(7); n > 0; --n) instructions.push_back(local(r));
-    constexpr PassKind kinds[] = {PassKind::forward, PassKind::backward, PassKind::backward_weight,
-                                  PassKind::step};
-    return b_.segment(kinds[pick(4)], instructions);
-  }
-
-  void add_event(int e) {
-    const int r = pick(ranks_), microbatch = pick(3);
-    const int kind = pick(5);
-    if (kind < 3 || ranks_ == 1) {
-      const auto& passes = passes_[r];
-      b_.entry(r, passes[static_cast<std::size_t>(pick(static_cast<int>(passes.size())))], microbatch,
-               pick(10) == 0 ? Steps::first_only : Steps::every);
-      return;
-    }
-    const Picoseconds time = pick(20);
-    if (kind == 3) {
-      const int to = (r + 1 + pick(ranks_ - 1)) % ranks_;
-      const auto& arrivals = arrivals_[static_cast<std::size_t>(to)];
-      const Index what = tokens_[static_cast<std::size_t>(r)][static_cast<std::size_t>(pick(8))];
-      b_.entry(r, b_.segment(PassKind::communication, {b_.send(out_, time, what, to, static_cast<Index>(e))}),
-               microbatch);
-      b_.entry(
-          to,
-          b_.segment(PassKind::communication, {b_.recv(in_, time, arrivals[static_cast<std::size_t>(pick(3))],
-                                                       r, static_cast<Index>(e))}),
-          microbatch);
-      return;
-    }
-    std::vector<int> stages;
-    for (int stage = 0; stage < ranks_; ++stage) stages.push_back(stage);
-    for (const int stage : stages)
-      b_.entry(stage,
-               b_.segment(PassKind::communication,
-                          {b_.all_reduce_stages(dp_, time * 2 * (ranks_ - 1), stages, static_cast<Index>(e),
-                                                some(stage, true), some(stage, false))}),
-               microbatch);
-  }
-
-  std::mt19937 random_;
-  int ranks_;
-  PlanBuilder b_;
-  std::uint8_t tp_ = 0, dp_ = 0, dp2_ = 0, host_ = 0, in_ = 0, out_ = 0;
-  std::vector<std::vector<Index>> tokens_, arrivals_;  // by rank
-  std::map<int, std::vector<Index>> passes_;
-};
-
-}  // namespace
-
 TEST_CASE("the fast engine agrees with the reference engine to the picosecond") {
   for (unsigned seed = 0; seed < 600; ++seed) {
     CAPTURE(seed);
-    const Plan plan = RandomPlan(seed).make();
+    const Plan plan = random_plan(seed);
     const ReferenceRun reference = reference_run(plan);
     const Timeline timeline = simulate(plan, {Detail::instructions});
     REQUIRE(timeline.step == reference.step);
@@ -151,6 +38,28 @@ TEST_CASE("the fast engine agrees with the reference engine to the picosecond") 
     const Timeline totals_only = simulate(plan);
     for (std::size_t r = 0; r < timeline.ranks.size(); ++r)
       REQUIRE(totals_only.ranks[r].totals == timeline.ranks[r].totals);
+  }
+}
+
+TEST_CASE("a plan of which every GPU is instantiated takes the times of its representatives") {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    const Plan plan = random_plan(seed);
+    Durations durations(plan);
+    const CompiledPlan compiled = compile_programs(plan, WhichStep::steady, durations);
+    REQUIRE(durations.uniform());
+    const Meetings meetings = find_meetings(plan, compiled, Instantiation::every_gpu, durations);
+    const EngineRun run = run_streams({plan, compiled, meetings, Detail::instructions, {}, nullptr});
+    const Timeline folded = simulate(plan, {Detail::instructions});
+    REQUIRE(run.step == folded.step);
+    REQUIRE(run.instructions == 2 * folded.instructions);  // two GPUs per rank
+    REQUIRE(run.ranks.size() == folded.ranks.size());
+    for (std::size_t r = 0; r < run.ranks.size(); ++r) {
+      REQUIRE(run.ranks[r].multiplicity == 2);
+      REQUIRE(run.ranks[r].totals == folded.ranks[r].totals);
+      REQUIRE(run.ranks[r].lanes == folded.ranks[r].lanes);
+      REQUIRE(run.ranks[r].passes == folded.ranks[r].passes);
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "sim/collective_cost.h"
 #include "sim/durations.h"
+#include "sim/exchange_groups.h"
 #include "sim/kernel_cost.h"
 #include "tests/sim/plan_builder.h"
 
@@ -163,60 +164,48 @@ TEST_CASE("kernels that move bytes take bytes / bandwidth and a launch") {
   CHECK(kernel_time(plan, instruction(Opcode::free, {table}, {})) == 0);
 }
 
-TEST_CASE("ring collectives within a node") {
-  const Cluster cluster = two_nodes();
-  const GroupShape four{4, 1, 4};
-  // 3/4 x 100 MB / 100 GB/s = 750 us, + 3 hops of 1 us
-  CHECK(collective_seconds(cluster, Opcode::all_gather, four, 100e6) == Approx(753e-6));
-  CHECK(collective_seconds(cluster, Opcode::reduce_scatter, four, 100e6) == Approx(753e-6));
-  CHECK(collective_seconds(cluster, Opcode::all_reduce, four, 100e6) == Approx(1506e-6));
-  CHECK(collective_seconds(cluster, Opcode::broadcast, four, 100e6) == Approx(1003e-6));
-  CHECK(collective_seconds(cluster, Opcode::all_to_all, four, 100e6) == Approx(753e-6));
-  CHECK(collective_seconds(cluster, Opcode::all_reduce, {1, 1, 1}, 100e6) == 0);
-}
-
-TEST_CASE("collectives across nodes take the cheaper of one ring and two levels") {
-  const Cluster cluster = two_nodes();
-  const GroupShape eight{8, 2, 4};
-  // Ring: B = min(100, 4 x 10) = 40 GB/s: 7/8 x 100 MB / 40 GB/s = 2187.5 us, + 2 crossings of 5 us and 5
-  // hops of 1 us. Two levels: 750 us + 3 us within; 1/2 x 25 MB / 10 GB/s = 1250 us + 5 us between; 2008 us.
-  CHECK(collective_seconds(cluster, Opcode::all_gather, eight, 100e6) == Approx(2008e-6));
-  CHECK(collective_seconds(cluster, Opcode::all_reduce, eight, 100e6) == Approx(4016e-6));
-  // Small: two levels have 3 + 5 = 8 us of hops, the ring 15 us.
-  CHECK(collective_seconds(cluster, Opcode::all_gather, eight, 0) == Approx(8e-6));
-  // One per node: 1/2 x 100 MB / 10 GB/s + one hop
-  CHECK(collective_seconds(cluster, Opcode::reduce_scatter, {2, 2, 1}, 100e6) == Approx(5005e-6));
-  // All-to-all: 4/8 of 100 MB leaves the node at 10 GB/s; 3 hops within and 4 between.
-  CHECK(collective_seconds(cluster, Opcode::all_to_all, eight, 100e6) == Approx(5023e-6));
-}
-
 TEST_CASE("groups and transfers lie where the mesh puts them") {
+  using Instances = std::vector<std::vector<std::int64_t>>;
   Plan plan;
   plan.cluster = two_nodes();
   // Stage 0: devices 0-3; stage 1: 4-7, the other node. tp = 2 fastest, dp = 2.
   for (int r = 0; r < 2; ++r) plan.stages.push_back({{{4 * r, 4}}, {{"dense", {{"tp", 2}, {"dp", 2}}}}});
-  CHECK(group_shapes(plan, 0, {0, {0}, {}}) == std::vector<GroupShape>{{2, 1, 2}});
-  CHECK(group_shapes(plan, 0, {0, {0, 1}, {}}) == std::vector<GroupShape>{{4, 1, 4}});
-  CHECK(group_shapes(plan, 0, {0, {}, {0, 1}}) == std::vector<GroupShape>{{2, 2, 1}});
-  CHECK(group_shapes(plan, 0, {0, {0, 1}, {0, 1}}) == std::vector<GroupShape>{{8, 2, 4}});
+  CHECK(group_instances(plan, 0, {0, {0}, {}}) == Instances{{0, 1}, {2, 3}});
+  CHECK(group_instances(plan, 1, {0, {1}, {}}) == Instances{{4, 6}, {5, 7}});
+  CHECK(group_instances(plan, 0, {0, {0, 1}, {}}) == Instances{{0, 1, 2, 3}});
+  CHECK(group_instances(plan, 0, {0, {}, {0, 1}}) == Instances{{0, 4}, {1, 5}, {2, 6}, {3, 7}});
+  CHECK(group_instances(plan, 0, {0, {0, 1}, {1, 0}}) == Instances{{0, 1, 2, 3, 4, 5, 6, 7}});
+  CHECK(instance_of_devices(plan, 1, {0, {1}, {}}) == std::vector<Index>{0, 1, 0, 1});
+  CHECK(instance_of_devices(plan, 1, {0, {}, {0, 1}}) == std::vector<Index>{0, 1, 2, 3});
+  // Ranges need not be contiguous: dp pairs are now 0, 6 and 1, 7.
+  plan.stages[0].devices = {{6, 2}, {0, 2}};
+  CHECK(group_instances(plan, 0, {0, {1}, {}}) == Instances{{0, 6}, {1, 7}});
+  CHECK(device_count(plan, 0) == 4);
+  CHECK(device_at(plan, 0, 1) == 7);
+  CHECK(device_at(plan, 0, 2) == 0);
+}
+
+TEST_CASE("a transfer's other end has the same coordinates, or is a step along an axis, or in a map") {
+  Plan plan;
+  plan.cluster = two_nodes();
+  plan.stages.push_back({{{0, 4}}, {{"dense", {{"tp", 2}, {"dp", 2}}}}});
+  plan.stages.push_back({{{4, 3}}, {{"dense", {{"tp", 3}}}}});
+  const auto peers = [&](const Communication& communication) {
+    std::vector<std::int64_t> found;
+    for (std::int64_t i = 0; i < 4; ++i) found.push_back(peer_of(plan, 0, communication, i));
+    return found;
+  };
   Communication down;
   down.peer.pipeline_rank = 1;
-  CHECK(crosses_nodes(plan, 0, down));
+  CHECK(peers(down) == std::vector<std::int64_t>{4, 5, 6, -1});  // stage 1 has only three
+  down.peer.coordinate_map = {2, 0, -1};
+  CHECK(peers(down) == std::vector<std::int64_t>{6, 4, -1, -1});
   Communication ring;
   ring.peer.axis = 1;
   ring.peer.offset = 1;
+  CHECK(peers(ring) == std::vector<std::int64_t>{2, 3, -1, -1});
   ring.peer.wrap = true;
-  CHECK_FALSE(crosses_nodes(plan, 0, ring));
-  plan.cluster.gpus_per_node = 2;
-  CHECK(crosses_nodes(plan, 0, ring));  // dp strides over tp pairs: 0 <-> 2
-  ring.peer.axis = 0;
-  CHECK_FALSE(crosses_nodes(plan, 0, ring));
-  // Ranges need not be contiguous: dp pairs 0, 2 and 1, 3 are now on the nodes of 0-1 and 6-7.
-  plan.stages[0].devices = {{0, 2}, {6, 2}};
-  CHECK(group_shapes(plan, 0, {0, {1}, {}}) == std::vector<GroupShape>{{2, 2, 1}});
-  // 1 MB over 10 GB/s + 5 us, over 100 GB/s + 1 us
-  CHECK(transfer_seconds(plan.cluster, true, 1e6) == Approx(105e-6));
-  CHECK(transfer_seconds(plan.cluster, false, 1e6) == Approx(11e-6));
+  CHECK(peers(ring) == std::vector<std::int64_t>{2, 3, 0, 1});
 }
 
 TEST_CASE("durations are those of the cost functions") {
@@ -228,13 +217,122 @@ TEST_CASE("durations are those of the cost functions") {
                                                  b.compute(5, {x}, {}),
                                                  b.all_reduce(tp, 12, {x}, {x}),
                                                  b.send(tp, 9, x, 1, 0),
-                                                 b.recv(tp, 9, x, 0, 0),
+                                                 b.recv(tp, 9, x, 1, 0),
                                                  b.all_reduce_stages(tp, 8, {0, 1}, 3, {x}, {x})};
   Durations durations(b.plan);
   const std::vector<Picoseconds> expected = {5, 6, 5, 12, 9, 9, 8};
   for (int round = 0; round < 2; ++round)
     for (std::size_t i = 0; i < instructions.size(); ++i)
       CHECK(durations.of(0, instructions[i]) == expected[i]);
+}
+
+namespace {
+
+// Two stages of `per_stage` GPUs on nodes of four; links of 1 B/ps without latency, between nodes a tenth of
+// that.
+Plan two_stages(std::int64_t nodes, std::int64_t per_stage, std::vector<Axis> axes) {
+  Plan plan;
+  plan.cluster.nodes = nodes;
+  plan.cluster.gpus_per_node = plan.cluster.nics_per_node = 4;
+  plan.cluster.intra_node = {1e12, 0, 1};
+  plan.cluster.inter_node = {1e11, 0, 1};
+  plan.dimension_names = {"bytes"};
+  for (int r = 0; r < 2; ++r) plan.stages.push_back({{{r * per_stage, per_stage}}, {{"dense", axes}}});
+  return plan;
+}
+
+Instruction communicate(Plan& plan, Opcode opcode, std::int64_t bytes, const Communication& communication) {
+  const Index buffer = add_buffer(plan, Dtype::uint8, {{"bytes", bytes}});
+  Instruction what = instruction(opcode, {buffer}, {buffer});
+  what.communication = static_cast<Index>(plan.communications.size());
+  plan.communications.push_back(communication);
+  return what;
+}
+
+}  // namespace
+
+TEST_CASE("all instances of a collective run at once and share NICs") {
+  Plan plan = two_stages(2, 8, {{"tp", 4}, {"dp", 2}});
+  plan.stages.pop_back();
+  Communication over_dp;
+  over_dp.group.axes = {1};
+  const Instruction reduce = communicate(plan, Opcode::all_reduce, 1000, over_dp);
+  // Four pairs over the nodes, each GPU with its own NIC: 2 x 1/2 x 1000 B at 0.1 B/ps
+  Durations own(plan);
+  CHECK(own.of(0, reduce) == 10'000);
+  CHECK(own.uniform());
+  // One NIC for all four.
+  plan.cluster.nics_per_node = 1;
+  Durations shared(plan);
+  CHECK(shared.of(0, reduce) == 40'000);
+  CHECK(shared.instance_time(0, reduce, 5) == 40'000);
+  CHECK(shared.uniform());  // alone they are alike
+  CHECK(communication_time(plan, 0, reduce) == 40'000);
+}
+
+TEST_CASE("pairs of one transfer of which some cross nodes differ, and no GPU stands for its stage") {
+  Plan plan = two_stages(2, 3, {{"tp", 3}});  // devices 0-2 and 3-5: only 0 -> 3 stays on its node
+  Communication down;
+  down.peer.pipeline_rank = 1;
+  down.channel = 0;
+  const Instruction send = communicate(plan, Opcode::send, 1000, down);
+  Durations durations(plan);
+  CHECK(durations.of(0, send) == 10'000);
+  CHECK(durations.instance_time(0, send, 0) == 1'000);
+  CHECK(durations.instance_time(0, send, 1) == 10'000);
+  CHECK_FALSE(durations.uniform());
+  Communication up;
+  up.peer.pipeline_rank = 0;
+  const Instruction recv = communicate(plan, Opcode::recv, 1000, up);
+  CHECK(durations.instance_time(1, recv, 0) == 1'000);
+  CHECK(durations.instance_time(1, recv, 2) == 10'000);
+}
+
+TEST_CASE("collectives of which some cross nodes differ by instance") {
+  Plan plan = two_stages(2, 6, {{"tp", 2}, {"dp", 3}});  // pairs 0 1, 2 3, 4 5 of one stage of six
+  plan.stages.pop_back();
+  plan.stages[0].devices = {{0, 3}, {4, 3}};  // 0 1, 2 4, 5 6
+  Communication over_tp;
+  over_tp.group.axes = {0};
+  const Instruction gather = communicate(plan, Opcode::all_gather, 1000, over_tp);
+  Durations durations(plan);
+  CHECK(durations.of(0, gather) == 5'000);  // 1/2 x 1000 B at 0.1 B/ps
+  for (const std::int64_t i : {0, 1, 4, 5}) CHECK(durations.instance_time(0, gather, i) == 500);
+  for (const std::int64_t i : {2, 3}) CHECK(durations.instance_time(0, gather, i) == 5'000);
+  CHECK_FALSE(durations.uniform());
+}
+
+TEST_CASE("a group over pipeline ranks has one time on all of them") {
+  Plan plan = two_stages(4, 8, {{"tp", 4}, {"dp", 2}});
+  Communication ends;
+  ends.group.pipeline_ranks = {0, 1};
+  ends.channel = 0;
+  const Instruction reduce = communicate(plan, Opcode::all_reduce, 1000, ends);
+  Durations durations(plan);
+  CHECK(durations.of(0, reduce) == 10'000);
+  CHECK(durations.of(1, reduce) == 10'000);
+  CHECK(durations.instance_time(1, reduce, 7) == 10'000);
+  CHECK(durations.uniform());
+}
+
+TEST_CASE("the cheaper of ring and two levels depends on the bytes, priced once for each") {
+  Plan plan = two_stages(2, 8, {{"tp", 8}});
+  plan.stages.pop_back();
+  plan.cluster.intra_node = {1.2e11, 1e-6, 1};
+  plan.cluster.inter_node = {1e11, 1e-3, 1};
+  Communication all;
+  all.group.axes = {0};
+  const Topology topology(plan.cluster);
+  Durations durations(plan);
+  std::vector<std::int64_t> devices = {0, 1, 2, 3, 4, 5, 6, 7};
+  for (const std::int64_t bytes : {std::int64_t{1}, std::int64_t{1'000'000}, std::int64_t{10'000'000'000}}) {
+    const Instruction gather = communicate(plan, Opcode::all_gather, bytes, all);
+    const auto size = static_cast<double>(bytes);
+    const ExchangeFlows flows = collective_flows(topology, Opcode::all_gather, devices, size);
+    CHECK(Durations(plan).of(0, gather) == to_picoseconds(lockstep_seconds(topology, {&flows, 1}, size)));
+    // Two levels have one slow hop, the ring two, but the ring is faster on many bytes.
+    CHECK(flows.size() == (bytes > 1'000'000'000 ? 1 : 2));
+  }
 }
 
 }  // namespace simrun

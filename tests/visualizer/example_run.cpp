@@ -208,6 +208,64 @@ void run_schedule(const Plan& plan, const ExampleShape& shape, Timeline& timelin
   }
 }
 
+// Share of each of 200 slices of the step in which a stream of a rank has something in flight.
+std::vector<float> use_of(const Lane& lane, Picoseconds step) {
+  std::vector<float> use(200, 0);
+  const Picoseconds slice = step / static_cast<Picoseconds>(use.size()) + 1;
+  for (const Interval& interval : lane.intervals)
+    for (std::size_t i = 0; i < use.size(); ++i) {
+      const Picoseconds from = std::max(interval.start, static_cast<Picoseconds>(i) * slice);
+      const Picoseconds to =
+          std::min(interval.start + interval.duration, static_cast<Picoseconds>(i + 1) * slice);
+      if (to > from) use[i] += static_cast<float>(to - from) / static_cast<float>(slice);
+    }
+  return use;
+}
+
+LinkTimeline link_of(std::string name, const Lane& lane, Picoseconds step) {
+  LinkTimeline link;
+  link.name = std::move(name);
+  link.bandwidth = lane.stream == tp_stream ? 360e9 : 40e9;
+  for (const Interval& interval : lane.intervals) link.busy += interval.duration;
+  link.bytes = static_cast<std::int64_t>(link.bandwidth * static_cast<double>(link.busy) * 1e-12);
+  link.utilisation = use_of(lane, step);
+  return link;
+}
+
+// Busiest first: the NVLinks of all ranks, then their NICs, of which the first is contended.
+void add_links(Timeline& timeline) {
+  for (const std::uint8_t stream : {tp_stream, pp_stream})
+    for (const RankTimeline& rank : timeline.ranks) {
+      const std::string node = "node" + std::to_string(rank.pipeline_rank);
+      timeline.links.push_back(link_of(node + (stream == tp_stream ? ".gpu0.nvlink_tx" : ".nic0.tx"),
+                                       rank.lanes[stream], timeline.step));
+      timeline.links.back().multiplicity = stream == tp_stream ? 8 : 1;
+      timeline.links.back().bytes -= rank.pipeline_rank;  // no two alike: those would be one in the summary
+    }
+  LinkTimeline& nic = timeline.links[timeline.ranks.size()];
+  nic.contended = nic.busy / 4;
+  timeline.links.back().utilisation.clear();  // not recorded
+}
+
+void split_ranks(Timeline& timeline) {
+  std::vector<RankTimeline> ranks;
+  for (RankTimeline& rank : timeline.ranks) {
+    rank.multiplicity = 6;
+    RankTimeline other;
+    other.pipeline_rank = rank.pipeline_rank;
+    other.device = 8 * rank.pipeline_rank + 6;
+    other.multiplicity = 2;
+    other.totals = rank.totals;
+    other.totals.compute -= 1000 * microsecond;
+    other.totals.exposed[static_cast<std::size_t>(Traffic::tensor)] += 1000 * microsecond;
+    other.peak = rank.peak;
+    rank.device = 8 * rank.pipeline_rank;
+    ranks.push_back(std::move(rank));
+    ranks.push_back(std::move(other));
+  }
+  timeline.ranks = std::move(ranks);
+}
+
 Timeline example_timeline(const Plan& plan, const ExampleShape& shape) {
   Timeline timeline;
   timeline.engine = "example";
@@ -218,12 +276,14 @@ Timeline example_timeline(const Plan& plan, const ExampleShape& shape) {
     timeline.ranks[r].lanes = {{compute_stream, {}}, {tp_stream, {}}, {pp_stream, {}}};
   }
   run_schedule(plan, shape, timeline);
+  if (shape.links) add_links(timeline);
   timeline.first_step = timeline.step;
   for (RankTimeline& rank : timeline.ranks) {
     rank.totals.bubble[static_cast<std::size_t>(BubbleCause::warm_up)] = rank.passes.front().start;
     rank.totals.bubble[static_cast<std::size_t>(BubbleCause::imbalance)] =
         timeline.step - rank.passes.front().start - rank.totals.compute - rank.totals.exposed_total();
   }
+  if (shape.unlike) split_ranks(timeline);
   return timeline;
 }
 

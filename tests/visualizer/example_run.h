@@ -23,6 +23,8 @@ struct ExampleShape {
   int microbatches = 8;
   int layers = 2;       // per rank
   bool jitter = false;  // durations that do not repeat
+  bool links = false;   // each rank's NVLink (8 equal ones) and one NIC that all ranks' transfers share
+  bool unlike = false;  // two of each rank's eight GPUs wait 1 ms longer; they are not recorded
   std::string name = "example";
 };
 ExampleRun example_run(const ExampleShape& shape = {});

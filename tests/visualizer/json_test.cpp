@@ -68,6 +68,22 @@ TEST_CASE("the JSON summary has every promised key") {
   CHECK(value_of(json, "config_sha256") == "\"0123abcd\"");
 }
 
+TEST_CASE("the JSON summary says why its engine ran and lists all links, busiest first") {
+  ExampleRun run = example_run({.links = true});
+  run.summary.engine_reason = "no link is shared";
+  run.summary.contention_bound = 0.25;
+  const std::string json = summary_json(run.plan, run.summary);
+  CHECK(value_of(json, "engine_reason") == "\"no link is shared\"");
+  CHECK(value_of(json, "contention_bound") == "0.25");
+  run.summary.links = {{"node0.nic0.tx", 4, 50e9, 123, 0.5, 0.125, 0.75}, {"a\"b", 1, 1e9, 1, 0, 0, 0}};
+  const std::string two = summary_json(run.plan, run.summary);
+  CHECK(two.find(R"("links": [
+    {"name": "node0.nic0.tx", "multiplicity": 4, "bandwidth": 50000000000, "bytes": 123, "busy_fraction": 0.5, "contended_s": 0.125},
+    {"name": "a\"b", "multiplicity": 1, "bandwidth": 1000000000, "bytes": 1, "busy_fraction": 0, "contended_s": 0}
+  ])") != std::string::npos);
+  CHECK(summary_json(run.plan, example_run().summary).find("\"links\": []") != std::string::npos);
+}
+
 TEST_CASE("numbers of the JSON summary read back to the same double") {
   ExampleRun run = example_run();
   const double third = GENERATE(1.0 / 3, 0.1, 14.934, 1e-12, 123456789.125, 1e300);

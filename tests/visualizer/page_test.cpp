@@ -140,7 +140,7 @@ TEST_CASE("the page's data decodes to the timeline it was made from") {
   ColumnReader reader = columns_of(page_of(run));
   for (int segment_column = 0; segment_column < 5; ++segment_column)
     CHECK(reader.column().size() == run.plan.segments.size());
-  for (int instruction_column = 0; instruction_column < 8; ++instruction_column) reader.column();
+  for (int instruction_column = 0; instruction_column < 9; ++instruction_column) reader.column();
   for (std::size_t r = 0; r < run.timeline.ranks.size(); ++r) {
     RankTimeline expected = run.timeline.ranks[r];
     CHECK(reader.column().size() == run.plan.programs[r].entries.size());
@@ -153,6 +153,62 @@ TEST_CASE("the page's data decodes to the timeline it was made from") {
       CHECK(read_lane(reader, static_cast<std::uint8_t>(streams[l])) == expected.lanes[l]);
   }
   CHECK(reader.exhausted());
+}
+
+TEST_CASE("only what was recorded gets a lane: not the other GPUs of a rank, not a link without a curve") {
+  const ExampleRun run = example_run({.links = true, .unlike = true});
+  REQUIRE(run.timeline.ranks.size() == 8);  // 4 pipeline ranks, two kinds of GPUs each
+  const std::string page = page_of(run);
+  const std::string facts = between(page, "id=\"facts\">", "</script>");
+  CHECK(facts.find("\"ranks\":[{\"pp\":0,\"multiplicity\":6,\"gpus\":8},{\"pp\":1,") != std::string::npos);
+  CHECK(facts.find("node0.gpu0.nvlink_tx") != std::string::npos);
+  CHECK(facts.find("node3.nic0.tx") == std::string::npos);  // its curve was not recorded
+  CHECK(between(page, "<caption>Links", "</table>").find("node3.nic0.tx") != std::string::npos);
+  ColumnReader reader = columns_of(page);
+  for (int column = 0; column < 5 + 9; ++column) reader.column();
+  for (int rank = 0; rank < 4; ++rank) {
+    reader.column(), reader.column();
+    CHECK(read_passes(reader) == run.timeline.ranks[static_cast<std::size_t>(2 * rank)].passes);
+    read_memory(reader);
+    for (const std::int64_t stream : reader.column()) read_lane(reader, static_cast<std::uint8_t>(stream));
+  }
+  for (std::size_t l = 0; l < 7; ++l) {
+    const std::vector<std::int64_t> use = reader.differences();
+    REQUIRE(use.size() == run.timeline.links[l].utilisation.size());
+    for (std::size_t i = 0; i < use.size(); ++i)
+      CHECK(static_cast<double>(use[i]) / 10'000 ==
+            Approx(run.timeline.links[l].utilisation[i]).margin(0.00005001));
+  }
+  CHECK(reader.exhausted());
+}
+
+TEST_CASE("the tables have one row per pipeline rank, and say which GPU waits longest where they differ") {
+  const std::string alike = page_of(example_run()), unlike = page_of(example_run({.unlike = true}));
+  const auto rows = [](const std::string& page, const std::string& caption) {
+    const std::string body = between(page, "<caption>" + caption, "</table>");
+    std::size_t count = 0;
+    for (std::size_t at = body.find("<tr><th"); at != std::string::npos; at = body.find("<tr><th", at + 1))
+      ++count;
+    return count;
+  };
+  for (const char* caption : {"Where each", "Memory of each"}) {
+    CHECK(rows(alike, caption) == rows(unlike, caption));
+    CHECK(rows(unlike, caption) == 1 + 4);  // with the header
+  }
+  CHECK(alike.find("longest wait") == std::string::npos);
+  CHECK(unlike.find("17.80 (GPU 6)") != std::string::npos);  // 16.80 ms, and 1 ms more
+}
+
+TEST_CASE("a page lists the 200 busiest links and says how many there are") {
+  ExampleRun run = example_run();
+  CHECK(page_of(run).find("<caption>Links") == std::string::npos);
+  run.summary.links.assign(201, {"node0.nic0.tx", 4, 45.5e9, 1'500'000'000, 0.25, 0.001, 0.2});
+  run.summary.links.back().name = "last";
+  const std::string links = between(page_of(run), "<caption>Links", "</table>");
+  CHECK(links.find("the 200 busiest of 201") != std::string::npos);
+  CHECK(links.find("<th scope=\"row\">node0.nic0.tx</th><td>4</td><td>45.5 GB/s</td><td>1.500</td>"
+                   "<td>25.0 %</td><td>20.0 %</td><td>1.000 ms</td>") != std::string::npos);
+  CHECK(links.find("last") == std::string::npos);
 }
 
 TEST_CASE("columns keep numbers of either sign up to 2^52") {

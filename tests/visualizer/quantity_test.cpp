@@ -25,6 +25,19 @@ TEST_CASE("counts have a scale with three figures") {
   CHECK(count_text(0.25) == "0.250");
 }
 
+TEST_CASE("traffic is decimal, a column in the unit of its largest") {
+  CHECK(std::string(traffic_unit(12'340'000'000).name) == "GB");
+  CHECK(in_unit(12'340'000'000, traffic_unit(12'340'000'000)) == "12.34");
+  CHECK(in_unit(38'400'000, traffic_unit(12'340'000'000)) == "0.04");
+  CHECK(std::string(traffic_unit(999'960'000).name) == "GB");
+  CHECK(in_unit(38'400'000, traffic_unit(38'400'000)) == "38.40");
+  CHECK(std::string(traffic_unit(38'400'000).name) == "MB");
+  CHECK(in_unit(12, traffic_unit(12)) == "12");
+  CHECK(bandwidth_text(50e9) == "50.0 GB/s");
+  CHECK(link_text("node0.nic0.tx", 16) == "node0.nic0.tx (x16)");
+  CHECK(link_text("node0.nic0.tx", 1) == "node0.nic0.tx");
+}
+
 TEST_CASE("times have the unit that fits and four figures") {
   CHECK(seconds_text(14.934) == "14.93 s");
   CHECK(seconds_text(0.8123) == "812.3 ms");

@@ -27,6 +27,7 @@ TEST_CASE("the terminal summary of a small run reads so") {
         R"(llama 4.00 B  32 x h100_sxm  tp 4  pp 4  dp 2  131 k tokens/step  1f1b, 8 microbatches
 step 47.52 ms   2.76 M tokens/s   MFU 66.5 %   HFU 83.1 %   peak memory 53.5 GiB of 78.0 GiB on pp 0
 first step 48.10 ms
+engine example
   compute  ██████████████████▏░░░░░░░░░   30.72 ms   64.6 %
   bubble   ███████▋                       12.96 ms   27.3 %   warm-up 2.04  imbalance 10.92
   exposed  ██▎                             3.84 ms    8.1 %   tp 3.84  (hidden 1.20 ms)
@@ -71,7 +72,7 @@ TEST_CASE("colours are escape sequences only where they are asked for") {
 TEST_CASE("sixteen pipeline ranks have a row each; more are folded, and it says so") {
   ExampleRun sixteen = example_run({.ranks = 16, .microbatches = 16});
   sixteen.summary.fits = true;  // no paragraph
-  CHECK(lines_of(terminal_summary(sixteen.plan, sixteen.summary)) == 2 + 3 + 1 + 16);
+  CHECK(lines_of(terminal_summary(sixteen.plan, sixteen.summary)) == 3 + 3 + 1 + 16);
   ExampleRun many = example_run({.ranks = 40, .microbatches = 8});
   many.summary.stages[20].peak_memory_bytes *= 2;  // the fullest
   many.summary.stages[30].bubble_s *= 3;           // waits longest
@@ -83,6 +84,54 @@ TEST_CASE("sixteen pipeline ranks have a row each; more are folded, and it says 
   CHECK(text.find("\n 19  ") == std::string::npos);
   CHECK(text.find("  ...  18 more: peak ") != std::string::npos);
   CHECK(text.find("  40 pipeline ranks: ") != std::string::npos);
+}
+
+TEST_CASE("the summary says which engine ran and why, or at least how far off it may be") {
+  ExampleRun run = example_run();
+  const auto has = [&](const char* line) {
+    return terminal_summary(run.plan, run.summary).find(line) != std::string::npos;
+  };
+  run.summary.engine = "fast";
+  run.summary.contention_bound = 0.00054;
+  CHECK(has("\nengine fast: at most 0.054 % of the step from shared links\n"));
+  run.summary.engine_reason = "asked for; at most 0.054 %";
+  CHECK(has("\nengine fast: asked for; at most 0.054 %\n"));
+  run.summary.engine_reason = "transfers share links, so the fast one could be off; " + std::string(60, 'x');
+  CHECK(has("\nengine fast: transfers share links, so the fast one could be off;\n  xxxx"));
+}
+
+TEST_CASE("the busiest link of each kind has a row, with what it moved") {
+  ExampleRun run = example_run({.links = true});
+  run.summary.links[0].bytes = 12'340'000'000;
+  run.summary.links[4].bytes = 38'400'000;
+  run.summary.links[4].contended_s = 0.00024;
+  const std::string text = terminal_summary(run.plan, run.summary);
+  const std::string table = R"(
+ busiest links               GB moved    busy    contended
+ node0.gpu0.nvlink_tx (x8)      12.34     8 %          0 s
+ node0.nic0.tx                   0.04     2 %     240.0 us
+)";
+  CAPTURE(text);
+  CHECK(text.substr(text.size() - table.size()) == table);
+  for (const char* kind : {"a", "b", "c", "d"}) run.summary.links.push_back({kind, 1, 1, 1, 0, 0, 0});
+  CHECK(lines_of(terminal_summary(run.plan, run.summary)) == lines_of(text) + 3);  // five at most
+}
+
+TEST_CASE("the table of links fits the terminal and is there for several GPUs only") {
+  ExampleRun run = example_run({.links = true});
+  run.summary.links[0].name = std::string(80, 'n') + ".tx";
+  std::istringstream lines(terminal_summary(run.plan, run.summary, {.width = 70}));
+  std::string line;
+  bool found = false;
+  for (bool in_links = false; std::getline(lines, line);) {
+    in_links |= line.find(" busiest links ") == 0;
+    if (in_links) CHECK(line.size() <= 70);
+    found |= line.find("nn.. (x8)") != std::string::npos;
+  }
+  CHECK(found);
+  run.summary.ranks = 1;
+  CHECK(terminal_summary(run.plan, run.summary).find("nvlink") == std::string::npos);
+  CHECK(terminal_summary(example_run().plan, example_run().summary).find("busiest") == std::string::npos);
 }
 
 TEST_CASE("a step of no length divides by nothing") {

@@ -9,6 +9,7 @@ export const modes: Mode[] = ["op", "microbatch", "chunk", "stage"];
 export const passColours = [0x0072b2, 0xe69f00, 0xd55e00, 0x009e73, 0xcc79a7, 0xf0e442]; // by PassKind
 const trafficColours: Record<string, number> = { pp: 0x56b4e9, offload: 0x999999 };
 const collective = 0xcc79a7;
+export const linkColour = 0x5b7c99; // none of the meanings above and below
 const categorical = [0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xf0e442, 0x999999];
 
 // Weights, gradients, optimizer, activations, comm, workspace; stacked with what lasts at the bottom.

@@ -1,5 +1,5 @@
 import { ColumnReader } from "./columns";
-import type { Facts, Lane, Model, Passes, Rank } from "./model";
+import type { Facts, Lane, Link, Model, Passes, Rank } from "./model";
 
 export function bytesFromBase64(text: string): Uint8Array<ArrayBuffer> {
   const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }).fromBase64;
@@ -50,7 +50,7 @@ function decodeRank(reader: ColumnReader, facts: Facts, at: number): Rank {
 
 // The order of columns is that of visualizer/payload.h.
 export function decode(facts: Facts, columns: Uint8Array): Model {
-  if (facts.version !== 1) throw new Error(`this page reads data of version 1, not ${facts.version}`);
+  if (facts.version !== 2) throw new Error(`this page reads data of version 2, not ${facts.version}`);
   const reader = new ColumnReader(columns);
   const [kind, name, chunk, stage, count] = [0, 1, 2, 3, 4].map(() => reader.column()) as Five;
   const first = new Uint32Array(count.length);
@@ -58,11 +58,12 @@ export function decode(facts: Facts, columns: Uint8Array): Model {
   const [what, label, cause, phase, layer] = [0, 1, 2, 3, 4].map(() => reader.column()) as Five;
   const instructions = {
     what, label, cause, phase, layer,
-    stream: reader.column(), bytes: reader.column(), flops: reader.column(),
+    stream: reader.column(), bytes: reader.column(), flops: reader.column(), channel: reader.column(),
   };
   const ranks = facts.ranks.map((_, i) => decodeRank(reader, facts, i));
+  const links = facts.links.map((link): Link => ({ ...link, use: reader.differences().map((parts) => parts / facts.useSteps) }));
   if (!reader.exhausted) throw new Error("the data of this page is longer than it should be");
-  return { facts, segments: { kind, name, chunk, stage, first }, instructions, ranks };
+  return { facts, segments: { kind, name, chunk, stage, first }, instructions, ranks, links };
 }
 
 type Five = [Float64Array, Float64Array, Float64Array, Float64Array, Float64Array];

@@ -1,6 +1,7 @@
 import {
   boxesOf, instructionOf, microbatchOf, passLane, passName, passNames, recomputePhase, segmentOf, type Box, type Model,
 } from "./model";
+import { busiestAt, useAt } from "./links";
 import { eventAt, totalAt } from "./stack";
 import { firstEndingAfter } from "./raster";
 import { timeText } from "./viewport";
@@ -18,6 +19,10 @@ export function amount(value: number, unit: string): string {
     if (value >= of) return `${(value / of).toPrecision(3)} ${prefix}${unit}`;
   }
   return `${value} ${unit}`;
+}
+
+export function percentText(share: number): string {
+  return `${(share * 100).toFixed(0)} %`;
 }
 
 function where(model: Model, box: Box): string {
@@ -101,4 +106,22 @@ export function describeMemory(model: Model, rank: number, time: number, order: 
   const parts = [...order].reverse().filter((c) => memory.live[c]![event]! > 0);
   return [`${sizeText(totalAt(memory, event))} live at ${timeText(time)}`,
           ...parts.map((c) => `${model.facts.categories[c]} ${sizeText(memory.live[c]![event]!)}`)];
+}
+
+export function describeLink(model: Model, index: number, time: number): string[] {
+  const link = model.links[index]!;
+  const { step } = model.facts;
+  const equal = link.multiplicity > 1 ? `one of ${link.multiplicity} links with equal figures` : "";
+  return [`${link.name}  ${percentText(useAt(link, step, time))} of ${amount(link.bandwidth, "B/s")} at ${timeText(time)}`,
+          `${amount(link.bytes, "B")} in a step, mean use ${percentText(link.bytes / (link.bandwidth * step * 1e-12))}`,
+          `busy ${percentText(link.busy / step)} of the step, contended for ${timeText(link.contended)}`, equal,
+         ].filter((line) => line !== "");
+}
+
+// The row that stands for all links.
+export function describeLinks(model: Model, time: number): string[] {
+  const busiest = busiestAt(model.links, model.facts.step, time);
+  const most = busiest < 0 ? "no link is in use" :
+    `${model.links[busiest]!.name} is used most, ${percentText(useAt(model.links[busiest]!, model.facts.step, time))}`;
+  return [`${most} at ${timeText(time)}`, "click or L: a lane for each link"];
 }

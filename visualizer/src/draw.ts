@@ -1,10 +1,12 @@
-import { css, memoryColours, memoryOrder, rowColours, type Mode, type Theme } from "./colours";
-import { sizeText } from "./describe";
-import { drawHatching, drawNames, outline, type Band } from "./labels";
-import { passesAreOpen, passStripHeight, type Layout, type Row } from "./layout";
+import { css, linkColour, memoryColours, memoryOrder, mixed, rowColours, type Mode, type Theme } from "./colours";
+import { percentText, sizeText } from "./describe";
+import { Exchanges } from "./exchanges";
+import { drawArrow, drawHatching, drawNames, outline, type Band } from "./labels";
+import { passesAreOpen, passStripHeight, type Layout, type Links, type Row } from "./layout";
+import { drawUse, highestUse, peakUse, useOf } from "./links";
 import { boxesOf, microbatchOf, passLane, type Box, type Model } from "./model";
 import { fillLines, pixelOf, rasteriseRow, RowSums, type Scale } from "./raster";
-import { drawStrip, peakEvent, totalAt } from "./stack";
+import { drawStrip, peakEvent, totalAt, type Place } from "./stack";
 import { tickText, ticks, type View } from "./viewport";
 
 export const gutterWidth = 118; // CSS pixels left of the lanes
@@ -19,6 +21,7 @@ export interface Scene {
   scrollTop: number; // CSS pixels of the lanes above the canvas
   selection: Box | undefined;
   found: Box[]; // search results
+  links: Links;
 }
 
 // Colours per row are pure in (row, mode): kept until the mode changes.
@@ -37,7 +40,7 @@ export class ColourCache {
 
 // A compute row is one band of passes, or passes above their instructions; a traffic row is one band.
 export function bandsOf(row: Row, perPixel: number): Band[] {
-  if (row.kind === "memory") return [];
+  if (row.kind !== "compute" && row.kind !== "traffic") return [];
   if (!passesAreOpen(row, perPixel)) {
     return [{ rank: row.rank, lane: row.kind === "compute" ? passLane : row.lane, top: row.top, height: row.height }];
   }
@@ -57,11 +60,22 @@ export function fullStrip(model: Model): number {
   return Math.max(peak, peak * 8 < model.facts.memoryLimit ? 0 : model.facts.memoryLimit) * 1.06;
 }
 
+// A pass hands over when it ends, and its input is there when it starts; a transfer takes from its start to its end.
+function leaves(model: Model, box: Box): number {
+  const boxes = boxesOf(model, box.rank, box.lane);
+  return boxes.start[box.index]! + (box.lane === passLane ? boxes.duration[box.index]! : 0);
+}
+function arrives(model: Model, box: Box): number {
+  const boxes = boxesOf(model, box.rank, box.lane);
+  return boxes.start[box.index]! + (box.lane === passLane ? 0 : boxes.duration[box.index]!);
+}
+
 export class Painter {
   private readonly context: CanvasRenderingContext2D;
   private readonly colours = new ColourCache();
   private readonly full: number;
   private readonly peaks: string[];
+  private exchanges: Exchanges | undefined; // of scene.model; made when something is first selected
 
   constructor(private readonly canvas: HTMLCanvasElement, model: Model) {
     this.context = canvas.getContext("2d")!;
@@ -100,19 +114,31 @@ export class Painter {
     const device = (y: number) => Math.round((y - scene.scrollTop) * ratio);
     for (const row of scene.layout.rows) {
       if (row.top + row.height < scene.scrollTop || device(row.top) >= height) continue;
-      fillLines(pixels, width, bare, device(row.top), device(row.top + row.height) - device(row.top));
+      const place = { top: device(row.top), height: device(row.top + row.height) - device(row.top) };
+      fillLines(pixels, width, bare, place.top, place.height);
       for (const band of bandsOf(row, cssPerPixel)) {
         const colours = this.colours.of(scene.model, band.rank, band.lane, scene.mode);
         rasteriseRow(boxesOf(scene.model, band.rank, band.lane), colours, scale, scene.theme.lane, sums, line);
         fillLines(pixels, width, line, device(band.top), device(band.top + band.height) - device(band.top));
       }
-      if (row.kind !== "memory") continue;
-      const strip = { top: device(row.top), height: device(row.top + row.height) - device(row.top), full: this.full,
-                      limit: scene.model.facts.memoryLimit <= this.full ? scene.model.facts.memoryLimit : 0 };
-      drawStrip(pixels, width, scene.model.ranks[row.rank]!.memory, scale, strip,
-                { categories: memoryColours, order: memoryOrder, limit: scene.theme.limit });
+      if (row.kind === "memory") this.paintMemory(pixels, scene, row, place, scale);
+      else this.paintLinks(pixels, scene, row, place, scale);
     }
     this.context.putImageData(image, left, top);
+  }
+
+  private paintMemory(pixels: Uint32Array, scene: Scene, row: Row, place: Place, scale: Scale): void {
+    const { memoryLimit } = scene.model.facts;
+    const strip = { ...place, full: this.full, limit: memoryLimit <= this.full ? memoryLimit : 0 };
+    drawStrip(pixels, scale.width, scene.model.ranks[row.rank]!.memory, scale, strip,
+              { categories: memoryColours, order: memoryOrder, limit: scene.theme.limit });
+  }
+
+  private paintLinks(pixels: Uint32Array, scene: Scene, row: Row, place: Place, scale: Scale): void {
+    const { links, facts } = scene.model;
+    if (row.kind !== "links" && row.kind !== "link") return;
+    const use = row.kind === "links" ? highestUse(links, facts.step, scale) : useOf(links[row.lane]!, facts.step, scale);
+    drawUse(pixels, scale.width, use, place, { mean: linkColour, peak: mixed(linkColour, scene.theme.lane, 0.55) });
   }
 
   private paintText(scene: Scene, width: number, height: number): void {
@@ -140,6 +166,7 @@ export class Painter {
         this.paintMarks(scene, band, scale);
       }
     }
+    this.paintExchange(scene, scale);
     context.restore();
     this.paintAxis(scene, width);
     this.paintScroll(scene, width, height - axisHeight);
@@ -173,7 +200,42 @@ export class Painter {
     if (here(selection)) mark(selection, theme.text, 3);
   }
 
+  // Who takes part in what is selected, and arrows from who sends to who receives.
+  private paintExchange(scene: Scene, scale: Scale): void {
+    if (!scene.selection) return;
+    this.exchanges ??= new Exchanges(scene.model);
+    const bands = scene.layout.rows.flatMap((row) => bandsOf(row, scale.perPixel));
+    const bandOf = (box: Box) => bands.find((band) => band.rank === box.rank && band.lane === box.lane);
+    for (const partner of this.exchanges.partners(scene.selection)) {
+      const band = bandOf(partner);
+      if (band) outline(this.context, scene.model, partner, band, scale, scene.theme.text, 2);
+    }
+    for (const { from, to } of this.exchanges.arrows(scene.selection)) {
+      const [first, last] = [bandOf(from), bandOf(to)];
+      if (!first || !last) continue;
+      const x = (time: number) => (time - scale.from) / scale.perPixel;
+      drawArrow(this.context, { x: x(leaves(scene.model, from)), band: first }, { x: x(arrives(scene.model, to)), band: last },
+                scene.theme);
+    }
+  }
+
+  private paintLinkLabel(scene: Scene, row: Row): void {
+    const { context } = this;
+    const link = scene.model.links[row.lane];
+    const below = link ? `peak ${percentText(peakUse(link))}` : "the busiest, 0 to 100 %";
+    context.textBaseline = "middle";
+    context.textAlign = link ? "right" : "left";
+    const left = link ? gutterWidth - 6 : 6;
+    context.fillStyle = scene.theme.text;
+    context.font = link ? "10px system-ui, sans-serif" : "600 12px system-ui, sans-serif";
+    context.fillText(row.label, left, row.top + row.height / 2 - 5, gutterWidth - 10);
+    context.fillStyle = scene.theme.faint;
+    context.font = "9px system-ui, sans-serif";
+    context.fillText(below, left, row.top + row.height / 2 + 7, gutterWidth - 10);
+  }
+
   private paintRowLabel(scene: Scene, row: Row): void {
+    if (row.kind === "links" || row.kind === "link") return this.paintLinkLabel(scene, row);
     const { context } = this;
     const middle = row.top + row.height / 2 + 0.5;
     context.textBaseline = "middle";
@@ -181,7 +243,7 @@ export class Painter {
     if (row.kind === "compute") {
       context.fillStyle = scene.theme.text;
       context.font = "600 12px system-ui, sans-serif";
-      context.fillText(row.label, 6, middle);
+      context.fillText(row.label, 6, middle, gutterWidth - 10);
       return;
     }
     context.fillStyle = scene.theme.faint;

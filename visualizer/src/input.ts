@@ -1,7 +1,7 @@
 import { memoryOrder, modes } from "./colours";
-import { describe, describeIdle, describeMemory } from "./describe";
+import { describe, describeIdle, describeLink, describeLinks, describeMemory } from "./describe";
 import { axisHeight, gutterWidth, scaleOf } from "./draw";
-import { hit, rowAt } from "./layout";
+import { hit, rowAt, type Row } from "./layout";
 import type { Box } from "./model";
 import { element, type Page } from "./page";
 
@@ -23,13 +23,28 @@ function pointOf(page: Page, event: MouseEvent): Point {
   return { x, y, time: page.scene.view.from + x * scaleOf(page.scene.view, page.plotWidth).perPixel };
 }
 
-function under(page: Page, point: Point): { box: Box | undefined; lines: string[] } {
+interface Target {
+  row?: Row;
+  box?: Box;
+  lines: string[];
+}
+
+function under(page: Page, point: Point): Target {
+  const { model } = page;
   const row = rowAt(page.scene.layout, point.y);
-  if (!row || point.x < 0) return { box: undefined, lines: [] };
-  if (row.kind === "memory") return { box: undefined, lines: describeMemory(page.model, row.rank, point.time, memoryOrder) };
-  const box = hit(page.model, row, point.y, point.time, scaleOf(page.scene.view, page.plotWidth));
-  if (box) return { box, lines: describe(page.model, box) };
-  return { box, lines: row.kind === "compute" ? describeIdle(page.model, row.rank, point.time) : [] };
+  if (!row) return { lines: [] };
+  if (row.kind === "links") return { row, lines: describeLinks(model, point.time) };
+  if (point.x < 0) return { lines: [] };
+  if (row.kind === "link") return { row, lines: describeLink(model, row.lane, point.time) };
+  if (row.kind === "memory") return { row, lines: describeMemory(model, row.rank, point.time, memoryOrder) };
+  const box = hit(model, row, point.y, point.time, scaleOf(page.scene.view, page.plotWidth));
+  if (box) return { row, box, lines: describe(model, box) };
+  return { row, lines: row.kind === "compute" ? describeIdle(model, row.rank, point.time) : [] };
+}
+
+function click(page: Page, target: Target): void {
+  if (target.row?.kind === "links") page.toggleLinks();
+  else page.select(target.box, false);
 }
 
 function showTip(lines: string[], event: MouseEvent): void {
@@ -56,7 +71,11 @@ export function listenToPointers(page: Page): { time: () => number | undefined }
   canvas.addEventListener("pointermove", (event) => {
     pointerTime = pointOf(page, event).time;
     const before = down.get(event.pointerId);
-    if (!before) return showTip(under(page, pointOf(page, event)).lines, event);
+    if (!before) {
+      const target = under(page, pointOf(page, event));
+      canvas.style.cursor = target.row?.kind === "links" ? "pointer" : "";
+      return showTip(target.lines, event);
+    }
     showTip([], event);
     moved += Math.abs(event.clientX - before.clientX) + Math.abs(event.clientY - before.clientY);
     const other = [...down.values()].find((p) => p.pointerId !== event.pointerId);
@@ -71,7 +90,7 @@ export function listenToPointers(page: Page): { time: () => number | undefined }
   });
   const release = (event: PointerEvent) => {
     if (down.delete(event.pointerId) && event.type === "pointerup" && moved < 4) {
-      page.select(under(page, pointOf(page, event)).box, false);
+      click(page, under(page, pointOf(page, event)));
     }
   };
   canvas.addEventListener("pointerup", release);
@@ -110,6 +129,7 @@ export function listenToKeys(page: Page, pointer: { time: () => number | undefin
     a: () => page.pan(-wide()),
     d: () => page.pan(wide()),
     f: () => page.fit(),
+    l: () => page.toggleLinks(),
     "0": () => page.setView({ from: -Infinity, to: Infinity }),
     ".": () => page.stepSelection(1),
     ",": () => page.stepSelection(-1),
@@ -140,6 +160,7 @@ export function listenToKeys(page: Page, pointer: { time: () => number | undefin
     if (event.key === "Escape") ((query.value = ""), page.find(""), query.blur());
   });
   for (const mode of modes) element(`mode-${mode}`).addEventListener("click", () => page.setMode(mode));
+  element("links").addEventListener("click", () => page.toggleLinks());
   element("whole").addEventListener("click", () => actions["0"]!());
   element("keys").addEventListener("click", () => help.showModal());
 }

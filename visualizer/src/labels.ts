@@ -91,3 +91,25 @@ export function outline(
   context.lineWidth = lineWidth;
   context.strokeRect(left - 0.5, band.top - 0.5, width + 1, band.height + 1);
 }
+
+// From the edge of one band to the edge of the other that faces it.
+export function drawArrow(
+  context: CanvasRenderingContext2D, from: { x: number; band: Band }, to: { x: number; band: Band }, theme: Theme,
+): void {
+  const down = to.band.top >= from.band.top;
+  const y0 = from.band.top + (down ? from.band.height : 0);
+  const y1 = to.band.top + (down ? 0 : to.band.height);
+  const bend = (y1 - y0) / 2;
+  const head = down ? -6 : 6;
+  context.strokeStyle = context.fillStyle = theme.text;
+  context.lineWidth = 1.5;
+  context.beginPath();
+  context.moveTo(from.x, y0);
+  context.bezierCurveTo(from.x, y0 + bend, to.x, y1 - bend, to.x, y1 + head);
+  context.stroke();
+  context.beginPath();
+  context.moveTo(to.x, y1);
+  context.lineTo(to.x - 4, y1 + head);
+  context.lineTo(to.x + 4, y1 + head);
+  context.fill();
+}

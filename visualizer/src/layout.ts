@@ -3,12 +3,13 @@ import { firstEndingAfter, type Scale } from "./raster";
 import { boxesOf } from "./model";
 
 // Where rows lie, in CSS pixels from the top of all lanes. Per pipeline rank: its compute, a thin row per stream in use, its memory.
+// Below them one row for all links, and one per link when it is open.
 
-export type RowKind = "compute" | "traffic" | "memory";
+export type RowKind = "compute" | "traffic" | "memory" | "links" | "link";
 export interface Row {
   kind: RowKind;
-  rank: number;
-  lane: number; // compute: of the instructions, passLane if none were recorded
+  rank: number; // -1: links
+  lane: number; // compute: of the instructions, passLane if none were recorded; link: into Model.links
   top: number;
   height: number;
   label: string;
@@ -23,6 +24,7 @@ export const computeHeight = 30;
 export const passStripHeight = 13; // of a compute row that also shows its instructions
 const trafficHeight = 9;
 const memoryHeight = 42;
+const linkHeight = 26;
 const rowGap = 2;
 const rankGap = 12;
 
@@ -30,7 +32,15 @@ function median(values: number[]): number {
   return Float64Array.from(values).sort()[values.length >> 1] ?? Infinity;
 }
 
-export function layoutOf(model: Model): Layout {
+// "pp 0 x16", or "pp 0 x3 of 16" where the rank's GPUs differ and only some are drawn.
+export function rankLabel(rank: { pp: number; multiplicity: number; gpus: number }): string {
+  const share = rank.multiplicity < rank.gpus ? `${rank.multiplicity} of ${rank.gpus}` : `${rank.multiplicity}`;
+  return `pp ${rank.pp} \u00d7${share}`;
+}
+
+export type Links = "folded" | "open";
+
+export function layoutOf(model: Model, links: Links): Layout {
   const rows: Row[] = [];
   let top = 4;
   const typicalPass = median(model.ranks.flatMap((rank) => [...rank.passes.duration]));
@@ -42,13 +52,22 @@ export function layoutOf(model: Model): Layout {
     const stream = (lane: number) => model.facts.streams[rank.lanes[lane]!.stream]!;
     const lanes = rank.lanes.map((_, lane) => lane).filter((lane) => rank.lanes[lane]!.start.length > 0);
     const compute = lanes.find((lane) => rank.lanes[lane]!.stream === 0) ?? passLane;
-    place("compute", r, compute, computeHeight, `pp ${rank.pp} \u00d7${rank.multiplicity}`);
+    place("compute", r, compute, computeHeight, rankLabel(rank));
     for (const lane of lanes) {
       if (lane !== compute) place("traffic", r, lane, trafficHeight, stream(lane).name.replace(/_/g, " "));
     }
     if (rank.memory.time.length > 0) place("memory", r, passLane, memoryHeight, "memory");
     top += rankGap;
   });
+  if (model.links.length > 0) {
+    const count = `${model.links.length} link${model.links.length > 1 ? "s" : ""}`;
+    place("links", -1, passLane, linkHeight, `${links === "open" ? "\u25be" : "\u25b8"} ${count}`);
+    if (links === "open") {
+      model.links.forEach((link, l) =>
+        place("link", -1, l, linkHeight, link.multiplicity > 1 ? `${link.name} \u00d7${link.multiplicity}` : link.name));
+    }
+    top += rankGap;
+  }
   return { rows, height: top };
 }
 
@@ -77,7 +96,7 @@ export function rowAt(layout: Layout, y: number): Row | undefined {
 }
 
 export function hit(model: Model, row: Row, y: number, time: number, scale: Scale): Box | undefined {
-  if (row.kind === "memory") return undefined;
+  if (row.kind !== "compute" && row.kind !== "traffic") return undefined;
   const open = passesAreOpen(row, scale.perPixel);
   const lane = row.kind === "compute" && !(open && y - row.top >= passStripHeight) ? passLane : row.lane;
   const index = boxAt(model, row.rank, lane, time, scale.perPixel * 2);

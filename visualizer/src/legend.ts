@@ -1,4 +1,4 @@
-import { css, inkOn, memoryColours, memoryOrder, passColours, type Mode } from "./colours";
+import { css, inkOn, linkColour, memoryColours, memoryOrder, passColours, type Mode } from "./colours";
 import { passLetters, passNames, type Model } from "./model";
 
 // What colours mean, for the mode in use and only for what the data holds.
@@ -21,6 +21,7 @@ export function legend(model: Model, mode: Mode): HTMLElement[] {
     if (traffic.has("pp")) item(0x56b4e9, "", "pipeline transfer");
     if (["tp", "cp", "ep", "dp"].some((t) => traffic.has(t))) item(0xcc79a7, "", "collective");
   }
+  if (model.links.length > 0) item(linkColour, "", "link in use (mean; lighter: peak)");
   const memory = document.createElement("span");
   memory.textContent = "memory:";
   items.push(memory);

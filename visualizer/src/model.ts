@@ -7,8 +7,20 @@ export interface Facts {
   peakFlops: number; // of the matmul type; 0: unknown
   streams: { name: string; traffic: string }[];
   categories: string[];
-  ranks: { pp: number; multiplicity: number }[];
+  ranks: { pp: number; multiplicity: number; gpus: number }[]; // stands for `multiplicity` of the pipeline rank's `gpus`
+  useSteps: number; // a utilisation of 1 in the data
+  links: LinkFacts[]; // busiest first
   strings: string[];
+}
+
+// One directed link, or `multiplicity` of them with equal figures.
+export interface LinkFacts {
+  name: string;
+  multiplicity: number;
+  bandwidth: number; // bytes/s
+  bytes: number; // of one link in one step
+  busy: number; // ps with at least one transfer
+  contended: number; // ps with two or more of different exchanges
 }
 
 export const passLetters = ["F", "B", "I", "W", "C", "S"]; // by PassKind in schedules/plan.h
@@ -33,6 +45,7 @@ export interface Instructions {
   stream: Float64Array;
   bytes: Float64Array;
   flops: Float64Array; // 0: unknown
+  channel: Float64Array; // equal on all ends of an exchange between ranks, with the microbatch; -1: none
 }
 
 // Boxes of one row in time order; `entry` is the place in the rank's program.
@@ -56,6 +69,7 @@ export interface Memory {
 export interface Rank {
   pp: number;
   multiplicity: number;
+  gpus: number;
   segment: Float64Array; // by entry
   microbatch: Float64Array; // by entry; -1: none
   passes: Passes;
@@ -63,11 +77,17 @@ export interface Rank {
   lanes: Lane[];
 }
 
+// Share of a link's bandwidth in use, 0 to 1: means over equal slices of the step.
+export interface Link extends LinkFacts {
+  use: Float64Array;
+}
+
 export interface Model {
   facts: Facts;
   segments: Segments;
   instructions: Instructions;
   ranks: Rank[];
+  links: Link[];
 }
 
 // A box: `lane` indexes Rank.lanes, and passLane means Rank.passes.

@@ -1,7 +1,7 @@
 import { dark, light, modes, type Mode, type Theme } from "./colours";
 import { describe } from "./describe";
 import { axisHeight, bandsOf, gutterWidth, Painter, scaleOf, type Scene } from "./draw";
-import { layoutOf } from "./layout";
+import { layoutOf, type Links } from "./layout";
 import { legend } from "./legend";
 import { Minimap } from "./minimap";
 import { boxesOf, type Box, type Model } from "./model";
@@ -26,10 +26,9 @@ export class Page {
   constructor(readonly model: Model) {
     this.painter = new Painter(this.canvas, model);
     this.minimap = new Minimap(element("minimap"), model);
-    this.scene = { model, layout: layoutOf(model), view: wholeView(this.step), mode: "op", theme: this.theme(),
-                   scrollTop: 0, selection: undefined, found: [] };
-    const lanes = Math.min(this.scene.layout.height, Math.max(window.innerHeight * 0.68, 260));
-    this.canvas.style.height = `${lanes + axisHeight + 2}px`; // 2: its border
+    this.scene = { model, layout: layoutOf(model, "folded"), view: wholeView(this.step), mode: "op", theme: this.theme(),
+                   scrollTop: 0, selection: undefined, found: [], links: "folded" };
+    element("links").hidden = model.links.length === 0;
     this.restore();
     this.setMode(this.scene.mode);
     this.darkScheme.addEventListener("change", () => this.refresh());
@@ -84,6 +83,24 @@ export class Page {
     for (const m of modes) element(`mode-${m}`).setAttribute("aria-pressed", String(m === mode));
     element("legend").replaceChildren(...legend(this.model, mode));
     this.refresh();
+  }
+
+  private setLinks(links: Links): void {
+    this.scene.links = links;
+    this.scene.layout = layoutOf(this.model, links);
+    const lanes = Math.min(this.scene.layout.height, Math.max(window.innerHeight * 0.68, 260));
+    this.canvas.style.height = `${lanes + axisHeight + 2}px`; // 2: its border
+    element("links").setAttribute("aria-expanded", String(links === "open"));
+    this.scroll(0);
+  }
+
+  // Opening scrolls the first links into view, with some of what stands above them.
+  toggleLinks(): void {
+    this.setLinks(this.scene.links === "open" ? "folded" : "open");
+    const row = this.scene.layout.rows.find(({ kind }) => kind === "links");
+    if (!row || this.scene.links === "folded") return;
+    const wanted = row.top - this.plotHeight * 0.4;
+    if (wanted > this.scene.scrollTop) this.scroll(wanted - this.scene.scrollTop);
   }
 
   select(box: Box | undefined, reveal: boolean): void {
@@ -153,14 +170,15 @@ export class Page {
   }
 
   private remember(): void {
-    const { view, mode, selection } = this.scene;
+    const { view, mode, selection, links } = this.scene;
     const chosen = selection ? [selection.rank, selection.lane, selection.index] : [];
-    history.replaceState(null, "", `#${hashOf({ view, mode, selection: chosen })}`);
+    history.replaceState(null, "", `#${hashOf({ view, mode, selection: chosen, links })}`);
   }
 
   private restore(): void {
     const state = stateFrom(location.hash);
     if (state.view) this.scene.view = clamped(state.view, this.step);
+    this.setLinks(state.links ?? "folded");
     if (state.mode && modes.includes(state.mode as Mode)) this.scene.mode = state.mode as Mode;
     const [rank, lane, index] = state.selection ?? [];
     const known = rank !== undefined && this.model.ranks[rank] && lane! >= -1 && lane! < this.model.ranks[rank].lanes.length;

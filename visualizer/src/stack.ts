@@ -49,9 +49,12 @@ export function fullestEvents(memory: Memory, scale: Scale): Int32Array {
   return fullest;
 }
 
-export interface Strip {
+export interface Place {
   top: number; // first line in the image
   height: number; // lines
+}
+
+export interface Strip extends Place {
   full: number; // bytes that fill the strip
   limit: number; // bytes; 0: no line
 }
@@ -62,16 +65,22 @@ export interface StripColours {
   limit: number;
 }
 
+// Lines [low, high) from the bottom of the place, clipped to the image.
+export function fillColumn(
+  image: Uint32Array, imageWidth: number, place: Place, x: number, low: number, high: number, pixel: number,
+): void {
+  const bottom = place.top + place.height - 1;
+  const lines = image.length / imageWidth;
+  for (let line = Math.max(bottom - high + 1, 0); line <= Math.min(bottom - low, lines - 1); line++) {
+    image[line * imageWidth + x] = pixel;
+  }
+}
+
 // Draws into `image` (imageWidth pixels wide), leaving bare what is empty.
 export function drawStrip(
   image: Uint32Array, imageWidth: number, memory: Memory, scale: Scale, strip: Strip, colours: StripColours,
 ): void {
-  const lines = image.length / imageWidth;
   const events = fullestEvents(memory, scale);
-  const put = (x: number, fromBottom: number, pixel: number) => {
-    const line = strip.top + strip.height - 1 - fromBottom;
-    if (line >= 0 && line < lines) image[line * imageWidth + x] = pixel;
-  };
   const pixels = colours.categories.map(pixelOf);
   for (let x = 0; x < scale.width; x++) {
     const event = events[x]!;
@@ -81,10 +90,11 @@ export function drawStrip(
     for (const category of colours.order) {
       below += memory.live[category]![event]!;
       const reach = Math.min(Math.round((below / strip.full) * strip.height), strip.height);
-      for (; y < reach; y++) put(x, y, pixels[category]!);
+      fillColumn(image, imageWidth, strip, x, y, reach, pixels[category]!);
+      y = Math.max(y, reach);
     }
   }
   if (strip.limit <= 0) return;
   const line = Math.min(Math.round((strip.limit / strip.full) * strip.height), strip.height - 1);
-  for (let x = 0; x < scale.width; x++) if (x % 6 < 4) put(x, line, pixelOf(colours.limit));
+  for (let x = 0; x < scale.width; x++) if (x % 6 < 4) fillColumn(image, imageWidth, strip, x, line, line + 1, pixelOf(colours.limit));
 }

@@ -79,12 +79,14 @@ export interface PageState {
   view: View;
   mode: string;
   selection: number[]; // rank, lane, index; empty: nothing
+  links: "folded" | "open";
 }
 
-// "v=0,14900000000000&c=op&s=1,-1,17"; what does not parse is left out.
+// "v=0,14900000000000&c=op&s=1,-1,17&l=open"; what does not parse is left out.
 export function hashOf(state: PageState): string {
   const parts = [`v=${Math.round(state.view.from)},${Math.round(state.view.to)}`, `c=${state.mode}`];
   if (state.selection.length === 3) parts.push(`s=${state.selection.join(",")}`);
+  if (state.links === "open") parts.push("l=open");
   return parts.join("&");
 }
 
@@ -98,5 +100,6 @@ export function stateFrom(hash: string): Partial<PageState> {
   if (mode) state.mode = mode;
   const selection = numbers("s");
   if (selection.length === 3 && selection.every(Number.isInteger)) state.selection = selection;
+  if (fields.get("l") === "open") state.links = "open";
   return state;
 }

@@ -1,0 +1,64 @@
+#include "cli/compare.h"
+
+#include <filesystem>
+
+#include "cli/config_difference.h"
+#include "cli/console.h"
+#include "cli/outputs.h"
+#include "cli/read_input.h"
+#include "configs/diagnostics.h"
+#include "schedules/summary.h"
+#include "sim/simulate.h"
+#include "visualizer/comparison.h"
+#include "visualizer/json.h"
+
+namespace simrun {
+namespace {
+
+std::string stem_of(const std::string& path) { return std::filesystem::path(path).stem().string(); }
+
+// Both inputs, or the problems of both.
+std::vector<Input> read_both(const Options& options, const LoadOptions& load) {
+  std::vector<Input> inputs;
+  std::vector<Diagnostic> problems;
+  for (const std::string& path : {options.input, *options.other_input}) try {
+      inputs.push_back(read_input(path, options, load));
+    } catch (const ConfigError& error) {
+      problems.insert(problems.end(), error.diagnostics().begin(), error.diagnostics().end());
+    }
+  if (!problems.empty()) throw ConfigError(std::move(problems));
+  return inputs;
+}
+
+Summary summary_of(const Plan& plan, EngineChoice engine) {
+  return summarize(plan, simulate(plan, {Detail::totals, engine}));
+}
+
+}  // namespace
+
+int compare(const Options& options, const LoadOptions& load) {
+  const std::vector<Input> inputs = read_both(options, load);
+  const Input &a = inputs.front(), &b = inputs.back();
+  const bool has_same_stem = stem_of(a.path) == stem_of(b.path);
+  const std::optional<std::string> page = page_path(options, "-vs-" + stem_of(b.path) + ".html");
+  std::vector<std::string> read = a.files();
+  for (const std::string& file : b.files()) read.push_back(file);
+  if (page) probe_outputs({*page}, read);
+
+  Comparison comparison;
+  comparison.name_a = has_same_stem ? a.path : stem_of(a.path);
+  comparison.name_b = has_same_stem ? b.path : stem_of(b.path);
+  comparison.a = summary_of(a.plan, options.engine);
+  comparison.b = summary_of(b.plan, options.engine);
+  comparison.config = config_differences(a, b);
+  std::string wrote;
+  if (page) wrote = write_reported(*page, comparison_page(comparison));
+  if (options.json)
+    print(
+        comparison_json(comparison, summary_json(a.plan, comparison.a), summary_json(b.plan, comparison.b)));
+  else if (!options.quiet)
+    print(comparison_table(comparison) + wrote);
+  return comparison.a.fits || comparison.b.fits ? 0 : 3;
+}
+
+}  // namespace simrun

@@ -1,0 +1,92 @@
+#include "cli/option_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/sweep_values.h"
+#include "cli/trace_format.h"
+
+namespace simrun {
+namespace {
+
+struct GivenFlag {
+  const char* name;
+  bool is_given;
+};
+
+// The first given flag that does not go with `what`.
+OptionFault excluded(const char* what, const std::vector<GivenFlag>& flags) {
+  for (const GivenFlag& flag : flags)
+    if (flag.is_given) return {fmt::format("{} does not go with {}", flag.name, what), ""};
+  return {};
+}
+
+// Flags that print something instead of simulating.
+std::vector<GivenFlag> prints(const Options& options) {
+  return {{"--check", options.check},
+          {"--print-config", options.print_config},
+          {"--print-schedule", options.print_schedule}};
+}
+
+// Flags that write something about one simulated plan.
+std::vector<GivenFlag> outputs_of_one(const Options& options) {
+  return {{"--plan", options.plan.has_value()},
+          {"--trace", !options.traces.empty()},
+          {"--schedule-csv", options.schedule_csv.has_value()}};
+}
+
+OptionFault mode_fault(const Options& options) {
+  std::vector<GivenFlag> others = prints(options);
+  const std::vector<GivenFlag> outputs = outputs_of_one(options);
+  others.insert(others.end(), outputs.begin(), outputs.end());
+  if (!options.sweep.empty()) {
+    if (options.other_input) return {"--sweep takes one job, not two", ""};
+    others.push_back({"--sensitivity", options.sensitivity});
+    return excluded("--sweep", others);
+  }
+  if (options.csv)
+    return {"--csv writes the table of a --sweep", "--schedule-csv writes the pipeline schedule."};
+  if (options.other_input) {
+    others.push_back({"--sensitivity", options.sensitivity});
+    return excluded("a comparison of two jobs", others);
+  }
+  if (options.sensitivity) return excluded("--sensitivity", prints(options));
+  for (const GivenFlag& print : prints(options))
+    if (print.is_given) return excluded(print.name, outputs);
+  return {};
+}
+
+OptionFault sweep_fault(const Options& options) {
+  for (std::size_t k = 0; k < options.sweep.size(); ++k) {
+    const std::string& key = options.sweep[k].key;
+    const auto is_key = [&](const auto& other) { return other.key == key; };
+    const auto before = options.sweep.begin() + static_cast<std::ptrdiff_t>(k);
+    if (std::any_of(options.sweep.begin(), before, is_key))
+      return {fmt::format("--sweep names '{}' twice", key), "list all its values after one '='."};
+    if (std::ranges::any_of(options.overrides, is_key))
+      return {fmt::format("'{}' is given by --set and by --sweep", key), ""};
+  }
+  if (!is_small_enough(options.sweep))
+    return {fmt::format("the sweep has more than {} points", most_sweep_points),
+            "sweep fewer values at a time."};
+  return {};
+}
+
+}  // namespace
+
+OptionFault fault_of(const Options& options) {
+  if (options.html && options.no_html) return {"--html and --no-html contradict each other", ""};
+  const int printed =
+      int{options.json} + int{options.check} + int{options.print_config} + int{options.print_schedule};
+  if (printed > 1) return {"--json, --check, --print-config and --print-schedule exclude one another", ""};
+  if (options.quiet && options.verbose) return {"-q and -v contradict each other", ""};
+  for (const std::string& path : options.traces)
+    if (!trace_format(path))
+      return {fmt::format("--trace cannot tell the format of '{}' from its name", path),
+              "end it in .json or .json.gz (Chrome's trace format) or .perfetto-trace."};
+  const OptionFault fault = mode_fault(options);
+  return fault.message.empty() ? sweep_fault(options) : fault;
+}
+
+}  // namespace simrun

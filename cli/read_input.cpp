@@ -1,0 +1,77 @@
+#include "cli/read_input.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+
+#include "cli/version.h"
+#include "configs/diagnostics.h"
+#include "schedules/compile.h"
+#include "schedules/lint.h"
+#include "schedules/plan_file.h"
+
+namespace simrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string& file, std::string message, std::string hint = "") {
+  throw ConfigError({{{file, 0, 0}, std::move(message), std::move(hint)}});
+}
+
+}  // namespace
+
+std::vector<std::string> Input::files() const {
+  std::vector<std::string> files{path};
+  if (job) files.insert(files.end(), job->files.begin(), job->files.end());
+  return files;
+}
+
+LoadOptions load_options(const Options& options) {
+  LoadOptions load;
+  load.overrides = options.overrides;
+  if (const char* directory = std::getenv("SIMRUN_CONFIGS"); directory != nullptr && *directory != '\0')
+    load.preset_directories.emplace_back(directory);
+  // Installed presets lie beside the program; a program in its build folder uses the source tree's.
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  for (const fs::path& candidate : {program.parent_path() / "../share/simrun/configs",
+                                    fs::path(SIMRUN_INSTALLED_PRESETS), fs::path(SIMRUN_PRESETS)})
+    if (fs::is_directory(candidate, ignored))
+      load.preset_directories.push_back(candidate.lexically_normal().string());
+  return load;
+}
+
+Plan compile_checked(const Job& job, const std::string& file) {
+  Plan plan;
+  try {
+    plan = compile(job);
+  } catch (const std::invalid_argument& error) {
+    refuse(file, error.what());
+  }
+  plan.job.simrun_version = version();
+  const std::vector<std::string> faults = lint(plan);
+  if (!faults.empty())
+    throw std::logic_error(fmt::format("the compiled plan is not valid: {}", fmt::join(faults, "; ")));
+  return plan;
+}
+
+Input read_input(const std::string& path, const Options& options, const LoadOptions& load) {
+  Input input;
+  input.path = path;
+  if (is_plan_file(path)) {
+    if (!options.overrides.empty())
+      refuse(path, "--set cannot change a Plan file", "change the job and compile it again.");
+    if (!options.sweep.empty()) refuse(path, "--sweep needs a job, this is a Plan file");
+    if (options.print_config) refuse(path, "--print-config needs a job, this is a Plan file");
+    input.plan = read_plan(path);
+    return input;
+  }
+  input.job = load_job(path, load);
+  if (!options.print_config) input.plan = compile_checked(input.job->job, path);
+  return input;
+}
+
+}  // namespace simrun

@@ -1,0 +1,107 @@
+#include "cli/sensitivity.h"
+
+#include <cmath>
+#include <functional>
+#include <string>
+
+#include "sim/simulate.h"
+#include "sim/worker.h"
+
+namespace simrun {
+namespace {
+
+constexpr double small_change = 0.01;
+constexpr double improvement = 0.1;
+
+struct MachineNumber {
+  std::string name;
+  Sensitivity::Unit unit = Sensitivity::Unit::bytes_per_second;
+  double value = 0;
+  std::function<void(Cluster&, double)> scale;  // by a factor
+};
+
+double& real(Cluster& cluster, double LinkClass::*field, LinkClass Cluster::*link) {
+  return cluster.*link.*field;
+}
+
+void add_link(std::vector<MachineNumber>& numbers, const Cluster& cluster, const std::string& name,
+              LinkClass Cluster::*link) {
+  numbers.push_back({name + ".bandwidth", Sensitivity::Unit::bytes_per_second, (cluster.*link).bandwidth,
+                     [link](Cluster& c, double factor) { real(c, &LinkClass::bandwidth, link) *= factor; }});
+  numbers.push_back({name + ".latency", Sensitivity::Unit::seconds, (cluster.*link).latency_s,
+                     [link](Cluster& c, double factor) { real(c, &LinkClass::latency_s, link) *= factor; }});
+}
+
+void add_gpu(std::vector<MachineNumber>& numbers, const Plan& plan) {
+  using Unit = Sensitivity::Unit;
+  const Gpu& gpu = plan.cluster.gpu;
+  const auto add = [&](const char* name, Unit unit, double Gpu::*field) {
+    numbers.push_back(
+        {name, unit, gpu.*field, [field](Cluster& c, double factor) { c.gpu.*field *= factor; }});
+  };
+  const auto peak = gpu.peak_flops.find(plan.job.precision);
+  numbers.push_back({"gpu.peak_flops", Unit::flops_per_second,
+                     peak == gpu.peak_flops.end() ? 0 : peak->second, [](Cluster& c, double factor) {
+                       for (auto& [dtype, flops] : c.gpu.peak_flops) flops *= factor;
+                     }});
+  add("gpu.vector_flops", Unit::flops_per_second, &Gpu::vector_flops);
+  add("gpu.memory_bandwidth", Unit::bytes_per_second, &Gpu::memory_bandwidth);
+  add("gpu.kernel_launch", Unit::seconds, &Gpu::kernel_launch_s);
+}
+
+// Of the links, those that this cluster has.
+std::vector<MachineNumber> machine_numbers(const Plan& plan) {
+  const Cluster& cluster = plan.cluster;
+  std::vector<MachineNumber> numbers;
+  if (cluster.nodes > 1) {
+    add_link(numbers, cluster, "inter_node", &Cluster::inter_node);
+    if (cluster.fabric.topology == FabricTopology::leaf_spine)
+      numbers.push_back({"fabric.spine_latency", Sensitivity::Unit::seconds, cluster.fabric.spine_latency_s,
+                         [](Cluster& c, double factor) { c.fabric.spine_latency_s *= factor; }});
+  }
+  if (cluster.gpus_per_node > 1) add_link(numbers, cluster, "intra_node", &Cluster::intra_node);
+  add_gpu(numbers, plan);
+  std::erase_if(numbers, [](const MachineNumber& number) { return number.value <= 0; });
+  return numbers;
+}
+
+bool is_rate(const MachineNumber& number) { return number.unit != Sensitivity::Unit::seconds; }
+
+Picoseconds step_with(const Plan& plan, EngineChoice engine, const MachineNumber& number, double factor) {
+  Plan changed = plan;
+  number.scale(changed.cluster, factor);
+  return simulate(changed, {Detail::totals, engine}).step;
+}
+
+}  // namespace
+
+std::vector<Sensitivity> sensitivities(const Plan& plan, const Timeline& timeline) {
+  const EngineChoice engine = timeline.engine == "simgrid" ? EngineChoice::simgrid : EngineChoice::fast;
+  const std::vector<MachineNumber> numbers = machine_numbers(plan);
+  std::vector<std::function<std::string()>> runs;
+  for (const MachineNumber& number : numbers)
+    for (const double factor :
+         {1 + small_change, 1 - small_change, is_rate(number) ? 1 + improvement : 1 - improvement})
+      runs.emplace_back([&plan, &number, engine, factor] {
+        return std::to_string(step_with(plan, engine, number, factor));
+      });
+  const std::vector<std::string> steps = run_in_workers(runs, 0);
+  const double step = static_cast<double>(timeline.step) * 1e-12;
+  std::vector<Sensitivity> rows;
+  for (std::size_t n = 0; n < numbers.size(); ++n) {
+    const auto seconds = [&](std::size_t run) {
+      return static_cast<double>(std::stoll(steps[3 * n + run])) * 1e-12;
+    };
+    const double more = seconds(0), less = seconds(1), better = seconds(2);
+    const double value = numbers[n].value;
+    rows.push_back({.name = numbers[n].name,
+                    .unit = numbers[n].unit,
+                    .value = value,
+                    .elasticity = std::log(more / less) / std::log((1 + small_change) / (1 - small_change)),
+                    .derivative = (more - less) / (2 * small_change * value),
+                    .saved_s = step - better});
+  }
+  return rows;
+}
+
+}  // namespace simrun

@@ -1,0 +1,127 @@
+#include "cli/simulate_one.h"
+
+#include <fmt/format.h>
+
+#include "cli/console.h"
+#include "cli/levers.h"
+#include "cli/outputs.h"
+#include "cli/plan_schedule.h"
+#include "cli/sensitivity.h"
+#include "cli/trace_format.h"
+#include "schedules/plan_file.h"
+#include "schedules/schedule_grid.h"
+#include "schedules/summary.h"
+#include "sim/simulate.h"
+#include "visualizer/chrome_trace.h"
+#include "visualizer/gzip.h"
+#include "visualizer/json.h"
+#include "visualizer/page.h"
+#include "visualizer/perfetto_trace.h"
+#include "visualizer/sensitivity_table.h"
+#include "visualizer/terminal.h"
+
+namespace simrun {
+namespace {
+
+// Above this many instruction instances page and traces show passes only: they must stay small enough to
+// open.
+constexpr std::int64_t instruction_limit = 400'000;
+
+std::int64_t instruction_instances(const Plan& plan) {
+  std::int64_t total = 0;
+  for (const Program& program : plan.programs)
+    for (const Entry& entry : program.entries)
+      total += static_cast<std::int64_t>(plan.segments[entry.segment].instructions.size());
+  return total;
+}
+
+std::vector<std::string> outputs_of(const Options& options) {
+  std::vector<std::string> outputs = options.traces;
+  for (const std::optional<std::string>& path :
+       {page_path(options, ".html"), options.plan, options.schedule_csv})
+    if (path) outputs.push_back(*path);
+  return outputs;
+}
+
+Detail detail_for(const Options& options, const Plan& plan) {
+  if (!page_path(options, ".html") && options.traces.empty()) return Detail::totals;
+  const std::int64_t instances = instruction_instances(plan);
+  if (instances <= instruction_limit) return Detail::instructions;
+  if (!options.traces.empty())
+    complain(fmt::format("simrun: {} instruction instances are too many for a trace: it shows passes only\n",
+                         instances));
+  return Detail::passes;
+}
+
+std::string trace_bytes(const std::string& path, const Plan& plan, const Timeline& timeline) {
+  switch (trace_format(path).value()) {
+    case TraceFormat::chrome: return chrome_trace(plan, timeline);
+    case TraceFormat::chrome_gzip: return gzip(chrome_trace(plan, timeline));
+    case TraceFormat::perfetto: return perfetto_trace(plan, timeline);
+  }
+  return "";
+}
+
+// Every file that was asked for; says which.
+std::string write_files(const Options& options, const Plan& plan, const Timeline& timeline,
+                        const Summary& summary) {
+  std::string wrote;
+  if (const std::optional<std::string> page = page_path(options, ".html"))
+    wrote += write_reported(*page, html_page(plan, timeline, summary));
+  if (options.plan) wrote += write_reported(*options.plan, serialize(plan));
+  for (const std::string& path : options.traces)
+    wrote += write_reported(path, trace_bytes(path, plan, timeline));
+  if (options.schedule_csv) wrote += write_reported(*options.schedule_csv, to_csv(schedule_of(plan)));
+  return wrote;
+}
+
+struct Report {
+  const Plan& plan;
+  const Summary& summary;
+  std::vector<Sensitivity> sensitivities;
+  std::string misfit;  // why it does not fit, or ""
+  std::string wrote;
+};
+
+void print_report(const Options& options, const Report& report) {
+  const bool is_printed = !options.json && !options.quiet;
+  if (options.json) {
+    std::string json = summary_json(report.plan, report.summary);
+    if (options.sensitivity) json = with_member(json, "sensitivity", sensitivity_json(report.sensitivities));
+    print(json);
+  } else if (is_printed) {
+    TerminalOptions terminal;
+    terminal.color = use_color(options.color);
+    terminal.width = terminal_width();
+    terminal.does_not_fit = report.misfit;
+    std::string text = terminal_summary(report.plan, report.summary, terminal);
+    if (options.sensitivity)
+      text += "\n" + sensitivity_table(report.sensitivities, report.summary.step_time_s);
+    print(text + report.wrote);
+  }
+  if (!is_printed && !report.misfit.empty() && !(options.json && options.quiet))
+    complain("simrun: " + report.misfit + "\n");
+}
+
+}  // namespace
+
+int simulate_one(const Options& options, const LoadOptions& load, const Input& input) {
+  const Plan& plan = input.plan;
+  probe_outputs(outputs_of(options), input.files());
+  const Timeline timeline = simulate(plan, {detail_for(options, plan), options.engine});
+  const Summary summary = summarize(plan, timeline);
+  Report report{plan, summary, {}, "", ""};
+  if (options.sensitivity) report.sensitivities = sensitivities(plan, timeline);
+  report.wrote = write_files(options, plan, timeline, summary);
+  if (!summary.fits)
+    report.misfit = explain_misfit(plan, timeline, summary, input.job ? &*input.job : nullptr, load);
+  print_report(options, report);
+  if (options.verbose)
+    complain(
+        fmt::format("{} instruction instances simulated, {} of them communication; {} buffers, {} segments\n",
+                    timeline.instructions, timeline.communication_instructions, plan.buffers.size(),
+                    plan.segments.size()));
+  return summary.fits ? 0 : 3;
+}
+
+}  // namespace simrun

@@ -1,0 +1,88 @@
+#include "cli/sweep_values.h"
+
+namespace simrun {
+namespace {
+
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// Where in YAML flow text one is: how deep in brackets, and in which quotes.
+struct FlowState {
+  std::string open;  // the closing brackets that are awaited
+  char quote = 0;
+  char last = ',';  // last character that is no space; quotes open only where a value may begin
+  bool is_valid = true;
+
+  bool is_top_level() const { return open.empty() && quote == 0; }
+  bool is_value_start() const { return last == ',' || last == '[' || last == '{' || last == ':'; }
+
+  void read(char c) {
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if ((c == '"' || c == '\'') && is_value_start()) {
+      quote = c;
+    } else if (c == '[' || c == '{') {
+      open += c == '[' ? ']' : '}';
+    } else if (c == ']' || c == '}') {
+      is_valid = is_valid && !open.empty() && open.back() == c;
+      if (!open.empty()) open.pop_back();
+    }
+    if (c != ' ' && c != '\t') last = c;
+  }
+};
+
+}  // namespace
+
+std::optional<std::vector<std::string>> split_values(const std::string& text) {
+  std::vector<std::string> values;
+  std::string value;
+  FlowState state;
+  const auto end_value = [&] {
+    values.push_back(trimmed(value));
+    value.clear();
+    return !values.back().empty();
+  };
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == ',' && state.is_top_level() && !end_value()) return std::nullopt;
+    if (c != ',' || !state.is_top_level()) value += c;
+    const char next = at + 1 < text.size() ? text[at + 1] : '\0';
+    const bool is_escaped =
+        (state.quote == '"' && c == '\\' && next != 0) || (state.quote == '\'' && c == '\'' && next == c);
+    if (is_escaped)
+      value += text[++at];
+    else
+      state.read(c);
+  }
+  if (!end_value() || !state.is_valid || !state.is_top_level()) return std::nullopt;
+  return values;
+}
+
+std::size_t points_of(const std::vector<SweepKey>& keys) {
+  std::size_t points = 1;
+  for (const SweepKey& key : keys) points *= key.values.size();
+  return points;
+}
+
+bool is_small_enough(const std::vector<SweepKey>& keys) {
+  std::size_t points = 1;
+  for (const SweepKey& key : keys) {
+    if (key.values.size() > most_sweep_points / points) return false;
+    points *= key.values.size();
+  }
+  return true;
+}
+
+std::vector<std::string> values_of_point(const std::vector<SweepKey>& keys, std::size_t point) {
+  std::vector<std::string> values(keys.size());
+  for (std::size_t k = keys.size(); k-- > 0;) {
+    values[k] = keys[k].values[point % keys[k].values.size()];
+    point /= keys[k].values.size();
+  }
+  return values;
+}
+
+}  // namespace simrun

@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "configs/limits.h"
+#include "schedules/lint_checks.h"
+
+// The plan's devices are in its cluster, and its links have numbers (sim/topology.h) and move bytes.
+namespace simrun {
+namespace {
+
+bool is_within(std::int64_t value, IntegerRange range) { return value >= range.least && value <= range.most; }
+
+void check_link(const char* name, const LinkClass& link, Findings& findings) {
+  const double bandwidth = link.bandwidth * link.efficiency;
+  if (!(bandwidth > 0) || !std::isfinite(bandwidth) || !(link.latency_s >= 0))
+    findings.add(fmt::format("{} links have bandwidth {} x {} and latency {} s", name, link.bandwidth,
+                             link.efficiency, link.latency_s));
+}
+
+void check_fabric(const Cluster& cluster, Findings& findings) {
+  const Fabric& fabric = cluster.fabric;
+  if (fabric.topology == FabricTopology::non_blocking) return;
+  if (!is_within(fabric.nodes_per_leaf, limits::nodes) || !is_within(fabric.spines, limits::spines) ||
+      !(fabric.oversubscription >= limits::oversubscription.least &&
+        fabric.oversubscription <= limits::oversubscription.most) ||
+      !(fabric.spine_latency_s >= 0))
+    return findings.add(
+        fmt::format("the fabric has {} nodes per leaf, {} spines, oversubscription {} and spine latency {} s",
+                    fabric.nodes_per_leaf, fabric.spines, fabric.oversubscription, fabric.spine_latency_s));
+  const std::int64_t rails = !fabric.rail_optimized       ? 1
+                             : cluster.nics_per_node == 0 ? cluster.gpus_per_node
+                                                          : cluster.nics_per_node;
+  const std::int64_t leaves = ((cluster.nodes - 1) / fabric.nodes_per_leaf + 1) * rails;
+  if (2 * leaves * fabric.spines > limits::leaf_links)
+    findings.add(fmt::format("{} leaves x {} spines have more than {} links", leaves, fabric.spines,
+                             limits::leaf_links));
+}
+
+void check_devices(const Plan& plan, Findings& findings) {
+  const std::int64_t gpus = plan.cluster.nodes * plan.cluster.gpus_per_node;
+  for (std::size_t rank = 0; rank < plan.stages.size(); ++rank)
+    for (const DeviceRange& range : plan.stages[rank].devices)
+      if (range.first + range.count > gpus)
+        findings.add(fmt::format("pipeline rank {} has {} devices from {} in a cluster of {} nodes x {} GPUs",
+                                 rank, range.count, range.first, plan.cluster.nodes,
+                                 plan.cluster.gpus_per_node));
+}
+
+}  // namespace
+
+void check_cluster(const Plan& plan, Findings& findings) {
+  if (plan.stages.empty()) return;  // nothing runs
+  const Cluster& cluster = plan.cluster;
+  if (!is_within(cluster.nodes, limits::nodes) || !is_within(cluster.gpus_per_node, limits::gpus_per_node) ||
+      cluster.nodes * cluster.gpus_per_node > limits::world)
+    return findings.add(fmt::format("a cluster of {} nodes x {} GPUs is beyond simrun's limits",
+                                    cluster.nodes, cluster.gpus_per_node));
+  if (cluster.nics_per_node < 0 || cluster.nics_per_node > cluster.gpus_per_node)
+    return findings.add(fmt::format("a node with {} GPUs has {} NICs, not from 1 to one per GPU",
+                                    cluster.gpus_per_node, cluster.nics_per_node));
+  if (cluster.gpus_per_node > 1) check_link("intra_node", cluster.intra_node, findings);
+  if (cluster.nodes > 1) check_link("inter_node", cluster.inter_node, findings);
+  check_fabric(cluster, findings);
+  check_devices(plan, findings);
+}
+
+}  // namespace simrun

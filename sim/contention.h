@@ -1,0 +1,37 @@
+#pragma once
+
+#include <vector>
+
+#include "sim/exchange_traffic.h"
+#include "sim/stream_engine.h"
+
+namespace simrun {
+
+// What the fast engine left out: its transfers run as if each had its links for itself.
+struct Contention {
+  std::int64_t overlapping = 0;  // transfers of the recorded GPUs that overlap another one on a link
+  // Share of the step that it may be short. A link asked for more than its bandwidth falls behind by the
+  // integral of the excess; the worst link of every pipeline rank counts, added up, because a chain of
+  // passes can meet them all.
+  double bound = 0;
+  std::vector<LinkTimeline> links;  // as Timeline::links; links with equal traffic are one
+};
+
+// Links of which a Timeline has the use over time, at most: lanes of the page.
+constexpr std::size_t recorded_link_limit = 64;
+
+// `flights` by the recorded GPUs: of every exchange that uses a shared link; of all, for their use over time.
+struct FastRun {
+  const CompiledPlan& compiled;
+  const Meetings& meetings;  // of every GPU
+  const ExchangeTraffic& traffic;
+  const std::vector<Flight>& flights;
+  Picoseconds step = 0;
+};
+Contention find_contention(const Topology& topology, const FastRun& run, Detail detail);
+
+// Busiest first, then by name. Links with equal figures and equal use over time become one; those of which
+// that is not recorded join the first with their figures.
+void order_links(std::vector<LinkTimeline>& links);
+
+}  // namespace simrun

@@ -1,0 +1,205 @@
+#include "sim/exchange_costs.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "sim/exchange_groups.h"
+#include "sim/kernel_cost.h"
+
+namespace simrun {
+
+namespace {
+
+// The sum of shares on each link: a hash table of a fixed size, since most links of a cluster are idle.
+class LinkLoads {
+ public:
+  explicit LinkLoads(std::size_t most_links) : slots_(std::bit_ceil(2 * most_links + 1)) {}
+  void add(LinkIndex link, double share) {
+    Slot& slot = slots_[slot_of(link)];
+    slot.link_plus_1 = std::uint64_t{link} + 1;
+    slot.load += share;
+  }
+  double of(LinkIndex link) const { return slots_[slot_of(link)].load; }
+
+ private:
+  struct Slot {
+    std::uint64_t link_plus_1 = 0;  // 0: free
+    double load = 0;
+  };
+  std::size_t slot_of(LinkIndex link) const {
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t slot = std::uint64_t{link} * 0x9e3779b97f4a7c15u >> 32 & mask;
+    while (slots_[slot].link_plus_1 != 0 && slots_[slot].link_plus_1 != std::uint64_t{link} + 1)
+      slot = (slot + 1) & mask;
+    return slot;
+  }
+  std::vector<Slot> slots_;
+};
+
+void add_phase(const Topology& topology, std::span<const ExchangeFlows> exchanges, std::size_t phase,
+               LockstepCosts& costs) {
+  std::size_t links = 0;
+  for (const ExchangeFlows& flows : exchanges)
+    if (phase < flows.size())
+      for (const SharedFlow& flow : flows[phase].flows) links += flow.route.count;
+  LinkLoads loads(links);
+  for (const ExchangeFlows& flows : exchanges)
+    if (phase < flows.size())
+      for (const SharedFlow& flow : flows[phase].flows)
+        for (const LinkIndex link : flow.route.links()) loads.add(link, flow.share);
+  LinearCost slowest;
+  for (std::size_t i = 0; i < exchanges.size(); ++i) {
+    if (phase >= exchanges[i].size()) continue;
+    LinearCost own{exchanges[i][phase].latency_s, 0};
+    for (const SharedFlow& flow : exchanges[i][phase].flows)
+      for (const LinkIndex link : flow.route.links())
+        own.seconds_per_byte = std::max(own.seconds_per_byte, loads.of(link) / topology.bandwidth(link));
+    costs.each[i].latency_s += own.latency_s;
+    costs.each[i].seconds_per_byte += own.seconds_per_byte;
+    slowest.latency_s = std::max(slowest.latency_s, own.latency_s);
+    slowest.seconds_per_byte = std::max(slowest.seconds_per_byte, own.seconds_per_byte);
+  }
+  costs.together.latency_s += slowest.latency_s;
+  costs.together.seconds_per_byte += slowest.seconds_per_byte;
+}
+
+void keep_one_if_equal(std::vector<LinearCost>& costs) {
+  if (!costs.empty() && std::adjacent_find(costs.begin(), costs.end(), std::not_equal_to<>()) == costs.end())
+    costs.resize(1);
+}
+
+LinearCost idle_cost(const Topology& topology, const ExchangeFlows& flows) {
+  return lockstep_costs(topology, {&flows, 1}).together;
+}
+
+}  // namespace
+
+LockstepCosts lockstep_costs(const Topology& topology, std::span<const ExchangeFlows> exchanges) {
+  LockstepCosts costs;
+  costs.each.resize(exchanges.size());
+  std::size_t phases = 0;
+  for (const ExchangeFlows& flows : exchanges) phases = std::max(phases, flows.size());
+  for (std::size_t phase = 0; phase < phases; ++phase) add_phase(topology, exchanges, phase, costs);
+  keep_one_if_equal(costs.each);
+  return costs;
+}
+
+ExchangeCosts::ExchangeCosts(const Topology& topology, const Plan& plan, std::int32_t pipeline_rank,
+                             Opcode opcode, const Communication& communication)
+    : topology_(topology),
+      plan_(plan),
+      communication_(communication),
+      pipeline_rank_(pipeline_rank),
+      opcode_(opcode) {
+  if (is_transfer())
+    classify_transfers();
+  else
+    classify_collectives();
+}
+
+void ExchangeCosts::add(const Class& instance) {
+  const auto found = std::find(classes_.begin(), classes_.end(), instance);
+  class_of_.push_back(static_cast<Index>(found - classes_.begin()));
+  if (found == classes_.end()) classes_.push_back(instance);
+}
+
+void ExchangeCosts::classify_collectives() {
+  std::map<std::size_t, Class> inside_node;  // by ranks
+  for (const std::vector<std::int64_t>& devices :
+       group_instances(plan_, pipeline_rank_, communication_.group)) {
+    const bool is_inside = topology_.node_of(devices.front()) == topology_.node_of(devices.back());
+    inside_nodes_ &= is_inside;
+    if (const auto known = inside_node.find(devices.size()); is_inside && known != inside_node.end()) {
+      add(known->second);
+      continue;
+    }
+    Class instance;
+    instance.ring = idle_cost(topology_, ring_flows(topology_, opcode_, devices));
+    const ExchangeFlows two_level = two_level_flows(topology_, opcode_, devices);
+    instance.has_two_level = !two_level.empty();
+    instance.two_level = idle_cost(topology_, two_level);
+    if (is_inside) inside_node.emplace(devices.size(), instance);
+    add(instance);
+  }
+}
+
+void ExchangeCosts::classify_transfers() {
+  inside_nodes_ = false;  // their ends need not be distinct devices
+  const std::int64_t devices = device_count(plan_, pipeline_rank_);
+  for (std::int64_t i = 0; i < devices; ++i)
+    add({.ring = idle_cost(topology_, transfer_of(i)), .two_level = {}});
+}
+
+ExchangeFlows ExchangeCosts::transfer_of(std::int64_t local_index) const {
+  const std::int64_t own = device_at(plan_, pipeline_rank_, local_index);
+  const std::int64_t peer = peer_of(plan_, pipeline_rank_, communication_, local_index);
+  if (peer < 0) return {};
+  return opcode_ == Opcode::send ? transfer_flows(topology_, own, peer)
+                                 : transfer_flows(topology_, peer, own);
+}
+
+ExchangeCosts::Choice ExchangeCosts::choice(double bytes) const {
+  Choice two_level(classes_.size());
+  for (std::size_t i = 0; i < classes_.size(); ++i)
+    two_level[i] = classes_[i].has_two_level && classes_[i].two_level.at(bytes) < classes_[i].ring.at(bytes);
+  return two_level;
+}
+
+std::vector<ExchangeFlows> ExchangeCosts::flows(const Choice& two_level) const {
+  std::vector<ExchangeFlows> flows;
+  flows.reserve(class_of_.size());
+  if (is_transfer()) {
+    for (std::size_t i = 0; i < class_of_.size(); ++i)
+      flows.push_back(transfer_of(static_cast<std::int64_t>(i)));
+    return flows;
+  }
+  for (const std::vector<std::int64_t>& devices :
+       group_instances(plan_, pipeline_rank_, communication_.group))
+    flows.push_back(two_level[class_of_[flows.size()]] ? two_level_flows(topology_, opcode_, devices)
+                                                       : ring_flows(topology_, opcode_, devices));
+  return flows;
+}
+
+const LockstepCosts& ExchangeCosts::costs(double bytes) {
+  const auto [found, is_new] = costs_.try_emplace(choice(bytes));
+  LockstepCosts& costs = found->second;
+  if (is_new && inside_nodes_) {
+    // A GPU's NVLink ports serve one instance: nothing is shared, and the flows need not be listed.
+    for (const Index index : class_of_) {
+      const LinearCost& own = classes_[index].ring;
+      costs.together.latency_s = std::max(costs.together.latency_s, own.latency_s);
+      costs.together.seconds_per_byte = std::max(costs.together.seconds_per_byte, own.seconds_per_byte);
+      costs.each.push_back(own);
+    }
+    keep_one_if_equal(costs.each);
+  } else if (is_new) {
+    costs = lockstep_costs(topology_, flows(found->first));
+  }
+  return costs;
+}
+
+Picoseconds ExchangeCosts::together(double bytes) { return to_picoseconds(costs(bytes).together.at(bytes)); }
+
+Picoseconds ExchangeCosts::of_device(std::int32_t pipeline_rank, std::int64_t local_index, double bytes) {
+  const LockstepCosts& all = costs(bytes);
+  auto exchange = static_cast<std::size_t>(local_index);
+  if (all.each.size() > 1 && !is_transfer()) {
+    const auto [found, is_new] = instances_.try_emplace(pipeline_rank);
+    if (is_new) found->second = instance_of_devices(plan_, pipeline_rank, communication_.group);
+    exchange = found->second.at(exchange);
+  }
+  return to_picoseconds(all.of(exchange).at(bytes));
+}
+
+bool ExchangeCosts::is_uniform(double bytes) const {
+  const Choice two_level = choice(bytes);
+  const auto alone = [&](std::size_t i) {
+    return to_picoseconds((two_level[i] ? classes_[i].two_level : classes_[i].ring).at(bytes));
+  };
+  for (std::size_t i = 1; i < classes_.size(); ++i)
+    if (alone(i) != alone(0)) return false;
+  return true;
+}
+
+}  // namespace simrun

@@ -1,0 +1,146 @@
+#include "sim/exchange_traffic.h"
+
+#include <algorithm>
+
+#include "sim/collective_cost.h"
+#include "sim/kernel_cost.h"
+
+namespace simrun {
+
+namespace {
+
+bool is_transfer(const CompiledExchange& exchange) {
+  return exchange.instruction->opcode == Opcode::send || exchange.instruction->opcode == Opcode::recv;
+}
+
+// Switches that carry whatever their ports do are no place to meet: flows only cross links that can limit
+// them.
+void drop_unlimiting_links(const Topology& topology, ExchangeFlows& flows) {
+  for (FlowPhase& phase : flows)
+    for (SharedFlow& flow : phase.flows) {
+      Route& route = flow.route;
+      auto* const end = std::remove_if(route.link.data(), route.link.data() + route.count,
+                                       [&](LinkIndex link) { return !topology.can_limit(link); });
+      route.count = static_cast<std::uint8_t>(end - route.link.data());
+    }
+}
+
+std::vector<NetworkExchange> flows_of(const Plan& plan, const CompiledExchange& exchange,
+                                      const Meeting& meeting, const Topology& topology) {
+  const double bytes = communicated_bytes(plan, *exchange.instruction);
+  std::vector<NetworkExchange> positions(meeting.positions);
+  for (Index position = 0; position < meeting.positions; ++position) {
+    const std::vector<std::int64_t>& members = meeting.members[position];
+    if (members.empty()) continue;
+    positions[position].bytes = bytes;
+    positions[position].flows =
+        is_transfer(exchange) ? transfer_flows(topology, members[0], members[1])
+                              : collective_flows(topology, exchange.instruction->opcode, members, bytes);
+    drop_unlimiting_links(topology, positions[position].flows);
+  }
+  return positions;
+}
+
+// Marks links as shared that two users have.
+class Users {
+ public:
+  Users(const Topology& topology, std::vector<bool>& shared)
+      : topology_(topology), user_(topology.links(), none), shared_(shared) {}
+
+  void add(const NetworkExchange& exchange, std::uint64_t user) {
+    for (const FlowPhase& phase : exchange.flows)
+      for (const SharedFlow& flow : phase.flows)
+        for (const LinkIndex link : flow.route.links()) {
+          if (flow.share * exchange.bytes < shortest_s * topology_.bandwidth(link)) continue;
+          if (user_[link] != none && user_[link] != user) shared_[link] = true;
+          user_[link] = user;
+        }
+  }
+
+ private:
+  // A message that occupies a link for less is all latency: nobody notices it, and it notices nobody. So the
+  // all-reduce of one gradient norm does not make flows of all tensor-parallel traffic.
+  static constexpr double shortest_s = 1e-9;
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+  const Topology& topology_;
+  std::vector<std::uint64_t> user_;
+  std::vector<bool>& shared_;
+};
+
+void mark_shared(const Topology& topology, const CompiledPlan& compiled, const Meetings& meetings,
+                 ExchangeTraffic& traffic) {
+  Users users(topology, traffic.shared);
+  for (std::size_t e = 0; e < compiled.exchanges.size(); ++e) {
+    const CompiledExchange& exchange = compiled.exchanges[e];
+    if (exchange.instruction->opcode == Opcode::recv) continue;  // its links are the sender's
+    const Meeting& meeting = meetings.of_exchange[e];
+    for (Index position = 0; position < meeting.positions; ++position) {
+      // Transfers of one GPU on one stream come one after the other, whatever their channels; so do the
+      // collectives of one group on one stream, which have one rendezvous.
+      std::uint64_t user = meetings.rendezvous_of(meeting, position, 0);
+      if (is_transfer(exchange) && !meeting.members[position].empty())
+        user = meetings.rendezvous + (static_cast<std::uint64_t>(meeting.members[position][0]) << 8) +
+               exchange.stream;
+      users.add(traffic.flows[e][position], user);
+    }
+  }
+}
+
+std::vector<std::int64_t> count_executions(const CompiledPlan& compiled) {
+  std::vector<std::int64_t> executions(compiled.exchanges.size(), 0);
+  for (const CompiledRank& rank : compiled.ranks) {
+    std::vector<std::int64_t> of_segment(rank.segments.size(), 0);
+    for (const CompiledEntry& entry : rank.entries) ++of_segment[entry.segment];
+    for (std::size_t s = 0; s < rank.segments.size(); ++s)
+      for (Index i = 0; i < rank.segments[s].steps; ++i)
+        if (const Index e = rank.steps[rank.segments[s].first_step + i].exchange; e != no_index)
+          executions[e] += of_segment[s];
+  }
+  return executions;
+}
+
+}  // namespace
+
+ExchangeTraffic exchange_traffic(const Plan& plan, const CompiledPlan& compiled, const Meetings& meetings,
+                                 const Topology& topology) {
+  ExchangeTraffic traffic;
+  for (std::size_t e = 0; e < compiled.exchanges.size(); ++e)
+    traffic.flows.push_back(flows_of(plan, compiled.exchanges[e], meetings.of_exchange[e], topology));
+  traffic.shared.assign(topology.links(), false);
+  mark_shared(topology, compiled, meetings, traffic);
+  traffic.executions = count_executions(compiled);
+  return traffic;
+}
+
+bool uses_shared_link(const ExchangeFlows& flows, const std::vector<bool>& shared) {
+  for (const FlowPhase& phase : flows)
+    for (const SharedFlow& flow : phase.flows)
+      for (const LinkIndex link : flow.route.links())
+        if (shared[link]) return true;
+  return false;
+}
+
+// A flow takes as long as the fullest of its links, which others of its phase may also cross.
+const std::vector<LoneFlow>& LoneFlows::of(const NetworkExchange& exchange) {
+  flows_.clear();
+  Picoseconds begun = 0;
+  for (const FlowPhase& phase : exchange.flows) {
+    begun += to_picoseconds(phase.latency_s);
+    for (const SharedFlow& flow : phase.flows)
+      for (const LinkIndex link : flow.route.links())
+        load_[link] += flow.share * exchange.bytes / topology_.bandwidth(link);
+    Picoseconds ended = begun;
+    for (const SharedFlow& flow : phase.flows) {
+      double fullest = 0;
+      for (const LinkIndex link : flow.route.links()) fullest = std::max(fullest, load_[link]);
+      flows_.push_back({&flow, flow.share * exchange.bytes, begun, begun + to_picoseconds(fullest)});
+      ended = std::max(ended, flows_.back().end);
+    }
+    for (const SharedFlow& flow : phase.flows)
+      for (const LinkIndex link : flow.route.links()) load_[link] = 0;
+    begun = ended;
+  }
+  return flows_;
+}
+
+}  // namespace simrun

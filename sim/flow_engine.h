@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+namespace simrun {
+
+using LinkNumber = std::uint32_t;
+using FlowNumber = std::uint64_t;
+
+// The seam to SimGrid: a fluid network. A flow moves bytes over a set of directed links; links are shared
+// max-min fairly among the flows that are alive, whatever their routes' latencies (which callers add to a
+// flow's start date). Dates are seconds from 0; events within 1 ps of each other are one event.
+//
+// One engine per process, ever: construct it in a worker (sim/worker.h), call link() for every link, then
+// start() and wake(), then run(). Pure otherwise: the same calls give the same dates on every machine.
+// Arguments outside of their range are std::logic_error.
+class FlowEngine {
+ public:
+  FlowEngine();
+  ~FlowEngine();
+  FlowEngine(const FlowEngine&) = delete;
+  FlowEngine& operator=(const FlowEngine&) = delete;
+
+  // A directed link of `bytes_per_second` > 0; numbers count from 0. Not after the first start() or wake().
+  LinkNumber link(double bytes_per_second);
+
+  // Starts a flow at `date`; a date before now() starts it now. Links must differ from one another and be at
+  // least one. Bytes may be a fraction, up to 1e18. A flow of no bytes ends when it starts. Flows alive at
+  // one time need different numbers.
+  void start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber flow);
+
+  // Calls `woken` (see run) once at `date`, or at once when run() goes on if that is past.
+  void wake(double date);
+
+  double now() const;
+
+  // Flows that have been started (or are to start) and whose end has not been reported.
+  std::size_t live() const;
+
+  // Bytes that a live flow has yet to move, as of now(); all of them before it starts.
+  double remaining(FlowNumber flow) const;
+
+  // Bytes/s on a link, all flows together, from now() on: flows that `done` or `woken` started at now()
+  // count, flows that ended at now() do not. Solves for the rates if something changed: read many links in a
+  // row, not one per start().
+  double usage(LinkNumber link) const;
+
+  // Runs until no flow is alive and no wake-up is left. Both callbacks may call start(), wake(), remaining()
+  // and usage(). An exception of a callback leaves run(); another run() goes on with the next event. At one
+  // date, starts come first, then ends in the order in which the flows were started, then `woken`.
+  void run(const std::function<void(FlowNumber)>& done, const std::function<void()>& woken);
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace simrun

@@ -1,0 +1,206 @@
+#include "sim/network.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "sim/kernel_cost.h"
+
+namespace simrun {
+
+namespace {
+
+double seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
+
+}  // namespace
+
+Network::Network(const Topology& topology, const std::vector<std::vector<NetworkExchange>>& exchanges,
+                 LinkMeter& meter)
+    : exchanges_(exchanges), meter_(meter), links_(topology.links()) {
+  number_.assign(topology.links(), 0);
+  std::vector<bool> used(topology.links(), false);
+  for (const std::vector<NetworkExchange>& positions : exchanges)
+    for (const NetworkExchange& exchange : positions)
+      for (const FlowPhase& phase : exchange.flows)
+        for (const SharedFlow& flow : phase.flows)
+          for (const LinkIndex link : flow.route.links()) used[link] = true;
+  bandwidth_.assign(topology.links(), 0);
+  for (LinkIndex link = 0; link < topology.links(); ++link) {
+    if (!used[link]) continue;
+    bandwidth_[link] = topology.bandwidth(link);
+    number_[link] = engine_.link(bandwidth_[link]);
+  }
+}
+
+std::uint64_t Network::add_event(Picoseconds date, Event event, Index number) {
+  calendar_.push({date, event, ++order_, number});
+  return order_;
+}
+
+void Network::post(Index exchange, Index position, Picoseconds at, Index ticket) {
+  assert(at >= now_ && "a transfer was posted in the network's past");
+  Index number = static_cast<Index>(transfers_.size());
+  if (free_transfers_.empty()) {
+    transfers_.emplace_back();
+  } else {
+    number = free_transfers_.back();
+    free_transfers_.pop_back();
+  }
+  transfers_[number] = {&exchanges_[exchange][position], ticket, 0, 0};
+  begin_phase(number, at);
+}
+
+void Network::begin_phase(Index transfer, Picoseconds at) {
+  const Transfer& posted = transfers_[transfer];
+  const FlowPhase& phase = posted.exchange->flows[posted.phase];
+  add_event(at + to_picoseconds(phase.latency_s), Event::phase_starts, transfer);
+}
+
+void Network::start_flows(Index transfer) {
+  const NetworkExchange* const exchange = transfers_[transfer].exchange;
+  const FlowPhase& phase = exchange->flows[transfers_[transfer].phase];
+  transfers_[transfer].pending = static_cast<Index>(phase.flows.size());
+  if (phase.flows.empty()) return end_transfer(transfer);
+  for (const SharedFlow& flow : phase.flows) start_flow(transfer, flow, flow.share * exchange->bytes);
+}
+
+void Network::start_flow(Index transfer, const SharedFlow& flow, double bytes) {
+  ++started_;
+  meter_neighbours(flow);
+  bool alone = true;
+  double slowest = bandwidth_[flow.route.link[0]];
+  for (const LinkIndex link : flow.route.links()) {
+    slowest = std::min(slowest, bandwidth_[link]);
+    alone = alone && links_[link].live == 0;
+    if (links_[link].alone != no_index) hand_over(links_[link].alone);
+  }
+  Index number = static_cast<Index>(live_.size());
+  if (free_flows_.empty()) {
+    live_.emplace_back();
+  } else {
+    number = free_flows_.back();
+    free_flows_.pop_back();
+  }
+  LiveFlow& live = live_[number];
+  live = {&flow, transfer, alone, bytes, now_, now_ + to_picoseconds(bytes / slowest), 0, 0, now_};
+  for (const LinkIndex link : flow.route.links()) {
+    ++links_[link].live;
+    if (alone) links_[link].alone = number;
+    if (!alone && meter_.records(link)) links_[link].shared.push_back(number);
+    meter_.begin(link, transfer, now_);
+  }
+  if (alone) {
+    live.order = add_event(live.end, Event::flow_ends, number);
+  } else {
+    std::array<LinkNumber, 4> numbers{};
+    for (std::uint8_t i = 0; i < flow.route.count; ++i) numbers[i] = number_[flow.route.link[i]];
+    engine_.start({numbers.data(), flow.route.count}, bytes, seconds(now_), number);
+    ++handed_over_;
+  }
+}
+
+// A flow that was alone gets company: SimGrid moves what is left of it.
+void Network::hand_over(Index number) {
+  LiveFlow& flow = live_[number];
+  const double share = flow.end > flow.start
+                           ? static_cast<double>(flow.end - now_) / static_cast<double>(flow.end - flow.start)
+                           : 0;
+  meter(number, flow.bytes * (1 - share));
+  flow.alone = false;
+  std::array<LinkNumber, 4> numbers{};
+  const Route& route = flow.flow->route;
+  for (std::uint8_t i = 0; i < route.count; ++i) {
+    numbers[i] = number_[route.link[i]];
+    links_[route.link[i]].alone = no_index;
+    if (meter_.records(route.link[i])) links_[route.link[i]].shared.push_back(number);
+  }
+  engine_.start({numbers.data(), route.count}, flow.bytes * share, seconds(now_), number);
+  ++handed_over_;
+}
+
+// Tells the meter how far the flows got that share a recorded link with this one: their rates change now.
+void Network::meter_neighbours(const SharedFlow& flow) {
+  for (const LinkIndex link : flow.route.links())
+    for (const Index number : links_[link].shared)
+      meter(number, live_[number].bytes - engine_.remaining(number));
+}
+
+void Network::meter(Index number, double moved) {
+  LiveFlow& flow = live_[number];
+  for (const LinkIndex link : flow.flow->route.links())
+    meter_.move(link, moved - flow.metered, flow.metered_until, now_);
+  flow.metered = moved;
+  flow.metered_until = now_;
+}
+
+void Network::end_flow(Index number) {
+  const LiveFlow flow = live_[number];
+  meter(number, flow.bytes);
+  for (const LinkIndex link : flow.flow->route.links()) {
+    LinkState& state = links_[link];
+    --state.live;
+    state.alone = no_index;
+    if (!flow.alone) std::erase(state.shared, number);
+    meter_.end(link, now_);
+  }
+  free_flows_.push_back(number);
+  if (!flow.alone) meter_neighbours(*flow.flow);
+  if (--transfers_[flow.transfer].pending == 0) end_transfer(flow.transfer);
+}
+
+// The phase is over.
+void Network::end_transfer(Index number) {
+  Transfer& transfer = transfers_[number];
+  if (++transfer.phase < transfer.exchange->flows.size()) return begin_phase(number, now_);
+  const Index ticket = transfer.ticket;
+  free_transfers_.push_back(number);
+  (*ended_)(ticket, now_);
+}
+
+void Network::fire_due() {
+  while (!calendar_.empty() && calendar_.top().date <= now_) {
+    const CalendarEntry entry = calendar_.top();
+    calendar_.pop();
+    if (entry.event == Event::phase_starts)
+      start_flows(entry.number);
+    else if (live_[entry.number].alone && live_[entry.number].order == entry.order)
+      end_flow(entry.number);
+  }
+}
+
+// While the flow engine runs it must stop at this calendar's next date; if it is idle, this calendar goes
+// on alone.
+void Network::arm() {
+  if (calendar_.empty() || (engine_.live() == 0 && wakes_.empty())) return;
+  const Picoseconds date = calendar_.top().date;
+  if (!wakes_.empty() && *wakes_.begin() <= date) return;
+  wakes_.insert(date);
+  engine_.wake(seconds(date));
+}
+
+void Network::run(const Ended& ended) {
+  ended_ = &ended;
+  const auto done = [this](FlowNumber flow) {
+    now_ = std::max(now_, to_picoseconds(engine_.now()));
+    end_flow(static_cast<Index>(flow));
+    fire_due();
+    arm();
+  };
+  const auto woken = [this] {
+    now_ = std::max(now_, *wakes_.begin());
+    wakes_.erase(wakes_.begin());
+    fire_due();
+    arm();
+  };
+  while (!calendar_.empty() || engine_.live() > 0) {
+    if (engine_.live() > 0) {
+      arm();
+      engine_.run(done, woken);
+    } else {
+      now_ = std::max(now_, calendar_.top().date);
+      fire_due();
+    }
+  }
+}
+
+}  // namespace simrun

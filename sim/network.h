@@ -1,0 +1,111 @@
+#pragma once
+
+#include <functional>
+#include <queue>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "schedules/timeline.h"
+#include "sim/collective_flows.h"
+#include "sim/flow_engine.h"
+#include "sim/link_meter.h"
+#include "sim/topology.h"
+
+namespace simrun {
+
+// One position of an exchange as flows, and how many bytes the shares are of.
+struct NetworkExchange {
+  ExchangeFlows flows;
+  double bytes = 0;
+};
+
+// The exchanges that go over shared links, on SimGrid's fluid network. A flow whose links nobody else uses
+// while it lives is its bytes over its slowest link and needs no event in SimGrid; it is handed over, with
+// what it has yet to move, when a second one joins. Latency passes in this calendar before flows start.
+class Network {
+ public:
+  // `exchanges[e][position]`: no phases where that position of exchange e is not carried. Both must outlive
+  // it.
+  Network(const Topology& topology, const std::vector<std::vector<NetworkExchange>>& exchanges,
+          LinkMeter& meter);
+
+  bool carries(Index exchange, Index position) const {
+    return !exchanges_[exchange].empty() && !exchanges_[exchange][position].flows.empty();
+  }
+
+  // Begins an exchange at a time that run() has not passed; its end is reported with `ticket`.
+  void post(Index exchange, Index position, Picoseconds at, Index ticket);
+
+  // Reports the end of every exchange in order of time; `ended` may post others. Returns when none is left.
+  using Ended = std::function<void(Index ticket, Picoseconds end)>;
+  void run(const Ended& ended);
+
+  std::int64_t flows() const { return started_; }
+  std::int64_t shared_flows() const { return handed_over_; }  // that SimGrid had to share links for
+
+ private:
+  struct Transfer {  // a posted exchange
+    const NetworkExchange* exchange = nullptr;
+    Index ticket = 0;
+    Index phase = 0;
+    Index pending = 0;  // flows of the phase
+  };
+  struct LiveFlow {
+    const SharedFlow* flow = nullptr;
+    Index transfer = 0;
+    bool alone = true;
+    double bytes = 0;
+    Picoseconds start = 0, end = 0;  // end: if it stays alone
+    std::uint64_t order = 0;         // of the calendar entry for that end
+    double metered = 0;              // bytes that the meter knows of
+    Picoseconds metered_until = 0;
+  };
+  enum class Event : std::uint8_t { flow_ends, phase_starts };
+  struct CalendarEntry {
+    Picoseconds date = 0;
+    Event event = Event::flow_ends;
+    std::uint64_t order = 0;
+    Index number = 0;  // flow or transfer
+    bool operator>(const CalendarEntry& other) const {
+      return std::tie(date, event, order) > std::tie(other.date, other.event, other.order);
+    }
+  };
+
+  std::uint64_t add_event(Picoseconds date, Event event, Index number);
+  void fire_due();
+  void arm();
+  void begin_phase(Index transfer, Picoseconds at);
+  void start_flows(Index transfer);
+  void start_flow(Index transfer, const SharedFlow& flow, double bytes);
+  void hand_over(Index flow);
+  void end_flow(Index flow);
+  void end_transfer(Index transfer);
+  void meter_neighbours(const SharedFlow& flow);
+  void meter(Index flow, double moved);
+
+  struct LinkState {
+    Index live = 0;
+    Index alone = no_index;     // the flow, if it is the only one and not in SimGrid
+    std::vector<Index> shared;  // flows in SimGrid, kept where the link is recorded
+  };
+
+  const std::vector<std::vector<NetworkExchange>>& exchanges_;
+  LinkMeter& meter_;
+  FlowEngine engine_;
+  std::vector<double> bandwidth_;   // by link
+  std::vector<LinkNumber> number_;  // in the flow engine, by link
+  std::vector<LinkState> links_;
+  std::vector<Transfer> transfers_;
+  std::vector<Index> free_transfers_;
+  std::vector<LiveFlow> live_;
+  std::vector<Index> free_flows_;
+  std::priority_queue<CalendarEntry, std::vector<CalendarEntry>, std::greater<>> calendar_;
+  std::uint64_t order_ = 0;
+  Picoseconds now_ = 0;
+  std::multiset<Picoseconds> wakes_;  // that the flow engine owes
+  const Ended* ended_ = nullptr;
+  std::int64_t started_ = 0, handed_over_ = 0;
+};
+
+}  // namespace simrun

@@ -1,0 +1,112 @@
+#include "sim/run_recorder.h"
+
+#include <utility>
+
+#include "sim/exchange_groups.h"
+
+namespace simrun {
+
+RunRecorder::RunRecorder(const EngineInput& input) : input_(input) {
+  const std::size_t programs = input.compiled.ranks.size();
+  run_.ranks.resize(programs);
+  run_.issue_times.resize(programs);
+  for (std::size_t p = 0; p < programs; ++p) {
+    const CompiledRank& code = input.compiled.ranks[p];
+    run_.ranks[p].pipeline_rank = input.plan.programs[p].pipeline_rank;
+    const Index gpus = input.meetings.gpus[static_cast<std::size_t>(run_.ranks[p].pipeline_rank)];
+    for (const CompiledEntry& entry : code.entries) {
+      run_.instructions += std::int64_t{gpus} * code.segments[entry.segment].instructions;
+      run_.communications += std::int64_t{gpus} * code.segments[entry.segment].communications;
+    }
+    if (input.detail != Detail::totals) run_.issue_times[p].resize(input.plan.programs[p].entries.size());
+    if (input.detail == Detail::instructions) reserve_lanes(p);
+  }
+}
+
+void RunRecorder::reserve_lanes(std::size_t program) {
+  const CompiledRank& code = input_.compiled.ranks[program];
+  const std::size_t streams = input_.plan.streams.size();
+  std::vector<std::size_t> by_stream(streams, 0), executions(code.segments.size(), 0);
+  for (const CompiledEntry& entry : code.entries) ++executions[entry.segment];
+  for (std::size_t s = 0; s < code.segments.size(); ++s)
+    for (Index i = 0; i < code.segments[s].steps; ++i) {
+      const CompiledStep& step = code.steps[code.segments[s].first_step + i];
+      by_stream[step.stream] += step.pieces * executions[s];
+    }
+  for (std::size_t s = 0; s < streams; ++s) {
+    run_.ranks[program].lanes.push_back({static_cast<std::uint8_t>(s), {}});
+    run_.ranks[program].lanes.back().intervals.reserve(by_stream[s]);
+  }
+}
+
+void RunRecorder::entry_begins(const DeviceState& device) {
+  if (input_.detail == Detail::totals || !recorded(device)) return;
+  const Index entry = device.code->entries[device.entry].entry;
+  run_.issue_times[device.program][entry].begin = device.compute_tail;
+}
+
+void RunRecorder::entry_ends(const DeviceState& device) {
+  if (input_.detail == Detail::totals || !recorded(device)) return;
+  const CompiledEntry& entry = device.code->entries[device.entry];
+  run_.issue_times[device.program][entry.entry].end = device.compute_tail;
+  if (device.code->segments[entry.segment].first_compute == no_index) return;
+  run_.ranks[device.program].passes.push_back(
+      {device.pass_start, device.compute_tail - device.pass_start, entry.entry});
+}
+
+void RunRecorder::compute(const DeviceState& device, const CompiledStep& step) {
+  if (input_.detail != Detail::instructions || !recorded(device)) return;
+  const CompiledRank& code = *device.code;
+  const Index entry = code.entries[device.entry].entry;
+  Picoseconds at = device.compute_tail;
+  for (Index p = step.first_piece; p < step.first_piece + step.pieces; ++p) {
+    run_.ranks[device.program].lanes[compute_stream].intervals.push_back(
+        {at, code.pieces[p].duration, 0, entry, code.pieces[p].instruction});
+    at += code.pieces[p].duration;
+  }
+}
+
+void RunRecorder::operation(const DeviceState& device, const IssuedOperation& operation, Span span,
+                            Picoseconds wait) {
+  if (!recorded(device)) return;
+  const CompiledRank& code = *device.code;
+  const CompiledStep& step = code.steps[operation.step];
+  if (input_.detail == Detail::instructions)
+    run_.ranks[device.program].lanes[step.stream].intervals.push_back(
+        {span.start, span.end - span.start, wait, code.entries[operation.entry].entry,
+         code.pieces[step.first_piece].instruction});
+  if (step.exchange != no_index && !input_.watched.empty() && input_.watched[step.exchange])
+    run_.flights.push_back({step.exchange, span.start, span.end});
+}
+
+// The recorded GPU of a pipeline rank also stands for those with equal totals; others make classes behind.
+void RunRecorder::totals(const DeviceState& device, const RankTotals& totals) {
+  RankTimeline& first = run_.ranks[device.program];
+  const std::int64_t number = device_at(input_.plan, first.pipeline_rank, device.local_gpu);
+  if (recorded(device)) {
+    first.totals = totals;
+    first.device = number;
+    return;
+  }
+  if (first.totals == totals) {
+    ++first.multiplicity;
+    return;
+  }
+  for (std::size_t r = input_.compiled.ranks.size(); r < run_.ranks.size(); ++r)
+    if (run_.ranks[r].pipeline_rank == first.pipeline_rank && run_.ranks[r].totals == totals) {
+      ++run_.ranks[r].multiplicity;
+      return;
+    }
+  RankTimeline rank;
+  rank.pipeline_rank = first.pipeline_rank;
+  rank.device = number;
+  rank.totals = totals;
+  run_.ranks.push_back(std::move(rank));
+}
+
+EngineRun RunRecorder::take(Picoseconds step) {
+  run_.step = step;
+  return std::move(run_);
+}
+
+}  // namespace simrun

@@ -1,0 +1,357 @@
+#include "sim/stream_engine.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "sim/deadlock.h"
+#include "sim/device_state.h"
+#include "sim/network.h"
+#include "sim/rendezvous.h"
+#include "sim/run_recorder.h"
+
+namespace simrun {
+
+namespace {
+
+// The later of two pipeline transfers; of those that end together the one that began later.
+Span later(const Span& a, const Span& b) {
+  return std::pair(a.end, a.start) < std::pair(b.end, b.start) ? b : a;
+}
+
+class Engine {
+ public:
+  explicit Engine(const EngineInput& input)
+      : plan_(input.plan),
+        compiled_(input.compiled),
+        meetings_(input.meetings),
+        network_(input.network),
+        streams_(static_cast<Index>(input.plan.streams.size())),
+        recorder_(input),
+        rendezvous_(input.meetings.rendezvous) {
+    add_devices();
+  }
+
+  EngineRun run() {
+    for (Index d = static_cast<Index>(devices_.size()); d-- > 0;) runnable_.push_back(d);
+    drain();
+    if (network_ != nullptr)
+      network_->run([this](Index ticket, Picoseconds end) {
+        const InFlight flight = in_flight_[ticket];
+        free_tickets_.push_back(ticket);
+        end_exchange(flight.waiting, {flight.start, end});
+        drain();
+      });
+    if (std::any_of(devices_.begin(), devices_.end(), [](const DeviceState& d) { return !d.finished; }))
+      throw_deadlock({plan_, compiled_, meetings_, devices_, rendezvous_});
+    return finish();
+  }
+
+ private:
+  struct InFlight {
+    Index waiting = no_index;
+    Picoseconds start = 0;
+  };
+
+  void add_devices() {
+    for (Index program = 0; program < plan_.programs.size(); ++program) {
+      const auto rank = static_cast<std::size_t>(plan_.programs[program].pipeline_rank);
+      for (Index local = 0; local < meetings_.gpus[rank]; ++local) {
+        DeviceState& device = devices_.emplace_back(plan_.streams);
+        device.code = &compiled_.ranks[program];
+        device.number = static_cast<Index>(devices_.size() - 1);
+        device.program = program;
+        device.local_gpu = local;
+        device.slots.resize(compiled_.ranks[program].slots);
+      }
+    }
+  }
+
+  static const CompiledStep& step_of(const DeviceState& device, const IssuedOperation& operation) {
+    return device.code->steps[operation.step];
+  }
+  Index stream_number(const DeviceState& device, std::uint8_t stream) const {
+    return device.number * streams_ + stream;
+  }
+
+  void drain() {
+    while (!startable_.empty() || !runnable_.empty()) {
+      if (!startable_.empty()) {
+        const Index stream = startable_.back();
+        startable_.pop_back();
+        start_head(devices_[stream / streams_], static_cast<std::uint8_t>(stream % streams_));
+      } else {
+        const Index device = runnable_.back();
+        runnable_.pop_back();
+        advance(devices_[device]);
+      }
+    }
+  }
+
+  // ---- The compute stream and the order of issue ----
+
+  // Runs a GPU until it finishes or is parked.
+  void advance(DeviceState& device) {
+    const CompiledRank& code = *device.code;
+    device.parked = false;
+    for (; device.entry < code.entries.size(); ++device.entry, device.step = 0) {
+      const CompiledEntry& entry = code.entries[device.entry];
+      const CompiledSegment& segment = code.segments[entry.segment];
+      if (device.step == 0) recorder_.entry_begins(device);
+      if (!advance_entry(device, segment)) return;
+      device.accounting.add_compute(segment.compute);
+      recorder_.entry_ends(device);
+    }
+    for (Index s = 1; s < streams_; ++s)
+      if (const StreamState& stream = device.streams[s]; stream.ended < stream.issued)
+        return park(device, {static_cast<std::uint8_t>(s), stream.issued});
+    device.finished = true;
+  }
+
+  bool advance_entry(DeviceState& device, const CompiledSegment& segment) {
+    const CompiledStep* const steps = device.code->steps.data() + segment.first_step;
+    for (; device.step < segment.steps; ++device.step) {
+      const CompiledStep& step = steps[device.step];
+      if (step.stream != compute_stream) {
+        issue(device, step);
+        continue;
+      }
+      if (step.reads > 0 && !wait_for_inputs(device, segment, step)) return false;
+      if (device.step == segment.first_compute) device.pass_start = device.compute_tail;
+      recorder_.compute(device, step);
+      device.compute_tail += step.duration;
+    }
+    return true;
+  }
+
+  static void park(DeviceState& device, OperationNumber on) {
+    device.parked = true;
+    device.parked_on = on;
+  }
+
+  static bool ended(const DeviceState& device, OperationNumber operation) {
+    return operation.ordinal <= device.streams[operation.stream].ended;
+  }
+
+  // A compute step with inputs from other streams: moves the compute tail to when they are written and
+  // accounts for the gap; parks the GPU if one is not known yet.
+  bool wait_for_inputs(DeviceState& device, const CompiledSegment& segment, const CompiledStep& step) {
+    const CompiledRank& code = *device.code;
+    const CompiledEntry& entry = code.entries[device.entry];
+    Picoseconds ready = device.compute_tail;
+    needed_.clear();
+    for (Index i = step.first_read; i < step.first_read + step.reads; ++i) {
+      const Slot& slot = device.slots[code.slot(code.references[i], entry)];
+      if (!ended(device, slot.writer)) {
+        park(device, slot.writer);
+        return false;
+      }
+      ready = std::max(ready, slot.end);
+      if (slot.p2p.end > 0) needed_.push_back(slot.p2p);
+    }
+    if (ready == device.compute_tail) return true;
+    device.accounting.add_gap({device.compute_tail, ready}, needed_, cause(device, segment),
+                              {device.issued, first_outstanding(device)});
+    device.compute_tail = ready;
+    return true;
+  }
+
+  BubbleCause cause(const DeviceState& device, const CompiledSegment& segment) const {
+    const CompiledRank& code = *device.code;
+    const bool first_compute = device.entry == code.first_backward && device.step <= segment.first_compute;
+    if (device.entry < code.first_backward || first_compute) {
+      const bool forwards_left = code.last_forward != no_index && device.entry <= code.last_forward;
+      if (code.first_backward != no_index || forwards_left) return BubbleCause::warm_up;
+    }
+    return code.last_forward == no_index || device.entry > code.last_forward ? BubbleCause::drain
+                                                                             : BubbleCause::imbalance;
+  }
+
+  // ---- The other streams ----
+
+  void issue(DeviceState& device, const CompiledStep& step) {
+    const CompiledRank& code = *device.code;
+    const CompiledEntry& entry = code.entries[device.entry];
+    StreamState& stream = device.streams[step.stream];
+    const bool is_head = stream.empty();
+    IssuedOperation& operation = stream.queue.emplace_back();
+    operation.ready = device.compute_tail;
+    operation.entry = device.entry;
+    operation.step = static_cast<Index>(&step - code.steps.data());
+    operation.issue = device.issued++;
+    for (Index i = step.first_read; i < step.first_read + step.reads; ++i) {
+      const Slot& slot = device.slots[code.slot(code.references[i], entry)];
+      if (!ended(device, slot.writer)) {
+        operation.awaits.push_back(slot.writer);
+      } else {
+        operation.ready = std::max(operation.ready, slot.end);
+        operation.p2p = later(operation.p2p, slot.p2p);
+      }
+    }
+    if (!operation.awaits.empty()) ++device.awaiting;
+    const OperationNumber own{step.stream, ++stream.issued};
+    for (Index i = step.first_write; i < step.first_write + step.writes; ++i)
+      device.slots[code.slot(code.references[i], entry)].writer = own;
+    if (is_head) start_head(device, step.stream);
+  }
+
+  // Lets the first operation of a stream go to its meeting, or run, if its inputs are there.
+  void start_head(DeviceState& device, std::uint8_t number) {
+    StreamState& stream = device.streams[number];
+    if (stream.empty() || stream.posted || !stream.front().awaits.empty()) return;
+    const IssuedOperation& operation = stream.front();
+    const CompiledStep& step = step_of(device, operation);
+    const Picoseconds ready = std::max(operation.ready, stream.tail);
+    if (step.exchange == no_index) {
+      end_operation(device, number, {ready, ready + step.duration});
+    } else {
+      stream.posted_at = ready;
+      meet(device, step, ready);
+    }
+  }
+
+  void meet(DeviceState& device, const CompiledStep& step, Picoseconds ready) {
+    const Meeting& meeting = meetings_.of_exchange[step.exchange];
+    const Index position = meeting.position[device.local_gpu];
+    if (position == no_index) return end_operation(device, step.stream, {ready, ready});
+    const Picoseconds duration = meeting.durations.empty() ? step.duration : meeting.durations[position];
+    const bool carried = network_ != nullptr && network_->carries(step.exchange, position);
+    if (meeting.expected[position] == 1 && !carried)
+      return end_operation(device, step.stream, {ready, ready + duration});
+    StreamState& stream = device.streams[step.stream];
+    const Index instance = device.code->instance(device.code->entries[stream.front().entry], step.binding);
+    Rendezvous& rendezvous = rendezvous_[meetings_.rendezvous_of(meeting, position, instance)];
+    if (rendezvous.over)
+      throw_posted_twice(plan_, compiled_.channels[compiled_.exchanges[step.exchange].channel]);
+    stream.posted = true;
+    stream.next_at_meeting = std::exchange(rendezvous.waiting, stream_number(device, step.stream));
+    rendezvous.ready = std::max(rendezvous.ready, ready);
+    rendezvous.duration = std::max(rendezvous.duration, duration);
+    if (++rendezvous.arrived < meeting.expected[position]) return;
+    const Rendezvous complete = rendezvous;
+    rendezvous = {};
+    rendezvous.over = meeting.per_instance;
+    if (carried)
+      network_->post(step.exchange, position, complete.ready, ticket({complete.waiting, complete.ready}));
+    else
+      end_exchange(complete.waiting, {complete.ready, complete.ready + complete.duration});
+  }
+
+  Index ticket(const InFlight& flight) {
+    if (free_tickets_.empty()) {
+      in_flight_.push_back(flight);
+      return static_cast<Index>(in_flight_.size() - 1);
+    }
+    const Index number = free_tickets_.back();
+    free_tickets_.pop_back();
+    in_flight_[number] = flight;
+    return number;
+  }
+
+  void end_exchange(Index waiting, Span span) {
+    while (waiting != no_index) {
+      DeviceState& device = devices_[waiting / streams_];
+      const auto number = static_cast<std::uint8_t>(waiting % streams_);
+      waiting = std::exchange(device.streams[number].next_at_meeting, no_index);
+      end_operation(device, number, span);
+    }
+  }
+
+  // The first operation of the stream has ended: its results are known to whoever awaits them.
+  void end_operation(DeviceState& device, std::uint8_t number, Span span) {
+    StreamState& stream = device.streams[number];
+    const CompiledStep& step = step_of(device, stream.front());
+    const IssuedOperation& operation = stream.front();
+    const Picoseconds wait = stream.posted ? span.start - stream.posted_at : 0;
+    device.accounting.add_flight(number, span, device.compute_tail);
+    recorder_.operation(device, operation, span, wait);
+    const OperationNumber own{number, ++stream.ended};
+    const Span p2p = step.pipeline_arrival ? span : operation.p2p;
+    const CompiledRank& code = *device.code;
+    for (Index i = step.first_write; i < step.first_write + step.writes; ++i) {
+      Slot& slot = device.slots[code.slot(code.references[i], device.code->entries[operation.entry])];
+      if (slot.writer.ordinal != own.ordinal) continue;  // overwritten by a later operation of the stream
+      slot.end = span.end;
+      slot.p2p = p2p;
+    }
+    stream.tail = span.end;
+    stream.posted = false;
+    stream.pop();
+    if (!stream.empty()) startable_.push_back(stream_number(device, number));
+    if (device.awaiting > 0) tell(device, own, span.end, p2p);
+    if (device.parked && ended(device, device.parked_on)) {
+      device.parked = false;
+      runnable_.push_back(device.number);
+    }
+    if (device.accounting.defers()) device.accounting.settle(first_outstanding(device));
+  }
+
+  void tell(DeviceState& device, OperationNumber writer, Picoseconds end, Span p2p) {
+    for (Index s = 1; s < streams_; ++s) {
+      StreamState& stream = device.streams[s];
+      for (std::size_t i = stream.head; i < stream.queue.size(); ++i) {
+        IssuedOperation& operation = stream.queue[i];
+        const std::size_t awaited = operation.awaits.size();
+        if (awaited == 0) continue;
+        std::erase_if(operation.awaits, [&](OperationNumber other) {
+          return other.stream == writer.stream && other.ordinal == writer.ordinal;
+        });
+        if (operation.awaits.size() == awaited) continue;
+        operation.ready = std::max(operation.ready, end);
+        operation.p2p = later(operation.p2p, p2p);
+        if (!operation.awaits.empty()) continue;
+        --device.awaiting;
+        if (i == stream.head) startable_.push_back(stream_number(device, static_cast<std::uint8_t>(s)));
+      }
+    }
+  }
+
+  // Issue number of the oldest operation that has not ended; no_index if all have.
+  Index first_outstanding(const DeviceState& device) const {
+    Index first = no_index;
+    for (Index s = 1; s < streams_; ++s)
+      if (!device.streams[s].empty()) first = std::min(first, device.streams[s].front().issue);
+    return first;
+  }
+
+  // ---- The end ----
+
+  // What remains of each GPU's step after its last compute instruction, and its totals.
+  EngineRun finish() {
+    Picoseconds step = 0;
+    for (const DeviceState& device : devices_) {
+      step = std::max(step, device.compute_tail);
+      for (const StreamState& stream : device.streams) step = std::max(step, stream.tail);
+    }
+    for (DeviceState& device : devices_) {
+      if (device.compute_tail < step)
+        device.accounting.add_gap({device.compute_tail, step}, {}, BubbleCause::drain,
+                                  {device.issued, no_index});
+      const RankTotals& totals = device.accounting.totals();
+      assert(totals.compute + totals.exposed_total() + totals.bubble_total() == step &&
+             "a rank's step is not all compute, exposed or bubble");
+      recorder_.totals(device, totals);
+    }
+    return recorder_.take(step);
+  }
+
+  const Plan& plan_;
+  const CompiledPlan& compiled_;
+  const Meetings& meetings_;
+  Network* const network_;
+  const Index streams_;  // per GPU
+  RunRecorder recorder_;
+  std::vector<DeviceState> devices_;
+  std::vector<Rendezvous> rendezvous_;
+  std::vector<InFlight> in_flight_;
+  std::vector<Index> free_tickets_;
+  std::vector<Index> startable_;  // streams, numbered over all GPUs
+  std::vector<Index> runnable_;   // GPUs
+  std::vector<Span> needed_;      // pipeline transfers that the present instruction waits for
+};
+
+}  // namespace
+
+EngineRun run_streams(const EngineInput& input) { return Engine(input).run(); }
+
+}  // namespace simrun

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+namespace simrun {
+
+struct Ran {
+  int code = -1;
+  std::string output;  // standard output and error
+};
+
+// Runs the program with the shipped presets. `arguments` are for the shell; standard input is empty.
+Ran run_simrun(const std::string& arguments);
+
+// An empty folder that goes away with the test.
+class Scratch {
+ public:
+  Scratch();
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const;  // its path
+  std::size_t files() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string read(const std::string& path);
+
+inline const std::string tiny = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-4xa100.yaml";
+
+}  // namespace simrun

@@ -1,0 +1,194 @@
+#include "visualizer/sweep_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "visualizer/json.h"
+#include "visualizer/text_table.h"
+
+namespace simrun {
+
+namespace {
+
+struct RealField {
+  const char* name;
+  double SweepNumbers::*value;
+};
+struct IntegerField {
+  const char* name;
+  std::int64_t SweepNumbers::*value;
+};
+constexpr std::array<RealField, 10> real_fields{
+    {{"step_time_s", &SweepNumbers::step_time_s},
+     {"tokens_per_s", &SweepNumbers::tokens_per_s},
+     {"tokens_per_s_per_gpu", &SweepNumbers::tokens_per_s_per_gpu},
+     {"mfu", &SweepNumbers::mfu},
+     {"hfu", &SweepNumbers::hfu},
+     {"compute_s", &SweepNumbers::compute_s},
+     {"bubble_s", &SweepNumbers::bubble_s},
+     {"bubble_fraction", &SweepNumbers::bubble_fraction},
+     {"exposed_comm_s", &SweepNumbers::exposed_comm_s},
+     {"hidden_comm_s", &SweepNumbers::hidden_comm_s}}};
+constexpr std::array<IntegerField, 3> integer_fields{
+    {{"ranks", &SweepNumbers::ranks},
+     {"peak_memory_bytes", &SweepNumbers::peak_memory_bytes},
+     {"memory_limit_bytes", &SweepNumbers::memory_limit_bytes}}};
+
+std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
+
+std::string last_words(const std::string& path, int words) {
+  std::size_t dot = std::string::npos;
+  for (int w = 0; w < words && dot != 0; ++w) {
+    dot = path.rfind('.', dot == std::string::npos ? dot : dot - 1);
+    if (dot == std::string::npos) return path;
+  }
+  return path.substr(dot + 1);
+}
+
+// RFC 4180: a field with a comma, quote or line end stands in quotes, quotes in it are doubled.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string csv_line(const std::vector<std::string>& fields) {
+  std::string line;
+  for (std::size_t f = 0; f < fields.size(); ++f) line += (f == 0 ? "" : ",") + csv_field(fields[f]);
+  return line + "\n";
+}
+
+std::string row_json(const Sweep& sweep, const SweepRow& row) {
+  std::string json = "{\"values\": {";
+  for (std::size_t k = 0; k < sweep.keys.size(); ++k)
+    json += fmt::format("{}{}: {}", k == 0 ? "" : ", ", json_quoted(sweep.keys[k].key),
+                        json_quoted(row.values[k]));
+  json += "}";
+  if (row.numbers) {
+    for (const RealField& field : real_fields)
+      json += fmt::format(", \"{}\": {}", field.name, number((*row.numbers).*field.value));
+    for (const IntegerField& field : integer_fields)
+      json += fmt::format(", \"{}\": {}", field.name, (*row.numbers).*field.value);
+    json += fmt::format(", \"fits\": {}, \"engine\": {}", row.numbers->fits, json_quoted(row.engine));
+  }
+  if (!row.error.empty()) json += ", \"error\": " + json_quoted(row.error);
+  return json + "}";
+}
+
+}  // namespace
+
+SweepNumbers sweep_numbers(const Summary& summary) {
+  return {.step_time_s = summary.step_time_s,
+          .tokens_per_s = summary.tokens_per_s,
+          .tokens_per_s_per_gpu = summary.tokens_per_s_per_gpu,
+          .mfu = summary.mfu,
+          .hfu = summary.hfu,
+          .compute_s = summary.compute_s,
+          .bubble_s = summary.bubble_s,
+          .bubble_fraction = summary.bubble_fraction,
+          .exposed_comm_s = summary.exposed_comm_s,
+          .hidden_comm_s = summary.hidden_comm_s,
+          .ranks = summary.ranks,
+          .peak_memory_bytes = summary.peak_memory_bytes,
+          .memory_limit_bytes = summary.memory_limit_bytes,
+          .fits = summary.fits};
+}
+
+std::optional<std::size_t> best_row(const Sweep& sweep) {
+  std::optional<std::size_t> best;
+  const auto rate = [&](std::size_t row) { return sweep.rows[row].numbers->tokens_per_s_per_gpu; };
+  for (std::size_t r = 0; r < sweep.rows.size(); ++r)
+    if (sweep.rows[r].numbers && sweep.rows[r].numbers->fits && (!best || rate(r) > rate(*best))) best = r;
+  return best;
+}
+
+std::vector<std::string> short_keys(const std::vector<SweepKey>& keys) {
+  for (int words = 1;; ++words) {
+    std::vector<std::string> names;
+    names.reserve(keys.size());
+    for (const SweepKey& key : keys) names.push_back(last_words(key.key, words));
+    const std::set<std::string> different(names.begin(), names.end());
+    const bool is_whole = std::ranges::equal(names, keys, {}, {}, &SweepKey::key);
+    if (different.size() == names.size() || is_whole) return names;
+  }
+}
+
+SweepUnits sweep_units(const Sweep& sweep) {
+  double longest_step = 0;
+  std::int64_t largest_peak = 0;
+  for (const SweepRow& row : sweep.rows) {
+    if (!row.numbers) continue;
+    longest_step = std::max(longest_step, row.numbers->step_time_s);
+    largest_peak = std::max(largest_peak, row.numbers->peak_memory_bytes);
+  }
+  return {time_unit(longest_step), memory_unit(largest_peak)};
+}
+
+std::vector<std::string> sweep_columns(const SweepUnits& units) {
+  return {std::string("step ") + units.time.name,   "tokens/s/GPU", "MFU",   "bubble", "exposed",
+          std::string("peak ") + units.memory.name, "fits",         "engine"};
+}
+
+std::vector<std::string> sweep_cells(const SweepRow& row, const SweepUnits& units) {
+  if (!row.numbers) return {"refused: " + row.error};
+  const SweepNumbers& numbers = *row.numbers;
+  return {in_unit(numbers.step_time_s, units.time),
+          count_text(numbers.tokens_per_s_per_gpu),
+          percent_text(numbers.mfu),
+          percent_text(numbers.bubble_fraction),
+          percent_text(numbers.exposed_comm_s / numbers.step_time_s),
+          in_unit(numbers.peak_memory_bytes, units.memory),
+          numbers.fits ? "yes" : "no",
+          row.engine};
+}
+
+std::string sweep_table(const Sweep& sweep) {
+  const SweepUnits units = sweep_units(sweep);
+  TextRow header{""};
+  for (const std::string& name : short_keys(sweep.keys)) header.push_back(name);
+  for (const std::string& name : sweep_columns(units)) header.push_back(name);
+  std::vector<TextRow> rows{header};
+  const std::optional<std::size_t> best = best_row(sweep);
+  for (std::size_t r = 0; r < sweep.rows.size(); ++r) {
+    TextRow cells{r == best ? "*" : ""};
+    cells.insert(cells.end(), sweep.rows[r].values.begin(), sweep.rows[r].values.end());
+    for (const std::string& cell : sweep_cells(sweep.rows[r], units)) cells.push_back(cell);
+    rows.push_back(std::move(cells));
+  }
+  return text_table(rows, {0, header.size() - 1}) +
+         (best ? "* most tokens per second and GPU of those that fit\n" : "no point of the sweep fits\n");
+}
+
+std::string sweep_csv(const Sweep& sweep) {
+  std::vector<std::string> header;
+  for (const SweepKey& key : sweep.keys) header.push_back(key.key);
+  for (const RealField& field : real_fields) header.emplace_back(field.name);
+  for (const IntegerField& field : integer_fields) header.emplace_back(field.name);
+  header.insert(header.end(), {"fits", "engine", "error"});
+  std::string csv = csv_line(header);
+  for (const SweepRow& row : sweep.rows) {
+    std::vector<std::string> fields = row.values;
+    for (const RealField& field : real_fields)
+      fields.push_back(row.numbers ? fmt::format("{}", (*row.numbers).*field.value) : "");
+    for (const IntegerField& field : integer_fields)
+      fields.push_back(row.numbers ? fmt::format("{}", (*row.numbers).*field.value) : "");
+    fields.push_back(row.numbers ? fmt::format("{}", row.numbers->fits) : "");
+    fields.insert(fields.end(), {row.engine, row.error});
+    csv += csv_line(fields);
+  }
+  return csv;
+}
+
+std::string sweep_json(const Sweep& sweep) {
+  std::string json = "[";
+  for (std::size_t r = 0; r < sweep.rows.size(); ++r)
+    json += (r == 0 ? "\n  " : ",\n  ") + row_json(sweep, sweep.rows[r]);
+  return json + "\n]\n";
+}
+
+}  // namespace simrun

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string>
 
 namespace simrun {
 namespace {
@@ -27,6 +28,18 @@ std::string part_name(const std::string& target) { return target + ".part" + std
 
 int open_part(const std::string& part) {
   return ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+}
+
+// A file without a name: whatever stops us, nothing of it stays. -1 where the file system has none.
+int open_nameless(const std::string& target) {
+  const std::string folder = std::filesystem::path(target).parent_path().string();
+  return ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+}
+
+// Gives it the name of the part, from which it takes its place at once.
+bool name_file(int file, const std::string& part) {
+  const std::string self = "/proc/self/fd/" + std::to_string(file);
+  return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, part.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
 bool write_all(int file, const std::string& bytes) {
@@ -63,11 +76,17 @@ std::string probe_output(const std::string& path) {
 void write_output(const std::string& path, const std::string& bytes) {
   const std::string target = target_of(path);
   const std::string part = part_name(target);
-  const int file = open_part(part);
+  int file = open_nameless(target);
+  const bool nameless = file >= 0;
+  if (!nameless) file = open_part(part);
   struct stat status {};
   bool ok = file >= 0;
   if (ok && ::stat(target.c_str(), &status) == 0) ok = ::fchmod(file, status.st_mode & 07777) == 0;
   ok = ok && write_all(file, bytes);
+  if (ok && nameless) {
+    ::unlink(part.c_str());  // of a process that had our number
+    ok = name_file(file, part);
+  }
   int error = errno;
   if (file >= 0 && ::close(file) != 0 && ok) {
     ok = false;

@@ -14,19 +14,16 @@ namespace simrun {
 
 namespace {
 
-// One flow of an exchange over a link, from the exchange's start.
-struct LinkUse {
+struct ExchangeUse {
   Index exchange = 0;
-  double bytes = 0;
-  Picoseconds start = 0, end = 0;
-  bool operator==(const LinkUse&) const = default;
+  LinkUse use;
 };
 
 // Links that carry the same flows at the same times: the GPUs of a stage are alike.
 struct LinkClass {
   LinkIndex first = 0;
   std::int64_t links = 0;
-  std::vector<LinkUse> uses;
+  std::vector<ExchangeUse> uses;
 };
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
@@ -36,26 +33,24 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
 
 std::vector<LinkClass> link_classes(const Topology& topology, const FastRun& run) {
   std::vector<std::uint64_t> hash(topology.links(), 0);
-  LoneFlows lone(topology);
+  LinkUses uses(topology);
   const auto visit = [&](const auto& see) {
-    for (Index e = 0; e < run.compiled.exchanges.size(); ++e) {
-      if (run.compiled.exchanges[e].instruction->opcode == Opcode::recv || run.traffic.executions[e] == 0)
-        continue;
-      for (const NetworkExchange& exchange : run.traffic.flows[e])
-        for (const LoneFlow& flow : lone.of(exchange))
-          for (const LinkIndex link : flow.flow->route.links()) see(e, flow, link);
-    }
+    for (Index e = 0; e < run.compiled.exchanges.size(); ++e)
+      if (counts_traffic(run.compiled, e) && run.traffic.executions[e] > 0)
+        for (const LinkUse& use : uses.of(run.traffic.flows[e])) see(e, use);
   };
-  visit([&](Index e, const LoneFlow& flow, LinkIndex link) {
-    hash[link] = mixed(mixed(hash[link], e + 1), std::bit_cast<std::uint64_t>(flow.bytes));
-    hash[link] = mixed(hash[link], static_cast<std::uint64_t>(flow.start));
+  visit([&](Index e, const LinkUse& use) {
+    std::uint64_t& of = hash[use.link];
+    of = mixed(mixed(of, e + 1), std::bit_cast<std::uint64_t>(use.bytes));
+    of = mixed(mixed(of, static_cast<std::uint64_t>(use.start)), static_cast<std::uint64_t>(use.end));
   });
   std::map<std::uint64_t, std::size_t> class_of_hash;
   std::vector<LinkClass> classes;
   std::vector<std::size_t> led(topology.links(), ~std::size_t{0});  // the class of which a link is the first
   for (LinkIndex link = 0; link < topology.links(); ++link) {
     if (hash[link] == 0) continue;
-    const std::uint64_t key = mixed(hash[link], std::bit_cast<std::uint64_t>(topology.bandwidth(link)));
+    std::uint64_t key = mixed(hash[link], std::bit_cast<std::uint64_t>(topology.bandwidth(link)));
+    key = mixed(key, topology.is_inbound(link) ? 1 : 0);
     const auto [found, fresh] = class_of_hash.try_emplace(key, classes.size());
     if (fresh) {
       led[link] = classes.size();
@@ -63,13 +58,13 @@ std::vector<LinkClass> link_classes(const Topology& topology, const FastRun& run
     }
     ++classes[found->second].links;
   }
-  visit([&](Index e, const LoneFlow& flow, LinkIndex link) {
-    if (led[link] < classes.size()) classes[led[link]].uses.push_back({e, flow.bytes, flow.start, flow.end});
+  visit([&](Index e, const LinkUse& use) {
+    if (led[use.link] < classes.size()) classes[led[use.link]].uses.push_back({e, use});
   });
   return classes;
 }
 
-// A flow of one flight over the link.
+// What one flight puts on the link.
 struct Load {
   Picoseconds start = 0, end = 0;
   double share = 0;  // of the bandwidth
@@ -150,7 +145,7 @@ class Finder {
       run_.traffic.shared[links.first] ? add_shared(links) : add_exclusive(links);
     Contention found;
     double excess = 0;
-    for (const auto& [rank, seconds] : excess_of_rank_) excess += seconds;
+    for (const auto& [place, seconds] : excess_) excess += seconds;
     if (run_.step > 0) found.bound = with_feedback(excess / (static_cast<double>(run_.step) * 1e-12));
     found.overlapping = std::count(overlaps_.begin(), overlaps_.end(), true);
     order_links(links_);
@@ -165,16 +160,16 @@ class Finder {
     link.bandwidth = topology_.bandwidth(links.first);
     link.multiplicity = links.links;
     double bytes = 0;
-    for (const LinkUse& use : links.uses)
-      bytes += use.bytes * static_cast<double>(run_.traffic.executions[use.exchange]);
+    for (const auto& [exchange, use] : links.uses)
+      bytes += use.bytes * static_cast<double>(run_.traffic.executions[exchange]);
     link.bytes = std::llround(bytes);
     return link;
   }
 
   void add_exclusive(const LinkClass& links) {
     LinkTimeline link = timeline(links);
-    for (const LinkUse& use : links.uses)
-      link.busy += (use.end - use.start) * run_.traffic.executions[use.exchange];
+    for (const auto& [exchange, use] : links.uses)
+      link.busy += (use.end - use.start) * run_.traffic.executions[exchange];
     add(std::move(link), links);
   }
 
@@ -182,8 +177,8 @@ class Finder {
   void add(LinkTimeline link, const LinkClass& links) {
     if (detail_ != Detail::totals && lanes_ < recorded_link_limit) {
       ByteHistogram histogram;
-      for (const LinkUse& use : links.uses)
-        for (const std::size_t f : flights_of_[use.exchange])
+      for (const auto& [exchange, use] : links.uses)
+        for (const std::size_t f : flights_of_[exchange])
           histogram.add(run_.flights[f].start + use.start, run_.flights[f].start + use.end, use.bytes);
       link.utilisation = utilisation(histogram, link.bandwidth, run_.step);
       ++lanes_;
@@ -194,7 +189,7 @@ class Finder {
   // The first pipeline rank that uses the link, collectives over several ranks left out if there are others.
   std::int32_t first_rank(const LinkClass& links) const {
     std::pair first{true, std::numeric_limits<std::int32_t>::max()};
-    for (const LinkUse& use : links.uses) {
+    for (const ExchangeUse& use : links.uses) {
       const CompiledExchange& exchange = run_.compiled.exchanges[use.exchange];
       const bool many =
           exchange.channel != no_index && !run_.compiled.channels[exchange.channel].point_to_point;
@@ -206,10 +201,10 @@ class Finder {
   void add_shared(const LinkClass& links) {
     LinkTimeline link = timeline(links);
     std::vector<Load> loads;
-    for (const LinkUse& use : links.uses) {
+    for (const auto& [exchange, use] : links.uses) {
       const double time = static_cast<double>(use.end - use.start) * 1e-12;
       const double share = time > 0 ? use.bytes / link.bandwidth / time : 0;
-      for (const std::size_t f : flights_of_[use.exchange]) {
+      for (const std::size_t f : flights_of_[exchange]) {
         const Picoseconds start = run_.flights[f].start;
         loads.push_back({start + use.start, start + use.end, share, f});
       }
@@ -217,7 +212,7 @@ class Finder {
     const Sweep swept = sweep(loads, overlaps_);
     link.busy = swept.busy;
     link.contended = swept.contended;
-    double& worst = excess_of_rank_[first_rank(links)];
+    double& worst = excess_[{first_rank(links), topology_.is_inbound(links.first)}];
     worst = std::max(worst, swept.excess_s);
     add(std::move(link), links);
   }
@@ -225,9 +220,9 @@ class Finder {
   const Topology& topology_;
   const FastRun& run_;
   const Detail detail_;
-  std::vector<bool> overlaps_;                        // by flight
-  std::vector<std::vector<std::size_t>> flights_of_;  // by exchange
-  std::map<std::int32_t, double> excess_of_rank_;
+  std::vector<bool> overlaps_;                              // by flight
+  std::vector<std::vector<std::size_t>> flights_of_;        // by exchange
+  std::map<std::pair<std::int32_t, bool>, double> excess_;  // by pipeline rank and direction
   std::vector<LinkTimeline> links_;
   std::size_t lanes_ = 0;
 };

@@ -11,8 +11,8 @@ namespace simrun {
 struct Contention {
   std::int64_t overlapping = 0;  // transfers of the recorded GPUs that overlap another one on a link
   // Share of the step that it may be short. A link asked for more than its bandwidth falls behind by the
-  // integral of the excess; the worst link of every pipeline rank counts, added up, because a chain of
-  // passes can meet them all.
+  // integral of the excess; of every pipeline rank the worst link of either direction counts, added up,
+  // because a chain of passes can meet them all.
   double bound = 0;
   std::vector<LinkTimeline> links;  // as Timeline::links; links with equal traffic are one
 };

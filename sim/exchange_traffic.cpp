@@ -120,27 +120,58 @@ bool uses_shared_link(const ExchangeFlows& flows, const std::vector<bool>& share
   return false;
 }
 
-// A flow takes as long as the fullest of its links, which others of its phase may also cross.
-const std::vector<LoneFlow>& LoneFlows::of(const NetworkExchange& exchange) {
-  flows_.clear();
+bool counts_traffic(const CompiledPlan& compiled, std::size_t exchange) {
+  const CompiledExchange& of = compiled.exchanges[exchange];
+  if (of.instruction->opcode == Opcode::recv) return false;
+  if (is_transfer(of) || of.channel == no_index) return true;
+  return compiled.channels[of.channel].pipeline_ranks.front() == of.pipeline_rank;
+}
+
+const std::vector<LinkUse>& LinkUses::of(std::span<const NetworkExchange> exchanges) {
+  uses_.clear();
+  std::size_t phases = 0;
+  for (const NetworkExchange& exchange : exchanges) phases = std::max(phases, exchange.flows.size());
   Picoseconds begun = 0;
-  for (const FlowPhase& phase : exchange.flows) {
-    begun += to_picoseconds(phase.latency_s);
-    for (const SharedFlow& flow : phase.flows)
-      for (const LinkIndex link : flow.route.links())
-        load_[link] += flow.share * exchange.bytes / topology_.bandwidth(link);
-    Picoseconds ended = begun;
-    for (const SharedFlow& flow : phase.flows) {
-      double fullest = 0;
-      for (const LinkIndex link : flow.route.links()) fullest = std::max(fullest, load_[link]);
-      flows_.push_back({&flow, flow.share * exchange.bytes, begun, begun + to_picoseconds(fullest)});
-      ended = std::max(ended, flows_.back().end);
+  for (std::size_t phase = 0; phase < phases; ++phase) add_phase(exchanges, phase, begun);
+  return uses_;
+}
+
+// A flow takes as long as the fullest of its links.
+void LinkUses::add_phase(std::span<const NetworkExchange> exchanges, std::size_t phase, Picoseconds& begun) {
+  const std::size_t first = uses_.size();
+  double latency_s = 0;
+  const auto visit = [&](const auto& see) {
+    for (const NetworkExchange& exchange : exchanges)
+      if (phase < exchange.flows.size())
+        for (const SharedFlow& flow : exchange.flows[phase].flows) see(flow, flow.share * exchange.bytes);
+  };
+  for (const NetworkExchange& exchange : exchanges)
+    if (phase < exchange.flows.size()) latency_s = std::max(latency_s, exchange.flows[phase].latency_s);
+  begun += to_picoseconds(latency_s);
+  visit([&](const SharedFlow& flow, double bytes) {
+    for (const LinkIndex link : flow.route.links()) {
+      if (use_of_[link] == no_index) {
+        use_of_[link] = static_cast<Index>(uses_.size());
+        uses_.push_back({link, 0, begun, begun});
+      }
+      uses_[use_of_[link]].bytes += bytes;
+      seconds_[link] += bytes / topology_.bandwidth(link);
     }
-    for (const SharedFlow& flow : phase.flows)
-      for (const LinkIndex link : flow.route.links()) load_[link] = 0;
-    begun = ended;
+  });
+  Picoseconds ended = begun;
+  visit([&](const SharedFlow& flow, double) {
+    double fullest = 0;
+    for (const LinkIndex link : flow.route.links()) fullest = std::max(fullest, seconds_[link]);
+    const Picoseconds end = begun + to_picoseconds(fullest);
+    for (const LinkIndex link : flow.route.links())
+      uses_[use_of_[link]].end = std::max(uses_[use_of_[link]].end, end);
+    ended = std::max(ended, end);
+  });
+  for (std::size_t u = first; u < uses_.size(); ++u) {
+    use_of_[uses_[u].link] = no_index;
+    seconds_[uses_[u].link] = 0;
   }
-  return flows_;
+  begun = ended;
 }
 
 }  // namespace simrun

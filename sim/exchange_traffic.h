@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "sim/compiled_program.h"
@@ -26,21 +27,29 @@ ExchangeTraffic exchange_traffic(const Plan& plan, const CompiledPlan& compiled,
 // Whether any of the flows crosses a shared link.
 bool uses_shared_link(const ExchangeFlows& flows, const std::vector<bool>& shared);
 
-// One flow of an exchange that has its links for itself.
-struct LoneFlow {
-  const SharedFlow* flow = nullptr;
+// Whether this exchange's entries stand for its traffic: a RECV's are its SEND's, and of a collective over
+// several pipeline ranks those of the first count.
+bool counts_traffic(const CompiledPlan& compiled, std::size_t exchange);
+
+// What exchanges that begin together put on one link in one phase, all others kept away.
+struct LinkUse {
+  LinkIndex link = 0;
   double bytes = 0;
-  Picoseconds start = 0, end = 0;  // from the start of the exchange
+  Picoseconds start = 0, end = 0;  // from the start of the exchanges
 };
-class LoneFlows {
+class LinkUses {
  public:
-  explicit LoneFlows(const Topology& topology) : topology_(topology), load_(topology.links(), 0) {}
-  const std::vector<LoneFlow>& of(const NetworkExchange& exchange);  // until the next call
+  explicit LinkUses(const Topology& topology)
+      : topology_(topology), seconds_(topology.links(), 0), use_of_(topology.links(), no_index) {}
+  const std::vector<LinkUse>& of(std::span<const NetworkExchange> exchanges);  // until the next call
 
  private:
+  void add_phase(std::span<const NetworkExchange> exchanges, std::size_t phase, Picoseconds& begun);
+
   const Topology& topology_;
-  std::vector<double> load_;  // seconds of the present phase, by link
-  std::vector<LoneFlow> flows_;
+  std::vector<double> seconds_;  // of the present phase, by link
+  std::vector<Index> use_of_;    // into uses_, of the present phase
+  std::vector<LinkUse> uses_;
 };
 
 }  // namespace simrun

@@ -17,9 +17,13 @@ namespace {
 const NetworkExchange* recorded_exchange(const CompiledPlan& compiled, const Meetings& meetings,
                                          const ExchangeTraffic& traffic, std::size_t exchange) {
   const Index position = meetings.of_exchange[exchange].position[0];
-  if (position == no_index || compiled.exchanges[exchange].instruction->opcode == Opcode::recv)
-    return nullptr;
+  if (position == no_index || !counts_traffic(compiled, exchange)) return nullptr;
   return &traffic.flows[exchange][position];
+}
+
+bool spans_ranks(const CompiledPlan& compiled, std::size_t exchange) {
+  const Index channel = compiled.exchanges[exchange].channel;
+  return channel != no_index && !compiled.channels[channel].point_to_point;
 }
 
 // Links at the recorded GPUs, which are the first of their groups: shared ones first. A ring leaves its
@@ -36,7 +40,7 @@ std::vector<bool> recorded_links(const CompiledPlan& compiled, const Meetings& m
   for (const bool shared : {true, false})
     for (std::size_t e = 0; e < compiled.exchanges.size(); ++e) {
       const NetworkExchange* const exchange = recorded_exchange(compiled, meetings, traffic, e);
-      if (exchange == nullptr) continue;
+      if (exchange == nullptr || spans_ranks(compiled, e)) continue;
       for (const FlowPhase& phase : exchange->flows)
         for (std::size_t f = 0; f < phase.flows.size(); ++f)
           for (const LinkIndex link : phase.flows[f].route.links())
@@ -49,7 +53,7 @@ std::vector<bool> recorded_links(const CompiledPlan& compiled, const Meetings& m
 std::vector<std::vector<NetworkExchange>> carried(const Topology& topology, const CompiledPlan& compiled,
                                                   const ExchangeTraffic& traffic, LinkMeter& meter) {
   std::vector<std::vector<NetworkExchange>> exchanges(traffic.flows.size());
-  LoneFlows lone(topology);
+  LinkUses uses(topology);
   for (std::size_t e = 0; e < traffic.flows.size(); ++e) {
     exchanges[e].resize(traffic.flows[e].size());
     for (std::size_t position = 0; position < traffic.flows[e].size(); ++position) {
@@ -58,11 +62,10 @@ std::vector<std::vector<NetworkExchange>> carried(const Topology& topology, cons
         exchanges[e][position] = exchange;
         continue;
       }
-      if (compiled.exchanges[e].instruction->opcode == Opcode::recv) continue;
+      if (!counts_traffic(compiled, e)) continue;
       const std::int64_t times = traffic.executions[e];
-      for (const LoneFlow& flow : lone.of(exchange))
-        for (const LinkIndex link : flow.flow->route.links())
-          meter.add_alone(link, flow.bytes * static_cast<double>(times), (flow.end - flow.start) * times);
+      for (const LinkUse& use : uses.of({&exchange, 1}))
+        meter.add_alone(use.link, use.bytes * static_cast<double>(times), (use.end - use.start) * times);
     }
   }
   return exchanges;
@@ -76,15 +79,14 @@ struct Setting {
   const ExchangeTraffic& traffic;
 };
 void meter_flights(const Setting& of, const std::vector<Flight>& flights, LinkMeter& meter) {
-  LoneFlows lone(of.topology);
-  std::vector<std::vector<LoneFlow>> of_exchange(of.compiled.exchanges.size());
+  LinkUses lone(of.topology);
+  std::vector<std::vector<LinkUse>> of_exchange(of.compiled.exchanges.size());
   for (const Flight& flight : flights) {
-    std::vector<LoneFlow>& flows = of_exchange[flight.exchange];
-    if (flows.empty())
-      flows = lone.of(*recorded_exchange(of.compiled, of.meetings, of.traffic, flight.exchange));
-    for (const LoneFlow& flow : flows)
-      for (const LinkIndex link : flow.flow->route.links())
-        meter.record(link, flow.bytes, flight.start + flow.start, flight.start + flow.end);
+    std::vector<LinkUse>& uses = of_exchange[flight.exchange];
+    if (uses.empty())
+      uses = lone.of({recorded_exchange(of.compiled, of.meetings, of.traffic, flight.exchange), 1});
+    for (const LinkUse& use : uses)
+      meter.record(use.link, use.bytes, flight.start + use.start, flight.start + use.end);
   }
 }
 

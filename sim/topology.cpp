@@ -76,7 +76,7 @@ bool Topology::can_limit(LinkIndex link) const {
 
 std::string Topology::name(LinkIndex link) const {
   assert(link < links_ && "no such link");
-  const bool back = link % 2 != 0;  // rx or down
+  const bool back = is_inbound(link);
   if (link < first_nic_link_) {
     const std::int64_t device = link / 2;
     return fmt::format("node{}.gpu{}.nvlink_{}", device / gpus_, device % gpus_, back ? "rx" : "tx");

@@ -43,6 +43,7 @@ class Topology {
   // Whether it may ever be what limits a flow. A leaf's link to an only spine, not oversubscribed, carries
   // all that its NICs can send or receive.
   bool can_limit(LinkIndex link) const;
+  bool is_inbound(LinkIndex link) const { return link % 2 != 0; }  // rx, or down from a spine
   std::string name(LinkIndex link) const;  // "node0.gpu5.nvlink_tx", "node0.nic3.rx", "rail3.leaf0.spine1.up"
   std::int64_t node_of(std::int64_t device) const { return device / gpus_; }
   Route route(std::int64_t from, std::int64_t to) const;  // of two different devices of the cluster

@@ -158,7 +158,12 @@ void become_worker(pid_t parent, int errors) {
   if (getppid() != parent) _exit(1);  // it died before the line above
   struct sigaction default_action {};
   default_action.sa_handler = SIG_DFL;
-  for (int number = 1; number < NSIG; ++number) sigaction(number, &default_action, nullptr);
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction inherited {
+    };  // what the user had us ignore (nohup, a script's background) stays ignored
+    if (sigaction(number, nullptr, &inherited) == 0 && inherited.sa_handler != SIG_IGN)
+      sigaction(number, &default_action, nullptr);
+  }
   const int null = open("/dev/null", O_RDWR);
   dup2(null >= 0 ? null : errors, STDIN_FILENO);
   dup2(null >= 0 ? null : errors, STDOUT_FILENO);

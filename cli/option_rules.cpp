@@ -36,6 +36,40 @@ std::vector<GivenFlag> outputs_of_one(const Options& options) {
           {"--schedule-csv", options.schedule_csv.has_value()}};
 }
 
+// A schedule alone takes none of what needs a model.
+OptionFault schedule_fault(const Options& options) {
+  const ScheduleFlags& flags = options.schedule_flags;
+  if (!flags.schedule) {
+    for (const GivenFlag& flag :
+         {GivenFlag{"--ranks", flags.ranks.has_value()},
+          GivenFlag{"--microbatches", flags.microbatches.has_value()},
+          GivenFlag{"--virtual", flags.virtual_stages.has_value()},
+          GivenFlag{"--slices", flags.slices.has_value()},
+          GivenFlag{"--group-size", flags.group_size.has_value()},
+          GivenFlag{"--costs", flags.costs.has_value()}, GivenFlag{"--comm", flags.communication.has_value()},
+          GivenFlag{"--memory-limit", flags.memory_limit.has_value()}, GivenFlag{"--dry", flags.dry}})
+      if (flag.is_given) return {fmt::format("{} goes with --schedule", flag.name), ""};
+    return {};
+  }
+  if (!options.input.empty())
+    return {"--schedule draws a schedule without a job",
+            fmt::format("a job's own: --set parallelism.pipeline_schedule={}", *flags.schedule)};
+  std::vector<GivenFlag> others = prints(options);
+  others.insert(others.end(), {{"--set", !options.overrides.empty()},
+                               {"--sweep", !options.sweep.empty()},
+                               {"--sensitivity", options.sensitivity},
+                               {"--engine", options.engine != EngineChoice::automatic},
+                               {"--plan", options.plan.has_value()},
+                               {"--trace", !options.traces.empty()},
+                               {"--csv", options.csv.has_value()}});
+  if (*flags.schedule == "all")
+    others.insert(others.end(), {{"--html", options.html.has_value()},
+                                 {"--schedule-csv", options.schedule_csv.has_value()}});
+  else if (flags.dry)
+    others.push_back({"--html", options.html.has_value()});
+  return excluded(*flags.schedule == "all" ? "--schedule all" : flags.dry ? "--dry" : "--schedule", others);
+}
+
 OptionFault mode_fault(const Options& options) {
   std::vector<GivenFlag> others = prints(options);
   const std::vector<GivenFlag> outputs = outputs_of_one(options);
@@ -85,6 +119,8 @@ OptionFault fault_of(const Options& options) {
     if (!trace_format(path))
       return {fmt::format("--trace cannot tell the format of '{}' from its name", path),
               "end it in .json or .json.gz (Chrome's trace format) or .perfetto-trace."};
+  OptionFault alone = schedule_fault(options);
+  if (!alone.message.empty() || options.schedule_flags.schedule) return alone;
   const OptionFault fault = mode_fault(options);
   return fault.message.empty() ? sweep_fault(options) : fault;
 }

@@ -20,10 +20,10 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{
-    "--execute",      "--device",         "--import-hf", "--export",   "--open",        "--validate",
-    "--serve",        "--calibrate",      "--doctor",    "--schedule", "--collective",  "--placement",
-    "--print-layout", "--print-topology", "--steps",     "--fit",      "--import-trace"};
+constexpr std::array later_flags{"--execute",        "--device",     "--import-hf", "--export",
+                                 "--open",           "--validate",   "--serve",     "--calibrate",
+                                 "--doctor",         "--collective", "--placement", "--print-layout",
+                                 "--print-topology", "--steps",      "--fit",       "--import-trace"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -35,8 +35,7 @@ struct Words {
 };
 
 void add_what_to_run(CLI::App& app, Options& options, Words& words) {
-  app.add_option("CONFIG", words.inputs, "job file or Plan file; a second one is compared with the first")
-      ->required();
+  app.add_option("CONFIG", words.inputs, "job file or Plan file; a second one is compared with the first");
   app.add_option("--set", words.sets,
                  "override one value, KEY=VALUE; repeatable: --set training.seq_length=4096")
       ->allow_extra_args(false);
@@ -49,6 +48,25 @@ void add_what_to_run(CLI::App& app, Options& options, Words& words) {
       ->allow_extra_args(false);
   app.add_flag("--sensitivity", options.sensitivity,
                "also how the step answers to bandwidths, latencies, FLOP/s and memory rate");
+}
+
+// Of a pipeline schedule alone, without CONFIG.
+void add_schedule(CLI::App& app, ScheduleFlags& flags) {
+  const auto add = [&](const char* name, std::optional<std::string>& word, const char* meaning) {
+    app.add_option(name, word, meaning)->group("A pipeline schedule alone");
+  };
+  add("--schedule", flags.schedule,
+      "draw a pipeline schedule without a model: its name, all (compare them), or a CSV of PyTorch's ops");
+  add("--ranks", flags.ranks, "pipeline ranks");
+  add("--microbatches", flags.microbatches, "microbatches of a step (of both directions together)");
+  add("--virtual", flags.virtual_stages, "stages per rank (default: as few as the schedule needs)");
+  add("--slices", flags.slices, "slices of a sequence (seq1f1b; default 1)");
+  add("--group-size", flags.group_size, "interleaved: microbatches before the next stage's turn");
+  add("--costs", flags.costs, "times of a stage's passes, F=2,I=3,W=1[,B=4][,FB=6]; default F=1,I=1,W=1");
+  add("--comm", flags.communication, "time from a pass to its result on another rank (default 0)");
+  add("--memory-limit", flags.memory_limit, "activations (of a stage and microbatch) that a rank may hold");
+  app.add_flag("--dry", flags.dry, "print the ops of every rank, write no page")
+      ->group("A pipeline schedule alone");
 }
 
 void add_outputs(CLI::App& app, Options& options, Words& words) {
@@ -123,7 +141,7 @@ std::string read_sweeps(const std::vector<std::string>& sweeps, Options& options
 // The rest of the options from the words of the command line; "" or what is wrong with them.
 std::string read_words(const Words& words, Options& options) {
   if (words.inputs.size() > 2) return "more than two configs: one is simulated, two are compared";
-  options.input = words.inputs.front();
+  if (!words.inputs.empty()) options.input = words.inputs.front();
   if (words.inputs.size() == 2) options.other_input = words.inputs.back();
   options.engine = words.engine == "fast"      ? EngineChoice::fast
                    : words.engine == "simgrid" ? EngineChoice::simgrid
@@ -147,6 +165,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   ParsedOptions parsed;
   Words words;
   add_what_to_run(app, parsed.options, words);
+  add_schedule(app, parsed.options.schedule_flags);
   add_outputs(app, parsed.options, words);
   try {
     app.parse(argc, argv);
@@ -158,14 +177,12 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     parsed.exit_code = 0;
     parsed.out = "simrun " + version() + "\n";
     return parsed;
-  } catch (const CLI::RequiredError&) {
-    const std::vector<std::string> extras = app.remaining();
-    if (!extras.empty()) return refuse_extras(app, extras);
-    return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   } catch (const CLI::ParseError& error) {
     return refusal(error.what(), "simrun --help shows the command line.");
   }
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
+  if (words.inputs.empty() && !parsed.options.schedule_flags.schedule)
+    return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);
   if (!wrong.empty()) return refusal(wrong, "");
   const OptionFault fault = fault_of(parsed.options);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/schedule_flags.h"
 #include "configs/load_job.h"
 #include "sim/simulate.h"
 #include "visualizer/sweep_tables.h"
@@ -13,11 +14,12 @@ namespace simrun {
 enum class ColorMode : std::uint8_t { automatic, always, never };
 
 struct Options {
-  std::string input;                       // a job (YAML) or a Plan file
+  std::string input;                       // a job (YAML) or a Plan file; empty: a schedule alone
   std::optional<std::string> other_input;  // to compare it with
   std::vector<Override> overrides;
   std::vector<SweepKey> sweep;  // empty: no sweep
   bool sensitivity = false;
+  ScheduleFlags schedule_flags;  // a schedule without a model
   EngineChoice engine = EngineChoice::automatic;
   std::optional<std::string> html;  // path of the page; unset: beside the input
   bool no_html = false;

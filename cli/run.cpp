@@ -10,6 +10,7 @@
 #include "cli/derived_numbers.h"
 #include "cli/output_file.h"
 #include "cli/plan_schedule.h"
+#include "cli/playground.h"
 #include "cli/read_input.h"
 #include "cli/simulate_one.h"
 #include "cli/sweep.h"
@@ -22,6 +23,7 @@ namespace simrun {
 namespace {
 
 int run_checked(const Options& options) {
+  if (options.schedule_flags.schedule) return run_playground(options);
   const LoadOptions load = load_options(options);
   if (!options.sweep.empty()) return run_sweep(options, load);
   if (options.other_input) return compare(options, load);

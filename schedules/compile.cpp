@@ -11,69 +11,19 @@
 #include "schedules/chunk_code.h"
 #include "schedules/emit_segments.h"
 #include "schedules/instruction_flops.h"
+#include "schedules/job_schedule.h"
 #include "schedules/partition.h"
-#include "schedules/pipeline_schedule.h"
+#include "schedules/plan_frame.h"
 #include "schedules/send_recv.h"
 #include "schedules/step_segments.h"
 
 namespace simrun {
 namespace {
 
-// Streams of every plan, by index.
-enum StreamIndex : std::uint8_t { compute, tp, cp, dp, forward_in, forward_out, backward_in, backward_out };
-
-std::vector<Stream> make_streams() {
-  return {{"compute", StreamDevice::gpu, Traffic::compute},
-          {"tp", StreamDevice::gpu, Traffic::tensor},
-          {"cp", StreamDevice::gpu, Traffic::context},
-          {"dp", StreamDevice::gpu, Traffic::data},
-          {"pp_forward_in", StreamDevice::gpu, Traffic::pipeline},
-          {"pp_forward_out", StreamDevice::gpu, Traffic::pipeline},
-          {"pp_backward_in", StreamDevice::gpu, Traffic::pipeline},
-          {"pp_backward_out", StreamDevice::gpu, Traffic::pipeline}};
-}
-
-// Megatron-LM's default rank order: tp fastest, then cp, dp, pp.
-std::vector<StageDevices> make_stages(const Parallelism& parallelism) {
-  const Mesh dense{"dense",
-                   {{"tp", parallelism.tensor_model_parallel_size},
-                    {"cp", parallelism.context_parallel_size},
-                    {"dp", parallelism.data_parallel_size}}};
-  const std::int64_t per_stage = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size *
-                                 parallelism.data_parallel_size;
-  std::vector<StageDevices> stages;
-  for (std::int64_t rank = 0; rank < parallelism.pipeline_model_parallel_size; ++rank)
-    stages.push_back({{{rank * per_stage, per_stage}}, {dense}});
-  return stages;
-}
-
-JobFacts make_facts(const Job& job, const Graph& graph) {
-  const Parallelism& parallelism = job.parallelism;
-  JobFacts facts;
-  facts.name = job.name;
-  facts.config_sha256 = job.config_sha256;
-  facts.model_type = job.model.model_type;
-  facts.schedule = parallelism.pipeline_schedule;
-  facts.tensor_parallel = parallelism.tensor_model_parallel_size;
-  facts.context_parallel = parallelism.context_parallel_size;
-  facts.pipeline_parallel = parallelism.pipeline_model_parallel_size;
-  facts.virtual_pipeline = parallelism.virtual_pipeline_model_parallel_size;
-  facts.expert_parallel = parallelism.expert_model_parallel_size;
-  facts.data_parallel = parallelism.data_parallel_size;
-  facts.microbatches = job.microbatches();
-  facts.micro_batch_size = job.training.micro_batch_size;
-  facts.seq_length = job.training.seq_length;
-  facts.tokens_per_step = job.training.global_batch_size * job.training.seq_length;
-  facts.parameters = count_parameters(graph);
-  // The graph's batch is one microbatch over all data-parallel ranks.
-  facts.model_flops_per_step = model_flops(graph) * static_cast<double>(facts.microbatches);
-  facts.precision = job.training.precision;
-  return facts;
-}
-
 // One chunk's code and segments.
 struct CompiledChunk {
   ChunkCode code;
+  BackwardSplit split;
   ChunkEmission emission;
   Index forward = no_index;
   std::map<BackwardVariant, Index> backward;
@@ -86,6 +36,7 @@ class Compiler {
       : job_(job),
         graph_(decoder_graph(job)),
         partition_(partition(graph_, job.parallelism.stages)),
+        schedule_(job_schedule(job)),
         table_(plan_) {
     plan_.job = make_facts(job, graph_);
     plan_.cluster = job.cluster;
@@ -103,13 +54,38 @@ class Compiler {
     for (const std::int32_t stage : partition_.stage_of)
       first_layer.push_back(partition_.first_layer[static_cast<std::size_t>(stage)]);
     regions_ = recompute_regions(graph_, job_.recompute, first_layer);
+    refuse_tied_on_one_rank();
+    split_ = splits_backward(build(schedule_.shape));
     for (std::size_t stage = 0; stage < partition_.operators.size(); ++stage) compile_chunk(stage);
+    schedule_.shape.stage_times = stated_times();
+    passes_ = build(schedule_.shape);
     add_programs();
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
     return std::move(plan_);
   }
 
  private:
+  Schedule build(const PipelineShape& shape) const {
+    Schedule schedule = schedule_.entry.build(shape);
+    for (const RankOps& ops : schedule)
+      for (const Op& op : ops)
+        if (op.slice != 0 || op.overlaps_next)
+          throw std::invalid_argument(fmt::format(
+              "{} runs {}, which plans cannot hold yet; simrun --schedule draws it", schedule_.entry.name,
+              op.overlaps_next ? "overlapped pairs of passes" : "slices of a sequence"));
+    return schedule;
+  }
+
+  // Its gradient would have to be summed on the rank itself, where both stages have a copy.
+  void refuse_tied_on_one_rank() const {
+    if (partition_.tied_tensor == no_index || ranks() == 1) return;
+    if (rank_of_stage(partition_.operators.size() - 1) == 0)
+      throw std::invalid_argument(
+          schedule_.entry.name +
+          " has the first and the last stage on rank 0, where tied embeddings are not "
+          "supported yet; tie_word_embeddings: false");
+  }
+
   const Mesh& mesh() const { return plan_.stages.front().meshes.front(); }
   std::int64_t ranks() const { return job_.parallelism.pipeline_model_parallel_size; }
   bool sharded() const { return job_.optimizer.zero_stage >= 1 && job_.parallelism.data_parallel_size > 1; }
@@ -124,7 +100,7 @@ class Compiler {
     const std::vector<std::size_t>& operators = partition_.operators[stage];
     Chunk chunk;
     chunk.stage = static_cast<std::int32_t>(stage);
-    chunk.pipeline_rank = static_cast<std::int32_t>(static_cast<std::int64_t>(stage) % ranks());
+    chunk.pipeline_rank = rank_of_stage(stage);
     chunk.index = static_cast<std::int32_t>(static_cast<std::int64_t>(stage) / ranks());
     chunk.first_layer = partition_.first_layer[stage];
     chunk.layers = static_cast<std::int32_t>(content.layers);
@@ -135,15 +111,36 @@ class Compiler {
 
     CompiledChunk compiled;
     lower(stage, compiled.code);
-    const BucketRules rules{bucket_size(), sharded() ? job_.parallelism.data_parallel_size : 1,
-                            partition_.tied_tensor};
-    compiled.emission = declare_buffers(
-        plan_, {graph_, compiled.code, mesh(), static_cast<Index>(stage), rules, job_.training.precision});
+    compiled.split = split_backward(compiled.code);
+    compiled.emission = declare_buffers(plan_, chunk_source(stage, compiled));
     compiled.forward =
         add_segment(fmt::format("stage {} forward", stage), PassKind::forward, static_cast<Index>(stage),
                     emit_forward(compiled.emission, compiled.code, table_));
     add_transfers(stage, compiled);
     chunks_.push_back(std::move(compiled));
+  }
+
+  std::int32_t rank_of_stage(std::size_t stage) const {
+    return rank_of(schedule_.placement(), static_cast<int>(ranks()), static_cast<int>(stage));
+  }
+  // Nothing is sent between neighbouring stages of one rank: the turns of a wave.
+  bool follows_on_rank(std::size_t stage) const {
+    return stage > 0 && rank_of_stage(stage - 1) == rank_of_stage(stage);
+  }
+
+  ChunkSource chunk_source(std::size_t stage, const CompiledChunk& compiled) const {
+    const BucketRules rules{bucket_size(), sharded() ? job_.parallelism.data_parallel_size : 1,
+                            partition_.tied_tensor};
+    ChunkSource source{graph_, compiled.code,          mesh(), static_cast<Index>(stage),
+                       rules,  job_.training.precision};
+    if (split_) source.split = &compiled.split;
+    if (follows_on_rank(stage)) {
+      const CompiledChunk& before = chunks_[stage - 1];
+      source.input = before.emission.buffer_of[before.code.output];
+      source.input_gradient = before.emission.buffer_of[before.code.output_gradient];
+      source.input_kept_before = before.code.values[before.code.output].saved;
+    }
+    return source;
   }
 
   // Without overlap Megatron-LM reduces a chunk's gradients in one piece.
@@ -189,8 +186,7 @@ class Compiler {
     const bool gradients = channel % 2 == 1;
     const std::size_t peer_stage = send == gradients ? stage - 1 : stage + 1;
     Communication communication;
-    communication.peer.pipeline_rank =
-        static_cast<std::int32_t>(static_cast<std::int64_t>(peer_stage) % ranks());
+    communication.peer.pipeline_rank = rank_of_stage(peer_stage);
     communication.channel = static_cast<Index>(channel);
     communication.cause = fmt::format("stage {} {} stage {}", stage, send ? "to" : "from", peer_stage);
     end.communication = table_.add(communication);
@@ -202,14 +198,14 @@ class Compiler {
 
   void add_transfers(std::size_t stage, CompiledChunk& compiled) {
     const ChunkCode& code = compiled.code;
-    if (code.input != no_index) {
+    if (code.input != no_index && !follows_on_rank(stage)) {
       const std::size_t channel = 2 * (stage - 1);
       compiled.recv_forward =
           transfer(stage, compiled, {code.input, Opcode::recv, StreamIndex::forward_in}, channel);
       compiled.send_backward = transfer(
           stage, compiled, {code.input_gradient, Opcode::send, StreamIndex::backward_out}, channel + 1);
     }
-    if (code.output != no_index) {
+    if (code.output != no_index && !follows_on_rank(stage + 1)) {
       const std::size_t channel = 2 * stage;
       compiled.send_forward =
           transfer(stage, compiled, {code.output, Opcode::send, StreamIndex::forward_out}, channel);
@@ -220,33 +216,31 @@ class Compiler {
 
   // ---- programs ----
 
-  Schedule make_schedule() const {
-    const Parallelism& parallelism = job_.parallelism;
-    PipelineShape shape;
-    shape.ranks = static_cast<int>(ranks());
-    shape.virtual_stages = static_cast<int>(parallelism.virtual_pipeline_model_parallel_size);
-    shape.microbatches = static_cast<int>(job_.microbatches());
-    shape.group_size = static_cast<int>(parallelism.microbatch_group_size_per_vp_stage);
-    const ScheduleEntry* entry = find_schedule(parallelism.pipeline_schedule);
-    if (entry == nullptr)
-      throw std::invalid_argument("unknown pipeline schedule " + parallelism.pipeline_schedule);
-    const std::string refusal = entry->refusal(shape);
-    if (!refusal.empty()) throw std::invalid_argument(refusal);
-    return entry->build(shape);
-  }
-
-  // Forward and backward FLOPs order the transfers; a stage without matrix products still takes a moment.
-  std::vector<PassCosts> stated_costs() {
-    std::vector<PassCosts> costs;
+  // Times that order the transfers and that cost-aware schedules plan with, from FLOPs; a pass without
+  // matrix products still takes a moment.
+  std::vector<PassTimes> stated_times() {
+    std::vector<PassTimes> times;
     for (std::size_t stage = 0; stage < chunks_.size(); ++stage) {
       const auto cost = [&](Index segment) {
         return static_cast<std::int64_t>(segment_flops(plan_, plan_.segments[segment]) / 1e6) + 1;
       };
-      const std::int64_t forward = cost(chunks_[stage].forward);
-      const std::int64_t backward = cost(backward_segment(stage, {false, false}));
-      costs.push_back({forward, backward, (backward + 1) / 2, (backward + 1) / 2});
+      const auto backward = [&](BackwardPart part) {
+        return cost(backward_segment(stage, {part, false, false, false}));
+      };
+      PassTimes of;
+      of.forward = cost(chunks_[stage].forward);
+      if (split_) {
+        of.backward_input = backward(BackwardPart::input);
+        of.backward_weight = backward(BackwardPart::weight);
+        of.backward = of.backward_input + of.backward_weight;
+      } else {
+        of.backward = backward(BackwardPart::full);
+        of.backward_input = of.backward_weight = (of.backward + 1) / 2;
+      }
+      of.overlapped = of.forward + of.backward;
+      times.push_back(of);
     }
-    return costs;
+    return times;
   }
 
   Index backward_segment(std::size_t stage, BackwardVariant variant) {
@@ -257,11 +251,19 @@ class Compiler {
     const std::vector<std::vector<Instruction>> reductions =
         variant.last ? overlapped_reductions(step_context(), compiled.emission, table_)
                      : std::vector<std::vector<Instruction>>(compiled.emission.buckets.size());
+    const char* const part = variant.part == BackwardPart::input    ? " input"
+                             : variant.part == BackwardPart::weight ? " weight"
+                                                                    : "";
+    const PassKind kind = variant.part == BackwardPart::input    ? PassKind::backward_input
+                          : variant.part == BackwardPart::weight ? PassKind::backward_weight
+                                                                 : PassKind::backward;
+    const bool first = variant.part == BackwardPart::input ? variant.first_input : variant.first;
     const Index segment =
-        add_segment(fmt::format("stage {} backward{}{}", stage, variant.first ? " first" : "",
+        add_segment(fmt::format("stage {} backward{}{}{}", stage, part, first ? " first" : "",
                                 variant.last ? " last" : ""),
-                    PassKind::backward, static_cast<Index>(stage),
-                    emit_backward(compiled.emission, compiled.code, table_, variant, reductions));
+                    kind, static_cast<Index>(stage),
+                    emit_backward(compiled.emission, compiled.code, table_,
+                                  {variant, split_ ? &compiled.split : nullptr, reductions}));
     compiled.backward[variant] = segment;
     return segment;
   }
@@ -277,7 +279,10 @@ class Compiler {
   }
 
   void add_programs() {
-    const std::vector<std::vector<IssueStep>> issue = add_send_recv(make_schedule(), stated_costs());
+    std::vector<PassCosts> costs;
+    for (const PassTimes& times : schedule_.shape.stage_times)
+      costs.push_back({times.forward, times.backward, times.backward_input, times.backward_weight});
+    const std::vector<std::vector<IssueStep>> issue = add_send_recv(passes_, costs);
     for (std::size_t rank = 0; rank < issue.size(); ++rank) {
       Program program;
       program.pipeline_rank = static_cast<std::int32_t>(rank);
@@ -294,21 +299,34 @@ class Compiler {
     program.bindings.push_back(binding);
   }
 
+  // Executed passes of a stage that write gradients, so far: the first and the last have variants of their
+  // own.
+  struct Backwards {
+    std::int64_t weights = 0, inputs = 0;
+  };
+  Index backward_pass(const Op& op, Backwards& done) {
+    const BackwardPart part = op.kind == OpKind::backward_input    ? BackwardPart::input
+                              : op.kind == OpKind::backward_weight ? BackwardPart::weight
+                                                                   : BackwardPart::full;
+    BackwardVariant variant{part, false, false, false};
+    if (part != BackwardPart::weight) variant.first_input = done.inputs++ == 0;
+    if (part != BackwardPart::input) {
+      variant.first = done.weights++ == 0;
+      variant.last = done.weights == job_.microbatches();
+    }
+    return backward_segment(static_cast<std::size_t>(op.stage), variant);
+  }
+
   void add_passes(Program& program, const std::vector<IssueStep>& steps) {
-    // Executed backward passes so far and in all, by stage: the first and the last get their own variants.
-    std::map<std::int32_t, std::int64_t> done;
+    std::map<std::int32_t, Backwards> done;
     for (const IssueStep& step : steps) {
       const auto produced = static_cast<std::size_t>(step.op.stage);
       std::size_t stage = produced;
       Index segment = no_index;
       switch (step.kind) {
         case StepKind::compute:
-          if (step.op.kind == OpKind::forward) {
-            segment = chunks_[stage].forward;
-          } else {
-            const std::int64_t before = done[step.op.stage]++;
-            segment = backward_segment(stage, {before == 0, before + 1 == job_.microbatches()});
-          }
+          segment = step.op.kind == OpKind::forward ? chunks_[stage].forward
+                                                    : backward_pass(step.op, done[step.op.stage]);
           break;
         case StepKind::send_forward: segment = chunks_[stage].send_forward; break;
         case StepKind::recv_forward: segment = chunks_[stage = produced + 1].recv_forward; break;
@@ -358,6 +376,9 @@ class Compiler {
   const Job& job_;
   Graph graph_;
   Partition partition_;
+  JobSchedule schedule_;
+  bool split_ = false;  // some pass is a backward-input or backward-weight
+  Schedule passes_;
   Plan plan_;
   CommunicationTable table_;
   std::vector<Layout> layouts_;

@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace simrun {
 namespace {
 
-Scope scope_of(const ChunkCode& code, ValueId v) {
+Scope scope_of(const ChunkCode& code, const BackwardSplit* split, ValueId v) {
   const Value& value = code.values[v];
-  const bool crosses = value.saved || value.arrived || v == code.output || v == code.input_gradient;
+  const bool crosses = value.saved || value.arrived || v == code.output || v == code.input_gradient ||
+                       (split != nullptr && split->crosses[v]);
   return crosses ? Scope::microbatch : Scope::pass;
 }
 
@@ -62,16 +64,23 @@ void declare_parameters(Plan& plan, const ChunkSource& source, ChunkEmission& em
   }
 }
 
-// Values whose last mention among the steps is step s, at [s].
-std::vector<std::vector<ValueId>> last_mentions(const ChunkCode& code, const std::vector<CodeStep>& steps) {
-  std::vector<std::size_t> last(code.values.size(), steps.size());
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    for (const ValueId value : steps[s].inputs) last[value] = s;
-    for (const ValueId value : steps[s].outputs) last[value] = s;
+// Values whose last mention among the steps, run in this order, is the s-th of them, at [s].
+std::vector<std::vector<ValueId>> last_mentions(const ChunkCode& code, const std::vector<CodeStep>& steps,
+                                                const std::vector<std::size_t>& order) {
+  std::vector<std::size_t> last(code.values.size(), order.size());
+  for (std::size_t s = 0; s < order.size(); ++s) {
+    for (const ValueId value : steps[order[s]].inputs) last[value] = s;
+    for (const ValueId value : steps[order[s]].outputs) last[value] = s;
   }
-  std::vector<std::vector<ValueId>> result(steps.size() + 1);
+  std::vector<std::vector<ValueId>> result(order.size() + 1);
   for (std::size_t v = 0; v < last.size(); ++v) result[last[v]].push_back(static_cast<ValueId>(v));
   return result;
+}
+
+std::vector<std::size_t> all_of(const std::vector<CodeStep>& steps) {
+  std::vector<std::size_t> order(steps.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  return order;
 }
 
 Instruction instruction_of(const ChunkEmission& emission, const CodeStep& step, CommunicationTable& table) {
@@ -127,7 +136,10 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   ChunkEmission emission{source.chunk,
                          fmt::format("stage {}", source.chunk),
                          {},
-                         std::vector<Index>(code.values.size(), no_index)};
+                         std::vector<Index>(code.values.size(), no_index),
+                         source.input_kept_before};
+  if (source.input != no_index) emission.buffer_of[code.input] = source.input;
+  if (source.input_gradient != no_index) emission.buffer_of[code.input_gradient] = source.input_gradient;
   std::vector<std::int64_t> elements;
   for (const ValueId value : code.parameters)
     elements.push_back(local_elements(source.graph, code.values[value], source.mesh));
@@ -139,10 +151,10 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   }
   for (std::size_t v = 0; v < code.values.size(); ++v) {
     const Value& value = code.values[v];
-    if (is_run_scope(value)) continue;
+    if (is_run_scope(value) || emission.buffer_of[v] != no_index) continue;
     Buffer buffer = buffer_of_value(source.graph, value, source.mesh);
     buffer.category = category_of(value);
-    buffer.scope = scope_of(code, static_cast<ValueId>(v));
+    buffer.scope = scope_of(code, source.split, static_cast<ValueId>(v));
     plan.buffers.push_back(std::move(buffer));
     emission.buffer_of[v] = static_cast<Index>(plan.buffers.size() - 1);
   }
@@ -151,31 +163,72 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
 
 std::vector<Instruction> emit_forward(const ChunkEmission& emission, const ChunkCode& code,
                                       CommunicationTable& table) {
-  const std::vector<std::vector<ValueId>> last = last_mentions(code, code.forward);
+  const std::vector<std::vector<ValueId>> last = last_mentions(code, code.forward, all_of(code.forward));
   std::vector<Instruction> instructions;
   for (std::size_t s = 0; s < code.forward.size(); ++s) {
     instructions.push_back(instruction_of(emission, code.forward[s], table));
     std::vector<ValueId> dead;
     for (const ValueId v : last[s]) {
       const Value& value = code.values[v];
-      if (value.kind == ValueKind::activation && !value.saved && v != code.output) dead.push_back(v);
+      const bool kept = value.saved || v == code.output || (v == code.input && emission.input_kept_before);
+      if (value.kind == ValueKind::activation && !kept) dead.push_back(v);
     }
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, Phase::forward));
   }
   return instructions;
 }
 
+namespace {
+
+// The steps of a part as [begin, end) of an order over all backward steps.
+struct PartOrder {
+  std::vector<std::size_t> order;
+  std::size_t begin = 0, end = 0;
+};
+PartOrder order_of(const ChunkCode& code, const BackwardPass& pass) {
+  if (pass.variant.part == BackwardPart::full) {
+    PartOrder all{all_of(code.backward)};
+    all.end = all.order.size();
+    return all;
+  }
+  const BackwardSplit& split = *pass.split;
+  PartOrder part{split.input, 0, split.input.size()};
+  part.order.insert(part.order.end(), split.weight.begin(), split.weight.end());
+  if (pass.variant.part == BackwardPart::weight) {
+    part.begin = part.end;
+    part.end = part.order.size();
+  }
+  return part;
+}
+
+// Which main gradients hold something when the pass begins: it adds to those.
+std::vector<bool> written_before(const ChunkCode& code, const BackwardPass& pass) {
+  std::vector<bool> written(code.values.size(), !pass.variant.first);
+  if (pass.split == nullptr) return written;
+  const bool by_input = pass.variant.part == BackwardPart::weight || !pass.variant.first_input;
+  for (const std::size_t s : pass.split->input)
+    for (const ValueId output : code.backward[s].outputs) written[output] = by_input;
+  return written;
+}
+
+}  // namespace
+
 std::vector<Instruction> emit_backward(const ChunkEmission& emission, const ChunkCode& code,
-                                       CommunicationTable& table, BackwardVariant variant,
-                                       const std::vector<std::vector<Instruction>>& reductions) {
-  const std::vector<std::vector<ValueId>> last = last_mentions(code, code.backward);
-  std::vector<bool> written(code.values.size(), !variant.first);
-  std::vector<std::vector<std::size_t>> completed(code.backward.size());
-  for (std::size_t b = 0; b < emission.buckets.size(); ++b)
-    completed[emission.buckets[b].complete_after].push_back(b);
+                                       CommunicationTable& table, const BackwardPass& pass) {
+  const PartOrder part = order_of(code, pass);
+  const std::vector<std::vector<ValueId>> last = last_mentions(code, code.backward, part.order);
+  std::vector<bool> written = written_before(code, pass);
+  std::vector<bool> reduced(emission.buckets.size(), !pass.variant.last);
   std::vector<Instruction> instructions;
-  for (std::size_t s = 0; s < code.backward.size(); ++s) {
-    const CodeStep& step = code.backward[s];
+  const auto reduce = [&](std::size_t from_step) {
+    for (std::size_t b = 0; b < reduced.size(); ++b) {
+      if (reduced[b] || emission.buckets[b].complete_after > from_step) continue;
+      reduced[b] = true;
+      instructions.insert(instructions.end(), pass.reductions[b].begin(), pass.reductions[b].end());
+    }
+  };
+  for (std::size_t s = part.begin; s < part.end; ++s) {
+    const CodeStep& step = code.backward[part.order[s]];
     Instruction instruction = instruction_of(emission, step, table);
     for (const ValueId output : step.outputs)
       if (code.values[output].kind == ValueKind::parameter_gradient) {
@@ -184,13 +237,14 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
       }
     instructions.push_back(std::move(instruction));
     std::vector<ValueId> dead;
-    for (const ValueId v : last[s])
-      if (!is_run_scope(code.values[v]) && v != code.input_gradient) dead.push_back(v);
+    for (const ValueId v : last[s]) {
+      const bool kept = v == code.input_gradient || (v == code.input && emission.input_kept_before);
+      if (!is_run_scope(code.values[v]) && !kept) dead.push_back(v);
+    }
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, step.phase));
-    if (!variant.last) continue;
-    for (const std::size_t b : completed[s])
-      instructions.insert(instructions.end(), reductions[b].begin(), reductions[b].end());
+    reduce(part.order[s]);
   }
+  reduce(code.backward.size());
   return instructions;
 }
 

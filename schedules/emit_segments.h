@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "schedules/backward_split.h"
 #include "schedules/chunk_code.h"
 #include "schedules/parameter_buckets.h"
 #include "schedules/plan.h"
@@ -26,7 +27,8 @@ struct ChunkEmission {
   Index chunk = 0;   // Plan::chunks
   std::string name;  // "stage 3"
   std::vector<ParameterBucket> buckets;
-  std::vector<Index> buffer_of;  // Plan buffer of every value
+  std::vector<Index> buffer_of;    // Plan buffer of every value
+  bool input_kept_before = false;  // the stage before frees this chunk's input
 };
 
 // What a chunk's buffers follow from.
@@ -36,17 +38,27 @@ struct ChunkSource {
   const Mesh& mesh;
   Index chunk = 0;
   BucketRules rules;
-  Dtype precision = Dtype::bf16;  // of the weights
+  Dtype precision = Dtype::bf16;         // of the weights
+  const BackwardSplit* split = nullptr;  // null: the schedule never splits a backward pass
+  // Where the stage before is on the same rank nothing is sent: its output and the gradient of it are this
+  // chunk's input and input gradient. Their buffers, and whether that stage keeps its output for its own
+  // backward pass.
+  Index input = no_index, input_gradient = no_index;
+  bool input_kept_before = false;
 };
 
 // Declares the chunk's buffers: buckets with the parameters as views, activations, gradients.
 ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source);
 
+enum class BackwardPart : std::uint8_t { full, input, weight };
+
 // Which microbatch of its chunk a backward pass is: the first overwrites the main gradients, the last may
 // reduce them.
 struct BackwardVariant {
-  bool first = false;
-  bool last = false;
+  BackwardPart part = BackwardPart::full;
+  bool first = false;        // of those that write weight gradients (full, weight)
+  bool first_input = false;  // of those that write the gradients of backward-input (full, input)
+  bool last = false;         // of full and weight
   // clang-tidy 14 takes the defaulted comparison for a null pointer.
   auto operator<=>(const BackwardVariant&) const = default;  // NOLINT(modernize-use-nullptr)
 };
@@ -55,9 +67,13 @@ struct BackwardVariant {
 // when bucket b is complete.
 std::vector<Instruction> emit_forward(const ChunkEmission& emission, const ChunkCode& code,
                                       CommunicationTable& table);
+struct BackwardPass {
+  BackwardVariant variant;
+  const BackwardSplit* split = nullptr;  // of the parts `input` and `weight`
+  const std::vector<std::vector<Instruction>>& reductions;
+};
 std::vector<Instruction> emit_backward(const ChunkEmission& emission, const ChunkCode& code,
-                                       CommunicationTable& table, BackwardVariant variant,
-                                       const std::vector<std::vector<Instruction>>& reductions);
+                                       CommunicationTable& table, const BackwardPass& pass);
 
 // One end of a pipeline transfer.
 struct TransferEnd {

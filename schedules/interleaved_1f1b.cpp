@@ -4,93 +4,79 @@
 
 #include <algorithm>
 
+#include "schedules/accepted_sizes.h"
+#include "schedules/virtual_microbatches.h"
+
 namespace simrun {
+namespace {
 
-static int group_size(const PipelineShape& shape) {
-  return shape.group_size > 0 ? shape.group_size : shape.ranks;
+// Forwards before the first backward: 2 per hop to the last rank, and all chunks but the last of a group.
+std::size_t warmup_of(const PipelineShape& shape, int rank) {
+  return static_cast<std::size_t>(2 * std::int64_t{shape.ranks - 1 - rank} +
+                                  (std::int64_t{shape.virtual_stages} - 1) * group_size_of(shape));
 }
 
-// The forward passes of rank 0 in order; stage = chunk x ranks, so that rank r adds r.
-static RankOps virtual_microbatches(const PipelineShape& shape) {
-  const int group = group_size(shape);
-  RankOps table;
-  table.reserve(static_cast<std::size_t>(shape.microbatches) *
-                static_cast<std::size_t>(shape.virtual_stages));
-  for (int first = 0; first < shape.microbatches; first += group) {
-    const int last = first + std::min(group, shape.microbatches - first);
-    for (int chunk = 0; chunk < shape.virtual_stages; ++chunk)
-      for (int m = first; m < last; ++m) table.push_back({OpKind::forward, chunk * shape.ranks, m});
-    if (last == shape.microbatches) break;  // first + group could overflow for a huge group
-  }
-  return table;
-}
-
-static RankOps rank_ops(int rank, const PipelineShape& shape, const RankOps& table) {
-  const std::size_t total = table.size();
-  const std::int64_t ahead =
-      2 * std::int64_t{shape.ranks - 1 - rank} + (std::int64_t{shape.virtual_stages} - 1) * group_size(shape);
-  const std::size_t warmup = std::min(total, static_cast<std::size_t>(ahead));
-  const int last_chunk = (shape.virtual_stages - 1) * shape.ranks;
+RankOps rank_ops(const PipelineShape& shape, int rank, const std::vector<VirtualMicrobatch>& table,
+                 std::size_t warmup) {
+  warmup = std::min(warmup, table.size());
   RankOps ops;
-  ops.reserve(total * 2);
-  const auto forward = [&](std::size_t k) {
-    ops.push_back({OpKind::forward, table[k].stage + rank, table[k].microbatch});
-  };
-  const auto backward = [&](std::size_t k) {
-    ops.push_back({OpKind::backward, last_chunk - table[k].stage + rank, table[k].microbatch});
-  };
-  for (std::size_t k = 0; k < warmup; ++k) forward(k);
-  for (std::size_t k = warmup; k < total; ++k) {
-    forward(k);
-    backward(k - warmup);
+  ops.reserve(table.size() * 2);
+  for (std::size_t k = 0; k < warmup; ++k) ops.push_back(forward_of(shape, rank, table[k]));
+  for (std::size_t k = 0; k < table.size(); ++k) {
+    if (k + warmup < table.size()) ops.push_back(forward_of(shape, rank, table[k + warmup]));
+    ops.push_back(backward_of(shape, rank, table[k], OpKind::backward));
   }
-  for (std::size_t k = total - warmup; k < total; ++k) backward(k);
   return ops;
 }
 
+std::string several_stages_rule(const PipelineShape& shape) {
+  if (std::string broken = whole_sequences_rule(shape); !broken.empty()) return broken;
+  if (shape.virtual_stages >= 2) return "";
+  return fmt::format("interleaved_1f1b needs at least 2 virtual stages per rank, not {} (1f1b runs 1)",
+                     shape.virtual_stages);
+}
+
+std::string interleaved_rule(const PipelineShape& shape) {
+  const std::string broken = several_stages_rule(shape);
+  return broken.empty() ? group_rule(shape) : broken;
+}
+
+std::string overlap_rule(const PipelineShape& shape) {
+  std::string broken = several_stages_rule(shape);
+  if (broken.empty()) broken = group_rule(shape);
+  return broken.empty() ? megatron_group_rule(shape) : broken;
+}
+
+}  // namespace
+
 Schedule interleaved_1f1b(const PipelineShape& shape) {
-  const RankOps table = virtual_microbatches(shape);
+  const std::vector<VirtualMicrobatch> table = virtual_microbatches(shape, group_size_of(shape));
   Schedule schedule;
-  for (int rank = 0; rank < shape.ranks; ++rank) schedule.push_back(rank_ops(rank, shape, table));
+  for (int rank = 0; rank < shape.ranks; ++rank)
+    schedule.push_back(rank_ops(shape, rank, table, warmup_of(shape, rank)));
   return schedule;
 }
 
-static bool microbatches_fit(std::int64_t microbatches, std::int64_t ranks, std::int64_t group) {
-  return group <= microbatches && (microbatches % group == 0 || microbatches % group >= ranks);
-}
-
-// "m" below and above that obey the rule: at most one group away on either side.
-static std::string nearest_microbatches(const PipelineShape& shape, std::int64_t group) {
-  std::int64_t below = shape.microbatches;
-  while (below >= group && !microbatches_fit(below, shape.ranks, group)) --below;
-  std::int64_t above = std::max<std::int64_t>(shape.microbatches, group);
-  while (!microbatches_fit(above, shape.ranks, group)) ++above;
-  if (below < group) return fmt::format("{} microbatches would do", above);
-  return fmt::format("{} and {} microbatches would do", below, above);
+Schedule interleaved_1f1b_overlap(const PipelineShape& shape) {
+  const std::vector<VirtualMicrobatch> table = virtual_microbatches(shape, group_size_of(shape));
+  Schedule schedule;
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    const std::size_t warmup = warmup_of(shape, rank) + 1;
+    RankOps ops = rank_ops(shape, rank, table, warmup);
+    // Behind the warm-up, forwards stand before every other op until the last of them.
+    for (std::size_t i = warmup; i < ops.size() && ops[i].kind == OpKind::forward; i += 2)
+      ops[i].overlaps_next = true;
+    schedule.push_back(std::move(ops));
+  }
+  return schedule;
 }
 
 std::string interleaved_refusal(const PipelineShape& shape) {
-  if (shape.virtual_stages < 2)
-    return fmt::format("interleaved_1f1b needs at least 2 virtual stages per rank, not {}; 1f1b runs 1",
-                       shape.virtual_stages);
-  const int group = group_size(shape);
-  if (group < shape.ranks)
-    return fmt::format(
-        "interleaved_1f1b needs a microbatch group of at least the {} pipeline ranks, not {}; {} is the "
-        "default",
-        shape.ranks, group, shape.ranks);
-  if (group > shape.microbatches)
-    return fmt::format(
-        "interleaved_1f1b with groups of {} microbatches needs at least {} of them, not {}; {}", group, group,
-        shape.microbatches, nearest_microbatches(shape, group));
-  if (!microbatches_fit(shape.microbatches, shape.ranks, group))
-    return fmt::format(
-        "{} microbatches in groups of {} leave a last group of {}, which must be empty or at least the {} "
-        "pipeline "
-        "ranks; {}",
-        shape.microbatches, group, shape.microbatches % group, shape.ranks,
-        nearest_microbatches(shape, group));
-  return "";
+  return refusal_with_sizes(shape, interleaved_rule);
+}
+
+std::string interleaved_overlap_refusal(const PipelineShape& shape) {
+  return refusal_with_sizes(shape, overlap_rule);
 }
 
 }  // namespace simrun

@@ -7,6 +7,7 @@
 #include "configs/dtype.h"
 #include "configs/job.h"
 #include "models/opcode.h"
+#include "schedules/op.h"
 
 // The Plan: the contract between compiler, simulator, executor and file. One program per pipeline rank (all
 // its tensor-, context- and data-parallel ranks run it), made of segments that are written once and bound to
@@ -188,7 +189,6 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-enum class Direction : std::uint8_t { down, up };  // up: the second pipeline of bidirectional schedules
 struct Binding {
   Index chunk = 0;  // into Plan::chunks
   std::int32_t microbatch = 0;

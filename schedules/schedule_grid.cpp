@@ -1,7 +1,5 @@
 #include "schedules/schedule_grid.h"
 
-#include <algorithm>
-
 namespace simrun {
 
 std::string to_text(const Schedule& schedule) {
@@ -11,9 +9,15 @@ std::string to_text(const Schedule& schedule) {
 }
 
 std::string to_csv(const Schedule& schedule) {
-  std::string text = to_text(schedule);
-  std::replace(text.begin(), text.end(), ' ', ',');
-  return text;
+  std::string csv;
+  for (const char letter : to_text(schedule)) {
+    if (letter == ' ')
+      csv += ',';
+    else
+      csv += letter;
+    if (letter == ')') csv += "OVERLAP_F_B";
+  }
+  return csv;
 }
 
 }  // namespace simrun

@@ -90,11 +90,17 @@ std::string filled(std::string_view html, const std::map<std::string, std::strin
 }  // namespace
 
 std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary) {
-  const PagePayload payload = page_payload(plan, timeline);
   const std::string name = plan.job.name.empty() ? plan.job.model_type : plan.job.name;
-  return filled(viewer_html(), {{"title", html_escaped(name)},
-                                {"numbers", page_numbers(plan, summary)},
-                                {"tables", page_tables(plan, timeline, summary)},
+  return html_page(plan, timeline, summary,
+                   {name, page_numbers(plan, summary), page_tables(plan, timeline, summary)});
+}
+
+std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary,
+                      const PageText& text) {
+  const PagePayload payload = page_payload(plan, timeline);
+  return filled(viewer_html(), {{"title", html_escaped(text.title)},
+                                {"numbers", text.numbers},
+                                {"tables", text.tables},
                                 {"facts", page_facts(plan, timeline, summary, payload.strings)},
                                 {"columns", base64(raw_deflate(payload.columns))}});
 }

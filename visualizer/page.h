@@ -14,4 +14,13 @@ namespace simrun {
 // bytes.
 std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary);
 
+// The same drawing under other numbers and tables.
+struct PageText {
+  std::string title;    // text
+  std::string numbers;  // HTML
+  std::string tables;   // HTML
+};
+std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary,
+                      const PageText& text);
+
 }  // namespace simrun

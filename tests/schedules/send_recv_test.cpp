@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 
 #include "schedules/one_f_one_b.h"
 #include "schedules/pipeline_schedule.h"
@@ -52,24 +53,42 @@ bool finishes_under_rendezvous(const Steps& steps) {
   return true;
 }
 
+struct Layout {
+  Placement placement = Placement::loop;
+  int ranks = 1, stages = 1;
+  bool apart(int stage, int other) const {
+    return other >= 0 && other < stages &&
+           rank_of(placement, ranks, stage) != rank_of(placement, ranks, other);
+  }
+  int borders_between_ranks() const {
+    int borders = 0;
+    for (int stage = 0; stage + 1 < stages; ++stage) borders += apart(stage, stage + 1) ? 1 : 0;
+    return borders;
+  }
+};
+
 // Every pass's input from another rank was received before it, and every send follows its producer.
-void check_local_order(const std::vector<IssueStep>& steps, int stages, int ranks) {
-  std::set<Op> computed, received;
+void check_local_order(const std::vector<IssueStep>& steps, const Layout& layout) {
+  using Result = std::tuple<bool, int, int>;  // forward, stage, microbatch: B and I give the same gradient
+  const auto result_of = [](const Op& op) {
+    return Result{op.kind == OpKind::forward, op.stage, op.microbatch};
+  };
+  std::set<Result> computed, received;
   std::uint32_t last = 0;
   for (const IssueStep& step : steps) {
     CHECK(step.sequence >= last);
     if (step.kind != StepKind::compute) CHECK(step.sequence > last);
     last = step.sequence;
     if (is_recv(step)) {
-      CHECK(received.insert(step.op).second);
+      CHECK(received.insert(result_of(step.op)).second);
     } else if (step.kind != StepKind::compute) {
-      CHECK(computed.contains(step.op));
-    } else {
+      CHECK(computed.contains(result_of(step.op)));
+    } else if (step.op.kind != OpKind::backward_weight) {
       const bool forward = step.op.kind == OpKind::forward;
       const int producer = forward ? step.op.stage - 1 : step.op.stage + 1;
-      if (producer >= 0 && producer < stages && ranks > 1)
-        CHECK(received.contains({step.op.kind, producer, step.op.microbatch}));
-      computed.insert(step.op);
+      if (layout.apart(step.op.stage, producer))
+        CHECK(received.contains({forward, producer, step.op.microbatch}));
+      computed.insert(result_of(step.op));
     }
   }
 }
@@ -105,13 +124,15 @@ TEST_CASE("split backwards: the gradient leaves after the backward-input") {
 
 TEST_CASE("every small shape finishes under rendezvous, with inputs received before their consumers") {
   for (const ScheduleEntry& entry : pipeline_schedules())
-    for (int p = 1; p <= 8; ++p)
-      for (int m = 1; m <= 12; ++m)
+    for (const int p : {1, 2, 3, 4, 6, 8})
+      for (const int m : {1, 2, 4, 7, 12})
         for (int v = 1; v <= 3; ++v)
           for (const bool uniform : {true, false}) {
             const PipelineShape shape = {.ranks = p, .virtual_stages = v, .microbatches = m};
-            if (!entry.refusal(shape).empty()) continue;
+            // Two pipelines over one set of stages have no plans yet.
+            if (entry.placement == Placement::bidirectional || !entry.refusal(shape).empty()) continue;
             CAPTURE(entry.name, p, m, v, uniform);
+            const Layout layout{entry.placement, p, p * v};
             std::vector<PassCosts> costs;
             for (int stage = 0; stage < p * v; ++stage)
               costs.push_back(uniform ? PassCosts{1, 2, 1, 1}
@@ -121,14 +142,14 @@ TEST_CASE("every small shape finishes under rendezvous, with inputs received bef
             CHECK(finishes_under_rendezvous(steps));
             std::size_t transfers = 0;
             for (std::size_t rank = 0; rank < steps.size(); ++rank) {
-              check_local_order(steps[rank], p * v, p);
+              check_local_order(steps[rank], layout);
               RankOps passes;
               for (const IssueStep& step : steps[rank])
                 if (step.kind == StepKind::compute) passes.push_back(step.op);
               CHECK(passes == schedule[rank]);
               transfers += steps[rank].size() - passes.size();
             }
-            CHECK(transfers == static_cast<std::size_t>(p > 1 ? 2 * 2 * (p * v - 1) * m : 0));
+            CHECK(transfers == static_cast<std::size_t>(2 * 2 * layout.borders_between_ranks() * m));
           }
 }
 

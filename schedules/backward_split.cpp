@@ -1,0 +1,31 @@
+#include "schedules/backward_split.h"
+
+namespace simrun {
+
+BackwardSplit split_backward(const ChunkCode& code) {
+  // From the last step to the first: a step belongs to I if it is not for weights alone or I reads what it
+  // writes.
+  std::vector<bool> wanted(code.values.size(), false), in_input(code.backward.size(), false);
+  for (std::size_t s = code.backward.size(); s-- > 0;) {
+    const CodeStep& step = code.backward[s];
+    bool needed = step.phase == Phase::backward_input;
+    for (const ValueId output : step.outputs) needed = needed || wanted[output];
+    in_input[s] = needed;
+    if (!needed) continue;
+    for (const ValueId input : step.inputs)
+      if (code.values[input].kind != ValueKind::parameter_gradient) wanted[input] = true;
+  }
+  BackwardSplit split;
+  split.crosses.assign(code.values.size(), false);
+  for (std::size_t s = 0; s < code.backward.size(); ++s) {
+    (in_input[s] ? split.input : split.weight).push_back(s);
+    if (in_input[s]) continue;
+    for (const ValueId input : code.backward[s].inputs) split.crosses[input] = true;
+  }
+  // What W itself writes stays inside W.
+  for (const std::size_t s : split.weight)
+    for (const ValueId output : code.backward[s].outputs) split.crosses[output] = false;
+  return split;
+}
+
+}  // namespace simrun

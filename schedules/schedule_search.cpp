@@ -1,0 +1,150 @@
+#include "schedules/schedule_search.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "schedules/evaluate_schedule.h"
+#include "schedules/improve_order.h"
+#include "schedules/schedule_candidates.h"
+
+namespace simrun {
+
+namespace {
+
+constexpr std::int64_t most_orders = 40'000;
+
+// What the whole search works on and with.
+struct Search {
+  const PipelineShape& shape;
+  const SearchOptions& options;
+  SearchModel model;
+  std::int64_t bound = 0;
+  std::int64_t orders_left = 0;
+  OrderPool pool;
+};
+
+bool split(const Op& op) { return op.kind == OpKind::backward_input; }
+
+bool keeps_to(const SearchOptions& options, const Schedule& schedule) {
+  if (options.split_backward) return true;
+  return std::none_of(schedule.begin(), schedule.end(),
+                      [](const RankOps& ops) { return std::any_of(ops.begin(), ops.end(), split); });
+}
+
+// The best named schedule as it is, which an order without overlapped pairs may not reach; the others that
+// run first in, first out go to the pool.
+SearchResult best_named(Search& search) {
+  SearchResult best{{}, search.options.placement, 0, search.bound, ""};
+  if (!search.options.named_seeds) return best;
+  OrderEvaluator evaluator(search.model);
+  for (const ScheduleEntry& entry : pipeline_schedules()) {
+    if (entry.placement != search.options.placement || !entry.refusal(search.shape).empty()) continue;
+    Schedule schedule = entry.build(search.shape);
+    const ScheduleTimes times = evaluate(schedule, search.shape);
+    const std::vector<int>& peaks = times.peak_in_flight_at_w;
+    if (*std::max_element(peaks.begin(), peaks.end()) > search.model.memory_limit) continue;
+    if (!keeps_to(search.options, schedule)) continue;
+    if (PassOrder order = to_pass_order(search.model, schedule); !order.empty()) {
+      const OrderTimes order_times = evaluator.run(order);
+      search.pool.offer({std::move(order), order_times, 0, entry.name});
+    }
+    if (!best.schedule.empty() && times.makespan >= best.makespan) continue;
+    best.schedule = std::move(schedule);
+    best.makespan = times.makespan;
+    best.seed = entry.name;
+  }
+  return best;
+}
+
+bool whole_is_faster(const SearchModel& model) {
+  return std::any_of(model.lanes.begin(), model.lanes.end(), [](const Lane& lane) {
+    return lane.times.backward < lane.times.backward_input + lane.times.backward_weight;
+  });
+}
+
+// Every I with its W right behind it becomes B on one rank after the other, as long as that is not slower.
+void merge_backwards(const SearchModel& model, ScoredOrder& best) {
+  OrderEvaluator evaluator(model);
+  for (std::size_t rank = 0; rank < best.order.size(); ++rank) {
+    PassOrder merged = best.order;
+    PassList& passes = merged[rank];
+    passes.clear();
+    std::vector<int> waiting(model.lanes.size());  // I's without W
+    for (const Pass pass : best.order[rank]) {
+      if (pass.kind == OpKind::backward_input) ++waiting[pass.lane];
+      if (pass.kind == OpKind::backward_weight) --waiting[pass.lane];
+      const bool merges = pass.kind == OpKind::backward_weight && waiting[pass.lane] == 0 &&
+                          !passes.empty() && passes.back() == Pass{OpKind::backward_input, pass.lane};
+      if (merges)
+        passes.back().kind = OpKind::backward;
+      else
+        passes.push_back(pass);
+    }
+    const OrderTimes times = evaluator.run(merged);
+    if (times.makespan <= best.times.makespan) best = {std::move(merged), times, 0, best.rule};
+  }
+}
+
+void try_candidates(Search& search) {
+  const std::int64_t share = std::max<std::int64_t>(search.orders_left / 16, 24);
+  if (search.options.split_backward) {
+    offer_greedy_orders({search.model, search.model, true, share}, search.pool);
+    offer_pattern_orders(search.model, share, search.pool);
+    offer_round_orders(search.model, share / 2, search.pool);
+    PipelineShape unit = search.shape;
+    unit.times = {};
+    unit.stage_times.clear();
+    offer_greedy_orders({make_search_model(unit, search.options.placement), search.model, true, share / 4},
+                        search.pool);
+  }
+  if (!search.options.split_backward || whole_is_faster(search.model))
+    offer_greedy_orders({search.model, search.model, false, share}, search.pool);
+  search.orders_left -= 2 * share;
+}
+
+// Local search from the best orders in turn, longer and longer from those that come out best.
+void improve(Search& search) {
+  constexpr int rounds = 4;
+  for (int round = 0; round < rounds; ++round) {
+    const std::vector<ScoredOrder> starts = search.pool.orders();
+    const std::size_t used = std::max<std::size_t>(1, starts.size() >> round);
+    for (std::size_t n = 0; n < used; ++n) {
+      ImproveOptions options;
+      options.evaluations = search.orders_left / static_cast<std::int64_t>(rounds * used);
+      options.stop_at = search.bound;
+      options.seed = static_cast<std::uint64_t>(round) * 1000 + 1;
+      if (search.pool.orders().front().times.makespan <= search.bound) return;
+      Improvement found = improve_order(search.model, starts[n].order, options);
+      const OrderTimes times = OrderEvaluator(search.model).run(found.order);
+      search.pool.offer({std::move(found.order), times, 0, starts[n].rule});
+    }
+  }
+}
+
+std::int64_t passes_of(const SearchModel& model, const SearchOptions& options) {
+  std::int64_t passes = 0;
+  for (const Lane& lane : model.lanes) passes += lane.microbatches * (options.split_backward ? 3 : 2);
+  return std::max<std::int64_t>(passes, 1);
+}
+
+}  // namespace
+
+SearchResult search_schedule(const PipelineShape& shape, const SearchOptions& options) {
+  Search search{shape, options, make_search_model(shape, options.placement), 0, 0, OrderPool(16)};
+  search.bound = makespan_lower_bound(shape, options.placement);
+  search.orders_left = std::min(most_orders, options.effort / passes_of(search.model, options));
+  SearchResult named = best_named(search);
+  try_candidates(search);
+  if (whole_is_faster(search.model) && options.split_backward) {
+    ScoredOrder merged = search.pool.orders().front();
+    merge_backwards(search.model, merged);
+    search.pool.offer(std::move(merged));
+  }
+  improve(search);
+  const ScoredOrder& best = search.pool.orders().front();
+  if (!named.schedule.empty() && named.makespan <= best.times.makespan) return named;
+  return {to_schedule(search.model, best.order), options.placement, best.times.makespan, search.bound,
+          best.rule};
+}
+
+}  // namespace simrun

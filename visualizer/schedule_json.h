@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "visualizer/evaluated_schedule.h"
+
+namespace simrun {
+
+// {schedule, ranks, microbatches, virtual, makespan, idle[], span_idle[], bubble_ratio, peak_inflight_at_w[],
+// peak_inflight_at_i[], parameter_copies, ops[][]}: lists by rank, times in units of the costs, ops in
+// PyTorch's spelling, an overlapped pair as one "(0F8;7B3)". Ends in a newline.
+std::string schedule_json(const EvaluatedSchedule& schedule);
+
+// An array of them.
+std::string schedules_json(const std::vector<EvaluatedSchedule>& schedules);
+
+}  // namespace simrun

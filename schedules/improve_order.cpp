@@ -75,6 +75,7 @@ class OrderImprover {
   // Of the move at hand: the passes between its ends as they will be.
   std::vector<Pass> window_;
   std::vector<std::size_t> window_microbatch_;
+  std::vector<std::int16_t> window_lacking_;
   Times window_head_;
 };
 
@@ -251,9 +252,8 @@ bool OrderImprover::allowed(const Move& move) {
   shift_window(move);
   const std::size_t lanes = model_.lanes_of[move.rank].size();
   const std::int16_t* before = &lacking_[move.rank][move.first() * 2 * lanes];
-  std::array<std::int16_t, 64> lacking{};
-  if (2 * lanes > lacking.size()) return false;
-  std::copy(before, before + 2 * lanes, lacking.begin());
+  std::vector<std::int16_t>& lacking = window_lacking_;
+  lacking.assign(before, before + 2 * lanes);
   int alive = alive_[move.rank][move.first()];
   for (const Pass pass : window_) {
     const std::size_t own = 2 * lane_place_[pass.lane];

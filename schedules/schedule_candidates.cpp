@@ -128,7 +128,7 @@ GreedyRule greedy_rule(const SearchModel& model, const GreedyChoice& choice, con
 
 }  // namespace
 
-void offer_greedy_orders(const GreedyCandidates& candidates, OrderPool& pool) {
+void offer_greedy_orders(const CandidateOrders& candidates, OrderPool& pool) {
   const SearchModel& model = candidates.model;
   const PipelineLoad load = pipeline_load(model);
   OrderEvaluator evaluator(candidates.scored_by);

@@ -38,23 +38,24 @@ class OrderPool {
   std::vector<ScoredOrder> orders_;
 };
 
-// Greedy passes over a fixed list of rules, the most promising first, until `count` have run. They decide by
-// the times of `model` and are scored by those of `scored_by`.
-struct GreedyCandidates {
+// `count` orders that are made for the times of `model` and scored by those of `scored_by`.
+struct CandidateOrders {
   const SearchModel& model;
   const SearchModel& scored_by;
-  bool split = true;
   std::int64_t count = 0;
+  bool split = true;  // I and W; else B (greedy passes alone)
 };
-void offer_greedy_orders(const GreedyCandidates& candidates, OrderPool& pool);
 
-// Repeating patterns whose mean in flight is within the limit, `count` of them spread over all that could be
-// laid with a few waits and periods. They win where memory is short: a microbatch never waits for long.
-void offer_pattern_orders(const SearchModel& model, std::int64_t count, OrderPool& pool);
+// Greedy passes over a fixed list of rules, the most promising first.
+void offer_greedy_orders(const CandidateOrders& candidates, OrderPool& pool);
+
+// Repeating patterns whose mean in flight is within the limit, spread over all that could be laid with a few
+// waits and periods. They win where memory is short: a microbatch never waits for long.
+void offer_pattern_orders(const CandidateOrders& candidates, OrderPool& pool);
 
 // Loop placement: rounds of a group of microbatches through one chunk after the other, as interleaved 1F1B
 // has them, with other groups and warm-ups.
-void offer_round_orders(const SearchModel& model, std::int64_t count, OrderPool& pool);
+void offer_round_orders(const CandidateOrders& candidates, OrderPool& pool);
 
 // What one microbatch asks of the pipeline if nothing waits.
 struct PipelineLoad {

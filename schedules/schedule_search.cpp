@@ -86,20 +86,22 @@ void merge_backwards(const SearchModel& model, ScoredOrder& best) {
 }
 
 void try_candidates(Search& search) {
-  const std::int64_t share = std::max<std::int64_t>(search.orders_left / 16, 24);
+  const SearchModel& model = search.model;
+  const std::int64_t share = std::max<std::int64_t>(search.orders_left / 32, 24);
   if (search.options.split_backward) {
-    offer_greedy_orders({search.model, search.model, true, share}, search.pool);
-    offer_pattern_orders(search.model, share, search.pool);
-    offer_round_orders(search.model, share / 2, search.pool);
-    PipelineShape unit = search.shape;
-    unit.times = {};
-    unit.stage_times.clear();
-    offer_greedy_orders({make_search_model(unit, search.options.placement), search.model, true, share / 4},
-                        search.pool);
+    PipelineShape equal = search.shape;  // orders for equal times are often good for others
+    equal.times = {};
+    equal.stage_times.clear();
+    const SearchModel unit = make_search_model(equal, search.options.placement);
+    offer_greedy_orders({model, model, 2 * share}, search.pool);
+    offer_greedy_orders({unit, model, share / 2}, search.pool);
+    offer_pattern_orders({model, model, share}, search.pool);
+    offer_pattern_orders({unit, model, share / 2}, search.pool);
+    offer_round_orders({model, model, share}, search.pool);
   }
-  if (!search.options.split_backward || whole_is_faster(search.model))
-    offer_greedy_orders({search.model, search.model, false, share}, search.pool);
-  search.orders_left -= 2 * share;
+  if (!search.options.split_backward || whole_is_faster(model))
+    offer_greedy_orders({model, model, 2 * share, false}, search.pool);
+  search.orders_left -= 5 * share;
 }
 
 // Local search from the best orders in turn, longer and longer from those that come out best.

@@ -34,7 +34,7 @@ struct SearchOptions {
   Placement placement = Placement::loop;
   bool split_backward = true;
   bool named_seeds = true;
-  std::int64_t effort = 120'000'000;  // passes in all orders that are tried, and no more than 40'000 orders
+  std::int64_t effort = 80'000'000;  // passes in all orders that are tried, and no more than 40'000 orders
 };
 struct SearchResult {
   Schedule schedule;

@@ -9,11 +9,11 @@ namespace simrun {
 
 namespace {
 
-void offer_filled(const SearchModel& model, const GreedyRule& weights, const PassOrder& sequence,
+void offer_filled(const CandidateOrders& candidates, const GreedyRule& weights, const PassOrder& sequence,
                   const std::string& rule, OrderPool& pool) {
-  PassOrder order = fill_weights(model, weights, sequence);
+  PassOrder order = fill_weights(candidates.model, weights, sequence);
   if (order.empty()) return;
-  const OrderTimes times = OrderEvaluator(model).run(order);
+  const OrderTimes times = OrderEvaluator(candidates.scored_by).run(order);
   pool.offer({std::move(order), times, 0, rule});
 }
 
@@ -74,15 +74,16 @@ std::vector<RepeatingPattern> feasible_patterns(const SearchModel& model) {
 
 }  // namespace
 
-void offer_pattern_orders(const SearchModel& model, std::int64_t count, OrderPool& pool) {
-  if (count <= 0) return;
+void offer_pattern_orders(const CandidateOrders& candidates, OrderPool& pool) {
+  if (candidates.count <= 0) return;
+  const SearchModel& model = candidates.model;
   const std::vector<RepeatingPattern> patterns = feasible_patterns(model);
-  const std::size_t tried = std::min(patterns.size(), static_cast<std::size_t>(count));
+  const std::size_t tried = std::min(patterns.size(), static_cast<std::size_t>(candidates.count));
   for (std::size_t n = 0; n < tried; ++n) {
     const PassOrder sequence = unroll(model, patterns[n * patterns.size() / tried]);
     GreedyRule weights;
     weights.eager_drain = n % 2 == 0;
-    offer_filled(model, weights, sequence, "repeating pattern", pool);
+    offer_filled(candidates, weights, sequence, "repeating pattern", pool);
   }
 }
 
@@ -125,7 +126,9 @@ PassOrder round_sequence(const SearchModel& model, const RoundChoice& choice) {
 
 }  // namespace
 
-void offer_round_orders(const SearchModel& model, std::int64_t count, OrderPool& pool) {
+void offer_round_orders(const CandidateOrders& candidates, OrderPool& pool) {
+  const SearchModel& model = candidates.model;
+  std::int64_t left = candidates.count;
   if (model.placement != Placement::loop) return;
   const int microbatches = model.lanes.front().microbatches;
   std::vector<int> backlog;
@@ -142,12 +145,12 @@ void offer_round_orders(const SearchModel& model, std::int64_t count, OrderPool&
     for (const double step : {1.0, 1.25, 1.5, 2.0})
       for (const int spare : {0, 1, 2, 4})
         for (const bool on_time : {false, true}) {
-          if (count-- <= 0) return;
+          if (left-- <= 0) return;
           GreedyRule weights;
           weights.eager_drain = !on_time;
           if (on_time) weights.weight_backlog = backlog;
           if (on_time) weights.weight_fill = -1;
-          offer_filled(model, weights, round_sequence(model, {group, step, spare}), "rounds", pool);
+          offer_filled(candidates, weights, round_sequence(model, {group, step, spare}), "rounds", pool);
         }
 }
 

@@ -97,13 +97,13 @@ static OrderPool few_orders(const PipelineShape& few, const SearchModel& model, 
   OrderPool pool(4, others, tuning.input_limit);
   for (const TunedOrder& rule : tuning.rules) offer_rule(model, rule.few, pool);
   const std::int64_t greedy = tuning.patterns ? candidates / 2 : candidates;
-  offer_pattern_orders(model, candidates - greedy, pool);
-  offer_greedy_orders({model, model, true, greedy}, pool);
-  for (const SearchModel& other : others) offer_greedy_orders({other, model, true, greedy / 4}, pool);
+  offer_pattern_orders({model, model, candidates - greedy}, pool);
+  offer_greedy_orders({model, model, greedy}, pool);
+  for (const SearchModel& other : others) offer_greedy_orders({other, model, greedy / 4}, pool);
   PipelineShape unit = few;
   unit.times = {};
   unit.stage_times.clear();
-  offer_greedy_orders({make_search_model(unit, tuning.placement), model, true, greedy / 4}, pool);
+  offer_greedy_orders({make_search_model(unit, tuning.placement), model, greedy / 4}, pool);
   // An order costs several times less to change and evaluate than to make.
   const std::int64_t changes = std::clamp<std::int64_t>(4 * tuning.passes / pass_count(model), 16, 10'000);
   improve_pool(model, makespan_lower_bound(few, tuning.placement), changes, pool);
@@ -123,7 +123,7 @@ TunedOrder tuned_order(const PipelineShape& shape, const Tuning& tuning) {
   for (const TunedOrder& rule : tuning.rules) offer_rule(whole, rule.whole, longer);
   if (longer.orders().empty() && !best.whole.empty()) return best;
   if (best.whole.empty())
-    offer_greedy_orders({whole, whole, true, 1}, longer);
+    offer_greedy_orders({whole, whole, 1}, longer);
   else
     longer.offer(scored(whole, std::move(best.whole), "repeated middle"));
   return {std::move(best.few), longer.orders().front().order};

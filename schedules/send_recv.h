@@ -8,11 +8,19 @@
 namespace simrun {
 
 // What a rank issues, in order: its compute passes and, between them, the ends of pipeline transfers.
-enum class StepKind : std::uint8_t { compute, send_forward, recv_forward, send_backward, recv_backward };
+enum class StepKind : std::uint8_t {
+  compute,
+  send_forward,
+  recv_forward,
+  send_backward,
+  recv_backward,
+  sum_gradients
+};
 struct IssueStep {
   StepKind kind = StepKind::compute;
   // compute: the pass. Otherwise the pass that *produces* what is transferred: F of stage s (received for
-  // stage s + 1), or B / I of stage s (received for stage s - 1).
+  // stage s + 1), or B / I of stage s (received for stage s - 1). sum_gradients: a pass of the stage whose
+  // gradients the two ranks that hold it add up; both ends carry the same one.
   Op op;
   std::uint32_t sequence = 0;  // plan-wide; compute passes carry the number of the last transfer before them
   bool operator==(const IssueStep&) const = default;
@@ -31,9 +39,16 @@ using PassCosts = std::array<std::int64_t, 4>;
 // its consumer still runs. The order is a topological order of the whole plan: work before a transfer on a
 // rank ends at or before T, work behind it later.
 //
+// An overlapped pair (Op::overlaps_next) is one step of both passes' costs; nothing is issued between them.
+//
+// With `sum_pairs`, bidirectional schedules also get the exchange in which the two ranks of every stage sum
+// its gradients, ordered like a transfer at the time when the later of them has run its last backward pass
+// (B or W) of the stage.
+//
 // costs[stage]. REQUIRES: the schedule is complete and causal (throws std::logic_error naming the stuck ops
 // if not). No transfer is made where producer and consumer stage lie on one rank. O(ops log ops).
 std::vector<std::vector<IssueStep>> add_send_recv(const Schedule& schedule,
-                                                  const std::vector<PassCosts>& costs);
+                                                  const std::vector<PassCosts>& costs,
+                                                  bool sum_pairs = false);
 
 }  // namespace simrun

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "models/flops.h"
@@ -31,6 +32,15 @@ bool is_sharded(const Job& job) { return job.optimizer.zero_stage >= 1; }
 std::int64_t bucket_size(const OptimizerConfig& optimizer) {
   return optimizer.overlap_grad_reduce || optimizer.overlap_param_gather ? optimizer.bucket_size
                                                                          : std::int64_t{1} << 60;
+}
+
+// What the chunk's forward pass leaves for its backward pass.
+std::vector<Index> kept_activations(const ChunkEmission& emission, const ChunkCode& code) {
+  std::vector<Index> kept;
+  for (std::size_t v = 0; v < code.values.size(); ++v)
+    if (code.values[v].saved && code.values[v].kind == ValueKind::activation)
+      kept.push_back(emission.buffer_of[v]);
+  return kept;
 }
 
 ValueId gradient_of(const ChunkCode& code, TensorId parameter) {
@@ -203,6 +213,51 @@ Index ChunkSegments::transfer(StepKind kind, Index chunk) {
                      PassKind::communication, chunk, emit_transfer(chunks_[chunk].emission, code, end));
 }
 
+// Activations that wait for the backward pass, to the rank that keeps them for a while, or back.
+Index ChunkSegments::move(StepKind kind, Index chunk) {
+  Compiled& compiled = chunks_[chunk];
+  if (compiled.lent.empty()) {
+    compiled.kept = kept_activations(compiled.emission, compiled.code->code);
+    for (const Index own : compiled.kept) {
+      Buffer copy = plan_.buffers[own];
+      copy.name = compiled.emission.name + " lent " + copy.name;
+      compiled.lent.push_back(static_cast<Index>(plan_.buffers.size()));
+      plan_.buffers.push_back(std::move(copy));
+    }
+  }
+  const int owner = placement_.rank_of_chunk(chunk);
+  const int keeper = placement_.ranks - 1 - owner;
+  const bool sends = kind == StepKind::send_lent || kind == StepKind::send_back;
+  const bool at_owner = kind == StepKind::send_lent || kind == StepKind::recv_returned;
+  const bool returns = kind == StepKind::send_back || kind == StepKind::recv_returned;
+  Communication communication;
+  communication.peer.pipeline_rank = at_owner ? keeper : owner;
+  communication.channel = context().first_channel + fixed_channels + 2 * chunk + (returns ? 1 : 0);
+  communication.cause =
+      fmt::format("bpipe: rank {} keeps activations of stage {}", keeper, placement_.stage_of(chunk));
+  Instruction instruction;
+  instruction.opcode = sends ? Opcode::send : Opcode::recv;
+  instruction.phase = returns ? Phase::backward_input : Phase::forward;
+  instruction.stream = sends ? StreamIndex::lent_out : StreamIndex::lent_in;
+  instruction.communication = table_.add(communication);
+  instruction.label = "lent activations";
+  const std::vector<Index>& buffers = at_owner ? compiled.kept : compiled.lent;
+  (sends ? instruction.inputs : instruction.outputs) = buffers;
+  std::vector<Instruction> instructions{instruction};
+  if (sends) {
+    Instruction release;
+    release.opcode = Opcode::free;
+    release.phase = instruction.phase;
+    release.inputs = buffers;
+    instructions.push_back(release);
+  }
+  static constexpr std::array names{"lends", "keeps", "gives back", "gets back"};
+  const auto name = names[static_cast<std::size_t>(kind) - static_cast<std::size_t>(StepKind::send_lent)];
+  return add_segment(
+      fmt::format("rank {} {} {} activations", at_owner ? owner : keeper, name, compiled.emission.name),
+      PassKind::communication, chunk, std::move(instructions));
+}
+
 Index ChunkSegments::exchange(StepKind kind, Index chunk) {
   Compiled& compiled = chunks_[chunk];
   const auto known = compiled.exchanges.find(kind);
@@ -215,6 +270,8 @@ Index ChunkSegments::exchange(StepKind kind, Index chunk) {
       sums.insert(sums.end(), of_bucket.begin(), of_bucket.end());
     segment = add_segment(compiled.emission.name + " gradient sum", PassKind::communication, chunk,
                           std::move(sums));
+  } else if (kind >= StepKind::send_lent) {
+    segment = move(kind, chunk);
   } else {
     segment = transfer(kind, chunk);
   }

@@ -27,14 +27,12 @@ struct ChunkPlacement {
   Direction direction_of(Index chunk) const {
     return static_cast<Direction>(static_cast<int>(chunk) % directions());
   }
-  int rank(int stage, Direction direction) const {
-    return rank_of(placement, ranks, stage, direction);
-  }
+  int rank(int stage, Direction direction) const { return rank_of(placement, ranks, stage, direction); }
   int rank_of_chunk(Index chunk) const { return rank(stage_of(chunk), direction_of(chunk)); }
 };
 
-// Every chunk of a plan with its buffers, and the segments that passes and exchanges of it run, each made when
-// it is first asked for.
+// Every chunk of a plan with its buffers, and the segments that passes and exchanges of it run, each made
+// when it is first asked for.
 class ChunkSegments {
  public:
   // `plan` has its streams and devices; gets chunks, buffers, communications and segments. All must outlive
@@ -46,15 +44,15 @@ class ChunkSegments {
   Index backward(Index chunk, BackwardVariant variant);
   // A forward and a full backward of two chunks of one rank, overlapped.
   Index overlapped(Index forward_chunk, Index backward_chunk, BackwardVariant variant);
-  // An end of a transfer or of the sum over the two copies of a stage; not `compute`.
+  // An end of a transfer of this chunk's data, or of the sum over the two copies of a stage; not `compute`.
   Index exchange(StepKind kind, Index chunk);
   // ZeRO-1's gathers of the parameters that the step before updated.
   Index parameter_gather(Index chunk);
   // All that a rank does behind its last pass.
   Index finish(int rank);
 
-  // Whether this part of a backward pass writes the gradient of word embeddings that another chunk of the same
-  // rank writes too.
+  // Whether this part of a backward pass writes the gradient of word embeddings that another chunk of the
+  // same rank writes too.
   bool writes_shared_gradient(Index chunk, BackwardPart part) const;
   std::vector<Index> chunks_of(int rank) const;
 
@@ -65,12 +63,14 @@ class ChunkSegments {
     Index forward = no_index;
     std::map<BackwardVariant, Index> backward;
     std::map<StepKind, Index> exchanges;
+    std::vector<Index> kept, lent;  // activations from F to B, and where another rank keeps them meanwhile
   };
 
   void add_chunk(Index chunk);
   ChunkSource source_of(Index chunk) const;
   void share_embeddings(Index chunk, ChunkSource& source) const;
   Index transfer(StepKind kind, Index chunk);
+  Index move(StepKind kind, Index chunk);
   std::vector<Instruction> backward_instructions(Index chunk, const BackwardVariant& variant);
   Index add_segment(std::string name, PassKind kind, Index chunk, std::vector<Instruction> instructions);
   StepContext context() const;

@@ -6,6 +6,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "schedules/bpipe.h"
 #include "schedules/chunk_segments.h"
 #include "schedules/instruction_flops.h"
 #include "schedules/job_schedule.h"
@@ -15,13 +16,15 @@
 namespace simrun {
 namespace {
 
+bool lends_memory(const Job& job) { return job.parallelism.pipeline_schedule == "bpipe"; }
+
 Plan framed_plan(const Job& job, const Graph& graph) {
   Plan plan;
   plan.job = make_facts(job, graph);
   plan.cluster = job.cluster;
   for (const Dimension& dimension : graph.dimensions) plan.dimension_names.push_back(dimension.name);
   plan.dimension_names.push_back("elements");
-  plan.streams = make_streams();
+  plan.streams = make_streams(lends_memory(job));
   plan.stages = make_stages(job.parallelism);
   return plan;
 }
@@ -91,8 +94,10 @@ class Compiler {
     std::vector<PassCosts> costs;
     for (const PassTimes& times : schedule_.shape.stage_times)
       costs.push_back({times.forward, times.backward, times.backward_input, times.backward_weight});
-    const bool sum_pairs = placement_.directions() == 2 && job_.optimizer.overlap_grad_reduce;
-    const std::vector<std::vector<IssueStep>> issue = add_send_recv(passes, costs, sum_pairs);
+    OtherExchanges others;
+    others.sum_pairs = placement_.directions() == 2 && job_.optimizer.overlap_grad_reduce;
+    if (lends_memory(job_)) others.moves = bpipe_moves(passes);
+    const std::vector<std::vector<IssueStep>> issue = add_send_recv(passes, costs, others);
     Index last_sequence = 0;
     for (const std::vector<IssueStep>& steps : issue)
       for (const IssueStep& step : steps) last_sequence = std::max(last_sequence, step.sequence);
@@ -109,8 +114,8 @@ class Compiler {
     }
   }
 
-  static void add_entry(Program& program, Index segment, const std::vector<Binding>& bindings,
-                        Index sequence, Steps steps = Steps::every) {
+  static void add_entry(Program& program, Index segment, const std::vector<Binding>& bindings, Index sequence,
+                        Steps steps = Steps::every) {
     program.entries.push_back({segment, static_cast<Index>(program.bindings.size()),
                                static_cast<std::uint8_t>(bindings.size()), steps, sequence});
     program.bindings.insert(program.bindings.end(), bindings.begin(), bindings.end());
@@ -204,8 +209,7 @@ class Compiler {
       binding.microbatch = 0;
     }
     const Index segment = segments_.exchange(step.kind, binding.chunk);
-    if (!plan_.segments[segment].instructions.empty())
-      add_entry(program, segment, {binding}, step.sequence);
+    if (!plan_.segments[segment].instructions.empty()) add_entry(program, segment, {binding}, step.sequence);
   }
 
   const Job& job_;

@@ -63,9 +63,9 @@ enum class BackwardPart : std::uint8_t { full, input, weight };
 // reduce them.
 struct BackwardVariant {
   BackwardPart part = BackwardPart::full;
-  bool first = false;        // of those that write weight gradients (full, weight)
-  bool first_input = false;  // of those that write the gradients of backward-input (full, input)
-  bool last = false;         // of full and weight
+  bool first = false;         // of those that write weight gradients (full, weight)
+  bool first_input = false;   // of those that write the gradients of backward-input (full, input)
+  bool last = false;          // of full and weight
   bool first_shared = false;  // of all on the rank that write the gradient of shared word embeddings
   // clang-tidy 14 takes the defaulted comparison for a null pointer.
   auto operator<=>(const BackwardVariant&) const = default;  // NOLINT(modernize-use-nullptr)

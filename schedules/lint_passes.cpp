@@ -47,7 +47,8 @@ std::int64_t count_passes(const Plan& plan) {
 // The chunks that are copies of one stage; a plan has up to two of each.
 std::map<std::int32_t, std::vector<Index>> copies_of_stages(const Plan& plan) {
   std::map<std::int32_t, std::vector<Index>> copies;
-  for (Index chunk = 0; chunk < plan.chunks.size(); ++chunk) copies[plan.chunks[chunk].stage].push_back(chunk);
+  for (Index chunk = 0; chunk < plan.chunks.size(); ++chunk)
+    copies[plan.chunks[chunk].stage].push_back(chunk);
   return copies;
 }
 
@@ -101,9 +102,7 @@ class PassTable {
   }
 
  private:
-  std::uint8_t& at(Index chunk, std::size_t microbatch) {
-    return done_[chunk * microbatches_ + microbatch];
-  }
+  std::uint8_t& at(Index chunk, std::size_t microbatch) { return done_[chunk * microbatches_ + microbatch]; }
   const Plan& plan_;
   Findings& findings_;
   std::size_t microbatches_;

@@ -33,8 +33,8 @@ Layout border_layout(const LoweredModel& model, const Strategy& strategy, std::s
                       model.partition.border_reader_input[border]);
 }
 
-ChunkContext context_of(const Job& job, const LoweredModel& model, const Strategy& strategy,
-                        const Mesh& mesh, std::size_t stage) {
+ChunkContext context_of(const Job& job, const LoweredModel& model, const Strategy& strategy, const Mesh& mesh,
+                        std::size_t stage) {
   static const std::vector<std::uint8_t> stream_of_axis{StreamIndex::tp, StreamIndex::cp, StreamIndex::dp};
   const Partition& partition = model.partition;
   ChunkContext context{model.graph,

@@ -60,7 +60,8 @@ const char* to_string(Category category) {
 }
 
 const char* to_string(PassKind kind) {
-  static constexpr std::array<const char*, pass_kind_count> names = {"forward",         "backward", "backward_input", "backward_weight", "communication", "step", "overlapped"};
+  static constexpr std::array<const char*, pass_kind_count> names = {
+      "forward", "backward", "backward_input", "backward_weight", "communication", "step", "overlapped"};
   return names[static_cast<std::size_t>(kind)];
 }
 

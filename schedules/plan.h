@@ -192,7 +192,7 @@ struct Segment {
 };
 
 struct Binding {
-  Index chunk = 0;  // into Plan::chunks
+  Index chunk = 0;                  // into Plan::chunks
   std::int32_t microbatch = 0;      // of the step; bidirectional: those of `down` first
   std::int32_t slice = 0;           // of the sequence (seq1f1b)
   std::int32_t weight_version = 0;  // asynchronous pipelines

@@ -1,9 +1,9 @@
 #include "schedules/plan_file.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>

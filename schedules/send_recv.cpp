@@ -191,13 +191,12 @@ void Replay::refuse_stuck() const {
   throw std::logic_error(message);
 }
 
-// A transfer between two ranks, or the sum of a stage's gradients over the two that hold it.
+// Two ranks come together for it, each with a step of its own.
 struct Exchange {
   std::int64_t time = 0;
   Op producer;
-  std::int32_t from = 0;
-  std::int32_t to = 0;
-  bool sums_gradients = false;
+  std::int32_t from = 0, to = 0;
+  StepKind send = StepKind::send_forward, recv = StepKind::recv_forward;
 };
 
 void add_transfers(const Schedule& schedule, const Replay& replay, std::vector<Exchange>& all) {
@@ -205,8 +204,13 @@ void add_transfers(const Schedule& schedule, const Replay& replay, std::vector<E
     for (const Op& op : ops) {
       const PassState* const reader = replay.reader(op);
       const PassState& producer = replay.at(op);
-      if (reader != nullptr && reader->rank != producer.rank)
-        all.push_back({producer.end, op, producer.rank, reader->rank});
+      if (reader == nullptr || reader->rank == producer.rank) continue;
+      Exchange transfer{producer.end, op, producer.rank, reader->rank};
+      if (op.kind != OpKind::forward) {
+        transfer.send = StepKind::send_backward;
+        transfer.recv = StepKind::recv_backward;
+      }
+      all.push_back(transfer);
     }
 }
 
@@ -216,21 +220,38 @@ void add_gradient_sums(const Schedule& schedule, const Replay& replay, std::vect
     for (const Op& op : ops) {
       if (op.kind != OpKind::backward && op.kind != OpKind::backward_weight) continue;
       const PassState& pass = replay.at(op);
-      Exchange& sum = of_stage.try_emplace(op.stage, Exchange{-1, op, 0, 0, true}).first->second;
+      const Exchange none{-1, op, 0, 0, StepKind::sum_gradients, StepKind::sum_gradients};
+      Exchange& sum = of_stage.try_emplace(op.stage, none).first->second;
       (op.direction == Direction::down ? sum.from : sum.to) = pass.rank;
       sum.time = std::max(sum.time, pass.end);
     }
   for (const auto& [stage, sum] : of_stage) all.push_back(sum);
 }
 
-// Every exchange between ranks in plan-wide order; its place in it, from 1, is its sequence.
-std::vector<Exchange> exchanges(const Schedule& schedule, const Replay& replay, bool sum_pairs) {
+void add_move(const Schedule& schedule, const Replay& replay, const ActivationMove& move,
+              std::vector<Exchange>& all) {
+  const Op& last = schedule[static_cast<std::size_t>(move.rank)][move.after];
+  const Op producer{OpKind::forward, last.stage, move.microbatch};
+  if (move.returns)
+    all.push_back({replay.at(last).end, producer, move.keeper, move.rank, StepKind::send_back,
+                   StepKind::recv_returned});
+  else
+    all.push_back(
+        {replay.at(last).end, producer, move.rank, move.keeper, StepKind::send_lent, StepKind::recv_lent});
+}
+
+// Every exchange between ranks in plan-wide order; its place in it, from 1, is its sequence. At one time,
+// transfers come first: what they send may be lent right behind.
+std::vector<Exchange> exchanges(const Schedule& schedule, const Replay& replay,
+                                const OtherExchanges& others) {
   std::vector<Exchange> all;
   add_transfers(schedule, replay, all);
-  if (sum_pairs) add_gradient_sums(schedule, replay, all);
+  if (others.sum_pairs) add_gradient_sums(schedule, replay, all);
+  for (const ActivationMove& move : others.moves) add_move(schedule, replay, move, all);
   const auto key = [](const Exchange& of) {
-    return std::tuple(of.time, of.sums_gradients, of.producer.stage, of.producer.microbatch, of.producer.kind,
-                      of.producer.direction);
+    const bool is_transfer = of.send == StepKind::send_forward || of.send == StepKind::send_backward;
+    return std::tuple(of.time, !is_transfer, of.producer.stage, of.producer.microbatch, of.producer.kind,
+                      of.producer.direction, of.send);
   };
   std::sort(all.begin(), all.end(), [&](const Exchange& a, const Exchange& b) { return key(a) < key(b); });
   return all;
@@ -239,7 +260,8 @@ std::vector<Exchange> exchanges(const Schedule& schedule, const Replay& replay, 
 }  // namespace
 
 std::vector<std::vector<IssueStep>> add_send_recv(const Schedule& schedule,
-                                                  const std::vector<PassCosts>& costs, bool sum_pairs) {
+                                                  const std::vector<PassCosts>& costs,
+                                                  const OtherExchanges& others) {
   Replay replay(schedule, costs);
   replay.run();
   std::vector<std::vector<IssueStep>> steps(schedule.size());
@@ -258,14 +280,10 @@ std::vector<std::vector<IssueStep>> add_send_recv(const Schedule& schedule,
     steps[rank].push_back(step);
   };
   std::uint32_t sequence = 0;
-  for (const Exchange& exchange : exchanges(schedule, replay, sum_pairs)) {
+  for (const Exchange& exchange : exchanges(schedule, replay, others)) {
     ++sequence;
-    const bool forward = exchange.producer.kind == OpKind::forward;
-    StepKind from = forward ? StepKind::send_forward : StepKind::send_backward;
-    StepKind to = forward ? StepKind::recv_forward : StepKind::recv_backward;
-    if (exchange.sums_gradients) from = to = StepKind::sum_gradients;
-    issue(exchange.from, exchange.time, {from, exchange.producer, sequence});
-    issue(exchange.to, exchange.time, {to, exchange.producer, sequence});
+    issue(exchange.from, exchange.time, {exchange.send, exchange.producer, sequence});
+    issue(exchange.to, exchange.time, {exchange.recv, exchange.producer, sequence});
   }
   for (std::size_t rank = 0; rank < schedule.size(); ++rank)
     while (next[rank] < schedule[rank].size()) issue_compute(rank);

@@ -50,8 +50,7 @@ Index over_axes(CommunicationTable& table, std::vector<AxisId> axes, const char*
 Index data_group(const StepContext& context, const ChunkEmission& emission, std::size_t bucket, Index use,
                  CommunicationTable& table) {
   Communication communication;
-  if (data_parallel(context) > 1)
-    communication.group.axes = {axis_named(context.mesh, data_axis_name)};
+  if (data_parallel(context) > 1) communication.group.axes = {axis_named(context.mesh, data_axis_name)};
   if (use == 0)
     communication.cause = "gradients: partial sum over dp (batch is split)";
   else

@@ -15,7 +15,7 @@ struct StepContext {
   Dtype precision;
   std::uint8_t data_stream;
   std::uint8_t tensor_stream;
-  Index first_channel;  // channels from here on are free for exchanges between stages
+  Index first_channel;                        // channels from here on are free for exchanges between stages
   std::vector<std::int32_t> tied_ranks = {};  // that each have a copy of tied word embeddings to sum
 };
 // Channels behind first_channel that a plan uses for tied embeddings and the gradient norm.

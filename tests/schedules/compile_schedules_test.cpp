@@ -29,8 +29,10 @@ struct Case {
   const char* schedule;
   int virtual_stages;
 };
-const std::vector<Case> cases = {{"1f1b", 1}, {"gpipe", 1},  {"zb_h1", 1},          {"interleaved_1f1b", 2},
-                                 {"zb_v", 2}, {"hanayo", 2}, {"interleaved_zb", 2}, {"looped_bfs", 2}, {"dualpipe", 1}, {"chimera", 1}, {"dualpipe_v", 2}, {"interleaved_1f1b_overlap", 2}};
+const std::vector<Case> cases = {
+    {"1f1b", 1},     {"gpipe", 1},   {"zb_h1", 1},          {"interleaved_1f1b", 2},
+    {"zb_v", 2},     {"hanayo", 2},  {"interleaved_zb", 2}, {"looped_bfs", 2},
+    {"dualpipe", 1}, {"chimera", 1}, {"dualpipe_v", 2},     {"interleaved_1f1b_overlap", 2}};
 
 double executed_flops(const Plan& plan) {
   double flops = 0;
@@ -161,8 +163,9 @@ TEST_CASE("bidirectional schedules hold every stage on two ranks and sum the gra
               if (instruction.label != "gradient reduction") continue;
               const Group& group = plan.communications[instruction.communication].group;
               const std::int32_t other = 3 - program.pipeline_rank;
-              CHECK(group.pipeline_ranks == std::vector<std::int32_t>{std::min(program.pipeline_rank, other),
-                                                                      std::max(program.pipeline_rank, other)});
+              CHECK(group.pipeline_ranks ==
+                    std::vector<std::int32_t>{std::min(program.pipeline_rank, other),
+                                              std::max(program.pipeline_rank, other)});
               CHECK(group.axes.size() == 1);
               CHECK(instruction.opcode ==
                     (std::string(zero) == "1" ? Opcode::reduce_scatter : Opcode::all_reduce));
@@ -193,11 +196,11 @@ TEST_CASE("with two copies of every stage ZeRO-1 divides the optimizer state by 
 }
 
 TEST_CASE("an overlapped pair has the instructions of both passes, each in its order") {
-  const Plan plan = compile(
-      job_from(small_gpt(8, 2, 4, 1), {{"parallelism.pipeline_schedule", "dualpipe"},
-                                       {"parallelism.sequence_parallel", "true"},
-                                       {"model.untie_embeddings_and_output_weights", "true"},
-                                       {"training.global_batch_size", "16"}}));
+  const Plan plan =
+      compile(job_from(small_gpt(8, 2, 4, 1), {{"parallelism.pipeline_schedule", "dualpipe"},
+                                               {"parallelism.sequence_parallel", "true"},
+                                               {"model.untie_embeddings_and_output_weights", "true"},
+                                               {"training.global_batch_size", "16"}}));
   REQUIRE(lint(plan) == std::vector<std::string>{});
   int pairs = 0;
   for (const Program& program : plan.programs)

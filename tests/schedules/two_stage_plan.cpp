@@ -170,7 +170,7 @@ Program program(std::int32_t rank, const std::vector<IssueStep>& steps) {
         add(send_dx);
         add(free_dx);
         break;
-      case StepKind::sum_gradients: break;  // bidirectional schedules only
+      default: break;  // of other schedules
       case StepKind::recv_backward: add(recv_dx); break;
     }
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "schedules/bpipe.h"
 #include "schedules/chunk_segments.h"
@@ -40,6 +41,15 @@ Schedule build(const JobSchedule& schedule, const PipelineShape& shape) {
   return built;
 }
 
+ChunkPlacement placement_of(const JobSchedule& schedule, std::size_t stages) {
+  const PipelineShape& shape = schedule.shape;
+  const int expected = stage_count(schedule.placement(), shape.ranks, shape.virtual_stages);
+  if (std::cmp_not_equal(stages, expected))
+    throw std::invalid_argument(fmt::format("{} on {} pipeline ranks has {} stages, not {}",
+                                            schedule.entry.name, shape.ranks, expected, stages));
+  return {schedule.placement(), shape.ranks, expected};
+}
+
 BackwardPart part_of(OpKind kind) {
   if (kind == OpKind::backward_input) return BackwardPart::input;
   return kind == OpKind::backward_weight ? BackwardPart::weight : BackwardPart::full;
@@ -51,7 +61,7 @@ class Compiler {
       : job_(job),
         schedule_(job_schedule(job)),
         model_(lower_model(job, make_stages(job.parallelism).front().meshes.front())),
-        placement_{schedule_.placement(), schedule_.shape.ranks, static_cast<int>(model_.stages.size())},
+        placement_(placement_of(schedule_, model_.stages.size())),
         plan_(framed_plan(job, model_.graph)),
         splits_(splits_backward(build(schedule_, schedule_.shape))),
         segments_(plan_, job, model_, placement_, splits_) {}

@@ -8,6 +8,7 @@
 #include "schedules/compile.h"
 #include "schedules/instruction_flops.h"
 #include "schedules/lint.h"
+#include "schedules/pipeline_schedule.h"
 #include "schedules/plan_file.h"
 #include "tests/jobs.h"
 
@@ -54,6 +55,46 @@ TEST_CASE("a plan of any schedule and placement is valid and reads back equal") 
         CHECK(lint(plan) == std::vector<std::string>{});
         CHECK(parse_plan(serialize(plan), "test.plan") == plan);
       }
+}
+
+TEST_CASE("every schedule that a job may name gives a valid plan for the sizes that it accepts") {
+  int plans = 0, refusals = 0;
+  for (const ScheduleEntry& entry : pipeline_schedules()) {
+    if (entry.name == "seq1f1b" || entry.name == "pipedream") continue;
+    for (const int ranks : {2, 3, 4})
+      for (const int virtual_stages : {1, 2, 4})
+        for (const int microbatches : {2, 3, 4, 8, 12}) {
+          CAPTURE(entry.name, ranks, virtual_stages, microbatches);
+          Job job = job_from(small_gpt(48, 1, 1, 1));
+          Parallelism& parallelism = job.parallelism;
+          parallelism.pipeline_schedule = entry.name;
+          parallelism.pipeline_model_parallel_size = ranks;
+          parallelism.virtual_pipeline_model_parallel_size = virtual_stages;
+          parallelism.data_parallel_size = 1;
+          job.training.global_batch_size = job.training.micro_batch_size * microbatches;
+          job.model.num_layers = 12;
+          const int stages = ranks * virtual_stages;
+          parallelism.stages.assign(static_cast<std::size_t>(stages), {});
+          for (int layer = 0; layer < 12; ++layer)
+            ++parallelism.stages[static_cast<std::size_t>(layer % stages)].layers;
+          parallelism.stages.front().embedding = true;
+          parallelism.stages.back().loss = true;
+          PipelineShape shape;
+          shape.ranks = ranks;
+          shape.virtual_stages = virtual_stages;
+          shape.microbatches = microbatches;
+          const bool other_count = stage_count(entry.placement, ranks, virtual_stages) != stages;
+          if (stages > 12 || other_count || !entry.refusal(shape).empty()) {
+            CHECK_THROWS_AS(compile(job), std::invalid_argument);
+            ++refusals;
+            continue;
+          }
+          CHECK(lint(compile(job)) == std::vector<std::string>{});
+          ++plans;
+        }
+  }
+  CHECK(plans > 200);
+  CHECK(refusals > 200);
 }
 
 TEST_CASE("schedules move work in time, they do not change it") {

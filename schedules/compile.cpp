@@ -50,6 +50,26 @@ ChunkPlacement placement_of(const JobSchedule& schedule, std::size_t stages) {
   return {schedule.placement(), shape.ranks, expected};
 }
 
+// What bidirectional schedules and shared embeddings leave out.
+void refuse_sharded_copies(const Job& job, const ChunkPlacement& placement, const LoweredModel& model) {
+  if (job.optimizer.zero_stage < 2) return;
+  const std::string stage = fmt::format("zero_stage {}", job.optimizer.zero_stage);
+  if (placement.directions() == 2)
+    throw std::invalid_argument(
+        fmt::format("{} would exchange shards with the other copy of a stage in every "
+                    "pass of {}; zero_stage 0 and 1 do not",
+                    stage, job.parallelism.pipeline_schedule));
+  const bool shared =
+      model.partition.tied_tensor != no_index &&
+      placement.rank(0, Direction::down) == placement.rank(placement.stages - 1, Direction::down);
+  if (shared)
+    throw std::invalid_argument(
+        fmt::format("{} with {} would gather tied word embeddings for two stages of rank 0; "
+                    "tie_word_embeddings: false, or "
+                    "zero_stage 0 or 1",
+                    stage, job.parallelism.pipeline_schedule));
+}
+
 BackwardPart part_of(OpKind kind) {
   if (kind == OpKind::backward_input) return BackwardPart::input;
   return kind == OpKind::backward_weight ? BackwardPart::weight : BackwardPart::full;
@@ -67,6 +87,7 @@ class Compiler {
         segments_(plan_, job, model_, placement_, splits_) {}
 
   Plan run() {
+    refuse_sharded_copies(job_, placement_, model_);
     schedule_.shape.stage_times = stated_times();
     add_programs(build(schedule_, schedule_.shape));
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);

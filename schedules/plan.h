@@ -157,11 +157,11 @@ struct Instruction {
   Phase phase = Phase::forward;
   std::uint8_t stream = compute_stream;
   std::uint8_t binding = 0;  // which of the entry's bindings its buffers belong to
-  bool accumulate = false;  // beta = 1: adds into its `run`-scope outputs (main gradients); others are always
-                            // written afresh
-  bool causal = false;      // attention
-  std::int32_t layer = -1;  // -1: outside the layers
-  float dropout = 0;        // probability
+  bool accumulate = false;   // beta = 1: adds into its outputs of category `gradients`; others are always
+                             // written afresh
+  bool causal = false;       // attention
+  std::int32_t layer = -1;   // -1: outside the layers
+  float dropout = 0;         // probability
   Index communication = no_index;  // into Plan::communications
   std::vector<Index> inputs;       // buffers
   std::vector<Index> outputs;      // buffers; FREE lists what it frees in `inputs`

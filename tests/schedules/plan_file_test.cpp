@@ -48,7 +48,7 @@ Plan plan_with_every_field() {
                  7,
                  3,
                  true,
-                 true,
+                 {true, 6},
                  0,
                  0.1f,
                  0,
@@ -114,9 +114,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 3; this simrun reads versions 1 to 2");
+  CHECK(refusal(bytes) == "the plan file has format version 4; this simrun reads versions 1 to 3");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 2");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 3");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -129,6 +129,15 @@ TEST_CASE("a plan that a reader of version 1 would take for another is version 2
   plan.cluster.fabric = {FabricTopology::leaf_spine, false, 2, 4, 1.5, 1e-6};
   CHECK(serialize(plan)[8] == 2);
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+}
+
+TEST_CASE("a plan with a sliding window is version 3, since readers of 2 would attend to all tokens") {
+  Plan plan = two_stage_plan();
+  plan.segments[0].instructions[0].causal = {true, 4096};
+  CHECK(serialize(plan)[8] == 3);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan.segments[0].instructions[0].causal.window = -1;
+  CHECK(refusal(serialize(plan)) == "the plan file is malformed: window -1 is negative");
 }
 
 TEST_CASE("a plan file without NICs and fabric has a NIC per GPU on a non-blocking fabric") {

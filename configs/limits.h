@@ -35,6 +35,7 @@ constexpr RealRange bandwidth = {1e6, 1e16};
 constexpr RealRange optional_bandwidth = {0, 1e16};
 constexpr RealRange latency = {0, 1};
 constexpr RealRange oversubscription = {1, 1000};
+constexpr RealRange soft_cap = {0, 1e9};
 constexpr RealRange flops = {1e9, 1e18};
 
 }  // namespace simrun::limits

@@ -76,11 +76,23 @@ std::vector<BackwardStep> activation_steps(const Operator& op, Function function
   return steps;
 }
 
+// From the output alone: sign of the rectified value, or the capped one.
+std::vector<BackwardStep> from_output_steps(const Operator& op, Function function) {
+  std::vector<BackwardStep> steps{{Opcode::map, function, false, false, {gradient, output(0)}, {0}}};
+  if (op.inputs.size() > 1) steps.push_back(sum_over_rows({OperandRole::input_gradient, 0}, 1));
+  return steps;
+}
+
 std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
   switch (op.function) {
     case Function::add: return add_steps(graph, op);
     case Function::gelu: return activation_steps(op, Function::gelu_backward);
     case Function::swiglu: return activation_steps(op, Function::swiglu_backward);
+    case Function::squared_relu: return activation_steps(op, Function::squared_relu_backward);
+    case Function::geglu: return activation_steps(op, Function::geglu_backward);
+    case Function::relu: return from_output_steps(op, Function::relu_backward);
+    case Function::soft_cap: return from_output_steps(op, Function::soft_cap_backward);
+    case Function::scale: return {{Opcode::map, Function::scale, false, false, {gradient}, {0}}};
     case Function::rope: return {{Opcode::map, Function::rope_backward, false, false, {gradient}, {0}}};
     // The gradient is written in the narrow type at once: cross entropy's backward kernel casts as it stores.
     case Function::cast: return {{Opcode::copy, Function::none, false, true, {gradient}, {0}}};

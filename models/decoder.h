@@ -5,14 +5,17 @@
 
 namespace simrun {
 
-// The forward graph of a decoder-only transformer: GPT-2/3 (layer norm, learned positions, GELU, biases),
-// Llama, Mistral and Qwen2 (RMS norm, rotary positions, SwiGLU, grouped-query attention), tied or untied
-// head.
+// The forward graph of a decoder-only transformer. What a family has, ModelConfig says in values: norms
+// before, behind or around attention and MLP or both in parallel (GPT-NeoX), layer or RMS norm, learned,
+// rotary or no positions (ALiBi adds its bias inside the attention kernel), grouped-query attention, norms of
+// queries and keys (Qwen3), sliding windows by layer and soft caps (Gemma 2), GELU, ReLU or gated MLPs,
+// biases, tied or untied head.
 //
 // Dimensions: batch (the sequences of one microbatch over all data-parallel ranks), sequence, hidden,
 // kv_heads, group (query heads per key head), qkv (= group + 2: a key head's queries, key and value,
-// Megatron-LM's packing), head_dim, ffn, gate (2, SwiGLU), vocab, positions. The vocabulary is padded to a
-// multiple of 128 x tensor parallel, as Megatron-LM's make-vocab-size-divisible-by does.
+// Megatron-LM's packing), qk (2: weights of the norms of queries and of keys), head_dim, ffn, gate (2, gated
+// MLPs), vocab, positions. The vocabulary is padded to a multiple of 128 x tensor parallel, as Megatron-LM's
+// make-vocab-size-divisible-by does.
 Graph decoder_graph(const Job& job);
 
 }  // namespace simrun

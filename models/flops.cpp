@@ -20,7 +20,8 @@ OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents ext
   }
   if (op.opcode == Opcode::attention) {
     const double context = product(graph, graph.tensors[op.outputs[0]].dims, extents);
-    const double keys = static_cast<double>(graph.dimensions[graph.dimension("key_sequence")].size);
+    const double keys =
+        static_cast<double>(attended_keys(op.causal, graph.dimensions[graph.dimension("key_sequence")].size));
     return {4 * context * keys, 8 * context * keys, 0};
   }
   return {};

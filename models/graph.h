@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "configs/dtype.h"
+#include "models/causal_mask.h"
 #include "models/opcode.h"
 
 // A model as a graph of operators over tensors whose dimensions have names. FLOPs, bytes, parameters, the
@@ -39,7 +40,8 @@ struct Tensor {
 //   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim];
 //                  out0 = context [batch, sequence, kv_heads, group, head_dim]; out1.. = what its backward
 //                  needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)
-//   norm           in0 = x, in1 = weight, in2 = bias of a layer norm; out0 = y, out1 = row statistics
+//   norm           in0 = x, in1 = weight, in2 = bias of a layer norm; out0 = y, out1 = row statistics.
+//                  qk_norm: x = packed q, k, v, of which v is copied; weight [2, head_dim]
 //   map            elementwise, by `function`; inputs that lack dimensions are broadcast;
 //                  out1 = dropout mask if dropout > 0
 //   gather         in0 = table, in1 = indices: rows by index, zero where the row is another rank's;
@@ -60,7 +62,8 @@ struct Operator {
   std::vector<TensorId> outputs;
   std::size_t forward_inputs = 0;  // the first n inputs are read forward; further ones only by its backward
   float dropout = 0;
-  bool causal = false;
+  CausalMask causal;                    // attention
+  double soft_cap = 0;                  // of attention's scores, or of a `soft_cap`
   std::vector<DimensionId> whole_dims;  // dimensions that this operator cannot have split
 };
 

@@ -61,6 +61,16 @@ enum class Function : std::uint8_t {
   unfused,
   log_loss,  // loss = log(sum of exponentials) - target logit
   adam,
+  relu,
+  relu_backward,
+  squared_relu,
+  squared_relu_backward,
+  geglu,
+  geglu_backward,
+  soft_cap,  // out = cap tanh(in0 / cap)
+  soft_cap_backward,
+  qk_norm,  // RMS norm over head_dim of the queries and keys in packed q, k, v
 };
+constexpr int function_count = static_cast<int>(Function::qk_norm) + 1;
 
 }  // namespace simrun

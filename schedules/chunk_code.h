@@ -41,7 +41,7 @@ struct CodeStep {
   std::uint8_t stream = compute_stream;
   std::int32_t layer = -1;
   float dropout = 0;
-  bool causal = false;
+  CausalMask causal;
   std::int32_t region = -1;
   std::vector<AxisId> axes;  // communication: over which axes
   Reduction reduction = Reduction::sum;

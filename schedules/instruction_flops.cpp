@@ -27,6 +27,9 @@ double attention_flops(const Plan& plan, const Instruction& instruction) {
   double keys = 1;
   for (const BufferDim& dim : packed.dims)
     if (plan.dimension_names[dim.name] == "sequence") keys = static_cast<double>(dim.extent);
+  // Unfused products cover the whole matrix, whatever the mask then hides.
+  if (instruction.function != Function::unfused)
+    keys = static_cast<double>(attended_keys(instruction.causal, static_cast<std::int64_t>(keys)));
   return (backward ? 8 : 4) * static_cast<double>(context.elements()) * keys;
 }
 

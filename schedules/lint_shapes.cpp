@@ -57,8 +57,19 @@ std::string gemm_error(const Plan& plan, const Buffer& a, const Buffer& b, const
 
 // The functions that make exactly one output element of one input element.
 bool keeps_elements(const Instruction& what) {
-  return what.function == Function::gelu || what.function == Function::gelu_backward ||
-         what.function == Function::sum_gradients;
+  switch (what.function) {
+    case Function::gelu:
+    case Function::gelu_backward:
+    case Function::relu:
+    case Function::relu_backward:
+    case Function::squared_relu:
+    case Function::squared_relu_backward:
+    case Function::soft_cap:
+    case Function::soft_cap_backward:
+    case Function::scale:
+    case Function::sum_gradients: return true;
+    default: return false;
+  }
 }
 
 std::string map_error(const Plan& plan, const Instruction& what) {

@@ -36,13 +36,37 @@ const char* to_string(Opcode opcode) {
 }
 
 const char* to_string(Function function) {
-  static constexpr std::array<const char*, static_cast<std::size_t>(Function::adam) + 1> names = {
-      "none",     "add",           "add_backward", "sum_gradients",
-      "gelu",     "gelu_backward", "swiglu",       "swiglu_backward",
-      "rope",     "rope_backward", "cast",         "scale",
-      "sum",      "max",           "sum_squares",  "layer_norm",
-      "rms_norm", "flash",         "unfused",      "log_loss",
+  static constexpr std::array<const char*, function_count> names = {
+      "none",
+      "add",
+      "add_backward",
+      "sum_gradients",
+      "gelu",
+      "gelu_backward",
+      "swiglu",
+      "swiglu_backward",
+      "rope",
+      "rope_backward",
+      "cast",
+      "scale",
+      "sum",
+      "max",
+      "sum_squares",
+      "layer_norm",
+      "rms_norm",
+      "flash",
+      "unfused",
+      "log_loss",
       "adam",
+      "relu",
+      "relu_backward",
+      "squared_relu",
+      "squared_relu_backward",
+      "geglu",
+      "geglu_backward",
+      "soft_cap",
+      "soft_cap_backward",
+      "qk_norm",
   };
   return names[static_cast<std::size_t>(function)];
 }

@@ -6,6 +6,7 @@
 
 #include "configs/dtype.h"
 #include "configs/job.h"
+#include "models/causal_mask.h"
 #include "models/opcode.h"
 #include "schedules/op.h"
 
@@ -159,7 +160,7 @@ struct Instruction {
   std::uint8_t binding = 0;  // which of the entry's bindings its buffers belong to
   bool accumulate = false;   // beta = 1: adds into its outputs of category `gradients`; others are always
                              // written afresh
-  bool causal = false;       // attention
+  CausalMask causal;         // attention
   std::int32_t layer = -1;   // -1: outside the layers
   float dropout = 0;         // probability
   Index communication = no_index;  // into Plan::communications

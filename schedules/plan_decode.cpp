@@ -189,12 +189,13 @@ Communication decode(const proto::Communication& in) {
 Instruction decode(const proto::Instruction& in) {
   Instruction instruction;
   instruction.opcode = enum_of(in.opcode(), Opcode::broadcast, "opcode");
-  instruction.function = enum_of(in.function(), Function::adam, "function");
+  instruction.function = enum_of(in.function(), Function::qk_norm, "function");
   instruction.phase = enum_of(in.phase(), Phase::optimizer, "phase");
   instruction.stream = narrow<std::uint8_t>(in.stream(), "stream");
   instruction.binding = narrow<std::uint8_t>(in.binding(), "binding");
   instruction.accumulate = in.accumulate();
-  instruction.causal = in.causal();
+  instruction.causal = {in.causal(), in.window()};
+  if (in.window() < 0) throw MalformedPlan("window " + std::to_string(in.window()) + " is negative");
   instruction.layer = signed_minus_1(in.layer_plus_1(), "layer");
   finite(static_cast<double>(in.dropout()), "dropout");
   instruction.dropout = in.dropout();

@@ -9,7 +9,8 @@ namespace {
 // added to plan.proto.
 static_assert(static_cast<int>(Opcode::broadcast) == proto::OPCODE_BROADCAST &&
               opcode_count == proto::Opcode_ARRAYSIZE);
-static_assert(static_cast<int>(Function::adam) == proto::FUNCTION_ADAM);
+static_assert(static_cast<int>(Function::qk_norm) == proto::FUNCTION_QK_NORM &&
+              function_count == proto::Function_ARRAYSIZE);
 static_assert(static_cast<int>(Dtype::uint8) == proto::DTYPE_UINT8);
 static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);
 static_assert(static_cast<int>(Scope::pass) == proto::SCOPE_PASS &&
@@ -185,7 +186,8 @@ void encode(const Instruction& instruction, proto::Instruction& out) {
   out.set_stream(instruction.stream);
   out.set_binding(instruction.binding);
   out.set_accumulate(instruction.accumulate);
-  out.set_causal(instruction.causal);
+  out.set_causal(instruction.causal.on);
+  out.set_window(instruction.causal.window);
   out.set_layer_plus_1(plus_1(instruction.layer));
   out.set_dropout(instruction.dropout);
   out.set_communication_plus_1(plus_1(instruction.communication));

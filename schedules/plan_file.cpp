@@ -41,11 +41,17 @@ std::uint32_t checksum(const char* data, std::size_t size) {
   throw ConfigError({Diagnostic{{file, 0, 0}, message, hint}});
 }
 
+bool has_windows(const Segment& segment) {
+  return std::ranges::any_of(segment.instructions,
+                             [](const Instruction& instruction) { return instruction.causal.window > 0; });
+}
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
-// know no overlapped passes.
+// know no overlapped passes and would take a sliding window for full attention.
 std::uint64_t version_needed(const Plan& plan) {
-  if (std::any_of(plan.segments.begin(), plan.segments.end(),
-                  [](const Segment& segment) { return segment.kind == PassKind::overlapped; }))
+  if (std::ranges::any_of(plan.segments, [](const Segment& segment) {
+        return segment.kind == PassKind::overlapped || has_windows(segment);
+      }))
     return 3;
   const Cluster& cluster = plan.cluster;
   const bool is_known_to_version_1 =

@@ -10,9 +10,8 @@ double matmul_flops_per_second(const Gpu& gpu, Dtype dtype);
 double row_kernel_seconds(const Gpu& gpu, double bytes);  // with its launch
 
 // FLOPs and bytes that an ATTENTION or ATTENTION_BACKWARD executes.
-//   flash    forward 4 b heads s s d FLOPs, backward 2.5 times that (five products for two), half of either
-//   if causal; bytes: its
-//            buffers once
+//   flash    forward 4 b heads s s d FLOPs, backward 2.5 times that (five products for two), of either
+//            the share that the causal mask and its window leave; bytes: its buffers once
 //   unfused  forward two, backward four products of the full s x s matrix; bytes: the products' operands and
 //   the score kernels
 KernelWork attention_work(const Plan& plan, const Instruction& instruction);

@@ -43,8 +43,10 @@ Picoseconds Durations::instance_time(std::int32_t pipeline_rank, const Instructi
 }
 
 Picoseconds Durations::kernel(const Instruction& instruction) {
-  const auto flags = static_cast<Index>((instruction.accumulate ? 1 : 0) | (instruction.causal ? 2 : 0));
+  const auto flags = static_cast<Index>((instruction.accumulate ? 1 : 0) | (instruction.causal.on ? 2 : 0));
+  const auto window = static_cast<std::uint64_t>(instruction.causal.window);
   key_.assign({static_cast<Index>(instruction.opcode), static_cast<Index>(instruction.function), flags,
+               static_cast<Index>(window), static_cast<Index>(window >> 32),
                std::bit_cast<Index>(instruction.dropout), static_cast<Index>(instruction.inputs.size())});
   for (const Index buffer : instruction.inputs) key_.push_back(shape_of_buffer_[buffer]);
   for (const Index buffer : instruction.outputs) key_.push_back(shape_of_buffer_[buffer]);

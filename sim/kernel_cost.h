@@ -41,8 +41,8 @@ struct AttentionShape {
 };
 AttentionShape attention_shape(const Plan& plan, const Instruction& instruction);
 
-// Work of an instruction that is not a communication. Flash attention counts the causal half only; unfused
-// attention is several kernels, here summed.
+// Work of an instruction that is not a communication. Flash attention counts only what its mask leaves;
+// unfused attention is several kernels, here summed.
 KernelWork kernel_work(const Plan& plan, const Instruction& instruction);
 
 // Time of a compute instruction on plan.cluster.gpu: max(compute, memory) + launch. 0 for FREE and INIT.

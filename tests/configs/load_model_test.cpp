@@ -44,7 +44,8 @@ TEST_CASE("GPT-2's config.json gives its published shape") {
   CHECK(model.head_dim == 64);
   CHECK(model.max_position_embeddings == 1024);
   CHECK(model.tie_word_embeddings);
-  CHECK(model.linear_bias);
+  CHECK(model.mlp_bias);
+  CHECK(model.projection_bias);
   CHECK(model.qkv_bias);
   CHECK(model.normalization == Normalization::layer_norm);
   CHECK(job.training.attention_dropout == 0.1);
@@ -61,21 +62,20 @@ TEST_CASE("Llama, Mistral and Qwen2 differ in the query, key and value biases") 
   CHECK_FALSE(mistral.model.qkv_bias);
   CHECK_FALSE(mistral.model.tie_word_embeddings);
   CHECK(mistral.training.hidden_dropout == 0);
-  const Job qwen = load(job_with(edited(qwen2_json, "\"use_mrope\": false, ", "")));
+  const Job qwen = load(job_with(qwen2_json));
   CHECK(qwen.model.qkv_bias);
-  CHECK_FALSE(qwen.model.linear_bias);
-  CHECK(load(job_with("{from: llama3-70b, attention_bias: true, mlp_bias: true}")).model.linear_bias);
+  CHECK_FALSE(qwen.model.projection_bias);
+  CHECK_FALSE(qwen.model.mlp_bias);
+  const ModelConfig llama = load(job_with("{from: llama3-70b, attention_bias: true}")).model;
+  CHECK(llama.qkv_bias);
+  CHECK(llama.projection_bias);
+  CHECK_FALSE(llama.mlp_bias);
 }
 
 TEST_CASE("what a model has and simrun does not is refused where it stands") {
   const auto message = [](const std::string& model) { return problems_of(job_with(model)).at(0).message; };
-  CHECK(message(edited(mistral_json, "\"sliding_window\": null", "\"sliding_window\": 4096")) ==
-        "sliding-window attention is not supported yet");
-  CHECK(message(edited(qwen2_json, "\"use_mrope\": false, \"use_sliding_window\": false",
-                       "\"use_sliding_window\": true")) == "sliding-window attention is not supported yet");
-  CHECK(message(qwen2_json) == "unknown key 'use_mrope' in 'model'");
-  CHECK(message("{from: llama3-8b, attention_bias: true}") ==
-        "attention_bias and mlp_bias that differ are not supported yet");
+  CHECK(message(edited(qwen2_json, "\"use_mrope\": false", "\"use_mrope\": true")) ==
+        "'use_mrope: true' is not supported yet");
   CHECK(message("{from: llama3-8b, hidden_act: gelu}") ==
         "'gelu' for 'model.hidden_act' is not supported yet");
   CHECK(message(edited(gpt2_json, "\"embd_pdrop\": 0.1", "\"embd_pdrop\": 0.2")) ==
@@ -86,7 +86,7 @@ TEST_CASE("what a model has and simrun does not is refused where it stands") {
         "'add_cross_attention: true' is not supported yet");
   CHECK(message("{model_type: deepseek_v3}") == "'deepseek_v3' for 'model.model_type' is not supported yet");
   CHECK(problems_of(job_with("{model_type: deepseek_v3}")).at(0).hint ==
-        "one of gpt, gpt2, llama, mistral, qwen2.");
+        "one of bloom, gemma2, gpt, gpt2, gpt_neox, llama, mistral, mpt, nemotron, opt, phi3, qwen2, qwen3.");
   CHECK(message("{model_type: mistral, num_hidden_layers: 2, hidden_size: 64, intermediate_size: 64, "
                 "num_attention_heads: 4, vocab_size: 64}") ==
         "missing required key 'num_key_value_heads' in 'model'");

@@ -48,7 +48,7 @@ Plan plan_with_every_field() {
                  7,
                  3,
                  true,
-                 true,
+                 {true, 6},
                  0,
                  0.1f,
                  0,
@@ -129,6 +129,15 @@ TEST_CASE("a plan that a reader of version 1 would take for another is version 2
   plan.cluster.fabric = {FabricTopology::leaf_spine, false, 2, 4, 1.5, 1e-6};
   CHECK(serialize(plan)[8] == 2);
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+}
+
+TEST_CASE("a plan with a sliding window is version 3, since readers of 2 would attend to all tokens") {
+  Plan plan = two_stage_plan();
+  plan.segments[0].instructions[0].causal = {true, 4096};
+  CHECK(serialize(plan)[8] == 3);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan.segments[0].instructions[0].causal.window = -1;
+  CHECK(refusal(serialize(plan)) == "the plan file is malformed: window -1 is negative");
 }
 
 TEST_CASE("a plan file without NICs and fabric has a NIC per GPU on a non-blocking fabric") {

@@ -119,8 +119,14 @@ TEST_CASE("attention counts what its kernels execute") {
   const double full = 268435456;
   CHECK(kernel_work(plan, flash).flops == full);
   CHECK(kernel_work(plan, flash).bytes == 2 * 256 * 2 * (6 + 4) * 64 * 2);
-  flash.causal = true;
+  flash.causal.on = true;
   CHECK(kernel_work(plan, flash).flops == full / 2);
+  // A window of 64 of 256: 64 x 64 / 2 + 192 x 64 = 14336 scores of 65536, a share of 0.21875.
+  flash.causal.window = 64;
+  CHECK(kernel_work(plan, flash).flops == 0.21875 * full);
+  flash.causal.window = 256;  // and one that is no shorter than the sequence hides nothing
+  CHECK(kernel_work(plan, flash).flops == full / 2);
+  flash.causal.window = 64;
   Instruction backward = instruction(Opcode::attention_backward, {context, qkv}, {qkv});
   backward.function = Function::flash;
   CHECK(kernel_work(plan, backward).flops == 2.5 * full);

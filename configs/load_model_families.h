@@ -1,0 +1,22 @@
+#pragma once
+
+#include "configs/load_model_keys.h"
+
+// One function per model_type (or several of one kind): its config.json keys to ModelConfig's values.
+namespace simrun {
+
+void read_bloom(const ModelKeys& keys);
+void read_gemma2(const ModelKeys& keys);
+void read_gpt(const ModelKeys& keys);  // Megatron-LM's names
+void read_gpt2(const ModelKeys& keys);
+void read_gpt_neox(const ModelKeys& keys);
+void read_llama(const ModelKeys& keys);
+void read_mistral(const ModelKeys& keys);
+void read_mpt(const ModelKeys& keys);
+void read_nemotron(const ModelKeys& keys);
+void read_opt(const ModelKeys& keys);
+void read_phi3(const ModelKeys& keys);
+void read_qwen2(const ModelKeys& keys);
+void read_qwen3(const ModelKeys& keys);
+
+}  // namespace simrun

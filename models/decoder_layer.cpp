@@ -1,0 +1,177 @@
+#include "models/decoder_layer.h"
+
+#include <utility>
+
+namespace simrun {
+namespace {
+
+constexpr const char* no_module = "";
+
+}  // namespace
+
+TensorId DecoderLayer::add(TensorId x, std::int32_t layer) {
+  layer_ = layer;
+  const Names of_attention{"input_norm", "attention_output_norm", "attention_add"};
+  const Names of_mlp{"mlp_norm", "mlp_output_norm", "mlp_add"};
+  if (!model_.parallel_residual)
+    return sublayer(sublayer(x, of_attention, &DecoderLayer::attention), of_mlp, &DecoderLayer::mlp);
+  std::vector<TensorId> attended = attention(norm(of_attention.norm, x, "layernorm"));
+  attended.push_back(x);
+  const TensorId sum = add_rows(of_attention.add, std::move(attended));
+  std::vector<TensorId> summands = mlp(norm(of_mlp.norm, x, "layernorm"));
+  summands.push_back(sum);
+  return add_rows(of_mlp.add, std::move(summands));
+}
+
+TensorId DecoderLayer::sublayer(TensorId x, const Names& names, Branch branch) {
+  const bool post = model_.norm_placement == NormPlacement::post;
+  std::vector<TensorId> summands = (this->*branch)(post ? x : norm(names.norm, x, "layernorm"));
+  if (model_.norm_placement == NormPlacement::sandwich)
+    summands = {norm(names.output_norm, summands.front(), no_module)};
+  summands.push_back(x);
+  const TensorId sum = add_rows(names.add, std::move(summands));
+  return post ? norm(names.norm, sum, no_module) : sum;
+}
+
+TensorId DecoderLayer::add_rows(const std::string& name, std::vector<TensorId> inputs) {
+  const std::vector<DimensionId> rows{dims_.batch, dims_.sequence, dims_.hidden};
+  std::vector<TensorId> outputs{graph_.activation(name, rows)};
+  const TensorId out = outputs.front();
+  if (training_.hidden_dropout > 0)
+    outputs.push_back(graph_.tensor(name + "_mask", rows, Dtype::uint8, TensorKind::activation));
+  graph_.add(name, Opcode::map, Function::add, std::move(inputs), std::move(outputs)).dropout =
+      static_cast<float>(training_.hidden_dropout);
+  return out;
+}
+
+TensorId DecoderLayer::norm(const std::string& name, TensorId x, const char* module) {
+  const bool layer_norm = model_.normalization == Normalization::layer_norm;
+  std::vector<TensorId> inputs{x, graph_.parameter(name + "_weight", {dims_.hidden})};
+  if (layer_norm && model_.norm_bias) inputs.push_back(graph_.parameter(name + "_bias", {dims_.hidden}));
+  const TensorId y = graph_.activation(name, {dims_.batch, dims_.sequence, dims_.hidden});
+  const TensorId statistics =
+      graph_.tensor(name + "_statistics", {dims_.batch, dims_.sequence, dims_.statistics}, Dtype::fp32,
+                    TensorKind::activation);
+  Operator& op = graph_.add(name, Opcode::norm, layer_norm ? Function::layer_norm : Function::rms_norm,
+                            std::move(inputs), {y, statistics});
+  op.whole_dims = {dims_.hidden};
+  op.module = module;
+  return y;
+}
+
+// The product into the residual stream. Its bias is added with the residual; a norm in between needs it at
+// once.
+std::vector<TensorId> DecoderLayer::projection(const std::string& name, std::vector<TensorId> operands,
+                                               const char* module, std::optional<TensorId> bias) {
+  const bool bias_in_product = bias && model_.norm_placement == NormPlacement::sandwich;
+  if (bias_in_product) operands.push_back(*bias);
+  const TensorId z = graph_.activation(name, {dims_.batch, dims_.sequence, dims_.hidden});
+  graph_.add(name, Opcode::gemm, Function::none, std::move(operands), {z}).module = module;
+  if (!bias || bias_in_product) return {z};
+  return {z, *bias};
+}
+
+std::vector<TensorId> DecoderLayer::attention(TensorId y) {
+  const std::vector<DimensionId> packed{dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv,
+                                        dims_.head_dim};
+  TensorId qkv = graph_.activation("qkv", packed);
+  std::vector<TensorId> inputs{
+      y, graph_.parameter("qkv_weight", {dims_.hidden, dims_.kv_heads, dims_.qkv, dims_.head_dim})};
+  if (model_.qkv_bias)
+    inputs.push_back(graph_.parameter("qkv_bias", {dims_.kv_heads, dims_.qkv, dims_.head_dim}));
+  graph_.add("qkv", Opcode::gemm, Function::none, std::move(inputs), {qkv});
+  if (model_.qk_norm) qkv = qk_norm(qkv);
+  if (model_.position_embedding == PositionEmbedding::rope) {
+    const TensorId rotated = graph_.activation("rope", packed);
+    graph_.add("rope", Opcode::map, Function::rope, {qkv}, {rotated}).whole_dims = {dims_.head_dim,
+                                                                                    dims_.qkv};
+    qkv = rotated;
+  }
+  const TensorId context = core_attention(qkv);
+  const TensorId weight = graph_.parameter("attention_projection_weight",
+                                           {dims_.kv_heads, dims_.group, dims_.head_dim, dims_.hidden});
+  std::optional<TensorId> bias;
+  if (model_.projection_bias) bias = graph_.parameter("attention_projection_bias", {dims_.hidden});
+  return projection("attention_projection", {context, weight}, no_module, bias);
+}
+
+TensorId DecoderLayer::qk_norm(TensorId qkv) {
+  const TensorId weight = graph_.parameter("qk_norm_weight", {dims_.qk, dims_.head_dim});
+  const TensorId normed =
+      graph_.activation("qk_norm", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.head_dim});
+  const TensorId statistics =
+      graph_.tensor("qk_norm_statistics", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.one},
+                    Dtype::fp32, TensorKind::activation);
+  graph_.add("qk_norm", Opcode::norm, Function::qk_norm, {qkv, weight}, {normed, statistics}).whole_dims = {
+      dims_.head_dim, dims_.qkv};
+  return normed;
+}
+
+TensorId DecoderLayer::core_attention(TensorId qkv) {
+  const TensorId context = graph_.activation(
+      "core_attention", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.group, dims_.head_dim});
+  std::vector<TensorId> outputs{context};
+  const bool flash = training_.attention == AttentionKernel::flash;
+  if (flash) {
+    outputs.push_back(graph_.tensor("log_sum_exp", {dims_.batch, dims_.kv_heads, dims_.group, dims_.sequence},
+                                    Dtype::fp32, TensorKind::activation));
+  } else {
+    const std::vector<DimensionId> scores{dims_.batch, dims_.kv_heads, dims_.group, dims_.sequence,
+                                          dims_.key_sequence};
+    outputs.push_back(graph_.activation("attention_probabilities", scores));
+    if (training_.attention_dropout > 0) {
+      outputs.push_back(graph_.tensor("attention_mask", scores, Dtype::uint8, TensorKind::activation));
+      outputs.push_back(graph_.activation("attention_dropped", scores));
+    }
+  }
+  Operator& op = graph_.add("core_attention", Opcode::attention, flash ? Function::flash : Function::unfused,
+                            {qkv}, std::move(outputs));
+  op.module = "core_attn";
+  op.causal = {true, model_.attention_window(layer_)};
+  op.soft_cap = model_.attention_soft_cap;
+  op.dropout = static_cast<float>(training_.attention_dropout);
+  op.whole_dims = {dims_.sequence, dims_.key_sequence, dims_.head_dim, dims_.qkv, dims_.group};
+  return context;
+}
+
+namespace {
+
+Function function_of(Activation activation) {
+  switch (activation) {
+    case Activation::gelu: return Function::gelu;
+    case Activation::relu: return Function::relu;
+    case Activation::squared_relu: return Function::squared_relu;
+    case Activation::swiglu: return Function::swiglu;
+    case Activation::geglu: return Function::geglu;
+  }
+  return Function::none;
+}
+
+}  // namespace
+
+std::vector<TensorId> DecoderLayer::mlp(TensorId y) {
+  std::vector<DimensionId> up_dims{dims_.ffn};
+  if (is_gated(model_.activation)) up_dims.insert(up_dims.begin(), dims_.gate);
+  const auto behind = [&](std::vector<DimensionId> dims) {
+    dims.insert(dims.end(), up_dims.begin(), up_dims.end());
+    return dims;
+  };
+  const TensorId up = graph_.activation("fc1", behind({dims_.batch, dims_.sequence}));
+  graph_
+      .add("fc1", Opcode::gemm, Function::none, {y, graph_.parameter("fc1_weight", behind({dims_.hidden}))},
+           {up})
+      .module = "mlp";
+  const TensorId activated = graph_.activation("mlp_activation", {dims_.batch, dims_.sequence, dims_.ffn});
+  std::vector<TensorId> inputs{up};
+  if (model_.mlp_bias) inputs.push_back(graph_.parameter("fc1_bias", up_dims));
+  Operator& op = graph_.add("mlp_activation", Opcode::map, function_of(model_.activation), std::move(inputs),
+                            {activated});
+  op.module = "mlp";
+  op.whole_dims = {dims_.gate};
+  const TensorId weight = graph_.parameter("fc2_weight", {dims_.ffn, dims_.hidden});
+  std::optional<TensorId> bias;
+  if (model_.mlp_bias) bias = graph_.parameter("fc2_bias", {dims_.hidden});
+  return projection("fc2", {activated, weight}, "mlp", bias);
+}
+
+}  // namespace simrun

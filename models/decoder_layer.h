@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/job.h"
+#include "models/graph_builder.h"
+
+namespace simrun {
+
+// Dimensions of a decoder's tensors (models/decoder.h).
+struct DecoderDimensions {
+  DimensionId batch = 0, sequence = 0, hidden = 0, kv_heads = 0, group = 0, qkv = 0, qk = 0, head_dim = 0,
+              ffn = 0, gate = 0, key_sequence = 0, statistics = 0, one = 0;
+};
+
+// The operators of a decoder's layer, as the model's values say: [batch, sequence, hidden] in and out.
+class DecoderLayer {
+ public:
+  DecoderLayer(const Job& job, const DecoderDimensions& dims, GraphBuilder& graph)
+      : model_(job.model), training_(job.training), dims_(dims), graph_(graph) {}
+
+  //   pre       x + attention(norm(x)), then x + mlp(norm(x)); parallel_residual: both of the same x
+  //   post      norm(x + attention(x)), then norm(x + mlp(x))
+  //   sandwich  x + norm(attention(norm(x))), then x + norm(mlp(norm(x)))
+  // `layer` selects the attention window.
+  TensorId add(TensorId x, std::int32_t layer);
+
+  // A norm over the hidden dimension with its parameters; `module` as in Operator.
+  TensorId norm(const std::string& name, TensorId x, const char* module);
+  // dropout(in0 [+ bias]) [+ residual] in one kernel.
+  TensorId add_rows(const std::string& name, std::vector<TensorId> inputs);
+
+ private:
+  using Branch = std::vector<TensorId> (DecoderLayer::*)(TensorId);
+  struct Names {
+    const char *norm, *output_norm, *add;
+  };
+  TensorId sublayer(TensorId x, const Names& names, Branch branch);
+  // Each returns its last product, of its own partial sums, and the bias still to be added, if there is one.
+  std::vector<TensorId> attention(TensorId y);
+  std::vector<TensorId> mlp(TensorId y);
+  std::vector<TensorId> projection(const std::string& name, std::vector<TensorId> operands,
+                                   const char* module, std::optional<TensorId> bias);
+  TensorId core_attention(TensorId qkv);
+  TensorId qk_norm(TensorId qkv);
+
+  const ModelConfig& model_;
+  const Training& training_;
+  const DecoderDimensions& dims_;
+  GraphBuilder& graph_;
+  std::int32_t layer_ = 0;
+};
+
+}  // namespace simrun

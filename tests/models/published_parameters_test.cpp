@@ -1,0 +1,53 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "arithmetic.h"
+#include "models/decoder.h"
+#include "tests/jobs.h"
+
+namespace simrun {
+namespace {
+
+struct Published {
+  std::string preset;
+  std::int64_t parameters = 0;
+  std::string derivation;
+};
+
+std::vector<Published> published_models() {
+  std::ifstream file(SIMRUN_SOURCE_DIR "/tests/data/model_parameters.csv");
+  std::vector<Published> models;
+  std::string line;
+  std::getline(file, line);  // preset,parameters,derivation,source
+  while (std::getline(file, line)) {
+    std::istringstream cells(line);
+    Published model;
+    std::string parameters;
+    std::getline(cells, model.preset, ',');
+    std::getline(cells, parameters, ',');
+    std::getline(cells, model.derivation, ',');
+    model.parameters = std::stoll(parameters);
+    models.push_back(model);
+  }
+  return models;
+}
+
+Job job_of(const std::string& preset) {
+  return job_from("simrun: 1\nmodel: {from: models/" + preset +
+                  ".yaml}\ntraining: {seq_length: 512, micro_batch_size: 1, global_batch_size: 8, precision: "
+                  "bf16}\ncluster: {from: dgx_h100, nodes: 1}\n");
+}
+
+TEST_CASE("parameters: every published model has its published number, which its own derivation gives") {
+  const std::vector<Published> models = published_models();
+  CHECK(models.size() == 43);
+  for (const Published& model : models) {
+    CAPTURE(model.preset, model.derivation);
+    CHECK(Arithmetic(model.derivation).value() == model.parameters);
+    CHECK(count_parameters(decoder_graph(job_of(model.preset))) == model.parameters);
+  }
+}
+
+}  // namespace
+}  // namespace simrun

@@ -1,0 +1,100 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <set>
+
+#include "schedules/compile.h"
+#include "schedules/lint.h"
+#include "schedules/summary.h"
+#include "sim/kernel_cost.h"
+#include "sim/simulate.h"
+#include "tests/jobs.h"
+
+namespace simrun {
+namespace {
+
+std::set<std::string> preset_names() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(SIMRUN_SOURCE_DIR "/configs/models"))
+    names.insert(entry.path().stem().string());
+  return names;
+}
+
+std::string text(const std::string& model, const std::string& parallelism, int sequence = 256) {
+  return "simrun: 1\nmodel: " + model + "\ntraining: {seq_length: " + std::to_string(sequence) +
+         ", micro_batch_size: 1, global_batch_size: 16, precision: bf16}\n"
+         "parallelism: " +
+         parallelism + "\ncluster: {from: dgx_h100, nodes: 1}\n";
+}
+
+// The same model with four layers, whatever its family calls them, and tensor parallelism that its heads
+// divide by: GPT-2 XL has 25.
+struct Cut {
+  std::string model;
+  std::string tensor_parallel;
+};
+Cut four_layers(const std::string& preset) {
+  const ModelConfig model = job_from(text("{from: models/" + preset + ".yaml}", "{}")).model;
+  const std::string& type = model.model_type;
+  const char* const key = type == "gpt"                       ? "num_layers"
+                          : type == "gpt2" || type == "bloom" ? "n_layer"
+                          : type == "mpt"                     ? "n_layers"
+                                                              : "num_hidden_layers";
+  return {"{from: models/" + preset + ".yaml, " + key + ": 4}", model.num_attention_heads % 2 == 0
+                                                                    ? "tensor_model_parallel_size: 2, "
+                                                                    : "tensor_model_parallel_size: 1, "};
+}
+
+TEST_CASE("presets: every model compiles, lints and runs, unsplit and over tensor and pipeline ranks") {
+  for (const std::string& preset : preset_names()) {
+    const Cut cut = four_layers(preset);
+    const std::string split = cut.tensor_parallel + "pipeline_model_parallel_size: 2";
+    for (const std::string& parallelism :
+         {std::string("{}"), "{" + split + "}", "{" + split + ", sequence_parallel: true}"}) {
+      CAPTURE(preset, parallelism);
+      const Plan plan = compile(job_from(text(cut.model, parallelism)));
+      CHECK(lint(plan).empty());
+      const Summary summary = summarize(plan, simulate(plan));
+      CHECK(summary.step_time_s > 0);
+      CHECK(summary.mfu > 0);
+      CHECK(summary.mfu < 1);
+    }
+  }
+}
+
+// Seconds of the forward attention kernel of every layer.
+std::vector<double> attention_seconds_of(const Plan& plan) {
+  std::vector<double> seconds;
+  for (const Segment& segment : plan.segments)
+    if (segment.kind == PassKind::forward)
+      for (const Instruction& instruction : segment.instructions)
+        if (instruction.opcode == Opcode::attention)
+          seconds.push_back(static_cast<double>(kernel_time(plan, instruction)) * 1e-12);
+  return seconds;
+}
+
+TEST_CASE("sliding windows: Gemma 2's even layers cost less than its odd ones, from 4096 tokens on") {
+  const std::string model = "{from: gemma2-9b, num_hidden_layers: 4}";
+  const std::vector<double> seconds = attention_seconds_of(compile(job_from(text(model, "{}", 16384))));
+  REQUIRE(seconds.size() == 4);
+  // 4096 of 16384 tokens: a share of 1/4 (1 - 1/8) = 7/32 of the matrix instead of 1/2; launches are 5 us.
+  CHECK(seconds[0] / seconds[1] == Approx(7.0 / 16).epsilon(0.01));
+  CHECK(seconds[0] == seconds[2]);
+  CHECK(seconds[1] == seconds[3]);
+  const std::vector<double> brief = attention_seconds_of(compile(job_from(text(model, "{}", 4096))));
+  CHECK(brief[0] == brief[1]);
+}
+
+TEST_CASE("sliding windows: Mistral at 32,768 tokens runs faster, and its HFU is still its MFU") {
+  const auto summary_of = [](const char* model) {
+    const Plan plan = compile(job_from(text(model, "{}", 32768)));
+    CHECK(plan.job.hardware_flops_per_step == Approx(plan.job.model_flops_per_step));
+    return summarize(plan, simulate(plan));
+  };
+  const Summary window = summary_of("{from: mistral-7b, num_hidden_layers: 4, vocab_size: 32768}");
+  const Summary full =
+      summary_of("{from: mistral-7b, num_hidden_layers: 4, vocab_size: 32768, sliding_window: null}");
+  CHECK(window.step_time_s < 0.75 * full.step_time_s);
+}
+
+}  // namespace
+}  // namespace simrun

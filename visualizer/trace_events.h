@@ -30,10 +30,10 @@ struct TraceSlice {
   Picoseconds start = 0;
   Picoseconds duration = 0;  // may be 0
   Picoseconds wait = 0;
-  Index label = 0;               // into TraceEvents::labels
+  Index label = 0;                      // into TraceEvents::labels
   std::int32_t microbatch = -1;         // -1: none
   std::int32_t second_microbatch = -1;  // of a pair's backward; -1: none
-  Index arrow = no_index;        // into TraceEvents::arrows: the one that leaves or reaches it
+  Index arrow = no_index;               // into TraceEvents::arrows: the one that leaves or reaches it
 };
 
 // Slices in time order; they never overlap.

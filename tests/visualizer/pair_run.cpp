@@ -15,7 +15,8 @@ constexpr Picoseconds microsecond = 1'000'000, second = 1'000'000'000'000;
 RankTimeline run_program(const Plan& plan, const Program& program) {
   RankTimeline rank;
   rank.pipeline_rank = program.pipeline_rank;
-  for (std::uint8_t stream = 0; stream < plan.streams.size(); ++stream) rank.lanes.push_back({stream, {}});
+  for (std::size_t s = 0; s < plan.streams.size(); ++s)
+    rank.lanes.push_back({static_cast<std::uint8_t>(s), {}});
   Picoseconds now = 0;
   for (Index e = 0; e < program.entries.size(); ++e) {
     const Segment& segment = plan.segments[program.entries[e].segment];
@@ -37,12 +38,12 @@ RankTimeline run_program(const Plan& plan, const Program& program) {
 PairRun pair_run(const char* schedule) {
   const std::string stages_per_rank = std::string(schedule) == "dualpipe_v" ? "2" : "1";
   PairRun run;
-  run.plan = compile(job_from(small_gpt(8, 2, 4, 1),
-                              {{"parallelism.pipeline_schedule", schedule},
-                               {"parallelism.virtual_pipeline_model_parallel_size", stages_per_rank},
-                               {"parallelism.sequence_parallel", "true"},
-                               {"model.untie_embeddings_and_output_weights", "true"},
-                               {"training.global_batch_size", "16"}}));
+  run.plan = compile(
+      job_from(small_gpt(8, 2, 4, 1), {{"parallelism.pipeline_schedule", schedule},
+                                       {"parallelism.virtual_pipeline_model_parallel_size", stages_per_rank},
+                                       {"parallelism.sequence_parallel", "true"},
+                                       {"model.untie_embeddings_and_output_weights", "true"},
+                                       {"training.global_batch_size", "16"}}));
   for (const Program& program : run.plan.programs)
     run.timeline.ranks.push_back(run_program(run.plan, program));
   run.timeline.step = 2 * second;

@@ -71,9 +71,8 @@ TEST_CASE("a pair's slice carries stage, chunk, direction and microbatch of both
   const std::size_t at = text.find(R"x("cat":"overlapped","name":"(0F3;3B5)")x");
   REQUIRE(at != std::string::npos);
   const std::string line = text.substr(at, text.find('\n', at) - at);
-  for (const char* part :
-       {R"("stage":0,"chunk":0,"direction":"down","backward_stage":3,"backward_chunk":1,)",
-        R"("backward_direction":"up",)", R"("microbatch":3,"backward_microbatch":5,)"}) {
+  for (const char* part : {R"("stage":0,"chunk":0,"direction":"down","backward_stage":3,"backward_chunk":1,)",
+                           R"("backward_direction":"up",)", R"("microbatch":3,"backward_microbatch":5,)"}) {
     CAPTURE(part, line);
     CHECK(line.find(part) != std::string::npos);
   }
@@ -113,11 +112,12 @@ TEST_CASE("flows join equal microbatches of neighbouring stages, every transfer 
   const PairRun run = pair_run();
   const TraceEvents events = trace_events(run.plan, run.timeline);
   // 8 microbatches over 3 borders, forward and back
-  CHECK(events.arrows.size() == 8 * 3 * 2);
+  CHECK(events.arrows.size() == std::size_t{8} * 3 * 2);
   for (const TraceArrow& arrow : events.arrows) {
     const TraceSlice &send = slice_at(events, arrow.from), &receive = slice_at(events, arrow.to);
     CHECK(send.microbatch == receive.microbatch);
-    const auto from = arguments_of(events.labels[send.label]), to = arguments_of(events.labels[receive.label]);
+    const auto from = arguments_of(events.labels[send.label]),
+               to = arguments_of(events.labels[receive.label]);
     CHECK(from.at("direction") == to.at("direction"));
     CHECK(std::abs(std::stoi(from.at("stage")) - std::stoi(to.at("stage"))) == 1);
   }
@@ -141,10 +141,12 @@ TEST_CASE("the page's data gives the backward of a pair its stage, chunk, microb
     CHECK(second_stage[s] == (pair ? 3 - stage[s] : -1));
     CHECK(second_chunk[s] == (pair ? 1 - chunk[s] : -1));
     std::int64_t of_backward = 0;
-    for (std::size_t i = first; i < first + static_cast<std::size_t>(count[s]); ++i) of_backward += binding[i];
+    for (std::size_t i = first; i < first + static_cast<std::size_t>(count[s]); ++i)
+      of_backward += binding[i];
     CHECK((of_backward > 0 && of_backward < count[s]) == pair);
   }
-  const std::vector<std::int64_t> segment = reader.column(), forward = reader.column(), backward = reader.column();
+  const std::vector<std::int64_t> segment = reader.column(), forward = reader.column(),
+                                  backward = reader.column();
   std::string pairs;
   for (std::size_t e = 0; e < segment.size(); ++e) {
     if (kind[static_cast<std::size_t>(segment[e])] == static_cast<std::int64_t>(PassKind::overlapped))
@@ -157,7 +159,8 @@ TEST_CASE("the page's data gives the backward of a pair its stage, chunk, microb
   for (std::size_t i = 0; i < ops.size(); ++i)
     if (ops[i].overlaps_next)
       expected += std::to_string(ops[i].microbatch + (ops[i].direction == Direction::up ? 4 : 0)) + ";" +
-                  std::to_string(ops[i + 1].microbatch + (ops[i + 1].direction == Direction::up ? 4 : 0)) + " ";
+                  std::to_string(ops[i + 1].microbatch + (ops[i + 1].direction == Direction::up ? 4 : 0)) +
+                  " ";
   CHECK(pairs == expected);
   CHECK_FALSE(expected.empty());
 }

@@ -239,7 +239,7 @@ TEST_CASE("perfetto trace: an overlapped pair is named by both passes and carrie
     CHECK(slice.arguments.at("backward_microbatch") == "5");
   }
   CHECK(found == 1);
-  CHECK(trace.departures.size() == 8 * 3 * 2);  // microbatches x borders x (forward, backward)
+  CHECK(trace.departures.size() == std::size_t{8} * 3 * 2);  // microbatches x borders x (forward, backward)
 }
 
 TEST_CASE("perfetto trace: one run is always the same bytes") {

@@ -147,8 +147,8 @@ export function partsOf(model: Model, box: Box): Part[] {
 // The part drawn in the upper half of a box, or in the lower one.
 export type Half = "upper" | "lower";
 export function partIn(model: Model, box: Box, half: Half): Part {
-  const parts = partsOf(model, box);
-  return half === "upper" ? parts[0]! : parts[parts.length - 1]!;
+  if (box.lane !== passLane) return partsOf(model, box)[0]!;
+  return partOf(model, box, half === "lower" && isPair(model, box) ? 1 : 0);
 }
 
 // Of two pipelines over the same stages, each may count microbatches from 0 again.

@@ -97,7 +97,8 @@ void add_instructions(const Plan& plan, ColumnWriter& columns, StringTable& stri
       stream.push_back(instruction.stream);
       bytes.push_back(bytes_of(plan, instruction));
       flops.push_back(flops_of(plan, instruction));
-      channel.push_back(exchange == nullptr || exchange->channel == no_index ? -1 : exchange->channel);
+      const bool between_ranks = exchange != nullptr && exchange->channel != no_index;
+      channel.push_back(between_ranks ? std::int64_t{exchange->channel} : -1);
       binding.push_back(instruction.binding);
     }
   for (const Column& column : {whats, label, cause, phase, layer, stream, bytes, flops, channel, binding})

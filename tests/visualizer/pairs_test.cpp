@@ -123,6 +123,28 @@ TEST_CASE("flows join equal microbatches of neighbouring stages, every transfer 
   }
 }
 
+TEST_CASE("the page's data gives channels to exchanges between pipeline ranks, and to nothing else") {
+  const PairRun run = pair_run();
+  ColumnReader reader(page_payload(run.plan, run.timeline).columns);
+  for (int column = 0; column < 7 + 8; ++column) reader.column();
+  const std::vector<std::int64_t> channel = reader.column();
+  std::size_t row = 0;
+  std::map<std::int64_t, std::size_t> rows;
+  for (const Segment& segment : run.plan.segments)
+    for (const Instruction& instruction : segment.instructions) {
+      const bool transfer = instruction.opcode == Opcode::send || instruction.opcode == Opcode::recv;
+      const Index exchange = instruction.communication;
+      const Index of = exchange == no_index ? no_index : run.plan.communications[exchange].channel;
+      CHECK(channel.at(row) == (of == no_index ? -1 : std::int64_t{of}));
+      if (transfer) ++rows[channel[row]];
+      ++row;
+    }
+  CHECK(row == channel.size());
+  // 3 borders, two directions, activations and gradients; a send and a receive of each
+  CHECK(rows.size() == std::size_t{3} * 2 * 2);
+  for (const auto& [of, count] : rows) CHECK(count == 2);
+}
+
 TEST_CASE("the page's data gives the backward of a pair its stage, chunk, microbatch and instructions") {
   const PairRun run = pair_run();
   ColumnReader reader(page_payload(run.plan, run.timeline).columns);

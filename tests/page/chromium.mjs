@@ -13,6 +13,7 @@ const gutter = 118; // CSS pixels left of the lanes, as in visualizer/src/draw.t
 const axis = 22;
 let browser;
 let linkLanes = 0; // of all pages
+let pairsSeen = 0; // pages with overlapped pairs
 before(() => void (browser = new Browser()));
 after(() => browser.close());
 
@@ -154,6 +155,38 @@ async function checkLinks(tab) {
   assert.ok((await tab.value("[...document.querySelectorAll('caption')].some((c) => c.textContent.startsWith('Links'))")));
 }
 
+// A page whose legend has overlapped pairs: either of a pair's passes, and both, find it.
+async function checkPairs(tab) {
+  if (!(await text(tab, "legend")).includes("forward with backward")) return;
+  pairsSeen++;
+  const search = async (query) => {
+    await tab.press("Escape"); // leaves the search before
+    await tab.press("/");
+    for (const key of query) await tab.press(key);
+  };
+  let pair;
+  await search("F");
+  for (let tries = 0; tries < 200 && !pair; tries++) {
+    await tab.press("Enter");
+    pair = (await text(tab, "selection")).match(/^(\((\d+F\d+);(\d+B\d+)\)) {2}forward with backward pass on pp \d+ /);
+  }
+  assert.ok(pair, "a forward in a pair is found");
+  const [, both, forward, backward] = pair;
+  for (const query of [forward, backward, both]) {
+    await search(query);
+    assert.equal(await text(tab, "found"), "1 found", query);
+    await tab.press("Enter");
+    assert.ok((await text(tab, "selection")).startsWith(`${both} `), query);
+  }
+  await tab.press("Escape"); // leaves the search
+  await tab.press("f");
+  await tab.frame();
+  assert.ok((await drawn(tab)).colours > 4);
+  for (const mode of "2341") await tab.press(mode);
+  await tab.press("Escape");
+  await tab.press("0");
+}
+
 async function checkOther(tab) {
   await tab.press("2");
   assert.equal(await tab.value("document.getElementById('mode-microbatch').ariaPressed"), "true");
@@ -171,6 +204,7 @@ for (const page of pages) {
     await checkZoom(tab);
     await checkSelection(tab);
     await checkLinks(tab);
+    await checkPairs(tab);
     await checkOther(tab);
     assert.deepEqual(tab.faults, []);
     await tab.close();
@@ -183,7 +217,10 @@ for (const page of pages) {
   });
 }
 
-test("lanes of links were among what was checked", () => assert.ok(linkLanes > 0));
+test("lanes of links and overlapped pairs were among what was checked", () => {
+  assert.ok(linkLanes > 0);
+  assert.ok(pairsSeen > 0);
+});
 
 // The check itself: each of these must be seen.
 const broken = {

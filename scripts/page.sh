@@ -5,8 +5,8 @@
 #                                           visualizer/dist/viewer.html is what `npm run build` makes of visualizer/src.
 #                                           Needs node 18, npm and a registry that answers
 #   scripts/page.sh browser [--required]    the pages of all jobs in configs/jobs (written by $SIMRUN, default build/release/simrun
-#                                           or build/dev/simrun) and those that $SIMRUN_PAGES names, in Chromium:
-#                                           tests/page/chromium.mjs. Needs node 18 and Chromium, no package, no network
+#                                           or build/dev/simrun), two galleries of schedules, and those that $SIMRUN_PAGES names, in
+#                                           Chromium: tests/page/chromium.mjs. Needs node 18 and Chromium, no package, no network
 #
 # Exits with 77 (ctest: skipped) where something needed is missing; with --required that is a failure. Works in build/page, so the
 # tree stays as it is.
@@ -74,6 +74,9 @@ check_browser() {
     fi
     pages+=("$page")
   done
+  "$simrun" --schedule all --ranks 4 --microbatches 8 -q --html $folder/schedules.gallery.html
+  "$simrun" --schedule all --ranks 16 --microbatches 64 -q --html $folder/schedules-p16.gallery.html
+  pages+=($folder/*.gallery.html)
   # shellcheck disable=SC2086  # a list of paths
   exec node tests/page/chromium.mjs "${pages[@]}" ${SIMRUN_PAGES:-}
 }

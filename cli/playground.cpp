@@ -115,15 +115,12 @@ auto rank_in_table(const EvaluatedSchedule& schedule) {
 std::string write_gallery(const Options& options, const std::vector<EvaluatedSchedule>& accepted,
                           const std::vector<RefusedSchedule>& refused, const PipelineShape& asked) {
   if (!options.html) return "";
-  std::vector<GalleryEntry> entries;
-  for (const EvaluatedSchedule& schedule : accepted)
-    entries.push_back({schedule, find_schedule(schedule.name)->description});
-  if (const std::string refusal = gallery_refusal(entries); !refusal.empty()) {
+  if (const std::string refusal = gallery_refusal(accepted); !refusal.empty()) {
     complain("simrun: no page: " + refusal + "\n");
     return "";
   }
   probe_outputs({*options.html}, {});
-  return write_reported(*options.html, schedule_gallery(entries, refused, asked));
+  return write_reported(*options.html, schedule_gallery(accepted, refused, asked));
 }
 
 void compare_all(const Options& options, const ScheduleRequest& request) {

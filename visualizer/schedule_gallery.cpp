@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "schedules/pipeline_schedule.h"
 #include "visualizer/page_tables.h"
 #include "visualizer/plain_page.h"
 #include "visualizer/quantity.h"
@@ -45,12 +46,12 @@ Figures figures_of(const EvaluatedSchedule& schedule) {
       range_text(results_sent(schedule))};
 }
 
-std::string comparison(const std::vector<GalleryEntry>& entries) {
+std::string comparison(const std::vector<EvaluatedSchedule>& schedules) {
   std::vector<HtmlRow> rows;
-  for (const GalleryEntry& entry : entries) {
-    const Figures of = figures_of(entry.schedule);
-    rows.push_back({{entry.schedule.name, of.bubble, of.makespan, of.stages, of.in_flight, of.of_a_rank,
-                     of.copies, of.transfers, of.sent},
+  for (const EvaluatedSchedule& schedule : schedules) {
+    const Figures of = figures_of(schedule);
+    rows.push_back({{schedule.name, of.bubble, of.makespan, of.stages, of.in_flight, of.of_a_rank, of.copies,
+                     of.transfers, of.sent},
                     ""});
   }
   return html_table("Best first",
@@ -58,18 +59,17 @@ std::string comparison(const std::vector<GalleryEntry>& entries) {
                      "parameter copies", "transfers per microbatch", "sent, by rank"},
                     rows, 1) +
          "<p>Bubble: idle time of all ranks / (ranks x makespan). In flight: most activations of one stage "
-         "and "
-         "microbatch (or slice) alive at once, from F to W, on the rank with fewest and with most; of a "
-         "rank: "
-         "the most, as a multiple of what all stages of a rank keep for one microbatch. Transfers: results "
-         "handed to another rank, forward and backward. Makespans are in units of the costs, which are per "
-         "pass "
-         "of a stage: with two stages per rank a pass is half as much of the model.</p>\n";
+         "and microbatch (or slice) alive at once, from F to W, on the rank with fewest and with most; of a "
+         "rank: the most, as a multiple of what all stages of a rank keep for one microbatch. Transfers: "
+         "results handed to another rank, forward and backward. Makespans are in units of the costs, which "
+         "are per pass of a stage: with two stages per rank a pass is half as much of the model.</p>\n";
 }
 
-std::string section(const GalleryEntry& entry, const DiagramScale& scale) {
-  const Figures of = figures_of(entry.schedule);
-  const PipelineShape& shape = entry.schedule.shape;
+std::string section(const EvaluatedSchedule& schedule, const DiagramScale& scale) {
+  const Figures of = figures_of(schedule);
+  const PipelineShape& shape = schedule.shape;
+  const ScheduleEntry* entry = find_schedule(schedule.name);
+  const std::string description = entry == nullptr ? "" : entry->description;
   std::string html;
   const auto figure = [&](const char* name, const std::string& value) {
     html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", name, value);
@@ -85,17 +85,17 @@ std::string section(const GalleryEntry& entry, const DiagramScale& scale) {
   const std::string slices = shape.slices > 1 ? fmt::format(" &times; {} slices", shape.slices) : "";
   return fmt::format(
       "<section id=\"{0}\"><h2>{0}<small>{1}{2}</small></h2><p>{3}</p><dl>{4}</dl>\n{5}</section>\n",
-      html_escaped(entry.schedule.name), sizes, slices, html_escaped(entry.description), html,
-      schedule_diagram(entry.schedule, scale));
+      html_escaped(schedule.name), sizes, slices, html_escaped(description), html,
+      schedule_diagram(schedule, scale));
 }
 
 // The longest schedule fills the width.
-DiagramScale common_scale(const std::vector<GalleryEntry>& entries, bool is_wide) {
+DiagramScale common_scale(const std::vector<EvaluatedSchedule>& schedules, bool is_wide) {
   DiagramScale scale;
   scale.width = is_wide ? 1480 : 720;
   double longest = 1;
-  for (const GalleryEntry& entry : entries)
-    longest = std::max(longest, 1 / std::max(1 - entry.schedule.times.bubble_ratio, 0.05));
+  for (const EvaluatedSchedule& schedule : schedules)
+    longest = std::max(longest, 1 / std::max(1 - schedule.times.bubble_ratio, 0.05));
   scale.work = (scale.width - 30) / longest;
   return scale;
 }
@@ -103,20 +103,21 @@ DiagramScale common_scale(const std::vector<GalleryEntry>& entries, bool is_wide
 std::string refusals(const std::vector<RefusedSchedule>& refused) {
   if (refused.empty()) return "";
   std::vector<HtmlRow> rows;
+  rows.reserve(refused.size());
   for (const RefusedSchedule& refusal : refused) rows.push_back({{refusal.name, refusal.why}, "rule"});
   return html_table("Refused, and by which rule", {"schedule", "rule"}, rows, 1);
 }
 
 }  // namespace
 
-std::string gallery_refusal(const std::vector<GalleryEntry>& entries) {
+std::string gallery_refusal(const std::vector<EvaluatedSchedule>& schedules) {
   std::size_t passes = 0;
-  for (const GalleryEntry& entry : entries) passes += op_count(entry.schedule.schedule);
+  for (const EvaluatedSchedule& schedule : schedules) passes += op_count(schedule.schedule);
   if (passes <= most_passes) return "";
   return fmt::format("{} passes are more than the {} that a page can show", passes, most_passes);
 }
 
-std::string schedule_gallery(const std::vector<GalleryEntry>& entries,
+std::string schedule_gallery(const std::vector<EvaluatedSchedule>& schedules,
                              const std::vector<RefusedSchedule>& refused, const PipelineShape& asked) {
   const PassTimes& times = asked.times;
   std::string html = fmt::format(
@@ -125,15 +126,15 @@ std::string schedule_gallery(const std::vector<GalleryEntry>& entries,
       units_text(times.forward), units_text(times.backward), units_text(times.backward_input),
       units_text(times.backward_weight), units_text(times.overlapped), units_text(times.communication));
   int passes = 0;
-  for (const GalleryEntry& entry : entries) {
-    const PipelineShape& shape = entry.schedule.shape;
+  for (const EvaluatedSchedule& schedule : schedules) {
+    const PipelineShape& shape = schedule.shape;
     passes = std::max(passes, shape.microbatches * shape.virtual_stages * shape.slices);
   }
   const bool is_wide = passes > most_beside;
-  const DiagramScale scale = common_scale(entries, is_wide);
-  html += comparison(entries) + diagram_legend();
+  const DiagramScale scale = common_scale(schedules, is_wide);
+  html += comparison(schedules) + diagram_legend();
   html += fmt::format("<div class=\"gallery{}\">\n", is_wide ? " wide" : "");
-  for (const GalleryEntry& entry : entries) html += section(entry, scale);
+  for (const EvaluatedSchedule& schedule : schedules) html += section(schedule, scale);
   html += "</div>\n" + refusals(refused);
   return plain_page(
       fmt::format("Pipeline schedules: {} ranks, {} microbatches", asked.ranks, asked.microbatches), html);

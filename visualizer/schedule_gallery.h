@@ -7,20 +7,14 @@
 
 namespace simrun {
 
-// A schedule that accepts the sizes, and what it is in a line.
-struct GalleryEntry {
-  EvaluatedSchedule schedule;
-  std::string description;
-};
-
 // Every schedule of some sizes on one page, in the given order: a table of bubble, memory and communication,
 // then the diagram of each, then those refused with their rules. `asked` has the sizes and times in ticks.
 // No script, nothing fetched; equal schedules, equal bytes.
-// REQUIRES: gallery_refusal(entries).empty()
-std::string schedule_gallery(const std::vector<GalleryEntry>& entries,
+// REQUIRES: gallery_refusal(schedules).empty()
+std::string schedule_gallery(const std::vector<EvaluatedSchedule>& schedules,
                              const std::vector<RefusedSchedule>& refused, const PipelineShape& asked);
 
 // Why a page cannot show them, or "": too many passes to open.
-std::string gallery_refusal(const std::vector<GalleryEntry>& entries);
+std::string gallery_refusal(const std::vector<EvaluatedSchedule>& schedules);
 
 }  // namespace simrun

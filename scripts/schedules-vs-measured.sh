@@ -63,19 +63,20 @@ deepseek_network() {
         "$(dualpipe_step "$rank" "$ranks" "$microbatches" "$f" "$i" "$w" "$fb" 0)" \
         "$(dualpipe_step "$rank" "$ranks" "$microbatches" "$f" "$i" "$w" "$fb" "$send")"
     done
-  done | awk -v name="$name" -v published="$published" -v step="$step" -v send="$send" '
+  done | awk -v name="$name" -v ranks="$ranks" -v published="$published" -v step="$step" -v send="$send" '
     function row(label, value, i) {
       printf "  %-34s %9s", label, value
-      for (i = 1; i <= n; ++i) printf "  %16s", cell[i]
+      for (i = 1; i <= n; ++i) printf "  %18s", cell[i]
       print ""
     }
     function against(value, measured) { return sprintf("%.2f (%+.1f %%)", value, 100 * (value / measured - 1)) }
     { ++n; split($0, of, " "); for (c = 1; c <= 13; ++c) v[n, c] = of[c] }
     END {
       split(published, s, " ")
+      print ""
       for (i = 1; i <= n; ++i) cell[i] = v[i, 1] == "mean" ? "mean of ranks" : "rank " v[i, 1]
       row(name ", if the table shows", "published")
-      for (i = 1; i <= n; ++i) cell[i] = sprintf("%g/%g/%g/%g", v[i, 2], v[i, 3], v[i, 4], v[i, 5])
+      for (i = 1; i <= n; ++i) cell[i] = sprintf("%.3g/%.3g/%.3g/%.3g", v[i, 2], v[i, 3], v[i, 4], v[i, 5])
       row("passes: F, I, W alone, pairs", "")
       for (i = 1; i <= n; ++i) cell[i] = sprintf("%.0f/%.0f/%.0f/%.0f", v[i, 6], v[i, 7], v[i, 8], v[i, 9])
       row("so one takes, ms", "")
@@ -84,6 +85,8 @@ deepseek_network() {
         for (i = 1; i <= n; ++i) cell[i] = sprintf("%.2f", v[i, k + 1] * v[i, k + 5] / 1000)
         row(kind[k] " s (passes x their time)", s[at[k]])
       }
+      for (i = 1; i <= n; ++i) cell[i] = against((ranks / 2 - 1) * (v[i, 9] + v[i, 7] - 2 * v[i, 8]) / 1000, s[2])
+      row("bubble s, (p/2 - 1)(FB + B - 3 W)", s[2])
       for (i = 1; i <= n; ++i) cell[i] = against(v[i, 11], s[2])
       row("bubble s, sends free", s[2])
       for (i = 1; i <= n; ++i) cell[i] = against(v[i, 13], s[2])
@@ -104,7 +107,8 @@ Rank r of p = 16 with m = 120, h = min(r, 15 - r): 23 - h forwards run alone, 8 
 passes, and 97 + h pairs (the middle ranks begin with one pair as two passes).
 The table's 1B is input backward time, its 1W weight backward time, so a full backward is one of each: 23 - h of every kind. Their sums give
 the time of one; 1F, 1B, 1W and 1F1B therefore hold by construction, bubble and step are what the schedule says. The six rows sum to the
-step, so they are one rank's or the mean's; which is not printed.
+step, so they are one rank's or the mean's; which is not printed. Gradient reduction and stages that are not alike have no row: what they
+cost is in the published bubble or nowhere. The formula is DualPipe's own (V3 report, table 2), exact where F = I >= W.
 TEXT
   while IFS=, read -r -a of; do
     deepseek_network "${of[@]}"
@@ -171,7 +175,7 @@ bubble     the program's, and the paper's own calculation (table 5: no measureme
            with 32 microbatches take the profile of fewer here; 1F1B-I has p T_comm less in the paper; ZB-2p is the paper's own search
 sends      2 T_comm for each stage of a rank, of a microbatch's passes: what all transfers come to if none is hidden
 profiled   samples if a step were the profiled passes in this order, and no more. Megatron-LM's 1F1B and 1F1B-I wait for each transfer
-           (T_comm then belongs to every F and B); ZB's run beside the passes
+           (batch_isend_irecv, wait, synchronize: T_comm then belongs to every F and B); ZB's run beside the passes
 extra      (measured step - that step) / microbatches, ms: what a microbatch takes beyond the profile
 with extra samples if every microbatch takes the model's extra on the busiest rank: m of it, whatever the schedule, and no bubble longer.
            It comes from one row per model (*), 1F1B with the most microbatches: the paper's baseline, whose table it also estimates

@@ -69,7 +69,8 @@ std::string section(const EvaluatedSchedule& schedule, const DiagramScale& scale
   const Figures of = figures_of(schedule);
   const PipelineShape& shape = schedule.shape;
   const ScheduleEntry* entry = find_schedule(schedule.name);
-  const std::string description = entry == nullptr ? "" : entry->description;
+  const std::string description =
+      entry == nullptr ? "searched for these sizes and costs" : entry->description;
   std::string html;
   const auto figure = [&](const char* name, const std::string& value) {
     html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", name, value);

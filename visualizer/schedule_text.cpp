@@ -123,9 +123,8 @@ std::string schedules_table(const std::vector<EvaluatedSchedule>& schedules,
   std::string text = text_table(rows, {0, 10});
   text +=
       "idle: of the rank with most; peak: activations of one stage and microbatch (or slice) from F to W, on "
-      "the\nfullest rank, and as a multiple of what all its stages keep for one microbatch; transfers: "
-      "results of a "
-      "microbatch\nthat go to another rank; costs are per pass of a stage\n";
+      "the\nfullest rank, and as a multiple of what all its stages keep for one microbatch; transfers: from "
+      "rank to rank\nfor one microbatch; costs are per pass of a stage\n";
   for (const RefusedSchedule& refusal : refused)
     text += fmt::format("refused: {}: {}\n", refusal.name, refusal.why);
   return text;

@@ -15,6 +15,9 @@ if [ ! -x "$simrun" ]; then
   exit 2
 fi
 
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
 facts() { grep -v '^#' "$data/$1" | tail -n +2; }
 
 # (a) ------------------------------------------------------------------------------------------------------------------------------
@@ -116,22 +119,52 @@ TEXT
 }
 
 # (b) ------------------------------------------------------------------------------------------------------------------------------
+# ranks microbatches F I W T_comm -> ZB-2p as the CSV of torch.distributed.pipelining. The paper searches it; this is its ZB-H2 with the
+# numbers that hold for any pass times. Rank r is idle for (p - 1 - r)(F + I + 2 T_comm) between its first forward and its first backward:
+# as many more forwards fit there. Behind its last backward it waits r (F + I + 2 T_comm) for the rank that started last: as many weight
+# passes fit there, so many are held back from the start. Then I, W, F.
+zb_2p() {
+  awk -v p="$1" -v m="$2" -v f="$3" -v i="$4" -v w="$5" -v c="$6" 'BEGIN {
+    for (r = 0; r < p; ++r) {
+      ahead = int(1 + (p - 1 - r) * (f + i + 2 * c) / f); if (ahead > m) ahead = m
+      held = int(r * (f + i + 2 * c) / w)
+      forwards = weights = 0; line = ""
+      for (; forwards < ahead; ++forwards) line = line "," r "F" forwards
+      for (k = 0; k < m; ++k) {
+        line = line "," r "I" k
+        if (k >= held) line = line "," r "W" weights++
+        if (forwards < m) line = line "," r "F" forwards++
+      }
+      while (weights < m) line = line "," r "W" weights++
+      print substr(line, 2)
+    }
+  }'
+}
+
+# A CSV on standard input -> most memory of a rank, in p M_B: an activation is M_B from F to I and M_W = share x M_B from I to W.
+peak_of() {
+  awk -F, -v share="$1" '{
+    live = 0
+    for (n = 1; n <= NF; ++n) {
+      live += ($n ~ /F/) ? 1 : ($n ~ /I/) ? share - 1 : -share
+      if (live > peak) peak = live
+    }
+  } END { printf "%.3f", peak / NR }'
+}
+
 # schedule ranks microbatches stages-per-rank F I W communication, ms -> time of a step, ms. ZB runs without a barrier between steps: its
 # period is the longest time from a rank's first pass to its last. 1F1B ends in one.
 period() {
   local schedule=$1 ranks=$2 microbatches=$3 stages=$4
-  local -a name
+  local -a name=(--ranks "$ranks" --microbatches "$microbatches" --schedule)
   case "$schedule" in
-    1F1B) name=(1f1b) ;;
-    1F1B-interleaved) name=(interleaved_1f1b --virtual "$stages") ;;
-    ZB-1p) name=(zb_auto --memory-limit "$ranks") ;;
-    # 2p activations by the paper's count, which keeps only M_W of an activation's M_B from I to W (its table 1). zb_auto counts it whole:
-    # it gets as many as the last rank's weight passes that fill the drain behind its last backward, (p - 1)(F + I + 2 T_comm) / W.
-    ZB-2p) name=(zb_auto --memory-limit "$(awk -v p="$ranks" -v f="$5" -v i="$6" -v w="$7" -v c="$8" \
-      'BEGIN { k = int((p - 1) * (f + i + 2 * c) / w + 0.999999); print (k > 2 * p ? k : 2 * p) }')") ;;
+    1F1B) name+=(1f1b) ;;
+    1F1B-interleaved) name+=(interleaved_1f1b --virtual "$stages") ;;
+    ZB-1p) name+=(zb_auto --memory-limit "$ranks") ;;
+    ZB-2p) name=(--schedule "$scratch/zb_2p.csv") ;;
     *) echo "schedules-vs-measured.sh: unknown schedule '$schedule'" >&2; return 1 ;;
   esac
-  "$simrun" --schedule "${name[@]}" --ranks "$ranks" --microbatches "$microbatches" --costs "F=$5,I=$6,W=$7" --comm "$8" --json |
+  "$simrun" "${name[@]}" --costs "F=$5,I=$6,W=$7" --comm "$8" --json |
     awk -v of_span="$([[ $schedule == ZB-* ]] && echo 1 || echo 0)" '
       function list(line) { sub(/^[^[]*\[/, "", line); sub(/\].*$/, "", line); return line }
       $1 == "\"makespan\":" { makespan = $2 + 0 }
@@ -144,16 +177,24 @@ period() {
 }
 
 # One line per row of table 4: its columns, the passes of a microbatch and its transfers in ms, the step's time in ms with sends beside
-# the passes and with sends that passes wait for, the paper's bubble rate. The profile is that of the same model at the same number of
+# the passes and with sends that passes wait for, the paper's bubble rate, ZB-2p's memory in p M_B. The profile is that of the same model at the same number of
 # microbatches, or the nearest below (else the first).
 zero_bubble_rows() {
-  local id model slots ranks batch microbatches schedule samples f i w c stages beside waiting paper
+  local id model slots ranks batch microbatches schedule samples f i w c share stages beside waiting paper memory
   while IFS=, read -r id model slots ranks batch microbatches schedule samples; do
     stages=1
     if [ "$schedule" = 1F1B-interleaved ]; then stages=$((slots / ranks)); fi
-    read -r f i w c < <(facts zero_bubble_table6.csv | awk -F, -v model="$model" -v m="$microbatches" -v v="$stages" '
-      $2 == model && (best == "" || $3 + 0 <= m + 0) { best = sprintf("%.6f %.6f %.6f %s", $4 / v, $5 / v, $6 / v, $7) }
+    # share: M_W / M_B = 32 s b h / (s b (34 h + 5 a s)) by the paper's table 1, for its sequences of 1,024.
+    read -r f i w c share < <(facts zero_bubble_table6.csv | awk -F, -v model="$model" -v m="$microbatches" -v v="$stages" '
+      $2 == model && (best == "" || $3 + 0 <= m + 0) {
+        best = sprintf("%.6f %.6f %.6f %s %.6f", $4 / v, $5 / v, $6 / v, $7, 32 / (34 + 5 * $9 * 1024 / $8))
+      }
       END { print best }')
+    memory=0
+    if [ "$schedule" = ZB-2p ]; then
+      zb_2p "$ranks" "$microbatches" "$f" "$i" "$w" "$c" >"$scratch/zb_2p.csv"
+      memory=$(peak_of "$share" <"$scratch/zb_2p.csv")
+    fi
     beside=$(period "$schedule" "$ranks" "$microbatches" "$stages" "$f" "$i" "$w" "$c")
     waiting=$beside
     if [[ $schedule != ZB-* ]]; then
@@ -164,7 +205,7 @@ zero_bubble_rows() {
       BEGIN { column["1F1B"] = 4; column["1F1B-interleaved"] = 5; column["ZB-1p"] = 6; column["ZB-2p"] = 7 }
       $1 == model && $3 == m { print $column[s] }')
     awk -v f="$f" -v i="$i" -v w="$w" -v c="$c" -v v="$stages" -v head="$id $model $ranks $batch $microbatches $schedule $samples" \
-      -v tail="$beside $waiting $paper" 'BEGIN { print head, v * (f + i + w), 2 * v * c, tail }'
+      -v tail="$beside $waiting $paper $memory" 'BEGIN { print head, v * (f + i + w), 2 * v * c, tail }'
   done < <(facts zero_bubble_table4.csv)
 }
 
@@ -172,7 +213,8 @@ zero_bubble() {
   cat <<'TEXT'
 Zero Bubble (Qi et al. 2024), tables 4, 5 and 6: bubble rate and samples per GPU and second from the profiled T_F, T_B, T_W, T_comm.
 bubble     the program's, and the paper's own calculation (table 5: no measurement in it). =: equal in its four digits. 1.5B with 64 and 6.2B
-           with 32 microbatches take the profile of fewer here; 1F1B-I has p T_comm less in the paper; ZB-2p is the paper's own search
+           with 32 microbatches take the profile of fewer here; 1F1B-I has p T_comm less in the paper; ZB-2p is the paper's search, and
+           here its ZB-H2 fitted to the pass times, within the same memory
 sends      2 T_comm for each stage of a rank, of a microbatch's passes: what all transfers come to if none is hidden
 profiled   samples if a step were the profiled passes in this order, and no more. Megatron-LM's 1F1B and 1F1B-I wait for each transfer
            (batch_isend_irecv, wait, synchronize: T_comm then belongs to every F and B); ZB's run beside the passes
@@ -199,6 +241,7 @@ TEXT
         bubble = 1 - of[5] * of[8] / of[10]
         only = of[9] < 0.03 * of[8]
         same = bubble - of[12] < 0.00006 && of[12] - bubble < 0.00006
+        if (of[13] > memory) memory = of[13]
         ++bubbles[of[6]]; same_bubbles[of[6]] += same
         if (i != anchor[of[2]]) { ++rows[only]; raw_near[only] += near(raw); all_near[only] += near(error) }
         printf "%-8s %-10s %5d  %7d  %-16s  %.4f (%.4f)%s  %4.1f %%  %8.2f  %8.2f  %+5.1f %%  %5.2f  %10.2f  %+5.1f %%  %s%s\n", of[1], of[2],
@@ -211,7 +254,7 @@ TEXT
       printf "bubble rates equal to the paper'"'"'s four digits:"
       n = split("1F1B 1F1B-interleaved ZB-1p ZB-2p", order, " ")
       for (k = 1; k <= n; ++k) printf "%s %s %d of %d", (k > 1 ? "," : ""), order[k], same_bubbles[order[k]], bubbles[order[k]]
-      print ""
+      printf "\nZB-2p needs at most %.2f p M_B (the paper: 2): an activation is M_B from F to I and, by the paper'"'"'s table 1, M_W = 0.37 to 0.43 M_B from I to W\n", memory
     }'
 }
 

@@ -22,6 +22,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 caption { text-align: left; font-weight: 600; padding: 4px 0; }
 th, td { padding: 2px 9px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 thead th { color: var(--faint); font-weight: 500; }
+thead th:first-child { text-align: left; }
 tbody th { font-weight: 500; }
 th[scope=row]:first-child { text-align: left; }
 td[colspan] { text-align: left; color: var(--over); white-space: normal; }

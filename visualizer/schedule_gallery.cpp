@@ -26,8 +26,14 @@ std::string range_text(const std::vector<Number>& values) {
   return least == most ? fmt::format("{}", most) : fmt::format("{}..{}", least, most);
 }
 
+std::string range_of_units(const std::vector<std::int64_t>& ticks) {
+  if (ticks.empty()) return "0";
+  const auto [least, most] = std::ranges::minmax(ticks);
+  return least == most ? units_text(least) : units_text(least) + ".." + units_text(most);
+}
+
 struct Figures {
-  std::string stages, bubble, makespan, in_flight, of_a_rank, copies, transfers, sent;
+  std::string stages, bubble, makespan, span_idle, in_flight, of_a_rank, copies, transfers, sent;
 };
 
 Figures figures_of(const EvaluatedSchedule& schedule) {
@@ -39,6 +45,7 @@ Figures figures_of(const EvaluatedSchedule& schedule) {
       std::to_string(shape.virtual_stages),
       percent_text(schedule.times.bubble_ratio),
       units_text(schedule.times.makespan),
+      range_of_units(schedule.times.span_idle),
       range_text(peaks) + (limit > 0 && most > limit ? fmt::format(", above the limit of {}", limit) : ""),
       fmt::format("{:.3g}", most / (shape.virtual_stages * shape.slices)),
       std::to_string(parameter_copies(schedule)),
@@ -50,19 +57,24 @@ std::string comparison(const std::vector<EvaluatedSchedule>& schedules) {
   std::vector<HtmlRow> rows;
   for (const EvaluatedSchedule& schedule : schedules) {
     const Figures of = figures_of(schedule);
-    rows.push_back({{schedule.name, of.bubble, of.makespan, of.stages, of.in_flight, of.of_a_rank, of.copies,
-                     of.transfers, of.sent},
+    rows.push_back({{schedule.name, of.bubble, of.span_idle, of.makespan, of.stages, of.in_flight,
+                     of.of_a_rank, of.copies, of.transfers, of.sent},
                     ""});
   }
-  return html_table("Best first",
-                    {"schedule", "bubble", "makespan", "stages per rank", "in flight, by rank", "of a rank",
-                     "parameter copies", "transfers per microbatch", "sent, by rank"},
-                    rows, 1) +
-         "<p>Bubble: idle time of all ranks / (ranks x makespan). In flight: most activations of one stage "
-         "and microbatch (or slice) alive at once, from F to W, on the rank with fewest and with most; of a "
-         "rank: the most, as a multiple of what all stages of a rank keep for one microbatch. Transfers: "
-         "results handed to another rank, forward and backward. Makespans are in units of the costs, which "
-         "are per pass of a stage: with two stages per rank a pass is half as much of the model.</p>\n";
+  return html_table(
+             "Best first",
+             {"schedule", "bubble", "span idle, by rank", "makespan", "stages per rank", "in flight, by rank",
+              "of a rank", "parameter copies", "transfers per microbatch", "sent, by rank"},
+             rows, 1) +
+         "<p>Bubble: idle time of all ranks / (ranks x makespan). Span idle: what a rank idles between its "
+         "first and its last pass, all that is left if the next step may start rank by rank. In flight: most "
+         "activations of one stage and microbatch (or slice) alive at once, from F to W, on the rank with "
+         "fewest and with most; of a rank: the most, as a multiple of what all stages of a rank keep for one "
+         "microbatch. Transfers: results handed to another rank, forward and backward; sent: by a rank in "
+         "the "
+         "whole step. Makespans are in units of the costs, which are per pass of a stage: with two stages "
+         "per "
+         "rank a pass is half as much of the model.</p>\n";
 }
 
 std::string section(const EvaluatedSchedule& schedule, const DiagramScale& scale) {

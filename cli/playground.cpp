@@ -12,6 +12,7 @@
 #include "cli/outputs.h"
 #include "configs/diagnostics.h"
 #include "schedules/schedule_grid.h"
+#include "visualizer/schedule_gallery.h"
 #include "visualizer/schedule_json.h"
 #include "visualizer/schedule_page.h"
 #include "visualizer/schedule_text.h"
@@ -110,6 +111,18 @@ auto rank_in_table(const EvaluatedSchedule& schedule) {
   return std::tuple(limit > 0 && peak > limit, schedule.times.bubble_ratio, of_a_rank);
 }
 
+// One page of all diagrams, where --html asks for it.
+std::string write_gallery(const Options& options, const std::vector<EvaluatedSchedule>& accepted,
+                          const std::vector<RefusedSchedule>& refused, const PipelineShape& asked) {
+  if (!options.html) return "";
+  if (const std::string refusal = gallery_refusal(accepted); !refusal.empty()) {
+    complain("simrun: no page: " + refusal + "\n");
+    return "";
+  }
+  probe_outputs({*options.html}, {});
+  return write_reported(*options.html, schedule_gallery(accepted, refused, asked));
+}
+
 void compare_all(const Options& options, const ScheduleRequest& request) {
   std::vector<EvaluatedSchedule> accepted;
   std::vector<RefusedSchedule> refused;
@@ -123,10 +136,11 @@ void compare_all(const Options& options, const ScheduleRequest& request) {
   std::ranges::stable_sort(accepted, [](const EvaluatedSchedule& left, const EvaluatedSchedule& right) {
     return rank_in_table(left) < rank_in_table(right);
   });
+  const std::string wrote = write_gallery(options, accepted, refused, request.shape);
   if (options.json)
-    print(schedules_json(accepted));
+    print(schedules_json(accepted, refused));
   else if (!options.quiet)
-    print(schedules_table(accepted, refused));
+    print(schedules_table(accepted, refused) + wrote);
 }
 
 }  // namespace

@@ -15,6 +15,12 @@ struct EvaluatedSchedule {
   ScheduleTimes times;  // in ticks
 };
 
+// A schedule that does not accept the sizes, and its rule.
+struct RefusedSchedule {
+  std::string name;
+  std::string why;
+};
+
 // Costs are given with up to six decimals; ticks are whole.
 constexpr std::int64_t ticks_per_unit = 1'000'000;
 

@@ -60,11 +60,17 @@ std::string object(const EvaluatedSchedule& schedule, const std::string& indent)
 
 std::string schedule_json(const EvaluatedSchedule& schedule) { return object(schedule, "") + "\n"; }
 
-std::string schedules_json(const std::vector<EvaluatedSchedule>& schedules) {
-  std::string json = "[";
+std::string schedules_json(const std::vector<EvaluatedSchedule>& schedules,
+                           const std::vector<RefusedSchedule>& refused) {
+  std::string accepted;
   for (const EvaluatedSchedule& schedule : schedules)
-    json += (json.size() > 1 ? ",\n  " : "\n  ") + object(schedule, "  ");
-  return json + "\n]\n";
+    accepted += (accepted.empty() ? "\n    " : ",\n    ") + object(schedule, "    ");
+  std::string others;
+  for (const RefusedSchedule& refusal : refused)
+    others += fmt::format("{}\n    {{\"schedule\": {}, \"why\": {}}}", others.empty() ? "" : ",",
+                          json_quoted(refusal.name), json_quoted(refusal.why));
+  return fmt::format("{{\n  \"schedules\": [{}{}],\n  \"refused\": [{}{}]\n}}\n", accepted,
+                     accepted.empty() ? "" : "\n  ", others, others.empty() ? "" : "\n  ");
 }
 
 }  // namespace simrun

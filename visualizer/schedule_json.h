@@ -12,7 +12,8 @@ namespace simrun {
 // PyTorch's spelling, an overlapped pair as one "(0F8;7B3)". Ends in a newline.
 std::string schedule_json(const EvaluatedSchedule& schedule);
 
-// An array of them.
-std::string schedules_json(const std::vector<EvaluatedSchedule>& schedules);
+// {"schedules": [those objects], "refused": [{schedule, why}]}, each in the given order.
+std::string schedules_json(const std::vector<EvaluatedSchedule>& schedules,
+                           const std::vector<RefusedSchedule>& refused);
 
 }  // namespace simrun

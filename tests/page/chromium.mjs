@@ -1,4 +1,4 @@
-// Pages in a real browser: node chromium.mjs PAGE.html... Every page is opened from disk, in light and in dark, and must draw, answer
+// Pages in a real browser: node chromium.mjs PAGE.html... Galleries of schedules end in .gallery.html. Every other page is opened from disk, in light and in dark, and must draw, answer
 // to keys and pointer, log no error and ask for nothing. Needs node 18 and Chromium, no package. scripts/page.sh browser runs it.
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -8,7 +8,9 @@ import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { Browser } from "./browser.mjs";
 
-const pages = process.argv.slice(2);
+const isGallery = (page) => page.endsWith(".gallery.html"); // of `simrun --schedule all`: diagrams without a script
+const pages = process.argv.slice(2).filter((page) => !isGallery(page));
+const galleries = process.argv.slice(2).filter(isGallery);
 const gutter = 118; // CSS pixels left of the lanes, as in visualizer/src/draw.ts
 const axis = 22;
 let browser;
@@ -214,6 +216,37 @@ for (const page of pages) {
     await checkLinks(night);
     assert.deepEqual(night.faults, []);
     await night.close();
+  });
+}
+
+// Every diagram of a gallery: is it drawn inside the page, and do its lanes and passes have a size?
+const diagrams = (tab) => tab.value(`[...document.querySelectorAll(".gallery section")].map((section) => {
+  const svg = section.querySelector("svg");
+  const { left, right, height } = svg.getBoundingClientRect();
+  const sizes = [...svg.querySelectorAll("path[fill]")].map((path) => path.getBBox());
+  return { inside: left >= 0 && right <= innerWidth, height, name: section.id,
+           paths: sizes.length, empty: sizes.filter((size) => !(size.width > 0 && size.height > 0)).length };
+})`);
+
+for (const page of galleries) {
+  test(`${basename(page)}: every schedule is drawn, in light and dark, and the page asks for nothing`, async () => {
+    const grounds = [];
+    for (const scheme of ["light", "dark"]) {
+      const tab = await browser.open(pathToFileURL(resolve(page)).href, scheme);
+      await tab.until("document.readyState === 'complete'");
+      const drawings = await diagrams(tab);
+      assert.ok(drawings.length > 10, `${drawings.length} diagrams`);
+      for (const { name, inside, height, paths, empty } of drawings) {
+        assert.ok(inside && height > 40, `${name} is in view`);
+        assert.ok(paths >= 3 && empty === 0, `${name}: lanes and at least two kinds of passes`); // lanes, F, B
+      }
+      const rows = await tab.value("document.querySelectorAll('table')[0].querySelectorAll('tbody tr').length");
+      assert.equal(rows, drawings.length, "a row of the table for each");
+      grounds.push(await tab.value("getComputedStyle(document.body).backgroundColor"));
+      assert.deepEqual(tab.faults, []);
+      await tab.close();
+    }
+    assert.notEqual(grounds[0], grounds[1], "dark has another ground");
   });
 }
 

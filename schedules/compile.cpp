@@ -32,13 +32,14 @@ struct CompiledChunk {
 
 class Compiler {
  public:
-  explicit Compiler(const Job& job)
+  Compiler(const Job& job, const std::vector<PassTimes>& pass_times)
       : job_(job),
         graph_(decoder_graph(job)),
         partition_(partition(graph_, job.parallelism.stages)),
-        schedule_(job_schedule(job)),
+        schedule_(job_schedule(job, pass_times)),
         table_(plan_) {
     plan_.job = make_facts(job, graph_);
+    plan_.job.found_schedule = schedule_.found;
     plan_.cluster = job.cluster;
     for (const Dimension& dimension : graph_.dimensions) plan_.dimension_names.push_back(dimension.name);
     plan_.dimension_names.push_back("elements");
@@ -57,7 +58,7 @@ class Compiler {
     refuse_tied_on_one_rank();
     split_ = splits_backward(build(schedule_.shape));
     for (std::size_t stage = 0; stage < partition_.operators.size(); ++stage) compile_chunk(stage);
-    schedule_.shape.stage_times = stated_times();
+    if (schedule_.shape.stage_times.empty()) schedule_.shape.stage_times = stated_times();
     passes_ = build(schedule_.shape);
     add_programs();
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
@@ -66,12 +67,12 @@ class Compiler {
 
  private:
   Schedule build(const PipelineShape& shape) const {
-    Schedule schedule = schedule_.entry.build(shape);
+    Schedule schedule = schedule_.build(shape);
     for (const RankOps& ops : schedule)
       for (const Op& op : ops)
         if (op.slice != 0 || op.overlaps_next)
           throw std::invalid_argument(fmt::format(
-              "{} runs {}, which plans cannot hold yet; simrun --schedule draws it", schedule_.entry.name,
+              "{} runs {}, which plans cannot hold yet; simrun --schedule draws it", schedule_.name,
               op.overlaps_next ? "overlapped pairs of passes" : "slices of a sequence"));
     return schedule;
   }
@@ -81,7 +82,7 @@ class Compiler {
     if (partition_.tied_tensor == no_index || ranks() == 1) return;
     if (rank_of_stage(partition_.operators.size() - 1) == 0)
       throw std::invalid_argument(
-          schedule_.entry.name +
+          schedule_.name +
           " has the first and the last stage on rank 0, where tied embeddings are not "
           "supported yet; tie_word_embeddings: false");
   }
@@ -388,6 +389,8 @@ class Compiler {
 
 }  // namespace
 
-Plan compile(const Job& job) { return Compiler(job).run(); }
+Plan compile(const Job& job, const std::vector<PassTimes>& pass_times) {
+  return Compiler(job, pass_times).run();
+}
 
 }  // namespace simrun

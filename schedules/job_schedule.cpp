@@ -1,27 +1,123 @@
 #include "schedules/job_schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 
-namespace simrun {
+#include "configs/diagnostics.h"
+#include "schedules/schedule_grid.h"
+#include "schedules/schedule_search.h"
 
-JobSchedule job_schedule(const Job& job) {
+namespace simrun {
+namespace {
+
+constexpr const char* searched = "auto";
+
+PipelineShape shape_of(const Job& job, const std::vector<PassTimes>& pass_times) {
   const Parallelism& parallelism = job.parallelism;
-  const ScheduleEntry* entry = find_schedule(parallelism.pipeline_schedule);
-  if (entry == nullptr)
-    throw std::invalid_argument("unknown pipeline schedule " + parallelism.pipeline_schedule);
   PipelineShape shape;
   shape.ranks = static_cast<int>(parallelism.pipeline_model_parallel_size);
   shape.virtual_stages = static_cast<int>(parallelism.virtual_pipeline_model_parallel_size);
   shape.microbatches = static_cast<int>(job.microbatches());
   shape.group_size = static_cast<int>(parallelism.microbatch_group_size_per_vp_stage);
-  const std::string refusal = entry->refusal(shape);
-  if (!refusal.empty()) throw std::invalid_argument(refusal);
-  if (entry->placement == Placement::bidirectional)
-    throw std::invalid_argument(entry->name +
+  shape.memory_limit = static_cast<int>(parallelism.pipeline_memory_limit);
+  shape.stage_times = pass_times;
+  return shape;
+}
+
+void refuse_bidirectional(const std::string& name, Placement placement) {
+  if (placement == Placement::bidirectional)
+    throw std::invalid_argument(name +
                                 " runs two pipelines over the same weights, which plans cannot hold yet; "
                                 "simrun --schedule draws it");
-  return {*entry, shape};
+}
+
+// Its sizes are those of the job.
+void require_sizes(const ScheduleFile& file, const PipelineShape& shape, const std::string& name) {
+  std::string faults;
+  const auto compare = [&](const char* what, int in_file, const char* key, int in_job) {
+    if (in_file != in_job)
+      faults += fmt::format("{}{} {}, but {} {}", faults.empty() ? "" : "; ", in_file, what, key, in_job);
+  };
+  compare("ranks", file.shape.ranks, "pipeline_model_parallel_size is", shape.ranks);
+  compare("stages per rank", file.shape.virtual_stages, "virtual_pipeline_model_parallel_size is",
+          shape.virtual_stages);
+  compare("microbatches", file.shape.microbatches, "the job's are", shape.microbatches);
+  if (!faults.empty()) throw std::invalid_argument(fmt::format("{} has {}", name, faults));
+}
+
+ScheduleFile read_csv(const Job& job, const PipelineShape& shape) {
+  const std::string& name = job.parallelism.pipeline_schedule;
+  ScheduleFile file = read_schedule_csv(job.parallelism.schedule_csv->text, job.parallelism.schedule_csv->path);
+  refuse_bidirectional(name, file.placement);
+  require_sizes(file, shape, name);
+  return file;
+}
+
+// The best order of any placement that plans hold.
+SearchResult best_order(const PipelineShape& shape, std::int64_t effort) {
+  SearchOptions options;
+  options.effort = effort;
+  SearchResult best = search_schedule(shape, options);
+  if (shape.virtual_stages % 2 != 0) return best;  // no wave comes back to where it began
+  options.placement = Placement::wave;
+  SearchResult wave = search_schedule(shape, options);
+  const std::int64_t bound = std::min(best.lower_bound, wave.lower_bound);
+  if (wave.makespan < best.makespan) best = std::move(wave);
+  best.lower_bound = bound;
+  return best;
+}
+
+// Seconds of picoseconds.
+double seconds(std::int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-12; }
+
+}  // namespace
+
+Schedule JobSchedule::build(const PipelineShape& sized) const {
+  return entry_ == nullptr ? order_ : entry_->build(sized);
+}
+
+JobSchedule job_schedule(const Job& job, const std::vector<PassTimes>& pass_times) {
+  JobSchedule schedule;
+  schedule.name = job.parallelism.pipeline_schedule;
+  schedule.shape = shape_of(job, pass_times);
+  if (job.parallelism.schedule_csv) {
+    ScheduleFile file = read_csv(job, schedule.shape);
+    schedule.placement_ = file.placement;
+    schedule.order_ = std::move(file.schedule);
+    return schedule;
+  }
+  if (schedule.name == searched) {
+    constexpr std::int64_t thorough = 12'000'000, first_look = 100'000;  // passes of all orders it tries
+    SearchResult found = best_order(schedule.shape, pass_times.empty() ? first_look : thorough);
+    schedule.uses_times = true;
+    schedule.placement_ = found.placement;
+    schedule.order_ = std::move(found.schedule);
+    if (!pass_times.empty())
+      schedule.found = FoundSchedule{found.seed, seconds(found.makespan), seconds(found.lower_bound),
+                                     schedule.shape.memory_limit};
+    return schedule;
+  }
+  const ScheduleEntry* entry = find_schedule(schedule.name);
+  if (entry == nullptr) throw std::invalid_argument("unknown pipeline schedule " + schedule.name);
+  const std::string refusal = entry->refusal(schedule.shape);
+  if (!refusal.empty()) throw std::invalid_argument(refusal);
+  refuse_bidirectional(schedule.name, entry->placement);
+  schedule.placement_ = entry->placement;
+  schedule.uses_times = entry->uses_times;
+  if (entry->uses_times && pass_times.empty())
+    schedule.entry_ = entry;
+  else
+    schedule.order_ = entry->build(schedule.shape);
+  return schedule;
+}
+
+bool uses_times(const Job& job) {
+  if (job.parallelism.schedule_csv) return false;
+  if (job.parallelism.pipeline_schedule == searched) return true;
+  const ScheduleEntry* entry = find_schedule(job.parallelism.pipeline_schedule);
+  return entry != nullptr && entry->uses_times;
 }
 
 bool splits_backward(const Schedule& schedule) {

@@ -26,8 +26,9 @@ std::vector<Diagnostic> with_place(const SourcePosition& key, std::vector<Diagno
   const Diagnostic& first = faults.front();
   const std::string line = first.position.line > 0 ? fmt::format(", line {}", first.position.line) : "";
   faults.insert(faults.begin(),
-                {key, fmt::format("the schedule cannot run: {}{}: {}",
-                                  fs::path(first.position.file).filename().string(), line, first.message),
+                {key,
+                 fmt::format("the schedule cannot run: {}{}: {}",
+                             fs::path(first.position.file).filename().string(), line, first.message),
                  ""});
   return faults;
 }

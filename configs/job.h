@@ -57,8 +57,8 @@ struct StageContent {
   bool operator==(const StageContent&) const = default;
 };
 
-// A pipeline schedule in a file: PyTorch's CSV, read and checked by schedules/job_schedule.h. Equal if the text
-// is.
+// A pipeline schedule in a file: PyTorch's CSV, read and checked by schedules/job_schedule.h. Equal if the
+// text is.
 struct ScheduleText {
   std::string path;  // as the loader found it, for messages
   std::string text;

@@ -264,8 +264,8 @@ void read_model(const ConfigNode* node, const PresetSearch& search, Reading& rea
   if (!section.has("model_type"))
     return reading.problem("model", "missing required key 'model_type' in 'model'",
                            fmt::format("one of {}.", "gpt, gpt2, llama, mistral, qwen2"));
-  job.model.model_type = section.word(
-      "model_type", {.accepted = supported_types, .not_yet = later_types, .may_guess = false});
+  job.model.model_type =
+      section.word("model_type", {.accepted = supported_types, .not_yet = later_types, .may_guess = false});
   if (job.model.model_type.empty()) return;
   if (job.model.model_type == "gpt2")
     read_gpt2(section, reading, job);

@@ -49,16 +49,18 @@ void require_sizes(const ScheduleFile& file, const PipelineShape& shape, const s
 
 ScheduleFile read_csv(const Job& job, const PipelineShape& shape) {
   const std::string& name = job.parallelism.pipeline_schedule;
-  ScheduleFile file = read_schedule_csv(job.parallelism.schedule_csv->text, job.parallelism.schedule_csv->path);
+  ScheduleFile file =
+      read_schedule_csv(job.parallelism.schedule_csv->text, job.parallelism.schedule_csv->path);
   refuse_bidirectional(name, file.placement);
   require_sizes(file, shape, name);
   return file;
 }
 
 // The best order of any placement that plans hold.
-SearchResult best_order(const PipelineShape& shape, std::int64_t effort) {
+SearchResult best_order(const PipelineShape& shape, bool thorough) {
   SearchOptions options;
-  options.effort = effort;
+  options.named_seeds = thorough;
+  options.effort = thorough ? 12'000'000 : 100'000;  // passes of all orders that are tried
   SearchResult best = search_schedule(shape, options);
   if (shape.virtual_stages % 2 != 0) return best;  // no wave comes back to where it began
   options.placement = Placement::wave;
@@ -89,8 +91,7 @@ JobSchedule job_schedule(const Job& job, const std::vector<PassTimes>& pass_time
     return schedule;
   }
   if (schedule.name == searched) {
-    constexpr std::int64_t thorough = 12'000'000, first_look = 100'000;  // passes of all orders it tries
-    SearchResult found = best_order(schedule.shape, pass_times.empty() ? first_look : thorough);
+    SearchResult found = best_order(schedule.shape, !pass_times.empty());
     schedule.uses_times = true;
     schedule.placement_ = found.placement;
     schedule.order_ = std::move(found.schedule);

@@ -11,9 +11,9 @@ namespace simrun {
 // The schedule that a job asks for: by name, from a CSV, or the best that a search finds.
 class JobSchedule {
  public:
-  std::string name;        // of the registry, auto, or of the CSV's file
-  PipelineShape shape;     // with the stage times that it was planned for, if any were given
-  bool uses_times = false; // its order follows from stage times
+  std::string name;                         // of the registry, auto, or of the CSV's file
+  PipelineShape shape;                      // with the stage times that it was planned for, if any were given
+  bool uses_times = false;                  // its order follows from stage times
   std::optional<FoundSchedule> found = {};  // by `auto`, for given times
   Placement placement() const { return placement_; }
 

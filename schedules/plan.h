@@ -233,9 +233,9 @@ struct Chunk {
 // What a search for the schedule found, in the schedule's own model: passes and transfers take their times
 // when nothing waits, and no rank holds more than memory_limit (stage, microbatch) activations.
 struct FoundSchedule {
-  std::string origin;        // what the search started from
-  double makespan_s = 0;     // of the passes of a step
-  double lower_bound_s = 0;  // proven: no order can be shorter
+  std::string origin;             // what the search started from
+  double makespan_s = 0;          // of the passes of a step
+  double lower_bound_s = 0;       // proven: no order can be shorter
   std::int64_t memory_limit = 0;  // 0: none
   bool operator==(const FoundSchedule&) const = default;
 };

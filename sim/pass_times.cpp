@@ -24,7 +24,8 @@ class PassWalk {
       Picoseconds start = std::max(streams_[instruction.stream], streams_[compute_stream]);
       for (const auto* needed : {&instruction.inputs, &instruction.waits_for})
         for (const Index buffer : *needed)
-          if (const auto at = written_.find(buffer); at != written_.end()) start = std::max(start, at->second);
+          if (const auto at = written_.find(buffer); at != written_.end())
+            start = std::max(start, at->second);
       const Picoseconds end = start + durations_.of(rank_, instruction);
       if (instruction.opcode == Opcode::free) continue;
       streams_[instruction.stream] = end;
@@ -60,8 +61,7 @@ Picoseconds sent(const Plan& plan, Durations& durations, const Segment& segment)
   Picoseconds slowest = 0;
   for (const Instruction& instruction : segment.instructions)
     if (instruction.opcode == Opcode::send)
-      slowest =
-          std::max(slowest, durations.of(plan.chunks[segment.chunk].pipeline_rank, instruction));
+      slowest = std::max(slowest, durations.of(plan.chunks[segment.chunk].pipeline_rank, instruction));
   return slowest;
 }
 

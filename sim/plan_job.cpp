@@ -2,6 +2,7 @@
 
 #include "schedules/compile.h"
 #include "schedules/job_schedule.h"
+#include "sim/activation_limit.h"
 #include "sim/pass_times.h"
 
 namespace simrun {
@@ -25,8 +26,13 @@ Plan plan_job(const Job& job) {
   Plan plan = compile(job);
   if (!uses_times(job)) return plan;
   std::vector<PassTimes> times = pass_times(plan);
-  if (job.parallelism.pipeline_schedule == "auto") add_whole_backwards(job, times);
-  return compile(job, times);
+  Job limited = job;
+  if (job.parallelism.pipeline_schedule == "auto") {
+    add_whole_backwards(job, times);
+    if (job.parallelism.pipeline_memory_limit == 0)
+      limited.parallelism.pipeline_memory_limit = activation_limit(plan);
+  }
+  return compile(limited, times);
 }
 
 }  // namespace simrun

@@ -17,41 +17,39 @@ constexpr const char* schedule_path = "parallelism.pipeline_schedule";
 constexpr const char* limit_path = "parallelism.pipeline_memory_limit";
 constexpr std::size_t largest_csv = std::size_t{1} << 25;  // more than limits::passes ops
 
-// How many chunks a rank has under each schedule: one, the two of a V, or any number.
+// How many virtual stages a rank has under each schedule: one, the two of a V, or any number.
 enum class Chunks : std::uint8_t { one, two, any };
-const std::map<std::string, Chunks> chunks_of_schedule = {
-    {"gpipe", Chunks::one},      {"1f1b", Chunks::one},    {"zb_h1", Chunks::one},
-    {"zb_h2", Chunks::one},      {"zb_auto", Chunks::one}, {"interleaved_1f1b", Chunks::any},
-    {"looped_bfs", Chunks::any}, {"hanayo", Chunks::any},  {"interleaved_zb", Chunks::any},
-    {"zb_v", Chunks::two},       {"v_half", Chunks::two},  {"v_min", Chunks::two},
-    {"v_auto", Chunks::two},     {"auto", Chunks::any}};
-const std::map<std::string, std::string> schedule_aliases = {{"afab", "gpipe"},
-                                                             {"zb1p", "zb_h1"},
-                                                             {"zb2p", "zb_h2"},
-                                                             {"zbv", "zb_v"},
-                                                             {"interleaved", "interleaved_1f1b"}};
+const std::map<std::string, Chunks> chunks_of_schedule = {{"gpipe", Chunks::one},
+                                                          {"1f1b", Chunks::one},
+                                                          {"zb_h1", Chunks::one},
+                                                          {"zb_h2", Chunks::one},
+                                                          {"zb_auto", Chunks::one},
+                                                          {"interleaved_1f1b", Chunks::any},
+                                                          {"looped_bfs", Chunks::any},
+                                                          {"hanayo", Chunks::any},
+                                                          {"interleaved_zb", Chunks::any},
+                                                          {"zb_v", Chunks::two},
+                                                          {"v_half", Chunks::two},
+                                                          {"v_min", Chunks::two},
+                                                          {"v_auto", Chunks::two},
+                                                          {"dualpipe", Chunks::one},
+                                                          {"dualpipe_v", Chunks::two},
+                                                          {"chimera", Chunks::one},
+                                                          {"interleaved_1f1b_overlap", Chunks::any},
+                                                          {"bpipe", Chunks::one},
+                                                          {"auto", Chunks::any}};
+const std::map<std::string, std::string> schedule_aliases = {
+    {"afab", "gpipe"}, {"zb1p", "zb_h1"},           {"zb2p", "zb_h2"},
+    {"zbv", "zb_v"},   {"dualpipev", "dualpipe_v"}, {"interleaved", "interleaved_1f1b"}};
 
-// Schedules that can be drawn, and the rule of a plan that each breaks.
-std::map<std::string, std::string> drawn_only() {
-  const std::string two_pipelines = "runs two pipelines over the same weights: plans hold every stage once";
-  const std::string pairs = "runs a forward and a backward as one overlapped pass: plans run them one by one";
-  const std::string no_flush =
-      "updates the weights without a flush: a plan's step ends with one update after all microbatches";
-  std::map<std::string, std::string> rules = {
-      {"dualpipe", two_pipelines},
-      {"chimera", two_pipelines},
-      {"dualpipe_v", pairs},
-      {"dualpipev", pairs},
-      {"interleaved_1f1b_overlap", pairs},
-      {"seq1f1b", "runs slices of a sequence: the passes of a plan run whole sequences"},
-      {"bpipe", "moves activations between ranks: those of a plan stay where they were made"},
-      {"pipedream", no_flush},
-      {"async_1f1b", no_flush}};
-  for (auto& [name, rule] : rules)
-    rule = fmt::format("{} {}; jobs do not have it yet, simrun --schedule {} draws it", name, rule,
-                       name == "async_1f1b" ? "pipedream" : name);
-  return rules;
-}
+// Schedules that can be drawn, and the rule of plans that each breaks.
+const std::map<std::string, std::string> drawn_only = {
+    {"seq1f1b",
+     "seq1f1b runs slices of a sequence, and the passes of a plan run whole sequences; simrun --schedule "
+     "seq1f1b draws it"},
+    {"pipedream",
+     "pipedream updates the weights without a flush, and a plan's step ends with one update behind all "
+     "microbatches; simrun --schedule pipedream draws it"}};
 
 // Names in a job file are beside it; those of a command line may also be meant from the working directory.
 fs::path csv_path(const std::string& written, const SourcePosition& position, const Reading& reading) {
@@ -83,7 +81,8 @@ void read_name(SectionReader& section, Reading& reading, Parallelism& parallelis
   WordRule rule;
   for (const auto& [name, chunks] : chunks_of_schedule) rule.accepted.push_back(name);
   for (const auto& [alias, name] : schedule_aliases) rule.accepted.push_back(alias);
-  rule.refused = drawn_only();
+  rule.refused = drawn_only;
+  rule.refused["async_1f1b"] = drawn_only.at("pipedream");
   rule.file_ending = ".csv";
   std::string schedule = section.word("pipeline_schedule", rule, has_chunks ? "interleaved_1f1b" : "1f1b");
   if (schedule.ends_with(rule.file_ending)) return read_csv(schedule, reading, parallelism);

@@ -26,13 +26,6 @@ PipelineShape shape_of(const Job& job, const std::vector<PassTimes>& pass_times)
   return shape;
 }
 
-void refuse_bidirectional(const std::string& name, Placement placement) {
-  if (placement == Placement::bidirectional)
-    throw std::invalid_argument(name +
-                                " runs two pipelines over the same weights, which plans cannot hold yet; "
-                                "simrun --schedule draws it");
-}
-
 // Its sizes are those of the job.
 void require_sizes(const ScheduleFile& file, const PipelineShape& shape, const std::string& name) {
   std::string faults;
@@ -51,18 +44,24 @@ ScheduleFile read_csv(const Job& job, const PipelineShape& shape) {
   const std::string& name = job.parallelism.pipeline_schedule;
   ScheduleFile file =
       read_schedule_csv(job.parallelism.schedule_csv->text, job.parallelism.schedule_csv->path);
-  refuse_bidirectional(name, file.placement);
   require_sizes(file, shape, name);
   return file;
 }
 
-// The best order of any placement that plans hold.
-SearchResult best_order(const PipelineShape& shape, bool thorough) {
+// A wave has the first and the last stage on one rank, which tied embeddings do not stand.
+bool allows_waves(const Job& job) {
+  const std::int64_t chunks = job.parallelism.virtual_pipeline_model_parallel_size;
+  return chunks % 2 == 0 &&
+         (!job.model.tie_word_embeddings || job.parallelism.pipeline_model_parallel_size == 1);
+}
+
+// The best order of a loop and, where it may be, of a wave.
+SearchResult best_order(const PipelineShape& shape, bool waves, bool thorough) {
   SearchOptions options;
   options.named_seeds = thorough;
   options.effort = thorough ? 12'000'000 : 100'000;  // passes of all orders that are tried
   SearchResult best = search_schedule(shape, options);
-  if (shape.virtual_stages % 2 != 0) return best;  // no wave comes back to where it began
+  if (!waves) return best;
   options.placement = Placement::wave;
   SearchResult wave = search_schedule(shape, options);
   const std::int64_t bound = std::min(best.lower_bound, wave.lower_bound);
@@ -91,7 +90,7 @@ JobSchedule job_schedule(const Job& job, const std::vector<PassTimes>& pass_time
     return schedule;
   }
   if (schedule.name == searched) {
-    SearchResult found = best_order(schedule.shape, !pass_times.empty());
+    SearchResult found = best_order(schedule.shape, allows_waves(job), !pass_times.empty());
     schedule.uses_times = true;
     schedule.placement_ = found.placement;
     schedule.order_ = std::move(found.schedule);
@@ -104,7 +103,6 @@ JobSchedule job_schedule(const Job& job, const std::vector<PassTimes>& pass_time
   if (entry == nullptr) throw std::invalid_argument("unknown pipeline schedule " + schedule.name);
   const std::string refusal = entry->refusal(schedule.shape);
   if (!refusal.empty()) throw std::invalid_argument(refusal);
-  refuse_bidirectional(schedule.name, entry->placement);
   schedule.placement_ = entry->placement;
   schedule.uses_times = entry->uses_times;
   if (entry->uses_times && pass_times.empty())

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -40,12 +41,17 @@ std::uint32_t checksum(const char* data, std::size_t size) {
   throw ConfigError({Diagnostic{{file, 0, 0}, message, hint}});
 }
 
-// Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU.
-std::uint64_t version_needed(const Cluster& cluster) {
+// Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
+// know no overlapped passes.
+std::uint64_t version_needed(const Plan& plan) {
+  if (std::any_of(plan.segments.begin(), plan.segments.end(),
+                  [](const Segment& segment) { return segment.kind == PassKind::overlapped; }))
+    return 3;
+  const Cluster& cluster = plan.cluster;
   const bool is_known_to_version_1 =
       (cluster.nics_per_node == 0 || cluster.nics_per_node == cluster.gpus_per_node) &&
       cluster.fabric.topology == FabricTopology::non_blocking;
-  return is_known_to_version_1 ? 1 : plan_format_version;
+  return is_known_to_version_1 ? 1 : 2;
 }
 
 // The message behind a good header.
@@ -77,7 +83,7 @@ std::string serialize(const Plan& plan) {
   const std::string message = encode_plan(plan);
   std::string bytes(magic, sizeof magic);
   bytes.reserve(header_bytes + message.size());
-  append_number(bytes, version_needed(plan.cluster), 4);
+  append_number(bytes, version_needed(plan), 4);
   append_number(bytes, message.size(), 8);
   append_number(bytes, checksum(message.data(), message.size()), 4);
   return bytes + message;

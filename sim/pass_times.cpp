@@ -69,10 +69,13 @@ Picoseconds sent(const Plan& plan, Durations& durations, const Segment& segment)
 using StageSegments = std::map<PassKind, std::size_t>;
 std::vector<StageSegments> usual_segments(const Plan& plan) {
   const std::vector<std::int64_t> count = executions(plan);
-  std::vector<StageSegments> usual(plan.chunks.size());
+  std::int32_t stages = 0;
+  for (const Chunk& chunk : plan.chunks) stages = std::max(stages, chunk.stage + 1);
+  std::vector<StageSegments> usual(static_cast<std::size_t>(stages));
   for (std::size_t s = 0; s < plan.segments.size(); ++s) {
     const Segment& segment = plan.segments[s];
     if (segment.kind == PassKind::communication || segment.kind == PassKind::step) continue;
+    if (segment.kind == PassKind::overlapped) continue;  // two passes in one
     StageSegments& of_stage = usual[static_cast<std::size_t>(plan.chunks[segment.chunk].stage)];
     const auto [known, is_new] = of_stage.emplace(segment.kind, s);
     if (!is_new && count[s] > count[known->second]) known->second = s;
@@ -105,7 +108,7 @@ std::vector<PassTimes> pass_times(const Plan& plan) {
   for (const StageSegments& segments : usual_segments(plan))
     times.push_back(times_of(plan, durations, segments));
   for (const Segment& segment : plan.segments) {
-    if (segment.kind != PassKind::communication) continue;
+    if (segment.kind != PassKind::communication || segment.instructions.empty()) continue;
     std::int64_t& slowest = times[static_cast<std::size_t>(plan.chunks[segment.chunk].stage)].communication;
     slowest = std::max(slowest, sent(plan, durations, segment));
   }

@@ -114,9 +114,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 3; this simrun reads versions 1 to 2");
+  CHECK(refusal(bytes) == "the plan file has format version 4; this simrun reads versions 1 to 3");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 2");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 3");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {

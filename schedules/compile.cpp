@@ -57,9 +57,9 @@ BackwardPart part_of(OpKind kind) {
 
 class Compiler {
  public:
-  Compiler(const Job& job, const std::vector<PassTimes>& pass_times)
+  Compiler(const Job& job, const PassFacts& facts)
       : job_(job),
-        schedule_(job_schedule(job, pass_times)),
+        schedule_(job_schedule(job, facts)),
         model_(lower_model(job, make_stages(job.parallelism).front().meshes.front())),
         placement_(placement_of(schedule_, model_.stages.size())),
         plan_(framed_plan(job, model_.graph)),
@@ -235,8 +235,6 @@ class Compiler {
 
 }  // namespace
 
-Plan compile(const Job& job, const std::vector<PassTimes>& pass_times) {
-  return Compiler(job, pass_times).run();
-}
+Plan compile(const Job& job, const PassFacts& facts) { return Compiler(job, facts).run(); }
 
 }  // namespace simrun

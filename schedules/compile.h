@@ -2,7 +2,7 @@
 
 #include "configs/job.h"
 #include "models/graph.h"
-#include "schedules/pipeline_schedule.h"
+#include "schedules/job_schedule.h"
 #include "schedules/plan.h"
 
 namespace simrun {
@@ -11,8 +11,8 @@ namespace simrun {
 // x virtual stages)). REQUIRES: a job that the loader accepted. Throws what job_schedule() throws, and
 // std::invalid_argument where a layout does not divide.
 //
-// `pass_times`: by global stage, > 0, for the order of schedules that use times (sim/plan_job.h simulates
-// them); without, those plan with FLOP counts for times, and `auto` with equal ones.
-Plan compile(const Job& job, const std::vector<PassTimes>& pass_times = {});
+// `facts`: for the order of schedules that use times (sim/plan_job.h simulates them); without, those plan
+// with FLOP counts for times, and `auto` with equal ones.
+Plan compile(const Job& job, const PassFacts& facts = {});
 
 }  // namespace simrun

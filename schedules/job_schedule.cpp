@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* searched = "auto";
 
-PipelineShape shape_of(const Job& job, const std::vector<PassTimes>& pass_times) {
+PipelineShape shape_of(const Job& job, const PassFacts& facts) {
   const Parallelism& parallelism = job.parallelism;
   PipelineShape shape;
   shape.ranks = static_cast<int>(parallelism.pipeline_model_parallel_size);
@@ -22,7 +22,7 @@ PipelineShape shape_of(const Job& job, const std::vector<PassTimes>& pass_times)
   shape.microbatches = static_cast<int>(job.microbatches());
   shape.group_size = static_cast<int>(parallelism.microbatch_group_size_per_vp_stage);
   shape.memory_limit = static_cast<int>(parallelism.pipeline_memory_limit);
-  shape.stage_times = pass_times;
+  shape.stage_times = facts.times;
   return shape;
 }
 
@@ -56,10 +56,8 @@ bool allows_waves(const Job& job) {
 }
 
 // The best order of a loop and, where it may be, of a wave.
-SearchResult best_order(const PipelineShape& shape, bool waves, bool thorough) {
-  SearchOptions options;
-  options.named_seeds = thorough;
-  options.effort = thorough ? 12'000'000 : 100'000;  // passes of all orders that are tried
+SearchResult best_order(const PipelineShape& shape, bool waves, SearchOptions options) {
+  options.placement = Placement::loop;
   SearchResult best = search_schedule(shape, options);
   if (!waves) return best;
   options.placement = Placement::wave;
@@ -67,6 +65,32 @@ SearchResult best_order(const PipelineShape& shape, bool waves, bool thorough) {
   const std::int64_t bound = std::min(best.lower_bound, wave.lower_bound);
   if (wave.makespan < best.makespan) best = std::move(wave);
   best.lower_bound = bound;
+  return best;
+}
+
+struct Searched {
+  SearchResult result;
+  int memory_limit = 0;
+};
+
+// Passes of all orders that are tried: for a first look, and so that planning a job takes a second or two.
+constexpr std::int64_t few_passes = 100'000, many_passes = 8'000'000;
+
+Searched search(const Job& job, PipelineShape shape, const PassFacts& facts) {
+  const bool waves = allows_waves(job);
+  SearchOptions options;
+  options.named_seeds = !facts.times.empty();
+  options.effort = facts.times.empty() ? few_passes : many_passes;
+  const bool is_limited = shape.memory_limit > 0;
+  if (!is_limited) shape.memory_limit = facts.memory_limit;
+  Searched best{best_order(shape, waves, options), shape.memory_limit};
+  if (is_limited || facts.whole_memory_limit == facts.memory_limit) return best;
+  shape.memory_limit = facts.whole_memory_limit;
+  options.split_backward = false;
+  Searched whole{best_order(shape, waves, options), shape.memory_limit};
+  const std::int64_t bound = std::min(best.result.lower_bound, whole.result.lower_bound);
+  if (whole.result.makespan < best.result.makespan) best = std::move(whole);
+  best.result.lower_bound = bound;
   return best;
 }
 
@@ -79,10 +103,11 @@ Schedule JobSchedule::build(const PipelineShape& sized) const {
   return entry_ == nullptr ? order_ : entry_->build(sized);
 }
 
-JobSchedule job_schedule(const Job& job, const std::vector<PassTimes>& pass_times) {
+JobSchedule job_schedule(const Job& job, const PassFacts& facts) {
   JobSchedule schedule;
   schedule.name = job.parallelism.pipeline_schedule;
-  schedule.shape = shape_of(job, pass_times);
+  schedule.shape = shape_of(job, facts);
+  schedule.uses_times = uses_times(job);
   if (job.parallelism.schedule_csv) {
     ScheduleFile file = read_csv(job, schedule.shape);
     schedule.placement_ = file.placement;
@@ -90,13 +115,12 @@ JobSchedule job_schedule(const Job& job, const std::vector<PassTimes>& pass_time
     return schedule;
   }
   if (schedule.name == searched) {
-    SearchResult found = best_order(schedule.shape, allows_waves(job), !pass_times.empty());
-    schedule.uses_times = true;
-    schedule.placement_ = found.placement;
-    schedule.order_ = std::move(found.schedule);
-    if (!pass_times.empty())
-      schedule.found = FoundSchedule{found.seed, seconds(found.makespan), seconds(found.lower_bound),
-                                     schedule.shape.memory_limit};
+    Searched found = search(job, schedule.shape, facts);
+    schedule.placement_ = found.result.placement;
+    schedule.order_ = std::move(found.result.schedule);
+    if (!facts.times.empty())
+      schedule.found = FoundSchedule{found.result.seed, seconds(found.result.makespan),
+                                     seconds(found.result.lower_bound), found.memory_limit};
     return schedule;
   }
   const ScheduleEntry* entry = find_schedule(schedule.name);
@@ -104,8 +128,7 @@ JobSchedule job_schedule(const Job& job, const std::vector<PassTimes>& pass_time
   const std::string refusal = entry->refusal(schedule.shape);
   if (!refusal.empty()) throw std::invalid_argument(refusal);
   schedule.placement_ = entry->placement;
-  schedule.uses_times = entry->uses_times;
-  if (entry->uses_times && pass_times.empty())
+  if (entry->uses_times && facts.times.empty())
     schedule.entry_ = entry;
   else
     schedule.order_ = entry->build(schedule.shape);

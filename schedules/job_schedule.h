@@ -8,6 +8,14 @@
 
 namespace simrun {
 
+// What is known of a job's plan before its schedule is chosen: for schedules that use times.
+struct PassFacts {
+  std::vector<PassTimes> times = {};  // by stage; none: not known
+  // (stage, microbatch) activations that a rank may hold, where the job does not say: if backward passes are
+  // split, and if none is (with recompute W keeps far more than F does). 0: all.
+  int memory_limit = 0, whole_memory_limit = 0;
+};
+
 // The schedule that a job asks for: by name, from a CSV, or the best that a search finds.
 class JobSchedule {
  public:
@@ -21,18 +29,18 @@ class JobSchedule {
   Schedule build(const PipelineShape& sized) const;
 
  private:
-  friend JobSchedule job_schedule(const Job& job, const std::vector<PassTimes>& pass_times);
+  friend JobSchedule job_schedule(const Job& job, const PassFacts& facts);
   Placement placement_ = Placement::loop;
   const ScheduleEntry* entry_ = nullptr;  // builds it for times yet to come; null: order_
   Schedule order_;
 };
 
-// `pass_times`: by stage, for schedules that use times; without them `auto` plans for equal times, and what
-// zb_auto and v_auto build follows from the shape that they are given.
+// Without times in `facts` `auto` plans for equal ones, and what zb_auto and v_auto build follows from the
+// shape that they are given.
 //
 // Throws std::invalid_argument with the rule if the job's sizes break it (or differ from the CSV's), or if
 // plans cannot hold the schedule yet; ConfigError with the places in the CSV if that is no schedule.
-JobSchedule job_schedule(const Job& job, const std::vector<PassTimes>& pass_times = {});
+JobSchedule job_schedule(const Job& job, const PassFacts& facts = {});
 
 // Whether the order of the job's schedule follows from pass times. Cheap.
 bool uses_times(const Job& job);

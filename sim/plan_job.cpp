@@ -8,16 +8,13 @@
 namespace simrun {
 namespace {
 
-// Of a backward that is not split: its collectives hide behind the products that a split one runs later.
-void add_whole_backwards(Job job, std::vector<PassTimes>& times) {
-  job.parallelism.pipeline_schedule =
-      job.parallelism.virtual_pipeline_model_parallel_size == 1 ? "gpipe" : "looped_bfs";
+// The job with backward passes that are not split: their collectives hide behind the products that a split
+// backward runs later.
+Plan whole_backwards(Job job) {
+  const bool one_stage = job.parallelism.virtual_pipeline_model_parallel_size == 1;
+  job.parallelism.pipeline_schedule = one_stage ? "gpipe" : "looped_bfs";  // take any sizes
   job.parallelism.pipeline_memory_limit = 0;
-  const std::vector<PassTimes> whole = pass_times(compile(job));
-  for (std::size_t stage = 0; stage < times.size(); ++stage) {
-    times[stage].backward = whole[stage].backward;
-    times[stage].overlapped = times[stage].forward + times[stage].backward;
-  }
+  return compile(job);
 }
 
 }  // namespace
@@ -25,14 +22,18 @@ void add_whole_backwards(Job job, std::vector<PassTimes>& times) {
 Plan plan_job(const Job& job) {
   Plan plan = compile(job);
   if (!uses_times(job)) return plan;
-  std::vector<PassTimes> times = pass_times(plan);
-  Job limited = job;
+  PassFacts facts{pass_times(plan)};
   if (job.parallelism.pipeline_schedule == "auto") {
-    add_whole_backwards(job, times);
-    if (job.parallelism.pipeline_memory_limit == 0)
-      limited.parallelism.pipeline_memory_limit = activation_limit(plan);
+    const Plan whole = whole_backwards(job);
+    const std::vector<PassTimes> whole_times = pass_times(whole);
+    for (std::size_t stage = 0; stage < facts.times.size(); ++stage) {
+      facts.times[stage].backward = whole_times[stage].backward;
+      facts.times[stage].overlapped = facts.times[stage].forward + facts.times[stage].backward;
+    }
+    facts.memory_limit = activation_limit(plan);
+    facts.whole_memory_limit = activation_limit(whole);
   }
-  return compile(limited, times);
+  return compile(job, facts);
 }
 
 }  // namespace simrun

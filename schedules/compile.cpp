@@ -31,11 +31,11 @@ Plan framed_plan(const Job& job, const Graph& graph) {
 }
 
 Schedule build(const JobSchedule& schedule, const PipelineShape& shape) {
-  Schedule built = schedule.entry.build(shape);
+  Schedule built = schedule.build(shape);
   for (const RankOps& ops : built)
     for (const Op& op : ops)
       if (op.slice != 0)
-        throw std::invalid_argument(schedule.entry.name +
+        throw std::invalid_argument(schedule.name +
                                     " runs slices of a sequence, which plans cannot hold yet; simrun "
                                     "--schedule draws it");
   return built;
@@ -45,8 +45,8 @@ ChunkPlacement placement_of(const JobSchedule& schedule, std::size_t stages) {
   const PipelineShape& shape = schedule.shape;
   const int expected = stage_count(schedule.placement(), shape.ranks, shape.virtual_stages);
   if (std::cmp_not_equal(stages, expected))
-    throw std::invalid_argument(fmt::format("{} on {} pipeline ranks has {} stages, not {}",
-                                            schedule.entry.name, shape.ranks, expected, stages));
+    throw std::invalid_argument(fmt::format("{} on {} pipeline ranks has {} stages, not {}", schedule.name,
+                                            shape.ranks, expected, stages));
   return {schedule.placement(), shape.ranks, expected};
 }
 
@@ -77,9 +77,9 @@ BackwardPart part_of(OpKind kind) {
 
 class Compiler {
  public:
-  explicit Compiler(const Job& job)
+  Compiler(const Job& job, const PassFacts& facts)
       : job_(job),
-        schedule_(job_schedule(job)),
+        schedule_(job_schedule(job, facts)),
         model_(lower_model(job, make_stages(job.parallelism).front().meshes.front())),
         placement_(placement_of(schedule_, model_.stages.size())),
         plan_(framed_plan(job, model_.graph)),
@@ -88,9 +88,10 @@ class Compiler {
 
   Plan run() {
     refuse_sharded_copies(job_, placement_, model_);
-    schedule_.shape.stage_times = stated_times();
+    if (schedule_.shape.stage_times.empty()) schedule_.shape.stage_times = stated_times();
     add_programs(build(schedule_, schedule_.shape));
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
+    plan_.job.found_schedule = schedule_.found;
     return std::move(plan_);
   }
 
@@ -124,7 +125,8 @@ class Compiler {
   void add_programs(const Schedule& passes) {
     std::vector<PassCosts> costs;
     for (const PassTimes& times : schedule_.shape.stage_times)
-      costs.push_back({times.forward, times.backward, times.backward_input, times.backward_weight});
+      costs.push_back(
+          {times.forward, times.backward, times.backward_input, times.backward_weight, times.communication});
     OtherExchanges others;
     others.sum_pairs = placement_.directions() == 2 && job_.optimizer.overlap_grad_reduce;
     if (lends_memory(job_)) others.moves = bpipe_moves(passes);
@@ -254,6 +256,6 @@ class Compiler {
 
 }  // namespace
 
-Plan compile(const Job& job) { return Compiler(job).run(); }
+Plan compile(const Job& job, const PassFacts& facts) { return Compiler(job, facts).run(); }
 
 }  // namespace simrun

@@ -129,11 +129,13 @@ TEST_CASE("one wrong thing gives one error that names it") {
       {"parallelism:\n", "parallelism:\n  expert_model_parallel_size: 2\n",
        "14:31 expert_model_parallel_size 2 is not supported yet"},
       {"parallelism:\n", "parallelism:\n  pipeline_schedule: seq1f1b\n",
-       "14:22 'seq1f1b' for 'parallelism.pipeline_schedule' is not supported yet"},
+       "14:22 seq1f1b runs slices of a sequence, and the passes of a plan run whole sequences; simrun "
+       "--schedule "
+       "seq1f1b draws it"},
       {"parallelism:\n", "parallelism:\n  pipeline_schedule: zb_v\n",
        "14:22 zb_v has two chunks per rank, but virtual_pipeline_model_parallel_size is 1"},
       {"parallelism:\n", "parallelism:\n  pipeline_schedule: mine.csv\n",
-       "14:22 'mine.csv' for 'parallelism.pipeline_schedule' is not supported yet"},
+       "14:22 cannot read 'mine.csv': no such file"},
       {"parallelism:\n", "parallelism:\n  pipeline_schedule: interleaved_1f1b\n",
        "14:22 interleaved_1f1b needs virtual_pipeline_model_parallel_size 2 or more"},
       {"parallelism:\n",

@@ -125,7 +125,8 @@ void improve(Search& search) {
 
 std::int64_t passes_of(const SearchModel& model, const SearchOptions& options) {
   std::int64_t passes = 0;
-  for (const Lane& lane : model.lanes) passes += lane.microbatches * (options.split_backward ? 3 : 2);
+  for (const Lane& lane : model.lanes)
+    passes += std::int64_t{options.split_backward ? 3 : 2} * lane.microbatches;
   return std::max<std::int64_t>(passes, 1);
 }
 

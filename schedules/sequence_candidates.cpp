@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "schedules/greedy_pass.h"
@@ -131,8 +132,8 @@ void offer_round_orders(const CandidateOrders& candidates, OrderPool& pool) {
   std::int64_t left = candidates.count;
   if (model.placement != Placement::loop) return;
   const int microbatches = model.lanes.front().microbatches;
-  std::vector<int> backlog;
-  for (int rank = 0; rank < model.ranks; ++rank) backlog.push_back(rank);
+  std::vector<int> backlog(static_cast<std::size_t>(model.ranks));
+  std::iota(backlog.begin(), backlog.end(), 0);
   const int rounds = std::max(1, microbatches / model.ranks);
   const std::set<int> groups = {std::min(model.ranks, microbatches),
                                 (microbatches + rounds - 1) / rounds,

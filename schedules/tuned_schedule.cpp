@@ -13,8 +13,8 @@ namespace {
 
 std::int64_t pass_count(const SearchModel& model) {
   std::int64_t passes = 0;
-  for (const Lane& lane : model.lanes) passes += 3 * lane.microbatches;
-  return passes;
+  for (const Lane& lane : model.lanes) passes += std::int64_t{3} * lane.microbatches;
+  return std::max<std::int64_t>(passes, 1);
 }
 
 ScoredOrder scored(const SearchModel& model, PassOrder order, const std::string& rule) {

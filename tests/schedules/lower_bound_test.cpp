@@ -117,7 +117,7 @@ TEST_CASE("no order of any tiny pipeline beats the bound, and the search finds t
     compare(tiny, {.placement = tiny.placement}, tally);
   CHECK(tally.shapes == 17 * 5);
   CHECK(tally.search_met == tally.shapes);
-  CHECK(tally.bound_met == 60);
+  CHECK(tally.bound_met == 82);  // of 85: in three a rank must idle for a reason that the bound does not see
 }
 
 TEST_CASE("with whole backwards the bound holds too") {

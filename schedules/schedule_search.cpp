@@ -1,11 +1,13 @@
 #include "schedules/schedule_search.h"
 
 #include <algorithm>
-#include <cassert>
+#include <limits>
 
 #include "schedules/evaluate_schedule.h"
 #include "schedules/improve_order.h"
+#include "schedules/extend_order.h"
 #include "schedules/schedule_candidates.h"
+#include "schedules/tuned_schedule.h"
 
 namespace simrun {
 
@@ -15,7 +17,7 @@ constexpr std::int64_t most_orders = 40'000;
 
 // What the whole search works on and with.
 struct Search {
-  const PipelineShape& shape;
+  const PipelineShape& shape;  // of the few microbatches that orders are tried on
   const SearchOptions& options;
   SearchModel model;
   std::int64_t bound = 0;
@@ -31,29 +33,40 @@ bool keeps_to(const SearchOptions& options, const Schedule& schedule) {
                       [](const RankOps& ops) { return std::any_of(ops.begin(), ops.end(), split); });
 }
 
-// The best named schedule as it is, which an order without overlapped pairs may not reach; the others that
-// run first in, first out go to the pool.
-SearchResult best_named(Search& search) {
-  SearchResult best{{}, search.options.placement, 0, search.bound, ""};
-  if (!search.options.named_seeds) return best;
-  OrderEvaluator evaluator(search.model);
+// Named schedules of that placement that accept the shape and keep the limit, to `take(entry, schedule, times)`.
+template <class Take>
+void each_named(const PipelineShape& shape, const SearchOptions& options, const Take& take) {
+  if (!options.named_seeds) return;
   for (const ScheduleEntry& entry : pipeline_schedules()) {
-    if (entry.placement != search.options.placement || !entry.refusal(search.shape).empty()) continue;
-    Schedule schedule = entry.build(search.shape);
-    const ScheduleTimes times = evaluate(schedule, search.shape);
+    if (entry.placement != options.placement || !entry.refusal(shape).empty()) continue;
+    Schedule schedule = entry.build(shape);
+    const ScheduleTimes times = evaluate(schedule, shape);
     const std::vector<int>& peaks = times.peak_in_flight_at_w;
-    if (*std::max_element(peaks.begin(), peaks.end()) > search.model.memory_limit) continue;
-    if (!keeps_to(search.options, schedule)) continue;
-    if (PassOrder order = to_pass_order(search.model, schedule); !order.empty()) {
-      const OrderTimes order_times = evaluator.run(order);
-      search.pool.offer({std::move(order), order_times, 0, entry.name});
-    }
-    if (!best.schedule.empty() && times.makespan >= best.makespan) continue;
-    best.schedule = std::move(schedule);
-    best.makespan = times.makespan;
-    best.seed = entry.name;
+    const bool fits =
+        shape.memory_limit == 0 || *std::max_element(peaks.begin(), peaks.end()) <= shape.memory_limit;
+    if (fits && keeps_to(options, schedule)) take(entry, std::move(schedule), times);
   }
+}
+
+// The best named schedule as it is, which an order without overlapped pairs may not reach.
+SearchResult best_named(const PipelineShape& shape, const SearchOptions& options) {
+  SearchResult best;
+  each_named(shape, options, [&](const auto& entry, Schedule schedule, const ScheduleTimes& times) {
+    if (!best.schedule.empty() && times.makespan >= best.makespan) return;
+    best = {std::move(schedule), options.placement, times.makespan, 0, entry.name};
+  });
   return best;
+}
+
+// Those that run first in, first out.
+void offer_named(Search& search) {
+  OrderEvaluator evaluator(search.model);
+  each_named(search.shape, search.options, [&](const auto& entry, const Schedule& schedule, const auto&) {
+    PassOrder order = to_pass_order(search.model, schedule);
+    if (order.empty()) return;
+    const OrderTimes times = evaluator.run(order);
+    search.pool.offer({std::move(order), times, 0, entry.name});
+  });
 }
 
 bool whole_is_faster(const SearchModel& model) {
@@ -132,11 +145,12 @@ std::int64_t passes_of(const SearchModel& model, const SearchOptions& options) {
 
 }  // namespace
 
-SearchResult search_schedule(const PipelineShape& shape, const SearchOptions& options) {
+// The best orders for `shape`, best first.
+static std::vector<ScoredOrder> searched_orders(const PipelineShape& shape, const SearchOptions& options) {
   Search search{shape, options, make_search_model(shape, options.placement), 0, 0, OrderPool(16)};
   search.bound = makespan_lower_bound(shape, options.placement);
   search.orders_left = std::min(most_orders, options.effort / passes_of(search.model, options));
-  SearchResult named = best_named(search);
+  offer_named(search);
   try_candidates(search);
   if (whole_is_faster(search.model) && options.split_backward) {
     ScoredOrder merged = search.pool.orders().front();
@@ -144,10 +158,56 @@ SearchResult search_schedule(const PipelineShape& shape, const SearchOptions& op
     search.pool.offer(std::move(merged));
   }
   improve(search);
-  const ScoredOrder& best = search.pool.orders().front();
-  if (!named.schedule.empty() && named.makespan <= best.times.makespan) return named;
-  return {to_schedule(search.model, best.order), options.placement, best.times.makespan, search.bound,
-          best.rule};
+  return search.pool.orders();
+}
+
+// Of those the one that lasts shortest for all microbatches.
+static SearchResult extended(const PipelineShape& shape, const SearchOptions& options,
+                             const SearchModel& few, const std::vector<ScoredOrder>& orders) {
+  const SearchModel model = make_search_model(shape, options.placement);
+  const int extra = shape.microbatches - representative_microbatches(shape.ranks, shape.microbatches);
+  OrderPool pool(1);
+  if (PassOrder longer = longest_lasting(few, orders, extra).whole; !longer.empty()) {
+    const OrderTimes times = OrderEvaluator(model).run(longer);
+    pool.offer({std::move(longer), times, 0, orders.front().rule});
+  } else {
+    offer_greedy_orders({model, model, 4, options.split_backward}, pool);
+  }
+  const ScoredOrder& best = pool.orders().front();
+  return {to_schedule(model, best.order), options.placement, best.times.makespan, 0, best.rule};
+}
+
+SearchResult search_schedule(const PipelineShape& shape, const SearchOptions& options) {
+  const PipelineShape few = few_microbatches(shape);
+  const SearchModel model = make_search_model(few, options.placement);
+  const std::vector<ScoredOrder> orders = searched_orders(few, options);
+  SearchResult found = few.microbatches < shape.microbatches
+                           ? extended(shape, options, model, orders)
+                           : SearchResult{to_schedule(model, orders.front().order), options.placement,
+                                          orders.front().times.makespan, 0, orders.front().rule};
+  SearchResult named = best_named(shape, options);
+  SearchResult& best = !named.schedule.empty() && named.makespan <= found.makespan ? named : found;
+  best.lower_bound = makespan_lower_bound(shape, options.placement);
+  return std::move(best);
+}
+
+SearchResult best_order(const PipelineShape& shape, const SearchOptions& options) {
+  std::vector<Placement> placements = {Placement::loop};
+  if (shape.virtual_stages % 2 == 0) placements.insert(placements.begin(), Placement::wave);
+  SearchResult best;
+  std::int64_t bound = std::numeric_limits<std::int64_t>::max();
+  SearchOptions each = options;
+  each.effort = options.effort / static_cast<std::int64_t>(placements.size());
+  for (const Placement placement : placements) {
+    const std::int64_t own_bound = makespan_lower_bound(shape, placement);
+    bound = std::min(bound, own_bound);
+    if (!best.schedule.empty() && best.makespan <= own_bound) continue;
+    each.placement = placement;
+    SearchResult found = search_schedule(shape, each);
+    if (best.schedule.empty() || found.makespan < best.makespan) best = std::move(found);
+  }
+  best.lower_bound = bound;
+  return best;
 }
 
 }  // namespace simrun

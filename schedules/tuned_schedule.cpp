@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "schedules/extend_order.h"
 #include "schedules/improve_order.h"
@@ -53,12 +54,12 @@ void improve_elsewhere(const SearchModel& model, const std::vector<SearchModel>&
   }
 }
 
-// The order of the pool that is shortest with `extra` microbatches more, so far as the time of its middle
-// tells, and with them.
-TunedOrder longest_lasting(const SearchModel& model, const OrderPool& pool, int extra) {
-  TunedOrder best = {pool.orders().front().order, {}};
+}  // namespace
+
+TunedOrder longest_lasting(const SearchModel& model, const std::vector<ScoredOrder>& orders, int extra) {
+  TunedOrder best = {orders.front().order, {}};
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (const ScoredOrder& order : pool.orders()) {
+  for (const ScoredOrder& order : orders) {
     const Middle middle = find_middle(model, order.order, extra);
     if (middle.microbatches == 0) continue;
     const int copies = extra / middle.microbatches;
@@ -69,8 +70,6 @@ TunedOrder longest_lasting(const SearchModel& model, const OrderPool& pool, int 
   }
   return best;
 }
-
-}  // namespace
 
 std::vector<PassTimes> other_times_than_equal() {
   PassTimes uneven{2, 4, 3, 1, 6, 0};
@@ -118,7 +117,7 @@ TunedOrder tuned_order(const PipelineShape& shape, const Tuning& tuning) {
   const int extra = shape.microbatches - few.microbatches;
   if (extra == 0) return {pool.orders().front().order, pool.orders().front().order};
   const SearchModel whole = make_search_model(shape, tuning.placement);
-  TunedOrder best = longest_lasting(model, pool, extra);
+  TunedOrder best = longest_lasting(model, pool.orders(), extra);
   OrderPool longer(1);
   for (const TunedOrder& rule : tuning.rules) offer_rule(whole, rule.whole, longer);
   if (longer.orders().empty() && !best.whole.empty()) return best;
@@ -131,6 +130,42 @@ TunedOrder tuned_order(const PipelineShape& shape, const Tuning& tuning) {
 
 Schedule tuned_schedule(const PipelineShape& shape, const Tuning& tuning) {
   return to_schedule(make_search_model(shape, tuning.placement), tuned_order(shape, tuning).whole);
+}
+
+// Every limit of few ranks, a sixteenth of the ranks apart of many; above twice the ranks a quarter more each
+// time, up to all activations of a rank; those at which a rule starts to fit. It does not depend on the
+// limit of the model.
+static std::vector<int> limit_row(const SearchModel& model, const Tuning& tuning) {
+  int most = 0;
+  for (const std::vector<int>& lanes : model.lanes_of) {
+    int passes = 0;
+    for (const int lane : lanes) passes += model.lanes[static_cast<std::size_t>(lane)].microbatches;
+    most = std::max(most, passes);
+  }
+  const int step = (model.ranks + 15) / 16;
+  std::set<int> row = {most};
+  for (int limit = least_memory(model); limit < most;
+       limit += limit < 2 * model.ranks ? std::clamp(limit / 8, 1, step) : std::max(1, limit / 4))
+    row.insert(limit);
+  for (const TunedOrder& rule : tuning.rules)
+    if (!rule.whole.empty()) row.insert(peak_in_flight(rule.whole));
+  return {row.begin(), row.end()};
+}
+
+Schedule tuned_schedule_within(const PipelineShape& shape, const Tuning& tuning) {
+  const SearchModel model = make_search_model(shape, tuning.placement);
+  OrderPool pool(1);
+  const std::vector<int> row = limit_row(model, tuning);
+  for (auto limit = row.rbegin(); limit != row.rend(); ++limit) {
+    if (*limit > shape.memory_limit && *limit != row.front()) continue;
+    PipelineShape limited = shape;
+    limited.memory_limit = *limit;
+    const std::vector<ScoredOrder>& best = pool.orders();
+    if (!best.empty() && makespan_lower_bound(limited, tuning.placement) >= best.front().times.makespan)
+      continue;
+    pool.offer(scored(model, tuned_order(limited, tuning).whole, "tuned"));
+  }
+  return to_schedule(model, pool.orders().front().order);
 }
 
 }  // namespace simrun

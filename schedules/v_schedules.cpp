@@ -86,14 +86,11 @@ Schedule v_min(const PipelineShape& shape) {
 Schedule v_auto(const PipelineShape& shape) {
   PipelineShape limited = shape;
   if (limited.memory_limit == 0) limited.memory_limit = 2 * shape.ranks;
-  Tuning tuning = {.placement = Placement::wave, .patterns = true};
-  if (limited.memory_limit >= 2 * shape.ranks)
-    tuning.rules.push_back({zb_v_order(few_microbatches(shape)), zb_v_order(shape)});
-  if (limited.memory_limit >= v_half_memory(shape.ranks))
-    tuning.rules.push_back(v_half_order(shape));
-  else if (limited.memory_limit >= v_min_memory(shape.ranks))
-    tuning.rules.push_back(v_min_order(shape));
-  return tuned_schedule(limited, tuning);
+  const TunedOrder rule = {zb_v_order(few_microbatches(shape)), zb_v_order(shape)};
+  return tuned_schedule_within(limited, {.placement = Placement::wave,
+                                         .patterns = true,
+                                         .passes = 200'000,
+                                         .rules = {rule, v_half_order(shape), v_min_order(shape)}});
 }
 
 }  // namespace simrun

@@ -92,10 +92,11 @@ void print_row(const Row& row, Totals& totals) {
   totals.all_gaps += gap;
   totals.longest = std::max(totals.longest, seconds);
   const std::string of_named = named.name == "none" ? "-" : fmt::format("{:.2f}", units(named.makespan));
-  fmt::print("{:>2} {:>3} {}  {} {} {} {:>5} {:>6}  {:<24} {:>8}  {:>8.2f} {:>8.2f}  {:>8.2f} {:>5.1f} %  {:.1f}\n",
-             row.ranks, row.microbatches, row.virtual_stages, row.forward, row.input, row.weight,
-             row.communication, row.memory_limit, named.name, of_named, units(found.makespan),
-             units(alone.makespan), units(found.lower_bound), gap, seconds);
+  fmt::print(
+      "{:>2} {:>3} {}  {} {} {} {:>5} {:>6}  {:<24} {:>8}  {:>8.2f} {:>8.2f}  {:>8.2f} {:>5.1f} %  {:.1f}\n",
+      row.ranks, row.microbatches, row.virtual_stages, row.forward, row.input, row.weight, row.communication,
+      row.memory_limit, named.name, of_named, units(found.makespan), units(alone.makespan),
+      units(found.lower_bound), gap, seconds);
   std::fflush(stdout);
 }
 
@@ -115,7 +116,8 @@ void print_grid(int most_ranks) {
                       totals);
           }
   fmt::print(
-      "auto: {} of {} strictly better than every named schedule, {} worse; not seeded with them {} better, {} "
+      "auto: {} of {} strictly better than every named schedule, {} worse; not seeded with them {} better, "
+      "{} "
       "worse; {} proven optimal, widest gap {:.1f} %, mean {:.2f} %; longest {:.1f} s\n",
       totals.better, totals.rows, totals.worse, totals.better_alone, totals.worse_alone, totals.optimal,
       totals.widest_gap, totals.all_gaps / std::max(totals.rows, 1), totals.longest);

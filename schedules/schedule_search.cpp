@@ -1,11 +1,10 @@
 #include "schedules/schedule_search.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "schedules/evaluate_schedule.h"
-#include "schedules/improve_order.h"
 #include "schedules/extend_order.h"
+#include "schedules/improve_order.h"
 #include "schedules/schedule_candidates.h"
 #include "schedules/tuned_schedule.h"
 
@@ -33,7 +32,8 @@ bool keeps_to(const SearchOptions& options, const Schedule& schedule) {
                       [](const RankOps& ops) { return std::any_of(ops.begin(), ops.end(), split); });
 }
 
-// Named schedules of that placement that accept the shape and keep the limit, to `take(entry, schedule, times)`.
+// Named schedules of that placement that accept the shape and keep the limit, to `take(entry, schedule,
+// times)`.
 template <class Take>
 void each_named(const PipelineShape& shape, const SearchOptions& options, const Take& take) {
   if (!options.named_seeds) return;
@@ -162,8 +162,8 @@ static std::vector<ScoredOrder> searched_orders(const PipelineShape& shape, cons
 }
 
 // Of those the one that lasts shortest for all microbatches.
-static SearchResult extended(const PipelineShape& shape, const SearchOptions& options,
-                             const SearchModel& few, const std::vector<ScoredOrder>& orders) {
+static SearchResult extended(const PipelineShape& shape, const SearchOptions& options, const SearchModel& few,
+                             const std::vector<ScoredOrder>& orders) {
   const SearchModel model = make_search_model(shape, options.placement);
   const int extra = shape.microbatches - representative_microbatches(shape.ranks, shape.microbatches);
   OrderPool pool(1);
@@ -189,25 +189,6 @@ SearchResult search_schedule(const PipelineShape& shape, const SearchOptions& op
   SearchResult& best = !named.schedule.empty() && named.makespan <= found.makespan ? named : found;
   best.lower_bound = makespan_lower_bound(shape, options.placement);
   return std::move(best);
-}
-
-SearchResult best_order(const PipelineShape& shape, const SearchOptions& options) {
-  std::vector<Placement> placements = {Placement::loop};
-  if (shape.virtual_stages % 2 == 0) placements.insert(placements.begin(), Placement::wave);
-  SearchResult best;
-  std::int64_t bound = std::numeric_limits<std::int64_t>::max();
-  SearchOptions each = options;
-  each.effort = options.effort / static_cast<std::int64_t>(placements.size());
-  for (const Placement placement : placements) {
-    const std::int64_t own_bound = makespan_lower_bound(shape, placement);
-    bound = std::min(bound, own_bound);
-    if (!best.schedule.empty() && best.makespan <= own_bound) continue;
-    each.placement = placement;
-    SearchResult found = search_schedule(shape, each);
-    if (best.schedule.empty() || found.makespan < best.makespan) best = std::move(found);
-  }
-  best.lower_bound = bound;
-  return best;
 }
 
 }  // namespace simrun

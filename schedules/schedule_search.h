@@ -53,6 +53,9 @@ SearchResult search_schedule(const PipelineShape& shape, const SearchOptions& op
 // all of them. `options.placement` is not looked at.
 SearchResult best_order(const PipelineShape& shape, const SearchOptions& options);
 
+// "" if best_order() accepts the shape under that effort, else why not, with a size that works.
+std::string best_order_refusal(const PipelineShape& shape, const SearchOptions& options);
+
 // A makespan that no order under this placement, split or not, can beat: work of the fullest rank plus the
 // least time before its first and behind its last pass; the longest chain of one microbatch; both under the
 // memory limit. The proof is at the head of lower_bound.cpp.

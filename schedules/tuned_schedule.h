@@ -26,8 +26,8 @@ struct Tuning {
 TunedOrder tuned_order(const PipelineShape& shape, const Tuning& tuning);
 
 // The best of tuned_order() under the largest limits of a fixed row that the shape's memory limit allows, so
-// that more memory never makes it longer. Limits that a bound rules out are not tried. The row has every limit
-// up to twice 16 ranks, and those at which a rule starts to fit. REQUIRES: memory_limit > 0
+// that more memory never makes it longer. Limits that a bound rules out are not tried. The row has every
+// limit up to twice 16 ranks, and those at which a rule starts to fit. REQUIRES: memory_limit > 0
 Schedule tuned_schedule_within(const PipelineShape& shape, const Tuning& tuning);
 Schedule tuned_schedule(const PipelineShape& shape, const Tuning& tuning);
 

@@ -167,7 +167,8 @@ static SearchResult extended(const PipelineShape& shape, const SearchOptions& op
   const SearchModel model = make_search_model(shape, options.placement);
   const int extra = shape.microbatches - representative_microbatches(shape.ranks, shape.microbatches);
   OrderPool pool(1);
-  if (PassOrder longer = longest_lasting(few, orders, extra).whole; !longer.empty()) {
+  if (const LongOrder best = longest_lasting(few, orders, extra); best.makespan >= 0) {
+    PassOrder longer = whole_order(best);
     const OrderTimes times = OrderEvaluator(model).run(longer);
     pool.offer({std::move(longer), times, 0, orders.front().rule});
   } else {

@@ -86,7 +86,11 @@ Schedule v_min(const PipelineShape& shape) {
 Schedule v_auto(const PipelineShape& shape) {
   PipelineShape limited = shape;
   if (limited.memory_limit == 0) limited.memory_limit = 2 * shape.ranks;
+  const SearchModel model = make_search_model(limited, Placement::wave);
   const TunedOrder rule = {zb_v_order(few_microbatches(shape)), zb_v_order(shape)};
+  if (peak_in_flight(rule.whole) <= limited.memory_limit &&
+      OrderEvaluator(model).run(rule.whole).makespan <= makespan_lower_bound(limited, Placement::wave))
+    return to_schedule(model, rule.whole);
   return tuned_schedule_within(limited, {.placement = Placement::wave,
                                          .patterns = true,
                                          .passes = 200'000,

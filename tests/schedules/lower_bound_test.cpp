@@ -14,6 +14,7 @@ PassTimes pass_times(int forward, int input, int weight, int communication) {
   times.backward_input = input;
   times.backward_weight = weight;
   times.backward = input + weight;
+  times.overlapped = forward + input + weight;
   times.communication = communication;
   return times;
 }
@@ -93,6 +94,22 @@ TEST_CASE("bound: a whole backward that is faster than its halves counts") {
   shape.times.backward = 1;  // I + W = 2
   CHECK(makespan_lower_bound(shape, Placement::loop) == 3 * (1 + 1));
   CHECK(search_schedule(shape, {}).makespan == 6);
+}
+
+TEST_CASE("bound: an overlapped pair that is faster than its halves counts") {
+  // F, I, W = 2, 2, 2; a pair takes 4. Rank 1 starts at 2, works 24 x 4 at least, and behind its last backward
+  // rank 0 has one of 4 - 2 or more.
+  PipelineShape shape = {.ranks = 2, .microbatches = 24};
+  shape.times = pass_times(2, 2, 2, 0);
+  shape.times.overlapped = 4;
+  CHECK(makespan_lower_bound(shape, Placement::loop) == 2 + 24 * 4 + 2);
+  // Pairs take less than the 24 x 2 x 6 of work that they would be one after the other.
+  PipelineShape two = {.ranks = 2, .virtual_stages = 2, .microbatches = 24};
+  two.times = pass_times(2, 2, 2, 0);
+  two.times.overlapped = 4;
+  const ScheduleTimes times = evaluate(find_schedule("interleaved_1f1b_overlap")->build(two), two);
+  CHECK(times.makespan < 48 * 6);
+  CHECK(makespan_lower_bound(two, Placement::loop) <= times.makespan);
 }
 
 TEST_CASE("no order of any tiny pipeline beats the bound, and the search finds the shortest") {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "schedules/evaluate_schedule.h"
-#include "schedules/extend_order.h"
 #include "schedules/improve_order.h"
 #include "schedules/schedule_candidates.h"
 #include "schedules/tuned_schedule.h"
@@ -48,25 +47,21 @@ void each_named(const PipelineShape& shape, const SearchOptions& options, const 
   }
 }
 
-// The best named schedule as it is, which an order without overlapped pairs may not reach.
-SearchResult best_named(const PipelineShape& shape, const SearchOptions& options) {
+// Offers those that run first in, first out, and returns the best as it is, which an order without overlapped
+// pairs may not reach.
+SearchResult try_named(const PipelineShape& shape, const SearchOptions& options, const SearchModel& model,
+                       OrderPool& pool) {
   SearchResult best;
+  OrderEvaluator evaluator(model);
   each_named(shape, options, [&](const auto& entry, Schedule schedule, const ScheduleTimes& times) {
+    if (PassOrder order = to_pass_order(model, schedule); !order.empty()) {
+      const OrderTimes order_times = evaluator.run(order);
+      pool.offer({std::move(order), order_times, 0, entry.name});
+    }
     if (!best.schedule.empty() && times.makespan >= best.makespan) return;
     best = {std::move(schedule), options.placement, times.makespan, 0, entry.name};
   });
   return best;
-}
-
-// Those that run first in, first out.
-void offer_named(Search& search) {
-  OrderEvaluator evaluator(search.model);
-  each_named(search.shape, search.options, [&](const auto& entry, const Schedule& schedule, const auto&) {
-    PassOrder order = to_pass_order(search.model, schedule);
-    if (order.empty()) return;
-    const OrderTimes times = evaluator.run(order);
-    search.pool.offer({std::move(order), times, 0, entry.name});
-  });
 }
 
 bool whole_is_faster(const SearchModel& model) {
@@ -145,12 +140,12 @@ std::int64_t passes_of(const SearchModel& model, const SearchOptions& options) {
 
 }  // namespace
 
-// The best orders for `shape`, best first.
-static std::vector<ScoredOrder> searched_orders(const PipelineShape& shape, const SearchOptions& options) {
-  Search search{shape, options, make_search_model(shape, options.placement), 0, 0, OrderPool(16)};
+// The best orders for `shape`, best first; `named`: those of the schedules that have a name.
+static std::vector<ScoredOrder> searched_orders(const PipelineShape& shape, const SearchOptions& options,
+                                                const OrderPool& named) {
+  Search search{shape, options, make_search_model(shape, options.placement), 0, 0, named};
   search.bound = makespan_lower_bound(shape, options.placement);
   search.orders_left = std::min(most_orders, options.effort / passes_of(search.model, options));
-  offer_named(search);
   try_candidates(search);
   if (whole_is_faster(search.model) && options.split_backward) {
     ScoredOrder merged = search.pool.orders().front();
@@ -162,34 +157,33 @@ static std::vector<ScoredOrder> searched_orders(const PipelineShape& shape, cons
 }
 
 // Of those the one that lasts shortest for all microbatches.
-static SearchResult extended(const PipelineShape& shape, const SearchOptions& options, const SearchModel& few,
-                             const std::vector<ScoredOrder>& orders) {
-  const SearchModel model = make_search_model(shape, options.placement);
-  const int extra = shape.microbatches - representative_microbatches(shape.ranks, shape.microbatches);
+static ScoredOrder extended(const SearchModel& few, const SearchModel& whole, const SearchOptions& options,
+                            const std::vector<ScoredOrder>& orders) {
+  const int extra = whole.lanes.front().microbatches - few.lanes.front().microbatches;
+  if (extra == 0) return orders.front();
   OrderPool pool(1);
   if (const LongOrder best = longest_lasting(few, orders, extra); best.makespan >= 0) {
     PassOrder longer = whole_order(best);
-    const OrderTimes times = OrderEvaluator(model).run(longer);
+    const OrderTimes times = OrderEvaluator(whole).run(longer);
     pool.offer({std::move(longer), times, 0, orders.front().rule});
   } else {
-    offer_greedy_orders({model, model, 4, options.split_backward}, pool);
+    offer_greedy_orders({whole, whole, 4, options.split_backward}, pool);
   }
-  const ScoredOrder& best = pool.orders().front();
-  return {to_schedule(model, best.order), options.placement, best.times.makespan, 0, best.rule};
+  return pool.orders().front();
 }
 
 SearchResult search_schedule(const PipelineShape& shape, const SearchOptions& options) {
   const PipelineShape few = few_microbatches(shape);
-  const SearchModel model = make_search_model(few, options.placement);
-  const std::vector<ScoredOrder> orders = searched_orders(few, options);
-  SearchResult found = few.microbatches < shape.microbatches
-                           ? extended(shape, options, model, orders)
-                           : SearchResult{to_schedule(model, orders.front().order), options.placement,
-                                          orders.front().times.makespan, 0, orders.front().rule};
-  SearchResult named = best_named(shape, options);
-  SearchResult& best = !named.schedule.empty() && named.makespan <= found.makespan ? named : found;
-  best.lower_bound = makespan_lower_bound(shape, options.placement);
-  return std::move(best);
+  const SearchModel few_model = make_search_model(few, options.placement);
+  const SearchModel model = make_search_model(shape, options.placement);
+  OrderPool seeds(16);
+  SearchResult named = try_named(few, options, few_model, seeds);
+  const ScoredOrder found = extended(few_model, model, options, searched_orders(few, options, seeds));
+  if (few.microbatches < shape.microbatches) named = try_named(shape, options, model, seeds);
+  if (named.schedule.empty() || found.times.makespan < named.makespan)
+    named = {to_schedule(model, found.order), options.placement, found.times.makespan, 0, found.rule};
+  named.lower_bound = makespan_lower_bound(shape, options.placement);
+  return named;
 }
 
 }  // namespace simrun

@@ -53,7 +53,7 @@ TunedOrder equal_times_order(const PipelineShape& shape, int memory_limit, Block
   return tuned_order(unit, {.placement = Placement::wave,
                             .patterns = true,
                             .other_times = other_times_than_equal(),
-                            .passes = 300'000,
+                            .passes = 200'000,
                             .input_limit = input_peak,
                             .rules = {{std::move(block), {}}}});
 }

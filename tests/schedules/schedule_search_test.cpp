@@ -40,11 +40,14 @@ TEST_CASE("searched schedules are no longer and hold no more than the reference'
   int compared = 0;
   for (const ScheduleVector& vector : read_schedule_vectors()) {
     if (vector.exact || vector.schedule == "hanayo") continue;
+    const bool looks_at_times =
+        vector.schedule != "zb_h2" && vector.schedule != "v_half" && vector.schedule != "v_min";
+    Schedule schedule = rival(vector, vector.shape);
     for (const VectorFigures& figures : vector.figures) {
       const PipelineShape shape = with_times(vector.shape, figures.times);
       CAPTURE(vector.schedule, shape.ranks, shape.microbatches, shape.memory_limit, shape.times.forward,
               shape.times.communication);
-      const Schedule schedule = rival(vector, shape);
+      if (looks_at_times) schedule = rival(vector, shape);
       const ScheduleTimes times = evaluate(schedule, shape);
       CHECK(times.makespan <= figures.makespan);
       CHECK(most(times.peak_in_flight_at_w) <= most(vector.peak_at_w));

@@ -67,7 +67,7 @@ void add_schedule(CLI::App& app, ScheduleFlags& flags) {
   add("--comm", flags.communication, "time from a pass to its result on another rank (default 0)");
   add("--memory-limit", flags.memory_limit, "activations (of a stage and microbatch) that a rank may hold");
   add("--search-effort", flags.search_effort,
-      "of auto: million passes in the orders that are tried (default 80, some seconds; in all: 4)");
+      "of auto: million passes in the orders that are tried (default 160, some seconds; in all: 4)");
   app.add_flag("--dry", flags.dry, "print the ops of every rank, write no page")
       ->group("A pipeline schedule alone");
 }

@@ -11,7 +11,8 @@ namespace simrun {
 
 namespace {
 
-constexpr std::int64_t most_orders = 40'000;
+constexpr std::int64_t most_orders = 60'000;
+constexpr std::size_t most_starts = 30;  // of local search
 
 // What the whole search works on and with.
 struct Search {
@@ -93,23 +94,48 @@ void merge_backwards(const SearchModel& model, ScoredOrder& best) {
   }
 }
 
+// Orders that are best for equal times are often good for others: searched for themselves, then held against
+// the others.
+void try_equal_times(Search& search, std::int64_t share) {
+  PipelineShape equal = search.shape;
+  equal.times = {};
+  equal.stage_times.clear();
+  const SearchModel unit = make_search_model(equal, search.options.placement);
+  const std::int64_t bound = makespan_lower_bound(equal, search.options.placement);
+  OrderPool pool(6);
+  offer_greedy_orders({unit, unit, share}, pool);
+  offer_pattern_orders({unit, unit, share}, pool);
+  OrderEvaluator evaluator(search.model);
+  const std::vector<ScoredOrder> starts = pool.orders();
+  for (const ScoredOrder& start : starts) {
+    ImproveOptions options;
+    options.evaluations = 2 * share / static_cast<std::int64_t>(starts.size());
+    options.stop_at = bound;
+    PassOrder better = improve_order(unit, start.order, options).order;
+    const OrderTimes times = evaluator.run(better);
+    search.pool.offer({std::move(better), times, 0, start.rule + " for equal times"});
+    search.pool.offer({start.order, evaluator.run(start.order), 0, start.rule + " for equal times"});
+  }
+}
+
+// The best few of each way to make orders: local search ends elsewhere from each.
 void try_candidates(Search& search) {
   const SearchModel& model = search.model;
   const std::int64_t share = std::max<std::int64_t>(search.orders_left / 32, 24);
+  const auto offer_best = [&](const auto& offer, const CandidateOrders& candidates) {
+    OrderPool pool(6);
+    offer(candidates, pool);
+    for (const ScoredOrder& order : pool.orders()) search.pool.offer(order);
+  };
   if (search.options.split_backward) {
-    PipelineShape equal = search.shape;  // orders for equal times are often good for others
-    equal.times = {};
-    equal.stage_times.clear();
-    const SearchModel unit = make_search_model(equal, search.options.placement);
-    offer_greedy_orders({model, model, 2 * share}, search.pool);
-    offer_greedy_orders({unit, model, share / 2}, search.pool);
-    offer_pattern_orders({model, model, share}, search.pool);
-    offer_pattern_orders({unit, model, share / 2}, search.pool);
-    offer_round_orders({model, model, share}, search.pool);
+    offer_best(offer_greedy_orders, {model, model, 2 * share});
+    offer_best(offer_pattern_orders, {model, model, share});
+    offer_best(offer_round_orders, {model, model, share});
+    try_equal_times(search, share);
   }
   if (!search.options.split_backward || whole_is_faster(model))
-    offer_greedy_orders({model, model, 2 * share, false}, search.pool);
-  search.orders_left -= 5 * share;
+    offer_best(offer_greedy_orders, {model, model, 2 * share, false});
+  search.orders_left -= 8 * share;
 }
 
 // Local search from the best orders in turn, longer and longer from those that come out best.
@@ -176,7 +202,7 @@ SearchResult search_schedule(const PipelineShape& shape, const SearchOptions& op
   const PipelineShape few = few_microbatches(shape);
   const SearchModel few_model = make_search_model(few, options.placement);
   const SearchModel model = make_search_model(shape, options.placement);
-  OrderPool seeds(16);
+  OrderPool seeds(most_starts);
   SearchResult named = try_named(few, options, few_model, seeds);
   const ScoredOrder found = extended(few_model, model, options, searched_orders(few, options, seeds));
   if (few.microbatches < shape.microbatches) named = try_named(shape, options, model, seeds);

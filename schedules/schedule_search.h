@@ -34,9 +34,9 @@ struct SearchOptions {
   Placement placement = Placement::loop;
   bool split_backward = true;
   bool named_seeds = true;
-  // Passes in all orders that are tried, and no more than 40'000 orders. Orders for many microbatches are
+  // Passes in all orders that are tried, and no more than 60'000 orders. Orders for many microbatches are
   // tried on as few as show the steady state, whose middle is then repeated.
-  std::int64_t effort = 80'000'000;
+  std::int64_t effort = 160'000'000;
 };
 struct SearchResult {
   Schedule schedule;

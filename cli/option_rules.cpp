@@ -47,7 +47,8 @@ OptionFault schedule_fault(const Options& options) {
           GivenFlag{"--slices", flags.slices.has_value()},
           GivenFlag{"--group-size", flags.group_size.has_value()},
           GivenFlag{"--costs", flags.costs.has_value()}, GivenFlag{"--comm", flags.communication.has_value()},
-          GivenFlag{"--memory-limit", flags.memory_limit.has_value()}, GivenFlag{"--dry", flags.dry}})
+          GivenFlag{"--memory-limit", flags.memory_limit.has_value()},
+          GivenFlag{"--search-effort", flags.search_effort.has_value()}, GivenFlag{"--dry", flags.dry}})
       if (flag.is_given) return {fmt::format("{} goes with --schedule", flag.name), ""};
     return {};
   }

@@ -12,6 +12,7 @@
 #include "cli/outputs.h"
 #include "configs/diagnostics.h"
 #include "schedules/schedule_grid.h"
+#include "schedules/schedule_search.h"
 #include "visualizer/schedule_gallery.h"
 #include "visualizer/schedule_json.h"
 #include "visualizer/schedule_page.h"
@@ -39,6 +40,29 @@ EvaluatedSchedule evaluated(const ScheduleEntry& entry, const PipelineShape& sha
   return evaluated(entry.name, entry.placement, shape, entry.build(shape));
 }
 
+constexpr std::int64_t effort_in_table = 4'000'000;  // passes: not much longer than all other rows together
+
+SearchOptions search_options(const ScheduleRequest& request) {
+  SearchOptions options;
+  if (request.schedule == "all") options.effort = effort_in_table;
+  if (request.search_effort > 0) options.effort = request.search_effort;
+  return options;
+}
+
+PipelineShape shape_for_search(PipelineShape shape) {
+  shape.virtual_stages = std::max(shape.virtual_stages, 1);
+  shape.slices = std::max(shape.slices, 1);
+  return shape;
+}
+
+// REQUIRES: best_order_refusal() has none for them.
+EvaluatedSchedule searched(const PipelineShape& shape, const SearchOptions& options) {
+  SearchResult found = best_order(shape, options);
+  EvaluatedSchedule schedule = evaluated("auto", found.placement, shape, std::move(found.schedule));
+  schedule.search = ScheduleSearch{found.seed, found.lower_bound};
+  return schedule;
+}
+
 EvaluatedSchedule from_file(const ScheduleRequest& request) {
   const std::string& path = request.schedule;
   std::ifstream file(path, std::ios::binary);
@@ -57,10 +81,17 @@ EvaluatedSchedule from_file(const ScheduleRequest& request) {
 
 EvaluatedSchedule one_schedule(const ScheduleRequest& request) {
   if (request.from_file) return from_file(request);
+  const auto refuse_with = [&](const std::string& refusal) {
+    if (!refusal.empty()) throw ConfigError({{{"--schedule " + request.schedule, 0, 0}, refusal, ""}});
+  };
+  if (request.schedule == "auto") {
+    const PipelineShape shape = shape_for_search(request.shape);
+    refuse_with(best_order_refusal(shape, search_options(request)));
+    return searched(shape, search_options(request));
+  }
   const ScheduleEntry& entry = *find_schedule(request.schedule);
   const PipelineShape shape = shape_for(entry, request.shape);
-  const std::string refusal = entry.refusal(shape);
-  if (!refusal.empty()) throw ConfigError({{{"--schedule " + request.schedule, 0, 0}, refusal, ""}});
+  refuse_with(entry.refusal(shape));
   return evaluated(entry, shape);
 }
 
@@ -133,6 +164,12 @@ void compare_all(const Options& options, const ScheduleRequest& request) {
     else
       accepted.push_back(evaluated(entry, shape));
   }
+  const PipelineShape shape = shape_for_search(request.shape);
+  const SearchOptions search = search_options(request);
+  if (std::string why = best_order_refusal(shape, search); !why.empty())
+    refused.push_back({"auto", std::move(why)});
+  else
+    accepted.push_back(searched(shape, search));
   std::ranges::stable_sort(accepted, [](const EvaluatedSchedule& left, const EvaluatedSchedule& right) {
     return rank_in_table(left) < rank_in_table(right);
   });
@@ -140,7 +177,10 @@ void compare_all(const Options& options, const ScheduleRequest& request) {
   if (options.json)
     print(schedules_json(accepted, refused));
   else if (!options.quiet)
-    print(schedules_table(accepted, refused) + wrote);
+    print(schedules_table(accepted, refused) +
+          fmt::format("auto: searched with an effort of {} million passes; --schedule auto takes more time\n",
+                      search.effort / 1'000'000) +
+          wrote);
 }
 
 }  // namespace

@@ -88,6 +88,17 @@ std::string in_rank_activations(const EvaluatedSchedule& schedule) {
   return significant(static_cast<double>(largest(schedule.times.peak_in_flight_at_w)) / parts, 3);
 }
 
+// Where the search started and how much a better order could save at most.
+std::string search_text(const EvaluatedSchedule& schedule) {
+  if (!schedule.search) return "";
+  const double gap = gap_to_bound(schedule);
+  std::string text = fmt::format("searched from {}; stages in a {}; ", schedule.search->start,
+                                 to_string(schedule.placement));
+  if (gap == 0) return text + "no order is shorter: the makespan is the proven lower bound\n";
+  return text + fmt::format("no order takes less than {}: gap {}\n", units_text(schedule.search->lower_bound),
+                            percent_text(gap));
+}
+
 }  // namespace
 
 std::string schedule_text(const EvaluatedSchedule& schedule, const ScheduleTextOptions& options) {
@@ -102,7 +113,7 @@ std::string schedule_text(const EvaluatedSchedule& schedule, const ScheduleTextO
   if (schedule.shape.memory_limit > 0)
     text += fmt::format(" ({} the limit of {})", peak > schedule.shape.memory_limit ? "above" : "within",
                         schedule.shape.memory_limit);
-  return text + "\n" + rank_table(schedule);
+  return text + "\n" + search_text(schedule) + rank_table(schedule);
 }
 
 std::string schedules_table(const std::vector<EvaluatedSchedule>& schedules,

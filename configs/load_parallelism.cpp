@@ -16,29 +16,36 @@ std::int64_t only_one_yet(SectionReader& section, Reading& reading, const std::s
   return 1;
 }
 
-// How many chunks a rank has under each schedule: one, several, or the two of a V.
+// How many virtual stages a rank has under each schedule: one, several, or the two of a V.
 enum class Chunks : std::uint8_t { one, several, two };
-const std::map<std::string, Chunks> chunks_of_schedule = {
-    {"gpipe", Chunks::one},          {"1f1b", Chunks::one},       {"zb_h1", Chunks::one},
-    {"zb_h2", Chunks::one},          {"zb_auto", Chunks::one},    {"interleaved_1f1b", Chunks::several},
-    {"looped_bfs", Chunks::several}, {"hanayo", Chunks::several}, {"interleaved_zb", Chunks::several},
-    {"zb_v", Chunks::two},           {"v_half", Chunks::two},     {"v_min", Chunks::two},
-    {"v_auto", Chunks::two}};
-const std::map<std::string, std::string> schedule_aliases = {{"afab", "gpipe"},
-                                                             {"zb1p", "zb_h1"},
-                                                             {"zb2p", "zb_h2"},
-                                                             {"zbv", "zb_v"},
-                                                             {"interleaved", "interleaved_1f1b"}};
+const std::map<std::string, Chunks> chunks_of_schedule = {{"gpipe", Chunks::one},
+                                                          {"1f1b", Chunks::one},
+                                                          {"zb_h1", Chunks::one},
+                                                          {"zb_h2", Chunks::one},
+                                                          {"zb_auto", Chunks::one},
+                                                          {"interleaved_1f1b", Chunks::several},
+                                                          {"looped_bfs", Chunks::several},
+                                                          {"hanayo", Chunks::several},
+                                                          {"interleaved_zb", Chunks::several},
+                                                          {"zb_v", Chunks::two},
+                                                          {"v_half", Chunks::two},
+                                                          {"v_min", Chunks::two},
+                                                          {"v_auto", Chunks::two},
+                                                          {"dualpipe", Chunks::one},
+                                                          {"dualpipe_v", Chunks::two},
+                                                          {"chimera", Chunks::one},
+                                                          {"interleaved_1f1b_overlap", Chunks::several},
+                                                          {"bpipe", Chunks::one}};
+const std::map<std::string, std::string> schedule_aliases = {
+    {"afab", "gpipe"}, {"zb1p", "zb_h1"},           {"zb2p", "zb_h2"},
+    {"zbv", "zb_v"},   {"dualpipev", "dualpipe_v"}, {"interleaved", "interleaved_1f1b"}};
 
 std::string read_schedule(SectionReader& section, Reading& reading, const Parallelism& parallelism) {
   const bool has_chunks = parallelism.virtual_pipeline_model_parallel_size > 1;
   WordRule rule;
   for (const auto& [name, chunks] : chunks_of_schedule) rule.accepted.push_back(name);
   for (const auto& [alias, name] : schedule_aliases) rule.accepted.push_back(alias);
-  rule.not_yet = {"dualpipe",    "dualpipe_v", "dualpipev",
-                  "chimera",     "seq1f1b",    "bpipe",
-                  "pipedream",   "async_1f1b", "interleaved_1f1b_overlap",
-                  "zero_bubble", "auto",       ".csv"};
+  rule.not_yet = {"seq1f1b", "pipedream", "async_1f1b", "zero_bubble", "auto", ".csv"};
   std::string schedule = section.word("pipeline_schedule", rule, has_chunks ? "interleaved_1f1b" : "1f1b");
   const auto alias = schedule_aliases.find(schedule);
   if (alias == schedule_aliases.end()) return schedule;

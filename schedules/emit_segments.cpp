@@ -134,16 +134,25 @@ Index CommunicationTable::add(const Communication& communication) {
 ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   const ChunkCode& code = source.code;
   ChunkEmission emission{source.chunk,
-                         fmt::format("stage {}", source.chunk),
+                         source.name,
                          {},
                          std::vector<Index>(code.values.size(), no_index),
-                         source.input_kept_before};
+                         source.input_kept_before,
+                         {},
+                         no_index};
   if (source.input != no_index) emission.buffer_of[code.input] = source.input;
   if (source.input_gradient != no_index) emission.buffer_of[code.input_gradient] = source.input_gradient;
   std::vector<std::int64_t> elements;
-  for (const ValueId value : code.parameters)
+  BucketRules rules = source.rules;
+  for (std::size_t p = 0; p < code.parameters.size(); ++p) {
+    const ValueId value = code.parameters[p];
     elements.push_back(local_elements(source.graph, code.values[value], source.mesh));
-  emission.buckets = make_buckets(code, elements, source.rules);
+    if (source.shared_weights == no_index || code.values[value].tensor != rules.tied_tensor) continue;
+    rules.elsewhere = p;
+    emission.buffer_of[value] = source.shared_weights;
+    emission.buffer_of[code.parameter_gradients[p]] = source.shared_gradients;
+  }
+  emission.buckets = make_buckets(code, elements, rules);
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     add_bucket_buffers(plan, emission.buckets[b], fmt::format("{} bucket {}", emission.name, b),
                        source.precision, source.rules.shards);
@@ -204,10 +213,12 @@ PartOrder order_of(const ChunkCode& code, const BackwardPass& pass) {
 // Which main gradients hold something when the pass begins: it adds to those.
 std::vector<bool> written_before(const ChunkCode& code, const BackwardPass& pass) {
   std::vector<bool> written(code.values.size(), !pass.variant.first);
-  if (pass.split == nullptr) return written;
-  const bool by_input = pass.variant.part == BackwardPart::weight || !pass.variant.first_input;
-  for (const std::size_t s : pass.split->input)
-    for (const ValueId output : code.backward[s].outputs) written[output] = by_input;
+  if (pass.split != nullptr) {
+    const bool by_input = pass.variant.part == BackwardPart::weight || !pass.variant.first_input;
+    for (const std::size_t s : pass.split->input)
+      for (const ValueId output : code.backward[s].outputs) written[output] = by_input;
+  }
+  if (pass.shared_gradient != no_index) written[pass.shared_gradient] = !pass.variant.first_shared;
   return written;
 }
 

@@ -29,6 +29,10 @@ struct ChunkEmission {
   std::vector<ParameterBucket> buckets;
   std::vector<Index> buffer_of;    // Plan buffer of every value
   bool input_kept_before = false;  // the stage before frees this chunk's input
+  // Bidirectional schedules: the two pipeline ranks that hold the stage, ascending, and the first of two
+  // channels per bucket for the exchanges between them. Otherwise empty.
+  std::vector<std::int32_t> pair_ranks;
+  Index first_pair_channel = no_index;
 };
 
 // What a chunk's buffers follow from.
@@ -39,12 +43,15 @@ struct ChunkSource {
   Index chunk = 0;
   BucketRules rules;
   Dtype precision = Dtype::bf16;         // of the weights
+  std::string name = {};                 // "stage 3"
   const BackwardSplit* split = nullptr;  // null: the schedule never splits a backward pass
   // Where the stage before is on the same rank nothing is sent: its output and the gradient of it are this
   // chunk's input and input gradient. Their buffers, and whether that stage keeps its output for its own
   // backward pass.
   Index input = no_index, input_gradient = no_index;
   bool input_kept_before = false;
+  // Tied word embeddings that an earlier chunk of the same rank has: its parameter and main gradient.
+  Index shared_weights = no_index, shared_gradients = no_index;
 };
 
 // Declares the chunk's buffers: buckets with the parameters as views, activations, gradients.
@@ -56,9 +63,10 @@ enum class BackwardPart : std::uint8_t { full, input, weight };
 // reduce them.
 struct BackwardVariant {
   BackwardPart part = BackwardPart::full;
-  bool first = false;        // of those that write weight gradients (full, weight)
-  bool first_input = false;  // of those that write the gradients of backward-input (full, input)
-  bool last = false;         // of full and weight
+  bool first = false;         // of those that write weight gradients (full, weight)
+  bool first_input = false;   // of those that write the gradients of backward-input (full, input)
+  bool last = false;          // of full and weight
+  bool first_shared = false;  // of all on the rank that write the gradient of shared word embeddings
   // clang-tidy 14 takes the defaulted comparison for a null pointer.
   auto operator<=>(const BackwardVariant&) const = default;  // NOLINT(modernize-use-nullptr)
 };
@@ -71,6 +79,7 @@ struct BackwardPass {
   BackwardVariant variant;
   const BackwardSplit* split = nullptr;  // of the parts `input` and `weight`
   const std::vector<std::vector<Instruction>>& reductions;
+  ValueId shared_gradient = no_index;  // of word embeddings that another chunk may share
 };
 std::vector<Instruction> emit_backward(const ChunkEmission& emission, const ChunkCode& code,
                                        CommunicationTable& table, const BackwardPass& pass);

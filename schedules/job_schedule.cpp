@@ -17,10 +17,6 @@ JobSchedule job_schedule(const Job& job) {
   shape.group_size = static_cast<int>(parallelism.microbatch_group_size_per_vp_stage);
   const std::string refusal = entry->refusal(shape);
   if (!refusal.empty()) throw std::invalid_argument(refusal);
-  if (entry->placement == Placement::bidirectional)
-    throw std::invalid_argument(entry->name +
-                                " runs two pipelines over the same weights, which plans cannot hold yet; "
-                                "simrun --schedule draws it");
   return {*entry, shape};
 }
 

@@ -27,6 +27,7 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
   std::map<std::pair<std::vector<AxisId>, bool>, std::size_t>
       latest;  // bucket still open, by what it sums over
   for (std::size_t p = code.parameters.size(); p-- > 0;) {
+    if (p == rules.elsewhere) continue;
     const bool tied = code.values[code.parameters[p]].tensor == rules.tied_tensor;
     const std::vector<AxisId>& axes = code.gradient_axes[p];
     const auto [open, is_new] = latest.emplace(std::pair{axes, tied}, buckets.size());

@@ -25,9 +25,10 @@ struct ParameterBucket {
 };
 
 struct BucketRules {
-  std::int64_t bucket_size = 0;     // elements at which a bucket is closed
-  std::int64_t shards = 1;          // optimizer shards: dp under ZeRO-1
-  TensorId tied_tensor = no_index;  // word embeddings held by the first and last stage
+  std::int64_t bucket_size = 0;      // elements at which a bucket is closed
+  std::int64_t shards = 1;           // optimizer shards: under ZeRO-1 dp, twice as many for two copies
+  TensorId tied_tensor = no_index;   // word embeddings held by the first and last stage
+  std::size_t elsewhere = no_index;  // index of a parameter that is in another chunk's bucket
 };
 
 // Groups the parameters of a chunk, in reverse order of use.

@@ -84,8 +84,8 @@ const char* to_string(Category category) {
 }
 
 const char* to_string(PassKind kind) {
-  static constexpr std::array<const char*, static_cast<std::size_t>(PassKind::step) + 1> names = {
-      "forward", "backward", "backward_input", "backward_weight", "communication", "step"};
+  static constexpr std::array<const char*, pass_kind_count> names = {
+      "forward", "backward", "backward_input", "backward_weight", "communication", "step", "overlapped"};
   return names[static_cast<std::size_t>(kind)];
 }
 

@@ -178,8 +178,10 @@ enum class PassKind : std::uint8_t {
   backward_input,
   backward_weight,
   communication,
-  step
+  step,
+  overlapped  // a forward (binding 0) and a full backward (binding 1) as one run
 };
+constexpr int pass_kind_count = static_cast<int>(PassKind::overlapped) + 1;
 const char* to_string(PassKind kind);
 
 struct Segment {
@@ -191,8 +193,8 @@ struct Segment {
 };
 
 struct Binding {
-  Index chunk = 0;  // into Plan::chunks
-  std::int32_t microbatch = 0;
+  Index chunk = 0;                  // into Plan::chunks
+  std::int32_t microbatch = 0;      // of the step; bidirectional: those of `down` first
   std::int32_t slice = 0;           // of the sequence (seq1f1b)
   std::int32_t weight_version = 0;  // asynchronous pipelines
   Direction direction = Direction::down;
@@ -217,10 +219,11 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// One virtual stage: what of the model it holds and where.
+// One virtual stage: what of the model it holds and where. Bidirectional schedules have two of each stage, on
+// different pipeline ranks.
 struct Chunk {
   std::int32_t pipeline_rank = 0;
-  std::int32_t index = 0;  // virtual stage of its rank
+  std::int32_t index = 0;  // virtual stage of its rank; bidirectional: direction
   std::int32_t stage = 0;  // global, in model order
   std::int32_t first_layer = 0;
   std::int32_t layers = 0;
@@ -256,7 +259,7 @@ struct Plan {
   std::vector<std::string> dimension_names;
   std::vector<Stream> streams;
   std::vector<StageDevices> stages;  // by pipeline rank
-  std::vector<Chunk> chunks;         // by global stage
+  std::vector<Chunk> chunks;         // by global stage, then direction
   std::vector<ExtentTable> extent_tables;
   std::vector<Buffer> buffers;
   std::vector<Communication> communications;

@@ -210,7 +210,7 @@ Instruction decode(const proto::Instruction& in) {
 Segment decode(const proto::Segment& in) {
   Segment segment;
   segment.name = in.name();
-  segment.kind = enum_of(in.kind(), PassKind::step, "pass kind");
+  segment.kind = enum_of(in.kind(), PassKind::overlapped, "pass kind");
   segment.chunk = minus_1(in.chunk_plus_1());
   segment.instructions.reserve(static_cast<std::size_t>(in.instructions_size()));
   for (const proto::Instruction& instruction : in.instructions())

@@ -16,7 +16,7 @@ static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == pro
 static_assert(static_cast<int>(Scope::pass) == proto::SCOPE_PASS &&
               static_cast<int>(Phase::optimizer) == proto::PHASE_OPTIMIZER);
 static_assert(static_cast<int>(FabricTopology::leaf_spine) == proto::FABRIC_TOPOLOGY_LEAF_SPINE);
-static_assert(static_cast<int>(PassKind::step) == proto::PASS_KIND_STEP);
+static_assert(static_cast<int>(PassKind::overlapped) == proto::PASS_KIND_OVERLAPPED);
 
 template <class Proto, class Enum>
 Proto number(Enum value) {

@@ -41,18 +41,17 @@ std::uint32_t checksum(const char* data, std::size_t size) {
   throw ConfigError({Diagnostic{{file, 0, 0}, message, hint}});
 }
 
-bool has_windows(const Plan& plan) {
-  return std::ranges::any_of(plan.segments, [](const Segment& segment) {
-    return std::ranges::any_of(segment.instructions,
-                               [](const Instruction& instruction) { return instruction.causal.window > 0; });
-  });
+bool needs_version_3(const Segment& segment) {
+  return segment.kind == PassKind::overlapped ||
+         std::ranges::any_of(segment.instructions,
+                             [](const Instruction& instruction) { return instruction.causal.window > 0; });
 }
 
-// Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU, those of version 2 a
-// sliding window for full attention.
+// Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
+// know no overlapped passes, and would take a sliding window for full attention.
 std::uint64_t version_needed(const Plan& plan) {
+  if (std::ranges::any_of(plan.segments, needs_version_3)) return 3;
   const Cluster& cluster = plan.cluster;
-  if (has_windows(plan)) return plan_format_version;
   const bool is_known_to_version_1 =
       (cluster.nics_per_node == 0 || cluster.nics_per_node == cluster.gpus_per_node) &&
       cluster.fabric.topology == FabricTopology::non_blocking;

@@ -4,15 +4,19 @@
 
 namespace simrun {
 
-std::vector<Stream> make_streams() {
-  return {{"compute", StreamDevice::gpu, Traffic::compute},
-          {"tp", StreamDevice::gpu, Traffic::tensor},
-          {"cp", StreamDevice::gpu, Traffic::context},
-          {"dp", StreamDevice::gpu, Traffic::data},
-          {"pp_forward_in", StreamDevice::gpu, Traffic::pipeline},
-          {"pp_forward_out", StreamDevice::gpu, Traffic::pipeline},
-          {"pp_backward_in", StreamDevice::gpu, Traffic::pipeline},
-          {"pp_backward_out", StreamDevice::gpu, Traffic::pipeline}};
+std::vector<Stream> make_streams(bool lends_memory) {
+  std::vector<Stream> streams = {{"compute", StreamDevice::gpu, Traffic::compute},
+                                 {"tp", StreamDevice::gpu, Traffic::tensor},
+                                 {"cp", StreamDevice::gpu, Traffic::context},
+                                 {"dp", StreamDevice::gpu, Traffic::data},
+                                 {"pp_forward_in", StreamDevice::gpu, Traffic::pipeline},
+                                 {"pp_forward_out", StreamDevice::gpu, Traffic::pipeline},
+                                 {"pp_backward_in", StreamDevice::gpu, Traffic::pipeline},
+                                 {"pp_backward_out", StreamDevice::gpu, Traffic::pipeline}};
+  if (lends_memory)
+    for (const char* name : {"pp_lent_in", "pp_lent_out"})
+      streams.push_back({name, StreamDevice::gpu, Traffic::pipeline});
+  return streams;
 }
 
 std::vector<StageDevices> make_stages(const Parallelism& parallelism) {

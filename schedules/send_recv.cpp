@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
 
 namespace simrun {
 namespace {
@@ -24,69 +26,103 @@ struct PassState {
   std::int64_t end = -1;        // -1: has not run
 };
 
-// All passes of a schedule, by (result, stage, microbatch), and their replay.
+// All passes of a schedule, by (result, direction, stage, microbatch), and their replay.
 class Replay {
  public:
   Replay(const Schedule& schedule, const std::vector<PassCosts>& costs);
   void run();
-  const PassState& at(Result result, std::int32_t stage, std::int32_t microbatch) const {
-    return passes_[index(result, stage, microbatch)];
+  // Of the pass that makes `result` for the same direction, stage and microbatch as `op`.
+  const PassState& at(Result result, const Op& op) const {
+    return passes_[index(result, op.direction, op.stage, op.microbatch)];
   }
-  std::int32_t stages() const { return static_cast<std::int32_t>(stages_); }
-  std::int32_t microbatches() const { return static_cast<std::int32_t>(microbatches_); }
+  const PassState& at(const Op& op) const { return at(result_of(op.kind), op); }
+  // The pass on another rank or chunk that waits for what `op` makes; nullptr if nothing does.
+  const PassState* reader(const Op& op) const;
 
  private:
-  std::size_t index(Result result, std::int32_t stage, std::int32_t microbatch) const {
-    return (result * stages_ + static_cast<std::size_t>(stage)) * microbatches_ +
+  std::size_t index(Result result, Direction direction, std::int32_t stage, std::int32_t microbatch) const {
+    const std::size_t copy = result * directions_ + static_cast<std::size_t>(direction);
+    return (copy * stages_ + static_cast<std::size_t>(stage)) * microbatches_ +
            static_cast<std::size_t>(microbatch);
   }
+  std::int32_t stages() const { return static_cast<std::int32_t>(stages_); }
+  std::int64_t cost(const Op& op) const {
+    return costs_[static_cast<std::size_t>(op.stage)][static_cast<std::size_t>(op.kind)];
+  }
   bool ready(const Op& op, std::int64_t& start) const;
+  bool step(std::size_t rank, std::vector<std::size_t>& awake);
+  void measure();
   void place_passes();
   void require_complete() const;
-  [[noreturn]] void refuse_stuck(const std::vector<std::size_t>& next) const;
+  [[noreturn]] void refuse_stuck() const;
 
   const Schedule& schedule_;
   const std::vector<PassCosts>& costs_;
   std::size_t stages_;
-  std::size_t microbatches_ = 0;
+  std::size_t directions_ = 1;
+  std::size_t microbatches_ = 0;  // of each direction
   std::vector<PassState> passes_;
+  std::vector<std::size_t> next_;      // by rank: first op that has not run
+  std::vector<std::int64_t> free_at_;  // by rank
 };
 
 Replay::Replay(const Schedule& schedule, const std::vector<PassCosts>& costs)
-    : schedule_(schedule), costs_(costs), stages_(costs.size()) {
+    : schedule_(schedule),
+      costs_(costs),
+      stages_(costs.size()),
+      next_(schedule.size(), 0),
+      free_at_(schedule.size(), 0) {
   for (const PassCosts& cost : costs)
     if (*std::min_element(cost.begin(), cost.end()) <= 0)
       throw std::logic_error("a stated pass cost is not positive");
-  std::int32_t most = -1;
-  for (const RankOps& ops : schedule)
-    for (const Op& op : ops) {
-      if (op.stage < 0 || op.microbatch < 0 || static_cast<std::size_t>(op.stage) >= stages_)
-        throw std::logic_error("the schedule runs " + to_string(op) + ", which has no stated cost");
-      most = std::max(most, op.microbatch);
-    }
-  microbatches_ = static_cast<std::size_t>(most) + 1;
-  passes_.resize(result_count * stages_ * microbatches_);
+  measure();
+  passes_.resize(result_count * directions_ * stages_ * microbatches_);
   place_passes();
   require_complete();
+}
+
+void Replay::measure() {
+  std::int32_t most = -1;
+  for (const RankOps& ops : schedule_)
+    for (const Op& op : ops) {
+      if (op.stage < 0 || op.microbatch < 0 || op.stage >= stages())
+        throw std::logic_error("the schedule runs " + to_string(op) + ", which has no stated cost");
+      most = std::max(most, op.microbatch);
+      if (op.direction == Direction::up) directions_ = 2;
+    }
+  microbatches_ = static_cast<std::size_t>(most) + 1;
 }
 
 void Replay::place_passes() {
   for (std::size_t rank = 0; rank < schedule_.size(); ++rank)
     for (const Op& op : schedule_[rank]) {
-      PassState& pass = passes_[index(result_of(op.kind), op.stage, op.microbatch)];
+      PassState& pass = passes_[index(result_of(op.kind), op.direction, op.stage, op.microbatch)];
       if (pass.rank != nowhere) throw std::logic_error("the schedule runs " + to_string(op) + " twice");
       pass.rank = static_cast<std::int32_t>(rank);
     }
 }
 
 void Replay::require_complete() const {
-  for (std::int32_t stage = 0; stage < stages(); ++stage)
-    for (std::int32_t m = 0; m < microbatches(); ++m) {
-      if (at(forward_result, stage, m).rank == nowhere)
-        throw std::logic_error("the schedule lacks " + to_string(Op{OpKind::forward, stage, m}));
-      if (at(backward_result, stage, m).rank == nowhere)
-        throw std::logic_error("the schedule lacks " + to_string(Op{OpKind::backward, stage, m}));
-    }
+  const auto require = [&](const Op& op) {
+    if (at(op).rank == nowhere) throw std::logic_error("the schedule lacks " + to_string(op));
+  };
+  for (std::size_t d = 0; d < directions_; ++d)
+    for (std::int32_t stage = 0; stage < stages(); ++stage)
+      for (std::int32_t m = 0; std::cmp_less(m, microbatches_); ++m) {
+        Op op{OpKind::forward, stage, m};
+        op.direction = static_cast<Direction>(d);
+        require(op);
+        op.kind = OpKind::backward;
+        require(op);
+      }
+}
+
+const PassState* Replay::reader(const Op& op) const {
+  const Result result = result_of(op.kind);
+  Op consumer = op;
+  consumer.stage += result == forward_result ? 1 : -1;
+  if (result == weight_result || consumer.stage < 0 || consumer.stage == stages()) return nullptr;
+  return &at(result, consumer);
 }
 
 bool Replay::ready(const Op& op, std::int64_t& start) const {
@@ -94,83 +130,138 @@ bool Replay::ready(const Op& op, std::int64_t& start) const {
     start = std::max(start, pass.end);
     return pass.end >= 0;
   };
-  if (op.kind == OpKind::forward)
-    return op.stage == 0 || after(at(forward_result, op.stage - 1, op.microbatch));
-  if (op.kind == OpKind::backward_weight) return after(at(backward_result, op.stage, op.microbatch));
-  if (!after(at(forward_result, op.stage, op.microbatch))) return false;
-  return op.stage + 1 == stages() || after(at(backward_result, op.stage + 1, op.microbatch));
+  Op producer = op;
+  if (op.kind == OpKind::forward) {
+    --producer.stage;
+    return op.stage == 0 || after(at(forward_result, producer));
+  }
+  if (op.kind == OpKind::backward_weight) return after(at(backward_result, op));
+  if (!after(at(forward_result, op))) return false;
+  ++producer.stage;
+  return producer.stage == stages() || after(at(backward_result, producer));
+}
+
+// Runs the rank's next pass, or pair of passes, if its inputs are there, and wakes who reads the result.
+bool Replay::step(std::size_t rank, std::vector<std::size_t>& awake) {
+  const RankOps& ops = schedule_[rank];
+  const std::size_t first = next_[rank];
+  if (first == ops.size()) return false;
+  const std::size_t last = ops[first].overlaps_next && first + 1 < ops.size() ? first + 1 : first;
+  std::int64_t start = free_at_[rank];
+  std::int64_t duration = 0;
+  for (std::size_t i = first; i <= last; ++i) {
+    if (!ready(ops[i], start)) return false;
+    duration += cost(ops[i]);
+  }
+  free_at_[rank] = start + duration;
+  next_[rank] = last + 1;
+  for (std::size_t i = first; i <= last; ++i) {
+    passes_[index(result_of(ops[i].kind), ops[i].direction, ops[i].stage, ops[i].microbatch)].end =
+        free_at_[rank];
+    const PassState* const waiting = reader(ops[i]);
+    if (waiting != nullptr && std::cmp_not_equal(waiting->rank, rank))
+      awake.push_back(static_cast<std::size_t>(waiting->rank));
+  }
+  return true;
 }
 
 // A pass's end depends on its inputs and its rank's order only, so ranks may be advanced in any order. A rank
 // that is blocked is tried again when the rank that runs its input has moved: every pass wakes at most one
 // other rank.
 void Replay::run() {
-  std::vector<std::size_t> next(schedule_.size(), 0);
-  std::vector<std::int64_t> free_at(schedule_.size(), 0);
   std::vector<std::size_t> awake;
   for (std::size_t rank = schedule_.size(); rank-- > 0;) awake.push_back(rank);
   while (!awake.empty()) {
     const std::size_t rank = awake.back();
     awake.pop_back();
-    while (next[rank] < schedule_[rank].size()) {
-      const Op& op = schedule_[rank][next[rank]];
-      std::int64_t start = free_at[rank];
-      if (!ready(op, start)) break;
-      const std::int64_t end =
-          start + costs_[static_cast<std::size_t>(op.stage)][static_cast<std::size_t>(op.kind)];
-      const Result result = result_of(op.kind);
-      passes_[index(result, op.stage, op.microbatch)].end = free_at[rank] = end;
-      ++next[rank];
-      const std::int32_t consumer = result == forward_result ? op.stage + 1 : op.stage - 1;
-      if (result == weight_result || consumer < 0 || consumer == stages()) continue;
-      const auto reader = static_cast<std::size_t>(at(result, consumer, op.microbatch).rank);
-      if (reader != rank) awake.push_back(reader);
+    while (step(rank, awake)) {
     }
   }
   for (std::size_t rank = 0; rank < schedule_.size(); ++rank)
-    if (next[rank] < schedule_[rank].size()) refuse_stuck(next);
+    if (next_[rank] < schedule_[rank].size()) refuse_stuck();
 }
 
-void Replay::refuse_stuck(const std::vector<std::size_t>& next) const {
+void Replay::refuse_stuck() const {
   std::string message = "the schedule cannot finish:";
   for (std::size_t rank = 0; rank < schedule_.size(); ++rank)
-    if (next[rank] < schedule_[rank].size())
+    if (next_[rank] < schedule_[rank].size())
       message +=
-          " rank " + std::to_string(rank) + " is stuck at " + to_string(schedule_[rank][next[rank]]) + ";";
+          " rank " + std::to_string(rank) + " is stuck at " + to_string(schedule_[rank][next_[rank]]) + ";";
   message.pop_back();
   throw std::logic_error(message);
 }
 
-struct Transfer {
+// Two ranks come together for it, each with a step of its own.
+struct Exchange {
   std::int64_t time = 0;
   Op producer;
-  std::int32_t from = 0;
-  std::int32_t to = 0;
+  std::int32_t from = 0, to = 0;
+  StepKind send = StepKind::send_forward, recv = StepKind::recv_forward;
 };
 
-// Every result that crosses ranks, in plan-wide order; a transfer's place in it, from 1, is its sequence.
-std::vector<Transfer> transfers(const Schedule& schedule, const Replay& replay) {
-  std::vector<Transfer> all;
+void add_transfers(const Schedule& schedule, const Replay& replay, std::vector<Exchange>& all) {
   for (const RankOps& ops : schedule)
     for (const Op& op : ops) {
-      const Result result = result_of(op.kind);
-      const std::int32_t consumer = result == forward_result ? op.stage + 1 : op.stage - 1;
-      if (result == weight_result || consumer < 0 || consumer == replay.stages()) continue;
-      const PassState& producer = replay.at(result, op.stage, op.microbatch);
-      const std::int32_t to = replay.at(result, consumer, op.microbatch).rank;
-      if (to != producer.rank) all.push_back({producer.end, op, producer.rank, to});
+      const PassState* const reader = replay.reader(op);
+      const PassState& producer = replay.at(op);
+      if (reader == nullptr || reader->rank == producer.rank) continue;
+      Exchange transfer{producer.end, op, producer.rank, reader->rank};
+      if (op.kind != OpKind::forward) {
+        transfer.send = StepKind::send_backward;
+        transfer.recv = StepKind::recv_backward;
+      }
+      all.push_back(transfer);
     }
-  std::sort(all.begin(), all.end(), [](const Transfer& a, const Transfer& b) {
-    return std::tie(a.time, a.producer.stage, a.producer.microbatch, a.producer.kind) <
-           std::tie(b.time, b.producer.stage, b.producer.microbatch, b.producer.kind);
-  });
+}
+
+void add_gradient_sums(const Schedule& schedule, const Replay& replay, std::vector<Exchange>& all) {
+  std::map<std::int32_t, Exchange> of_stage;
+  for (const RankOps& ops : schedule)
+    for (const Op& op : ops) {
+      if (op.kind != OpKind::backward && op.kind != OpKind::backward_weight) continue;
+      const PassState& pass = replay.at(op);
+      const Exchange none{-1, op, 0, 0, StepKind::sum_gradients, StepKind::sum_gradients};
+      Exchange& sum = of_stage.try_emplace(op.stage, none).first->second;
+      (op.direction == Direction::down ? sum.from : sum.to) = pass.rank;
+      sum.time = std::max(sum.time, pass.end);
+    }
+  for (const auto& [stage, sum] : of_stage) all.push_back(sum);
+}
+
+void add_move(const Schedule& schedule, const Replay& replay, const ActivationMove& move,
+              std::vector<Exchange>& all) {
+  const Op& last = schedule[static_cast<std::size_t>(move.rank)][move.after];
+  const Op producer{OpKind::forward, last.stage, move.microbatch};
+  if (move.returns)
+    all.push_back({replay.at(last).end, producer, move.keeper, move.rank, StepKind::send_back,
+                   StepKind::recv_returned});
+  else
+    all.push_back(
+        {replay.at(last).end, producer, move.rank, move.keeper, StepKind::send_lent, StepKind::recv_lent});
+}
+
+// Every exchange between ranks in plan-wide order; its place in it, from 1, is its sequence. At one time,
+// transfers come first: what they send may be lent right behind.
+std::vector<Exchange> exchanges(const Schedule& schedule, const Replay& replay,
+                                const OtherExchanges& others) {
+  std::vector<Exchange> all;
+  add_transfers(schedule, replay, all);
+  if (others.sum_pairs) add_gradient_sums(schedule, replay, all);
+  for (const ActivationMove& move : others.moves) add_move(schedule, replay, move, all);
+  const auto key = [](const Exchange& of) {
+    const bool is_transfer = of.send == StepKind::send_forward || of.send == StepKind::send_backward;
+    return std::tuple(of.time, !is_transfer, of.producer.stage, of.producer.microbatch, of.producer.kind,
+                      of.producer.direction, of.send);
+  };
+  std::sort(all.begin(), all.end(), [&](const Exchange& a, const Exchange& b) { return key(a) < key(b); });
   return all;
 }
 
 }  // namespace
 
 std::vector<std::vector<IssueStep>> add_send_recv(const Schedule& schedule,
-                                                  const std::vector<PassCosts>& costs) {
+                                                  const std::vector<PassCosts>& costs,
+                                                  const OtherExchanges& others) {
   Replay replay(schedule, costs);
   replay.run();
   std::vector<std::vector<IssueStep>> steps(schedule.size());
@@ -181,24 +272,18 @@ std::vector<std::vector<IssueStep>> add_send_recv(const Schedule& schedule,
     const std::uint32_t last = steps[rank].empty() ? 0 : steps[rank].back().sequence;
     steps[rank].push_back({StepKind::compute, schedule[rank][next[rank]++], last});
   };
-  // Passes that end at or before the transfer go first on both of its ranks.
+  // Passes that end at or before the exchange go first on both of its ranks.
   const auto issue = [&](std::int32_t at, std::int64_t time, const IssueStep& step) {
     const auto rank = static_cast<std::size_t>(at);
-    while (next[rank] < schedule[rank].size()) {
-      const Op& op = schedule[rank][next[rank]];
-      if (replay.at(result_of(op.kind), op.stage, op.microbatch).end > time) break;
+    while (next[rank] < schedule[rank].size() && replay.at(schedule[rank][next[rank]]).end <= time)
       issue_compute(rank);
-    }
     steps[rank].push_back(step);
   };
   std::uint32_t sequence = 0;
-  for (const Transfer& transfer : transfers(schedule, replay)) {
+  for (const Exchange& exchange : exchanges(schedule, replay, others)) {
     ++sequence;
-    const bool forward = transfer.producer.kind == OpKind::forward;
-    issue(transfer.from, transfer.time,
-          {forward ? StepKind::send_forward : StepKind::send_backward, transfer.producer, sequence});
-    issue(transfer.to, transfer.time,
-          {forward ? StepKind::recv_forward : StepKind::recv_backward, transfer.producer, sequence});
+    issue(exchange.from, exchange.time, {exchange.send, exchange.producer, sequence});
+    issue(exchange.to, exchange.time, {exchange.recv, exchange.producer, sequence});
   }
   for (std::size_t rank = 0; rank < schedule.size(); ++rank)
     while (next[rank] < schedule[rank].size()) issue_compute(rank);

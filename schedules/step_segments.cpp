@@ -44,15 +44,37 @@ Index over_axes(CommunicationTable& table, std::vector<AxisId> axes, const char*
   return table.add(communication);
 }
 
+// The ranks over which a chunk's gradients are summed and, under ZeRO-1, its optimizer state is divided: the
+// data-parallel ones, of both pipeline ranks where two hold the stage. `use` tells reductions (0) from
+// gathers (1).
+Index data_group(const StepContext& context, const ChunkEmission& emission, std::size_t bucket, Index use,
+                 CommunicationTable& table) {
+  Communication communication;
+  if (data_parallel(context) > 1) communication.group.axes = {axis_named(context.mesh, data_axis_name)};
+  if (use == 0)
+    communication.cause = "gradients: partial sum over dp (batch is split)";
+  else
+    communication.cause = "weights: ZeRO-1 shard over dp -> replicated";
+  if (!emission.pair_ranks.empty()) {
+    communication.group.pipeline_ranks = emission.pair_ranks;
+    communication.channel = emission.first_pair_channel + 2 * static_cast<Index>(bucket) + use;
+    communication.cause += use == 0 ? " and over the stage's two copies" : ", over both copies";
+  }
+  return table.add(communication);
+}
+
+bool is_summed(const StepContext& context, const ChunkEmission& emission) {
+  return data_parallel(context) > 1 || !emission.pair_ranks.empty();
+}
+
 // Sum over data-parallel ranks: to the owner of each shard under ZeRO-1, else to all.
-std::vector<Instruction> data_reduction(const StepContext& context, const ParameterBucket& bucket,
-                                        CommunicationTable& table) {
-  if (data_parallel(context) == 1) return {};
-  const Index group = over_axes(table, {axis_named(context.mesh, data_axis_name)},
-                                "gradients: partial sum over dp (batch is split)");
-  const Opcode opcode = is_sharded(bucket) ? Opcode::reduce_scatter : Opcode::all_reduce;
-  return {collective(opcode, context.data_stream, {bucket.gradients, bucket.gradient_shard}, group,
-                     "gradient reduction")};
+std::vector<Instruction> data_reduction(const StepContext& context, const ChunkEmission& emission,
+                                        std::size_t bucket, CommunicationTable& table) {
+  if (!is_summed(context, emission)) return {};
+  const ParameterBucket& of = emission.buckets[bucket];
+  const Opcode opcode = is_sharded(of) ? Opcode::reduce_scatter : Opcode::all_reduce;
+  return {collective(opcode, context.data_stream, {of.gradients, of.gradient_shard},
+                     data_group(context, emission, bucket, 0, table), "gradient reduction")};
 }
 
 std::vector<AxisId> axes_but_data(const StepContext& context, const ParameterBucket& bucket) {
@@ -67,16 +89,18 @@ bool waits_for_step_end(const StepContext& context, const ParameterBucket& bucke
 
 std::vector<Instruction> tied_reduction(const StepContext& context, const ParameterBucket& bucket,
                                         CommunicationTable& table) {
+  if (context.tied_ranks.empty()) return {};
   Communication communication;
-  communication.group.pipeline_ranks = {0, static_cast<std::int32_t>(context.plan.stages.size()) - 1};
+  communication.group.pipeline_ranks = context.tied_ranks;
   communication.channel = context.first_channel;
   communication.cause = "word embedding gradients: tied over the first and last stage";
   return {collective(Opcode::all_reduce, context.data_stream, {bucket.gradients, bucket.gradients},
                      table.add(communication), "tied embedding gradients")};
 }
 
-std::vector<Instruction> late_reductions(const StepContext& context, const ParameterBucket& bucket,
-                                         CommunicationTable& table) {
+std::vector<Instruction> late_reductions(const StepContext& context, const ChunkEmission& emission,
+                                         std::size_t number, CommunicationTable& table) {
+  const ParameterBucket& bucket = emission.buckets[number];
   std::vector<Instruction> instructions;
   if (bucket.tied) instructions = tied_reduction(context, bucket, table);
   const std::vector<AxisId> axes = axes_but_data(context, bucket);
@@ -86,7 +110,7 @@ std::vector<Instruction> late_reductions(const StepContext& context, const Param
         over_axes(table, axes, "gradients: partial sum (sequence is split)"), "gradient reduction"));
   const bool done = context.optimizer.overlap_grad_reduce && !waits_for_step_end(context, bucket);
   if (!done)
-    for (Instruction& instruction : data_reduction(context, bucket, table))
+    for (Instruction& instruction : data_reduction(context, emission, number, table))
       instructions.push_back(std::move(instruction));
   return instructions;
 }
@@ -169,22 +193,24 @@ std::vector<std::vector<Instruction>> overlapped_reductions(const StepContext& c
                                                             const ChunkEmission& emission,
                                                             CommunicationTable& table) {
   std::vector<std::vector<Instruction>> reductions;
-  for (const ParameterBucket& bucket : emission.buckets)
-    reductions.push_back(waits_for_step_end(context, bucket) ? std::vector<Instruction>{}
-                                                             : data_reduction(context, bucket, table));
+  for (std::size_t b = 0; b < emission.buckets.size(); ++b)
+    reductions.push_back(waits_for_step_end(context, emission.buckets[b])
+                             ? std::vector<Instruction>{}
+                             : data_reduction(context, emission, b, table));
   return reductions;
 }
 
 std::vector<Instruction> parameter_gathers(const StepContext& context, const ChunkEmission& emission,
                                            CommunicationTable& table) {
   std::vector<Instruction> instructions;
-  const Index group = over_axes(table, {axis_named(context.mesh, data_axis_name)},
-                                "weights: ZeRO-1 shard over dp -> replicated");
   // Buckets follow the backward pass; forward wants the last one first.
-  for (auto bucket = emission.buckets.rbegin(); bucket != emission.buckets.rend(); ++bucket)
-    if (is_sharded(*bucket))
+  for (std::size_t b = emission.buckets.size(); b-- > 0;) {
+    const ParameterBucket& bucket = emission.buckets[b];
+    if (is_sharded(bucket))
       instructions.push_back(collective(Opcode::all_gather, context.data_stream,
-                                        {bucket->weight_shard, bucket->weights}, group, "parameter gather"));
+                                        {bucket.weight_shard, bucket.weights},
+                                        data_group(context, emission, b, 1, table), "parameter gather"));
+  }
   return instructions;
 }
 
@@ -197,9 +223,9 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
   };
   std::vector<Index> gradients;
   for (const ChunkEmission* chunk : chunks)
-    for (const ParameterBucket& bucket : chunk->buckets) {
-      append(late_reductions(context, bucket, table));
-      gradients.push_back(bucket.gradient_shard);
+    for (std::size_t b = 0; b < chunk->buckets.size(); ++b) {
+      append(late_reductions(context, *chunk, b, table));
+      gradients.push_back(chunk->buckets[b].gradient_shard);
     }
   Index norm = no_index;
   if (context.optimizer.clip_grad > 0) {

@@ -110,8 +110,9 @@ class Compiler {
     for (Index e = 0; e < rank.entries.size(); ++e) {
       if (rank.segments[rank.entries[e].segment].first_compute == no_index) continue;
       const PassKind kind = plan_.segments[program.entries[rank.entries[e].entry].segment].kind;
-      if (kind == PassKind::forward) rank.last_forward = e;
-      const bool backward = kind == PassKind::backward || kind == PassKind::backward_input;
+      const bool pair = kind == PassKind::overlapped;
+      if (kind == PassKind::forward || pair) rank.last_forward = e;
+      const bool backward = kind == PassKind::backward || kind == PassKind::backward_input || pair;
       if (backward && rank.first_backward == no_index) rank.first_backward = e;
     }
   }

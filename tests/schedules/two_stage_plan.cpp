@@ -170,6 +170,7 @@ Program program(std::int32_t rank, const std::vector<IssueStep>& steps) {
         add(send_dx);
         add(free_dx);
         break;
+      default: break;  // of other schedules
       case StepKind::recv_backward: add(recv_dx); break;
     }
   }

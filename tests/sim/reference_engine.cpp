@@ -213,9 +213,12 @@ class Replay {
     for (const std::size_t t : (*next)->writers)
       if (tasks_[t].p2p.start <= piece.start && piece.end <= tasks_[t].p2p.end) return BubbleCause::p2p;
     const auto is_backward = [](const Task* t) {
-      return t->kind == PassKind::backward || t->kind == PassKind::backward_input;
+      return t->kind == PassKind::backward || t->kind == PassKind::backward_input ||
+             t->kind == PassKind::overlapped;
     };
-    const auto is_forward = [](const Task* t) { return t->kind == PassKind::forward; };
+    const auto is_forward = [](const Task* t) {
+      return t->kind == PassKind::forward || t->kind == PassKind::overlapped;
+    };
     if (std::any_of(compute.begin(), compute.end(), is_backward) &&
         std::none_of(compute.begin(), next, is_backward))
       return BubbleCause::warm_up;

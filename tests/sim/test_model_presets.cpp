@@ -61,6 +61,38 @@ TEST_CASE("presets: every model compiles, lints and runs, unsplit and over tenso
   }
 }
 
+TEST_CASE("every family's layer is recomputed, split into I and W, and run with unfused attention") {
+  const std::vector<std::string> variants = {"recompute: {granularity: full}",
+                                             "recompute: {granularity: selective, modules: [layernorm, mlp]}",
+                                             "recompute: {granularity: selective}"};
+  for (const char* preset : {"bloom-7b1", "gemma2-2b", "gpt-neox-20b", "mistral-7b", "mpt-7b",
+                             "nemotron4-340b", "opt-1.3b", "phi3-mini", "qwen2.5-7b", "qwen3-8b"})
+    for (const std::string& variant : variants) {
+      const std::string split =
+          "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, sequence_parallel: true, "
+          "pipeline_schedule: zb_h1}";
+      const Job job = job_from(text(four_layers(preset).model, split) + variant + "\n",
+                               {{"training.attention", "unfused"}, {"training.hidden_dropout", "0.1"}});
+      CAPTURE(preset, variant);
+      const Plan plan = compile(job);
+      CHECK(lint(plan).empty());
+      CHECK(summarize(plan, simulate(plan)).step_time_s > 0);
+    }
+}
+
+TEST_CASE("Qwen3: what tensor-parallel ranks know of the weights of q's and k's norms is summed at the end") {
+  // Each rank normalises its own heads, so their 2 x 128 gradients per layer are partial sums over tp.
+  const Plan plan =
+      compile(job_from(text("{from: qwen3-8b, num_hidden_layers: 4}", "{tensor_model_parallel_size: 2}")));
+  std::int64_t summed = 0;
+  for (const Segment& segment : plan.segments)
+    for (const Instruction& instruction : segment.instructions)
+      if (instruction.opcode == Opcode::all_reduce && instruction.phase == Phase::reduction &&
+          plan.streams[instruction.stream].traffic == Traffic::tensor)
+        for (const Index buffer : instruction.inputs) summed += plan.buffers[buffer].elements();
+  CHECK(summed == 4 * 2 * 128);
+}
+
 // Seconds of the forward attention kernel of every layer.
 std::vector<double> attention_seconds_of(const Plan& plan) {
   std::vector<double> seconds;

@@ -1,0 +1,325 @@
+#include "schedules/chunk_segments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "models/flops.h"
+#include "schedules/overlapped_pair.h"
+#include "schedules/plan_frame.h"
+
+namespace simrun {
+namespace {
+
+PassKind kind_of(BackwardPart part) {
+  if (part == BackwardPart::input) return PassKind::backward_input;
+  return part == BackwardPart::weight ? PassKind::backward_weight : PassKind::backward;
+}
+
+std::string name_of(const BackwardVariant& variant) {
+  const char* const part = variant.part == BackwardPart::input    ? " input"
+                           : variant.part == BackwardPart::weight ? " weight"
+                                                                  : "";
+  const bool first = variant.part == BackwardPart::input ? variant.first_input : variant.first;
+  return fmt::format("backward{}{}{}", part, first ? " first" : "", variant.last ? " last" : "");
+}
+
+bool is_sharded(const Job& job) { return job.optimizer.zero_stage >= 1; }
+
+// Without overlap Megatron-LM reduces a chunk's gradients in one piece.
+std::int64_t bucket_size(const OptimizerConfig& optimizer) {
+  return optimizer.overlap_grad_reduce || optimizer.overlap_param_gather ? optimizer.bucket_size
+                                                                         : std::int64_t{1} << 60;
+}
+
+// What the chunk's forward pass leaves for its backward pass.
+std::vector<Index> kept_activations(const ChunkEmission& emission, const ChunkCode& code) {
+  std::vector<Index> kept;
+  for (std::size_t v = 0; v < code.values.size(); ++v)
+    if (code.values[v].saved && code.values[v].kind == ValueKind::activation)
+      kept.push_back(emission.buffer_of[v]);
+  return kept;
+}
+
+ValueId gradient_of(const ChunkCode& code, TensorId parameter) {
+  for (std::size_t p = 0; p < code.parameters.size(); ++p)
+    if (code.values[code.parameters[p]].tensor == parameter) return code.parameter_gradients[p];
+  return no_index;
+}
+
+}  // namespace
+
+ChunkSegments::ChunkSegments(Plan& plan, const Job& job, const LoweredModel& model,
+                             const ChunkPlacement& placement, bool splits)
+    : plan_(plan), job_(job), model_(model), placement_(placement), splits_(splits), table_(plan) {
+  chunks_.resize(static_cast<std::size_t>(placement.chunks()));
+  for (Index chunk = 0; chunk < chunks_.size(); ++chunk) add_chunk(chunk);
+}
+
+void ChunkSegments::add_chunk(Index chunk) {
+  const int stage = placement_.stage_of(chunk);
+  const Direction direction = placement_.direction_of(chunk);
+  const auto s = static_cast<std::size_t>(stage);
+  const std::vector<std::size_t>& operators = model_.partition.operators[s];
+  const StageContent& content = job_.parallelism.stages[s];
+  Chunk described;
+  described.stage = stage;
+  described.pipeline_rank = placement_.rank(stage, direction);
+  described.index = placement_.directions() == 2 ? static_cast<int>(direction) : stage / placement_.ranks;
+  described.first_layer = model_.partition.first_layer[s];
+  described.layers = static_cast<std::int32_t>(content.layers);
+  described.embedding = content.embedding;
+  described.loss = content.loss;
+  described.parameters = count_parameters(model_.graph, operators.front(), operators.back() + 1);
+  plan_.chunks.push_back(described);
+
+  Compiled& compiled = chunks_[chunk];
+  compiled.code = &model_.stages[s];
+  compiled.emission = declare_buffers(plan_, source_of(chunk));
+  if (placement_.directions() == 2) {
+    // Both copies of a stage have the same buckets; two channels each, behind all others.
+    std::vector<std::int32_t>& pair = compiled.emission.pair_ranks;
+    pair = {placement_.rank(stage, Direction::down), placement_.rank(stage, Direction::up)};
+    std::sort(pair.begin(), pair.end());
+    const Index before = chunk < 2 ? context().first_channel + fixed_channels
+                                   : chunks_[chunk - 2].emission.first_pair_channel +
+                                         2 * static_cast<Index>(chunks_[chunk - 2].emission.buckets.size());
+    compiled.emission.first_pair_channel = before;
+  }
+  compiled.forward = add_segment(compiled.emission.name + " forward", PassKind::forward, chunk,
+                                 emit_forward(compiled.emission, compiled.code->code, table_));
+}
+
+bool ChunkSegments::follows_on_rank(int stage, Direction direction) const {
+  return stage > 0 && stage < placement_.stages &&
+         placement_.rank(stage - 1, direction) == placement_.rank(stage, direction);
+}
+
+std::int64_t ChunkSegments::shards() const {
+  return is_sharded(job_) ? job_.parallelism.data_parallel_size * placement_.directions() : 1;
+}
+
+ChunkSource ChunkSegments::source_of(Index chunk) const {
+  const int stage = placement_.stage_of(chunk);
+  const Direction direction = placement_.direction_of(chunk);
+  const StageCode& stage_code = model_.stages[static_cast<std::size_t>(stage)];
+  const BucketRules rules{bucket_size(job_.optimizer), shards(), model_.partition.tied_tensor};
+  ChunkSource source{model_.graph, stage_code.code, mesh(), chunk, rules, job_.training.precision};
+  source.name = fmt::format("stage {}{}", stage, direction == Direction::up ? " up" : "");
+  if (splits_) source.split = &stage_code.split;
+  if (follows_on_rank(stage, direction)) {
+    const Compiled& before = chunks_[placement_.chunk_of(stage - 1, direction)];
+    const ChunkCode& code = before.code->code;
+    source.input = before.emission.buffer_of[code.output];
+    source.input_gradient = before.emission.buffer_of[code.output_gradient];
+    source.input_kept_before = code.values[code.output].saved;
+  }
+  share_embeddings(chunk, source);
+  return source;
+}
+
+// Where one rank holds both the first and the last stage, tied word embeddings are one parameter there.
+void ChunkSegments::share_embeddings(Index chunk, ChunkSource& source) const {
+  const TensorId tied = source.rules.tied_tensor;
+  if (tied == no_index || gradient_of(source.code, tied) == no_index) return;
+  for (Index before = 0; before < chunk; ++before) {
+    if (placement_.rank_of_chunk(before) != placement_.rank_of_chunk(chunk)) continue;
+    const ChunkCode& code = chunks_[before].code->code;
+    for (std::size_t p = 0; p < code.parameters.size(); ++p) {
+      if (code.values[code.parameters[p]].tensor != tied) continue;
+      source.shared_weights = chunks_[before].emission.buffer_of[code.parameters[p]];
+      source.shared_gradients = chunks_[before].emission.buffer_of[code.parameter_gradients[p]];
+    }
+  }
+}
+
+bool ChunkSegments::writes_shared_gradient(Index chunk, BackwardPart part) const {
+  const TensorId tied = model_.partition.tied_tensor;
+  if (tied == no_index) return false;
+  const StageCode& code = *chunks_[chunk].code;
+  const ValueId gradient = gradient_of(code.code, tied);
+  if (gradient == no_index) return false;
+  const auto writes = [&](std::size_t step) {
+    const std::vector<ValueId>& outputs = code.code.backward[step].outputs;
+    return std::find(outputs.begin(), outputs.end(), gradient) != outputs.end();
+  };
+  if (part == BackwardPart::full) return true;
+  const std::vector<std::size_t>& steps = part == BackwardPart::input ? code.split.input : code.split.weight;
+  return std::any_of(steps.begin(), steps.end(), writes);
+}
+
+std::vector<Instruction> ChunkSegments::backward_instructions(Index chunk, const BackwardVariant& variant) {
+  const Compiled& compiled = chunks_[chunk];
+  const std::vector<std::vector<Instruction>> reductions =
+      variant.last ? overlapped_reductions(context(), compiled.emission, table_)
+                   : std::vector<std::vector<Instruction>>(compiled.emission.buckets.size());
+  BackwardPass pass{variant, splits_ ? &compiled.code->split : nullptr, reductions};
+  const TensorId tied = model_.partition.tied_tensor;
+  if (tied != no_index) pass.shared_gradient = gradient_of(compiled.code->code, tied);
+  return emit_backward(compiled.emission, compiled.code->code, table_, pass);
+}
+
+Index ChunkSegments::backward(Index chunk, BackwardVariant variant) {
+  // Two copies of a stage sum their gradients when both are done (StepKind::sum_gradients).
+  variant.last = variant.last && job_.optimizer.overlap_grad_reduce && placement_.directions() == 1;
+  Compiled& compiled = chunks_[chunk];
+  const auto known = compiled.backward.find(variant);
+  if (known != compiled.backward.end()) return known->second;
+  const Index segment = add_segment(compiled.emission.name + " " + name_of(variant), kind_of(variant.part),
+                                    chunk, backward_instructions(chunk, variant));
+  return compiled.backward[variant] = segment;
+}
+
+Index ChunkSegments::overlapped(Index forward_chunk, Index backward_chunk, BackwardVariant variant) {
+  const Index alone = backward(backward_chunk, variant);
+  const auto [known, is_new] = pairs_.try_emplace({forward_chunk, {backward_chunk, variant}}, no_index);
+  if (is_new)
+    known->second = add_segment(
+        fmt::format("{} with {}", plan_.segments[forward(forward_chunk)].name, plan_.segments[alone].name),
+        PassKind::overlapped, forward_chunk,
+        overlap(plan_.segments[forward(forward_chunk)].instructions, plan_.segments[alone].instructions));
+  return known->second;
+}
+
+// Channel 2 b: activations over border b of the pipeline; 2 b + 1: gradients. Border b of a direction lies
+// between the chunks of stages b and b + 1.
+Index ChunkSegments::transfer(StepKind kind, Index chunk) {
+  const int stage = placement_.stage_of(chunk);
+  const Direction direction = placement_.direction_of(chunk);
+  const bool send = kind == StepKind::send_forward || kind == StepKind::send_backward;
+  const bool gradients = kind == StepKind::send_backward || kind == StepKind::recv_backward;
+  const int peer_stage = send == gradients ? stage - 1 : stage + 1;
+  const int border = std::min(stage, peer_stage) * placement_.directions() + static_cast<int>(direction);
+  const ChunkCode& code = chunks_[chunk].code->code;
+  TransferEnd end;
+  end.opcode = send ? Opcode::send : Opcode::recv;
+  if (peer_stage < stage)
+    end.value = gradients ? code.input_gradient : code.input;
+  else
+    end.value = gradients ? code.output_gradient : code.output;
+  if (gradients)
+    end.stream = send ? StreamIndex::backward_out : StreamIndex::backward_in;
+  else
+    end.stream = send ? StreamIndex::forward_out : StreamIndex::forward_in;
+  Communication communication;
+  communication.peer.pipeline_rank = placement_.rank(peer_stage, direction);
+  communication.channel = static_cast<Index>(2 * border + (gradients ? 1 : 0));
+  communication.cause = fmt::format("stage {} {} stage {}", stage, send ? "to" : "from", peer_stage);
+  end.communication = table_.add(communication);
+  return add_segment(fmt::format("{} {} {}", chunks_[chunk].emission.name, to_string(end.opcode),
+                                 gradients ? "gradient" : "activation"),
+                     PassKind::communication, chunk, emit_transfer(chunks_[chunk].emission, code, end));
+}
+
+// Activations that wait for the backward pass, to the rank that keeps them for a while, or back.
+Index ChunkSegments::move(StepKind kind, Index chunk) {
+  Compiled& compiled = chunks_[chunk];
+  if (compiled.lent.empty()) {
+    compiled.kept = kept_activations(compiled.emission, compiled.code->code);
+    for (const Index own : compiled.kept) {
+      Buffer copy = plan_.buffers[own];
+      copy.name = compiled.emission.name + " lent " + copy.name;
+      compiled.lent.push_back(static_cast<Index>(plan_.buffers.size()));
+      plan_.buffers.push_back(std::move(copy));
+    }
+  }
+  const int owner = placement_.rank_of_chunk(chunk);
+  const int keeper = placement_.ranks - 1 - owner;
+  const bool sends = kind == StepKind::send_lent || kind == StepKind::send_back;
+  const bool at_owner = kind == StepKind::send_lent || kind == StepKind::recv_returned;
+  const bool returns = kind == StepKind::send_back || kind == StepKind::recv_returned;
+  Communication communication;
+  communication.peer.pipeline_rank = at_owner ? keeper : owner;
+  communication.channel = context().first_channel + fixed_channels + 2 * chunk + (returns ? 1 : 0);
+  communication.cause =
+      fmt::format("bpipe: rank {} keeps activations of stage {}", keeper, placement_.stage_of(chunk));
+  Instruction instruction;
+  instruction.opcode = sends ? Opcode::send : Opcode::recv;
+  instruction.phase = returns ? Phase::backward_input : Phase::forward;
+  instruction.stream = sends ? StreamIndex::lent_out : StreamIndex::lent_in;
+  instruction.communication = table_.add(communication);
+  instruction.label = "lent activations";
+  const std::vector<Index>& buffers = at_owner ? compiled.kept : compiled.lent;
+  (sends ? instruction.inputs : instruction.outputs) = buffers;
+  std::vector<Instruction> instructions{instruction};
+  if (sends) {
+    Instruction release;
+    release.opcode = Opcode::free;
+    release.phase = instruction.phase;
+    release.inputs = buffers;
+    instructions.push_back(release);
+  }
+  static constexpr std::array names{"lends", "keeps", "gives back", "gets back"};
+  const auto name = names[static_cast<std::size_t>(kind) - static_cast<std::size_t>(StepKind::send_lent)];
+  return add_segment(
+      fmt::format("rank {} {} {} activations", at_owner ? owner : keeper, name, compiled.emission.name),
+      PassKind::communication, chunk, std::move(instructions));
+}
+
+Index ChunkSegments::exchange(StepKind kind, Index chunk) {
+  Compiled& compiled = chunks_[chunk];
+  const auto known = compiled.exchanges.find(kind);
+  if (known != compiled.exchanges.end()) return known->second;
+  Index segment = no_index;
+  if (kind == StepKind::sum_gradients) {
+    std::vector<Instruction> sums;
+    for (const std::vector<Instruction>& of_bucket :
+         overlapped_reductions(context(), compiled.emission, table_))
+      sums.insert(sums.end(), of_bucket.begin(), of_bucket.end());
+    segment = add_segment(compiled.emission.name + " gradient sum", PassKind::communication, chunk,
+                          std::move(sums));
+  } else if (kind >= StepKind::send_lent) {
+    segment = move(kind, chunk);
+  } else {
+    segment = transfer(kind, chunk);
+  }
+  return compiled.exchanges[kind] = segment;
+}
+
+Index ChunkSegments::parameter_gather(Index chunk) {
+  const ChunkEmission& emission = chunks_[chunk].emission;
+  return add_segment(emission.name + " parameter gather", PassKind::step, chunk,
+                     parameter_gathers(context(), emission, table_));
+}
+
+Index ChunkSegments::finish(int rank) {
+  std::vector<const ChunkEmission*> emissions;
+  for (const Index chunk : chunks_of(rank)) emissions.push_back(&chunks_[chunk].emission);
+  const StepContext step = context();
+  std::vector<Instruction> instructions = finish_step(step, plan_, emissions, table_);
+  return add_segment(fmt::format("rank {} optimizer step", rank), PassKind::step, emissions.front()->chunk,
+                     std::move(instructions));
+}
+
+// By stage: ranks that share stages run their exchanges in the same order.
+std::vector<Index> ChunkSegments::chunks_of(int rank) const {
+  std::vector<Index> chunks;
+  for (Index chunk = 0; chunk < chunks_.size(); ++chunk)
+    if (placement_.rank_of_chunk(chunk) == rank) chunks.push_back(chunk);
+  return chunks;
+}
+
+Index ChunkSegments::add_segment(std::string name, PassKind kind, Index chunk,
+                                 std::vector<Instruction> instructions) {
+  plan_.segments.push_back({std::move(name), kind, chunk, std::move(instructions)});
+  return static_cast<Index>(plan_.segments.size() - 1);
+}
+
+StepContext ChunkSegments::context() const {
+  StepContext step{plan_,
+                   mesh(),
+                   job_.optimizer,
+                   job_.training.precision,
+                   StreamIndex::dp,
+                   StreamIndex::tp,
+                   static_cast<Index>(2 * placement_.chunks())};
+  const int first = placement_.rank(0, Direction::down);
+  const int last = placement_.rank(placement_.stages - 1, Direction::down);
+  // Copies of one stage sum all their gradients, tied or not.
+  if (first != last && placement_.directions() == 1) step.tied_ranks = {first, last};
+  return step;
+}
+
+}  // namespace simrun

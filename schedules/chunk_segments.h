@@ -1,0 +1,92 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "configs/job.h"
+#include "schedules/emit_segments.h"
+#include "schedules/lower_model.h"
+#include "schedules/placement.h"
+#include "schedules/send_recv.h"
+#include "schedules/step_segments.h"
+
+namespace simrun {
+
+// Where the stages of a pipeline lie. A chunk is one copy of a stage: numbered by stage, then direction.
+struct ChunkPlacement {
+  Placement placement = Placement::loop;
+  int ranks = 1;
+  int stages = 1;
+  int directions() const { return placement == Placement::bidirectional ? 2 : 1; }
+  int chunks() const { return stages * directions(); }
+  Index chunk_of(int stage, Direction direction) const {
+    return static_cast<Index>(stage * directions() + static_cast<int>(direction));
+  }
+  int stage_of(Index chunk) const { return static_cast<int>(chunk) / directions(); }
+  Direction direction_of(Index chunk) const {
+    return static_cast<Direction>(static_cast<int>(chunk) % directions());
+  }
+  int rank(int stage, Direction direction) const { return rank_of(placement, ranks, stage, direction); }
+  int rank_of_chunk(Index chunk) const { return rank(stage_of(chunk), direction_of(chunk)); }
+};
+
+// Every chunk of a plan with its buffers, and the segments that passes and exchanges of it run, each made
+// when it is first asked for.
+class ChunkSegments {
+ public:
+  // `plan` has its streams and devices; gets chunks, buffers, communications and segments. All must outlive
+  // this. `splits`: the schedule has backward-input passes.
+  ChunkSegments(Plan& plan, const Job& job, const LoweredModel& model, const ChunkPlacement& placement,
+                bool splits);
+
+  Index forward(Index chunk) { return chunks_[chunk].forward; }
+  Index backward(Index chunk, BackwardVariant variant);
+  // A forward and a full backward of two chunks of one rank, overlapped.
+  Index overlapped(Index forward_chunk, Index backward_chunk, BackwardVariant variant);
+  // An end of a transfer of this chunk's data, or of the sum over the two copies of a stage; not `compute`.
+  Index exchange(StepKind kind, Index chunk);
+  // ZeRO-1's gathers of the parameters that the step before updated.
+  Index parameter_gather(Index chunk);
+  // All that a rank does behind its last pass.
+  Index finish(int rank);
+
+  // Whether this part of a backward pass writes the gradient of word embeddings that another chunk of the
+  // same rank writes too.
+  bool writes_shared_gradient(Index chunk, BackwardPart part) const;
+  std::vector<Index> chunks_of(int rank) const;
+
+ private:
+  struct Compiled {
+    const StageCode* code = nullptr;
+    ChunkEmission emission;
+    Index forward = no_index;
+    std::map<BackwardVariant, Index> backward;
+    std::map<StepKind, Index> exchanges;
+    std::vector<Index> kept, lent;  // activations from F to B, and where another rank keeps them meanwhile
+  };
+
+  void add_chunk(Index chunk);
+  ChunkSource source_of(Index chunk) const;
+  void share_embeddings(Index chunk, ChunkSource& source) const;
+  Index transfer(StepKind kind, Index chunk);
+  Index move(StepKind kind, Index chunk);
+  std::vector<Instruction> backward_instructions(Index chunk, const BackwardVariant& variant);
+  Index add_segment(std::string name, PassKind kind, Index chunk, std::vector<Instruction> instructions);
+  StepContext context() const;
+  std::int64_t shards() const;
+  const Mesh& mesh() const { return plan_.stages.front().meshes.front(); }
+  // Nothing is sent between neighbouring stages of one rank: the turns of a wave.
+  bool follows_on_rank(int stage, Direction direction) const;
+
+  Plan& plan_;
+  const Job& job_;
+  const LoweredModel& model_;
+  const ChunkPlacement placement_;
+  const bool splits_;
+  CommunicationTable table_;
+  std::vector<Compiled> chunks_;
+  std::map<std::pair<Index, std::pair<Index, BackwardVariant>>, Index> pairs_;
+};
+
+}  // namespace simrun

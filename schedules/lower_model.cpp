@@ -1,0 +1,79 @@
+#include "schedules/lower_model.h"
+
+#include <utility>
+
+#include "models/decoder.h"
+#include "schedules/plan_frame.h"
+
+namespace simrun {
+namespace {
+
+// Which dimensions every operator splits, and which operators are repeated in the backward pass.
+struct Strategy {
+  std::vector<Layout> layouts;  // by operator
+  RecomputeRegions regions;
+};
+
+Strategy strategy_of(const Job& job, const LoweredModel& model, const Mesh& mesh) {
+  Strategy strategy;
+  const std::vector<LayoutRule> rules = strategy_rules(job);
+  for (const Operator& op : model.graph.operators)
+    strategy.layouts.push_back(operator_layout(model.graph, op, rules, mesh));
+  std::vector<std::int32_t> first_layer;
+  for (const std::int32_t stage : model.partition.stage_of)
+    first_layer.push_back(model.partition.first_layer[static_cast<std::size_t>(stage)]);
+  strategy.regions = recompute_regions(model.graph, job.recompute, first_layer);
+  return strategy;
+}
+
+// As the first operator behind the border reads it.
+Layout border_layout(const LoweredModel& model, const Strategy& strategy, std::size_t border) {
+  const std::size_t reader = model.partition.border_reader[border];
+  return input_layout(model.graph, model.graph.operators[reader], strategy.layouts[reader],
+                      model.partition.border_reader_input[border]);
+}
+
+ChunkContext context_of(const Job& job, const LoweredModel& model, const Strategy& strategy, const Mesh& mesh,
+                        std::size_t stage) {
+  static const std::vector<std::uint8_t> stream_of_axis{StreamIndex::tp, StreamIndex::cp, StreamIndex::dp};
+  const Partition& partition = model.partition;
+  ChunkContext context{model.graph,
+                       strategy.layouts,
+                       strategy.regions,
+                       mesh,
+                       stream_of_axis,
+                       job.training.precision,
+                       partition.operators[stage],
+                       no_index,
+                       {},
+                       no_index,
+                       {}};
+  if (stage > 0) {
+    context.input = partition.border[stage - 1];
+    context.input_layout = border_layout(model, strategy, stage - 1);
+  }
+  if (stage + 1 < partition.operators.size()) {
+    context.output = partition.border[stage];
+    context.output_layout = border_layout(model, strategy, stage);
+  }
+  return context;
+}
+
+}  // namespace
+
+LoweredModel lower_model(const Job& job, const Mesh& mesh) {
+  LoweredModel model{decoder_graph(job), {}, {}};
+  model.partition = partition(model.graph, job.parallelism.stages);
+  const Strategy strategy = strategy_of(job, model, mesh);
+  for (std::size_t stage = 0; stage < model.partition.operators.size(); ++stage) {
+    const ChunkContext context = context_of(job, model, strategy, mesh, stage);
+    StageCode lowered;
+    lower_forward(context, lowered.code);
+    lower_backward(context, lowered.code);
+    lowered.split = split_backward(lowered.code);
+    model.stages.push_back(std::move(lowered));
+  }
+  return model;
+}
+
+}  // namespace simrun

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "configs/job.h"
+#include "schedules/backward_split.h"
+#include "schedules/chunk_code.h"
+#include "schedules/partition.h"
+
+namespace simrun {
+
+// A stage's code, the same on every rank that holds the stage.
+struct StageCode {
+  ChunkCode code;
+  BackwardSplit split;
+};
+
+// A job's model as code, stage by stage, before anybody decides which rank runs what when.
+struct LoweredModel {
+  Graph graph;
+  Partition partition;
+  std::vector<StageCode> stages;
+};
+
+// `mesh`: over which layouts split. Throws std::invalid_argument where a layout does not divide.
+LoweredModel lower_model(const Job& job, const Mesh& mesh);
+
+}  // namespace simrun

@@ -21,7 +21,10 @@ class DecoderLayer {
   DecoderLayer(const Job& job, const DecoderDimensions& dims, GraphBuilder& graph)
       : model_(job.model), training_(job.training), dims_(dims), graph_(graph) {}
 
-  //   pre       x + attention(norm(x)), then x + mlp(norm(x)); parallel_residual: both of the same x
+  //   pre       x + attention(norm(x)), then x + mlp(norm(x))
+  //   parallel  x + attention(norm(x)) + mlp(norm'(x)); without dropout the two branches are added before
+  //   they
+  //             are summed over tensor-parallel ranks (GPT-NeoX-20B, Black et al. 2022, section 2.2)
   //   post      norm(x + attention(x)), then norm(x + mlp(x))
   //   sandwich  x + norm(attention(norm(x))), then x + norm(mlp(norm(x)))
   // `layer` selects the attention window.
@@ -38,6 +41,7 @@ class DecoderLayer {
     const char *norm, *output_norm, *add;
   };
   TensorId sublayer(TensorId x, const Names& names, Branch branch);
+  TensorId parallel_branches(TensorId x, const Names& of_attention, const Names& of_mlp);
   // Each returns its last product, of its own partial sums, and the bias still to be added, if there is one.
   std::vector<TensorId> attention(TensorId y);
   std::vector<TensorId> mlp(TensorId y);

@@ -93,6 +93,35 @@ TEST_CASE("Qwen3: what tensor-parallel ranks know of the weights of q's and k's 
   CHECK(summed == 4 * 2 * 128);
 }
 
+// Exchanges over tensor-parallel ranks in layer 1, for one microbatch: forward, backward. (Those of the
+// embedding are counted to its reader, layer 0.)
+std::vector<int> exchanges_per_layer(const char* model, const char* parallelism) {
+  const Plan plan = compile(job_from(text(model, parallelism)));
+  std::set<std::string> seen;  // the variants of a pass have the same exchanges
+  int forward = 0, backward = 0;
+  for (const Segment& segment : plan.segments) {
+    if (!seen.insert(to_string(segment.kind)).second) continue;
+    for (const Instruction& instruction : segment.instructions) {
+      if (instruction.layer != 1 || !is_communication(instruction.opcode)) continue;
+      if (plan.streams[instruction.stream].traffic != Traffic::tensor) continue;
+      if (segment.kind == PassKind::forward) ++forward;
+      if (segment.kind == PassKind::backward) ++backward;
+    }
+  }
+  return {forward, backward};
+}
+
+TEST_CASE("GPT-NeoX sums its parallel branches over tensor ranks once forward, a serial layer twice") {
+  const char* const parallel = "{from: gpt-neox-20b, num_hidden_layers: 2}";
+  const char* const serial = "{from: gpt-neox-20b, num_hidden_layers: 2, use_parallel_residual: false}";
+  const char* const tp = "{tensor_model_parallel_size: 2}";
+  // Backward, both norms have inputs of their own, whose gradients are summed apart (Black et al. 2022
+  // section 2.2 names the untied norms an oversight).
+  CHECK(exchanges_per_layer(parallel, tp) == std::vector<int>{1, 2});
+  CHECK(exchanges_per_layer(serial, tp) == std::vector<int>{2, 2});
+  CHECK(exchanges_per_layer("{from: gemma2-9b, num_hidden_layers: 2}", tp) == std::vector<int>{2, 2});
+}
+
 // Seconds of the forward attention kernel of every layer.
 std::vector<double> attention_seconds_of(const Plan& plan) {
   std::vector<double> seconds;

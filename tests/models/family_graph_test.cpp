@@ -93,7 +93,7 @@ TEST_CASE("Qwen3: queries and keys are normalised head by head, before the rotat
   const Operator& norm = find(graph, "qk_norm", 0);
   CHECK(norm.inputs[0] == find(graph, "qkv", 0).outputs[0]);
   CHECK(find(graph, "rope", 0).inputs[0] == norm.outputs[0]);
-  CHECK(elements(graph, graph.tensors[norm.inputs[1]]) == 2 * 128);
+  CHECK(elements(graph, graph.tensors[norm.inputs[1]]) == 256);
 }
 
 TEST_CASE("MPT: no biases anywhere, not of the norms either") {

@@ -90,7 +90,7 @@ TEST_CASE("Qwen3: what tensor-parallel ranks know of the weights of q's and k's 
       if (instruction.opcode == Opcode::all_reduce && instruction.phase == Phase::reduction &&
           plan.streams[instruction.stream].traffic == Traffic::tensor)
         for (const Index buffer : instruction.inputs) summed += plan.buffers[buffer].elements();
-  CHECK(summed == 4 * 2 * 128);
+  CHECK(summed == 1024);  // 4 x 2 x 128
 }
 
 // Exchanges over tensor-parallel ranks in layer 1, for one microbatch: forward, backward. (Those of the

@@ -64,8 +64,7 @@ struct Operator {
   float dropout = 0;
   CausalMask causal;    // attention
   double soft_cap = 0;  // of attention's scores, or of a `soft_cap`
-  // An `add` of partial sums is one itself: its inputs are taken as they are and summed over ranks once,
-  // later.
+  // An `add` of partial sums that is one itself: only its output is summed over ranks.
   bool keeps_partial_sums = false;
   std::vector<DimensionId> whole_dims;  // dimensions that this operator cannot have split
 };

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cassert>
 #include <map>
 
 #include "schedules/chunk_code.h"
@@ -43,6 +44,8 @@ class ForwardLowering {
           : op.keeps_partial_sums                                     ? base_.at(op.inputs[i])
                                   : in_layout(op.inputs[i], wanted, region, op.layer, op.name);
       if (i < op.forward_inputs) step.inputs.push_back(value);
+      assert(!op.keeps_partial_sums ||
+             code_.values[value].layout == code_.values[step.inputs.front()].layout);
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       const ValueId value = add_value(op.outputs[i], ValueKind::activation,

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "schedules/compile.h"
 #include "sim/memory.h"
+#include "sim/plan_job.h"
 
 namespace simrun {
 namespace {
@@ -51,7 +51,7 @@ std::optional<std::int64_t> peak_with(const Lever& lever, const LoadedJob& job, 
   options.overrides = lever.overrides;
   try {
     const LoadedJob changed = load_job_text(job.effective_yaml, job.job.name + ".yaml", options);
-    const Plan plan = compile(changed.job);
+    const Plan plan = plan_job(changed.job);
     std::int64_t worst = 0;
     for (const Program& program : plan.programs)
       worst = std::max(worst, walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes);

@@ -47,7 +47,8 @@ OptionFault schedule_fault(const Options& options) {
           GivenFlag{"--slices", flags.slices.has_value()},
           GivenFlag{"--group-size", flags.group_size.has_value()},
           GivenFlag{"--costs", flags.costs.has_value()}, GivenFlag{"--comm", flags.communication.has_value()},
-          GivenFlag{"--memory-limit", flags.memory_limit.has_value()}, GivenFlag{"--dry", flags.dry}})
+          GivenFlag{"--memory-limit", flags.memory_limit.has_value()},
+          GivenFlag{"--search-effort", flags.search_effort.has_value()}, GivenFlag{"--dry", flags.dry}})
       if (flag.is_given) return {fmt::format("{} goes with --schedule", flag.name), ""};
     return {};
   }
@@ -62,12 +63,9 @@ OptionFault schedule_fault(const Options& options) {
                                {"--plan", options.plan.has_value()},
                                {"--trace", !options.traces.empty()},
                                {"--csv", options.csv.has_value()}});
-  if (*flags.schedule == "all")
-    others.insert(others.end(), {{"--html", options.html.has_value()},
-                                 {"--schedule-csv", options.schedule_csv.has_value()}});
-  else if (flags.dry)
-    others.push_back({"--html", options.html.has_value()});
-  return excluded(*flags.schedule == "all" ? "--schedule all" : flags.dry ? "--dry" : "--schedule", others);
+  if (*flags.schedule == "all") others.push_back({"--schedule-csv", options.schedule_csv.has_value()});
+  if (flags.dry) others.push_back({"--html", options.html.has_value()});
+  return excluded(flags.dry ? "--dry" : *flags.schedule == "all" ? "--schedule all" : "--schedule", others);
 }
 
 OptionFault mode_fault(const Options& options) {

@@ -56,7 +56,8 @@ void add_schedule(CLI::App& app, ScheduleFlags& flags) {
     app.add_option(name, word, meaning)->group("A pipeline schedule alone");
   };
   add("--schedule", flags.schedule,
-      "draw a pipeline schedule without a model: its name, all (compare them), or a CSV of PyTorch's ops");
+      "draw a pipeline schedule without a model: its name, auto (search the best order), all (compare "
+      "them), or a CSV of PyTorch's ops");
   add("--ranks", flags.ranks, "pipeline ranks");
   add("--microbatches", flags.microbatches, "microbatches of a step (of both directions together)");
   add("--virtual", flags.virtual_stages, "stages per rank (default: as few as the schedule needs)");
@@ -65,6 +66,8 @@ void add_schedule(CLI::App& app, ScheduleFlags& flags) {
   add("--costs", flags.costs, "times of a stage's passes, F=2,I=3,W=1[,B=4][,FB=6]; default F=1,I=1,W=1");
   add("--comm", flags.communication, "time from a pass to its result on another rank (default 0)");
   add("--memory-limit", flags.memory_limit, "activations (of a stage and microbatch) that a rank may hold");
+  add("--search-effort", flags.search_effort,
+      "of auto: million passes in the orders that are tried (default 160, some seconds; in all: 4)");
   app.add_flag("--dry", flags.dry, "print the ops of every rank, write no page")
       ->group("A pipeline schedule alone");
 }

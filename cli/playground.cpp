@@ -12,6 +12,8 @@
 #include "cli/outputs.h"
 #include "configs/diagnostics.h"
 #include "schedules/schedule_grid.h"
+#include "schedules/schedule_search.h"
+#include "visualizer/schedule_gallery.h"
 #include "visualizer/schedule_json.h"
 #include "visualizer/schedule_page.h"
 #include "visualizer/schedule_text.h"
@@ -38,6 +40,29 @@ EvaluatedSchedule evaluated(const ScheduleEntry& entry, const PipelineShape& sha
   return evaluated(entry.name, entry.placement, shape, entry.build(shape));
 }
 
+constexpr std::int64_t effort_in_table = 4'000'000;  // passes: not much longer than all other rows together
+
+SearchOptions search_options(const ScheduleRequest& request) {
+  SearchOptions options;
+  if (request.schedule == "all") options.effort = effort_in_table;
+  if (request.search_effort > 0) options.effort = request.search_effort;
+  return options;
+}
+
+PipelineShape shape_for_search(PipelineShape shape) {
+  shape.virtual_stages = std::max(shape.virtual_stages, 1);
+  shape.slices = std::max(shape.slices, 1);
+  return shape;
+}
+
+// REQUIRES: best_order_refusal() has none for them.
+EvaluatedSchedule searched(const PipelineShape& shape, const SearchOptions& options) {
+  SearchResult found = best_order(shape, options);
+  EvaluatedSchedule schedule = evaluated("auto", found.placement, shape, std::move(found.schedule));
+  schedule.search = ScheduleSearch{found.seed, found.lower_bound};
+  return schedule;
+}
+
 EvaluatedSchedule from_file(const ScheduleRequest& request) {
   const std::string& path = request.schedule;
   std::ifstream file(path, std::ios::binary);
@@ -56,10 +81,17 @@ EvaluatedSchedule from_file(const ScheduleRequest& request) {
 
 EvaluatedSchedule one_schedule(const ScheduleRequest& request) {
   if (request.from_file) return from_file(request);
+  const auto refuse_with = [&](const std::string& refusal) {
+    if (!refusal.empty()) throw ConfigError({{{"--schedule " + request.schedule, 0, 0}, refusal, ""}});
+  };
+  if (request.schedule == "auto") {
+    const PipelineShape shape = shape_for_search(request.shape);
+    refuse_with(best_order_refusal(shape, search_options(request)));
+    return searched(shape, search_options(request));
+  }
   const ScheduleEntry& entry = *find_schedule(request.schedule);
   const PipelineShape shape = shape_for(entry, request.shape);
-  const std::string refusal = entry.refusal(shape);
-  if (!refusal.empty()) throw ConfigError({{{"--schedule " + request.schedule, 0, 0}, refusal, ""}});
+  refuse_with(entry.refusal(shape));
   return evaluated(entry, shape);
 }
 
@@ -110,6 +142,18 @@ auto rank_in_table(const EvaluatedSchedule& schedule) {
   return std::tuple(limit > 0 && peak > limit, schedule.times.bubble_ratio, of_a_rank);
 }
 
+// One page of all diagrams, where --html asks for it.
+std::string write_gallery(const Options& options, const std::vector<EvaluatedSchedule>& accepted,
+                          const std::vector<RefusedSchedule>& refused, const PipelineShape& asked) {
+  if (!options.html) return "";
+  if (const std::string refusal = gallery_refusal(accepted); !refusal.empty()) {
+    complain("simrun: no page: " + refusal + "\n");
+    return "";
+  }
+  probe_outputs({*options.html}, {});
+  return write_reported(*options.html, schedule_gallery(accepted, refused, asked));
+}
+
 void compare_all(const Options& options, const ScheduleRequest& request) {
   std::vector<EvaluatedSchedule> accepted;
   std::vector<RefusedSchedule> refused;
@@ -120,13 +164,23 @@ void compare_all(const Options& options, const ScheduleRequest& request) {
     else
       accepted.push_back(evaluated(entry, shape));
   }
+  const PipelineShape shape = shape_for_search(request.shape);
+  const SearchOptions search = search_options(request);
+  if (std::string why = best_order_refusal(shape, search); !why.empty())
+    refused.push_back({"auto", std::move(why)});
+  else
+    accepted.push_back(searched(shape, search));
   std::ranges::stable_sort(accepted, [](const EvaluatedSchedule& left, const EvaluatedSchedule& right) {
     return rank_in_table(left) < rank_in_table(right);
   });
+  const std::string wrote = write_gallery(options, accepted, refused, request.shape);
   if (options.json)
-    print(schedules_json(accepted));
+    print(schedules_json(accepted, refused));
   else if (!options.quiet)
-    print(schedules_table(accepted, refused));
+    print(schedules_table(accepted, refused) +
+          fmt::format("auto: searched with an effort of {} million passes; --schedule auto takes more time\n",
+                      search.effort / 1'000'000) +
+          wrote);
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 
 #include "cli/version.h"
 #include "configs/diagnostics.h"
-#include "schedules/compile.h"
 #include "schedules/lint.h"
 #include "schedules/plan_file.h"
+#include "sim/plan_job.h"
 
 namespace simrun {
 namespace {
@@ -19,6 +19,18 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const std::string& file, std::string message, std::string hint = "") {
   throw ConfigError({{{file, 0, 0}, std::move(message), std::move(hint)}});
+}
+
+// The faults of a schedule's CSV behind the key that names it, which says the first of them.
+std::vector<Diagnostic> with_place(const SourcePosition& key, std::vector<Diagnostic> faults) {
+  const Diagnostic& first = faults.front();
+  const std::string line = first.position.line > 0 ? fmt::format(", line {}", first.position.line) : "";
+  faults.insert(faults.begin(),
+                {key,
+                 fmt::format("the schedule cannot run: {}{}: {}",
+                             fs::path(first.position.file).filename().string(), line, first.message),
+                 ""});
+  return faults;
 }
 
 }  // namespace
@@ -44,12 +56,15 @@ LoadOptions load_options(const Options& options) {
   return load;
 }
 
-Plan compile_checked(const Job& job, const std::string& file) {
+// What the loader accepted and the compiler refuses is the schedule: its sizes, or what a CSV holds.
+Plan compile_checked(const LoadedJob& job) {
   Plan plan;
   try {
-    plan = compile(job);
+    plan = plan_job(job.job);
   } catch (const std::invalid_argument& error) {
-    refuse(file, error.what());
+    throw ConfigError({{job.schedule_position, error.what(), ""}});
+  } catch (const ConfigError& error) {
+    throw ConfigError(with_place(job.schedule_position, error.diagnostics()));
   }
   plan.job.simrun_version = version();
   const std::vector<std::string> faults = lint(plan);
@@ -70,7 +85,7 @@ Input read_input(const std::string& path, const Options& options, const LoadOpti
     return input;
   }
   input.job = load_job(path, load);
-  if (!options.print_config) input.plan = compile_checked(input.job->job, path);
+  if (!options.print_config) input.plan = compile_checked(*input.job);
   return input;
 }
 

@@ -23,7 +23,7 @@ LoadOptions load_options(const Options& options);
 // A job, compiled and linted, or a Plan file. Throws ConfigError.
 Input read_input(const std::string& path, const Options& options, const LoadOptions& load);
 
-// Throws ConfigError, with `file` as the place, if the job cannot be planned.
-Plan compile_checked(const Job& job, const std::string& file);
+// Throws ConfigError if the job cannot be planned.
+Plan compile_checked(const LoadedJob& job);
 
 }  // namespace simrun

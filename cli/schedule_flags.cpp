@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t most_ranks = 4096;
 constexpr std::int64_t most_microbatches = 1'000'000;
 constexpr std::int64_t most_passes = 8'000'000;   // forwards: (stage, microbatch, slice)
+constexpr std::int64_t most_effort = 1'000'000;   // million passes: half a day
 constexpr std::int64_t largest_cost = 1'000'000;  // units
 
 class FlagReader {
@@ -26,8 +27,8 @@ class FlagReader {
     request_.from_file = request_.schedule.ends_with(".csv");
     read_sizes();
     read_costs();
-    if (!request_.from_file && request_.schedule != "all" && find_schedule(request_.schedule) == nullptr)
-      refuse_name();
+    const bool special = request_.from_file || request_.schedule == "all" || request_.schedule == "auto";
+    if (!special && find_schedule(request_.schedule) == nullptr) refuse_name();
     if (errors_.empty()) refuse_too_much();
     if (!errors_.empty()) throw ConfigError(std::move(errors_));
     return request_;
@@ -39,7 +40,7 @@ class FlagReader {
   }
 
   void refuse_name() {
-    std::vector<std::string> names = {"all"};
+    std::vector<std::string> names = {"all", "auto"};
     std::string listed;
     for (const ScheduleEntry& entry : pipeline_schedules()) {
       names.push_back(entry.name);
@@ -48,9 +49,10 @@ class FlagReader {
     }
     const std::string near = closest(request_.schedule, names);
     refuse("--schedule", fmt::format("unknown schedule '{}'", request_.schedule),
-           near.empty()
-               ? fmt::format("there are {}; all compares them; a path that ends in .csv is read.", listed)
-               : fmt::format("did you mean '{}'?", near));
+           near.empty() ? fmt::format("there are {}; auto searches the best order; all compares them; a path "
+                                      "that ends in .csv is read.",
+                                      listed)
+                        : fmt::format("did you mean '{}'?", near));
   }
 
   // 0 if it was not given or is wrong.
@@ -72,6 +74,10 @@ class FlagReader {
     shape.slices = whole("--slices", flags_.slices, most_microbatches);
     shape.group_size = whole("--group-size", flags_.group_size, most_microbatches);
     shape.memory_limit = whole("--memory-limit", flags_.memory_limit, most_passes);
+    request_.search_effort =
+        std::int64_t{whole("--search-effort", flags_.search_effort, most_effort)} * 1'000'000;
+    if (flags_.search_effort && request_.schedule != "auto" && request_.schedule != "all")
+      refuse("--search-effort", "only --schedule auto and all search", "leave it out.");
     if (request_.from_file) {
       refuse_beside_file();
       return;

@@ -9,7 +9,7 @@ namespace simrun {
 
 // The flags of a schedule without a model, as they were written.
 struct ScheduleFlags {
-  std::optional<std::string> schedule;  // a name, "all", or a CSV file
+  std::optional<std::string> schedule;  // a name, "auto", "all", or a CSV file
   std::optional<std::string> ranks;
   std::optional<std::string> microbatches;
   std::optional<std::string> virtual_stages;
@@ -18,6 +18,7 @@ struct ScheduleFlags {
   std::optional<std::string> costs;
   std::optional<std::string> communication;
   std::optional<std::string> memory_limit;
+  std::optional<std::string> search_effort;
   bool dry = false;
 };
 
@@ -25,7 +26,8 @@ struct ScheduleFlags {
 struct ScheduleRequest {
   std::string schedule;
   bool from_file = false;
-  PipelineShape shape;  // times in ticks
+  PipelineShape shape;             // times in ticks
+  std::int64_t search_effort = 0;  // of auto, in passes of all orders tried
 };
 
 // Throws ConfigError with everything that is wrong.

@@ -18,7 +18,7 @@ namespace {
 
 SweepRow simulated(const std::string& input, const LoadOptions& load, EngineChoice engine) {
   const LoadedJob job = load_job(input, load);
-  const Plan plan = compile_checked(job.job, input);
+  const Plan plan = compile_checked(job);
   const Summary summary = summarize(plan, simulate(plan, {Detail::totals, engine}));
   SweepRow row;
   row.numbers = sweep_numbers(summary);

@@ -90,7 +90,7 @@ const std::vector<OwnKeys>& own_keys() {
        {"tensor_model_parallel_size", "context_parallel_size", "pipeline_model_parallel_size",
         "virtual_pipeline_model_parallel_size", "expert_model_parallel_size", "data_parallel_size",
         "sequence_parallel", "pipeline_schedule", "microbatch_group_size_per_vp_stage",
-        "pipeline_model_parallel_layout"}},
+        "pipeline_memory_limit", "pipeline_model_parallel_layout"}},
       {"optimizer",
        {"zero_stage", "overlap_grad_reduce", "overlap_param_gather", "clip_grad", "bucket_size"}},
       {"recompute", {"granularity", "method", "modules"}},

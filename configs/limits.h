@@ -17,6 +17,7 @@ constexpr IntegerRange nodes = {1, 1'000'000};
 constexpr IntegerRange gpus_per_node = {1, 1024};
 constexpr IntegerRange spines = {1, 10'000};
 constexpr IntegerRange streaming_multiprocessors = {1, 100'000};
+constexpr IntegerRange activations = {1, 1'000'000'000};
 constexpr IntegerRange bucket = {1, 1'000'000'000'000};
 
 constexpr std::int64_t world = 10'000'000;

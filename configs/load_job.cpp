@@ -13,6 +13,7 @@
 #include "configs/job_rules.h"
 #include "configs/key_hints.h"
 #include "configs/load_sections.h"
+#include "configs/sha256.h"
 #include "configs/text_file.h"
 
 namespace simrun {
@@ -144,6 +145,15 @@ void sort_problems(std::vector<Diagnostic>& problems, const std::string& file) {
   throw ConfigError(std::move(reading.problems));
 }
 
+// A schedule's CSV counts by what it holds, not by where it lies.
+std::string config_sha256(std::vector<EffectiveValue> values, const Job& job) {
+  if (job.parallelism.schedule_csv)
+    for (EffectiveValue& value : values)
+      if (value.path == "parallelism.pipeline_schedule")
+        value.text = "csv " + sha256(job.parallelism.schedule_csv->text);
+  return effective_sha256(values);
+}
+
 }  // namespace
 
 LoadedJob load_job_text(const std::string& text, const std::string& file, const LoadOptions& options) {
@@ -172,8 +182,10 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
   apply_job_rules(layout, reading, job);
   if (!reading.problems.empty()) refuse(reading);
 
-  job.config_sha256 = effective_sha256(reading.values);
-  return {std::move(job), effective_yaml(reading.values), std::move(reading.files)};
+  job.parallelism.pipeline_schedule = printable_name(job.parallelism.pipeline_schedule);
+  job.config_sha256 = config_sha256(reading.values, job);
+  return {std::move(job), effective_yaml(reading.values), std::move(reading.files),
+          reading.position_of("parallelism.pipeline_schedule")};
 }
 
 LoadedJob load_job(const std::string& path, const LoadOptions& options) {

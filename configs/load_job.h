@@ -26,7 +26,8 @@ struct LoadedJob {
   // The effective config: every value, defaults and presets resolved, as YAML; each line ends in a comment
   // that says where the value came from (file:line, default, --set). Loading it again gives an equal Job.
   std::string effective_yaml;
-  std::vector<std::string> files;  // that were read: the job, models, GPUs, clusters
+  std::vector<std::string> files;    // that were read: the job, models, GPUs, clusters, a schedule's CSV
+  SourcePosition schedule_position;  // of pipeline_schedule, or of its section
 };
 
 // Reads a job file strictly. Throws ConfigError with every problem found.

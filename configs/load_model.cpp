@@ -42,7 +42,8 @@ void read_model(const ConfigNode* node, const PresetSearch& search, Reading& rea
   if (!section.has("model_type"))
     return reading.problem("model", "missing required key 'model_type' in 'model'",
                            fmt::format("one of {}.", fmt::join(supported_types(), ", ")));
-  job.model.model_type = section.word("model_type", {supported_types(), later_types, /*may_guess=*/false});
+  job.model.model_type =
+      section.word("model_type", {.accepted = supported_types(), .not_yet = later_types, .may_guess = false});
   const auto family = std::ranges::find(families, job.model.model_type, &Family::model_type);
   if (family == std::end(families)) return;
   family->read({section, reading, job, job.model});

@@ -15,6 +15,9 @@ void read_model(const ConfigNode* section, const PresetSearch& search, Reading& 
 void read_training(const ConfigNode* section, Reading& reading, Job& job);
 // Returns pipeline_model_parallel_layout as written, or "": only the rules know the number of layers.
 std::string read_parallelism(const ConfigNode* section, Reading& reading, Job& job);
+// Of that section: the pipeline schedule (a CSV is read, not checked) and the keys that only some schedules
+// have.
+void read_schedule(SectionReader& section, Reading& reading, Parallelism& parallelism);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);

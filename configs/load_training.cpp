@@ -34,11 +34,15 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   optimizer.name = section.word(
       "name", {{"adam"}, {"adamw", "sgd", "muon", "adafactor", "lamb", "lion", "shampoo", "soap"}}, "adam");
   optimizer.zero_stage = static_cast<int>(section.integer("zero_stage", {0, 3}, 0));
-  if (optimizer.zero_stage > 1)
-    reading.problem("optimizer.zero_stage",
-                    fmt::format("zero_stage {} is not supported yet", optimizer.zero_stage), "0 and 1 are.");
-  optimizer.overlap_grad_reduce = section.boolean("overlap_grad_reduce", false);
-  optimizer.overlap_param_gather = section.boolean("overlap_param_gather", false);
+  // Gradients of stages 2 and 3 are reduced behind every backward pass, weights of stage 3 gathered in front
+  // of every layer.
+  optimizer.overlap_grad_reduce = section.boolean("overlap_grad_reduce", optimizer.zero_stage >= 2);
+  optimizer.overlap_param_gather = section.boolean("overlap_param_gather", optimizer.zero_stage == 3);
+  if (optimizer.zero_stage >= 2 && !optimizer.overlap_grad_reduce)
+    reading.problem(
+        "optimizer.overlap_grad_reduce",
+        fmt::format("zero_stage {} always reduces gradients behind the backward pass", optimizer.zero_stage),
+        "overlap_grad_reduce: true.");
   optimizer.clip_grad = section.real("clip_grad", limits::norm, 1.0);
   if (section.has("bucket_size")) optimizer.bucket_size = section.integer("bucket_size", limits::bucket);
   section.ignore({"bucket_size"});
@@ -49,7 +53,7 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   if (optimizer.overlap_param_gather && optimizer.zero_stage == 0)
     reading.problem("optimizer.overlap_param_gather", "overlap_param_gather needs zero_stage 1",
                     "without ZeRO no parameters are gathered.");
-  else if (optimizer.overlap_param_gather && !optimizer.overlap_grad_reduce)
+  else if (optimizer.overlap_param_gather && optimizer.zero_stage == 1 && !optimizer.overlap_grad_reduce)
     reading.problem("optimizer.overlap_param_gather", "overlap_param_gather needs overlap_grad_reduce: true",
                     "Megatron-LM asks for both too.");
 }

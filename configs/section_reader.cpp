@@ -21,16 +21,6 @@ bool is_name(const std::string& text) {
 
 bool is_printable(char character) { return character >= 0x20 && character < 0x7f; }
 
-// The text as a YAML double-quoted scalar.
-std::string yaml_quoted(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char character : text) {
-    if (character == '"' || character == '\\') quoted += '\\';
-    quoted += character;
-  }
-  return quoted + "\"";
-}
-
 // `cluster: dgx_h100` means `cluster: {from: dgx_h100}`.
 std::string hint_for_no_map(const std::string& path, const ConfigNode& node) {
   const bool has_presets = path == "cluster" || path == "model";
@@ -54,6 +44,15 @@ std::string hint_for_no_boolean(const ConfigNode& node) {
 std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
 }  // namespace
+
+std::string yaml_quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char character : text) {
+    if (character == '"' || character == '\\') quoted += '\\';
+    quoted += character;
+  }
+  return quoted + "\"";
+}
 
 SourcePosition Reading::position_of(std::string path) const {
   for (;;) {
@@ -205,10 +204,12 @@ std::string SectionReader::checked_word(const std::string& key, const ConfigNode
                                         const WordRule& rule) {
   const std::string one_of = fmt::format("one of {}.", fmt::join(rule.accepted, ", "));
   if (std::ranges::find(rule.accepted, node.text) != rule.accepted.end()) return node.text;
-  const auto is_later = [&](const std::string& later) {
-    return later.starts_with('.') ? node.text.ends_with(later) : node.text == later;
-  };
-  if (std::ranges::any_of(rule.not_yet, is_later)) {
+  if (!rule.file_ending.empty() && node.text.ends_with(rule.file_ending)) return node.text;
+  if (const auto known = rule.refused.find(node.text); known != rule.refused.end()) {
+    reading_.problems.push_back({node.position, known->second, one_of});
+    return "";
+  }
+  if (std::ranges::find(rule.not_yet, node.text) != rule.not_yet.end()) {
     reading_.problems.push_back(
         {node.position, fmt::format("{} for '{}' is not supported yet", in_quotes(node.text), path_of(key)),
          one_of});

@@ -18,6 +18,9 @@ struct EffectiveValue {
   std::string origin;
 };
 
+// The text as a YAML double-quoted scalar.
+std::string yaml_quoted(const std::string& text);
+
 // What one load gathers while it reads section after section.
 struct Reading {
   std::string file;
@@ -45,8 +48,9 @@ std::string origin_of(const SourcePosition& position);
 
 struct WordRule {
   std::vector<std::string> accepted;
-  std::vector<std::string>
-      not_yet;            // known to the world, refused as "not supported yet"; ".csv" means any such file
+  std::vector<std::string> not_yet = {};            // known to the world, refused as "not supported yet"
+  std::map<std::string, std::string> refused = {};  // likewise, with the sentence that says why
+  std::string file_ending = "";                     // words that end so are paths; "": none are
   bool may_guess = true;  // false: never "did you mean", since words that look alike mean different things
 };
 

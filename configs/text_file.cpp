@@ -9,8 +9,8 @@
 
 namespace simrun {
 
-TextFile read_text_file(const std::string& path) {
-  constexpr std::size_t enough = (std::size_t{1} << 20) + 1;  // read_yaml refuses more than 1 MiB
+TextFile read_text_file(const std::string& path, std::size_t most) {
+  const std::size_t enough = most + 1;
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::not_found) return {std::nullopt, "no such file"};

@@ -30,8 +30,9 @@ bool is_sharded(const Job& job) { return job.optimizer.zero_stage >= 1; }
 
 // Without overlap Megatron-LM reduces a chunk's gradients in one piece.
 std::int64_t bucket_size(const OptimizerConfig& optimizer) {
-  return optimizer.overlap_grad_reduce || optimizer.overlap_param_gather ? optimizer.bucket_size
-                                                                         : std::int64_t{1} << 60;
+  const bool in_pieces =
+      optimizer.overlap_grad_reduce || optimizer.overlap_param_gather || optimizer.zero_stage >= 2;
+  return in_pieces ? optimizer.bucket_size : std::int64_t{1} << 60;
 }
 
 // What the chunk's forward pass leaves for its backward pass.
@@ -88,8 +89,15 @@ void ChunkSegments::add_chunk(Index chunk) {
                                          2 * static_cast<Index>(chunks_[chunk - 2].emission.buckets.size());
     compiled.emission.first_pair_channel = before;
   }
-  compiled.forward = add_segment(compiled.emission.name + " forward", PassKind::forward, chunk,
-                                 emit_forward(compiled.emission, compiled.code->code, table_));
+  compiled.weights = weight_gathers(compiled.emission);
+  compiled.forward =
+      add_segment(compiled.emission.name + " forward", PassKind::forward, chunk,
+                  emit_forward(compiled.emission, compiled.code->code, table_, compiled.weights));
+}
+
+WeightGathers ChunkSegments::weight_gathers(const ChunkEmission& emission) {
+  if (shards() == 1 || job_.optimizer.zero_stage < 3) return {};
+  return {gathers_of_pass(context(), emission, table_), job_.optimizer.overlap_param_gather};
 }
 
 bool ChunkSegments::follows_on_rank(int stage, Direction direction) const {
@@ -105,7 +113,12 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   const int stage = placement_.stage_of(chunk);
   const Direction direction = placement_.direction_of(chunk);
   const StageCode& stage_code = model_.stages[static_cast<std::size_t>(stage)];
-  const BucketRules rules{bucket_size(job_.optimizer), shards(), model_.partition.tied_tensor};
+  BucketRules rules;
+  rules.zero_stage = job_.optimizer.zero_stage;
+  rules.splits_backward = splits_;
+  rules.bucket_size = bucket_size(job_.optimizer);
+  rules.shards = shards();
+  rules.tied_tensor = model_.partition.tied_tensor;
   ChunkSource source{model_.graph, stage_code.code, mesh(), chunk, rules, job_.training.precision};
   source.name = fmt::format("stage {}{}", stage, direction == Direction::up ? " up" : "");
   if (splits_) source.split = &stage_code.split;
@@ -152,10 +165,14 @@ bool ChunkSegments::writes_shared_gradient(Index chunk, BackwardPart part) const
 
 std::vector<Instruction> ChunkSegments::backward_instructions(Index chunk, const BackwardVariant& variant) {
   const Compiled& compiled = chunks_[chunk];
-  const std::vector<std::vector<Instruction>> reductions =
-      variant.last ? overlapped_reductions(context(), compiled.emission, table_)
-                   : std::vector<std::vector<Instruction>>(compiled.emission.buckets.size());
-  BackwardPass pass{variant, splits_ ? &compiled.code->split : nullptr, reductions};
+  BucketInstructions reductions;
+  if (shards() > 1 && job_.optimizer.zero_stage >= 2) {
+    if (variant.part != BackwardPart::input)
+      reductions = reductions_of_pass(context(), compiled.emission, variant.first, table_);
+  } else if (variant.last) {
+    reductions = overlapped_reductions(context(), compiled.emission, table_);
+  }
+  BackwardPass pass{variant, splits_ ? &compiled.code->split : nullptr, reductions, compiled.weights};
   const TensorId tied = model_.partition.tied_tensor;
   if (tied != no_index) pass.shared_gradient = gradient_of(compiled.code->code, tied);
   return emit_backward(compiled.emission, compiled.code->code, table_, pass);

@@ -60,6 +60,7 @@ class ChunkSegments {
   struct Compiled {
     const StageCode* code = nullptr;
     ChunkEmission emission;
+    WeightGathers weights;
     Index forward = no_index;
     std::map<BackwardVariant, Index> backward;
     std::map<StepKind, Index> exchanges;
@@ -73,6 +74,7 @@ class ChunkSegments {
   Index move(StepKind kind, Index chunk);
   std::vector<Instruction> backward_instructions(Index chunk, const BackwardVariant& variant);
   Index add_segment(std::string name, PassKind kind, Index chunk, std::vector<Instruction> instructions);
+  WeightGathers weight_gathers(const ChunkEmission& emission);
   StepContext context() const;
   std::int64_t shards() const;
   const Mesh& mesh() const { return plan_.stages.front().meshes.front(); }

@@ -31,11 +31,11 @@ Plan framed_plan(const Job& job, const Graph& graph) {
 }
 
 Schedule build(const JobSchedule& schedule, const PipelineShape& shape) {
-  Schedule built = schedule.entry.build(shape);
+  Schedule built = schedule.build(shape);
   for (const RankOps& ops : built)
     for (const Op& op : ops)
       if (op.slice != 0)
-        throw std::invalid_argument(schedule.entry.name +
+        throw std::invalid_argument(schedule.name +
                                     " runs slices of a sequence, which plans cannot hold yet; simrun "
                                     "--schedule draws it");
   return built;
@@ -45,9 +45,29 @@ ChunkPlacement placement_of(const JobSchedule& schedule, std::size_t stages) {
   const PipelineShape& shape = schedule.shape;
   const int expected = stage_count(schedule.placement(), shape.ranks, shape.virtual_stages);
   if (std::cmp_not_equal(stages, expected))
-    throw std::invalid_argument(fmt::format("{} on {} pipeline ranks has {} stages, not {}",
-                                            schedule.entry.name, shape.ranks, expected, stages));
+    throw std::invalid_argument(fmt::format("{} on {} pipeline ranks has {} stages, not {}", schedule.name,
+                                            shape.ranks, expected, stages));
   return {schedule.placement(), shape.ranks, expected};
+}
+
+// What bidirectional schedules and shared embeddings leave out.
+void refuse_sharded_copies(const Job& job, const ChunkPlacement& placement, const LoweredModel& model) {
+  if (job.optimizer.zero_stage < 2) return;
+  const std::string stage = fmt::format("zero_stage {}", job.optimizer.zero_stage);
+  if (placement.directions() == 2)
+    throw std::invalid_argument(
+        fmt::format("{} would exchange shards with the other copy of a stage in every "
+                    "pass of {}; zero_stage 0 and 1 do not",
+                    stage, job.parallelism.pipeline_schedule));
+  const bool shared =
+      model.partition.tied_tensor != no_index &&
+      placement.rank(0, Direction::down) == placement.rank(placement.stages - 1, Direction::down);
+  if (shared)
+    throw std::invalid_argument(
+        fmt::format("{} with {} would gather tied word embeddings for two stages of rank 0; "
+                    "tie_word_embeddings: false, or "
+                    "zero_stage 0 or 1",
+                    stage, job.parallelism.pipeline_schedule));
 }
 
 BackwardPart part_of(OpKind kind) {
@@ -57,9 +77,9 @@ BackwardPart part_of(OpKind kind) {
 
 class Compiler {
  public:
-  explicit Compiler(const Job& job)
+  Compiler(const Job& job, const PassFacts& facts)
       : job_(job),
-        schedule_(job_schedule(job)),
+        schedule_(job_schedule(job, facts)),
         model_(lower_model(job, make_stages(job.parallelism).front().meshes.front())),
         placement_(placement_of(schedule_, model_.stages.size())),
         plan_(framed_plan(job, model_.graph)),
@@ -67,9 +87,11 @@ class Compiler {
         segments_(plan_, job, model_, placement_, splits_) {}
 
   Plan run() {
-    schedule_.shape.stage_times = stated_times();
+    refuse_sharded_copies(job_, placement_, model_);
+    if (schedule_.shape.stage_times.empty()) schedule_.shape.stage_times = stated_times();
     add_programs(build(schedule_, schedule_.shape));
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
+    plan_.job.found_schedule = schedule_.found;
     return std::move(plan_);
   }
 
@@ -103,7 +125,8 @@ class Compiler {
   void add_programs(const Schedule& passes) {
     std::vector<PassCosts> costs;
     for (const PassTimes& times : schedule_.shape.stage_times)
-      costs.push_back({times.forward, times.backward, times.backward_input, times.backward_weight});
+      costs.push_back(
+          {times.forward, times.backward, times.backward_input, times.backward_weight, times.communication});
     OtherExchanges others;
     others.sum_pairs = placement_.directions() == 2 && job_.optimizer.overlap_grad_reduce;
     if (lends_memory(job_)) others.moves = bpipe_moves(passes);
@@ -233,6 +256,6 @@ class Compiler {
 
 }  // namespace
 
-Plan compile(const Job& job) { return Compiler(job).run(); }
+Plan compile(const Job& job, const PassFacts& facts) { return Compiler(job, facts).run(); }
 
 }  // namespace simrun

@@ -2,13 +2,17 @@
 
 #include "configs/job.h"
 #include "models/graph.h"
+#include "schedules/job_schedule.h"
 #include "schedules/plan.h"
 
 namespace simrun {
 
 // Compiles a job: graph -> layouts -> stages -> schedule -> Plan. Pure; O(stages x (operators + microbatches
-// x virtual stages)). REQUIRES: a job that the loader accepted. Throws std::invalid_argument where a layout
-// does not divide.
-Plan compile(const Job& job);
+// x virtual stages)). REQUIRES: a job that the loader accepted. Throws what job_schedule() throws, and
+// std::invalid_argument where a layout does not divide.
+//
+// `facts`: for the order of schedules that use times (sim/plan_job.h simulates them); without, those plan
+// with FLOP counts for times, and `auto` with equal ones.
+Plan compile(const Job& job, const PassFacts& facts = {});
 
 }  // namespace simrun

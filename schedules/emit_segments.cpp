@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "schedules/bucket_reductions.h"
+#include "schedules/weight_windows.h"
+
 namespace simrun {
 namespace {
 
@@ -51,7 +54,7 @@ void declare_parameters(Plan& plan, const ChunkSource& source, ChunkEmission& em
       Buffer buffer = buffer_of_value(source.graph, code.values[v], source.mesh);
       buffer.name = emission.name + " " + buffer.name;
       buffer.category = plan.buffers[parent].category;
-      buffer.scope = Scope::run;
+      buffer.scope = plan.buffers[parent].scope;
       buffer.dtype = plan.buffers[parent].dtype;
       buffer.parent = parent;
       buffer.parent_offset = offset;
@@ -155,7 +158,7 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   emission.buckets = make_buckets(code, elements, rules);
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     add_bucket_buffers(plan, emission.buckets[b], fmt::format("{} bucket {}", emission.name, b),
-                       source.precision, source.rules.shards);
+                       source.precision, source.rules);
     declare_parameters(plan, source, emission, emission.buckets[b]);
   }
   for (std::size_t v = 0; v < code.values.size(); ++v) {
@@ -171,10 +174,14 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
 }
 
 std::vector<Instruction> emit_forward(const ChunkEmission& emission, const ChunkCode& code,
-                                      CommunicationTable& table) {
-  const std::vector<std::vector<ValueId>> last = last_mentions(code, code.forward, all_of(code.forward));
+                                      CommunicationTable& table, const WeightGathers& weights) {
+  const std::vector<std::size_t> order = all_of(code.forward);
+  const std::vector<std::vector<ValueId>> last = last_mentions(code, code.forward, order);
+  WeightWindows windows(emission, code, weights);
+  windows.find(code.forward, order, 0, order.size());
   std::vector<Instruction> instructions;
   for (std::size_t s = 0; s < code.forward.size(); ++s) {
+    windows.before(s, instructions);
     instructions.push_back(instruction_of(emission, code.forward[s], table));
     std::vector<ValueId> dead;
     for (const ValueId v : last[s]) {
@@ -183,6 +190,7 @@ std::vector<Instruction> emit_forward(const ChunkEmission& emission, const Chunk
       if (value.kind == ValueKind::activation && !kept) dead.push_back(v);
     }
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, Phase::forward));
+    windows.behind(s, Phase::forward, instructions);
   }
   return instructions;
 }
@@ -211,10 +219,12 @@ PartOrder order_of(const ChunkCode& code, const BackwardPass& pass) {
 }
 
 // Which main gradients hold something when the pass begins: it adds to those.
-std::vector<bool> written_before(const ChunkCode& code, const BackwardPass& pass) {
-  std::vector<bool> written(code.values.size(), !pass.variant.first);
+// `per_pass`: gradients are summed elsewhere, every microbatch writes afresh.
+std::vector<bool> written_before(const ChunkCode& code, const BackwardPass& pass, bool per_pass) {
+  std::vector<bool> written(code.values.size(), !pass.variant.first && !per_pass);
   if (pass.split != nullptr) {
-    const bool by_input = pass.variant.part == BackwardPart::weight || !pass.variant.first_input;
+    const bool again = !pass.variant.first_input && !per_pass;
+    const bool by_input = pass.variant.part == BackwardPart::weight || again;
     for (const std::size_t s : pass.split->input)
       for (const ValueId output : code.backward[s].outputs) written[output] = by_input;
   }
@@ -224,22 +234,26 @@ std::vector<bool> written_before(const ChunkCode& code, const BackwardPass& pass
 
 }  // namespace
 
+namespace {
+
+bool gradients_per_pass(const ChunkEmission& emission) {
+  return !emission.buckets.empty() && emission.buckets.front().reduced != no_index;
+}
+
+}  // namespace
+
 std::vector<Instruction> emit_backward(const ChunkEmission& emission, const ChunkCode& code,
                                        CommunicationTable& table, const BackwardPass& pass) {
   const PartOrder part = order_of(code, pass);
   const std::vector<std::vector<ValueId>> last = last_mentions(code, code.backward, part.order);
-  std::vector<bool> written = written_before(code, pass);
-  std::vector<bool> reduced(emission.buckets.size(), !pass.variant.last);
+  std::vector<bool> written = written_before(code, pass, gradients_per_pass(emission));
+  WeightWindows windows(emission, code, pass.weights);
+  windows.find(code.backward, part.order, part.begin, part.end);
+  BucketReductions reductions(emission, pass.reductions);
   std::vector<Instruction> instructions;
-  const auto reduce = [&](std::size_t from_step) {
-    for (std::size_t b = 0; b < reduced.size(); ++b) {
-      if (reduced[b] || emission.buckets[b].complete_after > from_step) continue;
-      reduced[b] = true;
-      instructions.insert(instructions.end(), pass.reductions[b].begin(), pass.reductions[b].end());
-    }
-  };
   for (std::size_t s = part.begin; s < part.end; ++s) {
     const CodeStep& step = code.backward[part.order[s]];
+    windows.before(s, instructions);
     Instruction instruction = instruction_of(emission, step, table);
     for (const ValueId output : step.outputs)
       if (code.values[output].kind == ValueKind::parameter_gradient) {
@@ -253,9 +267,11 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
       if (!is_run_scope(code.values[v]) && !kept) dead.push_back(v);
     }
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, step.phase));
-    reduce(part.order[s]);
+    windows.behind(s, step.phase, instructions);
+    reductions.complete(part.order[s], instructions);
   }
-  reduce(code.backward.size());
+  reductions.complete(code.backward.size(), instructions);
+  reductions.flush(instructions);
   return instructions;
 }
 

@@ -73,12 +73,20 @@ struct BackwardVariant {
 
 // Instructions of the passes, each value freed behind its last reader. `reductions[b]`: instructions to issue
 // when bucket b is complete.
+using BucketInstructions = std::vector<std::vector<Instruction>>;  // by bucket
+// ZeRO-3: how each bucket's weights are gathered when a pass needs them. They are freed behind their last
+// reader; a prefetched gather is issued before the first reader of the bucket in front of it.
+struct WeightGathers {
+  BucketInstructions gathers;  // empty: weights are kept whole
+  bool prefetch = false;
+};
 std::vector<Instruction> emit_forward(const ChunkEmission& emission, const ChunkCode& code,
-                                      CommunicationTable& table);
+                                      CommunicationTable& table, const WeightGathers& weights = {});
 struct BackwardPass {
   BackwardVariant variant;
   const BackwardSplit* split = nullptr;  // of the parts `input` and `weight`
-  const std::vector<std::vector<Instruction>>& reductions;
+  const BucketInstructions& reductions;
+  const WeightGathers& weights;
   ValueId shared_gradient = no_index;  // of word embeddings that another chunk may share
 };
 std::vector<Instruction> emit_backward(const ChunkEmission& emission, const ChunkCode& code,

@@ -6,7 +6,7 @@ namespace simrun {
 
 int representative_microbatches(int ranks, int microbatches) {
   constexpr int common_multiple = 12;
-  const int enough = 3 * ranks + 2 * common_multiple;
+  const int enough = (ranks <= 16 ? 3 : 2) * ranks + 2 * common_multiple;
   if (microbatches <= enough + common_multiple) return microbatches;
   return enough + (microbatches - enough) % common_multiple;
 }

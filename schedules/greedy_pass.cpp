@@ -31,7 +31,8 @@ struct RankState {
 struct Event {
   std::int64_t time = 0;
   int rank = 0;
-  auto operator<=>(const Event&) const = default;
+  // clang-tidy 14 takes the defaulted comparison for a null pointer.
+  auto operator<=>(const Event&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 struct Candidate {

@@ -26,6 +26,9 @@
 //              their last releases end min(W, B) apart: k (T - min head) >= sum of lifetimes
 //              + k (k - 1) / 2 (F + min(W, B)).
 //
+// An overlapped pair that takes FB < F + B may be cut into an F and, at its end, a B of FB - F: their inputs
+// are there, and no result comes later. So B counts as no more than FB - F everywhere.
+//
 // Where the stages of a rank differ, the largest F, work and work - I are taken for what is subtracted, the
 // least for what is added.
 
@@ -135,7 +138,11 @@ std::int64_t rank_bound(const RankSums& sums, std::int64_t memory_limit) {
 }  // namespace
 
 std::int64_t makespan_lower_bound(const PipelineShape& shape, Placement placement) {
-  const SearchModel model = make_search_model(shape, placement);
+  SearchModel model = make_search_model(shape, placement);
+  for (Lane& lane : model.lanes) {  // a pair as F and B behind it
+    lane.times.forward = std::min(lane.times.forward, lane.times.overlapped);
+    lane.times.backward = std::min(lane.times.backward, lane.times.overlapped - lane.times.forward);
+  }
   const Chains chain = chains(model);
   std::int64_t bound = 0;
   for (std::size_t l = 0; l < model.lanes.size(); ++l)

@@ -3,10 +3,24 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace simrun {
 namespace {
+
+// By parameter, the layer that reads it first.
+std::vector<std::int32_t> layers_of(const ChunkCode& code) {
+  std::map<ValueId, std::int32_t> layer;
+  for (const CodeStep& step : code.forward)
+    for (const ValueId input : step.inputs) layer.try_emplace(input, step.layer);
+  std::vector<std::int32_t> result;
+  for (const ValueId parameter : code.parameters) {
+    const auto at = layer.find(parameter);
+    result.push_back(at == layer.end() ? -1 : at->second);
+  }
+  return result;
+}
 
 std::vector<std::size_t> last_writes(const ChunkCode& code) {
   std::vector<std::size_t> last(code.values.size(), 0);
@@ -23,14 +37,18 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
                                           const std::vector<std::int64_t>& local_elements,
                                           const BucketRules& rules) {
   const std::vector<std::size_t> written = last_writes(code);
+  // ZeRO-3 gathers layer by layer; what is outside the layers is one unit, FSDP's root module.
+  const bool by_layer = rules.zero_stage == 3 && rules.shards > 1;
+  const std::vector<std::int32_t> layers = by_layer ? layers_of(code) : std::vector<std::int32_t>();
   std::vector<ParameterBucket> buckets;
-  std::map<std::pair<std::vector<AxisId>, bool>, std::size_t>
-      latest;  // bucket still open, by what it sums over
+  std::map<std::tuple<std::vector<AxisId>, bool, std::int32_t>, std::size_t>
+      latest;  // bucket still open, by what it sums over and its layer
   for (std::size_t p = code.parameters.size(); p-- > 0;) {
     if (p == rules.elsewhere) continue;
     const bool tied = code.values[code.parameters[p]].tensor == rules.tied_tensor;
     const std::vector<AxisId>& axes = code.gradient_axes[p];
-    const auto [open, is_new] = latest.emplace(std::pair{axes, tied}, buckets.size());
+    const auto [open, is_new] =
+        latest.emplace(std::tuple{axes, tied, by_layer ? layers[p] : -1}, buckets.size());
     if (is_new || buckets[open->second].elements >= rules.bucket_size) {
       open->second = buckets.size();
       buckets.push_back({{}, axes, tied});
@@ -73,16 +91,40 @@ Index add_shard(Plan& plan, Index parent, std::int64_t shards) {
   return shard;
 }
 
+// The only part of a bucket that a rank keeps.
+Index add_owned(Plan& plan, Index whole, std::int64_t shards) {
+  const Buffer of = plan.buffers[whole];
+  const Index shard = add_flat(plan, of.name + " shard", of.category, of.dtype, of.elements() / shards);
+  plan.buffers[shard].split = {"dp"};
+  return shard;
+}
+
+// What is kept of a bucket under the ZeRO stage: the parameter or gradient buffers.
+Index add_shard_of(Plan& plan, Index whole, const BucketRules& rules, bool sharded, Scope scope) {
+  if (!sharded) return add_shard(plan, whole, rules.shards);
+  plan.buffers[whole].scope = scope;
+  return add_owned(plan, whole, rules.shards);
+}
+
 }  // namespace
 
 void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& name, Dtype precision,
-                        std::int64_t shards) {
+                        const BucketRules& rules) {
+  const bool sharded = rules.shards > 1;
   bucket.weights = add_flat(plan, name + " weights", Category::weights, precision, bucket.elements);
   bucket.gradients =
       add_flat(plan, name + " main gradients", Category::gradients, Dtype::fp32, bucket.elements);
-  bucket.weight_shard = add_shard(plan, bucket.weights, shards);
-  bucket.gradient_shard = add_shard(plan, bucket.gradients, shards);
-  const std::int64_t owned = bucket.elements / shards;
+  bucket.weight_shard =
+      add_shard_of(plan, bucket.weights, rules, sharded && rules.zero_stage == 3, Scope::pass);
+  const bool shards_gradients = sharded && rules.zero_stage >= 2;
+  bucket.gradient_shard = add_shard_of(plan, bucket.gradients, rules, shards_gradients,
+                                       rules.splits_backward ? Scope::microbatch : Scope::pass);
+  if (shards_gradients) {
+    bucket.reduced = add_owned(plan, bucket.gradients, rules.shards);
+    plan.buffers[bucket.reduced].name = name + " reduced gradients";
+    plan.buffers[bucket.reduced].scope = Scope::pass;
+  }
+  const std::int64_t owned = bucket.elements / rules.shards;
   if (precision != Dtype::fp32)
     bucket.main_weights = add_flat(plan, name + " main weights", Category::optimizer, Dtype::fp32, owned);
   bucket.exp_avg = add_flat(plan, name + " exp_avg", Category::optimizer, Dtype::fp32, owned);

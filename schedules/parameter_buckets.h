@@ -10,7 +10,9 @@ namespace simrun {
 
 // Parameters of one chunk whose gradients are summed over the same ranks, laid out one behind the other in
 // flat buffers, as Megatron-LM's ParamAndGradBuffer does: weights, fp32 main gradients, and the optimizer's
-// state (a 1/dp shard of it under ZeRO-1).
+// state. A rank owns a 1/dp shard of the state under ZeRO-1, of the gradients too under ZeRO-2, and of the
+// weights too under ZeRO-3 (Rajbhandari et al. 2020, section 5; PyTorch's FSDP2 with one unit per layer).
+// What it does not own lives only while a pass needs it.
 struct ParameterBucket {
   std::vector<std::size_t>
       members;  // indices into ChunkCode::parameters, in the order in which backward completes them
@@ -20,11 +22,15 @@ struct ParameterBucket {
   std::size_t complete_after = 0;  // index of the backward step after which all its gradients are written
   // Plan buffers; no_index where the precision or ZeRO stage has none.
   Index weights = no_index, gradients = no_index;
-  Index weight_shard = no_index, gradient_shard = no_index;  // views; the whole bucket when not sharded
+  // Views; the whole bucket when not sharded; buffers of their own where the whole is not kept.
+  Index weight_shard = no_index, gradient_shard = no_index;
+  Index reduced = no_index;  // ZeRO-2, 3: this microbatch's shard of the gradients
   Index main_weights = no_index, exp_avg = no_index, exp_avg_sq = no_index;
 };
 
 struct BucketRules {
+  int zero_stage = 0;
+  bool splits_backward = false;      // gradients of one microbatch are written in two passes
   std::int64_t bucket_size = 0;      // elements at which a bucket is closed
   std::int64_t shards = 1;           // optimizer shards: under ZeRO-1 dp, twice as many for two copies
   TensorId tied_tensor = no_index;   // word embeddings held by the first and last stage
@@ -36,8 +42,8 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
                                           const std::vector<std::int64_t>& local_elements,
                                           const BucketRules& rules);
 
-// Adds a bucket's flat buffers to the plan, named "chunk 3 bucket 0 ...". `chunk_name` e.g. "stage 3".
+// Adds a bucket's flat buffers to the plan, named "stage 3 bucket 0 ...".
 void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& name, Dtype precision,
-                        std::int64_t shards);
+                        const BucketRules& rules);
 
 }  // namespace simrun

@@ -58,6 +58,7 @@ struct ScheduleEntry {
   // what the tests hold every shape against.
   int (*peak_in_flight)(const PipelineShape& shape, int rank) = nullptr;
   int default_virtual_stages = 1;  // where nobody names a number
+  bool uses_times = false;         // looks at the times of the shape and at its memory_limit
 };
 const std::vector<ScheduleEntry>& pipeline_schedules();
 

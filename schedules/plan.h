@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -158,11 +159,11 @@ struct Instruction {
   Phase phase = Phase::forward;
   std::uint8_t stream = compute_stream;
   std::uint8_t binding = 0;  // which of the entry's bindings its buffers belong to
-  bool accumulate = false;  // beta = 1: adds into its `run`-scope outputs (main gradients); others are always
-                            // written afresh
-  CausalMask causal;        // attention
-  std::int32_t layer = -1;  // -1: outside the layers
-  float dropout = 0;        // probability
+  bool accumulate = false;   // beta = 1: adds into its outputs of category `gradients`; others are always
+                             // written afresh
+  CausalMask causal;         // attention
+  std::int32_t layer = -1;   // -1: outside the layers
+  float dropout = 0;         // probability
   Index communication = no_index;  // into Plan::communications
   std::vector<Index> inputs;       // buffers
   std::vector<Index> outputs;      // buffers; FREE lists what it frees in `inputs`
@@ -233,6 +234,16 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
+// What a search for the schedule found, in the schedule's own model: passes and transfers take their times
+// when nothing waits, and no rank holds more than memory_limit (stage, microbatch) activations.
+struct FoundSchedule {
+  std::string origin;             // what the search started from
+  double makespan_s = 0;          // of the passes of a step
+  double lower_bound_s = 0;       // proven: no order can be shorter
+  std::int64_t memory_limit = 0;  // 0: none
+  bool operator==(const FoundSchedule&) const = default;
+};
+
 // What the summary needs to know of the job, so that a Plan file stands alone.
 struct JobFacts {
   std::string name;
@@ -240,6 +251,7 @@ struct JobFacts {
   std::string config_sha256;
   std::string model_type;
   std::string schedule;
+  std::optional<FoundSchedule> found_schedule;  // where a search made it
   std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, virtual_pipeline = 1,
                expert_parallel = 1, data_parallel = 1;
   std::int64_t microbatches = 0;

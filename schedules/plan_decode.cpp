@@ -67,6 +67,11 @@ JobFacts decode(const proto::JobFacts& in) {
   job.model_flops_per_step = finite(in.model_flops_per_step(), "model_flops_per_step");
   job.hardware_flops_per_step = finite(in.hardware_flops_per_step(), "hardware_flops_per_step");
   job.precision = decode_dtype(in.precision());
+  if (in.has_found_schedule()) {
+    const proto::FoundSchedule& found = in.found_schedule();
+    job.found_schedule = FoundSchedule{found.origin(), finite(found.makespan_s(), "makespan_s"),
+                                       finite(found.lower_bound_s(), "lower_bound_s"), found.memory_limit()};
+  }
   return job;
 }
 

@@ -57,6 +57,12 @@ void encode(const JobFacts& job, proto::JobFacts& out) {
   out.set_model_flops_per_step(job.model_flops_per_step);
   out.set_hardware_flops_per_step(job.hardware_flops_per_step);
   out.set_precision(number<proto::Dtype>(job.precision));
+  if (!job.found_schedule) return;
+  proto::FoundSchedule& found = *out.mutable_found_schedule();
+  found.set_origin(job.found_schedule->origin);
+  found.set_makespan_s(job.found_schedule->makespan_s);
+  found.set_lower_bound_s(job.found_schedule->lower_bound_s);
+  found.set_memory_limit(job.found_schedule->memory_limit);
 }
 
 void encode(const Gpu& gpu, proto::Gpu& out) {

@@ -41,16 +41,18 @@ std::uint32_t checksum(const char* data, std::size_t size) {
   throw ConfigError({Diagnostic{{file, 0, 0}, message, hint}});
 }
 
-bool needs_version_3(const Segment& segment) {
-  return segment.kind == PassKind::overlapped ||
-         std::ranges::any_of(segment.instructions,
+bool has_windows(const Segment& segment) {
+  return std::ranges::any_of(segment.instructions,
                              [](const Instruction& instruction) { return instruction.causal.window > 0; });
 }
 
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
-// know no overlapped passes, and would take a sliding window for full attention.
+// know no overlapped passes and would take a sliding window for full attention.
 std::uint64_t version_needed(const Plan& plan) {
-  if (std::ranges::any_of(plan.segments, needs_version_3)) return 3;
+  if (std::ranges::any_of(plan.segments, [](const Segment& segment) {
+        return segment.kind == PassKind::overlapped || has_windows(segment);
+      }))
+    return 3;
   const Cluster& cluster = plan.cluster;
   const bool is_known_to_version_1 =
       (cluster.nics_per_node == 0 || cluster.nics_per_node == cluster.gpus_per_node) &&

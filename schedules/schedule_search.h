@@ -34,7 +34,9 @@ struct SearchOptions {
   Placement placement = Placement::loop;
   bool split_backward = true;
   bool named_seeds = true;
-  std::int64_t effort = 80'000'000;  // passes in all orders that are tried, and no more than 40'000 orders
+  // Passes in all orders that are tried, and no more than 60'000 orders. Orders for many microbatches are
+  // tried on as few as show the steady state, whose middle is then repeated.
+  std::int64_t effort = 160'000'000;
 };
 struct SearchResult {
   Schedule schedule;
@@ -45,10 +47,18 @@ struct SearchResult {
 };
 SearchResult search_schedule(const PipelineShape& shape, const SearchOptions& options);
 
+// `auto`: the best that search_schedule() finds over the placements in which every stage's weights are held
+// once (loop; of an even number of virtual stages also wave), which share the effort. Never worse than any
+// named schedule of those placements that accepts the shape and keeps the limit. The lower bound is that of
+// all of them. `options.placement` is not looked at.
+SearchResult best_order(const PipelineShape& shape, const SearchOptions& options);
+
+// "" if best_order() accepts the shape under that effort, else why not, with a size that works.
+std::string best_order_refusal(const PipelineShape& shape, const SearchOptions& options);
+
 // A makespan that no order under this placement, split or not, can beat: work of the fullest rank plus the
 // least time before its first and behind its last pass; the longest chain of one microbatch; both under the
-// memory limit. The proof is at the head of lower_bound.cpp. Overlapped pairs count as F and B: it does not
-// bind schedules that have them if `overlapped` is less.
+// memory limit. The proof is at the head of lower_bound.cpp.
 std::int64_t makespan_lower_bound(const PipelineShape& shape, Placement placement);
 
 }  // namespace simrun

@@ -43,7 +43,8 @@ std::vector<ScheduleEntry> searched_schedules() {
        .refusal = zb_auto_refusal,
        .build = zb_auto,
        .peak_in_flight = [](const PipelineShape& shape,
-                            int) { return all_or(shape, limit_or(shape, 2 * shape.ranks)); }},
+                            int) { return all_or(shape, limit_or(shape, 2 * shape.ranks)); },
+       .uses_times = true},
       {.name = "v_half",
        .aliases = {},
        .description = "two stages per rank in a V, backward split, about half of 1f1b's memory",
@@ -70,7 +71,8 @@ std::vector<ScheduleEntry> searched_schedules() {
        .placement = Placement::wave,
        .peak_in_flight = [](const PipelineShape& shape,
                             int) { return all_or(shape, limit_or(shape, 2 * shape.ranks)); },
-       .default_virtual_stages = 2},
+       .default_virtual_stages = 2,
+       .uses_times = true},
   };
 }
 

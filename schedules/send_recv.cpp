@@ -73,7 +73,7 @@ Replay::Replay(const Schedule& schedule, const std::vector<PassCosts>& costs)
       next_(schedule.size(), 0),
       free_at_(schedule.size(), 0) {
   for (const PassCosts& cost : costs)
-    if (*std::min_element(cost.begin(), cost.end()) <= 0)
+    if (*std::min_element(cost.begin(), cost.begin() + pass_cost_kinds) <= 0)
       throw std::logic_error("a stated pass cost is not positive");
   measure();
   passes_.resize(result_count * directions_ * stages_ * microbatches_);
@@ -126,19 +126,21 @@ const PassState* Replay::reader(const Op& op) const {
 }
 
 bool Replay::ready(const Op& op, std::int64_t& start) const {
-  const auto after = [&](const PassState& pass) {
-    start = std::max(start, pass.end);
+  const auto after = [&](Result result, const Op& producer) {
+    const PassState& pass = at(result, producer);
+    const bool crosses = pass.rank != at(op).rank;
+    start = std::max(start, pass.end + (crosses ? costs_[std::size_t(producer.stage)].back() : 0));
     return pass.end >= 0;
   };
   Op producer = op;
   if (op.kind == OpKind::forward) {
     --producer.stage;
-    return op.stage == 0 || after(at(forward_result, producer));
+    return op.stage == 0 || after(forward_result, producer);
   }
-  if (op.kind == OpKind::backward_weight) return after(at(backward_result, op));
-  if (!after(at(forward_result, op))) return false;
+  if (op.kind == OpKind::backward_weight) return after(backward_result, op);
+  if (!after(forward_result, op)) return false;
   ++producer.stage;
-  return producer.stage == stages() || after(at(backward_result, producer));
+  return producer.stage == stages() || after(backward_result, producer);
 }
 
 // Runs the rank's next pass, or pair of passes, if its inputs are there, and wakes who reads the result.

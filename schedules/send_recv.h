@@ -32,8 +32,9 @@ struct IssueStep {
 };
 
 // Stated cost of one pass of a stage, any unit, > 0: forward, backward, backward-input, backward-weight (by
-// OpKind).
-using PassCosts = std::array<std::int64_t, 4>;
+// OpKind); then of handing its result to another rank, >= 0.
+using PassCosts = std::array<std::int64_t, 5>;
+constexpr std::size_t pass_cost_kinds = 4;
 
 // A rank's activations of one microbatch on their way to the rank that keeps them for a while, or back, when
 // the rank has run its `after`-th op (bpipe.h).
@@ -53,8 +54,8 @@ struct OtherExchanges {
 
 // Adds the sends and receives of a schedule, in an order under which a rendezvous cannot deadlock.
 //
-// The schedule is replayed once under the stated pass costs with free transfers. A transfer happens at the
-// time T when its producer ends; all transfers of the plan are ordered by (T, stage, microbatch, direction),
+// The schedule is replayed once under the stated costs. A transfer happens at the time T when its producer
+// ends; all transfers of the plan are ordered by (T, stage, microbatch, direction),
 // which is their sequence, and every rank issues its ends in that order: a send behind its producer, a
 // receive before the first pass of the receiver that ends later than T, so it is posted while the pass before
 // its consumer still runs. The order is a topological order of the whole plan: work before a transfer on a

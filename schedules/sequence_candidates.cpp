@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "schedules/greedy_pass.h"
@@ -50,7 +51,7 @@ PatternRule pattern_rule(int chunks, std::int64_t period, const std::vector<std:
   return rule;
 }
 
-std::vector<RepeatingPattern> feasible_patterns(const SearchModel& model) {
+std::vector<RepeatingPattern> feasible_patterns(const SearchModel& model, std::int64_t count) {
   const PipelineLoad load = pipeline_load(model);
   const std::vector<std::int64_t> waits = pattern_waits(load.mean);
   const int chunks = static_cast<int>(model.lanes.size()) / model.ranks /
@@ -61,7 +62,11 @@ std::vector<RepeatingPattern> feasible_patterns(const SearchModel& model) {
   const std::int64_t least_period = std::max(load.work, (load.lifetimes + memory - 1) / memory);
   std::vector<RepeatingPattern> patterns;
   RepeatingPattern pattern;
-  constexpr std::size_t most_passes = 3'000'000;  // that are laid in all
+  std::int64_t unrolled = 0;
+  for (const Lane& lane : model.lanes) unrolled += 3 * std::int64_t{lane.microbatches};
+  // That are laid in all.
+  const auto most_passes =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(8 * count * unrolled, 400'000, 3'000'000));
   const std::size_t stride = 1 + 10 * choices * 2 * model.lanes.size() / most_passes;
   for (int step = 0; step < 10; ++step)
     for (std::size_t choice = 0; choice < choices; choice += stride) {
@@ -77,7 +82,7 @@ std::vector<RepeatingPattern> feasible_patterns(const SearchModel& model) {
 void offer_pattern_orders(const CandidateOrders& candidates, OrderPool& pool) {
   if (candidates.count <= 0) return;
   const SearchModel& model = candidates.model;
-  const std::vector<RepeatingPattern> patterns = feasible_patterns(model);
+  const std::vector<RepeatingPattern> patterns = feasible_patterns(model, candidates.count);
   const std::size_t tried = std::min(patterns.size(), static_cast<std::size_t>(candidates.count));
   for (std::size_t n = 0; n < tried; ++n) {
     const PassOrder sequence = unroll(model, patterns[n * patterns.size() / tried]);
@@ -131,8 +136,8 @@ void offer_round_orders(const CandidateOrders& candidates, OrderPool& pool) {
   std::int64_t left = candidates.count;
   if (model.placement != Placement::loop) return;
   const int microbatches = model.lanes.front().microbatches;
-  std::vector<int> backlog;
-  for (int rank = 0; rank < model.ranks; ++rank) backlog.push_back(rank);
+  std::vector<int> backlog(static_cast<std::size_t>(model.ranks));
+  std::iota(backlog.begin(), backlog.end(), 0);
   const int rounds = std::max(1, microbatches / model.ranks);
   const std::set<int> groups = {std::min(model.ranks, microbatches),
                                 (microbatches + rounds - 1) / rounds,

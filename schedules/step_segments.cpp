@@ -18,6 +18,11 @@ std::int64_t data_parallel(const StepContext& context) {
 }
 
 bool is_sharded(const ParameterBucket& bucket) { return bucket.gradient_shard != bucket.gradients; }
+// ZeRO-2, 3: the gradients are reduced behind every pass, and what is left to sum are shards.
+bool keeps_shard_only(const ParameterBucket& bucket) { return bucket.reduced != no_index; }
+Index kept_gradients(const ParameterBucket& bucket) {
+  return keeps_shard_only(bucket) ? bucket.gradient_shard : bucket.gradients;
+}
 
 struct CollectiveEnds {
   Index input = no_index;
@@ -54,7 +59,7 @@ Index data_group(const StepContext& context, const ChunkEmission& emission, std:
   if (use == 0)
     communication.cause = "gradients: partial sum over dp (batch is split)";
   else
-    communication.cause = "weights: ZeRO-1 shard over dp -> replicated";
+    communication.cause = "weights: shard over dp -> replicated";
   if (!emission.pair_ranks.empty()) {
     communication.group.pipeline_ranks = emission.pair_ranks;
     communication.channel = emission.first_pair_channel + 2 * static_cast<Index>(bucket) + use;
@@ -77,6 +82,15 @@ std::vector<Instruction> data_reduction(const StepContext& context, const ChunkE
                      data_group(context, emission, bucket, 0, table), "gradient reduction")};
 }
 
+Instruction weight_gather(const StepContext& context, const ChunkEmission& emission, std::size_t bucket,
+                          CommunicationTable& table) {
+  const ParameterBucket& of = emission.buckets[bucket];
+  return collective(Opcode::all_gather, context.data_stream, {of.weight_shard, of.weights},
+                    data_group(context, emission, bucket, 1, table), "parameter gather");
+}
+
+bool gathers_in_passes(const StepContext& context) { return context.optimizer.zero_stage == 3; }
+
 std::vector<AxisId> axes_but_data(const StepContext& context, const ParameterBucket& bucket) {
   std::vector<AxisId> axes = bucket.axes;
   std::erase(axes, axis_named(context.mesh, data_axis_name));
@@ -94,8 +108,9 @@ std::vector<Instruction> tied_reduction(const StepContext& context, const Parame
   communication.group.pipeline_ranks = context.tied_ranks;
   communication.channel = context.first_channel;
   communication.cause = "word embedding gradients: tied over the first and last stage";
-  return {collective(Opcode::all_reduce, context.data_stream, {bucket.gradients, bucket.gradients},
-                     table.add(communication), "tied embedding gradients")};
+  return {collective(Opcode::all_reduce, context.data_stream,
+                     {kept_gradients(bucket), kept_gradients(bucket)}, table.add(communication),
+                     "tied embedding gradients")};
 }
 
 std::vector<Instruction> late_reductions(const StepContext& context, const ChunkEmission& emission,
@@ -106,9 +121,10 @@ std::vector<Instruction> late_reductions(const StepContext& context, const Chunk
   const std::vector<AxisId> axes = axes_but_data(context, bucket);
   if (!axes.empty())
     instructions.push_back(collective(
-        Opcode::all_reduce, context.tensor_stream, {bucket.gradients, bucket.gradients},
+        Opcode::all_reduce, context.tensor_stream, {kept_gradients(bucket), kept_gradients(bucket)},
         over_axes(table, axes, "gradients: partial sum (sequence is split)"), "gradient reduction"));
-  const bool done = context.optimizer.overlap_grad_reduce && !waits_for_step_end(context, bucket);
+  const bool done = keeps_shard_only(bucket) ||
+                    (context.optimizer.overlap_grad_reduce && !waits_for_step_end(context, bucket));
   if (!done)
     for (Instruction& instruction : data_reduction(context, emission, number, table))
       instructions.push_back(std::move(instruction));
@@ -130,10 +146,10 @@ bool single_rank(const StepContext& context) {
                                                         [](const Axis& a) { return a.size == 1; });
 }
 
-Instruction release_of(Index buffer) {
+Instruction release_of(Index buffer, Phase phase = Phase::optimizer) {
   Instruction instruction;
   instruction.opcode = Opcode::free;
-  instruction.phase = Phase::optimizer;
+  instruction.phase = phase;
   instruction.inputs = {buffer};
   return instruction;
 }
@@ -189,10 +205,9 @@ Instruction optimizer_of(const ParameterBucket& bucket, Index norm) {
 
 }  // namespace
 
-std::vector<std::vector<Instruction>> overlapped_reductions(const StepContext& context,
-                                                            const ChunkEmission& emission,
-                                                            CommunicationTable& table) {
-  std::vector<std::vector<Instruction>> reductions;
+BucketInstructions overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
+                                         CommunicationTable& table) {
+  BucketInstructions reductions;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b)
     reductions.push_back(waits_for_step_end(context, emission.buckets[b])
                              ? std::vector<Instruction>{}
@@ -200,16 +215,46 @@ std::vector<std::vector<Instruction>> overlapped_reductions(const StepContext& c
   return reductions;
 }
 
+BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmission& emission, bool first,
+                                      CommunicationTable& table) {
+  BucketInstructions reductions;
+  for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
+    const ParameterBucket& bucket = emission.buckets[b];
+    std::vector<Instruction> instructions = data_reduction(context, emission, b, table);
+    instructions.back().outputs = {first ? bucket.gradient_shard : bucket.reduced};
+    instructions.push_back(release_of(bucket.gradients, Phase::reduction));
+    if (!first) {
+      Instruction sum;
+      sum.opcode = Opcode::map;
+      sum.function = Function::sum_gradients;
+      sum.phase = Phase::reduction;
+      sum.accumulate = true;
+      sum.inputs = {bucket.reduced};
+      sum.outputs = {bucket.gradient_shard};
+      sum.label = "gradient accumulation";
+      instructions.push_back(std::move(sum));
+      instructions.push_back(release_of(bucket.reduced, Phase::reduction));
+    }
+    reductions.push_back(std::move(instructions));
+  }
+  return reductions;
+}
+
+BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmission& emission,
+                                   CommunicationTable& table) {
+  BucketInstructions gathers;
+  for (std::size_t b = 0; b < emission.buckets.size(); ++b)
+    gathers.push_back({weight_gather(context, emission, b, table)});
+  return gathers;
+}
+
 std::vector<Instruction> parameter_gathers(const StepContext& context, const ChunkEmission& emission,
                                            CommunicationTable& table) {
   std::vector<Instruction> instructions;
   // Buckets follow the backward pass; forward wants the last one first.
   for (std::size_t b = emission.buckets.size(); b-- > 0;) {
-    const ParameterBucket& bucket = emission.buckets[b];
-    if (is_sharded(bucket))
-      instructions.push_back(collective(Opcode::all_gather, context.data_stream,
-                                        {bucket.weight_shard, bucket.weights},
-                                        data_group(context, emission, b, 1, table), "parameter gather"));
+    if (is_sharded(emission.buckets[b]) && !gathers_in_passes(context))
+      instructions.push_back(weight_gather(context, emission, b, table));
   }
   return instructions;
 }

@@ -23,11 +23,18 @@ constexpr Index fixed_channels = 2;
 
 // Data-parallel reductions of a chunk, by bucket, for the last backward pass; empty for buckets that wait for
 // the step's end because they are also summed over tensor-parallel ranks or stages.
-std::vector<std::vector<Instruction>> overlapped_reductions(const StepContext& context,
-                                                            const ChunkEmission& emission,
-                                                            CommunicationTable& table);
+BucketInstructions overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
+                                         CommunicationTable& table);
 
-// ZeRO-1: all-gather of every bucket's updated weights.
+// ZeRO-2 and 3: the reduce-scatters behind every backward pass, into the shard that a rank keeps; all but the
+// `first` of a step are added to it.
+BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmission& emission, bool first,
+                                      CommunicationTable& table);
+// ZeRO-3: the gathers of a pass, by bucket.
+BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmission& emission,
+                                   CommunicationTable& table);
+
+// ZeRO-1 and 2: all-gather of every bucket's updated weights.
 std::vector<Instruction> parameter_gathers(const StepContext& context, const ChunkEmission& emission,
                                            CommunicationTable& table);
 

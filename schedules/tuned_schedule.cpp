@@ -13,8 +13,8 @@ namespace {
 
 std::int64_t pass_count(const SearchModel& model) {
   std::int64_t passes = 0;
-  for (const Lane& lane : model.lanes) passes += 3 * lane.microbatches;
-  return passes;
+  for (const Lane& lane : model.lanes) passes += std::int64_t{3} * lane.microbatches;
+  return std::max<std::int64_t>(passes, 1);
 }
 
 ScoredOrder scored(const SearchModel& model, PassOrder order, const std::string& rule) {
@@ -53,24 +53,23 @@ void improve_elsewhere(const SearchModel& model, const std::vector<SearchModel>&
   }
 }
 
-// The order of the pool that is shortest with `extra` microbatches more, so far as the time of its middle
-// tells, and with them.
-TunedOrder longest_lasting(const SearchModel& model, const OrderPool& pool, int extra) {
-  TunedOrder best = {pool.orders().front().order, {}};
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (const ScoredOrder& order : pool.orders()) {
-    const Middle middle = find_middle(model, order.order, extra);
+}  // namespace
+
+LongOrder longest_lasting(const SearchModel& model, const std::vector<ScoredOrder>& orders, int extra) {
+  LongOrder best;
+  if (extra == 0) return {orders.front().order, {}, 0, orders.front().times.makespan};
+  for (const ScoredOrder& order : orders) {
+    Middle middle = find_middle(model, order.order, extra);
     if (middle.microbatches == 0) continue;
     const int copies = extra / middle.microbatches;
     const std::int64_t makespan = order.times.makespan + copies * middle.time;
-    if (makespan >= least) continue;
-    least = makespan;
-    best = {order.order, repeat_middle(order.order, middle, copies)};
+    if (best.makespan >= 0 && makespan >= best.makespan) continue;
+    best = {order.order, std::move(middle), copies, makespan};
   }
   return best;
 }
 
-}  // namespace
+PassOrder whole_order(const LongOrder& order) { return repeat_middle(order.few, order.middle, order.copies); }
 
 std::vector<PassTimes> other_times_than_equal() {
   PassTimes uneven{2, 4, 3, 1, 6, 0};
@@ -105,7 +104,9 @@ static OrderPool few_orders(const PipelineShape& few, const SearchModel& model, 
   unit.stage_times.clear();
   offer_greedy_orders({make_search_model(unit, tuning.placement), model, greedy / 4}, pool);
   // An order costs several times less to change and evaluate than to make.
-  const std::int64_t changes = std::clamp<std::int64_t>(4 * tuning.passes / pass_count(model), 16, 10'000);
+  const std::int64_t changes = std::min<std::int64_t>(4 * tuning.passes / pass_count(model), 10'000);
+  constexpr std::int64_t least_changes = 60;  // fewer hardly ever help, and in large pipelines take long
+  if (changes < least_changes) return pool;
   improve_pool(model, makespan_lower_bound(few, tuning.placement), changes, pool);
   improve_elsewhere(model, others, changes / 4, pool);
   return pool;
@@ -115,22 +116,75 @@ TunedOrder tuned_order(const PipelineShape& shape, const Tuning& tuning) {
   const PipelineShape few = few_microbatches(shape);
   const SearchModel model = make_search_model(few, tuning.placement);
   const OrderPool pool = few_orders(few, model, tuning);
-  const int extra = shape.microbatches - few.microbatches;
-  if (extra == 0) return {pool.orders().front().order, pool.orders().front().order};
+  LongOrder best = longest_lasting(model, pool.orders(), shape.microbatches - few.microbatches);
+  if (few.microbatches == shape.microbatches) return {best.few, best.few};
   const SearchModel whole = make_search_model(shape, tuning.placement);
-  TunedOrder best = longest_lasting(model, pool, extra);
   OrderPool longer(1);
   for (const TunedOrder& rule : tuning.rules) offer_rule(whole, rule.whole, longer);
-  if (longer.orders().empty() && !best.whole.empty()) return best;
-  if (best.whole.empty())
+  if (longer.orders().empty() && best.makespan >= 0) return {best.few, whole_order(best)};
+  if (best.makespan < 0)
     offer_greedy_orders({whole, whole, 1}, longer);
   else
-    longer.offer(scored(whole, std::move(best.whole), "repeated middle"));
-  return {std::move(best.few), longer.orders().front().order};
+    longer.offer(scored(whole, whole_order(best), "repeated middle"));
+  return {best.makespan < 0 ? pool.orders().front().order : std::move(best.few),
+          longer.orders().front().order};
 }
 
 Schedule tuned_schedule(const PipelineShape& shape, const Tuning& tuning) {
   return to_schedule(make_search_model(shape, tuning.placement), tuned_order(shape, tuning).whole);
+}
+
+// Every limit up to twice the ranks if they are few, an eighth more each time if they are many, a quarter
+// more where memory is plenty; up to all activations of a rank. It does not depend on the limit of the model.
+static std::vector<int> limit_row(const SearchModel& model) {
+  int most = 0;
+  for (const std::vector<int>& lanes : model.lanes_of) {
+    int passes = 0;
+    for (const int lane : lanes) passes += model.lanes[static_cast<std::size_t>(lane)].microbatches;
+    most = std::max(most, passes);
+  }
+  const int ranks = model.ranks;
+  std::vector<int> row;
+  for (int limit = least_memory(model); limit < most;) {
+    row.push_back(limit);
+    if (limit < ranks)
+      limit = std::min(limit + (ranks <= 16 ? 1 : std::max(1, limit / 8)), ranks);
+    else if (limit < 2 * ranks)
+      limit += ranks <= 16 ? 1 : ranks / 4;
+    else
+      limit += std::max(1, limit / 4);
+  }
+  row.push_back(most);
+  return row;
+}
+
+// The best order for the microbatches that candidates are tried on, made for them all.
+static LongOrder limited_order(const PipelineShape& shape, const Tuning& tuning) {
+  const PipelineShape few = few_microbatches(shape);
+  const SearchModel model = make_search_model(few, tuning.placement);
+  const OrderPool pool = few_orders(few, model, tuning);
+  return longest_lasting(model, pool.orders(), shape.microbatches - few.microbatches);
+}
+
+Schedule tuned_schedule_within(const PipelineShape& shape, const Tuning& tuning) {
+  const SearchModel model = make_search_model(shape, tuning.placement);
+  const std::vector<int> row = limit_row(model);
+  OrderPool pool(1);
+  for (const TunedOrder& rule : tuning.rules) offer_rule(model, rule.whole, pool);
+  LongOrder best;
+  for (auto limit = row.rbegin(); limit != row.rend(); ++limit) {
+    if (*limit > shape.memory_limit) continue;
+    PipelineShape limited = shape;
+    limited.memory_limit = *limit;
+    const std::int64_t bound = makespan_lower_bound(limited, tuning.placement);
+    if (best.makespan >= 0 && bound >= best.makespan) continue;
+    if (!pool.orders().empty() && bound >= pool.orders().front().times.makespan) continue;
+    LongOrder found = limited_order(limited, tuning);
+    if (found.makespan >= 0 && (best.makespan < 0 || found.makespan < best.makespan)) best = std::move(found);
+  }
+  if (best.makespan >= 0) pool.offer(scored(model, whole_order(best), "repeated middle"));
+  if (pool.orders().empty()) offer_greedy_orders({model, model, 1}, pool);
+  return to_schedule(model, pool.orders().front().order);
 }
 
 }  // namespace simrun

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "schedules/extend_order.h"
 #include "schedules/schedule_candidates.h"
 
 namespace simrun {
@@ -24,7 +25,24 @@ struct Tuning {
   std::vector<TunedOrder> rules = {};
 };
 TunedOrder tuned_order(const PipelineShape& shape, const Tuning& tuning);
+
+// The best of the rules that fit and of what is tuned under each limit of a fixed row that the shape's memory
+// limit allows, so that more memory never makes it longer. The row has every limit up to twice 16 ranks.
+// Limits that a bound rules out are not tried. REQUIRES: memory_limit > 0
+Schedule tuned_schedule_within(const PipelineShape& shape, const Tuning& tuning);
 Schedule tuned_schedule(const PipelineShape& shape, const Tuning& tuning);
+
+// An order for few microbatches with so many copies of its middle (extend_order.h) more.
+struct LongOrder {
+  PassOrder few;
+  Middle middle;
+  int copies = 0;
+  std::int64_t makespan = -1;  // of the whole, at most; -1: no order
+};
+PassOrder whole_order(const LongOrder& order);
+
+// Of orders for the microbatches of `model`, best first, the one that is shortest with `extra` more.
+LongOrder longest_lasting(const SearchModel& model, const std::vector<ScoredOrder>& orders, int extra);
 
 // The shape with the microbatches that candidates are tried on.
 PipelineShape few_microbatches(const PipelineShape& shape);

@@ -53,7 +53,7 @@ TunedOrder equal_times_order(const PipelineShape& shape, int memory_limit, Block
   return tuned_order(unit, {.placement = Placement::wave,
                             .patterns = true,
                             .other_times = other_times_than_equal(),
-                            .passes = 300'000,
+                            .passes = 200'000,
                             .input_limit = input_peak,
                             .rules = {{std::move(block), {}}}});
 }
@@ -86,14 +86,15 @@ Schedule v_min(const PipelineShape& shape) {
 Schedule v_auto(const PipelineShape& shape) {
   PipelineShape limited = shape;
   if (limited.memory_limit == 0) limited.memory_limit = 2 * shape.ranks;
-  Tuning tuning = {.placement = Placement::wave, .patterns = true};
-  if (limited.memory_limit >= 2 * shape.ranks)
-    tuning.rules.push_back({zb_v_order(few_microbatches(shape)), zb_v_order(shape)});
-  if (limited.memory_limit >= v_half_memory(shape.ranks))
-    tuning.rules.push_back(v_half_order(shape));
-  else if (limited.memory_limit >= v_min_memory(shape.ranks))
-    tuning.rules.push_back(v_min_order(shape));
-  return tuned_schedule(limited, tuning);
+  const SearchModel model = make_search_model(limited, Placement::wave);
+  const TunedOrder rule = {zb_v_order(few_microbatches(shape)), zb_v_order(shape)};
+  if (peak_in_flight(rule.whole) <= limited.memory_limit &&
+      OrderEvaluator(model).run(rule.whole).makespan <= makespan_lower_bound(limited, Placement::wave))
+    return to_schedule(model, rule.whole);
+  return tuned_schedule_within(limited, {.placement = Placement::wave,
+                                         .patterns = true,
+                                         .passes = 200'000,
+                                         .rules = {rule, v_half_order(shape), v_min_order(shape)}});
 }
 
 }  // namespace simrun

@@ -15,7 +15,8 @@ static TunedOrder zb_h1_order(const PipelineShape& shape) {
 Schedule zb_auto(const PipelineShape& shape) {
   PipelineShape limited = shape;
   if (limited.memory_limit == 0) limited.memory_limit = 2 * shape.ranks;
-  return tuned_schedule(limited, {.placement = Placement::loop, .rules = {zb_h1_order(shape)}});
+  return tuned_schedule_within(
+      limited, {.placement = Placement::loop, .passes = 200'000, .rules = {zb_h1_order(shape)}});
 }
 
 Schedule zb_h2(const PipelineShape& shape) {

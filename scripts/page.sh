@@ -5,8 +5,9 @@
 #                                           visualizer/dist/viewer.html is what `npm run build` makes of visualizer/src.
 #                                           Needs node 18, npm and a registry that answers
 #   scripts/page.sh browser [--required]    the pages of all jobs in configs/jobs (written by $SIMRUN, default build/release/simrun
-#                                           or build/dev/simrun) and those that $SIMRUN_PAGES names, in Chromium:
-#                                           tests/page/chromium.mjs. Needs node 18 and Chromium, no package, no network
+#                                           or build/dev/simrun), that of one with overlapped pairs, two galleries of schedules, and
+#                                           those that $SIMRUN_PAGES names, in Chromium: tests/page/chromium.mjs. Needs node 18 and
+#                                           Chromium, no package, no network
 #
 # Exits with 77 (ctest: skipped) where something needed is missing; with --required that is a failure. Works in build/page, so the
 # tree stays as it is.
@@ -54,7 +55,17 @@ check_sources() {
   fi
 }
 
-# A job that does not fit (exit code 3) has a page as well.
+# write_page JOB.yaml PAGE.html FLAG...: a job that does not fit (exit code 3) has a page as well.
+write_page() {
+  local job=$1 page=$2 code=0
+  "$simrun" "$job" -q --html "$page" "${@:3}" || code=$?
+  if [ $code != 0 ] && [ $code != 3 ]; then
+    echo "page.sh: $simrun $job ${*:3} exits with $code" >&2
+    exit 1
+  fi
+  pages+=("$page")
+}
+
 check_browser() {
   need_node
   command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
@@ -65,15 +76,13 @@ check_browser() {
   rm -rf $folder
   mkdir -p $folder
   for job in configs/jobs/*.yaml; do
-    local page code=0
-    page=$folder/$(basename "$job" .yaml).html
-    "$simrun" "$job" -q --html "$page" || code=$?
-    if [ $code != 0 ] && [ $code != 3 ]; then
-      echo "page.sh: $simrun $job exits with $code" >&2
-      exit 1
-    fi
-    pages+=("$page")
+    write_page "$job" "$folder/$(basename "$job" .yaml).html"
   done
+  write_page configs/jobs/llama3-70b-64xh100.yaml $folder/dualpipe.html --set parallelism.pipeline_schedule=dualpipe \
+    --set parallelism.virtual_pipeline_model_parallel_size=1
+  "$simrun" --schedule all --ranks 4 --microbatches 8 -q --html $folder/schedules.gallery.html
+  "$simrun" --schedule all --ranks 16 --microbatches 64 -q --html $folder/schedules-p16.gallery.html
+  pages+=($folder/*.gallery.html)
   # shellcheck disable=SC2086  # a list of paths
   exec node tests/page/chromium.mjs "${pages[@]}" ${SIMRUN_PAGES:-}
 }

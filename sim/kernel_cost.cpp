@@ -176,7 +176,7 @@ KernelWork kernel_work(const Plan& plan, const Instruction& instruction) {
   // beta = 1 reads the main gradients that it adds to.
   double added_to = 0;
   for (const Index output : instruction.outputs)
-    if (plan.buffers[output].scope == Scope::run) added_to += traffic_bytes(plan.buffers[output]);
+    if (plan.buffers[output].category == Category::gradients) added_to += traffic_bytes(plan.buffers[output]);
   return {0, bytes + added_to};
 }
 

@@ -22,6 +22,15 @@ if(TARGET simrun)
     add_test(NAME ${build_type}.predict-vs-measured COMMAND ${CMAKE_SOURCE_DIR}/scripts/predict-vs-measured.sh)
     set_tests_properties(${build_type}.predict-vs-measured PROPERTIES LABELS whole-program TIMEOUT 240
       ENVIRONMENT SIMRUN=$<TARGET_FILE:simrun>)
+
+    # docs/schedules.md shows what the program prints; the bubble rates that Zero Bubble's paper calculates for 1F1B are met to the
+    # digit. Errors against measurements are printed, not judged.
+    add_test(NAME ${build_type}.schedules-doc COMMAND ${CMAKE_SOURCE_DIR}/scripts/schedules-doc.sh --check)
+    add_test(NAME ${build_type}.schedules-vs-measured COMMAND ${CMAKE_SOURCE_DIR}/scripts/schedules-vs-measured.sh)
+    set_tests_properties(${build_type}.schedules-doc ${build_type}.schedules-vs-measured PROPERTIES LABELS whole-program TIMEOUT 120
+      ENVIRONMENT SIMRUN=$<TARGET_FILE:simrun>)
+    set_tests_properties(${build_type}.schedules-vs-measured PROPERTIES
+      PASS_REGULAR_EXPRESSION "four digits: 1F1B 9 of 9,")
   endif()
 endif()
 

@@ -121,12 +121,20 @@ class Writer {
     add_time("dur", end_ns(slice) - start_ns(slice));
     const LabelText& label = labels_[slice.label];
     text_ += label.name;
-    if (events_.labels[slice.label].numbered && slice.microbatch >= 0) put("{}", slice.microbatch);
+    add_numbers(events_.labels[slice.label], slice);
     text_ += '"';
     text_ += label.arguments;
     if (slice.microbatch >= 0) put(R"("microbatch":{},)", slice.microbatch);
+    if (slice.second_microbatch >= 0) put(R"("backward_microbatch":{},)", slice.second_microbatch);
     if (slice.wait > 0) put(R"("wait_us":{}.{:06},)", slice.wait / 1'000'000, slice.wait % 1'000'000);
     put(R"("start_ps":{},"duration_ps":{}}}}})", slice.start, slice.duration);
+  }
+
+  // What slice_name() puts behind the label's name.
+  void add_numbers(const SliceLabel& label, const TraceSlice& slice) {
+    if (!label.numbered || slice.microbatch < 0) return;
+    put("{}", slice.microbatch);
+    if (!label.second.empty()) put("{}{})", label.second, slice.second_microbatch);
   }
 
   void add_counter(const TraceCounter& counter, std::size_t pid) {

@@ -11,6 +11,20 @@ std::string units_text(std::int64_t ticks) {
   return text;
 }
 
+double gap_to_bound(const EvaluatedSchedule& schedule) {
+  const auto bound = static_cast<double>(schedule.search->lower_bound);
+  return bound > 0 ? (static_cast<double>(schedule.times.makespan) - bound) / bound : 0;
+}
+
+const char* to_string(Placement placement) {
+  switch (placement) {
+    case Placement::loop: return "loop";
+    case Placement::wave: return "wave";
+    case Placement::bidirectional: return "bidirectional";
+  }
+  return "";
+}
+
 int parameter_copies(const EvaluatedSchedule& schedule) {
   return schedule.placement == Placement::bidirectional ? 2 : 1;
 }

@@ -78,6 +78,15 @@ std::string memory_json(const std::array<std::int64_t, category_count>& bytes) {
   return fields.braced();
 }
 
+std::string found_json(const FoundSchedule& found) {
+  Fields fields(", ");
+  fields.add("origin", json_quoted(found.origin));
+  fields.add("makespan_s", number(found.makespan_s));
+  fields.add("lower_bound_s", number(found.lower_bound_s));
+  fields.add("memory_limit", number(found.memory_limit));
+  return fields.braced();
+}
+
 std::string stage_json(const StageSummary& stage) {
   Fields fields(", ");
   fields.add("pp_rank", number(std::int64_t{stage.pipeline_rank}));
@@ -166,6 +175,7 @@ std::string summary_json(const Plan& plan, const Summary& summary) {
   fields.add("contention_bound", number(summary.contention_bound));
   fields.add("ranks", number(summary.ranks));
   fields.add("schedule", json_quoted(plan.job.schedule));
+  if (plan.job.found_schedule) fields.add("found_schedule", found_json(*plan.job.found_schedule));
   fields.add("parameters", number(summary.parameters));
   add_times(fields, summary);
   fields.add("peak_memory_bytes", number(summary.peak_memory_bytes));

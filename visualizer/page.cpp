@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "visualizer/bound_chunks.h"
 #include "visualizer/columns.h"
 #include "visualizer/json.h"
 #include "visualizer/page_tables.h"
@@ -53,10 +54,10 @@ std::string page_facts(const Plan& plan, const Timeline& timeline, const Summary
   for (int c = 0; c < category_count; ++c)
     categories += (c == 0 ? "" : ",") + json_quoted(to_string(static_cast<Category>(c)));
   return fmt::format(
-      "{{\"version\":2,\"step\":{},\"memoryLimit\":{},\"peakFlops\":{},\"streams\":{},\"categories\":[{}],"
-      "\"ranks\":{},\"useSteps\":{},\"links\":{},\"strings\":{}}}",
+      "{{\"version\":3,\"step\":{},\"memoryLimit\":{},\"peakFlops\":{},\"bidirectional\":{},\"streams\":{},"
+      "\"categories\":[{}],\"ranks\":{},\"useSteps\":{},\"links\":{},\"strings\":{}}}",
       timeline.step, summary.memory_limit_bytes,
-      peak_flops == plan.cluster.gpu.peak_flops.end() ? 0.0 : peak_flops->second,
+      peak_flops == plan.cluster.gpu.peak_flops.end() ? 0.0 : peak_flops->second, is_bidirectional(plan),
       json_list(plan.streams,
                 [](const Stream& stream) {
                   return fmt::format("{{\"name\":{},\"traffic\":\"{}\"}}", json_quoted(stream.name),

@@ -1,11 +1,13 @@
 #include "visualizer/payload.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 
+#include "visualizer/bound_chunks.h"
 #include "visualizer/columns.h"
 
 namespace simrun {
@@ -62,20 +64,26 @@ std::string what(const Instruction& instruction) {
 }
 
 void add_segments(const Plan& plan, ColumnWriter& columns, StringTable& strings) {
-  Column kind, name, chunk_index, stage, count;
-  for (const Segment& segment : plan.segments) {
-    const bool in_chunk = segment.chunk < plan.chunks.size();
+  const BoundChunks bound(plan);
+  Column kind, name, count;
+  std::array<Column, 2> chunk_index, stage;  // by binding
+  for (Index s = 0; s < plan.segments.size(); ++s) {
+    const Segment& segment = plan.segments[s];
     kind.push_back(static_cast<std::int64_t>(segment.kind));
     name.push_back(strings.index(segment.name));
-    chunk_index.push_back(in_chunk ? plan.chunks[segment.chunk].index : -1);
-    stage.push_back(in_chunk ? plan.chunks[segment.chunk].stage : -1);
+    for (std::uint8_t b = 0; b < 2; ++b) {
+      const Index chunk = bound.of(s, b);
+      chunk_index[b].push_back(chunk == no_index ? -1 : plan.chunks[chunk].index);
+      stage[b].push_back(chunk == no_index ? -1 : plan.chunks[chunk].stage);
+    }
     count.push_back(static_cast<std::int64_t>(segment.instructions.size()));
   }
-  for (const Column& column : {kind, name, chunk_index, stage, count}) columns.add(column);
+  for (const Column& column : {kind, name, chunk_index[0], stage[0], chunk_index[1], stage[1], count})
+    columns.add(column);
 }
 
 void add_instructions(const Plan& plan, ColumnWriter& columns, StringTable& strings) {
-  Column whats, label, cause, phase, layer, stream, bytes, flops, channel;
+  Column whats, label, cause, phase, layer, stream, bytes, flops, channel, binding;
   for (const Segment& segment : plan.segments)
     for (const Instruction& instruction : segment.instructions) {
       const Communication* const exchange = instruction.communication < plan.communications.size()
@@ -89,22 +97,26 @@ void add_instructions(const Plan& plan, ColumnWriter& columns, StringTable& stri
       stream.push_back(instruction.stream);
       bytes.push_back(bytes_of(plan, instruction));
       flops.push_back(flops_of(plan, instruction));
-      channel.push_back(exchange == nullptr || exchange->channel == no_index ? -1 : exchange->channel);
+      const bool between_ranks = exchange != nullptr && exchange->channel != no_index;
+      channel.push_back(between_ranks ? std::int64_t{exchange->channel} : -1);
+      binding.push_back(instruction.binding);
     }
-  for (const Column& column : {whats, label, cause, phase, layer, stream, bytes, flops, channel})
+  for (const Column& column : {whats, label, cause, phase, layer, stream, bytes, flops, channel, binding})
     columns.add(column);
 }
 
 void add_entries(const Plan& plan, std::int32_t pipeline_rank, ColumnWriter& columns) {
   const Program& program = plan.programs[static_cast<std::size_t>(pipeline_rank)];
-  Column segment, microbatch;
+  Column segment;
+  std::array<Column, 2> microbatch;  // by binding
   for (const Entry& entry : program.entries) {
     segment.push_back(entry.segment);
-    const bool bound = entry.binding_count > 0 && entry.first_binding < program.bindings.size();
-    microbatch.push_back(bound ? program.bindings[entry.first_binding].microbatch : -1);
+    for (std::uint8_t b = 0; b < 2; ++b) {
+      const Binding* bound = binding_of(program, entry, b);
+      microbatch[b].push_back(bound == nullptr ? -1 : bound->microbatch);
+    }
   }
-  columns.add(segment);
-  columns.add(microbatch);
+  for (const Column& column : {segment, microbatch[0], microbatch[1]}) columns.add(column);
 }
 
 void add_passes(const std::vector<PassInterval>& passes, ColumnWriter& columns) {

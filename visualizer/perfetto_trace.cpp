@@ -1,6 +1,5 @@
 #include "visualizer/perfetto_trace.h"
 
-#include <fmt/format.h>
 #include <perfetto_trace.pb.h>
 
 #include <cstddef>
@@ -54,6 +53,7 @@ class Writer {
   explicit Writer(const TraceEvents& events) : events_(events) {
     for (const SliceLabel& label : events.labels) labels_.push_back(label_bytes(label));
     microbatch_ = argument_names_.number("microbatch");
+    second_microbatch_ = argument_names_.number("backward_microbatch");
     wait_us_ = argument_names_.number("wait_us");
   }
 
@@ -182,13 +182,9 @@ class Writer {
     const SliceLabel& label = events_.labels[slice.label];
     event_.Clear();
     event_.set_track_uuid(track);
-    if (label.numbered)
-      event_.set_name(slice.microbatch < 0 ? label.name : fmt::format("{}{}", label.name, slice.microbatch));
-    if (slice.microbatch >= 0) {
-      pb::DebugAnnotation& microbatch = *event_.add_debug_annotations();
-      microbatch.set_name_iid(microbatch_);
-      microbatch.set_int_value(slice.microbatch);
-    }
+    if (label.numbered) event_.set_name(slice_name(label, slice));
+    add_number(microbatch_, slice.microbatch);
+    add_number(second_microbatch_, slice.second_microbatch);
     if (slice.wait > 0) {
       pb::DebugAnnotation& wait = *event_.add_debug_annotations();
       wait.set_name_iid(wait_us_);
@@ -201,6 +197,14 @@ class Writer {
     event_.set_track_uuid(track);
     if (slice.arrow != no_index && !departs) event_.add_terminating_flow_ids(slice.arrow + std::uint64_t{1});
     add_event(end_ns(slice), "", event_);
+  }
+
+  // Nothing if it is negative.
+  void add_number(std::uint64_t name, std::int64_t number) {
+    if (number < 0) return;
+    pb::DebugAnnotation& annotation = *event_.add_debug_annotations();
+    annotation.set_name_iid(name);
+    annotation.set_int_value(number);
   }
 
   const TraceSlice& sending_slice(Index arrow) const {
@@ -238,7 +242,7 @@ class Writer {
   const TraceEvents& events_;
   Strings categories_, names_, argument_names_, texts_;
   std::vector<std::string> labels_;  // serialized TrackEvents, by label
-  std::uint64_t microbatch_ = 0, wait_us_ = 0;
+  std::uint64_t microbatch_ = 0, second_microbatch_ = 0, wait_us_ = 0;
   std::uint64_t tracks_ = 0;
   std::string text_;
   pb::TracePacket packet_;  // these three are kept for their memory

@@ -22,6 +22,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 caption { text-align: left; font-weight: 600; padding: 4px 0; }
 th, td { padding: 2px 9px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 thead th { color: var(--faint); font-weight: 500; }
+thead th:first-child { text-align: left; }
 tbody th { font-weight: 500; }
 th[scope=row]:first-child { text-align: left; }
 td[colspan] { text-align: left; color: var(--over); white-space: normal; }
@@ -33,6 +34,21 @@ td[colspan] { text-align: left; color: var(--over); white-space: normal; }
 .legend svg { width: 34px; height: 12px; vertical-align: -1px; }
 .plots svg { width: 420px; max-width: 100%; height: auto; }
 svg text { fill: var(--text); font-size: 11px; }
+.rule td { text-align: left; white-space: normal; }
+.gallery { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 640px), 1fr)); gap: 26px 36px; margin: 18px 0; }
+.gallery.wide { grid-template-columns: minmax(0, 1fr); }
+.gallery svg { display: block; width: 100%; height: auto; }
+.gallery h2 { font-size: 15px; margin: 0; }
+.gallery h2 small { color: var(--faint); font-weight: 400; }
+.gallery p { margin: 0 0 4px; }
+.gallery dl { display: flex; flex-wrap: wrap; gap: 2px 20px; margin: 0 0 7px; }
+.gallery dt { color: var(--faint); font-size: 11px; }
+.gallery dd { margin: 0; font-weight: 600; font-variant-numeric: tabular-nums; }
+svg .on-dark text, svg .on-light text { font-size: 10px; text-anchor: middle; }
+svg .on-dark text { fill: #ffffff; }
+svg .on-light text { fill: #000000; }
+svg .ranks text { fill: var(--faint); text-anchor: end; }
+svg .ideal { stroke: var(--text); stroke-width: 1; stroke-dasharray: 3 3; fill: none; }
 svg .faint { fill: var(--faint); }
 svg .grid { stroke: var(--line); stroke-width: 1; }
 svg .cross { stroke: var(--over); stroke-width: 2; fill: none; }

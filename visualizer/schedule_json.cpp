@@ -49,6 +49,12 @@ std::string object(const EvaluatedSchedule& schedule, const std::string& indent)
   add("peak_inflight_at_w", list(times.peak_in_flight_at_w, whole_number));
   add("peak_inflight_at_i", list(times.peak_in_flight_at_i, whole_number));
   add("parameter_copies", whole_number(parameter_copies(schedule)));
+  if (schedule.search) {
+    add("placement", json_quoted(to_string(schedule.placement)));
+    add("lower_bound", units_text(schedule.search->lower_bound));
+    add("gap", fmt::format("{}", gap_to_bound(schedule)));
+    add("start", json_quoted(schedule.search->start));
+  }
   std::string ops;
   for (const RankOps& rank : schedule.schedule)
     ops += (ops.empty() ? "\n" : ",\n") + indent + "    " + rank_ops_json(rank);
@@ -60,11 +66,17 @@ std::string object(const EvaluatedSchedule& schedule, const std::string& indent)
 
 std::string schedule_json(const EvaluatedSchedule& schedule) { return object(schedule, "") + "\n"; }
 
-std::string schedules_json(const std::vector<EvaluatedSchedule>& schedules) {
-  std::string json = "[";
+std::string schedules_json(const std::vector<EvaluatedSchedule>& schedules,
+                           const std::vector<RefusedSchedule>& refused) {
+  std::string accepted;
   for (const EvaluatedSchedule& schedule : schedules)
-    json += (json.size() > 1 ? ",\n  " : "\n  ") + object(schedule, "  ");
-  return json + "\n]\n";
+    accepted += (accepted.empty() ? "\n    " : ",\n    ") + object(schedule, "    ");
+  std::string others;
+  for (const RefusedSchedule& refusal : refused)
+    others += fmt::format("{}\n    {{\"schedule\": {}, \"why\": {}}}", others.empty() ? "" : ",",
+                          json_quoted(refusal.name), json_quoted(refusal.why));
+  return fmt::format("{{\n  \"schedules\": [{}{}],\n  \"refused\": [{}{}]\n}}\n", accepted,
+                     accepted.empty() ? "" : "\n  ", others, others.empty() ? "" : "\n  ");
 }
 
 }  // namespace simrun

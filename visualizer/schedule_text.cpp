@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "visualizer/quantity.h"
+#include "visualizer/schedule_transfers.h"
 #include "visualizer/text_table.h"
 
 namespace simrun {
@@ -87,6 +88,17 @@ std::string in_rank_activations(const EvaluatedSchedule& schedule) {
   return significant(static_cast<double>(largest(schedule.times.peak_in_flight_at_w)) / parts, 3);
 }
 
+// Where the search started and how much a better order could save at most.
+std::string search_text(const EvaluatedSchedule& schedule) {
+  if (!schedule.search) return "";
+  const double gap = gap_to_bound(schedule);
+  std::string text = fmt::format("searched from {}; stages in a {}; ", schedule.search->start,
+                                 to_string(schedule.placement));
+  if (gap == 0) return text + "no order is shorter: the makespan is the proven lower bound\n";
+  return text + fmt::format("no order takes less than {}: gap {}\n", units_text(schedule.search->lower_bound),
+                            percent_text(gap));
+}
+
 }  // namespace
 
 std::string schedule_text(const EvaluatedSchedule& schedule, const ScheduleTextOptions& options) {
@@ -101,13 +113,13 @@ std::string schedule_text(const EvaluatedSchedule& schedule, const ScheduleTextO
   if (schedule.shape.memory_limit > 0)
     text += fmt::format(" ({} the limit of {})", peak > schedule.shape.memory_limit ? "above" : "within",
                         schedule.shape.memory_limit);
-  return text + "\n" + rank_table(schedule);
+  return text + "\n" + search_text(schedule) + rank_table(schedule);
 }
 
 std::string schedules_table(const std::vector<EvaluatedSchedule>& schedules,
                             const std::vector<RefusedSchedule>& refused) {
   std::vector<TextRow> rows = {{"schedule", "stages/rank", "bubble", "makespan", "sync idle", "span idle",
-                                "peak", "of a rank", "copies", ""}};
+                                "peak", "of a rank", "copies", "transfers", ""}};
   for (const EvaluatedSchedule& schedule : schedules) {
     const ScheduleTimes& times = schedule.times;
     const int limit = schedule.shape.memory_limit;
@@ -116,13 +128,14 @@ std::string schedules_table(const std::vector<EvaluatedSchedule>& schedules,
                     percent_text(times.bubble_ratio), units_text(times.makespan), largest_units(times.idle),
                     largest_units(times.span_idle), std::to_string(peak), in_rank_activations(schedule),
                     std::to_string(parameter_copies(schedule)),
+                    fmt::format("{:.6g}", transfers_per_microbatch(schedule)),
                     limit > 0 && peak > limit ? fmt::format("above the limit of {}", limit) : ""});
   }
-  std::string text = text_table(rows, {0, 9});
+  std::string text = text_table(rows, {0, 10});
   text +=
       "idle: of the rank with most; peak: activations of one stage and microbatch (or slice) from F to W, on "
-      "the\nfullest rank, and as a multiple of what all its stages keep for one microbatch; costs are per "
-      "pass of a stage\n";
+      "the\nfullest rank, and as a multiple of what all its stages keep for one microbatch; transfers: from "
+      "rank to rank\nfor one microbatch; costs are per pass of a stage\n";
   for (const RefusedSchedule& refusal : refused)
     text += fmt::format("refused: {}: {}\n", refusal.name, refusal.why);
   return text;

@@ -19,12 +19,6 @@ std::string schedule_text(const EvaluatedSchedule& schedule, const ScheduleTextO
 // The grid alone.
 std::string schedule_grid_text(const EvaluatedSchedule& schedule, const ScheduleTextOptions& options);
 
-// A schedule that does not accept the sizes, and its rule.
-struct RefusedSchedule {
-  std::string name;
-  std::string why;
-};
-
 // One row per schedule in the given order, then those refused.
 std::string schedules_table(const std::vector<EvaluatedSchedule>& schedules,
                             const std::vector<RefusedSchedule>& refused);

@@ -60,6 +60,16 @@ std::string engine_line(const Summary& summary, const TerminalOptions& options) 
   return end == std::string::npos ? text : text.substr(0, end + 1) + "\n  " + text.substr(end + 2);
 }
 
+// How near a searched schedule comes to what no order can beat, in its own model.
+std::string search_line(const FoundSchedule& found) {
+  const std::string limit = found.memory_limit == 0
+                                ? "any number of activations per rank"
+                                : fmt::format("at most {} activations per rank", found.memory_limit);
+  return fmt::format("order of {} found from {}: {} above a proven bound, {}\n",
+                     seconds_text(found.makespan_s), found.origin,
+                     percent_text(found.makespan_s / found.lower_bound_s - 1), limit);
+}
+
 // "warm-up 0.14  drain 0.10": what is not zero, in the unit of its row.
 std::string bubble_split(const Summary& summary, const TimeUnit& unit) {
   std::string text;
@@ -247,6 +257,7 @@ std::string terminal_summary(const Plan& plan, const Summary& summary, const Ter
   text += headline(summary) + "\n";
   if (seconds_text(summary.first_step_s) != seconds_text(summary.step_time_s))
     text += fmt::format("first step {}\n", seconds_text(summary.first_step_s));
+  if (plan.job.found_schedule) text += search_line(*plan.job.found_schedule);
   text += engine_line(summary, options) + "\n";
   text += fit_paragraph(summary, options);
   text += split_rows(summary, options);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "schedules/instruction_flops.h"
+#include "visualizer/bound_chunks.h"
 
 namespace simrun {
 
@@ -43,19 +44,30 @@ std::int64_t flops_of(const Plan& plan, const Instruction& instruction) {
   return static_cast<std::int64_t>(std::min(instruction_flops(plan, instruction), largest));
 }
 
-void add_chunk(const Plan& plan, Index chunk, std::vector<TraceArgument>& arguments) {
-  if (chunk >= plan.chunks.size()) return;
-  arguments.push_back({"stage", std::int64_t{plan.chunks[chunk].stage}});
-  arguments.push_back({"chunk", std::int64_t{plan.chunks[chunk].index}});
+// What labels need of the plan as a whole.
+struct LabelContext {
+  const Plan& plan;
+  BoundChunks chunks;
+  bool bidirectional = false;
+};
+
+void add_chunk(const LabelContext& context, Index chunk, const std::string& prefix,
+               std::vector<TraceArgument>& arguments) {
+  if (chunk == no_index) return;
+  const Chunk& of = context.plan.chunks[chunk];
+  arguments.push_back({prefix + "stage", std::int64_t{of.stage}});
+  arguments.push_back({prefix + "chunk", std::int64_t{of.index}});
+  if (context.bidirectional) arguments.push_back({prefix + "direction", of.index == 0 ? "down" : "up"});
 }
 
-SliceLabel instruction_label(const Plan& plan, const Segment& segment, const Instruction& instruction) {
+SliceLabel instruction_label(const LabelContext& context, Index segment, const Instruction& instruction) {
+  const Plan& plan = context.plan;
   SliceLabel label;
   label.name = to_string(instruction.opcode);
   if (!instruction.label.empty()) label.name += " " + instruction.label;
   label.category = to_string(plan.streams[instruction.stream].traffic);
   std::vector<TraceArgument>& arguments = label.arguments;
-  add_chunk(plan, segment.chunk, arguments);
+  add_chunk(context, context.chunks.of(segment, instruction.binding), "", arguments);
   if (instruction.layer >= 0) arguments.push_back({"layer", std::int64_t{instruction.layer}});
   arguments.push_back({"phase", phase_name(instruction.phase)});
   if (instruction.function != Function::none)
@@ -69,17 +81,33 @@ SliceLabel instruction_label(const Plan& plan, const Segment& segment, const Ins
   return label;
 }
 
-SliceLabel pass_label(const Plan& plan, const Segment& segment) {
-  constexpr std::array<char, 4> letters = {'F', 'B', 'I', 'W'};  // as an Op is spelled
-  const auto kind = static_cast<std::size_t>(segment.kind);
+// Passes are named as an Op is spelled.
+void name_pass(const LabelContext& context, Index segment, SliceLabel& label) {
+  constexpr std::array<char, 4> letters = {'F', 'B', 'I', 'W'};
+  const Segment& of = context.plan.segments[segment];
+  const auto kind = static_cast<std::size_t>(of.kind);
+  const Index first = context.chunks.of(segment), second = context.chunks.of(segment, 1);
+  const auto stage = [&](Index chunk) { return context.plan.chunks[chunk].stage; };
+  label.name = of.name;
+  if (of.kind == PassKind::overlapped && first != no_index && second != no_index) {
+    label.numbered = true;
+    label.name = fmt::format("({}F", stage(first));
+    label.second = fmt::format(";{}B", stage(second));
+  } else if (kind < letters.size() && first != no_index) {
+    label.numbered = true;
+    label.name = fmt::format("{}{}", stage(first), letters[kind]);
+  }
+}
+
+SliceLabel pass_label(const LabelContext& context, Index segment) {
+  const Segment& of = context.plan.segments[segment];
   SliceLabel label;
-  label.numbered = kind < letters.size() && segment.chunk < plan.chunks.size();
-  label.name =
-      label.numbered ? fmt::format("{}{}", plan.chunks[segment.chunk].stage, letters[kind]) : segment.name;
-  label.category = to_string(segment.kind);
-  add_chunk(plan, segment.chunk, label.arguments);
+  name_pass(context, segment, label);
+  label.category = to_string(of.kind);
+  add_chunk(context, context.chunks.of(segment), "", label.arguments);
+  add_chunk(context, context.chunks.of(segment, 1), "backward_", label.arguments);
   std::int64_t flops = 0;
-  for (const Instruction& instruction : segment.instructions) flops += flops_of(plan, instruction);
+  for (const Instruction& instruction : of.instructions) flops += flops_of(context.plan, instruction);
   if (flops > 0) label.arguments.push_back({"flops", flops});
   return label;
 }
@@ -96,6 +124,7 @@ class Collector {
   Collector(const Plan& plan, const Timeline& timeline)
       : plan_(plan),
         timeline_(timeline),
+        context_{plan, BoundChunks(plan), is_bidirectional(plan)},
         pass_labels_(plan.segments.size(), no_index),
         first_labels_(plan.segments.size(), no_index) {}
 
@@ -148,11 +177,12 @@ class Collector {
     slices.reserve(rank.passes.size());
     for (const PassInterval& pass : rank.passes) {
       const Entry& entry = program.entries[pass.entry];
-      const Binding* bound = binding(program, entry, 0);
+      const Binding *first = binding_of(program, entry, 0), *second = binding_of(program, entry, 1);
       slices.push_back({.start = pass.start,
                         .duration = pass.duration,
                         .label = label_of_pass(entry.segment),
-                        .microbatch = bound ? bound->microbatch : -1});
+                        .microbatch = first ? first->microbatch : -1,
+                        .second_microbatch = second ? second->microbatch : -1});
     }
     return slices;
   }
@@ -163,7 +193,7 @@ class Collector {
     for (const Interval& interval : lane.intervals) {
       const Entry& entry = program.entries[interval.entry];
       const Instruction& instruction = plan_.segments[entry.segment].instructions[interval.instruction];
-      const Binding* bound = binding(program, entry, instruction.binding);
+      const Binding* bound = binding_of(program, entry, instruction.binding);
       slices.push_back({.start = interval.start,
                         .duration = interval.duration,
                         .wait = interval.wait,
@@ -173,15 +203,10 @@ class Collector {
     return slices;
   }
 
-  // nullptr: the entry is bound to no microbatch.
-  static const Binding* binding(const Program& program, const Entry& entry, std::uint8_t which) {
-    return which < entry.binding_count ? &program.bindings[entry.first_binding + which] : nullptr;
-  }
-
   Index label_of_pass(Index segment) {
     if (pass_labels_[segment] == no_index) {
       pass_labels_[segment] = static_cast<Index>(events_.labels.size());
-      events_.labels.push_back(pass_label(plan_, plan_.segments[segment]));
+      events_.labels.push_back(pass_label(context_, segment));
     }
     return pass_labels_[segment];
   }
@@ -190,7 +215,7 @@ class Collector {
     if (first_labels_[segment] == no_index) {
       first_labels_[segment] = static_cast<Index>(events_.labels.size());
       for (const Instruction& labelled : plan_.segments[segment].instructions)
-        events_.labels.push_back(instruction_label(plan_, plan_.segments[segment], labelled));
+        events_.labels.push_back(instruction_label(context_, segment, labelled));
     }
     return first_labels_[segment] + instruction;
   }
@@ -217,7 +242,7 @@ class Collector {
       const Communication& communication = plan_.communications[end.communication];
       const std::int32_t own = program.pipeline_rank, other = communication.peer.pipeline_rank;
       if (communication.channel == no_index || other < 0) continue;
-      const Binding* bound = binding(program, entry, end.binding);
+      const Binding* bound = binding_of(program, entry, end.binding);
       const std::int32_t microbatch = bound ? bound->microbatch : -1, slice = bound ? bound->slice : 0;
       if (end.opcode == Opcode::send)
         sends_.push_back({{communication.channel, microbatch, slice, own, other}, {process, thread, i}});
@@ -284,6 +309,7 @@ class Collector {
 
   const Plan& plan_;
   const Timeline& timeline_;
+  const LabelContext context_;
   std::vector<Index> pass_labels_;   // by segment; no_index: not made yet
   std::vector<Index> first_labels_;  // likewise, of the segment's first instruction
   std::vector<TransferEnd> sends_, receives_;
@@ -291,6 +317,12 @@ class Collector {
 };
 
 }  // namespace
+
+std::string slice_name(const SliceLabel& label, const TraceSlice& slice) {
+  if (!label.numbered || slice.microbatch < 0) return label.name;
+  const std::string name = fmt::format("{}{}", label.name, slice.microbatch);
+  return label.second.empty() ? name : fmt::format("{}{}{})", name, label.second, slice.second_microbatch);
+}
 
 TraceEvents trace_events(const Plan& plan, const Timeline& timeline) {
   return Collector(plan, timeline).collect();

@@ -19,8 +19,9 @@ struct TraceArgument {
 
 // What all slices of one instruction share, or all passes of one segment.
 struct SliceLabel {
-  std::string name;       // "gemm qkv"; "3B" if numbered
+  std::string name;       // "gemm qkv"; "3B" if numbered, "(0F" of an overlapped pair
   bool numbered = false;  // the slice's microbatch is appended to the name: 3B17
+  std::string second;     // ";7B" of a pair: appended behind, with the backward's microbatch and ")"
   std::string category;   // traffic of an instruction's stream, kind of a pass
   std::vector<TraceArgument> arguments;
 };
@@ -29,9 +30,10 @@ struct TraceSlice {
   Picoseconds start = 0;
   Picoseconds duration = 0;  // may be 0
   Picoseconds wait = 0;
-  Index label = 0;               // into TraceEvents::labels
-  std::int32_t microbatch = -1;  // -1: none
-  Index arrow = no_index;        // into TraceEvents::arrows: the one that leaves or reaches it
+  Index label = 0;                      // into TraceEvents::labels
+  std::int32_t microbatch = -1;         // -1: none
+  std::int32_t second_microbatch = -1;  // of a pair's backward; -1: none
+  Index arrow = no_index;               // into TraceEvents::arrows: the one that leaves or reaches it
 };
 
 // Slices in time order; they never overlap.
@@ -49,6 +51,9 @@ struct TraceCounter {
   std::vector<Picoseconds> times;  // non-decreasing
   std::vector<double> values;      // bytes are whole numbers
 };
+
+// "3B17", "(0F8;7B3)", "gemm qkv".
+std::string slice_name(const SliceLabel& label, const TraceSlice& slice);
 
 struct TraceProcess {
   std::string name;
@@ -79,7 +84,9 @@ struct TraceEvents {
 // One process per rank that has lanes or passes. Its threads are the streams in use in the plan's order,
 // compute first. With lanes, the passes have a thread of their own above; without, they are the slices of the
 // compute thread. An arrow that would point back in time (an end of a transfer in the wrong order) is left
-// out. The timeline is one of this plan, with times from 0.
+// out. The slice of an overlapped pair has the forward's stage, chunk and microbatch as arguments and, with
+// backward_ before their names, those of the backward; an instruction in it has those of its own pass. Plans
+// of two directions name each chunk's. The timeline is one of this plan, with times from 0.
 TraceEvents trace_events(const Plan& plan, const Timeline& timeline);
 
 // Viewers count in whole nanoseconds. Rounding down keeps the order of any two moments, so slices that do not

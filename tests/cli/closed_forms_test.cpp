@@ -116,6 +116,7 @@ class UniformPipeline {
           case StepKind::send_backward: segment = send_backward_[stage]; break;
           case StepKind::recv_forward: segment = recv_forward_[++stage]; break;
           case StepKind::recv_backward: segment = recv_backward_[--stage]; break;
+          default: break;  // of other schedules
         }
         program.entries.push_back(
             {segment, static_cast<Index>(program.bindings.size()), 1, Steps::every, step.sequence});

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "schedules/pipeline_schedule.h"
 #include "tests/cli/parsed_output.h"
 #include "tests/cli/run_program.h"
 
@@ -88,12 +90,42 @@ TEST_CASE("playground: all schedules that accept the sizes, best first, and why 
   CHECK(table.output.find("\n1f1b ") != std::string::npos);
   CHECK(table.output.find("refused: dualpipe: ") != std::string::npos);
   const ConfigNode json = parsed_json(run_simrun("--schedule all --json --ranks 3 --microbatches 6").output);
-  REQUIRE(json.children.size() > 5);
+  const std::vector<ConfigNode>& accepted = member(json, "schedules").children;
+  REQUIRE(accepted.size() > 5);
   double last = 0;
-  for (const ConfigNode& schedule : json.children) {
+  for (const ConfigNode& schedule : accepted) {
     CHECK(number(schedule, "bubble_ratio") >= last);
     last = number(schedule, "bubble_ratio");
   }
+  const std::vector<ConfigNode>& refused = member(json, "refused").children;
+  for (const ScheduleEntry& entry : pipeline_schedules()) {
+    const auto is_entry = [&](const ConfigNode& node) { return member(node, "schedule").text == entry.name; };
+    CHECK(std::ranges::count_if(accepted, is_entry) + std::ranges::count_if(refused, is_entry) == 1);
+  }
+  for (const ConfigNode& refusal : refused)  // the same words as in the table
+    CHECK(table.output.find("refused: " + member(refusal, "schedule").text + ": " +
+                            member(refusal, "why").text + "\n") != std::string::npos);
+}
+
+TEST_CASE(
+    "playground: the gallery draws every schedule that accepts the sizes, and says why the others do not") {
+  const Scratch scratch;
+  const std::string path = scratch.file("all.html");
+  const Ran ran = run_simrun("--schedule all --ranks 3 --microbatches 6 --html " + path);
+  CHECK(ran.code == 0);
+  CHECK(ran.output.find("\nwrote " + path) != std::string::npos);
+  const std::string page = read(path);
+  for (const ScheduleEntry& entry : pipeline_schedules()) {
+    const bool is_refused = ran.output.find("refused: " + entry.name + ": ") != std::string::npos;
+    const bool is_drawn = page.find("<section id=\"" + entry.name + "\">") != std::string::npos;
+    CHECK(is_drawn != is_refused);
+    CHECK(page.find("<th scope=\"row\">" + entry.name + "</th>") != std::string::npos);
+  }
+  const Ran too_many = run_simrun("--schedule all --ranks 64 --microbatches 512 -q --html " + path);
+  CHECK(too_many.code == 0);
+  CHECK(too_many.output.find("simrun: no page: ") == 0);
+  CHECK(run_simrun("--schedule all --dry --html x.html" + four_by_eight).output ==
+        "simrun: error: --html does not go with --dry\n");
 }
 
 TEST_CASE("playground: all that is wrong is said at once, and the program exits with 2") {

@@ -1,4 +1,4 @@
-// Pages in a real browser: node chromium.mjs PAGE.html... Every page is opened from disk, in light and in dark, and must draw, answer
+// Pages in a real browser: node chromium.mjs PAGE.html... Galleries of schedules end in .gallery.html. Every other page is opened from disk, in light and in dark, and must draw, answer
 // to keys and pointer, log no error and ask for nothing. Needs node 18 and Chromium, no package. scripts/page.sh browser runs it.
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -8,11 +8,14 @@ import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { Browser } from "./browser.mjs";
 
-const pages = process.argv.slice(2);
+const isGallery = (page) => page.endsWith(".gallery.html"); // of `simrun --schedule all`: diagrams without a script
+const pages = process.argv.slice(2).filter((page) => !isGallery(page));
+const galleries = process.argv.slice(2).filter(isGallery);
 const gutter = 118; // CSS pixels left of the lanes, as in visualizer/src/draw.ts
 const axis = 22;
 let browser;
 let linkLanes = 0; // of all pages
+let pairsSeen = 0; // pages with overlapped pairs
 before(() => void (browser = new Browser()));
 after(() => browser.close());
 
@@ -154,6 +157,38 @@ async function checkLinks(tab) {
   assert.ok((await tab.value("[...document.querySelectorAll('caption')].some((c) => c.textContent.startsWith('Links'))")));
 }
 
+// A page whose legend has overlapped pairs: either of a pair's passes, and both, find it.
+async function checkPairs(tab) {
+  if (!(await text(tab, "legend")).includes("forward with backward")) return;
+  pairsSeen++;
+  const search = async (query) => {
+    await tab.press("Escape"); // leaves the search before
+    await tab.press("/");
+    for (const key of query) await tab.press(key);
+  };
+  let pair;
+  await search("F");
+  for (let tries = 0; tries < 200 && !pair; tries++) {
+    await tab.press("Enter");
+    pair = (await text(tab, "selection")).match(/^(\((\d+F\d+);(\d+B\d+)\)) {2}forward with backward pass on pp \d+ /);
+  }
+  assert.ok(pair, "a forward in a pair is found");
+  const [, both, forward, backward] = pair;
+  for (const query of [forward, backward, both]) {
+    await search(query);
+    assert.equal(await text(tab, "found"), "1 found", query);
+    await tab.press("Enter");
+    assert.ok((await text(tab, "selection")).startsWith(`${both} `), query);
+  }
+  await tab.press("Escape"); // leaves the search
+  await tab.press("f");
+  await tab.frame();
+  assert.ok((await drawn(tab)).colours > 4);
+  for (const mode of "2341") await tab.press(mode);
+  await tab.press("Escape");
+  await tab.press("0");
+}
+
 async function checkOther(tab) {
   await tab.press("2");
   assert.equal(await tab.value("document.getElementById('mode-microbatch').ariaPressed"), "true");
@@ -171,6 +206,7 @@ for (const page of pages) {
     await checkZoom(tab);
     await checkSelection(tab);
     await checkLinks(tab);
+    await checkPairs(tab);
     await checkOther(tab);
     assert.deepEqual(tab.faults, []);
     await tab.close();
@@ -183,7 +219,41 @@ for (const page of pages) {
   });
 }
 
-test("lanes of links were among what was checked", () => assert.ok(linkLanes > 0));
+// Every diagram of a gallery: is it drawn inside the page, and do its lanes and passes have a size?
+const diagrams = (tab) => tab.value(`[...document.querySelectorAll(".gallery section")].map((section) => {
+  const svg = section.querySelector("svg");
+  const { left, right, height } = svg.getBoundingClientRect();
+  const sizes = [...svg.querySelectorAll("path[fill]")].map((path) => path.getBBox());
+  return { inside: left >= 0 && right <= innerWidth, height, name: section.id,
+           paths: sizes.length, empty: sizes.filter((size) => !(size.width > 0 && size.height > 0)).length };
+})`);
+
+for (const page of galleries) {
+  test(`${basename(page)}: every schedule is drawn, in light and dark, and the page asks for nothing`, async () => {
+    const grounds = [];
+    for (const scheme of ["light", "dark"]) {
+      const tab = await browser.open(pathToFileURL(resolve(page)).href, scheme);
+      await tab.until("document.readyState === 'complete'");
+      const drawings = await diagrams(tab);
+      assert.ok(drawings.length > 10, `${drawings.length} diagrams`);
+      for (const { name, inside, height, paths, empty } of drawings) {
+        assert.ok(inside && height > 40, `${name} is in view`);
+        assert.ok(paths >= 3 && empty === 0, `${name}: lanes and at least two kinds of passes`); // lanes, F, B
+      }
+      const rows = await tab.value("document.querySelectorAll('table')[0].querySelectorAll('tbody tr').length");
+      assert.equal(rows, drawings.length, "a row of the table for each");
+      grounds.push(await tab.value("getComputedStyle(document.body).backgroundColor"));
+      assert.deepEqual(tab.faults, []);
+      await tab.close();
+    }
+    assert.notEqual(grounds[0], grounds[1], "dark has another ground");
+  });
+}
+
+test("lanes of links and overlapped pairs were among what was checked", () => {
+  assert.ok(linkLanes > 0);
+  assert.ok(pairsSeen > 0);
+});
 
 // The check itself: each of these must be seen.
 const broken = {

@@ -39,13 +39,13 @@ test("base64 and raw deflate come back as the bytes that went in", async () => {
   assert.deepEqual(await inflated(bytesFromBase64(text)), bytes);
 });
 
-const facts = { version: 2, step: 100, memoryLimit: 1, peakFlops: 0, streams: [{ name: "compute", traffic: "compute" }],
+const facts = { version: 3, step: 100, memoryLimit: 1, peakFlops: 0, streams: [{ name: "compute", traffic: "compute" }],
                 categories: ["weights", "activations"], ranks: [{ pp: 3, multiplicity: 3, gpus: 16 }], useSteps: 10000,
                 links: [{ name: "nic", multiplicity: 4, bandwidth: 5e10, bytes: 7, busy: 60, contended: 5 }], strings: ["", "forward"] };
-const segments = [[0], [1], [0], [3], [2]]; // kind, name, chunk, stage, instruction count
-const instructions = Array.from({ length: 9 }, () => [0, 1]);
+const segments = [[6], [1], [0], [3], [1], [5], [2]]; // kind, name, chunk and stage by binding, instruction count
+const instructions = Array.from({ length: 10 }, () => [0, 1]);
 const rank = [
-  [0, 0], [4, 5],                        // entries: segment, microbatch
+  [0, 0], [4, 5], [2, -1],               // entries: segment, microbatch by binding
   [10, 5], [20, 20], [0, 1],             // passes: gap, duration, entry differences
   [0, 30], [7, 0], [1, 1],               // memory: time differences, live differences
   [0], [10, 0], [5, 7], [0, 2], [0, 0], [0, 1], // one lane
@@ -72,8 +72,16 @@ test("a link's use comes back as shares, with its figures", () => {
   assert.deepEqual([...channel], [0, 1]);
 });
 
+test("segments, entries and instructions come back by binding", () => {
+  const model = decode(facts, written(...segments, ...instructions, ...rank, ...link));
+  assert.deepEqual(model.segments.chunk.map((c) => [...c]), [[0], [1]]);
+  assert.deepEqual(model.segments.stage.map((c) => [...c]), [[3], [5]]);
+  assert.deepEqual(model.ranks[0].microbatch.map((c) => [...c]), [[4, 5], [2, -1]]);
+  assert.deepEqual([...model.instructions.binding], [0, 1]);
+});
+
 test("another version, or bytes left over, is refused", () => {
-  assert.throws(() => decode({ ...facts, version: 1 }, written()), /version/);
+  assert.throws(() => decode({ ...facts, version: 2 }, written()), /version/);
   assert.throws(() => decode(facts, written(...segments, ...instructions, ...rank, ...link, [1])), /longer/);
   assert.throws(() => decode(facts, written(...segments, ...instructions, ...rank)), /cut short/);
 });

@@ -108,7 +108,9 @@ test("a pass box offers its names from long to short", () => {
 });
 
 test("forward is blue with white text, backward is orange with black", () => {
-  assert.deepEqual([...rowColours(model, 0, -1, "op")], [0, 0, 1, 1].map((kind) => passColours[kind]));
+  const { upper, lower } = rowColours(model, 0, -1, "op");
+  assert.deepEqual([...upper], [0, 0, 1, 1].map((kind) => passColours[kind]));
+  assert.equal(lower, upper); // no pair: one row of pixels
   assert.equal(inkOn(passColours[0]), "#ffffff");
   assert.deepEqual(passColours.slice(1).map(inkOn), new Array(5).fill("#000000"));
 });

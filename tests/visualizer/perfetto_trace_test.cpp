@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "example_run.h"
+#include "pair_run.h"
 #include "transfer_run.h"
 
 namespace simrun {
@@ -222,6 +223,23 @@ TEST_CASE("perfetto trace: every interval is a slice at its time, on its stream'
         CHECK(track.slices[i].end == (lane.intervals[i].start + lane.intervals[i].duration) / 1000);
       }
     }
+}
+
+TEST_CASE("perfetto trace: an overlapped pair is named by both passes and carries both microbatches") {
+  const PairRun run = pair_run();
+  const Reader trace(perfetto_trace(run.plan, run.timeline));
+  std::size_t found = 0;
+  for (const ReadSlice& slice : trace.track("passes", "pp 0 gpu 0").slices) {
+    if (slice.name != "(0F3;3B5)") continue;
+    ++found;
+    CHECK(slice.category == "overlapped");
+    CHECK(slice.arguments.at("stage") == "0");
+    CHECK(slice.arguments.at("microbatch") == "3");
+    CHECK(slice.arguments.at("backward_stage") == "3");
+    CHECK(slice.arguments.at("backward_microbatch") == "5");
+  }
+  CHECK(found == 1);
+  CHECK(trace.departures.size() == std::size_t{8} * 3 * 2);  // microbatches x borders x (forward, backward)
 }
 
 TEST_CASE("perfetto trace: one run is always the same bytes") {

@@ -32,7 +32,36 @@ TEST_CASE("schedule JSON: exactly the promised names, times in units of the cost
   ]
 }
 )");
-  CHECK(schedules_json({}) == "[\n]\n");
+}
+
+TEST_CASE("schedule JSON: all schedules are one object, those refused with the rule") {
+  CHECK(schedules_json({}, {}) == "{\n  \"schedules\": [],\n  \"refused\": []\n}\n");
+  const std::string json = schedules_json({evaluated_1f1b(1, 1)}, {{"chimera", "no \"odd\" ranks"}});
+  CHECK(json ==
+        R"({
+  "schedules": [
+    {
+      "schedule": "1f1b",
+      "ranks": 1,
+      "microbatches": 1,
+      "virtual": 1,
+      "makespan": 3,
+      "idle": [0],
+      "span_idle": [0],
+      "bubble_ratio": 0,
+      "peak_inflight_at_w": [1],
+      "peak_inflight_at_i": [1],
+      "parameter_copies": 1,
+      "ops": [
+        ["0F0", "0B0"]
+      ]
+    }
+  ],
+  "refused": [
+    {"schedule": "chimera", "why": "no \"odd\" ranks"}
+  ]
+}
+)");
 }
 
 TEST_CASE("schedule JSON: an overlapped pair is one string, a bidirectional schedule holds two copies") {

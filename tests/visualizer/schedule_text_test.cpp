@@ -80,11 +80,10 @@ TEST_CASE("schedule text: the table of all has a row for each, the memory limit 
   const std::string table =
       schedules_table({evaluated_1f1b(2, 4), gpipe_run}, {{"zb_v", "needs 2 stages per rank, not 1"}});
   CHECK(table.starts_with(
-      "schedule  stages/rank  bubble  makespan  sync idle  span idle  peak  of a rank  copies\n"
-      "1f1b                1  20.0 %        15          3          3     2       2.00       1\n"
-      "gpipe               1  20.0 %        15          3          3     4       4.00       1  above the "
-      "limit "
-      "of 2\n"));
+      "schedule  stages/rank  bubble  makespan  sync idle  span idle  peak  of a rank  copies  transfers\n"
+      "1f1b                1  20.0 %        15          3          3     2       2.00       1          2\n"
+      "gpipe               1  20.0 %        15          3          3     4       4.00       1          2  "
+      "above the limit of 2\n"));
   CHECK(table.ends_with("refused: zb_v: needs 2 stages per rank, not 1\n"));
 }
 

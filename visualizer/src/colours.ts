@@ -1,5 +1,6 @@
-import { instructionOf, microbatchOf, passLane, recomputePhase, segmentOf, type Box, type Model } from "./model";
-import { boxesOf } from "./model";
+import {
+  boxesOf, instructionOf, isPair, partIn, passLane, recomputePhase, type Box, type Half, type Model, type Part,
+} from "./model";
 
 // Okabe and Ito's palette, by meaning. Colour never stands alone: boxes carry letters, and traffic has its own lanes.
 
@@ -10,7 +11,7 @@ export const passColours = [0x0072b2, 0xe69f00, 0xd55e00, 0x009e73, 0xcc79a7, 0x
 const trafficColours: Record<string, number> = { pp: 0x56b4e9, offload: 0x999999 };
 const collective = 0xcc79a7;
 export const linkColour = 0x5b7c99; // none of the meanings above and below
-const categorical = [0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xf0e442, 0x999999];
+export const categorical = [0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xf0e442, 0x999999];
 
 // Weights, gradients, optimizer, activations, comm, workspace; stacked with what lasts at the bottom.
 export const memoryColours = [0x0072b2, 0x56b4e9, 0x009e73, 0xe69f00, 0xcc79a7, 0x999999];
@@ -68,11 +69,9 @@ function ramp(share: number): number {
   return mixed(stops[low]!, stops[low + 1]!, at - low);
 }
 
-function passColour(model: Model, box: Box, mode: Mode, stages: number): number {
-  const segment = segmentOf(model, box);
-  const kind = model.segments.kind[segment]!;
-  const number = { op: 0, microbatch: microbatchOf(model, box), chunk: model.segments.chunk[segment]!,
-                   stage: model.segments.stage[segment]! }[mode];
+function partColour(part: Part, mode: Mode, stages: number): number {
+  const { kind } = part;
+  const number = mode === "op" ? 0 : part[mode];
   if (mode === "op" || number < 0 || kind > 3) return passColours[kind]!;
   const base = mode === "microbatch" ? numbered(number)
              : mode === "chunk" ? categorical[number % categorical.length]!
@@ -89,18 +88,25 @@ function instructionColour(model: Model, box: Box, base: number): number {
   return model.instructions.phase[row] === recomputePhase ? mixed(tone, 0x808080, 0.4) : tone;
 }
 
-export function colourOf(model: Model, box: Box, mode: Mode, stages: number): number {
-  const base = passColour(model, box, mode, stages);
+export function colourOf(model: Model, box: Box, mode: Mode, stages: number, half: Half = "upper"): number {
+  const base = partColour(partIn(model, box, half), mode, stages);
   if (box.lane === passLane) return base;
   const traffic = model.facts.streams[model.ranks[box.rank]!.lanes[box.lane]!.stream]!.traffic;
   if (traffic === "compute") return instructionColour(model, box, base);
   return mode === "op" ? (trafficColours[traffic] ?? collective) : base;
 }
 
-// Colours of all boxes of one row, in their order.
-export function rowColours(model: Model, rank: number, lane: number, mode: Mode): Uint32Array {
-  const stages = 1 + model.segments.stage.reduce((most, stage) => Math.max(most, stage), 0);
-  const colours = new Uint32Array(boxesOf(model, rank, lane).start.length);
-  for (let index = 0; index < colours.length; index++) colours[index] = colourOf(model, { rank, lane, index }, mode, stages);
-  return colours;
+// Of all boxes of one row, in their order. A pair's forward is drawn in the upper half of its box and its backward in the lower one, as
+// in the figures of DualPipe; the two are one array in a row without pairs.
+export interface RowColours {
+  upper: Uint32Array;
+  lower: Uint32Array;
+}
+
+export function rowColours(model: Model, rank: number, lane: number, mode: Mode): RowColours {
+  const stages = 1 + model.segments.stage.reduce((most, of) => of.reduce((a, b) => Math.max(a, b), most), 0);
+  const { start } = boxesOf(model, rank, lane);
+  const of = (half: Half) => Uint32Array.from(start, (_, index) => colourOf(model, { rank, lane, index }, mode, stages, half));
+  const upper = of("upper");
+  return { upper, lower: start.some((_, index) => isPair(model, { rank, lane, index })) ? of("lower") : upper };
 }

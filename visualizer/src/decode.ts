@@ -41,7 +41,7 @@ function decodeLane(reader: ColumnReader, stream: number): Lane {
 
 function decodeRank(reader: ColumnReader, facts: Facts, at: number): Rank {
   const segment = reader.column();
-  const microbatch = reader.column();
+  const microbatch = [reader.column(), reader.column()];
   const passes = decodePasses(reader);
   const memory = { time: reader.differences(), live: facts.categories.map(() => reader.differences()) };
   const lanes = [...reader.column()].map((stream) => decodeLane(reader, stream));
@@ -50,20 +50,23 @@ function decodeRank(reader: ColumnReader, facts: Facts, at: number): Rank {
 
 // The order of columns is that of visualizer/payload.h.
 export function decode(facts: Facts, columns: Uint8Array): Model {
-  if (facts.version !== 2) throw new Error(`this page reads data of version 2, not ${facts.version}`);
+  if (facts.version !== 3) throw new Error(`this page reads data of version 3, not ${facts.version}`);
   const reader = new ColumnReader(columns);
-  const [kind, name, chunk, stage, count] = [0, 1, 2, 3, 4].map(() => reader.column()) as Five;
+  const [kind, name, chunk, stage, secondChunk] = [0, 1, 2, 3, 4].map(() => reader.column()) as Five;
+  const [secondStage, count] = [reader.column(), reader.column()];
   const first = new Uint32Array(count.length);
   for (let i = 1; i < first.length; i++) first[i] = first[i - 1]! + count[i - 1]!;
   const [what, label, cause, phase, layer] = [0, 1, 2, 3, 4].map(() => reader.column()) as Five;
   const instructions = {
     what, label, cause, phase, layer,
     stream: reader.column(), bytes: reader.column(), flops: reader.column(), channel: reader.column(),
+    binding: reader.column(),
   };
   const ranks = facts.ranks.map((_, i) => decodeRank(reader, facts, i));
   const links = facts.links.map((link): Link => ({ ...link, use: reader.differences().map((parts) => parts / facts.useSteps) }));
   if (!reader.exhausted) throw new Error("the data of this page is longer than it should be");
-  return { facts, segments: { kind, name, chunk, stage, first }, instructions, ranks, links };
+  const segments = { kind, name, chunk: [chunk, secondChunk], stage: [stage, secondStage], first };
+  return { facts, segments, instructions, ranks, links };
 }
 
 type Five = [Float64Array, Float64Array, Float64Array, Float64Array, Float64Array];

@@ -1,5 +1,6 @@
 import {
-  boxesOf, instructionOf, microbatchOf, passLane, passName, passNames, recomputePhase, segmentOf, type Box, type Model,
+  boxesOf, instructionOf, isPair, partName, partsOf, passLane, passName, passNames, recomputePhase, segmentOf, type Box, type Model,
+  type Part,
 } from "./model";
 import { busiestAt, useAt } from "./links";
 import { eventAt, totalAt } from "./stack";
@@ -21,19 +22,18 @@ export function amount(value: number, unit: string): string {
   return `${value} ${unit}`;
 }
 
+export const directionNames = ["down", "up"]; // by Direction in schedules/op.h
+
 export function percentText(share: number): string {
   return `${(share * 100).toFixed(0)} %`;
 }
 
-function where(model: Model, box: Box): string {
-  const segment = segmentOf(model, box);
-  const microbatch = microbatchOf(model, box);
-  const parts: string[] = [];
-  if (microbatch >= 0) parts.push(`microbatch ${microbatch}`);
-  if (model.segments.stage[segment]! >= 0) {
-    parts.push(`chunk ${model.segments.chunk[segment]}`, `stage ${model.segments.stage[segment]}`);
-  }
-  return parts.join(", ");
+// "microbatch 0, chunk 1, stage 4"; of two pipelines the one in place of the chunk: "microbatch 0, up, stage 4".
+function where(model: Model, { microbatch, chunk, stage }: Part): string {
+  const texts: string[] = [];
+  if (microbatch >= 0) texts.push(`microbatch ${microbatch}`);
+  if (stage >= 0) texts.push(model.facts.bidirectional ? directionNames[chunk]! : `chunk ${chunk}`, `stage ${stage}`);
+  return texts.join(", ");
 }
 
 function when(model: Model, box: Box): string {
@@ -53,8 +53,10 @@ function describePass(model: Model, box: Box): string[] {
   const segment = segmentOf(model, box);
   const kind = passNames[model.segments.kind[segment]!]!;
   const name = model.facts.strings[model.segments.name[segment]!]!;
-  return [`${passName(model, box)}  ${kind} pass on pp ${model.ranks[box.rank]!.pp}`, when(model, box), where(model, box),
-          name, idleBefore(model, box)];
+  const pair = isPair(model, box);
+  const places = partsOf(model, box).map((part) => (pair ? `${passNames[part.kind]}: ` : "") + where(model, part));
+  return [`${passName(model, box)}  ${kind} pass on pp ${model.ranks[box.rank]!.pp}`, when(model, box), ...places, name,
+          idleBefore(model, box)];
 }
 
 function work(model: Model, row: number, duration: number): string {
@@ -75,10 +77,12 @@ function describeInstruction(model: Model, box: Box): string[] {
   const { strings, streams } = model.facts;
   const { what, label, cause, phase, layer } = model.instructions;
   const name = [strings[label[row]!]!, strings[what[row]!]!].filter((s) => s !== "").join("  ");
-  const place = [passName(model, box), layer[row]! >= 0 ? `layer ${layer[row]}` : "",
+  const part = partsOf(model, box)[0]!;
+  const [own, pass] = [partName(part), passName(model, box)];
+  const place = [own === "" || own === pass ? pass : `${own} in ${pass}`, layer[row]! >= 0 ? `layer ${layer[row]}` : "",
                  phase[row] === recomputePhase ? "recompute" : "", `stream ${streams[lane.stream]!.name}`];
   const wait = lane.wait[box.index]!;
-  return [name, when(model, box), wait > 0 ? `waited ${timeText(wait)} for its partners` : "", where(model, box),
+  return [name, when(model, box), wait > 0 ? `waited ${timeText(wait)} for its partners` : "", where(model, part),
           place.filter((s) => s !== "").join(", "), work(model, row, lane.duration[box.index]!), strings[cause[row]!]!];
 }
 

@@ -1,11 +1,11 @@
-import { css, linkColour, memoryColours, memoryOrder, mixed, rowColours, type Mode, type Theme } from "./colours";
+import { css, linkColour, memoryColours, memoryOrder, mixed, rowColours, type Mode, type RowColours, type Theme } from "./colours";
 import { percentText, sizeText } from "./describe";
 import { Exchanges } from "./exchanges";
 import { drawArrow, drawHatching, drawNames, outline, type Band } from "./labels";
 import { passesAreOpen, passStripHeight, type Layout, type Links, type Row } from "./layout";
 import { drawUse, highestUse, peakUse, useOf } from "./links";
-import { boxesOf, microbatchOf, passLane, type Box, type Model } from "./model";
-import { fillLines, pixelOf, rasteriseRow, RowSums, type Scale } from "./raster";
+import { boxesOf, partsOf, passLane, sharesMicrobatch, type Box, type Model } from "./model";
+import { drawRow, fillLines, pixelOf, RowSums, type Scale } from "./raster";
 import { drawStrip, peakEvent, totalAt, type Place } from "./stack";
 import { tickText, ticks, type View } from "./viewport";
 
@@ -27,8 +27,8 @@ export interface Scene {
 // Colours per row are pure in (row, mode): kept until the mode changes.
 export class ColourCache {
   private mode: Mode | undefined;
-  private rows = new Map<string, Uint32Array>();
-  of(model: Model, rank: number, lane: number, mode: Mode): Uint32Array {
+  private rows = new Map<string, RowColours>();
+  of(model: Model, rank: number, lane: number, mode: Mode): RowColours {
     if (mode !== this.mode) this.rows.clear();
     this.mode = mode;
     const key = `${rank}/${lane}`;
@@ -108,8 +108,7 @@ export class Painter {
     pixels.fill(pixelOf(scene.theme.ground));
     const scale = scaleOf(scene.view, width);
     const cssPerPixel = scale.perPixel * ratio;
-    const sums = new RowSums(width);
-    const line = new Uint32Array(width);
+    const buffers = { sums: new RowSums(width), line: new Uint32Array(width) };
     const bare = new Uint32Array(width).fill(pixelOf(scene.theme.lane));
     const device = (y: number) => Math.round((y - scene.scrollTop) * ratio);
     for (const row of scene.layout.rows) {
@@ -118,8 +117,8 @@ export class Painter {
       fillLines(pixels, width, bare, place.top, place.height);
       for (const band of bandsOf(row, cssPerPixel)) {
         const colours = this.colours.of(scene.model, band.rank, band.lane, scene.mode);
-        rasteriseRow(boxesOf(scene.model, band.rank, band.lane), colours, scale, scene.theme.lane, sums, line);
-        fillLines(pixels, width, line, device(band.top), device(band.top + band.height) - device(band.top));
+        drawRow(pixels, boxesOf(scene.model, band.rank, band.lane), colours, scale, scene.theme.lane, buffers,
+                { top: device(band.top), height: device(band.top + band.height) - device(band.top) });
       }
       if (row.kind === "memory") this.paintMemory(pixels, scene, row, place, scale);
       else this.paintLinks(pixels, scene, row, place, scale);
@@ -162,7 +161,7 @@ export class Painter {
       for (const band of bandsOf(row, scale.perPixel)) {
         const colours = this.colours.of(scene.model, band.rank, band.lane, scene.mode);
         if (band.lane !== passLane) drawHatching(context, scene.model, band, scale, scene.theme);
-        if (band.height >= 8) drawNames(context, scene.model, band, scale, colours);
+        if (band.height >= 8) drawNames(context, scene.model, band, scale, colours, scene.theme);
         this.paintMarks(scene, band, scale);
       }
     }
@@ -188,13 +187,15 @@ export class Painter {
     const here = (box: Box) => box.rank === band.rank && box.lane === band.lane;
     if (scene.found.length <= 500) for (const box of scene.found) if (here(box)) mark(box, theme.text, 1);
     if (!selection) return;
-    const microbatch = microbatchOf(model, selection);
-    if (band.lane === passLane && microbatch >= 0) {
-      const { entry } = model.ranks[band.rank]!.passes;
-      for (let index = 0; index < entry.length; index++) {
-        if (model.ranks[band.rank]!.microbatch[entry[index]!] === microbatch) {
-          mark({ rank: band.rank, lane: passLane, index }, theme.text, 1);
-        }
+    if (band.lane === passLane) {
+      const { microbatch, passes } = model.ranks[band.rank]!;
+      const selected = partsOf(model, selection);
+      const numbers = selected.map((part) => part.microbatch);
+      for (let index = 0; index < passes.entry.length; index++) {
+        const entry = passes.entry[index]!;
+        if (!microbatch.some((of) => numbers.includes(of[entry]!))) continue; // most
+        const box = { rank: band.rank, lane: passLane, index };
+        if (sharesMicrobatch(model, selected, partsOf(model, box))) mark(box, theme.text, 1);
       }
     }
     if (here(selection)) mark(selection, theme.text, 3);

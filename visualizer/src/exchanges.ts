@@ -1,7 +1,7 @@
-import { boxesOf, instructionOf, microbatchOf, passLane, segmentOf, type Box, type Model } from "./model";
+import { boxesOf, directionOf, instructionOf, partsOf, passLane, type Box, type Model, type Part } from "./model";
 
 // Who hands what to whom. Instructions of one exchange have equal channel and microbatch on all ranks that take part; passes hand
-// over to the same microbatch of the next stage (forward) or the one before (backward).
+// over to the same microbatch of the next stage (forward) or the one before (backward). An overlapped pair hands over both its results.
 
 export interface Arrow {
   from: Box;
@@ -14,42 +14,41 @@ export class Exchanges {
 
   constructor(private readonly model: Model) {
     model.ranks.forEach((rank, r) => {
-      rank.lanes.forEach((_, lane) => this.index(r, lane, this.ends, (box) => this.exchangeKey(box)));
-      this.index(r, passLane, this.passes, (box) => this.passKey(box, 0));
+      rank.lanes.forEach((_, lane) => this.index(r, lane, this.ends, (box) => this.exchangeKeys(box)));
+      this.index(r, passLane, this.passes, (box) => this.passKeys(box, 0));
     });
   }
 
-  private index(rank: number, lane: number, map: Map<string, Box[]>, keyOf: (box: Box) => string | undefined): void {
+  private index(rank: number, lane: number, map: Map<string, Box[]>, keysOf: (box: Box) => string[]): void {
     const count = boxesOf(this.model, rank, lane).start.length;
     for (let index = 0; index < count; index++) {
       const box = { rank, lane, index };
-      const key = keyOf(box);
-      if (key === undefined) continue;
-      const boxes = map.get(key);
-      if (boxes) boxes.push(box);
-      else map.set(key, [box]);
+      for (const key of keysOf(box)) {
+        const boxes = map.get(key);
+        if (boxes) boxes.push(box);
+        else map.set(key, [box]);
+      }
     }
   }
 
-  private exchangeKey(box: Box): string | undefined {
+  private exchangeKeys(box: Box): string[] {
     const channel = this.model.instructions.channel[instructionOf(this.model, box)]!;
-    return channel < 0 ? undefined : `${channel}/${microbatchOf(this.model, box)}`;
+    return channel < 0 ? [] : [`${channel}/${partsOf(this.model, box)[0]!.microbatch}`];
   }
 
   // Of the pass `stages` further on the microbatch's way. A weight gradient (W) hands nothing to a neighbour, and step work has no stage.
-  private passKey(box: Box, stages: number): string | undefined {
-    const segment = segmentOf(this.model, box);
-    const kind = this.model.segments.kind[segment]!;
-    const stage = this.model.segments.stage[segment]!;
-    if (kind > 2 || stage < 0) return undefined;
-    return `${kind === 0 ? "F" : "B"}/${stage + (kind === 0 ? stages : -stages)}/${microbatchOf(this.model, box)}`;
+  private passKeys(box: Box, stages: number): string[] {
+    const keyOf = (part: Part) => {
+      const [letter, stage] = part.kind === 0 ? ["F", part.stage + stages] : ["B", part.stage - stages];
+      return `${letter}/${stage}/${directionOf(this.model, part)}/${part.microbatch}`;
+    };
+    return partsOf(this.model, box).filter(({ kind, stage }) => kind <= 2 && stage >= 0).map(keyOf);
   }
 
   // All other ends of the exchange that this instruction takes part in.
   partners(box: Box): Box[] {
     if (box.lane === passLane) return [];
-    const key = this.exchangeKey(box);
-    const ends = key === undefined ? [] : this.ends.get(key)!;
+    const ends = this.exchangeKeys(box).flatMap((key) => this.ends.get(key)!);
     return ends.filter((end) => end.rank !== box.rank || end.lane !== box.lane || end.index !== box.index);
   }
 
@@ -62,12 +61,10 @@ export class Exchanges {
       const [from, to] = [ends.filter((end) => what(end) === "send"), ends.filter((end) => what(end) === "recv")];
       return from.length === 1 && to.length === 1 ? [{ from: from[0]!, to: to[0]! }] : [];
     }
-    const only = (stages: number) => {
-      const key = this.passKey(box, stages);
-      const boxes = key === undefined ? undefined : this.passes.get(key);
-      return boxes?.length === 1 ? boxes[0] : undefined;
+    const neighbours = (stages: number): Box[] => {
+      const boxes = this.passKeys(box, stages).map((key) => this.passes.get(key) ?? []).filter(({ length }) => length === 1);
+      return [...new Set(boxes.map(([only]) => only!))]; // one arrow where both parts come from one pair
     };
-    const [before, after] = [only(-1), only(1)];
-    return [...(before ? [{ from: before, to: box }] : []), ...(after ? [{ from: box, to: after }] : [])];
+    return [...neighbours(-1).map((from) => ({ from, to: box })), ...neighbours(1).map((to) => ({ from: box, to }))];
   }
 }

@@ -1,7 +1,7 @@
-import { css, inkOn, type Theme } from "./colours";
-import { boxesOf, instructionOf, passLane, recomputePhase, type Box, type Model } from "./model";
+import { css, inkOn, type RowColours, type Theme } from "./colours";
+import { boxesOf, instructionOf, isPair, passLane, recomputePhase, type Box, type Half, type Model } from "./model";
 import { firstEndingAfter, type Scale } from "./raster";
-import { boxNames } from "./search";
+import { boxNames, halfNames } from "./search";
 
 // Text, hatching and outlines over the pixels: only for boxes wide enough to carry them, so at most a few hundred calls.
 
@@ -39,21 +39,51 @@ function instructionNames(model: Model, box: Box): string[] {
   return label === "" ? [what] : [`${label} ${what}`, label];
 }
 
+const sizesFor = (height: number) => (height >= 20 ? [12, 9] : height >= 12 ? [10, 8] : [8]); // the smaller where nothing fits
+
+// The first of `names` that fits, in the largest size that one fits in, around (x, y).
+function drawName(
+  context: CanvasRenderingContext2D, names: string[], sizes: number[], place: { x: number; y: number; width: number }, halo = "",
+): void {
+  for (const size of sizes) {
+    context.font = `${size}px system-ui, sans-serif`;
+    const name = names.find((text) => context.measureText(text).width <= place.width - 3);
+    if (!name) continue;
+    if (halo !== "") {
+      context.strokeStyle = halo;
+      context.lineWidth = 3;
+      context.lineJoin = "round";
+      context.strokeText(name, place.x, place.y + 0.5);
+    }
+    context.fillText(name, place.x, place.y + 0.5);
+    return;
+  }
+}
+
+// Each half of a pair's box has a line of its own where there is height for two; else one name lies across both colours.
+const lowestPair = 24; // CSS pixels
+
 export function drawNames(
-  context: CanvasRenderingContext2D, model: Model, band: Band, scale: Scale, colours: Uint32Array,
+  context: CanvasRenderingContext2D, model: Model, band: Band, scale: Scale, colours: RowColours, theme: Theme,
 ): void {
   context.textAlign = "center";
   context.textBaseline = "middle";
-  const sizes = band.height >= 20 ? [12, 9] : band.height >= 12 ? [10, 8] : [8]; // the smaller where nothing fits
+  const sizes = sizesFor(band.height);
   for (const { box, left, width } of visible(model, band, scale, narrowest)) {
-    const names = band.lane === passLane ? boxNames(model, box) : instructionNames(model, box);
-    context.fillStyle = inkOn(colours[box.index]!);
-    for (const size of sizes) {
-      context.font = `${size}px system-ui, sans-serif`;
-      const name = names.find((text) => context.measureText(text).width <= width - 3);
-      if (!name) continue;
-      context.fillText(name, left + width / 2, band.top + band.height / 2 + 0.5);
-      break;
+    const at = (share: number) => ({ x: left + width / 2, y: band.top + band.height * share, width });
+    if (isPair(model, box) && band.height >= lowestPair) {
+      const line = (half: Half, share: number) => {
+        context.fillStyle = inkOn(colours[half][box.index]!);
+        drawName(context, halfNames(model, box, half), sizesFor(band.height / 2), at(share));
+      };
+      line("upper", 0.25);
+      line("lower", 0.75);
+    } else if (isPair(model, box)) {
+      context.fillStyle = theme.text;
+      drawName(context, boxNames(model, box), sizes, at(0.5), css(theme.ground));
+    } else {
+      context.fillStyle = inkOn(colours.upper[box.index]!);
+      drawName(context, band.lane === passLane ? boxNames(model, box) : instructionNames(model, box), sizes, at(0.5));
     }
   }
 }

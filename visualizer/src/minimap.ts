@@ -1,7 +1,7 @@
 import { css, type Mode, type Theme } from "./colours";
 import { ColourCache } from "./draw";
 import { passLane, type Model } from "./model";
-import { fillLines, pixelOf, rasteriseRow, RowSums } from "./raster";
+import { drawRow, pixelOf, RowSums } from "./raster";
 import { wholeView, type View } from "./viewport";
 
 // The whole step, a few lines per pipeline rank, and the stretch that the plot shows.
@@ -50,14 +50,13 @@ export class Minimap {
     pixels.fill(pixelOf(theme.lane));
     const whole = wholeView(this.model.facts.step);
     const scale = { from: whole.from, perPixel: (whole.to - whole.from) / width, width };
-    const sums = new RowSums(width);
-    const line = new Uint32Array(width);
+    const buffers = { sums: new RowSums(width), line: new Uint32Array(width) };
     const { ranks } = this.model;
     ranks.forEach((rank, r) => {
-      rasteriseRow(rank.passes, this.colours.of(this.model, r, passLane, mode), scale, theme.lane, sums, line);
       const top = Math.floor((r * height) / ranks.length);
       const bottom = Math.floor(((r + 1) * height) / ranks.length);
-      fillLines(pixels, width, line, top, Math.max(bottom - top - (bottom - top > 3 ? 1 : 0), 1));
+      drawRow(pixels, rank.passes, this.colours.of(this.model, r, passLane, mode), scale, theme.lane, buffers,
+              { top, height: Math.max(bottom - top - (bottom - top > 3 ? 1 : 0), 1) });
     });
     return image;
   }

@@ -5,6 +5,7 @@ export interface Facts {
   step: number;
   memoryLimit: number; // bytes
   peakFlops: number; // of the matmul type; 0: unknown
+  bidirectional: boolean; // two pipelines over the same stages: chunk 0 of a rank is of the one down, 1 of the one up
   streams: { name: string; traffic: string }[];
   categories: string[];
   ranks: { pp: number; multiplicity: number; gpus: number }[]; // stands for `multiplicity` of the pipeline rank's `gpus`
@@ -24,14 +25,16 @@ export interface LinkFacts {
 }
 
 export const passLetters = ["F", "B", "I", "W", "C", "S"]; // by PassKind in schedules/plan.h
-export const passNames = ["forward", "backward", "backward-input", "backward-weight", "communication", "step"];
+export const passNames = ["forward", "backward", "backward-input", "backward-weight", "communication", "step",
+                          "forward with backward"];
+export const pairKind = 6; // PassKind::overlapped: binding 0 is a forward, binding 1 a backward
 export const recomputePhase = 1; // Phase::recompute
 
 export interface Segments {
   kind: Float64Array;
   name: Float64Array; // into Facts.strings
-  chunk: Float64Array; // -1: none
-  stage: Float64Array; // -1: none
+  chunk: Float64Array[]; // by binding; -1: none
+  stage: Float64Array[]; // likewise
   first: Uint32Array; // its first row in Instructions
 }
 
@@ -46,6 +49,7 @@ export interface Instructions {
   bytes: Float64Array;
   flops: Float64Array; // 0: unknown
   channel: Float64Array; // equal on all ends of an exchange between ranks, with the microbatch; -1: none
+  binding: Float64Array; // which of its entry's: 1 in the backward of an overlapped pair
 }
 
 // Boxes of one row in time order; `entry` is the place in the rank's program.
@@ -71,7 +75,7 @@ export interface Rank {
   multiplicity: number;
   gpus: number;
   segment: Float64Array; // by entry
-  microbatch: Float64Array; // by entry; -1: none
+  microbatch: Float64Array[]; // by binding, then entry; -1: none
   passes: Passes;
   memory: Memory;
   lanes: Lane[];
@@ -108,21 +112,66 @@ export function segmentOf(model: Model, box: Box): number {
   return rank.segment[boxesOf(model, box.rank, box.lane).entry[box.index]!]!;
 }
 
-export function microbatchOf(model: Model, box: Box): number {
-  return model.ranks[box.rank]!.microbatch[boxesOf(model, box.rank, box.lane).entry[box.index]!]!;
-}
-
 // Row in Instructions; only for boxes of lanes.
 export function instructionOf(model: Model, box: Box): number {
   const lane = model.ranks[box.rank]!.lanes[box.lane]!;
   return model.segments.first[segmentOf(model, box)]! + lane.instruction[box.index]!;
 }
 
-// "3B17": stage, kind, microbatch, as PyTorch spells it. Step work has no stage: its segment's name.
+// What one box runs of one stage and microbatch, as an Op of schedules/op.h; fields are -1 where it has none.
+export interface Part {
+  kind: number;
+  stage: number;
+  chunk: number;
+  microbatch: number;
+}
+
+function partOf(model: Model, box: Box, binding: number): Part {
+  const segment = segmentOf(model, box);
+  const kind = model.segments.kind[segment]!;
+  const entry = boxesOf(model, box.rank, box.lane).entry[box.index]!;
+  return { kind: kind === pairKind ? binding : kind, stage: model.segments.stage[binding]![segment]!,
+           chunk: model.segments.chunk[binding]![segment]!, microbatch: model.ranks[box.rank]!.microbatch[binding]![entry]! };
+}
+
+export function isPair(model: Model, box: Box): boolean {
+  return box.lane === passLane && model.segments.kind[segmentOf(model, box)] === pairKind;
+}
+
+// One, but two of an overlapped pair: its forward and its backward. An instruction in a pair belongs to one of them.
+export function partsOf(model: Model, box: Box): Part[] {
+  if (box.lane !== passLane) return [partOf(model, box, model.instructions.binding[instructionOf(model, box)]!)];
+  return isPair(model, box) ? [partOf(model, box, 0), partOf(model, box, 1)] : [partOf(model, box, 0)];
+}
+
+// The part drawn in the upper half of a box, or in the lower one.
+export type Half = "upper" | "lower";
+export function partIn(model: Model, box: Box, half: Half): Part {
+  if (box.lane !== passLane) return partsOf(model, box)[0]!;
+  return partOf(model, box, half === "lower" && isPair(model, box) ? 1 : 0);
+}
+
+// Of two pipelines over the same stages, each may count microbatches from 0 again.
+export function directionOf(model: Model, part: Part): number {
+  return model.facts.bidirectional ? part.chunk : 0;
+}
+
+export function sharesMicrobatch(model: Model, a: Part[], b: Part[]): boolean {
+  return a.some((one) => one.microbatch >= 0 && b.some(
+    (other) => other.microbatch === one.microbatch && directionOf(model, other) === directionOf(model, one)));
+}
+
+// "3B17": stage, kind, microbatch, as PyTorch spells it; "" of what has no stage.
+export function partName(part: Part): string {
+  if (part.stage < 0 || part.kind > 3) return "";
+  return `${part.stage}${passLetters[part.kind]}${part.microbatch < 0 ? "" : part.microbatch}`;
+}
+
+// "3B17", or "(0F8;7B3)" of an overlapped pair and what runs in it. Step work has no stage: its segment's name.
 export function passName(model: Model, box: Box): string {
   const segment = segmentOf(model, box);
-  const stage = model.segments.stage[segment]!;
-  const microbatch = microbatchOf(model, box);
-  if (stage < 0 || model.segments.kind[segment]! > 3) return model.facts.strings[model.segments.name[segment]!]!;
-  return `${stage}${passLetters[model.segments.kind[segment]!]}${microbatch < 0 ? "" : microbatch}`;
+  const paired = model.segments.kind[segment] === pairKind;
+  const names = (paired ? [0, 1] : [0]).map((binding) => partName(partOf(model, box, binding)));
+  if (names.includes("")) return model.facts.strings[model.segments.name[segment]!]!;
+  return paired ? `(${names.join(";")})` : names[0]!;
 }

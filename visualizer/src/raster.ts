@@ -97,6 +97,21 @@ export function rasteriseRow(
   sums.pixels(ground, out);
 }
 
+// Draws a row of boxes into lines [top, top + height) of an image at column 0, clipped; the lower half in colours of its own, if it has
+// any. One line has only the upper colours.
+export function drawRow(
+  image: Uint32Array, boxes: Passes, colours: { upper: Uint32Array; lower: Uint32Array }, scale: Scale, ground: number,
+  buffers: { sums: RowSums; line: Uint32Array }, place: { top: number; height: number },
+): void {
+  const { sums, line } = buffers;
+  rasteriseRow(boxes, colours.upper, scale, ground, sums, line);
+  fillLines(image, scale.width, line, place.top, place.height);
+  if (colours.lower === colours.upper) return;
+  rasteriseRow(boxes, colours.lower, scale, ground, sums, line);
+  const upper = Math.ceil(place.height / 2);
+  fillLines(image, scale.width, line, place.top + upper, place.height - upper);
+}
+
 // Copies a row of pixels into an image at column 0 of lines [top, top + height), clipped.
 export function fillLines(image: Uint32Array, imageWidth: number, row: Uint32Array, top: number, height: number): void {
   const first = Math.max(top, 0);

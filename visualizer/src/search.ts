@@ -1,7 +1,8 @@
-import { boxesOf, passLane, passLetters, passName, type Box, type Model } from "./model";
+import { boxesOf, partIn, partName, partsOf, passLane, passLetters, passName, type Box, type Half, type Model, type Part } from "./model";
 
-// What a query finds, in order of time. "3B17" is one pass; "B17" or "17" those of a microbatch, "3B" those of a stage; any other
-// text is looked for in the names of instructions and segments.
+// What a query finds, in order of time. "3B17" is one pass; "B17" or "17" those of a microbatch, "3B" those of a stage; an overlapped
+// pair is found by either of its passes and by both, "(0F8;7B3)"; any other text is looked for in the names of instructions and
+// segments.
 
 export const mostResults = 20000;
 
@@ -22,17 +23,27 @@ export function passQuery(text: string): PassQuery | undefined {
   return /^\d+$/.test(text.trim()) ? { microbatch: Number(text) } : undefined;
 }
 
-function matchingPasses(model: Model, query: PassQuery): Box[] {
+// Of each pass that a text names, in brackets and behind semicolons or not; undefined if it names something else.
+export function passQueries(text: string): PassQuery[] | undefined {
+  const queries = text.replace(/^\s*\(|\)\s*$/g, "").split(";").filter((part) => part.trim() !== "").map(passQuery);
+  return queries.length > 0 && queries.every((query) => query !== undefined) ? queries : undefined;
+}
+
+function fits(query: PassQuery, part: Part): boolean {
+  return (query.kind === undefined || part.kind === query.kind) &&
+         (query.stage === undefined || part.stage === query.stage) &&
+         (query.microbatch === undefined || part.microbatch === query.microbatch);
+}
+
+// Boxes that hold all that is asked for.
+function matchingPasses(model: Model, queries: PassQuery[]): Box[] {
   const found: Box[] = [];
   model.ranks.forEach((rank, r) => {
-    rank.passes.entry.forEach((entry, index) => {
-      const segment = rank.segment[entry]!;
-      const fits =
-        (query.kind === undefined || model.segments.kind[segment] === query.kind) &&
-        (query.stage === undefined || model.segments.stage[segment] === query.stage) &&
-        (query.microbatch === undefined || rank.microbatch[entry] === query.microbatch);
-      if (fits) found.push({ rank: r, lane: passLane, index });
-    });
+    for (let index = 0; index < rank.passes.entry.length; index++) {
+      const box = { rank: r, lane: passLane, index };
+      const parts = partsOf(model, box);
+      if (queries.every((query) => parts.some((part) => fits(query, part)))) found.push(box);
+    }
   });
   return found;
 }
@@ -58,18 +69,26 @@ function matchingText(model: Model, text: string): Box[] {
 
 export function search(model: Model, text: string): Box[] {
   if (text.trim() === "") return [];
-  const query = passQuery(text);
-  const found = query ? matchingPasses(model, query) : matchingText(model, text);
+  const queries = passQueries(text);
+  const found = queries ? matchingPasses(model, queries) : matchingText(model, text);
   const start = (box: Box) => boxesOf(model, box.rank, box.lane).start[box.index]!;
   return found.sort((a, b) => start(a) - start(b) || a.rank - b.rank || a.lane - b.lane).slice(0, mostResults);
 }
 
+function partNames(part: Part): string[] {
+  return [partName(part), `${passLetters[part.kind]}${part.microbatch}`, `${part.microbatch}`];
+}
+
 // The short name drawn in a pass's box: the longest of these that fits.
 export function boxNames(model: Model, box: Box): string[] {
-  const rank = model.ranks[box.rank]!;
-  const entry = rank.passes.entry[box.index]!;
-  const kind = model.segments.kind[rank.segment[entry]!]!;
-  const microbatch = rank.microbatch[entry]!;
-  if (microbatch < 0 || kind > 3) return [passName(model, box), passLetters[kind]!];
-  return [passName(model, box), `${passLetters[kind]}${microbatch}`, `${microbatch}`];
+  const parts = partsOf(model, box);
+  const [first, second] = parts.map(partNames);
+  if (parts.some((part) => part.microbatch < 0 || part.kind > 3)) return [passName(model, box), passLetters[parts[0]!.kind]!];
+  if (!second) return [passName(model, box), ...first!.slice(1)];
+  return [passName(model, box), ...[1, 2].map((length) => `${first![length]};${second[length]}`)];
+}
+
+// What a half of a pair's box is named where each has a line of its own.
+export function halfNames(model: Model, box: Box, half: Half): string[] {
+  return partNames(partIn(model, box, half));
 }

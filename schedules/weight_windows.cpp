@@ -1,0 +1,57 @@
+#include "schedules/weight_windows.h"
+
+#include <utility>
+
+namespace simrun {
+
+static constexpr std::size_t none = ~std::size_t{0};
+
+WeightWindows::WeightWindows(const ChunkEmission& emission, const ChunkCode& code,
+                             const WeightGathers& weights)
+    : emission_(emission), weights_(weights) {
+  if (weights.gathers.empty()) return;
+  bucket_of_.assign(code.values.size(), none);
+  for (std::size_t b = 0; b < emission.buckets.size(); ++b)
+    for (const std::size_t p : emission.buckets[b].members) bucket_of_[code.parameters[p]] = b;
+}
+
+void WeightWindows::find(const std::vector<CodeStep>& steps, const std::vector<std::size_t>& order,
+                         std::size_t begin, std::size_t end) {
+  if (weights_.gathers.empty()) return;
+  gathered_before_.resize(end + 1);
+  freed_behind_.resize(end + 1);
+  std::vector<std::size_t> last(emission_.buckets.size(), none);
+  std::vector<std::size_t> in_order, first_place;  // buckets by first reader
+  for (std::size_t place = begin; place < end; ++place)
+    for (const ValueId input : steps[order[place]].inputs) {
+      const std::size_t b = bucket_of_[input];
+      if (b == none) continue;
+      if (last[b] == none) {
+        in_order.push_back(b);
+        first_place.push_back(place);
+      }
+      last[b] = place;
+    }
+  for (std::size_t n = 0; n < in_order.size(); ++n) {
+    const std::size_t at = !weights_.prefetch ? first_place[n] : n == 0 ? begin : first_place[n - 1];
+    gathered_before_[at].push_back(in_order[n]);
+    freed_behind_[last[in_order[n]]].push_back(in_order[n]);
+  }
+}
+
+void WeightWindows::before(std::size_t place, std::vector<Instruction>& instructions) const {
+  if (gathered_before_.empty()) return;
+  for (const std::size_t b : gathered_before_[place])
+    instructions.insert(instructions.end(), weights_.gathers[b].begin(), weights_.gathers[b].end());
+}
+
+void WeightWindows::behind(std::size_t place, Phase phase, std::vector<Instruction>& instructions) const {
+  if (freed_behind_.empty() || freed_behind_[place].empty()) return;
+  Instruction release;
+  release.opcode = Opcode::free;
+  release.phase = phase;
+  for (const std::size_t b : freed_behind_[place]) release.inputs.push_back(emission_.buckets[b].weights);
+  instructions.push_back(std::move(release));
+}
+
+}  // namespace simrun

@@ -47,7 +47,7 @@ struct DropoutKeys {
 void read_dropout(const ModelKeys& keys, const DropoutKeys& names, double fallback);
 void read_attention_dropout(const ModelKeys& keys, const std::string& key, double fallback);
 void read_hidden_dropout(const ModelKeys& keys, const std::string& key, double fallback);
-// The dropout behind the embedding: none, or the hidden one, whose key is `hidden`.
+// The dropout behind the embedding: 0, or the hidden one, whose key is `hidden`. After read_hidden_dropout.
 void read_embedding_dropout(const ModelKeys& keys, const std::string& key, const std::string& hidden);
 
 // Sets head_dim = width / heads unless head_key was written; families without such a key pass "".

@@ -13,13 +13,29 @@ TensorId DecoderLayer::add(TensorId x, std::int32_t layer) {
   layer_ = layer;
   const Names of_attention{"input_norm", "attention_output_norm", "attention_add"};
   const Names of_mlp{"mlp_norm", "mlp_output_norm", "mlp_add"};
-  if (!model_.parallel_residual)
-    return sublayer(sublayer(x, of_attention, &DecoderLayer::attention), of_mlp, &DecoderLayer::mlp);
+  if (model_.parallel_residual) return parallel_branches(x, of_attention, of_mlp);
+  return sublayer(sublayer(x, of_attention, &DecoderLayer::attention), of_mlp, &DecoderLayer::mlp);
+}
+
+TensorId DecoderLayer::parallel_branches(TensorId x, const Names& of_attention, const Names& of_mlp) {
   std::vector<TensorId> attended = attention(norm(of_attention.norm, x, "layernorm"));
-  attended.push_back(x);
-  const TensorId sum = add_rows(of_attention.add, std::move(attended));
-  std::vector<TensorId> summands = mlp(norm(of_mlp.norm, x, "layernorm"));
-  summands.push_back(sum);
+  if (training_.hidden_dropout > 0) {  // which takes each branch whole
+    attended.push_back(x);
+    const TensorId sum = add_rows(of_attention.add, std::move(attended));
+    std::vector<TensorId> summands = mlp(norm(of_mlp.norm, x, "layernorm"));
+    summands.push_back(sum);
+    return add_rows(of_mlp.add, std::move(summands));
+  }
+  const std::vector<TensorId> transformed = mlp(norm(of_mlp.norm, x, "layernorm"));
+  std::vector<TensorId> summands{
+      graph_.activation("branch_sum", {dims_.batch, dims_.sequence, dims_.hidden})};
+  Operator& op = graph_.add("branch_sum", Opcode::map, Function::add, {attended.front(), transformed.front()},
+                            {summands.front()});
+  op.keeps_partial_sums = true;
+  op.whole_dims = {dims_.sequence};
+  for (const std::vector<TensorId>* branch : {&std::as_const(attended), &transformed})
+    summands.insert(summands.end(), branch->begin() + 1, branch->end());  // biases
+  summands.push_back(x);
   return add_rows(of_mlp.add, std::move(summands));
 }
 

@@ -21,7 +21,9 @@ class DecoderLayer {
   DecoderLayer(const Job& job, const DecoderDimensions& dims, GraphBuilder& graph)
       : model_(job.model), training_(job.training), dims_(dims), graph_(graph) {}
 
-  //   pre       x + attention(norm(x)), then x + mlp(norm(x)); parallel_residual: both of the same x
+  //   pre       x + attention(norm(x)), then x + mlp(norm(x))
+  //   parallel  x + attention(norm(x)) + mlp(norm'(x)); without dropout the branches are added first and
+  //             summed over tensor-parallel ranks then (GPT-NeoX-20B, Black et al. 2022, section 2.2)
   //   post      norm(x + attention(x)), then norm(x + mlp(x))
   //   sandwich  x + norm(attention(norm(x))), then x + norm(mlp(norm(x)))
   // `layer` selects the attention window.
@@ -29,7 +31,7 @@ class DecoderLayer {
 
   // A norm over the hidden dimension with its parameters; `module` as in Operator.
   TensorId norm(const std::string& name, TensorId x, const char* module);
-  // dropout(in0 [+ bias]) [+ residual] in one kernel.
+  // dropout(in0 [+ biases]) [+ residual] in one kernel.
   TensorId add_rows(const std::string& name, std::vector<TensorId> inputs);
 
  private:
@@ -38,7 +40,8 @@ class DecoderLayer {
     const char *norm, *output_norm, *add;
   };
   TensorId sublayer(TensorId x, const Names& names, Branch branch);
-  // Each returns its last product, of its own partial sums, and the bias still to be added, if there is one.
+  TensorId parallel_branches(TensorId x, const Names& of_attention, const Names& of_mlp);
+  // Each returns its last product and the bias that is still to be added, if there is one.
   std::vector<TensorId> attention(TensorId y);
   std::vector<TensorId> mlp(TensorId y);
   std::vector<TensorId> projection(const std::string& name, std::vector<TensorId> operands,

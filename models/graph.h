@@ -62,8 +62,10 @@ struct Operator {
   std::vector<TensorId> outputs;
   std::size_t forward_inputs = 0;  // the first n inputs are read forward; further ones only by its backward
   float dropout = 0;
-  CausalMask causal;                    // attention
-  double soft_cap = 0;                  // of attention's scores, or of a `soft_cap`
+  CausalMask causal;    // attention
+  double soft_cap = 0;  // of attention's scores, or of a `soft_cap`
+  // An `add` of partial sums that is one itself: only its output is summed over ranks.
+  bool keeps_partial_sums = false;
   std::vector<DimensionId> whole_dims;  // dimensions that this operator cannot have split
 };
 

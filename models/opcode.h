@@ -41,7 +41,7 @@ constexpr bool is_communication(Opcode opcode) {
 // What a MAP, REDUCE, NORM, ATTENTION, CROSS_ENTROPY or OPTIMIZER computes.
 enum class Function : std::uint8_t {
   none,
-  add,  // out = dropout(in0 [+ bias]) [+ residual]; a bias lacks dimensions of in0, a residual has them all
+  add,  // out = dropout(in0 [+ biases]) [+ residual]; a bias lacks dimensions of in0, a residual has them all
   add_backward,   // gradient of in0 of `add` with dropout: mask x gradient
   sum_gradients,  // out = in0 + in1 (+ ...): contributions of several consumers
   gelu,

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cassert>
 #include <map>
 
 #include "schedules/chunk_code.h"
@@ -38,14 +39,18 @@ class ForwardLowering {
     CodeStep step;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const Layout wanted = input_layout(graph(), op, layout, i);
-      const ValueId value = graph().tensors[op.inputs[i]].kind == TensorKind::parameter
-                                ? parameter(op.inputs[i], wanted)
-                                : in_layout(op.inputs[i], wanted, region, op.layer, op.name);
+      const ValueId value =
+          graph().tensors[op.inputs[i]].kind == TensorKind::parameter ? parameter(op.inputs[i], wanted)
+          : op.keeps_partial_sums                                     ? base_.at(op.inputs[i])
+                                  : in_layout(op.inputs[i], wanted, region, op.layer, op.name);
       if (i < op.forward_inputs) step.inputs.push_back(value);
+      assert(!op.keeps_partial_sums ||
+             code_.values[value].layout == code_.values[step.inputs.front()].layout);
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      const ValueId value =
-          add_value(op.outputs[i], ValueKind::activation, output_layout(graph(), op, layout, i));
+      const ValueId value = add_value(op.outputs[i], ValueKind::activation,
+                                      op.keeps_partial_sums ? code_.values[step.inputs.front()].layout
+                                                            : output_layout(graph(), op, layout, i));
       code_.values[value].region = region;
       base_[op.outputs[i]] = value;
       step.outputs.push_back(value);

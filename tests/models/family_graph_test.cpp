@@ -32,12 +32,16 @@ using Names = std::vector<std::string>;
 TEST_CASE("GPT-NeoX: attention and MLP read the same x, each through a norm of its own") {
   const Graph graph = graph_of("{from: gpt-neox-20b, num_hidden_layers: 2}");
   CHECK(operators_of(graph, 1) == Names{"input_norm", "qkv", "rope", "core_attention", "attention_projection",
-                                        "attention_add", "mlp_norm", "fc1", "mlp_activation", "fc2",
-                                        "mlp_add"});
+                                        "mlp_norm", "fc1", "mlp_activation", "fc2", "branch_sum", "mlp_add"});
   const TensorId x = find(graph, "mlp_add", 0).outputs[0];
   CHECK(find(graph, "input_norm", 1).inputs[0] == x);
   CHECK(find(graph, "mlp_norm", 1).inputs[0] == x);
-  CHECK(find(graph, "mlp_add", 1).inputs.back() == find(graph, "attention_add", 1).outputs[0]);
+  // branch sum, both biases, residual
+  CHECK(find(graph, "mlp_add", 1).inputs.size() == 4);
+  CHECK(find(graph, "mlp_add", 1).inputs.back() == x);
+  // Dropout takes each branch by itself.
+  const Graph dropped = graph_of("{from: gpt-neox-20b, num_hidden_layers: 2, hidden_dropout: 0.1}");
+  CHECK(find(dropped, "mlp_add", 1).inputs.back() == find(dropped, "attention_add", 1).outputs[0]);
   const Graph serial = graph_of("{from: gpt-neox-20b, num_hidden_layers: 2, use_parallel_residual: false}");
   CHECK(find(serial, "mlp_norm", 1).inputs[0] == find(serial, "attention_add", 1).outputs[0]);
 }
@@ -89,7 +93,7 @@ TEST_CASE("Qwen3: queries and keys are normalised head by head, before the rotat
   const Operator& norm = find(graph, "qk_norm", 0);
   CHECK(norm.inputs[0] == find(graph, "qkv", 0).outputs[0]);
   CHECK(find(graph, "rope", 0).inputs[0] == norm.outputs[0]);
-  CHECK(elements(graph, graph.tensors[norm.inputs[1]]) == 2 * 128);
+  CHECK(elements(graph, graph.tensors[norm.inputs[1]]) == 256);
 }
 
 TEST_CASE("MPT: no biases anywhere, not of the norms either") {

@@ -61,6 +61,67 @@ TEST_CASE("presets: every model compiles, lints and runs, unsplit and over tenso
   }
 }
 
+TEST_CASE("every family's layer is recomputed, split into I and W, and run with unfused attention") {
+  const std::vector<std::string> variants = {"recompute: {granularity: full}",
+                                             "recompute: {granularity: selective, modules: [layernorm, mlp]}",
+                                             "recompute: {granularity: selective}"};
+  for (const char* preset : {"bloom-7b1", "gemma2-2b", "gpt-neox-20b", "mistral-7b", "mpt-7b",
+                             "nemotron4-340b", "opt-1.3b", "phi3-mini", "qwen2.5-7b", "qwen3-8b"})
+    for (const std::string& variant : variants) {
+      const std::string split =
+          "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, sequence_parallel: true, "
+          "pipeline_schedule: zb_h1}";
+      const Job job = job_from(text(four_layers(preset).model, split) + variant + "\n",
+                               {{"training.attention", "unfused"}, {"training.hidden_dropout", "0.1"}});
+      CAPTURE(preset, variant);
+      const Plan plan = compile(job);
+      CHECK(lint(plan).empty());
+      CHECK(summarize(plan, simulate(plan)).step_time_s > 0);
+    }
+}
+
+TEST_CASE("Qwen3: what tensor-parallel ranks know of the weights of q's and k's norms is summed at the end") {
+  // Each rank normalises its own heads, so their 2 x 128 gradients per layer are partial sums over tp.
+  const Plan plan =
+      compile(job_from(text("{from: qwen3-8b, num_hidden_layers: 4}", "{tensor_model_parallel_size: 2}")));
+  std::int64_t summed = 0;
+  for (const Segment& segment : plan.segments)
+    for (const Instruction& instruction : segment.instructions)
+      if (instruction.opcode == Opcode::all_reduce && instruction.phase == Phase::reduction &&
+          plan.streams[instruction.stream].traffic == Traffic::tensor)
+        for (const Index buffer : instruction.inputs) summed += plan.buffers[buffer].elements();
+  CHECK(summed == 1024);  // 4 x 2 x 128
+}
+
+// Exchanges over tensor-parallel ranks in layer 1, for one microbatch: forward, backward. (Those of the
+// embedding are counted to its reader, layer 0.)
+std::vector<int> exchanges_per_layer(const char* model, const char* parallelism) {
+  const Plan plan = compile(job_from(text(model, parallelism)));
+  std::set<std::string> seen;  // the variants of a pass have the same exchanges
+  int forward = 0, backward = 0;
+  for (const Segment& segment : plan.segments) {
+    if (!seen.insert(to_string(segment.kind)).second) continue;
+    for (const Instruction& instruction : segment.instructions) {
+      if (instruction.layer != 1 || !is_communication(instruction.opcode)) continue;
+      if (plan.streams[instruction.stream].traffic != Traffic::tensor) continue;
+      if (segment.kind == PassKind::forward) ++forward;
+      if (segment.kind == PassKind::backward) ++backward;
+    }
+  }
+  return {forward, backward};
+}
+
+TEST_CASE("GPT-NeoX sums its parallel branches over tensor ranks once forward, a serial layer twice") {
+  const char* const parallel = "{from: gpt-neox-20b, num_hidden_layers: 2}";
+  const char* const serial = "{from: gpt-neox-20b, num_hidden_layers: 2, use_parallel_residual: false}";
+  const char* const tp = "{tensor_model_parallel_size: 2}";
+  // Backward, both norms have inputs of their own, whose gradients are summed apart (Black et al. 2022
+  // section 2.2 names the untied norms an oversight).
+  CHECK(exchanges_per_layer(parallel, tp) == std::vector<int>{1, 2});
+  CHECK(exchanges_per_layer(serial, tp) == std::vector<int>{2, 2});
+  CHECK(exchanges_per_layer("{from: gemma2-9b, num_hidden_layers: 2}", tp) == std::vector<int>{2, 2});
+}
+
 // Seconds of the forward attention kernel of every layer.
 std::vector<double> attention_seconds_of(const Plan& plan) {
   std::vector<double> seconds;

@@ -28,7 +28,7 @@ std::string refusal(const std::string& bytes) {
 // The good plan with every field of plan.h off its default, beyond what lint() would accept.
 Plan plan_with_every_field() {
   Plan plan = two_stage_plan();
-  plan.job = {"name",  "0.1",     "abc", "gpt", "auto", FoundSchedule{"greedy pass", 0.75, 0.5, 13},
+  plan.job = {"name",  "0.1",     "abc", "gpt", "auto", FoundSchedule{"1f1b", 1.5, 1.25, 7},
               2,       3,         4,     5,     6,      7,
               8,       9,         10,    11,    12,     1.0 / 3,
               6.02e23, Dtype::fp8};
@@ -50,7 +50,7 @@ Plan plan_with_every_field() {
                  7,
                  3,
                  true,
-                 true,
+                 {true, 6},
                  0,
                  0.1f,
                  0,
@@ -131,6 +131,15 @@ TEST_CASE("a plan that a reader of version 1 would take for another is version 2
   plan.cluster.fabric = {FabricTopology::leaf_spine, false, 2, 4, 1.5, 1e-6};
   CHECK(serialize(plan)[8] == 2);
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+}
+
+TEST_CASE("a plan with a sliding window is version 3, since readers of 2 would attend to all tokens") {
+  Plan plan = two_stage_plan();
+  plan.segments[0].instructions[0].causal = {true, 4096};
+  CHECK(serialize(plan)[8] == 3);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan.segments[0].instructions[0].causal.window = -1;
+  CHECK(refusal(serialize(plan)) == "the plan file is malformed: window -1 is negative");
 }
 
 TEST_CASE("a plan file without NICs and fabric has a NIC per GPU on a non-blocking fabric") {

@@ -171,13 +171,16 @@ Schedule tuned_schedule_within(const PipelineShape& shape, const Tuning& tuning)
   OrderPool pool(1);
   for (const TunedOrder& rule : tuning.rules) offer_rule(model, rule.whole, pool);
   LongOrder best;
+  bool tried =
+      false;  // the largest limit always is: of equally short orders it may have that of the least span
   for (auto limit = row.rbegin(); limit != row.rend(); ++limit) {
     if (*limit > shape.memory_limit) continue;
     PipelineShape limited = shape;
     limited.memory_limit = *limit;
     const std::int64_t bound = makespan_lower_bound(limited, tuning.placement);
     if (best.makespan >= 0 && bound >= best.makespan) continue;
-    if (!pool.orders().empty() && bound >= pool.orders().front().times.makespan) continue;
+    if (tried && !pool.orders().empty() && bound >= pool.orders().front().times.makespan) continue;
+    tried = true;
     LongOrder found = limited_order(limited, tuning);
     if (found.makespan >= 0 && (best.makespan < 0 || found.makespan < best.makespan)) best = std::move(found);
   }

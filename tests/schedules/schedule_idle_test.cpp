@@ -138,4 +138,15 @@ TEST_CASE("seq1f1b idles for (p - 1)(F + B) of a slice") {
       }
 }
 
+TEST_CASE(
+    "with twice 1F1B's memory and equal passes zb_auto idles only before a rank begins and behind its end") {
+  for (const int ranks : {2, 4, 8}) {
+    PipelineShape shape;
+    shape.ranks = ranks;
+    shape.microbatches = 3 * ranks;
+    for (const std::int64_t idle : evaluate(find_schedule("zb_auto")->build(shape), shape).span_idle)
+      CHECK(idle == 0);
+  }
+}
+
 }  // namespace simrun

@@ -19,9 +19,9 @@ std::string best_order_refusal(const PipelineShape& shape, const SearchOptions& 
   const std::int64_t passes = 3 * stages * few_microbatches(shape).microbatches;
   constexpr std::int64_t least_orders = 20;
   if (passes * least_orders <= options.effort) return "";
-  return fmt::format(
-      "auto tries at least {} orders, here of {} passes each: that is an effort of {}, and {} was allowed",
-      least_orders, passes, passes * least_orders, options.effort);
+  constexpr std::int64_t million = 1'000'000;
+  return fmt::format("auto tries {} orders or more, here of {} passes each: that is an effort of {} million",
+                     least_orders, passes, (passes * least_orders + million - 1) / million);
 }
 
 SearchResult best_order(const PipelineShape& shape, const SearchOptions& options) {

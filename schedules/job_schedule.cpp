@@ -56,7 +56,7 @@ bool allows_waves(const Job& job) {
 }
 
 // The best order of a loop and, where it may be, of a wave.
-SearchResult best_order(const PipelineShape& shape, bool waves, SearchOptions options) {
+SearchResult best_of_placements(const PipelineShape& shape, bool waves, SearchOptions options) {
   options.placement = Placement::loop;
   SearchResult best = search_schedule(shape, options);
   if (!waves) return best;
@@ -83,11 +83,11 @@ Searched search(const Job& job, PipelineShape shape, const PassFacts& facts) {
   options.effort = facts.times.empty() ? few_passes : many_passes;
   const bool is_limited = shape.memory_limit > 0;
   if (!is_limited) shape.memory_limit = facts.memory_limit;
-  Searched best{best_order(shape, waves, options), shape.memory_limit};
+  Searched best{best_of_placements(shape, waves, options), shape.memory_limit};
   if (is_limited || facts.whole_memory_limit == facts.memory_limit) return best;
   shape.memory_limit = facts.whole_memory_limit;
   options.split_backward = false;
-  Searched whole{best_order(shape, waves, options), shape.memory_limit};
+  Searched whole{best_of_placements(shape, waves, options), shape.memory_limit};
   const std::int64_t bound = std::min(best.result.lower_bound, whole.result.lower_bound);
   if (whole.result.makespan < best.result.makespan) best = std::move(whole);
   best.result.lower_bound = bound;

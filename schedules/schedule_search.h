@@ -6,9 +6,9 @@ namespace simrun {
 
 // Zero Bubble's automatic schedule (Qi et al. 2024, arXiv 2401.10241, section 3.1): one stage per rank,
 // backward split, best of many greedy passes (schedule_candidates.h) by makespan, then by the most time of a
-// rank from the start of its first F to the end of its last W; never worse than zb_h1 where that fits.
-// Uses times, communication and memory_limit (default 2 x ranks: ZB-2p). zb_h2 is it with unit times and
-// that limit, whatever the shape's.
+// rank from the start of its first F to the end of its last W; never worse than zb_h1 where that fits, and
+// more memory never makes it longer. Uses times, communication and memory_limit (default 2 x ranks: ZB-2p).
+// zb_h2 is it with unit times and that limit, whatever the shape's.
 Schedule zb_auto(const PipelineShape& shape);
 Schedule zb_h2(const PipelineShape& shape);
 
@@ -16,7 +16,7 @@ Schedule zb_h2(const PipelineShape& shape);
 // from uniform building blocks, then squeezed without raising the peak. v_half and v_min are for unit times,
 // whatever the shape's, within v_half_memory and v_min_memory. v_auto: for the shape's times, the best
 // block or other order under memory_limit (chunk units, >= 2, default 2 x ranks), never worse than zb_v,
-// v_half or v_min where they fit.
+// v_half or v_min where they fit; more memory never makes it longer.
 Schedule v_half(const PipelineShape& shape);
 Schedule v_min(const PipelineShape& shape);
 Schedule v_auto(const PipelineShape& shape);
@@ -27,7 +27,8 @@ int v_min_memory(int ranks);
 // machine), for the shape's own times and memory limit; never worse than any named schedule that accepts the
 // shape and keeps the limit, if those are given as seeds.
 //
-// Starts from greedy passes, repeating patterns and the named schedules; local search improves the best.
+// Starts from greedy passes, repeating patterns, rounds like interleaved 1F1B's, the best orders for equal
+// times and the named schedules; local search improves the best of each.
 // REQUIRES: slices == 1; memory_limit 0 (none) or >= stages of a rank; bidirectional: even microbatches and
 // virtual_stages == 1.
 struct SearchOptions {
@@ -43,7 +44,7 @@ struct SearchResult {
   Placement placement = Placement::loop;
   std::int64_t makespan = 0;
   std::int64_t lower_bound = 0;  // proven: no order of this placement can be shorter
-  std::string seed;              // what it started from
+  std::string seed;              // what it started from: a named schedule, "greedy pass", "rounds", ...
 };
 SearchResult search_schedule(const PipelineShape& shape, const SearchOptions& options);
 

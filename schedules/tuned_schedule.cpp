@@ -116,7 +116,7 @@ TunedOrder tuned_order(const PipelineShape& shape, const Tuning& tuning) {
   const PipelineShape few = few_microbatches(shape);
   const SearchModel model = make_search_model(few, tuning.placement);
   const OrderPool pool = few_orders(few, model, tuning);
-  LongOrder best = longest_lasting(model, pool.orders(), shape.microbatches - few.microbatches);
+  const LongOrder best = longest_lasting(model, pool.orders(), shape.microbatches - few.microbatches);
   if (few.microbatches == shape.microbatches) return {best.few, best.few};
   const SearchModel whole = make_search_model(shape, tuning.placement);
   OrderPool longer(1);
@@ -126,8 +126,7 @@ TunedOrder tuned_order(const PipelineShape& shape, const Tuning& tuning) {
     offer_greedy_orders({whole, whole, 1}, longer);
   else
     longer.offer(scored(whole, whole_order(best), "repeated middle"));
-  return {best.makespan < 0 ? pool.orders().front().order : std::move(best.few),
-          longer.orders().front().order};
+  return {best.makespan < 0 ? pool.orders().front().order : best.few, longer.orders().front().order};
 }
 
 Schedule tuned_schedule(const PipelineShape& shape, const Tuning& tuning) {

@@ -27,8 +27,9 @@ struct Tuning {
 TunedOrder tuned_order(const PipelineShape& shape, const Tuning& tuning);
 
 // The best of the rules that fit and of what is tuned under each limit of a fixed row that the shape's memory
-// limit allows, so that more memory never makes it longer. The row has every limit up to twice 16 ranks.
-// Limits that a bound rules out are not tried. REQUIRES: memory_limit > 0
+// limit allows, so that more memory never makes it longer (with a repeated middle: as far as its time tells).
+// Up to 16 ranks the row has every limit up to twice the ranks. Limits that a bound rules out are not tried.
+// REQUIRES: memory_limit >= stages of a rank
 Schedule tuned_schedule_within(const PipelineShape& shape, const Tuning& tuning);
 Schedule tuned_schedule(const PipelineShape& shape, const Tuning& tuning);
 

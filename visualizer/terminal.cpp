@@ -65,9 +65,12 @@ std::string search_line(const FoundSchedule& found) {
   const std::string limit = found.memory_limit == 0
                                 ? "any number of activations per rank"
                                 : fmt::format("at most {} activations per rank", found.memory_limit);
-  return fmt::format("order of {} found from {}: {} above a proven bound, {}\n",
-                     seconds_text(found.makespan_s), found.origin,
-                     percent_text(found.makespan_s / found.lower_bound_s - 1), limit);
+  const std::string gap =
+      found.makespan_s > found.lower_bound_s
+          ? percent_text(found.makespan_s / found.lower_bound_s - 1) + " above a proven bound"
+          : "no order can be shorter";
+  return fmt::format("order of {} found from {}: {}, {}\n", seconds_text(found.makespan_s), found.origin, gap,
+                     limit);
 }
 
 // "warm-up 0.14  drain 0.10": what is not zero, in the unit of its row.

@@ -203,11 +203,10 @@ TEST_CASE("auto: refuses what cannot be, with what can") {
         "auto holds an activation of each of a rank's 2 stages at once: the memory limit must be at least 2, "
         "not 1");
   CHECK(refusal({.ranks = 4, .virtual_stages = 2, .microbatches = 8, .memory_limit = 2}, 1'000'000).empty());
-  // 3 passes x 4 ranks x 8 microbatches = 96, 20 times.
-  CHECK(refusal({.ranks = 4, .microbatches = 8}, 1919) ==
-        "auto tries at least 20 orders, here of 96 passes each: that is an effort of 1920, and 1919 was "
-        "allowed");
-  CHECK(refusal({.ranks = 4, .microbatches = 8}, 1920).empty());
+  // 3 passes x 100 ranks x 200 microbatches = 60,000, 20 times.
+  CHECK(refusal({.ranks = 100, .microbatches = 200}, 1'199'999) ==
+        "auto tries 20 orders or more, here of 60000 passes each: that is an effort of 2 million");
+  CHECK(refusal({.ranks = 100, .microbatches = 200}, 1'200'000).empty());
   CHECK(!refusal({.ranks = 4, .microbatches = 8, .slices = 2}, 1'000'000).empty());
 }
 

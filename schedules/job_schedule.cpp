@@ -48,11 +48,11 @@ ScheduleFile read_csv(const Job& job, const PipelineShape& shape) {
   return file;
 }
 
-// A wave has the first and the last stage on one rank, which tied embeddings do not stand.
+// A wave has the first and the last stage on one rank, where ZeRO-2 and 3 refuse tied embeddings (compile.h).
 bool allows_waves(const Job& job) {
   const std::int64_t chunks = job.parallelism.virtual_pipeline_model_parallel_size;
-  return chunks % 2 == 0 &&
-         (!job.model.tie_word_embeddings || job.parallelism.pipeline_model_parallel_size == 1);
+  const bool shares = job.model.tie_word_embeddings && job.parallelism.pipeline_model_parallel_size > 1;
+  return chunks % 2 == 0 && (!shares || job.optimizer.zero_stage < 2);
 }
 
 // The best order of a loop and, where it may be, of a wave.

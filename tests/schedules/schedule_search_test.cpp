@@ -95,8 +95,9 @@ void check_every_limit(const std::string& name, PipelineShape shape, int most_me
     before = automatic.makespan;
     for (const std::string& rule : rules) {
       const ScheduleTimes named = evaluate(find_schedule(rule)->build(shape), shape);
+      if (most(named.peak_in_flight_at_w) > shape.memory_limit) continue;
       CAPTURE(rule);
-      if (most(named.peak_in_flight_at_w) <= shape.memory_limit) CHECK(automatic.makespan <= named.makespan);
+      CHECK(automatic.makespan <= named.makespan);
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "configs/limits.h"
 #include "configs/load_sections.h"
@@ -36,8 +37,12 @@ const std::map<std::string, Chunks> chunks_of_schedule = {{"gpipe", Chunks::one}
                                                           {"dualpipe_v", Chunks::two},
                                                           {"chimera", Chunks::one},
                                                           {"interleaved_1f1b_overlap", Chunks::any},
+                                                          {"grouped_interleaved_1f1b", Chunks::any},
                                                           {"bpipe", Chunks::one},
                                                           {"auto", Chunks::any}};
+// Schedules with groups of microbatches whose default size is not Megatron-LM's, the pipeline size.
+const std::set<std::string> takes_groups = {"interleaved_1f1b_overlap", "interleaved_zb",
+                                            "grouped_interleaved_1f1b"};
 const std::map<std::string, std::string> schedule_aliases = {
     {"afab", "gpipe"}, {"zb1p", "zb_h1"},           {"zb2p", "zb_h2"},
     {"zbv", "zb_v"},   {"dualpipev", "dualpipe_v"}, {"interleaved", "interleaved_1f1b"}};
@@ -122,11 +127,19 @@ void check_chunks(Reading& reading, const Parallelism& parallelism) {
 
 void read_group_size(SectionReader& section, Reading& reading, Parallelism& parallelism) {
   constexpr const char* key = "microbatch_group_size_per_vp_stage";
-  if (parallelism.pipeline_schedule == "interleaved_1f1b")
+  const std::string& schedule = parallelism.pipeline_schedule;
+  if (schedule == "interleaved_1f1b")
     parallelism.microbatch_group_size_per_vp_stage =
         section.integer(key, limits::parallel, parallelism.pipeline_model_parallel_size);
-  else if (section.has(key))
-    reading.problem(schedule_path, fmt::format("{} means something only with interleaved_1f1b", key));
+  else if (section.has(key) && takes_groups.contains(schedule))
+    parallelism.microbatch_group_size_per_vp_stage = section.integer(key, limits::parallel);
+  else if (section.has(key)) {
+    section.integer(key, limits::parallel);
+    reading.problem(
+        std::string("parallelism.") + key,
+        fmt::format("{} has no groups of microbatches", schedule.empty() ? "this schedule" : schedule),
+        "interleaved_1f1b and its kin do.");
+  }
   section.ignore({key});
 }
 

@@ -51,7 +51,7 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   section.finish();
 
   if (optimizer.overlap_param_gather && optimizer.zero_stage == 0)
-    reading.problem("optimizer.overlap_param_gather", "overlap_param_gather needs zero_stage 1",
+    reading.problem("optimizer.overlap_param_gather", "overlap_param_gather needs zero_stage 1, 2 or 3",
                     "without ZeRO no parameters are gathered.");
   else if (optimizer.overlap_param_gather && optimizer.zero_stage == 1 && !optimizer.overlap_grad_reduce)
     reading.problem("optimizer.overlap_param_gather", "overlap_param_gather needs overlap_grad_reduce: true",

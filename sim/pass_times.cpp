@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
+#include <vector>
 
+#include "schedules/overlapped_pair.h"
 #include "schedules/timeline.h"
 #include "sim/durations.h"
 
@@ -16,20 +19,20 @@ class PassWalk {
       : plan_(plan), durations_(durations), rank_(pipeline_rank), streams_(plan.streams.size(), 0) {}
 
   // When compute is done with the segment.
-  Picoseconds run(const Segment& segment) {
+  Picoseconds run(const std::vector<Instruction>& instructions) {
     written_.clear();
-    for (const Instruction& instruction : segment.instructions) {
+    for (const Instruction& instruction : instructions) {
       if (plan_.streams[instruction.stream].traffic == Traffic::data) continue;
       // What other streams do waits for all compute issued before it.
       Picoseconds start = std::max(streams_[instruction.stream], streams_[compute_stream]);
       for (const auto* needed : {&instruction.inputs, &instruction.waits_for})
         for (const Index buffer : *needed)
-          if (const auto at = written_.find(buffer); at != written_.end())
+          if (const auto at = written_.find({instruction.binding, buffer}); at != written_.end())
             start = std::max(start, at->second);
       const Picoseconds end = start + durations_.of(rank_, instruction);
       if (instruction.opcode == Opcode::free) continue;
       streams_[instruction.stream] = end;
-      for (const Index buffer : instruction.outputs) written_[buffer] = end;
+      for (const Index buffer : instruction.outputs) written_[{instruction.binding, buffer}] = end;
     }
     return streams_[compute_stream];
   }
@@ -39,14 +42,15 @@ class PassWalk {
   Durations& durations_;
   std::int32_t rank_;
   std::vector<Picoseconds> streams_;
-  std::map<Index, Picoseconds> written_;  // by buffer, in this pass
+  std::map<std::pair<std::uint8_t, Index>, Picoseconds> written_;  // by binding and buffer, in this pass
 };
 
 // What the same pass adds behind itself, so that a collective at its end counts only if it holds up compute.
-Picoseconds time_of(const Plan& plan, Durations& durations, const Segment& segment) {
-  PassWalk walk(plan, durations, plan.chunks[segment.chunk].pipeline_rank);
-  const Picoseconds first = walk.run(segment);
-  return std::max<Picoseconds>(walk.run(segment) - first, 1);
+Picoseconds time_of(const Plan& plan, Durations& durations, Index chunk,
+                    const std::vector<Instruction>& instructions) {
+  PassWalk walk(plan, durations, plan.chunks[chunk].pipeline_rank);
+  const Picoseconds first = walk.run(instructions);
+  return std::max<Picoseconds>(walk.run(instructions) - first, 1);
 }
 
 std::vector<std::int64_t> executions(const Plan& plan) {
@@ -86,7 +90,9 @@ std::vector<StageSegments> usual_segments(const Plan& plan) {
 PassTimes times_of(const Plan& plan, Durations& durations, const StageSegments& segments) {
   const auto time = [&](PassKind kind) -> std::int64_t {
     const auto segment = segments.find(kind);
-    return segment == segments.end() ? 0 : time_of(plan, durations, plan.segments[segment->second]);
+    if (segment == segments.end()) return 0;
+    const Segment& pass = plan.segments[segment->second];
+    return time_of(plan, durations, pass.chunk, pass.instructions);
   };
   PassTimes times;
   times.forward = time(PassKind::forward);
@@ -97,6 +103,11 @@ PassTimes times_of(const Plan& plan, Durations& durations, const StageSegments& 
   if (times.backward_input == 0) times.backward_input = (times.backward + 1) / 2;
   if (times.backward_weight == 0) times.backward_weight = (times.backward + 1) / 2;
   times.overlapped = times.forward + times.backward;
+  const auto forward = segments.find(PassKind::forward), backward = segments.find(PassKind::backward);
+  if (forward == segments.end() || backward == segments.end()) return times;
+  const Segment& pass = plan.segments[forward->second];
+  times.overlapped = time_of(plan, durations, pass.chunk,
+                             overlap(pass.instructions, plan.segments[backward->second].instructions));
   return times;
 }
 

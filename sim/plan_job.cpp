@@ -10,6 +10,7 @@
 #include "sim/activation_limit.h"
 #include "sim/memory.h"
 #include "sim/pass_times.h"
+#include "sim/simulate.h"
 
 namespace simrun {
 namespace {
@@ -19,6 +20,8 @@ Job with_schedule(Job job, const char* name) {
   job.parallelism.pipeline_memory_limit = 0;
   return job;
 }
+
+constexpr double worth_a_try = 1.03;  // x the passes of the order that was found
 
 bool has_one_stage(const Job& job) { return job.parallelism.virtual_pipeline_model_parallel_size == 1; }
 
@@ -30,7 +33,7 @@ PassFacts facts_for_search(const Job& job, const Plan& split) {
   const std::vector<PassTimes> whole_times = pass_times(whole);
   for (std::size_t stage = 0; stage < facts.times.size(); ++stage) {
     facts.times[stage].backward = whole_times[stage].backward;
-    facts.times[stage].overlapped = facts.times[stage].forward + facts.times[stage].backward;
+    facts.times[stage].overlapped = whole_times[stage].overlapped;
   }
   return facts;
 }
@@ -42,38 +45,62 @@ bool fits(const Plan& plan) {
   });
 }
 
-// The plan of a named schedule as what `auto` found, if it beats `makespan_s` and fits.
-std::optional<Plan> better_named(const Job& job, const char* name, const PassFacts& facts,
-                                 double makespan_s) {
-  const Job named = with_schedule(job, name);
+// A fixed order may be run with its transfers posted by simulated times or, as a plan of that name has them,
+// by FLOPs.
+Plan shorter_plan(const Job& named, const PassFacts& facts) {
+  Plan plan = compile(named, {facts.times});
+  if (uses_times(named)) return plan;
+  Plan as_named = compile(named);
+  return simulate(as_named).step < simulate(plan).step ? as_named : plan;
+}
+
+double seconds(std::int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-12; }
+
+// The plan of a named schedule as what `auto` found; nothing if its passes take far longer than those of
+// `found`, or it does not keep the limit (without one: does not fit).
+std::optional<Plan> named_plan(const Job& job, const char* name, const PassFacts& facts,
+                               const FoundSchedule& found) {
+  Job named = with_schedule(job, name);
+  const std::int64_t limit = job.parallelism.pipeline_memory_limit;
+  if (uses_times(named)) named.parallelism.pipeline_memory_limit = limit > 0 ? limit : facts.memory_limit;
   try {
     const JobSchedule schedule = job_schedule(named, {facts.times});
     PipelineShape shape = schedule.shape;
     const ScheduleTimes times = evaluate(schedule.build(shape), shape);
-    const auto seconds = [](std::int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-12; };
-    if (seconds(times.makespan) >= makespan_s) return std::nullopt;
-    Plan plan = compile(named, {facts.times});
-    if (!fits(plan)) return std::nullopt;
-    shape.memory_limit = *std::ranges::max_element(times.peak_in_flight_at_w);
+    if (seconds(times.makespan) > worth_a_try * found.makespan_s) return std::nullopt;
+    const int peak = *std::ranges::max_element(times.peak_in_flight_at_w);
+    if (limit > 0 && peak > limit) return std::nullopt;
+    Plan plan = shorter_plan(named, facts);
+    if (limit == 0 && !fits(plan)) return std::nullopt;
+    shape.memory_limit = peak;
     plan.job.schedule = job.parallelism.pipeline_schedule;
-    plan.job.found_schedule =
-        FoundSchedule{name, seconds(times.makespan),
-                      seconds(makespan_lower_bound(shape, schedule.placement())), shape.memory_limit};
+    const double bound = seconds(makespan_lower_bound(shape, schedule.placement()));
+    plan.job.found_schedule = FoundSchedule{name, seconds(times.makespan),
+                                            std::min(bound, found.lower_bound_s), limit > 0 ? limit : peak};
     return plan;
   } catch (const std::invalid_argument&) {
     return std::nullopt;  // not for these sizes
   }
 }
 
-// A limit on activations is the same for every rank; where the ranks' bytes differ much, schedules that hold
-// more on ranks with room fit, too.
-Plan with_uneven_memory(const Job& job, const PassFacts& facts, Plan best) {
-  if (job.parallelism.pipeline_memory_limit != 0 || facts.memory_limit == 0) return best;
-  const std::vector<const char*> one_stage = {"1f1b", "zb_h1"};
-  const std::vector<const char*> more = {"interleaved_1f1b", "interleaved_zb", "zb_v", "v_half"};
-  for (const char* name : has_one_stage(job) ? one_stage : more)
-    if (std::optional<Plan> named = better_named(job, name, facts, best.job.found_schedule->makespan_s))
-      best = std::move(*named);
+// The search knows passes and transfers, and one limit for every rank. Named schedules that come near its
+// order are simulated too: they may hold more on ranks with room, and whole steps have more in them.
+Plan best_simulated(const Job& job, const PassFacts& facts, Plan found) {
+  const std::vector<const char*> one_stage = {"1f1b", "zb_h1", "zb_auto"};
+  const std::vector<const char*> more = {
+      "interleaved_1f1b", "interleaved_1f1b_overlap", "interleaved_zb", "zb_v", "v_half", "v_auto",
+      "dualpipe_v"};
+  const FoundSchedule searched = *found.job.found_schedule;
+  Plan best = std::move(found);
+  Picoseconds step = simulate(best).step;
+  for (const char* name : has_one_stage(job) ? one_stage : more) {
+    std::optional<Plan> named = named_plan(job, name, facts, searched);
+    if (!named) continue;
+    const Picoseconds of_named = simulate(*named).step;
+    if (of_named >= step) continue;
+    step = of_named;
+    best = std::move(*named);
+  }
   return best;
 }
 
@@ -84,7 +111,7 @@ Plan plan_job(const Job& job) {
   if (!uses_times(job)) return plan;
   if (job.parallelism.pipeline_schedule != "auto") return compile(job, {pass_times(plan)});
   const PassFacts facts = facts_for_search(job, plan);
-  return with_uneven_memory(job, facts, compile(job, facts));
+  return best_simulated(job, facts, compile(job, facts));
 }
 
 }  // namespace simrun

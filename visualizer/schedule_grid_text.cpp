@@ -157,6 +157,7 @@ class Grid {
   }
 
   std::string notes() const {
+    if (schedule_.times.makespan == 0) return "no pass takes time: --dry lists every op\n";
     std::string text;
     if (shown_ < cells_)
       text += fmt::format("cut at t = {} of {}: --dry lists every op, the page draws them\n",

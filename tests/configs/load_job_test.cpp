@@ -187,7 +187,7 @@ TEST_CASE("one wrong thing gives one error that names it") {
       {"cluster:", "optimizer: {zero_stage: 3, overlap_grad_reduce: false}\ncluster:",
        "16:49 zero_stage 3 always reduces gradients behind the backward pass"},
       {"cluster:", "optimizer: {overlap_param_gather: true}\ncluster:",
-       "16:35 overlap_param_gather needs zero_stage 1"},
+       "16:35 overlap_param_gather needs zero_stage 1, 2 or 3"},
       {"cluster:", "optimizer: {zero_stage: 1, overlap_param_gather: true}\ncluster:",
        "16:50 overlap_param_gather needs overlap_grad_reduce: true"},
       {"cluster:", "optimizer: {exp_avg_dtype: bf16}\ncluster:",

@@ -90,7 +90,7 @@ TEST_CASE("zb_auto and v_auto keep the job's memory limit for the times they are
   }
 }
 
-TEST_CASE("auto is never worse than a named schedule under its limit, nor better than its bound") {
+TEST_CASE("auto is never worse than a named schedule under its limit, nor better than its bound", "[long]") {
   for (const int limit : {2, 4, 8}) {
     CAPTURE(limit);
     Job job = job_with("auto", 2);

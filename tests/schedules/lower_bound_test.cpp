@@ -136,7 +136,7 @@ TEST_CASE("no order of any tiny pipeline beats the bound, and the search finds t
   CHECK(tally.bound_met == tally.shapes);
 }
 
-TEST_CASE("nor of two microbatches through two stages on each of two ranks") {
+TEST_CASE("nor of two microbatches through two stages on each of two ranks", "[long]") {
   Tally tally;
   compare({2, 2, 2, 2, Placement::loop}, {.placement = Placement::loop}, {pass_times(1, 2, 3, 2)}, tally);
   compare({2, 2, 2, 2, Placement::wave}, {.placement = Placement::wave}, {pass_times(2, 3, 1, 0)}, tally);

@@ -36,7 +36,7 @@ Schedule rival(const ScheduleVector& vector, PipelineShape shape) {
 
 }  // namespace
 
-TEST_CASE("searched schedules are no longer and hold no more than the reference's searches found") {
+TEST_CASE("searched schedules are no longer and hold no more than the reference's searches found", "[long]") {
   int compared = 0;
   for (const ScheduleVector& vector : read_schedule_vectors()) {
     if (vector.exact || vector.schedule == "hanayo") continue;
@@ -104,7 +104,7 @@ void check_every_limit(const std::string& name, PipelineShape shape, int most_me
 
 }  // namespace
 
-TEST_CASE("zb_auto: more memory never makes it longer, and it is never worse than zb_h1 or 1f1b") {
+TEST_CASE("zb_auto: more memory never makes it longer, and it is never worse than zb_h1 or 1f1b", "[long]") {
   for (const int p : {1, 2, 3, 5})
     for (const int m : {1, 2, 7, 16})
       for (const PassTimes& times : {PassTimes{}, uneven, profiled})
@@ -112,7 +112,8 @@ TEST_CASE("zb_auto: more memory never makes it longer, and it is never worse tha
                           std::min(2 * p + 2, m), {"zb_h1", "1f1b"});
 }
 
-TEST_CASE("v_auto: more memory never makes it longer, and it is never worse than v_half, v_min or zb_v") {
+TEST_CASE("v_auto: more memory never makes it longer, and it is never worse than v_half, v_min or zb_v",
+          "[long]") {
   for (const auto& [p, m] : {std::pair{2, 3}, {2, 8}, {3, 7}, {4, 3}})
     for (const PassTimes& times : {uneven, profiled})
       check_every_limit("v_auto", with_times({.ranks = p, .virtual_stages = 2, .microbatches = m}, times),
@@ -157,7 +158,8 @@ void check_against_named(const PipelineShape& shape, Placement placement) {
 
 }  // namespace
 
-TEST_CASE("the search beats or equals every named schedule in the same memory, given as seeds or not") {
+TEST_CASE("the search beats or equals every named schedule in the same memory, given as seeds or not",
+          "[long]") {
   for (const PassTimes& times : {PassTimes{}, profiled}) {
     PipelineShape shape = with_times({.ranks = 4, .virtual_stages = 1, .microbatches = 8}, times);
     for (shape.memory_limit = 4; shape.memory_limit <= 8; shape.memory_limit += 4)
@@ -173,7 +175,8 @@ TEST_CASE("the search beats or equals every named schedule in the same memory, g
   }
 }
 
-TEST_CASE("auto: the best of loop and wave, not longer than any schedule that holds every stage once") {
+TEST_CASE("auto: the best of loop and wave, not longer than any schedule that holds every stage once",
+          "[long]") {
   for (const int virtual_stages : {1, 2, 3})
     for (const PassTimes& times : {far_apart, profiled})
       for (const int limit : {virtual_stages + 1, 3 * virtual_stages, 0}) {

@@ -92,6 +92,38 @@ TEST_CASE(
   CHECK(relative(step(plan_job(v)), step(compile(job_with("v_half", 2)))) < 0.001);
 }
 
+TEST_CASE("an overlapped pair takes less than its passes where their collectives hide behind each other") {
+  for (const PassTimes& times :
+       pass_times(compile(job_with("1f1b", 1, {{"parallelism.sequence_parallel", "true"}})))) {
+    CHECK(times.overlapped < times.forward + times.backward);
+    CHECK(times.overlapped > times.backward);
+  }
+  // Without tensor parallelism there is nothing to hide.
+  for (const PassTimes& times :
+       pass_times(compile(job_with("1f1b", 1, {{"parallelism.tensor_model_parallel_size", "1"}}))))
+    CHECK(relative(times.overlapped, times.forward + times.backward) < 1e-6);
+}
+
+TEST_CASE("no named schedule of the job's stages and memory has a shorter step than auto", "[long]") {
+  for (const char* limit : {"5", "9", "12"}) {
+    const std::vector<Override> sequence_parallel = {{"parallelism.sequence_parallel", "true"}};
+    std::vector<Override> limited = sequence_parallel;
+    limited.push_back({"parallelism.pipeline_memory_limit", limit});
+    const Plan found = plan_job(job_with("auto", 2, limited));
+    CHECK(found.job.found_schedule->lower_bound_s <= found.job.found_schedule->makespan_s);
+    for (const char* name : {"interleaved_1f1b", "interleaved_1f1b_overlap", "interleaved_zb", "zb_v",
+                             "v_half", "v_min", "dualpipe_v", "looped_bfs", "hanayo"}) {
+      CAPTURE(limit, name);
+      const Job named = job_with(name, 2, sequence_parallel);
+      PipelineShape shape = job_schedule(named).shape;
+      const ScheduleTimes times = evaluate(job_schedule(named).build(shape), shape);
+      const int peak = *std::max_element(times.peak_in_flight_at_w.begin(), times.peak_in_flight_at_w.end());
+      if (peak > std::stoi(limit)) continue;
+      CHECK(simulate(found).step <= simulate(plan_job(named)).step);
+    }
+  }
+}
+
 TEST_CASE("auto fills the GPU and no more") {
   const Plan roomy = plan_job(job_with("auto", 1));
   REQUIRE(roomy.job.found_schedule.has_value());

@@ -73,6 +73,13 @@ TEST_CASE("schedule text: passes of awkward lengths get whole cells, the shortes
   CHECK(schedule_grid_text(odd, {}) == "rank 0 F0 B0------\n");
 }
 
+TEST_CASE("schedule text: passes that take no time cannot be drawn") {
+  PipelineShape shape = {.ranks = 2, .microbatches = 2};
+  shape.times = {0, 0, 0, 0, 0, 0};
+  const EvaluatedSchedule nothing = evaluated_schedule("1f1b", Placement::loop, shape, one_f_one_b(2, 2));
+  CHECK(schedule_grid_text(nothing, {}) == "no pass takes time: --dry lists every op\n");
+}
+
 TEST_CASE("schedule text: the table of all has a row for each, the memory limit marked, refusals behind") {
   EvaluatedSchedule gpipe_run =
       evaluated_schedule("gpipe", Placement::loop, {.ranks = 2, .microbatches = 4}, gpipe(2, 4));

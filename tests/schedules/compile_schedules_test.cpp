@@ -57,7 +57,7 @@ TEST_CASE("a plan of any schedule and placement is valid and reads back equal") 
       }
 }
 
-TEST_CASE("every schedule that a job may name gives a valid plan for the sizes that it accepts") {
+TEST_CASE("every schedule that a job may name gives a valid plan for the sizes that it accepts", "[long]") {
   int plans = 0, refusals = 0;
   for (const ScheduleEntry& entry : pipeline_schedules()) {
     if (entry.name == "seq1f1b" || entry.name == "pipedream") continue;

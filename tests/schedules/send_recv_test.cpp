@@ -122,7 +122,8 @@ TEST_CASE("split backwards: the gradient leaves after the backward-input") {
   CHECK(spell(steps[0]) == "0F0#0 | send_f 0F0#1 | recv_b 1I0#2 | 0B0#2");
 }
 
-TEST_CASE("every small shape finishes under rendezvous, with inputs received before their consumers") {
+TEST_CASE("every small shape finishes under rendezvous, with inputs received before their consumers",
+          "[long]") {
   for (const ScheduleEntry& entry : pipeline_schedules())
     for (const int p : {1, 2, 3, 4, 6, 8})
       for (const int m : {1, 2, 4, 7, 12})

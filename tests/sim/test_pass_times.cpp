@@ -78,8 +78,8 @@ TEST_CASE("a schedule's own model with a plan's pass times is what the simulator
     }
 }
 
-TEST_CASE(
-    "planned with simulated times a step is no longer than with FLOP counts, nor than the fixed order") {
+TEST_CASE("planned with simulated times a step is no longer than with FLOP counts, nor than the fixed order",
+          "[long]") {
   const auto step = [](const Plan& plan) { return simulate(plan).step; };
   for (const char* limit : {"4", "6", "8"}) {
     CAPTURE(limit);

@@ -44,7 +44,7 @@ double executed_flops(const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("a plan of any schedule and placement is valid and reads back equal") {
+TEST_CASE("a plan of any schedule and placement is valid and reads back equal", "[long]") {
   for (const Case& c : cases)
     for (const char* zero : {"0", "1"})
       for (const char* overlap : {"false", "true"}) {

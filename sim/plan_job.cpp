@@ -15,7 +15,7 @@
 namespace simrun {
 namespace {
 
-Job with_schedule(Job job, const char* name) {
+Job with_schedule(Job job, const std::string& name) {
   job.parallelism.pipeline_schedule = name;
   job.parallelism.pipeline_memory_limit = 0;
   return job;
@@ -58,7 +58,7 @@ double seconds(std::int64_t picoseconds) { return static_cast<double>(picosecond
 
 // The plan of a named schedule as what `auto` found; nothing if its passes take far longer than those of
 // `found`, or it does not keep the limit (without one: does not fit).
-std::optional<Plan> named_plan(const Job& job, const char* name, const PassFacts& facts,
+std::optional<Plan> named_plan(const Job& job, const std::string& name, const PassFacts& facts,
                                const FoundSchedule& found) {
   Job named = with_schedule(job, name);
   const std::int64_t limit = job.parallelism.pipeline_memory_limit;
@@ -86,15 +86,12 @@ std::optional<Plan> named_plan(const Job& job, const char* name, const PassFacts
 // The search knows passes and transfers, and one limit for every rank. Named schedules that come near its
 // order are simulated too: they may hold more on ranks with room, and whole steps have more in them.
 Plan best_simulated(const Job& job, const PassFacts& facts, Plan found) {
-  const std::vector<const char*> one_stage = {"1f1b", "zb_h1", "zb_auto"};
-  const std::vector<const char*> more = {
-      "interleaved_1f1b", "interleaved_1f1b_overlap", "interleaved_zb", "zb_v", "v_half", "v_auto",
-      "dualpipe_v"};
   const FoundSchedule searched = *found.job.found_schedule;
   Plan best = std::move(found);
   Picoseconds step = simulate(best).step;
-  for (const char* name : has_one_stage(job) ? one_stage : more) {
-    std::optional<Plan> named = named_plan(job, name, facts, searched);
+  for (const ScheduleEntry& entry : pipeline_schedules()) {
+    if (entry.placement == Placement::bidirectional) continue;  // two copies of every stage
+    std::optional<Plan> named = named_plan(job, entry.name, facts, searched);
     if (!named) continue;
     const Picoseconds of_named = simulate(*named).step;
     if (of_named >= step) continue;

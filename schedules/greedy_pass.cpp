@@ -100,7 +100,7 @@ void GreedyRun::tell(int lane, std::int64_t ready) {
 }
 
 void GreedyRun::start(int rank, Pass pass, std::int64_t now) {
-  const Lane& lane = model_.lanes[pass.lane];
+  const ScheduleLane& lane = model_.lanes[pass.lane];
   LaneState& state = lanes_[pass.lane];
   RankState& own = ranks_[static_cast<std::size_t>(rank)];
   const std::int64_t end = now + lane.times.of(pass.kind);

@@ -95,7 +95,7 @@ OrderImprover::OrderImprover(const SearchModel& model, const PassOrder& start, c
   lane_place_.resize(model.lanes.size());
   for (const std::vector<int>& lanes : model.lanes_of)
     for (std::size_t c = 0; c < lanes.size(); ++c) lane_place_[static_cast<std::size_t>(lanes[c])] = c;
-  for (const Lane& lane : model.lanes) {
+  for (const ScheduleLane& lane : model.lanes) {
     forward_at_.emplace_back(static_cast<std::size_t>(lane.microbatches));
     backward_at_.emplace_back(static_cast<std::size_t>(lane.microbatches));
   }
@@ -149,7 +149,7 @@ bool OrderImprover::guarded() {
 std::int64_t OrderImprover::arrival(Pass pass, std::size_t k) const {
   if (pass.kind == OpKind::backward_weight) return 0;
   const bool forward = pass.kind == OpKind::forward;
-  const Lane& lane = model_.lanes[pass.lane];
+  const ScheduleLane& lane = model_.lanes[pass.lane];
   const int from = forward ? lane.previous : lane.next;
   if (from < 0) return 0;
   const auto f = static_cast<std::size_t>(from);
@@ -163,11 +163,11 @@ std::int64_t OrderImprover::arrival(Pass pass, std::size_t k) const {
 std::int64_t OrderImprover::tail_behind(Pass pass, std::size_t k) const {
   if (pass.kind == OpKind::backward_weight) return 0;
   const bool forward = pass.kind == OpKind::forward;
-  const Lane& lane = model_.lanes[pass.lane];
+  const ScheduleLane& lane = model_.lanes[pass.lane];
   const int to = forward ? lane.next : lane.previous;
   if (to < 0) return 0;
   const auto t = static_cast<std::size_t>(to);
-  const Lane& receiver = model_.lanes[t];
+  const ScheduleLane& receiver = model_.lanes[t];
   const std::size_t i = (forward ? forward_at_ : backward_at_)[t][k];
   return tails_[static_cast<std::size_t>(receiver.rank)][i] +
          (forward ? receiver.forward_delay : receiver.backward_delay);
@@ -203,7 +203,7 @@ std::vector<OrderEvaluator::Place> OrderImprover::longest_path() {
       ++index;
       continue;
     }
-    const Lane& lane = model_.lanes[pass.lane];
+    const ScheduleLane& lane = model_.lanes[pass.lane];
     const bool forward = pass.kind == OpKind::forward;
     const auto to = static_cast<std::size_t>(forward ? lane.next : lane.previous);
     index = (forward ? forward_at_ : backward_at_)[to][microbatch_[rank][index]];

@@ -42,15 +42,15 @@ struct Chains {
   Times head, round, rest;  // by lane
 };
 
-std::int64_t least_backward(const Lane& lane) {
+std::int64_t least_backward(const ScheduleLane& lane) {
   return std::min(lane.times.backward, lane.times.backward_input);
 }
 
-std::int64_t backward_work(const Lane& lane) {
+std::int64_t backward_work(const ScheduleLane& lane) {
   return std::min(lane.times.backward, lane.times.backward_input + lane.times.backward_weight);
 }
 
-std::int64_t late_weight(const Lane& lane) {
+std::int64_t late_weight(const ScheduleLane& lane) {
   return std::max<std::int64_t>(0, backward_work(lane) - lane.times.backward_input);
 }
 
@@ -59,20 +59,20 @@ Chains chains(const SearchModel& model) {
   const std::size_t lanes = model.lanes.size();
   Chains chain{Times(lanes), Times(lanes), Times(lanes)};
   for (std::size_t l = 0; l < lanes; ++l) {
-    const Lane& lane = model.lanes[l];
+    const ScheduleLane& lane = model.lanes[l];
     chain.rest[l] = backward_work(lane);
     if (lane.previous < 0) continue;
     const auto previous = static_cast<std::size_t>(lane.previous);
-    const Lane& before = model.lanes[previous];
+    const ScheduleLane& before = model.lanes[previous];
     chain.head[l] = chain.head[previous] + before.times.forward + lane.forward_delay;
     chain.rest[l] =
         std::max(chain.rest[l], least_backward(lane) + before.backward_delay + chain.rest[previous]);
   }
   for (std::size_t l = lanes; l-- > 0;) {
-    const Lane& lane = model.lanes[l];
+    const ScheduleLane& lane = model.lanes[l];
     if (lane.next < 0) continue;
     const auto next = static_cast<std::size_t>(lane.next);
-    const Lane& behind = model.lanes[next];
+    const ScheduleLane& behind = model.lanes[next];
     chain.round[l] = behind.forward_delay + behind.times.forward + chain.round[next] +
                      least_backward(behind) + lane.backward_delay;
   }
@@ -96,7 +96,7 @@ RankSums rank_sums(const SearchModel& model, const Chains& chain, std::size_t ra
   RankSums sums;
   for (const int index : model.lanes_of[rank]) {
     const auto l = static_cast<std::size_t>(index);
-    const Lane& lane = model.lanes[l];
+    const ScheduleLane& lane = model.lanes[l];
     const std::int64_t forward = lane.times.forward;
     const std::int64_t work = backward_work(lane);
     sums.passes += lane.microbatches;
@@ -139,7 +139,7 @@ std::int64_t rank_bound(const RankSums& sums, std::int64_t memory_limit) {
 
 std::int64_t makespan_lower_bound(const PipelineShape& shape, Placement placement) {
   SearchModel model = make_search_model(shape, placement);
-  for (Lane& lane : model.lanes) {  // a pair as F and B behind it
+  for (ScheduleLane& lane : model.lanes) {  // a pair as F and B behind it
     lane.times.forward = std::min(lane.times.forward, lane.times.overlapped);
     lane.times.backward = std::min(lane.times.backward, lane.times.overlapped - lane.times.forward);
   }

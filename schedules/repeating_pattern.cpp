@@ -48,7 +48,7 @@ struct Layer {
   bool forwards(std::size_t first, std::size_t last) {
     std::int64_t ready = 0;
     for (std::size_t l = first; l <= last; ++l) {
-      const Lane& lane = model.lanes[l];
+      const ScheduleLane& lane = model.lanes[l];
       const auto chunk = static_cast<std::size_t>(lane.stage / model.ranks);
       ready += lane.forward_delay + rule.forward_wait[chunk];
       pattern.forward[l] =
@@ -62,7 +62,7 @@ struct Layer {
   bool backwards(std::size_t first, std::size_t last) {
     std::int64_t ready = pattern.forward[last] + model.lanes[last].times.forward;
     for (std::size_t l = last + 1; l-- > first;) {
-      const Lane& lane = model.lanes[l];
+      const ScheduleLane& lane = model.lanes[l];
       const auto chunk = static_cast<std::size_t>(lane.stage / model.ranks);
       ready += lane.backward_delay + rule.backward_wait[chunk];
       pattern.backward[l] =

@@ -27,7 +27,7 @@ namespace {
 
 PassTimes mean_times(const SearchModel& model) {
   PassTimes mean{0, 0, 0, 0, 0, 0};
-  for (const Lane& lane : model.lanes) {
+  for (const ScheduleLane& lane : model.lanes) {
     mean.forward += lane.times.forward;
     mean.backward_input += lane.times.backward_input;
     mean.backward_weight += lane.times.backward_weight;
@@ -45,7 +45,7 @@ std::vector<std::int64_t> round_trips(const SearchModel& model) {
   for (std::size_t l = trips.size(); l-- > 0;) {
     if (model.lanes[l].next < 0) continue;
     const auto next = static_cast<std::size_t>(model.lanes[l].next);
-    const Lane& behind = model.lanes[next];
+    const ScheduleLane& behind = model.lanes[next];
     trips[l] = behind.forward_delay + behind.times.forward + trips[next] + behind.times.backward_input +
                model.lanes[l].backward_delay;
   }
@@ -110,7 +110,7 @@ GreedyRule greedy_rule(const SearchModel& model, const GreedyChoice& choice, con
   GreedyRule rule;
   const auto lanes = static_cast<std::int64_t>(model.lanes.size());
   for (std::size_t l = 0; l < model.lanes.size(); ++l) {
-    const Lane& lane = model.lanes[l];
+    const ScheduleLane& lane = model.lanes[l];
     const double trip = static_cast<double>(load.round_trips[l]);
     const double slowest = trip / static_cast<double>(load.work);
     const double fastest = trip / static_cast<double>(std::max<std::int64_t>(1, lane.times.forward));

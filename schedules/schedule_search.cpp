@@ -66,7 +66,7 @@ SearchResult try_named(const PipelineShape& shape, const SearchOptions& options,
 }
 
 bool whole_is_faster(const SearchModel& model) {
-  return std::any_of(model.lanes.begin(), model.lanes.end(), [](const Lane& lane) {
+  return std::any_of(model.lanes.begin(), model.lanes.end(), [](const ScheduleLane& lane) {
     return lane.times.backward < lane.times.backward_input + lane.times.backward_weight;
   });
 }
@@ -159,7 +159,7 @@ void improve(Search& search) {
 
 std::int64_t passes_of(const SearchModel& model, const SearchOptions& options) {
   std::int64_t passes = 0;
-  for (const Lane& lane : model.lanes)
+  for (const ScheduleLane& lane : model.lanes)
     passes += std::int64_t{options.split_backward ? 3 : 2} * lane.microbatches;
   return std::max<std::int64_t>(passes, 1);
 }

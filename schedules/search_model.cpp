@@ -11,7 +11,7 @@ static void add_lanes(SearchModel& model, const PipelineShape& shape, Direction 
   const int first = static_cast<int>(model.lanes.size());
   const int directions = model.placement == Placement::bidirectional ? 2 : 1;
   for (int stage = 0; stage < stages; ++stage) {
-    Lane lane;
+    ScheduleLane lane;
     lane.rank = rank_of(model.placement, shape.ranks, stage, direction);
     lane.stage = stage;
     lane.direction = direction;
@@ -32,11 +32,11 @@ SearchModel make_search_model(const PipelineShape& shape, Placement placement) {
   if (placement == Placement::bidirectional) add_lanes(model, shape, Direction::up);
   model.lanes_of.resize(static_cast<std::size_t>(shape.ranks));
   for (std::size_t l = 0; l < model.lanes.size(); ++l) {
-    Lane& lane = model.lanes[l];
+    ScheduleLane& lane = model.lanes[l];
     model.lanes_of[static_cast<std::size_t>(lane.rank)].push_back(static_cast<int>(l));
     const auto delay_from = [&](int other) {
       if (other < 0) return std::int64_t{0};
-      const Lane& sender = model.lanes[static_cast<std::size_t>(other)];
+      const ScheduleLane& sender = model.lanes[static_cast<std::size_t>(other)];
       return sender.rank == lane.rank ? std::int64_t{0} : sender.times.communication;
     };
     lane.forward_delay = delay_from(lane.previous);
@@ -85,7 +85,7 @@ Schedule to_schedule(const SearchModel& model, const PassOrder& order) {
     RankOps ops;
     ops.reserve(passes.size());
     for (const Pass& pass : passes) {
-      const Lane& lane = model.lanes[pass.lane];
+      const ScheduleLane& lane = model.lanes[pass.lane];
       ops.push_back({.kind = pass.kind,
                      .stage = lane.stage,
                      .microbatch = progress[pass.lane].next(pass.kind),
@@ -129,7 +129,7 @@ int peak_in_flight(const PassOrder& order, OpKind released_by) {
 }
 
 OrderEvaluator::OrderEvaluator(const SearchModel& model) : model_(&model) {
-  for (const Lane& lane : model.lanes) {
+  for (const ScheduleLane& lane : model.lanes) {
     forward_end_.emplace_back(static_cast<std::size_t>(lane.microbatches));
     backward_end_.emplace_back(static_cast<std::size_t>(lane.microbatches));
   }
@@ -141,7 +141,7 @@ void OrderEvaluator::advance(int rank, const PassList& passes) {
   std::int64_t now = free_at_[static_cast<std::size_t>(rank)];
   while (starts.size() < passes.size()) {
     const Pass pass = passes[starts.size()];
-    const Lane& lane = model_->lanes[pass.lane];
+    const ScheduleLane& lane = model_->lanes[pass.lane];
     if (pass.kind == OpKind::forward) {
       const auto k = static_cast<std::size_t>(forwards_[pass.lane]);
       if (lane.previous >= 0) {

@@ -11,7 +11,7 @@ namespace simrun {
 // every lane; an order is then told by the kind and lane of each pass alone.
 
 // One stage of one direction on the rank that holds it.
-struct Lane {
+struct ScheduleLane {
   int rank = 0;
   int stage = 0;
   Direction direction = Direction::down;
@@ -27,7 +27,7 @@ struct SearchModel {
   Placement placement = Placement::loop;
   int ranks = 1;
   int memory_limit = 0;  // activations alive on a rank, from F to W; never 0 here
-  std::vector<Lane> lanes;
+  std::vector<ScheduleLane> lanes;
   std::vector<std::vector<int>> lanes_of;  // by rank, in order of the stage: the first F before the last
 };
 

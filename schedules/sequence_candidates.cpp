@@ -63,7 +63,7 @@ std::vector<RepeatingPattern> feasible_patterns(const SearchModel& model, std::i
   std::vector<RepeatingPattern> patterns;
   RepeatingPattern pattern;
   std::int64_t unrolled = 0;
-  for (const Lane& lane : model.lanes) unrolled += 3 * std::int64_t{lane.microbatches};
+  for (const ScheduleLane& lane : model.lanes) unrolled += 3 * std::int64_t{lane.microbatches};
   // That are laid in all.
   const auto most_passes =
       static_cast<std::size_t>(std::clamp<std::int64_t>(8 * count * unrolled, 400'000, 3'000'000));

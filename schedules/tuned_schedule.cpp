@@ -13,7 +13,7 @@ namespace {
 
 std::int64_t pass_count(const SearchModel& model) {
   std::int64_t passes = 0;
-  for (const Lane& lane : model.lanes) passes += std::int64_t{3} * lane.microbatches;
+  for (const ScheduleLane& lane : model.lanes) passes += std::int64_t{3} * lane.microbatches;
   return std::max<std::int64_t>(passes, 1);
 }
 

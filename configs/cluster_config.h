@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "configs/dtype.h"
+
+// The cluster of a job as plain values.
+namespace simrun {
+
+// A device, from configs/gpus/*.yaml. Every number there names its datasheet or measurement.
+struct Gpu {
+  std::string name;                    // preset name, e.g. h100_sxm
+  std::map<Dtype, double> peak_flops;  // dense matrix FLOP/s by input type, no sparsity
+  double vector_flops = 0;             // fp32 FLOP/s outside the tensor cores
+  std::int64_t memory_bytes = 0;
+  double memory_bandwidth = 0;  // bytes/s
+  std::int64_t sm_count = 0;
+  std::int64_t l2_bytes = 0;
+  double nvlink_bandwidth = 0;   // bytes/s per GPU and direction; 0 without NVLink
+  double kernel_launch_s = 0;    // host-to-device time between back-to-back dependent kernels
+  double matmul_efficiency = 0;  // best sustained GEMM / peak
+  double memory_efficiency = 0;  // best sustained stream / memory_bandwidth
+  bool operator==(const Gpu&) const = default;
+};
+
+struct LinkClass {
+  double bandwidth = 0;   // bytes/s and direction, per GPU (intra_node) or per NIC (inter_node)
+  double latency_s = 0;   // one hop, one message
+  double efficiency = 1;  // payload share that large collectives reach
+  bool operator==(const LinkClass&) const = default;
+};
+
+enum class FabricTopology : std::uint8_t { non_blocking, leaf_spine };
+
+// How the nodes' NICs are connected. non_blocking: only NICs limit traffic. leaf_spine: two levels of
+// switches; a leaf serves nodes_per_leaf nodes, one leaf per rail if rail_optimized (NIC i of every node is
+// on rail i), else one for all their NICs; each leaf has one link per direction to each of `spines` switches,
+// together (a full leaf's NICs) x (NIC bandwidth) / oversubscription. One spine stands for any number of them
+// between which traffic is spread evenly, as adaptive routing does.
+struct Fabric {
+  FabricTopology topology = FabricTopology::non_blocking;
+  bool rail_optimized = true;
+  std::int64_t nodes_per_leaf = 0;
+  std::int64_t spines = 0;
+  double oversubscription = 1;
+  double spine_latency_s = 0;  // added to inter_node's latency where a route crosses a spine switch
+  bool operator==(const Fabric&) const = default;
+};
+
+struct Cluster {
+  std::string name;
+  std::int64_t nodes = 0;
+  std::int64_t gpus_per_node = 0;
+  std::int64_t nics_per_node = 0;  // GPU g of a node uses NIC g x nics / gpus; at most one per GPU
+  Gpu gpu;
+  LinkClass intra_node;  // NVLink
+  LinkClass inter_node;  // one NIC
+  Fabric fabric;
+  std::int64_t reserved_bytes = 0;  // CUDA context, NCCL buffers: what `fits` keeps free on every GPU
+  bool operator==(const Cluster&) const = default;
+};
+
+}  // namespace simrun

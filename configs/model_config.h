@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// The model section of a job as plain values.
+namespace simrun {
+
+enum class Normalization : std::uint8_t { layer_norm, rms_norm };
+// Where a layer's norms are: before attention and MLP, behind their residual additions (Vaswani et al. 2017),
+// or before and behind both, inside the residual (Gemma 2).
+enum class NormPlacement : std::uint8_t { pre, post, sandwich };
+// swiglu and geglu are gated: two matrices of hidden x ffn, one through SiLU or GELU, multiplied.
+enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu };
+constexpr bool is_gated(Activation activation) {
+  return activation == Activation::swiglu || activation == Activation::geglu;
+}
+enum class PositionEmbedding : std::uint8_t { none, learned_absolute, rope, alibi };
+
+// A decoder-only transformer as values, normalised from Hugging Face's or Megatron's keys: families differ in
+// nothing else.
+struct ModelConfig {
+  std::string model_type;  // as written: bloom, gpt, gpt2, llama, ...
+  std::int64_t num_layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t ffn_hidden_size = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_key_value_heads = 0;  // = num_attention_heads without grouped-query attention
+  std::int64_t head_dim = 0;
+  std::int64_t vocab_size = 0;               // unpadded
+  std::int64_t max_position_embeddings = 0;  // learned positions; 0 where there is no table
+  std::int64_t reserved_positions = 0;       // rows of the table that stand for none (OPT: 2)
+  Normalization normalization = Normalization::layer_norm;
+  NormPlacement norm_placement = NormPlacement::pre;
+  Activation activation = Activation::gelu;
+  PositionEmbedding position_embedding = PositionEmbedding::learned_absolute;
+  double rotary_share = 1;  // of head_dim that rope turns; the kernel copies the rest, so it costs the same
+  // By layer: to how many tokens, itself included, a token attends; 0: to all before it. Empty: 0 everywhere.
+  std::vector<std::int64_t> attention_windows;
+  double attention_soft_cap = 0;   // cap x tanh(score / cap), inside the attention kernel; 0: none
+  double logit_soft_cap = 0;       // the same of the logits
+  bool parallel_residual = false;  // x + attention(norm(x)) + mlp(norm'(x))
+  bool norm_bias = true;           // of layer norms
+  bool qk_norm = false;            // RMS norm of each query and key head
+  bool embedding_norm = false;     // a norm behind the embedding
+  bool embedding_scale = false;    // the embedding is multiplied by sqrt(hidden_size)
+  bool embedding_dropout = true;   // hidden_dropout is also behind the embedding
+  bool tie_word_embeddings = false;
+  bool qkv_bias = false;
+  bool projection_bias = false;  // of the attention's output projection
+  bool mlp_bias = false;         // of both (gated: all three) MLP matrices
+  bool operator==(const ModelConfig&) const = default;
+
+  std::int64_t attention_window(std::int64_t layer) const {
+    return attention_windows.empty() ? 0 : attention_windows.at(static_cast<std::size_t>(layer));
+  }
+};
+
+}  // namespace simrun

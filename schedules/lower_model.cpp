@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "models/decoder.h"
+#include "models/trained_parameters.h"
 #include "schedules/plan_frame.h"
 
 namespace simrun {
@@ -63,6 +64,7 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, const Strateg
 
 LoweredModel lower_model(const Job& job, const Mesh& mesh) {
   LoweredModel model{decoder_graph(job), {}, {}};
+  select_trained(model.graph, job);
   model.partition = partition(model.graph, job.parallelism.stages);
   const Strategy strategy = strategy_of(job, model, mesh);
   for (std::size_t stage = 0; stage < model.partition.operators.size(); ++stage) {

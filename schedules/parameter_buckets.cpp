@@ -41,17 +41,18 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
   const bool by_layer = rules.zero_stage == 3 && rules.shards > 1;
   const std::vector<std::int32_t> layers = by_layer ? layers_of(code) : std::vector<std::int32_t>();
   std::vector<ParameterBucket> buckets;
-  std::map<std::tuple<std::vector<AxisId>, bool, std::int32_t>, std::size_t>
+  std::map<std::tuple<std::vector<AxisId>, bool, bool, std::int32_t>, std::size_t>
       latest;  // bucket still open, by what it sums over and its layer
   for (std::size_t p = code.parameters.size(); p-- > 0;) {
     if (p == rules.elsewhere) continue;
     const bool tied = code.values[code.parameters[p]].tensor == rules.tied_tensor;
+    const bool frozen = code.values[code.parameters[p]].frozen;
     const std::vector<AxisId>& axes = code.gradient_axes[p];
     const auto [open, is_new] =
-        latest.emplace(std::tuple{axes, tied, by_layer ? layers[p] : -1}, buckets.size());
+        latest.emplace(std::tuple{axes, tied, frozen, by_layer ? layers[p] : -1}, buckets.size());
     if (is_new || buckets[open->second].elements >= rules.bucket_size) {
       open->second = buckets.size();
-      buckets.push_back({{}, axes, tied});
+      buckets.push_back({{}, axes, tied, frozen});
     }
     ParameterBucket& bucket = buckets[open->second];
     bucket.members.push_back(p);
@@ -60,6 +61,7 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
   }
   if (rules.shards > 1)
     for (ParameterBucket& bucket : buckets) {
+      if (bucket.frozen && rules.zero_stage < 3) continue;  // kept whole
       const std::int64_t multiple = std::lcm(rules.shards, std::int64_t{128});
       bucket.elements = (bucket.elements + multiple - 1) / multiple * multiple;
     }
@@ -112,6 +114,12 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
                         const BucketRules& rules) {
   const bool sharded = rules.shards > 1;
   bucket.weights = add_flat(plan, name + " weights", Category::weights, precision, bucket.elements);
+  if (bucket.frozen) {
+    const bool whole = !sharded || rules.zero_stage < 3;
+    bucket.weight_shard =
+        whole ? bucket.weights : add_shard_of(plan, bucket.weights, rules, true, Scope::pass);
+    return;
+  }
   bucket.gradients =
       add_flat(plan, name + " main gradients", Category::gradients, Dtype::fp32, bucket.elements);
   bucket.weight_shard =

@@ -209,7 +209,7 @@ BucketInstructions overlapped_reductions(const StepContext& context, const Chunk
                                          CommunicationTable& table) {
   BucketInstructions reductions;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b)
-    reductions.push_back(waits_for_step_end(context, emission.buckets[b])
+    reductions.push_back(emission.buckets[b].frozen || waits_for_step_end(context, emission.buckets[b])
                              ? std::vector<Instruction>{}
                              : data_reduction(context, emission, b, table));
   return reductions;
@@ -220,6 +220,10 @@ BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmi
   BucketInstructions reductions;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     const ParameterBucket& bucket = emission.buckets[b];
+    if (bucket.frozen) {
+      reductions.emplace_back();
+      continue;
+    }
     std::vector<Instruction> instructions = data_reduction(context, emission, b, table);
     instructions.back().outputs = {first ? bucket.gradient_shard : bucket.reduced};
     instructions.push_back(release_of(bucket.gradients, Phase::reduction));
@@ -269,6 +273,7 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
   std::vector<Index> gradients;
   for (const ChunkEmission* chunk : chunks)
     for (std::size_t b = 0; b < chunk->buckets.size(); ++b) {
+      if (chunk->buckets[b].frozen) continue;
       append(late_reductions(context, *chunk, b, table));
       gradients.push_back(chunk->buckets[b].gradient_shard);
     }
@@ -278,7 +283,8 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
     append(gradient_norm(context, plan, gradients, norm, table));
   }
   for (const ChunkEmission* chunk : chunks)
-    for (const ParameterBucket& bucket : chunk->buckets) instructions.push_back(optimizer_of(bucket, norm));
+    for (const ParameterBucket& bucket : chunk->buckets)
+      if (!bucket.frozen) instructions.push_back(optimizer_of(bucket, norm));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

@@ -51,6 +51,7 @@ struct CodeStep {
   std::vector<ValueId> outputs;
   std::vector<ValueId> waits_for;
   std::string label;
+  std::int32_t work_table = -1;  // Instruction::work_table
 };
 
 struct ChunkCode {

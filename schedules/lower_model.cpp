@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "models/decoder.h"
+#include "models/trained_parameters.h"
 #include "schedules/plan_frame.h"
 
 namespace simrun {
@@ -70,6 +71,7 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, const Strateg
 
 LoweredModel lower_model(const Job& job) {
   LoweredModel model{decoder_graph(job), device_mesh(mesh_shape(job)), {}, {}};
+  select_trained(model.graph, job);
   model.partition = partition(model.graph, job.parallelism.stages);
   const Strategy strategy = strategy_of(job, model);
   const std::vector<std::uint8_t> stream_of_axis = streams_of(model.mesh);

@@ -39,6 +39,18 @@ struct SumAxes {
 };
 SumAxes sum_axes(const ChunkCode& code, std::size_t parameter, const DeviceMesh& mesh) {
   SumAxes axes;
+  const Value& value = code.values[code.parameters[parameter]];
+  if (value.frozen) {  // has no sum; whoever has a copy can share in keeping it
+    for (std::size_t axis = mesh.kind.size(); axis-- > 0;) {
+      const bool splits = std::any_of(
+          value.layout.splits.begin(), value.layout.splits.end(), [&](const DimensionSplit& split) {
+            return std::find(split.axes.begin(), split.axes.end(), axis) != split.axes.end();
+          });
+      if (mesh.kind[axis] != 't' && mesh.mesh.axes[axis].size > 1 && !splits)
+        axes.data.push_back(static_cast<AxisId>(axis));
+    }
+    return axes;
+  }
   const std::vector<AxisId>& all = code.gradient_axes[parameter];
   for (auto axis = all.rbegin(); axis != all.rend(); ++axis) {
     const bool data = mesh.kind[*axis] != 't' || code.of_experts[parameter];
@@ -48,7 +60,8 @@ SumAxes sum_axes(const ChunkCode& code, std::size_t parameter, const DeviceMesh&
 }
 
 void pad_for_shards(ParameterBucket& bucket, const BucketRules& rules) {
-  if (rules.zero_stage >= 1) bucket.shards = rules.mesh.size(bucket.data_axes) * rules.copies;
+  const int first_stage = bucket.frozen ? 3 : 1;  // frozen weights have no optimizer to divide
+  if (rules.zero_stage >= first_stage) bucket.shards = rules.mesh.size(bucket.data_axes) * rules.copies;
   if (bucket.shards == 1) return;
   const std::int64_t multiple = std::lcm(bucket.shards, std::int64_t{128});
   bucket.elements = (bucket.elements + multiple - 1) / multiple * multiple;
@@ -64,17 +77,18 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
   const bool by_layer = rules.zero_stage == 3;
   const std::vector<std::int32_t> layers = by_layer ? layers_of(code) : std::vector<std::int32_t>();
   std::vector<ParameterBucket> buckets;
-  std::map<std::tuple<SumAxes, bool, bool, std::int32_t>, std::size_t>
+  std::map<std::tuple<SumAxes, bool, bool, bool, std::int32_t>, std::size_t>
       latest;  // bucket still open, by what it sums over and its layer
   for (std::size_t p = code.parameters.size(); p-- > 0;) {
     if (p == rules.elsewhere) continue;
     const bool tied = code.values[code.parameters[p]].tensor == rules.tied_tensor;
+    const bool frozen = code.values[code.parameters[p]].frozen;
     const SumAxes axes = sum_axes(code, p, rules.mesh);
     const auto [open, is_new] = latest.emplace(
-        std::tuple{axes, tied, bool{code.of_experts[p]}, by_layer ? layers[p] : -1}, buckets.size());
+        std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, by_layer ? layers[p] : -1}, buckets.size());
     if (is_new || buckets[open->second].elements >= rules.bucket_size) {
       open->second = buckets.size();
-      buckets.push_back({{}, axes.data, axes.tensor, 1, tied});
+      buckets.push_back({{}, axes.data, axes.tensor, 1, tied, frozen});
     }
     ParameterBucket& bucket = buckets[open->second];
     bucket.members.push_back(p);
@@ -147,6 +161,11 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   const bool sharded = bucket.shards > 1;
   const Sharding sharding = sharding_of(bucket, rules);
   bucket.weights = add_flat(plan, name + " weights", Category::weights, precision, bucket.elements);
+  if (bucket.frozen) {
+    bucket.weight_shard =
+        sharded ? add_shard_of(plan, bucket.weights, sharding, Scope::pass) : bucket.weights;
+    return;
+  }
   bucket.gradients =
       add_flat(plan, name + " main gradients", Category::gradients, Dtype::fp32, bucket.elements);
   std::optional<Scope> weights_only, gradients_only;

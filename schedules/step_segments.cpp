@@ -5,7 +5,7 @@
 namespace simrun {
 namespace {
 
-bool is_sharded(const ParameterBucket& bucket) { return bucket.gradient_shard != bucket.gradients; }
+bool is_sharded(const ParameterBucket& bucket) { return bucket.shards > 1; }
 // ZeRO-2, 3: the gradients are reduced behind every pass, and what is left to sum are shards.
 bool keeps_shard_only(const ParameterBucket& bucket) { return bucket.reduced != no_index; }
 Index kept_gradients(const ParameterBucket& bucket) {
@@ -189,10 +189,11 @@ Instruction optimizer_of(const ParameterBucket& bucket, Index norm) {
 BucketInstructions overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
                                          CommunicationTable& table) {
   BucketInstructions reductions;
-  for (std::size_t b = 0; b < emission.buckets.size(); ++b)
-    reductions.push_back(waits_for_step_end(emission.buckets[b]) || keeps_shard_only(emission.buckets[b])
-                             ? std::vector<Instruction>{}
-                             : data_reduction(context, emission, b, table));
+  for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
+    const ParameterBucket& bucket = emission.buckets[b];
+    const bool elsewhere = bucket.frozen || waits_for_step_end(bucket) || keeps_shard_only(bucket);
+    reductions.push_back(elsewhere ? std::vector<Instruction>{} : data_reduction(context, emission, b, table));
+  }
   return reductions;
 }
 
@@ -257,6 +258,7 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
   std::vector<Index> gradients;
   for (const ChunkEmission* chunk : chunks)
     for (std::size_t b = 0; b < chunk->buckets.size(); ++b) {
+      if (chunk->buckets[b].frozen) continue;
       append(late_reductions(context, *chunk, b, table));
       gradients.push_back(chunk->buckets[b].gradient_shard);
     }
@@ -266,7 +268,8 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
     append(gradient_norm(context, plan, gradients, norm, table));
   }
   for (const ChunkEmission* chunk : chunks)
-    for (const ParameterBucket& bucket : chunk->buckets) instructions.push_back(optimizer_of(bucket, norm));
+    for (const ParameterBucket& bucket : chunk->buckets)
+      if (!bucket.frozen) instructions.push_back(optimizer_of(bucket, norm));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

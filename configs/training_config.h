@@ -30,6 +30,12 @@ struct OptimizerConfig {
   double clip_grad = 1.0;  // 0: no gradient-norm reduction
   std::int64_t bucket_size =
       0;  // elements; default max(40,000,000, 1,000,000 x dp) as Megatron-LM's DistributedDataParallelConfig
+  // FSDP2's names. ZeRO-3: whether gathered weights are freed behind the forward pass, and behind the
+  // backward pass of a microbatch that is not the last. ZeRO-2, 3 with no_sync: gradients add up unsharded
+  // and are reduced once per step.
+  bool reshard_after_forward = true;
+  bool reshard_after_backward = true;
+  bool no_sync = false;
   bool operator==(const OptimizerConfig&) const = default;
 };
 

@@ -26,6 +26,12 @@ std::string name_of(const BackwardVariant& variant) {
   return fmt::format("backward{}{}{}", part, first ? " first" : "", variant.last ? " last" : "");
 }
 
+// Of a pass that does not gather and free for itself.
+const char* name_of(WeightUse use) {
+  if (use.gathers) return use.releases ? "" : " gathering";
+  return use.releases ? " releasing" : " gathered";
+}
+
 bool is_sharded(const Job& job) { return job.optimizer.zero_stage >= 1; }
 
 // Without overlap Megatron-LM reduces a chunk's gradients in one piece.
@@ -90,13 +96,20 @@ void ChunkSegments::add_chunk(Index chunk) {
     compiled.emission.first_pair_channel = before;
   }
   compiled.weights = weight_gathers(compiled.emission);
-  compiled.forward =
-      add_segment(compiled.emission.name + " forward", PassKind::forward, chunk,
-                  emit_forward(compiled.emission, compiled.code->code, table_, compiled.weights));
+  forward(chunk);
+}
+
+Index ChunkSegments::forward(Index chunk, WeightUse weights) {
+  Compiled& compiled = chunks_[chunk];
+  const auto known = compiled.forward.find(weights);
+  if (known != compiled.forward.end()) return known->second;
+  return compiled.forward[weights] = add_segment(
+             compiled.emission.name + " forward" + name_of(weights), PassKind::forward, chunk,
+             emit_forward(compiled.emission, compiled.code->code, table_, compiled.weights, weights));
 }
 
 WeightGathers ChunkSegments::weight_gathers(const ChunkEmission& emission) {
-  if (shards() == 1 || job_.optimizer.zero_stage < 3) return {};
+  if (!gathers_in_passes()) return {};
   return {gathers_of_pass(context(), emission, table_), job_.optimizer.overlap_param_gather};
 }
 
@@ -116,6 +129,8 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   BucketRules rules;
   rules.zero_stage = job_.optimizer.zero_stage;
   rules.splits_backward = splits_;
+  if (!job_.optimizer.reshard_after_forward) rules.gathered = Scope::step;
+  rules.reduces_once = job_.optimizer.no_sync;
   rules.bucket_size = bucket_size(job_.optimizer);
   rules.shards = shards();
   rules.tied_tensor = model_.partition.tied_tensor;
@@ -167,8 +182,9 @@ std::vector<Instruction> ChunkSegments::backward_instructions(Index chunk, const
   const Compiled& compiled = chunks_[chunk];
   BucketInstructions reductions;
   if (shards() > 1 && job_.optimizer.zero_stage >= 2) {
-    if (variant.part != BackwardPart::input)
-      reductions = reductions_of_pass(context(), compiled.emission, variant.first, table_);
+    const bool once = job_.optimizer.no_sync;
+    if (once ? variant.last : variant.part != BackwardPart::input)
+      reductions = reductions_of_pass(context(), compiled.emission, once || variant.first, table_);
   } else if (variant.last) {
     reductions = overlapped_reductions(context(), compiled.emission, table_);
   }
@@ -184,19 +200,21 @@ Index ChunkSegments::backward(Index chunk, BackwardVariant variant) {
   Compiled& compiled = chunks_[chunk];
   const auto known = compiled.backward.find(variant);
   if (known != compiled.backward.end()) return known->second;
-  const Index segment = add_segment(compiled.emission.name + " " + name_of(variant), kind_of(variant.part),
-                                    chunk, backward_instructions(chunk, variant));
+  const Index segment =
+      add_segment(compiled.emission.name + " " + name_of(variant) + name_of(variant.weights),
+                  kind_of(variant.part), chunk, backward_instructions(chunk, variant));
   return compiled.backward[variant] = segment;
 }
 
-Index ChunkSegments::overlapped(Index forward_chunk, Index backward_chunk, BackwardVariant variant) {
-  const Index alone = backward(backward_chunk, variant);
-  const auto [known, is_new] = pairs_.try_emplace({forward_chunk, {backward_chunk, variant}}, no_index);
+Index ChunkSegments::overlapped(const OverlappedPair& pair) {
+  const Index first = forward(pair.forward_chunk, pair.forward_weights);
+  const Index second = backward(pair.backward_chunk, pair.variant);
+  const auto [known, is_new] = pairs_.try_emplace({first, second}, no_index);
   if (is_new)
-    known->second = add_segment(
-        fmt::format("{} with {}", plan_.segments[forward(forward_chunk)].name, plan_.segments[alone].name),
-        PassKind::overlapped, forward_chunk,
-        overlap(plan_.segments[forward(forward_chunk)].instructions, plan_.segments[alone].instructions));
+    known->second =
+        add_segment(fmt::format("{} with {}", plan_.segments[first].name, plan_.segments[second].name),
+                    PassKind::overlapped, pair.forward_chunk,
+                    overlap(plan_.segments[first].instructions, plan_.segments[second].instructions));
   return known->second;
 }
 

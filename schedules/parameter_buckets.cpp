@@ -115,11 +115,14 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   bucket.gradients =
       add_flat(plan, name + " main gradients", Category::gradients, Dtype::fp32, bucket.elements);
   bucket.weight_shard =
-      add_shard_of(plan, bucket.weights, rules, sharded && rules.zero_stage == 3, Scope::pass);
+      add_shard_of(plan, bucket.weights, rules, sharded && rules.zero_stage == 3, rules.gathered);
   const bool shards_gradients = sharded && rules.zero_stage >= 2;
-  bucket.gradient_shard = add_shard_of(plan, bucket.gradients, rules, shards_gradients,
-                                       rules.splits_backward ? Scope::microbatch : Scope::pass);
-  if (shards_gradients) {
+  const Scope summed = rules.reduces_once      ? Scope::step
+                       : rules.splits_backward ? Scope::microbatch
+                                               : Scope::pass;
+  bucket.gradient_shard = add_shard_of(plan, bucket.gradients, rules, shards_gradients, summed);
+  bucket.keeps_shard = shards_gradients;
+  if (shards_gradients && !rules.reduces_once) {
     bucket.reduced = add_owned(plan, bucket.gradients, rules.shards);
     plan.buffers[bucket.reduced].name = name + " reduced gradients";
     plan.buffers[bucket.reduced].scope = Scope::pass;

@@ -24,12 +24,16 @@ struct ParameterBucket {
   Index weights = no_index, gradients = no_index;
   // Views; the whole bucket when not sharded; buffers of their own where the whole is not kept.
   Index weight_shard = no_index, gradient_shard = no_index;
-  Index reduced = no_index;  // ZeRO-2, 3: this microbatch's shard of the gradients
+  Index reduced = no_index;  // ZeRO-2, 3 without no_sync: this microbatch's shard of the gradients
+  bool keeps_shard = false;  // ZeRO-2, 3: of the gradients a rank keeps its shard only
   Index main_weights = no_index, exp_avg = no_index, exp_avg_sq = no_index;
 };
 
 struct BucketRules {
   int zero_stage = 0;
+  // How long a gathered bucket of weights, or one of unsharded gradients, may live under ZeRO-3 and 2.
+  Scope gathered = Scope::pass;
+  bool reduces_once = false;         // gradients add up unsharded over a step
   bool splits_backward = false;      // gradients of one microbatch are written in two passes
   std::int64_t bucket_size = 0;      // elements at which a bucket is closed
   std::int64_t shards = 1;           // optimizer shards: under ZeRO-1 dp, twice as many for two copies

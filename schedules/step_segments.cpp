@@ -18,8 +18,8 @@ std::int64_t data_parallel(const StepContext& context) {
 }
 
 bool is_sharded(const ParameterBucket& bucket) { return bucket.gradient_shard != bucket.gradients; }
-// ZeRO-2, 3: the gradients are reduced behind every pass, and what is left to sum are shards.
-bool keeps_shard_only(const ParameterBucket& bucket) { return bucket.reduced != no_index; }
+// ZeRO-2, 3: the gradients are reduced behind a pass, and what is left to sum are shards.
+bool keeps_shard_only(const ParameterBucket& bucket) { return bucket.keeps_shard; }
 Index kept_gradients(const ParameterBucket& bucket) {
   return keeps_shard_only(bucket) ? bucket.gradient_shard : bucket.gradients;
 }

@@ -20,6 +20,7 @@ std::string read_parallelism(const ConfigNode* section, Reading& reading, Job& j
 void read_schedule(SectionReader& section, Reading& reading, Parallelism& parallelism);
 // Of the optimizer section, after zero_stage.
 void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
+void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);

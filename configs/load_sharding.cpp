@@ -1,6 +1,7 @@
 // Of the optimizer section: how long ZeRO-2 and 3 keep what they gather, and when they reduce.
 #include <fmt/format.h>
 
+#include "configs/limits.h"
 #include "configs/load_sections.h"
 
 namespace simrun {
@@ -32,6 +33,17 @@ void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& op
     reading.problem(
         section.path_of("no_sync"), "no_sync: true needs zero_stage 2 or 3",
         fmt::format("zero_stage {} reduces gradients once per step anyway.", optimizer.zero_stage));
+}
+
+// How data parallelism is cut in two; configs/sharding_rules.cpp checks the sizes.
+void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer) {
+  const std::string instances = "num_distributed_optimizer_instances";
+  section.ignore({instances, "all_reduce"});
+  if (section.has(instances))
+    optimizer.num_distributed_optimizer_instances = section.integer(instances, limits::parallel, 1);
+  if (section.has("all_reduce") &&
+      section.word("all_reduce", {{"flat", "hierarchical"}, {}}, "flat") == "hierarchical")
+    optimizer.all_reduce = AllReduceKind::hierarchical;
 }
 
 }  // namespace simrun

@@ -22,6 +22,10 @@ struct Training {
   bool operator==(const Training&) const = default;
 };
 
+// How gradients are summed over all data-parallel ranks: in one collective, or reduce-scattered in the node,
+// all-reduced between nodes and gathered in the node (Horovod's hierarchical all-reduce).
+enum class AllReduceKind : std::uint8_t { flat, hierarchical };
+
 struct OptimizerConfig {
   std::string name = "adam";
   int zero_stage = 0;
@@ -36,6 +40,10 @@ struct OptimizerConfig {
   bool reshard_after_forward = true;
   bool reshard_after_backward = true;
   bool no_sync = false;
+  // ZeRO within each of so many groups of data-parallel ranks, all-reduce between them: hybrid sharding
+  // (HSDP).
+  std::int64_t num_distributed_optimizer_instances = 1;
+  AllReduceKind all_reduce = AllReduceKind::flat;  // of zero_stage 0
   bool operator==(const OptimizerConfig&) const = default;
 };
 

@@ -58,7 +58,7 @@ class ChunkSegments {
   Index finish(int rank);
 
   // ZeRO-3: passes gather the weights that they read.
-  bool gathers_in_passes() const { return shards() > 1 && job_.optimizer.zero_stage == 3; }
+  bool gathers_in_passes() const;
   // Whether this part of a backward pass writes the gradient of word embeddings that another chunk of the
   // same rank writes too.
   bool writes_shared_gradient(Index chunk, BackwardPart part) const;
@@ -84,8 +84,6 @@ class ChunkSegments {
   Index add_segment(std::string name, PassKind kind, Index chunk, std::vector<Instruction> instructions);
   WeightGathers weight_gathers(const ChunkEmission& emission);
   StepContext context() const;
-  std::int64_t shards() const;
-  const Mesh& mesh() const { return plan_.stages.front().meshes.front(); }
   // Nothing is sent between neighbouring stages of one rank: the turns of a wave.
   bool follows_on_rank(int stage, Direction direction) const;
 

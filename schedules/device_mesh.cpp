@@ -10,8 +10,8 @@
 namespace simrun {
 namespace {
 
-// A logical axis as the ranks [begin, end) of strides: it joins ranks that are a multiple of `begin` apart and
-// less than `end`.
+// A logical axis as the ranks [begin, end) of strides: it joins ranks that are a multiple of `begin` apart
+// and less than `end`.
 struct Span {
   const char* name;
   std::int64_t begin, end;
@@ -38,10 +38,10 @@ std::vector<std::int64_t> cuts_of(const std::vector<Span>& spans) {
   std::vector<std::int64_t> sorted(cuts.begin(), cuts.end());
   for (std::size_t c = 1; c < sorted.size(); ++c)
     if (sorted[c] % sorted[c - 1] != 0)
-      throw std::invalid_argument(
-          fmt::format("groups of {} and of {} neighbouring ranks cut across each other; of two group sizes the "
-                      "larger must be a multiple of the smaller",
-                      sorted[c - 1], sorted[c]));
+      throw std::invalid_argument(fmt::format(
+          "groups of {} and of {} neighbouring ranks cut across each other; of two group sizes the "
+          "larger must be a multiple of the smaller",
+          sorted[c - 1], sorted[c]));
   return sorted;
 }
 
@@ -77,12 +77,20 @@ std::vector<AxisId> axes_within(const Mesh& mesh, const Span& span) {
 
 }  // namespace
 
+std::int64_t data_parallel_replicas(const Job& job) {
+  if (job.optimizer.all_reduce == AllReduceKind::flat)
+    return job.optimizer.num_distributed_optimizer_instances;
+  return job.parallelism.tensor_model_parallel_size * job.parallelism.context_parallel_size *
+         job.parallelism.data_parallel_size / job.cluster.gpus_per_node;
+}
+
 MeshShape mesh_shape(const Job& job) {
   const Parallelism& parallelism = job.parallelism;
   MeshShape shape;
   shape.tp = parallelism.tensor_model_parallel_size;
   shape.cp = parallelism.context_parallel_size;
   shape.dp = parallelism.data_parallel_size;
+  if (data_parallel_replicas(job) > 1) shape.dp_inner = shape.dp / data_parallel_replicas(job);
   shape.etp = parallelism.expert_tensor_parallel_size;
   shape.ep = parallelism.expert_model_parallel_size;
   return shape;

@@ -60,10 +60,15 @@ SumAxes sum_axes(const ChunkCode& code, std::size_t parameter, const DeviceMesh&
 }
 
 void pad_for_shards(ParameterBucket& bucket, const BucketRules& rules) {
+  for (const AxisId axis : bucket.data_axes) {
+    const bool cut = std::count(rules.replica_axes.begin(), rules.replica_axes.end(), axis) > 0;
+    (cut ? bucket.replica_axes : bucket.shard_axes).push_back(axis);
+  }
+  const std::int64_t pieces = rules.mesh.size(bucket.shard_axes) * rules.copies;
   const int first_stage = bucket.frozen ? 3 : 1;  // frozen weights have no optimizer to divide
-  if (rules.zero_stage >= first_stage) bucket.shards = rules.mesh.size(bucket.data_axes) * rules.copies;
-  if (bucket.shards == 1) return;
-  const std::int64_t multiple = std::lcm(bucket.shards, std::int64_t{128});
+  if (rules.zero_stage >= first_stage) bucket.shards = pieces;
+  if (bucket.shards == 1 && !rules.hierarchical) return;
+  const std::int64_t multiple = std::lcm(pieces, std::int64_t{128});
   bucket.elements = (bucket.elements + multiple - 1) / multiple * multiple;
 }
 
@@ -88,7 +93,11 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
         std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, by_layer ? layers[p] : -1}, buckets.size());
     if (is_new || buckets[open->second].elements >= rules.bucket_size) {
       open->second = buckets.size();
-      buckets.push_back({{}, axes.data, axes.tensor, 1, tied, frozen});
+      ParameterBucket& fresh = buckets.emplace_back();
+      fresh.data_axes = axes.data;
+      fresh.tensor_axes = axes.tensor;
+      fresh.tied = tied;
+      fresh.frozen = frozen;
     }
     ParameterBucket& bucket = buckets[open->second];
     bucket.members.push_back(p);
@@ -120,7 +129,7 @@ struct Sharding {
 };
 Sharding sharding_of(const ParameterBucket& bucket, const BucketRules& rules) {
   Sharding sharding{bucket.shards, ""};
-  for (const AxisId axis : bucket.data_axes)
+  for (const AxisId axis : bucket.shard_axes)
     sharding.axes += (sharding.axes.empty() ? "" : ",") + rules.mesh.mesh.axes[axis].name;
   return sharding;
 }
@@ -169,16 +178,22 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   bucket.gradients =
       add_flat(plan, name + " main gradients", Category::gradients, Dtype::fp32, bucket.elements);
   std::optional<Scope> weights_only, gradients_only;
-  if (sharded && rules.zero_stage == 3) weights_only = Scope::pass;
+  if (sharded && rules.zero_stage == 3) weights_only = rules.gathered;
   if (sharded && rules.zero_stage >= 2)
-    gradients_only = rules.splits_backward ? Scope::microbatch : Scope::pass;
+    gradients_only = rules.reduces_once      ? Scope::step
+                     : rules.splits_backward ? Scope::microbatch
+                                             : Scope::pass;
   bucket.weight_shard = add_shard_of(plan, bucket.weights, sharding, weights_only);
   bucket.gradient_shard = add_shard_of(plan, bucket.gradients, sharding, gradients_only);
-  if (gradients_only) {
+  bucket.keeps_shard = gradients_only.has_value();
+  if (gradients_only && !rules.reduces_once) {
     bucket.reduced = add_owned(plan, bucket.gradients, sharding);
     plan.buffers[bucket.reduced].name = name + " reduced gradients";
     plan.buffers[bucket.reduced].scope = Scope::pass;
   }
+  if (rules.hierarchical && !bucket.replica_axes.empty())
+    bucket.piece =
+        add_shard(plan, bucket.gradients, {rules.mesh.size(bucket.shard_axes) * rules.copies, sharding.axes});
   const std::int64_t owned = bucket.elements / bucket.shards;
   if (precision != Dtype::fp32)
     bucket.main_weights = add_flat(plan, name + " main weights", Category::optimizer, Dtype::fp32, owned);

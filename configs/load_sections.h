@@ -20,6 +20,8 @@ std::string read_parallelism(const ConfigNode* section, Reading& reading, Job& j
 void read_schedule(SectionReader& section, Reading& reading, Parallelism& parallelism);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
+// The layout section: rules over names of dimensions, scopes and axes.
+void read_layout(const ConfigNode* section, Reading& reading, Job& job);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
 
 }  // namespace simrun

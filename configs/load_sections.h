@@ -26,6 +26,8 @@ void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& op
 void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
+// The layout section: rules over names of dimensions, scopes and axes.
+void read_layout(const ConfigNode* section, Reading& reading, Job& job);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
 
 }  // namespace simrun

@@ -5,6 +5,7 @@
 
 #include "configs/cluster_config.h"
 #include "configs/model_config.h"
+#include "configs/moe_config.h"
 #include "configs/parallelism_config.h"
 #include "configs/training_config.h"
 
@@ -17,6 +18,7 @@ struct Job {
   ModelConfig model;
   Training training;
   Parallelism parallelism;
+  MoeConfig moe;
   OptimizerConfig optimizer;
   RecomputeConfig recompute;
   Cluster cluster;

@@ -12,6 +12,7 @@ void read_gpt2(const ModelKeys& keys);
 void read_gpt_neox(const ModelKeys& keys);
 void read_llama(const ModelKeys& keys);
 void read_mistral(const ModelKeys& keys);
+void read_mixtral(const ModelKeys& keys);
 void read_mpt(const ModelKeys& keys);
 void read_nemotron(const ModelKeys& keys);
 void read_opt(const ModelKeys& keys);

@@ -18,6 +18,8 @@ std::string read_parallelism(const ConfigNode* section, Reading& reading, Job& j
 // Of that section: the pipeline schedule (a CSV is read, not checked) and the keys that only some schedules
 // have.
 void read_schedule(SectionReader& section, Reading& reading, Parallelism& parallelism);
+// After read_parallelism.
+void read_moe(const ConfigNode* section, Reading& reading, Job& job);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);

@@ -1,5 +1,6 @@
 #include "models/decoder.h"
 
+#include <optional>
 #include <utility>
 
 #include "models/decoder_layer.h"
@@ -20,7 +21,7 @@ DecoderDimensions layer_dimensions(const Job& job, GraphBuilder& graph) {
   dims.qkv = graph.dimension("qkv", group + 2);
   dims.qk = graph.dimension("qk", 2);
   dims.head_dim = graph.dimension("head_dim", model.head_dim);
-  dims.ffn = graph.dimension("ffn", model.ffn_hidden_size);
+  if (model.ffn_hidden_size > 0) dims.ffn = graph.dimension("ffn", model.ffn_hidden_size);
   dims.gate = graph.dimension("gate", 2);
   dims.key_sequence = graph.dimension("key_sequence", job.training.seq_length);
   dims.statistics = graph.dimension("statistics", model.normalization == Normalization::layer_norm ? 2 : 1);
@@ -34,6 +35,11 @@ DimensionId vocabulary(const Job& job, GraphBuilder& graph) {
   return graph.dimension("vocab", job.model.vocab_size, padded);
 }
 
+std::optional<MoeDimensions> expert_dimensions(const Job& job, GraphBuilder& graph) {
+  if (job.model.experts.count == 0) return {};
+  return moe_dimensions(job, graph);
+}
+
 // Embedding, layers and head.
 class DecoderBuilder {
  public:
@@ -43,7 +49,8 @@ class DecoderBuilder {
         graph_(job.training.precision),
         dims_(layer_dimensions(job, graph_)),
         vocab_(vocabulary(job, graph_)),
-        layer_(job, dims_, graph_) {}
+        moe_(expert_dimensions(job, graph_)),
+        layer_(job, dims_, moe_ ? &*moe_ : nullptr, graph_) {}
 
   Graph build() {
     TensorId x = embedding();
@@ -139,6 +146,7 @@ class DecoderBuilder {
   GraphBuilder graph_;
   DecoderDimensions dims_;
   DimensionId vocab_;
+  std::optional<MoeDimensions> moe_;
   DecoderLayer layer_;
   TensorId word_table_ = 0;
 };

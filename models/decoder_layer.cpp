@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "models/up_projection.h"
+
 namespace simrun {
 namespace {
 
@@ -14,7 +16,7 @@ TensorId DecoderLayer::add(TensorId x, std::int32_t layer) {
   const Names of_attention{"input_norm", "attention_output_norm", "attention_add"};
   const Names of_mlp{"mlp_norm", "mlp_output_norm", "mlp_add"};
   if (model_.parallel_residual) return parallel_branches(x, of_attention, of_mlp);
-  return sublayer(sublayer(x, of_attention, &DecoderLayer::attention), of_mlp, &DecoderLayer::mlp);
+  return sublayer(sublayer(x, of_attention, &DecoderLayer::attention), of_mlp, &DecoderLayer::feed_forward);
 }
 
 TensorId DecoderLayer::parallel_branches(TensorId x, const Names& of_attention, const Names& of_mlp) {
@@ -22,11 +24,11 @@ TensorId DecoderLayer::parallel_branches(TensorId x, const Names& of_attention, 
   if (training_.hidden_dropout > 0) {  // which takes each branch whole
     attended.push_back(x);
     const TensorId sum = add_rows(of_attention.add, std::move(attended));
-    std::vector<TensorId> summands = mlp(norm(of_mlp.norm, x, "layernorm"));
+    std::vector<TensorId> summands = feed_forward(norm(of_mlp.norm, x, "layernorm"));
     summands.push_back(sum);
     return add_rows(of_mlp.add, std::move(summands));
   }
-  const std::vector<TensorId> transformed = mlp(norm(of_mlp.norm, x, "layernorm"));
+  const std::vector<TensorId> transformed = feed_forward(norm(of_mlp.norm, x, "layernorm"));
   std::vector<TensorId> summands{
       graph_.activation("branch_sum", {dims_.batch, dims_.sequence, dims_.hidden})};
   Operator& op = graph_.add("branch_sum", Opcode::map, Function::add, {attended.front(), transformed.front()},
@@ -150,40 +152,24 @@ TensorId DecoderLayer::core_attention(TensorId qkv) {
   return context;
 }
 
-namespace {
-
-Function function_of(Activation activation) {
-  switch (activation) {
-    case Activation::gelu: return Function::gelu;
-    case Activation::relu: return Function::relu;
-    case Activation::squared_relu: return Function::squared_relu;
-    case Activation::swiglu: return Function::swiglu;
-    case Activation::geglu: return Function::geglu;
-  }
-  return Function::none;
+std::vector<TensorId> DecoderLayer::feed_forward(TensorId y) {
+  if (moe_ == nullptr || !model_.experts.in_layer(layer_)) return mlp(y);
+  return {MoeLayer(job_, dims_, *moe_, graph_).add(y)};
 }
 
-}  // namespace
-
 std::vector<TensorId> DecoderLayer::mlp(TensorId y) {
-  std::vector<DimensionId> up_dims{dims_.ffn};
-  if (is_gated(model_.activation)) up_dims.insert(up_dims.begin(), dims_.gate);
-  const auto behind = [&](std::vector<DimensionId> dims) {
-    dims.insert(dims.end(), up_dims.begin(), up_dims.end());
-    return dims;
-  };
-  const TensorId up = graph_.activation("fc1", behind({dims_.batch, dims_.sequence}));
-  graph_
-      .add("fc1", Opcode::gemm, Function::none, {y, graph_.parameter("fc1_weight", behind({dims_.hidden}))},
-           {up})
-      .module = "mlp";
-  const TensorId activated = graph_.activation("mlp_activation", {dims_.batch, dims_.sequence, dims_.ffn});
-  std::vector<TensorId> inputs{up};
-  if (model_.mlp_bias) inputs.push_back(graph_.parameter("fc1_bias", up_dims));
-  Operator& op = graph_.add("mlp_activation", Opcode::map, function_of(model_.activation), std::move(inputs),
-                            {activated});
-  op.module = "mlp";
-  op.whole_dims = {dims_.gate};
+  const TensorId activated = add_up_projection({.name = "fc1",
+                                                .activation = "mlp_activation",
+                                                .module = "mlp",
+                                                .activation_module = "",
+                                                .rows = {dims_.batch, dims_.sequence},
+                                                .experts = {},
+                                                .hidden = dims_.hidden,
+                                                .gate = dims_.gate,
+                                                .ffn = dims_.ffn,
+                                                .function = model_.activation,
+                                                .bias = model_.mlp_bias},
+                                               y, graph_);
   const TensorId weight = graph_.parameter("fc2_weight", {dims_.ffn, dims_.hidden});
   std::optional<TensorId> bias;
   if (model_.mlp_bias) bias = graph_.parameter("fc2_bias", {dims_.hidden});

@@ -3,12 +3,25 @@
 namespace simrun {
 namespace {
 
+double size_of(const Graph& graph, const char* name) {
+  return static_cast<double>(graph.dimensions[graph.dimension(name)].size);
+}
+
+// Rows that experts have, batch x sequence x topk, of those that whole numbers of them per expert make.
+double routed_share(const Graph& graph) {
+  return size_of(graph, "batch") * size_of(graph, "sequence") * size_of(graph, "topk") /
+         (size_of(graph, "experts") * size_of(graph, "capacity"));
+}
+
 double product(const Graph& graph, const std::vector<DimensionId>& dims, Extents extents) {
   double elements = 1;
-  for (const DimensionId dim : dims)
+  bool has_capacity = false;
+  for (const DimensionId dim : dims) {
+    has_capacity |= graph.dimensions[dim].name == "capacity";
     elements *= static_cast<double>(extents == Extents::padded ? graph.dimensions[dim].padded_size
                                                                : graph.dimensions[dim].size);
-  return elements;
+  }
+  return has_capacity && extents == Extents::unpadded ? elements * routed_share(graph) : elements;
 }
 
 }  // namespace

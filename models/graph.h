@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,13 @@ struct Tensor {
   TensorKind kind = TensorKind::activation;
 };
 
+// Dimension `to` of one operand holds the elements of the dimensions `from` of the others, in another order:
+// behind a dispatch, `capacity` (of all experts together) holds rows of `batch` and `sequence`.
+struct Regroup {
+  std::vector<DimensionId> from;
+  DimensionId to = 0;
+};
+
 // The operator's opcode decides what it means:
 //   gemm           out[D] = sum over (A and B) - D of in0[A] in1[B]: Einstein summation by name; in2, if
 //   there,
@@ -46,13 +54,22 @@ struct Tensor {
 //                  out1 = dropout mask if dropout > 0
 //   gather         in0 = table, in1 = indices: rows by index, zero where the row is another rank's;
 //                  or in1 = an activation: rows by position, added to it
+//                  dispatch: in0 = rows [batch, sequence, hidden], in1 = expert indices [.., topk];
+//                  out0 = [experts, capacity, hidden]
+//                  combine: in0 = [experts, capacity, hidden], in1 = probabilities, in2 = expert indices;
+//                  out0 = each token's rows, summed with its probabilities
+//   route          in0 = logits [.., expert_scores], in1 = a bias that only chooses; out0 = probabilities,
+//                  out1 = indices of the chosen experts [.., topk]
 //   reduce         over the dimensions that the output lacks, by `function`
 //   cross_entropy  in0 = logits, in1 = row maximum, in2 = labels;
 //                  out0 = (sum of exponentials, target logit) per row
 //   input          out0 = data of the microbatch
 struct Operator {
-  std::string name;    // "qkv"
-  std::string module;  // recompute module it belongs to: core_attn, mlp, layernorm, or ""
+  std::string name;  // "qkv"
+  // Recompute module it belongs to (core_attn, mlp, layernorm, moe, mla_up_proj, or ""), and the smaller one
+  // within that (moe_act within moe).
+  std::string module;
+  std::string inner_module;
   Opcode opcode = Opcode::map;
   Function function = Function::none;
   // -1: before the first layer (embedding) or, with `after_layers`, behind the last (head).
@@ -67,6 +84,7 @@ struct Operator {
   // An `add` of partial sums that is one itself: only its output is summed over ranks.
   bool keeps_partial_sums = false;
   std::vector<DimensionId> whole_dims;  // dimensions that this operator cannot have split
+  std::optional<Regroup> regroup;       // of a dispatch's output, of a combine's input
 };
 
 struct Graph {

@@ -6,6 +6,8 @@
 namespace simrun {
 
 void read_bloom(const ModelKeys& keys);
+void read_deepseek_v2(const ModelKeys& keys);
+void read_deepseek_v3(const ModelKeys& keys);
 void read_gemma2(const ModelKeys& keys);
 void read_gpt(const ModelKeys& keys);  // Megatron-LM's names
 void read_gpt2(const ModelKeys& keys);

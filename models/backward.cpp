@@ -42,7 +42,11 @@ std::vector<BackwardStep> route_steps(const Operator& op) {
 }
 
 std::vector<BackwardStep> attention_steps(const Operator& op) {
-  BackwardStep step{Opcode::attention_backward, op.function, false, false, {gradient, input(0)}, {0}};
+  BackwardStep step{Opcode::attention_backward, op.function, false, false, {gradient}, {}};
+  for (std::uint8_t i = 0; i < static_cast<std::uint8_t>(op.inputs.size()); ++i) {
+    step.reads.push_back(input(i));
+    step.gradients_of.push_back(i);
+  }
   if (op.function == Function::flash) step.reads.push_back(output(0));
   for (std::size_t o = 1; o < op.outputs.size(); ++o)
     step.reads.push_back(output(static_cast<std::uint8_t>(o)));
@@ -114,6 +118,17 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
                {gradient, input(0), input(1)},
                {0, 1}}};
     case Function::scale: return {{Opcode::map, Function::scale, false, false, {gradient}, {0}}};
+    case Function::mla_rope:
+      return {{Opcode::map,
+               Function::mla_rope_backward,
+               false,
+               false,
+               {gradient, {OperandRole::output_gradient, 1}},
+               {0, 1}}};
+    case Function::split:
+      return {
+          {Opcode::map, Function::concat, false, false, {gradient, {OperandRole::output_gradient, 1}}, {0}}};
+    case Function::concat: return {{Opcode::map, Function::split, false, false, {gradient}, {0, 1}}};
     case Function::rope: return {{Opcode::map, Function::rope_backward, false, false, {gradient}, {0}}};
     // The gradient is written in the narrow type at once: cross entropy's backward kernel casts as it stores.
     case Function::cast: return {{Opcode::copy, Function::none, false, true, {gradient}, {0}}};

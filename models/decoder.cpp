@@ -1,10 +1,11 @@
 #include "models/decoder.h"
 
-#include <optional>
 #include <utility>
 
 #include "models/decoder_layer.h"
 #include "models/graph_builder.h"
+#include "models/latent_attention.h"
+#include "models/moe_layer.h"
 
 namespace simrun {
 namespace {
@@ -26,6 +27,8 @@ DecoderDimensions layer_dimensions(const Job& job, GraphBuilder& graph) {
   dims.key_sequence = graph.dimension("key_sequence", job.training.seq_length);
   dims.statistics = graph.dimension("statistics", model.normalization == Normalization::layer_norm ? 2 : 1);
   dims.one = graph.dimension("one", 1);
+  if (model.experts.count > 0) dims.moe = moe_dimensions(job, graph);
+  if (model.mla.on()) dims.latent = latent_dimensions(model.mla, graph);
   return dims;
 }
 
@@ -33,11 +36,6 @@ DimensionId vocabulary(const Job& job, GraphBuilder& graph) {
   const std::int64_t multiple = 128 * job.parallelism.tensor_model_parallel_size;
   const std::int64_t padded = (job.model.vocab_size + multiple - 1) / multiple * multiple;
   return graph.dimension("vocab", job.model.vocab_size, padded);
-}
-
-std::optional<MoeDimensions> expert_dimensions(const Job& job, GraphBuilder& graph) {
-  if (job.model.experts.count == 0) return {};
-  return moe_dimensions(job, graph);
 }
 
 // Embedding, layers and head.
@@ -49,8 +47,7 @@ class DecoderBuilder {
         graph_(job.training.precision),
         dims_(layer_dimensions(job, graph_)),
         vocab_(vocabulary(job, graph_)),
-        moe_(expert_dimensions(job, graph_)),
-        layer_(job, dims_, moe_ ? &*moe_ : nullptr, graph_) {}
+        layer_(job, dims_, graph_) {}
 
   Graph build() {
     TensorId x = embedding();
@@ -146,7 +143,6 @@ class DecoderBuilder {
   GraphBuilder graph_;
   DecoderDimensions dims_;
   DimensionId vocab_;
-  std::optional<MoeDimensions> moe_;
   DecoderLayer layer_;
   TensorId word_table_ = 0;
 };

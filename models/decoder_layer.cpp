@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "models/latent_attention.h"
+#include "models/moe_layer.h"
 #include "models/up_projection.h"
 
 namespace simrun {
@@ -90,6 +92,7 @@ std::vector<TensorId> DecoderLayer::projection(const std::string& name, std::vec
 }
 
 std::vector<TensorId> DecoderLayer::attention(TensorId y) {
+  if (dims_.latent) return latent_attention(y);
   const std::vector<DimensionId> packed{dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv,
                                         dims_.head_dim};
   TensorId qkv = graph_.activation("qkv", packed);
@@ -105,7 +108,11 @@ std::vector<TensorId> DecoderLayer::attention(TensorId y) {
                                                                                     dims_.qkv};
     qkv = rotated;
   }
-  const TensorId context = core_attention(qkv);
+  std::vector<TensorId> inputs_of_core{qkv};
+  if (model_.attention_sinks)
+    inputs_of_core.push_back(graph_.parameter("attention_sinks", {dims_.kv_heads, dims_.group}));
+  const TensorId context = core_attention(
+      std::move(inputs_of_core), {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.group, dims_.head_dim});
   const TensorId weight = graph_.parameter("attention_projection_weight",
                                            {dims_.kv_heads, dims_.group, dims_.head_dim, dims_.hidden});
   std::optional<TensorId> bias;
@@ -125,9 +132,17 @@ TensorId DecoderLayer::qk_norm(TensorId qkv) {
   return normed;
 }
 
-TensorId DecoderLayer::core_attention(TensorId qkv) {
-  const TensorId context = graph_.activation(
-      "core_attention", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.group, dims_.head_dim});
+std::vector<TensorId> DecoderLayer::latent_attention(TensorId y) {
+  const AttentionHeads heads = add_latent_heads(model_.mla, dims_, y, graph_);
+  const TensorId context = core_attention({heads.q, heads.k, heads.v},
+                                          {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.latent->v_dim});
+  const TensorId weight =
+      graph_.parameter("attention_projection_weight", {dims_.kv_heads, dims_.latent->v_dim, dims_.hidden});
+  return projection("attention_projection", {context, weight}, no_module, {});
+}
+
+TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims) {
+  const TensorId context = graph_.activation("core_attention", std::move(dims));
   std::vector<TensorId> outputs{context};
   const bool flash = training_.attention == AttentionKernel::flash;
   if (flash) {
@@ -143,7 +158,7 @@ TensorId DecoderLayer::core_attention(TensorId qkv) {
     }
   }
   Operator& op = graph_.add("core_attention", Opcode::attention, flash ? Function::flash : Function::unfused,
-                            {qkv}, std::move(outputs));
+                            std::move(inputs), std::move(outputs));
   op.module = "core_attn";
   op.causal = {true, model_.attention_window(layer_)};
   op.soft_cap = model_.attention_soft_cap;
@@ -153,8 +168,8 @@ TensorId DecoderLayer::core_attention(TensorId qkv) {
 }
 
 std::vector<TensorId> DecoderLayer::feed_forward(TensorId y) {
-  if (moe_ == nullptr || !model_.experts.in_layer(layer_)) return mlp(y);
-  return {MoeLayer(job_, dims_, *moe_, graph_).add(y)};
+  if (!model_.experts.in_layer(layer_)) return mlp(y);
+  return {MoeLayer(model_, dims_, graph_).add(y)};
 }
 
 std::vector<TensorId> DecoderLayer::mlp(TensorId y) {

@@ -7,16 +7,14 @@
 #include "configs/job.h"
 #include "models/decoder_dimensions.h"
 #include "models/graph_builder.h"
-#include "models/moe_layer.h"
 
 namespace simrun {
 
 // The operators of a decoder's layer, as the model's values say: [batch, sequence, hidden] in and out.
 class DecoderLayer {
  public:
-  // `moe`: null for a model without experts.
-  DecoderLayer(const Job& job, const DecoderDimensions& dims, const MoeDimensions* moe, GraphBuilder& graph)
-      : job_(job), model_(job.model), training_(job.training), dims_(dims), moe_(moe), graph_(graph) {}
+  DecoderLayer(const Job& job, const DecoderDimensions& dims, GraphBuilder& graph)
+      : model_(job.model), training_(job.training), dims_(dims), graph_(graph) {}
 
   //   pre       x + attention(norm(x)), then x + mlp(norm(x))
   //   parallel  x + attention(norm(x)) + mlp(norm'(x)); without dropout the branches are added first and
@@ -44,14 +42,14 @@ class DecoderLayer {
   std::vector<TensorId> mlp(TensorId y);
   std::vector<TensorId> projection(const std::string& name, std::vector<TensorId> operands,
                                    const char* module, std::optional<TensorId> bias);
-  TensorId core_attention(TensorId qkv);
+  std::vector<TensorId> latent_attention(TensorId y);
+  // `inputs`: packed q, k, v, or each by itself; `dims` of the context.
+  TensorId core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims);
   TensorId qk_norm(TensorId qkv);
 
-  const Job& job_;
   const ModelConfig& model_;
   const Training& training_;
   const DecoderDimensions& dims_;
-  const MoeDimensions* moe_;
   GraphBuilder& graph_;
   std::int32_t layer_ = 0;
 };

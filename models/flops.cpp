@@ -33,9 +33,13 @@ OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents ext
   }
   if (op.opcode == Opcode::attention) {
     const double context = product(graph, graph.tensors[op.outputs[0]].dims, extents);
+    // Scores are sums over the queries' elements, of which packed q, k, v have as many as the context.
+    const bool packed = op.inputs.size() < 3;
+    const double queries = packed ? context : product(graph, graph.tensors[op.inputs[0]].dims, extents);
     const double keys =
         static_cast<double>(attended_keys(op.causal, graph.dimensions[graph.dimension("key_sequence")].size));
-    return {4 * context * keys, 8 * context * keys, 0};
+    const double forward = 2 * (queries + context) * keys;
+    return {forward, 2 * forward, 0};
   }
   return {};
 }

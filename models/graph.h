@@ -45,8 +45,10 @@ struct Regroup {
 //   gemm           out[D] = sum over (A and B) - D of in0[A] in1[B]: Einstein summation by name; in2, if
 //   there,
 //                  is a bias over a subset of D
-//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim];
-//                  out0 = context [batch, sequence, kv_heads, group, head_dim]; out1.. = what its backward
+//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim], in1 = sinks;
+//                  out0 = context [batch, sequence, kv_heads, group, head_dim];
+//                  or in0, in1 = q, k [batch, sequence, kv_heads, qk_dim], in2 = v [.., v_dim];
+//                  out0 = context [batch, sequence, kv_heads, v_dim]; out1.. = what its backward
 //                  needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)
 //   norm           in0 = x, in1 = weight, in2 = bias of a layer norm; out0 = y, out1 = row statistics.
 //                  qk_norm: x = packed q, k, v, of which v is copied; weight [2, head_dim]

@@ -6,17 +6,6 @@
 
 namespace simrun {
 
-// Dimensions of a mixture of experts:
-//   experts        routed experts, over which expert parallel ranks split the weights
-//   expert_scores  of the same size: the router's outputs, never split
-//   topk           experts of a token
-//   capacity       rows that an expert takes from the whole microbatch. Without a capacity factor those of an
-//                  even load, batch x sequence x topk / experts; with one, that many times as many. Padded to
-//                  a multiple of the tensor x context x data parallel size.
-//   expert_ffn, shared_ffn
-struct MoeDimensions {
-  DimensionId experts = 0, expert_scores = 0, topk = 0, capacity = 0, expert_ffn = 0, shared_ffn = 0;
-};
 // REQUIRES: the model has experts.
 MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph);
 
@@ -29,8 +18,8 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph);
 //   shared_*   the shared experts, an MLP of every token, and moe_add, their sum with the routed ones
 class MoeLayer {
  public:
-  MoeLayer(const Job& job, const DecoderDimensions& dims, const MoeDimensions& moe, GraphBuilder& graph)
-      : model_(job.model), experts_(job.model.experts), dims_(dims), moe_(moe), graph_(graph) {}
+  MoeLayer(const ModelConfig& model, const DecoderDimensions& dims, GraphBuilder& graph)
+      : model_(model), experts_(model.experts), dims_(dims), moe_(*dims.moe), graph_(graph) {}
 
   // [batch, sequence, hidden] in and out.
   TensorId add(TensorId y);

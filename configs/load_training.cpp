@@ -25,6 +25,7 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   if (section.has("hidden_dropout"))
     training.hidden_dropout = section.real("hidden_dropout", limits::probability);
   section.ignore({"attention_dropout", "hidden_dropout"});
+  read_lora(section, reading, training);
   section.finish();
 }
 

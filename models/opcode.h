@@ -70,7 +70,10 @@ enum class Function : std::uint8_t {
   soft_cap,  // out = cap tanh(in0 / cap)
   soft_cap_backward,
   qk_norm,  // RMS norm over head_dim of the queries and keys in packed q, k, v
+  sgd,
+  adafactor,
+  muon,
 };
-constexpr int function_count = static_cast<int>(Function::qk_norm) + 1;
+constexpr int function_count = static_cast<int>(Function::muon) + 1;
 
 }  // namespace simrun

@@ -119,6 +119,8 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   rules.bucket_size = bucket_size(job_.optimizer);
   rules.shards = shards();
   rules.tied_tensor = model_.partition.tied_tensor;
+  rules.is_summed = job_.parallelism.data_parallel_size * placement_.directions() > 1;
+  rules.optimizer = job_.optimizer;
   ChunkSource source{model_.graph, stage_code.code, mesh(), chunk, rules, job_.training.precision};
   source.name = fmt::format("stage {}{}", stage, direction == Direction::up ? " up" : "");
   if (splits_) source.split = &stage_code.split;

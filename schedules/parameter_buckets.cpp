@@ -6,6 +6,9 @@
 #include <tuple>
 #include <utility>
 
+#include "schedules/flat_buffer.h"
+#include "schedules/optimizer_state.h"
+
 namespace simrun {
 namespace {
 
@@ -51,7 +54,9 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
         latest.emplace(std::tuple{axes, tied, by_layer ? layers[p] : -1}, buckets.size());
     if (is_new || buckets[open->second].elements >= rules.bucket_size) {
       open->second = buckets.size();
-      buckets.push_back({{}, axes, tied});
+      buckets.emplace_back();
+      buckets.back().axes = axes;
+      buckets.back().tied = tied;
     }
     ParameterBucket& bucket = buckets[open->second];
     bucket.members.push_back(p);
@@ -68,24 +73,12 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
 
 namespace {
 
-Index add_flat(Plan& plan, const std::string& name, Category category, Dtype dtype, std::int64_t elements) {
-  Buffer buffer;
-  buffer.name = name;
-  buffer.category = category;
-  buffer.scope = Scope::run;
-  buffer.dtype = dtype;
-  const auto flat = std::find(plan.dimension_names.begin(), plan.dimension_names.end(), "elements");
-  buffer.dims = {{static_cast<std::uint16_t>(flat - plan.dimension_names.begin()), -1, elements}};
-  plan.buffers.push_back(std::move(buffer));
-  return static_cast<Index>(plan.buffers.size() - 1);
-}
-
 // The part of a bucket that a data-parallel rank owns under ZeRO-1: at dp coordinate x elements / dp.
 Index add_shard(Plan& plan, Index parent, std::int64_t shards) {
   if (shards == 1) return parent;
   const Buffer whole = plan.buffers[parent];
   const Index shard =
-      add_flat(plan, whole.name + " shard", whole.category, whole.dtype, whole.elements() / shards);
+      add_flat_buffer(plan, whole.name + " shard", whole.category, whole.dtype, whole.elements() / shards);
   plan.buffers[shard].parent = parent;
   plan.buffers[shard].split = {"dp"};
   return shard;
@@ -94,7 +87,8 @@ Index add_shard(Plan& plan, Index parent, std::int64_t shards) {
 // The only part of a bucket that a rank keeps.
 Index add_owned(Plan& plan, Index whole, std::int64_t shards) {
   const Buffer of = plan.buffers[whole];
-  const Index shard = add_flat(plan, of.name + " shard", of.category, of.dtype, of.elements() / shards);
+  const Index shard =
+      add_flat_buffer(plan, of.name + " shard", of.category, of.dtype, of.elements() / shards);
   plan.buffers[shard].split = {"dp"};
   return shard;
 }
@@ -111,9 +105,10 @@ Index add_shard_of(Plan& plan, Index whole, const BucketRules& rules, bool shard
 void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& name, Dtype precision,
                         const BucketRules& rules) {
   const bool sharded = rules.shards > 1;
-  bucket.weights = add_flat(plan, name + " weights", Category::weights, precision, bucket.elements);
+  const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
+  bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights, precision, bucket.elements);
   bucket.gradients =
-      add_flat(plan, name + " main gradients", Category::gradients, Dtype::fp32, bucket.elements);
+      add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
   bucket.weight_shard =
       add_shard_of(plan, bucket.weights, rules, sharded && rules.zero_stage == 3, Scope::pass);
   const bool shards_gradients = sharded && rules.zero_stage >= 2;
@@ -123,12 +118,15 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
     bucket.reduced = add_owned(plan, bucket.gradients, rules.shards);
     plan.buffers[bucket.reduced].name = name + " reduced gradients";
     plan.buffers[bucket.reduced].scope = Scope::pass;
+    plan.buffers[bucket.reduced].dtype = reduced;
   }
-  const std::int64_t owned = bucket.elements / rules.shards;
-  if (precision != Dtype::fp32)
-    bucket.main_weights = add_flat(plan, name + " main weights", Category::optimizer, Dtype::fp32, owned);
-  bucket.exp_avg = add_flat(plan, name + " exp_avg", Category::optimizer, Dtype::fp32, owned);
-  bucket.exp_avg_sq = add_flat(plan, name + " exp_avg_sq", Category::optimizer, Dtype::fp32, owned);
+  if (reduced != kept && rules.is_summed) {
+    bucket.compressed =
+        add_flat_buffer(plan, name + " compressed gradients", Category::comm, reduced, bucket.elements);
+    plan.buffers[bucket.compressed].scope = Scope::pass;
+    if (!shards_gradients) bucket.compressed_shard = add_shard(plan, bucket.compressed, rules.shards);
+  }
+  add_optimizer_state(plan, bucket, name, precision, rules);
 }
 
 }  // namespace simrun

@@ -67,6 +67,9 @@ const char* to_string(Function function) {
       "soft_cap",
       "soft_cap_backward",
       "qk_norm",
+      "sgd",
+      "adafactor",
+      "muon",
   };
   return names[static_cast<std::size_t>(function)];
 }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "schedules/gradient_compression.h"
+#include "schedules/optimizer_update.h"
+
 namespace simrun {
 namespace {
 
@@ -78,8 +81,11 @@ std::vector<Instruction> data_reduction(const StepContext& context, const ChunkE
   if (!is_summed(context, emission)) return {};
   const ParameterBucket& of = emission.buckets[bucket];
   const Opcode opcode = is_sharded(of) ? Opcode::reduce_scatter : Opcode::all_reduce;
-  return {collective(opcode, context.data_stream, {of.gradients, of.gradient_shard},
-                     data_group(context, emission, bucket, 0, table), "gradient reduction")};
+  const Instruction reduction =
+      collective(opcode, context.data_stream, {of.gradients, of.gradient_shard},
+                 data_group(context, emission, bucket, 0, table), "gradient reduction");
+  if (of.compressed_shard != no_index) return compressed(reduction, of);
+  return {reduction};
 }
 
 Instruction weight_gather(const StepContext& context, const ChunkEmission& emission, std::size_t bucket,
@@ -186,23 +192,6 @@ std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan,
           release_of(local)};
 }
 
-Instruction optimizer_of(const ParameterBucket& bucket, Index norm) {
-  Instruction instruction;
-  instruction.opcode = Opcode::optimizer;
-  instruction.function = Function::adam;
-  instruction.phase = Phase::optimizer;
-  instruction.inputs = {bucket.gradient_shard};
-  instruction.outputs = {bucket.weight_shard, bucket.exp_avg, bucket.exp_avg_sq};
-  if (bucket.main_weights != no_index) instruction.outputs.push_back(bucket.main_weights);
-  instruction.inputs.insert(instruction.inputs.end(), instruction.outputs.begin() + 1,
-                            instruction.outputs.end());
-  // Without fp32 main weights the weights themselves are read.
-  if (bucket.main_weights == no_index) instruction.inputs.push_back(bucket.weight_shard);
-  if (norm != no_index) instruction.inputs.push_back(norm);
-  instruction.label = "optimizer";
-  return instruction;
-}
-
 }  // namespace
 
 BucketInstructions overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
@@ -221,6 +210,10 @@ BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmi
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     const ParameterBucket& bucket = emission.buckets[b];
     std::vector<Instruction> instructions = data_reduction(context, emission, b, table);
+    if (bucket.compressed != no_index) {
+      reductions.push_back(compressed_of_pass(instructions.back(), bucket, first));
+      continue;
+    }
     instructions.back().outputs = {first ? bucket.gradient_shard : bucket.reduced};
     instructions.push_back(release_of(bucket.gradients, Phase::reduction));
     if (!first) {
@@ -278,7 +271,8 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
     append(gradient_norm(context, plan, gradients, norm, table));
   }
   for (const ChunkEmission* chunk : chunks)
-    for (const ParameterBucket& bucket : chunk->buckets) instructions.push_back(optimizer_of(bucket, norm));
+    for (const ParameterBucket& bucket : chunk->buckets)
+      instructions.push_back(optimizer_update(bucket, norm, context.optimizer));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

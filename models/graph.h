@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,13 @@ struct Tensor {
   std::vector<DimensionId> dims;  // in storage order, last fastest
   Dtype dtype = Dtype::bf16;
   TensorKind kind = TensorKind::activation;
+};
+
+// A dimension of an operator that holds the tokens of others, in another order: where the operator's rank has
+// a part of those, it has the same tokens' part of this one.
+struct Regroup {
+  std::vector<DimensionId> from;
+  DimensionId to = 0;
 };
 
 // The operator's opcode decides what it means:
@@ -67,6 +75,7 @@ struct Operator {
   // An `add` of partial sums that is one itself: only its output is summed over ranks.
   bool keeps_partial_sums = false;
   std::vector<DimensionId> whole_dims;  // dimensions that this operator cannot have split
+  std::optional<Regroup> regroup;       // dispatch: its output; combine: its first input
 };
 
 struct Graph {

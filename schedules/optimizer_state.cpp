@@ -22,7 +22,7 @@ Index add_moment(Plan& plan, ParameterBucket& bucket, const std::string& name, D
 void add_optimizer_state(Plan& plan, ParameterBucket& bucket, const std::string& name, Dtype precision,
                          const BucketRules& rules) {
   const OptimizerConfig& optimizer = rules.optimizer;
-  const std::int64_t owned = bucket.elements / rules.shards;
+  const std::int64_t owned = bucket.elements / bucket.shards;
   if (precision != Dtype::fp32 && optimizer.main_params_dtype)
     bucket.main_weights = add_flat_buffer(plan, name + " main weights", Category::optimizer,
                                           *optimizer.main_params_dtype, owned);

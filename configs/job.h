@@ -5,6 +5,7 @@
 
 #include "configs/cluster_config.h"
 #include "configs/model_config.h"
+#include "configs/offload_config.h"
 #include "configs/parallelism_config.h"
 #include "configs/training_config.h"
 
@@ -19,6 +20,7 @@ struct Job {
   Parallelism parallelism;
   OptimizerConfig optimizer;
   RecomputeConfig recompute;
+  Offload offload;
   Cluster cluster;
   std::string config_sha256;  // of the effective config, as --print-config writes it
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* schema_version = "1";
 const std::vector<std::string> section_names = {"model",     "training",  "parallelism",
-                                                "optimizer", "recompute", "cluster"};
+                                                "optimizer", "recompute", "offload", "cluster"};
 
 void set_position(ConfigNode& node, const SourcePosition& position) {
   node.position = position;
@@ -178,6 +178,7 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
   const std::string layout = read_parallelism(root.find("parallelism"), reading, job);
   read_optimizer(root.find("optimizer"), reading, job);
   read_recompute(root.find("recompute"), reading, job);
+  read_offload(root.find("offload"), reading, job);
   read_cluster(root.find("cluster"), search, reading, job);
   apply_job_rules(layout, reading, job);
   if (!reading.problems.empty()) refuse(reading);

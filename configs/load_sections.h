@@ -22,6 +22,8 @@ void read_schedule(SectionReader& section, Reading& reading, Parallelism& parall
 void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
 void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
+void read_offload(const ConfigNode* section, Reading& reading, Job& job);
+void read_host(const ConfigNode* section, Reading& reading, Cluster& cluster);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
 

@@ -158,7 +158,8 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   bucket.gradients =
       add_flat(plan, name + " main gradients", Category::gradients, Dtype::fp32, bucket.elements);
   std::optional<Scope> weights_only, gradients_only;
-  if (sharded && rules.zero_stage == 3) weights_only = rules.gathered;
+  const bool offloads_weights = rules.offload.parameters != OffloadTarget::none;
+  if ((sharded || offloads_weights) && rules.zero_stage == 3) weights_only = rules.gathered;
   if (sharded && rules.zero_stage >= 2)
     gradients_only = rules.reduces_once      ? Scope::step
                      : rules.splits_backward ? Scope::microbatch
@@ -179,6 +180,8 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
     bucket.main_weights = add_flat(plan, name + " main weights", Category::optimizer, Dtype::fp32, owned);
   bucket.exp_avg = add_flat(plan, name + " exp_avg", Category::optimizer, Dtype::fp32, owned);
   bucket.exp_avg_sq = add_flat(plan, name + " exp_avg_sq", Category::optimizer, Dtype::fp32, owned);
+  offload_weights(plan, bucket, rules.offload.parameters);
+  offload_state(plan, bucket, rules.offload);
 }
 
 }  // namespace simrun

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "configs/offload_config.h"
 #include "schedules/chunk_code.h"
+#include "schedules/offloaded_state.h"
 #include "schedules/plan.h"
 
 namespace simrun {
@@ -35,6 +37,11 @@ struct ParameterBucket {
   Index reduced = no_index;  // ZeRO-2, 3 without no_sync: this microbatch's shard of the gradients
   bool keeps_shard = false;  // ZeRO-2, 3: of the gradients a rank keeps its shard only
   Index main_weights = no_index, exp_avg = no_index, exp_avg_sq = no_index;
+  OffloadedState offloaded;
+  // Where part of the state is offloaded: views of the rest of the shards, which the GPU updates.
+  Index kept_gradients = no_index, kept_weights = no_index;
+  // Where the weight shard is outside the GPU: the shard on its way there, and from NVMe through the host.
+  Index staged_weights = no_index, host_weights = no_index;
 };
 
 struct BucketRules {
@@ -46,6 +53,7 @@ struct BucketRules {
   Scope gathered = Scope::pass;
   bool reduces_once = false;         // gradients add up unsharded over a step
   bool splits_backward = false;      // gradients of one microbatch are written in two passes
+  Offload offload = {};
   std::int64_t bucket_size = 0;      // elements at which a bucket is closed
   std::int64_t copies = 1;           // pipeline ranks that hold the stage and divide the optimizer's work
   TensorId tied_tensor = no_index;   // word embeddings held by the first and last stage

@@ -18,7 +18,7 @@ Durations::Durations(const Plan& plan) : plan_(plan), topology_(plan.cluster) {
   std::unordered_map<std::vector<Index>, Index, KeyHash> shapes;
   shape_of_buffer_.reserve(plan.buffers.size());
   for (const Buffer& buffer : plan.buffers) {
-    key_.assign(1, static_cast<Index>(buffer.dtype));
+    key_.assign({static_cast<Index>(buffer.dtype), static_cast<Index>(buffer.space)});
     for (const BufferDim& dim : buffer.dims) {
       const auto extent = static_cast<std::uint64_t>(dim.extent);
       key_.insert(key_.end(), {dim.name, static_cast<Index>(extent), static_cast<Index>(extent >> 32)});

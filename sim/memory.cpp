@@ -33,10 +33,11 @@ struct Effect {
 
 class Walker {
  public:
-  Walker(const Plan& plan, const Program& program, WhichStep step)
+  Walker(const Plan& plan, const Program& program, WhichStep step, MemorySpace space)
       : plan_(plan),
         program_(program),
         step_(step),
+        space_(space),
         live_wide_(plan.buffers.size(), false),
         segments_(plan.segments.size()) {}
 
@@ -66,6 +67,10 @@ class Walker {
     return buffer;
   }
 
+  std::int64_t bytes_in_space(const Buffer& owned) const {
+    return owned.space == space_ ? owned.bytes() : 0;
+  }
+
   bool is_wide(Index buffer) const {
     const Scope scope = plan_.buffers[buffer].scope;
     return scope == Scope::step || scope == Scope::chunk;
@@ -79,7 +84,7 @@ class Walker {
       const Buffer& owned = plan_.buffers[index];
       if (owned.scope != Scope::run || seen[index]) return;
       seen[index] = true;
-      live[static_cast<std::size_t>(owned.category)] += owned.bytes();
+      live[static_cast<std::size_t>(owned.category)] += bytes_in_space(owned);
     };
     for (const Entry& entry : program_.entries) {
       if (visited[entry.segment]) continue;
@@ -192,7 +197,7 @@ class Walker {
     Known known;
     replay(entry, set, [&](Index instruction, Index buffer, int sign) {
       const Buffer& changed = plan_.buffers[buffer];
-      known.effect.net[static_cast<std::size_t>(changed.category)] += sign * changed.bytes();
+      known.effect.net[static_cast<std::size_t>(changed.category)] += sign * bytes_in_space(changed);
       const std::int64_t bytes = total(known.effect.net);
       if (bytes <= known.effect.highest_bytes) return;
       known.effect.highest = known.effect.net;
@@ -206,6 +211,7 @@ class Walker {
   const Plan& plan_;
   const Program& program_;
   const WhichStep step_;
+  const MemorySpace space_;
   std::vector<bool> live_wide_;  // by buffer
   std::int64_t wide_changes_ = 0;
   std::vector<SegmentEffects> segments_;
@@ -213,8 +219,14 @@ class Walker {
 
 }  // namespace
 
-MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail) {
-  return Walker(plan, program, step).walk(detail);
+MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail,
+                       MemorySpace space) {
+  return Walker(plan, program, step, space).walk(detail);
+}
+
+bool uses_memory_space(const Plan& plan, MemorySpace space) {
+  return std::any_of(plan.buffers.begin(), plan.buffers.end(),
+                     [space](const Buffer& buffer) { return buffer.space == space; });
 }
 
 std::vector<MemoryEvent> memory_events(const MemoryWalk& walk, const std::vector<IssueTimes>& times) {

@@ -31,7 +31,11 @@ enum class MemoryDetail : std::uint8_t { peak, entries };
 // of run scope that the program touches live for ever; a view owns nothing, writing one writes its owner.
 // Linear in entries: what a segment adds, frees and holds at most is worked out once per state of the
 // wider-than-microbatch buffers that it touches, because it is the same for every microbatch.
-MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail);
+// Of the buffers in one memory: what a rank has in its node's memory or on its drives is walked by itself.
+MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail,
+                       MemorySpace space = MemorySpace::device);
+
+bool uses_memory_space(const Plan& plan, MemorySpace space);
 
 // Live bytes over time. times[i]: when entry i of the program began to be issued and when it was issued.
 struct IssueTimes {

@@ -52,12 +52,23 @@ void require_countable(const CompiledPlan& plan) {
 }
 
 // Peaks are equal on all GPUs of a pipeline rank; events belong to the recorded one.
+std::int64_t peak_in(const Plan& plan, const Program& program, MemorySpace space) {
+  if (!uses_memory_space(plan, space)) return 0;
+  return walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak, space).peak.bytes;
+}
+
 void add_memory(const Plan& plan, EngineRun& run, Detail detail) {
   const MemoryDetail entries = detail == Detail::totals ? MemoryDetail::peak : MemoryDetail::entries;
   for (std::size_t r = 0; r < plan.programs.size(); ++r) {
     const MemoryWalk walk = walk_memory(plan, plan.programs[r], WhichStep::steady, entries);
-    for (RankTimeline& rank : run.ranks)
-      if (rank.pipeline_rank == plan.programs[r].pipeline_rank) rank.peak = walk.peak;
+    const std::int64_t host = peak_in(plan, plan.programs[r], MemorySpace::host);
+    const std::int64_t nvme = peak_in(plan, plan.programs[r], MemorySpace::nvme);
+    for (RankTimeline& rank : run.ranks) {
+      if (rank.pipeline_rank != plan.programs[r].pipeline_rank) continue;
+      rank.peak = walk.peak;
+      rank.host_bytes = host;
+      rank.nvme_bytes = nvme;
+    }
     if (detail != Detail::totals) run.ranks[r].memory = memory_events(walk, run.issue_times[r]);
   }
 }

@@ -170,7 +170,8 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   bucket.gradients =
       add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
   std::optional<Scope> weights_only, gradients_only;
-  if (sharded && rules.zero_stage == 3) weights_only = rules.gathered;
+  const bool offloads_weights = rules.offload.parameters != OffloadTarget::none;
+  if ((sharded || offloads_weights) && rules.zero_stage == 3) weights_only = rules.gathered;
   if (sharded && rules.zero_stage >= 2)
     gradients_only = rules.reduces_once      ? Scope::step
                      : rules.splits_backward ? Scope::microbatch
@@ -194,6 +195,8 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
     if (!gradients_only) bucket.compressed_shard = add_shard(plan, bucket.compressed, sharding);
   }
   add_optimizer_state(plan, bucket, name, precision, rules);
+  offload_weights(plan, bucket, rules.offload.parameters);
+  offload_state(plan, bucket, rules.offload);
 }
 
 }  // namespace simrun

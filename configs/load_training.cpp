@@ -25,6 +25,7 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   if (section.has("hidden_dropout"))
     training.hidden_dropout = section.real("hidden_dropout", limits::probability);
   section.ignore({"attention_dropout", "hidden_dropout"});
+  read_lora(section, reading, training);
   section.finish();
 }
 
@@ -94,8 +95,8 @@ void read_recompute(const ConfigNode* node, Reading& reading, Job& job) {
   }
   if (applies("num_layers", "full")) recompute.num_layers = section.integer("num_layers", limits::layers, 1);
   if (applies("modules", "selective")) {
-    const WordRule modules = {{"core_attn", "mlp", "layernorm"},
-                              {"moe_act", "mla_up_proj", "moe", "shared_experts", "moe_router"}};
+    const WordRule modules = {
+        {"core_attn", "mlp", "layernorm", "moe", "moe_act", "shared_experts", "mla_up_proj"}, {"moe_router"}};
     recompute.modules = section.words("modules", modules, {"core_attn"});
   }
   section.finish();

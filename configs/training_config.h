@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,16 @@ namespace simrun {
 
 enum class AttentionKernel : std::uint8_t { flash, unfused };
 
+// Low-rank adapters (Hu et al. 2021, arXiv 2106.09685): beside a target's product x W runs (x A) B x alpha /
+// rank with A [in, rank] and B [rank, out]. Nothing else is trained.
+struct LoraConfig {
+  std::int64_t rank = 0;
+  double alpha = 0;                  // changes no shape and no kernel
+  double dropout = 0;                // of x in front of A
+  std::vector<std::string> targets;  // operators: qkv, attention_projection, fc1, fc2; q, k, v apart
+  bool operator==(const LoraConfig&) const = default;
+};
+
 struct Training {
   std::int64_t seq_length = 0;
   std::int64_t micro_batch_size = 0;   // sequences per data-parallel rank and microbatch
@@ -19,6 +30,7 @@ struct Training {
   AttentionKernel attention = AttentionKernel::flash;
   double attention_dropout = 0;
   double hidden_dropout = 0;
+  std::optional<LoraConfig> lora;
   bool operator==(const Training&) const = default;
 };
 
@@ -54,7 +66,7 @@ struct RecomputeConfig {
   RecomputeGranularity granularity = RecomputeGranularity::none;
   RecomputeMethod method = RecomputeMethod::uniform;
   std::int64_t num_layers = 1;  // uniform: layers per checkpoint; block: recomputed layers per virtual stage
-  std::vector<std::string> modules;  // selective: core_attn (default), mlp, layernorm
+  std::vector<std::string> modules;  // selective: core_attn (default), mlp, layernorm, moe, ...
   bool operator==(const RecomputeConfig&) const = default;
 };
 

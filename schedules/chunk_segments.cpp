@@ -158,7 +158,8 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
     const Compiled& before = chunks_[placement_.chunk_of(stage - 1, direction)];
     const ChunkCode& code = before.code->code;
     source.input = before.emission.buffer_of[code.output];
-    source.input_gradient = before.emission.buffer_of[code.output_gradient];
+    if (code.output_gradient != no_index)
+      source.input_gradient = before.emission.buffer_of[code.output_gradient];
     source.input_kept_before = code.values[code.output].saved;
   }
   share_embeddings(chunk, source);
@@ -250,6 +251,7 @@ Index ChunkSegments::transfer(StepKind kind, Index chunk) {
     end.value = gradients ? code.input_gradient : code.input;
   else
     end.value = gradients ? code.output_gradient : code.output;
+  if (end.value == no_index) return nothing(chunk);  // no gradient: nothing before the border is trained
   if (gradients)
     end.stream = send ? StreamIndex::backward_out : StreamIndex::backward_in;
   else
@@ -276,6 +278,7 @@ Index ChunkSegments::move(StepKind kind, Index chunk) {
       plan_.buffers.push_back(std::move(copy));
     }
   }
+  if (compiled.kept.empty()) return nothing(chunk);
   const int owner = placement_.rank_of_chunk(chunk);
   const int keeper = placement_.ranks - 1 - owner;
   const bool sends = kind == StepKind::send_lent || kind == StepKind::send_back;
@@ -357,6 +360,11 @@ Index ChunkSegments::add_segment(std::string name, PassKind kind, Index chunk,
                                  std::vector<Instruction> instructions) {
   plan_.segments.push_back({std::move(name), kind, chunk, std::move(instructions)});
   return static_cast<Index>(plan_.segments.size() - 1);
+}
+
+// An exchange that has nothing to move.
+Index ChunkSegments::nothing(Index chunk) {
+  return add_segment(chunks_[chunk].emission.name + " nothing", PassKind::communication, chunk, {});
 }
 
 StepContext ChunkSegments::context() const {

@@ -80,6 +80,7 @@ class ChunkSegments {
   void share_embeddings(Index chunk, ChunkSource& source) const;
   Index transfer(StepKind kind, Index chunk);
   Index move(StepKind kind, Index chunk);
+  Index nothing(Index chunk);
   std::vector<Instruction> backward_instructions(Index chunk, const BackwardVariant& variant);
   Index add_segment(std::string name, PassKind kind, Index chunk, std::vector<Instruction> instructions);
   WeightGathers weight_gathers(const ChunkEmission& emission);

@@ -266,6 +266,11 @@ class Compiler {
 
 }  // namespace
 
-Plan compile(const Job& job, const PassFacts& facts) { return Compiler(job, facts).run(); }
+Plan compile(const Job& job, const PassFacts& facts) {
+  if (job.parallelism.expert_model_parallel_size > 1)
+    throw std::invalid_argument(
+        "plans with experts split over ranks are not supported yet: expert_model_parallel_size: 1");
+  return Compiler(job, facts).run();
+}
 
 }  // namespace simrun

@@ -18,8 +18,9 @@ using AxisId = std::uint8_t;  // index into Mesh::axes
 struct MeshShape {
   std::int64_t tp = 1, cp = 1, dp = 1;
   std::int64_t etp = 1, ep = 1;
-  std::int64_t cp_inner = 1;  // Ulysses' share of a hybrid context-parallel group
-  std::int64_t dp_inner = 1;  // ranks of dp that shard with one another (hybrid sharding)
+  std::int64_t cp_inner = 1;   // Ulysses' share of a hybrid context-parallel group
+  std::int64_t dp_inner = 1;   // ranks of dp that shard with one another (hybrid sharding)
+  std::vector<Axis> own = {};  // a user's axes over the same devices, the first fastest; none: none
 };
 MeshShape mesh_shape(const Job& job);
 

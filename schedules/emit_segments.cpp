@@ -64,7 +64,7 @@ void declare_parameters(Plan& plan, const ChunkSource& source, ChunkEmission& em
       emission.buffer_of[v] = static_cast<Index>(plan.buffers.size() - 1);
     };
     view(code.parameters[p], bucket.weights);
-    view(code.parameter_gradients[p], bucket.gradients);
+    if (!bucket.frozen) view(code.parameter_gradients[p], bucket.gradients);
     offset += local_elements(source.graph, code.values[code.parameters[p]], source.mesh());
   }
 }

@@ -7,7 +7,7 @@
 namespace simrun {
 namespace {
 
-bool is_sharded(const ParameterBucket& bucket) { return bucket.gradient_shard != bucket.gradients; }
+bool is_sharded(const ParameterBucket& bucket) { return bucket.shards > 1; }
 // ZeRO-2, 3: the gradients are reduced behind a pass, and what is left to sum are shards.
 bool keeps_shard_only(const ParameterBucket& bucket) { return bucket.keeps_shard; }
 Index kept_gradients(const ParameterBucket& bucket) {
@@ -231,7 +231,7 @@ BucketInstructions overlapped_reductions(const StepContext& context, const Chunk
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     const ParameterBucket& bucket = emission.buckets[b];
     reductions.emplace_back();
-    if (waits_for_step_end(bucket) || keeps_shard_only(bucket)) continue;
+    if (bucket.frozen || waits_for_step_end(bucket) || keeps_shard_only(bucket)) continue;
     reductions.back() = data_reduction(context, emission, b, table);
     append_to(reductions.back(), gradients_to_host(context.plan, bucket));
   }
@@ -303,6 +303,7 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
   std::vector<Index> gradients;
   for (const ChunkEmission* chunk : chunks)
     for (std::size_t b = 0; b < chunk->buckets.size(); ++b) {
+      if (chunk->buckets[b].frozen) continue;
       append(late_reductions(context, *chunk, b, table));
       gradients.push_back(chunk->buckets[b].gradient_shard);
     }
@@ -317,7 +318,7 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
   // The host first, so that it works while the GPU does.
   append(host_optimizer(plan, buckets, norm));
   for (const ParameterBucket* bucket : buckets)
-    if (bucket->exp_avg != no_index) instructions.push_back(optimizer_of(*bucket, norm));
+    if (!bucket->frozen && bucket->exp_avg != no_index) instructions.push_back(optimizer_of(*bucket, norm));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

@@ -160,6 +160,7 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
                         const BucketRules& rules) {
   const bool sharded = bucket.shards > 1;
   const Sharding sharding = sharding_of(bucket, rules);
+<<<<<<< HEAD
   const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
   bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights, precision, bucket.elements);
   if (bucket.frozen) {
@@ -169,14 +170,22 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   }
   bucket.gradients =
       add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
+=======
+  const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
+  bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights, precision, bucket.elements);
+>>>>>>> h-fsdp
   std::optional<Scope> weights_only, gradients_only;
   const bool offloads_weights = rules.offload.parameters != OffloadTarget::none;
   if ((sharded || offloads_weights) && rules.zero_stage == 3) weights_only = rules.gathered;
+  bucket.weight_shard = add_shard_of(plan, bucket.weights, sharding, weights_only);
+  offload_weights(plan, bucket, rules.offload.parameters);
+  if (bucket.frozen) return;
+  bucket.gradients =
+      add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
   if (sharded && rules.zero_stage >= 2)
     gradients_only = rules.reduces_once      ? Scope::step
                      : rules.splits_backward ? Scope::microbatch
                                              : Scope::pass;
-  bucket.weight_shard = add_shard_of(plan, bucket.weights, sharding, weights_only);
   bucket.gradient_shard = add_shard_of(plan, bucket.gradients, sharding, gradients_only);
   bucket.keeps_shard = gradients_only.has_value();
   if (gradients_only && !rules.reduces_once) {
@@ -188,6 +197,7 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   if (rules.hierarchical && !bucket.replica_axes.empty())
     bucket.piece =
         add_shard(plan, bucket.gradients, {rules.mesh.size(bucket.shard_axes) * rules.copies, sharding.axes});
+<<<<<<< HEAD
   if (reduced != kept && (rules.copies > 1 || !bucket.data_axes.empty())) {
     bucket.compressed =
         add_flat_buffer(plan, name + " compressed gradients", Category::comm, reduced, bucket.elements);
@@ -195,7 +205,13 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
     if (!gradients_only) bucket.compressed_shard = add_shard(plan, bucket.compressed, sharding);
   }
   add_optimizer_state(plan, bucket, name, precision, rules);
-  offload_weights(plan, bucket, rules.offload.parameters);
+=======
+  const std::int64_t owned = bucket.elements / bucket.shards;
+  if (precision != Dtype::fp32)
+    bucket.main_weights = add_flat(plan, name + " main weights", Category::optimizer, Dtype::fp32, owned);
+  bucket.exp_avg = add_flat(plan, name + " exp_avg", Category::optimizer, Dtype::fp32, owned);
+  bucket.exp_avg_sq = add_flat(plan, name + " exp_avg_sq", Category::optimizer, Dtype::fp32, owned);
+>>>>>>> h-fsdp
   offload_state(plan, bucket, rules.offload);
 }
 

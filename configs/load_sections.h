@@ -17,6 +17,7 @@ void read_training(const ConfigNode* section, Reading& reading, Job& job);
 std::string read_parallelism(const ConfigNode* section, Reading& reading, Job& job);
 // Of that section: the pipeline schedule (a CSV is read, not checked) and the keys that only some schedules
 // have.
+void read_context_parallel(SectionReader& section, Reading& reading, Parallelism& parallelism);
 void read_schedule(SectionReader& section, Reading& reading, Parallelism& parallelism);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);

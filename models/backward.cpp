@@ -29,10 +29,19 @@ std::vector<BackwardStep> gather_steps(const Graph& graph, const Operator& op) {
 
 std::vector<BackwardStep> attention_steps(const Operator& op) {
   BackwardStep step{Opcode::attention_backward, op.function, false, false, {gradient, input(0)}, {0}};
+  if (op.inputs.size() > 1) {
+    step.reads.push_back(input(1));
+    step.gradients_of.push_back(1);
+  }
   if (op.function == Function::flash) step.reads.push_back(output(0));
   for (std::size_t o = 1; o < op.outputs.size(); ++o)
     step.reads.push_back(output(static_cast<std::uint8_t>(o)));
   return {step};
+}
+
+// The parts' gradients, packed again.
+std::vector<BackwardStep> unpack_steps() {
+  return {{Opcode::copy, Function::none, false, false, {gradient, {OperandRole::output_gradient, 1}}, {0}}};
 }
 
 std::vector<BackwardStep> norm_steps(const Operator& op) {
@@ -114,6 +123,7 @@ std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op)
     case Opcode::gemm: return gemm_steps(graph, op);
     case Opcode::attention: return attention_steps(op);
     case Opcode::norm: return norm_steps(op);
+    case Opcode::copy: return unpack_steps();
     case Opcode::map: return map_steps(graph, op);
     case Opcode::gather: return gather_steps(graph, op);
     default: return {};

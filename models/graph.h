@@ -45,13 +45,16 @@ struct Regroup {
 //   gemm           out[D] = sum over (A and B) - D of in0[A] in1[B]: Einstein summation by name; in2, if
 //   there,
 //                  is a bias over a subset of D
-//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim];
+//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim]; or apart:
+//                  in0 = q [batch, sequence, kv_heads, group, head_dim],
+//                  in1 = k, v [batch, key_sequence, kv_heads, 2, head_dim];
 //                  out0 = context [batch, sequence, kv_heads, group, head_dim]; out1.. = what its backward
 //                  needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)
 //   norm           in0 = x, in1 = weight, in2 = bias of a layer norm; out0 = y, out1 = row statistics.
 //                  qk_norm: x = packed q, k, v, of which v is copied; weight [2, head_dim]
 //   map            elementwise, by `function`; inputs that lack dimensions are broadcast;
 //                  out1 = dropout mask if dropout > 0
+//   copy           in0 = packed q, k, v; out0 = q, out1 = k, v
 //   gather         in0 = table, in1 = indices: rows by index, zero where the row is another rank's;
 //                  or in1 = an activation: rows by position, added to it
 //   reduce         over the dimensions that the output lacks, by `function`

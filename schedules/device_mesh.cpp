@@ -85,6 +85,7 @@ MeshShape mesh_shape(const Job& job) {
   shape.dp = parallelism.data_parallel_size;
   shape.etp = parallelism.expert_tensor_parallel_size;
   shape.ep = parallelism.expert_model_parallel_size;
+  shape.cp_inner = parallelism.context_a2a_size;
   return shape;
 }
 

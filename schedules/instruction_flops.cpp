@@ -21,16 +21,28 @@ double gemm_flops(const Plan& plan, const Instruction& instruction) {
   return product;
 }
 
-// Packed q, k, v are the second operand of the backward kernel and the first of the forward one; every key is
-// in them.
+// Keys among which a part of the sequence's attention shares out those that the mask counts, and how many of all
+// the sequence's blocks it is on.
+double keys_of_part(const Plan& plan, const Instruction& instruction, double keys) {
+  double ranks = 1;
+  if (!instruction.part.whole_keys)
+    for (const std::uint8_t axis : instruction.part.axes)
+      ranks *= static_cast<double>(plan.stages.front().meshes.front().axes.at(axis).size);
+  return static_cast<double>(attended_keys(instruction.causal, std::llround(keys * ranks))) / ranks;
+}
+
+// Packed q, k, v, or k and v alone, are an operand of both kernels; every key is in them. Of a part of a sequence
+// the work table says what the mask leaves, which does not count here: a ring's steps are as many blocks.
 double attention_flops(const Plan& plan, const Instruction& instruction) {
   const bool backward = instruction.opcode == Opcode::attention_backward;
   const Buffer& context = plan.buffers[backward ? instruction.inputs[0] : instruction.outputs[0]];
-  const Buffer& packed = plan.buffers[instruction.inputs[backward ? 1 : 0]];
+  const bool apart = !instruction.part.axes.empty();
+  const Buffer& packed = plan.buffers[instruction.inputs[(backward ? 1 : 0) + (apart ? 1 : 0)]];
   double keys = 1, elements = 1;
   for (const BufferDim& dim : context.dims) elements *= mean_extent(plan, dim);
   for (const BufferDim& dim : packed.dims)
-    if (plan.dimension_names[dim.name] == "sequence") keys = mean_extent(plan, dim);
+    if (plan.dimension_names[dim.name] == (apart ? "key_sequence" : "sequence")) keys = mean_extent(plan, dim);
+  if (apart) return (backward ? 8 : 4) * elements * keys_of_part(plan, instruction, keys);
   // Unfused products cover the whole matrix, whatever the mask then hides.
   if (instruction.function != Function::unfused)
     keys = static_cast<double>(attended_keys(instruction.causal, std::llround(keys)));
@@ -50,7 +62,7 @@ static double whole_flops(const Plan& plan, const Instruction& instruction) {
 
 double instruction_flops(const Plan& plan, const Instruction& instruction) {
   const double flops = whole_flops(plan, instruction);
-  if (instruction.work_table < 0 || flops == 0) return flops;
+  if (instruction.work_table < 0 || flops == 0 || !instruction.part.axes.empty()) return flops;
   const ExtentTable& work = plan.extent_tables[static_cast<std::size_t>(instruction.work_table)];
   return flops * (mean_value(work) / static_cast<double>(whole_work));
 }

@@ -122,7 +122,8 @@ KernelWork attention_work(const Plan& plan, const Instruction& instruction) {
   }
   work.flops = 4.0 * score_elements(a) * static_cast<double>(a.head_dim);
   if (is_backward(instruction)) work.flops *= 2.5;
-  work.flops *= computed_share(instruction.causal, a.key_sequence);
+  // Of a part of a sequence the work table says what the mask leaves.
+  if (instruction.part.axes.empty()) work.flops *= computed_share(instruction.causal, a.key_sequence);
   for (const std::vector<Index>* list : {&instruction.inputs, &instruction.outputs})
     for (const Index index : *list)
       work.bytes += static_cast<double>(plan.buffers[index].elements() * bytes_of(plan.buffers[index].dtype));

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "models/decoder.h"
+#include "models/trained_parameters.h"
 #include "schedules/context_parallel.h"
+#include "schedules/layout_rules.h"
 #include "schedules/plan_frame.h"
 
 namespace simrun {
@@ -25,9 +27,7 @@ Graph graph_of(const Job& job, const ContextParallelism& context_parallel) {
 
 Strategy strategy_of(const Job& job, const LoweredModel& model) {
   Strategy strategy;
-  const std::vector<LayoutRule> rules = strategy_rules(job);
-  for (const Operator& op : model.graph.operators)
-    strategy.layouts.push_back(operator_layout(model.graph, op, rules, model.mesh));
+  strategy.layouts = layouts_of(job, model.graph, model.mesh);
   std::vector<std::int32_t> first_layer;
   for (const std::int32_t stage : model.partition.stage_of)
     first_layer.push_back(model.partition.first_layer[static_cast<std::size_t>(stage)]);
@@ -80,9 +80,10 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, Strategy& str
 
 LoweredModel lower_model(const Job& job) {
   LoweredModel model;
-  model.mesh = device_mesh(mesh_shape(job));
+  model.mesh = mesh_of(job);
   ContextParallelism context_parallel(job, model.mesh);
   model.graph = graph_of(job, context_parallel);
+  select_trained(model.graph, job);
   model.partition = partition(model.graph, job.parallelism.stages);
   Strategy strategy = strategy_of(job, model);
   strategy.context_parallel = std::move(context_parallel);

@@ -212,6 +212,11 @@ TEST_CASE("a transfer's other end has the same coordinates, or is a step along a
   CHECK(peers(ring) == std::vector<std::int64_t>{2, 3, -1, -1});
   ring.peer.wrap = true;
   CHECK(peers(ring) == std::vector<std::int64_t>{2, 3, 0, 1});
+  // Two axes as one, the first outermost: ranks in the order 0, 2, 1, 3.
+  ring.peer.axes = {0, 1};
+  CHECK(peers(ring) == std::vector<std::int64_t>{2, 3, 1, 0});
+  ring.peer.offset = -1;
+  CHECK(peers(ring) == std::vector<std::int64_t>{3, 2, 0, 1});
 }
 
 TEST_CASE("durations are those of the cost functions") {

@@ -100,6 +100,9 @@ void check_context_parallel(Reading& reading, const Job& job) {
   if (parallelism.context_parallel_size <= 1) return;
   check_sequence(reading, job);
   check_heads(reading, job);
+  if (job.model.attention_sinks && parallelism.cp_comm_type != ContextExchange::a2a)
+    reading.problem("parallelism.cp_comm_type",
+                    "core_attention: Transformer Engine adds sinks to whole rows of scores only", "a2a does.");
   if (job.training.attention == AttentionKernel::unfused && parallelism.cp_comm_type != ContextExchange::a2a)
     reading.problem("training.attention",
                     "core_attention: unfused attention has no log-sum-exp to join parts of a sequence by",

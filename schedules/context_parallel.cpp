@@ -18,14 +18,15 @@ class KeySeparator {
         keys_(keys),
         sequence_(graph_.dimension("sequence")),
         key_sequence_(graph_.dimension("key_sequence")),
-        pair_(static_cast<DimensionId>(graph_.dimensions.size())) {
+        pair_(static_cast<DimensionId>(graph_.dimensions.size())),
+        tokens_{{sequence_}, key_sequence_} {
     graph_.dimensions.push_back({"key_value", 2, 2});
   }
 
   Graph run() {
     std::vector<Operator> operators;
     for (Operator& op : graph_.operators) {
-      if (op.opcode == Opcode::attention) operators.push_back(separated(op));
+      if (op.opcode == Opcode::attention) separate(op, operators);
       operators.push_back(std::move(op));
     }
     graph_.operators = std::move(operators);
@@ -38,12 +39,31 @@ class KeySeparator {
     return static_cast<TensorId>(graph_.tensors.size() - 1);
   }
 
+  // Gives the attention keys of their own dimension.
+  void separate(Operator& attention, std::vector<Operator>& operators) {
+    if (attention.inputs.size() >= 3)
+      name_keys(attention, operators);
+    else
+      operators.push_back(unpacked(attention));
+    std::erase(attention.whole_dims, sequence_);
+    if (keys_ != KeysOfAttention::in_a_ring) return;
+    std::erase(attention.whole_dims, key_sequence_);
+    attention.regroup = tokens_;
+  }
+
+  // Latent attention has k and v apart already: their producer writes them for the keys' dimension.
+  void name_keys(const Operator& attention, std::vector<Operator>& operators) {
+    for (const std::size_t i : {1u, 2u}) {
+      std::vector<DimensionId>& dims = graph_.tensors[attention.inputs[i]].dims;
+      std::replace(dims.begin(), dims.end(), sequence_, key_sequence_);
+    }
+    for (Operator& op : operators)
+      if (std::find(op.outputs.begin(), op.outputs.end(), attention.inputs[1]) != op.outputs.end())
+        op.regroup = tokens_;
+  }
+
   // Makes the attention read q and k, v; returns the operator in front of it.
-  Operator separated(Operator& attention) {
-    if (attention.inputs.size() != 1)
-      throw std::invalid_argument(attention.name +
-                                  ": context parallelism needs packed queries, keys and values here; "
-                                  "cp_comm_type: a2a does not");
+  Operator unpacked(Operator& attention) {
     const Tensor packed = graph_.tensors[attention.inputs[0]];
     std::vector<DimensionId> query = graph_.tensors[attention.outputs[0]].dims;
     std::vector<DimensionId> keys = packed.dims;
@@ -51,28 +71,26 @@ class KeySeparator {
     std::replace(keys.begin(), keys.end(), graph_.dimension("qkv"), pair_);
     Operator split;
     split.name = "split_qkv";
-    split.opcode = Opcode::copy;
+    split.opcode = Opcode::map;
+    split.function = Function::split;
     split.layer = attention.layer;
     split.after_layers = attention.after_layers;
-    split.inputs = attention.inputs;
+    split.inputs = {attention.inputs[0]};
     split.forward_inputs = 1;
     split.outputs = {activation("query", std::move(query), packed.dtype),
                      activation("key_value", std::move(keys), packed.dtype)};
-    const Regroup tokens{{sequence_}, key_sequence_};
-    split.regroup = tokens;
-    attention.inputs = split.outputs;
-    attention.forward_inputs = 2;
-    std::erase(attention.whole_dims, sequence_);
-    if (keys_ == KeysOfAttention::in_a_ring) {
-      std::erase(attention.whole_dims, key_sequence_);
-      attention.regroup = tokens;
-    }
+    split.regroup = tokens_;
+    std::vector<TensorId> inputs = split.outputs;
+    inputs.insert(inputs.end(), attention.inputs.begin() + 1, attention.inputs.end());  // sinks
+    attention.inputs = std::move(inputs);
+    attention.forward_inputs += 1;
     return split;
   }
 
   Graph graph_;
   const KeysOfAttention keys_;
   const DimensionId sequence_, key_sequence_, pair_;
+  const Regroup tokens_;
 };
 
 struct Interval {

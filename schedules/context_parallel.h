@@ -24,9 +24,10 @@
 //   a2a+p2p     a2a over the inner ranks, p2p over the outer ones (Fang and Zhao 2024, arXiv 2405.07719).
 namespace simrun {
 
-// Takes packed q, k, v apart in front of every attention: operator `split_qkv`, a COPY. Megatron-LM copies as
-// much: q as it drops the group's k and v, k and v as Transformer Engine lays them side by side. Attention may
-// then have its queries split, and in a ring its keys where its queries are.
+// Takes packed q, k, v apart in front of every attention: operator `split_qkv`, a MAP. Megatron-LM copies as
+// much: q as it drops the group's k and v, k and v as Transformer Engine lays them side by side. Latent
+// attention's k and v are apart already. Attention may then have its queries split, and in a ring its keys where
+// its queries are.
 enum class KeysOfAttention : bool { whole, in_a_ring };
 Graph with_separate_keys(Graph graph, KeysOfAttention keys);
 

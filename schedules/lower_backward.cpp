@@ -152,7 +152,7 @@ class BackwardLowering {
   ValueId resolve(ValueId value, std::int32_t reader) {
     const Value& wanted = code_.values[value];
     if (wanted.kind == ValueKind::parameter) return value;
-    // What was exchanged is as large as what it was made of: frameworks keep it.
+    // An exchanged copy is as large as its source and is kept in its place.
     const bool gathered = wanted.conversion == Opcode::all_gather || wanted.conversion == Opcode::copy;
     if (gathered) return gather_again(value, reader);
     const std::int32_t region = wanted.region;
@@ -207,7 +207,7 @@ class BackwardLowering {
     const bool ring = op.opcode == Opcode::attention && context_.context_parallel.is_ring();
     for (const ValueId value : by_layout_.at(tensor))
       if (code_.values[value].layout == wanted)
-        return ring && index == 1 ? last_block(code_, value) : value;
+        return ring && index > 0 ? last_block(code_, value) : value;
     assert(false && "the forward pass made every layout that an operator reads");
     return no_index;
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -9,6 +11,8 @@
 
 namespace simrun {
 namespace {
+
+using Values = std::vector<ValueId>;
 
 class Ring {
  public:
@@ -21,15 +25,15 @@ class Ring {
         ranks_(static_cast<std::int32_t>(parallel_.ranks())) {}
 
   void forward() {
-    const ValueId q = attention_.inputs[0];
-    ValueId block = attention_.inputs[1];
+    Values block(attention_.inputs.begin() + 1, attention_.inputs.end());
     ValueId output = no_index, sums = no_index;
     for (std::int32_t i = 0; i < ranks_; ++i) {
       const bool last = i + 1 == ranks_;
-      const ValueId next = last ? no_index : travelled(block, i + 1, "");
-      if (!last) transfer({block}, {next}, 1, i);
+      const Values next = last ? Values{} : travelled(block, i + 1, "");
+      if (!last) transfer(block, next, 1, i);
       CodeStep step = attention_;
-      step.inputs = {q, block};
+      step.inputs = {attention_.inputs[0]};
+      step.inputs.insert(step.inputs.end(), block.begin(), block.end());
       step.outputs = {like(attention_.outputs[0], i), like(attention_.outputs[1], i)};
       parallel_.describe(step, context_.graph, i);
       steps_.push_back(step);
@@ -48,31 +52,27 @@ class Ring {
     }
   }
 
+  // Inputs: gradient, q, the block, context and log-sum-exp; outputs: gradients of q and of the block.
   void backward() {
-    ValueId block = attention_.inputs[2];
-    ValueId query_gradient = no_index, block_gradient = no_index;
+    const auto first = attention_.inputs.begin() + 2, behind = attention_.inputs.end() - 2;
+    Values block(first, behind), summed;
+    if (attention_.outputs.size() != 1 + block.size())
+      throw std::invalid_argument(attention_.label + ": a ring needs the gradients of q, k and v all or none");
+    ValueId query_gradient = no_index;
     for (std::int32_t i = 0; i < ranks_; ++i) {
       const bool last = i + 1 == ranks_;
-      std::vector<ValueId> sent, received;
-      const ValueId next = last ? no_index : travelled(block, i + 1, "");
-      ValueId arriving = no_index;
-      if (!last) {
-        sent.push_back(block);
-        received.push_back(next);
-      }
-      if (i > 0) {
-        arriving = travelled(block_gradient, i, "_grad");
-        sent.push_back(block_gradient);
-        received.push_back(arriving);
-      }
-      transfer(sent, received, -1, i);
+      const Values next = last ? Values{} : travelled(block, i + 1, "");
+      const Values arriving = travelled(summed, i, "_grad");
+      transfer(last ? summed : joined(block, summed), joined(next, arriving), -1, i);
       CodeStep step = attention_;
-      step.inputs[2] = block;
-      step.outputs = {like(attention_.outputs[0], i), like(attention_.outputs[1], i)};
+      std::copy(block.begin(), block.end(), step.inputs.begin() + 2);
+      for (ValueId& output : step.outputs) output = like(output, i);
       parallel_.describe(step, context_.graph, ranks_ - 1 - i);
       steps_.push_back(step);
-      query_gradient = sum(step, query_gradient, step.outputs[0], attention_.outputs[0]);
-      block_gradient = sum(step, arriving, step.outputs[1], attention_.outputs[1]);
+      query_gradient = sum(step, query_gradient, 0);
+      summed.resize(block.size(), no_index);
+      for (std::size_t part = 0; part < block.size(); ++part)
+        summed[part] = sum(step, i == 0 ? no_index : arriving[part], part + 1);
       block = next;
     }
   }
@@ -98,18 +98,27 @@ class Ring {
     return attention_.opcode == Opcode::attention ? ValueKind::activation : ValueKind::backward;
   }
 
-  ValueId travelled(ValueId value, std::int32_t step, const char* what) {
-    const Tensor& tensor = context_.graph.tensors[code_.values[value].tensor];
-    const ValueId copy = copy_of(value, fmt::format("{}{}_ring{}", tensor.name, what, step));
-    code_.values[copy].kind = kind_of_steps();
-    code_.values[copy].region = attention_.region;
-    code_.values[copy].source = value;
-    code_.values[copy].conversion = Opcode::recv;
-    return copy;
+  static Values joined(Values a, const Values& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
   }
 
-  void transfer(const std::vector<ValueId>& sent, const std::vector<ValueId>& received, std::int32_t offset,
-                std::int32_t number) {
+  // What arrives where these leave.
+  Values travelled(const Values& values, std::int32_t step, const char* what) {
+    Values arrived;
+    for (const ValueId value : values) {
+      const Tensor& tensor = context_.graph.tensors[code_.values[value].tensor];
+      const ValueId copy = copy_of(value, fmt::format("{}{}_ring{}", tensor.name, what, step));
+      code_.values[copy].kind = kind_of_steps();
+      code_.values[copy].region = attention_.region;
+      code_.values[copy].source = value;
+      code_.values[copy].conversion = Opcode::recv;
+      arrived.push_back(copy);
+    }
+    return arrived;
+  }
+
+  void transfer(const Values& sent, const Values& received, std::int32_t offset, std::int32_t number) {
     CodeStep step;
     step.opcode = Opcode::send;
     step.phase = attention_.phase;
@@ -142,12 +151,14 @@ class Ring {
     return step;
   }
 
-  // The gradient so far with what the step adds; `whole` when this is the last step.
-  ValueId sum(const CodeStep& attention, ValueId so_far, ValueId summand, ValueId whole) {
-    if (so_far == no_index) return summand;
+  // The gradient so far with what the step adds to its output of this number.
+  ValueId sum(const CodeStep& attention, ValueId so_far, std::size_t output) {
+    if (so_far == no_index) return attention.outputs[output];
+    const std::int32_t offset = attention.part.key_offset;
+    const ValueId whole = attention_.outputs[output];
     CodeStep step = accumulation(attention, Function::sum_gradients);
-    step.inputs = {so_far, summand};
-    step.outputs = {attention.part.key_offset == 0 ? whole : like(whole, ranks_ - 1 - attention.part.key_offset)};
+    step.inputs = {so_far, attention.outputs[output]};
+    step.outputs = {offset == 0 ? whole : like(whole, ranks_ - 1 - offset)};
     const ValueId result = step.outputs[0];
     steps_.push_back(std::move(step));
     return result;

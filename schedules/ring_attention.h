@@ -19,11 +19,11 @@
 // while the step's attention runs. Steps of which the mask leaves a rank nothing are not launched there.
 namespace simrun {
 
-// `attention`: inputs q and k, v; outputs context and log-sum-exp.
+// `attention`: inputs q and k, v (one value or two); outputs context and log-sum-exp.
 void add_ring_forward(const ChunkContext& context, ChunkCode& code, const CodeStep& attention);
 
-// `attention`: inputs gradient, q, k and v of the last block, context, log-sum-exp; outputs the gradients of q and
-// of k, v.
+// `attention`: inputs gradient, q, k and v of the last block, context, log-sum-exp; outputs the gradients
+// of q and of k, v.
 void add_ring_backward(const ChunkContext& context, ChunkCode& code, const CodeStep& attention);
 
 // The keys and values that a rank has when the forward ring is over, by its own.

@@ -60,10 +60,10 @@ void check_sequence(Reading& reading, const Job& job) {
   if (zigzag) product += " x 2 zigzag blocks";
   if (tp > 1) product += fmt::format(" x tensor parallel {} (sequence_parallel)", tp);
   const std::int64_t below = sequence / parts * parts;
-  reading.problem("training.seq_length",
-                  fmt::format("seq_length {} does not split into {} = {} parts", sequence, product, parts),
-                  below == 0 ? fmt::format("{} does.", parts)
-                             : fmt::format("{} and {} do.", below, below + parts));
+  reading.problem(
+      "training.seq_length",
+      fmt::format("seq_length {} does not split into {} = {} parts", sequence, product, parts),
+      below == 0 ? fmt::format("{} does.", parts) : fmt::format("{} and {} do.", below, below + parts));
 }
 
 // Of the context-parallel sizes that divide the heads of a tensor-parallel rank, the nearest.
@@ -102,7 +102,8 @@ void check_context_parallel(Reading& reading, const Job& job) {
   check_heads(reading, job);
   if (job.model.attention_sinks && parallelism.cp_comm_type != ContextExchange::a2a)
     reading.problem("parallelism.cp_comm_type",
-                    "core_attention: Transformer Engine adds sinks to whole rows of scores only", "a2a does.");
+                    "core_attention: Transformer Engine adds sinks to whole rows of scores only",
+                    "a2a does.");
   if (job.training.attention == AttentionKernel::unfused && parallelism.cp_comm_type != ContextExchange::a2a)
     reading.problem("training.attention",
                     "core_attention: unfused attention has no log-sum-exp to join parts of a sequence by",

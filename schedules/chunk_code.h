@@ -27,13 +27,14 @@ struct Value {
   Dtype dtype = Dtype::bf16;
   Layout layout;
   std::string name;
-  ValueId source = no_index;         // what a conversion was made from
-  // Its opcode; `free`: not a conversion; in ring attention, `recv`: a block of another rank, `map`: a summand.
+  ValueId source = no_index;  // what a conversion was made from
+  // Its opcode; `free`: not a conversion; in ring attention, `recv`: a block of another rank, `map`: a
+  // summand.
   Opcode conversion = Opcode::free;
-  std::int32_t region = -1;          // recompute region whose forward step wrote it
-  bool saved = false;                // kept from the forward to the backward pass
-  bool arrived = false;              // received from another stage
-  bool frozen = false;               // parameter: has neither gradient nor optimizer state
+  std::int32_t region = -1;  // recompute region whose forward step wrote it
+  bool saved = false;        // kept from the forward to the backward pass
+  bool arrived = false;      // received from another stage
+  bool frozen = false;       // parameter: has neither gradient nor optimizer state
 };
 
 struct CodeStep {
@@ -89,7 +90,7 @@ struct ChunkContext {
   const RecomputeRegions& regions;
   const DeviceMesh& mesh;
   const std::vector<std::uint8_t>& stream_of_axis;
-  std::uint8_t expert_stream;          // of what expert-parallel ranks exchange
+  std::uint8_t expert_stream;  // of what expert-parallel ranks exchange
   ContextParallelism& context_parallel;
   Dtype gradient_dtype;                // of activation gradients
   std::vector<std::size_t> operators;  // of the chunk, in graph order

@@ -21,8 +21,8 @@ double gemm_flops(const Plan& plan, const Instruction& instruction) {
   return product;
 }
 
-// Of the keys that the mask counts among the whole sequence's, the share of a block of it. The work table says
-// what the mask leaves of this block, which does not count here: a ring's steps are as many blocks.
+// Of the keys that the mask counts among the whole sequence's, the share of a block of it. The work table
+// says what the mask leaves of this block, which does not count here: a ring's steps are as many blocks.
 double keys_of_part(const Plan& plan, const Instruction& instruction) {
   double block = 1, ranks = 1;
   for (const Index input : instruction.inputs)

@@ -103,7 +103,8 @@ void split_further(Layout& layout, DimensionId dim, const std::vector<AxisId>& a
 // Tokens keep their place: the new dimension is split as the old ones are, over expert-parallel axes last.
 void regroup(Layout& layout, const Regroup& tokens, const DeviceMesh& mesh) {
   if (tokens.from.size() == 1) {  // nothing to put in order
-    if (const DimensionSplit* split = layout.split_of(tokens.from[0])) add_split(layout, {tokens.to, split->axes});
+    if (const DimensionSplit* split = layout.split_of(tokens.from[0]))
+      add_split(layout, {tokens.to, split->axes});
     return;
   }
   const std::vector<AxisId> experts = mesh.axes("ep");

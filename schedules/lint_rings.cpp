@@ -4,8 +4,8 @@
 
 #include "schedules/lint_checks.h"
 
-// Transfers along the axes of one mesh, which all its ranks run alike: the k-th SEND of a segment meets the k-th
-// RECV. They match, and no stream has both, since around a ring each would wait for the other.
+// Transfers along the axes of one mesh, which all its ranks run alike: the k-th SEND of a segment meets the
+// k-th RECV. They match, and no stream has both, since around a ring each would wait for the other.
 namespace simrun {
 namespace {
 
@@ -40,8 +40,8 @@ void check_segment(const Plan& plan, const Segment& segment, Findings& findings)
     if (is_in_mesh(plan, segment.instructions[i]))
       (segment.instructions[i].opcode == Opcode::send ? sends : recvs).push_back(i);
   if (sends.size() != recvs.size())
-    return findings.add(fmt::format("segment '{}' has {} SENDs and {} RECVs along axes of its mesh", segment.name,
-                                    sends.size(), recvs.size()));
+    return findings.add(fmt::format("segment '{}' has {} SENDs and {} RECVs along axes of its mesh",
+                                    segment.name, sends.size(), recvs.size()));
   for (std::size_t k = 0; k < sends.size() && !findings.full(); ++k) {
     const std::string error =
         pair_error(plan, segment.instructions[sends[k]], segment.instructions[recvs[k]]);
@@ -49,11 +49,17 @@ void check_segment(const Plan& plan, const Segment& segment, Findings& findings)
   }
 }
 
-bool has_axes(const StageDevices& stage, const Communication& communication) {
-  if (communication.group.mesh >= stage.meshes.size()) return false;
-  const std::size_t axes = stage.meshes[communication.group.mesh].axes.size();
-  const std::vector<std::uint8_t>& named = communication.peer.axes;
+bool has_axes(const StageDevices& stage, std::size_t mesh, const std::vector<std::uint8_t>& named) {
+  if (mesh >= stage.meshes.size()) return named.empty();
+  const std::size_t axes = stage.meshes[mesh].axes.size();
   return std::all_of(named.begin(), named.end(), [&](std::uint8_t axis) { return axis < axes; });
+}
+
+bool has_axes(const Plan& plan, const StageDevices& stage, const Instruction& what) {
+  if (!has_axes(stage, 0, what.part.axes)) return false;
+  if (!is_in_mesh(plan, what)) return true;
+  const Communication& communication = plan.communications[what.communication];
+  return has_axes(stage, communication.group.mesh, communication.peer.axes);
 }
 
 }  // namespace
@@ -64,8 +70,7 @@ void check_rings(const Plan& plan, Findings& findings) {
     for (const Index index : segments_of(plan.programs[rank])) {
       const Segment& segment = plan.segments[index];
       for (std::size_t i = 0; i < segment.instructions.size() && !findings.full(); ++i)
-        if (is_in_mesh(plan, segment.instructions[i]) &&
-            !has_axes(plan.stages[rank], plan.communications[segment.instructions[i].communication]))
+        if (!has_axes(plan, plan.stages[rank], segment.instructions[i]))
           findings.add(place(segment, i) + " names an axis that its pipeline rank does not have");
     }
 }

@@ -206,8 +206,7 @@ class BackwardLowering {
     const Layout wanted = input_layout(graph(), op, layout, index);
     const bool ring = op.opcode == Opcode::attention && context_.context_parallel.is_ring();
     for (const ValueId value : by_layout_.at(tensor))
-      if (code_.values[value].layout == wanted)
-        return ring && index > 0 ? last_block(code_, value) : value;
+      if (code_.values[value].layout == wanted) return ring && index > 0 ? last_block(code_, value) : value;
     assert(false && "the forward pass made every layout that an operator reads");
     return no_index;
   }

@@ -21,8 +21,8 @@ struct Strategy {
 Graph graph_of(const Job& job, const ContextParallelism& context_parallel) {
   Graph graph = decoder_graph(job);
   if (!context_parallel.separates_keys()) return graph;
-  return with_separate_keys(std::move(graph), context_parallel.is_ring() ? KeysOfAttention::in_a_ring
-                                                                         : KeysOfAttention::whole);
+  return with_separate_keys(std::move(graph),
+                            context_parallel.is_ring() ? KeysOfAttention::in_a_ring : KeysOfAttention::whole);
 }
 
 Strategy strategy_of(const Job& job, const LoweredModel& model) {

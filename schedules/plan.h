@@ -81,8 +81,9 @@ struct Group {
   bool operator==(const Group&) const = default;
 };
 
-// The other end of a SEND or RECV: a pipeline rank with the same mesh coordinates, or `offset` steps along axes
-// of the own mesh (ring attention), or, for resharding between unlike stages, an explicit map of coordinates.
+// The other end of a SEND or RECV: a pipeline rank with the same mesh coordinates, or `offset` steps along
+// axes of the own mesh (ring attention), or, for resharding between unlike stages, an explicit map of
+// coordinates.
 struct Peer {
   std::int32_t pipeline_rank = -1;
   std::vector<std::uint8_t> axes;  // of Communication::group's mesh, as one: the first is outermost
@@ -160,7 +161,7 @@ struct ExtentTable {
 struct SequencePart {
   std::vector<std::uint8_t> axes;  // mesh axes over which the sequence is split, outermost first; empty: not
   bool zigzag = false;             // rank r of n has the blocks r and 2n-1-r of 2n, else block r of n
-  bool whole_keys = false;         // keys of all ranks; else those of the rank `key_offset` before it, in a ring
+  bool whole_keys = false;  // keys of all ranks; else those of the rank `key_offset` before it, in a ring
   std::int32_t key_offset = 0;
   bool operator==(const SequencePart&) const = default;
 };

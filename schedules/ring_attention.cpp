@@ -57,7 +57,8 @@ class Ring {
     const auto first = attention_.inputs.begin() + 2, behind = attention_.inputs.end() - 2;
     Values block(first, behind), summed;
     if (attention_.outputs.size() != 1 + block.size())
-      throw std::invalid_argument(attention_.label + ": a ring needs the gradients of q, k and v all or none");
+      throw std::invalid_argument(attention_.label +
+                                  ": a ring needs the gradients of q, k and v all or none");
     ValueId query_gradient = no_index;
     for (std::int32_t i = 0; i < ranks_; ++i) {
       const bool last = i + 1 == ranks_;
@@ -127,8 +128,8 @@ class Ring {
     step.stream = parallel_.stream_out();
     step.peer = {-1, parallel_.axes(), offset, true, {}};
     step.label = fmt::format("{} ring", attention_.label);
-    step.cause = fmt::format("{} ring: step {} {}", attention_.label, number,
-                             context_.mesh.words(parallel_.axes()));
+    step.cause =
+        fmt::format("{} ring: step {} {}", attention_.label, number, context_.mesh.words(parallel_.axes()));
     step.inputs = sent;
     steps_.push_back(step);
     step.opcode = Opcode::recv;

@@ -57,8 +57,8 @@ std::vector<Index> instance_numbers(const Plan& plan, std::int32_t pipeline_rank
   return numbers;
 }
 
-// The local index of the peer `offset` steps along the axes, of which the last turns fastest; or -1 beyond the
-// end where they do not wrap.
+// The local index of the peer `offset` steps along the axes, of which the last turns fastest; or -1 beyond
+// the end where they do not wrap.
 std::int64_t axis_peer(const Mesh& mesh, const Peer& peer, std::int64_t i) {
   std::vector<std::int64_t> strides{1};  // by mesh axis
   for (const Axis& axis : mesh.axes) strides.push_back(strides.back() * axis.size);

@@ -60,10 +60,10 @@ class Finder {
     const Peer& peer = communication(exchange).peer;
     const bool transfer = is_transfer(exchange);
     const std::int32_t steps = exchange.instruction->opcode == Opcode::recv ? -peer.offset : peer.offset;
-    const auto [found, fresh] = group_first_.try_emplace(
-        {exchange.pipeline_rank, transfer ? 0 : exchange.stream, group.mesh, transfer ? peer.axes : group.axes,
-         steps},
-        found_.rendezvous);
+    const auto [found, fresh] =
+        group_first_.try_emplace({exchange.pipeline_rank, transfer ? 0 : exchange.stream, group.mesh,
+                                  transfer ? peer.axes : group.axes, steps},
+                                 found_.rendezvous);
     if (fresh) found_.rendezvous += positions;
     return found->second;
   }
@@ -131,7 +131,8 @@ class Finder {
   Durations& durations_;
   Meetings found_;
   std::vector<Index> channel_first_;
-  std::map<std::tuple<std::int32_t, std::uint8_t, std::uint8_t, std::vector<std::uint8_t>, std::int32_t>, Index>
+  std::map<std::tuple<std::int32_t, std::uint8_t, std::uint8_t, std::vector<std::uint8_t>, std::int32_t>,
+           Index>
       group_first_;
 };
 

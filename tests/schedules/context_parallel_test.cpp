@@ -27,8 +27,8 @@ Bytes bytes_of_all(const Plan& plan, const std::vector<Index>& buffers) {
   return bytes;
 }
 
-// What a rank sends to others of its context-parallel group in one pass, by opcode. Of n ranks a ring or pairwise
-// collective sends (n - 1) / n of its larger side.
+// What a rank sends to others of its context-parallel group in one pass, by opcode. Of n ranks a ring or
+// pairwise collective sends (n - 1) / n of its larger side.
 std::map<Opcode, Sent> sent(const Plan& plan, PassKind pass, Bytes ranks = 4) {
   std::map<Opcode, Sent> sent;
   for (const Segment& segment : plan.segments) {
@@ -61,7 +61,8 @@ using Work = std::vector<std::int64_t>;
 
 }  // namespace
 
-TEST_CASE("ring attention sends 2 (cp - 1) / cp of the sequence's keys and values forward, twice that backward") {
+TEST_CASE(
+    "ring attention sends 2 (cp - 1) / cp of the sequence's keys and values forward, twice that backward") {
   const Plan plan = compile(context_job("p2p"));
   // 2 x 3/4 x 4,096 x 8 x 64 x 2 B = 6,291,456 = 3 blocks.
   CHECK(sent(plan, PassKind::forward) == std::map<Opcode, Sent>{{Opcode::send, {3, 3 * block}}});
@@ -72,8 +73,8 @@ TEST_CASE("ring attention sends 2 (cp - 1) / cp of the sequence's keys and value
 TEST_CASE("all-gathered keys and values: gathered forward and again backward, their gradients scattered") {
   const Plan plan = compile(context_job("all_gather"));
   CHECK(sent(plan, PassKind::forward) == std::map<Opcode, Sent>{{Opcode::all_gather, {1, 3 * block}}});
-  CHECK(sent(plan, PassKind::backward) ==
-        std::map<Opcode, Sent>{{Opcode::all_gather, {1, 3 * block}}, {Opcode::reduce_scatter, {1, 3 * block}}});
+  CHECK(sent(plan, PassKind::backward) == std::map<Opcode, Sent>{{Opcode::all_gather, {1, 3 * block}},
+                                                                 {Opcode::reduce_scatter, {1, 3 * block}}});
 }
 
 TEST_CASE("Ulysses exchanges q, k, v and the context: 4 s h / cp (cp - 1) / cp elements for equal heads") {
@@ -92,8 +93,8 @@ TEST_CASE("Ulysses exchanges q, k, v and the context: 4 s h / cp (cp - 1) / cp e
 
 TEST_CASE("hybrid: heads over the 2 inner ranks, a ring of the 2 outer ones") {
   const Plan plan = compile(context_job("a2a+p2p"));
-  // All-to-all of half of the above's bytes: 1/2 x 1,024 x 48 x 64 x 2 B. A ring of two sends one block, which is
-  // of 2,048 tokens and half the heads.
+  // All-to-all of half of the above's bytes: 1/2 x 1,024 x 48 x 64 x 2 B. A ring of two sends one block,
+  // which is of 2,048 tokens and half the heads.
   std::map<Opcode, Sent> forward = sent(plan, PassKind::forward, 2);
   CHECK(forward[Opcode::all_to_all] == Sent{2, 3145728});
   CHECK(forward[Opcode::send] == Sent{1, block});
@@ -107,8 +108,8 @@ TEST_CASE("a causal mask leaves ranks of a contiguous ring unequal work, of a zi
   CHECK(block_work(causal, 4096, part(false, 0), 4) == Work{500000, 500000, 500000, 500000});
   CHECK(block_work(causal, 4096, part(false, 1), 4) == Work{0, 1000000, 1000000, 1000000});
   CHECK(block_work(causal, 4096, part(false, 3), 4) == Work{0, 0, 0, 1000000});
-  // Of two half-blocks each, with r > b: all queries and the first half of the keys; r < b: the second half of
-  // the queries and all keys.
+  // Of two half-blocks each, with r > b: all queries and the first half of the keys; r < b: the second half
+  // of the queries and all keys.
   for (const int offset : {0, 1, 2, 3})
     CHECK(block_work(causal, 4096, part(true, offset), 4) == Work{500000, 500000, 500000, 500000});
   // Of the last rank of n: 1/2 + n - 1 blocks, of a mean of (n / 2 + n (n - 1) / 2) / n = n / 2: 2 - 1 / n.
@@ -161,13 +162,15 @@ TEST_CASE("context parallel 2 halves what waits for the backward pass") {
     CAPTURE(type);
     CHECK(2 * kept(compile(context_job(type, {}, 2))) == alone);
   }
-  // The context is kept as attention's backward reads it and as the projection's does: 2,048 x 16 x 64 x 2 B more.
+  // The context is kept as attention's backward reads it and as the projection's does: 2,048 x 16 x 64 x 2 B
+  // more.
   CHECK(2 * (kept(compile(context_job("a2a", {}, 2))) - 4194304) == alone);
 }
 
 TEST_CASE("sequence over tp and cp at once: norms on a quarter, products on a half, gathers over tp alone") {
   const Plan plan = compile(context_job(
-      "p2p", {{"parallelism.tensor_model_parallel_size", "2"}, {"parallelism.sequence_parallel", "true"}}, 2));
+      "p2p", {{"parallelism.tensor_model_parallel_size", "2"}, {"parallelism.sequence_parallel", "true"}},
+      2));
   CHECK(lint(plan).empty());
   std::map<std::string, std::int64_t> tokens;
   for (const Instruction& what : plan.segments.front().instructions)
@@ -176,7 +179,22 @@ TEST_CASE("sequence over tp and cp at once: norms on a quarter, products on a ha
         if (plan.dimension_names[dim.name] == "sequence") tokens[what.label] = dim.extent;
   for (const char* quarter : {"input_norm", "attention_add", "mlp_norm", "mlp_add", "final_norm"})
     CHECK(tokens[quarter] == 1024);
-  for (const char* half : {"qkv", "rope", "core_attention", "fc1", "fc2", "logits"}) CHECK(tokens[half] == 2048);
+  for (const char* half : {"qkv", "rope", "core_attention", "fc1", "fc2", "logits"})
+    CHECK(tokens[half] == 2048);
+}
+
+TEST_CASE("a ring goes around a group that experts cut in two, its axes as one") {
+  Job job = context_job("p2p");
+  job.parallelism.expert_model_parallel_size = 2;  // cp 4 becomes cp1 2 x cp0 2
+  const Plan plan = compile(job);
+  CHECK(lint(plan).empty());
+  int rings = 0;
+  for (const Communication& communication : plan.communications)
+    if (!communication.peer.axes.empty()) {
+      ++rings;
+      CHECK(communication.peer.axes == std::vector<std::uint8_t>{2, 1});
+    }
+  CHECK(rings > 0);
 }
 
 TEST_CASE("every way of context parallelism compiles to a plan without findings, with everything else") {

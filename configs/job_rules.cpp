@@ -213,6 +213,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_moe_rules(reading, job);
   derive_bucket_size(reading, job);
   apply_sharding_rules(reading, job);
+  apply_offload_rules(reading, job);
   check_batch(reading, job);
   check_tensor_parallel(reading, job);
   check_context_parallel(reading, job);

@@ -28,6 +28,8 @@ void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimize
 // After read_parallelism.
 void read_moe(const ConfigNode* section, Reading& reading, Job& job);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
+void read_offload(const ConfigNode* section, Reading& reading, Job& job);
+void read_host(const ConfigNode* section, Reading& reading, Cluster& cluster);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
 // The layout section: rules over names of dimensions, scopes and axes.
 void read_layout(const ConfigNode* section, Reading& reading, Job& job);

@@ -106,7 +106,7 @@ class Compiler {
       const auto cost = [&](Index segment) {
         return static_cast<std::int64_t>(segment_flops(plan_, plan_.segments[segment]) / 1e6) + 1;
       };
-      const auto backward = [&](BackwardPart part) { return cost(segments_.backward(chunk, {part})); };
+      const auto backward = [&](BackwardPart part) { return cost(segments_.backward(chunk, {.part = part, .weights = {}})); };
       PassTimes of;
       of.forward = cost(segments_.forward(chunk));
       if (splits_) {
@@ -193,7 +193,8 @@ class Compiler {
     const Index chunk = placement_.chunk_of(op.stage, op.direction);
     const BackwardPart part = part_of(op.kind);
     Passes& passes = done.of_chunk[chunk];
-    BackwardVariant variant{part};
+    BackwardVariant variant;
+    variant.part = part;
     variant.weights = weight_use(op, done);
     if (part != BackwardPart::weight) variant.first_input = passes.inputs++ == 0;
     if (part != BackwardPart::input) {

@@ -123,10 +123,16 @@ struct BufferDim {
   std::int64_t extent = 1;
   bool operator==(const BufferDim&) const = default;
 };
+// Where a buffer lies: in the GPU's memory, in its node's, or on its node's drives. Only COPY has buffers in two
+// of them; a stream of a device works on the memory of that device.
+enum class MemorySpace : std::uint8_t { device, host, nvme };
+constexpr int memory_space_count = static_cast<int>(MemorySpace::nvme) + 1;
+
 struct Buffer {
   std::string name;
   Category category = Category::activations;
   Scope scope = Scope::pass;
+  MemorySpace space = MemorySpace::device;  // of a view: its parent's
   Dtype dtype = Dtype::bf16;
   std::vector<BufferDim> dims;  // local, in storage order, last fastest
   std::vector<std::string>

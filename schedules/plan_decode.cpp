@@ -120,6 +120,18 @@ Fabric decode(const proto::Fabric& in) {
           .spine_latency_s = finite(in.spine_latency_s(), "spine latency")};
 }
 
+Host decode(const proto::Host& in) {
+  return {.memory_bytes = in.memory_bytes(),
+          .memory_bandwidth = finite(in.memory_bandwidth(), "host memory_bandwidth"),
+          .memory_efficiency = finite(in.memory_efficiency(), "host memory_efficiency"),
+          .flops = finite(in.flops(), "host flops"),
+          .pcie_bandwidth = finite(in.pcie_bandwidth(), "pcie_bandwidth"),
+          .pcie_efficiency = finite(in.pcie_efficiency(), "pcie_efficiency"),
+          .nvme_bytes = in.nvme_bytes(),
+          .nvme_read_bandwidth = finite(in.nvme_read_bandwidth(), "nvme_read_bandwidth"),
+          .nvme_write_bandwidth = finite(in.nvme_write_bandwidth(), "nvme_write_bandwidth")};
+}
+
 // Version 1 files know neither NICs nor a fabric: their GPUs have one each, and only these limit traffic.
 Cluster decode(const proto::Cluster& in) {
   return {.name = in.name(),
@@ -130,6 +142,7 @@ Cluster decode(const proto::Cluster& in) {
           .intra_node = decode(in.intra_node()),
           .inter_node = decode(in.inter_node()),
           .fabric = decode(in.fabric()),
+          .host = decode(in.host()),
           .reserved_bytes = in.reserved_bytes()};
 }
 
@@ -184,6 +197,7 @@ Buffer decode(const proto::Buffer& in) {
   buffer.split.assign(in.split().begin(), in.split().end());
   buffer.parent = minus_1(in.parent_plus_1());
   buffer.parent_offset = in.parent_offset();
+  buffer.space = enum_of(in.space(), MemorySpace::nvme, "memory space");
   return buffer;
 }
 
@@ -208,7 +222,7 @@ Communication decode(const proto::Communication& in) {
 Instruction decode(const proto::Instruction& in) {
   Instruction instruction;
   instruction.opcode = enum_of(in.opcode(), Opcode::broadcast, "opcode");
-  instruction.function = enum_of(in.function(), Function::mla_rope_backward, "function");
+  instruction.function = enum_of(in.function(), Function::muon, "function");
   instruction.phase = enum_of(in.phase(), Phase::optimizer, "phase");
   instruction.stream = narrow<std::uint8_t>(in.stream(), "stream");
   instruction.binding = narrow<std::uint8_t>(in.binding(), "binding");

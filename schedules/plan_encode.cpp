@@ -9,12 +9,13 @@ namespace {
 // added to plan.proto.
 static_assert(static_cast<int>(Opcode::broadcast) == proto::OPCODE_BROADCAST &&
               opcode_count == proto::Opcode_ARRAYSIZE);
-static_assert(static_cast<int>(Function::mla_rope_backward) == proto::FUNCTION_MLA_ROPE_BACKWARD &&
+static_assert(static_cast<int>(Function::muon) == proto::FUNCTION_MUON &&
               function_count == proto::Function_ARRAYSIZE);
 static_assert(static_cast<int>(Dtype::uint8) == proto::DTYPE_UINT8);
 static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);
 static_assert(static_cast<int>(Scope::pass) == proto::SCOPE_PASS &&
               static_cast<int>(Phase::optimizer) == proto::PHASE_OPTIMIZER);
+static_assert(memory_space_count == proto::MemorySpace_ARRAYSIZE);
 static_assert(static_cast<int>(FabricTopology::leaf_spine) == proto::FABRIC_TOPOLOGY_LEAF_SPINE);
 static_assert(static_cast<int>(PassKind::overlapped) == proto::PASS_KIND_OVERLAPPED);
 
@@ -118,6 +119,18 @@ void encode(const Fabric& fabric, proto::Fabric& out) {
   out.set_spine_latency_s(fabric.spine_latency_s);
 }
 
+void encode(const Host& host, proto::Host& out) {
+  out.set_memory_bytes(host.memory_bytes);
+  out.set_memory_bandwidth(host.memory_bandwidth);
+  out.set_memory_efficiency(host.memory_efficiency);
+  out.set_flops(host.flops);
+  out.set_pcie_bandwidth(host.pcie_bandwidth);
+  out.set_pcie_efficiency(host.pcie_efficiency);
+  out.set_nvme_bytes(host.nvme_bytes);
+  out.set_nvme_read_bandwidth(host.nvme_read_bandwidth);
+  out.set_nvme_write_bandwidth(host.nvme_write_bandwidth);
+}
+
 void encode(const Cluster& cluster, proto::Cluster& out) {
   out.set_name(cluster.name);
   out.set_nodes(cluster.nodes);
@@ -128,6 +141,7 @@ void encode(const Cluster& cluster, proto::Cluster& out) {
   out.set_reserved_bytes(cluster.reserved_bytes);
   out.set_nics_per_node(cluster.nics_per_node);
   encode(cluster.fabric, *out.mutable_fabric());
+  if (cluster.host != Host{}) encode(cluster.host, *out.mutable_host());
 }
 
 void encode(const Stream& stream, proto::Stream& out) {
@@ -187,6 +201,7 @@ void encode(const Buffer& buffer, proto::Buffer& out) {
   for (const std::string& axes : buffer.split) out.add_split(axes);
   out.set_parent_plus_1(plus_1(buffer.parent));
   out.set_parent_offset(buffer.parent_offset);
+  out.set_space(number<proto::MemorySpace>(buffer.space));
 }
 
 void encode(const Communication& communication, proto::Communication& out) {

@@ -36,6 +36,15 @@ std::vector<Stream> make_streams(const Job& job) {
     for (const char* name : {"cp_in", "cp_out"})
       streams.push_back({name, StreamDevice::gpu, Traffic::context});
   if (has_expert_stream(job)) streams.push_back({"ep", StreamDevice::gpu, Traffic::expert});
+  if (job.offload.any()) {
+    streams.push_back({"to_host", StreamDevice::gpu, Traffic::offload});
+    streams.push_back({"from_host", StreamDevice::gpu, Traffic::offload});
+    streams.push_back({"host", StreamDevice::host, Traffic::offload});
+  }
+  if (job.offload.optimizer == OffloadTarget::nvme || job.offload.parameters == OffloadTarget::nvme) {
+    streams.push_back({"nvme_read", StreamDevice::nvme, Traffic::offload});
+    streams.push_back({"nvme_write", StreamDevice::nvme, Traffic::offload});
+  }
   return streams;
 }
 

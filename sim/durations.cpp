@@ -36,7 +36,7 @@ Durations::Durations(const Plan& plan) : plan_(plan), topology_(plan.cluster), s
 }
 
 Index Durations::new_shape(const Buffer& buffer) {
-  shape_key_.assign(1, static_cast<Index>(buffer.dtype));
+  shape_key_.assign({static_cast<Index>(buffer.dtype), static_cast<Index>(buffer.space)});
   for (const BufferDim& dim : buffer.dims) {
     const auto extent = static_cast<std::uint64_t>(dim.extent);
     shape_key_.insert(shape_key_.end(),

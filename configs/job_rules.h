@@ -12,6 +12,9 @@ namespace simrun {
 // again.
 void apply_job_rules(const std::string& layout, Reading& reading, Job& job);
 
+// The part of it about context parallelism: what must divide, and which attention kernel.
+void check_context_parallel(Reading& reading, const Job& job);
+
 // The part of it about the pipeline: layout or even split, and Megatron-LM's group rule for interleaving.
 void apply_pipeline_rules(const std::string& layout, Reading& reading, Job& job);
 

@@ -17,6 +17,7 @@ void read_training(const ConfigNode* section, Reading& reading, Job& job);
 std::string read_parallelism(const ConfigNode* section, Reading& reading, Job& job);
 // Of that section: the pipeline schedule (a CSV is read, not checked) and the keys that only some schedules
 // have.
+void read_context_parallel(SectionReader& section, Reading& reading, Parallelism& parallelism);
 void read_schedule(SectionReader& section, Reading& reading, Parallelism& parallelism);
 // Of the training section: low-rank adapters. Of the model section: what is frozen; after the family's keys.
 void read_lora(SectionReader& section, Reading& reading, Training& training);

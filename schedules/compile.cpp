@@ -18,7 +18,8 @@
 namespace simrun {
 namespace {
 
-Plan framed_plan(const Job& job, const Graph& graph) {
+Plan framed_plan(const Job& job, const LoweredModel& model) {
+  const Graph& graph = model.graph;
   Plan plan;
   plan.job = make_facts(job, graph);
   plan.cluster = job.cluster;
@@ -26,6 +27,7 @@ Plan framed_plan(const Job& job, const Graph& graph) {
   plan.dimension_names.push_back("elements");
   plan.streams = make_streams(job);
   plan.stages = make_stages(job);
+  plan.extent_tables = model.tables;
   return plan;
 }
 
@@ -81,7 +83,7 @@ class Compiler {
         schedule_(job_schedule(job, facts)),
         model_(lower_model(job)),
         placement_(placement_of(schedule_, model_.stages.size())),
-        plan_(framed_plan(job, model_.graph)),
+        plan_(framed_plan(job, model_)),
         splits_(splits_backward(build(schedule_, schedule_.shape))),
         segments_(plan_, job, model_, placement_, splits_) {}
 

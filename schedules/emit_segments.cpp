@@ -21,7 +21,8 @@ Scope scope_of(const ChunkCode& code, const BackwardSplit* split, ValueId v) {
 }
 
 Category category_of(const Value& value) {
-  const bool communicated = value.conversion != Opcode::free && !value.saved;
+  const bool own = value.conversion == Opcode::free || value.conversion == Opcode::map;
+  const bool communicated = !own && !value.saved;
   return communicated ? Category::comm : Category::activations;
 }
 
@@ -95,6 +96,7 @@ Instruction instruction_of(const ChunkEmission& emission, const CodeStep& step, 
   instruction.phase = step.phase;
   instruction.stream = step.stream;
   instruction.causal = step.causal;
+  instruction.part = step.part;
   instruction.layer = step.layer;
   instruction.dropout = step.dropout;
   instruction.label = step.label;
@@ -105,6 +107,7 @@ Instruction instruction_of(const ChunkEmission& emission, const CodeStep& step, 
   if (is_communication(step.opcode)) {
     Communication communication;
     communication.group.axes = step.axes;
+    communication.peer = step.peer;
     communication.reduction = step.reduction;
     communication.cause = step.cause;
     instruction.communication = table.add(communication);
@@ -127,10 +130,12 @@ bool is_run_scope(const Value& value) {
 }  // namespace
 
 Index CommunicationTable::add(const Communication& communication) {
-  std::string key =
-      fmt::format("{} {} {} {} {} {} {}", communication.group.mesh, fmt::join(communication.group.axes, ","),
-                  fmt::join(communication.group.pipeline_ranks, ","), communication.peer.pipeline_rank,
-                  static_cast<int>(communication.reduction), communication.channel, communication.cause);
+  const Peer& peer = communication.peer;
+  std::string key = fmt::format(
+      "{} {} {} {} {} {} {} {} {}{}", communication.group.mesh, fmt::join(communication.group.axes, ","),
+      fmt::join(communication.group.pipeline_ranks, ","), peer.pipeline_rank,
+      static_cast<int>(communication.reduction), communication.channel, communication.cause,
+      fmt::join(peer.axes, ","), peer.offset, peer.wrap ? " wraps" : "");
   const auto [known, is_new] =
       known_.emplace(std::move(key), static_cast<Index>(plan_.communications.size()));
   if (is_new) plan_.communications.push_back(communication);

@@ -208,8 +208,9 @@ Communication decode(const proto::Communication& in) {
     communication.group.axes.push_back(narrow<std::uint8_t>(axis, "axis"));
   communication.group.pipeline_ranks.assign(in.group().pipeline_ranks().begin(),
                                             in.group().pipeline_ranks().end());
-  communication.peer = {
-      in.peer().pipeline_rank(), in.peer().axis(), in.peer().offset(), in.peer().wrap(), {}};
+  communication.peer = {in.peer().pipeline_rank(), {}, in.peer().offset(), in.peer().wrap(), {}};
+  for (const std::uint32_t axis : in.peer().axes())
+    communication.peer.axes.push_back(narrow<std::uint8_t>(axis, "axis"));
   communication.peer.coordinate_map.assign(in.peer().coordinate_map().begin(),
                                            in.peer().coordinate_map().end());
   communication.reduction = enum_of(in.reduction(), Reduction::max, "reduction");
@@ -236,6 +237,11 @@ Instruction decode(const proto::Instruction& in) {
   instruction.outputs.assign(in.outputs().begin(), in.outputs().end());
   instruction.waits_for.assign(in.waits_for().begin(), in.waits_for().end());
   instruction.label = in.label();
+  for (const std::uint32_t axis : in.part().axes())
+    instruction.part.axes.push_back(narrow<std::uint8_t>(axis, "axis"));
+  instruction.part.zigzag = in.part().zigzag();
+  instruction.part.whole_keys = in.part().whole_keys();
+  instruction.part.key_offset = in.part().key_offset();
   instruction.work_table = signed_minus_1(in.work_table_plus_1(), "work table");
   return instruction;
 }

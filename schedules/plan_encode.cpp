@@ -212,7 +212,7 @@ void encode(const Communication& communication, proto::Communication& out) {
                                                      group.pipeline_ranks.end());
   const Peer& peer = communication.peer;
   out.mutable_peer()->set_pipeline_rank(peer.pipeline_rank);
-  out.mutable_peer()->set_axis(peer.axis);
+  out.mutable_peer()->mutable_axes()->Add(peer.axes.begin(), peer.axes.end());
   out.mutable_peer()->set_offset(peer.offset);
   out.mutable_peer()->set_wrap(peer.wrap);
   out.mutable_peer()->mutable_coordinate_map()->Add(peer.coordinate_map.begin(), peer.coordinate_map.end());
@@ -230,6 +230,12 @@ void encode(const Instruction& instruction, proto::Instruction& out) {
   out.set_accumulate(instruction.accumulate);
   out.set_causal(instruction.causal.on);
   out.set_window(instruction.causal.window);
+  if (const SequencePart& part = instruction.part; part != SequencePart{}) {
+    out.mutable_part()->mutable_axes()->Add(part.axes.begin(), part.axes.end());
+    out.mutable_part()->set_zigzag(part.zigzag);
+    out.mutable_part()->set_whole_keys(part.whole_keys);
+    out.mutable_part()->set_key_offset(part.key_offset);
+  }
   out.set_layer_plus_1(plus_1(instruction.layer));
   out.set_dropout(instruction.dropout);
   out.set_communication_plus_1(plus_1(instruction.communication));

@@ -125,7 +125,7 @@ TEST_CASE("one wrong thing gives one error that names it") {
       {"parallelism:\n", "parallelism:\n  data_parallel_size: 2\n",
        "14:23 data_parallel_size is 1: 8 GPUs (1 nodes x 8) / (tensor 4 x pipeline 2 = 8)"},
       {"parallelism:\n", "parallelism:\n  context_parallel_size: 2\n",
-       "14:26 context_parallel_size 2 is not supported yet"},
+       "17:34 8 GPUs (1 nodes x 8) is smaller than the mesh: tensor 4 x context 2 x pipeline 2 = 16"},
       {"parallelism:\n", "parallelism:\n  expert_model_parallel_size: 2\n",
        "14:31 2 ranks for experts, and the model has none"},
       {"parallelism:\n", "parallelism:\n  pipeline_schedule: seq1f1b\n",

@@ -80,6 +80,7 @@ LoweredModel lower_model(const Job& job) {
     lowered.split = split_backward(lowered.code);
     model.stages.push_back(std::move(lowered));
   }
+  model.layouts = strategy.layouts;
   return model;
 }
 

@@ -21,6 +21,7 @@ struct LoweredModel {
   DeviceMesh mesh;
   Partition partition;
   std::vector<StageCode> stages;
+  std::vector<Layout> layouts = {};  // by operator
 };
 
 // Throws std::invalid_argument where a layout does not divide.

@@ -37,6 +37,13 @@ std::vector<Diagnostic> with_place(const LoadedJob& job, std::vector<Diagnostic>
   return faults;
 }
 
+// A sentence that begins with a key's path ("model.frozen: ...") is about that key; any other is about the
+// schedule.
+SourcePosition position_of(const LoadedJob& job, const std::string& sentence) {
+  const auto key = job.positions.find(sentence.substr(0, sentence.find(':')));
+  return key == job.positions.end() ? job.schedule_position : key->second;
+}
+
 }  // namespace
 
 std::vector<std::string> Input::files() const {
@@ -60,14 +67,14 @@ LoadOptions load_options(const Options& options) {
   return load;
 }
 
-// What the loader accepted and the compiler refuses is the schedule (its sizes, or what a CSV holds) or the
-// layout section.
+// What the loader accepted and the compiler refuses is the schedule (its sizes, or what a CSV holds) unless
+// it names another key, or the layout section.
 Plan compile_checked(const LoadedJob& job) {
   Plan plan;
   try {
     plan = plan_job(job.job);
   } catch (const std::invalid_argument& error) {
-    throw ConfigError({{job.schedule_position, error.what(), ""}});
+    throw ConfigError({{position_of(job, error.what()), error.what(), ""}});
   } catch (const ConfigError& error) {
     throw ConfigError(with_place(job, error.diagnostics()));
   }

@@ -38,5 +38,6 @@ constexpr RealRange latency = {0, 1};
 constexpr RealRange oversubscription = {1, 1000};
 constexpr RealRange soft_cap = {0, 1e9};
 constexpr RealRange flops = {1e9, 1e18};
+constexpr RealRange lora_alpha = {1e-9, 1e9};
 
 }  // namespace simrun::limits

@@ -186,7 +186,7 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
   job.parallelism.pipeline_schedule = printable_name(job.parallelism.pipeline_schedule);
   job.config_sha256 = config_sha256(reading.values, job);
   return {std::move(job), effective_yaml(reading.values), std::move(reading.files),
-          reading.position_of("parallelism.pipeline_schedule")};
+          reading.position_of("parallelism.pipeline_schedule"), std::move(reading.positions)};
 }
 
 LoadedJob load_job(const std::string& path, const LoadOptions& options) {

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "configs/scope_pattern.h"
+
 // The model section of a job as plain values.
 namespace simrun {
 
@@ -48,8 +50,9 @@ struct ModelConfig {
   bool embedding_dropout = true;   // hidden_dropout is also behind the embedding
   bool tie_word_embeddings = false;
   bool qkv_bias = false;
-  bool projection_bias = false;  // of the attention's output projection
-  bool mlp_bias = false;         // of both (gated: all three) MLP matrices
+  bool projection_bias = false;      // of the attention's output projection
+  bool mlp_bias = false;             // of both (gated: all three) MLP matrices
+  std::vector<ScopePattern> frozen;  // whose parameters are not trained
   bool operator==(const ModelConfig&) const = default;
 
   std::int64_t attention_window(std::int64_t layer) const {

@@ -82,12 +82,20 @@ std::vector<AxisId> axes_within(const Mesh& mesh, const Span& span) {
 
 }  // namespace
 
+std::int64_t data_parallel_replicas(const Job& job) {
+  if (job.optimizer.all_reduce == AllReduceKind::flat)
+    return job.optimizer.num_distributed_optimizer_instances;
+  return job.parallelism.tensor_model_parallel_size * job.parallelism.context_parallel_size *
+         job.parallelism.data_parallel_size / job.cluster.gpus_per_node;
+}
+
 MeshShape mesh_shape(const Job& job) {
   const Parallelism& parallelism = job.parallelism;
   MeshShape shape;
   shape.tp = parallelism.tensor_model_parallel_size;
   shape.cp = parallelism.context_parallel_size;
   shape.dp = parallelism.data_parallel_size;
+  if (data_parallel_replicas(job) > 1) shape.dp_inner = shape.dp / data_parallel_replicas(job);
   shape.etp = parallelism.expert_tensor_parallel_size;
   shape.ep = parallelism.expert_model_parallel_size;
   for (const OwnAxis& axis : job.layout.mesh) shape.own.push_back({axis.name, axis.size});

@@ -24,6 +24,10 @@ struct MeshShape {
 };
 MeshShape mesh_shape(const Job& job);
 
+// Groups of data-parallel ranks that keep equal shards (hybrid sharding), or nodes that a hierarchical
+// all-reduce goes between; 1: dp is not cut.
+std::int64_t data_parallel_replicas(const Job& job);
+
 // The coarsest mesh on whose axes all these divisions lie: an axis of it ends wherever one of theirs does. A
 // rule names logical axes (tp, cp, dp, etp, ep, edp, cp_inner, cp_outer, dp_inner, dp_outer); each is a list
 // of mesh axes, the outermost first, so that layouts over different divisions compare, and collectives

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "models/decoder.h"
+#include "models/trained_parameters.h"
 #include "schedules/layout_rules.h"
 #include "schedules/plan_frame.h"
 
@@ -69,6 +70,7 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, const Strateg
 
 LoweredModel lower_model(const Job& job) {
   LoweredModel model{decoder_graph(job), mesh_of(job), {}, {}};
+  select_trained(model.graph, job);
   model.partition = partition(model.graph, job.parallelism.stages);
   const Strategy strategy = strategy_of(job, model);
   const std::vector<std::uint8_t> stream_of_axis = streams_of(model.mesh);

@@ -177,6 +177,8 @@ std::string summary_json(const Plan& plan, const Summary& summary) {
   fields.add("schedule", json_quoted(plan.job.schedule));
   if (plan.job.found_schedule) fields.add("found_schedule", found_json(*plan.job.found_schedule));
   fields.add("parameters", number(summary.parameters));
+  if (plan.job.frozen_parameters > 0)
+    fields.add("trained_parameters", number(summary.parameters - plan.job.frozen_parameters));
   add_times(fields, summary);
   fields.add("peak_memory_bytes", number(summary.peak_memory_bytes));
   fields.add("peak_pp_rank", number(std::int64_t{summary.peak_pipeline_rank}));

@@ -32,6 +32,9 @@ Plan plan_with_every_field() {
               2,       3,         4,     5,     6,      7,
               8,       9,         10,    11,    12,     1.0 / 3,
               6.02e23, Dtype::fp8};
+  plan.job.frozen_parameters = 5;
+  plan.job.found_recompute = FoundRecompute{"{granularity: full}", 1, 2, 3, 0.25};
+  plan.job.documents = DocumentMask{"a.csv", 0.5, 0.75, 1e20};
   Gpu& gpu = plan.cluster.gpu;
   gpu = {"g", {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}}, 1.5, 2, 3.5, 4, 5, 6.5, 7.5, 8.5, 9.5};
   plan.cluster.nics_per_node = 2;

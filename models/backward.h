@@ -32,6 +32,7 @@ struct BackwardStep {
 //   norm                    I: dx and the weight's gradients in one kernel
 //   map                     I: elementwise     W: bias gradients
 //   gather                  W: scatter of the row gradients
+//   copy                    I: copied back
 // Values read are what the forward pass must keep (or compute again). Gradients of frozen inputs are left
 // out, and steps that nothing else needs (models/trained_parameters.h).
 std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op);

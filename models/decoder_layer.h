@@ -13,6 +13,9 @@ namespace simrun {
 struct DecoderDimensions {
   DimensionId batch = 0, sequence = 0, hidden = 0, kv_heads = 0, group = 0, qkv = 0, qk = 0, head_dim = 0,
               ffn = 0, gate = 0, key_sequence = 0, statistics = 0, one = 0;
+  // With more tensor-parallel ranks than key-value heads: rows of the packed q, k, v of all heads. kv_heads
+  // counts a copy of its head for every rank then.
+  std::optional<DimensionId> qkv_rows = {};
 };
 
 // The operators of a decoder's layer, as the model's values say: [batch, sequence, hidden] in and out.
@@ -46,6 +49,8 @@ class DecoderLayer {
   std::vector<TensorId> mlp(TensorId y);
   std::vector<TensorId> projection(const std::string& name, std::vector<TensorId> operands,
                                    const char* module, std::optional<TensorId> bias);
+  TensorId packed_qkv(TensorId y);
+  TensorId packed_qkv_of_rows(TensorId y);
   TensorId core_attention(TensorId qkv);
   TensorId qk_norm(TensorId qkv);
 

@@ -57,6 +57,7 @@ struct Regroup {
 //                  `one` in place of `qkv` is added to the part whose name it begins with
 //   gather         in0 = table, in1 = indices: rows by index, zero where the row is another rank's;
 //                  or in1 = an activation: rows by position, added to it
+//   copy           in0 = rows of packed q, k, v; out0 = those of a rank's heads
 //   reduce         over the dimensions that the output lacks, by `function`
 //   cross_entropy  in0 = logits, in1 = row maximum, in2 = labels;
 //                  out0 = (sum of exponentials, target logit) per row

@@ -74,10 +74,11 @@ const DimensionSplit* Layout::split_of(DimensionId dim) const {
 }
 
 std::vector<LayoutRule> strategy_rules(const Job& job) {
-  std::vector<LayoutRule> rules{
-      {"", "experts", {"ep"}}, {"", "expert_ffn", {"etp"}}, {"", "capacity", {"edp"}},
-      {"", "batch", {"dp"}},   {"", "sequence", {"cp"}},    {"", "kv_heads", {"tp"}},
-      {"", "ffn", {"tp"}},     {"", "shared_ffn", {"tp"}},  {"", "vocab", {"tp"}}};
+  std::vector<LayoutRule> rules{{"", "experts", {"ep"}},    {"", "expert_ffn", {"etp"}},
+                                {"", "capacity", {"edp"}},  {"", "batch", {"dp"}},
+                                {"", "sequence", {"cp"}},   {"", "kv_heads", {"tp"}},
+                                {"", "qkv_rows", {"tp"}},   {"", "ffn", {"tp"}},
+                                {"", "shared_ffn", {"tp"}}, {"", "vocab", {"tp"}}};
   if (job.parallelism.sequence_parallel) rules.push_back({"", "sequence", {"tp"}});
   return rules;
 }

@@ -6,6 +6,7 @@
 #include "configs/cluster_config.h"
 #include "configs/layout_config.h"
 #include "configs/model_config.h"
+#include "configs/moe_config.h"
 #include "configs/parallelism_config.h"
 #include "configs/training_config.h"
 
@@ -18,6 +19,7 @@ struct Job {
   ModelConfig model;
   Training training;
   Parallelism parallelism;
+  MoeConfig moe;
   OptimizerConfig optimizer;
   RecomputeConfig recompute;
   LayoutConfig layout;

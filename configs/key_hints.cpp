@@ -112,8 +112,8 @@ const std::vector<OwnKeys>& own_keys() {
 std::string hint_for_unknown_key(const std::string& section, const std::string& key,
                                  const std::vector<std::string>& known_keys) {
   if (key == "<<") return "YAML merge keys are not accepted; `from: file` starts from another file.";
-  if (std::ranges::find(expert_keys, key) != std::end(expert_keys))
-    return "mixture of experts is not supported yet.";
+  if (section == "model" && std::ranges::find(expert_keys, key) != std::end(expert_keys))
+    return "this family has no experts; mixtral, qwen3_moe and deepseek_v3 have, and gpt with num_experts.";
   for (const OwnKeys& own : own_keys())
     if (own.section != section && std::ranges::find(own.keys, key) != own.keys.end())
       return fmt::format("it belongs in '{}'.", own.section);

@@ -24,6 +24,8 @@ void read_frozen(SectionReader& section, Reading& reading, ModelConfig& model);
 // Of the optimizer section, after zero_stage.
 void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
 void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer);
+// After read_parallelism.
+void read_moe(const ConfigNode* section, Reading& reading, Job& job);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
 // The layout section: rules over names of dimensions, scopes and axes.

@@ -95,8 +95,8 @@ void read_recompute(const ConfigNode* node, Reading& reading, Job& job) {
   }
   if (applies("num_layers", "full")) recompute.num_layers = section.integer("num_layers", limits::layers, 1);
   if (applies("modules", "selective")) {
-    const WordRule modules = {{"core_attn", "mlp", "layernorm"},
-                              {"moe_act", "mla_up_proj", "moe", "shared_experts", "moe_router"}};
+    const WordRule modules = {
+        {"core_attn", "mlp", "layernorm", "moe", "moe_act", "shared_experts", "mla_up_proj"}, {"moe_router"}};
     recompute.modules = section.words("modules", modules, {"core_attn"});
   }
   section.finish();

@@ -66,7 +66,7 @@ struct RecomputeConfig {
   RecomputeGranularity granularity = RecomputeGranularity::none;
   RecomputeMethod method = RecomputeMethod::uniform;
   std::int64_t num_layers = 1;  // uniform: layers per checkpoint; block: recomputed layers per virtual stage
-  std::vector<std::string> modules;  // selective: core_attn (default), mlp, layernorm
+  std::vector<std::string> modules;  // selective: core_attn (default), mlp, layernorm, moe, ...
   bool operator==(const RecomputeConfig&) const = default;
 };
 

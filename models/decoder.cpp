@@ -4,6 +4,8 @@
 
 #include "models/decoder_layer.h"
 #include "models/graph_builder.h"
+#include "models/latent_attention.h"
+#include "models/moe_layer.h"
 
 namespace simrun {
 namespace {
@@ -11,7 +13,7 @@ namespace {
 DecoderDimensions layer_dimensions(const Job& job, GraphBuilder& graph) {
   const ModelConfig& model = job.model;
   const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
-  const bool copies_heads = tp > model.num_key_value_heads;
+  const bool copies_heads = tp > model.num_key_value_heads && !model.mla.on();
   const std::int64_t kv_heads = copies_heads ? tp : model.num_key_value_heads;
   const std::int64_t group = model.num_attention_heads / kv_heads;
   DecoderDimensions dims;
@@ -23,7 +25,7 @@ DecoderDimensions layer_dimensions(const Job& job, GraphBuilder& graph) {
   dims.qkv = graph.dimension("qkv", group + 2);
   dims.qk = graph.dimension("qk", 2);
   dims.head_dim = graph.dimension("head_dim", model.head_dim);
-  dims.ffn = graph.dimension("ffn", model.ffn_hidden_size);
+  if (model.ffn_hidden_size > 0) dims.ffn = graph.dimension("ffn", model.ffn_hidden_size);
   dims.gate = graph.dimension("gate", 2);
   dims.key_sequence = graph.dimension("key_sequence", job.training.seq_length);
   dims.statistics = graph.dimension("statistics", model.normalization == Normalization::layer_norm ? 2 : 1);
@@ -31,6 +33,8 @@ DecoderDimensions layer_dimensions(const Job& job, GraphBuilder& graph) {
   if (copies_heads)
     dims.qkv_rows = graph.dimension(
         "qkv_rows", (model.num_attention_heads + 2 * model.num_key_value_heads) * model.head_dim);
+  if (model.experts.count > 0) dims.moe = moe_dimensions(job, graph);
+  if (model.mla.on()) dims.latent = latent_dimensions(model.mla, graph);
   return dims;
 }
 

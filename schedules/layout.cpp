@@ -19,7 +19,7 @@ bool has_dim(const std::vector<DimensionId>& dims, DimensionId dim) {
 }
 
 bool in_scope(const LayoutRule& rule, const Graph& graph, const Operator& op) {
-  return rule.scope.empty() || parse_scope(rule.scope).holds(graph, op);
+  return rule.scope.empty() || parse_layout_scope(rule.scope).holds(graph, op);
 }
 
 void sort_axes(std::vector<AxisId>& axes) { std::sort(axes.begin(), axes.end()); }
@@ -120,7 +120,7 @@ Layout operator_layout(const Graph& graph, const Operator& op, const std::vector
     for (const DimensionId dim : space) {
       if (graph.dimensions[dim].name != rule.dim || has_dim(decided, dim)) continue;
       if (rule.decides) decided.push_back(dim);
-      if (op.regroup && op.regroup->to == dim) continue;
+      if (op.regroup && !has_dim(op.regroup->from, dim)) continue;
       const std::vector<AxisId> axes = free_axes(rule, mesh, used);
       if (axes.empty()) continue;
       split_further(layout, dim, axes);

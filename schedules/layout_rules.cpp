@@ -71,7 +71,7 @@ class LayoutCheck {
   void check_rule(const RegionRule& rule) {
     LayoutScope scope;
     try {
-      scope = parse_scope(rule.scope);
+      scope = parse_layout_scope(rule.scope);
     } catch (const std::invalid_argument& error) {
       return fault(rule.position, error.what(), "for example \"layers[0-11].attention\".");
     }
@@ -218,7 +218,7 @@ class LayoutCheck {
   SourcePosition position_of(const Operator& a, const Operator& b) const {
     for (auto rule = layout_.rules.rbegin(); rule != layout_.rules.rend(); ++rule)
       for (const Operator* op : {&a, &b})
-        if (parse_scope(rule->scope).holds(graph_, *op)) return rule->position;
+        if (parse_layout_scope(rule->scope).holds(graph_, *op)) return rule->position;
     return {};
   }
 

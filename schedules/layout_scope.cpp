@@ -79,7 +79,7 @@ bool LayoutScope::holds(const Graph& graph, const Operator& op) const {
          fits(name, part_of(graph, op));
 }
 
-LayoutScope parse_scope(const std::string& text) {
+LayoutScope parse_layout_scope(const std::string& text) {
   LayoutScope scope;
   constexpr std::string_view word = "layers";
   std::string_view rest = text;

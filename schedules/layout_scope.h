@@ -29,7 +29,7 @@ struct LayoutScope {
 };
 
 // Throws std::invalid_argument with what cannot be read.
-LayoutScope parse_scope(const std::string& text);
+LayoutScope parse_layout_scope(const std::string& text);
 
 // All names that a scope may have in this graph, each once.
 std::vector<std::string> scope_names(const Graph& graph);

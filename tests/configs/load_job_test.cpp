@@ -127,7 +127,7 @@ TEST_CASE("one wrong thing gives one error that names it") {
       {"parallelism:\n", "parallelism:\n  context_parallel_size: 2\n",
        "14:26 context_parallel_size 2 is not supported yet"},
       {"parallelism:\n", "parallelism:\n  expert_model_parallel_size: 2\n",
-       "14:31 expert_model_parallel_size 2 is not supported yet"},
+       "14:31 2 ranks for experts, and the model has none"},
       {"parallelism:\n", "parallelism:\n  pipeline_schedule: seq1f1b\n",
        "14:22 seq1f1b runs slices of a sequence, and the passes of a plan run whole sequences; simrun "
        "--schedule "
@@ -181,7 +181,7 @@ TEST_CASE("one wrong thing gives one error that names it") {
       {"model_type: gpt", "model_type: gptj", "3:15 'model.model_type' cannot be 'gptj'"},
       {"  model_type: gpt\n", "", "2:1 missing required key 'model_type' in 'model'"},
       {"cluster:", "moe: {token_dispatcher: deepep}\ncluster:",
-       "16:1 mixture of experts ('moe') is not supported yet"},
+       "16:1 'moe' is about experts, and the model has none"},
       {"cluster:", "trainin: {}\ncluster:", "16:1 unknown section 'trainin'"},
       {"cluster:", "optimizer: {zero_stage: 4}\ncluster:",
        "16:25 'optimizer.zero_stage': must be at most 3, not '4'"},

@@ -83,7 +83,8 @@ std::vector<LayoutRule> strategy_rules(const Job& job) {
   const std::vector<LayoutRule> everywhere{
       {"", "experts", {"ep"}}, {"", "expert_ffn", {"etp"}}, {"", "capacity", {"edp"}},
       {"", "batch", {"dp"}},   {"", "sequence", {"cp"}},    {"", "kv_heads", {"tp"}},
-      {"", "ffn", {"tp"}},     {"", "shared_ffn", {"tp"}},  {"", "vocab", {"tp"}}};
+      {"", "qkv_rows", {"tp"}},  {"", "ffn", {"tp"}},         {"", "shared_ffn", {"tp"}},
+      {"", "vocab", {"tp"}}};
   rules.insert(rules.end(), everywhere.begin(), everywhere.end());
   if (job.parallelism.sequence_parallel) rules.push_back({"", "sequence", {"tp"}});
   return rules;

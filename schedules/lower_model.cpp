@@ -97,6 +97,7 @@ LoweredModel lower_model(const Job& job) {
     model.stages.push_back(std::move(lowered));
   }
   model.tables = strategy.context_parallel.tables();
+  model.layouts = strategy.layouts;
   return model;
 }
 

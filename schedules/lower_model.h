@@ -22,6 +22,7 @@ struct LoweredModel {
   std::vector<ExtentTable> tables;  // that steps name
   Partition partition;
   std::vector<StageCode> stages;
+  std::vector<Layout> layouts = {};  // by operator
 };
 
 // Throws std::invalid_argument where a layout does not divide.

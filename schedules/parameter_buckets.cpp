@@ -160,20 +160,8 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
                         const BucketRules& rules) {
   const bool sharded = bucket.shards > 1;
   const Sharding sharding = sharding_of(bucket, rules);
-<<<<<<< HEAD
   const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
   bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights, precision, bucket.elements);
-  if (bucket.frozen) {
-    bucket.weight_shard =
-        sharded ? add_shard_of(plan, bucket.weights, sharding, Scope::pass) : bucket.weights;
-    return;
-  }
-  bucket.gradients =
-      add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
-=======
-  const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
-  bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights, precision, bucket.elements);
->>>>>>> h-fsdp
   std::optional<Scope> weights_only, gradients_only;
   const bool offloads_weights = rules.offload.parameters != OffloadTarget::none;
   if ((sharded || offloads_weights) && rules.zero_stage == 3) weights_only = rules.gathered;
@@ -197,7 +185,6 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   if (rules.hierarchical && !bucket.replica_axes.empty())
     bucket.piece =
         add_shard(plan, bucket.gradients, {rules.mesh.size(bucket.shard_axes) * rules.copies, sharding.axes});
-<<<<<<< HEAD
   if (reduced != kept && (rules.copies > 1 || !bucket.data_axes.empty())) {
     bucket.compressed =
         add_flat_buffer(plan, name + " compressed gradients", Category::comm, reduced, bucket.elements);
@@ -205,13 +192,6 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
     if (!gradients_only) bucket.compressed_shard = add_shard(plan, bucket.compressed, sharding);
   }
   add_optimizer_state(plan, bucket, name, precision, rules);
-=======
-  const std::int64_t owned = bucket.elements / bucket.shards;
-  if (precision != Dtype::fp32)
-    bucket.main_weights = add_flat(plan, name + " main weights", Category::optimizer, Dtype::fp32, owned);
-  bucket.exp_avg = add_flat(plan, name + " exp_avg", Category::optimizer, Dtype::fp32, owned);
-  bucket.exp_avg_sq = add_flat(plan, name + " exp_avg_sq", Category::optimizer, Dtype::fp32, owned);
->>>>>>> h-fsdp
   offload_state(plan, bucket, rules.offload);
 }
 

@@ -306,7 +306,6 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
   }
   std::vector<const ParameterBucket*> buckets;
   for (const ChunkEmission* chunk : chunks)
-<<<<<<< HEAD
     for (const ParameterBucket& bucket : chunk->buckets)
       if (!bucket.frozen) buckets.push_back(&bucket);
   // The host first, so that it works while the GPU does.
@@ -314,13 +313,6 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
   for (const ParameterBucket* bucket : buckets)
     if (!bucket->offloaded.any() || bucket->kept_gradients != no_index)
       instructions.push_back(optimizer_update(*bucket, norm, context.optimizer));
-=======
-    for (const ParameterBucket& bucket : chunk->buckets) buckets.push_back(&bucket);
-  // The host first, so that it works while the GPU does.
-  append(host_optimizer(plan, buckets, norm));
-  for (const ParameterBucket* bucket : buckets)
-    if (!bucket->frozen && bucket->exp_avg != no_index) instructions.push_back(optimizer_of(*bucket, norm));
->>>>>>> h-fsdp
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

@@ -35,7 +35,8 @@ struct Tensor {
 };
 
 // Dimension `to` of one operand holds the elements of the dimensions `from` of the others, in another order:
-// behind a dispatch, `capacity` (of all experts together) holds rows of `batch` and `sequence`.
+// behind a dispatch, `capacity` (of all experts together) holds rows of `batch` and `sequence`. Where the
+// operator's rank has a part of those, it has the same tokens' part of this one.
 struct Regroup {
   std::vector<DimensionId> from;
   DimensionId to = 0;
@@ -86,7 +87,7 @@ struct Operator {
   // An `add` of partial sums that is one itself: only its output is summed over ranks.
   bool keeps_partial_sums = false;
   std::vector<DimensionId> whole_dims;  // dimensions that this operator cannot have split
-  std::optional<Regroup> regroup;       // of a dispatch's output, of a combine's input
+  std::optional<Regroup> regroup;       // dispatch: its output; combine: its first input
 };
 
 struct Graph {

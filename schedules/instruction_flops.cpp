@@ -1,10 +1,19 @@
 #include "schedules/instruction_flops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
+
+#include "schedules/extent_tables.h"
 
 namespace simrun {
 namespace {
+
+double mean_elements(const Plan& plan, const Buffer& buffer) {
+  double elements = 1;
+  for (const BufferDim& dim : buffer.dims) elements *= mean_extent(plan, dim);
+  return elements;
+}
 
 double gemm_flops(const Plan& plan, const Instruction& instruction) {
   std::vector<std::uint16_t> seen;
@@ -13,7 +22,7 @@ double gemm_flops(const Plan& plan, const Instruction& instruction) {
     for (const BufferDim& dim : plan.buffers[instruction.inputs[operand]].dims) {
       if (std::find(seen.begin(), seen.end(), dim.name) != seen.end()) continue;
       seen.push_back(dim.name);
-      product *= static_cast<double>(dim.extent);
+      product *= mean_extent(plan, dim);
     }
   return product;
 }
@@ -28,25 +37,32 @@ double attention_flops(const Plan& plan, const Instruction& instruction) {
   bool packed = false;
   for (const BufferDim& dim : first.dims) {
     packed |= plan.dimension_names[dim.name] == "qkv";
-    if (plan.dimension_names[dim.name] == "sequence") keys = static_cast<double>(dim.extent);
+    if (plan.dimension_names[dim.name] == "sequence") keys = mean_extent(plan, dim);
   }
   // Unfused products cover the whole matrix, whatever the mask then hides.
   if (instruction.function != Function::unfused)
-    keys = static_cast<double>(attended_keys(instruction.causal, static_cast<std::int64_t>(keys)));
-  const auto values = static_cast<double>(context.elements());
-  const double queries = packed ? values : static_cast<double>(first.elements());
+    keys = static_cast<double>(attended_keys(instruction.causal, std::llround(keys)));
+  const double values = mean_elements(plan, context);
+  const double queries = packed ? values : mean_elements(plan, first);
   return (backward ? 4 : 2) * (queries + values) * keys;
 }
 
 }  // namespace
 
-double instruction_flops(const Plan& plan, const Instruction& instruction) {
+static double whole_flops(const Plan& plan, const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::gemm: return gemm_flops(plan, instruction);
     case Opcode::attention:
     case Opcode::attention_backward: return attention_flops(plan, instruction);
     default: return 0;
   }
+}
+
+double instruction_flops(const Plan& plan, const Instruction& instruction) {
+  const double flops = whole_flops(plan, instruction);
+  if (instruction.work_table < 0 || flops == 0) return flops;
+  const ExtentTable& work = plan.extent_tables[static_cast<std::size_t>(instruction.work_table)];
+  return flops * (mean_value(work) / static_cast<double>(whole_work));
 }
 
 double segment_flops(const Plan& plan, const Segment& segment) {

@@ -156,6 +156,7 @@ ExtentTable decode(const proto::ExtentTable& in) {
   for (const std::uint32_t axis : in.axes()) table.axes.push_back(narrow<std::uint8_t>(axis, "axis"));
   table.values.assign(in.values().begin(), in.values().end());
   table.origin = in.origin();
+  table.per_microbatch = in.per_microbatch();
   return table;
 }
 
@@ -209,6 +210,7 @@ Instruction decode(const proto::Instruction& in) {
   instruction.outputs.assign(in.outputs().begin(), in.outputs().end());
   instruction.waits_for.assign(in.waits_for().begin(), in.waits_for().end());
   instruction.label = in.label();
+  instruction.work_table = signed_minus_1(in.work_table_plus_1(), "work table");
   return instruction;
 }
 

@@ -150,6 +150,7 @@ void encode(const ExtentTable& table, proto::ExtentTable& out) {
   out.mutable_axes()->Add(table.axes.begin(), table.axes.end());
   out.mutable_values()->Add(table.values.begin(), table.values.end());
   out.set_origin(table.origin);
+  out.set_per_microbatch(table.per_microbatch);
 }
 
 void encode(const Buffer& buffer, proto::Buffer& out) {
@@ -201,6 +202,7 @@ void encode(const Instruction& instruction, proto::Instruction& out) {
   out.mutable_outputs()->Add(instruction.outputs.begin(), instruction.outputs.end());
   out.mutable_waits_for()->Add(instruction.waits_for.begin(), instruction.waits_for.end());
   out.set_label(instruction.label);
+  out.set_work_table_plus_1(plus_1(instruction.work_table));
 }
 
 void encode(const Segment& segment, proto::Segment& out) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "configs/cluster_config.h"
+#include "configs/layout_config.h"
 #include "configs/model_config.h"
 #include "configs/moe_config.h"
 #include "configs/parallelism_config.h"
@@ -21,6 +22,7 @@ struct Job {
   MoeConfig moe;
   OptimizerConfig optimizer;
   RecomputeConfig recompute;
+  LayoutConfig layout;
   Cluster cluster;
   std::string config_sha256;  // of the effective config, as --print-config writes it
 

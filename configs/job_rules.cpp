@@ -194,6 +194,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   derive_data_parallel(reading, job);
   apply_moe_rules(reading, job);
   derive_bucket_size(reading, job);
+  apply_sharding_rules(reading, job);
   check_batch(reading, job);
   check_tensor_parallel(reading, job);
   apply_pipeline_rules(layout, reading, job);

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* schema_version = "1";
 const std::vector<std::string> section_names = {"model",     "training",  "parallelism", "moe",
-                                                "optimizer", "recompute", "cluster"};
+                                                "optimizer", "recompute", "layout",      "cluster"};
 
 void set_position(ConfigNode& node, const SourcePosition& position) {
   node.position = position;
@@ -180,6 +180,7 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
   read_moe(root.find("moe"), reading, job);
   read_optimizer(root.find("optimizer"), reading, job);
   read_recompute(root.find("recompute"), reading, job);
+  read_layout(root.find("layout"), reading, job);
   read_cluster(root.find("cluster"), search, reading, job);
   apply_job_rules(layout, reading, job);
   if (!reading.problems.empty()) refuse(reading);
@@ -187,7 +188,7 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
   job.parallelism.pipeline_schedule = printable_name(job.parallelism.pipeline_schedule);
   job.config_sha256 = config_sha256(reading.values, job);
   return {std::move(job), effective_yaml(reading.values), std::move(reading.files),
-          reading.position_of("parallelism.pipeline_schedule")};
+          reading.position_of("parallelism.pipeline_schedule"), std::move(reading.positions)};
 }
 
 LoadedJob load_job(const std::string& path, const LoadOptions& options) {

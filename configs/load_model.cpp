@@ -58,6 +58,7 @@ void read_model(const ConfigNode* node, const PresetSearch& search, Reading& rea
   const auto family = std::ranges::find(families, job.model.model_type, &Family::model_type);
   if (family == std::end(families)) return;
   family->read({section, reading, job, job.model});
+  read_frozen(section, reading, job.model);
   section.finish();
 }
 

@@ -25,6 +25,7 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   if (section.has("hidden_dropout"))
     training.hidden_dropout = section.real("hidden_dropout", limits::probability);
   section.ignore({"attention_dropout", "hidden_dropout"});
+  read_lora(section, reading, training);
   section.finish();
 }
 
@@ -46,6 +47,8 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   optimizer.clip_grad = section.real("clip_grad", limits::norm, 1.0);
   if (section.has("bucket_size")) optimizer.bucket_size = section.integer("bucket_size", limits::bucket);
   section.ignore({"bucket_size"});
+  read_sharding(section, reading, optimizer);
+  read_data_parallel_groups(section, optimizer);
   for (const char* key : {"main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"})
     section.word(key, {{"fp32"}, {"fp16", "bf16", "fp8"}}, "fp32");
   section.finish();

@@ -6,6 +6,7 @@
 
 #include "configs/mla_config.h"
 #include "configs/moe_config.h"
+#include "configs/scope_pattern.h"
 
 // The model section of a job as plain values.
 namespace simrun {
@@ -57,6 +58,7 @@ struct ModelConfig {
   MlaConfig mla;
   ExpertConfig experts;
   std::int64_t num_nextn_predict_layers = 0;  // further layers that predict the tokens after the next one
+  std::vector<ScopePattern> frozen;           // whose parameters are not trained
   bool operator==(const ModelConfig&) const = default;
 
   std::int64_t attention_window(std::int64_t layer) const {

@@ -1,5 +1,8 @@
 #include "models/backward.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace simrun {
 namespace {
 
@@ -76,7 +79,8 @@ std::vector<BackwardStep> add_steps(const Graph& graph, const Operator& op) {
   for (std::size_t i = 1; i < op.inputs.size(); ++i) {
     const auto index = static_cast<std::uint8_t>(i);
     if (!is_bias(graph, op, i)) {
-      steps.push_back({Opcode::copy, Function::none, false, true, {gradient}, {index}});
+      const bool whole = graph.tensors[op.inputs[i]].dims == graph.tensors[op.inputs[0]].dims;
+      steps.push_back({Opcode::copy, Function::none, false, /*alias=*/whole, {gradient}, {index}});
       continue;
     }
     biases.push_back(sum_over_rows({OperandRole::input_gradient, 0}, index));
@@ -143,9 +147,7 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
   }
 }
 
-}  // namespace
-
-std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op) {
+std::vector<BackwardStep> all_steps(const Graph& graph, const Operator& op) {
   switch (op.opcode) {
     case Opcode::gemm: return gemm_steps(graph, op);
     case Opcode::attention: return attention_steps(op);
@@ -155,6 +157,37 @@ std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op)
     case Opcode::route: return route_steps(op);
     default: return {};
   }
+}
+
+// Without the gradients that nobody wants. From the last step to the first: a step may read an input's
+// gradient that an earlier one writes.
+std::vector<BackwardStep> without_frozen(const Graph& graph, const Operator& op,
+                                         std::vector<BackwardStep> steps) {
+  std::vector<bool> read(op.inputs.size(), false);
+  std::vector<BackwardStep> kept;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    std::erase_if(step->gradients_of,
+                  [&](std::uint8_t i) { return graph.tensors[op.inputs[i]].frozen && !read[i]; });
+    if (step->gradients_of.empty()) continue;
+    step->weight = std::all_of(step->gradients_of.begin(), step->gradients_of.end(), [&](std::uint8_t i) {
+      return graph.tensors[op.inputs[i]].kind == TensorKind::parameter;
+    });
+    for (const Operand& operand : step->reads)
+      if (operand.role == OperandRole::input_gradient) read[operand.index] = true;
+    kept.push_back(std::move(*step));
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
+}
+
+}  // namespace
+
+std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op) {
+  std::vector<BackwardStep> steps = all_steps(graph, op);
+  const bool any_frozen = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
+    return graph.tensors[input].frozen && graph.tensors[input].kind != TensorKind::index;
+  });
+  return any_frozen ? without_frozen(graph, op, std::move(steps)) : steps;
 }
 
 }  // namespace simrun

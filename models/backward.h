@@ -34,7 +34,8 @@ struct BackwardStep {
 //   gather                  W: scatter of the row gradients
 //   dispatch, combine       I: scatter of the row gradients; combine's probabilities in the same kernel
 //   route                   I: logits, from their values and the chosen indices
-// Values read are what the forward pass must keep (or compute again).
+// Values read are what the forward pass must keep (or compute again). Gradients of frozen inputs are left
+// out, and steps that nothing else needs (models/trained_parameters.h).
 std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op);
 
 }  // namespace simrun

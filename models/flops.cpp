@@ -29,7 +29,8 @@ double product(const Graph& graph, const std::vector<DimensionId>& dims, Extents
 OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents extents) {
   if (op.opcode == Opcode::gemm) {
     const double once = 2 * product(graph, iteration_space(graph, op), extents);
-    return {once, once, once};
+    const bool left = !graph.tensors[op.inputs[0]].frozen, right = !graph.tensors[op.inputs[1]].frozen;
+    return {once, left ? once : 0, right ? once : 0};
   }
   if (op.opcode == Opcode::attention) {
     const double context = product(graph, graph.tensors[op.outputs[0]].dims, extents);
@@ -39,7 +40,8 @@ OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents ext
     const double keys =
         static_cast<double>(attended_keys(op.causal, graph.dimensions[graph.dimension("key_sequence")].size));
     const double forward = 2 * (queries + context) * keys;
-    return {forward, 2 * forward, 0};
+    const bool differentiated = !graph.tensors[op.inputs[0]].frozen;
+    return {forward, differentiated ? 2 * forward : 0, 0};
   }
   return {};
 }

@@ -32,11 +32,12 @@ struct Tensor {
   std::vector<DimensionId> dims;  // in storage order, last fastest
   Dtype dtype = Dtype::bf16;
   TensorKind kind = TensorKind::activation;
+  // No gradient of it is wanted: a parameter that is not trained, or a value before which nothing is trained.
+  bool frozen = false;
 };
 
-// Dimension `to` of one operand holds the elements of the dimensions `from` of the others, in another order:
-// behind a dispatch, `capacity` (of all experts together) holds rows of `batch` and `sequence`. Where the
-// operator's rank has a part of those, it has the same tokens' part of this one.
+// A dimension of an operator that holds the tokens of others, in another order: where the operator's rank has
+// a part of those, it has the same tokens' part of this one.
 struct Regroup {
   std::vector<DimensionId> from;
   DimensionId to = 0;
@@ -54,7 +55,8 @@ struct Regroup {
 //   norm           in0 = x, in1 = weight, in2 = bias of a layer norm; out0 = y, out1 = row statistics.
 //                  qk_norm: x = packed q, k, v, of which v is copied; weight [2, head_dim]
 //   map            elementwise, by `function`; inputs that lack dimensions are broadcast;
-//                  out1 = dropout mask if dropout > 0
+//                  out1 = dropout mask if dropout > 0. `add` to packed q, k, v: an input with `group` or
+//                  `one` in place of `qkv` is added to the part whose name it begins with
 //   gather         in0 = table, in1 = indices: rows by index, zero where the row is another rank's;
 //                  or in1 = an activation: rows by position, added to it
 //                  dispatch: in0 = rows [batch, sequence, hidden], in1 = expert indices [.., topk];
@@ -110,5 +112,7 @@ std::vector<DimensionId> iteration_space(const Graph& graph, const Operator& op)
 // tensor).
 std::int64_t count_parameters(const Graph& graph, std::size_t first, std::size_t last);
 std::int64_t count_parameters(const Graph& graph);
+// Those of them that are trained.
+std::int64_t count_trained_parameters(const Graph& graph);
 
 }  // namespace simrun

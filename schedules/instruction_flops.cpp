@@ -9,12 +9,6 @@
 namespace simrun {
 namespace {
 
-double mean_elements(const Plan& plan, const Buffer& buffer) {
-  double elements = 1;
-  for (const BufferDim& dim : buffer.dims) elements *= mean_extent(plan, dim);
-  return elements;
-}
-
 double gemm_flops(const Plan& plan, const Instruction& instruction) {
   std::vector<std::uint16_t> seen;
   double product = 2;
@@ -42,8 +36,13 @@ double attention_flops(const Plan& plan, const Instruction& instruction) {
   // Unfused products cover the whole matrix, whatever the mask then hides.
   if (instruction.function != Function::unfused)
     keys = static_cast<double>(attended_keys(instruction.causal, std::llround(keys)));
-  const double values = mean_elements(plan, context);
-  const double queries = packed ? values : mean_elements(plan, first);
+  const auto elements = [&](const Buffer& buffer) {
+    double product = 1;
+    for (const BufferDim& dim : buffer.dims) product *= mean_extent(plan, dim);
+    return product;
+  };
+  const double values = elements(context);
+  const double queries = packed ? values : elements(first);
   return (backward ? 4 : 2) * (queries + values) * keys;
 }
 

@@ -67,6 +67,7 @@ JobFacts make_facts(const Job& job, const Graph& graph) {
   facts.seq_length = job.training.seq_length;
   facts.tokens_per_step = job.training.global_batch_size * job.training.seq_length;
   facts.parameters = count_parameters(graph);
+  facts.frozen_parameters = facts.parameters - count_trained_parameters(graph);
   // The graph's batch is one microbatch over all data-parallel ranks.
   facts.model_flops_per_step = model_flops(graph) * static_cast<double>(facts.microbatches);
   facts.precision = job.training.precision;

@@ -15,4 +15,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job);
 // The part of it about the pipeline: layout or even split, and Megatron-LM's group rule for interleaving.
 void apply_pipeline_rules(const std::string& layout, Reading& reading, Job& job);
 
+// What recompute says by virtual stage; the limit of granularity `auto`.
+void apply_recompute_rules(Reading& reading, Job& job);
+
 }  // namespace simrun

@@ -93,7 +93,7 @@ const std::vector<OwnKeys>& own_keys() {
         "pipeline_memory_limit", "pipeline_model_parallel_layout"}},
       {"optimizer",
        {"zero_stage", "overlap_grad_reduce", "overlap_param_gather", "clip_grad", "bucket_size"}},
-      {"recompute", {"granularity", "method", "modules"}},
+      {"recompute", {"granularity", "method", "modules", "module_layers", "memory_limit"}},
       {"cluster",
        {"nodes", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric",
         "reserved_memory"}},

@@ -73,8 +73,9 @@ struct RecomputeRegions {
   std::vector<bool> discards_output;    // by region: values read outside it are recomputed too, not kept
                                         // (output-discarding checkpoints)
 };
+struct Partition;
 RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& config,
-                                   const std::vector<std::int32_t>& first_layer_of_operator_stage);
+                                   const Partition& partition);
 
 // Everything that lowering one chunk needs to know.
 struct ChunkContext {

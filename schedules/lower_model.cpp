@@ -20,10 +20,7 @@ Strategy strategy_of(const Job& job, const LoweredModel& model, const Mesh& mesh
   const std::vector<LayoutRule> rules = strategy_rules(job);
   for (const Operator& op : model.graph.operators)
     strategy.layouts.push_back(operator_layout(model.graph, op, rules, mesh));
-  std::vector<std::int32_t> first_layer;
-  for (const std::int32_t stage : model.partition.stage_of)
-    first_layer.push_back(model.partition.first_layer[static_cast<std::size_t>(stage)]);
-  strategy.regions = recompute_regions(model.graph, job.recompute, first_layer);
+  strategy.regions = recompute_regions(model.graph, job.recompute, model.partition);
   return strategy;
 }
 

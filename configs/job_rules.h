@@ -17,5 +17,7 @@ void apply_pipeline_rules(const std::string& layout, Reading& reading, Job& job)
 
 // What recompute says by virtual stage; the limit of granularity `auto`.
 void apply_recompute_rules(Reading& reading, Job& job);
+// How data parallelism is cut in two (configs/sharding_rules.cpp).
+void apply_sharding_rules(Reading& reading, const Job& job);
 
 }  // namespace simrun

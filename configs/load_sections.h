@@ -32,8 +32,15 @@ void read_module_layers(const RecomputeKeys& keys);
 void read_memory_limit(const RecomputeKeys& keys);
 // Of the training section.
 void read_documents(SectionReader& section, Reading& reading, Training& training);
+// Of the optimizer section, after zero_stage.
+void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
+void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer);
+// After read_parallelism.
+void read_moe(const ConfigNode* section, Reading& reading, Job& job);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
+// The layout section: rules over names of dimensions, scopes and axes.
+void read_layout(const ConfigNode* section, Reading& reading, Job& job);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
 
 }  // namespace simrun

@@ -48,6 +48,8 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   optimizer.clip_grad = section.real("clip_grad", limits::norm, 1.0);
   if (section.has("bucket_size")) optimizer.bucket_size = section.integer("bucket_size", limits::bucket);
   section.ignore({"bucket_size"});
+  read_sharding(section, reading, optimizer);
+  read_data_parallel_groups(section, optimizer);
   for (const char* key : {"main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"})
     section.word(key, {{"fp32"}, {"fp16", "bf16", "fp8"}}, "fp32");
   section.finish();
@@ -98,8 +100,8 @@ void read_recompute(const ConfigNode* node, Reading& reading, Job& job) {
   if (applies("num_layers", "full")) read_recomputed_layers(keys);
   const bool in_other_layers = granularity == "full" && recompute.method == RecomputeMethod::block;
   if ((in_other_layers && section.has("modules")) || applies("modules", "selective")) {
-    const WordRule modules = {{"core_attn", "mlp", "layernorm"},
-                              {"moe_act", "mla_up_proj", "moe", "shared_experts", "moe_router"}};
+    const WordRule modules = {
+        {"core_attn", "mlp", "layernorm", "moe", "moe_act", "shared_experts", "mla_up_proj"}, {"moe_router"}};
     recompute.modules = section.words("modules", modules, {"core_attn"});
   }
   if ((in_other_layers && !recompute.modules.empty()) || applies("module_layers", "selective"))

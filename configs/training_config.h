@@ -48,6 +48,10 @@ struct Training {
   bool operator==(const Training&) const = default;
 };
 
+// How gradients are summed over all data-parallel ranks: in one collective, or reduce-scattered in the node,
+// all-reduced between nodes and gathered in the node (Horovod's hierarchical all-reduce).
+enum class AllReduceKind : std::uint8_t { flat, hierarchical };
+
 struct OptimizerConfig {
   std::string name = "adam";
   int zero_stage = 0;
@@ -56,6 +60,16 @@ struct OptimizerConfig {
   double clip_grad = 1.0;  // 0: no gradient-norm reduction
   std::int64_t bucket_size =
       0;  // elements; default max(40,000,000, 1,000,000 x dp) as Megatron-LM's DistributedDataParallelConfig
+  // FSDP2's names. ZeRO-3: whether gathered weights are freed behind the forward pass, and behind the
+  // backward pass of a microbatch that is not the last. ZeRO-2, 3 with no_sync: gradients add up unsharded
+  // and are reduced once per step.
+  bool reshard_after_forward = true;
+  bool reshard_after_backward = true;
+  bool no_sync = false;
+  // ZeRO within each of so many groups of data-parallel ranks, all-reduce between them: hybrid sharding
+  // (HSDP).
+  std::int64_t num_distributed_optimizer_instances = 1;
+  AllReduceKind all_reduce = AllReduceKind::flat;  // of zero_stage 0
   bool operator==(const OptimizerConfig&) const = default;
 };
 
@@ -66,7 +80,7 @@ struct RecomputeConfig {
   RecomputeGranularity granularity = RecomputeGranularity::none;
   RecomputeMethod method = RecomputeMethod::uniform;
   std::int64_t num_layers = 1;  // uniform: layers per checkpoint; block: recomputed layers per virtual stage
-  std::vector<std::string> modules;  // selective: core_attn (default), mlp, layernorm
+  std::vector<std::string> modules;  // selective: core_attn (default), mlp, layernorm, moe, ...
   // By virtual stage, in model order. Block: layers recomputed whole, in place of num_layers (Megatron-LM has
   // one number for all). By module: of how many of the layers behind those it is recomputed; empty: of all.
   std::vector<std::int64_t> stage_layers;

@@ -20,15 +20,19 @@ std::int32_t whole_layers(const RecomputeConfig& config, std::size_t stage) {
                                                                : config.stage_layers.at(stage));
 }
 
-// The module's place in the list, if the layer is one of those that recompute it.
-std::int32_t module_key(const Operator& op, const RecomputeConfig& config, const PlaceInStage& place) {
-  const auto module = std::find(config.modules.begin(), config.modules.end(), op.module);
+// The place in the list of the operator's module, if the layer is one of those that recompute it.
+std::int32_t module_key(const std::string& name, const RecomputeConfig& config, const PlaceInStage& place) {
+  const auto module = std::find(config.modules.begin(), config.modules.end(), name);
   if (module == config.modules.end()) return none;
   const auto m = static_cast<std::size_t>(module - config.modules.begin());
   const bool counted = m < config.module_layers.size() && !config.module_layers[m].empty();
   const std::int32_t behind = place.layer - whole_layers(config, place.stage);
   if (counted && behind >= config.module_layers[m].at(place.stage)) return none;
   return static_cast<std::int32_t>(m);
+}
+std::int32_t module_key(const Operator& op, const RecomputeConfig& config, const PlaceInStage& place) {
+  const std::int32_t outer = module_key(op.module, config, place);
+  return outer != none ? outer : module_key(op.inner_module, config, place);
 }
 
 // The checkpoint that an operator belongs to; operators in a row with equal ones share a region.
@@ -52,6 +56,11 @@ Checkpoint checkpoint_of(const Operator& op, const RecomputeConfig& config, cons
   return {module_key(op, config, place), true};
 }
 
+// In Megatron-LM these modules are checkpointed without their output, the others with it.
+bool is_output_discarded(const std::string& module) {
+  return module == "layernorm" || module == "moe_act" || module == "mla_up_proj";
+}
+
 }  // namespace
 
 RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& config,
@@ -67,9 +76,9 @@ RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& co
     const Checkpoint own = checkpoint_of(op, config, {s, op.layer - partition.first_layer[s]});
     const bool continues =
         own.key != none && own == last && stage == last_stage && (!own.is_module || op.layer == last_layer);
-    // In Megatron-LM the layernorm module is checkpointed without its output, the others with it.
     if (own.key != none && !continues)
-      regions.discards_output.push_back(own.is_module && op.module == "layernorm");
+      regions.discards_output.push_back(own.is_module &&
+                                        is_output_discarded(config.modules[static_cast<std::size_t>(own.key)]));
     regions.region_of.push_back(
         own.key == none ? none : static_cast<std::int32_t>(regions.discards_output.size()) - 1);
     last = own;

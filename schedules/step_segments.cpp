@@ -5,21 +5,9 @@
 namespace simrun {
 namespace {
 
-constexpr const char* data_axis_name = "dp";
-
-AxisId axis_named(const Mesh& mesh, const char* name) {
-  const auto found =
-      std::find_if(mesh.axes.begin(), mesh.axes.end(), [&](const Axis& axis) { return axis.name == name; });
-  return static_cast<AxisId>(found - mesh.axes.begin());
-}
-
-std::int64_t data_parallel(const StepContext& context) {
-  return context.mesh.axes[axis_named(context.mesh, data_axis_name)].size;
-}
-
-bool is_sharded(const ParameterBucket& bucket) { return bucket.gradient_shard != bucket.gradients; }
-// ZeRO-2, 3: the gradients are reduced behind every pass, and what is left to sum are shards.
-bool keeps_shard_only(const ParameterBucket& bucket) { return bucket.reduced != no_index; }
+bool is_sharded(const ParameterBucket& bucket) { return bucket.shards > 1; }
+// ZeRO-2, 3: the gradients are reduced behind a pass, and what is left to sum are shards.
+bool keeps_shard_only(const ParameterBucket& bucket) { return bucket.keeps_shard; }
 Index kept_gradients(const ParameterBucket& bucket) {
   return keeps_shard_only(bucket) ? bucket.gradient_shard : bucket.gradients;
 }
@@ -42,7 +30,7 @@ Instruction collective(Opcode opcode, std::uint8_t stream, CollectiveEnds ends, 
   return instruction;
 }
 
-Index over_axes(CommunicationTable& table, std::vector<AxisId> axes, const char* cause) {
+Index over_axes(CommunicationTable& table, std::vector<AxisId> axes, const std::string& cause) {
   Communication communication;
   communication.group.axes = std::move(axes);
   communication.cause = cause;
@@ -55,11 +43,14 @@ Index over_axes(CommunicationTable& table, std::vector<AxisId> axes, const char*
 Index data_group(const StepContext& context, const ChunkEmission& emission, std::size_t bucket, Index use,
                  CommunicationTable& table) {
   Communication communication;
-  if (data_parallel(context) > 1) communication.group.axes = {axis_named(context.mesh, data_axis_name)};
+  const ParameterBucket& of = emission.buckets[bucket];
+  const std::vector<AxisId>& axes = is_sharded(of) || of.piece != no_index ? of.shard_axes : of.data_axes;
+  communication.group.axes = axes;
+  const std::string over = axes.empty() ? "" : " over " + context.mesh.words(axes);
   if (use == 0)
-    communication.cause = "gradients: partial sum over dp (batch is split)";
+    communication.cause = "gradients: partial sum" + over + " (batch is split)";
   else
-    communication.cause = "weights: shard over dp -> replicated";
+    communication.cause = "weights: shard" + over + " -> replicated";
   if (!emission.pair_ranks.empty()) {
     communication.group.pipeline_ranks = emission.pair_ranks;
     communication.channel = emission.first_pair_channel + 2 * static_cast<Index>(bucket) + use;
@@ -68,18 +59,44 @@ Index data_group(const StepContext& context, const ChunkEmission& emission, std:
   return table.add(communication);
 }
 
-bool is_summed(const StepContext& context, const ChunkEmission& emission) {
-  return data_parallel(context) > 1 || !emission.pair_ranks.empty();
+bool is_summed(const ChunkEmission& emission, const ParameterBucket& bucket) {
+  return !bucket.data_axes.empty() || !emission.pair_ranks.empty();
+}
+
+// Hybrid sharding: over the ranks that own the same shard.
+std::vector<Instruction> replica_sum(const StepContext& context, const ParameterBucket& bucket, Index shard,
+                                     CommunicationTable& table) {
+  if (bucket.replica_axes.empty()) return {};
+  const std::string cause =
+      "gradients: partial sum over " + context.mesh.words(bucket.replica_axes) + " (replicas of a shard)";
+  return {collective(Opcode::all_reduce, context.data_stream, {shard, shard},
+                     over_axes(table, bucket.replica_axes, cause), "gradient reduction")};
+}
+
+// To the owner of each shard, or of each piece that a hierarchical all-reduce goes on with.
+std::vector<Instruction> scatter_sum(const StepContext& context, const ChunkEmission& emission,
+                                     std::size_t bucket, CommunicationTable& table) {
+  const ParameterBucket& of = emission.buckets[bucket];
+  const Index shard = of.piece == no_index ? of.gradient_shard : of.piece;
+  return {collective(Opcode::reduce_scatter, context.data_stream, {of.gradients, shard},
+                     data_group(context, emission, bucket, 0, table), "gradient reduction")};
 }
 
 // Sum over data-parallel ranks: to the owner of each shard under ZeRO-1, else to all.
 std::vector<Instruction> data_reduction(const StepContext& context, const ChunkEmission& emission,
                                         std::size_t bucket, CommunicationTable& table) {
-  if (!is_summed(context, emission)) return {};
   const ParameterBucket& of = emission.buckets[bucket];
-  const Opcode opcode = is_sharded(of) ? Opcode::reduce_scatter : Opcode::all_reduce;
-  return {collective(opcode, context.data_stream, {of.gradients, of.gradient_shard},
-                     data_group(context, emission, bucket, 0, table), "gradient reduction")};
+  if (!is_summed(emission, of)) return {};
+  if (!is_sharded(of) && of.piece == no_index)
+    return {collective(Opcode::all_reduce, context.data_stream, {of.gradients, of.gradients},
+                       data_group(context, emission, bucket, 0, table), "gradient reduction")};
+  std::vector<Instruction> instructions = scatter_sum(context, emission, bucket, table);
+  const Index shard = instructions.front().outputs.front();
+  for (Instruction& sum : replica_sum(context, of, shard, table)) instructions.push_back(std::move(sum));
+  if (of.piece != no_index)
+    instructions.push_back(collective(Opcode::all_gather, context.data_stream, {of.piece, of.gradients},
+                                      data_group(context, emission, bucket, 1, table), "gradient reduction"));
+  return instructions;
 }
 
 Instruction weight_gather(const StepContext& context, const ChunkEmission& emission, std::size_t bucket,
@@ -91,15 +108,7 @@ Instruction weight_gather(const StepContext& context, const ChunkEmission& emiss
 
 bool gathers_in_passes(const StepContext& context) { return context.optimizer.zero_stage == 3; }
 
-std::vector<AxisId> axes_but_data(const StepContext& context, const ParameterBucket& bucket) {
-  std::vector<AxisId> axes = bucket.axes;
-  std::erase(axes, axis_named(context.mesh, data_axis_name));
-  return axes;
-}
-
-bool waits_for_step_end(const StepContext& context, const ParameterBucket& bucket) {
-  return bucket.tied || !axes_but_data(context, bucket).empty();
-}
+bool waits_for_step_end(const ParameterBucket& bucket) { return bucket.tied || !bucket.tensor_axes.empty(); }
 
 std::vector<Instruction> tied_reduction(const StepContext& context, const ParameterBucket& bucket,
                                         CommunicationTable& table) {
@@ -118,13 +127,13 @@ std::vector<Instruction> late_reductions(const StepContext& context, const Chunk
   const ParameterBucket& bucket = emission.buckets[number];
   std::vector<Instruction> instructions;
   if (bucket.tied) instructions = tied_reduction(context, bucket, table);
-  const std::vector<AxisId> axes = axes_but_data(context, bucket);
-  if (!axes.empty())
+  if (!bucket.tensor_axes.empty())
     instructions.push_back(collective(
         Opcode::all_reduce, context.tensor_stream, {kept_gradients(bucket), kept_gradients(bucket)},
-        over_axes(table, axes, "gradients: partial sum (sequence is split)"), "gradient reduction"));
-  const bool done = keeps_shard_only(bucket) ||
-                    (context.optimizer.overlap_grad_reduce && !waits_for_step_end(context, bucket));
+        over_axes(table, bucket.tensor_axes, "gradients: partial sum (sequence is split)"),
+        "gradient reduction"));
+  const bool done =
+      keeps_shard_only(bucket) || (context.optimizer.overlap_grad_reduce && !waits_for_step_end(bucket));
   if (!done)
     for (Instruction& instruction : data_reduction(context, emission, number, table))
       instructions.push_back(std::move(instruction));
@@ -142,8 +151,9 @@ Index add_scalar(Plan& plan, const char* name) {
 }
 
 bool single_rank(const StepContext& context) {
-  return context.plan.stages.size() == 1 && std::all_of(context.mesh.axes.begin(), context.mesh.axes.end(),
-                                                        [](const Axis& a) { return a.size == 1; });
+  return context.plan.stages.size() == 1 &&
+         std::all_of(context.mesh.mesh.axes.begin(), context.mesh.mesh.axes.end(),
+                     [](const Axis& a) { return a.size == 1; });
 }
 
 Instruction release_of(Index buffer, Phase phase = Phase::optimizer) {
@@ -172,8 +182,8 @@ std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan,
   if (single_rank(context)) return {sum_of_squares(gradients, norm)};
   const Index local = add_scalar(plan, "local gradient norm");
   Communication communication;
-  for (std::size_t axis = 0; axis < context.mesh.axes.size(); ++axis)
-    if (context.mesh.axes[axis].size > 1) communication.group.axes.push_back(static_cast<AxisId>(axis));
+  for (std::size_t axis = 0; axis < context.mesh.mesh.axes.size(); ++axis)
+    if (context.mesh.mesh.axes[axis].size > 1) communication.group.axes.push_back(static_cast<AxisId>(axis));
   if (plan.stages.size() > 1) {
     for (std::size_t rank = 0; rank < plan.stages.size(); ++rank)
       communication.group.pipeline_ranks.push_back(static_cast<std::int32_t>(rank));
@@ -208,26 +218,27 @@ Instruction optimizer_of(const ParameterBucket& bucket, Index norm) {
 BucketInstructions overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
                                          CommunicationTable& table) {
   BucketInstructions reductions;
-  for (std::size_t b = 0; b < emission.buckets.size(); ++b)
-    reductions.push_back(emission.buckets[b].frozen || waits_for_step_end(context, emission.buckets[b])
-                             ? std::vector<Instruction>{}
-                             : data_reduction(context, emission, b, table));
+  for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
+    const ParameterBucket& bucket = emission.buckets[b];
+    const bool elsewhere = bucket.frozen || waits_for_step_end(bucket) || keeps_shard_only(bucket);
+    reductions.push_back(elsewhere ? std::vector<Instruction>{} : data_reduction(context, emission, b, table));
+  }
   return reductions;
 }
 
-BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmission& emission, bool first,
-                                      CommunicationTable& table) {
+BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmission& emission,
+                                      ReducingPass pass, CommunicationTable& table) {
   BucketInstructions reductions;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     const ParameterBucket& bucket = emission.buckets[b];
-    if (bucket.frozen) {
+    if (!keeps_shard_only(bucket)) {
       reductions.emplace_back();
       continue;
     }
-    std::vector<Instruction> instructions = data_reduction(context, emission, b, table);
-    instructions.back().outputs = {first ? bucket.gradient_shard : bucket.reduced};
+    std::vector<Instruction> instructions = scatter_sum(context, emission, b, table);
+    instructions.back().outputs = {pass.first ? bucket.gradient_shard : bucket.reduced};
     instructions.push_back(release_of(bucket.gradients, Phase::reduction));
-    if (!first) {
+    if (!pass.first) {
       Instruction sum;
       sum.opcode = Opcode::map;
       sum.function = Function::sum_gradients;
@@ -239,6 +250,9 @@ BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmi
       instructions.push_back(std::move(sum));
       instructions.push_back(release_of(bucket.reduced, Phase::reduction));
     }
+    if (pass.last)
+      for (Instruction& sum : replica_sum(context, bucket, bucket.gradient_shard, table))
+        instructions.push_back(std::move(sum));
     reductions.push_back(std::move(instructions));
   }
   return reductions;
@@ -247,8 +261,10 @@ BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmi
 BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmission& emission,
                                    CommunicationTable& table) {
   BucketInstructions gathers;
-  for (std::size_t b = 0; b < emission.buckets.size(); ++b)
-    gathers.push_back({weight_gather(context, emission, b, table)});
+  for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
+    gathers.emplace_back();
+    if (is_sharded(emission.buckets[b])) gathers.back().push_back(weight_gather(context, emission, b, table));
+  }
   return gathers;
 }
 

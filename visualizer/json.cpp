@@ -106,6 +106,15 @@ std::string documents_json(const DocumentMask& documents) {
   return fields.braced();
 }
 
+std::string load_json(const GpuLoad& load) {
+  Fields fields(", ");
+  fields.add("gpu", number(load.gpu));
+  fields.add("compute_s", number(load.compute_s));
+  fields.add("bubble_s", number(load.bubble_s));
+  fields.add("exposed_comm_s", number(load.exposed_comm_s));
+  return fields.braced();
+}
+
 std::string stage_json(const StageSummary& stage) {
   Fields fields(", ");
   fields.add("pp_rank", number(std::int64_t{stage.pipeline_rank}));
@@ -118,6 +127,10 @@ std::string stage_json(const StageSummary& stage) {
   fields.add("compute_s", number(stage.compute_s));
   fields.add("bubble_s", number(stage.bubble_s));
   fields.add("exposed_comm_s", number(stage.exposed_comm_s));
+  if (stage.has_imbalance()) {
+    fields.add("busiest_gpu", load_json(stage.busiest));
+    fields.add("idlest_gpu", load_json(stage.idlest));
+  }
   return fields.braced();
 }
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "configs/job_rules.h"
 #include "configs/limits.h"
 #include "configs/load_sections.h"
 #include "configs/text_file.h"
@@ -125,6 +126,17 @@ void read_documents(SectionReader& section, Reading& reading, Training& training
     read_drawn(keys, documents);
   keys.finish();
   training.documents = std::move(documents);
+}
+
+void apply_document_rules(Reading& reading, const Job& job) {
+  if (!job.training.documents) return;
+  if (job.training.attention == AttentionKernel::unfused)
+    reading.problem("training.documents",
+                    "documents mean nothing with attention: unfused, which computes every score",
+                    "attention: flash skips what lies between documents.");
+  if (job.parallelism.context_parallel_size > 1)
+    reading.problem("training.documents",
+                    "documents with context_parallel_size above 1 are not supported yet");
 }
 
 }  // namespace simrun

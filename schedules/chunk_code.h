@@ -52,6 +52,7 @@ struct CodeStep {
   std::vector<ValueId> waits_for;
   std::string label;
   std::int32_t work_table = -1;  // Instruction::work_table
+  bool soft_cap = false;         // Instruction::soft_cap
 };
 
 struct ChunkCode {

@@ -102,6 +102,7 @@ Gpu decode(const proto::Gpu& in) {
   gpu.kernel_launch_s = finite(in.kernel_launch_s(), "kernel_launch_s");
   gpu.matmul_efficiency = finite(in.matmul_efficiency(), "matmul_efficiency");
   gpu.memory_efficiency = finite(in.memory_efficiency(), "memory_efficiency");
+  gpu.special_functions = finite(in.special_functions(), "special_functions");
   return gpu;
 }
 
@@ -222,6 +223,7 @@ Instruction decode(const proto::Instruction& in) {
   instruction.outputs.assign(in.outputs().begin(), in.outputs().end());
   instruction.waits_for.assign(in.waits_for().begin(), in.waits_for().end());
   instruction.label = in.label();
+  instruction.soft_cap = in.soft_cap();
   instruction.work_table = signed_minus_1(in.work_table_plus_1(), "work table");
   return instruction;
 }

@@ -77,8 +77,8 @@ RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& co
     const bool continues =
         own.key != none && own == last && stage == last_stage && (!own.is_module || op.layer == last_layer);
     if (own.key != none && !continues)
-      regions.discards_output.push_back(own.is_module &&
-                                        is_output_discarded(config.modules[static_cast<std::size_t>(own.key)]));
+      regions.discards_output.push_back(
+          own.is_module && is_output_discarded(config.modules[static_cast<std::size_t>(own.key)]));
     regions.region_of.push_back(
         own.key == none ? none : static_cast<std::int32_t>(regions.discards_output.size()) - 1);
     last = own;

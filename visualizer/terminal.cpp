@@ -88,6 +88,17 @@ std::string recompute_line(const FoundRecompute& found, const Summary& summary) 
                             percent_text(without > 0 ? found.added_s / without : 0));
 }
 
+// What packed documents leave of attention; MFU counts whole sequences, and here is what it is without.
+std::string documents_line(const DocumentMask& documents, const Plan& plan, const Summary& summary) {
+  std::string text = fmt::format(
+      "documents ({}): {} of attention's scores, {} in the most expensive microbatch", documents.origin,
+      percent_text(documents.mean_share), percent_text(documents.highest_share));
+  const double mfu = summary.mfu * documents.model_flops_per_step / plan.job.model_flops_per_step;
+  if (percent_text(mfu) != percent_text(summary.mfu))
+    text += fmt::format("; MFU counting only these {}", percent_text(mfu));
+  return text + "\n";
+}
+
 // "warm-up 0.14  drain 0.10": what is not zero, in the unit of its row.
 std::string bubble_split(const Summary& summary, const TimeUnit& unit) {
   std::string text;
@@ -290,6 +301,7 @@ std::string terminal_summary(const Plan& plan, const Summary& summary, const Ter
   if (seconds_text(summary.first_step_s) != seconds_text(summary.step_time_s))
     text += fmt::format("first step {}\n", seconds_text(summary.first_step_s));
   if (plan.job.found_schedule) text += search_line(*plan.job.found_schedule);
+  if (plan.job.documents) text += documents_line(*plan.job.documents, plan, summary);
   if (plan.job.found_recompute) text += recompute_line(*plan.job.found_recompute, summary);
   text += engine_line(summary, options) + "\n";
   text += fit_paragraph(summary, options);

@@ -235,6 +235,8 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   check_tensor_parallel(reading, job);
   check_context_parallel(reading, job);
   apply_pipeline_rules(layout, reading, job);
+  apply_recompute_rules(reading, job);
+  apply_document_rules(reading, job);
   check_gpu(reading, job);
   check_countable(reading, job);
 }

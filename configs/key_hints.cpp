@@ -109,7 +109,7 @@ const std::vector<OwnKeys>& own_keys() {
         "all_reduce", "main_params_dtype", "main_grads_dtype", "exp_avg_dtype", "exp_avg_sq_dtype", "grad_reduce_dtype",
         "sgd_momentum"}},
       {"offload", {"optimizer_fraction", "parameters", "activations"}},
-      {"recompute", {"granularity", "method", "modules"}},
+      {"recompute", {"granularity", "method", "modules", "module_layers", "memory_limit"}},
       {"cluster",
        {"nodes", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric",
         "reserved_memory"}},

@@ -43,6 +43,7 @@ constexpr RealRange capacity_factor = {0.01, 1000};
 constexpr RealRange imbalance = {1, 100'000};
 constexpr RealRange zipf = {0, 10};
 constexpr RealRange flops = {1e9, 1e18};
+constexpr RealRange optional_flops = {0, 1e18};
 constexpr RealRange lora_alpha = {1e-9, 1e9};
 
 }  // namespace simrun::limits

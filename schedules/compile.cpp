@@ -9,6 +9,7 @@
 
 #include "schedules/bpipe.h"
 #include "schedules/chunk_segments.h"
+#include "schedules/document_tables.h"
 #include "schedules/gathered_weights.h"
 #include "schedules/instruction_flops.h"
 #include "schedules/job_schedule.h"
@@ -91,6 +92,7 @@ class Compiler {
     refuse_sharded_copies(job_, placement_, model_);
     if (schedule_.shape.stage_times.empty()) schedule_.shape.stage_times = stated_times();
     add_programs(build(schedule_, schedule_.shape));
+    add_document_tables(plan_, job_, model_.graph);
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
     plan_.job.found_schedule = schedule_.found;
     return std::move(plan_);

@@ -196,6 +196,7 @@ struct Instruction {
   // without the launch) that the rank does in the bound microbatch; 0: it is not launched and takes no time;
   // more than 1,000,000 is allowed. -1: all of it.
   std::int32_t work_table = -1;
+  bool soft_cap = false;  // attention: scores go through cap tanh(score / cap)
   bool operator==(const Instruction&) const = default;
 };
 

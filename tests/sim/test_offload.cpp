@@ -87,7 +87,7 @@ TEST_CASE("offloaded activations leave two layers of them on the GPU, and every 
   const RankTimeline kept = peak({}), offloaded = peak({{"offload.activations", "cpu"}});
   const auto activations = static_cast<std::size_t>(Category::activations);
   // Stage 0 has 2 of 8 layers: all 4 microbatches in flight but for what the running pass needs.
-  CHECK(offloaded.peak.live[activations] < 0.45 * static_cast<double>(kept.peak.live[activations]));
+  CHECK(20 * offloaded.peak.live[activations] < 9 * kept.peak.live[activations]);
   CHECK(offloaded.host_bytes > 0);
   CHECK(offloaded.totals.exposed[offload] > 0);  // 25 GB/s cannot keep up with unfused attention's scores
 }

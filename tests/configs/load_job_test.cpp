@@ -194,7 +194,7 @@ TEST_CASE("one wrong thing gives one error that names it") {
       {"cluster:", "optimizer: {zero_stage: 3, reshard_after_backward: false}\ncluster:",
        "16:52 weights kept between microbatches are kept behind the forward pass too"},
       {"cluster:", "optimizer: {zero_stage: 1, no_sync: true}\ncluster:",
-       "16:35 no_sync: true needs zero_stage 2 or 3"},
+       "16:37 no_sync: true needs zero_stage 2 or 3"},
       {"cluster:", "optimizer: {zero_stage: 1, overlap_param_gather: true}\ncluster:",
        "16:50 overlap_param_gather needs overlap_grad_reduce: true"},
       {"cluster:", "optimizer: {name: lamb}\ncluster:",

@@ -232,8 +232,8 @@ std::vector<bool> written_before(const ChunkEmission& emission, const ChunkCode&
   if (pass.split != nullptr)
     for (const std::size_t s : pass.split->input)
       for (const ValueId output : code.backward[s].outputs)
-        written[output] = pass.variant.part == BackwardPart::weight ||
-                          (!pass.variant.first_input && !per_pass[output]);
+        written[output] =
+            pass.variant.part == BackwardPart::weight || (!pass.variant.first_input && !per_pass[output]);
   if (pass.shared_gradient != no_index) written[pass.shared_gradient] = !pass.variant.first_shared;
   return written;
 }

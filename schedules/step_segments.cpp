@@ -103,9 +103,10 @@ std::vector<Instruction> late_reductions(const StepContext& context, const Chunk
   if (!bucket.tensor_axes.empty())
     instructions.push_back(collective(
         Opcode::all_reduce, context.tensor_stream, {kept_gradients(bucket), kept_gradients(bucket)},
-        over_axes(table, bucket.tensor_axes, "gradients: partial sum (sequence is split)"), "gradient reduction"));
-  const bool done = keeps_shard_only(bucket) ||
-                    (context.optimizer.overlap_grad_reduce && !waits_for_step_end(bucket));
+        over_axes(table, bucket.tensor_axes, "gradients: partial sum (sequence is split)"),
+        "gradient reduction"));
+  const bool done =
+      keeps_shard_only(bucket) || (context.optimizer.overlap_grad_reduce && !waits_for_step_end(bucket));
   if (!done)
     for (Instruction& instruction : data_reduction(context, emission, number, table))
       instructions.push_back(std::move(instruction));
@@ -123,8 +124,9 @@ Index add_scalar(Plan& plan, const char* name) {
 }
 
 bool single_rank(const StepContext& context) {
-  return context.plan.stages.size() == 1 && std::all_of(context.mesh.mesh.axes.begin(), context.mesh.mesh.axes.end(),
-                                                        [](const Axis& a) { return a.size == 1; });
+  return context.plan.stages.size() == 1 &&
+         std::all_of(context.mesh.mesh.axes.begin(), context.mesh.mesh.axes.end(),
+                     [](const Axis& a) { return a.size == 1; });
 }
 
 Instruction release_of(Index buffer, Phase phase = Phase::optimizer) {
@@ -192,7 +194,8 @@ BucketInstructions overlapped_reductions(const StepContext& context, const Chunk
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     const ParameterBucket& bucket = emission.buckets[b];
     const bool elsewhere = bucket.frozen || waits_for_step_end(bucket) || keeps_shard_only(bucket);
-    reductions.push_back(elsewhere ? std::vector<Instruction>{} : data_reduction(context, emission, b, table));
+    reductions.push_back(elsewhere ? std::vector<Instruction>{}
+                                   : data_reduction(context, emission, b, table));
   }
   return reductions;
 }
@@ -231,8 +234,7 @@ BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmissi
   BucketInstructions gathers;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     gathers.emplace_back();
-    if (is_sharded(emission.buckets[b]))
-      gathers.back().push_back(weight_gather(context, emission, b, table));
+    if (is_sharded(emission.buckets[b])) gathers.back().push_back(weight_gather(context, emission, b, table));
   }
   return gathers;
 }

@@ -21,9 +21,13 @@ namespace fs = std::filesystem;
   throw ConfigError({{{file, 0, 0}, std::move(message), std::move(hint)}});
 }
 
-// The faults of a schedule's CSV behind the key that names it, which says the first of them.
-std::vector<Diagnostic> with_place(const SourcePosition& key, std::vector<Diagnostic> faults) {
+// The faults of a schedule's CSV behind the key that names it, which says the first of them. Those of the
+// layout section know their place in the job.
+std::vector<Diagnostic> with_place(const LoadedJob& job, std::vector<Diagnostic> faults) {
+  const SourcePosition& key = job.schedule_position;
   const Diagnostic& first = faults.front();
+  const std::optional<ScheduleText>& csv = job.job.parallelism.schedule_csv;
+  if (!csv || first.position.file != csv->path) return faults;
   const std::string line = first.position.line > 0 ? fmt::format(", line {}", first.position.line) : "";
   faults.insert(faults.begin(),
                 {key,
@@ -64,7 +68,7 @@ LoadOptions load_options(const Options& options) {
 }
 
 // What the loader accepted and the compiler refuses is the schedule (its sizes, or what a CSV holds) unless
-// it names another key.
+// it names another key, or the layout section.
 Plan compile_checked(const LoadedJob& job) {
   Plan plan;
   try {
@@ -72,7 +76,7 @@ Plan compile_checked(const LoadedJob& job) {
   } catch (const std::invalid_argument& error) {
     throw ConfigError({{position_of(job, error.what()), error.what(), ""}});
   } catch (const ConfigError& error) {
-    throw ConfigError(with_place(job.schedule_position, error.diagnostics()));
+    throw ConfigError(with_place(job, error.diagnostics()));
   }
   plan.job.simrun_version = version();
   const std::vector<std::string> faults = lint(plan);
@@ -89,6 +93,7 @@ Input read_input(const std::string& path, const Options& options, const LoadOpti
       refuse(path, "--set cannot change a Plan file", "change the job and compile it again.");
     if (!options.sweep.empty()) refuse(path, "--sweep needs a job, this is a Plan file");
     if (options.print_config) refuse(path, "--print-config needs a job, this is a Plan file");
+    if (options.print_layout) refuse(path, "--print-layout needs a job, this is a Plan file");
     input.plan = read_plan(path);
     return input;
   }

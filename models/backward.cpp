@@ -23,6 +23,11 @@ std::vector<BackwardStep> gemm_steps(const Graph& graph, const Operator& op) {
 }
 
 std::vector<BackwardStep> gather_steps(const Graph& graph, const Operator& op) {
+  if (op.function == Function::dispatch)
+    return {{Opcode::scatter, Function::dispatch, false, false, {gradient, input(1)}, {0}}};
+  if (op.function == Function::combine)
+    return {
+        {Opcode::scatter, Function::combine, false, false, {gradient, input(0), input(1), input(2)}, {0, 1}}};
   BackwardStep scatter{Opcode::scatter, Function::none, true, false, {gradient}, {0}};
   if (graph.tensors[op.inputs[1]].kind != TensorKind::index)
     return {{Opcode::copy, Function::none, false, true, {gradient}, {1}}, scatter};
@@ -30,8 +35,21 @@ std::vector<BackwardStep> gather_steps(const Graph& graph, const Operator& op) {
   return {scatter};
 }
 
+// A bias that only chooses has no gradient. What it is updated by at the step's end, the tokens of each
+// expert over all ranks, takes its place (DeepSeek-V3, section 2.1.2).
+std::vector<BackwardStep> route_steps(const Operator& op) {
+  std::vector<BackwardStep> steps{
+      {Opcode::route_backward, Function::none, false, false, {gradient, input(0), output(1)}, {0}}};
+  if (op.inputs.size() > 1) steps.push_back(sum_over_rows(output(1), 1));
+  return steps;
+}
+
 std::vector<BackwardStep> attention_steps(const Operator& op) {
-  BackwardStep step{Opcode::attention_backward, op.function, false, false, {gradient, input(0)}, {0}};
+  BackwardStep step{Opcode::attention_backward, op.function, false, false, {gradient}, {}};
+  for (std::uint8_t i = 0; i < static_cast<std::uint8_t>(op.inputs.size()); ++i) {
+    step.reads.push_back(input(i));
+    step.gradients_of.push_back(i);
+  }
   if (op.function == Function::flash) step.reads.push_back(output(0));
   for (std::size_t o = 1; o < op.outputs.size(); ++o)
     step.reads.push_back(output(static_cast<std::uint8_t>(o)));
@@ -43,6 +61,14 @@ std::vector<BackwardStep> norm_steps(const Operator& op) {
       Opcode::norm_backward, op.function, false, false, {gradient, input(0), input(1), output(1)}, {}};
   for (std::size_t i = 0; i < op.inputs.size(); ++i)
     step.gradients_of.push_back(static_cast<std::uint8_t>(i));
+  return {step};
+}
+
+// Of a copy into other places: back from all of them.
+std::vector<BackwardStep> copy_steps(const Operator& op) {
+  BackwardStep step{Opcode::copy, Function::none, false, false, {}, {0}};
+  for (std::size_t o = 0; o < op.outputs.size(); ++o)
+    step.reads.push_back({OperandRole::output_gradient, static_cast<std::uint8_t>(o)});
   return {step};
 }
 
@@ -96,7 +122,25 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
     case Function::geglu: return activation_steps(op, Function::geglu_backward);
     case Function::relu: return from_output_steps(op, Function::relu_backward);
     case Function::soft_cap: return from_output_steps(op, Function::soft_cap_backward);
+    case Function::sigmoid_gate:
+      return {{Opcode::map,
+               Function::sigmoid_gate_backward,
+               false,
+               false,
+               {gradient, input(0), input(1)},
+               {0, 1}}};
     case Function::scale: return {{Opcode::map, Function::scale, false, false, {gradient}, {0}}};
+    case Function::mla_rope:
+      return {{Opcode::map,
+               Function::mla_rope_backward,
+               false,
+               false,
+               {gradient, {OperandRole::output_gradient, 1}},
+               {0, 1}}};
+    case Function::split:
+      return {
+          {Opcode::map, Function::concat, false, false, {gradient, {OperandRole::output_gradient, 1}}, {0}}};
+    case Function::concat: return {{Opcode::map, Function::split, false, false, {gradient}, {0, 1}}};
     case Function::rope: return {{Opcode::map, Function::rope_backward, false, false, {gradient}, {0}}};
     // The gradient is written in the narrow type at once: cross entropy's backward kernel casts as it stores.
     case Function::cast: return {{Opcode::copy, Function::none, false, true, {gradient}, {0}}};
@@ -116,8 +160,10 @@ std::vector<BackwardStep> all_steps(const Graph& graph, const Operator& op) {
     case Opcode::gemm: return gemm_steps(graph, op);
     case Opcode::attention: return attention_steps(op);
     case Opcode::norm: return norm_steps(op);
+    case Opcode::copy: return copy_steps(op);
     case Opcode::map: return map_steps(graph, op);
     case Opcode::gather: return gather_steps(graph, op);
+    case Opcode::route: return route_steps(op);
     default: return {};
   }
 }

@@ -21,20 +21,43 @@ double gemm_flops(const Plan& plan, const Instruction& instruction) {
   return product;
 }
 
-// Packed q, k, v are the second operand of the backward kernel and the first of the forward one; every key is
-// in them.
+// Of the keys that the mask counts among the whole sequence's, the share of a block of it. The work table
+// says what the mask leaves of this block, which does not count here: a ring's steps are as many blocks.
+double keys_of_part(const Plan& plan, const Instruction& instruction) {
+  double block = 1, ranks = 1;
+  for (const Index input : instruction.inputs)
+    for (const BufferDim& dim : plan.buffers[input].dims)
+      if (plan.dimension_names[dim.name] == "key_sequence") block = mean_extent(plan, dim);
+  if (!instruction.part.whole_keys)
+    for (const std::uint8_t axis : instruction.part.axes)
+      ranks *= static_cast<double>(plan.stages.front().meshes.front().axes.at(axis).size);
+  return static_cast<double>(attended_keys(instruction.causal, std::llround(block * ranks))) / ranks;
+}
+
+// Packed q, k, v, or q alone, are the second operand of the backward kernel and the first of the forward one;
+// there are as many keys as queries.
 double attention_flops(const Plan& plan, const Instruction& instruction) {
   const bool backward = instruction.opcode == Opcode::attention_backward;
   const Buffer& context = plan.buffers[backward ? instruction.inputs[0] : instruction.outputs[0]];
-  const Buffer& packed = plan.buffers[instruction.inputs[backward ? 1 : 0]];
-  double keys = 1, elements = 1;
-  for (const BufferDim& dim : context.dims) elements *= mean_extent(plan, dim);
-  for (const BufferDim& dim : packed.dims)
+  const Buffer& first = plan.buffers[instruction.inputs[backward ? 1 : 0]];
+  double keys = 1;
+  bool packed = false;
+  for (const BufferDim& dim : first.dims) {
+    packed |= plan.dimension_names[dim.name] == "qkv";
     if (plan.dimension_names[dim.name] == "sequence") keys = mean_extent(plan, dim);
+  }
   // Unfused products cover the whole matrix, whatever the mask then hides.
   if (instruction.function != Function::unfused)
     keys = static_cast<double>(attended_keys(instruction.causal, std::llround(keys)));
-  return (backward ? 8 : 4) * elements * keys;
+  if (!instruction.part.axes.empty()) keys = keys_of_part(plan, instruction);
+  const auto elements = [&](const Buffer& buffer) {
+    double product = 1;
+    for (const BufferDim& dim : buffer.dims) product *= mean_extent(plan, dim);
+    return product;
+  };
+  const double values = elements(context);
+  const double queries = packed ? values : elements(first);
+  return (backward ? 4 : 2) * (queries + values) * keys;
 }
 
 }  // namespace
@@ -50,7 +73,7 @@ static double whole_flops(const Plan& plan, const Instruction& instruction) {
 
 double instruction_flops(const Plan& plan, const Instruction& instruction) {
   const double flops = whole_flops(plan, instruction);
-  if (instruction.work_table < 0 || flops == 0) return flops;
+  if (instruction.work_table < 0 || flops == 0 || !instruction.part.axes.empty()) return flops;
   const ExtentTable& work = plan.extent_tables[static_cast<std::size_t>(instruction.work_table)];
   return flops * (mean_value(work) / static_cast<double>(whole_work));
 }

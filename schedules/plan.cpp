@@ -67,6 +67,17 @@ const char* to_string(Function function) {
       "soft_cap",
       "soft_cap_backward",
       "qk_norm",
+      "dispatch",
+      "combine",
+      "sigmoid_gate",
+      "sigmoid_gate_backward",
+      "split",
+      "concat",
+      "mla_rope",
+      "mla_rope_backward",
+      "sgd",
+      "adafactor",
+      "muon",
   };
   return names[static_cast<std::size_t>(function)];
 }

@@ -194,7 +194,8 @@ struct Instruction {
       waits_for;  // buffers that must be written before it starts although it does not read them
   // Into Plan::extent_tables: parts per million of the whole instruction's work (FLOPs, bytes and time
   // without the launch) that the rank does in the bound microbatch; 0: it is not launched and takes no time;
-  // more than 1,000,000 is allowed. -1: all of it.
+  // more than 1,000,000 is allowed. Of a communication it is the share of its bytes, and its ends meet even
+  // for none. -1: all of it.
   std::int32_t work_table = -1;
   bool soft_cap = false;  // attention: scores go through cap tanh(score / cap)
   bool operator==(const Instruction&) const = default;

@@ -221,7 +221,8 @@ BucketInstructions overlapped_reductions(const StepContext& context, const Chunk
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     const ParameterBucket& bucket = emission.buckets[b];
     const bool elsewhere = bucket.frozen || waits_for_step_end(bucket) || keeps_shard_only(bucket);
-    reductions.push_back(elsewhere ? std::vector<Instruction>{} : data_reduction(context, emission, b, table));
+    reductions.push_back(elsewhere ? std::vector<Instruction>{}
+                                   : data_reduction(context, emission, b, table));
   }
   return reductions;
 }

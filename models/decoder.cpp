@@ -15,12 +15,15 @@ namespace {
 
 DecoderDimensions layer_dimensions(const Job& job, GraphBuilder& graph) {
   const ModelConfig& model = job.model;
-  const std::int64_t group = model.num_attention_heads / model.num_key_value_heads;
+  const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
+  const bool copies_heads = tp > model.num_key_value_heads && !model.mla.on();
+  const std::int64_t kv_heads = copies_heads ? tp : model.num_key_value_heads;
+  const std::int64_t group = model.num_attention_heads / kv_heads;
   DecoderDimensions dims;
   dims.batch = graph.dimension("batch", job.training.micro_batch_size * job.parallelism.data_parallel_size);
   dims.sequence = graph.dimension("sequence", job.training.seq_length);
   dims.hidden = graph.dimension("hidden", model.hidden_size);
-  dims.kv_heads = graph.dimension("kv_heads", model.num_key_value_heads);
+  dims.kv_heads = graph.dimension("kv_heads", kv_heads);
   dims.group = graph.dimension("group", group);
   dims.qkv = graph.dimension("qkv", group + 2);
   dims.qk = graph.dimension("qk", 2);
@@ -30,6 +33,9 @@ DecoderDimensions layer_dimensions(const Job& job, GraphBuilder& graph) {
   dims.key_sequence = graph.dimension("key_sequence", job.training.seq_length);
   dims.statistics = graph.dimension("statistics", model.normalization == Normalization::layer_norm ? 2 : 1);
   dims.one = graph.dimension("one", 1);
+  if (copies_heads)
+    dims.qkv_rows = graph.dimension(
+        "qkv_rows", (model.num_attention_heads + 2 * model.num_key_value_heads) * model.head_dim);
   if (model.experts.count > 0) dims.moe = moe_dimensions(job, graph);
   if (model.mla.on()) dims.latent = latent_dimensions(model.mla, graph);
   return dims;

@@ -74,10 +74,18 @@ const DimensionSplit* Layout::split_of(DimensionId dim) const {
 }
 
 std::vector<LayoutRule> strategy_rules(const Job& job) {
-  std::vector<LayoutRule> rules{
+  std::vector<LayoutRule> rules;
+  if (job.parallelism.context_a2a_size > 1)
+    for (const char* scope : {"core_attn", "split_qkv"}) {
+      rules.push_back({scope, "kv_heads", {"tp"}});
+      rules.push_back({scope, "kv_heads", {"cp_inner"}});
+    }
+  const std::vector<LayoutRule> everywhere{
       {"", "experts", {"ep"}}, {"", "expert_ffn", {"etp"}}, {"", "capacity", {"edp"}},
       {"", "batch", {"dp"}},   {"", "sequence", {"cp"}},    {"", "kv_heads", {"tp"}},
-      {"", "ffn", {"tp"}},     {"", "shared_ffn", {"tp"}},  {"", "vocab", {"tp"}}};
+      {"", "qkv_rows", {"tp"}},  {"", "ffn", {"tp"}},         {"", "shared_ffn", {"tp"}},
+      {"", "vocab", {"tp"}}};
+  rules.insert(rules.end(), everywhere.begin(), everywhere.end());
   if (job.parallelism.sequence_parallel) rules.push_back({"", "sequence", {"tp"}});
   return rules;
 }
@@ -95,6 +103,11 @@ void split_further(Layout& layout, DimensionId dim, const std::vector<AxisId>& a
 
 // Tokens keep their place: the new dimension is split as the old ones are, over expert-parallel axes last.
 void regroup(Layout& layout, const Regroup& tokens, const DeviceMesh& mesh) {
+  if (tokens.from.size() == 1) {  // nothing to put in order
+    if (const DimensionSplit* split = layout.split_of(tokens.from[0]))
+      add_split(layout, {tokens.to, split->axes});
+    return;
+  }
   const std::vector<AxisId> experts = mesh.axes("ep");
   std::vector<AxisId> outer, inner;
   for (const DimensionId dim : tokens.from)

@@ -5,6 +5,8 @@
 #include <map>
 
 #include "schedules/chunk_code.h"
+#include "schedules/context_parallel.h"
+#include "schedules/ring_attention.h"
 
 namespace simrun {
 namespace {
@@ -63,6 +65,9 @@ class ForwardLowering {
     step.causal = op.causal;
     step.region = region;
     step.label = op.name;
+    if (op.opcode == Opcode::attention) context_.context_parallel.describe(step, graph());
+    if (op.opcode == Opcode::attention && context_.context_parallel.is_ring())
+      return add_ring_forward(context_, code_, step);
     code_.forward.push_back(std::move(step));
   }
 

@@ -117,7 +117,8 @@ KernelWork attention_work(const Plan& plan, const Instruction& instruction) {
   const auto queries = static_cast<double>(a.head_dim), values = static_cast<double>(a.values());
   work.flops =
       2.0 * score_elements(a) * (is_backward(instruction) ? 3 * queries + 2 * values : queries + values);
-  work.flops *= computed_share(instruction.causal, a.key_sequence);
+  // Of a part of a sequence the work table says what the mask leaves.
+  if (instruction.part.axes.empty()) work.flops *= computed_share(instruction.causal, a.key_sequence);
   for (const std::vector<Index>* list : {&instruction.inputs, &instruction.outputs})
     for (const Index index : *list)
       work.bytes += static_cast<double>(plan.buffers[index].elements() * bytes_of(plan.buffers[index].dtype));

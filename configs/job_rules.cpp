@@ -178,7 +178,7 @@ void check_gpu(Reading& reading, const Job& job) {
 void check_countable(Reading& reading, const Job& job) {
   const ModelConfig& model = job.model;
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  const double layers = number(model.num_layers);
+  const double layers = number(model.num_layers + model.num_nextn_predict_layers);
   const double hidden = number(model.hidden_size);
   const double ffn = number(model.ffn_hidden_size);
   const double heads = number(model.num_attention_heads);

@@ -83,7 +83,7 @@ struct ChunkContext {
   const RecomputeRegions& regions;
   const DeviceMesh& mesh;
   const std::vector<std::uint8_t>& stream_of_axis;
-  std::uint8_t expert_stream;  // of what expert-parallel ranks exchange
+  std::uint8_t expert_stream;          // of what expert-parallel ranks exchange
   Dtype gradient_dtype;                // of activation gradients
   std::vector<std::size_t> operators;  // of the chunk, in graph order
   // Tensors crossing its borders; no_index where there is none. The layout is the one that the receiving

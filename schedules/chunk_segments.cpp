@@ -175,7 +175,8 @@ std::vector<Instruction> ChunkSegments::backward_instructions(Index chunk, const
   if (keeps_gradient_shards(compiled.emission)) {
     if (variant.part != BackwardPart::input)
       reductions = reductions_of_pass(context(), compiled.emission, variant.first, table_);
-    if (variant.last) append_reductions(reductions, overlapped_reductions(context(), compiled.emission, table_));
+    if (variant.last)
+      append_reductions(reductions, overlapped_reductions(context(), compiled.emission, table_));
   } else if (variant.last) {
     reductions = overlapped_reductions(context(), compiled.emission, table_);
   }
@@ -262,8 +263,8 @@ Index ChunkSegments::move(StepKind kind, Index chunk) {
   Instruction instruction;
   instruction.opcode = sends ? Opcode::send : Opcode::recv;
   instruction.phase = returns ? Phase::backward_input : Phase::forward;
-  instruction.stream = sends ? stream_named(plan_.streams, "pp_lent_out")
-                             : stream_named(plan_.streams, "pp_lent_in");
+  instruction.stream =
+      sends ? stream_named(plan_.streams, "pp_lent_out") : stream_named(plan_.streams, "pp_lent_in");
   instruction.communication = table_.add(communication);
   instruction.label = "lent activations";
   const std::vector<Index>& buffers = at_owner ? compiled.kept : compiled.lent;

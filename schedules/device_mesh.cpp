@@ -10,8 +10,8 @@
 namespace simrun {
 namespace {
 
-// A logical axis as the ranks [begin, end) of strides: it joins ranks that are a multiple of `begin` apart and
-// less than `end`.
+// A logical axis as the ranks [begin, end) of strides: it joins ranks that are a multiple of `begin` apart
+// and less than `end`.
 struct Span {
   const char* name;
   std::int64_t begin, end;
@@ -38,10 +38,10 @@ std::vector<std::int64_t> cuts_of(const std::vector<Span>& spans) {
   std::vector<std::int64_t> sorted(cuts.begin(), cuts.end());
   for (std::size_t c = 1; c < sorted.size(); ++c)
     if (sorted[c] % sorted[c - 1] != 0)
-      throw std::invalid_argument(
-          fmt::format("groups of {} and of {} neighbouring ranks cut across each other; of two group sizes the "
-                      "larger must be a multiple of the smaller",
-                      sorted[c - 1], sorted[c]));
+      throw std::invalid_argument(fmt::format(
+          "groups of {} and of {} neighbouring ranks cut across each other; of two group sizes the "
+          "larger must be a multiple of the smaller",
+          sorted[c - 1], sorted[c]));
   return sorted;
 }
 

@@ -13,8 +13,8 @@ namespace simrun {
 using AxisId = std::uint8_t;  // index into Mesh::axes
 
 // How the ranks of one pipeline rank are divided, twice over the same devices: dense layers by tp x cp x dp,
-// expert layers by etp x ep x edp, the first of each fastest (Megatron-LM's rank order). cp_inner and dp_inner
-// cut the context- and data-parallel ranks once more, into neighbours and the rest.
+// expert layers by etp x ep x edp, the first of each fastest (Megatron-LM's rank order). cp_inner and
+// dp_inner cut the context- and data-parallel ranks once more, into neighbours and the rest.
 struct MeshShape {
   std::int64_t tp = 1, cp = 1, dp = 1;
   std::int64_t etp = 1, ep = 1;

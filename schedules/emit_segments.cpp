@@ -156,6 +156,9 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
     emission.buffer_of[value] = source.shared_weights;
     emission.buffer_of[code.parameter_gradients[p]] = source.shared_gradients;
   }
+  const UpdateRule update = rules.optimizer.name;
+  if (update == UpdateRule::adafactor || update == UpdateRule::muon)
+    rules.matrices = parameter_matrices(source.graph, code, source.mesh());
   emission.buckets = make_buckets(code, elements, rules);
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     add_bucket_buffers(plan, emission.buckets[b], fmt::format("{} bucket {}", emission.name, b),
@@ -232,8 +235,8 @@ std::vector<bool> written_before(const ChunkEmission& emission, const ChunkCode&
   if (pass.split != nullptr)
     for (const std::size_t s : pass.split->input)
       for (const ValueId output : code.backward[s].outputs)
-        written[output] = pass.variant.part == BackwardPart::weight ||
-                          (!pass.variant.first_input && !per_pass[output]);
+        written[output] =
+            pass.variant.part == BackwardPart::weight || (!pass.variant.first_input && !per_pass[output]);
   if (pass.shared_gradient != no_index) written[pass.shared_gradient] = !pass.variant.first_shared;
   return written;
 }

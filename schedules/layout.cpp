@@ -74,11 +74,10 @@ const DimensionSplit* Layout::split_of(DimensionId dim) const {
 }
 
 std::vector<LayoutRule> strategy_rules(const Job& job) {
-  std::vector<LayoutRule> rules{{"", "experts", {"ep"}},    {"", "expert_ffn", {"etp"}},
-                                {"", "capacity", {"edp"}},  {"", "batch", {"dp"}},
-                                {"", "sequence", {"cp"}},   {"", "kv_heads", {"tp"}},
-                                {"", "ffn", {"tp"}},        {"", "shared_ffn", {"tp"}},
-                                {"", "vocab", {"tp"}}};
+  std::vector<LayoutRule> rules{
+      {"", "experts", {"ep"}}, {"", "expert_ffn", {"etp"}}, {"", "capacity", {"edp"}},
+      {"", "batch", {"dp"}},   {"", "sequence", {"cp"}},    {"", "kv_heads", {"tp"}},
+      {"", "ffn", {"tp"}},     {"", "shared_ffn", {"tp"}},  {"", "vocab", {"tp"}}};
   if (job.parallelism.sequence_parallel) rules.push_back({"", "sequence", {"tp"}});
   return rules;
 }
@@ -161,7 +160,8 @@ Layout without_partials(Layout layout) {
 std::string describe(const Layout& layout, const Graph& graph, const DeviceMesh& mesh) {
   std::vector<std::string> parts;
   for (const DimensionSplit& split : layout.splits)
-    parts.push_back(fmt::format("{} split over {}", graph.dimensions[split.dim].name, mesh.words(split.axes)));
+    parts.push_back(
+        fmt::format("{} split over {}", graph.dimensions[split.dim].name, mesh.words(split.axes)));
   if (!layout.partial_sum.empty()) parts.push_back("partial sum over " + mesh.words(layout.partial_sum));
   if (!layout.partial_max.empty()) parts.push_back("partial max over " + mesh.words(layout.partial_max));
   return parts.empty() ? "replicated" : fmt::format("{}", fmt::join(parts, ", "));

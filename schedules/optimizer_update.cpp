@@ -1,25 +1,17 @@
 #include "schedules/optimizer_update.h"
 
+#include "schedules/adafactor_update.h"
+#include "schedules/muon_update.h"
+
 namespace simrun {
-namespace {
 
-Function function_of(UpdateRule rule) {
-  switch (rule) {
-    case UpdateRule::sgd: return Function::sgd;
-    case UpdateRule::adafactor: return Function::adafactor;
-    case UpdateRule::muon: return Function::muon;
-    default: return Function::adam;
-  }
-}
-
-}  // namespace
-
-Instruction optimizer_update(const ParameterBucket& bucket, Index norm, const OptimizerConfig& optimizer) {
+Instruction update_kernel(const UpdateContext& context, const ParameterBucket& bucket, Function function,
+                          Index gradients) {
   Instruction instruction;
   instruction.opcode = Opcode::optimizer;
-  instruction.function = function_of(optimizer.name);
+  instruction.function = function;
   instruction.phase = Phase::optimizer;
-  instruction.inputs = {bucket.gradient_shard};
+  instruction.inputs = {gradients};
   instruction.outputs = {bucket.weight_shard};
   for (const Index state : {bucket.exp_avg, bucket.exp_avg_sq, bucket.main_weights})
     if (state != no_index) instruction.outputs.push_back(state);
@@ -28,9 +20,20 @@ Instruction optimizer_update(const ParameterBucket& bucket, Index norm, const Op
                             instruction.outputs.end());
   // Without main weights the weights themselves are read.
   if (bucket.main_weights == no_index) instruction.inputs.push_back(bucket.weight_shard);
-  if (norm != no_index) instruction.inputs.push_back(norm);
+  if (context.norm != no_index) instruction.inputs.push_back(context.norm);
   instruction.label = "optimizer";
   return instruction;
+}
+
+std::vector<Instruction> optimizer_update(const UpdateContext& context, const ParameterBucket& bucket) {
+  switch (context.step.optimizer.name) {
+    case UpdateRule::adafactor: return adafactor_update(context, bucket);
+    case UpdateRule::sgd: return {update_kernel(context, bucket, Function::sgd, bucket.gradient_shard)};
+    case UpdateRule::muon:
+      if (bucket.orthogonalised) return muon_update(context, bucket);
+      [[fallthrough]];
+    default: return {update_kernel(context, bucket, Function::adam, bucket.gradient_shard)};
+  }
 }
 
 }  // namespace simrun

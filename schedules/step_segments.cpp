@@ -109,9 +109,10 @@ std::vector<Instruction> late_reductions(const StepContext& context, const Chunk
   if (!bucket.tensor_axes.empty())
     instructions.push_back(collective(
         Opcode::all_reduce, context.tensor_stream, {kept_gradients(bucket), kept_gradients(bucket)},
-        over_axes(table, bucket.tensor_axes, "gradients: partial sum (sequence is split)"), "gradient reduction"));
-  const bool done = keeps_shard_only(bucket) ||
-                    (context.optimizer.overlap_grad_reduce && !waits_for_step_end(bucket));
+        over_axes(table, bucket.tensor_axes, "gradients: partial sum (sequence is split)"),
+        "gradient reduction"));
+  const bool done =
+      keeps_shard_only(bucket) || (context.optimizer.overlap_grad_reduce && !waits_for_step_end(bucket));
   if (!done)
     for (Instruction& instruction : data_reduction(context, emission, number, table))
       instructions.push_back(std::move(instruction));
@@ -129,8 +130,9 @@ Index add_scalar(Plan& plan, const char* name) {
 }
 
 bool single_rank(const StepContext& context) {
-  return context.plan.stages.size() == 1 && std::all_of(context.mesh.mesh.axes.begin(), context.mesh.mesh.axes.end(),
-                                                        [](const Axis& a) { return a.size == 1; });
+  return context.plan.stages.size() == 1 &&
+         std::all_of(context.mesh.mesh.axes.begin(), context.mesh.mesh.axes.end(),
+                     [](const Axis& a) { return a.size == 1; });
 }
 
 Instruction release_of(Index buffer, Phase phase = Phase::optimizer) {
@@ -223,8 +225,7 @@ BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmissi
   BucketInstructions gathers;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     gathers.emplace_back();
-    if (is_sharded(emission.buckets[b]))
-      gathers.back().push_back(weight_gather(context, emission, b, table));
+    if (is_sharded(emission.buckets[b])) gathers.back().push_back(weight_gather(context, emission, b, table));
   }
   return gathers;
 }
@@ -258,9 +259,10 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
     norm = add_scalar(plan, "gradient norm");
     append(gradient_norm(context, plan, gradients, norm, table));
   }
+  MatrixWorkspace workspace;
   for (const ChunkEmission* chunk : chunks)
     for (const ParameterBucket& bucket : chunk->buckets)
-      instructions.push_back(optimizer_update(bucket, norm, context.optimizer));
+      append(optimizer_update({context, plan, table, workspace, norm}, bucket));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

@@ -54,6 +54,13 @@ ChunkPlacement placement_of(const JobSchedule& schedule, std::size_t stages) {
 
 // What bidirectional schedules and shared embeddings leave out.
 void refuse_sharded_copies(const Job& job, const ChunkPlacement& placement, const LoweredModel& model) {
+  const UpdateRule rule = job.optimizer.name;
+  if (job.optimizer.zero_stage >= 1 && placement.directions() == 2 &&
+      (rule == UpdateRule::adafactor || rule == UpdateRule::muon))
+    throw std::invalid_argument(
+        fmt::format("adafactor and muon under zero_stage {} would sum over parts of matrices with the other "
+                    "copy of a stage of {}; zero_stage 0 does not",
+                    job.optimizer.zero_stage, job.parallelism.pipeline_schedule));
   if (job.optimizer.zero_stage < 2) return;
   const std::string stage = fmt::format("zero_stage {}", job.optimizer.zero_stage);
   if (placement.directions() == 2)

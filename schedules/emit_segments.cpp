@@ -162,6 +162,9 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
     emission.buffer_of[value] = source.shared_weights;
     emission.buffer_of[code.parameter_gradients[p]] = source.shared_gradients;
   }
+  const UpdateRule update = rules.optimizer.name;
+  if (update == UpdateRule::adafactor || update == UpdateRule::muon)
+    rules.matrices = parameter_matrices(source.graph, code, source.mesh());
   emission.buckets = make_buckets(code, elements, rules);
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     add_bucket_buffers(plan, emission.buckets[b], fmt::format("{} bucket {}", emission.name, b),

@@ -310,9 +310,10 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
       if (!bucket.frozen) buckets.push_back(&bucket);
   // The host first, so that it works while the GPU does.
   append(host_optimizer(plan, buckets, norm));
+  MatrixWorkspace workspace;
   for (const ParameterBucket* bucket : buckets)
     if (!bucket->offloaded.any() || bucket->kept_gradients != no_index)
-      instructions.push_back(optimizer_update(*bucket, norm, context.optimizer));
+      append(optimizer_update({context, plan, table, workspace, norm}, *bucket));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

@@ -105,7 +105,8 @@ class DecoderBuilder {
           graph_.dimension("positions", model_.max_position_embeddings + model_.reserved_positions);
       const TensorId table = graph_.parameter("position_embeddings", {positions, dims_.hidden});
       const TensorId sum = graph_.activation("position_embedding", rows());
-      graph_.add("position_embedding", Opcode::gather, Function::none, {table, x}, {sum});
+      graph_.add("position_embedding", Opcode::gather, Function::none, {table, x}, {sum}).whole_dims = {
+          positions};
       x = sum;
     }
     if (model_.embedding_norm) x = layer_.norm("embedding_norm", x, "");

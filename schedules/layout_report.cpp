@@ -103,9 +103,9 @@ class ReportWriter {
     std::vector<LayoutTransfer> waiting;
     for (const CodeStep& step : steps) {
       const bool moves = !step.axes.empty() && !step.inputs.empty() && !step.outputs.empty();
-      if (moves && step.phase == Phase::backward_input) {
-        const TensorId tensor = code.values[step.inputs.front()].tensor;
-        rows_[producer_.at(tensor)].transfers.push_back(transfer(code, step));
+      const auto producer = moves ? producer_.find(code.values[step.inputs.front()].tensor) : producer_.end();
+      if (producer != producer_.end() && step.phase == Phase::backward_input) {
+        rows_[producer->second].transfers.push_back(transfer(code, step));
       } else if (moves) {
         waiting.push_back(transfer(code, step));
       } else if (const auto op = by_name_.find({step.layer, step.label}); op != by_name_.end()) {
@@ -120,22 +120,32 @@ class ReportWriter {
     waiting.clear();
   }
 
+  // Replicas that had other parts of a sequence add up first, then those that had other tokens of the batch,
+  // who share the optimizer's work under ZeRO.
   void add_gradient_sums(const ChunkCode& code) {
     for (std::size_t p = 0; p < code.parameters.size(); ++p) {
-      const std::vector<AxisId>& axes = code.gradient_axes[p];
-      if (axes.empty()) continue;
+      std::vector<AxisId> data, tensor;
+      for (auto axis = code.gradient_axes[p].rbegin(); axis != code.gradient_axes[p].rend(); ++axis)
+        (model_.mesh.kind[*axis] == 't' && !code.of_experts[p] ? tensor : data).push_back(*axis);
       const Value& gradient = code.values[code.parameter_gradients[p]];
-      LayoutTransfer sum;
-      sum.when = "step";
-      sum.operation = to_string(job_.optimizer.zero_stage == 0 ? Opcode::all_reduce : Opcode::reduce_scatter);
-      sum.axes = model_.mesh.words(axes);
-      sum.ranks = model_.mesh.size(axes);
-      sum.bytes = bytes(gradient);
-      sum.change = fmt::format("{}: sum over {}", gradient.name, sum.axes);
-      sum.cause = fmt::format("{}: {}, sum partial over {}", gradient.name,
-                              describe(gradient.layout, model_.graph, model_.mesh), sum.axes);
-      rows_[first_reader_.at(gradient.tensor)].transfers.push_back(std::move(sum));
+      if (!tensor.empty()) add_gradient_sum(gradient, tensor, Opcode::all_reduce);
+      if (!data.empty())
+        add_gradient_sum(gradient, data,
+                         job_.optimizer.zero_stage == 0 ? Opcode::all_reduce : Opcode::reduce_scatter);
     }
+  }
+
+  void add_gradient_sum(const Value& gradient, const std::vector<AxisId>& axes, Opcode opcode) {
+    LayoutTransfer sum;
+    sum.when = "step";
+    sum.operation = to_string(opcode);
+    sum.axes = model_.mesh.words(axes);
+    sum.ranks = model_.mesh.size(axes);
+    sum.bytes = bytes(gradient);
+    sum.change = fmt::format("{}: sum over {}", gradient.name, sum.axes);
+    sum.cause = fmt::format("{}: {}, sum partial over {}", gradient.name,
+                            describe(gradient.layout, model_.graph, model_.mesh), sum.axes);
+    rows_[first_reader_.at(gradient.tensor)].transfers.push_back(std::move(sum));
   }
 
   void collect(LayoutReport& report) const {

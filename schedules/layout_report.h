@@ -19,9 +19,14 @@ struct LayoutTransfer {
   // Of one rank's larger buffer (nccl-tests' size): what is reduced, scattered or exchanged, or what a gather
   // writes.
   std::int64_t bytes = 0;
-  std::string change;  // what of the layout differs: "input_norm: sequence tp -> whole"
-  std::string cause;   // the whole sentence
-  bool operator==(const LayoutTransfer&) const = default;
+  std::string
+      change;  // of which tensor (backward: its gradient) what differs: "input_norm: sequence tp -> whole"
+  std::string cause;  // the whole sentence
+  // Whatever their causes are called: a gradient may be a sum in some layers only.
+  bool operator==(const LayoutTransfer& other) const {
+    return when == other.when && operation == other.operation && axes == other.axes && ranks == other.ranks &&
+           bytes == other.bytes && change == other.change;
+  }
 };
 
 struct OperatorLayout {

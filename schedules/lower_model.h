@@ -25,7 +25,7 @@ struct LoweredModel {
   std::vector<Layout> layouts = {};  // by operator
 };
 
-// Throws std::invalid_argument where a layout does not divide.
+// Throws what layouts_of() throws.
 LoweredModel lower_model(const Job& job);
 
 }  // namespace simrun

@@ -81,7 +81,7 @@ std::string layout_text(const LayoutReport& report) {
       add_line(text, fmt::format("  {:<22} {:<11} {}{}", op.name, op.module, op.layout,
                                  op.partial.empty() ? "" : " -> " + op.partial));
       for (const LayoutTransfer& transfer : op.transfers)
-        add_line(text, fmt::format("    {:<9} {:<14} {:<12} {:>9}  {}", transfer.when, transfer.operation,
+        add_line(text, fmt::format("    {:<9} {:<14} {:<12} {:>8}  {}", transfer.when, transfer.operation,
                                    fmt::format("{} ({})", transfer.axes, transfer.ranks),
                                    transfer.operation == "slice" ? "" : bytes_text(transfer.bytes),
                                    transfer.change));

@@ -75,7 +75,7 @@ void read_frozen(SectionReader& section, Reading& reading, ModelConfig& model) {
     if (child.kind == ConfigNode::Kind::scalar) pattern = parse_scope(child.text);
     if (!pattern) {
       reading.problems.push_back(
-          {child.position, fmt::format("{} is no part of a model", describe(child)), pattern_hint});
+          {child.position, fmt::format("{} is no part of a model", in_quotes(child.text)), pattern_hint});
     } else if (model.num_layers > 0 && pattern->last_layer >= model.num_layers) {
       reading.problems.push_back(
           {child.position,

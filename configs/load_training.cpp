@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "configs/limits.h"
+#include "configs/load_optimizer.h"
 #include "configs/load_sections.h"
 
 namespace simrun {
@@ -32,8 +33,7 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
 void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   OptimizerConfig& optimizer = job.optimizer;
   SectionReader section(reading, node, "optimizer");
-  optimizer.name = section.word(
-      "name", {{"adam"}, {"adamw", "sgd", "muon", "adafactor", "lamb", "lion", "shampoo", "soap"}}, "adam");
+  read_update_rule(section, optimizer);
   optimizer.zero_stage = static_cast<int>(section.integer("zero_stage", {0, 3}, 0));
   // Gradients of stages 2 and 3 are reduced behind every backward pass, weights of stage 3 gathered in front
   // of every layer.
@@ -49,8 +49,14 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   section.ignore({"bucket_size"});
   read_sharding(section, reading, optimizer);
   read_data_parallel_groups(section, optimizer);
-  for (const char* key : {"main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"})
-    section.word(key, {{"fp32"}, {"fp16", "bf16", "fp8"}}, "fp32");
+  read_state_types(section, job.training.precision, optimizer);
+  if (optimizer.grad_reduce_dtype != optimizer.main_grads_dtype &&
+      (optimizer.no_sync || optimizer.all_reduce == AllReduceKind::hierarchical))
+    reading.problem(
+        section.path_of("grad_reduce_dtype"),
+        fmt::format("gradients of {} are reduced in {}, but not with no_sync or a hierarchical all-reduce",
+                    to_string(optimizer.main_grads_dtype), to_string(optimizer.grad_reduce_dtype)),
+        "give both types the same value.");
   section.finish();
 
   if (optimizer.overlap_param_gather && optimizer.zero_stage == 0)

@@ -37,9 +37,19 @@ struct Training {
 // How gradients are summed over all data-parallel ranks: in one collective, or reduce-scattered in the node,
 // all-reduced between nodes and gathered in the node (Horovod's hierarchical all-reduce).
 enum class AllReduceKind : std::uint8_t { flat, hierarchical };
+// Update rules by what they keep and do; adamw is adam with decoupled weight decay: the same bytes.
+enum class UpdateRule : std::uint8_t { adam, adamw, sgd, adafactor, muon };
 
 struct OptimizerConfig {
-  std::string name = "adam";
+  UpdateRule name = UpdateRule::adam;
+  // Types of what is kept per parameter, as Megatron-LM's --main-params-dtype, --main-grads-dtype,
+  // --exp-avg-dtype and --exp-avg-sq-dtype. `exp_avg` is the momentum of sgd and muon.
+  std::optional<Dtype> main_params_dtype = Dtype::fp32;  // nothing: the weights themselves are updated
+  Dtype main_grads_dtype = Dtype::fp32;
+  Dtype exp_avg_dtype = Dtype::fp32;
+  Dtype exp_avg_sq_dtype = Dtype::fp32;
+  Dtype grad_reduce_dtype = Dtype::fp32;  // of data-parallel sums; another than main_grads_dtype is cast to
+  double sgd_momentum = 0.9;              // 0: sgd keeps nothing
   int zero_stage = 0;
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string_view>
 
 #include "models/lora.h"
 
@@ -22,16 +23,27 @@ bool is_parameter(const Graph& graph, TensorId tensor) {
   return graph.tensors[tensor].kind == TensorKind::parameter;
 }
 
+// A product's bias may be added by a later kernel; it goes with the product.
+bool has_product_in(const Graph& graph, const ScopePattern& scope, const Operator& reader,
+                    TensorId parameter) {
+  constexpr std::string_view suffix = "_bias";
+  const std::string& name = graph.tensors[parameter].name;
+  if (!name.ends_with(suffix)) return false;
+  const std::string product = name.substr(0, name.size() - suffix.size());
+  for (const Operator& op : graph.operators)
+    if (op.layer == reader.layer && op.name == product) return is_in(scope, op);
+  return false;
+}
+
 void freeze_scope(Graph& graph, const ScopePattern& scope) {
   bool found = false;
-  for (const Operator& op : graph.operators) {
-    if (!is_in(scope, op)) continue;
+  for (const Operator& op : graph.operators)
     for (const TensorId input : op.inputs) {
       if (!is_parameter(graph, input)) continue;
+      if (!is_in(scope, op) && !has_product_in(graph, scope, op, input)) continue;
       graph.tensors[input].frozen = true;
       found = true;
     }
-  }
   if (!found) throw std::invalid_argument(fmt::format("model.frozen: '{}' has no parameters", scope.text));
 }
 

@@ -150,6 +150,7 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   rules.bucket_size = bucket_size(job_.optimizer);
   rules.copies = placement_.directions();
   rules.tied_tensor = model_.partition.tied_tensor;
+  rules.optimizer = job_.optimizer;
   ChunkSource source{model_.graph, stage_code.code, chunk, rules, job_.training.precision};
   source.name = fmt::format("stage {}{}", stage, direction == Direction::up ? " up" : "");
   source.offloads_activations = job_.offload.activations != OffloadTarget::none;

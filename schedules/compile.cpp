@@ -104,7 +104,9 @@ class Compiler {
       const auto cost = [&](Index segment) {
         return static_cast<std::int64_t>(segment_flops(plan_, plan_.segments[segment]) / 1e6) + 1;
       };
-      const auto backward = [&](BackwardPart part) { return cost(segments_.backward(chunk, {.part = part, .weights = {}})); };
+      const auto backward = [&](BackwardPart part) {
+        return cost(segments_.backward(chunk, {.part = part, .weights = {}}));
+      };
       PassTimes of;
       of.forward = cost(segments_.forward(chunk));
       if (splits_) {
@@ -266,11 +268,6 @@ class Compiler {
 
 }  // namespace
 
-Plan compile(const Job& job, const PassFacts& facts) {
-  if (job.parallelism.expert_model_parallel_size > 1)
-    throw std::invalid_argument(
-        "plans with experts split over ranks are not supported yet: expert_model_parallel_size: 1");
-  return Compiler(job, facts).run();
-}
+Plan compile(const Job& job, const PassFacts& facts) { return Compiler(job, facts).run(); }
 
 }  // namespace simrun

@@ -119,7 +119,7 @@ Layout operator_layout(const Graph& graph, const Operator& op, const std::vector
     for (const DimensionId dim : space) {
       if (graph.dimensions[dim].name != rule.dim || has_dim(decided, dim)) continue;
       if (rule.decides) decided.push_back(dim);
-      if (op.regroup && op.regroup->to == dim) continue;
+      if (op.regroup && !has_dim(op.regroup->from, dim)) continue;
       const std::vector<AxisId> axes = free_axes(rule, mesh, used);
       if (axes.empty()) continue;
       split_further(layout, dim, axes);

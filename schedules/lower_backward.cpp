@@ -150,8 +150,8 @@ class BackwardLowering {
   ValueId resolve(ValueId value, std::int32_t reader) {
     const Value& wanted = code_.values[value];
     if (wanted.kind == ValueKind::parameter) return value;
-    const bool gathered = wanted.conversion == Opcode::all_gather ||
-                          wanted.conversion == Opcode::all_to_all || wanted.conversion == Opcode::copy;
+    // An exchanged copy is as large as its source and is kept in its place.
+    const bool gathered = wanted.conversion == Opcode::all_gather || wanted.conversion == Opcode::copy;
     if (gathered) return gather_again(value, reader);
     const std::int32_t region = wanted.region;
     const bool inside = region >= 0 && (region == reader ||

@@ -7,6 +7,9 @@
 #include <tuple>
 #include <utility>
 
+#include "schedules/flat_buffer.h"
+#include "schedules/optimizer_state.h"
+
 namespace simrun {
 namespace {
 
@@ -110,18 +113,6 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
 
 namespace {
 
-Index add_flat(Plan& plan, const std::string& name, Category category, Dtype dtype, std::int64_t elements) {
-  Buffer buffer;
-  buffer.name = name;
-  buffer.category = category;
-  buffer.scope = Scope::run;
-  buffer.dtype = dtype;
-  const auto flat = std::find(plan.dimension_names.begin(), plan.dimension_names.end(), "elements");
-  buffer.dims = {{static_cast<std::uint16_t>(flat - plan.dimension_names.begin()), -1, elements}};
-  plan.buffers.push_back(std::move(buffer));
-  return static_cast<Index>(plan.buffers.size() - 1);
-}
-
 // What a bucket's shards are made of, and over which ranks they lie.
 struct Sharding {
   std::int64_t shards = 1;
@@ -139,8 +130,8 @@ Sharding sharding_of(const ParameterBucket& bucket, const BucketRules& rules) {
 Index add_shard(Plan& plan, Index parent, const Sharding& sharding) {
   if (sharding.shards == 1) return parent;
   const Buffer whole = plan.buffers[parent];
-  const Index shard =
-      add_flat(plan, whole.name + " shard", whole.category, whole.dtype, whole.elements() / sharding.shards);
+  const Index shard = add_flat_buffer(plan, whole.name + " shard", whole.category, whole.dtype,
+                                      whole.elements() / sharding.shards);
   plan.buffers[shard].parent = parent;
   plan.buffers[shard].split = {sharding.axes};
   return shard;
@@ -150,7 +141,7 @@ Index add_shard(Plan& plan, Index parent, const Sharding& sharding) {
 Index add_owned(Plan& plan, Index whole, const Sharding& sharding) {
   const Buffer of = plan.buffers[whole];
   const Index shard =
-      add_flat(plan, of.name + " shard", of.category, of.dtype, of.elements() / sharding.shards);
+      add_flat_buffer(plan, of.name + " shard", of.category, of.dtype, of.elements() / sharding.shards);
   plan.buffers[shard].split = {sharding.axes};
   return shard;
 }
@@ -169,7 +160,8 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
                         const BucketRules& rules) {
   const bool sharded = bucket.shards > 1;
   const Sharding sharding = sharding_of(bucket, rules);
-  bucket.weights = add_flat(plan, name + " weights", Category::weights, precision, bucket.elements);
+  const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
+  bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights, precision, bucket.elements);
   std::optional<Scope> weights_only, gradients_only;
   const bool offloads_weights = rules.offload.parameters != OffloadTarget::none;
   if ((sharded || offloads_weights) && rules.zero_stage == 3) weights_only = rules.gathered;
@@ -177,7 +169,7 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   offload_weights(plan, bucket, rules.offload.parameters);
   if (bucket.frozen) return;
   bucket.gradients =
-      add_flat(plan, name + " main gradients", Category::gradients, Dtype::fp32, bucket.elements);
+      add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
   if (sharded && rules.zero_stage >= 2)
     gradients_only = rules.reduces_once      ? Scope::step
                      : rules.splits_backward ? Scope::microbatch
@@ -188,15 +180,18 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
     bucket.reduced = add_owned(plan, bucket.gradients, sharding);
     plan.buffers[bucket.reduced].name = name + " reduced gradients";
     plan.buffers[bucket.reduced].scope = Scope::pass;
+    plan.buffers[bucket.reduced].dtype = reduced;
   }
   if (rules.hierarchical && !bucket.replica_axes.empty())
     bucket.piece =
         add_shard(plan, bucket.gradients, {rules.mesh.size(bucket.shard_axes) * rules.copies, sharding.axes});
-  const std::int64_t owned = bucket.elements / bucket.shards;
-  if (precision != Dtype::fp32)
-    bucket.main_weights = add_flat(plan, name + " main weights", Category::optimizer, Dtype::fp32, owned);
-  bucket.exp_avg = add_flat(plan, name + " exp_avg", Category::optimizer, Dtype::fp32, owned);
-  bucket.exp_avg_sq = add_flat(plan, name + " exp_avg_sq", Category::optimizer, Dtype::fp32, owned);
+  if (reduced != kept && (rules.copies > 1 || !bucket.data_axes.empty())) {
+    bucket.compressed =
+        add_flat_buffer(plan, name + " compressed gradients", Category::comm, reduced, bucket.elements);
+    plan.buffers[bucket.compressed].scope = Scope::pass;
+    if (!gradients_only) bucket.compressed_shard = add_shard(plan, bucket.compressed, sharding);
+  }
+  add_optimizer_state(plan, bucket, name, precision, rules);
   offload_state(plan, bucket, rules.offload);
 }
 

@@ -221,7 +221,7 @@ Communication decode(const proto::Communication& in) {
 Instruction decode(const proto::Instruction& in) {
   Instruction instruction;
   instruction.opcode = enum_of(in.opcode(), Opcode::broadcast, "opcode");
-  instruction.function = enum_of(in.function(), Function::mla_rope_backward, "function");
+  instruction.function = enum_of(in.function(), Function::muon, "function");
   instruction.phase = enum_of(in.phase(), Phase::optimizer, "phase");
   instruction.stream = narrow<std::uint8_t>(in.stream(), "stream");
   instruction.binding = narrow<std::uint8_t>(in.binding(), "binding");

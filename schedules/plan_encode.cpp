@@ -9,7 +9,7 @@ namespace {
 // added to plan.proto.
 static_assert(static_cast<int>(Opcode::broadcast) == proto::OPCODE_BROADCAST &&
               opcode_count == proto::Opcode_ARRAYSIZE);
-static_assert(static_cast<int>(Function::mla_rope_backward) == proto::FUNCTION_MLA_ROPE_BACKWARD &&
+static_assert(static_cast<int>(Function::muon) == proto::FUNCTION_MUON &&
               function_count == proto::Function_ARRAYSIZE);
 static_assert(static_cast<int>(Dtype::uint8) == proto::DTYPE_UINT8);
 static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "schedules/gradient_compression.h"
 #include "schedules/offload_segments.h"
+#include "schedules/optimizer_update.h"
 
 namespace simrun {
 namespace {
@@ -68,19 +70,20 @@ bool is_summed(const ChunkEmission& emission, const ParameterBucket& bucket) {
 // Hybrid sharding: over the ranks that own the same shard.
 std::vector<Instruction> replica_sum(const StepContext& context, const ParameterBucket& bucket, Index shard,
                                      CommunicationTable& table) {
-  if (bucket.replica_axes.empty()) return {};
+  if (bucket.replica_axes.empty() || !(is_sharded(bucket) || bucket.piece != no_index)) return {};
   const std::string cause =
       "gradients: partial sum over " + context.mesh.words(bucket.replica_axes) + " (replicas of a shard)";
   return {collective(Opcode::all_reduce, context.data_stream, {shard, shard},
                      over_axes(table, bucket.replica_axes, cause), "gradient reduction")};
 }
 
-// To the owner of each shard, or of each piece that a hierarchical all-reduce goes on with.
+// To the owner of each shard, or of each piece that a hierarchical all-reduce goes on with; else to all.
 std::vector<Instruction> scatter_sum(const StepContext& context, const ChunkEmission& emission,
                                      std::size_t bucket, CommunicationTable& table) {
   const ParameterBucket& of = emission.buckets[bucket];
   const Index shard = of.piece == no_index ? of.gradient_shard : of.piece;
-  return {collective(Opcode::reduce_scatter, context.data_stream, {of.gradients, shard},
+  const Opcode opcode = is_sharded(of) || of.piece != no_index ? Opcode::reduce_scatter : Opcode::all_reduce;
+  return {collective(opcode, context.data_stream, {of.gradients, shard},
                      data_group(context, emission, bucket, 0, table), "gradient reduction")};
 }
 
@@ -89,11 +92,9 @@ std::vector<Instruction> data_reduction(const StepContext& context, const ChunkE
                                         std::size_t bucket, CommunicationTable& table) {
   const ParameterBucket& of = emission.buckets[bucket];
   if (!is_summed(emission, of)) return {};
-  if (!is_sharded(of) && of.piece == no_index)
-    return {collective(Opcode::all_reduce, context.data_stream, {of.gradients, of.gradients},
-                       data_group(context, emission, bucket, 0, table), "gradient reduction")};
   std::vector<Instruction> instructions = scatter_sum(context, emission, bucket, table);
   const Index shard = instructions.front().outputs.front();
+  if (of.compressed_shard != no_index) instructions = compressed(instructions.front(), of);
   for (Instruction& sum : replica_sum(context, of, shard, table)) instructions.push_back(std::move(sum));
   if (of.piece != no_index)
     instructions.push_back(collective(Opcode::all_gather, context.data_stream, {of.piece, of.gradients},
@@ -203,26 +204,6 @@ std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan,
           release_of(local)};
 }
 
-Instruction optimizer_of(const ParameterBucket& bucket, Index norm) {
-  Instruction instruction;
-  instruction.opcode = Opcode::optimizer;
-  instruction.function = Function::adam;
-  instruction.phase = Phase::optimizer;
-  // Part of the shard may be the host's.
-  const Index gradients = bucket.kept_gradients == no_index ? bucket.gradient_shard : bucket.kept_gradients;
-  const Index weights = bucket.kept_weights == no_index ? bucket.weight_shard : bucket.kept_weights;
-  instruction.inputs = {gradients};
-  instruction.outputs = {weights, bucket.exp_avg, bucket.exp_avg_sq};
-  if (bucket.main_weights != no_index) instruction.outputs.push_back(bucket.main_weights);
-  instruction.inputs.insert(instruction.inputs.end(), instruction.outputs.begin() + 1,
-                            instruction.outputs.end());
-  // Without fp32 main weights the weights themselves are read.
-  if (bucket.main_weights == no_index) instruction.inputs.push_back(weights);
-  if (norm != no_index) instruction.inputs.push_back(norm);
-  instruction.label = "optimizer";
-  return instruction;
-}
-
 }  // namespace
 
 BucketInstructions overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
@@ -238,6 +219,28 @@ BucketInstructions overlapped_reductions(const StepContext& context, const Chunk
   return reductions;
 }
 
+namespace {
+
+// The reduction of one pass, added to the shard that is kept of the passes before.
+std::vector<Instruction> summed_into_shard(Instruction reduction, const ParameterBucket& bucket, bool first) {
+  reduction.outputs = {first ? bucket.gradient_shard : bucket.reduced};
+  std::vector<Instruction> instructions{reduction, release_of(bucket.gradients, Phase::reduction)};
+  if (first) return instructions;
+  Instruction sum;
+  sum.opcode = Opcode::map;
+  sum.function = Function::sum_gradients;
+  sum.phase = Phase::reduction;
+  sum.accumulate = true;
+  sum.inputs = {bucket.reduced};
+  sum.outputs = {bucket.gradient_shard};
+  sum.label = "gradient accumulation";
+  instructions.push_back(std::move(sum));
+  instructions.push_back(release_of(bucket.reduced, Phase::reduction));
+  return instructions;
+}
+
+}  // namespace
+
 BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmission& emission,
                                       ReducingPass pass, CommunicationTable& table) {
   BucketInstructions reductions;
@@ -248,20 +251,9 @@ BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmi
       continue;
     }
     std::vector<Instruction> instructions = scatter_sum(context, emission, b, table);
-    instructions.back().outputs = {pass.first ? bucket.gradient_shard : bucket.reduced};
-    instructions.push_back(release_of(bucket.gradients, Phase::reduction));
-    if (!pass.first) {
-      Instruction sum;
-      sum.opcode = Opcode::map;
-      sum.function = Function::sum_gradients;
-      sum.phase = Phase::reduction;
-      sum.accumulate = true;
-      sum.inputs = {bucket.reduced};
-      sum.outputs = {bucket.gradient_shard};
-      sum.label = "gradient accumulation";
-      instructions.push_back(std::move(sum));
-      instructions.push_back(release_of(bucket.reduced, Phase::reduction));
-    }
+    instructions = bucket.compressed == no_index
+                       ? summed_into_shard(std::move(instructions.front()), bucket, pass.first)
+                       : compressed_of_pass(std::move(instructions.front()), bucket, pass.first);
     if (pass.last) append_to(instructions, replica_sum(context, bucket, bucket.gradient_shard, table));
     if (pass.last && !waits_for_step_end(bucket))
       append_to(instructions, gradients_to_host(context.plan, bucket));
@@ -293,6 +285,11 @@ std::vector<Instruction> parameter_gathers(const StepContext& context, const Chu
   return instructions;
 }
 
+// Not all of the bucket is the host's.
+static bool updates_on_gpu(const ParameterBucket& bucket) {
+  return !bucket.offloaded.any() || bucket.kept_gradients != no_index;
+}
+
 std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
                                      const std::vector<const ChunkEmission*>& chunks,
                                      CommunicationTable& table) {
@@ -314,11 +311,12 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
   }
   std::vector<const ParameterBucket*> buckets;
   for (const ChunkEmission* chunk : chunks)
-    for (const ParameterBucket& bucket : chunk->buckets) buckets.push_back(&bucket);
+    for (const ParameterBucket& bucket : chunk->buckets)
+      if (!bucket.frozen) buckets.push_back(&bucket);
   // The host first, so that it works while the GPU does.
   append(host_optimizer(plan, buckets, norm));
   for (const ParameterBucket* bucket : buckets)
-    if (!bucket->frozen && bucket->exp_avg != no_index) instructions.push_back(optimizer_of(*bucket, norm));
+    if (updates_on_gpu(*bucket)) instructions.push_back(optimizer_update(*bucket, norm, context.optimizer));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <stdexcept>
 #include <tuple>
 
@@ -54,6 +55,14 @@ void set_means(StageSummary& stage, const Mean& mean) {
   stage.exposed_comm_s = sum(stage.exposed_by_traffic_s);
 }
 
+void add_load(StageSummary& stage, const RankTimeline& rank) {
+  const GpuLoad load{rank.device, seconds(rank.totals.compute), seconds(rank.totals.bubble_total()),
+                     seconds(rank.totals.exposed_total())};
+  const bool first = stage.gpus == 0;
+  if (first || load.compute_s > stage.busiest.compute_s) stage.busiest = load;
+  if (first || load.compute_s < stage.idlest.compute_s) stage.idlest = load;
+}
+
 std::vector<StageSummary> stage_summaries(const Plan& plan, const Timeline& timeline) {
   std::vector<StageSummary> stages(plan.stages.size());
   std::vector<Mean> means(plan.stages.size());
@@ -67,6 +76,7 @@ std::vector<StageSummary> stage_summaries(const Plan& plan, const Timeline& time
   }
   for (const RankTimeline& rank : timeline.ranks) {
     StageSummary& stage = stages.at(static_cast<std::size_t>(rank.pipeline_rank));
+    add_load(stage, rank);
     stage.gpus += rank.multiplicity;
     means[static_cast<std::size_t>(rank.pipeline_rank)].add(rank);
     if (rank.peak.bytes <= stage.peak_memory_bytes) continue;
@@ -147,6 +157,37 @@ void set_memory(Summary& summary, const Plan& plan) {
   summary.fits = summary.peak_memory_bytes <= summary.memory_limit_bytes;
 }
 
+// Pipeline ranks are lists of devices; a node has those of equal number / gpus_per_node.
+void set_host_memory(Summary& summary, const Plan& plan, const Timeline& timeline) {
+  std::map<std::int32_t, std::pair<std::int64_t, std::int64_t>> of_rank;  // (host, nvme) bytes per GPU
+  for (const RankTimeline& rank : timeline.ranks) {
+    auto& [host, nvme] = of_rank[rank.pipeline_rank];
+    host = std::max(host, rank.host_bytes);
+    nvme = std::max(nvme, rank.nvme_bytes);
+  }
+  const std::int64_t gpus = std::max<std::int64_t>(plan.cluster.gpus_per_node, 1);
+  std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> of_node;
+  for (const auto& [pipeline_rank, bytes] : of_rank) {
+    if (bytes.first == 0 && bytes.second == 0) continue;
+    for (const DeviceRange& range : plan.stages.at(static_cast<std::size_t>(pipeline_rank)).devices)
+      for (std::int64_t first = range.first; first < range.first + range.count;) {
+        const std::int64_t node = first / gpus;
+        const std::int64_t end = std::min((node + 1) * gpus, range.first + range.count);
+        of_node[node].first += (end - first) * bytes.first;
+        of_node[node].second += (end - first) * bytes.second;
+        first = end;
+      }
+  }
+  for (const auto& [node, bytes] : of_node) {
+    summary.host_memory_bytes = std::max(summary.host_memory_bytes, bytes.first);
+    summary.nvme_bytes = std::max(summary.nvme_bytes, bytes.second);
+  }
+  summary.host_memory_limit_bytes = plan.cluster.host.memory_bytes;
+  summary.nvme_limit_bytes = plan.cluster.host.nvme_bytes;
+  summary.host_fits = summary.host_memory_bytes <= summary.host_memory_limit_bytes &&
+                      summary.nvme_bytes <= summary.nvme_limit_bytes;
+}
+
 }  // namespace
 
 Summary summarize(const Plan& plan, const Timeline& timeline) {
@@ -156,6 +197,7 @@ Summary summarize(const Plan& plan, const Timeline& timeline) {
   set_times(summary, timeline);
   set_rates(summary, plan);
   set_memory(summary, plan);
+  set_host_memory(summary, plan, timeline);
   summary.parameters = plan.job.parameters;
   summary.engine = timeline.engine;
   summary.engine_reason = timeline.engine_reason;

@@ -10,6 +10,12 @@
 
 namespace simrun {
 
+// One GPU of a pipeline rank whose GPUs have unequal work.
+struct GpuLoad {
+  std::int64_t gpu = 0;  // its number in the cluster; the first of those with the same times
+  double compute_s = 0, bubble_s = 0, exposed_comm_s = 0;
+};
+
 // Of one pipeline rank. Times are means over its GPUs and sum to the step.
 struct StageSummary {
   std::int32_t pipeline_rank = 0;
@@ -24,6 +30,8 @@ struct StageSummary {
   std::array<double, bubble_cause_count> bubble_by_cause_s{};
   std::array<double, traffic_count> exposed_by_traffic_s{};
   std::array<double, traffic_count> hidden_by_traffic_s{};
+  GpuLoad busiest, idlest;  // its GPUs that compute longest and shortest, the first of equals
+  bool has_imbalance() const { return busiest.compute_s > idlest.compute_s; }
 };
 
 // One directed link, or `multiplicity` of them with equal figures: each moves `bytes`.
@@ -69,6 +77,10 @@ struct Summary {
   std::int32_t peak_pipeline_rank = 0;
   std::int64_t memory_limit_bytes = 0;  // memory_bytes - reserved_bytes
   bool fits = false;
+  // Offload, of the fullest node: what its GPUs' ranks have in its memory and on its drives. 0: nothing.
+  std::int64_t host_memory_bytes = 0, host_memory_limit_bytes = 0;
+  std::int64_t nvme_bytes = 0, nvme_limit_bytes = 0;
+  bool host_fits = true;
   std::vector<StageSummary> stages;  // by pipeline rank
   std::vector<LinkSummary> links;    // those that moved bytes, busiest first
   std::string engine;

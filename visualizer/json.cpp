@@ -87,6 +87,15 @@ std::string found_json(const FoundSchedule& found) {
   return fields.braced();
 }
 
+std::string load_json(const GpuLoad& load) {
+  Fields fields(", ");
+  fields.add("gpu", number(load.gpu));
+  fields.add("compute_s", number(load.compute_s));
+  fields.add("bubble_s", number(load.bubble_s));
+  fields.add("exposed_comm_s", number(load.exposed_comm_s));
+  return fields.braced();
+}
+
 std::string stage_json(const StageSummary& stage) {
   Fields fields(", ");
   fields.add("pp_rank", number(std::int64_t{stage.pipeline_rank}));
@@ -99,6 +108,10 @@ std::string stage_json(const StageSummary& stage) {
   fields.add("compute_s", number(stage.compute_s));
   fields.add("bubble_s", number(stage.bubble_s));
   fields.add("exposed_comm_s", number(stage.exposed_comm_s));
+  if (stage.has_imbalance()) {
+    fields.add("busiest_gpu", load_json(stage.busiest));
+    fields.add("idlest_gpu", load_json(stage.idlest));
+  }
   return fields.braced();
 }
 
@@ -184,6 +197,13 @@ std::string summary_json(const Plan& plan, const Summary& summary) {
   fields.add("peak_pp_rank", number(std::int64_t{summary.peak_pipeline_rank}));
   fields.add("memory_limit_bytes", number(summary.memory_limit_bytes));
   fields.add("fits", summary.fits ? "true" : "false");
+  if (summary.host_memory_bytes > 0 || summary.nvme_bytes > 0) {
+    fields.add("host_memory_bytes", number(summary.host_memory_bytes));
+    fields.add("host_memory_limit_bytes", number(summary.host_memory_limit_bytes));
+    fields.add("nvme_bytes", number(summary.nvme_bytes));
+    fields.add("nvme_limit_bytes", number(summary.nvme_limit_bytes));
+    fields.add("host_fits", summary.host_fits ? "true" : "false");
+  }
   fields.add("stages", lines_json(summary.stages, stage_json));
   fields.add("links", lines_json(summary.links, link_json));
   return "{\n  " + fields.text() + "\n}\n";

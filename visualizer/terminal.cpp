@@ -190,6 +190,20 @@ std::string table(const Summary& summary) {
              count);
 }
 
+// Offload: what the fullest node has outside its GPUs.
+std::string host_lines(const Summary& summary, const TerminalOptions& options) {
+  std::string text;
+  const auto add = [&](const char* where, std::int64_t bytes, std::int64_t limit) {
+    if (bytes == 0) return;
+    const std::string line =
+        fmt::format("{} {} of {} per node", where, memory_text(bytes), memory_text(limit));
+    text += bytes <= limit ? line + "\n" : paint(line + ": does not fit", alarm, options) + "\n";
+  };
+  add("host memory", summary.host_memory_bytes, summary.host_memory_limit_bytes);
+  add("NVMe", summary.nvme_bytes, summary.nvme_limit_bytes);
+  return text;
+}
+
 // A plan that does not fit is said so whether or not the caller has advice.
 std::string fit_paragraph(const Summary& summary, const TerminalOptions& options) {
   if (!options.does_not_fit.empty())
@@ -253,6 +267,20 @@ std::string link_table(const Summary& summary, const TerminalOptions& options) {
   return text;
 }
 
+// The pipeline rank whose GPUs differ most; nothing where all of each have equal work.
+std::string load_line(const Summary& summary) {
+  const auto spread = [](const StageSummary& stage) {
+    return stage.busiest.compute_s - stage.idlest.compute_s;
+  };
+  const auto widest = std::max_element(summary.stages.begin(), summary.stages.end(),
+                                       [&](const auto& a, const auto& b) { return spread(a) < spread(b); });
+  if (widest == summary.stages.end() || !widest->has_imbalance()) return "";
+  return fmt::format("load imbalance: of pp {}, GPU {} computes {}, GPU {} {} (mean {})\n",
+                     widest->pipeline_rank, widest->busiest.gpu, seconds_text(widest->busiest.compute_s),
+                     widest->idlest.gpu, seconds_text(widest->idlest.compute_s),
+                     seconds_text(widest->compute_s));
+}
+
 }  // namespace
 
 std::string terminal_summary(const Plan& plan, const Summary& summary, const TerminalOptions& options) {
@@ -262,9 +290,11 @@ std::string terminal_summary(const Plan& plan, const Summary& summary, const Ter
     text += fmt::format("first step {}\n", seconds_text(summary.first_step_s));
   if (plan.job.found_schedule) text += search_line(*plan.job.found_schedule);
   text += engine_line(summary, options) + "\n";
+  text += host_lines(summary, options);
   text += fit_paragraph(summary, options);
   text += split_rows(summary, options);
   text += table(summary);
+  text += load_line(summary);
   text += link_table(summary, options);
   return text;
 }

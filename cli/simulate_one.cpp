@@ -125,7 +125,7 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
         fmt::format("{} instruction instances simulated, {} of them communication; {} buffers, {} segments\n",
                     timeline.instructions, timeline.communication_instructions, plan.buffers.size(),
                     plan.segments.size()));
-  return summary.fits && !misses ? 0 : 3;
+  return summary.fits && summary.host_fits && !misses ? 0 : 3;
 }
 
 }  // namespace simrun

@@ -218,6 +218,13 @@ std::string summary_json(const Plan& plan, const Summary& summary) {
   fields.add("peak_pp_rank", number(std::int64_t{summary.peak_pipeline_rank}));
   fields.add("memory_limit_bytes", number(summary.memory_limit_bytes));
   fields.add("fits", summary.fits ? "true" : "false");
+  if (summary.host_memory_bytes > 0 || summary.nvme_bytes > 0) {
+    fields.add("host_memory_bytes", number(summary.host_memory_bytes));
+    fields.add("host_memory_limit_bytes", number(summary.host_memory_limit_bytes));
+    fields.add("nvme_bytes", number(summary.nvme_bytes));
+    fields.add("nvme_limit_bytes", number(summary.nvme_limit_bytes));
+    fields.add("host_fits", summary.host_fits ? "true" : "false");
+  }
   fields.add("stages", lines_json(summary.stages, stage_json));
   fields.add("links", lines_json(summary.links, link_json));
   return "{\n  " + fields.text() + "\n}\n";

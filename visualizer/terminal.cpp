@@ -216,6 +216,20 @@ std::string table(const Summary& summary) {
              count);
 }
 
+// Offload: what the fullest node has outside its GPUs.
+std::string host_lines(const Summary& summary, const TerminalOptions& options) {
+  std::string text;
+  const auto add = [&](const char* where, std::int64_t bytes, std::int64_t limit) {
+    if (bytes == 0) return;
+    const std::string line =
+        fmt::format("{} {} of {} per node", where, memory_text(bytes), memory_text(limit));
+    text += bytes <= limit ? line + "\n" : paint(line + ": does not fit", alarm, options) + "\n";
+  };
+  add("host memory", summary.host_memory_bytes, summary.host_memory_limit_bytes);
+  add("NVMe", summary.nvme_bytes, summary.nvme_limit_bytes);
+  return text;
+}
+
 // A plan that does not fit is said so whether or not the caller has advice.
 std::string fit_paragraph(const Summary& summary, const TerminalOptions& options) {
   if (!options.does_not_fit.empty())
@@ -304,6 +318,7 @@ std::string terminal_summary(const Plan& plan, const Summary& summary, const Ter
   if (plan.job.documents) text += documents_line(*plan.job.documents, plan, summary);
   if (plan.job.found_recompute) text += recompute_line(*plan.job.found_recompute, summary);
   text += engine_line(summary, options) + "\n";
+  text += host_lines(summary, options);
   text += fit_paragraph(summary, options);
   text += split_rows(summary, options);
   text += table(summary);

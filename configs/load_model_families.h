@@ -5,6 +5,7 @@
 // One function per model_type (or several of one kind): its config.json keys to ModelConfig's values.
 namespace simrun {
 
+void read_bert(const ModelKeys& keys);
 void read_bloom(const ModelKeys& keys);
 void read_gemma2(const ModelKeys& keys);
 void read_gpt(const ModelKeys& keys);  // Megatron-LM's names
@@ -18,5 +19,9 @@ void read_opt(const ModelKeys& keys);
 void read_phi3(const ModelKeys& keys);
 void read_qwen2(const ModelKeys& keys);
 void read_qwen3(const ModelKeys& keys);
+void read_resnet(const ModelKeys& keys);
+void read_vgg(const ModelKeys& keys);
+void read_vit(const ModelKeys& keys);
+void read_wide_resnet(const ModelKeys& keys);
 
 }  // namespace simrun

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "configs/model_family.h"
+
 // The model section of a job as plain values.
 namespace simrun {
 
@@ -18,8 +20,8 @@ constexpr bool is_gated(Activation activation) {
 }
 enum class PositionEmbedding : std::uint8_t { none, learned_absolute, rope, alibi };
 
-// A decoder-only transformer as values, normalised from Hugging Face's or Megatron's keys: families differ in
-// nothing else.
+// A model as values, normalised from Hugging Face's or Megatron's keys. Decoder-only transformers differ in
+// nothing else; other families say in `family` what they have besides, and leave at 0 what they have not.
 struct ModelConfig {
   std::string model_type;  // as written: bloom, gpt, gpt2, llama, ...
   std::int64_t num_layers = 0;
@@ -49,7 +51,9 @@ struct ModelConfig {
   bool tie_word_embeddings = false;
   bool qkv_bias = false;
   bool projection_bias = false;  // of the attention's output projection
-  bool mlp_bias = false;         // of both (gated: all three) MLP matrices
+  bool mlp_bias = false;  // of both (gated: all three) MLP matrices
+  bool causal_attention = true;  // false: a token attends to those behind it too
+  ModelFamily family;
   bool operator==(const ModelConfig&) const = default;
 
   std::int64_t attention_window(std::int64_t layer) const {

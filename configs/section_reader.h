@@ -70,6 +70,9 @@ class SectionReader {
   std::string word(const std::string& key, const WordRule& rule, std::optional<std::string> fallback = {});
   std::vector<std::string> words(const std::string& key, const WordRule& rule,
                                  std::vector<std::string> fallback);
+  // A list of whole numbers.
+  std::vector<std::int64_t> integers(const std::string& key, IntegerRange range,
+                                     std::vector<std::int64_t> fallback);
   // Letters, digits and ._-
   std::string name(const std::string& key, const std::string& fallback);
   // Any ASCII; its position is that of its first character, within the quotes. "" when it is not written.

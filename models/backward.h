@@ -32,6 +32,10 @@ struct BackwardStep {
 //   norm                    I: dx and the weight's gradients in one kernel
 //   map                     I: elementwise     W: bias gradients
 //   gather                  W: scatter of the row gradients
+//   conv                    I: dx from dy, w   W: dw from x, dy; bias gradients
+//   pool                    I: dx, a maximum's from the index that it kept
+//   lstm                    I: gradient of the gates' inputs, step by step backwards
+//                           W: that of the recurrent matrix, one product over all steps
 // Values read are what the forward pass must keep (or compute again).
 std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op);
 

@@ -4,11 +4,11 @@
 
 #include "models/decoder_layer.h"
 #include "models/graph_builder.h"
+#include "models/loss.h"
 
 namespace simrun {
-namespace {
 
-DecoderDimensions layer_dimensions(const Job& job, GraphBuilder& graph) {
+DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph) {
   const ModelConfig& model = job.model;
   const std::int64_t group = model.num_attention_heads / model.num_key_value_heads;
   DecoderDimensions dims;
@@ -28,11 +28,13 @@ DecoderDimensions layer_dimensions(const Job& job, GraphBuilder& graph) {
   return dims;
 }
 
-DimensionId vocabulary(const Job& job, GraphBuilder& graph) {
+DimensionId padded_vocabulary(const Job& job, GraphBuilder& graph) {
   const std::int64_t multiple = 128 * job.parallelism.tensor_model_parallel_size;
   const std::int64_t padded = (job.model.vocab_size + multiple - 1) / multiple * multiple;
   return graph.dimension("vocab", job.model.vocab_size, padded);
 }
+
+namespace {
 
 // Embedding, layers and head.
 class DecoderBuilder {
@@ -41,8 +43,8 @@ class DecoderBuilder {
       : model_(job.model),
         training_(job.training),
         graph_(job.training.precision),
-        dims_(layer_dimensions(job, graph_)),
-        vocab_(vocabulary(job, graph_)),
+        dims_(decoder_dimensions(job, graph_)),
+        vocab_(padded_vocabulary(job, graph_)),
         layer_(job, dims_, graph_) {}
 
   Graph build() {
@@ -52,7 +54,8 @@ class DecoderBuilder {
       x = layer_.add(x, layer);
     }
     graph_.leave_layers();
-    cross_entropy(logits(x));
+    const TensorId scores = logits(x);
+    add_cross_entropy(graph_, "", {scores, data("labels")}, {dims_.batch, dims_.sequence});
     return graph_.take();
   }
 
@@ -63,12 +66,8 @@ class DecoderBuilder {
     return graph_.tensor(name, std::move(dims), Dtype::fp32, TensorKind::activation);
   }
 
-  // Every rank can read all of its samples: the data need no exchange.
   TensorId data(const char* name) {
-    const TensorId indices =
-        graph_.tensor(name, {dims_.batch, dims_.sequence}, Dtype::int64, TensorKind::index);
-    graph_.add(name, Opcode::input, Function::none, {}, {indices}).whole_dims = {dims_.sequence};
-    return indices;
+    return add_indices(graph_, name, {dims_.batch, dims_.sequence}, dims_.sequence);
   }
 
   TensorId embedding() {
@@ -118,20 +117,6 @@ class DecoderBuilder {
       logits = capped;
     }
     return logits;
-  }
-
-  // The row maximum and the sums are separate operators, so that their all-reduces over a split vocabulary
-  // follow from layouts.
-  void cross_entropy(TensorId logits) {
-    const TensorId labels = data("labels");
-    const TensorId maximum = wide("logits_max", {dims_.batch, dims_.sequence});
-    graph_.add("logits_max", Opcode::reduce, Function::max, {logits}, {maximum});
-    const DimensionId two = graph_.dimension("sums", 2);
-    const TensorId sums = wide("cross_entropy_sums", {dims_.batch, dims_.sequence, two});
-    graph_.add("cross_entropy", Opcode::cross_entropy, Function::none, {logits, maximum, labels}, {sums});
-    const TensorId loss = wide("loss", {dims_.batch, dims_.sequence});
-    graph_.add("loss", Opcode::map, Function::log_loss, {sums, maximum, logits, labels}, {loss})
-        .forward_inputs = 2;
   }
 
   const ModelConfig& model_;

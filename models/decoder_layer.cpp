@@ -143,7 +143,7 @@ TensorId DecoderLayer::core_attention(TensorId qkv) {
   Operator& op = graph_.add("core_attention", Opcode::attention, flash ? Function::flash : Function::unfused,
                             {qkv}, std::move(outputs));
   op.module = "core_attn";
-  op.causal = {true, model_.attention_window(layer_)};
+  op.causal = {model_.causal_attention, model_.attention_window(layer_)};
   op.soft_cap = model_.attention_soft_cap;
   op.dropout = static_cast<float>(training_.attention_dropout);
   op.whole_dims = {dims_.sequence, dims_.key_sequence, dims_.head_dim, dims_.qkv, dims_.group};

@@ -7,7 +7,8 @@ namespace simrun {
 // Floating-point operations of matrix products (a multiply-add is 2), unsharded, for one pass over the
 // graph's batch. Attention counts the full score matrix: 2 products of batch x heads x s x s x head_dim
 // forward, 4 backward, whatever the kernel skips or repeats; under a sliding window, s x min(s, window),
-// since the model has no other scores.
+// since the model has no other scores. A convolution counts every position of its kernel, padding included;
+// the gradient of data is not computed.
 struct OperatorFlops {
   double forward = 0;
   double backward_input = 0;

@@ -50,6 +50,12 @@ struct Tensor {
 //   cross_entropy  in0 = logits, in1 = row maximum, in2 = labels;
 //                  out0 = (sum of exponentials, target logit) per row
 //   input          out0 = data of the microbatch
+//   conv           in0 = x [batch, height, width, channels], in1 = weight [channels', kernel height, kernel
+//                  width, channels], in2 = bias [channels'], if there; out0 = [batch, height', width', channels']
+//   pool           in0 = x, out0 = the maximum or mean of windows, out1 = indices of the maxima
+//   lstm           in0 = input products of the gates [batch, sequence, gates, cell], in1 = recurrent weight
+//                  [gates, cell, hidden]; out0 = hidden states [batch, sequence, hidden], out1 = gates,
+//                  out2 = cell states
 struct Operator {
   std::string name;    // "qkv"
   std::string module;  // recompute module it belongs to: core_attn, mlp, layernorm, or ""

@@ -33,13 +33,39 @@ double attention_flops(const Plan& plan, const Instruction& instruction) {
   return (backward ? 8 : 4) * static_cast<double>(context.elements()) * keys;
 }
 
+double convolution_flops(const Plan& plan, const Instruction& instruction) {
+  const ConvolutionOperands of = convolution_operands(instruction);
+  const Buffer& weight = plan.buffers[of.weight];
+  return 2 * static_cast<double>(plan.buffers[of.output].elements()) *
+         static_cast<double>(weight.elements() / weight.dims.front().extent);
+}
+
+// Every gate of every step reads the hidden state before it; the gates' gradients are the backward's output.
+double lstm_flops(const Plan& plan, const Instruction& instruction) {
+  const bool backward = instruction.opcode == Opcode::lstm_backward;
+  const Buffer& gates = plan.buffers[backward ? instruction.outputs[0] : instruction.inputs[0]];
+  return 2 * static_cast<double>(gates.elements()) *
+         static_cast<double>(plan.buffers[instruction.inputs[1]].dims.back().extent);
+}
+
 }  // namespace
+
+ConvolutionOperands convolution_operands(const Instruction& instruction) {
+  const std::vector<Index>& in = instruction.inputs;
+  const Index out = instruction.outputs.at(0);
+  if (instruction.function == Function::convolution_input_gradient) return {in.at(0), out, in.at(1)};
+  if (instruction.function == Function::convolution_weight_gradient) return {in.at(1), in.at(0), out};
+  return {out, in.at(0), in.at(1)};
+}
 
 double instruction_flops(const Plan& plan, const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::gemm: return gemm_flops(plan, instruction);
     case Opcode::attention:
     case Opcode::attention_backward: return attention_flops(plan, instruction);
+    case Opcode::conv: return convolution_flops(plan, instruction);
+    case Opcode::lstm:
+    case Opcode::lstm_backward: return lstm_flops(plan, instruction);
     default: return 0;
   }
 }

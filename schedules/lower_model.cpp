@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "models/decoder.h"
+#include "models/model_graph.h"
 #include "schedules/plan_frame.h"
 
 namespace simrun {
@@ -62,7 +62,7 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, const Strateg
 }  // namespace
 
 LoweredModel lower_model(const Job& job, const Mesh& mesh) {
-  LoweredModel model{decoder_graph(job), {}, {}};
+  LoweredModel model{build_graph(job), {}, {}};
   model.partition = partition(model.graph, job.parallelism.stages);
   const Strategy strategy = strategy_of(job, model, mesh);
   for (std::size_t stage = 0; stage < model.partition.operators.size(); ++stage) {

@@ -193,8 +193,8 @@ Communication decode(const proto::Communication& in) {
 
 Instruction decode(const proto::Instruction& in) {
   Instruction instruction;
-  instruction.opcode = enum_of(in.opcode(), Opcode::broadcast, "opcode");
-  instruction.function = enum_of(in.function(), Function::qk_norm, "function");
+  instruction.opcode = enum_of(in.opcode(), Opcode::lstm_backward, "opcode");
+  instruction.function = enum_of(in.function(), Function::average_pool, "function");
   instruction.phase = enum_of(in.phase(), Phase::optimizer, "phase");
   instruction.stream = narrow<std::uint8_t>(in.stream(), "stream");
   instruction.binding = narrow<std::uint8_t>(in.binding(), "binding");

@@ -7,9 +7,9 @@ namespace {
 
 // The enums' numbers are the file format: these fail when a C++ enumerator is added in the middle or not
 // added to plan.proto.
-static_assert(static_cast<int>(Opcode::broadcast) == proto::OPCODE_BROADCAST &&
+static_assert(static_cast<int>(Opcode::lstm_backward) == proto::OPCODE_LSTM_BACKWARD &&
               opcode_count == proto::Opcode_ARRAYSIZE);
-static_assert(static_cast<int>(Function::qk_norm) == proto::FUNCTION_QK_NORM &&
+static_assert(static_cast<int>(Function::average_pool) == proto::FUNCTION_AVERAGE_POOL &&
               function_count == proto::Function_ARRAYSIZE);
 static_assert(static_cast<int>(Dtype::uint8) == proto::DTYPE_UINT8);
 static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);

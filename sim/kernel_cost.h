@@ -26,6 +26,8 @@ struct GemmShape {
 //   whole waves of ceil(m/tile_m) ceil(n/tile_n) batch splits tiles over the SMs, or the memory's time if
 //   that is longer.
 double gemm_seconds(const Gpu& gpu, const GemmShape& shape);
+// Of a kernel that runs the same product and moves these bytes.
+double gemm_seconds(const Gpu& gpu, const GemmShape& shape, double bytes);
 
 // The three kinds of dimensions of a GEMM instruction follow from which of A, B (its first two inputs) and D
 // (its output) have them: batch in all three, m in A and D, n in B and D, k in A and B.

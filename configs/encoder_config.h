@@ -8,8 +8,8 @@ namespace simrun {
 // BERT (Devlin et al. 2019, arXiv 1810.04805): the layers attend to both sides; a masked-language-model head
 // reads every token, and a next-sentence head the first one.
 struct BertConfig {
-  std::int64_t token_types = 2;     // rows of the segment table; 0: no table
-  bool next_sentence_head = true;   // pooler and two-class head (Megatron-LM's bert_binary_head)
+  std::int64_t token_types = 2;    // rows of the segment table; 0: no table
+  bool next_sentence_head = true;  // pooler and two-class head (Megatron-LM's bert_binary_head)
   bool operator==(const BertConfig&) const = default;
 };
 

@@ -189,6 +189,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_pipeline_rules(layout, reading, job);
   check_gpu(reading, job);
   check_countable(reading, job);
+  check_image_sizes(reading, job);
 }
 
 }  // namespace simrun

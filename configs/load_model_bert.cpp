@@ -24,8 +24,7 @@ void read_bert(const ModelKeys& keys) {
   model.qkv_bias = model.projection_bias = model.mlp_bias = true;
   model.causal_attention = false;
   read_dropout(keys, {"attention_probs_dropout_prob", "hidden_dropout_prob"}, 0.1);
-  section.word("position_embedding_type",
-               {{"absolute"}, {"relative_key", "relative_key_query"}}, "absolute");
+  section.word("position_embedding_type", {{"absolute"}, {"relative_key", "relative_key_query"}}, "absolute");
   refuse_if_true(keys, "is_decoder");
   refuse_if_true(keys, "add_cross_attention");
   derive_head_size(keys, "hidden_size", "");

@@ -87,7 +87,8 @@ void read_resnet(const ModelKeys& keys) {
   refuse_if_true(keys, "downsample_in_first_stage");
   section.ignore({"out_features", "out_indices", "stage_names"});
   ignore_bookkeeping(keys);
-  if (depths.size() != widths.size() || depths.size() > 8)
+  const bool read = !depths.empty() && !widths.empty();
+  if (read && (depths.size() != widths.size() || depths.size() > 8))
     keys.reading.problem(section.path_of("depths"),
                          fmt::format("{} depths for {} hidden_sizes; at most 8 resolutions, one each",
                                      depths.size(), widths.size()));

@@ -51,7 +51,7 @@ struct ModelConfig {
   bool tie_word_embeddings = false;
   bool qkv_bias = false;
   bool projection_bias = false;  // of the attention's output projection
-  bool mlp_bias = false;  // of both (gated: all three) MLP matrices
+  bool mlp_bias = false;         // of both (gated: all three) MLP matrices
   bool causal_attention = true;  // false: a token attends to those behind it too
   ModelFamily family;
   bool operator==(const ModelConfig&) const = default;

@@ -272,6 +272,7 @@ std::vector<std::int64_t> SectionReader::integers(const std::string& key, Intege
   }
   reading_.positions[path_of(key)] = node->position;
   std::vector<std::int64_t> values;
+  const std::size_t problems = reading_.problems.size();
   if (node->kind != ConfigNode::Kind::sequence || node->children.empty()) {
     bad(key, fmt::format("'{}' must be a list of whole numbers, not {}", path_of(key), describe(*node)), "");
     return values;
@@ -288,6 +289,7 @@ std::vector<std::int64_t> SectionReader::integers(const std::string& key, Intege
                                                      path_of(key), describe(child)),
                                    parsed.hint});
   }
+  if (reading_.problems.size() > problems) return {};
   wrote(key, *node, fmt::format("[{}]", fmt::join(values, ", ")));
   return values;
 }

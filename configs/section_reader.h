@@ -70,7 +70,7 @@ class SectionReader {
   std::string word(const std::string& key, const WordRule& rule, std::optional<std::string> fallback = {});
   std::vector<std::string> words(const std::string& key, const WordRule& rule,
                                  std::vector<std::string> fallback);
-  // A list of whole numbers.
+  // A list of whole numbers; empty after a problem.
   std::vector<std::int64_t> integers(const std::string& key, IntegerRange range,
                                      std::vector<std::int64_t> fallback);
   // Letters, digits and ._-

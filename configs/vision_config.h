@@ -39,7 +39,8 @@ struct ResNetConfig {
   ImageConfig image;
   std::int64_t stem_channels = 64;
   std::vector<ResidualStage> stages;
-  // The stride of a stage's first bottleneck is in its 1x1 convolution (the paper), not its 3x3 (torchvision).
+  // The stride of a stage's first bottleneck is in its 1x1 convolution (the paper), not its 3x3
+  // (torchvision).
   bool stride_in_reduction = false;
   bool operator==(const ResNetConfig&) const = default;
 };

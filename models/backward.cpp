@@ -53,8 +53,10 @@ std::vector<BackwardStep> norm_steps(const Operator& op) {
 std::vector<BackwardStep> convolution_steps(const Graph& graph, const Operator& op) {
   std::vector<BackwardStep> steps;
   if (wants_gradient(graph, op, 0))
-    steps.push_back({Opcode::conv, Function::convolution_input_gradient, false, false, {gradient, input(1)}, {0}});
-  steps.push_back({Opcode::conv, Function::convolution_weight_gradient, true, false, {input(0), gradient}, {1}});
+    steps.push_back(
+        {Opcode::conv, Function::convolution_input_gradient, false, false, {gradient, input(1)}, {0}});
+  steps.push_back(
+      {Opcode::conv, Function::convolution_weight_gradient, true, false, {input(0), gradient}, {1}});
   if (op.inputs.size() > 2) steps.push_back(sum_over_rows(gradient, 2));
   return steps;
 }
@@ -67,8 +69,9 @@ std::vector<BackwardStep> pool_steps(const Operator& op) {
 
 std::vector<BackwardStep> lstm_steps() {
   const Operand gates{OperandRole::input_gradient, 0};
-  return {{Opcode::lstm_backward, Function::none, false, false, {gradient, input(1), output(1), output(2)}, {0}},
-          {Opcode::gemm, Function::none, true, false, {gates, output(0)}, {1}}};
+  return {
+      {Opcode::lstm_backward, Function::none, false, false, {gradient, input(1), output(1), output(2)}, {0}},
+      {Opcode::gemm, Function::none, true, false, {gates, output(0)}, {1}}};
 }
 
 // One kernel writes every part.

@@ -65,8 +65,7 @@ FeatureMap ConvLayers::add(const std::string& name, FeatureMap x, FeatureMap res
 
 FeatureMap ConvLayers::max_pool(const std::string& name, FeatureMap x, ConvolutionShape window) {
   const FeatureMap y = strided(name, x, x.channels, window.stride);
-  const TensorId indices =
-      graph_.tensor(name + "_indices", dims_of(y), Dtype::int64, TensorKind::activation);
+  const TensorId indices = graph_.tensor(name + "_indices", dims_of(y), Dtype::int64, TensorKind::activation);
   graph_.add(name, Opcode::pool, Function::max_pool, {x.tensor}, {y.tensor, indices});
   return y;
 }

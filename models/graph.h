@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,13 @@ struct Tensor {
   TensorKind kind = TensorKind::activation;
 };
 
+// A dimension of an operator that holds the tokens of others, in another order: where the operator's rank has
+// a part of those, it has the same tokens' part of this one.
+struct Regroup {
+  std::vector<DimensionId> from;
+  DimensionId to = 0;
+};
+
 // The operator's opcode decides what it means:
 //   gemm           out[D] = sum over (A and B) - D of in0[A] in1[B]: Einstein summation by name; in2, if
 //   there,
@@ -51,7 +59,8 @@ struct Tensor {
 //                  out0 = (sum of exponentials, target logit) per row
 //   input          out0 = data of the microbatch
 //   conv           in0 = x [batch, height, width, channels], in1 = weight [channels', kernel height, kernel
-//                  width, channels], in2 = bias [channels'], if there; out0 = [batch, height', width', channels']
+//                  width, channels], in2 = bias [channels'], if there; out0 = [batch, height', width',
+//                  channels']
 //   pool           in0 = x, out0 = the maximum or mean of windows, out1 = indices of the maxima
 //   lstm           in0 = input products of the gates [batch, sequence, gates, cell], in1 = recurrent weight
 //                  [gates, cell, hidden]; out0 = hidden states [batch, sequence, hidden], out1 = gates,
@@ -73,6 +82,7 @@ struct Operator {
   // An `add` of partial sums that is one itself: only its output is summed over ranks.
   bool keeps_partial_sums = false;
   std::vector<DimensionId> whole_dims;  // dimensions that this operator cannot have split
+  std::optional<Regroup> regroup;       // dispatch: its output; combine: its first input
 };
 
 struct Graph {

@@ -4,8 +4,7 @@ namespace simrun {
 
 FeatureMap add_images(GraphBuilder& graph, const Job& job, const ImageConfig& image) {
   FeatureMap images;
-  images.batch =
-      graph.dimension("batch", job.training.micro_batch_size * job.parallelism.data_parallel_size);
+  images.batch = graph.dimension("batch", job.training.micro_batch_size * job.parallelism.data_parallel_size);
   images.height = graph.dimension("height", image.size);
   images.width = graph.dimension("width", image.size);
   images.channels = graph.dimension("channels", image.channels);

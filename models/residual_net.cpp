@@ -60,8 +60,7 @@ class ResidualNetBuilder {
   }
 
   FeatureMap basic(FeatureMap x, const Widths& widths, std::int64_t stride) {
-    const FeatureMap inner =
-        layers_.relu("conv1_relu", convolution("conv1", x, widths.inner, {3, stride}));
+    const FeatureMap inner = layers_.relu("conv1_relu", convolution("conv1", x, widths.inner, {3, stride}));
     return sum(x, convolution("conv2", inner, widths.output, {3, 1}), stride);
   }
 

@@ -36,8 +36,8 @@ class VisionTransformerBuilder {
     const DimensionId patches = graph_.dimension("patches", vit_.tokens() - 1);
     const DimensionId pixels =
         graph_.dimension("pixels", vit_.patch_size * vit_.patch_size * vit_.image.channels);
-    const TensorId images = graph_.tensor("images", {dims_.batch, patches, pixels}, job_.training.precision,
-                                          TensorKind::index);
+    const TensorId images =
+        graph_.tensor("images", {dims_.batch, patches, pixels}, job_.training.precision, TensorKind::index);
     graph_.add("images", Opcode::input, Function::none, {}, {images});
     const TensorId weight = graph_.parameter("patch_weight", {pixels, dims_.hidden});
     const TensorId bias = graph_.parameter("patch_bias", {dims_.hidden});

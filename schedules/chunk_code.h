@@ -50,6 +50,7 @@ struct CodeStep {
   std::vector<ValueId> outputs;
   std::vector<ValueId> waits_for;
   std::string label;
+  std::int32_t work_table = -1;  // Instruction::work_table
 };
 
 struct ChunkCode {
@@ -59,6 +60,7 @@ struct ChunkCode {
   std::vector<ValueId> parameters;                 // in order of first use
   std::vector<ValueId> parameter_gradients;        // of the same parameters
   std::vector<std::vector<AxisId>> gradient_axes;  // over which each is still to be summed at the step's end
+  std::vector<bool> of_experts;                    // by parameter: every expert has one of its own
   ValueId input = no_index;                        // activation received from the stage before
   ValueId output = no_index;                       // activation sent to the next
   ValueId output_gradient = no_index;              // received from the next stage
@@ -79,8 +81,9 @@ struct ChunkContext {
   const Graph& graph;
   const std::vector<Layout>& layouts;  // by operator
   const RecomputeRegions& regions;
-  const Mesh& mesh;
+  const DeviceMesh& mesh;
   const std::vector<std::uint8_t>& stream_of_axis;
+  std::uint8_t expert_stream;  // of what expert-parallel ranks exchange
   Dtype gradient_dtype;                // of activation gradients
   std::vector<std::size_t> operators;  // of the chunk, in graph order
   // Tensors crossing its borders; no_index where there is none. The layout is the one that the receiving
@@ -90,6 +93,11 @@ struct ChunkContext {
   TensorId output = no_index;
   Layout output_layout;
 };
+
+// Has a dimension of this name.
+bool has_dimension(const Graph& graph, TensorId tensor, const char* name);
+// Stream on which a conversion of this tensor runs.
+std::uint8_t stream_of(const ChunkContext& context, TensorId tensor, const Conversion& conversion);
 
 // Forward steps: each operator in its layout, with the conversions of its inputs before it.
 void lower_forward(const ChunkContext& context, ChunkCode& code);

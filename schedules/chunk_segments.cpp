@@ -26,7 +26,16 @@ std::string name_of(const BackwardVariant& variant) {
   return fmt::format("backward{}{}{}", part, first ? " first" : "", variant.last ? " last" : "");
 }
 
-bool is_sharded(const Job& job) { return job.optimizer.zero_stage >= 1; }
+// ZeRO-2, 3: some gradients are summed behind every pass.
+bool keeps_gradient_shards(const ChunkEmission& emission) {
+  return std::any_of(emission.buckets.begin(), emission.buckets.end(),
+                     [](const ParameterBucket& bucket) { return bucket.reduced != no_index; });
+}
+
+void append_reductions(BucketInstructions& reductions, const BucketInstructions& more) {
+  for (std::size_t b = 0; b < reductions.size(); ++b)
+    reductions[b].insert(reductions[b].end(), more[b].begin(), more[b].end());
+}
 
 // Without overlap Megatron-LM reduces a chunk's gradients in one piece.
 std::int64_t bucket_size(const OptimizerConfig& optimizer) {
@@ -96,7 +105,7 @@ void ChunkSegments::add_chunk(Index chunk) {
 }
 
 WeightGathers ChunkSegments::weight_gathers(const ChunkEmission& emission) {
-  if (shards() == 1 || job_.optimizer.zero_stage < 3) return {};
+  if (job_.optimizer.zero_stage < 3) return {};
   return {gathers_of_pass(context(), emission, table_), job_.optimizer.overlap_param_gather};
 }
 
@@ -105,21 +114,17 @@ bool ChunkSegments::follows_on_rank(int stage, Direction direction) const {
          placement_.rank(stage - 1, direction) == placement_.rank(stage, direction);
 }
 
-std::int64_t ChunkSegments::shards() const {
-  return is_sharded(job_) ? job_.parallelism.data_parallel_size * placement_.directions() : 1;
-}
-
 ChunkSource ChunkSegments::source_of(Index chunk) const {
   const int stage = placement_.stage_of(chunk);
   const Direction direction = placement_.direction_of(chunk);
   const StageCode& stage_code = model_.stages[static_cast<std::size_t>(stage)];
-  BucketRules rules;
+  BucketRules rules{model_.mesh};
   rules.zero_stage = job_.optimizer.zero_stage;
   rules.splits_backward = splits_;
   rules.bucket_size = bucket_size(job_.optimizer);
-  rules.shards = shards();
+  rules.copies = placement_.directions();
   rules.tied_tensor = model_.partition.tied_tensor;
-  ChunkSource source{model_.graph, stage_code.code, mesh(), chunk, rules, job_.training.precision};
+  ChunkSource source{model_.graph, stage_code.code, chunk, rules, job_.training.precision};
   source.name = fmt::format("stage {}{}", stage, direction == Direction::up ? " up" : "");
   if (splits_) source.split = &stage_code.split;
   if (follows_on_rank(stage, direction)) {
@@ -166,9 +171,10 @@ bool ChunkSegments::writes_shared_gradient(Index chunk, BackwardPart part) const
 std::vector<Instruction> ChunkSegments::backward_instructions(Index chunk, const BackwardVariant& variant) {
   const Compiled& compiled = chunks_[chunk];
   BucketInstructions reductions;
-  if (shards() > 1 && job_.optimizer.zero_stage >= 2) {
+  if (keeps_gradient_shards(compiled.emission)) {
     if (variant.part != BackwardPart::input)
       reductions = reductions_of_pass(context(), compiled.emission, variant.first, table_);
+    if (variant.last) append_reductions(reductions, overlapped_reductions(context(), compiled.emission, table_));
   } else if (variant.last) {
     reductions = overlapped_reductions(context(), compiled.emission, table_);
   }
@@ -255,7 +261,8 @@ Index ChunkSegments::move(StepKind kind, Index chunk) {
   Instruction instruction;
   instruction.opcode = sends ? Opcode::send : Opcode::recv;
   instruction.phase = returns ? Phase::backward_input : Phase::forward;
-  instruction.stream = sends ? StreamIndex::lent_out : StreamIndex::lent_in;
+  instruction.stream = sends ? stream_named(plan_.streams, "pp_lent_out")
+                             : stream_named(plan_.streams, "pp_lent_in");
   instruction.communication = table_.add(communication);
   instruction.label = "lent activations";
   const std::vector<Index>& buffers = at_owner ? compiled.kept : compiled.lent;
@@ -326,7 +333,7 @@ Index ChunkSegments::add_segment(std::string name, PassKind kind, Index chunk,
 
 StepContext ChunkSegments::context() const {
   StepContext step{plan_,
-                   mesh(),
+                   model_.mesh,
                    job_.optimizer,
                    job_.training.precision,
                    StreamIndex::dp,

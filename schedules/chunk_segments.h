@@ -76,8 +76,6 @@ class ChunkSegments {
   Index add_segment(std::string name, PassKind kind, Index chunk, std::vector<Instruction> instructions);
   WeightGathers weight_gathers(const ChunkEmission& emission);
   StepContext context() const;
-  std::int64_t shards() const;
-  const Mesh& mesh() const { return plan_.stages.front().meshes.front(); }
   // Nothing is sent between neighbouring stages of one rank: the turns of a wave.
   bool follows_on_rank(int stage, Direction direction) const;
 

@@ -17,16 +17,14 @@
 namespace simrun {
 namespace {
 
-bool lends_memory(const Job& job) { return job.parallelism.pipeline_schedule == "bpipe"; }
-
 Plan framed_plan(const Job& job, const Graph& graph) {
   Plan plan;
   plan.job = make_facts(job, graph);
   plan.cluster = job.cluster;
   for (const Dimension& dimension : graph.dimensions) plan.dimension_names.push_back(dimension.name);
   plan.dimension_names.push_back("elements");
-  plan.streams = make_streams(lends_memory(job));
-  plan.stages = make_stages(job.parallelism);
+  plan.streams = make_streams(job);
+  plan.stages = make_stages(job);
   return plan;
 }
 
@@ -80,7 +78,7 @@ class Compiler {
   Compiler(const Job& job, const PassFacts& facts)
       : job_(job),
         schedule_(job_schedule(job, facts)),
-        model_(lower_model(job, make_stages(job.parallelism).front().meshes.front())),
+        model_(lower_model(job)),
         placement_(placement_of(schedule_, model_.stages.size())),
         plan_(framed_plan(job, model_.graph)),
         splits_(splits_backward(build(schedule_, schedule_.shape))),

@@ -51,7 +51,7 @@ void declare_parameters(Plan& plan, const ChunkSource& source, ChunkEmission& em
   std::int64_t offset = 0;
   for (const std::size_t p : bucket.members) {
     const auto view = [&](ValueId v, Index parent) {
-      Buffer buffer = buffer_of_value(source.graph, code.values[v], source.mesh);
+      Buffer buffer = buffer_of_value(source.graph, code.values[v], source.mesh());
       buffer.name = emission.name + " " + buffer.name;
       buffer.category = plan.buffers[parent].category;
       buffer.scope = plan.buffers[parent].scope;
@@ -63,7 +63,7 @@ void declare_parameters(Plan& plan, const ChunkSource& source, ChunkEmission& em
     };
     view(code.parameters[p], bucket.weights);
     view(code.parameter_gradients[p], bucket.gradients);
-    offset += local_elements(source.graph, code.values[code.parameters[p]], source.mesh);
+    offset += local_elements(source.graph, code.values[code.parameters[p]], source.mesh());
   }
 }
 
@@ -96,6 +96,7 @@ Instruction instruction_of(const ChunkEmission& emission, const CodeStep& step, 
   instruction.layer = step.layer;
   instruction.dropout = step.dropout;
   instruction.label = step.label;
+  instruction.work_table = step.work_table;
   for (const ValueId value : step.inputs) instruction.inputs.push_back(emission.buffer_of[value]);
   for (const ValueId value : step.outputs) instruction.outputs.push_back(emission.buffer_of[value]);
   for (const ValueId value : step.waits_for) instruction.waits_for.push_back(emission.buffer_of[value]);
@@ -149,7 +150,7 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   BucketRules rules = source.rules;
   for (std::size_t p = 0; p < code.parameters.size(); ++p) {
     const ValueId value = code.parameters[p];
-    elements.push_back(local_elements(source.graph, code.values[value], source.mesh));
+    elements.push_back(local_elements(source.graph, code.values[value], source.mesh()));
     if (source.shared_weights == no_index || code.values[value].tensor != rules.tied_tensor) continue;
     rules.elsewhere = p;
     emission.buffer_of[value] = source.shared_weights;
@@ -164,7 +165,7 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   for (std::size_t v = 0; v < code.values.size(); ++v) {
     const Value& value = code.values[v];
     if (is_run_scope(value) || emission.buffer_of[v] != no_index) continue;
-    Buffer buffer = buffer_of_value(source.graph, value, source.mesh);
+    Buffer buffer = buffer_of_value(source.graph, value, source.mesh());
     buffer.category = category_of(value);
     buffer.scope = scope_of(code, source.split, static_cast<ValueId>(v));
     plan.buffers.push_back(std::move(buffer));
@@ -219,25 +220,22 @@ PartOrder order_of(const ChunkCode& code, const BackwardPass& pass) {
 }
 
 // Which main gradients hold something when the pass begins: it adds to those.
-// `per_pass`: gradients are summed elsewhere, every microbatch writes afresh.
-std::vector<bool> written_before(const ChunkCode& code, const BackwardPass& pass, bool per_pass) {
-  std::vector<bool> written(code.values.size(), !pass.variant.first && !per_pass);
-  if (pass.split != nullptr) {
-    const bool again = !pass.variant.first_input && !per_pass;
-    const bool by_input = pass.variant.part == BackwardPart::weight || again;
+// Where gradients are summed over microbatches elsewhere (ZeRO-2, 3), every microbatch writes afresh.
+std::vector<bool> written_before(const ChunkEmission& emission, const ChunkCode& code,
+                                 const BackwardPass& pass) {
+  std::vector<bool> per_pass(code.values.size(), false);
+  for (const ParameterBucket& bucket : emission.buckets)
+    for (const std::size_t p : bucket.members)
+      per_pass[code.parameter_gradients[p]] = bucket.reduced != no_index;
+  std::vector<bool> written(code.values.size());
+  for (std::size_t v = 0; v < written.size(); ++v) written[v] = !pass.variant.first && !per_pass[v];
+  if (pass.split != nullptr)
     for (const std::size_t s : pass.split->input)
-      for (const ValueId output : code.backward[s].outputs) written[output] = by_input;
-  }
+      for (const ValueId output : code.backward[s].outputs)
+        written[output] = pass.variant.part == BackwardPart::weight ||
+                          (!pass.variant.first_input && !per_pass[output]);
   if (pass.shared_gradient != no_index) written[pass.shared_gradient] = !pass.variant.first_shared;
   return written;
-}
-
-}  // namespace
-
-namespace {
-
-bool gradients_per_pass(const ChunkEmission& emission) {
-  return !emission.buckets.empty() && emission.buckets.front().reduced != no_index;
 }
 
 }  // namespace
@@ -246,7 +244,7 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
                                        CommunicationTable& table, const BackwardPass& pass) {
   const PartOrder part = order_of(code, pass);
   const std::vector<std::vector<ValueId>> last = last_mentions(code, code.backward, part.order);
-  std::vector<bool> written = written_before(code, pass, gradients_per_pass(emission));
+  std::vector<bool> written = written_before(emission, code, pass);
   WeightWindows windows(emission, code, pass.weights);
   windows.find(code.backward, part.order, part.begin, part.end);
   BucketReductions reductions(emission, pass.reductions);

@@ -39,9 +39,9 @@ struct ChunkEmission {
 struct ChunkSource {
   const Graph& graph;
   const ChunkCode& code;
-  const Mesh& mesh;
   Index chunk = 0;
   BucketRules rules;
+  const Mesh& mesh() const { return rules.mesh.mesh; }
   Dtype precision = Dtype::bf16;         // of the weights
   std::string name = {};                 // "stage 3"
   const BackwardSplit* split = nullptr;  // null: the schedule never splits a backward pass

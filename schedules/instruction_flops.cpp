@@ -1,7 +1,10 @@
 #include "schedules/instruction_flops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
+
+#include "schedules/extent_tables.h"
 
 namespace simrun {
 namespace {
@@ -13,7 +16,7 @@ double gemm_flops(const Plan& plan, const Instruction& instruction) {
     for (const BufferDim& dim : plan.buffers[instruction.inputs[operand]].dims) {
       if (std::find(seen.begin(), seen.end(), dim.name) != seen.end()) continue;
       seen.push_back(dim.name);
-      product *= static_cast<double>(dim.extent);
+      product *= mean_extent(plan, dim);
     }
   return product;
 }
@@ -24,13 +27,14 @@ double attention_flops(const Plan& plan, const Instruction& instruction) {
   const bool backward = instruction.opcode == Opcode::attention_backward;
   const Buffer& context = plan.buffers[backward ? instruction.inputs[0] : instruction.outputs[0]];
   const Buffer& packed = plan.buffers[instruction.inputs[backward ? 1 : 0]];
-  double keys = 1;
+  double keys = 1, elements = 1;
+  for (const BufferDim& dim : context.dims) elements *= mean_extent(plan, dim);
   for (const BufferDim& dim : packed.dims)
-    if (plan.dimension_names[dim.name] == "sequence") keys = static_cast<double>(dim.extent);
+    if (plan.dimension_names[dim.name] == "sequence") keys = mean_extent(plan, dim);
   // Unfused products cover the whole matrix, whatever the mask then hides.
   if (instruction.function != Function::unfused)
-    keys = static_cast<double>(attended_keys(instruction.causal, static_cast<std::int64_t>(keys)));
-  return (backward ? 8 : 4) * static_cast<double>(context.elements()) * keys;
+    keys = static_cast<double>(attended_keys(instruction.causal, std::llround(keys)));
+  return (backward ? 8 : 4) * elements * keys;
 }
 
 double convolution_flops(const Plan& plan, const Instruction& instruction) {
@@ -58,7 +62,7 @@ ConvolutionOperands convolution_operands(const Instruction& instruction) {
   return {out, in.at(0), in.at(1)};
 }
 
-double instruction_flops(const Plan& plan, const Instruction& instruction) {
+static double whole_flops(const Plan& plan, const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::gemm: return gemm_flops(plan, instruction);
     case Opcode::attention:
@@ -68,6 +72,13 @@ double instruction_flops(const Plan& plan, const Instruction& instruction) {
     case Opcode::lstm_backward: return lstm_flops(plan, instruction);
     default: return 0;
   }
+}
+
+double instruction_flops(const Plan& plan, const Instruction& instruction) {
+  const double flops = whole_flops(plan, instruction);
+  if (instruction.work_table < 0 || flops == 0) return flops;
+  const ExtentTable& work = plan.extent_tables[static_cast<std::size_t>(instruction.work_table)];
+  return flops * (mean_value(work) / static_cast<double>(whole_work));
 }
 
 double segment_flops(const Plan& plan, const Segment& segment) {

@@ -30,12 +30,6 @@ void add_split(Layout& layout, DimensionSplit split) {
             [](const DimensionSplit& a, const DimensionSplit& b) { return a.dim < b.dim; });
 }
 
-std::int64_t product(const std::vector<AxisId>& axes, const Mesh& mesh) {
-  std::int64_t size = 1;
-  for (const AxisId axis : axes) size *= mesh.axes[axis].size;
-  return size;
-}
-
 // The part of an operator's layout that its operand with these dimensions sees; the other split axes go to
 // `rest`.
 Layout project(const Layout& layout, const std::vector<DimensionId>& dims, std::vector<AxisId>& rest) {
@@ -46,17 +40,21 @@ Layout project(const Layout& layout, const std::vector<DimensionId>& dims, std::
     else
       rest.insert(rest.end(), split.axes.begin(), split.axes.end());
   }
+  // Axes that split an old and a new dimension of a regrouping.
+  for (const DimensionSplit& split : result.splits)
+    std::erase_if(rest, [&](AxisId axis) { return contains(split.axes, axis); });
   sort_axes(rest);
+  rest.erase(std::unique(rest.begin(), rest.end()), rest.end());
   return result;
 }
 
-// Axes of a rule that the mesh has with more than one rank and the operator has not used yet.
-std::vector<AxisId> free_axes(const LayoutRule& rule, const Mesh& mesh, const std::vector<AxisId>& used) {
+// Axes of a rule that the operator has not used yet.
+std::vector<AxisId> free_axes(const LayoutRule& rule, const DeviceMesh& mesh,
+                              const std::vector<AxisId>& used) {
   std::vector<AxisId> axes;
   for (const std::string& name : rule.axes)
-    for (std::size_t a = 0; a < mesh.axes.size(); ++a)
-      if (mesh.axes[a].name == name && mesh.axes[a].size > 1 && !contains(used, static_cast<AxisId>(a)))
-        axes.push_back(static_cast<AxisId>(a));
+    for (const AxisId axis : mesh.axes(name))
+      if (!contains(used, axis)) axes.push_back(axis);
   return axes;
 }
 
@@ -76,14 +74,43 @@ const DimensionSplit* Layout::split_of(DimensionId dim) const {
 }
 
 std::vector<LayoutRule> strategy_rules(const Job& job) {
-  std::vector<LayoutRule> rules{
-      {"", "batch", {"dp"}}, {"", "kv_heads", {"tp"}}, {"", "ffn", {"tp"}}, {"", "vocab", {"tp"}}};
+  std::vector<LayoutRule> rules{{"", "experts", {"ep"}},    {"", "expert_ffn", {"etp"}},
+                                {"", "capacity", {"edp"}},  {"", "batch", {"dp"}},
+                                {"", "sequence", {"cp"}},   {"", "kv_heads", {"tp"}},
+                                {"", "ffn", {"tp"}},        {"", "shared_ffn", {"tp"}},
+                                {"", "vocab", {"tp"}}};
   if (job.parallelism.sequence_parallel) rules.push_back({"", "sequence", {"tp"}});
   return rules;
 }
 
+namespace {
+
+void split_further(Layout& layout, DimensionId dim, const std::vector<AxisId>& axes) {
+  for (DimensionSplit& split : layout.splits)
+    if (split.dim == dim) {
+      split.axes.insert(split.axes.end(), axes.begin(), axes.end());
+      return;
+    }
+  add_split(layout, {dim, axes});
+}
+
+// Tokens keep their place: the new dimension is split as the old ones are, over expert-parallel axes last.
+void regroup(Layout& layout, const Regroup& tokens, const DeviceMesh& mesh) {
+  const std::vector<AxisId> experts = mesh.axes("ep");
+  std::vector<AxisId> outer, inner;
+  for (const DimensionId dim : tokens.from)
+    if (const DimensionSplit* split = layout.split_of(dim))
+      for (const AxisId axis : split->axes) (contains(experts, axis) ? inner : outer).push_back(axis);
+  std::vector<AxisId> axes = outer;
+  for (const AxisId axis : experts)
+    if (contains(inner, axis)) axes.push_back(axis);
+  if (!axes.empty()) add_split(layout, {tokens.to, axes});
+}
+
+}  // namespace
+
 Layout operator_layout(const Graph& graph, const Operator& op, const std::vector<LayoutRule>& rules,
-                       const Mesh& mesh) {
+                       const DeviceMesh& mesh) {
   const std::vector<DimensionId> space = iteration_space(graph, op);
   Layout layout;
   std::vector<AxisId> used;
@@ -91,13 +118,16 @@ Layout operator_layout(const Graph& graph, const Operator& op, const std::vector
     if (!in_scope(rule.scope, op)) continue;
     for (const DimensionId dim : space) {
       if (graph.dimensions[dim].name != rule.dim || has_dim(op.whole_dims, dim)) continue;
+      if (op.regroup && op.regroup->to == dim) continue;
       const std::vector<AxisId> axes = free_axes(rule, mesh, used);
-      if (axes.empty() || layout.split_of(dim) != nullptr) continue;
-      require_divisible(graph, op, dim, product(axes, mesh));
+      if (axes.empty()) continue;
+      split_further(layout, dim, axes);
       used.insert(used.end(), axes.begin(), axes.end());
-      add_split(layout, {dim, axes});
     }
   }
+  if (op.regroup) regroup(layout, *op.regroup, mesh);
+  for (const DimensionSplit& split : layout.splits)
+    require_divisible(graph, op, split.dim, mesh.size(split.axes));
   return layout;
 }
 
@@ -128,85 +158,20 @@ Layout without_partials(Layout layout) {
   return layout;
 }
 
-namespace {
-
-// Resolves the partial axes of `state` for one reduction: to a split where the target wants one over these
-// axes, else to replicas.
-void reduce_partials(Layout& state, const Layout& to, std::vector<AxisId> Layout::*partial,
-                     Reduction reduction, std::vector<Conversion>& steps) {
-  for (const DimensionSplit& wanted : to.splits) {
-    std::vector<AxisId>& axes = state.*partial;
-    const bool scatter =
-        state.split_of(wanted.dim) == nullptr && !wanted.axes.empty() &&
-        std::all_of(wanted.axes.begin(), wanted.axes.end(), [&](AxisId a) { return contains(axes, a); });
-    if (!scatter) continue;
-    std::erase_if(axes, [&](AxisId a) { return contains(wanted.axes, a); });
-    add_split(state, wanted);
-    steps.push_back({Opcode::reduce_scatter, wanted.axes, reduction, state});
-  }
-  if ((state.*partial).empty()) return;
-  const std::vector<AxisId> axes = state.*partial;
-  (state.*partial).clear();
-  steps.push_back({Opcode::all_reduce, axes, reduction, state});
-}
-
-// A dimension split over axes that the target splits another dimension over: one exchange.
-bool exchange_split(Layout& state, const Layout& to, std::size_t s, std::vector<Conversion>& steps) {
-  const DimensionSplit held = state.splits[s];
-  for (const DimensionSplit& wanted : to.splits) {
-    if (wanted.axes != held.axes || wanted.dim == held.dim || state.split_of(wanted.dim) != nullptr) continue;
-    state.splits.erase(state.splits.begin() + static_cast<std::ptrdiff_t>(s));
-    add_split(state, wanted);
-    steps.push_back({Opcode::all_to_all, held.axes, Reduction::sum, state});
-    return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-std::vector<Conversion> conversions(const Layout& from, const Layout& to) {
-  Layout state = from;
-  std::vector<Conversion> steps;
-  reduce_partials(state, to, &Layout::partial_sum, Reduction::sum, steps);
-  reduce_partials(state, to, &Layout::partial_max, Reduction::max, steps);
-  for (std::size_t s = 0; s < state.splits.size();) {
-    const DimensionSplit* wanted = to.split_of(state.splits[s].dim);
-    if (wanted != nullptr && *wanted == state.splits[s]) {
-      ++s;
-    } else if (!exchange_split(state, to, s, steps)) {
-      const std::vector<AxisId> axes = state.splits[s].axes;
-      state.splits.erase(state.splits.begin() + static_cast<std::ptrdiff_t>(s));
-      steps.push_back({Opcode::all_gather, axes, Reduction::sum, state});
-    } else {
-      s = 0;
-    }
-  }
-  for (const DimensionSplit& wanted : to.splits) {
-    if (state.split_of(wanted.dim) != nullptr) continue;
-    add_split(state, wanted);
-    steps.push_back({Opcode::copy, wanted.axes, Reduction::sum, state});
-  }
-  return steps;
-}
-
-std::string describe(const Layout& layout, const Graph& graph, const Mesh& mesh) {
-  const auto names = [&](const std::vector<AxisId>& axes) {
-    std::string text;
-    for (const AxisId axis : axes) text += (text.empty() ? "" : " x ") + mesh.axes[axis].name;
-    return text;
-  };
+std::string describe(const Layout& layout, const Graph& graph, const DeviceMesh& mesh) {
   std::vector<std::string> parts;
   for (const DimensionSplit& split : layout.splits)
-    parts.push_back(fmt::format("{} split over {}", graph.dimensions[split.dim].name, names(split.axes)));
-  if (!layout.partial_sum.empty()) parts.push_back("partial sum over " + names(layout.partial_sum));
-  if (!layout.partial_max.empty()) parts.push_back("partial max over " + names(layout.partial_max));
+    parts.push_back(fmt::format("{} split over {}", graph.dimensions[split.dim].name, mesh.words(split.axes)));
+  if (!layout.partial_sum.empty()) parts.push_back("partial sum over " + mesh.words(layout.partial_sum));
+  if (!layout.partial_max.empty()) parts.push_back("partial max over " + mesh.words(layout.partial_max));
   return parts.empty() ? "replicated" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::int64_t local_extent(const Graph& graph, const Layout& layout, DimensionId dim, const Mesh& mesh) {
-  const DimensionSplit* split = layout.split_of(dim);
-  return graph.dimensions[dim].padded_size / (split == nullptr ? 1 : product(split->axes, mesh));
+  std::int64_t parts = 1;
+  if (const DimensionSplit* split = layout.split_of(dim))
+    for (const AxisId axis : split->axes) parts *= mesh.axes[axis].size;
+  return graph.dimensions[dim].padded_size / parts;
 }
 
 }  // namespace simrun

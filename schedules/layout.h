@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "models/graph.h"
+#include "schedules/device_mesh.h"
 #include "schedules/plan.h"
 
 // Layouts: which named dimension is split over which axes of a mesh. A parallel strategy is a list of rules;
 // collectives are never written by hand but follow from how a producer's layout and a consumer's differ.
 namespace simrun {
-
-using AxisId = std::uint8_t;  // index into Mesh::axes
 
 // One dimension tiled over an ordered list of axes, the first outermost. `contiguous` cuts equal blocks in
 // order; `zigzag` gives rank r the blocks r and 2n-1-r of 2n (balances causal attention); `uneven` takes
@@ -44,17 +43,25 @@ struct LayoutRule {
 };
 
 // The rules of a job's strategy, in order of precedence:
-//   batch: dp          data parallel
-//   kv_heads: tp, ffn: tp, vocab: tp   Megatron tensor parallel (Shoeybi et al. 2019)
-//   sequence: tp       sequence parallel, wherever tp is still free (Korthikanti et al. 2022)
+//   experts: ep, expert_ffn: etp, capacity: edp     expert parallel (Lepikhin et al. 2021); Megatron-Core's
+//                                                   parallel folding: over the ranks that dense layers call
+//                                                   tp, cp and dp
+//   batch: dp                                       data parallel
+//   sequence: cp                                    context parallel
+//   kv_heads, ffn, shared_ffn, vocab: tp            Megatron tensor parallel (Shoeybi et al. 2019)
+//   sequence: tp                                    sequence parallel, wherever tp is still free (Korthikanti
+//                                                   et al. 2022)
 std::vector<LayoutRule> strategy_rules(const Job& job);
 
 // How an operator's iteration space is split. Rules apply in order; an axis serves an operator once, so
-// `sequence: tp` takes effect exactly where no head, ffn or vocabulary dimension has taken tp. Axes of size 1
-// and dimensions the operator needs whole are passed over. Throws std::invalid_argument with operator,
-// dimension and both numbers if an extent does not divide.
+// `sequence: tp` takes effect exactly where no head, ffn or vocabulary dimension has taken tp. A dimension
+// that several rules name is split over all their axes, the first outermost. Axes of size 1 and dimensions
+// the operator needs whole are passed over. An operator that regroups tokens (Operator::regroup) has the new
+// dimension split over the axes of the old ones, those of expert parallelism innermost: their exchange is
+// then one all-to-all. Throws std::invalid_argument with operator, dimension and both numbers if an extent
+// does not divide.
 Layout operator_layout(const Graph& graph, const Operator& op, const std::vector<LayoutRule>& rules,
-                       const Mesh& mesh);
+                       const DeviceMesh& mesh);
 
 // Layouts of an operator's operands, given its own.
 Layout input_layout(const Graph& graph, const Operator& op, const Layout& layout, std::size_t input);
@@ -76,11 +83,13 @@ struct Conversion {
 
 // The collectives that turn `from` into `to`: partial -> split by reduce-scatter,
 // partial -> replicated by all-reduce, split -> replicated by all-gather, split -> split elsewhere by
-// all-to-all, replicated -> split by a local slice. REQUIRES: `to` has no partial axes.
+// all-to-all, replicated -> split by a local slice. Of a dimension over several axes the innermost are given
+// up first and taken last, so sequence over cp x tp becomes sequence over cp by a gather over tp alone.
+// REQUIRES: `to` has no partial axes.
 std::vector<Conversion> conversions(const Layout& from, const Layout& to);
 
 // "sequence split over tp, sum partial over dp" or "replicated".
-std::string describe(const Layout& layout, const Graph& graph, const Mesh& mesh);
+std::string describe(const Layout& layout, const Graph& graph, const DeviceMesh& mesh);
 
 // Extent of a dimension on one rank.
 std::int64_t local_extent(const Graph& graph, const Layout& layout, DimensionId dim, const Mesh& mesh);

@@ -42,6 +42,7 @@ static bool first_step_differs(const Plan& plan) {
 std::vector<std::string> lint(const Plan& plan) {
   Findings findings;
   check_structure(plan, findings);
+  if (findings.empty()) check_tables(plan, findings);
   if (findings.empty()) check_cluster(plan, findings);
   if (!findings.empty()) return findings.take();
   check_shapes(plan, findings);

@@ -138,6 +138,9 @@ void check_instruction(const Plan& plan, const Segment& segment, std::size_t i, 
       !std::all_of(what.outputs.begin(), what.outputs.end(), is_buffer) ||
       !std::all_of(what.waits_for.begin(), what.waits_for.end(), is_buffer))
     wrong(fmt::format("names a buffer beyond the {} that there are", plan.buffers.size()));
+  if (what.work_table != -1 && !is_index(what.work_table, plan.extent_tables.size()))
+    wrong(
+        fmt::format("takes its work from extent table {} of {}", what.work_table, plan.extent_tables.size()));
   if (what.layer < -1) wrong(fmt::format("is of layer {}", what.layer));
   if (!(what.dropout >= 0 && what.dropout < 1)) wrong("has a dropout probability outside [0, 1)");
   if (what.communication == no_index ? is_communication(what.opcode)

@@ -122,8 +122,7 @@ class BackwardLowering {
       step.phase = phase;
       step.axes = conversion.axes;
       step.reduction = conversion.reduction;
-      step.stream = conversion.opcode == Opcode::copy ? compute_stream
-                                                      : context_.stream_of_axis[conversion.axes.front()];
+      step.stream = stream_of(context_, tensor, conversion);
       step.layer = layer;
       step.label = fmt::format("{}{} {}", graph().tensors[tensor].name, suffix, to_string(conversion.opcode));
       step.cause = fmt::format("{}{}: {} -> {}", graph().tensors[tensor].name, suffix,

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <map>
 
@@ -75,6 +76,7 @@ class ForwardLowering {
     code_.values[gradient].dtype = Dtype::fp32;
     code_.parameter_gradients.push_back(gradient);
     code_.gradient_axes.emplace_back();
+    code_.of_experts.push_back(has_dimension(graph(), tensor, "experts"));
     return value;
   }
 
@@ -91,8 +93,7 @@ class ForwardLowering {
       step.opcode = conversion.opcode;
       step.axes = conversion.axes;
       step.reduction = conversion.reduction;
-      step.stream = conversion.opcode == Opcode::copy ? compute_stream
-                                                      : context_.stream_of_axis[conversion.axes.front()];
+      step.stream = stream_of(context_, tensor, conversion);
       step.layer = layer;
       step.region = region;
       step.label = fmt::format("{} {}", graph().tensors[tensor].name, to_string(conversion.opcode));
@@ -120,6 +121,18 @@ class ForwardLowering {
 };
 
 }  // namespace
+
+bool has_dimension(const Graph& graph, TensorId tensor, const char* name) {
+  const std::vector<DimensionId>& dims = graph.tensors[tensor].dims;
+  return std::any_of(dims.begin(), dims.end(),
+                     [&](DimensionId dim) { return graph.dimensions[dim].name == name; });
+}
+
+std::uint8_t stream_of(const ChunkContext& context, TensorId tensor, const Conversion& conversion) {
+  if (conversion.opcode == Opcode::copy) return compute_stream;
+  return has_dimension(context.graph, tensor, "experts") ? context.expert_stream
+                                                         : context.stream_of_axis[conversion.axes.front()];
+}
 
 void lower_forward(const ChunkContext& context, ChunkCode& code) { ForwardLowering(context, code).run(); }
 

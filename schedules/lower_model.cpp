@@ -14,11 +14,11 @@ struct Strategy {
   RecomputeRegions regions;
 };
 
-Strategy strategy_of(const Job& job, const LoweredModel& model, const Mesh& mesh) {
+Strategy strategy_of(const Job& job, const LoweredModel& model) {
   Strategy strategy;
   const std::vector<LayoutRule> rules = strategy_rules(job);
   for (const Operator& op : model.graph.operators)
-    strategy.layouts.push_back(operator_layout(model.graph, op, rules, mesh));
+    strategy.layouts.push_back(operator_layout(model.graph, op, rules, model.mesh));
   std::vector<std::int32_t> first_layer;
   for (const std::int32_t stage : model.partition.stage_of)
     first_layer.push_back(model.partition.first_layer[static_cast<std::size_t>(stage)]);
@@ -33,15 +33,22 @@ Layout border_layout(const LoweredModel& model, const Strategy& strategy, std::s
                       model.partition.border_reader_input[border]);
 }
 
-ChunkContext context_of(const Job& job, const LoweredModel& model, const Strategy& strategy, const Mesh& mesh,
-                        std::size_t stage) {
-  static const std::vector<std::uint8_t> stream_of_axis{StreamIndex::tp, StreamIndex::cp, StreamIndex::dp};
+std::vector<std::uint8_t> streams_of(const DeviceMesh& mesh) {
+  std::vector<std::uint8_t> streams;
+  for (const char kind : mesh.kind)
+    streams.push_back(kind == 't' ? StreamIndex::tp : kind == 'c' ? StreamIndex::cp : StreamIndex::dp);
+  return streams;
+}
+
+ChunkContext context_of(const Job& job, const LoweredModel& model, const Strategy& strategy,
+                        const std::vector<std::uint8_t>& stream_of_axis, std::size_t stage) {
   const Partition& partition = model.partition;
   ChunkContext context{model.graph,
                        strategy.layouts,
                        strategy.regions,
-                       mesh,
+                       model.mesh,
                        stream_of_axis,
+                       expert_stream(job),
                        job.training.precision,
                        partition.operators[stage],
                        no_index,
@@ -61,12 +68,13 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, const Strateg
 
 }  // namespace
 
-LoweredModel lower_model(const Job& job, const Mesh& mesh) {
-  LoweredModel model{build_graph(job), {}, {}};
+LoweredModel lower_model(const Job& job) {
+  LoweredModel model{build_graph(job), device_mesh(mesh_shape(job)), {}, {}};
   model.partition = partition(model.graph, job.parallelism.stages);
-  const Strategy strategy = strategy_of(job, model, mesh);
+  const Strategy strategy = strategy_of(job, model);
+  const std::vector<std::uint8_t> stream_of_axis = streams_of(model.mesh);
   for (std::size_t stage = 0; stage < model.partition.operators.size(); ++stage) {
-    const ChunkContext context = context_of(job, model, strategy, mesh, stage);
+    const ChunkContext context = context_of(job, model, strategy, stream_of_axis, stage);
     StageCode lowered;
     lower_forward(context, lowered.code);
     lower_backward(context, lowered.code);

@@ -18,11 +18,12 @@ struct StageCode {
 // A job's model as code, stage by stage, before anybody decides which rank runs what when.
 struct LoweredModel {
   Graph graph;
+  DeviceMesh mesh;
   Partition partition;
   std::vector<StageCode> stages;
 };
 
-// `mesh`: over which layouts split. Throws std::invalid_argument where a layout does not divide.
-LoweredModel lower_model(const Job& job, const Mesh& mesh);
+// Throws std::invalid_argument where a layout does not divide.
+LoweredModel lower_model(const Job& job);
 
 }  // namespace simrun

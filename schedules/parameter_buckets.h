@@ -16,7 +16,11 @@ namespace simrun {
 struct ParameterBucket {
   std::vector<std::size_t>
       members;  // indices into ChunkCode::parameters, in the order in which backward completes them
-  std::vector<AxisId> axes;        // gradient sums still to be made, dp included
+  // Ranks over which its gradients are still to be summed, outermost axis first: those that had other tokens
+  // of the batch and share the optimizer's work under ZeRO (dp and cp; of experts whatever splits their
+  // tokens, edp), and those that had other parts of a sequence (tp).
+  std::vector<AxisId> data_axes, tensor_axes;
+  std::int64_t shards = 1;
   bool tied = false;               // shared by the first and last stage: summed over both
   std::int64_t elements = 0;       // with padding to a multiple of lcm(dp, 128) when sharded
   std::size_t complete_after = 0;  // index of the backward step after which all its gradients are written
@@ -29,10 +33,11 @@ struct ParameterBucket {
 };
 
 struct BucketRules {
+  const DeviceMesh& mesh;
   int zero_stage = 0;
   bool splits_backward = false;      // gradients of one microbatch are written in two passes
   std::int64_t bucket_size = 0;      // elements at which a bucket is closed
-  std::int64_t shards = 1;           // optimizer shards: under ZeRO-1 dp, twice as many for two copies
+  std::int64_t copies = 1;           // pipeline ranks that hold the stage and divide the optimizer's work
   TensorId tied_tensor = no_index;   // word embeddings held by the first and last stage
   std::size_t elsewhere = no_index;  // index of a parameter that is in another chunk's bucket
 };

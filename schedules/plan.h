@@ -115,7 +115,7 @@ const char* to_string(Category category);
 enum class Scope : std::uint8_t { run, step, chunk, microbatch, pass };
 
 // Extent of one named dimension on one rank. `table` points to Plan::extent_tables for extents that depend on
-// mesh coordinates or are known only at run time; `extent` is then the bound.
+// mesh coordinates or the microbatch, or are known only at run time; `extent` is then the bound.
 struct BufferDim {
   std::uint16_t name = 0;  // into Plan::dimension_names
   std::int32_t table = -1;
@@ -138,14 +138,17 @@ struct Buffer {
 };
 
 enum class ExtentSource : std::uint8_t { coordinates, plan_table, recorded_histogram, run_time };
-// Extent (or attribute) as a table over the coordinates of one mesh's axes, row-major; or where the count
-// comes from at run time.
+// Extent (or share of an instruction's work) as a table over the coordinates of one mesh's axes, row-major
+// (the last of `axes` varies fastest; no axes: one value for all); or where the count comes from at run time.
+// `per_microbatch`: several such tables, one behind the other; microbatch m has number m modulo how many
+// there are (schedules/extent_tables.h).
 struct ExtentTable {
   ExtentSource source = ExtentSource::coordinates;
   std::uint8_t mesh = 0;
   std::vector<std::uint8_t> axes;
-  std::vector<std::int64_t> values;
-  std::string origin;  // file or buffer, for the data-dependent sources
+  std::vector<std::int64_t> values;  // >= 0
+  std::string origin;                // file or buffer, for the data-dependent sources
+  bool per_microbatch = false;
   bool operator==(const ExtentTable&) const = default;
 };
 
@@ -170,6 +173,10 @@ struct Instruction {
   std::string label;               // operator name, e.g. "qkv"
   std::vector<Index>
       waits_for;  // buffers that must be written before it starts although it does not read them
+  // Into Plan::extent_tables: parts per million of the whole instruction's work (FLOPs, bytes and time
+  // without the launch) that the rank does in the bound microbatch; 0: it is not launched and takes no time;
+  // more than 1,000,000 is allowed. -1: all of it.
+  std::int32_t work_table = -1;
   bool operator==(const Instruction&) const = default;
 };
 
@@ -257,7 +264,8 @@ struct JobFacts {
   std::int64_t microbatches = 0;
   std::int64_t micro_batch_size = 0;
   std::int64_t seq_length = 0;
-  std::int64_t tokens_per_step = 0;
+  std::int64_t tokens_per_step = 0;  // images, where the model reads those
+  bool counts_images = false;
   std::int64_t parameters = 0;         // unsharded, unpadded
   double model_flops_per_step = 0;     // whole job; independent of recompute (definition in models/flops.h)
   double hardware_flops_per_step = 0;  // whole job; with recompute and padding

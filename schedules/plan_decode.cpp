@@ -63,6 +63,7 @@ JobFacts decode(const proto::JobFacts& in) {
   job.micro_batch_size = in.micro_batch_size();
   job.seq_length = in.seq_length();
   job.tokens_per_step = in.tokens_per_step();
+  job.counts_images = in.counts_images();
   job.parameters = in.parameters();
   job.model_flops_per_step = finite(in.model_flops_per_step(), "model_flops_per_step");
   job.hardware_flops_per_step = finite(in.hardware_flops_per_step(), "hardware_flops_per_step");
@@ -156,6 +157,7 @@ ExtentTable decode(const proto::ExtentTable& in) {
   for (const std::uint32_t axis : in.axes()) table.axes.push_back(narrow<std::uint8_t>(axis, "axis"));
   table.values.assign(in.values().begin(), in.values().end());
   table.origin = in.origin();
+  table.per_microbatch = in.per_microbatch();
   return table;
 }
 
@@ -209,6 +211,7 @@ Instruction decode(const proto::Instruction& in) {
   instruction.outputs.assign(in.outputs().begin(), in.outputs().end());
   instruction.waits_for.assign(in.waits_for().begin(), in.waits_for().end());
   instruction.label = in.label();
+  instruction.work_table = signed_minus_1(in.work_table_plus_1(), "work table");
   return instruction;
 }
 

@@ -53,6 +53,7 @@ void encode(const JobFacts& job, proto::JobFacts& out) {
   out.set_micro_batch_size(job.micro_batch_size);
   out.set_seq_length(job.seq_length);
   out.set_tokens_per_step(job.tokens_per_step);
+  out.set_counts_images(job.counts_images);
   out.set_parameters(job.parameters);
   out.set_model_flops_per_step(job.model_flops_per_step);
   out.set_hardware_flops_per_step(job.hardware_flops_per_step);
@@ -150,6 +151,7 @@ void encode(const ExtentTable& table, proto::ExtentTable& out) {
   out.mutable_axes()->Add(table.axes.begin(), table.axes.end());
   out.mutable_values()->Add(table.values.begin(), table.values.end());
   out.set_origin(table.origin);
+  out.set_per_microbatch(table.per_microbatch);
 }
 
 void encode(const Buffer& buffer, proto::Buffer& out) {
@@ -201,6 +203,7 @@ void encode(const Instruction& instruction, proto::Instruction& out) {
   out.mutable_outputs()->Add(instruction.outputs.begin(), instruction.outputs.end());
   out.mutable_waits_for()->Add(instruction.waits_for.begin(), instruction.waits_for.end());
   out.set_label(instruction.label);
+  out.set_work_table_plus_1(plus_1(instruction.work_table));
 }
 
 void encode(const Segment& segment, proto::Segment& out) {

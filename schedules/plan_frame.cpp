@@ -1,10 +1,19 @@
 #include "schedules/plan_frame.h"
 
+#include <stdexcept>
+
 #include "models/flops.h"
+#include "schedules/device_mesh.h"
 
 namespace simrun {
 
-std::vector<Stream> make_streams(bool lends_memory) {
+bool lends_memory(const Job& job) { return job.parallelism.pipeline_schedule == "bpipe"; }
+
+static bool has_expert_stream(const Job& job) {
+  return job.parallelism.expert_model_parallel_size * job.parallelism.expert_tensor_parallel_size > 1;
+}
+
+std::vector<Stream> make_streams(const Job& job) {
   std::vector<Stream> streams = {{"compute", StreamDevice::gpu, Traffic::compute},
                                  {"tp", StreamDevice::gpu, Traffic::tensor},
                                  {"cp", StreamDevice::gpu, Traffic::context},
@@ -13,22 +22,30 @@ std::vector<Stream> make_streams(bool lends_memory) {
                                  {"pp_forward_out", StreamDevice::gpu, Traffic::pipeline},
                                  {"pp_backward_in", StreamDevice::gpu, Traffic::pipeline},
                                  {"pp_backward_out", StreamDevice::gpu, Traffic::pipeline}};
-  if (lends_memory)
+  if (lends_memory(job))
     for (const char* name : {"pp_lent_in", "pp_lent_out"})
       streams.push_back({name, StreamDevice::gpu, Traffic::pipeline});
+  if (has_expert_stream(job)) streams.push_back({"ep", StreamDevice::gpu, Traffic::expert});
   return streams;
 }
 
-std::vector<StageDevices> make_stages(const Parallelism& parallelism) {
-  const Mesh dense{"dense",
-                   {{"tp", parallelism.tensor_model_parallel_size},
-                    {"cp", parallelism.context_parallel_size},
-                    {"dp", parallelism.data_parallel_size}}};
-  const std::int64_t per_stage = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size *
-                                 parallelism.data_parallel_size;
+std::uint8_t stream_named(const std::vector<Stream>& streams, const std::string& name) {
+  for (std::size_t s = 0; s < streams.size(); ++s)
+    if (streams[s].name == name) return static_cast<std::uint8_t>(s);
+  throw std::logic_error("no stream " + name);
+}
+
+std::uint8_t expert_stream(const Job& job) {
+  return has_expert_stream(job) ? stream_named(make_streams(job), "ep") : StreamIndex::dp;
+}
+
+std::vector<StageDevices> make_stages(const Job& job) {
+  const DeviceMesh mesh = device_mesh(mesh_shape(job));
+  std::int64_t per_stage = 1;
+  for (const Axis& axis : mesh.mesh.axes) per_stage *= axis.size;
   std::vector<StageDevices> stages;
-  for (std::int64_t rank = 0; rank < parallelism.pipeline_model_parallel_size; ++rank)
-    stages.push_back({{{rank * per_stage, per_stage}}, {dense}});
+  for (std::int64_t rank = 0; rank < job.parallelism.pipeline_model_parallel_size; ++rank)
+    stages.push_back({{{rank * per_stage, per_stage}}, {mesh.mesh}});
   return stages;
 }
 
@@ -48,7 +65,10 @@ JobFacts make_facts(const Job& job, const Graph& graph) {
   facts.microbatches = job.microbatches();
   facts.micro_batch_size = job.training.micro_batch_size;
   facts.seq_length = job.training.seq_length;
-  facts.tokens_per_step = job.training.global_batch_size * job.training.seq_length;
+  facts.counts_images = image_of(job.model.family) != nullptr;
+  const std::int64_t per_sample =
+      facts.counts_images ? 1 : job.training.seq_length + job.training.decoder_seq_length;
+  facts.tokens_per_step = job.training.global_batch_size * per_sample;
   facts.parameters = count_parameters(graph);
   // The graph's batch is one microbatch over all data-parallel ranks.
   facts.model_flops_per_step = model_flops(graph) * static_cast<double>(facts.microbatches);

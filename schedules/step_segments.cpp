@@ -5,18 +5,6 @@
 namespace simrun {
 namespace {
 
-constexpr const char* data_axis_name = "dp";
-
-AxisId axis_named(const Mesh& mesh, const char* name) {
-  const auto found =
-      std::find_if(mesh.axes.begin(), mesh.axes.end(), [&](const Axis& axis) { return axis.name == name; });
-  return static_cast<AxisId>(found - mesh.axes.begin());
-}
-
-std::int64_t data_parallel(const StepContext& context) {
-  return context.mesh.axes[axis_named(context.mesh, data_axis_name)].size;
-}
-
 bool is_sharded(const ParameterBucket& bucket) { return bucket.gradient_shard != bucket.gradients; }
 // ZeRO-2, 3: the gradients are reduced behind every pass, and what is left to sum are shards.
 bool keeps_shard_only(const ParameterBucket& bucket) { return bucket.reduced != no_index; }
@@ -55,11 +43,13 @@ Index over_axes(CommunicationTable& table, std::vector<AxisId> axes, const char*
 Index data_group(const StepContext& context, const ChunkEmission& emission, std::size_t bucket, Index use,
                  CommunicationTable& table) {
   Communication communication;
-  if (data_parallel(context) > 1) communication.group.axes = {axis_named(context.mesh, data_axis_name)};
+  const std::vector<AxisId>& axes = emission.buckets[bucket].data_axes;
+  communication.group.axes = axes;
+  const std::string over = axes.empty() ? "" : " over " + context.mesh.words(axes);
   if (use == 0)
-    communication.cause = "gradients: partial sum over dp (batch is split)";
+    communication.cause = "gradients: partial sum" + over + " (batch is split)";
   else
-    communication.cause = "weights: shard over dp -> replicated";
+    communication.cause = "weights: shard" + over + " -> replicated";
   if (!emission.pair_ranks.empty()) {
     communication.group.pipeline_ranks = emission.pair_ranks;
     communication.channel = emission.first_pair_channel + 2 * static_cast<Index>(bucket) + use;
@@ -68,15 +58,15 @@ Index data_group(const StepContext& context, const ChunkEmission& emission, std:
   return table.add(communication);
 }
 
-bool is_summed(const StepContext& context, const ChunkEmission& emission) {
-  return data_parallel(context) > 1 || !emission.pair_ranks.empty();
+bool is_summed(const ChunkEmission& emission, const ParameterBucket& bucket) {
+  return !bucket.data_axes.empty() || !emission.pair_ranks.empty();
 }
 
 // Sum over data-parallel ranks: to the owner of each shard under ZeRO-1, else to all.
 std::vector<Instruction> data_reduction(const StepContext& context, const ChunkEmission& emission,
                                         std::size_t bucket, CommunicationTable& table) {
-  if (!is_summed(context, emission)) return {};
   const ParameterBucket& of = emission.buckets[bucket];
+  if (!is_summed(emission, of)) return {};
   const Opcode opcode = is_sharded(of) ? Opcode::reduce_scatter : Opcode::all_reduce;
   return {collective(opcode, context.data_stream, {of.gradients, of.gradient_shard},
                      data_group(context, emission, bucket, 0, table), "gradient reduction")};
@@ -91,15 +81,7 @@ Instruction weight_gather(const StepContext& context, const ChunkEmission& emiss
 
 bool gathers_in_passes(const StepContext& context) { return context.optimizer.zero_stage == 3; }
 
-std::vector<AxisId> axes_but_data(const StepContext& context, const ParameterBucket& bucket) {
-  std::vector<AxisId> axes = bucket.axes;
-  std::erase(axes, axis_named(context.mesh, data_axis_name));
-  return axes;
-}
-
-bool waits_for_step_end(const StepContext& context, const ParameterBucket& bucket) {
-  return bucket.tied || !axes_but_data(context, bucket).empty();
-}
+bool waits_for_step_end(const ParameterBucket& bucket) { return bucket.tied || !bucket.tensor_axes.empty(); }
 
 std::vector<Instruction> tied_reduction(const StepContext& context, const ParameterBucket& bucket,
                                         CommunicationTable& table) {
@@ -118,13 +100,12 @@ std::vector<Instruction> late_reductions(const StepContext& context, const Chunk
   const ParameterBucket& bucket = emission.buckets[number];
   std::vector<Instruction> instructions;
   if (bucket.tied) instructions = tied_reduction(context, bucket, table);
-  const std::vector<AxisId> axes = axes_but_data(context, bucket);
-  if (!axes.empty())
+  if (!bucket.tensor_axes.empty())
     instructions.push_back(collective(
         Opcode::all_reduce, context.tensor_stream, {kept_gradients(bucket), kept_gradients(bucket)},
-        over_axes(table, axes, "gradients: partial sum (sequence is split)"), "gradient reduction"));
+        over_axes(table, bucket.tensor_axes, "gradients: partial sum (sequence is split)"), "gradient reduction"));
   const bool done = keeps_shard_only(bucket) ||
-                    (context.optimizer.overlap_grad_reduce && !waits_for_step_end(context, bucket));
+                    (context.optimizer.overlap_grad_reduce && !waits_for_step_end(bucket));
   if (!done)
     for (Instruction& instruction : data_reduction(context, emission, number, table))
       instructions.push_back(std::move(instruction));
@@ -142,7 +123,7 @@ Index add_scalar(Plan& plan, const char* name) {
 }
 
 bool single_rank(const StepContext& context) {
-  return context.plan.stages.size() == 1 && std::all_of(context.mesh.axes.begin(), context.mesh.axes.end(),
+  return context.plan.stages.size() == 1 && std::all_of(context.mesh.mesh.axes.begin(), context.mesh.mesh.axes.end(),
                                                         [](const Axis& a) { return a.size == 1; });
 }
 
@@ -172,8 +153,8 @@ std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan,
   if (single_rank(context)) return {sum_of_squares(gradients, norm)};
   const Index local = add_scalar(plan, "local gradient norm");
   Communication communication;
-  for (std::size_t axis = 0; axis < context.mesh.axes.size(); ++axis)
-    if (context.mesh.axes[axis].size > 1) communication.group.axes.push_back(static_cast<AxisId>(axis));
+  for (std::size_t axis = 0; axis < context.mesh.mesh.axes.size(); ++axis)
+    if (context.mesh.mesh.axes[axis].size > 1) communication.group.axes.push_back(static_cast<AxisId>(axis));
   if (plan.stages.size() > 1) {
     for (std::size_t rank = 0; rank < plan.stages.size(); ++rank)
       communication.group.pipeline_ranks.push_back(static_cast<std::int32_t>(rank));
@@ -209,7 +190,7 @@ BucketInstructions overlapped_reductions(const StepContext& context, const Chunk
                                          CommunicationTable& table) {
   BucketInstructions reductions;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b)
-    reductions.push_back(waits_for_step_end(context, emission.buckets[b])
+    reductions.push_back(waits_for_step_end(emission.buckets[b]) || keeps_shard_only(emission.buckets[b])
                              ? std::vector<Instruction>{}
                              : data_reduction(context, emission, b, table));
   return reductions;
@@ -220,6 +201,10 @@ BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmi
   BucketInstructions reductions;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     const ParameterBucket& bucket = emission.buckets[b];
+    if (!keeps_shard_only(bucket)) {
+      reductions.emplace_back();
+      continue;
+    }
     std::vector<Instruction> instructions = data_reduction(context, emission, b, table);
     instructions.back().outputs = {first ? bucket.gradient_shard : bucket.reduced};
     instructions.push_back(release_of(bucket.gradients, Phase::reduction));
@@ -243,8 +228,11 @@ BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmi
 BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmission& emission,
                                    CommunicationTable& table) {
   BucketInstructions gathers;
-  for (std::size_t b = 0; b < emission.buckets.size(); ++b)
-    gathers.push_back({weight_gather(context, emission, b, table)});
+  for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
+    gathers.emplace_back();
+    if (is_sharded(emission.buckets[b]))
+      gathers.back().push_back(weight_gather(context, emission, b, table));
+  }
   return gathers;
 }
 

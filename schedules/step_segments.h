@@ -10,7 +10,7 @@ namespace simrun {
 // What the instructions around a step's passes need: gradient reductions, norm, optimizer, parameter gathers.
 struct StepContext {
   const Plan& plan;
-  const Mesh& mesh;
+  const DeviceMesh& mesh;
   const OptimizerConfig& optimizer;
   Dtype precision;
   std::uint8_t data_stream;

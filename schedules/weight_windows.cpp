@@ -25,7 +25,7 @@ void WeightWindows::find(const std::vector<CodeStep>& steps, const std::vector<s
   for (std::size_t place = begin; place < end; ++place)
     for (const ValueId input : steps[order[place]].inputs) {
       const std::size_t b = bucket_of_[input];
-      if (b == none) continue;
+      if (b == none || weights_.gathers[b].empty()) continue;
       if (last[b] == none) {
         in_order.push_back(b);
         first_place.push_back(place);

@@ -66,7 +66,8 @@ GemmShape convolution_gemm(const Plan& plan, const Instruction& instruction) {
   const auto rows = [](const std::vector<BufferDim>& dims) {
     return dims.at(0).extent * dims.at(1).extent * dims.at(2).extent;
   };
-  GemmShape shape{.input = plan.buffers[of.input].dtype, .output = plan.buffers[instruction.outputs[0]].dtype};
+  GemmShape shape{.input = plan.buffers[of.input].dtype,
+                  .output = plan.buffers[instruction.outputs[0]].dtype};
   shape.accumulate = instruction.accumulate;
   if (instruction.function == Function::convolution_weight_gradient) {
     shape.m = features;
@@ -110,8 +111,8 @@ KernelWork lstm_work(const Plan& plan, const Instruction& instruction) {
 double lstm_seconds(const Plan& plan, const Instruction& instruction) {
   const Gpu& gpu = plan.cluster.gpu;
   const Recurrence of = recurrence_of(plan, instruction);
-  const double step = gemm_seconds(gpu, of.product) + gpu.kernel_launch_s +
-                      row_kernel_seconds(gpu, of.pointwise_bytes);
+  const double step =
+      gemm_seconds(gpu, of.product) + gpu.kernel_launch_s + row_kernel_seconds(gpu, of.pointwise_bytes);
   return static_cast<double>(of.steps) * step;
 }
 

@@ -9,7 +9,7 @@
 namespace simrun {
 namespace {
 
-const Mesh mesh{"dense", {{"tp", 4}, {"cp", 1}, {"dp", 2}}};
+const DeviceMesh mesh = device_mesh({.tp = 4, .dp = 2});
 
 const Operator& operator_named(const Graph& graph, const std::string& name) {
   for (const Operator& op : graph.operators)
@@ -107,7 +107,7 @@ TEST_CASE("conversions: any layout over three axes reaches any other without par
 TEST_CASE("layout: an extent that does not divide names operator, dimension and both numbers") {
   const Job job = job_from(small_gpt(1, 4, 1, 1));
   const Graph graph = decoder_graph(job);
-  const Mesh odd{"dense", {{"tp", 3}, {"cp", 1}, {"dp", 1}}};
+  const DeviceMesh odd = device_mesh({.tp = 3});
   CHECK_THROWS_WITH(operator_layout(graph, operator_named(graph, "fc1"), strategy_rules(job), odd),
                     "fc1: ffn 4096 does not divide over 3 ranks");
 }

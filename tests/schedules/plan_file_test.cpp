@@ -58,6 +58,8 @@ Plan plan_with_every_field() {
                  {2, 3},
                  "qkv",
                  {4, 5}};
+  instruction.work_table = 0;
+  plan.extent_tables[0] = {ExtentSource::run_time, 2, {1, 0}, {-3, 1 << 30}, "router", true};
   plan.programs[0].entries[0] = {1, 2, 3, Steps::first_only, 9};
   plan.programs[0].bindings[0] = {no_index, -5, -6, -7, Direction::up};
   plan.programs[0].pipeline_rank = -1;

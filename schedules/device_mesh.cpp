@@ -1,0 +1,145 @@
+#include "schedules/device_mesh.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <stdexcept>
+
+namespace simrun {
+namespace {
+
+// A logical axis as the ranks [begin, end) of strides: it joins ranks that are a multiple of `begin` apart and
+// less than `end`.
+struct Span {
+  const char* name;
+  std::int64_t begin, end;
+};
+
+std::vector<Span> spans_of(const MeshShape& shape) {
+  const std::int64_t tp = shape.tp, cp = tp * shape.cp, all = cp * shape.dp;
+  const std::int64_t etp = shape.etp, ep = etp * shape.ep;
+  return {{"tp", 1, tp},
+          {"cp", tp, cp},
+          {"dp", cp, all},
+          {"etp", 1, etp},
+          {"ep", etp, ep},
+          {"edp", ep, all},
+          {"cp_inner", tp, tp * shape.cp_inner},
+          {"cp_outer", tp * shape.cp_inner, cp},
+          {"dp_inner", cp, cp * shape.dp_inner},
+          {"dp_outer", cp * shape.dp_inner, all}};
+}
+
+std::vector<std::int64_t> cuts_of(const std::vector<Span>& spans) {
+  std::set<std::int64_t> cuts{1};
+  for (const Span& span : spans) cuts.insert({span.begin, span.end});
+  std::vector<std::int64_t> sorted(cuts.begin(), cuts.end());
+  for (std::size_t c = 1; c < sorted.size(); ++c)
+    if (sorted[c] % sorted[c - 1] != 0)
+      throw std::invalid_argument(
+          fmt::format("groups of {} and of {} neighbouring ranks cut across each other; of two group sizes the "
+                      "larger must be a multiple of the smaller",
+                      sorted[c - 1], sorted[c]));
+  return sorted;
+}
+
+struct DenseAxis {
+  char kind;
+  const char* name;
+  std::int64_t begin, end;
+};
+
+// Names of the pieces of a dense axis: its own if it is whole, else numbered from the innermost.
+void add_pieces(DeviceMesh& result, const DenseAxis& axis, const std::vector<std::int64_t>& cuts) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t c = 1; c < cuts.size(); ++c)
+    if (cuts[c - 1] >= axis.begin && cuts[c] <= axis.end) sizes.push_back(cuts[c] / cuts[c - 1]);
+  if (sizes.empty()) sizes.push_back(1);
+  for (std::size_t s = 0; s < sizes.size(); ++s) {
+    result.mesh.axes.push_back({sizes.size() == 1 ? axis.name : fmt::format("{}{}", axis.name, s), sizes[s]});
+    result.kind.push_back(axis.kind);
+  }
+}
+
+std::vector<AxisId> axes_within(const Mesh& mesh, const Span& span) {
+  std::vector<AxisId> axes;
+  std::int64_t stride = 1;
+  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
+    const std::int64_t next = stride * mesh.axes[a].size;
+    if (stride >= span.begin && next <= span.end && next > stride) axes.push_back(static_cast<AxisId>(a));
+    stride = next;
+  }
+  std::reverse(axes.begin(), axes.end());
+  return axes;
+}
+
+}  // namespace
+
+MeshShape mesh_shape(const Job& job) {
+  const Parallelism& parallelism = job.parallelism;
+  MeshShape shape;
+  shape.tp = parallelism.tensor_model_parallel_size;
+  shape.cp = parallelism.context_parallel_size;
+  shape.dp = parallelism.data_parallel_size;
+  shape.etp = parallelism.expert_tensor_parallel_size;
+  shape.ep = parallelism.expert_model_parallel_size;
+  return shape;
+}
+
+std::vector<AxisId> DeviceMesh::axes(const std::string& name) const {
+  const auto found = logical.find(name);
+  return found == logical.end() ? std::vector<AxisId>{} : found->second;
+}
+
+std::int64_t DeviceMesh::size(const std::vector<AxisId>& axes) const {
+  std::int64_t product = 1;
+  for (const AxisId axis : axes) product *= mesh.axes[axis].size;
+  return product;
+}
+
+// The longest logical axis that the list goes on with; of equally long ones the first in this order.
+std::string DeviceMesh::words(const std::vector<AxisId>& axes) const {
+  static constexpr std::array by_preference{"tp",  "cp",       "dp",       "ep",       "etp",
+                                            "edp", "cp_inner", "cp_outer", "dp_inner", "dp_outer"};
+  std::string text;
+  for (std::size_t at = 0; at < axes.size();) {
+    std::string name;
+    std::size_t length = 0;
+    for (const char* candidate : by_preference) {
+      const std::vector<AxisId> of = this->axes(candidate);
+      const bool fits = of.size() > length && of.size() <= axes.size() - at &&
+                        std::equal(of.begin(), of.end(), axes.begin() + static_cast<std::ptrdiff_t>(at));
+      if (!fits) continue;
+      name = candidate;
+      length = of.size();
+    }
+    if (length == 0) {
+      name = mesh.axes[axes[at]].name;
+      length = 1;
+    }
+    text += (text.empty() ? "" : " x ") + name;
+    at += length;
+  }
+  return text;
+}
+
+DeviceMesh device_mesh(const MeshShape& shape) {
+  const std::int64_t ranks = shape.tp * shape.cp * shape.dp;
+  if (ranks % (shape.etp * shape.ep) != 0)
+    throw std::invalid_argument(fmt::format("experts over {} x {} ranks do not divide a stage of {} ranks",
+                                            shape.etp, shape.ep, ranks));
+  const std::vector<Span> spans = spans_of(shape);
+  const std::vector<std::int64_t> cuts = cuts_of(spans);
+  DeviceMesh result;
+  result.mesh.name = "dense";
+  const std::int64_t tp = shape.tp, cp = tp * shape.cp;
+  for (const DenseAxis& axis :
+       {DenseAxis{'t', "tp", 1, tp}, DenseAxis{'c', "cp", tp, cp}, DenseAxis{'d', "dp", cp, ranks}})
+    add_pieces(result, axis, cuts);
+  for (const Span& span : spans) result.logical[span.name] = axes_within(result.mesh, span);
+  return result;
+}
+
+}  // namespace simrun

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "configs/job.h"
+#include "schedules/plan.h"
+
+namespace simrun {
+
+using AxisId = std::uint8_t;  // index into Mesh::axes
+
+// How the ranks of one pipeline rank are divided, twice over the same devices: dense layers by tp x cp x dp,
+// expert layers by etp x ep x edp, the first of each fastest (Megatron-LM's rank order). cp_inner and dp_inner
+// cut the context- and data-parallel ranks once more, into neighbours and the rest.
+struct MeshShape {
+  std::int64_t tp = 1, cp = 1, dp = 1;
+  std::int64_t etp = 1, ep = 1;
+  std::int64_t cp_inner = 1;  // Ulysses' share of a hybrid context-parallel group
+  std::int64_t dp_inner = 1;  // ranks of dp that shard with one another (hybrid sharding)
+};
+MeshShape mesh_shape(const Job& job);
+
+// The coarsest mesh on whose axes all these divisions lie: an axis of it ends wherever one of theirs does. A
+// rule names logical axes (tp, cp, dp, etp, ep, edp, cp_inner, cp_outer, dp_inner, dp_outer); each is a list
+// of mesh axes, the outermost first, so that layouts over different divisions compare, and collectives
+// between dense and expert layers follow like any others.
+struct DeviceMesh {
+  Mesh mesh;
+  std::map<std::string, std::vector<AxisId>> logical;
+  std::vector<char> kind;  // by mesh axis: 't', 'c' or 'd': the dense axis that it is part of
+
+  // Axes with more than one rank; empty for a name that the mesh does not have.
+  std::vector<AxisId> axes(const std::string& name) const;
+  bool has(const std::string& name) const { return logical.count(name) > 0; }
+  std::int64_t size(const std::vector<AxisId>& axes) const;
+  // "dp x ep" for a list of axes: as few names as they have.
+  std::string words(const std::vector<AxisId>& axes) const;
+};
+
+// Throws std::invalid_argument where the divisions have no common refinement (tp 3 beside ep 2).
+DeviceMesh device_mesh(const MeshShape& shape);
+
+}  // namespace simrun

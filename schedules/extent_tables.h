@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedules/plan.h"
+
+// Reading a Plan's extent tables. A table's values are [microbatch][coordinates of its axes, the last axis
+// fastest]; a table that is not per microbatch has one row. All functions need a plan that lint accepts; a
+// table without values (data-dependent, unknown before the run) says nothing: the bound counts.
+namespace simrun {
+
+// What a table is looked up by: a GPU of a stage, in a microbatch.
+struct TablePlace {
+  std::int32_t pipeline_rank = 0;
+  std::int64_t local_gpu = 0;  // place in the stage's list of devices
+  std::int32_t microbatch = 0;
+};
+
+// Coordinates that a table has on a pipeline rank: the product of its axes' sizes; 0 where the rank has no
+// such mesh or axis, or the table names an axis twice.
+std::int64_t table_coordinates(const Plan& plan, const ExtentTable& table, std::int32_t pipeline_rank);
+
+// Rows of a table: after so many microbatches it repeats.
+std::int64_t table_rows(const Plan& plan, const ExtentTable& table, std::int32_t pipeline_rank);
+
+// Requires a table with values.
+std::int64_t table_value(const Plan& plan, const ExtentTable& table, const TablePlace& place);
+double mean_value(const ExtentTable& table);  // over coordinates and microbatches
+
+std::int64_t extent_at(const Plan& plan, const BufferDim& dim, const TablePlace& place);
+// On one GPU in its largest microbatch, which the place's own stands in for.
+std::int64_t largest_extent(const Plan& plan, const BufferDim& dim, TablePlace place);
+double mean_extent(const Plan& plan, const BufferDim& dim);
+
+// Parts per million of an instruction's work.
+constexpr std::int64_t whole_work = 1'000'000;
+std::int64_t work_at(const Plan& plan, const Instruction& instruction, const TablePlace& place);
+
+// Whether a buffer's extents, or those or the share of an instruction, come from a table with values.
+bool has_table(const Plan& plan, const Buffer& buffer);
+bool has_table(const Plan& plan, const Instruction& instruction);
+
+// The GPUs of one pipeline rank by equal coordinates on all axes that a table of its program names: they have
+// equal extents and work in every microbatch.
+struct TableClasses {
+  std::vector<Index> of_gpu;            // by local index
+  std::vector<std::int64_t> first_gpu;  // by class: local index of its first GPU; that of class 0 is 0
+};
+TableClasses table_classes(const Plan& plan, const Program& program);
+
+// Which microbatches are alike for a segment: those of the same rows in every table that its instructions
+// look up.
+class MicrobatchRows {
+ public:
+  MicrobatchRows(const Plan& plan, const Program& program);  // both must outlive it
+
+  // Equal for entries that run the segment alike; empty where all do.
+  std::vector<std::int64_t> of(const Entry& entry) const;
+
+ private:
+  struct Lookup {
+    std::uint8_t binding = 0;
+    std::int64_t rows = 1;
+    bool operator==(const Lookup&) const = default;
+  };
+  const Program& program_;
+  std::vector<std::vector<Lookup>> lookups_;  // by segment; empty: no table is per microbatch
+};
+
+}  // namespace simrun

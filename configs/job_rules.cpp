@@ -149,7 +149,7 @@ void check_countable(Reading& reading, const Job& job) {
   const double attention = (heads + 2 * number(model.num_key_value_heads)) * number(model.head_dim);
   const double vocabulary =
       number(model.vocab_size) + 128 * number(job.parallelism.tensor_model_parallel_size);
-  const double sequence = number(job.training.seq_length);
+  const double sequence = number(job.training.seq_length) + number(job.training.decoder_seq_length);
   const double batch = number(job.training.global_batch_size);
   const double one = number(job.training.micro_batch_size);
 
@@ -189,6 +189,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_pipeline_rules(layout, reading, job);
   check_gpu(reading, job);
   check_countable(reading, job);
+  check_decoder_sequence(reading, job);
   check_image_sizes(reading, job);
 }
 

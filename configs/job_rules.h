@@ -15,6 +15,9 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job);
 // The part of it about the pipeline: layout or even split, and Megatron-LM's group rule for interleaving.
 void apply_pipeline_rules(const std::string& layout, Reading& reading, Job& job);
 
+// The part of it about a decoder's own sequence.
+void check_decoder_sequence(Reading& reading, const Job& job);
+
 // The part of it about images: feature maps and weights that can be counted.
 void check_image_sizes(Reading& reading, const Job& job);
 

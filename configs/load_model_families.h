@@ -8,10 +8,12 @@ namespace simrun {
 void read_bert(const ModelKeys& keys);
 void read_bloom(const ModelKeys& keys);
 void read_gemma2(const ModelKeys& keys);
+void read_gnmt(const ModelKeys& keys);
 void read_gpt(const ModelKeys& keys);  // Megatron-LM's names
 void read_gpt2(const ModelKeys& keys);
 void read_gpt_neox(const ModelKeys& keys);
 void read_llama(const ModelKeys& keys);
+void read_m6(const ModelKeys& keys);
 void read_mistral(const ModelKeys& keys);
 void read_mpt(const ModelKeys& keys);
 void read_nemotron(const ModelKeys& keys);
@@ -20,6 +22,7 @@ void read_phi3(const ModelKeys& keys);
 void read_qwen2(const ModelKeys& keys);
 void read_qwen3(const ModelKeys& keys);
 void read_resnet(const ModelKeys& keys);
+void read_t5(const ModelKeys& keys);
 void read_vgg(const ModelKeys& keys);
 void read_vit(const ModelKeys& keys);
 void read_wide_resnet(const ModelKeys& keys);

@@ -10,6 +10,7 @@ namespace simrun {
 struct GnmtConfig {
   std::int64_t encoder_layers = 0;
   std::int64_t decoder_layers = 0;
+  bool share_embedding = false;  // one word table for both stacks
   bool operator==(const GnmtConfig&) const = default;
 };
 

@@ -35,7 +35,11 @@ std::vector<BackwardStep> gather_steps(const Graph& graph, const Operator& op) {
 }
 
 std::vector<BackwardStep> attention_steps(const Operator& op) {
-  BackwardStep step{Opcode::attention_backward, op.function, false, false, {gradient, input(0)}, {0}};
+  BackwardStep step{Opcode::attention_backward, op.function, false, false, {gradient}, {}};
+  for (std::uint8_t i = 0; i < static_cast<std::uint8_t>(op.inputs.size()); ++i) {
+    step.reads.push_back(input(i));
+    step.gradients_of.push_back(i);
+  }
   if (op.function == Function::flash) step.reads.push_back(output(0));
   for (std::size_t o = 1; o < op.outputs.size(); ++o)
     step.reads.push_back(output(static_cast<std::uint8_t>(o)));

@@ -28,7 +28,7 @@ struct BackwardStep {
 // The backward pass of one operator, derived from its opcode; empty where nothing is differentiable. Steps of
 // the input gradient come first.
 //   gemm D = A B (+ bias)   I: dA = dD B       W: dB = A dD, dbias = sum(dD)
-//   attention               I: dqkv, from q, k, v and what the forward kernel kept
+//   attention               I: dqkv (or dq, dk, dv), from q, k, v and what the forward kernel kept
 //   norm                    I: dx and the weight's gradients in one kernel
 //   map                     I: elementwise     W: bias gradients
 //   gather                  W: scatter of the row gradients

@@ -14,7 +14,10 @@ TensorId DecoderLayer::add(TensorId x, std::int32_t layer) {
   const Names of_attention{"input_norm", "attention_output_norm", "attention_add"};
   const Names of_mlp{"mlp_norm", "mlp_output_norm", "mlp_add"};
   if (model_.parallel_residual) return parallel_branches(x, of_attention, of_mlp);
-  return sublayer(sublayer(x, of_attention, &DecoderLayer::attention), of_mlp, &DecoderLayer::mlp);
+  x = sublayer(x, of_attention, &DecoderLayer::attention);
+  if (memory_)
+    x = sublayer(x, {"cross_norm", "cross_output_norm", "cross_add"}, &DecoderLayer::cross_attention);
+  return sublayer(x, of_mlp, &DecoderLayer::mlp);
 }
 
 TensorId DecoderLayer::parallel_branches(TensorId x, const Names& of_attention, const Names& of_mlp) {
@@ -103,7 +106,11 @@ std::vector<TensorId> DecoderLayer::attention(TensorId y) {
                                                                                     dims_.qkv};
     qkv = rotated;
   }
-  const TensorId context = core_attention(qkv);
+  std::vector<TensorId> operands{qkv};
+  if (position_bias_) operands.push_back(*position_bias_);
+  position_bias_.reset();
+  const TensorId context = core_attention(
+      std::move(operands), {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.group, dims_.head_dim});
   const TensorId weight = graph_.parameter("attention_projection_weight",
                                            {dims_.kv_heads, dims_.group, dims_.head_dim, dims_.hidden});
   std::optional<TensorId> bias;
@@ -123,9 +130,8 @@ TensorId DecoderLayer::qk_norm(TensorId qkv) {
   return normed;
 }
 
-TensorId DecoderLayer::core_attention(TensorId qkv) {
-  const TensorId context = graph_.activation(
-      "core_attention", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.group, dims_.head_dim});
+TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims) {
+  const TensorId context = graph_.activation("core_attention", std::move(dims));
   std::vector<TensorId> outputs{context};
   const bool flash = training_.attention == AttentionKernel::flash;
   if (flash) {
@@ -141,7 +147,7 @@ TensorId DecoderLayer::core_attention(TensorId qkv) {
     }
   }
   Operator& op = graph_.add("core_attention", Opcode::attention, flash ? Function::flash : Function::unfused,
-                            {qkv}, std::move(outputs));
+                            std::move(inputs), std::move(outputs));
   op.module = "core_attn";
   op.causal = {model_.causal_attention, model_.attention_window(layer_)};
   op.soft_cap = model_.attention_soft_cap;

@@ -42,8 +42,9 @@ OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents ext
   }
   if (op.opcode == Opcode::attention) {
     const double context = product(graph, graph.tensors[op.outputs[0]].dims, extents);
-    const double keys =
-        static_cast<double>(attended_keys(op.causal, graph.dimensions[graph.dimension("key_sequence")].size));
+    // Every key is in packed q, k, v, or in k by itself; both are [batch, sequence, ..].
+    const Tensor& keyed = graph.tensors[op.inputs[op.inputs.size() < 3 ? 0 : 1]];
+    const double keys = static_cast<double>(attended_keys(op.causal, graph.dimensions[keyed.dims.at(1)].size));
     return {4 * context * keys, 8 * context * keys, 0};
   }
   return {};

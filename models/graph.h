@@ -45,7 +45,10 @@ struct Regroup {
 //   gemm           out[D] = sum over (A and B) - D of in0[A] in1[B]: Einstein summation by name; in2, if
 //   there,
 //                  is a bias over a subset of D
-//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim];
+//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim], in1 = a table of
+//                  position biases, if there;
+//                  or in0 = q [batch, sequence, kv_heads, group, head_dim], in1, in2 = k, v [batch, sequence of
+//                  another stack, kv_heads, head_dim];
 //                  out0 = context [batch, sequence, kv_heads, group, head_dim]; out1.. = what its backward
 //                  needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)
 //   norm           in0 = x, in1 = weight, in2 = bias of a layer norm; out0 = y, out1 = row statistics.

@@ -2,6 +2,8 @@
 
 #include "models/bert.h"
 #include "models/decoder.h"
+#include "models/encoder_decoder.h"
+#include "models/gnmt.h"
 #include "models/residual_net.h"
 #include "models/vgg.h"
 #include "models/vision_transformer.h"
@@ -16,8 +18,8 @@ struct Build {
   Graph operator()(const VisionTransformerConfig&) const { return vision_transformer_graph(job); }
   Graph operator()(const ResNetConfig&) const { return residual_net_graph(job); }
   Graph operator()(const VggConfig&) const { return vgg_graph(job); }
-  Graph operator()(const EncoderDecoderConfig&) const { return decoder_graph(job); }
-  Graph operator()(const GnmtConfig&) const { return decoder_graph(job); }
+  Graph operator()(const EncoderDecoderConfig&) const { return encoder_decoder_graph(job); }
+  Graph operator()(const GnmtConfig&) const { return gnmt_graph(job); }
 };
 
 }  // namespace

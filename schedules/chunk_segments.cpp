@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "models/flops.h"
@@ -130,9 +131,11 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   if (follows_on_rank(stage, direction)) {
     const Compiled& before = chunks_[placement_.chunk_of(stage - 1, direction)];
     const ChunkCode& code = before.code->code;
-    source.input = before.emission.buffer_of[code.output];
-    source.input_gradient = before.emission.buffer_of[code.output_gradient];
-    source.input_kept_before = code.values[code.output].saved;
+    for (std::size_t i = 0; i < code.outputs.size(); ++i) {
+      source.inputs.push_back(before.emission.buffer_of[code.outputs[i]]);
+      source.input_gradients.push_back(before.emission.buffer_of[code.output_gradients[i]]);
+      source.input_kept_before.push_back(code.values[code.outputs[i]].saved);
+    }
   }
   share_embeddings(chunk, source);
   return source;
@@ -174,7 +177,8 @@ std::vector<Instruction> ChunkSegments::backward_instructions(Index chunk, const
   if (keeps_gradient_shards(compiled.emission)) {
     if (variant.part != BackwardPart::input)
       reductions = reductions_of_pass(context(), compiled.emission, variant.first, table_);
-    if (variant.last) append_reductions(reductions, overlapped_reductions(context(), compiled.emission, table_));
+    if (variant.last)
+      append_reductions(reductions, overlapped_reductions(context(), compiled.emission, table_));
   } else if (variant.last) {
     reductions = overlapped_reductions(context(), compiled.emission, table_);
   }
@@ -219,9 +223,9 @@ Index ChunkSegments::transfer(StepKind kind, Index chunk) {
   TransferEnd end;
   end.opcode = send ? Opcode::send : Opcode::recv;
   if (peer_stage < stage)
-    end.value = gradients ? code.input_gradient : code.input;
+    end.values = gradients ? code.input_gradients : code.inputs;
   else
-    end.value = gradients ? code.output_gradient : code.output;
+    end.values = gradients ? code.output_gradients : code.outputs;
   if (gradients)
     end.stream = send ? StreamIndex::backward_out : StreamIndex::backward_in;
   else
@@ -261,8 +265,8 @@ Index ChunkSegments::move(StepKind kind, Index chunk) {
   Instruction instruction;
   instruction.opcode = sends ? Opcode::send : Opcode::recv;
   instruction.phase = returns ? Phase::backward_input : Phase::forward;
-  instruction.stream = sends ? stream_named(plan_.streams, "pp_lent_out")
-                             : stream_named(plan_.streams, "pp_lent_in");
+  instruction.stream =
+      sends ? stream_named(plan_.streams, "pp_lent_out") : stream_named(plan_.streams, "pp_lent_in");
   instruction.communication = table_.add(communication);
   instruction.label = "lent activations";
   const std::vector<Index>& buffers = at_owner ? compiled.kept : compiled.lent;
@@ -339,10 +343,12 @@ StepContext ChunkSegments::context() const {
                    StreamIndex::dp,
                    StreamIndex::tp,
                    static_cast<Index>(2 * placement_.chunks())};
-  const int first = placement_.rank(0, Direction::down);
-  const int last = placement_.rank(placement_.stages - 1, Direction::down);
   // Copies of one stage sum all their gradients, tied or not.
-  if (first != last && placement_.directions() == 1) step.tied_ranks = {first, last};
+  std::set<std::int32_t> ranks;
+  if (placement_.directions() == 1)
+    for (const std::int32_t stage : model_.partition.tied_stages)
+      ranks.insert(placement_.rank(stage, Direction::down));
+  if (ranks.size() > 1) step.tied_ranks.assign(ranks.begin(), ranks.end());
   return step;
 }
 

@@ -21,15 +21,20 @@ double gemm_flops(const Plan& plan, const Instruction& instruction) {
   return product;
 }
 
-// Packed q, k, v are the second operand of the backward kernel and the first of the forward one; every key is
-// in them.
+// Packed q, k, v, or q, are the second operand of the backward kernel and the first of the forward one; every
+// key is in them, or in k, the operand behind q.
 double attention_flops(const Plan& plan, const Instruction& instruction) {
   const bool backward = instruction.opcode == Opcode::attention_backward;
   const Buffer& context = plan.buffers[backward ? instruction.inputs[0] : instruction.outputs[0]];
-  const Buffer& packed = plan.buffers[instruction.inputs[backward ? 1 : 0]];
+  const std::size_t first = backward ? 1 : 0;
+  const Buffer& queries = plan.buffers[instruction.inputs[first]];
+  const bool packed = std::any_of(queries.dims.begin(), queries.dims.end(), [&](const BufferDim& dim) {
+    return plan.dimension_names[dim.name] == "qkv";
+  });
+  const Buffer& keyed = packed ? queries : plan.buffers[instruction.inputs[first + 1]];
   double keys = 1, elements = 1;
   for (const BufferDim& dim : context.dims) elements *= mean_extent(plan, dim);
-  for (const BufferDim& dim : packed.dims)
+  for (const BufferDim& dim : keyed.dims)
     if (plan.dimension_names[dim.name] == "sequence") keys = mean_extent(plan, dim);
   // Unfused products cover the whole matrix, whatever the mask then hides.
   if (instruction.function != Function::unfused)

@@ -28,9 +28,10 @@ class BackwardLowering {
     for (std::size_t s = 0; s < code_.forward.size(); ++s)
       if (code_.forward[s].region >= 0) region_steps_[code_.forward[s].region].push_back(s);
     count_contributions();
-    if (context_.output != no_index) receive_output_gradient();
+    for (const BorderTensor& output : context_.outputs) receive_output_gradient(output);
     for (auto o = context_.operators.rbegin(); o != context_.operators.rend(); ++o) differentiate(*o);
-    if (context_.input != no_index) code_.input_gradient = gradients_.at(context_.input);
+    for (const BorderTensor& input : context_.inputs)
+      code_.input_gradients.push_back(gradients_.at(input.tensor));
     wait_for_output_gradient();
   }
 
@@ -48,20 +49,21 @@ class BackwardLowering {
         for (const std::uint8_t i : step.gradients_of)
           if (!is_parameter(op.inputs[i])) ++expected_[op.inputs[i]];
     }
-    if (context_.output != no_index) ++expected_[context_.output];
+    for (const BorderTensor& output : context_.outputs) ++expected_[output.tensor];
   }
 
-  void receive_output_gradient() {
-    code_.output_gradient = add_value(context_.output, context_.output_layout, "_grad_received");
-    code_.values[code_.output_gradient].arrived = true;
-    contribute(context_.output, code_.output_gradient, -1);
+  void receive_output_gradient(const BorderTensor& output) {
+    const ValueId value = add_value(output.tensor, output.layout, "_grad_received");
+    code_.values[value].arrived = true;
+    code_.output_gradients.push_back(value);
+    contribute(output.tensor, value, -1);
   }
 
   // Frameworks receive the gradient before they start the pass: recomputation does not run ahead of it.
   void wait_for_output_gradient() {
-    if (code_.output_gradient == no_index) return;
+    if (code_.output_gradients.empty()) return;
     for (CodeStep& step : code_.backward) {
-      step.waits_for = {code_.output_gradient};
+      step.waits_for = code_.output_gradients;
       if (step.stream == compute_stream) return;
     }
   }

@@ -26,11 +26,14 @@ Strategy strategy_of(const Job& job, const LoweredModel& model) {
   return strategy;
 }
 
-// As the first operator behind the border reads it.
-Layout border_layout(const LoweredModel& model, const Strategy& strategy, std::size_t border) {
-  const std::size_t reader = model.partition.border_reader[border];
-  return input_layout(model.graph, model.graph.operators[reader], strategy.layouts[reader],
-                      model.partition.border_reader_input[border]);
+// Each as the first operator behind the border reads it.
+std::vector<BorderTensor> border_tensors(const LoweredModel& model, const Strategy& strategy,
+                                         std::size_t border) {
+  std::vector<BorderTensor> tensors;
+  for (const Crossing& crossing : model.partition.borders[border])
+    tensors.push_back({crossing.tensor, input_layout(model.graph, model.graph.operators[crossing.reader],
+                                                     strategy.layouts[crossing.reader], crossing.input)});
+  return tensors;
 }
 
 std::vector<std::uint8_t> streams_of(const DeviceMesh& mesh) {
@@ -43,26 +46,11 @@ std::vector<std::uint8_t> streams_of(const DeviceMesh& mesh) {
 ChunkContext context_of(const Job& job, const LoweredModel& model, const Strategy& strategy,
                         const std::vector<std::uint8_t>& stream_of_axis, std::size_t stage) {
   const Partition& partition = model.partition;
-  ChunkContext context{model.graph,
-                       strategy.layouts,
-                       strategy.regions,
-                       model.mesh,
-                       stream_of_axis,
-                       expert_stream(job),
-                       job.training.precision,
-                       partition.operators[stage],
-                       no_index,
-                       {},
-                       no_index,
-                       {}};
-  if (stage > 0) {
-    context.input = partition.border[stage - 1];
-    context.input_layout = border_layout(model, strategy, stage - 1);
-  }
-  if (stage + 1 < partition.operators.size()) {
-    context.output = partition.border[stage];
-    context.output_layout = border_layout(model, strategy, stage);
-  }
+  ChunkContext context{
+      model.graph,        strategy.layouts,       strategy.regions,           model.mesh, stream_of_axis,
+      expert_stream(job), job.training.precision, partition.operators[stage], {},         {}};
+  if (stage > 0) context.inputs = border_tensors(model, strategy, stage - 1);
+  if (stage + 1 < partition.operators.size()) context.outputs = border_tensors(model, strategy, stage);
   return context;
 }
 

@@ -31,6 +31,16 @@ const Buffer* buffer_with(const Plan& plan, const Instruction& instruction, std:
   return nullptr;
 }
 
+// Keys by themselves, which have heads but no group of queries per head; null where they are packed with q.
+const Buffer* separate_keys(const Plan& plan, const Instruction& instruction) {
+  if (buffer_with(plan, instruction, "qkv") != nullptr) return nullptr;
+  for (const Index index : instruction.inputs) {
+    const Buffer& buffer = plan.buffers[index];
+    if (extent_of(plan, buffer, "head_dim") > 0 && extent_of(plan, buffer, "group") == 0) return &buffer;
+  }
+  return nullptr;
+}
+
 bool is_backward(const Instruction& instruction) { return instruction.opcode == Opcode::attention_backward; }
 
 // Bytes per element of the s x s matrix that the kernels between unfused attention's products move, one entry
@@ -104,7 +114,10 @@ AttentionShape attention_shape(const Plan& plan, const Instruction& instruction)
   shape.head_dim = extent("head_dim");
   shape.dtype = buffer->dtype;
   const Buffer* keys = buffer_with(plan, instruction, "key_sequence");
-  shape.key_sequence = keys != nullptr ? extent_of(plan, *keys, "key_sequence") : shape.sequence;
+  if (const Buffer* separate = separate_keys(plan, instruction))
+    shape.key_sequence = std::max<std::int64_t>(extent_of(plan, *separate, "sequence"), 1);
+  else
+    shape.key_sequence = keys != nullptr ? extent_of(plan, *keys, "key_sequence") : shape.sequence;
   return shape;
 }
 

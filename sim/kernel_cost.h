@@ -35,7 +35,7 @@ GemmShape gemm_shape(const Plan& plan, const Instruction& instruction);
 
 // Extents of an attention instruction, read from whichever of its buffers is the packed qkv [batch, sequence,
 // kv_heads, qkv, head_dim] (qkv = group + 2), or else from its context [batch, sequence, kv_heads, group,
-// head_dim].
+// head_dim]; keys that are an operand of their own say how many there are.
 struct AttentionShape {
   std::int64_t batch = 1, heads = 1, sequence = 1, key_sequence = 1, head_dim = 1;
   Dtype dtype = Dtype::bf16;

@@ -78,6 +78,6 @@ TEST_CASE("links that are no map are refused once, on a GPU without NVLink too")
 TEST_CASE("an unknown model type is answered with the supported ones, never with a look-alike") {
   for (const char* type : {"mixtral", "gptj", "mixtral2", "llama4_text", "qwen3_moe", "lama"})
     CHECK(first_hint("model_type: gpt", "model_type: " + std::string(type)) ==
-          "one of bert, bloom, gemma2, gpt, gpt2, gpt_neox, llama, mistral, mpt, nemotron, opt, phi3, qwen2, "
-          "qwen3, resnet, vgg, vit, wide_resnet.");
+          "one of bert, bloom, gemma2, gnmt, gpt, gpt2, gpt_neox, llama, m6, mistral, mpt, nemotron, opt, phi3, qwen2, "
+          "qwen3, resnet, t5, vgg, vit, wide_resnet.");
 }

@@ -85,3 +85,25 @@ TEST_CASE("BERT's config.json loads: post-norm layers that attend to both sides"
   CHECK_FALSE(job.model.causal_attention);
   CHECK(job.training.hidden_dropout == 0.1);
 }
+
+TEST_CASE("T5's config.json loads: both stacks are layers, one dropout serves both") {
+  const Job job = loaded(
+      R"({"architectures": ["T5ForConditionalGeneration"], "d_ff": 2048, "d_kv": 64, "d_model": 512,
+  "decoder_start_token_id": 0, "dropout_rate": 0.2, "eos_token_id": 1, "initializer_factor": 1.0,
+  "is_encoder_decoder": true, "layer_norm_epsilon": 1e-06, "model_type": "t5", "n_positions": 512,
+  "num_heads": 8, "num_layers": 6, "output_past": true, "pad_token_id": 0,
+  "relative_attention_num_buckets": 32, "use_cache": true, "vocab_size": 32128})",
+      "seq_length: 512, decoder_seq_length: 114, ");
+  CHECK(job.model.num_layers == 12);
+  CHECK(job.training.hidden_dropout == 0.2);
+  CHECK(job.training.attention_dropout == 0.2);
+  CHECK(job.training.decoder_seq_length == 114);
+  CHECK(loaded("{from: gnmt}", "seq_length: 50, ").training.decoder_seq_length == 50);
+}
+
+TEST_CASE("only encoder-decoders have a decoder_seq_length, within the positions that they have") {
+  CHECK(problem_of("{from: bert-base}", "seq_length: 512, decoder_seq_length: 114, ")
+            .find("unknown key 'decoder_seq_length'") == 0);
+  CHECK(problem_of("{from: m6-10b}", "seq_length: 512, decoder_seq_length: 2000, ") ==
+        "decoder_seq_length 2000 is longer than the model's 1024 positions | \n");
+}

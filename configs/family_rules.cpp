@@ -39,12 +39,12 @@ void check_decoder_sequence(Reading& reading, const Job& job) {
   const char* const path = "training.decoder_seq_length";
   const std::int64_t positions = job.model.max_position_embeddings;
   if (positions > 0 && sequence > positions)
-    reading.problem(path, fmt::format("decoder_seq_length {} is longer than the model's {} positions", sequence,
-                                      positions));
+    reading.problem(path, fmt::format("decoder_seq_length {} is longer than the model's {} positions",
+                                      sequence, positions));
   if (job.parallelism.sequence_parallel && sequence > 0 && tp > 0 && sequence % tp != 0)
-    reading.problem(path,
-                    fmt::format("sequence_parallel: decoder_seq_length {} does not split into tensor parallel {}",
-                                sequence, tp));
+    reading.problem(
+        path, fmt::format("sequence_parallel: decoder_seq_length {} does not split into tensor parallel {}",
+                          sequence, tp));
 }
 
 void check_image_sizes(Reading& reading, const Job& job) {

@@ -4,7 +4,9 @@
 #include <string>
 
 #include "configs/cluster_config.h"
+#include "configs/layout_config.h"
 #include "configs/model_config.h"
+#include "configs/moe_config.h"
 #include "configs/parallelism_config.h"
 #include "configs/training_config.h"
 
@@ -17,8 +19,10 @@ struct Job {
   ModelConfig model;
   Training training;
   Parallelism parallelism;
+  MoeConfig moe;
   OptimizerConfig optimizer;
   RecomputeConfig recompute;
+  LayoutConfig layout;
   Cluster cluster;
   std::string config_sha256;  // of the effective config, as --print-config writes it
 

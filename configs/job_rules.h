@@ -21,4 +21,7 @@ void check_decoder_sequence(Reading& reading, const Job& job);
 // The part of it about images: feature maps and weights that can be counted.
 void check_image_sizes(Reading& reading, const Job& job);
 
+// How data parallelism is cut in two (configs/sharding_rules.cpp).
+void apply_sharding_rules(Reading& reading, const Job& job);
+
 }  // namespace simrun

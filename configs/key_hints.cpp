@@ -24,8 +24,9 @@ constexpr ForeignKey foreign_keys[] = {
     {"pipeline_parallel_degree", "torchtitan", "parallelism.pipeline_model_parallel_size"},
     {"context_parallel_degree", "torchtitan", "parallelism.context_parallel_size"},
     {"expert_parallel_degree", "torchtitan", "parallelism.expert_model_parallel_size"},
-    {"data_parallel_replicate_degree", "torchtitan", "parallelism.data_parallel_size"},
+    {"data_parallel_replicate_degree", "torchtitan", "optimizer.num_distributed_optimizer_instances"},
     {"data_parallel_shard_degree", "torchtitan", "optimizer.zero_stage"},
+    {"fsdp_reshard_after_forward", "torchtitan", "optimizer.reshard_after_forward"},
     {"pipeline_parallel_schedule", "torchtitan", "parallelism.pipeline_schedule"},
     {"enable_sequence_parallel", "torchtitan and SimuMax", "parallelism.sequence_parallel"},
     {"local_batch_size", "torchtitan", "training.micro_batch_size"},
@@ -54,6 +55,11 @@ constexpr ForeignKey foreign_keys[] = {
     {"use_distributed_optimizer", "Megatron-LM", "optimizer.zero_stage: 1"},
     {"data_parallel_sharding_strategy", "Megatron-LM", "optimizer.zero_stage"},
     {"ddp_bucket_size", "Megatron-LM", "optimizer.bucket_size"},
+    {"optimizer", "Megatron-LM", "optimizer.name"},
+    {"grad_reduce_in_bf16", "Megatron-LM", "optimizer.main_grads_dtype: bf16"},
+    {"accumulate_allreduce_grads_in_fp32", "Megatron-LM", "optimizer.main_grads_dtype: fp32"},
+    {"reduce_dtype", "FSDP2", "optimizer.grad_reduce_dtype"},
+    {"mixed_precision_reduce", "torchtitan", "optimizer.grad_reduce_dtype"},
     {"recompute_granularity", "Megatron-LM", "recompute.granularity"},
     {"recompute_method", "Megatron-LM", "recompute.method"},
     {"recompute_num_layers", "Megatron-LM", "recompute.num_layers"},
@@ -92,7 +98,10 @@ const std::vector<OwnKeys>& own_keys() {
         "sequence_parallel", "pipeline_schedule", "microbatch_group_size_per_vp_stage",
         "pipeline_memory_limit", "pipeline_model_parallel_layout"}},
       {"optimizer",
-       {"zero_stage", "overlap_grad_reduce", "overlap_param_gather", "clip_grad", "bucket_size"}},
+       {"zero_stage", "overlap_grad_reduce", "overlap_param_gather", "clip_grad", "bucket_size",
+        "reshard_after_forward", "reshard_after_backward", "no_sync", "num_distributed_optimizer_instances",
+        "all_reduce", "main_params_dtype", "main_grads_dtype", "exp_avg_dtype", "exp_avg_sq_dtype", "grad_reduce_dtype",
+        "sgd_momentum"}},
       {"recompute", {"granularity", "method", "modules"}},
       {"cluster",
        {"nodes", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric",
@@ -109,8 +118,8 @@ const std::vector<OwnKeys>& own_keys() {
 std::string hint_for_unknown_key(const std::string& section, const std::string& key,
                                  const std::vector<std::string>& known_keys) {
   if (key == "<<") return "YAML merge keys are not accepted; `from: file` starts from another file.";
-  if (std::ranges::find(expert_keys, key) != std::end(expert_keys))
-    return "mixture of experts is not supported yet.";
+  if (section == "model" && std::ranges::find(expert_keys, key) != std::end(expert_keys))
+    return "this family has no experts; mixtral, qwen3_moe and deepseek_v3 have, and gpt with num_experts.";
   for (const OwnKeys& own : own_keys())
     if (own.section != section && std::ranges::find(own.keys, key) != own.keys.end())
       return fmt::format("it belongs in '{}'.", own.section);

@@ -10,6 +10,7 @@ constexpr IntegerRange layers = {1, 10'000};
 constexpr IntegerRange image = {1, 100'000};     // pixels of a side
 constexpr IntegerRange width = {1, 10'000'000};  // hidden, feed-forward
 constexpr IntegerRange heads = {1, 100'000};
+constexpr IntegerRange experts = {1, 100'000};
 constexpr IntegerRange vocabulary = {1, 100'000'000};
 constexpr IntegerRange sequence = {1, 100'000'000};
 constexpr IntegerRange batch = {1, 100'000'000};
@@ -38,6 +39,10 @@ constexpr RealRange optional_bandwidth = {0, 1e16};
 constexpr RealRange latency = {0, 1};
 constexpr RealRange oversubscription = {1, 1000};
 constexpr RealRange soft_cap = {0, 1e9};
+constexpr RealRange capacity_factor = {0.01, 1000};
+constexpr RealRange imbalance = {1, 100'000};
+constexpr RealRange zipf = {0, 10};
 constexpr RealRange flops = {1e9, 1e18};
+constexpr RealRange lora_alpha = {1e-9, 1e9};
 
 }  // namespace simrun::limits

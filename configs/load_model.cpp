@@ -12,23 +12,34 @@ struct Family {
   const char* model_type;
   void (*read)(const ModelKeys& keys);
 };
-constexpr Family families[] = {
-    {"bert", read_bert},         {"bloom", read_bloom},
-    {"gemma2", read_gemma2},     {"gnmt", read_gnmt},
-    {"gpt", read_gpt},           {"gpt2", read_gpt2},
-    {"gpt_neox", read_gpt_neox}, {"llama", read_llama},
-    {"m6", read_m6},             {"mistral", read_mistral},
-    {"mpt", read_mpt},           {"nemotron", read_nemotron},
-    {"opt", read_opt},           {"phi3", read_phi3},
-    {"qwen2", read_qwen2},       {"qwen3", read_qwen3},
-    {"resnet", read_resnet},     {"t5", read_t5},
-    {"vgg", read_vgg},           {"vit", read_vit},
-    {"wide_resnet", read_wide_resnet}};
+constexpr Family families[] = {{"bert", read_bert},
+                               {"bloom", read_bloom},
+                               {"deepseek_v2", read_deepseek_v2},
+                               {"deepseek_v3", read_deepseek_v3},
+                               {"gemma2", read_gemma2},
+                               {"gnmt", read_gnmt},
+                               {"gpt", read_gpt},
+                               {"gpt2", read_gpt2},
+                               {"gpt_neox", read_gpt_neox},
+                               {"llama", read_llama},
+                               {"m6", read_m6},
+                               {"mistral", read_mistral},
+                               {"mixtral", read_mixtral},
+                               {"mpt", read_mpt},
+                               {"nemotron", read_nemotron},
+                               {"opt", read_opt},
+                               {"phi3", read_phi3},
+                               {"qwen2", read_qwen2},
+                               {"qwen3", read_qwen3},
+                               {"resnet", read_resnet},
+                               {"t5", read_t5},
+                               {"vgg", read_vgg},
+                               {"vit", read_vit},
+                               {"wide_resnet", read_wide_resnet}};
 
 // Known, so that they are not taken for a misspelling of a supported one.
-const std::vector<std::string> later_types = {"deepseek_v2", "deepseek_v3", "falcon",    "gemma",   "gemma3",
-                                              "gpt_oss",     "grok-1",      "llama4",    "mixtral", "phi",
-                                              "phimoe",      "qwen2_moe",   "qwen3_moe"};
+const std::vector<std::string> later_types = {"falcon", "gemma", "gemma3", "gpt_oss",   "grok-1",
+                                              "llama4", "phi",   "phimoe", "qwen2_moe", "qwen3_moe"};
 
 std::vector<std::string> supported_types() {
   std::vector<std::string> types;
@@ -54,6 +65,7 @@ void read_model(const ConfigNode* node, const PresetSearch& search, Reading& rea
   const auto family = std::ranges::find(families, job.model.model_type, &Family::model_type);
   if (family == std::end(families)) return;
   family->read({section, reading, job, job.model});
+  read_frozen(section, reading, job.model);
   section.finish();
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "configs/limits.h"
+#include "configs/load_optimizer.h"
 #include "configs/load_sections.h"
 
 namespace simrun {
@@ -51,14 +52,14 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   if (section.has("hidden_dropout"))
     training.hidden_dropout = section.real("hidden_dropout", limits::probability);
   section.ignore({"attention_dropout", "hidden_dropout"});
+  read_lora(section, reading, training);
   section.finish();
 }
 
 void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   OptimizerConfig& optimizer = job.optimizer;
   SectionReader section(reading, node, "optimizer");
-  optimizer.name = section.word(
-      "name", {{"adam"}, {"adamw", "sgd", "muon", "adafactor", "lamb", "lion", "shampoo", "soap"}}, "adam");
+  read_update_rule(section, optimizer);
   optimizer.zero_stage = static_cast<int>(section.integer("zero_stage", {0, 3}, 0));
   // Gradients of stages 2 and 3 are reduced behind every backward pass, weights of stage 3 gathered in front
   // of every layer.
@@ -72,8 +73,16 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   optimizer.clip_grad = section.real("clip_grad", limits::norm, 1.0);
   if (section.has("bucket_size")) optimizer.bucket_size = section.integer("bucket_size", limits::bucket);
   section.ignore({"bucket_size"});
-  for (const char* key : {"main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"})
-    section.word(key, {{"fp32"}, {"fp16", "bf16", "fp8"}}, "fp32");
+  read_sharding(section, reading, optimizer);
+  read_data_parallel_groups(section, optimizer);
+  read_state_types(section, job.training.precision, optimizer);
+  if (optimizer.grad_reduce_dtype != optimizer.main_grads_dtype &&
+      (optimizer.no_sync || optimizer.all_reduce == AllReduceKind::hierarchical))
+    reading.problem(
+        section.path_of("grad_reduce_dtype"),
+        fmt::format("gradients of {} are reduced in {}, but not with no_sync or a hierarchical all-reduce",
+                    to_string(optimizer.main_grads_dtype), to_string(optimizer.grad_reduce_dtype)),
+        "give both types the same value.");
   section.finish();
 
   if (optimizer.overlap_param_gather && optimizer.zero_stage == 0)
@@ -118,8 +127,8 @@ void read_recompute(const ConfigNode* node, Reading& reading, Job& job) {
   }
   if (applies("num_layers", "full")) recompute.num_layers = section.integer("num_layers", limits::layers, 1);
   if (applies("modules", "selective")) {
-    const WordRule modules = {{"core_attn", "mlp", "layernorm"},
-                              {"moe_act", "mla_up_proj", "moe", "shared_experts", "moe_router"}};
+    const WordRule modules = {
+        {"core_attn", "mlp", "layernorm", "moe", "moe_act", "shared_experts", "mla_up_proj"}, {"moe_router"}};
     recompute.modules = section.words("modules", modules, {"core_attn"});
   }
   section.finish();

@@ -1,5 +1,5 @@
-// The decoder layer's attention to the encoder's output (Vaswani et al. 2017, section 3.2.3): queries of its own
-// rows, keys and values of the encoder's, projected apart.
+// The decoder layer's attention to the encoder's output (Vaswani et al. 2017, section 3.2.3): queries of its
+// own rows, keys and values of the encoder's, projected apart.
 #include <utility>
 
 #include "models/decoder_layer.h"

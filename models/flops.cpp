@@ -3,17 +3,31 @@
 namespace simrun {
 namespace {
 
-double product(const Graph& graph, const std::vector<DimensionId>& dims, Extents extents) {
-  double elements = 1;
-  for (const DimensionId dim : dims)
-    elements *= static_cast<double>(extents == Extents::padded ? graph.dimensions[dim].padded_size
-                                                               : graph.dimensions[dim].size);
-  return elements;
+double size_of(const Graph& graph, const char* name) {
+  return static_cast<double>(graph.dimensions[graph.dimension(name)].size);
 }
 
-// The first operand is data, of which no gradient is computed.
+// Rows that experts have, batch x sequence x topk, of those that whole numbers of them per expert make.
+double routed_share(const Graph& graph) {
+  return size_of(graph, "batch") * size_of(graph, "sequence") * size_of(graph, "topk") /
+         (size_of(graph, "experts") * size_of(graph, "capacity"));
+}
+
+double product(const Graph& graph, const std::vector<DimensionId>& dims, Extents extents) {
+  double elements = 1;
+  bool has_capacity = false;
+  for (const DimensionId dim : dims) {
+    has_capacity |= graph.dimensions[dim].name == "capacity";
+    elements *= static_cast<double>(extents == Extents::padded ? graph.dimensions[dim].padded_size
+                                                               : graph.dimensions[dim].size);
+  }
+  return has_capacity && extents == Extents::unpadded ? elements * routed_share(graph) : elements;
+}
+
+// The first operand is data, or nothing before it is trained: no gradient of it is computed.
 bool is_data(const Graph& graph, const Operator& op) {
-  return graph.tensors[op.inputs[0]].kind == TensorKind::index;
+  const Tensor& tensor = graph.tensors[op.inputs[0]];
+  return tensor.frozen || tensor.kind == TensorKind::index;
 }
 
 // Every gate of every step, and the hidden state that it reads.
@@ -28,24 +42,31 @@ std::vector<DimensionId> iteration_of_lstm(const Graph& graph, const Operator& o
 OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents extents) {
   if (op.opcode == Opcode::gemm) {
     const double once = 2 * product(graph, iteration_space(graph, op), extents);
-    return {once, is_data(graph, op) ? 0 : once, once};
+    const bool left = !is_data(graph, op), right = !graph.tensors[op.inputs[1]].frozen;
+    return {once, left ? once : 0, right ? once : 0};
   }
   if (op.opcode == Opcode::conv) {
     const std::vector<DimensionId>& weight = graph.tensors[op.inputs[1]].dims;
     const double once = 2 * product(graph, graph.tensors[op.outputs[0]].dims, extents) *
                         product(graph, {weight.begin() + 1, weight.end()}, extents);
-    return {once, is_data(graph, op) ? 0 : once, once};
+    return {once, is_data(graph, op) ? 0 : once, graph.tensors[op.inputs[1]].frozen ? 0 : once};
   }
   if (op.opcode == Opcode::lstm) {
     const double once = 2 * product(graph, iteration_of_lstm(graph, op), extents);
-    return {once, once, once};
+    return {once, is_data(graph, op) ? 0 : once, graph.tensors[op.inputs[1]].frozen ? 0 : once};
   }
   if (op.opcode == Opcode::attention) {
     const double context = product(graph, graph.tensors[op.outputs[0]].dims, extents);
+    // Scores are sums over the queries' elements, of which packed q, k, v have as many as the context.
+    const bool packed = op.inputs.size() < 3;
+    const double queries = packed ? context : product(graph, graph.tensors[op.inputs[0]].dims, extents);
     // Every key is in packed q, k, v, or in k by itself; both are [batch, sequence, ..].
     const Tensor& keyed = graph.tensors[op.inputs[op.inputs.size() < 3 ? 0 : 1]];
-    const double keys = static_cast<double>(attended_keys(op.causal, graph.dimensions[keyed.dims.at(1)].size));
-    return {4 * context * keys, 8 * context * keys, 0};
+    const double keys =
+        static_cast<double>(attended_keys(op.causal, graph.dimensions[keyed.dims.at(1)].size));
+    const double forward = 2 * (queries + context) * keys;
+    const bool differentiated = !graph.tensors[op.inputs[0]].frozen;
+    return {forward, differentiated ? 2 * forward : 0, 0};
   }
   return {};
 }

@@ -73,8 +73,9 @@ class LayoutChange {
       std::size_t count = 0;
       while (count < missing.size() && contains(summed, missing[count])) ++count;
       if (count == 0) continue;
-      std::erase_if(summed, [&](AxisId a) { return contains({missing.begin(), missing.begin() +
-                                                             static_cast<std::ptrdiff_t>(count)}, a); });
+      std::erase_if(summed, [&](AxisId a) {
+        return contains({missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(count)}, a);
+      });
       extend(wanted, count, Opcode::reduce_scatter, reduction);
     }
     if ((state_.*partial).empty()) return;
@@ -90,8 +91,7 @@ class LayoutChange {
     const DimensionSplit* wanted = to_.split_of(dim);
     std::size_t keep = 0;
     if (wanted != nullptr && wanted->tiling == split.tiling && wanted->table == split.table)
-      while (keep < split.axes.size() && keep < wanted->axes.size() &&
-             split.axes[keep] == wanted->axes[keep])
+      while (keep < split.axes.size() && keep < wanted->axes.size() && split.axes[keep] == wanted->axes[keep])
         ++keep;
     for (std::size_t from = keep; from < split.axes.size(); ++from)
       if (exchange(split, from)) return;

@@ -73,7 +73,7 @@ void declare_parameters(Plan& plan, const ChunkSource& source, ChunkEmission& em
       emission.buffer_of[v] = static_cast<Index>(plan.buffers.size() - 1);
     };
     view(code.parameters[p], bucket.weights);
-    view(code.parameter_gradients[p], bucket.gradients);
+    if (!bucket.frozen) view(code.parameter_gradients[p], bucket.gradients);
     offset += local_elements(source.graph, code.values[code.parameters[p]], source.mesh());
   }
 }
@@ -157,7 +157,8 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
                          no_index};
   for (std::size_t i = 0; i < source.inputs.size(); ++i) {
     emission.buffer_of[code.inputs[i]] = source.inputs[i];
-    emission.buffer_of[code.input_gradients[i]] = source.input_gradients[i];
+    if (source.input_gradients[i] != no_index)
+      emission.buffer_of[code.input_gradients[i]] = source.input_gradients[i];
   }
   std::vector<std::int64_t> elements;
   BucketRules rules = source.rules;
@@ -188,10 +189,11 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
 }
 
 std::vector<Instruction> emit_forward(const ChunkEmission& emission, const ChunkCode& code,
-                                      CommunicationTable& table, const WeightGathers& weights) {
+                                      CommunicationTable& table, const WeightGathers& weights,
+                                      WeightUse use) {
   const std::vector<std::size_t> order = all_of(code.forward);
   const std::vector<std::vector<ValueId>> last = last_mentions(code, code.forward, order);
-  WeightWindows windows(emission, code, weights);
+  WeightWindows windows(emission, code, weights, use);
   windows.find(code.forward, order, 0, order.size());
   std::vector<Instruction> instructions;
   for (std::size_t s = 0; s < code.forward.size(); ++s) {
@@ -258,7 +260,7 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
   const PartOrder part = order_of(code, pass);
   const std::vector<std::vector<ValueId>> last = last_mentions(code, code.backward, part.order);
   std::vector<bool> written = written_before(emission, code, pass);
-  WeightWindows windows(emission, code, pass.weights);
+  WeightWindows windows(emission, code, pass.weights, pass.variant.weights);
   windows.find(code.backward, part.order, part.begin, part.end);
   BucketReductions reductions(emission, pass.reductions);
   std::vector<Instruction> instructions;

@@ -59,6 +59,15 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source);
 
 enum class BackwardPart : std::uint8_t { full, input, weight };
 
+// ZeRO-3: what a pass does with the weights of its chunk. A pass that does not gather finds them gathered by
+// an earlier one; one that does not release leaves them to a later one.
+struct WeightUse {
+  bool gathers = true;
+  bool releases = true;
+  // clang-tidy 14 takes the defaulted comparison for a null pointer.
+  auto operator<=>(const WeightUse&) const = default;  // NOLINT(modernize-use-nullptr)
+};
+
 // Which microbatch of its chunk a backward pass is: the first overwrites the main gradients, the last may
 // reduce them.
 struct BackwardVariant {
@@ -67,6 +76,7 @@ struct BackwardVariant {
   bool first_input = false;   // of those that write the gradients of backward-input (full, input)
   bool last = false;          // of full and weight
   bool first_shared = false;  // of all on the rank that write the gradient of shared word embeddings
+  WeightUse weights;
   // clang-tidy 14 takes the defaulted comparison for a null pointer.
   auto operator<=>(const BackwardVariant&) const = default;  // NOLINT(modernize-use-nullptr)
 };
@@ -81,7 +91,8 @@ struct WeightGathers {
   bool prefetch = false;
 };
 std::vector<Instruction> emit_forward(const ChunkEmission& emission, const ChunkCode& code,
-                                      CommunicationTable& table, const WeightGathers& weights = {});
+                                      CommunicationTable& table, const WeightGathers& weights = {},
+                                      WeightUse use = {});
 struct BackwardPass {
   BackwardVariant variant;
   const BackwardSplit* split = nullptr;  // of the parts `input` and `weight`

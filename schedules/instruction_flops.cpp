@@ -21,25 +21,30 @@ double gemm_flops(const Plan& plan, const Instruction& instruction) {
   return product;
 }
 
-// Packed q, k, v, or q, are the second operand of the backward kernel and the first of the forward one; every
-// key is in them, or in k, the operand behind q.
+// Packed q, k, v, or q alone, are the second operand of the backward kernel and the first of the forward one;
+// every key is in them, or in k, the operand behind q.
 double attention_flops(const Plan& plan, const Instruction& instruction) {
   const bool backward = instruction.opcode == Opcode::attention_backward;
   const Buffer& context = plan.buffers[backward ? instruction.inputs[0] : instruction.outputs[0]];
-  const std::size_t first = backward ? 1 : 0;
-  const Buffer& queries = plan.buffers[instruction.inputs[first]];
-  const bool packed = std::any_of(queries.dims.begin(), queries.dims.end(), [&](const BufferDim& dim) {
+  const std::size_t at = backward ? 1 : 0;
+  const Buffer& first = plan.buffers[instruction.inputs[at]];
+  const bool packed = std::any_of(first.dims.begin(), first.dims.end(), [&](const BufferDim& dim) {
     return plan.dimension_names[dim.name] == "qkv";
   });
-  const Buffer& keyed = packed ? queries : plan.buffers[instruction.inputs[first + 1]];
-  double keys = 1, elements = 1;
-  for (const BufferDim& dim : context.dims) elements *= mean_extent(plan, dim);
-  for (const BufferDim& dim : keyed.dims)
+  double keys = 1;
+  for (const BufferDim& dim : plan.buffers[instruction.inputs[packed ? at : at + 1]].dims)
     if (plan.dimension_names[dim.name] == "sequence") keys = mean_extent(plan, dim);
   // Unfused products cover the whole matrix, whatever the mask then hides.
   if (instruction.function != Function::unfused)
     keys = static_cast<double>(attended_keys(instruction.causal, std::llround(keys)));
-  return (backward ? 8 : 4) * elements * keys;
+  const auto elements = [&](const Buffer& buffer) {
+    double product = 1;
+    for (const BufferDim& dim : buffer.dims) product *= mean_extent(plan, dim);
+    return product;
+  };
+  const double values = elements(context);
+  const double queries = packed ? values : elements(first);
+  return (backward ? 4 : 2) * (queries + values) * keys;
 }
 
 double convolution_flops(const Plan& plan, const Instruction& instruction) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "schedules/layout_scope.h"
+
 namespace simrun {
 namespace {
 
@@ -16,10 +18,8 @@ bool has_dim(const std::vector<DimensionId>& dims, DimensionId dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
 
-bool in_scope(const std::string& scope, const Operator& op) {
-  if (scope.empty() || scope == "*") return true;
-  if (scope.back() == '*') return op.name.rfind(scope.substr(0, scope.size() - 1), 0) == 0;
-  return op.name == scope || op.module == scope;
+bool in_scope(const LayoutRule& rule, const Graph& graph, const Operator& op) {
+  return rule.scope.empty() || parse_layout_scope(rule.scope).holds(graph, op);
 }
 
 void sort_axes(std::vector<AxisId>& axes) { std::sort(axes.begin(), axes.end()); }
@@ -74,11 +74,10 @@ const DimensionSplit* Layout::split_of(DimensionId dim) const {
 }
 
 std::vector<LayoutRule> strategy_rules(const Job& job) {
-  std::vector<LayoutRule> rules{{"", "experts", {"ep"}},    {"", "expert_ffn", {"etp"}},
-                                {"", "capacity", {"edp"}},  {"", "batch", {"dp"}},
-                                {"", "sequence", {"cp"}},   {"", "kv_heads", {"tp"}},
-                                {"", "ffn", {"tp"}},        {"", "shared_ffn", {"tp"}},
-                                {"", "vocab", {"tp"}}};
+  std::vector<LayoutRule> rules{
+      {"", "experts", {"ep"}}, {"", "expert_ffn", {"etp"}}, {"", "capacity", {"edp"}},
+      {"", "batch", {"dp"}},   {"", "sequence", {"cp"}},    {"", "kv_heads", {"tp"}},
+      {"", "ffn", {"tp"}},     {"", "shared_ffn", {"tp"}},  {"", "vocab", {"tp"}}};
   if (job.parallelism.sequence_parallel) rules.push_back({"", "sequence", {"tp"}});
   return rules;
 }
@@ -114,11 +113,13 @@ Layout operator_layout(const Graph& graph, const Operator& op, const std::vector
   const std::vector<DimensionId> space = iteration_space(graph, op);
   Layout layout;
   std::vector<AxisId> used;
+  std::vector<DimensionId> decided = op.whole_dims;
   for (const LayoutRule& rule : rules) {
-    if (!in_scope(rule.scope, op)) continue;
+    if (!in_scope(rule, graph, op)) continue;
     for (const DimensionId dim : space) {
-      if (graph.dimensions[dim].name != rule.dim || has_dim(op.whole_dims, dim)) continue;
-      if (op.regroup && op.regroup->to == dim) continue;
+      if (graph.dimensions[dim].name != rule.dim || has_dim(decided, dim)) continue;
+      if (rule.decides) decided.push_back(dim);
+      if (op.regroup && !has_dim(op.regroup->from, dim)) continue;
       const std::vector<AxisId> axes = free_axes(rule, mesh, used);
       if (axes.empty()) continue;
       split_further(layout, dim, axes);
@@ -161,7 +162,8 @@ Layout without_partials(Layout layout) {
 std::string describe(const Layout& layout, const Graph& graph, const DeviceMesh& mesh) {
   std::vector<std::string> parts;
   for (const DimensionSplit& split : layout.splits)
-    parts.push_back(fmt::format("{} split over {}", graph.dimensions[split.dim].name, mesh.words(split.axes)));
+    parts.push_back(
+        fmt::format("{} split over {}", graph.dimensions[split.dim].name, mesh.words(split.axes)));
   if (!layout.partial_sum.empty()) parts.push_back("partial sum over " + mesh.words(layout.partial_sum));
   if (!layout.partial_max.empty()) parts.push_back("partial max over " + mesh.words(layout.partial_max));
   return parts.empty() ? "replicated" : fmt::format("{}", fmt::join(parts, ", "));

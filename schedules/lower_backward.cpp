@@ -31,7 +31,8 @@ class BackwardLowering {
     for (const BorderTensor& output : context_.outputs) receive_output_gradient(output);
     for (auto o = context_.operators.rbegin(); o != context_.operators.rend(); ++o) differentiate(*o);
     for (const BorderTensor& input : context_.inputs)
-      code_.input_gradients.push_back(gradients_.at(input.tensor));
+      code_.input_gradients.push_back(is_differentiated(input.tensor) ? gradients_.at(input.tensor)
+                                                                      : no_index);
     wait_for_output_gradient();
   }
 
@@ -39,6 +40,10 @@ class BackwardLowering {
   const Graph& graph() const { return context_.graph; }
   bool is_parameter(TensorId tensor) const { return graph().tensors[tensor].kind == TensorKind::parameter; }
 
+  // An activation whose gradient somebody wants.
+  bool is_differentiated(TensorId tensor) const {
+    return !is_parameter(tensor) && !graph().tensors[tensor].frozen;
+  }
   // ---- gradients of activations: contributions of consumers, summed and laid out as the producer wants them
   // ----
 
@@ -47,12 +52,15 @@ class BackwardLowering {
       const Operator& op = graph().operators[o];
       for (const BackwardStep& step : backward_steps(graph(), op))
         for (const std::uint8_t i : step.gradients_of)
-          if (!is_parameter(op.inputs[i])) ++expected_[op.inputs[i]];
+          if (is_differentiated(op.inputs[i])) ++expected_[op.inputs[i]];
     }
-    for (const BorderTensor& output : context_.outputs) ++expected_[output.tensor];
+    for (const BorderTensor& output : context_.outputs)
+      if (is_differentiated(output.tensor)) ++expected_[output.tensor];
   }
 
+  // Where something before the border is trained.
   void receive_output_gradient(const BorderTensor& output) {
+    if (!is_differentiated(output.tensor)) return code_.output_gradients.push_back(no_index);
     const ValueId value = add_value(output.tensor, output.layout, "_grad_received");
     code_.values[value].arrived = true;
     code_.output_gradients.push_back(value);
@@ -61,9 +69,11 @@ class BackwardLowering {
 
   // Frameworks receive the gradient before they start the pass: recomputation does not run ahead of it.
   void wait_for_output_gradient() {
-    if (code_.output_gradients.empty()) return;
+    std::vector<ValueId> arriving = code_.output_gradients;
+    std::erase(arriving, no_index);
+    if (arriving.empty()) return;
     for (CodeStep& step : code_.backward) {
-      step.waits_for = code_.output_gradients;
+      step.waits_for = arriving;
       if (step.stream == compute_stream) return;
     }
   }
@@ -145,8 +155,8 @@ class BackwardLowering {
   ValueId resolve(ValueId value, std::int32_t reader) {
     const Value& wanted = code_.values[value];
     if (wanted.kind == ValueKind::parameter) return value;
-    const bool gathered = wanted.conversion == Opcode::all_gather ||
-                          wanted.conversion == Opcode::all_to_all || wanted.conversion == Opcode::copy;
+    // An exchanged copy is as large as its source and is kept in its place.
+    const bool gathered = wanted.conversion == Opcode::all_gather || wanted.conversion == Opcode::copy;
     if (gathered) return gather_again(value, reader);
     const std::int32_t region = wanted.region;
     const bool inside = region >= 0 && (region == reader ||
@@ -254,7 +264,7 @@ class BackwardLowering {
     for (std::size_t g = 0; g < step.gradients_of.size(); ++g) {
       const std::uint8_t i = step.gradients_of[g];
       own_gradients_[i] = code.outputs[g];
-      if (!is_parameter(op.inputs[i])) contribute(op.inputs[i], code.outputs[g], op.layer);
+      if (is_differentiated(op.inputs[i])) contribute(op.inputs[i], code.outputs[g], op.layer);
     }
   }
 

@@ -7,6 +7,9 @@
 #include <tuple>
 #include <utility>
 
+#include "schedules/flat_buffer.h"
+#include "schedules/optimizer_state.h"
+
 namespace simrun {
 namespace {
 
@@ -39,6 +42,18 @@ struct SumAxes {
 };
 SumAxes sum_axes(const ChunkCode& code, std::size_t parameter, const DeviceMesh& mesh) {
   SumAxes axes;
+  const Value& value = code.values[code.parameters[parameter]];
+  if (value.frozen) {  // has no sum; whoever has a copy can share in keeping it
+    for (std::size_t axis = mesh.kind.size(); axis-- > 0;) {
+      const bool splits = std::any_of(
+          value.layout.splits.begin(), value.layout.splits.end(), [&](const DimensionSplit& split) {
+            return std::find(split.axes.begin(), split.axes.end(), axis) != split.axes.end();
+          });
+      if (mesh.kind[axis] != 't' && mesh.mesh.axes[axis].size > 1 && !splits)
+        axes.data.push_back(static_cast<AxisId>(axis));
+    }
+    return axes;
+  }
   const std::vector<AxisId>& all = code.gradient_axes[parameter];
   for (auto axis = all.rbegin(); axis != all.rend(); ++axis) {
     const bool data = mesh.kind[*axis] != 't' || code.of_experts[parameter];
@@ -48,9 +63,15 @@ SumAxes sum_axes(const ChunkCode& code, std::size_t parameter, const DeviceMesh&
 }
 
 void pad_for_shards(ParameterBucket& bucket, const BucketRules& rules) {
-  if (rules.zero_stage >= 1) bucket.shards = rules.mesh.size(bucket.data_axes) * rules.copies;
-  if (bucket.shards == 1) return;
-  const std::int64_t multiple = std::lcm(bucket.shards, std::int64_t{128});
+  for (const AxisId axis : bucket.data_axes) {
+    const bool cut = std::count(rules.replica_axes.begin(), rules.replica_axes.end(), axis) > 0;
+    (cut ? bucket.replica_axes : bucket.shard_axes).push_back(axis);
+  }
+  const std::int64_t pieces = rules.mesh.size(bucket.shard_axes) * rules.copies;
+  const int first_stage = bucket.frozen ? 3 : 1;  // frozen weights have no optimizer to divide
+  if (rules.zero_stage >= first_stage) bucket.shards = pieces;
+  if (bucket.shards == 1 && !rules.hierarchical) return;
+  const std::int64_t multiple = std::lcm(pieces, std::int64_t{128});
   bucket.elements = (bucket.elements + multiple - 1) / multiple * multiple;
 }
 
@@ -64,17 +85,22 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
   const bool by_layer = rules.zero_stage == 3;
   const std::vector<std::int32_t> layers = by_layer ? layers_of(code) : std::vector<std::int32_t>();
   std::vector<ParameterBucket> buckets;
-  std::map<std::tuple<SumAxes, bool, bool, std::int32_t>, std::size_t>
+  std::map<std::tuple<SumAxes, bool, bool, bool, std::int32_t>, std::size_t>
       latest;  // bucket still open, by what it sums over and its layer
   for (std::size_t p = code.parameters.size(); p-- > 0;) {
     if (p == rules.elsewhere) continue;
     const bool tied = code.values[code.parameters[p]].tensor == rules.tied_tensor;
+    const bool frozen = code.values[code.parameters[p]].frozen;
     const SumAxes axes = sum_axes(code, p, rules.mesh);
     const auto [open, is_new] = latest.emplace(
-        std::tuple{axes, tied, bool{code.of_experts[p]}, by_layer ? layers[p] : -1}, buckets.size());
+        std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, by_layer ? layers[p] : -1}, buckets.size());
     if (is_new || buckets[open->second].elements >= rules.bucket_size) {
       open->second = buckets.size();
-      buckets.push_back({{}, axes.data, axes.tensor, 1, tied});
+      ParameterBucket& fresh = buckets.emplace_back();
+      fresh.data_axes = axes.data;
+      fresh.tensor_axes = axes.tensor;
+      fresh.tied = tied;
+      fresh.frozen = frozen;
     }
     ParameterBucket& bucket = buckets[open->second];
     bucket.members.push_back(p);
@@ -87,18 +113,6 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
 
 namespace {
 
-Index add_flat(Plan& plan, const std::string& name, Category category, Dtype dtype, std::int64_t elements) {
-  Buffer buffer;
-  buffer.name = name;
-  buffer.category = category;
-  buffer.scope = Scope::run;
-  buffer.dtype = dtype;
-  const auto flat = std::find(plan.dimension_names.begin(), plan.dimension_names.end(), "elements");
-  buffer.dims = {{static_cast<std::uint16_t>(flat - plan.dimension_names.begin()), -1, elements}};
-  plan.buffers.push_back(std::move(buffer));
-  return static_cast<Index>(plan.buffers.size() - 1);
-}
-
 // What a bucket's shards are made of, and over which ranks they lie.
 struct Sharding {
   std::int64_t shards = 1;
@@ -106,7 +120,7 @@ struct Sharding {
 };
 Sharding sharding_of(const ParameterBucket& bucket, const BucketRules& rules) {
   Sharding sharding{bucket.shards, ""};
-  for (const AxisId axis : bucket.data_axes)
+  for (const AxisId axis : bucket.shard_axes)
     sharding.axes += (sharding.axes.empty() ? "" : ",") + rules.mesh.mesh.axes[axis].name;
   return sharding;
 }
@@ -116,8 +130,8 @@ Sharding sharding_of(const ParameterBucket& bucket, const BucketRules& rules) {
 Index add_shard(Plan& plan, Index parent, const Sharding& sharding) {
   if (sharding.shards == 1) return parent;
   const Buffer whole = plan.buffers[parent];
-  const Index shard =
-      add_flat(plan, whole.name + " shard", whole.category, whole.dtype, whole.elements() / sharding.shards);
+  const Index shard = add_flat_buffer(plan, whole.name + " shard", whole.category, whole.dtype,
+                                      whole.elements() / sharding.shards);
   plan.buffers[shard].parent = parent;
   plan.buffers[shard].split = {sharding.axes};
   return shard;
@@ -127,7 +141,7 @@ Index add_shard(Plan& plan, Index parent, const Sharding& sharding) {
 Index add_owned(Plan& plan, Index whole, const Sharding& sharding) {
   const Buffer of = plan.buffers[whole];
   const Index shard =
-      add_flat(plan, of.name + " shard", of.category, of.dtype, of.elements() / sharding.shards);
+      add_flat_buffer(plan, of.name + " shard", of.category, of.dtype, of.elements() / sharding.shards);
   plan.buffers[shard].split = {sharding.axes};
   return shard;
 }
@@ -146,25 +160,40 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
                         const BucketRules& rules) {
   const bool sharded = bucket.shards > 1;
   const Sharding sharding = sharding_of(bucket, rules);
-  bucket.weights = add_flat(plan, name + " weights", Category::weights, precision, bucket.elements);
+  const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
+  bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights, precision, bucket.elements);
+  if (bucket.frozen) {
+    bucket.weight_shard =
+        sharded ? add_shard_of(plan, bucket.weights, sharding, Scope::pass) : bucket.weights;
+    return;
+  }
   bucket.gradients =
-      add_flat(plan, name + " main gradients", Category::gradients, Dtype::fp32, bucket.elements);
+      add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
   std::optional<Scope> weights_only, gradients_only;
-  if (sharded && rules.zero_stage == 3) weights_only = Scope::pass;
+  if (sharded && rules.zero_stage == 3) weights_only = rules.gathered;
   if (sharded && rules.zero_stage >= 2)
-    gradients_only = rules.splits_backward ? Scope::microbatch : Scope::pass;
+    gradients_only = rules.reduces_once      ? Scope::step
+                     : rules.splits_backward ? Scope::microbatch
+                                             : Scope::pass;
   bucket.weight_shard = add_shard_of(plan, bucket.weights, sharding, weights_only);
   bucket.gradient_shard = add_shard_of(plan, bucket.gradients, sharding, gradients_only);
-  if (gradients_only) {
+  bucket.keeps_shard = gradients_only.has_value();
+  if (gradients_only && !rules.reduces_once) {
     bucket.reduced = add_owned(plan, bucket.gradients, sharding);
     plan.buffers[bucket.reduced].name = name + " reduced gradients";
     plan.buffers[bucket.reduced].scope = Scope::pass;
+    plan.buffers[bucket.reduced].dtype = reduced;
   }
-  const std::int64_t owned = bucket.elements / bucket.shards;
-  if (precision != Dtype::fp32)
-    bucket.main_weights = add_flat(plan, name + " main weights", Category::optimizer, Dtype::fp32, owned);
-  bucket.exp_avg = add_flat(plan, name + " exp_avg", Category::optimizer, Dtype::fp32, owned);
-  bucket.exp_avg_sq = add_flat(plan, name + " exp_avg_sq", Category::optimizer, Dtype::fp32, owned);
+  if (rules.hierarchical && !bucket.replica_axes.empty())
+    bucket.piece =
+        add_shard(plan, bucket.gradients, {rules.mesh.size(bucket.shard_axes) * rules.copies, sharding.axes});
+  if (reduced != kept && (rules.copies > 1 || !bucket.data_axes.empty())) {
+    bucket.compressed =
+        add_flat_buffer(plan, name + " compressed gradients", Category::comm, reduced, bucket.elements);
+    plan.buffers[bucket.compressed].scope = Scope::pass;
+    if (!gradients_only) bucket.compressed_shard = add_shard(plan, bucket.compressed, sharding);
+  }
+  add_optimizer_state(plan, bucket, name, precision, rules);
 }
 
 }  // namespace simrun

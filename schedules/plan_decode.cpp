@@ -65,9 +65,21 @@ JobFacts decode(const proto::JobFacts& in) {
   job.tokens_per_step = in.tokens_per_step();
   job.counts_images = in.counts_images();
   job.parameters = in.parameters();
+  job.frozen_parameters = in.frozen_parameters();
   job.model_flops_per_step = finite(in.model_flops_per_step(), "model_flops_per_step");
   job.hardware_flops_per_step = finite(in.hardware_flops_per_step(), "hardware_flops_per_step");
   job.precision = decode_dtype(in.precision());
+  if (in.has_found_recompute()) {
+    const proto::FoundRecompute& found = in.found_recompute();
+    job.found_recompute = FoundRecompute{found.section(), found.memory_limit(), found.peak_bytes(),
+                                         found.peak_bytes_without(), finite(found.added_s(), "added_s")};
+  }
+  if (in.has_documents()) {
+    const proto::DocumentMask& documents = in.documents();
+    job.documents = DocumentMask{documents.origin(), finite(documents.mean_share(), "mean_share"),
+                                 finite(documents.highest_share(), "highest_share"),
+                                 finite(documents.model_flops_per_step(), "model_flops_per_step")};
+  }
   if (in.has_found_schedule()) {
     const proto::FoundSchedule& found = in.found_schedule();
     job.found_schedule = FoundSchedule{found.origin(), finite(found.makespan_s(), "makespan_s"),

@@ -37,6 +37,24 @@ void set_column(Column& column, const Rows& rows, Value value, Default absent) {
   for (const auto& row : rows) column.AddAlreadyReserved(value(row));
 }
 
+void encode_choices(const JobFacts& job, proto::JobFacts& out) {
+  if (job.found_recompute) {
+    proto::FoundRecompute& found = *out.mutable_found_recompute();
+    found.set_section(job.found_recompute->section);
+    found.set_memory_limit(job.found_recompute->memory_limit);
+    found.set_peak_bytes(job.found_recompute->peak_bytes);
+    found.set_peak_bytes_without(job.found_recompute->peak_bytes_without);
+    found.set_added_s(job.found_recompute->added_s);
+  }
+  if (job.documents) {
+    proto::DocumentMask& documents = *out.mutable_documents();
+    documents.set_origin(job.documents->origin);
+    documents.set_mean_share(job.documents->mean_share);
+    documents.set_highest_share(job.documents->highest_share);
+    documents.set_model_flops_per_step(job.documents->model_flops_per_step);
+  }
+}
+
 void encode(const JobFacts& job, proto::JobFacts& out) {
   out.set_name(job.name);
   out.set_simrun_version(job.simrun_version);
@@ -55,9 +73,11 @@ void encode(const JobFacts& job, proto::JobFacts& out) {
   out.set_tokens_per_step(job.tokens_per_step);
   out.set_counts_images(job.counts_images);
   out.set_parameters(job.parameters);
+  out.set_frozen_parameters(job.frozen_parameters);
   out.set_model_flops_per_step(job.model_flops_per_step);
   out.set_hardware_flops_per_step(job.hardware_flops_per_step);
   out.set_precision(number<proto::Dtype>(job.precision));
+  encode_choices(job, out);
   if (!job.found_schedule) return;
   proto::FoundSchedule& found = *out.mutable_found_schedule();
   found.set_origin(job.found_schedule->origin);

@@ -70,6 +70,7 @@ JobFacts make_facts(const Job& job, const Graph& graph) {
       facts.counts_images ? 1 : job.training.seq_length + job.training.decoder_seq_length;
   facts.tokens_per_step = job.training.global_batch_size * per_sample;
   facts.parameters = count_parameters(graph);
+  facts.frozen_parameters = facts.parameters - count_trained_parameters(graph);
   // The graph's batch is one microbatch over all data-parallel ranks.
   facts.model_flops_per_step = model_flops(graph) * static_cast<double>(facts.microbatches);
   facts.precision = job.training.precision;

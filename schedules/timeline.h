@@ -16,7 +16,9 @@ using Picoseconds = std::int64_t;
 // Why no compute runs although nothing is being transferred for this rank, or a pipeline transfer is:
 //   warm_up    before the rank's first backward pass
 //   drain      after its last forward pass (until the step ends)
-//   imbalance  between the two: it waits for a neighbour's pass
+//   imbalance  between the two: it waits for a neighbour's pass; and at any time: a collective of the rank's
+//   own
+//              mesh waits for GPUs with more to do (Plan::extent_tables)
 //   p2p        a pipeline transfer to this rank that its next compute needs is in flight
 enum class BubbleCause : std::uint8_t { warm_up, imbalance, drain, p2p };
 constexpr int bubble_cause_count = 4;
@@ -120,7 +122,7 @@ struct Timeline {
   std::int64_t communication_instructions = 0;  // of these
   // By pipeline rank, then device. The first of each pipeline rank is recorded (lanes, passes, memory); an
   // engine that instantiates every GPU adds an unrecorded one for each class of GPUs of that rank with
-  // other totals.
+  // other totals or another peak.
   std::vector<RankTimeline> ranks;
   std::vector<LinkTimeline> links;  // those that moved bytes, busiest first, then by name
   bool operator==(const Timeline&) const = default;

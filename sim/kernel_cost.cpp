@@ -83,6 +83,22 @@ double gather_bytes(const Plan& plan, const Instruction& instruction) {
   return bytes;
 }
 
+// Experts' rows and their tokens: each row is read once and written once, or added to its token's.
+double routed_bytes(const Plan& plan, const Instruction& instruction) {
+  const double bytes = sum_bytes(plan, instruction.inputs) + sum_bytes(plan, instruction.outputs);
+  if (instruction.opcode == Opcode::gather)
+    return instruction.function == Function::dispatch ? gather_bytes(plan, instruction) : bytes;
+  // The gradient of combine reads its token's row for every row that it writes.
+  return instruction.function == Function::combine
+             ? bytes + traffic_bytes(plan.buffers[instruction.outputs.at(0)]) -
+                   traffic_bytes(plan.buffers[instruction.inputs.at(0)])
+             : bytes;
+}
+
+bool is_routed(const Instruction& instruction) {
+  return instruction.function == Function::dispatch || instruction.function == Function::combine;
+}
+
 // A scatter reads indices and values and adds them to the rows that they name; a fresh output is filled with
 // zeros first.
 double scatter_bytes(const Plan& plan, const Instruction& instruction) {
@@ -163,6 +179,7 @@ GemmShape gemm_shape(const Plan& plan, const Instruction& instruction) {
 
 KernelWork kernel_work(const Plan& plan, const Instruction& instruction) {
   double bytes = sum_bytes(plan, instruction.inputs) + sum_bytes(plan, instruction.outputs);
+  if (is_routed(instruction)) return {0, routed_bytes(plan, instruction)};
   if (instruction.function == Function::batch_norm) bytes = batch_norm_bytes(plan, instruction, bytes);
   // Of the sequence only the first position is read.
   if (instruction.function == Function::select) bytes = 2 * sum_bytes(plan, instruction.outputs);

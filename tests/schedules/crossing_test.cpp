@@ -9,7 +9,8 @@
 namespace simrun {
 namespace {
 
-// t5-small with 6 + 6 layers on four pipeline ranks: 3 encoder layers, 3 encoder layers, 3 and 3 decoder layers.
+// t5-small with 6 + 6 layers on four pipeline ranks: 3 encoder layers, 3 encoder layers, 3 and 3 decoder
+// layers.
 Job four_stages(const std::vector<Override>& overrides = {}) {
   return job_from(
       "simrun: 1\nmodel: {from: t5-small}\n"
@@ -124,11 +125,18 @@ TEST_CASE("a tensor that a later stage reads crosses the stage between, which on
   regions.region_of.assign(skip.graph.operators.size(), -1);
   const DeviceMesh mesh = device_mesh({});
   const std::vector<std::uint8_t> streams(8, compute_stream);
-  const ChunkContext middle{skip.graph, layouts,    regions,
-                            mesh,       streams,    compute_stream,
-                            Dtype::bf16, split.operators[1],
-                            {{skip.a, {}}, {skip.b, {}}},
-                            {{skip.a, {}}, {skip.c, {}}}};
+  const std::vector<BorderTensor> inputs{BorderTensor{skip.a, Layout{}}, BorderTensor{skip.b, Layout{}}};
+  const std::vector<BorderTensor> outputs{BorderTensor{skip.a, Layout{}}, BorderTensor{skip.c, Layout{}}};
+  const ChunkContext middle{.graph = skip.graph,
+                            .layouts = layouts,
+                            .regions = regions,
+                            .mesh = mesh,
+                            .stream_of_axis = streams,
+                            .expert_stream = compute_stream,
+                            .gradient_dtype = Dtype::bf16,
+                            .operators = split.operators[1],
+                            .inputs = inputs,
+                            .outputs = outputs};
   ChunkCode code;
   lower_forward(middle, code);
   lower_backward(middle, code);

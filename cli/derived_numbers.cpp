@@ -46,10 +46,13 @@ std::string derived_numbers(const Plan& plan) {
                                  job.context_parallel, job.data_parallel, job.pipeline_parallel));
   line("pipeline_schedule",
        fmt::format("{}, {} virtual stages per rank", job.schedule, job.virtual_pipeline));
-  line("microbatches", fmt::format("{} per step and data-parallel rank, {} sequences of {} tokens each",
-                                   job.microbatches, job.micro_batch_size, job.seq_length));
-  line("tokens_per_step", std::to_string(job.tokens_per_step));
-  line("model_flops_per_token", fmt::format("{:.1f} GFLOP", job.model_flops_per_step / tokens / 1e9));
+  const std::string samples =
+      job.counts_images ? "images" : fmt::format("sequences of {} tokens each", job.seq_length);
+  line("microbatches", fmt::format("{} per step and data-parallel rank, {} {}", job.microbatches,
+                                   job.micro_batch_size, samples));
+  line(job.counts_images ? "images_per_step" : "tokens_per_step", std::to_string(job.tokens_per_step));
+  line(job.counts_images ? "model_flops_per_image" : "model_flops_per_token",
+       fmt::format("{:.1f} GFLOP", job.model_flops_per_step / tokens / 1e9));
   line("model_flops_per_step", fmt::format("{:.6g}", job.model_flops_per_step));
   line("hardware_flops_per_step", fmt::format("{:.6g}", job.hardware_flops_per_step));
   line("memory_limit", fmt::format("{:.2f} GiB = {:.2f} - {:.2f} reserved",

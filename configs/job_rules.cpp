@@ -189,7 +189,7 @@ void check_countable(Reading& reading, const Job& job) {
   const double expert_ffn = number(experts.ffn_hidden_size);
   const double routed = number(experts.topk) * std::max(job.moe.capacity_factor, 1.0);
   const double shared = number(experts.shared_ffn_hidden_size);
-  const double sequence = number(job.training.seq_length);
+  const double sequence = number(job.training.seq_length) + number(job.training.decoder_seq_length);
   const double batch = number(job.training.global_batch_size);
   const double one = number(job.training.micro_batch_size);
 
@@ -239,6 +239,8 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_document_rules(reading, job);
   check_gpu(reading, job);
   check_countable(reading, job);
+  check_decoder_sequence(reading, job);
+  check_image_sizes(reading, job);
 }
 
 }  // namespace simrun

@@ -22,6 +22,11 @@ void apply_pipeline_rules(const std::string& layout, Reading& reading, Job& job)
 void apply_recompute_rules(Reading& reading, Job& job);
 // What packed documents cannot be combined with.
 void apply_document_rules(Reading& reading, const Job& job);
+// The part of it about a decoder's own sequence.
+void check_decoder_sequence(Reading& reading, const Job& job);
+
+// The part of it about images: feature maps and weights that can be counted.
+void check_image_sizes(Reading& reading, const Job& job);
 
 // How data parallelism is cut in two (configs/sharding_rules.cpp).
 void apply_sharding_rules(Reading& reading, const Job& job);

@@ -12,16 +12,19 @@ struct Family {
   const char* model_type;
   void (*read)(const ModelKeys& keys);
 };
-constexpr Family families[] = {{"bloom", read_bloom},
+constexpr Family families[] = {{"bert", read_bert},
+                               {"bloom", read_bloom},
                                {"deepseek_v2", read_deepseek_v2},
                                {"deepseek_v3", read_deepseek_v3},
                                {"gemma2", read_gemma2},
+                               {"gnmt", read_gnmt},
                                {"gpt", read_gpt},
                                {"gpt2", read_gpt2},
                                {"gpt_neox", read_gpt_neox},
                                {"gpt_oss", read_gpt_oss},
                                {"grok-1", read_grok1},
                                {"llama", read_llama},
+                               {"m6", read_m6},
                                {"mistral", read_mistral},
                                {"mixtral", read_mixtral},
                                {"mpt", read_mpt},
@@ -31,11 +34,15 @@ constexpr Family families[] = {{"bloom", read_bloom},
                                {"qwen2", read_qwen2},
                                {"qwen2_moe", read_qwen2_moe},
                                {"qwen3", read_qwen3},
-                               {"qwen3_moe", read_qwen3_moe}};
+                               {"qwen3_moe", read_qwen3_moe},
+                               {"resnet", read_resnet},
+                               {"t5", read_t5},
+                               {"vgg", read_vgg},
+                               {"vit", read_vit},
+                               {"wide_resnet", read_wide_resnet}};
 
 // Known, so that they are not taken for a misspelling of a supported one.
-const std::vector<std::string> later_types = {"bert", "falcon", "gemma", "gemma3", "llama4",
-                                              "phi",  "phimoe", "t5",    "vit"};
+const std::vector<std::string> later_types = {"falcon", "gemma", "gemma3", "llama4", "phi", "phimoe"};
 
 std::vector<std::string> supported_types() {
   std::vector<std::string> types;

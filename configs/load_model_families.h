@@ -5,10 +5,12 @@
 // One function per model_type (or several of one kind): its config.json keys to ModelConfig's values.
 namespace simrun {
 
+void read_bert(const ModelKeys& keys);
 void read_bloom(const ModelKeys& keys);
 void read_deepseek_v2(const ModelKeys& keys);
 void read_deepseek_v3(const ModelKeys& keys);
 void read_gemma2(const ModelKeys& keys);
+void read_gnmt(const ModelKeys& keys);
 void read_grok1(const ModelKeys& keys);
 void read_gpt(const ModelKeys& keys);          // Megatron-LM's names
 void read_gpt_experts(const ModelKeys& keys);  // of read_gpt
@@ -16,6 +18,7 @@ void read_gpt_oss(const ModelKeys& keys);
 void read_gpt2(const ModelKeys& keys);
 void read_gpt_neox(const ModelKeys& keys);
 void read_llama(const ModelKeys& keys);
+void read_m6(const ModelKeys& keys);
 void read_mistral(const ModelKeys& keys);
 void read_mixtral(const ModelKeys& keys);
 void read_mpt(const ModelKeys& keys);
@@ -26,5 +29,10 @@ void read_qwen2(const ModelKeys& keys);
 void read_qwen2_moe(const ModelKeys& keys);
 void read_qwen3(const ModelKeys& keys);
 void read_qwen3_moe(const ModelKeys& keys);
+void read_resnet(const ModelKeys& keys);
+void read_t5(const ModelKeys& keys);
+void read_vgg(const ModelKeys& keys);
+void read_vit(const ModelKeys& keys);
+void read_wide_resnet(const ModelKeys& keys);
 
 }  // namespace simrun

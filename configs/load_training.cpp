@@ -7,11 +7,37 @@
 
 namespace simrun {
 
+namespace {
+
+// Images have the length that their patches give, which is no key.
+void read_lengths(SectionReader& section, Reading& reading, Job& job) {
+  Training& training = job.training;
+  if (image_of(job.model.family) == nullptr) {
+    training.seq_length = section.integer("seq_length", limits::sequence);
+  } else {
+    const auto* vit = family_as<VisionTransformerConfig>(job.model.family);
+    training.seq_length = vit != nullptr && vit->patch_size > 0 ? vit->tokens() : 1;
+    if (section.has("seq_length")) {
+      const std::int64_t written = section.integer("seq_length", limits::sequence);
+      reading.take(section.path_of("seq_length"));
+      reading.problem(section.path_of("seq_length"),
+                      fmt::format("seq_length {} means nothing to a model that reads images", written),
+                      "leave it out; the size of the batch is in images.");
+    }
+    section.ignore({"seq_length"});
+  }
+  if (has_decoder_sequence(job.model.family))
+    training.decoder_seq_length =
+        section.integer("decoder_seq_length", limits::sequence, training.seq_length);
+}
+
+}  // namespace
+
 void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   if (node == nullptr) return reading.problem("training", "missing required section 'training'");
   Training& training = job.training;
   SectionReader section(reading, node, "training");
-  training.seq_length = section.integer("seq_length", limits::sequence);
+  read_lengths(section, reading, job);
   training.micro_batch_size = section.integer("micro_batch_size", limits::batch);
   training.global_batch_size = section.integer("global_batch_size", limits::batch);
   const std::string precision =

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "configs/mla_config.h"
+#include "configs/model_family.h"
 #include "configs/moe_config.h"
 #include "configs/scope_pattern.h"
 
@@ -22,8 +23,8 @@ constexpr bool is_gated(Activation activation) {
 }
 enum class PositionEmbedding : std::uint8_t { none, learned_absolute, rope, alibi };
 
-// A decoder-only transformer as values, normalised from Hugging Face's or Megatron's keys: families differ in
-// nothing else.
+// A model as values, normalised from Hugging Face's or Megatron's keys. Decoder-only transformers differ in
+// nothing else; other families say in `family` what they have besides, and leave at 0 what they have not.
 struct ModelConfig {
   std::string model_type;  // as written: bloom, gpt, gpt2, llama, ...
   std::int64_t num_layers = 0;
@@ -59,6 +60,8 @@ struct ModelConfig {
   ExpertConfig experts;
   std::int64_t num_nextn_predict_layers = 0;  // further layers that predict the tokens after the next one
   std::vector<ScopePattern> frozen;           // whose parameters are not trained
+  bool causal_attention = true;               // false: a token attends to those behind it too
+  ModelFamily family;
   bool operator==(const ModelConfig&) const = default;
 
   std::int64_t attention_window(std::int64_t layer) const {

@@ -290,6 +290,37 @@ std::vector<std::string> SectionReader::words(const std::string& key, const Word
   return values;
 }
 
+std::vector<std::int64_t> SectionReader::integers(const std::string& key, IntegerRange range,
+                                                  std::vector<std::int64_t> fallback) {
+  const ConfigNode* node = find(key);
+  if (node == nullptr || node->kind == ConfigNode::Kind::null) {
+    defaulted(key, fmt::format("[{}]", fmt::join(fallback, ", ")));
+    return fallback;
+  }
+  reading_.positions[path_of(key)] = node->position;
+  std::vector<std::int64_t> values;
+  const std::size_t problems = reading_.problems.size();
+  if (node->kind != ConfigNode::Kind::sequence || node->children.empty()) {
+    bad(key, fmt::format("'{}' must be a list of whole numbers, not {}", path_of(key), describe(*node)), "");
+    return values;
+  }
+  for (const ConfigNode& child : node->children) {
+    const Parsed<std::int64_t> parsed = parse_integer(child.text, range);
+    if (child.kind == ConfigNode::Kind::scalar && !child.quoted && parsed.value)
+      values.push_back(*parsed.value);
+    else
+      reading_.problems.push_back({child.position,
+                                   child.kind == ConfigNode::Kind::scalar && !child.quoted
+                                       ? fmt::format("'{}': {}", path_of(key), parsed.problem)
+                                       : fmt::format("'{}' must be a list of whole numbers, not of {}",
+                                                     path_of(key), describe(child)),
+                                   parsed.hint});
+  }
+  if (reading_.problems.size() > problems) return {};
+  wrote(key, *node, fmt::format("[{}]", fmt::join(values, ", ")));
+  return values;
+}
+
 std::string SectionReader::name(const std::string& key, const std::string& fallback) {
   const ConfigNode* node = scalar(key, /*required=*/false, "a name");
   if (node == nullptr) {

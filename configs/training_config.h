@@ -36,9 +36,10 @@ struct DocumentConfig {
 };
 
 struct Training {
-  std::int64_t seq_length = 0;
-  std::int64_t micro_batch_size = 0;   // sequences per data-parallel rank and microbatch
-  std::int64_t global_batch_size = 0;  // sequences per optimizer step
+  std::int64_t seq_length = 0;  // of the encoder, where there are two; images: the tokens of one, or 1
+  std::int64_t decoder_seq_length = 0;  // encoder-decoders only
+  std::int64_t micro_batch_size = 0;    // sequences per data-parallel rank and microbatch
+  std::int64_t global_batch_size = 0;   // sequences per optimizer step
   Dtype precision = Dtype::bf16;
   AttentionKernel attention = AttentionKernel::flash;
   double attention_dropout = 0;

@@ -14,10 +14,17 @@ BackwardStep sum_over_rows(Operand of, std::uint8_t bias) {
   return {Opcode::reduce, Function::sum, true, false, {of}, {bias}};
 }
 
+// Data have no gradient: the first layer of an image model has no step for it.
+bool wants_gradient(const Graph& graph, const Operator& op, std::size_t i) {
+  return graph.tensors[op.inputs[i]].kind != TensorKind::index;
+}
+
 std::vector<BackwardStep> gemm_steps(const Graph& graph, const Operator& op) {
   const bool weight = graph.tensors[op.inputs[1]].kind == TensorKind::parameter;
-  std::vector<BackwardStep> steps{{Opcode::gemm, Function::none, false, false, {gradient, input(1)}, {0}},
-                                  {Opcode::gemm, Function::none, weight, false, {input(0), gradient}, {1}}};
+  std::vector<BackwardStep> steps;
+  if (wants_gradient(graph, op, 0))
+    steps.push_back({Opcode::gemm, Function::none, false, false, {gradient, input(1)}, {0}});
+  steps.push_back({Opcode::gemm, Function::none, weight, false, {input(0), gradient}, {1}});
   if (op.inputs.size() > 2) steps.push_back(sum_over_rows(gradient, 2));
   return steps;
 }
@@ -72,6 +79,38 @@ std::vector<BackwardStep> copy_steps(const Operator& op) {
   return {step};
 }
 
+std::vector<BackwardStep> convolution_steps(const Graph& graph, const Operator& op) {
+  std::vector<BackwardStep> steps;
+  if (wants_gradient(graph, op, 0))
+    steps.push_back(
+        {Opcode::conv, Function::convolution_input_gradient, false, false, {gradient, input(1)}, {0}});
+  steps.push_back(
+      {Opcode::conv, Function::convolution_weight_gradient, true, false, {input(0), gradient}, {1}});
+  if (op.inputs.size() > 2) steps.push_back(sum_over_rows(gradient, 2));
+  return steps;
+}
+
+std::vector<BackwardStep> pool_steps(const Operator& op) {
+  BackwardStep step{Opcode::pool_backward, op.function, false, false, {gradient}, {0}};
+  if (op.function == Function::max_pool) step.reads.push_back(output(1));
+  return {step};
+}
+
+std::vector<BackwardStep> lstm_steps() {
+  const Operand gates{OperandRole::input_gradient, 0};
+  return {
+      {Opcode::lstm_backward, Function::none, false, false, {gradient, input(1), output(1), output(2)}, {0}},
+      {Opcode::gemm, Function::none, true, false, {gates, output(0)}, {1}}};
+}
+
+// One kernel writes every part.
+std::vector<BackwardStep> concatenate_steps(const Operator& op) {
+  BackwardStep step{Opcode::map, Function::concatenate_backward, false, false, {gradient}, {}};
+  for (std::size_t i = 0; i < op.inputs.size(); ++i)
+    step.gradients_of.push_back(static_cast<std::uint8_t>(i));
+  return {step};
+}
+
 // A bias is an input that lacks dimensions of the first; a residual has them all.
 bool is_bias(const Graph& graph, const Operator& op, std::size_t i) {
   return i > 0 && graph.tensors[op.inputs[i]].dims.size() < graph.tensors[op.inputs[0]].dims.size();
@@ -121,6 +160,9 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
     case Function::squared_relu: return activation_steps(op, Function::squared_relu_backward);
     case Function::geglu: return activation_steps(op, Function::geglu_backward);
     case Function::relu: return from_output_steps(op, Function::relu_backward);
+    case Function::tanh: return from_output_steps(op, Function::tanh_backward);
+    case Function::concatenate: return concatenate_steps(op);
+    case Function::select: return {{Opcode::map, Function::select_backward, false, false, {gradient}, {0}}};
     case Function::soft_cap: return from_output_steps(op, Function::soft_cap_backward);
     case Function::sigmoid_gate:
       return {{Opcode::map,
@@ -163,6 +205,9 @@ std::vector<BackwardStep> all_steps(const Graph& graph, const Operator& op) {
     case Opcode::copy: return copy_steps(op);
     case Opcode::map: return map_steps(graph, op);
     case Opcode::gather: return gather_steps(graph, op);
+    case Opcode::conv: return convolution_steps(graph, op);
+    case Opcode::pool: return pool_steps(op);
+    case Opcode::lstm: return lstm_steps();
     case Opcode::route: return route_steps(op);
     default: return {};
   }

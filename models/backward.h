@@ -35,6 +35,10 @@ struct BackwardStep {
 //   copy                    I: copied back
 //   dispatch, combine       I: scatter of the row gradients; combine's probabilities in the same kernel
 //   route                   I: logits, from their values and the chosen indices
+//   conv                    I: dx from dy, w   W: dw from x, dy; bias gradients
+//   pool                    I: dx, a maximum's from the index that it kept
+//   lstm                    I: gradient of the gates' inputs, step by step backwards
+//                           W: that of the recurrent matrix, one product over all steps
 // Values read are what the forward pass must keep (or compute again). Gradients of frozen inputs are left
 // out, and steps that nothing else needs (models/trained_parameters.h).
 std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op);

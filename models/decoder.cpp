@@ -8,12 +8,12 @@
 #include "models/decoder_layer.h"
 #include "models/graph_builder.h"
 #include "models/latent_attention.h"
+#include "models/loss.h"
 #include "models/moe_layer.h"
 
 namespace simrun {
-namespace {
 
-DecoderDimensions layer_dimensions(const Job& job, GraphBuilder& graph) {
+DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph) {
   const ModelConfig& model = job.model;
   const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
   const bool copies_heads = tp > model.num_key_value_heads && !model.mla.on();
@@ -41,11 +41,13 @@ DecoderDimensions layer_dimensions(const Job& job, GraphBuilder& graph) {
   return dims;
 }
 
-DimensionId vocabulary(const Job& job, GraphBuilder& graph) {
+DimensionId padded_vocabulary(const Job& job, GraphBuilder& graph) {
   const std::int64_t multiple = 128 * job.parallelism.tensor_model_parallel_size;
   const std::int64_t padded = (job.model.vocab_size + multiple - 1) / multiple * multiple;
   return graph.dimension("vocab", job.model.vocab_size, padded);
 }
+
+namespace {
 
 // Embedding, layers and head.
 class DecoderBuilder {
@@ -54,8 +56,8 @@ class DecoderBuilder {
       : model_(job.model),
         training_(job.training),
         graph_(job.training.precision),
-        dims_(layer_dimensions(job, graph_)),
-        vocab_(vocabulary(job, graph_)),
+        dims_(decoder_dimensions(job, graph_)),
+        vocab_(padded_vocabulary(job, graph_)),
         layer_(job, dims_, graph_) {}
 
   Graph build() {
@@ -70,7 +72,8 @@ class DecoderBuilder {
     graph_.leave_layers();
     for (std::size_t depth = 0; depth < states.size(); ++depth) {
       const std::string prefix = depth == 0 ? "" : "mtp_";
-      cross_entropy(logits(states[depth], prefix), prefix);
+      const TensorId scores = logits(states[depth], prefix);
+      add_cross_entropy(graph_, prefix, {scores, data(prefix + "labels")}, {dims_.batch, dims_.sequence});
     }
     return graph_.take();
   }
@@ -84,10 +87,7 @@ class DecoderBuilder {
 
   // Every rank can read all of its samples: the data need no exchange.
   TensorId data(const std::string& name) {
-    const TensorId indices =
-        graph_.tensor(name, {dims_.batch, dims_.sequence}, Dtype::int64, TensorKind::index);
-    graph_.add(name, Opcode::input, Function::none, {}, {indices}).whole_dims = {dims_.sequence};
-    return indices;
+    return add_indices(graph_, name, {dims_.batch, dims_.sequence}, dims_.sequence);
   }
 
   TensorId embedding() {
@@ -163,21 +163,6 @@ class DecoderBuilder {
       logits = capped;
     }
     return logits;
-  }
-
-  // The row maximum and the sums are separate operators, so that their all-reduces over a split vocabulary
-  // follow from layouts.
-  void cross_entropy(TensorId logits, const std::string& prefix) {
-    const TensorId labels = data(prefix + "labels");
-    const TensorId maximum = wide(prefix + "logits_max", {dims_.batch, dims_.sequence});
-    graph_.add(prefix + "logits_max", Opcode::reduce, Function::max, {logits}, {maximum});
-    if (prefix.empty()) sums_ = graph_.dimension("sums", 2);
-    const TensorId sums = wide(prefix + "cross_entropy_sums", {dims_.batch, dims_.sequence, sums_});
-    graph_.add(prefix + "cross_entropy", Opcode::cross_entropy, Function::none, {logits, maximum, labels},
-               {sums});
-    const TensorId loss = wide(prefix + "loss", {dims_.batch, dims_.sequence});
-    graph_.add(prefix + "loss", Opcode::map, Function::log_loss, {sums, maximum, logits, labels}, {loss})
-        .forward_inputs = 2;
   }
 
   const ModelConfig& model_;

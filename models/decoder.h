@@ -1,6 +1,7 @@
 #pragma once
 
 #include "configs/job.h"
+#include "models/decoder_layer.h"
 #include "models/graph.h"
 
 namespace simrun {
@@ -17,5 +18,9 @@ namespace simrun {
 // MLPs), vocab, positions. The vocabulary is padded to a multiple of 128 x tensor parallel, as Megatron-LM's
 // make-vocab-size-divisible-by does.
 Graph decoder_graph(const Job& job);
+
+// These dimensions of a job's transformer, written into `graph`.
+DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph);
+DimensionId padded_vocabulary(const Job& job, GraphBuilder& graph);
 
 }  // namespace simrun

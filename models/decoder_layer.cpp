@@ -18,7 +18,10 @@ TensorId DecoderLayer::add(TensorId x, std::int32_t layer) {
   const Names of_attention{"input_norm", "attention_output_norm", "attention_add"};
   const Names of_mlp{"mlp_norm", "mlp_output_norm", "mlp_add"};
   if (model_.parallel_residual) return parallel_branches(x, of_attention, of_mlp);
-  return sublayer(sublayer(x, of_attention, &DecoderLayer::attention), of_mlp, &DecoderLayer::feed_forward);
+  x = sublayer(x, of_attention, &DecoderLayer::attention);
+  if (memory_)
+    x = sublayer(x, {"cross_norm", "cross_output_norm", "cross_add"}, &DecoderLayer::cross_attention);
+  return sublayer(x, of_mlp, &DecoderLayer::feed_forward);
 }
 
 TensorId DecoderLayer::parallel_branches(TensorId x, const Names& of_attention, const Names& of_mlp) {
@@ -134,6 +137,8 @@ std::vector<TensorId> DecoderLayer::attention(TensorId y) {
   std::vector<TensorId> inputs_of_core{qkv};
   if (model_.attention_sinks)
     inputs_of_core.push_back(graph_.parameter("attention_sinks", {dims_.kv_heads, dims_.group}));
+  if (position_bias_) inputs_of_core.push_back(*position_bias_);
+  position_bias_.reset();
   const TensorId context = core_attention(
       std::move(inputs_of_core), {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.group, dims_.head_dim});
   const TensorId weight = graph_.parameter("attention_projection_weight",
@@ -185,7 +190,7 @@ TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<
   Operator& op = graph_.add("core_attention", Opcode::attention, flash ? Function::flash : Function::unfused,
                             std::move(inputs), std::move(outputs));
   op.module = "core_attn";
-  op.causal = {true, model_.attention_window(layer_)};
+  op.causal = {model_.causal_attention, model_.attention_window(layer_)};
   op.soft_cap = model_.attention_soft_cap;
   op.dropout = static_cast<float>(training_.attention_dropout);
   op.whole_dims = {dims_.sequence, dims_.key_sequence, dims_.head_dim, dims_.qkv, dims_.group};

@@ -21,8 +21,18 @@ class DecoderLayer {
   //             summed over tensor-parallel ranks then (GPT-NeoX-20B, Black et al. 2022, section 2.2)
   //   post      norm(x + attention(x)), then norm(x + mlp(x))
   //   sandwich  x + norm(attention(norm(x))), then x + norm(mlp(norm(x)))
+  // Cross attention is a sublayer of the same form (not with `parallel`).
   // `layer` selects the attention window, and experts in place of the MLP.
   TensorId add(TensorId x, std::int32_t layer);
+
+  // From here on every layer has cross attention to `rows` between self attention and MLP.
+  struct Memory {
+    TensorId rows = 0;  // [batch, sequence, hidden]
+    DimensionId sequence = 0;
+  };
+  void attend_to(Memory memory) { memory_ = memory; }
+  // The next layer's self attention reads this table [buckets, kv_heads].
+  void use_position_bias(std::optional<TensorId> table) { position_bias_ = table; }
 
   // A norm over the hidden dimension with its parameters; `module` as in Operator.
   TensorId norm(const std::string& name, TensorId x, const char* module);
@@ -44,6 +54,8 @@ class DecoderLayer {
                                    const char* module, std::optional<TensorId> bias);
   TensorId packed_qkv(TensorId y);
   TensorId packed_qkv_of_rows(TensorId y);
+  std::vector<TensorId> cross_attention(TensorId y);  // models/cross_attention.cpp
+  TensorId cross_core(TensorId q, TensorId k, TensorId v);
   std::vector<TensorId> latent_attention(TensorId y);
   // `inputs`: packed q, k, v, or each by itself; `dims` of the context.
   TensorId core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims);
@@ -54,6 +66,8 @@ class DecoderLayer {
   const DecoderDimensions& dims_;
   GraphBuilder& graph_;
   std::int32_t layer_ = 0;
+  std::optional<Memory> memory_;
+  std::optional<TensorId> position_bias_;
 };
 
 }  // namespace simrun

@@ -24,21 +24,46 @@ double product(const Graph& graph, const std::vector<DimensionId>& dims, Extents
   return has_capacity && extents == Extents::unpadded ? elements * routed_share(graph) : elements;
 }
 
+// The first operand is data, or nothing before it is trained: no gradient of it is computed.
+bool is_data(const Graph& graph, const Operator& op) {
+  const Tensor& tensor = graph.tensors[op.inputs[0]];
+  return tensor.frozen || tensor.kind == TensorKind::index;
+}
+
+// Every gate of every step, and the hidden state that it reads.
+std::vector<DimensionId> iteration_of_lstm(const Graph& graph, const Operator& op) {
+  std::vector<DimensionId> dims = graph.tensors[op.inputs[0]].dims;
+  dims.push_back(graph.tensors[op.inputs[1]].dims.back());
+  return dims;
+}
+
 }  // namespace
 
 OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents extents) {
   if (op.opcode == Opcode::gemm) {
     const double once = 2 * product(graph, iteration_space(graph, op), extents);
-    const bool left = !graph.tensors[op.inputs[0]].frozen, right = !graph.tensors[op.inputs[1]].frozen;
+    const bool left = !is_data(graph, op), right = !graph.tensors[op.inputs[1]].frozen;
     return {once, left ? once : 0, right ? once : 0};
+  }
+  if (op.opcode == Opcode::conv) {
+    const std::vector<DimensionId>& weight = graph.tensors[op.inputs[1]].dims;
+    const double once = 2 * product(graph, graph.tensors[op.outputs[0]].dims, extents) *
+                        product(graph, {weight.begin() + 1, weight.end()}, extents);
+    return {once, is_data(graph, op) ? 0 : once, graph.tensors[op.inputs[1]].frozen ? 0 : once};
+  }
+  if (op.opcode == Opcode::lstm) {
+    const double once = 2 * product(graph, iteration_of_lstm(graph, op), extents);
+    return {once, is_data(graph, op) ? 0 : once, graph.tensors[op.inputs[1]].frozen ? 0 : once};
   }
   if (op.opcode == Opcode::attention) {
     const double context = product(graph, graph.tensors[op.outputs[0]].dims, extents);
     // Scores are sums over the queries' elements, of which packed q, k, v have as many as the context.
     const bool packed = op.inputs.size() < 3;
     const double queries = packed ? context : product(graph, graph.tensors[op.inputs[0]].dims, extents);
+    // Every key is in packed q, k, v, or in k by itself; both are [batch, sequence, ..].
+    const Tensor& keyed = graph.tensors[op.inputs[op.inputs.size() < 3 ? 0 : 1]];
     const double keys =
-        static_cast<double>(attended_keys(op.causal, graph.dimensions[graph.dimension("key_sequence")].size));
+        static_cast<double>(attended_keys(op.causal, graph.dimensions[keyed.dims.at(1)].size));
     const double forward = 2 * (queries + context) * keys;
     const bool differentiated = !graph.tensors[op.inputs[0]].frozen;
     return {forward, differentiated ? 2 * forward : 0, 0};

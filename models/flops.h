@@ -9,7 +9,8 @@ namespace simrun {
 // forward (latent attention: one of qk_dim, one of v_dim), 4 backward, whatever the kernel skips or repeats;
 // under a sliding window, s x min(s, window), since the model has no other scores. Experts count the rows
 // that are routed to them, batch x sequence x topk, whatever their capacity. What is frozen has no backward
-// products: neither a weight's gradient nor that of a value before which nothing is trained.
+// products: neither a weight's gradient nor that of a value before which nothing is trained. A convolution
+// counts every position of its kernel, padding included.
 struct OperatorFlops {
   double forward = 0;
   double backward_input = 0;

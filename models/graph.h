@@ -47,10 +47,13 @@ struct Regroup {
 //   gemm           out[D] = sum over (A and B) - D of in0[A] in1[B]: Einstein summation by name; in2, if
 //   there,
 //                  is a bias over a subset of D
-//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim], in1 = sinks;
+//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim], in1 = sinks or a
+//                  table of position biases, if there;
 //                  out0 = context [batch, sequence, kv_heads, group, head_dim];
 //                  or in0 = q [.., sequence, kv_heads, group, head_dim], in1 = k, v [.., key_sequence,
 //                  kv_heads, 2, head_dim], in2 = sinks, where they lie apart (context parallelism);
+//                  or in0 = q [batch, sequence, kv_heads, group, head_dim], in1, in2 = k, v [batch, sequence
+//                  of another stack, kv_heads, head_dim]; out0 as before;
 //                  or in0, in1 = q, k [batch, sequence, kv_heads, qk_dim], in2 = v [.., v_dim];
 //                  out0 = context [batch, sequence, kv_heads, v_dim]; out1.. = what its backward
 //                  needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)
@@ -72,6 +75,13 @@ struct Regroup {
 //   cross_entropy  in0 = logits, in1 = row maximum, in2 = labels;
 //                  out0 = (sum of exponentials, target logit) per row
 //   input          out0 = data of the microbatch
+//   conv           in0 = x [batch, height, width, channels], in1 = weight [channels', kernel height, kernel
+//                  width, channels], in2 = bias [channels'], if there; out0 = [batch, height', width',
+//                  channels']
+//   pool           in0 = x, out0 = the maximum or mean of windows, out1 = indices of the maxima
+//   lstm           in0 = input products of the gates [batch, sequence, gates, cell], in1 = recurrent weight
+//                  [gates, cell, hidden]; out0 = hidden states [batch, sequence, hidden], out1 = gates,
+//                  out2 = cell states
 struct Operator {
   std::string name;  // "qkv"
   // Recompute module it belongs to (core_attn, mlp, layernorm, moe, mla_up_proj, or ""), and the smaller one

@@ -18,6 +18,8 @@ class GraphBuilder {
     return dimension(std::move(name), size, size);
   }
 
+  std::int64_t size(DimensionId dimension) const { return graph_.dimensions[dimension].size; }
+
   TensorId tensor(std::string name, std::vector<DimensionId> dims, Dtype dtype, TensorKind kind);
   TensorId activation(std::string name, std::vector<DimensionId> dims) {
     return tensor(std::move(name), std::move(dims), precision_, TensorKind::activation);

@@ -32,8 +32,13 @@ enum class Opcode : std::uint8_t {
   reduce_scatter,
   all_to_all,
   broadcast,
+  conv,
+  pool,
+  pool_backward,
+  lstm,
+  lstm_backward,
 };
-constexpr int opcode_count = static_cast<int>(Opcode::broadcast) + 1;
+constexpr int opcode_count = static_cast<int>(Opcode::lstm_backward) + 1;
 constexpr bool is_communication(Opcode opcode) {
   return opcode >= Opcode::send && opcode <= Opcode::broadcast;
 }
@@ -82,7 +87,18 @@ enum class Function : std::uint8_t {
   sgd,
   adafactor,
   muon,
+  tanh,
+  tanh_backward,
+  select,  // the first position of a sequence
+  select_backward,
+  concatenate,  // of the inputs along the one dimension in which they differ from the output
+  concatenate_backward,
+  batch_norm,  // over all but the channels, statistics of the samples that the rank has
+  convolution_input_gradient,
+  convolution_weight_gradient,
+  max_pool,
+  average_pool,
 };
-constexpr int function_count = static_cast<int>(Function::muon) + 1;
+constexpr int function_count = static_cast<int>(Function::average_pool) + 1;
 
 }  // namespace simrun

@@ -67,10 +67,11 @@ struct ChunkCode {
   std::vector<ValueId> parameter_gradients;        // of the same parameters
   std::vector<std::vector<AxisId>> gradient_axes;  // over which each is still to be summed at the step's end
   std::vector<bool> of_experts;                    // by parameter: every expert has one of its own
-  ValueId input = no_index;                        // activation received from the stage before
-  ValueId output = no_index;                       // activation sent to the next
-  ValueId output_gradient = no_index;              // received from the next stage
-  ValueId input_gradient = no_index;               // sent to the stage before
+  // What crosses the stage's borders, by Partition::borders: activations received from the stage before and
+  // sent to the next, and their gradients the other way (no_index: has none). What a stage only passes on is
+  // one value on both sides.
+  std::vector<ValueId> inputs, outputs;
+  std::vector<ValueId> output_gradients, input_gradients;
 };
 
 // Which operators a recompute region repeats: consecutive operators of one checkpoint. -1: kept as they are.
@@ -85,6 +86,12 @@ RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& co
 
 class ContextParallelism;  // schedules/context_parallel.h
 
+// A tensor crossing a border, in the layout that its first reader behind it wants.
+struct BorderTensor {
+  TensorId tensor = 0;
+  Layout layout;
+};
+
 // Everything that lowering one chunk needs to know.
 struct ChunkContext {
   const Graph& graph;
@@ -94,14 +101,9 @@ struct ChunkContext {
   const std::vector<std::uint8_t>& stream_of_axis;
   std::uint8_t expert_stream;  // of what expert-parallel ranks exchange
   ContextParallelism& context_parallel;
-  Dtype gradient_dtype;                // of activation gradients
-  std::vector<std::size_t> operators;  // of the chunk, in graph order
-  // Tensors crossing its borders; no_index where there is none. The layout is the one that the receiving
-  // stage's first reader wants.
-  TensorId input = no_index;
-  Layout input_layout;
-  TensorId output = no_index;
-  Layout output_layout;
+  Dtype gradient_dtype;                       // of activation gradients
+  std::vector<std::size_t> operators;         // of the chunk, in graph order
+  std::vector<BorderTensor> inputs, outputs;  // that cross its borders
 };
 
 // Has a dimension of this name.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "models/flops.h"
@@ -158,10 +159,12 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   if (follows_on_rank(stage, direction)) {
     const Compiled& before = chunks_[placement_.chunk_of(stage - 1, direction)];
     const ChunkCode& code = before.code->code;
-    source.input = before.emission.buffer_of[code.output];
-    if (code.output_gradient != no_index)
-      source.input_gradient = before.emission.buffer_of[code.output_gradient];
-    source.input_kept_before = code.values[code.output].saved;
+    for (std::size_t i = 0; i < code.outputs.size(); ++i) {
+      const ValueId gradient = code.output_gradients[i];
+      source.inputs.push_back(before.emission.buffer_of[code.outputs[i]]);
+      source.input_gradients.push_back(gradient == no_index ? no_index : before.emission.buffer_of[gradient]);
+      source.input_kept_before.push_back(code.values[code.outputs[i]].saved);
+    }
   }
   share_embeddings(chunk, source);
   return source;
@@ -249,10 +252,11 @@ Index ChunkSegments::transfer(StepKind kind, Index chunk) {
   TransferEnd end;
   end.opcode = send ? Opcode::send : Opcode::recv;
   if (peer_stage < stage)
-    end.value = gradients ? code.input_gradient : code.input;
+    end.values = gradients ? code.input_gradients : code.inputs;
   else
-    end.value = gradients ? code.output_gradient : code.output;
-  if (end.value == no_index) return nothing(chunk);  // no gradient: nothing before the border is trained
+    end.values = gradients ? code.output_gradients : code.outputs;
+  std::erase(end.values, no_index);
+  if (end.values.empty()) return nothing(chunk);  // no gradient: nothing before the border is trained
   if (gradients)
     end.stream = send ? StreamIndex::backward_out : StreamIndex::backward_in;
   else
@@ -376,10 +380,12 @@ StepContext ChunkSegments::context() const {
                    StreamIndex::dp,
                    StreamIndex::tp,
                    static_cast<Index>(2 * placement_.chunks())};
-  const int first = placement_.rank(0, Direction::down);
-  const int last = placement_.rank(placement_.stages - 1, Direction::down);
   // Copies of one stage sum all their gradients, tied or not.
-  if (first != last && placement_.directions() == 1) step.tied_ranks = {first, last};
+  std::set<std::int32_t> ranks;
+  if (placement_.directions() == 1)
+    for (const std::int32_t stage : model_.partition.tied_stages)
+      ranks.insert(placement_.rank(stage, Direction::down));
+  if (ranks.size() > 1) step.tied_ranks.assign(ranks.begin(), ranks.end());
   return step;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -68,12 +69,12 @@ void refuse_sharded_copies(const Job& job, const ChunkPlacement& placement, cons
         fmt::format("{} would exchange shards with the other copy of a stage in every "
                     "pass of {}; zero_stage 0 and 1 do not",
                     stage, job.parallelism.pipeline_schedule));
-  const bool shared =
-      model.partition.tied_tensor != no_index &&
-      placement.rank(0, Direction::down) == placement.rank(placement.stages - 1, Direction::down);
-  if (shared)
+  std::set<int> ranks;
+  for (const std::int32_t holder : model.partition.tied_stages)
+    ranks.insert(placement.rank(holder, Direction::down));
+  if (ranks.size() < model.partition.tied_stages.size())
     throw std::invalid_argument(
-        fmt::format("{} with {} would gather tied word embeddings for two stages of rank 0; "
+        fmt::format("{} with {} would gather tied word embeddings for two stages of one rank; "
                     "tie_word_embeddings: false, or "
                     "zero_stage 0 or 1",
                     stage, job.parallelism.pipeline_schedule));

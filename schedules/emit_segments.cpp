@@ -13,10 +13,21 @@
 namespace simrun {
 namespace {
 
+bool is_among(const std::vector<ValueId>& values, ValueId v) {
+  return std::find(values.begin(), values.end(), v) != values.end();
+}
+
+// An input that the stage before, on the same rank, still needs.
+bool is_kept_before(const ChunkEmission& emission, const ChunkCode& code, ValueId v) {
+  for (std::size_t i = 0; i < emission.input_kept_before.size(); ++i)
+    if (emission.input_kept_before[i] && code.inputs[i] == v) return true;
+  return false;
+}
+
 Scope scope_of(const ChunkCode& code, const BackwardSplit* split, ValueId v) {
   const Value& value = code.values[v];
-  const bool crosses = value.saved || value.arrived || v == code.output || v == code.input_gradient ||
-                       (split != nullptr && split->crosses[v]);
+  const bool crosses = value.saved || value.arrived || is_among(code.outputs, v) ||
+                       is_among(code.input_gradients, v) || (split != nullptr && split->crosses[v]);
   return crosses ? Scope::microbatch : Scope::pass;
 }
 
@@ -150,8 +161,11 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   emission.name = source.name;
   emission.buffer_of.assign(code.values.size(), no_index);
   emission.input_kept_before = source.input_kept_before;
-  if (source.input != no_index) emission.buffer_of[code.input] = source.input;
-  if (source.input_gradient != no_index) emission.buffer_of[code.input_gradient] = source.input_gradient;
+  for (std::size_t i = 0; i < source.inputs.size(); ++i) {
+    emission.buffer_of[code.inputs[i]] = source.inputs[i];
+    if (source.input_gradients[i] != no_index)
+      emission.buffer_of[code.input_gradients[i]] = source.input_gradients[i];
+  }
   std::vector<std::int64_t> elements;
   BucketRules rules = source.rules;
   for (std::size_t p = 0; p < code.parameters.size(); ++p) {
@@ -182,8 +196,8 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   }
   if (source.offloads_activations) {
     std::vector<ValueId> stays;
-    if (code.output != no_index) stays.push_back(code.output);
-    if (source.input != no_index) stays.push_back(code.input);
+    stays.insert(stays.end(), code.outputs.begin(), code.outputs.end());
+    if (!source.inputs.empty()) stays.insert(stays.end(), code.inputs.begin(), code.inputs.end());
     add_host_copies(plan, emission, code, stays);
     emission.to_host = stream_named(plan.streams, "to_host");
     emission.from_host = stream_named(plan.streams, "from_host");
@@ -208,7 +222,7 @@ std::vector<Instruction> emit_forward(const ChunkEmission& emission, const Chunk
     std::vector<ValueId> dead;
     for (const ValueId v : last[s]) {
       const Value& value = code.values[v];
-      const bool kept = value.saved || v == code.output || (v == code.input && emission.input_kept_before);
+      const bool kept = value.saved || is_among(code.outputs, v) || is_kept_before(emission, code, v);
       if (value.kind == ValueKind::activation && !kept) dead.push_back(v);
     }
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, Phase::forward));
@@ -286,7 +300,7 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
     instructions.push_back(std::move(instruction));
     std::vector<ValueId> dead;
     for (const ValueId v : last[s]) {
-      const bool kept = v == code.input_gradient || (v == code.input && emission.input_kept_before);
+      const bool kept = is_among(code.input_gradients, v) || is_kept_before(emission, code, v);
       if (!is_run_scope(code.values[v]) && !kept) dead.push_back(v);
     }
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, step.phase));
@@ -302,15 +316,19 @@ std::vector<Instruction> emit_transfer(const ChunkEmission& emission, const Chun
                                        const TransferEnd& end) {
   Instruction transfer;
   transfer.opcode = end.opcode;
-  const bool forward = code.values[end.value].kind == ValueKind::activation;
+  const bool forward = code.values[end.values.front()].kind == ValueKind::activation;
   transfer.phase = forward ? Phase::forward : Phase::backward_input;
   transfer.stream = end.stream;
   transfer.communication = end.communication;
   transfer.label = forward ? "activation" : "gradient";
-  (end.opcode == Opcode::send ? transfer.inputs : transfer.outputs) = {emission.buffer_of[end.value]};
+  std::vector<ValueId> sent;
+  for (const ValueId value : end.values) {
+    (end.opcode == Opcode::send ? transfer.inputs : transfer.outputs).push_back(emission.buffer_of[value]);
+    if (!code.values[value].saved && !is_kept_before(emission, code, value)) sent.push_back(value);
+  }
   std::vector<Instruction> instructions{transfer};
-  if (end.opcode == Opcode::send && !code.values[end.value].saved)
-    instructions.push_back(free_of(emission, {end.value}, transfer.phase));
+  if (end.opcode == Opcode::send && !sent.empty())
+    instructions.push_back(free_of(emission, sent, transfer.phase));
   return instructions;
 }
 

@@ -32,7 +32,7 @@ struct ChunkEmission {
   // and from it. Empty: none are.
   std::vector<Index> host_copy = {};
   std::uint8_t to_host = 0, from_host = 0;
-  bool input_kept_before = false;  // the stage before frees this chunk's input
+  std::vector<bool> input_kept_before = {};  // by input: the stage before frees it
   // Bidirectional schedules: the two pipeline ranks that hold the stage, ascending, and the first of two
   // channels per bucket for the exchanges between them. Otherwise empty.
   std::vector<std::int32_t> pair_ranks;
@@ -49,12 +49,12 @@ struct ChunkSource {
   Dtype precision = Dtype::bf16;         // of the weights
   std::string name = {};                 // "stage 3"
   const BackwardSplit* split = nullptr;  // null: the schedule never splits a backward pass
-  // Where the stage before is on the same rank nothing is sent: its output and the gradient of it are this
-  // chunk's input and input gradient. Their buffers, and whether that stage keeps its output for its own
-  // backward pass.
-  Index input = no_index, input_gradient = no_index;
   bool offloads_activations = false;
-  bool input_kept_before = false;
+  // Where the stage before is on the same rank nothing is sent: its outputs and the gradients of them are
+  // this chunk's inputs and input gradients. Their buffers, and whether that stage keeps its output for its
+  // own backward pass; otherwise empty.
+  std::vector<Index> inputs = {}, input_gradients = {};
+  std::vector<bool> input_kept_before = {};
   // Tied word embeddings that an earlier chunk of the same rank has: its parameter and main gradient.
   Index shared_weights = no_index, shared_gradients = no_index;
 };
@@ -108,14 +108,14 @@ struct BackwardPass {
 std::vector<Instruction> emit_backward(const ChunkEmission& emission, const ChunkCode& code,
                                        CommunicationTable& table, const BackwardPass& pass);
 
-// One end of a pipeline transfer.
+// One end of a pipeline transfer: everything that crosses a border in one direction.
 struct TransferEnd {
-  ValueId value = no_index;
+  std::vector<ValueId> values;
   Opcode opcode = Opcode::send;
   std::uint8_t stream = 0;
   Index communication = no_index;
 };
-// SEND of a value (and its FREE, unless it is kept) or RECV.
+// SEND of values (and the FREE of those that are not kept) or RECV.
 std::vector<Instruction> emit_transfer(const ChunkEmission& emission, const ChunkCode& code,
                                        const TransferEnd& end);
 

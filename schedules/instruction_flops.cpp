@@ -35,17 +35,18 @@ double keys_of_part(const Plan& plan, const Instruction& instruction) {
 }
 
 // Packed q, k, v, or q alone, are the second operand of the backward kernel and the first of the forward one;
-// there are as many keys as queries.
+// every key is in them, or in k, the operand behind q.
 double attention_flops(const Plan& plan, const Instruction& instruction) {
   const bool backward = instruction.opcode == Opcode::attention_backward;
   const Buffer& context = plan.buffers[backward ? instruction.inputs[0] : instruction.outputs[0]];
-  const Buffer& first = plan.buffers[instruction.inputs[backward ? 1 : 0]];
+  const std::size_t at = backward ? 1 : 0;
+  const Buffer& first = plan.buffers[instruction.inputs[at]];
+  const bool packed = std::any_of(first.dims.begin(), first.dims.end(), [&](const BufferDim& dim) {
+    return plan.dimension_names[dim.name] == "qkv";
+  });
   double keys = 1;
-  bool packed = false;
-  for (const BufferDim& dim : first.dims) {
-    packed |= plan.dimension_names[dim.name] == "qkv";
+  for (const BufferDim& dim : plan.buffers[instruction.inputs[packed ? at : at + 1]].dims)
     if (plan.dimension_names[dim.name] == "sequence") keys = mean_extent(plan, dim);
-  }
   // Unfused products cover the whole matrix, whatever the mask then hides.
   if (instruction.function != Function::unfused)
     keys = static_cast<double>(attended_keys(instruction.causal, std::llround(keys)));
@@ -60,13 +61,39 @@ double attention_flops(const Plan& plan, const Instruction& instruction) {
   return (backward ? 4 : 2) * (queries + values) * keys;
 }
 
+double convolution_flops(const Plan& plan, const Instruction& instruction) {
+  const ConvolutionOperands of = convolution_operands(instruction);
+  const Buffer& weight = plan.buffers[of.weight];
+  return 2 * static_cast<double>(plan.buffers[of.output].elements()) *
+         static_cast<double>(weight.elements() / weight.dims.front().extent);
+}
+
+// Every gate of every step reads the hidden state before it; the gates' gradients are the backward's output.
+double lstm_flops(const Plan& plan, const Instruction& instruction) {
+  const bool backward = instruction.opcode == Opcode::lstm_backward;
+  const Buffer& gates = plan.buffers[backward ? instruction.outputs[0] : instruction.inputs[0]];
+  return 2 * static_cast<double>(gates.elements()) *
+         static_cast<double>(plan.buffers[instruction.inputs[1]].dims.back().extent);
+}
+
 }  // namespace
+
+ConvolutionOperands convolution_operands(const Instruction& instruction) {
+  const std::vector<Index>& in = instruction.inputs;
+  const Index out = instruction.outputs.at(0);
+  if (instruction.function == Function::convolution_input_gradient) return {in.at(0), out, in.at(1)};
+  if (instruction.function == Function::convolution_weight_gradient) return {in.at(1), in.at(0), out};
+  return {out, in.at(0), in.at(1)};
+}
 
 static double whole_flops(const Plan& plan, const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::gemm: return gemm_flops(plan, instruction);
     case Opcode::attention:
     case Opcode::attention_backward: return attention_flops(plan, instruction);
+    case Opcode::conv: return convolution_flops(plan, instruction);
+    case Opcode::lstm:
+    case Opcode::lstm_backward: return lstm_flops(plan, instruction);
     default: return 0;
   }
 }

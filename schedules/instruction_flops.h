@@ -4,6 +4,13 @@
 
 namespace simrun {
 
+// The operands of a CONV, whichever gradient it computes: the output's side of the convolution, the input's,
+// and the weight [channels', kernel height, kernel width, channels].
+struct ConvolutionOperands {
+  Index output = no_index, input = no_index, weight = no_index;
+};
+ConvolutionOperands convolution_operands(const Instruction& instruction);
+
 // Matrix FLOPs of one instruction on one rank, by the definition of hardware FLOPs: a multiply-add is 2,
 // padding counts, attention counts the full score matrix (2 products forward, 4 backward). 0 for everything
 // else. Extents and shares of the work that come from tables count with their means over coordinates and

@@ -144,7 +144,8 @@ void check_shapes(const Plan& plan, Findings& findings) {
     for (const Index index : segments_of(plan.programs[rank])) {
       const Segment& segment = plan.segments[index];
       for (std::size_t i = 0; i < segment.instructions.size() && !findings.full(); ++i) {
-        if (segment.instructions[i].opcode < Opcode::all_reduce) continue;
+        const Opcode opcode = segment.instructions[i].opcode;
+        if (!is_communication(opcode) || opcode < Opcode::all_reduce) continue;
         const std::string error = collective_error(plan, plan.stages[rank], segment.instructions[i]);
         if (!error.empty()) findings.add(place(segment, i) + " " + error);
       }

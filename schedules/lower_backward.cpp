@@ -30,9 +30,11 @@ class BackwardLowering {
     for (std::size_t s = 0; s < code_.forward.size(); ++s)
       if (code_.forward[s].region >= 0) region_steps_[code_.forward[s].region].push_back(s);
     count_contributions();
-    if (crosses(context_.output)) receive_output_gradient();
+    for (const BorderTensor& output : context_.outputs) receive_output_gradient(output);
     for (auto o = context_.operators.rbegin(); o != context_.operators.rend(); ++o) differentiate(*o);
-    if (crosses(context_.input)) code_.input_gradient = gradients_.at(context_.input);
+    for (const BorderTensor& input : context_.inputs)
+      code_.input_gradients.push_back(is_differentiated(input.tensor) ? gradients_.at(input.tensor)
+                                                                      : no_index);
     wait_for_output_gradient();
   }
 
@@ -44,9 +46,6 @@ class BackwardLowering {
   bool is_differentiated(TensorId tensor) const {
     return !is_parameter(tensor) && !graph().tensors[tensor].frozen;
   }
-  // Across this border of the stage goes a gradient: something before it is trained.
-  bool crosses(TensorId border) const { return border != no_index && is_differentiated(border); }
-
   // ---- gradients of activations: contributions of consumers, summed and laid out as the producer wants them
   // ----
 
@@ -57,20 +56,26 @@ class BackwardLowering {
         for (const std::uint8_t i : step.gradients_of)
           if (is_differentiated(op.inputs[i])) ++expected_[op.inputs[i]];
     }
-    if (crosses(context_.output)) ++expected_[context_.output];
+    for (const BorderTensor& output : context_.outputs)
+      if (is_differentiated(output.tensor)) ++expected_[output.tensor];
   }
 
-  void receive_output_gradient() {
-    code_.output_gradient = add_value(context_.output, context_.output_layout, "_grad_received");
-    code_.values[code_.output_gradient].arrived = true;
-    contribute(context_.output, code_.output_gradient, -1);
+  // Where something before the border is trained.
+  void receive_output_gradient(const BorderTensor& output) {
+    if (!is_differentiated(output.tensor)) return code_.output_gradients.push_back(no_index);
+    const ValueId value = add_value(output.tensor, output.layout, "_grad_received");
+    code_.values[value].arrived = true;
+    code_.output_gradients.push_back(value);
+    contribute(output.tensor, value, -1);
   }
 
   // Frameworks receive the gradient before they start the pass: recomputation does not run ahead of it.
   void wait_for_output_gradient() {
-    if (code_.output_gradient == no_index) return;
+    std::vector<ValueId> arriving = code_.output_gradients;
+    std::erase(arriving, no_index);
+    if (arriving.empty()) return;
     for (CodeStep& step : code_.backward) {
-      step.waits_for = {code_.output_gradient};
+      step.waits_for = arriving;
       if (step.stream == compute_stream) return;
     }
   }

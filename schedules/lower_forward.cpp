@@ -16,14 +16,15 @@ class ForwardLowering {
   ForwardLowering(const ChunkContext& context, ChunkCode& code) : context_(context), code_(code) {}
 
   void run() {
-    if (context_.input != no_index) {
-      code_.input = add_value(context_.input, ValueKind::activation, context_.input_layout, "_received");
-      code_.values[code_.input].arrived = true;
-      base_[context_.input] = code_.input;
+    for (const BorderTensor& input : context_.inputs) {
+      const ValueId value = add_value(input.tensor, ValueKind::activation, input.layout, "_received");
+      code_.values[value].arrived = true;
+      base_[input.tensor] = value;
+      code_.inputs.push_back(value);
     }
     for (const std::size_t o : context_.operators) lower(o);
-    if (context_.output == no_index) return;
-    code_.output = in_layout(context_.output, context_.output_layout, -1, -1, "next stage");
+    for (const BorderTensor& output : context_.outputs)
+      code_.outputs.push_back(in_layout(output.tensor, output.layout, -1, -1, "next stage"));
   }
 
  private:

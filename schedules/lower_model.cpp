@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "models/decoder.h"
+#include "models/model_graph.h"
 #include "models/trained_parameters.h"
 #include "schedules/context_parallel.h"
 #include "schedules/layout_rules.h"
@@ -19,7 +19,7 @@ struct Strategy {
 };
 
 Graph graph_of(const Job& job, const ContextParallelism& context_parallel) {
-  Graph graph = decoder_graph(job);
+  Graph graph = build_graph(job);
   if (!context_parallel.separates_keys()) return graph;
   return with_separate_keys(std::move(graph),
                             context_parallel.is_ring() ? KeysOfAttention::in_a_ring : KeysOfAttention::whole);
@@ -32,11 +32,14 @@ Strategy strategy_of(const Job& job, const LoweredModel& model) {
   return strategy;
 }
 
-// As the first operator behind the border reads it.
-Layout border_layout(const LoweredModel& model, const Strategy& strategy, std::size_t border) {
-  const std::size_t reader = model.partition.border_reader[border];
-  return input_layout(model.graph, model.graph.operators[reader], strategy.layouts[reader],
-                      model.partition.border_reader_input[border]);
+// Each as the first operator behind the border reads it.
+std::vector<BorderTensor> border_tensors(const LoweredModel& model, const Strategy& strategy,
+                                         std::size_t border) {
+  std::vector<BorderTensor> tensors;
+  for (const Crossing& crossing : model.partition.borders[border])
+    tensors.push_back({crossing.tensor, input_layout(model.graph, model.graph.operators[crossing.reader],
+                                                     strategy.layouts[crossing.reader], crossing.input)});
+  return tensors;
 }
 
 std::vector<std::uint8_t> streams_of(const DeviceMesh& mesh) {
@@ -58,18 +61,10 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, Strategy& str
                        strategy.context_parallel,
                        job.training.precision,
                        partition.operators[stage],
-                       no_index,
                        {},
-                       no_index,
                        {}};
-  if (stage > 0) {
-    context.input = partition.border[stage - 1];
-    context.input_layout = border_layout(model, strategy, stage - 1);
-  }
-  if (stage + 1 < partition.operators.size()) {
-    context.output = partition.border[stage];
-    context.output_layout = border_layout(model, strategy, stage);
-  }
+  if (stage > 0) context.inputs = border_tensors(model, strategy, stage - 1);
+  if (stage + 1 < partition.operators.size()) context.outputs = border_tensors(model, strategy, stage);
   return context;
 }
 

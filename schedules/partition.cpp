@@ -49,15 +49,19 @@ std::vector<Use> find_uses(const Graph& graph, const Partition& partition) {
   return uses;
 }
 
-void set_border(Partition& result, std::int32_t stage, TensorId tensor, const Use& use) {
-  const auto border = static_cast<std::size_t>(stage);
-  if (result.border[border] != no_index || use.first_reader.size() > 2 ||
-      use.first_reader.rbegin()->first != stage + 1)
-    throw std::invalid_argument(
-        fmt::format("more than one activation crosses from pipeline stage {} to {}", stage, stage + 1));
-  result.border[border] = tensor;
-  result.border_reader[border] = use.first_reader.rbegin()->second.first;
-  result.border_reader_input[border] = use.first_reader.rbegin()->second.second;
+// Over every border between its producer and its last reader.
+void add_crossings(Partition& result, TensorId tensor, const Use& use) {
+  const std::int32_t last = use.first_reader.rbegin()->first;
+  for (std::int32_t stage = use.producer; stage < last; ++stage) {
+    const auto& [operator_number, input] = use.first_reader.upper_bound(stage)->second;
+    result.borders[static_cast<std::size_t>(stage)].push_back({tensor, operator_number, input});
+  }
+}
+
+void set_tied(Partition& result, TensorId tensor, const Use& use) {
+  result.tied_tensor = tensor;
+  result.tied_stages.clear();
+  for (const auto& [stage, reader] : use.first_reader) result.tied_stages.push_back(stage);
 }
 
 }  // namespace
@@ -69,21 +73,19 @@ Partition partition(const Graph& graph, const std::vector<StageContent>& stages)
     if (result.operators[s].empty())
       throw std::invalid_argument(fmt::format("pipeline stage {} holds no layer, embedding or loss", s));
   const std::size_t borders = stages.size() - 1;
-  result.border.assign(borders, no_index);
-  result.border_reader.assign(borders, 0);
-  result.border_reader_input.assign(borders, 0);
+  result.borders.resize(borders);
   const std::vector<Use> uses = find_uses(graph, result);
   for (TensorId tensor = 0; tensor < uses.size(); ++tensor) {
     const Use& use = uses[tensor];
     if (graph.tensors[tensor].kind == TensorKind::parameter) {
-      if (use.first_reader.size() > 1) result.tied_tensor = tensor;
+      if (use.first_reader.size() > 1) set_tied(result, tensor, use);
     } else if (use.producer >= 0 && !use.first_reader.empty() &&
                use.first_reader.rbegin()->first > use.producer) {
-      set_border(result, use.producer, tensor, use);
+      add_crossings(result, tensor, use);
     }
   }
   for (std::size_t b = 0; b < borders; ++b)
-    if (result.border[b] == no_index)
+    if (result.borders[b].empty())
       throw std::invalid_argument(
           fmt::format("no activation crosses from pipeline stage {} to {}", b, b + 1));
   return result;

@@ -31,6 +31,11 @@ const char* to_string(Opcode opcode) {
       "reduce_scatter",
       "all_to_all",
       "broadcast",
+      "conv",
+      "pool",
+      "pool_backward",
+      "lstm",
+      "lstm_backward",
   };
   return names[static_cast<std::size_t>(opcode)];
 }
@@ -78,6 +83,17 @@ const char* to_string(Function function) {
       "sgd",
       "adafactor",
       "muon",
+      "tanh",
+      "tanh_backward",
+      "select",
+      "select_backward",
+      "concatenate",
+      "concatenate_backward",
+      "batch_norm",
+      "convolution_input_gradient",
+      "convolution_weight_gradient",
+      "max_pool",
+      "average_pool",
   };
   return names[static_cast<std::size_t>(function)];
 }

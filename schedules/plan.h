@@ -304,7 +304,8 @@ struct JobFacts {
   std::int64_t microbatches = 0;
   std::int64_t micro_batch_size = 0;
   std::int64_t seq_length = 0;
-  std::int64_t tokens_per_step = 0;
+  std::int64_t tokens_per_step = 0;  // images, where the model reads those
+  bool counts_images = false;
   std::int64_t parameters = 0;         // unsharded, unpadded
   double model_flops_per_step = 0;     // whole job; independent of recompute (definition in models/flops.h)
   double hardware_flops_per_step = 0;  // whole job; with recompute and padding

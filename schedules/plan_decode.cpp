@@ -63,6 +63,7 @@ JobFacts decode(const proto::JobFacts& in) {
   job.micro_batch_size = in.micro_batch_size();
   job.seq_length = in.seq_length();
   job.tokens_per_step = in.tokens_per_step();
+  job.counts_images = in.counts_images();
   job.parameters = in.parameters();
   job.frozen_parameters = in.frozen_parameters();
   job.model_flops_per_step = finite(in.model_flops_per_step(), "model_flops_per_step");
@@ -222,8 +223,8 @@ Communication decode(const proto::Communication& in) {
 
 Instruction decode(const proto::Instruction& in) {
   Instruction instruction;
-  instruction.opcode = enum_of(in.opcode(), Opcode::broadcast, "opcode");
-  instruction.function = enum_of(in.function(), Function::muon, "function");
+  instruction.opcode = enum_of(in.opcode(), Opcode::lstm_backward, "opcode");
+  instruction.function = enum_of(in.function(), Function::average_pool, "function");
   instruction.phase = enum_of(in.phase(), Phase::optimizer, "phase");
   instruction.stream = narrow<std::uint8_t>(in.stream(), "stream");
   instruction.binding = narrow<std::uint8_t>(in.binding(), "binding");

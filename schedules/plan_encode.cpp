@@ -7,9 +7,9 @@ namespace {
 
 // The enums' numbers are the file format: these fail when a C++ enumerator is added in the middle or not
 // added to plan.proto.
-static_assert(static_cast<int>(Opcode::broadcast) == proto::OPCODE_BROADCAST &&
+static_assert(static_cast<int>(Opcode::lstm_backward) == proto::OPCODE_LSTM_BACKWARD &&
               opcode_count == proto::Opcode_ARRAYSIZE);
-static_assert(static_cast<int>(Function::muon) == proto::FUNCTION_MUON &&
+static_assert(static_cast<int>(Function::average_pool) == proto::FUNCTION_AVERAGE_POOL &&
               function_count == proto::Function_ARRAYSIZE);
 static_assert(static_cast<int>(Dtype::uint8) == proto::DTYPE_UINT8);
 static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);
@@ -72,6 +72,7 @@ void encode(const JobFacts& job, proto::JobFacts& out) {
   out.set_micro_batch_size(job.micro_batch_size);
   out.set_seq_length(job.seq_length);
   out.set_tokens_per_step(job.tokens_per_step);
+  out.set_counts_images(job.counts_images);
   out.set_parameters(job.parameters);
   out.set_frozen_parameters(job.frozen_parameters);
   out.set_model_flops_per_step(job.model_flops_per_step);

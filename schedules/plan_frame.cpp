@@ -85,7 +85,10 @@ JobFacts make_facts(const Job& job, const Graph& graph) {
   facts.microbatches = job.microbatches();
   facts.micro_batch_size = job.training.micro_batch_size;
   facts.seq_length = job.training.seq_length;
-  facts.tokens_per_step = job.training.global_batch_size * job.training.seq_length;
+  facts.counts_images = image_of(job.model.family) != nullptr;
+  const std::int64_t per_sample =
+      facts.counts_images ? 1 : job.training.seq_length + job.training.decoder_seq_length;
+  facts.tokens_per_step = job.training.global_batch_size * per_sample;
   facts.parameters = count_parameters(graph);
   facts.frozen_parameters = facts.parameters - count_trained_parameters(graph);
   // The graph's batch is one microbatch over all data-parallel ranks.

@@ -31,6 +31,18 @@ const Buffer* buffer_with(const Plan& plan, const Instruction& instruction, std:
   return nullptr;
 }
 
+// Keys by themselves, of another sequence: they have heads but no group of queries per head. Null where they
+// are packed with q.
+const Buffer* separate_keys(const Plan& plan, const Instruction& instruction) {
+  if (buffer_with(plan, instruction, "qkv") != nullptr) return nullptr;
+  for (const Index index : instruction.inputs) {
+    const Buffer& buffer = plan.buffers[index];
+    const bool has_heads = extent_of(plan, buffer, "head_dim") > 0 && extent_of(plan, buffer, "group") == 0;
+    if (has_heads && extent_of(plan, buffer, "sequence") > 0) return &buffer;
+  }
+  return nullptr;
+}
+
 bool is_backward(const Instruction& instruction) { return instruction.opcode == Opcode::attention_backward; }
 
 // Bytes per element of the s x s matrix that the kernels between unfused attention's products move, one entry
@@ -109,7 +121,10 @@ AttentionShape attention_shape(const Plan& plan, const Instruction& instruction)
   if (latent != nullptr) shape.value_dim = extent_of(plan, *buffer_with(plan, instruction, "v_dim"), "v_dim");
   shape.dtype = buffer->dtype;
   const Buffer* keys = buffer_with(plan, instruction, "key_sequence");
-  shape.key_sequence = keys != nullptr ? extent_of(plan, *keys, "key_sequence") : shape.sequence;
+  if (const Buffer* separate = separate_keys(plan, instruction))
+    shape.key_sequence = extent_of(plan, *separate, "sequence");
+  else
+    shape.key_sequence = keys != nullptr ? extent_of(plan, *keys, "key_sequence") : shape.sequence;
   return shape;
 }
 

@@ -10,6 +10,7 @@
 
 #include "sim/attention_cost.h"
 #include "sim/offload_cost.h"
+#include "sim/conv_cost.h"
 
 namespace simrun {
 
@@ -133,8 +134,12 @@ double row_kernel_seconds(const Gpu& gpu, double bytes) {
 }
 
 double gemm_seconds(const Gpu& gpu, const GemmShape& shape) {
+  return gemm_seconds(gpu, shape, gemm_bytes(shape));
+}
+
+double gemm_seconds(const Gpu& gpu, const GemmShape& shape, double bytes) {
   const double sm_rate = matmul_flops_per_second(gpu, shape.input) / static_cast<double>(gpu.sm_count);
-  const double memory = memory_seconds(gpu, gemm_bytes(shape));
+  const double memory = memory_seconds(gpu, bytes);
   double best = std::numeric_limits<double>::infinity();
   for (const Tile tile : tiles) {
     const std::int64_t blocks = ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n) * shape.batch;
@@ -174,8 +179,11 @@ GemmShape gemm_shape(const Plan& plan, const Instruction& instruction) {
 }
 
 KernelWork kernel_work(const Plan& plan, const Instruction& instruction) {
-  const double bytes = sum_bytes(plan, instruction.inputs) + sum_bytes(plan, instruction.outputs);
+  double bytes = sum_bytes(plan, instruction.inputs) + sum_bytes(plan, instruction.outputs);
   if (is_routed(instruction)) return {0, routed_bytes(plan, instruction)};
+  if (instruction.function == Function::batch_norm) bytes = batch_norm_bytes(plan, instruction, bytes);
+  // Of the sequence only the first position is read.
+  if (instruction.function == Function::select) bytes = 2 * sum_bytes(plan, instruction.outputs);
   switch (instruction.opcode) {
     case Opcode::init:
     case Opcode::free: return {};
@@ -186,6 +194,9 @@ KernelWork kernel_work(const Plan& plan, const Instruction& instruction) {
     }
     case Opcode::attention:
     case Opcode::attention_backward: return attention_work(plan, instruction);
+    case Opcode::conv: return convolution_work(plan, instruction);
+    case Opcode::lstm:
+    case Opcode::lstm_backward: return lstm_work(plan, instruction);
     case Opcode::gather: return {0, gather_bytes(plan, instruction)};
     case Opcode::scatter: return {0, scatter_bytes(plan, instruction)};
     default: break;
@@ -209,6 +220,9 @@ Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
       return to_picoseconds(gemm_seconds(gpu, gemm_shape(plan, instruction)) + gpu.kernel_launch_s);
     case Opcode::attention:
     case Opcode::attention_backward: return to_picoseconds(attention_seconds(plan, instruction));
+    case Opcode::conv: return to_picoseconds(convolution_seconds(plan, instruction));
+    case Opcode::lstm:
+    case Opcode::lstm_backward: return to_picoseconds(lstm_seconds(plan, instruction));
     default: break;
   }
   return to_picoseconds(row_kernel_seconds(gpu, kernel_work(plan, instruction).bytes));

@@ -26,6 +26,8 @@ struct GemmShape {
 //   whole waves of ceil(m/tile_m) ceil(n/tile_n) batch splits tiles over the SMs, or the memory's time if
 //   that is longer.
 double gemm_seconds(const Gpu& gpu, const GemmShape& shape);
+// Of a kernel that runs the same product and moves these bytes.
+double gemm_seconds(const Gpu& gpu, const GemmShape& shape, double bytes);
 
 // The three kinds of dimensions of a GEMM instruction follow from which of A, B (its first two inputs) and D
 // (its output) have them: batch in all three, m in A and D, n in B and D, k in A and B.
@@ -34,6 +36,7 @@ GemmShape gemm_shape(const Plan& plan, const Instruction& instruction);
 // Extents of an attention instruction, read from whichever of its buffers is the packed qkv [batch, sequence,
 // kv_heads, qkv, head_dim] (qkv = group + 2), or else from its context [batch, sequence, kv_heads, group,
 // head_dim]. Latent attention: from its queries [batch, sequence, kv_heads, qk_dim] and a buffer with v_dim.
+// Keys that are an operand of their own say how many there are.
 struct AttentionShape {
   std::int64_t batch = 1, heads = 1, sequence = 1, key_sequence = 1, head_dim = 1;
   Dtype dtype = Dtype::bf16;

@@ -22,6 +22,18 @@ inline Job preset_job(const std::string& name, const std::vector<Override>& over
   return load_job(SIMRUN_SOURCE_DIR "/configs/jobs/" + name + ".yaml", options).job;
 }
 
+// A model preset that takes image batches, which have no seq_length.
+inline bool reads_images(const std::string& preset) {
+  for (const char* family : {"resnet", "vgg", "vit", "wide-resnet"})
+    if (preset.starts_with(family)) return true;
+  return false;
+}
+inline bool is_decoder_only(const std::string& preset) {
+  for (const char* family : {"bert", "gnmt", "m6", "t5"})
+    if (preset.starts_with(family)) return false;
+  return !reads_images(preset);
+}
+
 // A GPT of Megatron's recipe on DGX A100: unfused attention, dropout, fp16. Small enough to check with a
 // pencil: h = 64 a-heads of 128.
 inline std::string small_gpt(int layers, int tp, int pp, int nodes) {

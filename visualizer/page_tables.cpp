@@ -235,7 +235,8 @@ std::string page_numbers(const Plan& plan, const Summary& summary) {
       fmt::format("<p>{}</p>\n<dl>", html_escaped(job_text(plan, summary.parameters, summary.ranks)));
   html += figure("step", seconds_text(summary.step_time_s),
                  "the steady step, from the first instruction to the last");
-  html += figure("tokens/s", count_text(summary.tokens_per_s), "of the whole job");
+  html += figure(plan.job.counts_images ? "images/s" : "tokens/s", count_text(summary.tokens_per_s),
+                 "of the whole job");
   html += figure("MFU", percent_text(summary.mfu), "model FLOPs without recompute / dense datasheet peak");
   html +=
       figure("HFU", percent_text(summary.hfu), "executed FLOPs, recompute included / dense datasheet peak");

@@ -155,8 +155,9 @@ std::string job_text(const Plan& plan, std::int64_t parameters, std::int64_t ran
   if (job.expert_parallel > 1) text += fmt::format("  ep {}", job.expert_parallel);
   text += fmt::format("  pp {}", job.pipeline_parallel);
   if (job.virtual_pipeline > 1) text += fmt::format(" (x{})", job.virtual_pipeline);
-  text += fmt::format("  dp {}  {} tokens/step  {}, {} microbatch{}", job.data_parallel,
-                      count_text(static_cast<double>(job.tokens_per_step)), job.schedule, job.microbatches,
+  text += fmt::format("  dp {}  {} {}/step  {}, {} microbatch{}", job.data_parallel,
+                      count_text(static_cast<double>(job.tokens_per_step)),
+                      job.counts_images ? "images" : "tokens", job.schedule, job.microbatches,
                       job.microbatches == 1 ? "" : "es");
   return text;
 }

@@ -42,9 +42,10 @@ std::string bar(double fraction, int width, const char* rest) {
   return text;
 }
 
-std::string headline(const Summary& summary) {
-  std::string text = fmt::format("step {}   {} tokens/s   MFU {}", seconds_text(summary.step_time_s),
-                                 count_text(summary.tokens_per_s), percent_text(summary.mfu));
+std::string headline(const Plan& plan, const Summary& summary) {
+  std::string text = fmt::format("step {}   {} {}/s   MFU {}", seconds_text(summary.step_time_s),
+                                 count_text(summary.tokens_per_s),
+                                 plan.job.counts_images ? "images" : "tokens", percent_text(summary.mfu));
   if (percent_text(summary.hfu) != percent_text(summary.mfu))
     text += fmt::format("   HFU {}", percent_text(summary.hfu));
   text += fmt::format("   peak memory {} of {} on pp {}", memory_text(summary.peak_memory_bytes),
@@ -311,7 +312,7 @@ std::string load_line(const Summary& summary) {
 
 std::string terminal_summary(const Plan& plan, const Summary& summary, const TerminalOptions& options) {
   std::string text = paint(job_text(plan, summary.parameters, summary.ranks), bold, options) + "\n";
-  text += headline(summary) + "\n";
+  text += headline(plan, summary) + "\n";
   if (seconds_text(summary.first_step_s) != seconds_text(summary.step_time_s))
     text += fmt::format("first step {}\n", seconds_text(summary.first_step_s));
   if (plan.job.found_schedule) text += search_line(*plan.job.found_schedule);

@@ -111,8 +111,8 @@ struct Lowered {
     const ChunkContext context{chain.graph, layouts,         regions,
                                mesh,        streams,         1,
                                whole_sequences, Dtype::bf16, operators,
-                               chain.first, random_layout(random, first, mesh),
-                               chain.last,  random_layout(random, last, mesh)};
+                               {{chain.first, random_layout(random, first, mesh)}},
+                               {{chain.last, random_layout(random, last, mesh)}}};
     lower_forward(context, code);
     lower_backward(context, code);
   }

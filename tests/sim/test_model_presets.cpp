@@ -15,7 +15,7 @@ namespace {
 std::set<std::string> preset_names() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(SIMRUN_SOURCE_DIR "/configs/models"))
-    names.insert(entry.path().stem().string());
+    if (is_decoder_only(entry.path().stem().string())) names.insert(entry.path().stem().string());
   return names;
 }
 

@@ -1,0 +1,42 @@
+#include "models/loss.h"
+
+#include <utility>
+
+namespace simrun {
+
+TensorId add_indices(GraphBuilder& graph, const std::string& name, std::vector<DimensionId> dims,
+                     std::optional<DimensionId> whole) {
+  const TensorId indices = graph.tensor(name, std::move(dims), Dtype::int64, TensorKind::index);
+  Operator& op = graph.add(name, Opcode::input, Function::none, {}, {indices});
+  if (whole) op.whole_dims = {*whole};
+  return indices;
+}
+
+void add_cross_entropy(GraphBuilder& graph, const std::string& prefix, Scored scored,
+                       const std::vector<DimensionId>& rows) {
+  const auto wide = [&](const std::string& name, std::vector<DimensionId> dims) {
+    return graph.tensor(prefix + name, std::move(dims), Dtype::fp32, TensorKind::activation);
+  };
+  const TensorId maximum = wide("logits_max", rows);
+  graph.add(prefix + "logits_max", Opcode::reduce, Function::max, {scored.logits}, {maximum});
+  std::vector<DimensionId> two_sums = rows;
+  two_sums.push_back(graph.dimension(prefix + "sums", 2));
+  const TensorId sums = wide("cross_entropy_sums", std::move(two_sums));
+  graph.add(prefix + "cross_entropy", Opcode::cross_entropy, Function::none,
+            {scored.logits, maximum, scored.labels}, {sums});
+  const TensorId loss = wide("loss", rows);
+  graph
+      .add(prefix + "loss", Opcode::map, Function::log_loss, {sums, maximum, scored.logits, scored.labels},
+           {loss})
+      .forward_inputs = 2;
+}
+
+TensorId add_fp32(GraphBuilder& graph, const std::string& name, TensorId logits,
+                  const std::vector<DimensionId>& dims, Dtype precision) {
+  if (precision == Dtype::fp32) return logits;
+  const TensorId cast = graph.tensor(name + "_fp32", dims, Dtype::fp32, TensorKind::activation);
+  graph.add(name + "_fp32", Opcode::map, Function::cast, {logits}, {cast});
+  return cast;
+}
+
+}  // namespace simrun

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/graph_builder.h"
+
+// What every family's graph begins and ends with: data of the samples, and the loss.
+namespace simrun {
+
+// Indices (tokens, labels) of the microbatch. Every rank can read all of its samples, so the data need no
+// exchange: `whole`, where it has one, is a dimension that no rank reads only a part of.
+TensorId add_indices(GraphBuilder& graph, const std::string& name, std::vector<DimensionId> dims,
+                     std::optional<DimensionId> whole = std::nullopt);
+
+// Cross entropy of logits [rows, classes] and labels [rows]. The row maximum and the sums are separate
+// operators, so that their all-reduces over split classes follow from layouts. `prefix` names a second loss.
+struct Scored {
+  TensorId logits = 0;
+  TensorId labels = 0;
+};
+void add_cross_entropy(GraphBuilder& graph, const std::string& prefix, Scored scored,
+                       const std::vector<DimensionId>& rows);
+
+// Logits as the loss reads them: cast to fp32 unless the job computes in it.
+TensorId add_fp32(GraphBuilder& graph, const std::string& name, TensorId logits,
+                  const std::vector<DimensionId>& dims, Dtype precision);
+
+}  // namespace simrun

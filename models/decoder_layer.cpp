@@ -206,6 +206,7 @@ std::vector<TensorId> DecoderLayer::mlp(TensorId y) {
   const TensorId activated = add_up_projection({.name = "fc1",
                                                 .activation = "mlp_activation",
                                                 .module = "mlp",
+                                                .product_module = "",
                                                 .activation_module = "",
                                                 .rows = {dims_.batch, dims_.sequence},
                                                 .experts = {},

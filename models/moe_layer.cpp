@@ -86,6 +86,7 @@ TensorId MoeLayer::routed(TensorId y, const Routing& routing) {
   const TensorId activated = add_up_projection({.name = "expert_fc1",
                                                 .activation = "expert_activation",
                                                 .module = module,
+                                                .product_module = "",
                                                 .activation_module = activation_module,
                                                 .rows = rows,
                                                 .experts = {moe_.experts},
@@ -114,6 +115,7 @@ TensorId MoeLayer::shared(TensorId y) {
   const TensorId activated = add_up_projection({.name = "shared_fc1",
                                                 .activation = "shared_activation",
                                                 .module = module,
+                                                .product_module = shared_module,
                                                 .activation_module = shared_module,
                                                 .rows = {dims_.batch, dims_.sequence},
                                                 .experts = {},
@@ -125,7 +127,9 @@ TensorId MoeLayer::shared(TensorId y) {
                                                y, graph_);
   const TensorId weight = graph_.parameter("shared_fc2_weight", {moe_.shared_ffn, dims_.hidden});
   const TensorId z = graph_.activation("shared_fc2", {dims_.batch, dims_.sequence, dims_.hidden});
-  graph_.add("shared_fc2", Opcode::gemm, Function::none, {activated, weight}, {z}).module = module;
+  Operator& down = graph_.add("shared_fc2", Opcode::gemm, Function::none, {activated, weight}, {z});
+  down.module = module;
+  down.inner_module = shared_module;
   return experts_.shared_gate ? gated(y, z) : z;
 }
 

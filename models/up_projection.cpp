@@ -29,7 +29,9 @@ TensorId add_up_projection(const UpProjection& up, TensorId x, GraphBuilder& gra
   const TensorId weight =
       graph.parameter(up.name + "_weight", joined(joined(up.experts, {up.hidden}), columns));
   const TensorId product = graph.activation(up.name, joined(up.rows, columns));
-  graph.add(up.name, Opcode::gemm, Function::none, {x, weight}, {product}).module = up.module;
+  Operator& gemm = graph.add(up.name, Opcode::gemm, Function::none, {x, weight}, {product});
+  gemm.module = up.module;
+  gemm.inner_module = up.product_module;
   std::vector<TensorId> inputs{product};
   if (up.bias) inputs.push_back(graph.parameter(up.name + "_bias", joined(up.experts, columns)));
   const TensorId activated = graph.activation(up.activation, joined(up.rows, {up.ffn}));

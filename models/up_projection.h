@@ -15,7 +15,8 @@ namespace simrun {
 struct UpProjection {
   std::string name;        // fc1: also of the weight and bias
   std::string activation;  // mlp_activation
-  const char* module;      // recompute modules, as in Operator
+  const char* module;      // recompute modules, as in Operator: of both, and inner ones of each
+  const char* product_module;
   const char* activation_module;
   std::vector<DimensionId> rows;
   std::vector<DimensionId> experts;

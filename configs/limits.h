@@ -29,7 +29,7 @@ constexpr double countable = 0x1p60;        // bytes or FLOPs of anything counte
 
 constexpr RealRange share = {0.01, 1};         // an efficiency
 constexpr RealRange probability = {0, 0.999};  // a dropout
-constexpr RealRange offloaded = {0.01, 1};      // a share of the optimizer's state
+constexpr RealRange offloaded = {0.01, 1};     // a share of the optimizer's state
 constexpr RealRange norm = {0, 1e9};
 constexpr RealRange memory = {0x1p20, 0x1p50};
 constexpr RealRange reserve = {0, 0x1p50};

@@ -106,7 +106,9 @@ class Compiler {
       const auto cost = [&](Index segment) {
         return static_cast<std::int64_t>(segment_flops(plan_, plan_.segments[segment]) / 1e6) + 1;
       };
-      const auto backward = [&](BackwardPart part) { return cost(segments_.backward(chunk, {.part = part, .weights = {}})); };
+      const auto backward = [&](BackwardPart part) {
+        return cost(segments_.backward(chunk, {.part = part, .weights = {}}));
+      };
       PassTimes of;
       of.forward = cost(segments_.forward(chunk));
       if (splits_) {

@@ -80,11 +80,11 @@ std::vector<LayoutRule> strategy_rules(const Job& job) {
       rules.push_back({scope, "kv_heads", {"tp"}});
       rules.push_back({scope, "kv_heads", {"cp_inner"}});
     }
-  const std::vector<LayoutRule> everywhere{
-      {"", "experts", {"ep"}}, {"", "expert_ffn", {"etp"}}, {"", "capacity", {"edp"}},
-      {"", "batch", {"dp"}},   {"", "sequence", {"cp"}},    {"", "kv_heads", {"tp"}},
-      {"", "qkv_rows", {"tp"}},  {"", "ffn", {"tp"}},         {"", "shared_ffn", {"tp"}},
-      {"", "vocab", {"tp"}}};
+  const std::vector<LayoutRule> everywhere{{"", "experts", {"ep"}},    {"", "expert_ffn", {"etp"}},
+                                           {"", "capacity", {"edp"}},  {"", "batch", {"dp"}},
+                                           {"", "sequence", {"cp"}},   {"", "kv_heads", {"tp"}},
+                                           {"", "qkv_rows", {"tp"}},   {"", "ffn", {"tp"}},
+                                           {"", "shared_ffn", {"tp"}}, {"", "vocab", {"tp"}}};
   rules.insert(rules.end(), everywhere.begin(), everywhere.end());
   if (job.parallelism.sequence_parallel) rules.push_back({"", "sequence", {"tp"}});
   return rules;

@@ -56,8 +56,8 @@ struct BucketRules {
   bool hierarchical = false;              // all-reduce
   // How long a gathered bucket of weights, or one of unsharded gradients, may live under ZeRO-3 and 2.
   Scope gathered = Scope::pass;
-  bool reduces_once = false;         // gradients add up unsharded over a step
-  bool splits_backward = false;      // gradients of one microbatch are written in two passes
+  bool reduces_once = false;     // gradients add up unsharded over a step
+  bool splits_backward = false;  // gradients of one microbatch are written in two passes
   Offload offload = {};
   std::int64_t bucket_size = 0;      // elements at which a bucket is closed
   std::int64_t copies = 1;           // pipeline ranks that hold the stage and divide the optimizer's work

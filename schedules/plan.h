@@ -123,8 +123,8 @@ struct BufferDim {
   std::int64_t extent = 1;
   bool operator==(const BufferDim&) const = default;
 };
-// Where a buffer lies: in the GPU's memory, in its node's, or on its node's drives. Only COPY has buffers in two
-// of them; a stream of a device works on the memory of that device.
+// Where a buffer lies: in the GPU's memory, in its node's, or on its node's drives. Only COPY has buffers in
+// two of them; a stream of a device works on the memory of that device.
 enum class MemorySpace : std::uint8_t { device, host, nvme };
 constexpr int memory_space_count = static_cast<int>(MemorySpace::nvme) + 1;
 

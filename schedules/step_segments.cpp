@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "schedules/gradient_compression.h"
-#include "schedules/optimizer_update.h"
 #include "schedules/offload_segments.h"
+#include "schedules/optimizer_update.h"
 
 namespace simrun {
 namespace {

@@ -103,8 +103,8 @@ void add_memory(const Plan& plan, EngineRun& run, Detail detail) {
       rank.host_bytes = host;
       rank.nvme_bytes = nvme;
       rank.peak = peaks.size() == 1
-                        ? peaks[0]
-                        : peaks[classes.of_gpu[local_index(plan, rank.pipeline_rank, rank.device)]];
+                      ? peaks[0]
+                      : peaks[classes.of_gpu[local_index(plan, rank.pipeline_rank, rank.device)]];
     }
     if (detail != Detail::totals) run.ranks[r].memory = memory_events(walk, run.issue_times[r]);
   }

@@ -18,15 +18,17 @@ Overrides operator+(Overrides a, const Overrides& b) {
   return a;
 }
 
-// One GPU in its node: 25.2 GB/s of PCIe (31.5 x 0.8), 204.8 GB/s of host memory (409.6 x 0.5), 56 and 30.4 GB/s
-// of NVMe. No norm, one bucket.
+// One GPU in its node: 25.2 GB/s of PCIe (31.5 x 0.8), 204.8 GB/s of host memory (409.6 x 0.5), 56 and 30.4
+// GB/s of NVMe. No norm, one bucket.
 const Overrides alone = {{"cluster.gpus_per_node", "1"}, {"optimizer.clip_grad", "0"}};
 
 RankTimeline run(const Overrides& overrides) {
   return simulate(compile(job_from(small_gpt(4, 1, 1, 1), alone + overrides))).ranks[0];
 }
 
-double parameters() { return static_cast<double>(compile(job_from(small_gpt(4, 1, 1, 1), alone)).job.parameters); }
+double parameters() {
+  return static_cast<double>(compile(job_from(small_gpt(4, 1, 1, 1), alone)).job.parameters);
+}
 
 double seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
 
@@ -69,14 +71,17 @@ TEST_CASE("eight GPUs of a node share its memory bandwidth and its drives") {
   const Plan plan = compile(job_from(small_gpt(4, 1, 1, 1), eight));
   const double n = static_cast<double>(plan.job.parameters);
   const RankTimeline rank = simulate(plan).ranks[0];
-  // One bucket: gradients out, beside them the state is read; Adam; the state is written, beside it weights back.
-  const double expected = n * (std::max(4 / 25.2e9, 12 / 7e9) + 30 / 25.6e9 + std::max(2 / 25.2e9, 12 / 3.8e9));
+  // One bucket: gradients out, beside them the state is read; Adam; the state is written, beside it weights
+  // back.
+  const double expected =
+      n * (std::max(4 / 25.2e9, 12 / 7e9) + 30 / 25.6e9 + std::max(2 / 25.2e9, 12 / 3.8e9));
   // The state's read begins with the gradients' copy, behind the reduction.
   CHECK(seconds(rank.totals.exposed[offload]) == Approx(expected).epsilon(0.02));
   CHECK(static_cast<double>(rank.nvme_bytes) == Approx(12 * n).epsilon(1e-6));
 }
 
-TEST_CASE("offloaded activations leave two layers of them on the GPU, and every step is still all accounted for") {
+TEST_CASE(
+    "offloaded activations leave two layers of them on the GPU, and every step is still all accounted for") {
   // 512 tokens x 2 per microbatch of 8 layers, 4 GPUs in a pipeline: rank 0 holds 4 microbatches.
   const auto peak = [](const Overrides& overrides) {
     const Timeline timeline = simulate(compile(job_from(small_gpt(8, 1, 4, 1), overrides)));
@@ -127,7 +132,8 @@ TEST_CASE("every way to shard and offload simulates under every schedule, and ea
                                  {"training.global_batch_size", "128"},
                                  {"model.untie_embeddings_and_output_weights", "true"}})));
       for (const RankTimeline& rank : timeline.ranks)
-        CHECK(rank.totals.compute + rank.totals.exposed_total() + rank.totals.bubble_total() == timeline.step);
+        CHECK(rank.totals.compute + rank.totals.exposed_total() + rank.totals.bubble_total() ==
+              timeline.step);
     }
 }
 

@@ -68,7 +68,8 @@ std::int64_t table_coordinates(const Plan& plan, const ExtentTable& table, std::
 
 std::int64_t table_rows(const Plan& plan, const ExtentTable& table, std::int32_t pipeline_rank) {
   if (!table.per_microbatch) return 1;
-  return static_cast<std::int64_t>(table.values.size()) / table_coordinates(plan, table, pipeline_rank);
+  const std::int64_t coordinates = std::max<std::int64_t>(table_coordinates(plan, table, pipeline_rank), 1);
+  return static_cast<std::int64_t>(table.values.size()) / coordinates;
 }
 
 std::int64_t most_rows(const Plan& plan, const Instruction& instruction, std::int32_t pipeline_rank) {
@@ -82,9 +83,8 @@ std::int64_t most_rows(const Plan& plan, const Instruction& instruction, std::in
 std::int64_t table_value(const Plan& plan, const ExtentTable& table, const TablePlace& place) {
   const Mesh& mesh = stage_at(plan, place.pipeline_rank).meshes.at(table.mesh);
   const std::int64_t coordinates = table_coordinates(plan, table, place.pipeline_rank);
-  const std::int64_t row =
-      table.per_microbatch ? place.microbatch % (static_cast<std::int64_t>(table.values.size()) / coordinates)
-                           : 0;
+  const std::int64_t rows = std::max<std::int64_t>(table_rows(plan, table, place.pipeline_rank), 1);
+  const std::int64_t row = place.microbatch % rows;
   return table.values.at(
       static_cast<std::size_t>(row * coordinates + coordinate_number(mesh, table.axes, place.local_gpu)));
 }

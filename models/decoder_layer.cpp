@@ -179,6 +179,8 @@ TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<
       outputs.push_back(graph_.tensor("attention_mask", scores, Dtype::uint8, TensorKind::activation));
       outputs.push_back(graph_.activation("attention_dropped", scores));
     }
+    if (model_.attention_soft_cap > 0)  // which tanh's backward kernel reads
+      outputs.push_back(graph_.activation("attention_soft_capped", scores));
   }
   Operator& op = graph_.add("core_attention", Opcode::attention, flash ? Function::flash : Function::unfused,
                             std::move(inputs), std::move(outputs));

@@ -57,7 +57,7 @@ enum class Function : std::uint8_t {
   sum_squares,
   layer_norm,
   rms_norm,
-  flash,
+  flash,  // MAP: joins two partial outputs of flash attention by their log-sum-exps
   unfused,
   log_loss,  // loss = log(sum of exponentials) - target logit
   adam,
@@ -79,7 +79,10 @@ enum class Function : std::uint8_t {
   mla_rope,  // in0 = keys without position and values of every head, in1 = the heads' shared key part: keys
              // with the rotated shared part, and values
   mla_rope_backward,
+  sgd,
+  adafactor,
+  muon,
 };
-constexpr int function_count = static_cast<int>(Function::mla_rope_backward) + 1;
+constexpr int function_count = static_cast<int>(Function::muon) + 1;
 
 }  // namespace simrun

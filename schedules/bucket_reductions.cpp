@@ -18,7 +18,9 @@ void BucketReductions::complete(std::size_t step, std::vector<Instruction>& inst
     if (done_[b] || emission_.buckets[b].complete_after > step) continue;
     done_[b] = true;
     const std::vector<Instruction>& all = reductions_[b];
-    const auto later = std::find_if(all.begin(), all.end(), computes);
+    // What computes in front of the reduction (a cast) does not wait.
+    const auto reduction = std::find_if_not(all.begin(), all.end(), computes);
+    const auto later = std::find_if(reduction, all.end(), computes);
     instructions.insert(instructions.end(), all.begin(), later);
     flush(instructions);
     waiting_.assign(later, all.end());

@@ -9,6 +9,7 @@
 
 #include "schedules/bpipe.h"
 #include "schedules/chunk_segments.h"
+#include "schedules/document_tables.h"
 #include "schedules/gathered_weights.h"
 #include "schedules/instruction_flops.h"
 #include "schedules/job_schedule.h"
@@ -18,7 +19,8 @@
 namespace simrun {
 namespace {
 
-Plan framed_plan(const Job& job, const Graph& graph) {
+Plan framed_plan(const Job& job, const LoweredModel& model) {
+  const Graph& graph = model.graph;
   Plan plan;
   plan.job = make_facts(job, graph);
   plan.cluster = job.cluster;
@@ -26,6 +28,7 @@ Plan framed_plan(const Job& job, const Graph& graph) {
   plan.dimension_names.push_back("elements");
   plan.streams = make_streams(job);
   plan.stages = make_stages(job);
+  plan.extent_tables = model.tables;
   return plan;
 }
 
@@ -51,6 +54,13 @@ ChunkPlacement placement_of(const JobSchedule& schedule, std::size_t stages) {
 
 // What bidirectional schedules and shared embeddings leave out.
 void refuse_sharded_copies(const Job& job, const ChunkPlacement& placement, const LoweredModel& model) {
+  const UpdateRule rule = job.optimizer.name;
+  if (job.optimizer.zero_stage >= 1 && placement.directions() == 2 &&
+      (rule == UpdateRule::adafactor || rule == UpdateRule::muon))
+    throw std::invalid_argument(
+        fmt::format("adafactor and muon under zero_stage {} would sum over parts of matrices with the other "
+                    "copy of a stage of {}; zero_stage 0 does not",
+                    job.optimizer.zero_stage, job.parallelism.pipeline_schedule));
   if (job.optimizer.zero_stage < 2) return;
   const std::string stage = fmt::format("zero_stage {}", job.optimizer.zero_stage);
   if (placement.directions() == 2)
@@ -81,7 +91,7 @@ class Compiler {
         schedule_(job_schedule(job, facts)),
         model_(lower_model(job)),
         placement_(placement_of(schedule_, model_.stages.size())),
-        plan_(framed_plan(job, model_.graph)),
+        plan_(framed_plan(job, model_)),
         splits_(splits_backward(build(schedule_, schedule_.shape))),
         segments_(plan_, job, model_, placement_, splits_) {}
 
@@ -89,6 +99,7 @@ class Compiler {
     refuse_sharded_copies(job_, placement_, model_);
     if (schedule_.shape.stage_times.empty()) schedule_.shape.stage_times = stated_times();
     add_programs(build(schedule_, schedule_.shape));
+    add_document_tables(plan_, job_, model_.graph);
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
     plan_.job.found_schedule = schedule_.found;
     return std::move(plan_);
@@ -104,7 +115,9 @@ class Compiler {
       const auto cost = [&](Index segment) {
         return static_cast<std::int64_t>(segment_flops(plan_, plan_.segments[segment]) / 1e6) + 1;
       };
-      const auto backward = [&](BackwardPart part) { return cost(segments_.backward(chunk, {part})); };
+      const auto backward = [&](BackwardPart part) {
+        return cost(segments_.backward(chunk, {.part = part, .weights = {}}));
+      };
       PassTimes of;
       of.forward = cost(segments_.forward(chunk));
       if (splits_) {
@@ -191,7 +204,8 @@ class Compiler {
     const Index chunk = placement_.chunk_of(op.stage, op.direction);
     const BackwardPart part = part_of(op.kind);
     Passes& passes = done.of_chunk[chunk];
-    BackwardVariant variant{part};
+    BackwardVariant variant;
+    variant.part = part;
     variant.weights = weight_use(op, done);
     if (part != BackwardPart::weight) variant.first_input = passes.inputs++ == 0;
     if (part != BackwardPart::input) {

@@ -27,7 +27,11 @@ struct ChunkEmission {
   Index chunk = 0;   // Plan::chunks
   std::string name;  // "stage 3"
   std::vector<ParameterBucket> buckets;
-  std::vector<Index> buffer_of;    // Plan buffer of every value
+  std::vector<Index> buffer_of;  // Plan buffer of every value
+  // Activations offloaded between the passes: the host's copies by value (no_index: none), and the streams to
+  // and from it. Empty: none are.
+  std::vector<Index> host_copy = {};
+  std::uint8_t to_host = 0, from_host = 0;
   bool input_kept_before = false;  // the stage before frees this chunk's input
   // Bidirectional schedules: the two pipeline ranks that hold the stage, ascending, and the first of two
   // channels per bucket for the exchanges between them. Otherwise empty.
@@ -49,6 +53,7 @@ struct ChunkSource {
   // chunk's input and input gradient. Their buffers, and whether that stage keeps its output for its own
   // backward pass.
   Index input = no_index, input_gradient = no_index;
+  bool offloads_activations = false;
   bool input_kept_before = false;
   // Tied word embeddings that an earlier chunk of the same rank has: its parameter and main gradient.
   Index shared_weights = no_index, shared_gradients = no_index;

@@ -44,6 +44,7 @@ struct LayoutRule {
 };
 
 // The rules of a job's strategy, in order of precedence:
+//   kv_heads: tp, cp_inner in attention             context parallel by all-to-all (DeepSpeed-Ulysses)
 //   experts: ep, expert_ffn: etp, capacity: edp     expert parallel (Lepikhin et al. 2021); Megatron-Core's
 //                                                   parallel folding: over the ranks that dense layers call
 //                                                   tp, cp and dp

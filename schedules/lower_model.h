@@ -19,6 +19,7 @@ struct StageCode {
 struct LoweredModel {
   Graph graph;
   DeviceMesh mesh;
+  std::vector<ExtentTable> tables;  // that steps name
   Partition partition;
   std::vector<StageCode> stages;
   std::vector<Layout> layouts = {};  // by operator

@@ -7,6 +7,9 @@
 #include <tuple>
 #include <utility>
 
+#include "schedules/flat_buffer.h"
+#include "schedules/optimizer_state.h"
+
 namespace simrun {
 namespace {
 
@@ -82,26 +85,31 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
   const bool by_layer = rules.zero_stage == 3;
   const std::vector<std::int32_t> layers = by_layer ? layers_of(code) : std::vector<std::int32_t>();
   std::vector<ParameterBucket> buckets;
-  std::map<std::tuple<SumAxes, bool, bool, bool, std::int32_t>, std::size_t>
-      latest;  // bucket still open, by what it sums over and its layer
+  std::map<std::tuple<SumAxes, bool, bool, bool, bool, std::int32_t>, std::size_t>
+      latest;  // bucket still open, by what it sums over, its layer and how it is updated
   for (std::size_t p = code.parameters.size(); p-- > 0;) {
     if (p == rules.elsewhere) continue;
     const bool tied = code.values[code.parameters[p]].tensor == rules.tied_tensor;
     const bool frozen = code.values[code.parameters[p]].frozen;
     const SumAxes axes = sum_axes(code, p, rules.mesh);
+    const bool orthogonalised = !frozen && rules.optimizer.name == UpdateRule::muon && rules.matrices[p].hidden;
     const auto [open, is_new] = latest.emplace(
-        std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, by_layer ? layers[p] : -1}, buckets.size());
+        std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, by_layer ? layers[p] : -1},
+        buckets.size());
     if (is_new || buckets[open->second].elements >= rules.bucket_size) {
       open->second = buckets.size();
-      ParameterBucket& fresh = buckets.emplace_back();
-      fresh.data_axes = axes.data;
-      fresh.tensor_axes = axes.tensor;
-      fresh.tied = tied;
-      fresh.frozen = frozen;
+      buckets.emplace_back();
+      buckets.back().data_axes = axes.data;
+      buckets.back().tensor_axes = axes.tensor;
+      buckets.back().tied = tied;
+      buckets.back().frozen = frozen;
+      buckets.back().orthogonalised = orthogonalised;
     }
     ParameterBucket& bucket = buckets[open->second];
     bucket.members.push_back(p);
+    if (!rules.matrices.empty()) bucket.matrices.push_back(rules.matrices[p]);
     bucket.elements += local_elements[p];
+    bucket.unpadded += local_elements[p];
     bucket.complete_after = std::max(bucket.complete_after, written[p]);
   }
   for (ParameterBucket& bucket : buckets) pad_for_shards(bucket, rules);
@@ -109,18 +117,6 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
 }
 
 namespace {
-
-Index add_flat(Plan& plan, const std::string& name, Category category, Dtype dtype, std::int64_t elements) {
-  Buffer buffer;
-  buffer.name = name;
-  buffer.category = category;
-  buffer.scope = Scope::run;
-  buffer.dtype = dtype;
-  const auto flat = std::find(plan.dimension_names.begin(), plan.dimension_names.end(), "elements");
-  buffer.dims = {{static_cast<std::uint16_t>(flat - plan.dimension_names.begin()), -1, elements}};
-  plan.buffers.push_back(std::move(buffer));
-  return static_cast<Index>(plan.buffers.size() - 1);
-}
 
 // What a bucket's shards are made of, and over which ranks they lie.
 struct Sharding {
@@ -139,8 +135,8 @@ Sharding sharding_of(const ParameterBucket& bucket, const BucketRules& rules) {
 Index add_shard(Plan& plan, Index parent, const Sharding& sharding) {
   if (sharding.shards == 1) return parent;
   const Buffer whole = plan.buffers[parent];
-  const Index shard =
-      add_flat(plan, whole.name + " shard", whole.category, whole.dtype, whole.elements() / sharding.shards);
+  const Index shard = add_flat_buffer(plan, whole.name + " shard", whole.category, whole.dtype,
+                                      whole.elements() / sharding.shards);
   plan.buffers[shard].parent = parent;
   plan.buffers[shard].split = {sharding.axes};
   return shard;
@@ -150,7 +146,7 @@ Index add_shard(Plan& plan, Index parent, const Sharding& sharding) {
 Index add_owned(Plan& plan, Index whole, const Sharding& sharding) {
   const Buffer of = plan.buffers[whole];
   const Index shard =
-      add_flat(plan, of.name + " shard", of.category, of.dtype, of.elements() / sharding.shards);
+      add_flat_buffer(plan, of.name + " shard", of.category, of.dtype, of.elements() / sharding.shards);
   plan.buffers[shard].split = {sharding.axes};
   return shard;
 }
@@ -169,36 +165,39 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
                         const BucketRules& rules) {
   const bool sharded = bucket.shards > 1;
   const Sharding sharding = sharding_of(bucket, rules);
-  bucket.weights = add_flat(plan, name + " weights", Category::weights, precision, bucket.elements);
-  if (bucket.frozen) {
-    bucket.weight_shard =
-        sharded ? add_shard_of(plan, bucket.weights, sharding, Scope::pass) : bucket.weights;
-    return;
-  }
-  bucket.gradients =
-      add_flat(plan, name + " main gradients", Category::gradients, Dtype::fp32, bucket.elements);
+  const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
+  bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights, precision, bucket.elements);
   std::optional<Scope> weights_only, gradients_only;
-  if (sharded && rules.zero_stage == 3) weights_only = rules.gathered;
+  const bool offloads_weights = rules.offload.parameters != OffloadTarget::none;
+  if ((sharded || offloads_weights) && rules.zero_stage == 3) weights_only = rules.gathered;
+  bucket.weight_shard = add_shard_of(plan, bucket.weights, sharding, weights_only);
+  offload_weights(plan, bucket, rules.offload.parameters);
+  if (bucket.frozen) return;
+  bucket.gradients =
+      add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
   if (sharded && rules.zero_stage >= 2)
     gradients_only = rules.reduces_once      ? Scope::step
                      : rules.splits_backward ? Scope::microbatch
                                              : Scope::pass;
-  bucket.weight_shard = add_shard_of(plan, bucket.weights, sharding, weights_only);
   bucket.gradient_shard = add_shard_of(plan, bucket.gradients, sharding, gradients_only);
   bucket.keeps_shard = gradients_only.has_value();
   if (gradients_only && !rules.reduces_once) {
     bucket.reduced = add_owned(plan, bucket.gradients, sharding);
     plan.buffers[bucket.reduced].name = name + " reduced gradients";
     plan.buffers[bucket.reduced].scope = Scope::pass;
+    plan.buffers[bucket.reduced].dtype = reduced;
   }
   if (rules.hierarchical && !bucket.replica_axes.empty())
     bucket.piece =
         add_shard(plan, bucket.gradients, {rules.mesh.size(bucket.shard_axes) * rules.copies, sharding.axes});
-  const std::int64_t owned = bucket.elements / bucket.shards;
-  if (precision != Dtype::fp32)
-    bucket.main_weights = add_flat(plan, name + " main weights", Category::optimizer, Dtype::fp32, owned);
-  bucket.exp_avg = add_flat(plan, name + " exp_avg", Category::optimizer, Dtype::fp32, owned);
-  bucket.exp_avg_sq = add_flat(plan, name + " exp_avg_sq", Category::optimizer, Dtype::fp32, owned);
+  if (reduced != kept && (rules.copies > 1 || !bucket.data_axes.empty())) {
+    bucket.compressed =
+        add_flat_buffer(plan, name + " compressed gradients", Category::comm, reduced, bucket.elements);
+    plan.buffers[bucket.compressed].scope = Scope::pass;
+    if (!gradients_only) bucket.compressed_shard = add_shard(plan, bucket.compressed, sharding);
+  }
+  add_optimizer_state(plan, bucket, name, precision, rules);
+  offload_state(plan, bucket, rules.offload);
 }
 
 }  // namespace simrun

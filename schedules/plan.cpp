@@ -75,6 +75,9 @@ const char* to_string(Function function) {
       "concat",
       "mla_rope",
       "mla_rope_backward",
+      "sgd",
+      "adafactor",
+      "muon",
   };
   return names[static_cast<std::size_t>(function)];
 }

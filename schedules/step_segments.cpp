@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "schedules/gradient_compression.h"
+#include "schedules/offload_segments.h"
+#include "schedules/optimizer_update.h"
+
 namespace simrun {
 namespace {
 
@@ -66,19 +70,20 @@ bool is_summed(const ChunkEmission& emission, const ParameterBucket& bucket) {
 // Hybrid sharding: over the ranks that own the same shard.
 std::vector<Instruction> replica_sum(const StepContext& context, const ParameterBucket& bucket, Index shard,
                                      CommunicationTable& table) {
-  if (bucket.replica_axes.empty()) return {};
+  if (bucket.replica_axes.empty() || !(is_sharded(bucket) || bucket.piece != no_index)) return {};
   const std::string cause =
       "gradients: partial sum over " + context.mesh.words(bucket.replica_axes) + " (replicas of a shard)";
   return {collective(Opcode::all_reduce, context.data_stream, {shard, shard},
                      over_axes(table, bucket.replica_axes, cause), "gradient reduction")};
 }
 
-// To the owner of each shard, or of each piece that a hierarchical all-reduce goes on with.
+// To the owner of each shard, or of each piece that a hierarchical all-reduce goes on with; else to all.
 std::vector<Instruction> scatter_sum(const StepContext& context, const ChunkEmission& emission,
                                      std::size_t bucket, CommunicationTable& table) {
   const ParameterBucket& of = emission.buckets[bucket];
   const Index shard = of.piece == no_index ? of.gradient_shard : of.piece;
-  return {collective(Opcode::reduce_scatter, context.data_stream, {of.gradients, shard},
+  const Opcode opcode = is_sharded(of) || of.piece != no_index ? Opcode::reduce_scatter : Opcode::all_reduce;
+  return {collective(opcode, context.data_stream, {of.gradients, shard},
                      data_group(context, emission, bucket, 0, table), "gradient reduction")};
 }
 
@@ -87,11 +92,9 @@ std::vector<Instruction> data_reduction(const StepContext& context, const ChunkE
                                         std::size_t bucket, CommunicationTable& table) {
   const ParameterBucket& of = emission.buckets[bucket];
   if (!is_summed(emission, of)) return {};
-  if (!is_sharded(of) && of.piece == no_index)
-    return {collective(Opcode::all_reduce, context.data_stream, {of.gradients, of.gradients},
-                       data_group(context, emission, bucket, 0, table), "gradient reduction")};
   std::vector<Instruction> instructions = scatter_sum(context, emission, bucket, table);
   const Index shard = instructions.front().outputs.front();
+  if (of.compressed_shard != no_index) instructions = compressed(instructions.front(), of);
   for (Instruction& sum : replica_sum(context, of, shard, table)) instructions.push_back(std::move(sum));
   if (of.piece != no_index)
     instructions.push_back(collective(Opcode::all_gather, context.data_stream, {of.piece, of.gradients},
@@ -102,11 +105,16 @@ std::vector<Instruction> data_reduction(const StepContext& context, const ChunkE
 Instruction weight_gather(const StepContext& context, const ChunkEmission& emission, std::size_t bucket,
                           CommunicationTable& table) {
   const ParameterBucket& of = emission.buckets[bucket];
-  return collective(Opcode::all_gather, context.data_stream, {of.weight_shard, of.weights},
+  const Index shard = of.staged_weights == no_index ? of.weight_shard : of.staged_weights;
+  return collective(Opcode::all_gather, context.data_stream, {shard, of.weights},
                     data_group(context, emission, bucket, 1, table), "parameter gather");
 }
 
 bool gathers_in_passes(const StepContext& context) { return context.optimizer.zero_stage == 3; }
+
+void append_to(std::vector<Instruction>& instructions, const std::vector<Instruction>& more) {
+  instructions.insert(instructions.end(), more.begin(), more.end());
+}
 
 bool waits_for_step_end(const ParameterBucket& bucket) { return bucket.tied || !bucket.tensor_axes.empty(); }
 
@@ -132,11 +140,11 @@ std::vector<Instruction> late_reductions(const StepContext& context, const Chunk
         Opcode::all_reduce, context.tensor_stream, {kept_gradients(bucket), kept_gradients(bucket)},
         over_axes(table, bucket.tensor_axes, "gradients: partial sum (sequence is split)"),
         "gradient reduction"));
-  const bool done =
-      keeps_shard_only(bucket) || (context.optimizer.overlap_grad_reduce && !waits_for_step_end(bucket));
-  if (!done)
-    for (Instruction& instruction : data_reduction(context, emission, number, table))
-      instructions.push_back(std::move(instruction));
+  // Behind the last backward pass.
+  const bool done = context.optimizer.overlap_grad_reduce && !waits_for_step_end(bucket);
+  if (!done && !keeps_shard_only(bucket))
+    append_to(instructions, data_reduction(context, emission, number, table));
+  if (!done) append_to(instructions, gradients_to_host(context.plan, bucket));
   return instructions;
 }
 
@@ -196,23 +204,6 @@ std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan,
           release_of(local)};
 }
 
-Instruction optimizer_of(const ParameterBucket& bucket, Index norm) {
-  Instruction instruction;
-  instruction.opcode = Opcode::optimizer;
-  instruction.function = Function::adam;
-  instruction.phase = Phase::optimizer;
-  instruction.inputs = {bucket.gradient_shard};
-  instruction.outputs = {bucket.weight_shard, bucket.exp_avg, bucket.exp_avg_sq};
-  if (bucket.main_weights != no_index) instruction.outputs.push_back(bucket.main_weights);
-  instruction.inputs.insert(instruction.inputs.end(), instruction.outputs.begin() + 1,
-                            instruction.outputs.end());
-  // Without fp32 main weights the weights themselves are read.
-  if (bucket.main_weights == no_index) instruction.inputs.push_back(bucket.weight_shard);
-  if (norm != no_index) instruction.inputs.push_back(norm);
-  instruction.label = "optimizer";
-  return instruction;
-}
-
 }  // namespace
 
 BucketInstructions overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
@@ -220,11 +211,35 @@ BucketInstructions overlapped_reductions(const StepContext& context, const Chunk
   BucketInstructions reductions;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     const ParameterBucket& bucket = emission.buckets[b];
-    const bool elsewhere = bucket.frozen || waits_for_step_end(bucket) || keeps_shard_only(bucket);
-    reductions.push_back(elsewhere ? std::vector<Instruction>{} : data_reduction(context, emission, b, table));
+    reductions.emplace_back();
+    if (bucket.frozen || waits_for_step_end(bucket) || keeps_shard_only(bucket)) continue;
+    reductions.back() = data_reduction(context, emission, b, table);
+    append_to(reductions.back(), gradients_to_host(context.plan, bucket));
   }
   return reductions;
 }
+
+namespace {
+
+// The reduction of one pass, added to the shard that is kept of the passes before.
+std::vector<Instruction> summed_into_shard(Instruction reduction, const ParameterBucket& bucket, bool first) {
+  reduction.outputs = {first ? bucket.gradient_shard : bucket.reduced};
+  std::vector<Instruction> instructions{reduction, release_of(bucket.gradients, Phase::reduction)};
+  if (first) return instructions;
+  Instruction sum;
+  sum.opcode = Opcode::map;
+  sum.function = Function::sum_gradients;
+  sum.phase = Phase::reduction;
+  sum.accumulate = true;
+  sum.inputs = {bucket.reduced};
+  sum.outputs = {bucket.gradient_shard};
+  sum.label = "gradient accumulation";
+  instructions.push_back(std::move(sum));
+  instructions.push_back(release_of(bucket.reduced, Phase::reduction));
+  return instructions;
+}
+
+}  // namespace
 
 BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmission& emission,
                                       ReducingPass pass, CommunicationTable& table) {
@@ -236,23 +251,12 @@ BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmi
       continue;
     }
     std::vector<Instruction> instructions = scatter_sum(context, emission, b, table);
-    instructions.back().outputs = {pass.first ? bucket.gradient_shard : bucket.reduced};
-    instructions.push_back(release_of(bucket.gradients, Phase::reduction));
-    if (!pass.first) {
-      Instruction sum;
-      sum.opcode = Opcode::map;
-      sum.function = Function::sum_gradients;
-      sum.phase = Phase::reduction;
-      sum.accumulate = true;
-      sum.inputs = {bucket.reduced};
-      sum.outputs = {bucket.gradient_shard};
-      sum.label = "gradient accumulation";
-      instructions.push_back(std::move(sum));
-      instructions.push_back(release_of(bucket.reduced, Phase::reduction));
-    }
-    if (pass.last)
-      for (Instruction& sum : replica_sum(context, bucket, bucket.gradient_shard, table))
-        instructions.push_back(std::move(sum));
+    instructions = bucket.compressed == no_index
+                       ? summed_into_shard(std::move(instructions.front()), bucket, pass.first)
+                       : compressed_of_pass(std::move(instructions.front()), bucket, pass.first);
+    if (pass.last) append_to(instructions, replica_sum(context, bucket, bucket.gradient_shard, table));
+    if (pass.last && !waits_for_step_end(bucket))
+      append_to(instructions, gradients_to_host(context.plan, bucket));
     reductions.push_back(std::move(instructions));
   }
   return reductions;
@@ -263,7 +267,9 @@ BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmissi
   BucketInstructions gathers;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     gathers.emplace_back();
+    gathers.back() = fetch_weights(context.plan, emission.buckets[b]);
     if (is_sharded(emission.buckets[b])) gathers.back().push_back(weight_gather(context, emission, b, table));
+    append_to(gathers.back(), release_fetched(emission.buckets[b]));
   }
   return gathers;
 }
@@ -277,6 +283,11 @@ std::vector<Instruction> parameter_gathers(const StepContext& context, const Chu
       instructions.push_back(weight_gather(context, emission, b, table));
   }
   return instructions;
+}
+
+// Not all of the bucket is the host's.
+static bool updates_on_gpu(const ParameterBucket& bucket) {
+  return !bucket.offloaded.any() || bucket.kept_gradients != no_index;
 }
 
 std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
@@ -298,9 +309,16 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
     norm = add_scalar(plan, "gradient norm");
     append(gradient_norm(context, plan, gradients, norm, table));
   }
+  std::vector<const ParameterBucket*> buckets;
   for (const ChunkEmission* chunk : chunks)
     for (const ParameterBucket& bucket : chunk->buckets)
-      if (!bucket.frozen) instructions.push_back(optimizer_of(bucket, norm));
+      if (!bucket.frozen) buckets.push_back(&bucket);
+  // The host first, so that it works while the GPU does.
+  append(host_optimizer(plan, buckets, norm));
+  MatrixWorkspace workspace;
+  for (const ParameterBucket* bucket : buckets)
+    if (updates_on_gpu(*bucket))
+      append(optimizer_update({context, plan, table, workspace, norm}, *bucket));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

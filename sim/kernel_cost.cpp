@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "sim/attention_cost.h"
+#include "sim/offload_cost.h"
 
 namespace simrun {
 
@@ -198,6 +199,8 @@ KernelWork kernel_work(const Plan& plan, const Instruction& instruction) {
 }
 
 Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
+  if (instruction.opcode != Opcode::free)
+    if (const std::optional<double> off = offload_seconds(plan, instruction)) return to_picoseconds(*off);
   const Gpu& gpu = plan.cluster.gpu;
   switch (instruction.opcode) {
     case Opcode::init:

@@ -9,6 +9,7 @@
 
 #include "models/flops.h"
 #include "models/graph_builder.h"
+#include "schedules/context_parallel.h"
 #include "schedules/chunk_code.h"
 #include "tests/schedules/index_sets.h"
 
@@ -106,10 +107,10 @@ struct Lowered {
       regions.region_of.push_back(-1);
       operators.push_back(o);
     }
-    const ChunkContext context{chain.graph, layouts,
-                               regions,     mesh,
-                               streams,     1,
-                               Dtype::bf16, operators,
+    ContextParallelism whole_sequences;
+    const ChunkContext context{chain.graph, layouts,         regions,
+                               mesh,        streams,         1,
+                               whole_sequences, Dtype::bf16, operators,
                                chain.first, random_layout(random, first, mesh),
                                chain.last,  random_layout(random, last, mesh)};
     lower_forward(context, code);

@@ -92,8 +92,8 @@ class ReportWriter {
     made.ranks = model_.mesh.size(step.axes);
     made.bytes = std::max(bytes(from), bytes(to));
     const Parts before = parts_of(from.layout, model_), after = parts_of(to.layout, model_);
-    made.change =
-        fmt::format("{}: {} -> {}", from.name, words(without(before, after)), words(without(after, before)));
+    made.change = fmt::format("{}: {} -> {}", model_.graph.tensors[from.tensor].name,
+                              words(without(before, after)), words(without(after, before)));
     made.cause = step.cause;
     return made;
   }
@@ -143,7 +143,7 @@ class ReportWriter {
     sum.ranks = model_.mesh.size(axes);
     sum.bytes = bytes(gradient);
     sum.change = fmt::format("{}: sum over {}", gradient.name, sum.axes);
-    sum.cause = fmt::format("{}: {}, sum partial over {}", gradient.name,
+    sum.cause = fmt::format("{}: {}, partial sum over {}", gradient.name,
                             describe(gradient.layout, model_.graph, model_.mesh), sum.axes);
     rows_[first_reader_.at(gradient.tensor)].transfers.push_back(std::move(sum));
   }

@@ -40,7 +40,7 @@ TEST_CASE("--print-layout --json has the same, with bytes and whole causes") {
   CHECK(ran.output.find("\"operation\": \"all_reduce\", \"axes\": \"tp\", \"ranks\": 4, \"bytes\": 67108864, "
                         "\"change\": \"attention_projection: sum over tp -> whole\"") != std::string::npos);
   CHECK(
-      ran.output.find("\"cause\": \"attention_projection: batch split over dp, sum partial over tp -> batch "
+      ran.output.find("\"cause\": \"attention_projection: batch split over dp, partial sum over tp -> batch "
                       "split over dp for attention_add\"") != std::string::npos);
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("a layout section that the model cannot follow is refused with its lin
   const Ran ran = run_simrun(job + " --check");
   CAPTURE(ran.output);
   CHECK(ran.code == 2);
-  CHECK(ran.output.find("error: the model has no dimension 'haeds'\n      - split: {haeds: tp}\n") !=
+  CHECK(ran.output.find("error: the model has no dimension 'haeds'\n    - split: {haeds: tp}\n") !=
         std::string::npos);
   CHECK(ran.output.find("hint: did you mean 'heads'?") != std::string::npos);
   CHECK(run_simrun(llama + " --print-layout --check").code == 2);

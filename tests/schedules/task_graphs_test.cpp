@@ -52,9 +52,12 @@ TEST_CASE("task graphs: two regions that split the same dimension alike need no 
 }
 
 TEST_CASE("task graphs: a region on fewer ranks than the stage is repeated on the others") {
-  // 4 of 8 ranks share the batch of 16 in the MLP: each has 4 sequences, and two ranks have the same.
+  // 4 of 8 ranks share the batch of 16 in the MLP: each has 4 sequences, and two ranks have the same. A
+  // rank's 4 are not among its own 2, so the rows are gathered and cut anew.
   const Job job = job_with("  - {scope: mlp, replicate: 4}\n");
-  CHECK(bridges(job, "fc1") == std::vector<std::string>{"forward all_gather dp0 x dp1 16777216"});
+  CHECK(bridges(job, "fc1") ==
+        std::vector<std::string>{"forward all_gather dp 16777216", "forward slice 4 ranks 16777216",
+                                 "backward all_gather dp 16777216", "backward slice 4 ranks 16777216"});
   const Plan all = compile(job_with("  - {scope: mlp, replicate: 8}\n")), some = compile(job);
   CHECK(lint(some).empty());
   // Twice the MLP's FLOPs: 6 x 2 x 1024 x 4096 per token more. 64 sequences of 512 tokens a step.
@@ -74,10 +77,10 @@ TEST_CASE("task graphs: numbers of ranks that are no group of a stage are refuse
   };
   CHECK(
       fault("  - {scope: mlp, replicate: 3}\n") ==
-      "7:30 3 ranks do not divide a stage: a pipeline stage has 8 (tensor 1 x context 1 x data parallel 8)");
+      "7:29 3 ranks do not divide a stage: a pipeline stage has 8 (tensor 1 x context 1 x data parallel 8)");
   CHECK(
       fault("  - {scope: logits, split: {vocab: dp}}\n  - {scope: mlp, split: 16}\n") ==
-      "8:26 16 ranks do not divide a stage: a pipeline stage has 8 (tensor 1 x context 1 x data parallel 8)");
+      "8:25 16 ranks do not divide a stage: a pipeline stage has 8 (tensor 1 x context 1 x data parallel 8)");
 }
 
 }  // namespace

@@ -100,6 +100,11 @@ void split_further(Layout& layout, DimensionId dim, const std::vector<AxisId>& a
   add_split(layout, {dim, axes});
 }
 
+// Besides the tokens, which the new dimension follows; one of one dimension only renames it.
+bool splits_beside(const Regroup& tokens, DimensionId dim) {
+  return tokens.from.size() == 1 ? dim != tokens.to : has_dim(tokens.from, dim);
+}
+
 // Tokens keep their place: the new dimension is split as the old ones are, over expert-parallel axes last.
 void regroup(Layout& layout, const Regroup& tokens, const DeviceMesh& mesh) {
   if (tokens.from.size() == 1) {  // nothing to put in order
@@ -131,7 +136,7 @@ Layout operator_layout(const Graph& graph, const Operator& op, const std::vector
     for (const DimensionId dim : space) {
       if (graph.dimensions[dim].name != rule.dim || has_dim(decided, dim)) continue;
       if (rule.decides) decided.push_back(dim);
-      if (op.regroup && !has_dim(op.regroup->from, dim)) continue;
+      if (op.regroup && !splits_beside(*op.regroup, dim)) continue;
       const std::vector<AxisId> axes = free_axes(rule, mesh, used);
       if (axes.empty()) continue;
       split_further(layout, dim, axes);

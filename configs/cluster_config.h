@@ -23,6 +23,7 @@ struct Gpu {
   double kernel_launch_s = 0;    // host-to-device time between back-to-back dependent kernels
   double matmul_efficiency = 0;  // best sustained GEMM / peak
   double memory_efficiency = 0;  // best sustained stream / memory_bandwidth
+  double special_functions = 0;  // exponentials, tanh ... per second; 0: not known, and taken to cost nothing
   bool operator==(const Gpu&) const = default;
 };
 

@@ -97,6 +97,18 @@ void check_batch(Reading& reading, const Job& job) {
                                 microbatches, stages, limits::passes));
 }
 
+// The packed q, k, v of copied heads have no part that is q, k or v before they are gathered.
+void check_adapters_of_copies(Reading& reading, const Job& job) {
+  if (!job.training.lora) return;
+  for (const std::string& target : job.training.lora->targets)
+    if (target == "q" || target == "k" || target == "v")
+      reading.problem(
+          "training.lora.targets",
+          fmt::format("an adapter of {} alone needs tensor parallel of at most the {} key-value heads",
+                      target, job.model.num_key_value_heads),
+          "qkv takes one of all three.");
+}
+
 void check_tensor_parallel(Reading& reading, const Job& job) {
   const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
   const ModelConfig& model = job.model;
@@ -105,14 +117,19 @@ void check_tensor_parallel(Reading& reading, const Job& job) {
   if (!is_multiple(model.num_attention_heads, tp))
     reading.problem(path, fmt::format("{} attention heads do not split into tensor parallel {}",
                                       model.num_attention_heads, tp));
-  if (model.num_key_value_heads > 0 && tp > model.num_key_value_heads &&
-      model.num_key_value_heads < model.num_attention_heads)
+  const bool copies_heads = model.num_key_value_heads > 0 && tp > model.num_key_value_heads &&
+                            model.num_key_value_heads < model.num_attention_heads;
+  if (copies_heads && tp % model.num_key_value_heads != 0)
     reading.problem(path,
-                    fmt::format("tensor parallel {} above the {} key-value heads is not supported yet", tp,
+                    fmt::format("tensor parallel {} gives its ranks unequal copies of {} key-value heads", tp,
                                 model.num_key_value_heads),
-                    fmt::format("at most {}.", model.num_key_value_heads));
-  else if (model.num_key_value_heads != model.num_attention_heads &&
-           !is_multiple(model.num_key_value_heads, tp))
+                    nearest_multiples(tp, model.num_key_value_heads));
+  else if (copies_heads && !is_multiple(2 * model.num_key_value_heads * model.head_dim, tp))
+    reading.problem(path, fmt::format("the {} rows of keys and values do not split into tensor parallel {}",
+                                      2 * model.num_key_value_heads * model.head_dim, tp));
+  if (copies_heads) check_adapters_of_copies(reading, job);
+  if (!copies_heads && model.num_key_value_heads != model.num_attention_heads &&
+      !is_multiple(model.num_key_value_heads, tp))
     reading.problem(path, fmt::format("{} key-value heads do not split into tensor parallel {}",
                                       model.num_key_value_heads, tp));
   if (!is_multiple(model.ffn_hidden_size, tp))
@@ -161,7 +178,7 @@ void check_gpu(Reading& reading, const Job& job) {
 void check_countable(Reading& reading, const Job& job) {
   const ModelConfig& model = job.model;
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  const double layers = number(model.num_layers);
+  const double layers = number(model.num_layers + model.num_nextn_predict_layers);
   const double hidden = number(model.hidden_size);
   const double ffn = number(model.ffn_hidden_size);
   const double heads = number(model.num_attention_heads);
@@ -218,6 +235,8 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   check_tensor_parallel(reading, job);
   check_context_parallel(reading, job);
   apply_pipeline_rules(layout, reading, job);
+  apply_recompute_rules(reading, job);
+  apply_document_rules(reading, job);
   check_gpu(reading, job);
   check_countable(reading, job);
 }

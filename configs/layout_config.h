@@ -28,12 +28,25 @@ struct DimensionChoice {
   bool operator==(const DimensionChoice& other) const { return dim == other.dim && axes == other.axes; }
 };
 
+// Whale's two primitives (Jia et al. 2022, arXiv 2011.09208, section 3): the scope's operators on `count`
+// ranks of a stage, either each with a part of the batch, or each with a part of the model.
+struct TaskGraph {
+  enum class Kind : std::uint8_t { none, replicate, split };
+  Kind kind = Kind::none;
+  std::int64_t count = 0;
+  SourcePosition position;
+  bool operator==(const TaskGraph& other) const { return kind == other.kind && count == other.count; }
+};
+
 // What one rule says of the operators of its scope ("": all).
 struct RegionRule {
   std::string scope;
   std::vector<DimensionChoice> choices;
+  TaskGraph task_graph;     // instead of choices
   SourcePosition position;  // of its scope, or of the rule
-  bool operator==(const RegionRule& other) const { return scope == other.scope && choices == other.choices; }
+  bool operator==(const RegionRule& other) const {
+    return scope == other.scope && choices == other.choices && task_graph == other.task_graph;
+  }
 };
 
 struct LayoutConfig {

@@ -45,6 +45,8 @@ Gpu read_gpu(const ConfigNode& node, const std::string& base_name, Reading& read
   gpu.kernel_launch_s = section.quantity("kernel_launch", Unit::seconds, limits::latency);
   gpu.matmul_efficiency = section.real("matmul_efficiency", limits::share);
   gpu.memory_efficiency = section.real("memory_efficiency", limits::share);
+  gpu.special_functions =
+      section.quantity("special_functions", Unit::flops_per_second, limits::optional_flops, "0 TFLOP/s");
   section.finish();
   return gpu;
 }

@@ -109,11 +109,32 @@ class LayoutReader {
     }
     const ConfigNode* split = node.find("split");
     const ConfigNode* replicate = node.find("replicate");
-    if (split != nullptr) read_split(*split, rule);
-    if (replicate != nullptr) read_replicate(*replicate, rule);
+    if (is_count(split) || is_count(replicate)) {
+      read_task_graph(split, replicate, rule);
+    } else {
+      if (split != nullptr) read_split(*split, rule);
+      if (replicate != nullptr) read_replicate(*replicate, rule);
+    }
     if (split == nullptr && replicate == nullptr)
       problem(node, "a rule of 'layout' needs 'split' or 'replicate'", example);
     layout_.rules.push_back(std::move(rule));
+  }
+
+  static bool is_count(const ConfigNode* node) {
+    return node != nullptr && node->kind == ConfigNode::Kind::scalar && !node->text.empty() &&
+           node->text.find_first_not_of("0123456789") == std::string::npos;
+  }
+
+  void read_task_graph(const ConfigNode* split, const ConfigNode* replicate, RegionRule& rule) {
+    if (split != nullptr && replicate != nullptr)
+      return problem(is_count(split) ? *split : *replicate,
+                     "a rule with a number of ranks either splits or replicates",
+                     "write two rules, each with its scope.");
+    const ConfigNode& node = split != nullptr ? *split : *replicate;
+    const Parsed<std::int64_t> count = parse_integer(node.text, limits::parallel);
+    if (!count.value) return problem(node, fmt::format("a number of ranks: {}", count.problem), count.hint);
+    using Kind = TaskGraph::Kind;
+    rule.task_graph = {split != nullptr ? Kind::split : Kind::replicate, *count.value, node.position};
   }
 
   void add(RegionRule& rule, DimensionChoice choice) {
@@ -188,6 +209,10 @@ std::string yaml_of(const DimensionChoice& choice) {
 std::string yaml_of(const RegionRule& rule) {
   std::vector<std::string> parts, split, replicate;
   if (!rule.scope.empty()) parts.push_back("scope: " + yaml_quoted(rule.scope));
+  if (rule.task_graph.kind != TaskGraph::Kind::none)
+    parts.push_back(fmt::format("{}: {}",
+                                rule.task_graph.kind == TaskGraph::Kind::split ? "split" : "replicate",
+                                rule.task_graph.count));
   for (const DimensionChoice& choice : rule.choices)
     (choice.axes.empty() ? replicate : split).push_back(choice.axes.empty() ? choice.dim : yaml_of(choice));
   if (!split.empty()) parts.push_back(fmt::format("split: {{{}}}", fmt::join(split, ", ")));

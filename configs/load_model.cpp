@@ -19,6 +19,8 @@ constexpr Family families[] = {{"bloom", read_bloom},
                                {"gpt", read_gpt},
                                {"gpt2", read_gpt2},
                                {"gpt_neox", read_gpt_neox},
+                               {"gpt_oss", read_gpt_oss},
+                               {"grok-1", read_grok1},
                                {"llama", read_llama},
                                {"mistral", read_mistral},
                                {"mixtral", read_mixtral},
@@ -27,12 +29,13 @@ constexpr Family families[] = {{"bloom", read_bloom},
                                {"opt", read_opt},
                                {"phi3", read_phi3},
                                {"qwen2", read_qwen2},
-                               {"qwen3", read_qwen3}};
+                               {"qwen2_moe", read_qwen2_moe},
+                               {"qwen3", read_qwen3},
+                               {"qwen3_moe", read_qwen3_moe}};
 
 // Known, so that they are not taken for a misspelling of a supported one.
-const std::vector<std::string> later_types = {"bert",      "falcon", "gemma", "gemma3", "gpt_oss",
-                                              "grok-1",    "llama4", "phi",   "phimoe", "qwen2_moe",
-                                              "qwen3_moe", "t5",     "vit"};
+const std::vector<std::string> later_types = {"bert", "falcon", "gemma", "gemma3", "llama4",
+                                              "phi",  "phimoe", "t5",    "vit"};
 
 std::vector<std::string> supported_types() {
   std::vector<std::string> types;

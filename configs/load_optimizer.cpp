@@ -39,7 +39,7 @@ Dtype moment_type(SectionReader& section, const OptimizerConfig& optimizer, cons
 }  // namespace
 
 void read_update_rule(SectionReader& section, OptimizerConfig& optimizer) {
-  const WordRule rules{{"adam", "adamw", "sgd"}, {"muon", "adafactor", "lamb", "lion", "shampoo", "soap"}};
+  const WordRule rules{{rule_names.begin(), rule_names.end()}, {"lamb", "lion", "shampoo", "soap"}};
   const std::string name = section.word("name", rules, "adam");
   const auto found = std::find(rule_names.begin(), rule_names.end(), name);
   if (found != rule_names.end()) optimizer.name = static_cast<UpdateRule>(found - rule_names.begin());

@@ -22,6 +22,17 @@ void read_schedule(SectionReader& section, Reading& reading, Parallelism& parall
 // Of the training section: low-rank adapters. Of the model section: what is frozen; after the family's keys.
 void read_lora(SectionReader& section, Reading& reading, Training& training);
 void read_frozen(SectionReader& section, Reading& reading, ModelConfig& model);
+// Of the recompute section: counts by virtual stage, and the limit of granularity `auto`.
+struct RecomputeKeys {
+  SectionReader& section;
+  Reading& reading;
+  RecomputeConfig& recompute;
+};
+void read_recomputed_layers(const RecomputeKeys& keys);
+void read_module_layers(const RecomputeKeys& keys);
+void read_memory_limit(const RecomputeKeys& keys);
+// Of the training section.
+void read_documents(SectionReader& section, Reading& reading, Training& training);
 // Of the optimizer section, after zero_stage.
 void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
 void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer);

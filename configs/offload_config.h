@@ -11,7 +11,7 @@ enum class OffloadTarget : std::uint8_t { none, cpu, nvme };
 // 2021, arXiv 2101.06840; ZeRO-Infinity, Rajbhandari et al. 2021, arXiv 2104.07857).
 struct Offload {
   OffloadTarget optimizer = OffloadTarget::none;  // state; the node's CPUs then run the optimizer
-  double optimizer_fraction = 1;                  // of each bucket; Megatron-LM's --optimizer-offload-fraction
+  double optimizer_fraction = 1;  // of each bucket; Megatron-LM's --optimizer-offload-fraction
   OffloadTarget parameters = OffloadTarget::none;   // shards of ZeRO-3
   OffloadTarget activations = OffloadTarget::none;  // what the forward pass keeps; none or cpu
   bool any() const {

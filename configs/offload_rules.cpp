@@ -10,10 +10,10 @@ void check_hardware(Reading& reading, const Job& job) {
   const Offload& offload = job.offload;
   const Host& host = job.cluster.host;
   if (host.memory_bytes == 0 && !reading.positions.contains("cluster.host"))
-    return reading.problem("offload", fmt::format("the cluster {} does not say what its hosts are",
-                                                  job.cluster.name),
-                           "write cluster.host, for example {memory: 2 TiB, memory_bandwidth: 400 GB/s, flops: "
-                           "9 TFLOP/s, pcie_bandwidth: 31.5 GB/s}.");
+    return reading.problem(
+        "offload", fmt::format("the cluster {} does not say what its hosts are", job.cluster.name),
+        "write cluster.host, for example {memory: 2 TiB, memory_bandwidth: 400 GB/s, flops: "
+        "9 TFLOP/s, pcie_bandwidth: 31.5 GB/s}.");
   if (host.nvme_bytes > 0) return;
   for (const auto& [key, what] :
        {std::pair("optimizer", offload.optimizer), std::pair("parameters", offload.parameters)})
@@ -31,15 +31,13 @@ void check_optimizer(Reading& reading, const Job& job) {
                       "write offload.optimizer: cpu as well.");
     return;
   }
-  if (job.optimizer.name != UpdateRule::adam && job.optimizer.name != UpdateRule::adamw)
-    reading.problem("offload.optimizer", "the hosts run Adam and no other optimizer", "optimizer.name: adam.");
-  const bool own_type = job.optimizer.grad_reduce_dtype != job.optimizer.main_grads_dtype ||
-                        job.optimizer.exp_avg_dtype == Dtype::uint8 ||
-                        job.optimizer.exp_avg_sq_dtype == Dtype::uint8;
-  if (own_type)
-    reading.problem("offload.optimizer",
-                    "an offloaded optimizer takes gradients as they are reduced and keeps no quantised moments",
-                    "grad_reduce_dtype as main_grads_dtype, moments of 16 or 32 bits.");
+  const OptimizerConfig& optimizer = job.optimizer;
+  if (optimizer.name != UpdateRule::adam && optimizer.name != UpdateRule::adamw)
+    reading.problem("offload.optimizer", "the hosts run Adam and no other optimizer",
+                    "optimizer.name: adam.");
+  else if (optimizer.exp_avg_dtype == Dtype::uint8 || optimizer.exp_avg_sq_dtype == Dtype::uint8)
+    reading.problem("offload.optimizer", "moments quantised in blocks are not offloaded yet",
+                    "optimizer.exp_avg_dtype and exp_avg_sq_dtype: bf16.");
 }
 
 // The host updates what it holds: its weights need its optimizer.

@@ -12,7 +12,8 @@ namespace simrun {
 struct StageContent {
   bool embedding = false;
   std::int64_t layers = 0;
-  bool loss = false;  // final norm, LM head and cross entropy
+  bool loss = false;            // final norm, LM head and cross entropy
+  std::int64_t mtp_layers = 0;  // further layers of multi-token prediction
   bool operator==(const StageContent&) const = default;
 };
 

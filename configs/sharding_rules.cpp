@@ -60,11 +60,25 @@ void check_hierarchy(Reading& reading, const Job& job) {
                     "flat does.");
 }
 
+// A reduction in another type casts whole buckets behind every pass.
+void check_compression(Reading& reading, const Job& job) {
+  const OptimizerConfig& optimizer = job.optimizer;
+  if (optimizer.grad_reduce_dtype == optimizer.main_grads_dtype) return;
+  if (optimizer.no_sync)
+    reading.problem("optimizer.no_sync", "no_sync with a grad_reduce_dtype of its own is not supported yet",
+                    "grad_reduce_dtype of main_grads_dtype, or no_sync: false.");
+  if (optimizer.all_reduce == AllReduceKind::hierarchical)
+    reading.problem("optimizer.all_reduce",
+                    "hierarchical with a grad_reduce_dtype of its own is not supported yet",
+                    "grad_reduce_dtype of main_grads_dtype, or all_reduce: flat.");
+}
+
 }  // namespace
 
 void apply_sharding_rules(Reading& reading, const Job& job) {
   check_instances(reading, job);
   check_hierarchy(reading, job);
+  check_compression(reading, job);
 }
 
 }  // namespace simrun

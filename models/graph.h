@@ -61,6 +61,7 @@ struct Regroup {
 //                  `one` in place of `qkv` is added to the part whose name it begins with
 //   gather         in0 = table, in1 = indices: rows by index, zero where the row is another rank's;
 //                  or in1 = an activation: rows by position, added to it
+//   copy           in0 = rows of packed q, k, v; out0 = those of a rank's heads
 //                  dispatch: in0 = rows [batch, sequence, hidden], in1 = expert indices [.., topk];
 //                  out0 = [experts, capacity, hidden]
 //                  combine: in0 = [experts, capacity, hidden], in1 = probabilities, in2 = expert indices;

@@ -56,6 +56,7 @@ struct CodeStep {
   std::int32_t work_table = -1;  // Instruction::work_table
   SequencePart part;             // attention
   Peer peer;                     // SEND, RECV
+  bool soft_cap = false;         // Instruction::soft_cap
 };
 
 struct ChunkCode {
@@ -78,8 +79,9 @@ struct RecomputeRegions {
   std::vector<bool> discards_output;    // by region: values read outside it are recomputed too, not kept
                                         // (output-discarding checkpoints)
 };
+struct Partition;
 RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& config,
-                                   const std::vector<std::int32_t>& first_layer_of_operator_stage);
+                                   const Partition& partition);
 
 class ContextParallelism;  // schedules/context_parallel.h
 

@@ -9,6 +9,7 @@
 
 #include "schedules/bpipe.h"
 #include "schedules/chunk_segments.h"
+#include "schedules/document_tables.h"
 #include "schedules/gathered_weights.h"
 #include "schedules/instruction_flops.h"
 #include "schedules/job_schedule.h"
@@ -53,6 +54,13 @@ ChunkPlacement placement_of(const JobSchedule& schedule, std::size_t stages) {
 
 // What bidirectional schedules and shared embeddings leave out.
 void refuse_sharded_copies(const Job& job, const ChunkPlacement& placement, const LoweredModel& model) {
+  const UpdateRule rule = job.optimizer.name;
+  if (job.optimizer.zero_stage >= 1 && placement.directions() == 2 &&
+      (rule == UpdateRule::adafactor || rule == UpdateRule::muon))
+    throw std::invalid_argument(
+        fmt::format("adafactor and muon under zero_stage {} would sum over parts of matrices with the other "
+                    "copy of a stage of {}; zero_stage 0 does not",
+                    job.optimizer.zero_stage, job.parallelism.pipeline_schedule));
   if (job.optimizer.zero_stage < 2) return;
   const std::string stage = fmt::format("zero_stage {}", job.optimizer.zero_stage);
   if (placement.directions() == 2)
@@ -91,6 +99,7 @@ class Compiler {
     refuse_sharded_copies(job_, placement_, model_);
     if (schedule_.shape.stage_times.empty()) schedule_.shape.stage_times = stated_times();
     add_programs(build(schedule_, schedule_.shape));
+    add_document_tables(plan_, job_, model_.graph);
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
     plan_.job.found_schedule = schedule_.found;
     return std::move(plan_);
@@ -106,7 +115,9 @@ class Compiler {
       const auto cost = [&](Index segment) {
         return static_cast<std::int64_t>(segment_flops(plan_, plan_.segments[segment]) / 1e6) + 1;
       };
-      const auto backward = [&](BackwardPart part) { return cost(segments_.backward(chunk, {.part = part, .weights = {}})); };
+      const auto backward = [&](BackwardPart part) {
+        return cost(segments_.backward(chunk, {.part = part, .weights = {}}));
+      };
       PassTimes of;
       of.forward = cost(segments_.forward(chunk));
       if (splits_) {

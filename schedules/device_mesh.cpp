@@ -34,6 +34,7 @@ std::vector<Span> spans_of(const MeshShape& shape) {
     spans.push_back({axis.name, stride, stride * axis.size});
     stride *= axis.size;
   }
+  for (const std::int64_t count : shape.counts) spans.push_back({axis_of_ranks(count), 1, count});
   return spans;
 }
 
@@ -100,8 +101,12 @@ MeshShape mesh_shape(const Job& job) {
   shape.ep = parallelism.expert_model_parallel_size;
   shape.cp_inner = parallelism.context_a2a_size;
   for (const OwnAxis& axis : job.layout.mesh) shape.own.push_back({axis.name, axis.size});
+  for (const RegionRule& rule : job.layout.rules)
+    if (rule.task_graph.kind != TaskGraph::Kind::none) shape.counts.push_back(rule.task_graph.count);
   return shape;
 }
+
+std::string axis_of_ranks(std::int64_t count) { return fmt::format("{} ranks", count); }
 
 std::vector<AxisId> DeviceMesh::axes(const std::string& name) const {
   const auto found = logical.find(name);

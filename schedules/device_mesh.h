@@ -21,6 +21,7 @@ struct MeshShape {
   std::int64_t cp_inner = 1;   // Ulysses' share of a hybrid context-parallel group
   std::int64_t dp_inner = 1;   // ranks of dp that shard with one another (hybrid sharding)
   std::vector<Axis> own = {};  // a user's axes over the same devices, the first fastest; none: none
+  std::vector<std::int64_t> counts = {};  // groups of so many neighbouring ranks: axes "8 ranks"
 };
 MeshShape mesh_shape(const Job& job);
 
@@ -47,5 +48,8 @@ struct DeviceMesh {
 
 // Throws std::invalid_argument where the divisions have no common refinement (tp 3 beside ep 2).
 DeviceMesh device_mesh(const MeshShape& shape);
+
+// The logical axis of a group of so many neighbouring ranks.
+std::string axis_of_ranks(std::int64_t count);
 
 }  // namespace simrun

@@ -101,6 +101,7 @@ Instruction instruction_of(const ChunkEmission& emission, const CodeStep& step, 
   instruction.dropout = step.dropout;
   instruction.label = step.label;
   instruction.work_table = step.work_table;
+  instruction.soft_cap = step.soft_cap;
   for (const ValueId value : step.inputs) instruction.inputs.push_back(emission.buffer_of[value]);
   for (const ValueId value : step.outputs) instruction.outputs.push_back(emission.buffer_of[value]);
   for (const ValueId value : step.waits_for) instruction.waits_for.push_back(emission.buffer_of[value]);
@@ -161,6 +162,9 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
     emission.buffer_of[value] = source.shared_weights;
     emission.buffer_of[code.parameter_gradients[p]] = source.shared_gradients;
   }
+  const UpdateRule update = rules.optimizer.name;
+  if (update == UpdateRule::adafactor || update == UpdateRule::muon)
+    rules.matrices = parameter_matrices(source.graph, code, source.mesh());
   emission.buckets = make_buckets(code, elements, rules);
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     add_bucket_buffers(plan, emission.buckets[b], fmt::format("{} bucket {}", emission.name, b),

@@ -83,7 +83,8 @@ std::vector<LayoutRule> strategy_rules(const Job& job) {
   const std::vector<LayoutRule> everywhere{
       {"", "experts", {"ep"}}, {"", "expert_ffn", {"etp"}}, {"", "capacity", {"edp"}},
       {"", "batch", {"dp"}},   {"", "sequence", {"cp"}},    {"", "kv_heads", {"tp"}},
-      {"", "ffn", {"tp"}},     {"", "shared_ffn", {"tp"}},  {"", "vocab", {"tp"}}};
+      {"", "qkv_rows", {"tp"}},  {"", "ffn", {"tp"}},         {"", "shared_ffn", {"tp"}},
+      {"", "vocab", {"tp"}}};
   rules.insert(rules.end(), everywhere.begin(), everywhere.end());
   if (job.parallelism.sequence_parallel) rules.push_back({"", "sequence", {"tp"}});
   return rules;
@@ -98,11 +99,6 @@ void split_further(Layout& layout, DimensionId dim, const std::vector<AxisId>& a
       return;
     }
   add_split(layout, {dim, axes});
-}
-
-// Besides the tokens, which the new dimension follows; one of one dimension only renames it.
-bool splits_beside(const Regroup& tokens, DimensionId dim) {
-  return tokens.from.size() == 1 ? dim != tokens.to : has_dim(tokens.from, dim);
 }
 
 // Tokens keep their place: the new dimension is split as the old ones are, over expert-parallel axes last.
@@ -136,7 +132,7 @@ Layout operator_layout(const Graph& graph, const Operator& op, const std::vector
     for (const DimensionId dim : space) {
       if (graph.dimensions[dim].name != rule.dim || has_dim(decided, dim)) continue;
       if (rule.decides) decided.push_back(dim);
-      if (op.regroup && !splits_beside(*op.regroup, dim)) continue;
+      if (op.regroup && op.regroup->to == dim) continue;
       const std::vector<AxisId> axes = free_axes(rule, mesh, used);
       if (axes.empty()) continue;
       split_further(layout, dim, axes);

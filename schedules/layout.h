@@ -50,7 +50,7 @@ struct LayoutRule {
 //                                                   tp, cp and dp
 //   batch: dp                                       data parallel
 //   sequence: cp                                    context parallel
-//   kv_heads, ffn, shared_ffn, vocab: tp            Megatron tensor parallel (Shoeybi et al. 2019)
+//   kv_heads, qkv_rows, ffn, shared_ffn, vocab: tp  Megatron tensor parallel (Shoeybi et al. 2019)
 //   sequence: tp                                    sequence parallel, wherever tp is still free (Korthikanti
 //                                                   et al. 2022)
 std::vector<LayoutRule> strategy_rules(const Job& job);

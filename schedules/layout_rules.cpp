@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "schedules/layout_scope.h"
+#include "schedules/task_graphs.h"
 
 namespace simrun {
 namespace {
@@ -192,6 +193,11 @@ class LayoutCheck {
           fmt::format("a rule for scope {} may replicate one of them.", op.name));
   }
 
+  static std::string over(const DimensionChoice& choice, std::int64_t parts) {
+    const std::string axes = fmt::format("{}", fmt::join(choice.axes, " x "));
+    return axes == axis_of_ranks(parts) ? axes : fmt::format("{}, {} ranks", axes, parts);
+  }
+
   void check_extent(const Operator& op, const Decision& decision, std::int64_t parts) {
     const Dimension& dimension = graph_.dimensions[decision.dim];
     const std::int64_t extent = dimension.padded_size;
@@ -205,8 +211,8 @@ class LayoutCheck {
                                   : fmt::format("{} ranks do", fewer);
     const std::int64_t below = extent / parts * parts;
     fault(decision.choice->axis_positions.front(),
-          fmt::format("{}: {} {} does not split over {}, {} ranks", place_of(op), decision.choice->dim,
-                      extent, fmt::join(decision.choice->axes, " x "), parts),
+          fmt::format("{}: {} {} does not split over {}", place_of(op), decision.choice->dim, extent,
+                      over(*decision.choice, parts)),
           below > 0
               ? fmt::format("{}; so do {} {} and {}.", ranks, decision.choice->dim, below, below + parts)
               : fmt::format("{}; so does {} {}.", ranks, decision.choice->dim, parts));
@@ -287,7 +293,8 @@ void refuse(std::vector<Diagnostic> faults) {
 
 std::vector<LayoutRule> rules_of(const Job& job, const Graph& graph) {
   std::vector<LayoutRule> rules;
-  for (auto rule = job.layout.rules.rbegin(); rule != job.layout.rules.rend(); ++rule)
+  const LayoutConfig layout = with_task_graphs(job.layout, graph);
+  for (auto rule = layout.rules.rbegin(); rule != layout.rules.rend(); ++rule)
     for (const DimensionChoice& choice : rule->choices)
       rules.push_back({rule->scope, graph_name(graph, choice.dim), choice.axes, true});
   const std::vector<LayoutRule> strategy = strategy_rules(job);
@@ -297,32 +304,42 @@ std::vector<LayoutRule> rules_of(const Job& job, const Graph& graph) {
 
 DeviceMesh mesh_of(const Job& job) {
   const LayoutConfig& layout = job.layout;
-  if (layout.mesh.empty()) return device_mesh(mesh_shape(job));
   const Parallelism& parallelism = job.parallelism;
   const std::int64_t ranks = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size *
                              parallelism.data_parallel_size;
+  const std::string stage = fmt::format("a pipeline stage has {} (tensor {} x context {} x data parallel {})",
+                                        ranks, parallelism.tensor_model_parallel_size,
+                                        parallelism.context_parallel_size, parallelism.data_parallel_size);
+  std::vector<Diagnostic> faults;
   std::int64_t product = 1;
   for (const OwnAxis& axis : layout.mesh)
     product = axis.size > ranks / product ? ranks + 1 : product * axis.size;
-  if (product != ranks)
-    throw ConfigError(
-        {{layout.mesh_position,
-          fmt::format("the mesh has {} ranks, but a pipeline stage has {} (tensor {} x context {} x "
-                      "data parallel {})",
-                      product > ranks ? fmt::format("more than {}", ranks) : fmt::format("{}", product),
-                      ranks, parallelism.tensor_model_parallel_size, parallelism.context_parallel_size,
-                      parallelism.data_parallel_size),
-          fmt::format("its sizes must multiply to {}.", ranks)}});
+  if (!layout.mesh.empty() && product != ranks)
+    faults.push_back({layout.mesh_position,
+                      fmt::format("the mesh has {}{} ranks, but {}", product > ranks ? "more than " : "",
+                                  std::min(product, ranks), stage),
+                      fmt::format("its sizes must multiply to {}.", ranks)});
+  SourcePosition place = layout.mesh_position;
+  for (const RegionRule& rule : layout.rules) {
+    const TaskGraph& of = rule.task_graph;
+    if (of.kind == TaskGraph::Kind::none) continue;
+    place = of.position;
+    if (ranks % of.count != 0)
+      faults.push_back({of.position, fmt::format("{} ranks do not divide a stage: {}", of.count, stage), ""});
+  }
+  refuse(std::move(faults));
   try {
     return device_mesh(mesh_shape(job));
   } catch (const std::invalid_argument& error) {
-    throw ConfigError({{layout.mesh_position, error.what(), ""}});
+    if (place.file.empty()) throw;
+    throw ConfigError({{place, error.what(), ""}});
   }
 }
 
 std::vector<Layout> layouts_of(const Job& job, const Graph& graph, const DeviceMesh& mesh) {
   const bool has_rules = !job.layout.rules.empty();
-  LayoutCheck check(job.layout, graph, mesh);
+  const LayoutConfig layout = with_task_graphs(job.layout, graph);
+  LayoutCheck check(layout, graph, mesh);
   if (has_rules) refuse(check.run());
   const std::vector<LayoutRule> rules = rules_of(job, graph);
   std::vector<Layout> layouts;

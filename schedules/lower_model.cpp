@@ -28,10 +28,7 @@ Graph graph_of(const Job& job, const ContextParallelism& context_parallel) {
 Strategy strategy_of(const Job& job, const LoweredModel& model) {
   Strategy strategy;
   strategy.layouts = layouts_of(job, model.graph, model.mesh);
-  std::vector<std::int32_t> first_layer;
-  for (const std::int32_t stage : model.partition.stage_of)
-    first_layer.push_back(model.partition.first_layer[static_cast<std::size_t>(stage)]);
-  strategy.regions = recompute_regions(model.graph, job.recompute, first_layer);
+  strategy.regions = recompute_regions(model.graph, job.recompute, model.partition);
   return strategy;
 }
 
@@ -97,6 +94,7 @@ LoweredModel lower_model(const Job& job) {
     model.stages.push_back(std::move(lowered));
   }
   model.tables = strategy.context_parallel.tables();
+  model.layouts = strategy.layouts;
   return model;
 }
 

@@ -22,9 +22,10 @@ struct LoweredModel {
   std::vector<ExtentTable> tables;  // that steps name
   Partition partition;
   std::vector<StageCode> stages;
+  std::vector<Layout> layouts = {};  // by operator
 };
 
-// Throws std::invalid_argument where a layout does not divide.
+// Throws what layouts_of() throws.
 LoweredModel lower_model(const Job& job);
 
 }  // namespace simrun

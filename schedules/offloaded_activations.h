@@ -6,10 +6,10 @@
 
 namespace simrun {
 
-// Activations that a pass keeps for its backward pass, to the host's memory behind each layer and back in front
-// of it. The layer after next waits until a layer is there, so at most two are on the GPU; on the way back a
-// layer is fetched while the one before it runs. Does nothing where `emission` has no host copies. Refers to
-// its arguments.
+// Activations that a pass keeps for its backward pass, to the host's memory behind each layer and back in
+// front of it. The layer after next waits until a layer is there, so at most two are on the GPU; on the way
+// back a layer is fetched while the one before it runs. Does nothing where `emission` has no host copies.
+// Refers to its arguments.
 class OffloadedActivations {
  public:
   OffloadedActivations(const ChunkEmission& emission, const ChunkCode& code);

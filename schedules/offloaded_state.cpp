@@ -92,8 +92,8 @@ void offload_weights(Plan& plan, ParameterBucket& bucket, OffloadTarget target) 
 void offload_state(Plan& plan, ParameterBucket& bucket, const Offload& offload) {
   if (offload.optimizer == OffloadTarget::none) return;
   const std::int64_t owned = plan.buffers[bucket.gradient_shard].elements();
-  const std::int64_t part =
-      std::clamp<std::int64_t>(std::llround(static_cast<double>(owned) * offload.optimizer_fraction), 1, owned);
+  const std::int64_t part = std::clamp<std::int64_t>(
+      std::llround(static_cast<double>(owned) * offload.optimizer_fraction), 1, owned);
   Offloader offloader(plan, owned, part);
   OffloadedState& state = bucket.offloaded;
   const MemorySpace space = space_of(offload.optimizer);

@@ -17,7 +17,8 @@ struct OffloadedState {
   // parameters offloaded to the host these are the shard itself.
   Index host_gradients = no_index, host_weights = no_index;
   Index nvme_weights = no_index;  // the shard itself, if parameters are on NVMe
-  // Where the optimizer's state is kept: in host memory or on NVMe, and then the host's copies while it works.
+  // Where the optimizer's state is kept: in host memory or on NVMe, and then the host's copies while it
+  // works.
   Index main_weights = no_index, exp_avg = no_index, exp_avg_sq = no_index;
   Index staged_main = no_index, staged_avg = no_index, staged_avg_sq = no_index;
   bool any() const { return host_gradients != no_index; }

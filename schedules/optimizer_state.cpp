@@ -1,5 +1,8 @@
 #include "schedules/optimizer_state.h"
 
+#include <utility>
+
+#include "schedules/adafactor_update.h"
 #include "schedules/flat_buffer.h"
 
 namespace simrun {
@@ -26,11 +29,21 @@ void add_optimizer_state(Plan& plan, ParameterBucket& bucket, const std::string&
   if (precision != Dtype::fp32 && optimizer.main_params_dtype)
     bucket.main_weights = add_flat_buffer(plan, name + " main weights", Category::optimizer,
                                           *optimizer.main_params_dtype, owned);
+  if (optimizer.name == UpdateRule::adafactor) {
+    const FactoredElements elements = factored_elements(bucket);
+    for (const auto& [what, count] : {std::pair{" second moments by row", elements.rows},
+                                      std::pair{" second moments by column", elements.columns}})
+      if (count > 0)
+        bucket.more_state.push_back(
+            add_flat_buffer(plan, name + what, Category::optimizer, Dtype::fp32, count));
+    return;
+  }
   const bool is_sgd = optimizer.name == UpdateRule::sgd;
+  const bool momentum_only = is_sgd || bucket.orthogonalised;
   if (!is_sgd || optimizer.sgd_momentum > 0)
-    bucket.exp_avg =
-        add_moment(plan, bucket, name + (is_sgd ? " momentum" : " exp_avg"), optimizer.exp_avg_dtype, owned);
-  if (!is_sgd)
+    bucket.exp_avg = add_moment(plan, bucket, name + (momentum_only ? " momentum" : " exp_avg"),
+                                optimizer.exp_avg_dtype, owned);
+  if (!momentum_only)
     bucket.exp_avg_sq = add_moment(plan, bucket, name + " exp_avg_sq", optimizer.exp_avg_sq_dtype, owned);
 }
 

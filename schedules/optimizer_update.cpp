@@ -1,28 +1,19 @@
 #include "schedules/optimizer_update.h"
 
+#include "schedules/adafactor_update.h"
+#include "schedules/muon_update.h"
+
 namespace simrun {
-namespace {
 
-Function function_of(UpdateRule rule) {
-  switch (rule) {
-    case UpdateRule::sgd: return Function::sgd;
-    case UpdateRule::adafactor: return Function::adafactor;
-    case UpdateRule::muon: return Function::muon;
-    default: return Function::adam;
-  }
-}
-
-}  // namespace
-
-Instruction optimizer_update(const ParameterBucket& bucket, Index norm, const OptimizerConfig& optimizer) {
+Instruction update_kernel(const UpdateContext& context, const ParameterBucket& bucket, Function function,
+                          Index gradients) {
   Instruction instruction;
   instruction.opcode = Opcode::optimizer;
-  instruction.function = function_of(optimizer.name);
+  instruction.function = function;
   instruction.phase = Phase::optimizer;
-  // Part of the shard may be the host's.
-  const Index gradients = bucket.kept_gradients == no_index ? bucket.gradient_shard : bucket.kept_gradients;
-  const Index weights = bucket.kept_weights == no_index ? bucket.weight_shard : bucket.kept_weights;
   instruction.inputs = {gradients};
+  // Part of the shard may be the host's.
+  const Index weights = bucket.kept_weights == no_index ? bucket.weight_shard : bucket.kept_weights;
   instruction.outputs = {weights};
   for (const Index state : {bucket.exp_avg, bucket.exp_avg_sq, bucket.main_weights})
     if (state != no_index) instruction.outputs.push_back(state);
@@ -31,9 +22,21 @@ Instruction optimizer_update(const ParameterBucket& bucket, Index norm, const Op
                             instruction.outputs.end());
   // Without main weights the weights themselves are read.
   if (bucket.main_weights == no_index) instruction.inputs.push_back(weights);
-  if (norm != no_index) instruction.inputs.push_back(norm);
+  if (context.norm != no_index) instruction.inputs.push_back(context.norm);
   instruction.label = "optimizer";
   return instruction;
+}
+
+std::vector<Instruction> optimizer_update(const UpdateContext& context, const ParameterBucket& bucket) {
+  const Index gradients = bucket.kept_gradients == no_index ? bucket.gradient_shard : bucket.kept_gradients;
+  switch (context.step.optimizer.name) {
+    case UpdateRule::adafactor: return adafactor_update(context, bucket);
+    case UpdateRule::sgd: return {update_kernel(context, bucket, Function::sgd, gradients)};
+    case UpdateRule::muon:
+      if (bucket.orthogonalised) return muon_update(context, bucket);
+      [[fallthrough]];
+    default: return {update_kernel(context, bucket, Function::adam, gradients)};
+  }
 }
 
 }  // namespace simrun

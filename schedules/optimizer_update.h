@@ -1,12 +1,28 @@
 #pragma once
 
-#include "configs/training_config.h"
-#include "schedules/parameter_buckets.h"
+#include <vector>
+
+#include "schedules/step_segments.h"
+#include "schedules/workspace_buffers.h"
 
 namespace simrun {
 
-// The optimizer's kernel over what a rank owns of a bucket: reads gradients and state, writes state and
-// weights. `norm`: of all gradients, to clip by; no_index: none.
-Instruction optimizer_update(const ParameterBucket& bucket, Index norm, const OptimizerConfig& optimizer);
+// What the update of one bucket needs. `norm`: of all gradients, to clip by; no_index: none.
+struct UpdateContext {
+  const StepContext& step;
+  Plan& plan;
+  CommunicationTable& table;
+  MatrixWorkspace& workspace;
+  Index norm = no_index;
+};
+
+// The optimizer's kernels over what a rank owns of a bucket: they read gradients and state, and write state
+// and weights. Adam and sgd are one kernel (a fused multi-tensor one, as Apex's and PyTorch's); for the
+// others see adafactor_update.h and muon_update.h.
+std::vector<Instruction> optimizer_update(const UpdateContext& context, const ParameterBucket& bucket);
+
+// The last kernel of an update: from the gradients (or what an optimizer made of them) and all state.
+Instruction update_kernel(const UpdateContext& context, const ParameterBucket& bucket, Function function,
+                          Index gradients);
 
 }  // namespace simrun

@@ -85,26 +85,31 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
   const bool by_layer = rules.zero_stage == 3;
   const std::vector<std::int32_t> layers = by_layer ? layers_of(code) : std::vector<std::int32_t>();
   std::vector<ParameterBucket> buckets;
-  std::map<std::tuple<SumAxes, bool, bool, bool, std::int32_t>, std::size_t>
-      latest;  // bucket still open, by what it sums over and its layer
+  std::map<std::tuple<SumAxes, bool, bool, bool, bool, std::int32_t>, std::size_t>
+      latest;  // bucket still open, by what it sums over, its layer and how it is updated
   for (std::size_t p = code.parameters.size(); p-- > 0;) {
     if (p == rules.elsewhere) continue;
     const bool tied = code.values[code.parameters[p]].tensor == rules.tied_tensor;
     const bool frozen = code.values[code.parameters[p]].frozen;
     const SumAxes axes = sum_axes(code, p, rules.mesh);
+    const bool orthogonalised = !frozen && rules.optimizer.name == UpdateRule::muon && rules.matrices[p].hidden;
     const auto [open, is_new] = latest.emplace(
-        std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, by_layer ? layers[p] : -1}, buckets.size());
+        std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, by_layer ? layers[p] : -1},
+        buckets.size());
     if (is_new || buckets[open->second].elements >= rules.bucket_size) {
       open->second = buckets.size();
-      ParameterBucket& fresh = buckets.emplace_back();
-      fresh.data_axes = axes.data;
-      fresh.tensor_axes = axes.tensor;
-      fresh.tied = tied;
-      fresh.frozen = frozen;
+      buckets.emplace_back();
+      buckets.back().data_axes = axes.data;
+      buckets.back().tensor_axes = axes.tensor;
+      buckets.back().tied = tied;
+      buckets.back().frozen = frozen;
+      buckets.back().orthogonalised = orthogonalised;
     }
     ParameterBucket& bucket = buckets[open->second];
     bucket.members.push_back(p);
+    if (!rules.matrices.empty()) bucket.matrices.push_back(rules.matrices[p]);
     bucket.elements += local_elements[p];
+    bucket.unpadded += local_elements[p];
     bucket.complete_after = std::max(bucket.complete_after, written[p]);
   }
   for (ParameterBucket& bucket : buckets) pad_for_shards(bucket, rules);
@@ -162,21 +167,18 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   const Sharding sharding = sharding_of(bucket, rules);
   const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
   bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights, precision, bucket.elements);
-  if (bucket.frozen) {
-    bucket.weight_shard =
-        sharded ? add_shard_of(plan, bucket.weights, sharding, Scope::pass) : bucket.weights;
-    return;
-  }
-  bucket.gradients =
-      add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
   std::optional<Scope> weights_only, gradients_only;
   const bool offloads_weights = rules.offload.parameters != OffloadTarget::none;
   if ((sharded || offloads_weights) && rules.zero_stage == 3) weights_only = rules.gathered;
+  bucket.weight_shard = add_shard_of(plan, bucket.weights, sharding, weights_only);
+  offload_weights(plan, bucket, rules.offload.parameters);
+  if (bucket.frozen) return;
+  bucket.gradients =
+      add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
   if (sharded && rules.zero_stage >= 2)
     gradients_only = rules.reduces_once      ? Scope::step
                      : rules.splits_backward ? Scope::microbatch
                                              : Scope::pass;
-  bucket.weight_shard = add_shard_of(plan, bucket.weights, sharding, weights_only);
   bucket.gradient_shard = add_shard_of(plan, bucket.gradients, sharding, gradients_only);
   bucket.keeps_shard = gradients_only.has_value();
   if (gradients_only && !rules.reduces_once) {
@@ -195,7 +197,6 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
     if (!gradients_only) bucket.compressed_shard = add_shard(plan, bucket.compressed, sharding);
   }
   add_optimizer_state(plan, bucket, name, precision, rules);
-  offload_weights(plan, bucket, rules.offload.parameters);
   offload_state(plan, bucket, rules.offload);
 }
 

@@ -7,6 +7,7 @@
 #include "configs/training_config.h"
 #include "schedules/chunk_code.h"
 #include "schedules/offloaded_state.h"
+#include "schedules/parameter_matrices.h"
 #include "schedules/plan.h"
 
 namespace simrun {
@@ -30,6 +31,7 @@ struct ParameterBucket {
   bool tied = false;               // shared by the first and last stage: summed over both
   bool frozen = false;             // weights only: neither gradients nor optimizer state
   std::int64_t elements = 0;       // with padding to a multiple of lcm(dp, 128) when sharded
+  std::int64_t unpadded = 0;
   std::size_t complete_after = 0;  // index of the backward step after which all its gradients are written
   // Plan buffers; no_index where the precision or ZeRO stage has none.
   Index weights = no_index, gradients = no_index;
@@ -39,7 +41,9 @@ struct ParameterBucket {
   Index reduced = no_index;  // ZeRO-2, 3 without no_sync: this microbatch's shard of the gradients
   bool keeps_shard = false;  // ZeRO-2, 3: of the gradients a rank keeps its shard only
   Index main_weights = no_index, exp_avg = no_index, exp_avg_sq = no_index;
-  std::vector<Index> more_state;  // of the optimizer, read and written with it
+  std::vector<Index> more_state;          // of the optimizer, read and written with it
+  std::vector<ParameterMatrix> matrices;  // of the members, where the optimizer treats matrices as such
+  bool orthogonalised = false;            // hidden matrices under Muon
   // Gradients in the type in which they are reduced, if that is another: the whole, and (ZeRO-1) the shard.
   Index compressed = no_index, compressed_shard = no_index;
   OffloadedState offloaded;
@@ -56,14 +60,15 @@ struct BucketRules {
   bool hierarchical = false;              // all-reduce
   // How long a gathered bucket of weights, or one of unsharded gradients, may live under ZeRO-3 and 2.
   Scope gathered = Scope::pass;
-  bool reduces_once = false;         // gradients add up unsharded over a step
-  bool splits_backward = false;      // gradients of one microbatch are written in two passes
+  bool reduces_once = false;     // gradients add up unsharded over a step
+  bool splits_backward = false;  // gradients of one microbatch are written in two passes
   Offload offload = {};
   std::int64_t bucket_size = 0;      // elements at which a bucket is closed
   std::int64_t copies = 1;           // pipeline ranks that hold the stage and divide the optimizer's work
   TensorId tied_tensor = no_index;   // word embeddings held by the first and last stage
   std::size_t elsewhere = no_index;  // index of a parameter that is in another chunk's bucket
   OptimizerConfig optimizer = {};    // rule and types of what is kept
+  std::vector<ParameterMatrix> matrices = {};  // by parameter; empty: the optimizer has no use for them
 };
 
 // Groups the parameters of a chunk, in reverse order of use.

@@ -123,8 +123,8 @@ struct BufferDim {
   std::int64_t extent = 1;
   bool operator==(const BufferDim&) const = default;
 };
-// Where a buffer lies: in the GPU's memory, in its node's, or on its node's drives. Only COPY has buffers in two
-// of them; a stream of a device works on the memory of that device.
+// Where a buffer lies: in the GPU's memory, in its node's, or on its node's drives. Only COPY has buffers in
+// two of them; a stream of a device works on the memory of that device.
 enum class MemorySpace : std::uint8_t { device, host, nvme };
 constexpr int memory_space_count = static_cast<int>(MemorySpace::nvme) + 1;
 
@@ -194,8 +194,10 @@ struct Instruction {
       waits_for;  // buffers that must be written before it starts although it does not read them
   // Into Plan::extent_tables: parts per million of the whole instruction's work (FLOPs, bytes and time
   // without the launch) that the rank does in the bound microbatch; 0: it is not launched and takes no time;
-  // more than 1,000,000 is allowed. -1: all of it.
+  // more than 1,000,000 is allowed. Of a communication it is the share of its bytes, and its ends meet even
+  // for none. -1: all of it.
   std::int32_t work_table = -1;
+  bool soft_cap = false;  // attention: scores go through cap tanh(score / cap)
   bool operator==(const Instruction&) const = default;
 };
 

@@ -102,6 +102,7 @@ Gpu decode(const proto::Gpu& in) {
   gpu.kernel_launch_s = finite(in.kernel_launch_s(), "kernel_launch_s");
   gpu.matmul_efficiency = finite(in.matmul_efficiency(), "matmul_efficiency");
   gpu.memory_efficiency = finite(in.memory_efficiency(), "memory_efficiency");
+  gpu.special_functions = finite(in.special_functions(), "special_functions");
   return gpu;
 }
 
@@ -242,6 +243,7 @@ Instruction decode(const proto::Instruction& in) {
   instruction.part.zigzag = in.part().zigzag();
   instruction.part.whole_keys = in.part().whole_keys();
   instruction.part.key_offset = in.part().key_offset();
+  instruction.soft_cap = in.soft_cap();
   instruction.work_table = signed_minus_1(in.work_table_plus_1(), "work table");
   return instruction;
 }

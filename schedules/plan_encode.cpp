@@ -102,6 +102,7 @@ void encode(const Gpu& gpu, proto::Gpu& out) {
   out.set_kernel_launch_s(gpu.kernel_launch_s);
   out.set_matmul_efficiency(gpu.matmul_efficiency);
   out.set_memory_efficiency(gpu.memory_efficiency);
+  out.set_special_functions(gpu.special_functions);
 }
 
 void encode(const LinkClass& link, proto::LinkClass& out) {
@@ -244,6 +245,7 @@ void encode(const Instruction& instruction, proto::Instruction& out) {
   out.mutable_waits_for()->Add(instruction.waits_for.begin(), instruction.waits_for.end());
   out.set_label(instruction.label);
   out.set_work_table_plus_1(plus_1(instruction.work_table));
+  out.set_soft_cap(instruction.soft_cap);
 }
 
 void encode(const Segment& segment, proto::Segment& out) {

@@ -55,7 +55,8 @@ std::uint8_t stream_named(const std::vector<Stream>& streams, const std::string&
 }
 
 std::uint8_t expert_stream(const Job& job) {
-  return has_expert_stream(job) ? stream_named(make_streams(job), "ep") : StreamIndex::dp;
+  constexpr std::uint8_t none = StreamIndex::dp;
+  return has_expert_stream(job) ? stream_named(make_streams(job), "ep") : none;
 }
 
 std::vector<StageDevices> make_stages(const Job& job) {

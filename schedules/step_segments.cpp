@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "schedules/gradient_compression.h"
-#include "schedules/optimizer_update.h"
 #include "schedules/offload_segments.h"
+#include "schedules/optimizer_update.h"
 
 namespace simrun {
 namespace {
@@ -285,6 +285,11 @@ std::vector<Instruction> parameter_gathers(const StepContext& context, const Chu
   return instructions;
 }
 
+// Not all of the bucket is the host's.
+static bool updates_on_gpu(const ParameterBucket& bucket) {
+  return !bucket.offloaded.any() || bucket.kept_gradients != no_index;
+}
+
 std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
                                      const std::vector<const ChunkEmission*>& chunks,
                                      CommunicationTable& table) {
@@ -310,9 +315,10 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
       if (!bucket.frozen) buckets.push_back(&bucket);
   // The host first, so that it works while the GPU does.
   append(host_optimizer(plan, buckets, norm));
+  MatrixWorkspace workspace;
   for (const ParameterBucket* bucket : buckets)
-    if (!bucket->offloaded.any() || bucket->kept_gradients != no_index)
-      instructions.push_back(optimizer_update(*bucket, norm, context.optimizer));
+    if (updates_on_gpu(*bucket))
+      append(optimizer_update({context, plan, table, workspace, norm}, *bucket));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

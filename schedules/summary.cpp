@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <stdexcept>
 #include <tuple>
 
@@ -156,6 +157,37 @@ void set_memory(Summary& summary, const Plan& plan) {
   summary.fits = summary.peak_memory_bytes <= summary.memory_limit_bytes;
 }
 
+// Pipeline ranks are lists of devices; a node has those of equal number / gpus_per_node.
+void set_host_memory(Summary& summary, const Plan& plan, const Timeline& timeline) {
+  std::map<std::int32_t, std::pair<std::int64_t, std::int64_t>> of_rank;  // (host, nvme) bytes per GPU
+  for (const RankTimeline& rank : timeline.ranks) {
+    auto& [host, nvme] = of_rank[rank.pipeline_rank];
+    host = std::max(host, rank.host_bytes);
+    nvme = std::max(nvme, rank.nvme_bytes);
+  }
+  const std::int64_t gpus = std::max<std::int64_t>(plan.cluster.gpus_per_node, 1);
+  std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> of_node;
+  for (const auto& [pipeline_rank, bytes] : of_rank) {
+    if (bytes.first == 0 && bytes.second == 0) continue;
+    for (const DeviceRange& range : plan.stages.at(static_cast<std::size_t>(pipeline_rank)).devices)
+      for (std::int64_t first = range.first; first < range.first + range.count;) {
+        const std::int64_t node = first / gpus;
+        const std::int64_t end = std::min((node + 1) * gpus, range.first + range.count);
+        of_node[node].first += (end - first) * bytes.first;
+        of_node[node].second += (end - first) * bytes.second;
+        first = end;
+      }
+  }
+  for (const auto& [node, bytes] : of_node) {
+    summary.host_memory_bytes = std::max(summary.host_memory_bytes, bytes.first);
+    summary.nvme_bytes = std::max(summary.nvme_bytes, bytes.second);
+  }
+  summary.host_memory_limit_bytes = plan.cluster.host.memory_bytes;
+  summary.nvme_limit_bytes = plan.cluster.host.nvme_bytes;
+  summary.host_fits = summary.host_memory_bytes <= summary.host_memory_limit_bytes &&
+                      summary.nvme_bytes <= summary.nvme_limit_bytes;
+}
+
 }  // namespace
 
 Summary summarize(const Plan& plan, const Timeline& timeline) {
@@ -165,6 +197,7 @@ Summary summarize(const Plan& plan, const Timeline& timeline) {
   set_times(summary, timeline);
   set_rates(summary, plan);
   set_memory(summary, plan);
+  set_host_memory(summary, plan, timeline);
   summary.parameters = plan.job.parameters;
   summary.engine = timeline.engine;
   summary.engine_reason = timeline.engine_reason;

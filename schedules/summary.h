@@ -77,6 +77,10 @@ struct Summary {
   std::int32_t peak_pipeline_rank = 0;
   std::int64_t memory_limit_bytes = 0;  // memory_bytes - reserved_bytes
   bool fits = false;
+  // Offload, of the fullest node: what its GPUs' ranks have in its memory and on its drives. 0: nothing.
+  std::int64_t host_memory_bytes = 0, host_memory_limit_bytes = 0;
+  std::int64_t nvme_bytes = 0, nvme_limit_bytes = 0;
+  bool host_fits = true;
   std::vector<StageSummary> stages;  // by pipeline rank
   std::vector<LinkSummary> links;    // those that moved bytes, busiest first
   std::string engine;

@@ -42,6 +42,12 @@ std::vector<double> score_kernels(const Instruction& instruction, Dtype scores) 
   constexpr double mask = 1;
   std::vector<double> kernels{(is_backward(instruction) ? 3 : 2) * score};
   if (instruction.dropout > 0) kernels.push_back(2 * score + mask);
+  // Scores / cap, tanh, x cap; backward x cap, tanh's from its output, / cap (Hugging Face's
+  // Gemma2 eager attention, modeling_gemma2.py).
+  if (instruction.soft_cap) {
+    kernels.insert(kernels.end(), 2, 2 * score);
+    kernels.push_back((is_backward(instruction) ? 3 : 2) * score);
+  }
   return kernels;
 }
 
@@ -73,7 +79,13 @@ double flash_seconds(const Plan& plan, const Instruction& instruction) {
   const std::int64_t blocks = a.batch * a.heads * ((a.sequence + flash_rows - 1) / flash_rows);
   const std::int64_t waves = (blocks + gpu.sm_count - 1) / gpu.sm_count;
   const double idle = static_cast<double>(waves * gpu.sm_count) / static_cast<double>(blocks);
-  const double compute = work.flops * idle / (matmul_flops_per_second(gpu, a.dtype) * share);
+  double compute = work.flops * idle / (matmul_flops_per_second(gpu, a.dtype) * share);
+  // A tanh of every score that is computed, again in the backward kernel. The softmax's own exponential is
+  // within the measured share; ALiBi's bias is one multiply-add per score beside the 4 head_dim of the
+  // products.
+  if (instruction.soft_cap && gpu.special_functions > 0)
+    compute +=
+        score_elements(a) * computed_share(instruction.causal, a.key_sequence) * idle / gpu.special_functions;
   return std::max(compute + gpu.kernel_launch_s, row_kernel_seconds(gpu, work.bytes));
 }
 

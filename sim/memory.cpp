@@ -256,9 +256,15 @@ MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step,
   return walk_memory(plan, program, step, detail, {fullest});
 }
 
-bool uses_memory_space(const Plan& plan, MemorySpace space) {
-  return std::any_of(plan.buffers.begin(), plan.buffers.end(),
-                     [space](const Buffer& buffer) { return buffer.space == space; });
+std::int64_t peak_outside(const Plan& plan, const Program& program, MemorySpace space) {
+  if (std::none_of(plan.buffers.begin(), plan.buffers.end(),
+                   [space](const Buffer& buffer) { return buffer.space == space; }))
+    return 0;
+  std::int64_t most = 0;
+  for (const std::int64_t gpu : table_classes(plan, program).first_gpu)
+    most = std::max(most,
+                    Walker(plan, program, WhichStep::steady, {gpu, space}).walk(MemoryDetail::peak).peak.bytes);
+  return most;
 }
 
 std::vector<MemoryEvent> memory_events(const MemoryWalk& walk, const std::vector<IssueTimes>& times) {

@@ -46,7 +46,8 @@ MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step,
 // Of the GPU of the rank with the highest peak, the first of equals.
 MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail);
 
-bool uses_memory_space(const Plan& plan, MemorySpace space);
+// The most bytes that one GPU of the rank has in a memory other than its own; 0 if the plan uses it nowhere.
+std::int64_t peak_outside(const Plan& plan, const Program& program, MemorySpace space);
 
 // Live bytes over time. times[i]: when entry i of the program began to be issued and when it was issued.
 struct IssueTimes {

@@ -89,3 +89,16 @@ TEST_CASE("everything that is wrong in a layout section is listed with its place
         "  hint: layout: [{split: {heads: tp, batch: dp}}].\n"
         "10 errors; nothing was run.\n");
 }
+
+TEST_CASE("a rule may give its scope a number of ranks, as Whale's replicate and split do") {
+  const std::string written = "layout: [{scope: layers, replicate: 4}, {scope: head, split: 4}]\n";
+  const LoadedJob first = load_job_text(with_layout(written), "job.yaml", with_presets());
+  const std::vector<RegionRule>& rules = first.job.layout.rules;
+  CHECK(rules[0].task_graph == TaskGraph{TaskGraph::Kind::replicate, 4, {}});
+  CHECK(rules[1].task_graph == TaskGraph{TaskGraph::Kind::split, 4, {}});
+  CHECK(load_job_text(first.effective_yaml, "job.yaml", with_presets()).job == first.job);
+  CHECK(refusal(with_layout("layout: [{scope: head, split: 4, replicate: [ffn]}]\n")) ==
+        "job.yaml:17:31: error: a rule with a number of ranks either splits or replicates\n"
+        "  hint: write two rules, each with its scope.\n"
+        "1 error; nothing was run.\n");
+}

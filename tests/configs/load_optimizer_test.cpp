@@ -31,7 +31,8 @@ TEST_CASE("types of an optimizer's state are those of mixed precision training u
 
 TEST_CASE("the effective config of every optimizer is read back as the same job") {
   for (const char* keys :
-       {"name: adam", "name: adamw, zero_stage: 3", "name: sgd", "name: sgd, sgd_momentum: 0",
+       {"name: adam", "name: adamw, zero_stage: 3", "name: sgd", "name: adafactor",
+        "name: muon, exp_avg_dtype: bf16", "name: sgd, sgd_momentum: 0",
         "main_params_dtype: none, main_grads_dtype: bf16, grad_reduce_dtype: fp32",
         "exp_avg_dtype: fp8, exp_avg_sq_dtype: uint8, main_params_dtype: fp16, grad_reduce_dtype: fp8"}) {
     CAPTURE(keys);
@@ -51,6 +52,8 @@ TEST_CASE("an optimizer that is misspelt, or a type that it has nothing of, is r
       {"main_params_dtype: bf16", "'none' keeps none"},
       {"sgd_momentum: 0.9", "unknown key 'sgd_momentum'"},
       {"name: sgd, exp_avg_sq_dtype: bf16", "sgd keeps no such second moment"},
+      {"name: adafactor, exp_avg_dtype: bf16", "adafactor keeps no first moment"},
+      {"name: moun", "did you mean 'muon'?"},
       {"name: sgd, sgd_momentum: 0, exp_avg_dtype: bf16", "sgd keeps no first moment"},
       {"name: sgd, sgd_momentum: 1", "must be from 0 to 0.999"}};
   for (const auto& [keys, message] : wrong) {

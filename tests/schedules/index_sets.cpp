@@ -92,6 +92,24 @@ std::int64_t IndexSets::coordinate(std::int64_t rank, AxisId axis) const {
   return rank % axis_sizes_[axis];
 }
 
+std::set<std::vector<std::int64_t>> IndexSets::summands(std::int64_t rank, const std::vector<AxisId>& axes,
+                                                        const std::vector<AxisId>& summed) const {
+  std::set<std::vector<std::int64_t>> names{{}};
+  for (const AxisId axis : axes) {
+    const bool is_done = std::find(summed.begin(), summed.end(), axis) != summed.end();
+    std::set<std::vector<std::int64_t>> longer;
+    for (std::vector<std::int64_t> name : names) {
+      name.push_back(coordinate(rank, axis));
+      for (std::int64_t c = 0; c < axis_sizes_[axis]; ++c) {
+        if (is_done) name.back() = c;
+        longer.insert(name);
+      }
+    }
+    names = std::move(longer);
+  }
+  return names;
+}
+
 HeldTensor IndexSets::held(const Layout& layout, std::vector<DimensionId> dims,
                            const std::vector<AxisId>& summed) const {
   std::vector<AxisId> summand_axes = layout.partial_sum;
@@ -113,20 +131,7 @@ HeldTensor IndexSets::held(const Layout& layout, std::vector<DimensionId> dims,
       for (std::int64_t i = 0; i < size; ++i) indices.push_back(block * size + i);
       piece.indices.push_back(std::move(indices));
     }
-    // All coordinates of the axes that are summed; the own one where they are not.
-    std::vector<std::vector<std::int64_t>> names{{}};
-    for (const AxisId axis : summand_axes) {
-      const bool done = std::find(summed.begin(), summed.end(), axis) != summed.end();
-      std::vector<std::vector<std::int64_t>> longer;
-      for (const std::vector<std::int64_t>& name : names)
-        for (std::int64_t c = 0; c < axis_sizes_[axis]; ++c)
-          if (done || c == coordinate(rank, axis)) {
-            longer.push_back(name);
-            longer.back().push_back(c);
-          }
-      names = std::move(longer);
-    }
-    piece.summands = {names.begin(), names.end()};
+    piece.summands = summands(rank, summand_axes, summed);
     tensor.pieces.push_back(std::move(piece));
   }
   return tensor;

@@ -45,6 +45,10 @@ class IndexSets {
   std::string apply(const Conversion& conversion, const Layout& before, HeldTensor& tensor) const;
 
  private:
+  // Names of the summands that a rank has: of all coordinates of the axes that are summed, of its own along
+  // the others.
+  std::set<std::vector<std::int64_t>> summands(std::int64_t rank, const std::vector<AxisId>& axes,
+                                               const std::vector<AxisId>& summed) const;
   std::vector<std::int64_t> members(std::int64_t rank, const std::vector<AxisId>& axes) const;
 
   std::vector<std::int64_t> axis_sizes_;

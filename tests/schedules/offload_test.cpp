@@ -77,7 +77,7 @@ TEST_CASE("offloaded parameters come to the GPU for each of two passes, and are 
                          {"offload.parameters", "cpu"},
                          {"optimizer.zero_stage", "3"},
                          {"training.global_batch_size", "2"}};
-  const Plan plan = plan_with(cpu);  // one microbatch
+  const Plan plan = plan_with(cpu);                                   // one microbatch
   CHECK(kept(plan, MemorySpace::device) == Approx(4).epsilon(0.01));  // main gradients
   CHECK(kept(plan, MemorySpace::host) == Approx(12 + 4 + 2).epsilon(0.01));
   CHECK(copied(plan)["from_host"] == Approx(2 * 2).epsilon(0.01));
@@ -104,7 +104,8 @@ TEST_CASE("offloaded activations: all that a layer keeps goes out once and comes
 
 TEST_CASE("offloading is valid with every kind of schedule, ZeRO stage and recompute") {
   const std::vector<std::pair<const char*, const char*>> schedules = {
-      {"1f1b", "1"}, {"zb_h1", "1"}, {"interleaved_1f1b", "2"}, {"zb_v", "2"}, {"dualpipe_v", "2"}, {"dualpipe", "1"}};
+      {"1f1b", "1"}, {"zb_h1", "1"},      {"interleaved_1f1b", "2"},
+      {"zb_v", "2"}, {"dualpipe_v", "2"}, {"dualpipe", "1"}};
   const Overrides cpu = {{"offload.optimizer", "cpu"}}, nvme = {{"offload.optimizer", "nvme"}},
                   half = {{"offload.optimizer", "cpu"}, {"offload.optimizer_fraction", "0.3"}},
                   activations = {{"offload.activations", "cpu"}};
@@ -123,20 +124,20 @@ TEST_CASE("offloading is valid with every kind of schedule, ZeRO stage and recom
       with(with(cpu, zero("3")), {{"offload.parameters", "nvme"}}),
       with(with(nvme, zero("3")),
            {{"offload.parameters", "cpu"}, {"optimizer.reshard_after_forward", "false"}}),
-      with(with(nvme, zero("3")), {{"optimizer.num_distributed_optimizer_instances", "2"},
-                                   {"optimizer.no_sync", "true"}})};
+      with(with(nvme, zero("3")),
+           {{"optimizer.num_distributed_optimizer_instances", "2"}, {"optimizer.no_sync", "true"}})};
   for (const auto& [schedule, virtual_stages] : schedules)
     for (std::size_t o = 0; o < options.size(); ++o)
       for (const char* recompute : {"none", "full"}) {
         if (std::string(schedule) == "dualpipe" && o > 2) continue;  // ZeRO-2 and 3 refuse two copies
         CAPTURE(schedule, o, recompute);
-        const Plan plan = compile(job_from(
-            small_gpt(8, 2, 2, 2),
-            with(options[o], {{"parallelism.pipeline_schedule", schedule},
-                              {"parallelism.virtual_pipeline_model_parallel_size", virtual_stages},
-                              {"parallelism.sequence_parallel", "true"},
-                              {"model.untie_embeddings_and_output_weights", "true"},
-                              {"recompute.granularity", recompute}})));
+        const Plan plan = compile(
+            job_from(small_gpt(8, 2, 2, 2),
+                     with(options[o], {{"parallelism.pipeline_schedule", schedule},
+                                       {"parallelism.virtual_pipeline_model_parallel_size", virtual_stages},
+                                       {"parallelism.sequence_parallel", "true"},
+                                       {"model.untie_embeddings_and_output_weights", "true"},
+                                       {"recompute.granularity", recompute}})));
         CHECK(lint(plan) == std::vector<std::string>{});
       }
 }

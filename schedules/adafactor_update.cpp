@@ -1,0 +1,126 @@
+#include "schedules/adafactor_update.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace simrun {
+namespace {
+
+std::int64_t share(std::int64_t elements, std::int64_t shards) { return (elements + shards - 1) / shards; }
+
+Instruction sums(const ParameterBucket& bucket, std::vector<Index> results, const char* label) {
+  Instruction instruction;
+  instruction.opcode = Opcode::reduce;
+  instruction.function = Function::sum_squares;
+  instruction.phase = Phase::optimizer;
+  instruction.inputs = {bucket.gradient_shard};
+  instruction.outputs = std::move(results);
+  instruction.label = label;
+  return instruction;
+}
+
+// All-reduces that are made of a list of buffers, by the axes over which each is partial.
+class Sums {
+ public:
+  Sums(const UpdateContext& context, const ParameterBucket& bucket) : context_(context), bucket_(bucket) {}
+
+  void add(const std::string& name, std::vector<AxisId> axes, std::int64_t elements) {
+    if (elements > 0 && !axes.empty()) elements_[std::pair{name, std::move(axes)}] += elements;
+  }
+
+  // The kernel that writes the sums (with `also`), the all-reduces, and their FREE.
+  std::vector<Instruction> instructions(const char* label, const std::vector<Index>& also) {
+    std::vector<Index> results = also;
+    std::vector<Instruction> reductions;
+    Instruction release;
+    release.opcode = Opcode::free;
+    release.phase = Phase::optimizer;
+    for (const auto& [what, elements] : elements_) {
+      const auto& [name, axes] = what;
+      const Index sum = add_step_buffer(context_.plan, name, Dtype::fp32, elements);
+      results.push_back(sum);
+      release.inputs.push_back(sum);
+      Instruction reduction;
+      reduction.opcode = Opcode::all_reduce;
+      reduction.phase = Phase::reduction;
+      reduction.stream = context_.step.data_stream;
+      Communication communication;
+      communication.group.axes = axes;
+      communication.cause = name + ": partial sum over " + context_.step.mesh.words(axes);
+      reduction.communication = context_.table.add(communication);
+      reduction.inputs = reduction.outputs = {sum};
+      reduction.label = name;
+      reductions.push_back(std::move(reduction));
+    }
+    reductions.insert(reductions.begin(), sums(bucket_, std::move(results), label));
+    made = release.inputs;
+    if (!release.inputs.empty()) freed = {std::move(release)};
+    return reductions;
+  }
+
+  std::vector<Index> made;         // the sums
+  std::vector<Instruction> freed;  // behind their last reader
+
+ private:
+  const UpdateContext& context_;
+  const ParameterBucket& bucket_;
+  std::map<std::pair<std::string, std::vector<AxisId>>, std::int64_t> elements_;
+};
+
+}  // namespace
+
+FactoredElements factored_elements(const ParameterBucket& bucket) {
+  FactoredElements elements;
+  std::int64_t of_matrices = 0;
+  for (const ParameterMatrix& matrix : bucket.matrices) {
+    if (matrix.count == 0) continue;
+    elements.rows += share(matrix.count * matrix.rows, bucket.shards);
+    elements.columns += matrix.count * matrix.columns;
+    of_matrices += matrix.count * matrix.rows * matrix.columns;
+  }
+  elements.rows += share(bucket.unpadded - of_matrices, bucket.shards);
+  return elements;
+}
+
+std::vector<Instruction> adafactor_update(const UpdateContext& context, const ParameterBucket& bucket) {
+  const std::vector<AxisId> shard_axes = bucket.shards > 1 ? bucket.data_axes : std::vector<AxisId>{};
+  Sums factors(context, bucket), squares(context, bucket);
+  for (const ParameterMatrix& matrix : bucket.matrices) {
+    std::vector<AxisId> both = shard_axes;
+    both.insert(both.end(), matrix.axes.begin(), matrix.axes.end());
+    squares.add("adafactor update norms", both, std::max<std::int64_t>(matrix.count, 1));
+    if (matrix.count == 0) continue;
+    // Sums over rows, one per column, are partial where rows are cut; sums over columns likewise.
+    factors.add("adafactor column sums", matrix.splits_columns ? shard_axes : both,
+                matrix.count * matrix.columns);
+    if (matrix.splits_columns)
+      factors.add("adafactor row sums", matrix.axes, share(matrix.count * matrix.rows, bucket.shards));
+  }
+  std::vector<Instruction> instructions = factors.instructions("adafactor factors", bucket.more_state);
+  std::vector<Instruction> norms = squares.instructions("adafactor update norms", {});
+  // Without anything to sum over ranks the norms stay in the kernel's registers and one scalar buffer.
+  if (norms.front().outputs.empty()) {
+    const Index local = add_step_buffer(context.plan, "adafactor update norms", Dtype::fp32,
+                                        static_cast<std::int64_t>(bucket.matrices.size()));
+    norms.front().outputs = squares.made = {local};
+    Instruction release;
+    release.opcode = Opcode::free;
+    release.phase = Phase::optimizer;
+    release.inputs = {local};
+    squares.freed = {release};
+  }
+  std::vector<Index>& reads = norms.front().inputs;
+  reads.insert(reads.end(), bucket.more_state.begin(), bucket.more_state.end());
+  reads.insert(reads.end(), factors.made.begin(), factors.made.end());
+  instructions.insert(instructions.end(), norms.begin(), norms.end());
+  Instruction update = update_kernel(context, bucket, Function::adafactor, bucket.gradient_shard);
+  update.inputs.insert(update.inputs.end(), squares.made.begin(), squares.made.end());
+  instructions.push_back(std::move(update));
+  for (const Sums* of : {&factors, &squares})
+    instructions.insert(instructions.end(), of->freed.begin(), of->freed.end());
+  return instructions;
+}
+
+}  // namespace simrun

@@ -1,0 +1,56 @@
+#include "schedules/parameter_matrices.h"
+
+#include <algorithm>
+#include <map>
+
+namespace simrun {
+namespace {
+
+bool has(const std::vector<DimensionId>& dims, DimensionId dim) {
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
+
+// `in`, `out`: dimensions of what the parameter is multiplied with and of the product.
+ParameterMatrix matrix_of(const Graph& graph, const Value& value, const Mesh& mesh,
+                          const std::vector<DimensionId>& in, const std::vector<DimensionId>& out) {
+  ParameterMatrix matrix;
+  matrix.count = 1;
+  for (const DimensionId dim : graph.tensors[value.tensor].dims) {
+    const std::int64_t extent = local_extent(graph, value.layout, dim, mesh);
+    const bool column = has(in, dim) && !has(out, dim);
+    if (has(in, dim) && has(out, dim))
+      matrix.count *= extent;
+    else
+      (column ? matrix.columns : matrix.rows) *= extent;
+    const DimensionSplit* split = value.layout.split_of(dim);
+    if (split == nullptr || (has(in, dim) && has(out, dim))) continue;
+    matrix.axes.insert(matrix.axes.end(), split->axes.begin(), split->axes.end());
+    matrix.splits_columns = column;
+  }
+  return matrix;
+}
+
+}  // namespace
+
+std::vector<ParameterMatrix> parameter_matrices(const Graph& graph, const ChunkCode& code, const Mesh& mesh) {
+  std::map<ValueId, ParameterMatrix> known;
+  for (const CodeStep& step : code.forward) {
+    const auto dims = [&](ValueId value) { return graph.tensors[code.values[value].tensor].dims; };
+    const bool gathers = step.opcode == Opcode::gather;
+    if ((step.opcode != Opcode::gemm && !gathers) || step.inputs.size() < 2) continue;
+    const ValueId parameter = step.inputs[gathers ? 0 : 1];
+    if (code.values[parameter].kind != ValueKind::parameter || known.count(parameter) > 0) continue;
+    // Rows of a table are its entries; its columns are what is copied out.
+    const std::vector<DimensionId> out = dims(step.outputs[0]);
+    ParameterMatrix matrix = gathers
+                                 ? matrix_of(graph, code.values[parameter], mesh, out, {})
+                                 : matrix_of(graph, code.values[parameter], mesh, dims(step.inputs[0]), out);
+    matrix.hidden = step.layer >= 0;
+    known[parameter] = matrix;
+  }
+  std::vector<ParameterMatrix> matrices;
+  for (const ValueId parameter : code.parameters) matrices.push_back(known[parameter]);
+  return matrices;
+}
+
+}  // namespace simrun

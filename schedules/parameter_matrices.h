@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedules/chunk_code.h"
+
+namespace simrun {
+
+// A parameter as optimizers of matrices see it: `count` of them (one per expert of a rank), each of
+// rows x columns = output x input features on one rank. Packed parameters (q, k, v; gate and up) are one
+// matrix, as they are stored.
+struct ParameterMatrix {
+  std::int64_t count = 0;  // 0: a vector (norm, bias)
+  std::int64_t rows = 1, columns = 1;
+  std::vector<AxisId> axes;     // over which its rows or its columns are split
+  bool splits_columns = false;  // rows otherwise
+  bool hidden = false;          // in a layer: neither embedding nor head
+};
+
+// By ChunkCode::parameters: matrices are the second operands of products and the tables of gathers.
+std::vector<ParameterMatrix> parameter_matrices(const Graph& graph, const ChunkCode& code, const Mesh& mesh);
+
+}  // namespace simrun

@@ -10,6 +10,8 @@ BackwardSplit split_backward(const ChunkCode& code) {
     const CodeStep& step = code.backward[s];
     bool needed = step.phase == Phase::backward_input;
     for (const ValueId output : step.outputs) needed = needed || wanted[output];
+    // In a recomputed ring what a rank sends is needed where the next step, its RECV, is.
+    if (step.opcode == Opcode::send && s + 1 < code.backward.size()) needed = needed || in_input[s + 1];
     in_input[s] = needed;
     if (!needed) continue;
     for (const ValueId input : step.inputs)

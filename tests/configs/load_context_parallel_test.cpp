@@ -52,9 +52,8 @@ TEST_CASE("context parallelism: what does not divide is said with both numbers a
   CHECK(problem("a2a+p2p", {{"parallelism.hierarchical_context_parallel_sizes", "[4, 2]"}}) ==
         "4 x 2 = 8 is not context_parallel_size 4 | [all-to-all among neighbours, ring over these groups].");
   CHECK(problem("p2p", {}, 3) ==
-        "8 GPUs (1 nodes x 8) do not divide by tensor 1 x context 3 x pipeline 1 = 3 | 6 and 9 do.; "
         "seq_length 4096 does not split into context parallel 3 x 2 zigzag blocks = 6 parts | 4092 and 4098 "
-        "do.");
+        "do.; 8 GPUs (1 nodes x 8) do not divide by tensor 1 x context 3 x pipeline 1 = 3 | 6 and 9 do.");
 }
 
 TEST_CASE("context parallelism: unfused attention only where every rank has whole rows of scores") {

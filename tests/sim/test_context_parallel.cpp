@@ -3,6 +3,7 @@
 
 #include "schedules/compile.h"
 #include "schedules/extent_tables.h"
+#include "schedules/lint.h"
 #include "sim/kernel_cost.h"
 #include "sim/simulate.h"
 #include "tests/context_jobs.h"
@@ -11,7 +12,7 @@
 namespace simrun {
 namespace {
 
-// FLOPs of the attention kernels of one pass over all ranks of a stage, as the masks leave them.
+// FLOPs of the attention kernels of one pass over all ranks of one replica, as the masks leave them.
 double attention_flops(const Plan& plan, Opcode opcode) {
   double flops = 0;
   for (const Segment& segment : plan.segments) {
@@ -24,7 +25,7 @@ double attention_flops(const Plan& plan, Opcode opcode) {
         share = mean_value(plan.extent_tables[static_cast<std::size_t>(what.work_table)]) / whole_work;
       flops += kernel_work(plan, what).flops * share;
     }
-    return flops * static_cast<double>(plan.ranks());
+    return flops * static_cast<double>(plan.ranks() / plan.job.data_parallel);
   }
   return flops;
 }
@@ -116,16 +117,17 @@ TEST_CASE("every way of context parallelism runs with sequence parallelism, reco
     for (const char* layout : {"zigzag", "contiguous"})
       for (const char* schedule : {"1f1b", "zb_h1"}) {
         CAPTURE(type, layout, schedule);
-        const Timeline timeline = run(type, {{"parallelism.context_parallel_layout", layout},
-                                             {"parallelism.tensor_model_parallel_size", "2"},
-                                             {"parallelism.sequence_parallel", "true"},
-                                             {"parallelism.pipeline_model_parallel_size", "2"},
-                                             {"parallelism.pipeline_schedule", schedule},
-                                             {"model.num_hidden_layers", "2"},
-                                             {"recompute.granularity", "selective"},
-                                             {"optimizer.zero_stage", "1"},
-                                             {"cluster.nodes", "2"}});
-        for (const RankTimeline& rank : timeline.ranks) CHECK(rank.totals.compute > 0);
+        const Plan plan = compile(context_job(type, {{"parallelism.context_parallel_layout", layout},
+                                                     {"parallelism.tensor_model_parallel_size", "2"},
+                                                     {"parallelism.sequence_parallel", "true"},
+                                                     {"parallelism.pipeline_model_parallel_size", "2"},
+                                                     {"parallelism.pipeline_schedule", schedule},
+                                                     {"model.num_hidden_layers", "2"},
+                                                     {"recompute.granularity", "selective"},
+                                                     {"optimizer.zero_stage", "1"},
+                                                     {"cluster.nodes", "2"}}));
+        CHECK(lint(plan).empty());
+        for (const RankTimeline& rank : simulate(plan, {}).ranks) CHECK(rank.totals.compute > 0);
       }
 }
 

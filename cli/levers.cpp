@@ -26,9 +26,10 @@ std::vector<Lever> candidate_levers(const Job& job) {
   std::vector<Lever> levers;
   const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
   const std::int64_t pp = job.parallelism.pipeline_model_parallel_size;
+  const bool searched = job.recompute.granularity == RecomputeGranularity::automatic;
   if (job.recompute.granularity == RecomputeGranularity::none)
     levers.push_back({"recompute: {granularity: selective}", {{"recompute", "{granularity: selective}"}}});
-  if (job.recompute.granularity != RecomputeGranularity::full)
+  if (job.recompute.granularity != RecomputeGranularity::full && !searched)
     levers.push_back({"recompute: {granularity: full}", {{"recompute", "{granularity: full}"}}});
   if (job.optimizer.zero_stage == 0 && job.parallelism.data_parallel_size > 1)
     levers.push_back({"optimizer.zero_stage: 1", {{"optimizer.zero_stage", "1"}}});
@@ -50,7 +51,12 @@ std::vector<Lever> candidate_levers(const Job& job) {
 std::optional<std::int64_t> peak_with(const Lever& lever, const LoadedJob& job, LoadOptions options) {
   options.overrides = lever.overrides;
   try {
-    const LoadedJob changed = load_job_text(job.effective_yaml, job.job.name + ".yaml", options);
+    LoadedJob changed = load_job_text(job.effective_yaml, job.job.name + ".yaml", options);
+    // Not searched again for every lever: the most that `auto` could do.
+    if (changed.job.recompute.granularity == RecomputeGranularity::automatic) {
+      changed.job.recompute = {};
+      changed.job.recompute.granularity = RecomputeGranularity::full;
+    }
     const Plan plan = plan_job(changed.job);
     std::int64_t worst = 0;
     for (const Program& program : plan.programs)
@@ -96,6 +102,14 @@ std::string moment_of(const Plan& plan, const RankTimeline& rank) {
 }
 
 }  // namespace
+
+std::string explain_recompute_misfit(const FoundRecompute& found) {
+  return fmt::format(
+      "no recompute that fits {:.1f} GiB was found: the best, {}, needs {:.1f} GiB, {:.1f} GiB too "
+      "much. ",
+      gib(found.memory_limit), found.section, gib(found.peak_bytes),
+      gib(found.peak_bytes - found.memory_limit));
+}
 
 std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Summary& summary,
                            const LoadedJob* job, const LoadOptions& options) {

@@ -15,4 +15,7 @@ namespace simrun {
 std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Summary& summary,
                            const LoadedJob* job, const LoadOptions& options);
 
+// For granularity `auto` where nothing fits its limit: what was found and by how much it misses.
+std::string explain_recompute_misfit(const FoundRecompute& found);
+
 }  // namespace simrun

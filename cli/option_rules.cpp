@@ -26,7 +26,8 @@ OptionFault excluded(const char* what, const std::vector<GivenFlag>& flags) {
 std::vector<GivenFlag> prints(const Options& options) {
   return {{"--check", options.check},
           {"--print-config", options.print_config},
-          {"--print-schedule", options.print_schedule}};
+          {"--print-schedule", options.print_schedule},
+          {"--print-layout", options.print_layout}};
 }
 
 // Flags that write something about one simulated plan.
@@ -109,9 +110,10 @@ OptionFault sweep_fault(const Options& options) {
 
 OptionFault fault_of(const Options& options) {
   if (options.html && options.no_html) return {"--html and --no-html contradict each other", ""};
-  const int printed =
-      int{options.json} + int{options.check} + int{options.print_config} + int{options.print_schedule};
-  if (printed > 1) return {"--json, --check, --print-config and --print-schedule exclude one another", ""};
+  const int printed = int{options.json && !options.print_layout} + int{options.check} +
+                      int{options.print_config} + int{options.print_schedule} + int{options.print_layout};
+  if (printed > 1)
+    return {"--json, --check, --print-config, --print-schedule and --print-layout exclude one another", ""};
   if (options.quiet && options.verbose) return {"-q and -v contradict each other", ""};
   for (const std::string& path : options.traces)
     if (!trace_format(path))

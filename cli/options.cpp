@@ -20,10 +20,10 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--execute",        "--device",     "--import-hf", "--export",
-                                 "--open",           "--validate",   "--serve",     "--calibrate",
-                                 "--doctor",         "--collective", "--placement", "--print-layout",
-                                 "--print-topology", "--steps",      "--fit",       "--import-trace"};
+constexpr std::array later_flags{"--execute", "--device",     "--import-hf",   "--export",
+                                 "--open",    "--validate",   "--serve",       "--calibrate",
+                                 "--doctor",  "--collective", "--placement",   "--print-topology",
+                                 "--steps",   "--fit",        "--import-trace"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -87,6 +87,8 @@ void add_outputs(CLI::App& app, Options& options, Words& words) {
                "print the effective config, each value with its origin");
   app.add_flag("--print-schedule", options.print_schedule,
                "print the compute passes of every rank, in PyTorch's spelling");
+  app.add_flag("--print-layout", options.print_layout,
+               "print how each operator is split, and each collective with its cause (with --json: as JSON)");
   app.add_option("--color", words.color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   app.add_flag("-q,--quiet", options.quiet, "print nothing but errors");

@@ -31,6 +31,7 @@ struct Options {
   bool check = false;
   bool print_config = false;
   bool print_schedule = false;
+  bool print_layout = false;
   ColorMode color = ColorMode::automatic;
   bool quiet = false;
   bool verbose = false;

@@ -93,6 +93,7 @@ Input read_input(const std::string& path, const Options& options, const LoadOpti
       refuse(path, "--set cannot change a Plan file", "change the job and compile it again.");
     if (!options.sweep.empty()) refuse(path, "--sweep needs a job, this is a Plan file");
     if (options.print_config) refuse(path, "--print-config needs a job, this is a Plan file");
+    if (options.print_layout) refuse(path, "--print-layout needs a job, this is a Plan file");
     input.plan = read_plan(path);
     return input;
   }

@@ -16,8 +16,10 @@
 #include "cli/sweep.h"
 #include "cli/version.h"
 #include "configs/diagnostics.h"
+#include "schedules/layout_report.h"
 #include "schedules/schedule_grid.h"
 #include "sim/worker.h"
+#include "visualizer/layout_text.h"
 
 namespace simrun {
 namespace {
@@ -38,6 +40,11 @@ int run_checked(const Options& options) {
   }
   if (options.print_schedule) {
     print(to_text(schedule_of(input.plan)));
+    return 0;
+  }
+  if (options.print_layout) {
+    const LayoutReport report = layout_report(input.job->job);
+    print(options.json ? layout_json(report) : layout_text(report));
     return 0;
   }
   return simulate_one(options, load, input);

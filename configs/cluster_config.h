@@ -5,6 +5,7 @@
 #include <string>
 
 #include "configs/dtype.h"
+#include "configs/host_config.h"
 
 // The cluster of a job as plain values.
 namespace simrun {
@@ -22,6 +23,7 @@ struct Gpu {
   double kernel_launch_s = 0;    // host-to-device time between back-to-back dependent kernels
   double matmul_efficiency = 0;  // best sustained GEMM / peak
   double memory_efficiency = 0;  // best sustained stream / memory_bandwidth
+  double special_functions = 0;  // exponentials, tanh ... per second; 0: not known, and taken to cost nothing
   bool operator==(const Gpu&) const = default;
 };
 
@@ -58,6 +60,7 @@ struct Cluster {
   LinkClass intra_node;  // NVLink
   LinkClass inter_node;  // one NIC
   Fabric fabric;
+  Host host = {};
   std::int64_t reserved_bytes = 0;  // CUDA context, NCCL buffers: what `fits` keeps free on every GPU
   bool operator==(const Cluster&) const = default;
 };

@@ -7,6 +7,7 @@
 #include "configs/layout_config.h"
 #include "configs/model_config.h"
 #include "configs/moe_config.h"
+#include "configs/offload_config.h"
 #include "configs/parallelism_config.h"
 #include "configs/training_config.h"
 
@@ -22,6 +23,7 @@ struct Job {
   MoeConfig moe;
   OptimizerConfig optimizer;
   RecomputeConfig recompute;
+  Offload offload;
   LayoutConfig layout;
   Cluster cluster;
   std::string config_sha256;  // of the effective config, as --print-config writes it

@@ -19,22 +19,40 @@ std::string nearest_multiples(std::int64_t value, std::int64_t step) {
 
 bool is_multiple(std::int64_t value, std::int64_t of) { return value == 0 || of == 0 || value % of == 0; }
 
+// "tensor 4 x pipeline 2 = 8", with the context-parallel size where there is one.
+struct MeshRanks {
+  std::int64_t ranks = 1;
+  std::string words;
+};
+MeshRanks mesh_ranks(const Parallelism& parallelism) {
+  const std::int64_t cp = parallelism.context_parallel_size;
+  MeshRanks mesh{parallelism.tensor_model_parallel_size * cp,  // at most 1e14
+                 fmt::format("tensor {}", parallelism.tensor_model_parallel_size)};
+  if (cp > 1) mesh.words += fmt::format(" x context {}", cp);
+  if (mesh.ranks <= limits::world) {  // else it is too much already
+    mesh.ranks *= parallelism.pipeline_model_parallel_size;
+    mesh.words += fmt::format(" x pipeline {}", parallelism.pipeline_model_parallel_size);
+  }
+  mesh.words += fmt::format(" = {}", mesh.ranks);
+  return mesh;
+}
+
 // Data parallel = GPUs / (tp x cp x pp).
 void derive_data_parallel(Reading& reading, Job& job) {
   Parallelism& parallelism = job.parallelism;
   const std::int64_t written = parallelism.data_parallel_size;
   parallelism.data_parallel_size = 0;
   const std::int64_t tp = parallelism.tensor_model_parallel_size;
+  const std::int64_t cp = parallelism.context_parallel_size;
   const std::int64_t pp = parallelism.pipeline_model_parallel_size;
   const std::int64_t world = job.world_size();
   if (world > limits::world)
     return reading.problem("cluster.nodes",
                            fmt::format("{} GPUs are more than simrun's {}", world, limits::world));
-  if (world == 0 || tp == 0 || pp == 0) return;
-  const std::int64_t mesh = tp * pp;  // at most 1e14
+  if (world == 0 || tp == 0 || cp == 0 || pp == 0) return;
+  const auto [mesh, shape] = mesh_ranks(parallelism);
   const std::string cluster =
       fmt::format("{} GPUs ({} nodes x {})", world, job.cluster.nodes, job.cluster.gpus_per_node);
-  const std::string shape = fmt::format("tensor {} x pipeline {} = {}", tp, pp, mesh);
   if (mesh > world) {
     const std::int64_t nodes = (mesh + job.cluster.gpus_per_node - 1) / job.cluster.gpus_per_node;
     return reading.problem("cluster.nodes", fmt::format("{} is smaller than the mesh: {}", cluster, shape),
@@ -79,6 +97,18 @@ void check_batch(Reading& reading, const Job& job) {
                                 microbatches, stages, limits::passes));
 }
 
+// The packed q, k, v of copied heads have no part that is q, k or v before they are gathered.
+void check_adapters_of_copies(Reading& reading, const Job& job) {
+  if (!job.training.lora) return;
+  for (const std::string& target : job.training.lora->targets)
+    if (target == "q" || target == "k" || target == "v")
+      reading.problem(
+          "training.lora.targets",
+          fmt::format("an adapter of {} alone needs tensor parallel of at most the {} key-value heads",
+                      target, job.model.num_key_value_heads),
+          "qkv takes one of all three.");
+}
+
 void check_tensor_parallel(Reading& reading, const Job& job) {
   const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
   const ModelConfig& model = job.model;
@@ -87,14 +117,19 @@ void check_tensor_parallel(Reading& reading, const Job& job) {
   if (!is_multiple(model.num_attention_heads, tp))
     reading.problem(path, fmt::format("{} attention heads do not split into tensor parallel {}",
                                       model.num_attention_heads, tp));
-  if (model.num_key_value_heads > 0 && tp > model.num_key_value_heads &&
-      model.num_key_value_heads < model.num_attention_heads)
+  const bool copies_heads = model.num_key_value_heads > 0 && tp > model.num_key_value_heads &&
+                            model.num_key_value_heads < model.num_attention_heads;
+  if (copies_heads && tp % model.num_key_value_heads != 0)
     reading.problem(path,
-                    fmt::format("tensor parallel {} above the {} key-value heads is not supported yet", tp,
+                    fmt::format("tensor parallel {} gives its ranks unequal copies of {} key-value heads", tp,
                                 model.num_key_value_heads),
-                    fmt::format("at most {}.", model.num_key_value_heads));
-  else if (model.num_key_value_heads != model.num_attention_heads &&
-           !is_multiple(model.num_key_value_heads, tp))
+                    nearest_multiples(tp, model.num_key_value_heads));
+  else if (copies_heads && !is_multiple(2 * model.num_key_value_heads * model.head_dim, tp))
+    reading.problem(path, fmt::format("the {} rows of keys and values do not split into tensor parallel {}",
+                                      2 * model.num_key_value_heads * model.head_dim, tp));
+  if (copies_heads) check_adapters_of_copies(reading, job);
+  if (!copies_heads && model.num_key_value_heads != model.num_attention_heads &&
+      !is_multiple(model.num_key_value_heads, tp))
     reading.problem(path, fmt::format("{} key-value heads do not split into tensor parallel {}",
                                       model.num_key_value_heads, tp));
   if (!is_multiple(model.ffn_hidden_size, tp))
@@ -143,7 +178,7 @@ void check_gpu(Reading& reading, const Job& job) {
 void check_countable(Reading& reading, const Job& job) {
   const ModelConfig& model = job.model;
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  const double layers = number(model.num_layers);
+  const double layers = number(model.num_layers + model.num_nextn_predict_layers);
   const double hidden = number(model.hidden_size);
   const double ffn = number(model.ffn_hidden_size);
   const double heads = number(model.num_attention_heads);
@@ -195,9 +230,13 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_moe_rules(reading, job);
   derive_bucket_size(reading, job);
   apply_sharding_rules(reading, job);
+  apply_offload_rules(reading, job);
   check_batch(reading, job);
   check_tensor_parallel(reading, job);
+  check_context_parallel(reading, job);
   apply_pipeline_rules(layout, reading, job);
+  apply_recompute_rules(reading, job);
+  apply_document_rules(reading, job);
   check_gpu(reading, job);
   check_countable(reading, job);
   check_decoder_sequence(reading, job);

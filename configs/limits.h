@@ -30,6 +30,7 @@ constexpr double countable = 0x1p60;        // bytes or FLOPs of anything counte
 
 constexpr RealRange share = {0.01, 1};         // an efficiency
 constexpr RealRange probability = {0, 0.999};  // a dropout
+constexpr RealRange offloaded = {0.01, 1};      // a share of the optimizer's state
 constexpr RealRange norm = {0, 1e9};
 constexpr RealRange memory = {0x1p20, 0x1p50};
 constexpr RealRange reserve = {0, 0x1p50};
@@ -43,6 +44,7 @@ constexpr RealRange capacity_factor = {0.01, 1000};
 constexpr RealRange imbalance = {1, 100'000};
 constexpr RealRange zipf = {0, 10};
 constexpr RealRange flops = {1e9, 1e18};
+constexpr RealRange optional_flops = {0, 1e18};
 constexpr RealRange lora_alpha = {1e-9, 1e9};
 
 }  // namespace simrun::limits

@@ -79,7 +79,7 @@ void read_frozen(SectionReader& section, Reading& reading, ModelConfig& model) {
     } else if (model.num_layers > 0 && pattern->last_layer >= model.num_layers) {
       reading.problems.push_back(
           {child.position,
-           fmt::format("{} reaches beyond the model's {} layers", describe(child), model.num_layers),
+           fmt::format("{} reaches beyond the model's {} layers", in_quotes(child.text), model.num_layers),
            fmt::format("the last is {}.", model.num_layers - 1)});
     } else {
       texts.push_back(yaml_quoted(child.text));

@@ -45,6 +45,8 @@ Gpu read_gpu(const ConfigNode& node, const std::string& base_name, Reading& read
   gpu.kernel_launch_s = section.quantity("kernel_launch", Unit::seconds, limits::latency);
   gpu.matmul_efficiency = section.real("matmul_efficiency", limits::share);
   gpu.memory_efficiency = section.real("memory_efficiency", limits::share);
+  gpu.special_functions =
+      section.quantity("special_functions", Unit::flops_per_second, limits::optional_flops, "0 TFLOP/s");
   section.finish();
   return gpu;
 }
@@ -181,6 +183,7 @@ void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& r
   if (inter_node != nullptr || cluster.nodes > 1)
     cluster.inter_node = read_link(inter_node, "inter_node", std::nullopt, reading);
   read_fabric(section.section("fabric"), reading, cluster);
+  read_host(section.section("host"), reading, cluster);
   cluster.reserved_bytes = bytes_in(section, "reserved_memory", limits::reserve, "2 GiB");
   if (cluster.gpu.memory_bytes > 0 && cluster.reserved_bytes >= cluster.gpu.memory_bytes)
     reading.problem("cluster.reserved_memory",

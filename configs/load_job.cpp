@@ -21,8 +21,8 @@ namespace simrun {
 namespace {
 
 constexpr const char* schema_version = "1";
-const std::vector<std::string> section_names = {"model",     "training",  "parallelism", "moe",
-                                                "optimizer", "recompute", "layout",      "cluster"};
+const std::vector<std::string> section_names = {"model",     "training", "parallelism", "moe",    "optimizer",
+                                                "recompute", "offload",  "layout",      "cluster"};
 
 void set_position(ConfigNode& node, const SourcePosition& position) {
   node.position = position;
@@ -180,6 +180,7 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
   read_moe(root.find("moe"), reading, job);
   read_optimizer(root.find("optimizer"), reading, job);
   read_recompute(root.find("recompute"), reading, job);
+  read_offload(root.find("offload"), reading, job);
   read_layout(root.find("layout"), reading, job);
   read_cluster(root.find("cluster"), search, reading, job);
   apply_job_rules(layout, reading, job);

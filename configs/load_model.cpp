@@ -21,6 +21,8 @@ constexpr Family families[] = {{"bert", read_bert},
                                {"gpt", read_gpt},
                                {"gpt2", read_gpt2},
                                {"gpt_neox", read_gpt_neox},
+                               {"gpt_oss", read_gpt_oss},
+                               {"grok-1", read_grok1},
                                {"llama", read_llama},
                                {"m6", read_m6},
                                {"mistral", read_mistral},
@@ -30,7 +32,9 @@ constexpr Family families[] = {{"bert", read_bert},
                                {"opt", read_opt},
                                {"phi3", read_phi3},
                                {"qwen2", read_qwen2},
+                               {"qwen2_moe", read_qwen2_moe},
                                {"qwen3", read_qwen3},
+                               {"qwen3_moe", read_qwen3_moe},
                                {"resnet", read_resnet},
                                {"t5", read_t5},
                                {"vgg", read_vgg},
@@ -38,8 +42,7 @@ constexpr Family families[] = {{"bert", read_bert},
                                {"wide_resnet", read_wide_resnet}};
 
 // Known, so that they are not taken for a misspelling of a supported one.
-const std::vector<std::string> later_types = {"falcon", "gemma", "gemma3", "gpt_oss",   "grok-1",
-                                              "llama4", "phi",   "phimoe", "qwen2_moe", "qwen3_moe"};
+const std::vector<std::string> later_types = {"falcon", "gemma", "gemma3", "llama4", "phi", "phimoe"};
 
 std::vector<std::string> supported_types() {
   std::vector<std::string> types;

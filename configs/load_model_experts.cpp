@@ -16,7 +16,9 @@ void read_experts(const ExpertKeys& names, const ModelKeys& keys) {
   std::optional<std::int64_t> topk;
   if (names.topk_default > 0) topk = names.topk_default;
   experts.topk = section.integer(names.topk, limits::experts, topk);
-  experts.ffn_hidden_size = section.integer(names.ffn, limits::width);
+  std::optional<std::int64_t> ffn;
+  if (names.ffn_default > 0) ffn = names.ffn_default;
+  experts.ffn_hidden_size = section.integer(names.ffn, limits::width, ffn);
   if (experts.count > 0 && experts.topk > experts.count)
     keys.reading.problem(section.path_of(names.topk),
                          fmt::format("a token goes to {} of {} experts", experts.topk, experts.count),

@@ -12,6 +12,7 @@ struct ExpertKeys {
   std::string topk;
   std::string ffn;
   std::int64_t topk_default = 0;  // 0: the key is required
+  std::int64_t ffn_default = 0;   // likewise
 };
 // Reads the three numbers and checks that no token needs more experts than there are. The experts are in
 // every layer until select_expert_layers says otherwise.

@@ -11,7 +11,10 @@ void read_deepseek_v2(const ModelKeys& keys);
 void read_deepseek_v3(const ModelKeys& keys);
 void read_gemma2(const ModelKeys& keys);
 void read_gnmt(const ModelKeys& keys);
-void read_gpt(const ModelKeys& keys);  // Megatron-LM's names
+void read_grok1(const ModelKeys& keys);
+void read_gpt(const ModelKeys& keys);          // Megatron-LM's names
+void read_gpt_experts(const ModelKeys& keys);  // of read_gpt
+void read_gpt_oss(const ModelKeys& keys);
 void read_gpt2(const ModelKeys& keys);
 void read_gpt_neox(const ModelKeys& keys);
 void read_llama(const ModelKeys& keys);
@@ -23,7 +26,9 @@ void read_nemotron(const ModelKeys& keys);
 void read_opt(const ModelKeys& keys);
 void read_phi3(const ModelKeys& keys);
 void read_qwen2(const ModelKeys& keys);
+void read_qwen2_moe(const ModelKeys& keys);
 void read_qwen3(const ModelKeys& keys);
+void read_qwen3_moe(const ModelKeys& keys);
 void read_resnet(const ModelKeys& keys);
 void read_t5(const ModelKeys& keys);
 void read_vgg(const ModelKeys& keys);

@@ -73,6 +73,7 @@ void read_gpt(const ModelKeys& keys) {
   model.qkv_bias = section.boolean("add_qkv_bias", false) || model.projection_bias;
   read_dropout(keys, {"attention_dropout", "hidden_dropout"}, 0.1);
   derive_head_size(keys, "hidden_size", "kv_channels");
+  read_gpt_experts(keys);
 }
 
 }  // namespace simrun

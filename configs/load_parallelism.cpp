@@ -5,22 +5,12 @@
 #include "configs/load_sections.h"
 
 namespace simrun {
-namespace {
-
-std::int64_t only_one_yet(SectionReader& section, Reading& reading, const std::string& key) {
-  const std::int64_t size = section.integer(key, limits::parallel, 1);
-  if (size > 1)
-    reading.problem(section.path_of(key), fmt::format("{} {} is not supported yet", key, size), "1 is.");
-  return 1;
-}
-
-}  // namespace
-
 std::string read_parallelism(const ConfigNode* node, Reading& reading, Job& job) {
   Parallelism& parallelism = job.parallelism;
   SectionReader section(reading, node, "parallelism");
   parallelism.tensor_model_parallel_size = section.integer("tensor_model_parallel_size", limits::parallel, 1);
-  parallelism.context_parallel_size = only_one_yet(section, reading, "context_parallel_size");
+  parallelism.context_parallel_size = section.integer("context_parallel_size", limits::parallel, 1);
+  read_context_parallel(section, reading, parallelism);
   parallelism.pipeline_model_parallel_size =
       section.integer("pipeline_model_parallel_size", limits::parallel, 1);
   parallelism.virtual_pipeline_model_parallel_size =

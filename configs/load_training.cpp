@@ -53,6 +53,7 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
     training.hidden_dropout = section.real("hidden_dropout", limits::probability);
   section.ignore({"attention_dropout", "hidden_dropout"});
   read_lora(section, reading, training);
+  read_documents(section, reading, training);
   section.finish();
 }
 
@@ -109,9 +110,11 @@ void refuse_recompute_key(SectionReader& section, Reading& reading, const Config
 void read_recompute(const ConfigNode* node, Reading& reading, Job& job) {
   RecomputeConfig& recompute = job.recompute;
   SectionReader section(reading, node, "recompute");
-  const std::string granularity = section.word("granularity", {{"none", "selective", "full"}, {}}, "none");
+  const std::string granularity =
+      section.word("granularity", {{"none", "selective", "full", "auto"}, {}}, "none");
   if (granularity == "full") recompute.granularity = RecomputeGranularity::full;
   if (granularity == "selective") recompute.granularity = RecomputeGranularity::selective;
+  if (granularity == "auto") recompute.granularity = RecomputeGranularity::automatic;
   // After a granularity that was refused, each written key is still checked by itself.
   const auto applies = [&](const char* key, const char* belongs_to) {
     section.ignore({key});
@@ -125,12 +128,17 @@ void read_recompute(const ConfigNode* node, Reading& reading, Job& job) {
     const std::string method = section.word("method", {{"uniform", "block"}, {}}, "uniform");
     recompute.method = method == "block" ? RecomputeMethod::block : RecomputeMethod::uniform;
   }
-  if (applies("num_layers", "full")) recompute.num_layers = section.integer("num_layers", limits::layers, 1);
-  if (applies("modules", "selective")) {
+  const RecomputeKeys keys{section, reading, recompute};
+  if (applies("num_layers", "full")) read_recomputed_layers(keys);
+  const bool in_other_layers = granularity == "full" && recompute.method == RecomputeMethod::block;
+  if ((in_other_layers && section.has("modules")) || applies("modules", "selective")) {
     const WordRule modules = {
         {"core_attn", "mlp", "layernorm", "moe", "moe_act", "shared_experts", "mla_up_proj"}, {"moe_router"}};
     recompute.modules = section.words("modules", modules, {"core_attn"});
   }
+  if ((in_other_layers && !recompute.modules.empty()) || applies("module_layers", "selective"))
+    read_module_layers(keys);
+  if (applies("memory_limit", "auto")) read_memory_limit(keys);
   section.finish();
 }
 

@@ -12,7 +12,8 @@ namespace simrun {
 struct StageContent {
   bool embedding = false;
   std::int64_t layers = 0;
-  bool loss = false;  // final norm, LM head and cross entropy
+  bool loss = false;            // final norm, LM head and cross entropy
+  std::int64_t mtp_layers = 0;  // further layers of multi-token prediction
   bool operator==(const StageContent&) const = default;
 };
 
@@ -24,9 +25,23 @@ struct ScheduleText {
   bool operator==(const ScheduleText& other) const { return text == other.text; }
 };
 
+// How the ranks of a context-parallel group, which hold parts of each sequence, attend to the whole of it.
+// Megatron-LM's cp_comm_type.
+enum class ContextExchange : std::uint8_t {
+  p2p,         // keys and values travel around a ring (Liu et al. 2023, arXiv 2310.01889)
+  all_gather,  // keys and values are gathered (Llama 3, arXiv 2407.21783, section 3.3.2)
+  a2a,         // sequence is exchanged for heads (DeepSpeed-Ulysses, arXiv 2309.14509)
+  a2a_p2p,     // a2a among neighbours, rings over these groups (USP, arXiv 2405.07719)
+};
+// Which part of n ranks' sequence rank r holds: of 2 n blocks r and 2 n - 1 - r, or block r of n.
+enum class ContextLayout : std::uint8_t { zigzag, contiguous };
+
 struct Parallelism {
   std::int64_t tensor_model_parallel_size = 1;
   std::int64_t context_parallel_size = 1;
+  ContextExchange cp_comm_type = ContextExchange::p2p;
+  ContextLayout context_parallel_layout = ContextLayout::zigzag;
+  std::int64_t context_a2a_size = 1;  // ranks that exchange heads: all with a2a, the inner ones with a2a+p2p
   std::int64_t pipeline_model_parallel_size = 1;
   std::int64_t virtual_pipeline_model_parallel_size = 1;  // chunks per pipeline rank
   std::int64_t expert_model_parallel_size = 1;

@@ -51,12 +51,11 @@ class LayoutText {
     if (character == ',') return {};
     if (character == '(') {  // here only within a group
       fail(result, symbol.column, "groups of a pipeline layout do not nest", "write the inner one out.");
-    } else if (character == 'm') {
-      fail(result, symbol.column, "multi-token prediction ('m') in a pipeline layout is not supported yet",
-           "");
-    } else if (character != 'E' && character != 't' && character != 'L' && character != '|') {
+    } else if (character != 'E' && character != 't' && character != 'm' && character != 'L' &&
+               character != '|') {
       fail(result, symbol.column, fmt::format("{} means nothing in a pipeline layout", printable(character)),
-           "E is the embedding, t a decoder layer, L the loss, | ends a stage; t*4 and (tt|)*4 repeat.");
+           "E is the embedding, t a decoder layer, m one of multi-token prediction, L the loss, | ends a "
+           "stage; t*4 and (tt|)*4 repeat.");
     }
     return {symbol};
   }
@@ -122,6 +121,7 @@ std::string place(Symbol symbol, std::vector<StageContent>& stages) {
     case '|':
       if (is_empty) return fmt::format("stage {} of the layout is empty", stages.size() - 1);
       if (stage.loss) return "the loss 'L' must be in the last stage";
+      if (stage.mtp_layers > 0) return "multi-token prediction 'm' must be in the stage of the loss 'L'";
       stages.push_back({});
       return "";
     case 'E':
@@ -132,8 +132,13 @@ std::string place(Symbol symbol, std::vector<StageContent>& stages) {
       if (stage.loss) return "the loss 'L' must come last, and once";
       stage.loss = true;
       return "";
+    case 'm':
+      if (stage.loss) return "the loss 'L' must come last, and once";
+      ++stage.mtp_layers;
+      return "";
     default:
       if (stage.loss) return "the loss 'L' must come last, and once";
+      if (stage.mtp_layers > 0) return "multi-token prediction 'm' must come behind all layers 't'";
       ++stage.layers;
       return "";
   }

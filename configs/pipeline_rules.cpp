@@ -47,6 +47,11 @@ void read_layout(const std::string& text, std::int64_t stages, Reading& reading,
   if (job.model.num_layers > 0 && layers != job.model.num_layers)
     reading.problem(layout_path, fmt::format("the layout has {} decoder layers; the model has {}", layers,
                                              job.model.num_layers));
+  const std::int64_t further = layout.stages.back().mtp_layers;
+  if (job.model.num_layers > 0 && further != job.model.num_nextn_predict_layers)
+    reading.problem(layout_path,
+                    fmt::format("the layout has {} layers of multi-token prediction ('m'); the model has {}",
+                                further, job.model.num_nextn_predict_layers));
   job.parallelism.stages = layout.stages;
 }
 
@@ -116,6 +121,7 @@ void apply_pipeline_rules(const std::string& layout, Reading& reading, Job& job)
     return reading.problem(path, fmt::format("{} layers do not split into {}", layers, shape),
                            split_hint(layers, stages));
   job.parallelism.stages = even_stages(layers, stages);
+  job.parallelism.stages.back().mtp_layers = job.model.num_nextn_predict_layers;
 }
 
 }  // namespace simrun

@@ -168,6 +168,33 @@ std::int64_t SectionReader::integer(const std::string& key, IntegerRange range,
   return *parsed.value;
 }
 
+std::vector<std::int64_t> SectionReader::integers(const std::string& key, IntegerRange range,
+                                                  std::size_t count) {
+  const ConfigNode* node = find(key);
+  if (node == nullptr) {
+    bad(key, fmt::format("missing required key '{}' in '{}'", key, path_), "");
+    return {};
+  }
+  reading_.positions[path_of(key)] = node->position;
+  if (node->kind != ConfigNode::Kind::sequence || node->children.size() != count) {
+    bad(key, fmt::format("'{}' must be a list of {} whole numbers", path_of(key), count), "");
+    return {};
+  }
+  std::vector<std::int64_t> values;
+  for (const ConfigNode& child : node->children) {
+    const Parsed<std::int64_t> parsed =
+        parse_integer(child.quoted ? "\"" + child.text + "\"" : child.text, range);
+    if (!parsed.value) {
+      reading_.problems.push_back(
+          {child.position, fmt::format("'{}': {}", path_of(key), parsed.problem), parsed.hint});
+      return {};
+    }
+    values.push_back(*parsed.value);
+  }
+  wrote(key, *node, fmt::format("[{}]", fmt::join(values, ", ")));
+  return values;
+}
+
 double SectionReader::real(const std::string& key, RealRange range, std::optional<double> fallback) {
   const ConfigNode* node = scalar(key, !fallback, "a number");
   if (node == nullptr) {
@@ -263,7 +290,7 @@ std::vector<std::string> SectionReader::words(const std::string& key, const Word
   return values;
 }
 
-std::vector<std::int64_t> SectionReader::integers(const std::string& key, IntegerRange range,
+std::vector<std::int64_t> SectionReader::integer_list(const std::string& key, IntegerRange range,
                                                   std::vector<std::int64_t> fallback) {
   const ConfigNode* node = find(key);
   if (node == nullptr || node->kind == ConfigNode::Kind::null) {

@@ -22,6 +22,19 @@ struct LoraConfig {
   bool operator==(const LoraConfig&) const = default;
 };
 
+enum class DocumentLengths : std::uint8_t { recorded, fixed, uniform, lognormal };
+
+// Sequences packed with several documents; a token attends to its own only.
+struct DocumentConfig {
+  DocumentLengths lengths = DocumentLengths::fixed;
+  std::vector<std::int64_t> recorded;  // tokens of each document, in the order of the data
+  std::int64_t mean = 0;               // tokens, of the others
+  double sigma = 0;                    // lognormal: standard deviation of the logarithm
+  std::int64_t seed = 0;
+  std::string origin;  // in words: "lognormal, mean 1024, sigma 1, seed 0", "lengths.csv"
+  bool operator==(const DocumentConfig&) const = default;
+};
+
 struct Training {
   std::int64_t seq_length = 0;  // of the encoder, where there are two; images: the tokens of one, or 1
   std::int64_t decoder_seq_length = 0;  // encoder-decoders only
@@ -32,6 +45,7 @@ struct Training {
   double attention_dropout = 0;
   double hidden_dropout = 0;
   std::optional<LoraConfig> lora;
+  std::optional<DocumentConfig> documents;
   bool operator==(const Training&) const = default;
 };
 
@@ -70,7 +84,7 @@ struct OptimizerConfig {
   bool operator==(const OptimizerConfig&) const = default;
 };
 
-enum class RecomputeGranularity : std::uint8_t { none, selective, full };
+enum class RecomputeGranularity : std::uint8_t { none, selective, full, automatic };
 enum class RecomputeMethod : std::uint8_t { uniform, block };
 
 struct RecomputeConfig {
@@ -78,6 +92,11 @@ struct RecomputeConfig {
   RecomputeMethod method = RecomputeMethod::uniform;
   std::int64_t num_layers = 1;  // uniform: layers per checkpoint; block: recomputed layers per virtual stage
   std::vector<std::string> modules;  // selective: core_attn (default), mlp, layernorm, moe, ...
+  // By virtual stage, in model order. Block: layers recomputed whole, in place of num_layers (Megatron-LM has
+  // one number for all). By module: of how many of the layers behind those it is recomputed; empty: of all.
+  std::vector<std::int64_t> stage_layers;
+  std::vector<std::vector<std::int64_t>> module_layers;
+  std::int64_t memory_limit = 0;  // automatic: bytes of a GPU
   bool operator==(const RecomputeConfig&) const = default;
 };
 

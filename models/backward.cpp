@@ -103,6 +103,14 @@ std::vector<BackwardStep> concatenate_steps(const Operator& op) {
   return {step};
 }
 
+// Of a copy into other places: back from all of them.
+std::vector<BackwardStep> copy_steps(const Operator& op) {
+  BackwardStep step{Opcode::copy, Function::none, false, false, {}, {0}};
+  for (std::size_t o = 0; o < op.outputs.size(); ++o)
+    step.reads.push_back({OperandRole::output_gradient, static_cast<std::uint8_t>(o)});
+  return {step};
+}
+
 // A bias is an input that lacks dimensions of the first; a residual has them all.
 bool is_bias(const Graph& graph, const Operator& op, std::size_t i) {
   return i > 0 && graph.tensors[op.inputs[i]].dims.size() < graph.tensors[op.inputs[0]].dims.size();
@@ -194,6 +202,7 @@ std::vector<BackwardStep> all_steps(const Graph& graph, const Operator& op) {
     case Opcode::gemm: return gemm_steps(graph, op);
     case Opcode::attention: return attention_steps(op);
     case Opcode::norm: return norm_steps(op);
+    case Opcode::copy: return copy_steps(op);
     case Opcode::map: return map_steps(graph, op);
     case Opcode::gather: return gather_steps(graph, op);
     case Opcode::conv: return convolution_steps(graph, op);

@@ -32,6 +32,7 @@ struct BackwardStep {
 //   norm                    I: dx and the weight's gradients in one kernel
 //   map                     I: elementwise     W: bias gradients
 //   gather                  W: scatter of the row gradients
+//   copy                    I: copied back
 //   dispatch, combine       I: scatter of the row gradients; combine's probabilities in the same kernel
 //   route                   I: logits, from their values and the chosen indices
 //   conv                    I: dx from dy, w   W: dw from x, dy; bias gradients

@@ -1,6 +1,9 @@
 #include "models/decoder.h"
 
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "models/decoder_layer.h"
 #include "models/graph_builder.h"
@@ -12,12 +15,15 @@ namespace simrun {
 
 DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph) {
   const ModelConfig& model = job.model;
-  const std::int64_t group = model.num_attention_heads / model.num_key_value_heads;
+  const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
+  const bool copies_heads = tp > model.num_key_value_heads && !model.mla.on();
+  const std::int64_t kv_heads = copies_heads ? tp : model.num_key_value_heads;
+  const std::int64_t group = model.num_attention_heads / kv_heads;
   DecoderDimensions dims;
   dims.batch = graph.dimension("batch", job.training.micro_batch_size * job.parallelism.data_parallel_size);
   dims.sequence = graph.dimension("sequence", job.training.seq_length);
   dims.hidden = graph.dimension("hidden", model.hidden_size);
-  dims.kv_heads = graph.dimension("kv_heads", model.num_key_value_heads);
+  dims.kv_heads = graph.dimension("kv_heads", kv_heads);
   dims.group = graph.dimension("group", group);
   dims.qkv = graph.dimension("qkv", group + 2);
   dims.qk = graph.dimension("qk", 2);
@@ -27,6 +33,9 @@ DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph) {
   dims.key_sequence = graph.dimension("key_sequence", job.training.seq_length);
   dims.statistics = graph.dimension("statistics", model.normalization == Normalization::layer_norm ? 2 : 1);
   dims.one = graph.dimension("one", 1);
+  if (copies_heads)
+    dims.qkv_rows = graph.dimension(
+        "qkv_rows", (model.num_attention_heads + 2 * model.num_key_value_heads) * model.head_dim);
   if (model.experts.count > 0) dims.moe = moe_dimensions(job, graph);
   if (model.mla.on()) dims.latent = latent_dimensions(model.mla, graph);
   return dims;
@@ -57,20 +66,26 @@ class DecoderBuilder {
       graph_.enter_layer(layer);
       x = layer_.add(x, layer);
     }
+    std::vector<TensorId> states{x};  // behind the layers, and behind each that predicts further tokens
+    for (std::int32_t depth = 0; depth < model_.num_nextn_predict_layers; ++depth)
+      states.push_back(further_token(states.back(), depth));
     graph_.leave_layers();
-    const TensorId scores = logits(x);
-    add_cross_entropy(graph_, "", {scores, data("labels")}, {dims_.batch, dims_.sequence});
+    for (std::size_t depth = 0; depth < states.size(); ++depth) {
+      const std::string prefix = depth == 0 ? "" : "mtp_";
+      const TensorId scores = logits(states[depth], prefix);
+      add_cross_entropy(graph_, prefix, {scores, data(prefix + "labels")}, {dims_.batch, dims_.sequence});
+    }
     return graph_.take();
   }
 
  private:
   std::vector<DimensionId> rows() const { return {dims_.batch, dims_.sequence, dims_.hidden}; }
 
-  TensorId wide(const char* name, std::vector<DimensionId> dims) {
-    return graph_.tensor(name, std::move(dims), Dtype::fp32, TensorKind::activation);
+  TensorId wide(std::string name, std::vector<DimensionId> dims) {
+    return graph_.tensor(std::move(name), std::move(dims), Dtype::fp32, TensorKind::activation);
   }
 
-  TensorId data(const char* name) {
+  TensorId data(const std::string& name) {
     return add_indices(graph_, name, {dims_.batch, dims_.sequence}, dims_.sequence);
   }
 
@@ -98,20 +113,45 @@ class DecoderBuilder {
     return x;
   }
 
+  // Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2, equations 21-23): the state of the
+  // layers before and the embedding of the next token, each normalised, side by side through a product of
+  // 2 h x h and one more layer of the last one's kind. Table and output head are those of the model.
+  TensorId further_token(TensorId state, std::int32_t depth) {
+    const auto layers = static_cast<std::int32_t>(model_.num_layers);
+    graph_.enter_layer(layers + depth);
+    const TensorId tokens = data("mtp_tokens");
+    const TensorId embedded = graph_.activation("mtp_embedding", rows());
+    graph_.add("mtp_embedding", Opcode::gather, Function::none, {word_table_, tokens}, {embedded});
+    if (depth == 0) double_hidden_ = graph_.dimension("double_hidden", 2 * model_.hidden_size);
+    const TensorId pair = graph_.activation("mtp_concat", {dims_.batch, dims_.sequence, double_hidden_});
+    graph_.add("mtp_concat", Opcode::map, Function::concat,
+               {layer_.norm("mtp_embedding_norm", embedded, ""), layer_.norm("mtp_state_norm", state, "")},
+               {pair});
+    const TensorId weight = graph_.parameter("mtp_projection_weight", {double_hidden_, dims_.hidden});
+    const TensorId x = graph_.activation("mtp_projection", rows());
+    graph_.add("mtp_projection", Opcode::gemm, Function::none, {pair, weight}, {x});
+    return layer_.add(x, layers - 1);
+  }
+
+  TensorId output_table() {
+    if (model_.tie_word_embeddings) return word_table_;
+    if (!output_weight_) output_weight_ = graph_.parameter("output_weight", {vocab_, dims_.hidden});
+    return *output_weight_;
+  }
+
   // Final norm and logits. They are kept in fp32 for the softmax (Korthikanti et al. 2022, section 4.3: 4sbv
   // bytes).
-  TensorId logits(TensorId x) {
+  TensorId logits(TensorId x, const std::string& prefix) {
     // Behind a post-norm layer there is nothing left to normalise.
     const TensorId y =
-        model_.norm_placement == NormPlacement::post ? x : layer_.norm("final_norm", x, "layernorm");
-    const TensorId table =
-        model_.tie_word_embeddings ? word_table_ : graph_.parameter("output_weight", {vocab_, dims_.hidden});
+        model_.norm_placement == NormPlacement::post ? x : layer_.norm(prefix + "final_norm", x, "layernorm");
+    const TensorId table = output_table();
     const std::vector<DimensionId> scores{dims_.batch, dims_.sequence, vocab_};
-    TensorId logits = graph_.activation("logits", scores);
-    graph_.add("logits", Opcode::gemm, Function::none, {y, table}, {logits});
+    TensorId logits = graph_.activation(prefix + "logits", scores);
+    graph_.add(prefix + "logits", Opcode::gemm, Function::none, {y, table}, {logits});
     if (training_.precision != Dtype::fp32) {
-      const TensorId cast = wide("logits_fp32", scores);
-      graph_.add("logits_fp32", Opcode::map, Function::cast, {logits}, {cast});
+      const TensorId cast = wide(prefix + "logits_fp32", scores);
+      graph_.add(prefix + "logits_fp32", Opcode::map, Function::cast, {logits}, {cast});
       logits = cast;
     }
     if (model_.logit_soft_cap > 0) {
@@ -130,6 +170,8 @@ class DecoderBuilder {
   DimensionId vocab_;
   DecoderLayer layer_;
   TensorId word_table_ = 0;
+  std::optional<TensorId> output_weight_;
+  DimensionId double_hidden_ = 0;
 };
 
 }  // namespace

@@ -30,6 +30,9 @@ struct LatentDimensions {
 struct DecoderDimensions {
   DimensionId batch = 0, sequence = 0, hidden = 0, kv_heads = 0, group = 0, qkv = 0, qk = 0, head_dim = 0,
               ffn = 0, gate = 0, key_sequence = 0, statistics = 0, one = 0;
+  // With more tensor-parallel ranks than key-value heads: rows of the packed q, k, v of all heads. kv_heads
+  // counts a copy of its head for every rank then.
+  std::optional<DimensionId> qkv_rows = {};
   std::optional<MoeDimensions> moe;
   std::optional<LatentDimensions> latent;
 };

@@ -94,19 +94,42 @@ std::vector<TensorId> DecoderLayer::projection(const std::string& name, std::vec
   return {z, *bias};
 }
 
-std::vector<TensorId> DecoderLayer::attention(TensorId y) {
-  if (dims_.latent) return latent_attention(y);
-  const std::vector<DimensionId> packed{dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv,
-                                        dims_.head_dim};
-  TensorId qkv = graph_.activation("qkv", packed);
+// [batch, sequence, kv_heads, group + 2, head_dim].
+TensorId DecoderLayer::packed_qkv(TensorId y) {
+  const TensorId qkv =
+      graph_.activation("qkv", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.head_dim});
   std::vector<TensorId> inputs{
       y, graph_.parameter("qkv_weight", {dims_.hidden, dims_.kv_heads, dims_.qkv, dims_.head_dim})};
   if (model_.qkv_bias)
     inputs.push_back(graph_.parameter("qkv_bias", {dims_.kv_heads, dims_.qkv, dims_.head_dim}));
   graph_.add("qkv", Opcode::gemm, Function::none, std::move(inputs), {qkv});
+  return qkv;
+}
+
+// More tensor-parallel ranks than key-value heads, as Megatron-Core does it (told in ISEEKYAN/Megatron-LM,
+// pull request 91): the product's rows are split without regard to heads; each rank gathers them all and
+// takes its query heads and their key and value, of which other ranks take copies. The gather's backward is a
+// reduce-scatter, which adds the gradients of the copies.
+TensorId DecoderLayer::packed_qkv_of_rows(TensorId y) {
+  const DimensionId of_all = *dims_.qkv_rows;
+  const TensorId rows = graph_.activation("qkv", {dims_.batch, dims_.sequence, of_all});
+  std::vector<TensorId> inputs{y, graph_.parameter("qkv_weight", {dims_.hidden, of_all})};
+  if (model_.qkv_bias) inputs.push_back(graph_.parameter("qkv_bias", {of_all}));
+  graph_.add("qkv", Opcode::gemm, Function::none, std::move(inputs), {rows});
+  const TensorId qkv = graph_.activation(
+      "select_heads", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.head_dim});
+  graph_.add("select_heads", Opcode::copy, Function::none, {rows}, {qkv}).whole_dims = {of_all, dims_.qkv,
+                                                                                        dims_.head_dim};
+  return qkv;
+}
+
+std::vector<TensorId> DecoderLayer::attention(TensorId y) {
+  if (dims_.latent) return latent_attention(y);
+  TensorId qkv = dims_.qkv_rows ? packed_qkv_of_rows(y) : packed_qkv(y);
   if (model_.qk_norm) qkv = qk_norm(qkv);
   if (model_.position_embedding == PositionEmbedding::rope) {
-    const TensorId rotated = graph_.activation("rope", packed);
+    const TensorId rotated =
+        graph_.activation("rope", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.head_dim});
     graph_.add("rope", Opcode::map, Function::rope, {qkv}, {rotated}).whole_dims = {dims_.head_dim,
                                                                                     dims_.qkv};
     qkv = rotated;
@@ -161,6 +184,8 @@ TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<
       outputs.push_back(graph_.tensor("attention_mask", scores, Dtype::uint8, TensorKind::activation));
       outputs.push_back(graph_.activation("attention_dropped", scores));
     }
+    if (model_.attention_soft_cap > 0)  // which tanh's backward kernel reads
+      outputs.push_back(graph_.activation("attention_soft_capped", scores));
   }
   Operator& op = graph_.add("core_attention", Opcode::attention, flash ? Function::flash : Function::unfused,
                             std::move(inputs), std::move(outputs));

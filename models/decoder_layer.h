@@ -54,6 +54,8 @@ class DecoderLayer {
                                    const char* module, std::optional<TensorId> bias);
   std::vector<TensorId> cross_attention(TensorId y);  // models/cross_attention.cpp
   TensorId cross_core(TensorId q, TensorId k, TensorId v);
+  TensorId packed_qkv(TensorId y);
+  TensorId packed_qkv_of_rows(TensorId y);
   std::vector<TensorId> latent_attention(TensorId y);
   // `inputs`: packed q, k, v, or each by itself; `dims` of the context.
   TensorId core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims);

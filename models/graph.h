@@ -52,6 +52,8 @@ struct Regroup {
 //                  out0 = context [batch, sequence, kv_heads, group, head_dim];
 //                  or in0 = q [batch, sequence, kv_heads, group, head_dim], in1, in2 = k, v [batch, sequence
 //                  of another stack, kv_heads, head_dim]; out0 as before;
+//                  or in0 = q [.., sequence, kv_heads, group, head_dim], in1 = k, v [.., key_sequence,
+//                  kv_heads, 2, head_dim], in2 = sinks, where they lie apart (context parallelism);
 //                  or in0, in1 = q, k [batch, sequence, kv_heads, qk_dim], in2 = v [.., v_dim];
 //                  out0 = context [batch, sequence, kv_heads, v_dim]; out1.. = what its backward
 //                  needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)
@@ -62,6 +64,7 @@ struct Regroup {
 //                  `one` in place of `qkv` is added to the part whose name it begins with
 //   gather         in0 = table, in1 = indices: rows by index, zero where the row is another rank's;
 //                  or in1 = an activation: rows by position, added to it
+//   copy           in0 = rows of packed q, k, v; out0 = those of a rank's heads
 //                  dispatch: in0 = rows [batch, sequence, hidden], in1 = expert indices [.., topk];
 //                  out0 = [experts, capacity, hidden]
 //                  combine: in0 = [experts, capacity, hidden], in1 = probabilities, in2 = expert indices;

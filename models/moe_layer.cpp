@@ -81,6 +81,7 @@ TensorId MoeLayer::routed(TensorId y, const Routing& routing) {
       graph_.add("dispatch", Opcode::gather, Function::dispatch, {y, routing.indices}, {dispatched});
   dispatch.module = module;
   dispatch.regroup = regroup;
+  dispatch.whole_dims = {moe_.experts};  // a rank has tokens for all of them
 
   const TensorId activated = add_up_projection({.name = "expert_fc1",
                                                 .activation = "expert_activation",
@@ -105,6 +106,7 @@ TensorId MoeLayer::routed(TensorId y, const Routing& routing) {
                                  {expert_out, routing.probabilities, routing.indices}, {combined});
   combine.module = module;
   combine.regroup = regroup;
+  combine.whole_dims = {moe_.experts};
   return combined;
 }
 

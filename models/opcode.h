@@ -62,7 +62,7 @@ enum class Function : std::uint8_t {
   sum_squares,
   layer_norm,
   rms_norm,
-  flash,
+  flash,  // MAP: joins two partial outputs of flash attention by their log-sum-exps
   unfused,
   log_loss,  // loss = log(sum of exponentials) - target logit
   adam,

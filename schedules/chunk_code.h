@@ -27,12 +27,14 @@ struct Value {
   Dtype dtype = Dtype::bf16;
   Layout layout;
   std::string name;
-  ValueId source = no_index;         // what a conversion was made from
-  Opcode conversion = Opcode::free;  // its opcode; `free`: not a conversion
-  std::int32_t region = -1;          // recompute region whose forward step wrote it
-  bool saved = false;                // kept from the forward to the backward pass
-  bool arrived = false;              // received from another stage
-  bool frozen = false;               // parameter: has neither gradient nor optimizer state
+  ValueId source = no_index;  // what a conversion was made from
+  // Its opcode; `free`: not a conversion; in ring attention, `recv`: a block of another rank, `map`: a
+  // summand.
+  Opcode conversion = Opcode::free;
+  std::int32_t region = -1;  // recompute region whose forward step wrote it
+  bool saved = false;        // kept from the forward to the backward pass
+  bool arrived = false;      // received from another stage
+  bool frozen = false;       // parameter: has neither gradient nor optimizer state
 };
 
 struct CodeStep {
@@ -52,6 +54,9 @@ struct CodeStep {
   std::vector<ValueId> waits_for;
   std::string label;
   std::int32_t work_table = -1;  // Instruction::work_table
+  SequencePart part;             // attention
+  Peer peer;                     // SEND, RECV
+  bool soft_cap = false;         // Instruction::soft_cap
 };
 
 struct ChunkCode {
@@ -75,8 +80,11 @@ struct RecomputeRegions {
   std::vector<bool> discards_output;    // by region: values read outside it are recomputed too, not kept
                                         // (output-discarding checkpoints)
 };
+struct Partition;
 RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& config,
-                                   const std::vector<std::int32_t>& first_layer_of_operator_stage);
+                                   const Partition& partition);
+
+class ContextParallelism;  // schedules/context_parallel.h
 
 // A tensor crossing a border, in the layout that its first reader behind it wants.
 struct BorderTensor {
@@ -91,7 +99,8 @@ struct ChunkContext {
   const RecomputeRegions& regions;
   const DeviceMesh& mesh;
   const std::vector<std::uint8_t>& stream_of_axis;
-  std::uint8_t expert_stream;                 // of what expert-parallel ranks exchange
+  std::uint8_t expert_stream;  // of what expert-parallel ranks exchange
+  ContextParallelism& context_parallel;
   Dtype gradient_dtype;                       // of activation gradients
   std::vector<std::size_t> operators;         // of the chunk, in graph order
   std::vector<BorderTensor> inputs, outputs;  // that cross its borders

@@ -147,12 +147,14 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   rules.splits_backward = splits_;
   if (!job_.optimizer.reshard_after_forward) rules.gathered = Scope::step;
   rules.reduces_once = job_.optimizer.no_sync;
+  rules.offload = job_.offload;
   rules.bucket_size = bucket_size(job_.optimizer);
   rules.copies = placement_.directions();
   rules.tied_tensor = model_.partition.tied_tensor;
   rules.optimizer = job_.optimizer;
   ChunkSource source{model_.graph, stage_code.code, chunk, rules, job_.training.precision};
   source.name = fmt::format("stage {}{}", stage, direction == Direction::up ? " up" : "");
+  source.offloads_activations = job_.offload.activations != OffloadTarget::none;
   if (splits_) source.split = &stage_code.split;
   if (follows_on_rank(stage, direction)) {
     const Compiled& before = chunks_[placement_.chunk_of(stage - 1, direction)];

@@ -10,6 +10,7 @@
 
 #include "schedules/bpipe.h"
 #include "schedules/chunk_segments.h"
+#include "schedules/document_tables.h"
 #include "schedules/gathered_weights.h"
 #include "schedules/instruction_flops.h"
 #include "schedules/job_schedule.h"
@@ -19,7 +20,8 @@
 namespace simrun {
 namespace {
 
-Plan framed_plan(const Job& job, const Graph& graph) {
+Plan framed_plan(const Job& job, const LoweredModel& model) {
+  const Graph& graph = model.graph;
   Plan plan;
   plan.job = make_facts(job, graph);
   plan.cluster = job.cluster;
@@ -27,6 +29,7 @@ Plan framed_plan(const Job& job, const Graph& graph) {
   plan.dimension_names.push_back("elements");
   plan.streams = make_streams(job);
   plan.stages = make_stages(job);
+  plan.extent_tables = model.tables;
   return plan;
 }
 
@@ -82,7 +85,7 @@ class Compiler {
         schedule_(job_schedule(job, facts)),
         model_(lower_model(job)),
         placement_(placement_of(schedule_, model_.stages.size())),
-        plan_(framed_plan(job, model_.graph)),
+        plan_(framed_plan(job, model_)),
         splits_(splits_backward(build(schedule_, schedule_.shape))),
         segments_(plan_, job, model_, placement_, splits_) {}
 
@@ -90,6 +93,7 @@ class Compiler {
     refuse_sharded_copies(job_, placement_, model_);
     if (schedule_.shape.stage_times.empty()) schedule_.shape.stage_times = stated_times();
     add_programs(build(schedule_, schedule_.shape));
+    add_document_tables(plan_, job_, model_.graph);
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
     plan_.job.found_schedule = schedule_.found;
     return std::move(plan_);
@@ -105,7 +109,7 @@ class Compiler {
       const auto cost = [&](Index segment) {
         return static_cast<std::int64_t>(segment_flops(plan_, plan_.segments[segment]) / 1e6) + 1;
       };
-      const auto backward = [&](BackwardPart part) { return cost(segments_.backward(chunk, {part})); };
+      const auto backward = [&](BackwardPart part) { return cost(segments_.backward(chunk, {.part = part, .weights = {}})); };
       PassTimes of;
       of.forward = cost(segments_.forward(chunk));
       if (splits_) {
@@ -192,7 +196,8 @@ class Compiler {
     const Index chunk = placement_.chunk_of(op.stage, op.direction);
     const BackwardPart part = part_of(op.kind);
     Passes& passes = done.of_chunk[chunk];
-    BackwardVariant variant{part};
+    BackwardVariant variant;
+    variant.part = part;
     variant.weights = weight_use(op, done);
     if (part != BackwardPart::weight) variant.first_input = passes.inputs++ == 0;
     if (part != BackwardPart::input) {

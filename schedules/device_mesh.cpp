@@ -98,6 +98,7 @@ MeshShape mesh_shape(const Job& job) {
   if (data_parallel_replicas(job) > 1) shape.dp_inner = shape.dp / data_parallel_replicas(job);
   shape.etp = parallelism.expert_tensor_parallel_size;
   shape.ep = parallelism.expert_model_parallel_size;
+  shape.cp_inner = parallelism.context_a2a_size;
   for (const OwnAxis& axis : job.layout.mesh) shape.own.push_back({axis.name, axis.size});
   return shape;
 }

@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "schedules/bucket_reductions.h"
+#include "schedules/offloaded_activations.h"
+#include "schedules/plan_frame.h"
 #include "schedules/weight_windows.h"
 
 namespace simrun {
@@ -30,7 +32,8 @@ Scope scope_of(const ChunkCode& code, const BackwardSplit* split, ValueId v) {
 }
 
 Category category_of(const Value& value) {
-  const bool communicated = value.conversion != Opcode::free && !value.saved;
+  const bool own = value.conversion == Opcode::free || value.conversion == Opcode::map;
+  const bool communicated = !own && !value.saved;
   return communicated ? Category::comm : Category::activations;
 }
 
@@ -104,16 +107,19 @@ Instruction instruction_of(const ChunkEmission& emission, const CodeStep& step, 
   instruction.phase = step.phase;
   instruction.stream = step.stream;
   instruction.causal = step.causal;
+  instruction.part = step.part;
   instruction.layer = step.layer;
   instruction.dropout = step.dropout;
   instruction.label = step.label;
   instruction.work_table = step.work_table;
+  instruction.soft_cap = step.soft_cap;
   for (const ValueId value : step.inputs) instruction.inputs.push_back(emission.buffer_of[value]);
   for (const ValueId value : step.outputs) instruction.outputs.push_back(emission.buffer_of[value]);
   for (const ValueId value : step.waits_for) instruction.waits_for.push_back(emission.buffer_of[value]);
   if (is_communication(step.opcode)) {
     Communication communication;
     communication.group.axes = step.axes;
+    communication.peer = step.peer;
     communication.reduction = step.reduction;
     communication.cause = step.cause;
     instruction.communication = table.add(communication);
@@ -136,10 +142,12 @@ bool is_run_scope(const Value& value) {
 }  // namespace
 
 Index CommunicationTable::add(const Communication& communication) {
-  std::string key =
-      fmt::format("{} {} {} {} {} {} {}", communication.group.mesh, fmt::join(communication.group.axes, ","),
-                  fmt::join(communication.group.pipeline_ranks, ","), communication.peer.pipeline_rank,
-                  static_cast<int>(communication.reduction), communication.channel, communication.cause);
+  const Peer& peer = communication.peer;
+  std::string key = fmt::format(
+      "{} {} {} {} {} {} {} {} {}{}", communication.group.mesh, fmt::join(communication.group.axes, ","),
+      fmt::join(communication.group.pipeline_ranks, ","), peer.pipeline_rank,
+      static_cast<int>(communication.reduction), communication.channel, communication.cause,
+      fmt::join(peer.axes, ","), peer.offset, peer.wrap ? " wraps" : "");
   const auto [known, is_new] =
       known_.emplace(std::move(key), static_cast<Index>(plan_.communications.size()));
   if (is_new) plan_.communications.push_back(communication);
@@ -148,13 +156,11 @@ Index CommunicationTable::add(const Communication& communication) {
 
 ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   const ChunkCode& code = source.code;
-  ChunkEmission emission{source.chunk,
-                         source.name,
-                         {},
-                         std::vector<Index>(code.values.size(), no_index),
-                         source.input_kept_before,
-                         {},
-                         no_index};
+  ChunkEmission emission;
+  emission.chunk = source.chunk;
+  emission.name = source.name;
+  emission.buffer_of.assign(code.values.size(), no_index);
+  emission.input_kept_before = source.input_kept_before;
   for (std::size_t i = 0; i < source.inputs.size(); ++i) {
     emission.buffer_of[code.inputs[i]] = source.inputs[i];
     if (source.input_gradients[i] != no_index)
@@ -185,6 +191,13 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
     plan.buffers.push_back(std::move(buffer));
     emission.buffer_of[v] = static_cast<Index>(plan.buffers.size() - 1);
   }
+  if (source.offloads_activations) {
+    std::vector<ValueId> stays = code.outputs;
+    if (!source.inputs.empty()) stays.insert(stays.end(), code.inputs.begin(), code.inputs.end());
+    add_host_copies(plan, emission, code, stays);
+    emission.to_host = stream_named(plan.streams, "to_host");
+    emission.from_host = stream_named(plan.streams, "from_host");
+  }
   return emission;
 }
 
@@ -194,11 +207,14 @@ std::vector<Instruction> emit_forward(const ChunkEmission& emission, const Chunk
   const std::vector<std::size_t> order = all_of(code.forward);
   const std::vector<std::vector<ValueId>> last = last_mentions(code, code.forward, order);
   WeightWindows windows(emission, code, weights, use);
+  OffloadedActivations offloaded(emission, code);
   windows.find(code.forward, order, 0, order.size());
   std::vector<Instruction> instructions;
   for (std::size_t s = 0; s < code.forward.size(); ++s) {
     windows.before(s, instructions);
+    offloaded.before_forward(s, instructions);
     instructions.push_back(instruction_of(emission, code.forward[s], table));
+    offloaded.let_wait(s, instructions.back());
     std::vector<ValueId> dead;
     for (const ValueId v : last[s]) {
       const Value& value = code.values[v];
@@ -206,6 +222,7 @@ std::vector<Instruction> emit_forward(const ChunkEmission& emission, const Chunk
       if (value.kind == ValueKind::activation && !kept) dead.push_back(v);
     }
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, Phase::forward));
+    offloaded.behind_forward(s, instructions);
     windows.behind(s, Phase::forward, instructions);
   }
   return instructions;
@@ -262,10 +279,13 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
   std::vector<bool> written = written_before(emission, code, pass);
   WeightWindows windows(emission, code, pass.weights, pass.variant.weights);
   windows.find(code.backward, part.order, part.begin, part.end);
+  OffloadedActivations offloaded(emission, code);
+  offloaded.find(code.backward, part.order, part.begin, part.end);
   BucketReductions reductions(emission, pass.reductions);
   std::vector<Instruction> instructions;
   for (std::size_t s = part.begin; s < part.end; ++s) {
     const CodeStep& step = code.backward[part.order[s]];
+    offloaded.before_backward(s, instructions);
     windows.before(s, instructions);
     Instruction instruction = instruction_of(emission, step, table);
     for (const ValueId output : step.outputs)

@@ -27,7 +27,11 @@ struct ChunkEmission {
   Index chunk = 0;   // Plan::chunks
   std::string name;  // "stage 3"
   std::vector<ParameterBucket> buckets;
-  std::vector<Index> buffer_of;              // Plan buffer of every value
+  std::vector<Index> buffer_of;    // Plan buffer of every value
+  // Activations offloaded between the passes: the host's copies by value (no_index: none), and the streams to
+  // and from it. Empty: none are.
+  std::vector<Index> host_copy = {};
+  std::uint8_t to_host = 0, from_host = 0;
   std::vector<bool> input_kept_before = {};  // by input: the stage before frees it
   // Bidirectional schedules: the two pipeline ranks that hold the stage, ascending, and the first of two
   // channels per bucket for the exchanges between them. Otherwise empty.
@@ -49,6 +53,7 @@ struct ChunkSource {
   // this chunk's inputs and input gradients. Their buffers, and whether that stage keeps its output for its
   // own backward pass; otherwise empty.
   std::vector<Index> inputs = {}, input_gradients = {};
+  bool offloads_activations = false;
   std::vector<bool> input_kept_before = {};
   // Tied word embeddings that an earlier chunk of the same rank has: its parameter and main gradient.
   Index shared_weights = no_index, shared_gradients = no_index;

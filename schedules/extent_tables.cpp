@@ -132,30 +132,57 @@ bool has_table(const Plan& plan, const Instruction& instruction) {
          std::any_of(instruction.outputs.begin(), instruction.outputs.end(), varies);
 }
 
-TableClasses table_classes(const Plan& plan, const Program& program) {
-  std::set<std::pair<std::uint8_t, std::vector<std::uint8_t>>> lookups;  // mesh and axes
-  if (!plan.extent_tables.empty()) {
-    const std::vector<bool> run = segments_run(plan, program);
-    for (std::size_t s = 0; s < run.size(); ++s)
-      if (run[s])
-        for (const Instruction& instruction : plan.segments[s].instructions)
-          visit_tables(plan, instruction,
-                       [&](const ExtentTable& table) { lookups.emplace(table.mesh, table.axes); });
+namespace {
+
+using TableSet = std::set<const ExtentTable*>;  // in the plan's order
+
+TableSet tables_of(const Plan& plan, const Program& program) {
+  TableSet tables;
+  if (plan.extent_tables.empty()) return tables;
+  const std::vector<bool> run = segments_run(plan, program);
+  for (std::size_t s = 0; s < run.size(); ++s)
+    if (run[s])
+      for (const Instruction& instruction : plan.segments[s].instructions)
+        visit_tables(plan, instruction, [&](const ExtentTable& table) { tables.insert(&table); });
+  return tables;
+}
+
+// All values that a GPU can look up.
+std::vector<std::int64_t> column_of(const Plan& plan, const TableSet& tables, TablePlace place) {
+  std::vector<std::int64_t> column;
+  for (const ExtentTable* table : tables) {
+    const std::int64_t rows = table_rows(plan, *table, place.pipeline_rank);
+    for (place.microbatch = 0; place.microbatch < rows; ++place.microbatch)
+      column.push_back(table_value(plan, *table, place));
   }
+  return column;
+}
+
+}  // namespace
+
+TableClasses table_classes(const Plan& plan, const Program& program) {
+  const TableSet tables = tables_of(plan, program);
   const StageDevices& stage = stage_at(plan, program.pipeline_rank);
   std::int64_t gpus = 0;
   for (const DeviceRange& range : stage.devices) gpus += range.count;
+  if (tables.empty()) return {std::vector<Index>(static_cast<std::size_t>(gpus), 0), {0}};
+  std::set<std::pair<std::uint8_t, std::vector<std::uint8_t>>> lookups;  // mesh and axes
+  for (const ExtentTable* table : tables) lookups.emplace(table->mesh, table->axes);
   TableClasses classes;
-  if (lookups.empty()) return {std::vector<Index>(static_cast<std::size_t>(gpus), 0), {0}};
-  std::map<std::vector<std::int64_t>, Index> known;
+  std::map<std::vector<std::int64_t>, Index> by_coordinates, by_column;
   for (std::int64_t gpu = 0; gpu < gpus; ++gpu) {
     std::vector<std::int64_t> coordinates;
     coordinates.reserve(lookups.size());
     for (const auto& [mesh, axes] : lookups)
       coordinates.push_back(coordinate_number(stage.meshes.at(mesh), axes, gpu));
-    const auto [found, fresh] = known.try_emplace(coordinates, static_cast<Index>(known.size()));
-    if (fresh) classes.first_gpu.push_back(gpu);
-    classes.of_gpu.push_back(found->second);
+    const auto [known, fresh] = by_coordinates.try_emplace(coordinates, 0);
+    if (fresh) {
+      const std::vector<std::int64_t> column = column_of(plan, tables, {program.pipeline_rank, gpu, 0});
+      const auto [alike, is_new] = by_column.try_emplace(column, static_cast<Index>(by_column.size()));
+      if (is_new) classes.first_gpu.push_back(gpu);
+      known->second = alike->second;
+    }
+    classes.of_gpu.push_back(known->second);
   }
   return classes;
 }

@@ -21,6 +21,19 @@ double gemm_flops(const Plan& plan, const Instruction& instruction) {
   return product;
 }
 
+// Of the keys that the mask counts among the whole sequence's, the share of a block of it. The work table
+// says what the mask leaves of this block, which does not count here: a ring's steps are as many blocks.
+double keys_of_part(const Plan& plan, const Instruction& instruction) {
+  double block = 1, ranks = 1;
+  for (const Index input : instruction.inputs)
+    for (const BufferDim& dim : plan.buffers[input].dims)
+      if (plan.dimension_names[dim.name] == "key_sequence") block = mean_extent(plan, dim);
+  if (!instruction.part.whole_keys)
+    for (const std::uint8_t axis : instruction.part.axes)
+      ranks *= static_cast<double>(plan.stages.front().meshes.front().axes.at(axis).size);
+  return static_cast<double>(attended_keys(instruction.causal, std::llround(block * ranks))) / ranks;
+}
+
 // Packed q, k, v, or q alone, are the second operand of the backward kernel and the first of the forward one;
 // every key is in them, or in k, the operand behind q.
 double attention_flops(const Plan& plan, const Instruction& instruction) {
@@ -37,6 +50,7 @@ double attention_flops(const Plan& plan, const Instruction& instruction) {
   // Unfused products cover the whole matrix, whatever the mask then hides.
   if (instruction.function != Function::unfused)
     keys = static_cast<double>(attended_keys(instruction.causal, std::llround(keys)));
+  if (!instruction.part.axes.empty()) keys = keys_of_part(plan, instruction);
   const auto elements = [&](const Buffer& buffer) {
     double product = 1;
     for (const BufferDim& dim : buffer.dims) product *= mean_extent(plan, dim);
@@ -86,7 +100,7 @@ static double whole_flops(const Plan& plan, const Instruction& instruction) {
 
 double instruction_flops(const Plan& plan, const Instruction& instruction) {
   const double flops = whole_flops(plan, instruction);
-  if (instruction.work_table < 0 || flops == 0) return flops;
+  if (instruction.work_table < 0 || flops == 0 || !instruction.part.axes.empty()) return flops;
   const ExtentTable& work = plan.extent_tables[static_cast<std::size_t>(instruction.work_table)];
   return flops * (mean_value(work) / static_cast<double>(whole_work));
 }

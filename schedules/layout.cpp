@@ -74,10 +74,18 @@ const DimensionSplit* Layout::split_of(DimensionId dim) const {
 }
 
 std::vector<LayoutRule> strategy_rules(const Job& job) {
-  std::vector<LayoutRule> rules{
+  std::vector<LayoutRule> rules;
+  if (job.parallelism.context_a2a_size > 1)
+    for (const char* scope : {"core_attn", "split_qkv"}) {
+      rules.push_back({scope, "kv_heads", {"tp"}});
+      rules.push_back({scope, "kv_heads", {"cp_inner"}});
+    }
+  const std::vector<LayoutRule> everywhere{
       {"", "experts", {"ep"}}, {"", "expert_ffn", {"etp"}}, {"", "capacity", {"edp"}},
       {"", "batch", {"dp"}},   {"", "sequence", {"cp"}},    {"", "kv_heads", {"tp"}},
-      {"", "ffn", {"tp"}},     {"", "shared_ffn", {"tp"}},  {"", "vocab", {"tp"}}};
+      {"", "qkv_rows", {"tp"}},  {"", "ffn", {"tp"}},         {"", "shared_ffn", {"tp"}},
+      {"", "vocab", {"tp"}}};
+  rules.insert(rules.end(), everywhere.begin(), everywhere.end());
   if (job.parallelism.sequence_parallel) rules.push_back({"", "sequence", {"tp"}});
   return rules;
 }
@@ -95,6 +103,11 @@ void split_further(Layout& layout, DimensionId dim, const std::vector<AxisId>& a
 
 // Tokens keep their place: the new dimension is split as the old ones are, over expert-parallel axes last.
 void regroup(Layout& layout, const Regroup& tokens, const DeviceMesh& mesh) {
+  if (tokens.from.size() == 1) {  // nothing to put in order
+    if (const DimensionSplit* split = layout.split_of(tokens.from[0]))
+      add_split(layout, {tokens.to, split->axes});
+    return;
+  }
   const std::vector<AxisId> experts = mesh.axes("ep");
   std::vector<AxisId> outer, inner;
   for (const DimensionId dim : tokens.from)
@@ -119,7 +132,7 @@ Layout operator_layout(const Graph& graph, const Operator& op, const std::vector
     for (const DimensionId dim : space) {
       if (graph.dimensions[dim].name != rule.dim || has_dim(decided, dim)) continue;
       if (rule.decides) decided.push_back(dim);
-      if (op.regroup && !has_dim(op.regroup->from, dim)) continue;
+      if (op.regroup && op.regroup->to == dim) continue;
       const std::vector<AxisId> axes = free_axes(rule, mesh, used);
       if (axes.empty()) continue;
       split_further(layout, dim, axes);

@@ -44,12 +44,13 @@ struct LayoutRule {
 };
 
 // The rules of a job's strategy, in order of precedence:
+//   kv_heads: tp, cp_inner in attention             context parallel by all-to-all (DeepSpeed-Ulysses)
 //   experts: ep, expert_ffn: etp, capacity: edp     expert parallel (Lepikhin et al. 2021); Megatron-Core's
 //                                                   parallel folding: over the ranks that dense layers call
 //                                                   tp, cp and dp
 //   batch: dp                                       data parallel
 //   sequence: cp                                    context parallel
-//   kv_heads, ffn, shared_ffn, vocab: tp            Megatron tensor parallel (Shoeybi et al. 2019)
+//   kv_heads, qkv_rows, ffn, shared_ffn, vocab: tp  Megatron tensor parallel (Shoeybi et al. 2019)
 //   sequence: tp                                    sequence parallel, wherever tp is still free (Korthikanti
 //                                                   et al. 2022)
 std::vector<LayoutRule> strategy_rules(const Job& job);

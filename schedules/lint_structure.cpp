@@ -148,7 +148,7 @@ void check_instruction(const Plan& plan, const Segment& segment, std::size_t i, 
     wrong("has no communication that there is");
   } else if (what.opcode == Opcode::send || what.opcode == Opcode::recv) {
     const Communication& communication = plan.communications[what.communication];
-    if (communication.peer.pipeline_rank < 0 ? communication.peer.axis < 0
+    if (communication.peer.pipeline_rank < 0 ? communication.peer.axes.empty()
                                              : communication.channel == no_index)
       wrong(communication.peer.pipeline_rank < 0 ? "has no peer" : "has no channel to its peer");
     if (what.opcode == Opcode::send ? what.inputs.empty() : what.outputs.empty())

@@ -6,6 +6,8 @@
 
 #include "models/backward.h"
 #include "schedules/chunk_code.h"
+#include "schedules/context_parallel.h"
+#include "schedules/ring_attention.h"
 
 namespace simrun {
 namespace {
@@ -207,8 +209,9 @@ class BackwardLowering {
     const TensorId tensor = op.inputs[index];
     if (is_parameter(tensor)) return code_.parameters[parameter_index_.at(tensor)];
     const Layout wanted = input_layout(graph(), op, layout, index);
+    const bool ring = op.opcode == Opcode::attention && context_.context_parallel.is_ring();
     for (const ValueId value : by_layout_.at(tensor))
-      if (code_.values[value].layout == wanted) return value;
+      if (code_.values[value].layout == wanted) return ring && index > 0 ? last_block(code_, value) : value;
     assert(false && "the forward pass made every layout that an operator reads");
     return no_index;
   }
@@ -256,11 +259,16 @@ class BackwardLowering {
     code.layer = op.layer;
     code.dropout = op.dropout;
     code.causal = op.causal;
+    code.soft_cap = op.opcode == Opcode::attention && op.soft_cap > 0;
     code.label = op.name;
     code.inputs = reads;
     for (const std::uint8_t i : step.gradients_of)
       code.outputs.push_back(step.alias ? reads.front() : gradient_output(o, i));
-    if (!step.alias) code_.backward.push_back(code);
+    if (step.opcode == Opcode::attention_backward) context_.context_parallel.describe(code, graph());
+    if (step.opcode == Opcode::attention_backward && context_.context_parallel.is_ring())
+      add_ring_backward(context_, code_, code);
+    else if (!step.alias)
+      code_.backward.push_back(code);
     for (std::size_t g = 0; g < step.gradients_of.size(); ++g) {
       const std::uint8_t i = step.gradients_of[g];
       own_gradients_[i] = code.outputs[g];

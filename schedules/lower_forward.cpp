@@ -5,6 +5,8 @@
 #include <map>
 
 #include "schedules/chunk_code.h"
+#include "schedules/context_parallel.h"
+#include "schedules/ring_attention.h"
 
 namespace simrun {
 namespace {
@@ -62,8 +64,12 @@ class ForwardLowering {
     step.layer = op.layer;
     step.dropout = op.dropout;
     step.causal = op.causal;
+    step.soft_cap = op.opcode == Opcode::attention && op.soft_cap > 0;
     step.region = region;
     step.label = op.name;
+    if (op.opcode == Opcode::attention) context_.context_parallel.describe(step, graph());
+    if (op.opcode == Opcode::attention && context_.context_parallel.is_ring())
+      return add_ring_forward(context_, code_, step);
     code_.forward.push_back(std::move(step));
   }
 

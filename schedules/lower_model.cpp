@@ -4,6 +4,7 @@
 
 #include "models/model_graph.h"
 #include "models/trained_parameters.h"
+#include "schedules/context_parallel.h"
 #include "schedules/layout_rules.h"
 #include "schedules/plan_frame.h"
 
@@ -14,15 +15,20 @@ namespace {
 struct Strategy {
   std::vector<Layout> layouts;  // by operator
   RecomputeRegions regions;
+  ContextParallelism context_parallel;
 };
+
+Graph graph_of(const Job& job, const ContextParallelism& context_parallel) {
+  Graph graph = build_graph(job);
+  if (!context_parallel.separates_keys()) return graph;
+  return with_separate_keys(std::move(graph),
+                            context_parallel.is_ring() ? KeysOfAttention::in_a_ring : KeysOfAttention::whole);
+}
 
 Strategy strategy_of(const Job& job, const LoweredModel& model) {
   Strategy strategy;
   strategy.layouts = layouts_of(job, model.graph, model.mesh);
-  std::vector<std::int32_t> first_layer;
-  for (const std::int32_t stage : model.partition.stage_of)
-    first_layer.push_back(model.partition.first_layer[static_cast<std::size_t>(stage)]);
-  strategy.regions = recompute_regions(model.graph, job.recompute, first_layer);
+  strategy.regions = recompute_regions(model.graph, job.recompute, model.partition);
   return strategy;
 }
 
@@ -43,12 +49,20 @@ std::vector<std::uint8_t> streams_of(const DeviceMesh& mesh) {
   return streams;
 }
 
-ChunkContext context_of(const Job& job, const LoweredModel& model, const Strategy& strategy,
+ChunkContext context_of(const Job& job, const LoweredModel& model, Strategy& strategy,
                         const std::vector<std::uint8_t>& stream_of_axis, std::size_t stage) {
   const Partition& partition = model.partition;
-  ChunkContext context{
-      model.graph,        strategy.layouts,       strategy.regions,           model.mesh, stream_of_axis,
-      expert_stream(job), job.training.precision, partition.operators[stage], {},         {}};
+  ChunkContext context{model.graph,
+                       strategy.layouts,
+                       strategy.regions,
+                       model.mesh,
+                       stream_of_axis,
+                       expert_stream(job),
+                       strategy.context_parallel,
+                       job.training.precision,
+                       partition.operators[stage],
+                       {},
+                       {}};
   if (stage > 0) context.inputs = border_tensors(model, strategy, stage - 1);
   if (stage + 1 < partition.operators.size()) context.outputs = border_tensors(model, strategy, stage);
   return context;
@@ -57,10 +71,14 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, const Strateg
 }  // namespace
 
 LoweredModel lower_model(const Job& job) {
-  LoweredModel model{build_graph(job), mesh_of(job), {}, {}};
+  LoweredModel model;
+  model.mesh = mesh_of(job);
+  ContextParallelism context_parallel(job, model.mesh);
+  model.graph = graph_of(job, context_parallel);
   select_trained(model.graph, job);
   model.partition = partition(model.graph, job.parallelism.stages);
-  const Strategy strategy = strategy_of(job, model);
+  Strategy strategy = strategy_of(job, model);
+  strategy.context_parallel = std::move(context_parallel);
   const std::vector<std::uint8_t> stream_of_axis = streams_of(model.mesh);
   for (std::size_t stage = 0; stage < model.partition.operators.size(); ++stage) {
     const ChunkContext context = context_of(job, model, strategy, stream_of_axis, stage);
@@ -70,6 +88,8 @@ LoweredModel lower_model(const Job& job) {
     lowered.split = split_backward(lowered.code);
     model.stages.push_back(std::move(lowered));
   }
+  model.tables = strategy.context_parallel.tables();
+  model.layouts = strategy.layouts;
   return model;
 }
 

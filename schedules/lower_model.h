@@ -19,8 +19,10 @@ struct StageCode {
 struct LoweredModel {
   Graph graph;
   DeviceMesh mesh;
+  std::vector<ExtentTable> tables;  // that steps name
   Partition partition;
   std::vector<StageCode> stages;
+  std::vector<Layout> layouts = {};  // by operator
 };
 
 // Throws std::invalid_argument where a layout does not divide.

@@ -162,20 +162,18 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   const Sharding sharding = sharding_of(bucket, rules);
   const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
   bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights, precision, bucket.elements);
-  if (bucket.frozen) {
-    bucket.weight_shard =
-        sharded ? add_shard_of(plan, bucket.weights, sharding, Scope::pass) : bucket.weights;
-    return;
-  }
+  std::optional<Scope> weights_only, gradients_only;
+  const bool offloads_weights = rules.offload.parameters != OffloadTarget::none;
+  if ((sharded || offloads_weights) && rules.zero_stage == 3) weights_only = rules.gathered;
+  bucket.weight_shard = add_shard_of(plan, bucket.weights, sharding, weights_only);
+  offload_weights(plan, bucket, rules.offload.parameters);
+  if (bucket.frozen) return;
   bucket.gradients =
       add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
-  std::optional<Scope> weights_only, gradients_only;
-  if (sharded && rules.zero_stage == 3) weights_only = rules.gathered;
   if (sharded && rules.zero_stage >= 2)
     gradients_only = rules.reduces_once      ? Scope::step
                      : rules.splits_backward ? Scope::microbatch
                                              : Scope::pass;
-  bucket.weight_shard = add_shard_of(plan, bucket.weights, sharding, weights_only);
   bucket.gradient_shard = add_shard_of(plan, bucket.gradients, sharding, gradients_only);
   bucket.keeps_shard = gradients_only.has_value();
   if (gradients_only && !rules.reduces_once) {
@@ -194,6 +192,7 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
     if (!gradients_only) bucket.compressed_shard = add_shard(plan, bucket.compressed, sharding);
   }
   add_optimizer_state(plan, bucket, name, precision, rules);
+  offload_state(plan, bucket, rules.offload);
 }
 
 }  // namespace simrun

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "configs/offload_config.h"
 #include "configs/training_config.h"
 #include "schedules/chunk_code.h"
+#include "schedules/offloaded_state.h"
 #include "schedules/plan.h"
 
 namespace simrun {
@@ -40,6 +42,11 @@ struct ParameterBucket {
   std::vector<Index> more_state;  // of the optimizer, read and written with it
   // Gradients in the type in which they are reduced, if that is another: the whole, and (ZeRO-1) the shard.
   Index compressed = no_index, compressed_shard = no_index;
+  OffloadedState offloaded;
+  // Where part of the state is offloaded: views of the rest of the shards, which the GPU updates.
+  Index kept_gradients = no_index, kept_weights = no_index;
+  // Where the weight shard is outside the GPU: the shard on its way there, and from NVMe through the host.
+  Index staged_weights = no_index, host_weights = no_index;
 };
 
 struct BucketRules {
@@ -51,6 +58,7 @@ struct BucketRules {
   Scope gathered = Scope::pass;
   bool reduces_once = false;         // gradients add up unsharded over a step
   bool splits_backward = false;      // gradients of one microbatch are written in two passes
+  Offload offload = {};
   std::int64_t bucket_size = 0;      // elements at which a bucket is closed
   std::int64_t copies = 1;           // pipeline ranks that hold the stage and divide the optimizer's work
   TensorId tied_tensor = no_index;   // word embeddings held by the first and last stage

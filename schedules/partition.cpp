@@ -19,6 +19,10 @@ void assign_operators(const Graph& graph, const std::vector<StageContent>& stage
     if (stages[s].embedding) embedding_stage = stage;
     if (stages[s].loss) loss_stage = stage;
   }
+  // Layers of multi-token prediction are numbered behind all others.
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    stage_of_layer.insert(stage_of_layer.end(), static_cast<std::size_t>(stages[s].mtp_layers),
+                          static_cast<std::int32_t>(s));
   result.operators.resize(stages.size());
   for (std::size_t o = 0; o < graph.operators.size(); ++o) {
     const Operator& op = graph.operators[o];

@@ -81,11 +81,12 @@ struct Group {
   bool operator==(const Group&) const = default;
 };
 
-// The other end of a SEND or RECV: a pipeline rank with the same mesh coordinates, or a step along an axis of
-// the own mesh (ring attention), or, for resharding between unlike stages, an explicit map of coordinates.
+// The other end of a SEND or RECV: a pipeline rank with the same mesh coordinates, or `offset` steps along
+// axes of the own mesh (ring attention), or, for resharding between unlike stages, an explicit map of
+// coordinates.
 struct Peer {
   std::int32_t pipeline_rank = -1;
-  std::int32_t axis = -1;
+  std::vector<std::uint8_t> axes;  // of Communication::group's mesh, as one: the first is outermost
   std::int32_t offset = 0;
   bool wrap = false;
   std::vector<std::int64_t> coordinate_map;  // empty: identity
@@ -99,8 +100,8 @@ struct Communication {
   Peer peer;    // SEND, RECV
   Reduction reduction = Reduction::sum;
   Index channel = no_index;  // equal on both ends (or all stages) of one exchange; with the bound microbatch
-                             // it identifies the instance. no_index: a collective inside one pipeline rank's
-                             // mesh, alike on all its ranks
+                             // it identifies the instance. no_index: inside one pipeline rank's mesh,
+                             // alike on all its ranks; its SENDs and RECVs meet in the order of issue
   std::string cause;         // e.g. "layer 3 qkv: sequence split over tp -> replicated"
   bool operator==(const Communication&) const = default;
 };
@@ -122,10 +123,16 @@ struct BufferDim {
   std::int64_t extent = 1;
   bool operator==(const BufferDim&) const = default;
 };
+// Where a buffer lies: in the GPU's memory, in its node's, or on its node's drives. Only COPY has buffers in two
+// of them; a stream of a device works on the memory of that device.
+enum class MemorySpace : std::uint8_t { device, host, nvme };
+constexpr int memory_space_count = static_cast<int>(MemorySpace::nvme) + 1;
+
 struct Buffer {
   std::string name;
   Category category = Category::activations;
   Scope scope = Scope::pass;
+  MemorySpace space = MemorySpace::device;  // of a view: its parent's
   Dtype dtype = Dtype::bf16;
   std::vector<BufferDim> dims;  // local, in storage order, last fastest
   std::vector<std::string>
@@ -154,6 +161,17 @@ struct ExtentTable {
 
 // ---- Doing: instructions, segments, programs ----
 
+// Which tokens the queries and keys of an attention are, where a rank holds a part of the sequence (context
+// parallelism). The mask is over their places in the whole sequence; Instruction::work_table says how much of
+// the block of scores it leaves on which rank (none: all of it).
+struct SequencePart {
+  std::vector<std::uint8_t> axes;  // mesh axes over which the sequence is split, outermost first; empty: not
+  bool zigzag = false;             // rank r of n has the blocks r and 2n-1-r of 2n, else block r of n
+  bool whole_keys = false;  // keys of all ranks; else those of the rank `key_offset` before it, in a ring
+  std::int32_t key_offset = 0;
+  bool operator==(const SequencePart&) const = default;
+};
+
 enum class Phase : std::uint8_t { forward, recompute, backward_input, backward_weight, reduction, optimizer };
 
 struct Instruction {
@@ -165,6 +183,7 @@ struct Instruction {
   bool accumulate = false;   // beta = 1: adds into its outputs of category `gradients`; others are always
                              // written afresh
   CausalMask causal;         // attention
+  SequencePart part;         // attention
   std::int32_t layer = -1;   // -1: outside the layers
   float dropout = 0;         // probability
   Index communication = no_index;  // into Plan::communications
@@ -175,8 +194,10 @@ struct Instruction {
       waits_for;  // buffers that must be written before it starts although it does not read them
   // Into Plan::extent_tables: parts per million of the whole instruction's work (FLOPs, bytes and time
   // without the launch) that the rank does in the bound microbatch; 0: it is not launched and takes no time;
-  // more than 1,000,000 is allowed. -1: all of it.
+  // more than 1,000,000 is allowed. Of a communication it is the share of its bytes, and its ends meet even
+  // for none. -1: all of it.
   std::int32_t work_table = -1;
+  bool soft_cap = false;  // attention: scores go through cap tanh(score / cap)
   bool operator==(const Instruction&) const = default;
 };
 

@@ -103,6 +103,7 @@ Gpu decode(const proto::Gpu& in) {
   gpu.kernel_launch_s = finite(in.kernel_launch_s(), "kernel_launch_s");
   gpu.matmul_efficiency = finite(in.matmul_efficiency(), "matmul_efficiency");
   gpu.memory_efficiency = finite(in.memory_efficiency(), "memory_efficiency");
+  gpu.special_functions = finite(in.special_functions(), "special_functions");
   return gpu;
 }
 
@@ -121,6 +122,18 @@ Fabric decode(const proto::Fabric& in) {
           .spine_latency_s = finite(in.spine_latency_s(), "spine latency")};
 }
 
+Host decode(const proto::Host& in) {
+  return {.memory_bytes = in.memory_bytes(),
+          .memory_bandwidth = finite(in.memory_bandwidth(), "host memory_bandwidth"),
+          .memory_efficiency = finite(in.memory_efficiency(), "host memory_efficiency"),
+          .flops = finite(in.flops(), "host flops"),
+          .pcie_bandwidth = finite(in.pcie_bandwidth(), "pcie_bandwidth"),
+          .pcie_efficiency = finite(in.pcie_efficiency(), "pcie_efficiency"),
+          .nvme_bytes = in.nvme_bytes(),
+          .nvme_read_bandwidth = finite(in.nvme_read_bandwidth(), "nvme_read_bandwidth"),
+          .nvme_write_bandwidth = finite(in.nvme_write_bandwidth(), "nvme_write_bandwidth")};
+}
+
 // Version 1 files know neither NICs nor a fabric: their GPUs have one each, and only these limit traffic.
 Cluster decode(const proto::Cluster& in) {
   return {.name = in.name(),
@@ -131,6 +144,7 @@ Cluster decode(const proto::Cluster& in) {
           .intra_node = decode(in.intra_node()),
           .inter_node = decode(in.inter_node()),
           .fabric = decode(in.fabric()),
+          .host = decode(in.host()),
           .reserved_bytes = in.reserved_bytes()};
 }
 
@@ -185,6 +199,7 @@ Buffer decode(const proto::Buffer& in) {
   buffer.split.assign(in.split().begin(), in.split().end());
   buffer.parent = minus_1(in.parent_plus_1());
   buffer.parent_offset = in.parent_offset();
+  buffer.space = enum_of(in.space(), MemorySpace::nvme, "memory space");
   return buffer;
 }
 
@@ -195,8 +210,9 @@ Communication decode(const proto::Communication& in) {
     communication.group.axes.push_back(narrow<std::uint8_t>(axis, "axis"));
   communication.group.pipeline_ranks.assign(in.group().pipeline_ranks().begin(),
                                             in.group().pipeline_ranks().end());
-  communication.peer = {
-      in.peer().pipeline_rank(), in.peer().axis(), in.peer().offset(), in.peer().wrap(), {}};
+  communication.peer = {in.peer().pipeline_rank(), {}, in.peer().offset(), in.peer().wrap(), {}};
+  for (const std::uint32_t axis : in.peer().axes())
+    communication.peer.axes.push_back(narrow<std::uint8_t>(axis, "axis"));
   communication.peer.coordinate_map.assign(in.peer().coordinate_map().begin(),
                                            in.peer().coordinate_map().end());
   communication.reduction = enum_of(in.reduction(), Reduction::max, "reduction");
@@ -223,6 +239,12 @@ Instruction decode(const proto::Instruction& in) {
   instruction.outputs.assign(in.outputs().begin(), in.outputs().end());
   instruction.waits_for.assign(in.waits_for().begin(), in.waits_for().end());
   instruction.label = in.label();
+  for (const std::uint32_t axis : in.part().axes())
+    instruction.part.axes.push_back(narrow<std::uint8_t>(axis, "axis"));
+  instruction.part.zigzag = in.part().zigzag();
+  instruction.part.whole_keys = in.part().whole_keys();
+  instruction.part.key_offset = in.part().key_offset();
+  instruction.soft_cap = in.soft_cap();
   instruction.work_table = signed_minus_1(in.work_table_plus_1(), "work table");
   return instruction;
 }

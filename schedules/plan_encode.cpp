@@ -15,6 +15,7 @@ static_assert(static_cast<int>(Dtype::uint8) == proto::DTYPE_UINT8);
 static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);
 static_assert(static_cast<int>(Scope::pass) == proto::SCOPE_PASS &&
               static_cast<int>(Phase::optimizer) == proto::PHASE_OPTIMIZER);
+static_assert(memory_space_count == proto::MemorySpace_ARRAYSIZE);
 static_assert(static_cast<int>(FabricTopology::leaf_spine) == proto::FABRIC_TOPOLOGY_LEAF_SPINE);
 static_assert(static_cast<int>(PassKind::overlapped) == proto::PASS_KIND_OVERLAPPED);
 
@@ -102,6 +103,7 @@ void encode(const Gpu& gpu, proto::Gpu& out) {
   out.set_kernel_launch_s(gpu.kernel_launch_s);
   out.set_matmul_efficiency(gpu.matmul_efficiency);
   out.set_memory_efficiency(gpu.memory_efficiency);
+  out.set_special_functions(gpu.special_functions);
 }
 
 void encode(const LinkClass& link, proto::LinkClass& out) {
@@ -119,6 +121,18 @@ void encode(const Fabric& fabric, proto::Fabric& out) {
   out.set_spine_latency_s(fabric.spine_latency_s);
 }
 
+void encode(const Host& host, proto::Host& out) {
+  out.set_memory_bytes(host.memory_bytes);
+  out.set_memory_bandwidth(host.memory_bandwidth);
+  out.set_memory_efficiency(host.memory_efficiency);
+  out.set_flops(host.flops);
+  out.set_pcie_bandwidth(host.pcie_bandwidth);
+  out.set_pcie_efficiency(host.pcie_efficiency);
+  out.set_nvme_bytes(host.nvme_bytes);
+  out.set_nvme_read_bandwidth(host.nvme_read_bandwidth);
+  out.set_nvme_write_bandwidth(host.nvme_write_bandwidth);
+}
+
 void encode(const Cluster& cluster, proto::Cluster& out) {
   out.set_name(cluster.name);
   out.set_nodes(cluster.nodes);
@@ -129,6 +143,7 @@ void encode(const Cluster& cluster, proto::Cluster& out) {
   out.set_reserved_bytes(cluster.reserved_bytes);
   out.set_nics_per_node(cluster.nics_per_node);
   encode(cluster.fabric, *out.mutable_fabric());
+  if (cluster.host != Host{}) encode(cluster.host, *out.mutable_host());
 }
 
 void encode(const Stream& stream, proto::Stream& out) {
@@ -188,6 +203,7 @@ void encode(const Buffer& buffer, proto::Buffer& out) {
   for (const std::string& axes : buffer.split) out.add_split(axes);
   out.set_parent_plus_1(plus_1(buffer.parent));
   out.set_parent_offset(buffer.parent_offset);
+  out.set_space(number<proto::MemorySpace>(buffer.space));
 }
 
 void encode(const Communication& communication, proto::Communication& out) {
@@ -198,7 +214,7 @@ void encode(const Communication& communication, proto::Communication& out) {
                                                      group.pipeline_ranks.end());
   const Peer& peer = communication.peer;
   out.mutable_peer()->set_pipeline_rank(peer.pipeline_rank);
-  out.mutable_peer()->set_axis(peer.axis);
+  out.mutable_peer()->mutable_axes()->Add(peer.axes.begin(), peer.axes.end());
   out.mutable_peer()->set_offset(peer.offset);
   out.mutable_peer()->set_wrap(peer.wrap);
   out.mutable_peer()->mutable_coordinate_map()->Add(peer.coordinate_map.begin(), peer.coordinate_map.end());
@@ -216,6 +232,12 @@ void encode(const Instruction& instruction, proto::Instruction& out) {
   out.set_accumulate(instruction.accumulate);
   out.set_causal(instruction.causal.on);
   out.set_window(instruction.causal.window);
+  if (const SequencePart& part = instruction.part; part != SequencePart{}) {
+    out.mutable_part()->mutable_axes()->Add(part.axes.begin(), part.axes.end());
+    out.mutable_part()->set_zigzag(part.zigzag);
+    out.mutable_part()->set_whole_keys(part.whole_keys);
+    out.mutable_part()->set_key_offset(part.key_offset);
+  }
   out.set_layer_plus_1(plus_1(instruction.layer));
   out.set_dropout(instruction.dropout);
   out.set_communication_plus_1(plus_1(instruction.communication));
@@ -224,6 +246,7 @@ void encode(const Instruction& instruction, proto::Instruction& out) {
   out.mutable_waits_for()->Add(instruction.waits_for.begin(), instruction.waits_for.end());
   out.set_label(instruction.label);
   out.set_work_table_plus_1(plus_1(instruction.work_table));
+  out.set_soft_cap(instruction.soft_cap);
 }
 
 void encode(const Segment& segment, proto::Segment& out) {

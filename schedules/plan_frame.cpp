@@ -13,6 +13,13 @@ static bool has_expert_stream(const Job& job) {
   return job.parallelism.expert_model_parallel_size * job.parallelism.expert_tensor_parallel_size > 1;
 }
 
+// Keys and values go around, in and out at a time.
+static bool has_ring(const Job& job) {
+  const Parallelism& parallelism = job.parallelism;
+  return parallelism.context_parallel_size > parallelism.context_a2a_size &&
+         parallelism.cp_comm_type != ContextExchange::all_gather;
+}
+
 std::vector<Stream> make_streams(const Job& job) {
   std::vector<Stream> streams = {{"compute", StreamDevice::gpu, Traffic::compute},
                                  {"tp", StreamDevice::gpu, Traffic::tensor},
@@ -25,7 +32,19 @@ std::vector<Stream> make_streams(const Job& job) {
   if (lends_memory(job))
     for (const char* name : {"pp_lent_in", "pp_lent_out"})
       streams.push_back({name, StreamDevice::gpu, Traffic::pipeline});
+  if (has_ring(job))
+    for (const char* name : {"cp_in", "cp_out"})
+      streams.push_back({name, StreamDevice::gpu, Traffic::context});
   if (has_expert_stream(job)) streams.push_back({"ep", StreamDevice::gpu, Traffic::expert});
+  if (job.offload.any()) {
+    streams.push_back({"to_host", StreamDevice::gpu, Traffic::offload});
+    streams.push_back({"from_host", StreamDevice::gpu, Traffic::offload});
+    streams.push_back({"host", StreamDevice::host, Traffic::offload});
+  }
+  if (job.offload.optimizer == OffloadTarget::nvme || job.offload.parameters == OffloadTarget::nvme) {
+    streams.push_back({"nvme_read", StreamDevice::nvme, Traffic::offload});
+    streams.push_back({"nvme_write", StreamDevice::nvme, Traffic::offload});
+  }
   return streams;
 }
 
@@ -36,7 +55,8 @@ std::uint8_t stream_named(const std::vector<Stream>& streams, const std::string&
 }
 
 std::uint8_t expert_stream(const Job& job) {
-  return has_expert_stream(job) ? stream_named(make_streams(job), "ep") : StreamIndex::dp;
+  constexpr std::uint8_t none = StreamIndex::dp;
+  return has_expert_stream(job) ? stream_named(make_streams(job), "ep") : none;
 }
 
 std::vector<StageDevices> make_stages(const Job& job) {

@@ -1,25 +1,59 @@
 #include <algorithm>
 
 #include "schedules/chunk_code.h"
+#include "schedules/partition.h"
 
 namespace simrun {
 namespace {
 
 constexpr std::int32_t none = -1;
 
-// Key of the checkpoint that an operator belongs to, or `none`; operators in a row with one key share a
-// region.
-std::int32_t checkpoint_key(const Operator& op, const RecomputeConfig& config, std::int32_t layer_in_stage) {
-  if (op.layer < 0 || config.granularity == RecomputeGranularity::none) return none;
-  if (config.granularity == RecomputeGranularity::selective) {
-    auto module = std::find(config.modules.begin(), config.modules.end(), op.module);
-    if (module == config.modules.end())
-      module = std::find(config.modules.begin(), config.modules.end(), op.inner_module);
-    return module == config.modules.end() ? none : static_cast<std::int32_t>(module - config.modules.begin());
+// Where a layer lies: in which virtual stage, and which of its layers it is.
+struct PlaceInStage {
+  std::size_t stage = 0;
+  std::int32_t layer = 0;
+};
+
+std::int32_t whole_layers(const RecomputeConfig& config, std::size_t stage) {
+  if (config.granularity != RecomputeGranularity::full) return 0;
+  return static_cast<std::int32_t>(config.stage_layers.empty() ? config.num_layers
+                                                               : config.stage_layers.at(stage));
+}
+
+// The place in the list of the operator's module, if the layer is one of those that recompute it.
+std::int32_t module_key(const std::string& name, const RecomputeConfig& config, const PlaceInStage& place) {
+  const auto module = std::find(config.modules.begin(), config.modules.end(), name);
+  if (module == config.modules.end()) return none;
+  const auto m = static_cast<std::size_t>(module - config.modules.begin());
+  const bool counted = m < config.module_layers.size() && !config.module_layers[m].empty();
+  const std::int32_t behind = place.layer - whole_layers(config, place.stage);
+  if (counted && behind >= config.module_layers[m].at(place.stage)) return none;
+  return static_cast<std::int32_t>(m);
+}
+std::int32_t module_key(const Operator& op, const RecomputeConfig& config, const PlaceInStage& place) {
+  const std::int32_t outer = module_key(op.module, config, place);
+  return outer != none ? outer : module_key(op.inner_module, config, place);
+}
+
+// The checkpoint that an operator belongs to; operators in a row with equal ones share a region.
+struct Checkpoint {
+  std::int32_t key = none;
+  bool is_module = false;
+  bool operator==(const Checkpoint&) const = default;
+};
+
+Checkpoint checkpoint_of(const Operator& op, const RecomputeConfig& config, const PlaceInStage& place) {
+  if (op.layer < 0) return {};
+  switch (config.granularity) {
+    case RecomputeGranularity::none:
+    case RecomputeGranularity::automatic: return {};
+    case RecomputeGranularity::selective: return {module_key(op, config, place), true};
+    case RecomputeGranularity::full: break;
   }
-  const auto layers = static_cast<std::int32_t>(config.num_layers);
-  if (config.method == RecomputeMethod::uniform) return layer_in_stage / layers;
-  return layer_in_stage < layers ? layer_in_stage : none;
+  if (config.method == RecomputeMethod::uniform)
+    return {place.layer / static_cast<std::int32_t>(config.num_layers), false};
+  if (place.layer < whole_layers(config, place.stage)) return {place.layer, false};
+  return {module_key(op, config, place), true};
 }
 
 // In Megatron-LM these modules are checkpointed without their output, the others with it.
@@ -30,25 +64,25 @@ bool is_output_discarded(const std::string& module) {
 }  // namespace
 
 RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& config,
-                                   const std::vector<std::int32_t>& first_layer_of_operator_stage) {
+                                   const Partition& partition) {
   RecomputeRegions regions;
-  std::int32_t last_key = none;
-  std::int32_t last_stage_layer = none;
+  Checkpoint last;
+  std::int32_t last_stage = none;
   std::int32_t last_layer = none;
   for (std::size_t o = 0; o < graph.operators.size(); ++o) {
     const Operator& op = graph.operators[o];
-    const std::int32_t stage_layer = first_layer_of_operator_stage[o];
-    const std::int32_t key = checkpoint_key(op, config, op.layer - stage_layer);
-    const bool selective = config.granularity == RecomputeGranularity::selective;
-    const bool continues = key != none && key == last_key && stage_layer == last_stage_layer &&
-                           (!selective || op.layer == last_layer);
-    if (key != none && !continues)
-      regions.discards_output.push_back(selective &&
-                                        is_output_discarded(config.modules[static_cast<std::size_t>(key)]));
-    regions.region_of.push_back(key == none ? none
-                                            : static_cast<std::int32_t>(regions.discards_output.size()) - 1);
-    last_key = key;
-    last_stage_layer = stage_layer;
+    const std::int32_t stage = partition.stage_of[o];
+    const auto s = static_cast<std::size_t>(stage);
+    const Checkpoint own = checkpoint_of(op, config, {s, op.layer - partition.first_layer[s]});
+    const bool continues =
+        own.key != none && own == last && stage == last_stage && (!own.is_module || op.layer == last_layer);
+    if (own.key != none && !continues)
+      regions.discards_output.push_back(
+          own.is_module && is_output_discarded(config.modules[static_cast<std::size_t>(own.key)]));
+    regions.region_of.push_back(
+        own.key == none ? none : static_cast<std::int32_t>(regions.discards_output.size()) - 1);
+    last = own;
+    last_stage = stage;
     last_layer = op.layer;
   }
   return regions;

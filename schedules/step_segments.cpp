@@ -4,6 +4,7 @@
 
 #include "schedules/gradient_compression.h"
 #include "schedules/optimizer_update.h"
+#include "schedules/offload_segments.h"
 
 namespace simrun {
 namespace {
@@ -104,11 +105,16 @@ std::vector<Instruction> data_reduction(const StepContext& context, const ChunkE
 Instruction weight_gather(const StepContext& context, const ChunkEmission& emission, std::size_t bucket,
                           CommunicationTable& table) {
   const ParameterBucket& of = emission.buckets[bucket];
-  return collective(Opcode::all_gather, context.data_stream, {of.weight_shard, of.weights},
+  const Index shard = of.staged_weights == no_index ? of.weight_shard : of.staged_weights;
+  return collective(Opcode::all_gather, context.data_stream, {shard, of.weights},
                     data_group(context, emission, bucket, 1, table), "parameter gather");
 }
 
 bool gathers_in_passes(const StepContext& context) { return context.optimizer.zero_stage == 3; }
+
+void append_to(std::vector<Instruction>& instructions, const std::vector<Instruction>& more) {
+  instructions.insert(instructions.end(), more.begin(), more.end());
+}
 
 bool waits_for_step_end(const ParameterBucket& bucket) { return bucket.tied || !bucket.tensor_axes.empty(); }
 
@@ -134,11 +140,11 @@ std::vector<Instruction> late_reductions(const StepContext& context, const Chunk
         Opcode::all_reduce, context.tensor_stream, {kept_gradients(bucket), kept_gradients(bucket)},
         over_axes(table, bucket.tensor_axes, "gradients: partial sum (sequence is split)"),
         "gradient reduction"));
-  const bool done =
-      keeps_shard_only(bucket) || (context.optimizer.overlap_grad_reduce && !waits_for_step_end(bucket));
-  if (!done)
-    for (Instruction& instruction : data_reduction(context, emission, number, table))
-      instructions.push_back(std::move(instruction));
+  // Behind the last backward pass.
+  const bool done = context.optimizer.overlap_grad_reduce && !waits_for_step_end(bucket);
+  if (!done && !keeps_shard_only(bucket))
+    append_to(instructions, data_reduction(context, emission, number, table));
+  if (!done) append_to(instructions, gradients_to_host(context.plan, bucket));
   return instructions;
 }
 
@@ -205,8 +211,10 @@ BucketInstructions overlapped_reductions(const StepContext& context, const Chunk
   BucketInstructions reductions;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     const ParameterBucket& bucket = emission.buckets[b];
-    const bool elsewhere = bucket.frozen || waits_for_step_end(bucket) || keeps_shard_only(bucket);
-    reductions.push_back(elsewhere ? std::vector<Instruction>{} : data_reduction(context, emission, b, table));
+    reductions.emplace_back();
+    if (bucket.frozen || waits_for_step_end(bucket) || keeps_shard_only(bucket)) continue;
+    reductions.back() = data_reduction(context, emission, b, table);
+    append_to(reductions.back(), gradients_to_host(context.plan, bucket));
   }
   return reductions;
 }
@@ -246,9 +254,9 @@ BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmi
     instructions = bucket.compressed == no_index
                        ? summed_into_shard(std::move(instructions.front()), bucket, pass.first)
                        : compressed_of_pass(std::move(instructions.front()), bucket, pass.first);
-    if (pass.last)
-      for (Instruction& sum : replica_sum(context, bucket, bucket.gradient_shard, table))
-        instructions.push_back(std::move(sum));
+    if (pass.last) append_to(instructions, replica_sum(context, bucket, bucket.gradient_shard, table));
+    if (pass.last && !waits_for_step_end(bucket))
+      append_to(instructions, gradients_to_host(context.plan, bucket));
     reductions.push_back(std::move(instructions));
   }
   return reductions;
@@ -259,7 +267,9 @@ BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmissi
   BucketInstructions gathers;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     gathers.emplace_back();
+    gathers.back() = fetch_weights(context.plan, emission.buckets[b]);
     if (is_sharded(emission.buckets[b])) gathers.back().push_back(weight_gather(context, emission, b, table));
+    append_to(gathers.back(), release_fetched(emission.buckets[b]));
   }
   return gathers;
 }
@@ -294,9 +304,15 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
     norm = add_scalar(plan, "gradient norm");
     append(gradient_norm(context, plan, gradients, norm, table));
   }
+  std::vector<const ParameterBucket*> buckets;
   for (const ChunkEmission* chunk : chunks)
     for (const ParameterBucket& bucket : chunk->buckets)
-      if (!bucket.frozen) instructions.push_back(optimizer_update(bucket, norm, context.optimizer));
+      if (!bucket.frozen) buckets.push_back(&bucket);
+  // The host first, so that it works while the GPU does.
+  append(host_optimizer(plan, buckets, norm));
+  for (const ParameterBucket* bucket : buckets)
+    if (!bucket->offloaded.any() || bucket->kept_gradients != no_index)
+      instructions.push_back(optimizer_update(*bucket, norm, context.optimizer));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

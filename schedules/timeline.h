@@ -87,6 +87,8 @@ struct RankTimeline {
   std::int64_t multiplicity = 1;  // how many equal GPUs this one stands for
   RankTotals totals;
   MemoryPeak peak;
+  // What this GPU's rank has at most in its node's memory and on its node's drives (offload).
+  std::int64_t host_bytes = 0, nvme_bytes = 0;
   std::vector<Lane> lanes;           // recorded at Detail::instructions
   std::vector<PassInterval> passes;  // recorded at Detail::passes and above; entries with compute only
   std::vector<MemoryEvent> memory;   // recorded at Detail::passes and above; non-decreasing times

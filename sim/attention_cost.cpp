@@ -54,6 +54,12 @@ std::vector<double> score_kernels(const Instruction& instruction, Dtype scores) 
   constexpr double mask = 1;
   std::vector<double> kernels{(is_backward(instruction) ? 3 : 2) * score};
   if (instruction.dropout > 0) kernels.push_back(2 * score + mask);
+  // Scores / cap, tanh, x cap; backward x cap, tanh's from its output, / cap (Hugging Face's
+  // Gemma2 eager attention, modeling_gemma2.py).
+  if (instruction.soft_cap) {
+    kernels.insert(kernels.end(), 2, 2 * score);
+    kernels.push_back((is_backward(instruction) ? 3 : 2) * score);
+  }
   return kernels;
 }
 
@@ -85,7 +91,13 @@ double flash_seconds(const Plan& plan, const Instruction& instruction) {
   const std::int64_t blocks = a.batch * a.heads * ((a.sequence + flash_rows - 1) / flash_rows);
   const std::int64_t waves = (blocks + gpu.sm_count - 1) / gpu.sm_count;
   const double idle = static_cast<double>(waves * gpu.sm_count) / static_cast<double>(blocks);
-  const double compute = work.flops * idle / (matmul_flops_per_second(gpu, a.dtype) * share);
+  double compute = work.flops * idle / (matmul_flops_per_second(gpu, a.dtype) * share);
+  // A tanh of every score that is computed, again in the backward kernel. The softmax's own exponential is
+  // within the measured share; ALiBi's bias is one multiply-add per score beside the 4 head_dim of the
+  // products.
+  if (instruction.soft_cap && gpu.special_functions > 0)
+    compute +=
+        score_elements(a) * computed_share(instruction.causal, a.key_sequence) * idle / gpu.special_functions;
   return std::max(compute + gpu.kernel_launch_s, row_kernel_seconds(gpu, work.bytes));
 }
 
@@ -132,7 +144,8 @@ KernelWork attention_work(const Plan& plan, const Instruction& instruction) {
   const auto queries = static_cast<double>(a.head_dim), values = static_cast<double>(a.values());
   work.flops =
       2.0 * score_elements(a) * (is_backward(instruction) ? 3 * queries + 2 * values : queries + values);
-  work.flops *= computed_share(instruction.causal, a.key_sequence);
+  // Of a part of a sequence the work table says what the mask leaves.
+  if (instruction.part.axes.empty()) work.flops *= computed_share(instruction.causal, a.key_sequence);
   for (const std::vector<Index>* list : {&instruction.inputs, &instruction.outputs})
     for (const Index index : *list)
       work.bytes += static_cast<double>(plan.buffers[index].elements() * bytes_of(plan.buffers[index].dtype));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -47,12 +46,12 @@ InstanceBounds instance_bounds(const Plan& plan) {
 // By communication: the first that has the same ends and channel. Causes differ from layer to layer.
 std::vector<Index> first_alike(const Plan& plan) {
   using Key = std::tuple<Index, std::uint8_t, std::vector<std::uint8_t>, std::vector<std::int32_t>,
-                         std::array<std::int32_t, 4>, std::vector<std::int64_t>>;
+                         std::vector<std::int32_t>, std::vector<std::int64_t>>;
   std::map<Key, Index> known;
   std::vector<Index> first;
   for (const Communication& c : plan.communications) {
-    const std::array<std::int32_t, 4> peer{c.peer.pipeline_rank, c.peer.axis, c.peer.offset,
-                                           c.peer.wrap ? 1 : 0};
+    std::vector<std::int32_t> peer{c.peer.pipeline_rank, c.peer.offset, c.peer.wrap ? 1 : 0};
+    peer.insert(peer.end(), c.peer.axes.begin(), c.peer.axes.end());
     const Key key{c.channel, c.group.mesh, c.group.axes, c.group.pipeline_ranks, peer, c.peer.coordinate_map};
     first.push_back(known.try_emplace(key, static_cast<Index>(first.size())).first->second);
   }

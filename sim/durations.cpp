@@ -36,7 +36,7 @@ Durations::Durations(const Plan& plan) : plan_(plan), topology_(plan.cluster), s
 }
 
 Index Durations::new_shape(const Buffer& buffer) {
-  shape_key_.assign(1, static_cast<Index>(buffer.dtype));
+  shape_key_.assign({static_cast<Index>(buffer.dtype), static_cast<Index>(buffer.space)});
   for (const BufferDim& dim : buffer.dims) {
     const auto extent = static_cast<std::uint64_t>(dim.extent);
     shape_key_.insert(shape_key_.end(),
@@ -142,7 +142,8 @@ ExchangeCosts& Durations::exchange(std::int32_t pipeline_rank, const Instruction
   GroupKey key{static_cast<std::int32_t>(instruction.opcode), group.mesh};
   if (instruction.opcode == Opcode::send || instruction.opcode == Opcode::recv) {
     const Peer& peer = communication.peer;
-    key.insert(key.end(), {pipeline_rank, peer.pipeline_rank, peer.axis, peer.offset, peer.wrap ? 1 : 0});
+    key.insert(key.end(), {pipeline_rank, peer.pipeline_rank, peer.offset, peer.wrap ? 1 : 0});
+    key.insert(key.end(), peer.axes.begin(), peer.axes.end());
     if (!peer.coordinate_map.empty()) key.push_back(static_cast<std::int32_t>(instruction.communication));
   } else {
     if (group.pipeline_ranks.empty()) key.push_back(pipeline_rank);

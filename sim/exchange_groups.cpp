@@ -57,17 +57,27 @@ std::vector<Index> instance_numbers(const Plan& plan, std::int32_t pipeline_rank
   return numbers;
 }
 
-// The local index of the peer a step along an axis, or -1 at the end of one that does not wrap.
+// The local index of the peer `offset` steps along the axes, of which the last turns fastest; or -1 beyond
+// the end where they do not wrap.
 std::int64_t axis_peer(const Mesh& mesh, const Peer& peer, std::int64_t i) {
-  if (std::cmp_greater_equal(peer.axis, mesh.axes.size())) return -1;
-  std::int64_t stride = 1;
-  for (std::int32_t axis = 0; axis < peer.axis; ++axis)
-    stride *= mesh.axes[static_cast<std::size_t>(axis)].size;
-  const std::int64_t size = mesh.axes[static_cast<std::size_t>(peer.axis)].size;
-  const std::int64_t own = i / stride % size;
+  std::vector<std::int64_t> strides{1};  // by mesh axis
+  for (const Axis& axis : mesh.axes) strides.push_back(strides.back() * axis.size);
+  std::int64_t own = 0, size = 1;
+  for (const std::uint8_t axis : peer.axes) {
+    if (axis >= mesh.axes.size()) return -1;
+    own = own * mesh.axes[axis].size + i / strides[axis] % mesh.axes[axis].size;
+    size *= mesh.axes[axis].size;
+  }
   std::int64_t other = own + peer.offset;
   if (peer.wrap) other = (other % size + size) % size;
-  return other < 0 || other >= size ? -1 : i + (other - own) * stride;
+  if (other < 0 || other >= size) return -1;
+  for (auto axis = peer.axes.rbegin(); axis != peer.axes.rend(); ++axis) {
+    const std::int64_t extent = mesh.axes[*axis].size;
+    i += (other % extent - own % extent) * strides[*axis];
+    other /= extent;
+    own /= extent;
+  }
+  return i;
 }
 
 }  // namespace
@@ -126,7 +136,7 @@ std::int64_t peer_of(const Plan& plan, std::int32_t pipeline_rank, const Communi
   const StageDevices& own = stage_of(plan, pipeline_rank);
   const StageDevices& other = peer.pipeline_rank >= 0 ? stage_of(plan, peer.pipeline_rank) : own;
   std::int64_t j = local_index;
-  if (peer.axis >= 0) j = axis_peer(own.meshes.at(communication.group.mesh), peer, local_index);
+  if (!peer.axes.empty()) j = axis_peer(own.meshes.at(communication.group.mesh), peer, local_index);
   if (!peer.coordinate_map.empty())
     j = std::cmp_less(local_index, peer.coordinate_map.size())
             ? peer.coordinate_map[static_cast<std::size_t>(local_index)]

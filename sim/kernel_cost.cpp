@@ -10,6 +10,7 @@
 
 #include "sim/attention_cost.h"
 #include "sim/conv_cost.h"
+#include "sim/offload_cost.h"
 
 namespace simrun {
 
@@ -209,6 +210,8 @@ KernelWork kernel_work(const Plan& plan, const Instruction& instruction) {
 }
 
 Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
+  if (instruction.opcode != Opcode::free)
+    if (const std::optional<double> off = offload_seconds(plan, instruction)) return to_picoseconds(*off);
   const Gpu& gpu = plan.cluster.gpu;
   switch (instruction.opcode) {
     case Opcode::init:

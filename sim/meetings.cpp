@@ -47,11 +47,23 @@ class Finder {
     return first;
   }
 
-  // All exchanges of one group on one stream meet at the same places.
+  // SENDs and RECVs meet two by two: of one exchange by its channel, inside one mesh in the order of issue.
+  bool is_transfer(const CompiledExchange& exchange) const {
+    if (exchange.channel != no_index) return compiled_.channels[exchange.channel].point_to_point;
+    return exchange.instruction->opcode == Opcode::send || exchange.instruction->opcode == Opcode::recv;
+  }
+
+  // All exchanges of one group on one stream meet at the same places; so do all transfers as many steps along
+  // the same axes, whose ends are on two streams.
   Index group_numbers(const CompiledExchange& exchange, Index positions) {
     const Group& group = communication(exchange).group;
-    const auto [found, fresh] = group_first_.try_emplace(
-        {exchange.pipeline_rank, exchange.stream, group.mesh, group.axes}, found_.rendezvous);
+    const Peer& peer = communication(exchange).peer;
+    const bool transfer = is_transfer(exchange);
+    const std::int32_t steps = exchange.instruction->opcode == Opcode::recv ? -peer.offset : peer.offset;
+    const auto [found, fresh] =
+        group_first_.try_emplace({exchange.pipeline_rank, transfer ? 0 : exchange.stream, group.mesh,
+                                  transfer ? peer.axes : group.axes, steps},
+                                 found_.rendezvous);
     if (fresh) found_.rendezvous += positions;
     return found->second;
   }
@@ -60,15 +72,14 @@ class Finder {
     Meeting meeting;
     meeting.position = {0};
     const std::size_t stages = communication(exchange).group.pipeline_ranks.size();
-    const bool transfer = exchange.channel != no_index && compiled_.channels[exchange.channel].point_to_point;
+    const bool transfer = is_transfer(exchange);
     const bool alone = exchange.channel == no_index;
     meeting.expected = {transfer ? 2 : alone ? 1 : static_cast<Index>(std::max<std::size_t>(stages, 1))};
     return meeting;
   }
 
   Meeting meeting_of_all(const CompiledExchange& exchange) {
-    const bool transfer = exchange.channel != no_index && compiled_.channels[exchange.channel].point_to_point;
-    Meeting meeting = transfer ? pairs(exchange) : groups(exchange);
+    Meeting meeting = is_transfer(exchange) ? pairs(exchange) : groups(exchange);
     // Of the members on this pipeline rank: where others are of another one, they have their own exchange.
     meeting.bytes.assign(meeting.positions, exchange.bytes_of_gpu.empty() ? exchange.bytes : -1);
     for (Index i = 0; i < exchange.bytes_of_gpu.size(); ++i)
@@ -120,7 +131,8 @@ class Finder {
   Durations& durations_;
   Meetings found_;
   std::vector<Index> channel_first_;
-  std::map<std::tuple<std::int32_t, std::uint8_t, std::uint8_t, std::vector<std::uint8_t>>, Index>
+  std::map<std::tuple<std::int32_t, std::uint8_t, std::uint8_t, std::vector<std::uint8_t>, std::int32_t>,
+           Index>
       group_first_;
 };
 

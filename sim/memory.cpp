@@ -36,11 +36,11 @@ struct Effect {
 
 class Walker {
  public:
-  Walker(const Plan& plan, const Program& program, WhichStep step, std::int64_t local_gpu)
+  Walker(const Plan& plan, const Program& program, WhichStep step, MemoryPlace place)
       : plan_(plan),
         program_(program),
         step_(step),
-        local_gpu_(local_gpu),
+        place_(place),
         rows_(plan, program),
         live_wide_(plan.buffers.size(), false),
         segments_(plan.segments.size()) {}
@@ -71,10 +71,11 @@ class Walker {
     return buffer;
   }
 
-  // Of a buffer that is no view.
+  // Of a buffer that is no view; 0 if it is in another memory.
   std::int64_t bytes_of_owner(const Buffer& buffer, std::int32_t microbatch) const {
+    if (buffer.space != place_.space) return 0;
     if (plan_.extent_tables.empty()) return buffer.bytes();
-    const TablePlace place{program_.pipeline_rank, local_gpu_, microbatch};
+    const TablePlace place{program_.pipeline_rank, place_.local_gpu, microbatch};
     const bool one_microbatch = buffer.scope == Scope::microbatch || buffer.scope == Scope::pass;
     std::int64_t bytes = bytes_of(buffer.dtype);
     for (const BufferDim& dim : buffer.dims)
@@ -229,7 +230,7 @@ class Walker {
   const Plan& plan_;
   const Program& program_;
   const WhichStep step_;
-  const std::int64_t local_gpu_;
+  const MemoryPlace place_;
   const MicrobatchRows rows_;
   std::vector<bool> live_wide_;  // by buffer
   std::int64_t wide_changes_ = 0;
@@ -239,8 +240,8 @@ class Walker {
 }  // namespace
 
 MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail,
-                       std::int64_t local_gpu) {
-  return Walker(plan, program, step, local_gpu).walk(detail);
+                       MemoryPlace place) {
+  return Walker(plan, program, step, place).walk(detail);
 }
 
 MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail) {
@@ -248,11 +249,16 @@ MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step,
   std::int64_t fullest = 0, most = -1;
   for (const std::int64_t gpu : classes.first_gpu) {
     if (classes.first_gpu.size() == 1) break;
-    const std::int64_t peak = walk_memory(plan, program, step, MemoryDetail::peak, gpu).peak.bytes;
+    const std::int64_t peak = walk_memory(plan, program, step, MemoryDetail::peak, {gpu}).peak.bytes;
     if (peak > most) fullest = gpu;
     most = std::max(most, peak);
   }
-  return walk_memory(plan, program, step, detail, fullest);
+  return walk_memory(plan, program, step, detail, {fullest});
+}
+
+bool uses_memory_space(const Plan& plan, MemorySpace space) {
+  return std::any_of(plan.buffers.begin(), plan.buffers.end(),
+                     [space](const Buffer& buffer) { return buffer.space == space; });
 }
 
 std::vector<MemoryEvent> memory_events(const MemoryWalk& walk, const std::vector<IssueTimes>& times) {

@@ -34,11 +34,19 @@ enum class MemoryDetail : std::uint8_t { peak, entries };
 //
 // Where extents come from tables (schedules/extent_tables.h), buffers have those of the GPU and of the
 // microbatch that they are bound to; buffers of wider scopes those of the GPU's largest microbatch.
+//
+// Of the buffers in one memory: what a GPU has in its node's memory or on its drives is walked by itself.
+struct MemoryPlace {
+  std::int64_t local_gpu = 0;
+  MemorySpace space = MemorySpace::device;
+};
 MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail,
-                       std::int64_t local_gpu);
+                       MemoryPlace place);
 
 // Of the GPU of the rank with the highest peak, the first of equals.
 MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail);
+
+bool uses_memory_space(const Plan& plan, MemorySpace space);
 
 // Live bytes over time. times[i]: when entry i of the program began to be issued and when it was issued.
 struct IssueTimes {

@@ -10,6 +10,7 @@
 #include "sim/activation_limit.h"
 #include "sim/memory.h"
 #include "sim/pass_times.h"
+#include "sim/recompute_search.h"
 #include "sim/simulate.h"
 
 namespace simrun {
@@ -101,14 +102,20 @@ Plan best_simulated(const Job& job, const PassFacts& facts, Plan found) {
   return best;
 }
 
-}  // namespace
-
-Plan plan_job(const Job& job) {
+Plan plan_as_written(const Job& job) {
   Plan plan = compile(job);
   if (!uses_times(job)) return plan;
   if (job.parallelism.pipeline_schedule != "auto") return compile(job, {pass_times(plan)});
   const PassFacts facts = facts_for_search(job, plan);
   return best_simulated(job, facts, compile(job, facts));
+}
+
+}  // namespace
+
+Plan plan_job(const Job& job) {
+  if (job.recompute.granularity == RecomputeGranularity::automatic)
+    return plan_with_cheapest_recompute(job, plan_as_written);
+  return plan_as_written(job);
 }
 
 }  // namespace simrun

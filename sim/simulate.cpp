@@ -79,22 +79,33 @@ void join_equal(std::vector<RankTimeline>& ranks, std::size_t recorded) {
   ranks = std::move(kept);
 }
 
+// Of the rank's first GPU.
+std::int64_t peak_in(const Plan& plan, const Program& program, MemorySpace space) {
+  if (!uses_memory_space(plan, space)) return 0;
+  return walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak, MemoryPlace{0, space}).peak.bytes;
+}
+
 // Peaks are equal on all GPUs of a pipeline rank that have equal tables; events belong to the recorded one.
 void add_memory(const Plan& plan, EngineRun& run, Detail detail) {
   const MemoryDetail entries = detail == Detail::totals ? MemoryDetail::peak : MemoryDetail::entries;
   for (std::size_t r = 0; r < plan.programs.size(); ++r) {
     const Program& program = plan.programs[r];
     const TableClasses classes = table_classes(plan, program);
-    const MemoryWalk walk = walk_memory(plan, program, WhichStep::steady, entries, 0);
+    const MemoryWalk walk = walk_memory(plan, program, WhichStep::steady, entries, MemoryPlace{});
     std::vector<MemoryPeak> peaks{walk.peak};
     for (std::size_t c = 1; c < classes.first_gpu.size(); ++c)
       peaks.push_back(
-          walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak, classes.first_gpu[c]).peak);
-    for (RankTimeline& rank : run.ranks)
-      if (rank.pipeline_rank == program.pipeline_rank)
-        rank.peak = peaks.size() == 1
+          walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak, {classes.first_gpu[c]}).peak);
+    const std::int64_t host = peak_in(plan, program, MemorySpace::host);
+    const std::int64_t nvme = peak_in(plan, program, MemorySpace::nvme);
+    for (RankTimeline& rank : run.ranks) {
+      if (rank.pipeline_rank != program.pipeline_rank) continue;
+      rank.host_bytes = host;
+      rank.nvme_bytes = nvme;
+      rank.peak = peaks.size() == 1
                         ? peaks[0]
                         : peaks[classes.of_gpu[local_index(plan, rank.pipeline_rank, rank.device)]];
+    }
     if (detail != Detail::totals) run.ranks[r].memory = memory_events(walk, run.issue_times[r]);
   }
   join_equal(run.ranks, plan.programs.size());

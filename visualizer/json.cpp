@@ -87,6 +87,25 @@ std::string found_json(const FoundSchedule& found) {
   return fields.braced();
 }
 
+std::string found_json(const FoundRecompute& found) {
+  Fields fields(", ");
+  fields.add("section", json_quoted(found.section));
+  fields.add("memory_limit_bytes", number(found.memory_limit));
+  fields.add("peak_bytes", number(found.peak_bytes));
+  fields.add("peak_bytes_without", number(found.peak_bytes_without));
+  fields.add("added_s", number(found.added_s));
+  return fields.braced();
+}
+
+std::string documents_json(const DocumentMask& documents) {
+  Fields fields(", ");
+  fields.add("origin", json_quoted(documents.origin));
+  fields.add("mean_share", number(documents.mean_share));
+  fields.add("highest_share", number(documents.highest_share));
+  fields.add("model_flops_per_step", number(documents.model_flops_per_step));
+  return fields.braced();
+}
+
 std::string load_json(const GpuLoad& load) {
   Fields fields(", ");
   fields.add("gpu", number(load.gpu));
@@ -189,6 +208,8 @@ std::string summary_json(const Plan& plan, const Summary& summary) {
   fields.add("ranks", number(summary.ranks));
   fields.add("schedule", json_quoted(plan.job.schedule));
   if (plan.job.found_schedule) fields.add("found_schedule", found_json(*plan.job.found_schedule));
+  if (plan.job.found_recompute) fields.add("found_recompute", found_json(*plan.job.found_recompute));
+  if (plan.job.documents) fields.add("documents", documents_json(*plan.job.documents));
   fields.add("parameters", number(summary.parameters));
   if (plan.job.frozen_parameters > 0)
     fields.add("trained_parameters", number(summary.parameters - plan.job.frozen_parameters));

@@ -74,6 +74,32 @@ std::string search_line(const FoundSchedule& found) {
                      limit);
 }
 
+// What recompute was chosen, what it saves and what it costs.
+std::string recompute_line(const FoundRecompute& found, const Summary& summary) {
+  std::string text = "recompute: " + found.section + "\n";
+  if (found.peak_bytes > found.memory_limit)
+    return text + fmt::format("  the least memory that was found: {}, {} more than the {} allowed\n",
+                              memory_text(found.peak_bytes),
+                              memory_text(found.peak_bytes - found.memory_limit),
+                              memory_text(found.memory_limit));
+  const double without = summary.step_time_s - found.added_s;
+  return text + fmt::format("  fits {} with {} instead of {}; adds {} ({}) to the step\n",
+                            memory_text(found.memory_limit), memory_text(found.peak_bytes),
+                            memory_text(found.peak_bytes_without), seconds_text(found.added_s),
+                            percent_text(without > 0 ? found.added_s / without : 0));
+}
+
+// What packed documents leave of attention; MFU counts whole sequences, and here is what it is without.
+std::string documents_line(const DocumentMask& documents, const Plan& plan, const Summary& summary) {
+  std::string text = fmt::format(
+      "documents ({}): {} of attention's scores, {} in the most expensive microbatch", documents.origin,
+      percent_text(documents.mean_share), percent_text(documents.highest_share));
+  const double mfu = summary.mfu * documents.model_flops_per_step / plan.job.model_flops_per_step;
+  if (percent_text(mfu) != percent_text(summary.mfu))
+    text += fmt::format("; MFU counting only these {}", percent_text(mfu));
+  return text + "\n";
+}
+
 // "warm-up 0.14  drain 0.10": what is not zero, in the unit of its row.
 std::string bubble_split(const Summary& summary, const TimeUnit& unit) {
   std::string text;
@@ -276,6 +302,8 @@ std::string terminal_summary(const Plan& plan, const Summary& summary, const Ter
   if (seconds_text(summary.first_step_s) != seconds_text(summary.step_time_s))
     text += fmt::format("first step {}\n", seconds_text(summary.first_step_s));
   if (plan.job.found_schedule) text += search_line(*plan.job.found_schedule);
+  if (plan.job.documents) text += documents_line(*plan.job.documents, plan, summary);
+  if (plan.job.found_recompute) text += recompute_line(*plan.job.found_recompute, summary);
   text += engine_line(summary, options) + "\n";
   text += fit_paragraph(summary, options);
   text += split_rows(summary, options);

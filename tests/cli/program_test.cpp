@@ -134,7 +134,7 @@ TEST_CASE("program: every error of a job is reported in one run, with its place"
       "simrun: 1\n"
       "model: {from: models/gpt2.yaml}\n"
       "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 7, precision: bf16}\n"
-      "parallelism: {tensor_model_paralel_size: 2, context_parallel_size: 2}\n"
+      "parallelism: {tensor_model_paralel_size: 2, cp_comm_type: ring}\n"
       "cluster: {from: dgx_h100, nodes: 1, inter_node: {bandwidth: 50}}\n");
   const Ran ran = run_simrun(job);
   CAPTURE(ran.output);
@@ -142,8 +142,7 @@ TEST_CASE("program: every error of a job is reported in one run, with its place"
   CHECK(ran.output.find("bad.yaml:4:15: error: unknown key 'tensor_model_paralel_size'") !=
         std::string::npos);
   CHECK(ran.output.find("did you mean 'tensor_model_parallel_size'?") != std::string::npos);
-  CHECK(ran.output.find("bad.yaml:4:68: error: context_parallel_size 2 is not supported yet") !=
-        std::string::npos);
+  CHECK(ran.output.find("bad.yaml:4:59: error: unknown cp_comm_type 'ring'") != std::string::npos);
   CHECK(ran.output.find("bad.yaml:5:") != std::string::npos);
   CHECK(ran.output.find("nothing was run.") != std::string::npos);
   CHECK(scratch.files() == 1);

@@ -28,9 +28,10 @@ TEST_CASE("a layout lists what each stage holds; repeats of characters and group
 }
 
 TEST_CASE("the published DeepSeek-style layout has 16 stages and 61 layers") {
-  const PipelineLayout layout = parse_pipeline_layout("Et*3|(tttt|)*14ttL");
+  const PipelineLayout layout = parse_pipeline_layout("Et*3|(tttt|)*14ttmL");
   CHECK(layout.problem.empty());
   CHECK(layout.stages.size() == 16);
+  CHECK(layout.stages.back().mtp_layers == 1);
   std::int64_t layers = 0;
   for (const StageContent& stage : layout.stages) layers += stage.layers;
   CHECK(layers == 3 + 14 * 4 + 2);
@@ -44,7 +45,9 @@ TEST_CASE("a layout that cannot be read says why and at which character") {
   };
   const std::vector<Row> rows = {
       {"Ett|xt|L", 5, "'x' means nothing in a pipeline layout"},
-      {"Ettm|L", 4, "multi-token prediction ('m') in a pipeline layout is not supported yet"},
+      {"Ettm|L", 5, "multi-token prediction 'm' must be in the stage of the loss 'L'"},
+      {"Ett|mtL", 6, "multi-token prediction 'm' must come behind all layers 't'"},
+      {"Ett|tLm", 7, "the loss 'L' must come last, and once"},
       {"Et|(tt|*4L", 9, ""},
       {"Et|(tt|", 4, "this '(' is never closed"},
       {"Et|(tt|)L", 4, "a group needs a repeat count after it"},

@@ -75,6 +75,12 @@ TEST_CASE("model FLOPs per token: those of the published throughput tables, with
       {"MPT 13B", mpt_13b.c_str(), 2048, Convention::full, 82.0},
       {"MPT 30B", mpt_30b.c_str(), 2048, Convention::full, 188.2},
       {"MPT 70B", mpt_70b.c_str(), 2048, Convention::full, 404.8},
+      {"DeepSeek-V3", "{from: deepseek-v3}", 4096, Convention::causal, 249.7},
+      {"DeepSeek-V3, MTP", "{from: deepseek-v3, num_nextn_predict_layers: 1}", 4096, Convention::causal,
+       260.0},
+      {"Qwen3-30B-A3B", "{from: qwen3-30b-a3b}", 4096, Convention::causal, 23.0},
+      {"Qwen3-235B-A22B", "{from: qwen3-235b-a22b}", 4096, Convention::causal, 148.0},
+      {"GPT-OSS-120B", "{from: gpt-oss-120b}", 4096, Convention::causal, 32.6},
   };
   for (const Published& row : rows) {
     CAPTURE(row.what, row.sequence);

@@ -61,7 +61,7 @@ TEST_CASE("a table per microbatch repeats after its last row") {
   CHECK(table_value(plan, for_all, {0, 3, 3}) == 8);
 }
 
-TEST_CASE("GPUs are classed by the axes that the tables in use name") {
+TEST_CASE("GPUs are classed by what they find in the tables in use") {
   Plan plan = eight_gpus();
   plan.buffers.resize(1);
   plan.buffers[0].dims = {{0, -1, 20}};
@@ -77,6 +77,8 @@ TEST_CASE("GPUs are classed by the axes that the tables in use name") {
   CHECK(table_classes(plan, plan.programs[0]).of_gpu == std::vector<Index>{0, 0, 1, 1, 2, 2, 3, 3});
   plan.segments[0].instructions[0].work_table = 1;
   CHECK(table_classes(plan, plan.programs[0]).first_gpu.size() == 8);
+  plan.extent_tables = {table({1}, {10, 11, 11, 10}), table({0}, {4, 4})};
+  CHECK(table_classes(plan, plan.programs[0]).of_gpu == std::vector<Index>{0, 0, 1, 1, 1, 1, 0, 0});
 }
 
 TEST_CASE("microbatches are alike for a segment whose tables have equal rows for them") {

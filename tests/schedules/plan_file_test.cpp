@@ -35,7 +35,7 @@ Plan plan_with_every_field() {
   plan.job.found_recompute = FoundRecompute{"{granularity: full}", 1, 2, 3, 0.25};
   plan.job.documents = DocumentMask{"a.csv", 0.5, 0.75, 1e20};
   Gpu& gpu = plan.cluster.gpu;
-  gpu = {"g", {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}}, 1.5, 2, 3.5, 4, 5, 6.5, 7.5, 8.5, 9.5};
+  gpu = {"g", {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}}, 1.5, 2, 3.5, 4, 5, 6.5, 7.5, 8.5, 9.5, 10.5};
   plan.cluster.nics_per_node = 2;
   plan.cluster.fabric = {FabricTopology::leaf_spine, false, 3, 4, 1.25, 2e-7};
   plan.streams[2] = {"host copies", StreamDevice::nvme, Traffic::offload};
@@ -44,7 +44,7 @@ Plan plan_with_every_field() {
   plan.buffers[0].parent_offset = -3;
   plan.buffers[0].dims[0].table = 0;
   Communication& communication = plan.communications[0];
-  communication = {{3, {2, 1}, {4, 5}}, {-1, 2, -3, true, {-1, 7}}, Reduction::max, 0, "why"};
+  communication = {{3, {2, 1}, {4, 5}}, {-1, {2, 1}, -3, true, {-1, 7}}, Reduction::max, 0, "why"};
   Instruction& instruction = plan.segments[0].instructions[0];
   instruction = {Opcode::broadcast,
                  Function::adam,
@@ -53,6 +53,7 @@ Plan plan_with_every_field() {
                  3,
                  true,
                  {true, 6},
+                 {{1, 0}, true, true, -1},
                  0,
                  0.1f,
                  0,
@@ -61,6 +62,7 @@ Plan plan_with_every_field() {
                  "qkv",
                  {4, 5}};
   instruction.work_table = 0;
+  instruction.soft_cap = true;
   plan.extent_tables[0] = {ExtentSource::run_time, 2, {1, 0}, {-3, 1 << 30}, "router", true};
   plan.programs[0].entries[0] = {1, 2, 3, Steps::first_only, 9};
   plan.programs[0].bindings[0] = {no_index, -5, -6, -7, Direction::up};

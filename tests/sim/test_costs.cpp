@@ -207,11 +207,16 @@ TEST_CASE("a transfer's other end has the same coordinates, or is a step along a
   down.peer.coordinate_map = {2, 0, -1};
   CHECK(peers(down) == std::vector<std::int64_t>{6, 4, -1, -1});
   Communication ring;
-  ring.peer.axis = 1;
+  ring.peer.axes = {1};
   ring.peer.offset = 1;
   CHECK(peers(ring) == std::vector<std::int64_t>{2, 3, -1, -1});
   ring.peer.wrap = true;
   CHECK(peers(ring) == std::vector<std::int64_t>{2, 3, 0, 1});
+  // Two axes as one, the first outermost: ranks in the order 0, 2, 1, 3.
+  ring.peer.axes = {0, 1};
+  CHECK(peers(ring) == std::vector<std::int64_t>{2, 3, 1, 0});
+  ring.peer.offset = -1;
+  CHECK(peers(ring) == std::vector<std::int64_t>{3, 2, 0, 1});
 }
 
 TEST_CASE("durations are those of the cost functions") {

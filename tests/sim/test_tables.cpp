@@ -162,7 +162,7 @@ TEST_CASE("a buffer that outlives its microbatch has its largest extent") {
   b.plan.buffers[run].dims[0].table = by_microbatch;
   b.entry(0, b.segment(PassKind::forward, {b.compute(1, {run}, {sums})}), 0);
   const auto peak = [&](std::int64_t gpu) {
-    return walk_memory(b.plan, b.plan.programs[0], WhichStep::steady, MemoryDetail::peak, gpu).peak.bytes;
+    return walk_memory(b.plan, b.plan.programs[0], WhichStep::steady, MemoryDetail::peak, {gpu}).peak.bytes;
   };
   CHECK(peak(0) == 9 + 9);
   CHECK(peak(1) == 7 + 7);
@@ -286,7 +286,7 @@ TEST_CASE("with random tables the memory walk agrees with a set of live buffers"
     const Plan plan = with_random_tables(b.plan, seed);
     for (std::size_t gpu = 0; gpu < 2; ++gpu)
       CHECK(walk_memory(plan, plan.programs[0], WhichStep::steady, MemoryDetail::peak,
-                        static_cast<std::int64_t>(gpu))
+                        {static_cast<std::int64_t>(gpu)})
                 .peak.bytes == reference_peak(plan, 0, gpu));
   }
 }

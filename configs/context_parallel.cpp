@@ -1,0 +1,113 @@
+// Context parallelism: its keys of the parallelism section, and what they ask of the rest of the job.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "configs/job_rules.h"
+#include "configs/limits.h"
+#include "configs/load_sections.h"
+
+namespace simrun {
+
+// Read where they say something: with context_parallel_size 1 only if they are written.
+void read_context_parallel(SectionReader& section, Reading& reading, Parallelism& parallelism) {
+  const bool splits = parallelism.context_parallel_size > 1;
+  section.ignore({"cp_comm_type", "context_parallel_layout", "hierarchical_context_parallel_sizes"});
+  if (splits || section.has("cp_comm_type")) {
+    const std::string type =
+        section.word("cp_comm_type", {{"p2p", "all_gather", "a2a", "a2a+p2p"}, {}}, "p2p");
+    if (type == "all_gather") parallelism.cp_comm_type = ContextExchange::all_gather;
+    if (type == "a2a") parallelism.cp_comm_type = ContextExchange::a2a;
+    if (type == "a2a+p2p") parallelism.cp_comm_type = ContextExchange::a2a_p2p;
+  }
+  if (splits || section.has("context_parallel_layout")) {
+    const std::string layout =
+        section.word("context_parallel_layout", {{"zigzag", "contiguous"}, {}}, "zigzag");
+    if (layout == "contiguous") parallelism.context_parallel_layout = ContextLayout::contiguous;
+  }
+  const std::string sizes = "hierarchical_context_parallel_sizes";
+  if (parallelism.cp_comm_type == ContextExchange::a2a_p2p && splits) {
+    const std::vector<std::int64_t> cut = section.integers(sizes, limits::parallel, 2);
+    if (cut.size() != 2) return;
+    parallelism.context_a2a_size = cut[0];
+    if (cut[0] > parallelism.context_parallel_size || cut[0] * cut[1] != parallelism.context_parallel_size)
+      reading.problem(section.path_of(sizes),
+                      fmt::format("{} x {} = {} is not context_parallel_size {}", cut[0], cut[1],
+                                  cut[0] * cut[1], parallelism.context_parallel_size),
+                      "[all-to-all among neighbours, ring over these groups].");
+  } else if (section.has(sizes) && splits) {
+    const std::vector<std::int64_t> cut = section.integers(sizes, limits::parallel, 2);
+    if (!cut.empty())
+      reading.problem(section.path_of(sizes),
+                      "hierarchical_context_parallel_sizes means nothing without cp_comm_type: a2a+p2p",
+                      "it cuts the group into [all-to-all, ring].");
+  }
+  if (parallelism.cp_comm_type == ContextExchange::a2a)
+    parallelism.context_a2a_size = parallelism.context_parallel_size;
+}
+
+namespace {
+
+void check_sequence(Reading& reading, const Job& job) {
+  const Parallelism& parallelism = job.parallelism;
+  const std::int64_t cp = parallelism.context_parallel_size;
+  const std::int64_t sequence = job.training.seq_length;
+  const std::int64_t tp = parallelism.sequence_parallel ? parallelism.tensor_model_parallel_size : 1;
+  const bool zigzag = parallelism.context_parallel_layout == ContextLayout::zigzag;
+  const std::int64_t parts = cp * (zigzag ? 2 : 1) * tp;
+  if (sequence == 0 || parts == 0 || sequence % parts == 0) return;
+  std::string product = fmt::format("context parallel {}", cp);
+  if (zigzag) product += " x 2 zigzag blocks";
+  if (tp > 1) product += fmt::format(" x tensor parallel {} (sequence_parallel)", tp);
+  const std::int64_t below = sequence / parts * parts;
+  reading.problem(
+      "training.seq_length",
+      fmt::format("seq_length {} does not split into {} = {} parts", sequence, product, parts),
+      below == 0 ? fmt::format("{} does.", parts) : fmt::format("{} and {} do.", below, below + parts));
+}
+
+// Of the context-parallel sizes that divide the heads of a tensor-parallel rank, the nearest.
+std::string sizes_that_do(std::int64_t heads, std::int64_t wanted) {
+  std::int64_t below = 1, above = 0;
+  for (std::int64_t size = 1; size <= heads; ++size) {
+    if (heads % size != 0) continue;
+    if (size < wanted) below = size;
+    if (size > wanted && above == 0) above = size;
+  }
+  return above == 0 ? fmt::format("{} does.", below) : fmt::format("{} and {} do.", below, above);
+}
+
+// Heads are exchanged with their keys and values, whole groups at a time.
+void check_heads(Reading& reading, const Job& job) {
+  const Parallelism& parallelism = job.parallelism;
+  const std::int64_t size = parallelism.context_a2a_size, tp = parallelism.tensor_model_parallel_size;
+  const std::int64_t kv_heads = job.model.num_key_value_heads;
+  if (size <= 1 || tp == 0 || kv_heads % tp != 0 || kv_heads == 0) return;
+  const std::int64_t heads = kv_heads / tp;
+  if (heads % size == 0) return;
+  const bool hybrid = parallelism.cp_comm_type == ContextExchange::a2a_p2p;
+  reading.problem(hybrid ? "parallelism.hierarchical_context_parallel_sizes" : "parallelism.cp_comm_type",
+                  fmt::format("core_attention: {} key-value heads of a tensor-parallel rank ({} / {}) do not "
+                              "split into {} by all-to-all",
+                              heads, kv_heads, tp, size),
+                  sizes_that_do(heads, size));
+}
+
+}  // namespace
+
+void check_context_parallel(Reading& reading, const Job& job) {
+  const Parallelism& parallelism = job.parallelism;
+  if (parallelism.context_parallel_size <= 1) return;
+  check_sequence(reading, job);
+  check_heads(reading, job);
+  if (job.model.attention_sinks && parallelism.cp_comm_type != ContextExchange::a2a)
+    reading.problem("parallelism.cp_comm_type",
+                    "core_attention: Transformer Engine adds sinks to whole rows of scores only",
+                    "a2a does.");
+  if (job.training.attention == AttentionKernel::unfused && parallelism.cp_comm_type != ContextExchange::a2a)
+    reading.problem("training.attention",
+                    "core_attention: unfused attention has no log-sum-exp to join parts of a sequence by",
+                    "attention: flash, or cp_comm_type: a2a.");
+}
+
+}  // namespace simrun

@@ -1,0 +1,85 @@
+// Megatron-LM's keys of experts for `gpt`.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "configs/limits.h"
+#include "configs/load_model_experts.h"
+#include "configs/load_model_families.h"
+
+namespace simrun {
+namespace {
+
+constexpr const char* frequency_key = "moe_layer_freq";
+
+// [1, 0, 1, 0]: 1 for a layer with experts.
+void read_layer_pattern(const ConfigNode& node, const ModelKeys& keys) {
+  std::vector<bool> layers;
+  for (const ConfigNode& child : node.children) {
+    if (child.text != "0" && child.text != "1")
+      return keys.reading.problems.push_back(
+          {child.position, fmt::format("'{}' lists 0 and 1, not {}", frequency_key, describe(child)),
+           "1 for a layer with experts."});
+    layers.push_back(child.text == "1");
+  }
+  if (static_cast<std::int64_t>(layers.size()) != keys.model.num_layers)
+    return keys.reading.problems.push_back(
+        {node.position,
+         fmt::format("{} has {} entries for {} layers", frequency_key, layers.size(), keys.model.num_layers),
+         ""});
+  std::vector<int> written(layers.begin(), layers.end());
+  keys.reading.record(keys.section.path_of(frequency_key), fmt::format("[{}]", fmt::join(written, ", ")),
+                      origin_of(node.position));
+  keys.model.experts.layers = std::move(layers);
+}
+
+// A number n: experts in layers 0, n, 2n, ...; or a list.
+void read_layers(const ModelKeys& keys) {
+  const ConfigNode* node = keys.section.section(frequency_key);
+  if (node != nullptr && node->kind == ConfigNode::Kind::sequence) return read_layer_pattern(*node, keys);
+  const std::int64_t step = keys.section.integer(frequency_key, limits::layers, 1);
+  select_expert_layers({.first = 0, .step = step, .phase = 0}, keys.model);
+}
+
+void read_router(const ModelKeys& keys) {
+  SectionReader& section = keys.section;
+  ExpertConfig& experts = keys.model.experts;
+  if (section.has("moe_router_score_function"))
+    experts.score = section.word("moe_router_score_function", {{"softmax", "sigmoid"}, {}}) == "sigmoid"
+                        ? RouterScore::sigmoid
+                        : RouterScore::softmax;
+  if (section.has("moe_router_enable_expert_bias"))
+    experts.selection_bias = section.boolean("moe_router_enable_expert_bias");
+  if (section.has("moe_router_num_groups"))
+    experts.groups = section.integer("moe_router_num_groups", limits::experts);
+  if (section.has("moe_router_group_topk"))
+    experts.topk_groups = section.integer("moe_router_group_topk", limits::experts);
+}
+
+}  // namespace
+
+void read_gpt_experts(const ModelKeys& keys) {
+  SectionReader& section = keys.section;
+  ModelConfig& model = keys.model;
+  if (!section.has("num_experts")) return;
+  read_experts({.count = "num_experts",
+                .topk = "moe_router_topk",
+                .ffn = "moe_ffn_hidden_size",
+                .topk_default = 2,
+                .ffn_default = model.ffn_hidden_size},
+               keys);
+  read_layers(keys);
+  read_router(keys);
+  if (section.has("moe_shared_expert_intermediate_size"))
+    model.experts.shared_ffn_hidden_size =
+        section.integer("moe_shared_expert_intermediate_size", limits::width);
+  section.ignore({"moe_router_enable_expert_bias", "moe_router_group_topk", "moe_router_num_groups",
+                  "moe_router_score_function", "moe_shared_expert_intermediate_size"});
+  ignore_router_keys(keys);
+  section.ignore({"moe_aux_loss_coeff", "moe_router_load_balancing_type"});
+  model.experts.bias = model.mlp_bias;
+  if (std::ranges::find(model.experts.layers, false) == model.experts.layers.end()) model.ffn_hidden_size = 0;
+}
+
+}  // namespace simrun

@@ -1,0 +1,117 @@
+// Recompute by virtual stage, and the limit under which granularity `auto` chooses.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "configs/job_rules.h"
+#include "configs/limits.h"
+#include "configs/load_sections.h"
+
+namespace simrun {
+namespace {
+
+constexpr IntegerRange some_layers = {0, limits::layers.most};
+
+// [4, 2, 0]: one number per virtual stage. Empty after a problem.
+std::vector<std::int64_t> read_counts(const ConfigNode& node, const std::string& path, Reading& reading) {
+  std::vector<std::int64_t> counts;
+  reading.positions[path] = node.position;
+  for (const ConfigNode& child : node.children) {
+    const bool plain = child.kind == ConfigNode::Kind::scalar && !child.quoted;
+    const Parsed<std::int64_t> parsed = parse_integer(plain ? child.text : "", some_layers);
+    if (!parsed.value) {
+      reading.problems.push_back(
+          {child.position,
+           fmt::format("'{}' must be a list of whole numbers, not of {}", path, describe(child)), ""});
+      return {};
+    }
+    counts.push_back(*parsed.value);
+  }
+  if (counts.empty()) reading.problem(path, fmt::format("'{}' is an empty list", path));
+  reading.record(path, fmt::format("[{}]", fmt::join(counts, ", ")), origin_of(node.position));
+  return counts;
+}
+
+void check_counts(const std::string& path, const std::vector<std::int64_t>& counts, Reading& reading,
+                  const Job& job) {
+  const std::vector<StageContent>& stages = job.parallelism.stages;
+  if (counts.empty() || stages.empty()) return;
+  if (counts.size() != stages.size())
+    return reading.problem(
+        path,
+        fmt::format("{} numbers for {} virtual stages (pipeline {} x virtual {})", counts.size(),
+                    stages.size(), job.parallelism.pipeline_model_parallel_size,
+                    job.parallelism.virtual_pipeline_model_parallel_size),
+        "one number per virtual stage, in model order.");
+  for (std::size_t s = 0; s < counts.size(); ++s)
+    if (counts[s] > stages[s].layers)
+      reading.problem(path,
+                      fmt::format("virtual stage {} has {} layers, not {}", s, stages[s].layers, counts[s]));
+}
+
+}  // namespace
+
+void read_recomputed_layers(const RecomputeKeys& keys) {
+  const bool block = keys.recompute.method == RecomputeMethod::block;
+  const ConfigNode* node = keys.section.has("num_layers") ? keys.section.section("num_layers") : nullptr;
+  if (node == nullptr || node->kind != ConfigNode::Kind::sequence) {
+    keys.recompute.num_layers = keys.section.integer("num_layers", limits::layers, 1);
+    return;
+  }
+  const std::string path = keys.section.path_of("num_layers");
+  keys.recompute.stage_layers = read_counts(*node, path, keys.reading);
+  if (!block)
+    keys.reading.problem(path, "a number of layers per virtual stage needs method: block",
+                         "uniform's num_layers is the length of a checkpoint.");
+}
+
+void read_module_layers(const RecomputeKeys& keys) {
+  const ConfigNode* node = keys.section.section("module_layers");
+  if (node == nullptr) return;
+  SectionReader modules(keys.reading, node, keys.section.path_of("module_layers"));
+  for (const std::string& module : keys.recompute.modules) {
+    keys.recompute.module_layers.emplace_back();
+    const ConfigNode* counts = modules.section(module);
+    if (counts == nullptr) continue;
+    if (counts->kind == ConfigNode::Kind::sequence)
+      keys.recompute.module_layers.back() = read_counts(*counts, modules.path_of(module), keys.reading);
+    else
+      keys.reading.problems.push_back({counts->position,
+                                       fmt::format("'{}' must be a list of whole numbers, not {}",
+                                                   modules.path_of(module), describe(*counts)),
+                                       "one number per virtual stage, in model order."});
+  }
+  modules.finish();
+}
+
+void read_memory_limit(const RecomputeKeys& keys) {
+  if (keys.section.has("memory_limit"))
+    keys.recompute.memory_limit =
+        std::llround(keys.section.quantity("memory_limit", Unit::bytes, limits::memory));
+  keys.section.ignore({"memory_limit"});
+}
+
+void apply_recompute_rules(Reading& reading, Job& job) {
+  RecomputeConfig& recompute = job.recompute;
+  check_counts("recompute.num_layers", recompute.stage_layers, reading, job);
+  for (std::size_t m = 0; m < recompute.module_layers.size(); ++m)
+    check_counts("recompute.module_layers." + recompute.modules[m], recompute.module_layers[m], reading, job);
+  if (recompute.granularity != RecomputeGranularity::automatic) return;
+  if (job.parallelism.pipeline_schedule == "auto")
+    reading.problem("recompute.granularity",
+                    "auto together with pipeline_schedule: auto is not supported yet", "name a schedule.");
+  const std::int64_t available = job.cluster.gpu.memory_bytes - job.cluster.reserved_bytes;
+  if (recompute.memory_limit == 0 && available > 0) {
+    recompute.memory_limit = available;
+    reading.record("recompute.memory_limit", fmt::format("{} B", available), "derived");
+  }
+  if (available > 0 && recompute.memory_limit > available)
+    reading.problem("recompute.memory_limit",
+                    fmt::format("{:.1f} GiB are more than the {:.1f} GiB of a {} less its reserve",
+                                static_cast<double>(recompute.memory_limit) / 0x1p30,
+                                static_cast<double>(available) / 0x1p30, job.cluster.gpu.name),
+                    "leave it out: that is the default.");
+}
+
+}  // namespace simrun

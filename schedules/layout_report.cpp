@@ -1,0 +1,176 @@
+#include "schedules/layout_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "schedules/lower_model.h"
+
+namespace simrun {
+namespace {
+
+using Parts = std::vector<std::string>;
+
+Parts parts_of(const Layout& layout, const LoweredModel& model) {
+  Parts parts;
+  for (const DimensionSplit& split : layout.splits)
+    parts.push_back(
+        fmt::format("{} {}", model.graph.dimensions[split.dim].name, model.mesh.words(split.axes)));
+  if (!layout.partial_sum.empty()) parts.push_back("sum over " + model.mesh.words(layout.partial_sum));
+  if (!layout.partial_max.empty()) parts.push_back("max over " + model.mesh.words(layout.partial_max));
+  return parts;
+}
+
+std::string words(const Parts& parts) {
+  return parts.empty() ? "whole" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+Parts without(const Parts& parts, const Parts& others) {
+  Parts left;
+  for (const std::string& part : parts)
+    if (std::find(others.begin(), others.end(), part) == others.end()) left.push_back(part);
+  return left;
+}
+
+class ReportWriter {
+ public:
+  explicit ReportWriter(const Job& job) : job_(job), model_(lower_model(job)) {
+    const std::vector<Operator>& operators = model_.graph.operators;
+    for (std::size_t o = 0; o < operators.size(); ++o) {
+      by_name_[{operators[o].layer, operators[o].name}] = o;
+      for (const TensorId tensor : operators[o].outputs) producer_[tensor] = o;
+      for (const TensorId tensor : operators[o].inputs) first_reader_.emplace(tensor, o);
+      rows_.push_back(row_of(o));
+    }
+  }
+
+  LayoutReport write() {
+    for (std::size_t stage = 0; stage < model_.stages.size(); ++stage) {
+      const ChunkCode& code = model_.stages[stage].code;
+      const std::size_t last = model_.partition.operators[stage].back();
+      add_steps(code, code.forward, last);
+      add_steps(code, code.backward, last);
+      add_gradient_sums(code);
+    }
+    LayoutReport report{model_.mesh.mesh.axes, job_.parallelism.pipeline_model_parallel_size, {}};
+    collect(report);
+    return report;
+  }
+
+ private:
+  OperatorLayout row_of(std::size_t o) const {
+    const Operator& op = model_.graph.operators[o];
+    const Layout& layout = model_.layouts[o];
+    OperatorLayout row{op.name, op.module, words(parts_of(layout, model_)), "", {}};
+    if (op.outputs.empty() || op.keeps_partial_sums) return row;
+    Layout partial = output_layout(model_.graph, op, layout, 0);
+    partial.splits.clear();
+    if (partial != Layout{}) row.partial = words(parts_of(partial, model_));
+    return row;
+  }
+
+  std::int64_t bytes(const Value& value) const {
+    std::int64_t elements = 1;
+    for (const DimensionId dim : model_.graph.tensors[value.tensor].dims)
+      elements *= local_extent(model_.graph, value.layout, dim, model_.mesh.mesh);
+    return elements * bytes_of(value.dtype);
+  }
+
+  LayoutTransfer transfer(const ChunkCode& code, const CodeStep& step) const {
+    const Value& from = code.values[step.inputs.front()];
+    const Value& to = code.values[step.outputs.front()];
+    LayoutTransfer made;
+    made.when = step.phase == Phase::forward     ? "forward"
+                : step.phase == Phase::recompute ? "recompute"
+                                                 : "backward";
+    made.operation = step.opcode == Opcode::copy ? "slice" : to_string(step.opcode);
+    made.axes = model_.mesh.words(step.axes);
+    made.ranks = model_.mesh.size(step.axes);
+    made.bytes = std::max(bytes(from), bytes(to));
+    const Parts before = parts_of(from.layout, model_), after = parts_of(to.layout, model_);
+    made.change =
+        fmt::format("{}: {} -> {}", from.name, words(without(before, after)), words(without(after, before)));
+    made.cause = step.cause;
+    return made;
+  }
+
+  // What a transfer's result is for is known when the next operator runs, but for gradients.
+  void add_steps(const ChunkCode& code, const std::vector<CodeStep>& steps, std::size_t last) {
+    std::vector<LayoutTransfer> waiting;
+    for (const CodeStep& step : steps) {
+      const bool moves = !step.axes.empty() && !step.inputs.empty() && !step.outputs.empty();
+      if (moves && step.phase == Phase::backward_input) {
+        const TensorId tensor = code.values[step.inputs.front()].tensor;
+        rows_[producer_.at(tensor)].transfers.push_back(transfer(code, step));
+      } else if (moves) {
+        waiting.push_back(transfer(code, step));
+      } else if (const auto op = by_name_.find({step.layer, step.label}); op != by_name_.end()) {
+        append(op->second, waiting);
+      }
+    }
+    append(last, waiting);
+  }
+
+  void append(std::size_t o, std::vector<LayoutTransfer>& waiting) {
+    rows_[o].transfers.insert(rows_[o].transfers.end(), waiting.begin(), waiting.end());
+    waiting.clear();
+  }
+
+  void add_gradient_sums(const ChunkCode& code) {
+    for (std::size_t p = 0; p < code.parameters.size(); ++p) {
+      const std::vector<AxisId>& axes = code.gradient_axes[p];
+      if (axes.empty()) continue;
+      const Value& gradient = code.values[code.parameter_gradients[p]];
+      LayoutTransfer sum;
+      sum.when = "step";
+      sum.operation = to_string(job_.optimizer.zero_stage == 0 ? Opcode::all_reduce : Opcode::reduce_scatter);
+      sum.axes = model_.mesh.words(axes);
+      sum.ranks = model_.mesh.size(axes);
+      sum.bytes = bytes(gradient);
+      sum.change = fmt::format("{}: sum over {}", gradient.name, sum.axes);
+      sum.cause = fmt::format("{}: {}, sum partial over {}", gradient.name,
+                              describe(gradient.layout, model_.graph, model_.mesh), sum.axes);
+      rows_[first_reader_.at(gradient.tensor)].transfers.push_back(std::move(sum));
+    }
+  }
+
+  void collect(LayoutReport& report) const {
+    std::map<std::int32_t, std::vector<OperatorLayout>> layers;
+    LayoutPart embedding{"embedding", {}, {}}, head{"head", {}, {}};
+    for (std::size_t o = 0; o < rows_.size(); ++o) {
+      const Operator& op = model_.graph.operators[o];
+      if (op.layer >= 0)
+        layers[op.layer].push_back(rows_[o]);
+      else
+        (op.after_layers ? head : embedding).operators.push_back(rows_[o]);
+    }
+    report.parts.push_back(std::move(embedding));
+    for (const auto& [layer, rows] : layers) {
+      const auto alike = std::find_if(report.parts.begin(), report.parts.end(), [&](const LayoutPart& part) {
+        return part.name == "layers" && part.operators == rows;
+      });
+      if (alike == report.parts.end())
+        report.parts.push_back({"layers", {layer}, rows});
+      else
+        alike->layers.push_back(layer);
+    }
+    report.parts.push_back(std::move(head));
+  }
+
+  const Job& job_;
+  const LoweredModel model_;
+  std::map<std::pair<std::int32_t, std::string>, std::size_t> by_name_;
+  std::map<TensorId, std::size_t> producer_;
+  std::map<TensorId, std::size_t> first_reader_;
+  std::vector<OperatorLayout> rows_;
+};
+
+}  // namespace
+
+LayoutReport layout_report(const Job& job) { return ReportWriter(job).write(); }
+
+}  // namespace simrun

@@ -34,6 +34,10 @@ Widest widest_of(const ModelFamily& family) {
 }  // namespace
 
 void check_decoder_sequence(Reading& reading, const Job& job) {
+  const bool is_decoder = std::holds_alternative<std::monostate>(job.model.family);
+  if (!is_decoder && job.parallelism.context_parallel_size > 1)
+    reading.problem("parallelism.context_parallel_size",
+                    fmt::format("context parallelism of {} is not supported yet", job.model.model_type));
   const std::int64_t sequence = job.training.decoder_seq_length;
   const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
   const char* const path = "training.decoder_seq_length";

@@ -18,15 +18,15 @@ void check_context_parallel(Reading& reading, const Job& job);
 // The part of it about the pipeline: layout or even split, and Megatron-LM's group rule for interleaving.
 void apply_pipeline_rules(const std::string& layout, Reading& reading, Job& job);
 
-// What recompute says by virtual stage; the limit of granularity `auto`.
-void apply_recompute_rules(Reading& reading, Job& job);
-// What packed documents cannot be combined with.
-void apply_document_rules(Reading& reading, const Job& job);
-// The part of it about a decoder's own sequence.
+// The part of it about a decoder's own sequence, and the sequences of other families than decoders.
 void check_decoder_sequence(Reading& reading, const Job& job);
 
 // The part of it about images: feature maps and weights that can be counted.
 void check_image_sizes(Reading& reading, const Job& job);
+// What recompute says by virtual stage; the limit of granularity `auto`.
+void apply_recompute_rules(Reading& reading, Job& job);
+// What packed documents cannot be combined with.
+void apply_document_rules(Reading& reading, const Job& job);
 
 // How data parallelism is cut in two (configs/sharding_rules.cpp).
 void apply_sharding_rules(Reading& reading, const Job& job);

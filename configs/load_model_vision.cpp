@@ -79,8 +79,8 @@ void read_resnet(const ModelKeys& keys) {
   resnet.image = read_image(keys);
   resnet.stem_channels = section.integer("embedding_size", limits::width, 64);
   const std::vector<std::int64_t> widths =
-      section.integers("hidden_sizes", limits::width, {256, 512, 1024, 2048});
-  const std::vector<std::int64_t> depths = section.integers("depths", limits::layers, {3, 4, 6, 3});
+      section.integer_list("hidden_sizes", limits::width, {256, 512, 1024, 2048});
+  const std::vector<std::int64_t> depths = section.integer_list("depths", limits::layers, {3, 4, 6, 3});
   const std::string layer = section.word("layer_type", {{"bottleneck", "basic"}, {}}, "bottleneck");
   resnet.stride_in_reduction = section.boolean("downsample_in_bottleneck", false);
   section.word("hidden_act", {{"relu"}, {"gelu", "silu", "selu"}}, "relu");

@@ -290,7 +290,7 @@ std::vector<std::string> SectionReader::words(const std::string& key, const Word
   return values;
 }
 
-std::vector<std::int64_t> SectionReader::integers(const std::string& key, IntegerRange range,
+std::vector<std::int64_t> SectionReader::integer_list(const std::string& key, IntegerRange range,
                                                   std::vector<std::int64_t> fallback) {
   const ConfigNode* node = find(key);
   if (node == nullptr || node->kind == ConfigNode::Kind::null) {

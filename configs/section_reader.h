@@ -73,8 +73,8 @@ class SectionReader {
   // A list of `count` integers. Required where it is asked for.
   std::vector<std::int64_t> integers(const std::string& key, IntegerRange range, std::size_t count);
   // A list of whole numbers; empty after a problem.
-  std::vector<std::int64_t> integers(const std::string& key, IntegerRange range,
-                                     std::vector<std::int64_t> fallback);
+  std::vector<std::int64_t> integer_list(const std::string& key, IntegerRange range,
+                                         std::vector<std::int64_t> fallback);
   // Letters, digits and ._-
   std::string name(const std::string& key, const std::string& fallback);
   // Any ASCII; its position is that of its first character, within the quotes. "" when it is not written.

@@ -71,14 +71,6 @@ std::vector<BackwardStep> norm_steps(const Operator& op) {
   return {step};
 }
 
-// Of a copy into other places: back from all of them.
-std::vector<BackwardStep> copy_steps(const Operator& op) {
-  BackwardStep step{Opcode::copy, Function::none, false, false, {}, {0}};
-  for (std::size_t o = 0; o < op.outputs.size(); ++o)
-    step.reads.push_back({OperandRole::output_gradient, static_cast<std::uint8_t>(o)});
-  return {step};
-}
-
 std::vector<BackwardStep> convolution_steps(const Graph& graph, const Operator& op) {
   std::vector<BackwardStep> steps;
   if (wants_gradient(graph, op, 0))
@@ -108,6 +100,14 @@ std::vector<BackwardStep> concatenate_steps(const Operator& op) {
   BackwardStep step{Opcode::map, Function::concatenate_backward, false, false, {gradient}, {}};
   for (std::size_t i = 0; i < op.inputs.size(); ++i)
     step.gradients_of.push_back(static_cast<std::uint8_t>(i));
+  return {step};
+}
+
+// Of a copy into other places: back from all of them.
+std::vector<BackwardStep> copy_steps(const Operator& op) {
+  BackwardStep step{Opcode::copy, Function::none, false, false, {}, {0}};
+  for (std::size_t o = 0; o < op.outputs.size(); ++o)
+    step.reads.push_back({OperandRole::output_gradient, static_cast<std::uint8_t>(o)});
   return {step};
 }
 

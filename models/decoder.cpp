@@ -173,7 +173,7 @@ class DecoderBuilder {
   DecoderLayer layer_;
   TensorId word_table_ = 0;
   std::optional<TensorId> output_weight_;
-  DimensionId double_hidden_ = 0, sums_ = 0;
+  DimensionId double_hidden_ = 0;
 };
 
 }  // namespace

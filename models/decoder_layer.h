@@ -52,10 +52,10 @@ class DecoderLayer {
   std::vector<TensorId> mlp(TensorId y);
   std::vector<TensorId> projection(const std::string& name, std::vector<TensorId> operands,
                                    const char* module, std::optional<TensorId> bias);
-  TensorId packed_qkv(TensorId y);
-  TensorId packed_qkv_of_rows(TensorId y);
   std::vector<TensorId> cross_attention(TensorId y);  // models/cross_attention.cpp
   TensorId cross_core(TensorId q, TensorId k, TensorId v);
+  TensorId packed_qkv(TensorId y);
+  TensorId packed_qkv_of_rows(TensorId y);
   std::vector<TensorId> latent_attention(TensorId y);
   // `inputs`: packed q, k, v, or each by itself; `dims` of the context.
   TensorId core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims);

@@ -50,10 +50,10 @@ struct Regroup {
 //   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim], in1 = sinks or a
 //                  table of position biases, if there;
 //                  out0 = context [batch, sequence, kv_heads, group, head_dim];
-//                  or in0 = q [.., sequence, kv_heads, group, head_dim], in1 = k, v [.., key_sequence,
-//                  kv_heads, 2, head_dim], in2 = sinks, where they lie apart (context parallelism);
 //                  or in0 = q [batch, sequence, kv_heads, group, head_dim], in1, in2 = k, v [batch, sequence
 //                  of another stack, kv_heads, head_dim]; out0 as before;
+//                  or in0 = q [.., sequence, kv_heads, group, head_dim], in1 = k, v [.., key_sequence,
+//                  kv_heads, 2, head_dim], in2 = sinks, where they lie apart (context parallelism);
 //                  or in0, in1 = q, k [batch, sequence, kv_heads, qk_dim], in2 = v [.., v_dim];
 //                  out0 = context [batch, sequence, kv_heads, v_dim]; out1.. = what its backward
 //                  needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)

@@ -195,8 +195,7 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
     emission.buffer_of[v] = static_cast<Index>(plan.buffers.size() - 1);
   }
   if (source.offloads_activations) {
-    std::vector<ValueId> stays;
-    stays.insert(stays.end(), code.outputs.begin(), code.outputs.end());
+    std::vector<ValueId> stays = code.outputs;
     if (!source.inputs.empty()) stays.insert(stays.end(), code.inputs.begin(), code.inputs.end());
     add_host_copies(plan, emission, code, stays);
     emission.to_host = stream_named(plan.streams, "to_host");

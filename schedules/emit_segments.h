@@ -27,7 +27,7 @@ struct ChunkEmission {
   Index chunk = 0;   // Plan::chunks
   std::string name;  // "stage 3"
   std::vector<ParameterBucket> buckets;
-  std::vector<Index> buffer_of;  // Plan buffer of every value
+  std::vector<Index> buffer_of;    // Plan buffer of every value
   // Activations offloaded between the passes: the host's copies by value (no_index: none), and the streams to
   // and from it. Empty: none are.
   std::vector<Index> host_copy = {};
@@ -49,11 +49,11 @@ struct ChunkSource {
   Dtype precision = Dtype::bf16;         // of the weights
   std::string name = {};                 // "stage 3"
   const BackwardSplit* split = nullptr;  // null: the schedule never splits a backward pass
-  bool offloads_activations = false;
   // Where the stage before is on the same rank nothing is sent: its outputs and the gradients of them are
   // this chunk's inputs and input gradients. Their buffers, and whether that stage keeps its output for its
   // own backward pass; otherwise empty.
   std::vector<Index> inputs = {}, input_gradients = {};
+  bool offloads_activations = false;
   std::vector<bool> input_kept_before = {};
   // Tied word embeddings that an earlier chunk of the same rank has: its parameter and main gradient.
   Index shared_weights = no_index, shared_gradients = no_index;

@@ -9,8 +9,8 @@
 #include <stdexcept>
 
 #include "sim/attention_cost.h"
-#include "sim/offload_cost.h"
 #include "sim/conv_cost.h"
+#include "sim/offload_cost.h"
 
 namespace simrun {
 

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "models/graph_builder.h"
-#include "schedules/context_parallel.h"
 #include "schedules/compile.h"
+#include "schedules/context_parallel.h"
 #include "schedules/lint.h"
 #include "schedules/lower_model.h"
 #include "tests/jobs.h"
@@ -126,16 +126,17 @@ TEST_CASE("a tensor that a later stage reads crosses the stage between, which on
   regions.region_of.assign(skip.graph.operators.size(), -1);
   const DeviceMesh mesh = device_mesh({});
   const std::vector<std::uint8_t> streams(8, compute_stream);
+  const Job job;
+  ContextParallelism context_parallel(job, mesh);
   const std::vector<BorderTensor> inputs{BorderTensor{skip.a, Layout{}}, BorderTensor{skip.b, Layout{}}};
   const std::vector<BorderTensor> outputs{BorderTensor{skip.a, Layout{}}, BorderTensor{skip.c, Layout{}}};
-  ContextParallelism whole_sequences;
   const ChunkContext middle{.graph = skip.graph,
                             .layouts = layouts,
                             .regions = regions,
                             .mesh = mesh,
                             .stream_of_axis = streams,
                             .expert_stream = compute_stream,
-                            .context_parallel = whole_sequences,
+                            .context_parallel = context_parallel,
                             .gradient_dtype = Dtype::bf16,
                             .operators = split.operators[1],
                             .inputs = inputs,

@@ -53,10 +53,11 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   read_state_types(section, job.training.precision, optimizer);
   if (optimizer.grad_reduce_dtype != optimizer.main_grads_dtype &&
       (optimizer.no_sync || optimizer.all_reduce == AllReduceKind::hierarchical))
-    reading.problem(section.path_of("grad_reduce_dtype"),
-                    fmt::format("gradients of {} are reduced in {}, but not with no_sync or a hierarchical all-reduce",
-                                to_string(optimizer.main_grads_dtype), to_string(optimizer.grad_reduce_dtype)),
-                    "give both types the same value.");
+    reading.problem(
+        section.path_of("grad_reduce_dtype"),
+        fmt::format("gradients of {} are reduced in {}, but not with no_sync or a hierarchical all-reduce",
+                    to_string(optimizer.main_grads_dtype), to_string(optimizer.grad_reduce_dtype)),
+        "give both types the same value.");
   section.finish();
 
   if (optimizer.overlap_param_gather && optimizer.zero_stage == 0)

@@ -51,7 +51,8 @@ RecomputeConfig normalised(RecomputeConfig config, const std::vector<std::int64_
     config.modules.erase(config.modules.begin() + static_cast<std::ptrdiff_t>(m));
     config.module_layers.erase(config.module_layers.begin() + static_cast<std::ptrdiff_t>(m));
   }
-  if (std::all_of(config.stage_layers.begin(), config.stage_layers.end(), is_zero)) {
+  if (config.method == RecomputeMethod::block &&
+      std::all_of(config.stage_layers.begin(), config.stage_layers.end(), is_zero)) {
     config.stage_layers.clear();
     config.method = RecomputeMethod::uniform;
     config.granularity =
@@ -85,18 +86,8 @@ class RecomputeSearch {
     find_groups(without);
     const Evaluated none = evaluate({});
     std::optional<Evaluated> best = fits(none) ? none : std::optional<Evaluated>();
-    if (!best) {
-      std::optional<Picoseconds> shortest;
-      for (const ModuleOrder& order : orders(none)) {
-        const std::optional<Evaluated> found = fewest(order);
-        if (!found) continue;
-        const Picoseconds step = simulate(compile_(with(found->config))).step;
-        if (shortest && *shortest <= step) continue;
-        shortest = step;
-        best = found;
-      }
-      if (best) best = trimmed(*best);
-    }
+    if (!best) best = shortest(none);
+    if (!best) best = longer_checkpoints();
     return finished(best ? *best : *least_, none, without);
   }
 
@@ -105,6 +96,36 @@ class RecomputeSearch {
     Job job = job_;
     job.recompute = config;
     return job;
+  }
+
+  // Of all orders the one whose step is shortest.
+  std::optional<Evaluated> shortest(const Evaluated& none) {
+    std::optional<Evaluated> best;
+    Picoseconds best_step = 0;
+    for (const ModuleOrder& order : orders(none)) {
+      std::optional<Evaluated> found = fewest(order);
+      if (!found) continue;
+      found = trimmed(*found);
+      const Picoseconds step = simulate(compile_(with(found->config))).step;
+      if (best && best_step <= step) continue;
+      best_step = step;
+      best = found;
+    }
+    return best;
+  }
+
+  // Every layer recomputed, from fewer kept activations: as long as a checkpoint of one layer each, so only
+  // where that does not fit.
+  std::optional<Evaluated> longer_checkpoints() {
+    const std::int64_t most = *std::max_element(layers_of_stage_.begin(), layers_of_stage_.end());
+    for (std::int64_t layers = 2; layers <= most; ++layers) {
+      RecomputeConfig config;
+      config.granularity = RecomputeGranularity::full;
+      config.num_layers = layers;
+      const Evaluated evaluated = evaluate(config);
+      if (fits(evaluated)) return evaluated;
+    }
+    return std::nullopt;
   }
 
   void find_groups(const Plan& plan) {

@@ -9,6 +9,8 @@ namespace simrun {
 
 std::string recompute_section(const RecomputeConfig& config) {
   if (config.granularity == RecomputeGranularity::none) return "{granularity: none}";
+  if (config.granularity == RecomputeGranularity::full && config.method == RecomputeMethod::uniform)
+    return fmt::format("{{granularity: full, method: uniform, num_layers: {}}}", config.num_layers);
   std::string text = "{granularity: selective";
   if (config.granularity == RecomputeGranularity::full)
     text = fmt::format("{{granularity: full, method: block, num_layers: [{}]",

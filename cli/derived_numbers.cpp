@@ -40,6 +40,8 @@ std::string derived_numbers(const Plan& plan) {
   };
   line("model_type", job.model_type);
   line("parameters", std::to_string(job.parameters));
+  if (job.frozen_parameters > 0)
+    line("trained_parameters", std::to_string(job.parameters - job.frozen_parameters));
   line("world_size", fmt::format("{} = tp {} x cp {} x dp {} x pp {}", plan.ranks(), job.tensor_parallel,
                                  job.context_parallel, job.data_parallel, job.pipeline_parallel));
   line("pipeline_schedule",

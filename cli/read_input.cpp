@@ -21,9 +21,13 @@ namespace fs = std::filesystem;
   throw ConfigError({{{file, 0, 0}, std::move(message), std::move(hint)}});
 }
 
-// The faults of a schedule's CSV behind the key that names it, which says the first of them.
-std::vector<Diagnostic> with_place(const SourcePosition& key, std::vector<Diagnostic> faults) {
+// The faults of a schedule's CSV behind the key that names it, which says the first of them. Those of the
+// layout section know their place in the job.
+std::vector<Diagnostic> with_place(const LoadedJob& job, std::vector<Diagnostic> faults) {
+  const SourcePosition& key = job.schedule_position;
   const Diagnostic& first = faults.front();
+  const std::optional<ScheduleText>& csv = job.job.parallelism.schedule_csv;
+  if (!csv || first.position.file != csv->path) return faults;
   const std::string line = first.position.line > 0 ? fmt::format(", line {}", first.position.line) : "";
   faults.insert(faults.begin(),
                 {key,
@@ -31,6 +35,13 @@ std::vector<Diagnostic> with_place(const SourcePosition& key, std::vector<Diagno
                              fs::path(first.position.file).filename().string(), line, first.message),
                  ""});
   return faults;
+}
+
+// A sentence that begins with a key's path ("model.frozen: ...") is about that key; any other is about the
+// schedule.
+SourcePosition position_of(const LoadedJob& job, const std::string& sentence) {
+  const auto key = job.positions.find(sentence.substr(0, sentence.find(':')));
+  return key == job.positions.end() ? job.schedule_position : key->second;
 }
 
 }  // namespace
@@ -56,15 +67,16 @@ LoadOptions load_options(const Options& options) {
   return load;
 }
 
-// What the loader accepted and the compiler refuses is the schedule: its sizes, or what a CSV holds.
+// What the loader accepted and the compiler refuses is the schedule (its sizes, or what a CSV holds) unless
+// it names another key, or the layout section.
 Plan compile_checked(const LoadedJob& job) {
   Plan plan;
   try {
     plan = plan_job(job.job);
   } catch (const std::invalid_argument& error) {
-    throw ConfigError({{job.schedule_position, error.what(), ""}});
+    throw ConfigError({{position_of(job, error.what()), error.what(), ""}});
   } catch (const ConfigError& error) {
-    throw ConfigError(with_place(job.schedule_position, error.diagnostics()));
+    throw ConfigError(with_place(job, error.diagnostics()));
   }
   plan.job.simrun_version = version();
   const std::vector<std::string> faults = lint(plan);

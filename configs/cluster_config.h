@@ -5,6 +5,7 @@
 #include <string>
 
 #include "configs/dtype.h"
+#include "configs/host_config.h"
 
 // The cluster of a job as plain values.
 namespace simrun {
@@ -58,6 +59,7 @@ struct Cluster {
   LinkClass intra_node;  // NVLink
   LinkClass inter_node;  // one NIC
   Fabric fabric;
+  Host host = {};
   std::int64_t reserved_bytes = 0;  // CUDA context, NCCL buffers: what `fits` keeps free on every GPU
   bool operator==(const Cluster&) const = default;
 };

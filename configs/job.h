@@ -4,7 +4,10 @@
 #include <string>
 
 #include "configs/cluster_config.h"
+#include "configs/layout_config.h"
 #include "configs/model_config.h"
+#include "configs/moe_config.h"
+#include "configs/offload_config.h"
 #include "configs/parallelism_config.h"
 #include "configs/training_config.h"
 
@@ -17,8 +20,11 @@ struct Job {
   ModelConfig model;
   Training training;
   Parallelism parallelism;
+  MoeConfig moe;
   OptimizerConfig optimizer;
   RecomputeConfig recompute;
+  Offload offload;
+  LayoutConfig layout;
   Cluster cluster;
   std::string config_sha256;  // of the effective config, as --print-config writes it
 

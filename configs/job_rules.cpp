@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "configs/limits.h"
+#include "configs/moe_rules.h"
 
 namespace simrun {
 namespace {
@@ -149,17 +150,25 @@ void check_countable(Reading& reading, const Job& job) {
   const double attention = (heads + 2 * number(model.num_key_value_heads)) * number(model.head_dim);
   const double vocabulary =
       number(model.vocab_size) + 128 * number(job.parallelism.tensor_model_parallel_size);
+  const ExpertConfig& experts = model.experts;
+  const double expert_ffn = number(experts.ffn_hidden_size);
+  const double routed = number(experts.topk) * std::max(job.moe.capacity_factor, 1.0);
+  const double shared = number(experts.shared_ffn_hidden_size);
   const double sequence = number(job.training.seq_length);
   const double batch = number(job.training.global_batch_size);
   const double one = number(job.training.micro_batch_size);
 
   // 32 bytes per parameter: weight, gradient, main copy and two moments, all in fp64.
-  const double parameters = layers * hidden * (2 * attention + 3 * ffn + 16) +
+  const double expert_parameters =
+      layers * (hidden + 1) * (number(experts.count) * (3 * expert_ffn + 2) + 3 * shared);
+  const double parameters = expert_parameters + layers * hidden * (2 * attention + 3 * ffn + 16) +
                             hidden * (2 * vocabulary + number(model.max_position_embeddings));
   // Every activation of a whole step on one rank, scores included, at 8 bytes.
   const double per_token =
-      layers * (16 * hidden + 4 * ffn + 4 * attention + 4 * heads * sequence) + 4 * vocabulary;
-  const double widest = std::max({vocabulary, ffn, attention, hidden});
+      layers * (16 * hidden + 4 * ffn + 4 * attention + 4 * heads * sequence) + 4 * vocabulary +
+      layers * (routed * (4 * hidden + 4 * expert_ffn) + 4 * shared + 4 * number(experts.count));
+  const double widest =
+      std::max({vocabulary, ffn, attention, hidden, 2 * routed * expert_ffn, shared, number(experts.count)});
   const double flops = one * sequence * (4 * hidden * widest + 8 * attention * sequence);
   const auto check = [&](const char* path, double count, const char* what) {
     if (count > limits::countable)
@@ -183,7 +192,10 @@ void derive_bucket_size(Reading& reading, Job& job) {
 void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   check_model(reading, job);
   derive_data_parallel(reading, job);
+  apply_moe_rules(reading, job);
   derive_bucket_size(reading, job);
+  apply_sharding_rules(reading, job);
+  apply_offload_rules(reading, job);
   check_batch(reading, job);
   check_tensor_parallel(reading, job);
   apply_pipeline_rules(layout, reading, job);

@@ -15,4 +15,10 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job);
 // The part of it about the pipeline: layout or even split, and Megatron-LM's group rule for interleaving.
 void apply_pipeline_rules(const std::string& layout, Reading& reading, Job& job);
 
+// How data parallelism is cut in two (configs/sharding_rules.cpp).
+void apply_sharding_rules(Reading& reading, const Job& job);
+
+// What the offload section needs of the others (configs/offload_rules.cpp).
+void apply_offload_rules(Reading& reading, const Job& job);
+
 }  // namespace simrun

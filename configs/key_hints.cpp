@@ -24,8 +24,9 @@ constexpr ForeignKey foreign_keys[] = {
     {"pipeline_parallel_degree", "torchtitan", "parallelism.pipeline_model_parallel_size"},
     {"context_parallel_degree", "torchtitan", "parallelism.context_parallel_size"},
     {"expert_parallel_degree", "torchtitan", "parallelism.expert_model_parallel_size"},
-    {"data_parallel_replicate_degree", "torchtitan", "parallelism.data_parallel_size"},
+    {"data_parallel_replicate_degree", "torchtitan", "optimizer.num_distributed_optimizer_instances"},
     {"data_parallel_shard_degree", "torchtitan", "optimizer.zero_stage"},
+    {"fsdp_reshard_after_forward", "torchtitan", "optimizer.reshard_after_forward"},
     {"pipeline_parallel_schedule", "torchtitan", "parallelism.pipeline_schedule"},
     {"enable_sequence_parallel", "torchtitan and SimuMax", "parallelism.sequence_parallel"},
     {"local_batch_size", "torchtitan", "training.micro_batch_size"},
@@ -65,6 +66,11 @@ constexpr ForeignKey foreign_keys[] = {
     {"recompute_modules", "Megatron-LM", "recompute.modules"},
     {"make_vocab_size_divisible_by", "Megatron-LM",
      "nothing: the vocabulary is padded to a multiple of 128 x tp"},
+    {"optimizer_cpu_offload", "Megatron-LM", "offload.optimizer: cpu"},
+    {"optimizer_offload_fraction", "Megatron-LM", "offload.optimizer_fraction"},
+    {"cpu_offloading", "Megatron-LM", "offload.activations: cpu"},
+    {"offload_optimizer", "DeepSpeed", "offload.optimizer"},
+    {"offload_param", "DeepSpeed", "offload.parameters"},
     {"bf16", "Megatron-LM", "training.precision: bf16"},
     {"fp16", "Megatron-LM", "training.precision: fp16"},
     {"attention_backend", "Megatron-LM", "training.attention"},
@@ -98,8 +104,10 @@ const std::vector<OwnKeys>& own_keys() {
         "pipeline_memory_limit", "pipeline_model_parallel_layout"}},
       {"optimizer",
        {"zero_stage", "overlap_grad_reduce", "overlap_param_gather", "clip_grad", "bucket_size",
-        "main_params_dtype", "main_grads_dtype", "exp_avg_dtype", "exp_avg_sq_dtype", "grad_reduce_dtype",
-        "sgd_momentum"}},
+        "reshard_after_forward", "reshard_after_backward", "no_sync", "num_distributed_optimizer_instances",
+        "all_reduce", "main_params_dtype", "main_grads_dtype", "exp_avg_dtype", "exp_avg_sq_dtype",
+        "grad_reduce_dtype", "sgd_momentum"}},
+      {"offload", {"optimizer_fraction", "parameters", "activations"}},
       {"recompute", {"granularity", "method", "modules"}},
       {"cluster",
        {"nodes", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric",
@@ -116,8 +124,8 @@ const std::vector<OwnKeys>& own_keys() {
 std::string hint_for_unknown_key(const std::string& section, const std::string& key,
                                  const std::vector<std::string>& known_keys) {
   if (key == "<<") return "YAML merge keys are not accepted; `from: file` starts from another file.";
-  if (std::ranges::find(expert_keys, key) != std::end(expert_keys))
-    return "mixture of experts is not supported yet.";
+  if (section == "model" && std::ranges::find(expert_keys, key) != std::end(expert_keys))
+    return "this family has no experts; mixtral, qwen3_moe and deepseek_v3 have, and gpt with num_experts.";
   for (const OwnKeys& own : own_keys())
     if (own.section != section && std::ranges::find(own.keys, key) != own.keys.end())
       return fmt::format("it belongs in '{}'.", own.section);

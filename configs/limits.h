@@ -9,6 +9,7 @@ namespace simrun::limits {
 constexpr IntegerRange layers = {1, 10'000};
 constexpr IntegerRange width = {1, 10'000'000};  // hidden, feed-forward
 constexpr IntegerRange heads = {1, 100'000};
+constexpr IntegerRange experts = {1, 100'000};
 constexpr IntegerRange vocabulary = {1, 100'000'000};
 constexpr IntegerRange sequence = {1, 100'000'000};
 constexpr IntegerRange batch = {1, 100'000'000};
@@ -28,6 +29,7 @@ constexpr double countable = 0x1p60;        // bytes or FLOPs of anything counte
 
 constexpr RealRange share = {0.01, 1};         // an efficiency
 constexpr RealRange probability = {0, 0.999};  // a dropout
+constexpr RealRange offloaded = {0.01, 1};     // a share of the optimizer's state
 constexpr RealRange norm = {0, 1e9};
 constexpr RealRange memory = {0x1p20, 0x1p50};
 constexpr RealRange reserve = {0, 0x1p50};
@@ -37,6 +39,10 @@ constexpr RealRange optional_bandwidth = {0, 1e16};
 constexpr RealRange latency = {0, 1};
 constexpr RealRange oversubscription = {1, 1000};
 constexpr RealRange soft_cap = {0, 1e9};
+constexpr RealRange capacity_factor = {0.01, 1000};
+constexpr RealRange imbalance = {1, 100'000};
+constexpr RealRange zipf = {0, 10};
 constexpr RealRange flops = {1e9, 1e18};
+constexpr RealRange lora_alpha = {1e-9, 1e9};
 
 }  // namespace simrun::limits

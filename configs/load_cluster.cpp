@@ -181,6 +181,7 @@ void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& r
   if (inter_node != nullptr || cluster.nodes > 1)
     cluster.inter_node = read_link(inter_node, "inter_node", std::nullopt, reading);
   read_fabric(section.section("fabric"), reading, cluster);
+  read_host(section.section("host"), reading, cluster);
   cluster.reserved_bytes = bytes_in(section, "reserved_memory", limits::reserve, "2 GiB");
   if (cluster.gpu.memory_bytes > 0 && cluster.reserved_bytes >= cluster.gpu.memory_bytes)
     reading.problem("cluster.reserved_memory",

@@ -1,6 +1,7 @@
 #include "configs/load_job.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -20,8 +21,8 @@ namespace simrun {
 namespace {
 
 constexpr const char* schema_version = "1";
-const std::vector<std::string> section_names = {"model",     "training",  "parallelism",
-                                                "optimizer", "recompute", "cluster"};
+const std::vector<std::string> section_names = {"model",     "training", "parallelism", "moe",    "optimizer",
+                                                "recompute", "offload",  "layout",      "cluster"};
 
 void set_position(ConfigNode& node, const SourcePosition& position) {
   node.position = position;
@@ -122,13 +123,9 @@ void check_sections(const ConfigNode& root, Reading& reading) {
   for (const ConfigNode& section : root.children) {
     if (section.key == "simrun" || std::ranges::find(section_names, section.key) != section_names.end())
       continue;
-    if (section.key == "moe")
-      reading.problems.push_back(
-          {section.key_position, "mixture of experts ('moe') is not supported yet", ""});
-    else
-      reading.problems.push_back({section.key_position,
-                                  fmt::format("unknown section {}", in_quotes(section.key)),
-                                  hint_for_unknown_key("", section.key, section_names)});
+    reading.problems.push_back({section.key_position,
+                                fmt::format("unknown section {}", in_quotes(section.key)),
+                                hint_for_unknown_key("", section.key, section_names)});
   }
 }
 
@@ -145,12 +142,16 @@ void sort_problems(std::vector<Diagnostic>& problems, const std::string& file) {
   throw ConfigError(std::move(reading.problems));
 }
 
-// A schedule's CSV counts by what it holds, not by where it lies.
+// A schedule's CSV and a histogram count by what they hold, not by where they lie.
 std::string config_sha256(std::vector<EffectiveValue> values, const Job& job) {
   if (job.parallelism.schedule_csv)
     for (EffectiveValue& value : values)
       if (value.path == "parallelism.pipeline_schedule")
         value.text = "csv " + sha256(job.parallelism.schedule_csv->text);
+  if (job.moe.histogram)
+    for (EffectiveValue& value : values)
+      if (value.path == "moe.histogram")
+        value.text = fmt::format("tokens {}", fmt::join(job.moe.histogram->tokens, " "));
   return effective_sha256(values);
 }
 
@@ -176,8 +177,11 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
   read_model(root.find("model"), search, reading, job);
   read_training(root.find("training"), reading, job);
   const std::string layout = read_parallelism(root.find("parallelism"), reading, job);
+  read_moe(root.find("moe"), reading, job);
   read_optimizer(root.find("optimizer"), reading, job);
   read_recompute(root.find("recompute"), reading, job);
+  read_offload(root.find("offload"), reading, job);
+  read_layout(root.find("layout"), reading, job);
   read_cluster(root.find("cluster"), search, reading, job);
   apply_job_rules(layout, reading, job);
   if (!reading.problems.empty()) refuse(reading);
@@ -185,7 +189,7 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
   job.parallelism.pipeline_schedule = printable_name(job.parallelism.pipeline_schedule);
   job.config_sha256 = config_sha256(reading.values, job);
   return {std::move(job), effective_yaml(reading.values), std::move(reading.files),
-          reading.position_of("parallelism.pipeline_schedule")};
+          reading.position_of("parallelism.pipeline_schedule"), std::move(reading.positions)};
 }
 
 LoadedJob load_job(const std::string& path, const LoadOptions& options) {

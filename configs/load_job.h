@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct LoadedJob {
   std::string effective_yaml;
   std::vector<std::string> files;    // that were read: the job, models, GPUs, clusters, a schedule's CSV
   SourcePosition schedule_position;  // of pipeline_schedule, or of its section
+  std::map<std::string, SourcePosition> positions = {};  // of sections and written values, by dotted path
 };
 
 // Reads a job file strictly. Throws ConfigError with every problem found.

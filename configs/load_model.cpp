@@ -12,16 +12,27 @@ struct Family {
   const char* model_type;
   void (*read)(const ModelKeys& keys);
 };
-constexpr Family families[] = {
-    {"bloom", read_bloom},       {"gemma2", read_gemma2}, {"gpt", read_gpt},         {"gpt2", read_gpt2},
-    {"gpt_neox", read_gpt_neox}, {"llama", read_llama},   {"mistral", read_mistral}, {"mpt", read_mpt},
-    {"nemotron", read_nemotron}, {"opt", read_opt},       {"phi3", read_phi3},       {"qwen2", read_qwen2},
-    {"qwen3", read_qwen3}};
+constexpr Family families[] = {{"bloom", read_bloom},
+                               {"deepseek_v2", read_deepseek_v2},
+                               {"deepseek_v3", read_deepseek_v3},
+                               {"gemma2", read_gemma2},
+                               {"gpt", read_gpt},
+                               {"gpt2", read_gpt2},
+                               {"gpt_neox", read_gpt_neox},
+                               {"llama", read_llama},
+                               {"mistral", read_mistral},
+                               {"mixtral", read_mixtral},
+                               {"mpt", read_mpt},
+                               {"nemotron", read_nemotron},
+                               {"opt", read_opt},
+                               {"phi3", read_phi3},
+                               {"qwen2", read_qwen2},
+                               {"qwen3", read_qwen3}};
 
 // Known, so that they are not taken for a misspelling of a supported one.
-const std::vector<std::string> later_types = {
-    "bert",   "deepseek_v2", "deepseek_v3", "falcon", "gemma",     "gemma3",    "gpt_oss", "grok-1",
-    "llama4", "mixtral",     "phi",         "phimoe", "qwen2_moe", "qwen3_moe", "t5",      "vit"};
+const std::vector<std::string> later_types = {"bert",      "falcon", "gemma", "gemma3", "gpt_oss",
+                                              "grok-1",    "llama4", "phi",   "phimoe", "qwen2_moe",
+                                              "qwen3_moe", "t5",     "vit"};
 
 std::vector<std::string> supported_types() {
   std::vector<std::string> types;
@@ -47,6 +58,7 @@ void read_model(const ConfigNode* node, const PresetSearch& search, Reading& rea
   const auto family = std::ranges::find(families, job.model.model_type, &Family::model_type);
   if (family == std::end(families)) return;
   family->read({section, reading, job, job.model});
+  read_frozen(section, reading, job.model);
   section.finish();
 }
 

@@ -6,12 +6,15 @@
 namespace simrun {
 
 void read_bloom(const ModelKeys& keys);
+void read_deepseek_v2(const ModelKeys& keys);
+void read_deepseek_v3(const ModelKeys& keys);
 void read_gemma2(const ModelKeys& keys);
 void read_gpt(const ModelKeys& keys);  // Megatron-LM's names
 void read_gpt2(const ModelKeys& keys);
 void read_gpt_neox(const ModelKeys& keys);
 void read_llama(const ModelKeys& keys);
 void read_mistral(const ModelKeys& keys);
+void read_mixtral(const ModelKeys& keys);
 void read_mpt(const ModelKeys& keys);
 void read_nemotron(const ModelKeys& keys);
 void read_opt(const ModelKeys& keys);

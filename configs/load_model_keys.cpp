@@ -179,7 +179,9 @@ void read_llama_shape(const ModelKeys& keys, const LlamaDefaults& defaults) {
   std::optional<std::int64_t> key_value_heads;
   if (defaults.has_key_value_default) key_value_heads = model.num_attention_heads;
   model.num_key_value_heads = section.integer("num_key_value_heads", limits::heads, key_value_heads);
-  if (defaults.head_dim > 0)
+  if (!defaults.has_head_dim)
+    section.ignore({"head_dim"});
+  else if (defaults.head_dim > 0)
     model.head_dim = section.integer("head_dim", limits::width, defaults.head_dim);
   else
     derive_head_size(keys, "hidden_size", "head_dim");
@@ -188,7 +190,10 @@ void read_llama_shape(const ModelKeys& keys, const LlamaDefaults& defaults) {
   model.tie_word_embeddings = section.boolean("tie_word_embeddings", defaults.tied);
   model.normalization = Normalization::rms_norm;
   model.position_embedding = PositionEmbedding::rope;
-  refuse_if_written(keys, "quantization_config", "a quantized model");
+  if (defaults.is_shipped_quantized)
+    section.ignore({"quantization_config"});
+  else
+    refuse_if_written(keys, "quantization_config", "a quantized model");
   ignore_bookkeeping(keys);
 }
 

@@ -25,9 +25,12 @@ std::string read_parallelism(const ConfigNode* node, Reading& reading, Job& job)
       section.integer("pipeline_model_parallel_size", limits::parallel, 1);
   parallelism.virtual_pipeline_model_parallel_size =
       section.integer("virtual_pipeline_model_parallel_size", limits::layers, 1);
-  parallelism.expert_model_parallel_size = only_one_yet(section, reading, "expert_model_parallel_size");
-  if (section.has("expert_tensor_parallel_size"))
-    only_one_yet(section, reading, "expert_tensor_parallel_size");
+  parallelism.expert_model_parallel_size = section.integer("expert_model_parallel_size", limits::parallel, 1);
+  const bool has_experts = job.model.experts.count > 0;
+  if (has_experts || section.has("expert_tensor_parallel_size"))
+    parallelism.expert_tensor_parallel_size =
+        section.integer("expert_tensor_parallel_size", limits::parallel,
+                        has_experts ? parallelism.tensor_model_parallel_size : 1);
   section.ignore({"expert_tensor_parallel_size"});
   // Derived, so that the section keeps its place in the effective config; what is written is checked against
   // it.

@@ -18,8 +18,20 @@ std::string read_parallelism(const ConfigNode* section, Reading& reading, Job& j
 // Of that section: the pipeline schedule (a CSV is read, not checked) and the keys that only some schedules
 // have.
 void read_schedule(SectionReader& section, Reading& reading, Parallelism& parallelism);
+// Of the training section: low-rank adapters. Of the model section: what is frozen; after the family's keys.
+void read_lora(SectionReader& section, Reading& reading, Training& training);
+void read_frozen(SectionReader& section, Reading& reading, ModelConfig& model);
+// Of the optimizer section, after zero_stage.
+void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
+void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer);
+// After read_parallelism.
+void read_moe(const ConfigNode* section, Reading& reading, Job& job);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
+void read_offload(const ConfigNode* section, Reading& reading, Job& job);
+void read_host(const ConfigNode* section, Reading& reading, Cluster& cluster);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
+// The layout section: rules over names of dimensions, scopes and axes.
+void read_layout(const ConfigNode* section, Reading& reading, Job& job);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
 
 }  // namespace simrun

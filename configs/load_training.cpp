@@ -15,8 +15,9 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   training.micro_batch_size = section.integer("micro_batch_size", limits::batch);
   training.global_batch_size = section.integer("global_batch_size", limits::batch);
   const std::string precision =
-      section.word("precision", {{"fp32", "fp16", "bf16"}, {"fp8", "mxfp8", "nvfp4"}});
-  training.precision = precision == "fp32" ? Dtype::fp32 : precision == "fp16" ? Dtype::fp16 : Dtype::bf16;
+      section.word("precision", {{"fp32", "tf32", "fp16", "bf16"}, {"fp8", "mxfp8", "nvfp4"}});
+  for (const Dtype dtype : {Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16})
+    if (precision == to_string(dtype)) training.precision = dtype;
   const std::string attention =
       section.word("attention", {{"flash", "unfused"}, {"fused", "auto", "local"}}, "flash");
   training.attention = attention == "unfused" ? AttentionKernel::unfused : AttentionKernel::flash;
@@ -26,6 +27,7 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   if (section.has("hidden_dropout"))
     training.hidden_dropout = section.real("hidden_dropout", limits::probability);
   section.ignore({"attention_dropout", "hidden_dropout"});
+  read_lora(section, reading, training);
   section.finish();
 }
 
@@ -46,7 +48,16 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   optimizer.clip_grad = section.real("clip_grad", limits::norm, 1.0);
   if (section.has("bucket_size")) optimizer.bucket_size = section.integer("bucket_size", limits::bucket);
   section.ignore({"bucket_size"});
+  read_sharding(section, reading, optimizer);
+  read_data_parallel_groups(section, optimizer);
   read_state_types(section, job.training.precision, optimizer);
+  if (optimizer.grad_reduce_dtype != optimizer.main_grads_dtype &&
+      (optimizer.no_sync || optimizer.all_reduce == AllReduceKind::hierarchical))
+    reading.problem(
+        section.path_of("grad_reduce_dtype"),
+        fmt::format("gradients of {} are reduced in {}, but not with no_sync or a hierarchical all-reduce",
+                    to_string(optimizer.main_grads_dtype), to_string(optimizer.grad_reduce_dtype)),
+        "give both types the same value.");
   section.finish();
 
   if (optimizer.overlap_param_gather && optimizer.zero_stage == 0)
@@ -91,8 +102,8 @@ void read_recompute(const ConfigNode* node, Reading& reading, Job& job) {
   }
   if (applies("num_layers", "full")) recompute.num_layers = section.integer("num_layers", limits::layers, 1);
   if (applies("modules", "selective")) {
-    const WordRule modules = {{"core_attn", "mlp", "layernorm"},
-                              {"moe_act", "mla_up_proj", "moe", "shared_experts", "moe_router"}};
+    const WordRule modules = {
+        {"core_attn", "mlp", "layernorm", "moe", "moe_act", "shared_experts", "mla_up_proj"}, {"moe_router"}};
     recompute.modules = section.words("modules", modules, {"core_attn"});
   }
   section.finish();

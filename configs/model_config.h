@@ -4,6 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "configs/mla_config.h"
+#include "configs/moe_config.h"
+#include "configs/scope_pattern.h"
+
 // The model section of a job as plain values.
 namespace simrun {
 
@@ -24,7 +28,7 @@ struct ModelConfig {
   std::string model_type;  // as written: bloom, gpt, gpt2, llama, ...
   std::int64_t num_layers = 0;
   std::int64_t hidden_size = 0;
-  std::int64_t ffn_hidden_size = 0;
+  std::int64_t ffn_hidden_size = 0;  // of layers without experts; 0: there are none
   std::int64_t num_attention_heads = 0;
   std::int64_t num_key_value_heads = 0;  // = num_attention_heads without grouped-query attention
   std::int64_t head_dim = 0;
@@ -50,6 +54,11 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool projection_bias = false;  // of the attention's output projection
   bool mlp_bias = false;         // of both (gated: all three) MLP matrices
+  bool attention_sinks = false;  // a learned score per head that takes part in the softmax and has no value
+  MlaConfig mla;
+  ExpertConfig experts;
+  std::int64_t num_nextn_predict_layers = 0;  // further layers that predict the tokens after the next one
+  std::vector<ScopePattern> frozen;           // whose parameters are not trained
   bool operator==(const ModelConfig&) const = default;
 
   std::int64_t attention_window(std::int64_t layer) const {

@@ -30,8 +30,8 @@ struct Parallelism {
   std::int64_t pipeline_model_parallel_size = 1;
   std::int64_t virtual_pipeline_model_parallel_size = 1;  // chunks per pipeline rank
   std::int64_t expert_model_parallel_size = 1;
-  std::int64_t expert_tensor_parallel_size = 1;
-  std::int64_t data_parallel_size = 1;  // derived: cluster GPUs / (tp cp pp)
+  std::int64_t expert_tensor_parallel_size = 1;  // of experts; default: the tensor size
+  std::int64_t data_parallel_size = 1;           // derived: cluster GPUs / (tp cp pp)
   bool sequence_parallel = false;
   std::string pipeline_schedule;  // canonical name, never an alias; auto; or the name of schedule_csv's file
   std::optional<ScheduleText> schedule_csv;             // pipeline_schedule: path.csv

@@ -12,6 +12,16 @@ namespace simrun {
 
 enum class AttentionKernel : std::uint8_t { flash, unfused };
 
+// Low-rank adapters (Hu et al. 2021, arXiv 2106.09685): beside a target's product x W runs (x A) B x alpha /
+// rank with A [in, rank] and B [rank, out]. Nothing else is trained.
+struct LoraConfig {
+  std::int64_t rank = 0;
+  double alpha = 0;                  // changes no shape and no kernel
+  double dropout = 0;                // of x in front of A
+  std::vector<std::string> targets;  // operators: qkv, attention_projection, fc1, fc2; q, k, v apart
+  bool operator==(const LoraConfig&) const = default;
+};
+
 struct Training {
   std::int64_t seq_length = 0;
   std::int64_t micro_batch_size = 0;   // sequences per data-parallel rank and microbatch
@@ -20,9 +30,13 @@ struct Training {
   AttentionKernel attention = AttentionKernel::flash;
   double attention_dropout = 0;
   double hidden_dropout = 0;
+  std::optional<LoraConfig> lora;
   bool operator==(const Training&) const = default;
 };
 
+// How gradients are summed over all data-parallel ranks: in one collective, or reduce-scattered in the node,
+// all-reduced between nodes and gathered in the node (Horovod's hierarchical all-reduce).
+enum class AllReduceKind : std::uint8_t { flat, hierarchical };
 // Update rules by what they keep and do; adamw is adam with decoupled weight decay: the same bytes.
 enum class UpdateRule : std::uint8_t { adam, adamw, sgd, adafactor, muon };
 
@@ -42,6 +56,16 @@ struct OptimizerConfig {
   double clip_grad = 1.0;  // 0: no gradient-norm reduction
   std::int64_t bucket_size =
       0;  // elements; default max(40,000,000, 1,000,000 x dp) as Megatron-LM's DistributedDataParallelConfig
+  // FSDP2's names. ZeRO-3: whether gathered weights are freed behind the forward pass, and behind the
+  // backward pass of a microbatch that is not the last. ZeRO-2, 3 with no_sync: gradients add up unsharded
+  // and are reduced once per step.
+  bool reshard_after_forward = true;
+  bool reshard_after_backward = true;
+  bool no_sync = false;
+  // ZeRO within each of so many groups of data-parallel ranks, all-reduce between them: hybrid sharding
+  // (HSDP).
+  std::int64_t num_distributed_optimizer_instances = 1;
+  AllReduceKind all_reduce = AllReduceKind::flat;  // of zero_stage 0
   bool operator==(const OptimizerConfig&) const = default;
 };
 
@@ -52,7 +76,7 @@ struct RecomputeConfig {
   RecomputeGranularity granularity = RecomputeGranularity::none;
   RecomputeMethod method = RecomputeMethod::uniform;
   std::int64_t num_layers = 1;  // uniform: layers per checkpoint; block: recomputed layers per virtual stage
-  std::vector<std::string> modules;  // selective: core_attn (default), mlp, layernorm
+  std::vector<std::string> modules;  // selective: core_attn (default), mlp, layernorm, moe, ...
   bool operator==(const RecomputeConfig&) const = default;
 };
 

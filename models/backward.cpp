@@ -1,5 +1,8 @@
 #include "models/backward.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace simrun {
 namespace {
 
@@ -20,6 +23,11 @@ std::vector<BackwardStep> gemm_steps(const Graph& graph, const Operator& op) {
 }
 
 std::vector<BackwardStep> gather_steps(const Graph& graph, const Operator& op) {
+  if (op.function == Function::dispatch)
+    return {{Opcode::scatter, Function::dispatch, false, false, {gradient, input(1)}, {0}}};
+  if (op.function == Function::combine)
+    return {
+        {Opcode::scatter, Function::combine, false, false, {gradient, input(0), input(1), input(2)}, {0, 1}}};
   BackwardStep scatter{Opcode::scatter, Function::none, true, false, {gradient}, {0}};
   if (graph.tensors[op.inputs[1]].kind != TensorKind::index)
     return {{Opcode::copy, Function::none, false, true, {gradient}, {1}}, scatter};
@@ -27,8 +35,21 @@ std::vector<BackwardStep> gather_steps(const Graph& graph, const Operator& op) {
   return {scatter};
 }
 
+// A bias that only chooses has no gradient. What it is updated by at the step's end, the tokens of each
+// expert over all ranks, takes its place (DeepSeek-V3, section 2.1.2).
+std::vector<BackwardStep> route_steps(const Operator& op) {
+  std::vector<BackwardStep> steps{
+      {Opcode::route_backward, Function::none, false, false, {gradient, input(0), output(1)}, {0}}};
+  if (op.inputs.size() > 1) steps.push_back(sum_over_rows(output(1), 1));
+  return steps;
+}
+
 std::vector<BackwardStep> attention_steps(const Operator& op) {
-  BackwardStep step{Opcode::attention_backward, op.function, false, false, {gradient, input(0)}, {0}};
+  BackwardStep step{Opcode::attention_backward, op.function, false, false, {gradient}, {}};
+  for (std::uint8_t i = 0; i < static_cast<std::uint8_t>(op.inputs.size()); ++i) {
+    step.reads.push_back(input(i));
+    step.gradients_of.push_back(i);
+  }
   if (op.function == Function::flash) step.reads.push_back(output(0));
   for (std::size_t o = 1; o < op.outputs.size(); ++o)
     step.reads.push_back(output(static_cast<std::uint8_t>(o)));
@@ -58,7 +79,8 @@ std::vector<BackwardStep> add_steps(const Graph& graph, const Operator& op) {
   for (std::size_t i = 1; i < op.inputs.size(); ++i) {
     const auto index = static_cast<std::uint8_t>(i);
     if (!is_bias(graph, op, i)) {
-      steps.push_back({Opcode::copy, Function::none, false, true, {gradient}, {index}});
+      const bool whole = graph.tensors[op.inputs[i]].dims == graph.tensors[op.inputs[0]].dims;
+      steps.push_back({Opcode::copy, Function::none, false, /*alias=*/whole, {gradient}, {index}});
       continue;
     }
     biases.push_back(sum_over_rows({OperandRole::input_gradient, 0}, index));
@@ -92,7 +114,25 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
     case Function::geglu: return activation_steps(op, Function::geglu_backward);
     case Function::relu: return from_output_steps(op, Function::relu_backward);
     case Function::soft_cap: return from_output_steps(op, Function::soft_cap_backward);
+    case Function::sigmoid_gate:
+      return {{Opcode::map,
+               Function::sigmoid_gate_backward,
+               false,
+               false,
+               {gradient, input(0), input(1)},
+               {0, 1}}};
     case Function::scale: return {{Opcode::map, Function::scale, false, false, {gradient}, {0}}};
+    case Function::mla_rope:
+      return {{Opcode::map,
+               Function::mla_rope_backward,
+               false,
+               false,
+               {gradient, {OperandRole::output_gradient, 1}},
+               {0, 1}}};
+    case Function::split:
+      return {
+          {Opcode::map, Function::concat, false, false, {gradient, {OperandRole::output_gradient, 1}}, {0}}};
+    case Function::concat: return {{Opcode::map, Function::split, false, false, {gradient}, {0, 1}}};
     case Function::rope: return {{Opcode::map, Function::rope_backward, false, false, {gradient}, {0}}};
     // The gradient is written in the narrow type at once: cross entropy's backward kernel casts as it stores.
     case Function::cast: return {{Opcode::copy, Function::none, false, true, {gradient}, {0}}};
@@ -107,17 +147,47 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
   }
 }
 
-}  // namespace
-
-std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op) {
+std::vector<BackwardStep> all_steps(const Graph& graph, const Operator& op) {
   switch (op.opcode) {
     case Opcode::gemm: return gemm_steps(graph, op);
     case Opcode::attention: return attention_steps(op);
     case Opcode::norm: return norm_steps(op);
     case Opcode::map: return map_steps(graph, op);
     case Opcode::gather: return gather_steps(graph, op);
+    case Opcode::route: return route_steps(op);
     default: return {};
   }
+}
+
+// Without the gradients that nobody wants. From the last step to the first: a step may read an input's
+// gradient that an earlier one writes.
+std::vector<BackwardStep> without_frozen(const Graph& graph, const Operator& op,
+                                         std::vector<BackwardStep> steps) {
+  std::vector<bool> read(op.inputs.size(), false);
+  std::vector<BackwardStep> kept;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    std::erase_if(step->gradients_of,
+                  [&](std::uint8_t i) { return graph.tensors[op.inputs[i]].frozen && !read[i]; });
+    if (step->gradients_of.empty()) continue;
+    step->weight = std::all_of(step->gradients_of.begin(), step->gradients_of.end(), [&](std::uint8_t i) {
+      return graph.tensors[op.inputs[i]].kind == TensorKind::parameter;
+    });
+    for (const Operand& operand : step->reads)
+      if (operand.role == OperandRole::input_gradient) read[operand.index] = true;
+    kept.push_back(std::move(*step));
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
+}
+
+}  // namespace
+
+std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op) {
+  std::vector<BackwardStep> steps = all_steps(graph, op);
+  const bool any_frozen = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
+    return graph.tensors[input].frozen && graph.tensors[input].kind != TensorKind::index;
+  });
+  return any_frozen ? without_frozen(graph, op, std::move(steps)) : steps;
 }
 
 }  // namespace simrun

@@ -28,11 +28,14 @@ struct BackwardStep {
 // The backward pass of one operator, derived from its opcode; empty where nothing is differentiable. Steps of
 // the input gradient come first.
 //   gemm D = A B (+ bias)   I: dA = dD B       W: dB = A dD, dbias = sum(dD)
-//   attention               I: dqkv, from q, k, v and what the forward kernel kept
+//   attention               I: dq, dk, dv (and of sinks), from q, k, v and what the forward kernel kept
 //   norm                    I: dx and the weight's gradients in one kernel
 //   map                     I: elementwise     W: bias gradients
 //   gather                  W: scatter of the row gradients
-// Values read are what the forward pass must keep (or compute again).
+//   dispatch, combine       I: scatter of the row gradients; combine's probabilities in the same kernel
+//   route                   I: logits, from their values and the chosen indices
+// Values read are what the forward pass must keep (or compute again). Gradients of frozen inputs are left
+// out, and steps that nothing else needs (models/trained_parameters.h).
 std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op);
 
 }  // namespace simrun

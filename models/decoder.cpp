@@ -4,6 +4,8 @@
 
 #include "models/decoder_layer.h"
 #include "models/graph_builder.h"
+#include "models/latent_attention.h"
+#include "models/moe_layer.h"
 
 namespace simrun {
 namespace {
@@ -20,11 +22,13 @@ DecoderDimensions layer_dimensions(const Job& job, GraphBuilder& graph) {
   dims.qkv = graph.dimension("qkv", group + 2);
   dims.qk = graph.dimension("qk", 2);
   dims.head_dim = graph.dimension("head_dim", model.head_dim);
-  dims.ffn = graph.dimension("ffn", model.ffn_hidden_size);
+  if (model.ffn_hidden_size > 0) dims.ffn = graph.dimension("ffn", model.ffn_hidden_size);
   dims.gate = graph.dimension("gate", 2);
   dims.key_sequence = graph.dimension("key_sequence", job.training.seq_length);
   dims.statistics = graph.dimension("statistics", model.normalization == Normalization::layer_norm ? 2 : 1);
   dims.one = graph.dimension("one", 1);
+  if (model.experts.count > 0) dims.moe = moe_dimensions(job, graph);
+  if (model.mla.on()) dims.latent = latent_dimensions(model.mla, graph);
   return dims;
 }
 
@@ -106,7 +110,7 @@ class DecoderBuilder {
     const std::vector<DimensionId> scores{dims_.batch, dims_.sequence, vocab_};
     TensorId logits = graph_.activation("logits", scores);
     graph_.add("logits", Opcode::gemm, Function::none, {y, table}, {logits});
-    if (training_.precision != Dtype::fp32) {
+    if (training_.precision != Dtype::fp32 && training_.precision != Dtype::tf32) {
       const TensorId cast = wide("logits_fp32", scores);
       graph_.add("logits_fp32", Opcode::map, Function::cast, {logits}, {cast});
       logits = cast;

@@ -2,6 +2,10 @@
 
 #include <utility>
 
+#include "models/latent_attention.h"
+#include "models/moe_layer.h"
+#include "models/up_projection.h"
+
 namespace simrun {
 namespace {
 
@@ -14,7 +18,7 @@ TensorId DecoderLayer::add(TensorId x, std::int32_t layer) {
   const Names of_attention{"input_norm", "attention_output_norm", "attention_add"};
   const Names of_mlp{"mlp_norm", "mlp_output_norm", "mlp_add"};
   if (model_.parallel_residual) return parallel_branches(x, of_attention, of_mlp);
-  return sublayer(sublayer(x, of_attention, &DecoderLayer::attention), of_mlp, &DecoderLayer::mlp);
+  return sublayer(sublayer(x, of_attention, &DecoderLayer::attention), of_mlp, &DecoderLayer::feed_forward);
 }
 
 TensorId DecoderLayer::parallel_branches(TensorId x, const Names& of_attention, const Names& of_mlp) {
@@ -22,11 +26,11 @@ TensorId DecoderLayer::parallel_branches(TensorId x, const Names& of_attention, 
   if (training_.hidden_dropout > 0) {  // which takes each branch whole
     attended.push_back(x);
     const TensorId sum = add_rows(of_attention.add, std::move(attended));
-    std::vector<TensorId> summands = mlp(norm(of_mlp.norm, x, "layernorm"));
+    std::vector<TensorId> summands = feed_forward(norm(of_mlp.norm, x, "layernorm"));
     summands.push_back(sum);
     return add_rows(of_mlp.add, std::move(summands));
   }
-  const std::vector<TensorId> transformed = mlp(norm(of_mlp.norm, x, "layernorm"));
+  const std::vector<TensorId> transformed = feed_forward(norm(of_mlp.norm, x, "layernorm"));
   std::vector<TensorId> summands{
       graph_.activation("branch_sum", {dims_.batch, dims_.sequence, dims_.hidden})};
   Operator& op = graph_.add("branch_sum", Opcode::map, Function::add, {attended.front(), transformed.front()},
@@ -88,6 +92,7 @@ std::vector<TensorId> DecoderLayer::projection(const std::string& name, std::vec
 }
 
 std::vector<TensorId> DecoderLayer::attention(TensorId y) {
+  if (dims_.latent) return latent_attention(y);
   const std::vector<DimensionId> packed{dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv,
                                         dims_.head_dim};
   TensorId qkv = graph_.activation("qkv", packed);
@@ -103,7 +108,11 @@ std::vector<TensorId> DecoderLayer::attention(TensorId y) {
                                                                                     dims_.qkv};
     qkv = rotated;
   }
-  const TensorId context = core_attention(qkv);
+  std::vector<TensorId> inputs_of_core{qkv};
+  if (model_.attention_sinks)
+    inputs_of_core.push_back(graph_.parameter("attention_sinks", {dims_.kv_heads, dims_.group}));
+  const TensorId context = core_attention(
+      std::move(inputs_of_core), {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.group, dims_.head_dim});
   const TensorId weight = graph_.parameter("attention_projection_weight",
                                            {dims_.kv_heads, dims_.group, dims_.head_dim, dims_.hidden});
   std::optional<TensorId> bias;
@@ -123,9 +132,17 @@ TensorId DecoderLayer::qk_norm(TensorId qkv) {
   return normed;
 }
 
-TensorId DecoderLayer::core_attention(TensorId qkv) {
-  const TensorId context = graph_.activation(
-      "core_attention", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.group, dims_.head_dim});
+std::vector<TensorId> DecoderLayer::latent_attention(TensorId y) {
+  const AttentionHeads heads = add_latent_heads(model_.mla, dims_, y, graph_);
+  const TensorId context = core_attention({heads.q, heads.k, heads.v},
+                                          {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.latent->v_dim});
+  const TensorId weight =
+      graph_.parameter("attention_projection_weight", {dims_.kv_heads, dims_.latent->v_dim, dims_.hidden});
+  return projection("attention_projection", {context, weight}, no_module, {});
+}
+
+TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims) {
+  const TensorId context = graph_.activation("core_attention", std::move(dims));
   std::vector<TensorId> outputs{context};
   const bool flash = training_.attention == AttentionKernel::flash;
   if (flash) {
@@ -141,7 +158,7 @@ TensorId DecoderLayer::core_attention(TensorId qkv) {
     }
   }
   Operator& op = graph_.add("core_attention", Opcode::attention, flash ? Function::flash : Function::unfused,
-                            {qkv}, std::move(outputs));
+                            std::move(inputs), std::move(outputs));
   op.module = "core_attn";
   op.causal = {true, model_.attention_window(layer_)};
   op.soft_cap = model_.attention_soft_cap;
@@ -150,40 +167,24 @@ TensorId DecoderLayer::core_attention(TensorId qkv) {
   return context;
 }
 
-namespace {
-
-Function function_of(Activation activation) {
-  switch (activation) {
-    case Activation::gelu: return Function::gelu;
-    case Activation::relu: return Function::relu;
-    case Activation::squared_relu: return Function::squared_relu;
-    case Activation::swiglu: return Function::swiglu;
-    case Activation::geglu: return Function::geglu;
-  }
-  return Function::none;
+std::vector<TensorId> DecoderLayer::feed_forward(TensorId y) {
+  if (!model_.experts.in_layer(layer_)) return mlp(y);
+  return {MoeLayer(model_, dims_, graph_).add(y)};
 }
 
-}  // namespace
-
 std::vector<TensorId> DecoderLayer::mlp(TensorId y) {
-  std::vector<DimensionId> up_dims{dims_.ffn};
-  if (is_gated(model_.activation)) up_dims.insert(up_dims.begin(), dims_.gate);
-  const auto behind = [&](std::vector<DimensionId> dims) {
-    dims.insert(dims.end(), up_dims.begin(), up_dims.end());
-    return dims;
-  };
-  const TensorId up = graph_.activation("fc1", behind({dims_.batch, dims_.sequence}));
-  graph_
-      .add("fc1", Opcode::gemm, Function::none, {y, graph_.parameter("fc1_weight", behind({dims_.hidden}))},
-           {up})
-      .module = "mlp";
-  const TensorId activated = graph_.activation("mlp_activation", {dims_.batch, dims_.sequence, dims_.ffn});
-  std::vector<TensorId> inputs{up};
-  if (model_.mlp_bias) inputs.push_back(graph_.parameter("fc1_bias", up_dims));
-  Operator& op = graph_.add("mlp_activation", Opcode::map, function_of(model_.activation), std::move(inputs),
-                            {activated});
-  op.module = "mlp";
-  op.whole_dims = {dims_.gate};
+  const TensorId activated = add_up_projection({.name = "fc1",
+                                                .activation = "mlp_activation",
+                                                .module = "mlp",
+                                                .activation_module = "",
+                                                .rows = {dims_.batch, dims_.sequence},
+                                                .experts = {},
+                                                .hidden = dims_.hidden,
+                                                .gate = dims_.gate,
+                                                .ffn = dims_.ffn,
+                                                .function = model_.activation,
+                                                .bias = model_.mlp_bias},
+                                               y, graph_);
   const TensorId weight = graph_.parameter("fc2_weight", {dims_.ffn, dims_.hidden});
   std::optional<TensorId> bias;
   if (model_.mlp_bias) bias = graph_.parameter("fc2_bias", {dims_.hidden});

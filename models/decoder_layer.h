@@ -5,15 +5,10 @@
 #include <vector>
 
 #include "configs/job.h"
+#include "models/decoder_dimensions.h"
 #include "models/graph_builder.h"
 
 namespace simrun {
-
-// Dimensions of a decoder's tensors (models/decoder.h).
-struct DecoderDimensions {
-  DimensionId batch = 0, sequence = 0, hidden = 0, kv_heads = 0, group = 0, qkv = 0, qk = 0, head_dim = 0,
-              ffn = 0, gate = 0, key_sequence = 0, statistics = 0, one = 0;
-};
 
 // The operators of a decoder's layer, as the model's values say: [batch, sequence, hidden] in and out.
 class DecoderLayer {
@@ -26,7 +21,7 @@ class DecoderLayer {
   //             summed over tensor-parallel ranks then (GPT-NeoX-20B, Black et al. 2022, section 2.2)
   //   post      norm(x + attention(x)), then norm(x + mlp(x))
   //   sandwich  x + norm(attention(norm(x))), then x + norm(mlp(norm(x)))
-  // `layer` selects the attention window.
+  // `layer` selects the attention window, and experts in place of the MLP.
   TensorId add(TensorId x, std::int32_t layer);
 
   // A norm over the hidden dimension with its parameters; `module` as in Operator.
@@ -43,10 +38,13 @@ class DecoderLayer {
   TensorId parallel_branches(TensorId x, const Names& of_attention, const Names& of_mlp);
   // Each returns its last product and the bias that is still to be added, if there is one.
   std::vector<TensorId> attention(TensorId y);
+  std::vector<TensorId> feed_forward(TensorId y);
   std::vector<TensorId> mlp(TensorId y);
   std::vector<TensorId> projection(const std::string& name, std::vector<TensorId> operands,
                                    const char* module, std::optional<TensorId> bias);
-  TensorId core_attention(TensorId qkv);
+  std::vector<TensorId> latent_attention(TensorId y);
+  // `inputs`: packed q, k, v, or each by itself; `dims` of the context.
+  TensorId core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims);
   TensorId qk_norm(TensorId qkv);
 
   const ModelConfig& model_;

@@ -3,12 +3,25 @@
 namespace simrun {
 namespace {
 
+double size_of(const Graph& graph, const char* name) {
+  return static_cast<double>(graph.dimensions[graph.dimension(name)].size);
+}
+
+// Rows that experts have, batch x sequence x topk, of those that whole numbers of them per expert make.
+double routed_share(const Graph& graph) {
+  return size_of(graph, "batch") * size_of(graph, "sequence") * size_of(graph, "topk") /
+         (size_of(graph, "experts") * size_of(graph, "capacity"));
+}
+
 double product(const Graph& graph, const std::vector<DimensionId>& dims, Extents extents) {
   double elements = 1;
-  for (const DimensionId dim : dims)
+  bool has_capacity = false;
+  for (const DimensionId dim : dims) {
+    has_capacity |= graph.dimensions[dim].name == "capacity";
     elements *= static_cast<double>(extents == Extents::padded ? graph.dimensions[dim].padded_size
                                                                : graph.dimensions[dim].size);
-  return elements;
+  }
+  return has_capacity && extents == Extents::unpadded ? elements * routed_share(graph) : elements;
 }
 
 }  // namespace
@@ -16,13 +29,19 @@ double product(const Graph& graph, const std::vector<DimensionId>& dims, Extents
 OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents extents) {
   if (op.opcode == Opcode::gemm) {
     const double once = 2 * product(graph, iteration_space(graph, op), extents);
-    return {once, once, once};
+    const bool left = !graph.tensors[op.inputs[0]].frozen, right = !graph.tensors[op.inputs[1]].frozen;
+    return {once, left ? once : 0, right ? once : 0};
   }
   if (op.opcode == Opcode::attention) {
     const double context = product(graph, graph.tensors[op.outputs[0]].dims, extents);
+    // Scores are sums over the queries' elements, of which packed q, k, v have as many as the context.
+    const bool packed = op.inputs.size() < 3;
+    const double queries = packed ? context : product(graph, graph.tensors[op.inputs[0]].dims, extents);
     const double keys =
         static_cast<double>(attended_keys(op.causal, graph.dimensions[graph.dimension("key_sequence")].size));
-    return {4 * context * keys, 8 * context * keys, 0};
+    const double forward = 2 * (queries + context) * keys;
+    const bool differentiated = !graph.tensors[op.inputs[0]].frozen;
+    return {forward, differentiated ? 2 * forward : 0, 0};
   }
   return {};
 }

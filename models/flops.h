@@ -6,8 +6,10 @@ namespace simrun {
 
 // Floating-point operations of matrix products (a multiply-add is 2), unsharded, for one pass over the
 // graph's batch. Attention counts the full score matrix: 2 products of batch x heads x s x s x head_dim
-// forward, 4 backward, whatever the kernel skips or repeats; under a sliding window, s x min(s, window),
-// since the model has no other scores.
+// forward (latent attention: one of qk_dim, one of v_dim), 4 backward, whatever the kernel skips or repeats;
+// under a sliding window, s x min(s, window), since the model has no other scores. Experts count the rows
+// that are routed to them, batch x sequence x topk, whatever their capacity. What is frozen has no backward
+// products: neither a weight's gradient nor that of a value before which nothing is trained.
 struct OperatorFlops {
   double forward = 0;
   double backward_input = 0;

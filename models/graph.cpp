@@ -47,6 +47,18 @@ std::int64_t count_parameters(const Graph& graph, std::size_t first, std::size_t
   return total;
 }
 
+std::int64_t count_trained_parameters(const Graph& graph) {
+  std::set<TensorId> counted;
+  std::int64_t total = 0;
+  for (const Operator& op : graph.operators)
+    for (const TensorId tensor : op.inputs) {
+      const Tensor& t = graph.tensors[tensor];
+      if (t.kind == TensorKind::parameter && !t.frozen && counted.insert(tensor).second)
+        total += elements(graph, t);
+    }
+  return total;
+}
+
 std::int64_t count_parameters(const Graph& graph) {
   return count_parameters(graph, 0, graph.operators.size());
 }

@@ -32,6 +32,8 @@ struct Tensor {
   std::vector<DimensionId> dims;  // in storage order, last fastest
   Dtype dtype = Dtype::bf16;
   TensorKind kind = TensorKind::activation;
+  // No gradient of it is wanted: a parameter that is not trained, or a value before which nothing is trained.
+  bool frozen = false;
 };
 
 // A dimension of an operator that holds the tokens of others, in another order: where the operator's rank has
@@ -45,22 +47,34 @@ struct Regroup {
 //   gemm           out[D] = sum over (A and B) - D of in0[A] in1[B]: Einstein summation by name; in2, if
 //   there,
 //                  is a bias over a subset of D
-//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim];
-//                  out0 = context [batch, sequence, kv_heads, group, head_dim]; out1.. = what its backward
+//   attention      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim], in1 = sinks;
+//                  out0 = context [batch, sequence, kv_heads, group, head_dim];
+//                  or in0, in1 = q, k [batch, sequence, kv_heads, qk_dim], in2 = v [.., v_dim];
+//                  out0 = context [batch, sequence, kv_heads, v_dim]; out1.. = what its backward
 //                  needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)
 //   norm           in0 = x, in1 = weight, in2 = bias of a layer norm; out0 = y, out1 = row statistics.
 //                  qk_norm: x = packed q, k, v, of which v is copied; weight [2, head_dim]
 //   map            elementwise, by `function`; inputs that lack dimensions are broadcast;
-//                  out1 = dropout mask if dropout > 0
+//                  out1 = dropout mask if dropout > 0. `add` to packed q, k, v: an input with `group` or
+//                  `one` in place of `qkv` is added to the part whose name it begins with
 //   gather         in0 = table, in1 = indices: rows by index, zero where the row is another rank's;
 //                  or in1 = an activation: rows by position, added to it
+//                  dispatch: in0 = rows [batch, sequence, hidden], in1 = expert indices [.., topk];
+//                  out0 = [experts, capacity, hidden]
+//                  combine: in0 = [experts, capacity, hidden], in1 = probabilities, in2 = expert indices;
+//                  out0 = each token's rows, summed with its probabilities
+//   route          in0 = logits [.., expert_scores], in1 = a bias that only chooses; out0 = probabilities,
+//                  out1 = indices of the chosen experts [.., topk]
 //   reduce         over the dimensions that the output lacks, by `function`
 //   cross_entropy  in0 = logits, in1 = row maximum, in2 = labels;
 //                  out0 = (sum of exponentials, target logit) per row
 //   input          out0 = data of the microbatch
 struct Operator {
-  std::string name;    // "qkv"
-  std::string module;  // recompute module it belongs to: core_attn, mlp, layernorm, or ""
+  std::string name;  // "qkv"
+  // Recompute module it belongs to (core_attn, mlp, layernorm, moe, mla_up_proj, or ""), and the smaller one
+  // within that (moe_act within moe).
+  std::string module;
+  std::string inner_module;
   Opcode opcode = Opcode::map;
   Function function = Function::none;
   // -1: before the first layer (embedding) or, with `after_layers`, behind the last (head).
@@ -98,5 +112,7 @@ std::vector<DimensionId> iteration_space(const Graph& graph, const Operator& op)
 // tensor).
 std::int64_t count_parameters(const Graph& graph, std::size_t first, std::size_t last);
 std::int64_t count_parameters(const Graph& graph);
+// Those of them that are trained.
+std::int64_t count_trained_parameters(const Graph& graph);
 
 }  // namespace simrun

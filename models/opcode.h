@@ -69,7 +69,16 @@ enum class Function : std::uint8_t {
   geglu_backward,
   soft_cap,  // out = cap tanh(in0 / cap)
   soft_cap_backward,
-  qk_norm,  // RMS norm over head_dim of the queries and keys in packed q, k, v
+  qk_norm,   // RMS norm over head_dim of the queries and keys in packed q, k, v
+  dispatch,  // rows of tokens to their experts' rows; as a SCATTER, its gradient: each token's rows summed
+  combine,   // experts' rows to their tokens, summed with probabilities; as a SCATTER, its gradients
+  sigmoid_gate,  // out = in0 x sigmoid(in1), one in1 per row
+  sigmoid_gate_backward,
+  split,     // in0's last dimension, in order, to all outputs
+  concat,    // the reverse
+  mla_rope,  // in0 = keys without position and values of every head, in1 = the heads' shared key part: keys
+             // with the rotated shared part, and values
+  mla_rope_backward,
   sgd,
   adafactor,
   muon,

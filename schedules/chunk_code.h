@@ -32,6 +32,7 @@ struct Value {
   std::int32_t region = -1;          // recompute region whose forward step wrote it
   bool saved = false;                // kept from the forward to the backward pass
   bool arrived = false;              // received from another stage
+  bool frozen = false;               // parameter: has neither gradient nor optimizer state
 };
 
 struct CodeStep {

@@ -26,14 +26,21 @@ std::string name_of(const BackwardVariant& variant) {
   return fmt::format("backward{}{}{}", part, first ? " first" : "", variant.last ? " last" : "");
 }
 
-// ZeRO-2, 3: some gradients are summed behind every pass.
+// Of a pass that does not gather and free for itself.
+const char* name_of(WeightUse use) {
+  if (use.gathers) return use.releases ? "" : " gathering";
+  return use.releases ? " releasing" : " gathered";
+}
+
+// ZeRO-2, 3: some gradients are summed behind a pass into the shard that is kept.
 bool keeps_gradient_shards(const ChunkEmission& emission) {
   return std::any_of(emission.buckets.begin(), emission.buckets.end(),
-                     [](const ParameterBucket& bucket) { return bucket.reduced != no_index; });
+                     [](const ParameterBucket& bucket) { return bucket.keeps_shard; });
 }
 
 void append_reductions(BucketInstructions& reductions, const BucketInstructions& more) {
-  for (std::size_t b = 0; b < reductions.size(); ++b)
+  reductions.resize(std::max(reductions.size(), more.size()));
+  for (std::size_t b = 0; b < more.size(); ++b)
     reductions[b].insert(reductions[b].end(), more[b].begin(), more[b].end());
 }
 
@@ -99,9 +106,23 @@ void ChunkSegments::add_chunk(Index chunk) {
     compiled.emission.first_pair_channel = before;
   }
   compiled.weights = weight_gathers(compiled.emission);
-  compiled.forward =
-      add_segment(compiled.emission.name + " forward", PassKind::forward, chunk,
-                  emit_forward(compiled.emission, compiled.code->code, table_, compiled.weights));
+  forward(chunk);
+}
+
+Index ChunkSegments::forward(Index chunk, WeightUse weights) {
+  Compiled& compiled = chunks_[chunk];
+  const auto known = compiled.forward.find(weights);
+  if (known != compiled.forward.end()) return known->second;
+  return compiled.forward[weights] = add_segment(
+             compiled.emission.name + " forward" + name_of(weights), PassKind::forward, chunk,
+             emit_forward(compiled.emission, compiled.code->code, table_, compiled.weights, weights));
+}
+
+bool ChunkSegments::gathers_in_passes() const {
+  return std::any_of(chunks_.begin(), chunks_.end(), [](const Compiled& chunk) {
+    const BucketInstructions& gathers = chunk.weights.gathers;
+    return std::any_of(gathers.begin(), gathers.end(), [](const auto& of) { return !of.empty(); });
+  });
 }
 
 WeightGathers ChunkSegments::weight_gathers(const ChunkEmission& emission) {
@@ -120,19 +141,26 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   const StageCode& stage_code = model_.stages[static_cast<std::size_t>(stage)];
   BucketRules rules{model_.mesh};
   rules.zero_stage = job_.optimizer.zero_stage;
+  if (data_parallel_replicas(job_) > 1) rules.replica_axes = model_.mesh.axes("dp_outer");
+  rules.hierarchical = job_.optimizer.all_reduce == AllReduceKind::hierarchical;
   rules.splits_backward = splits_;
+  if (!job_.optimizer.reshard_after_forward) rules.gathered = Scope::step;
+  rules.reduces_once = job_.optimizer.no_sync;
+  rules.offload = job_.offload;
   rules.bucket_size = bucket_size(job_.optimizer);
   rules.copies = placement_.directions();
   rules.tied_tensor = model_.partition.tied_tensor;
   rules.optimizer = job_.optimizer;
   ChunkSource source{model_.graph, stage_code.code, chunk, rules, job_.training.precision};
   source.name = fmt::format("stage {}{}", stage, direction == Direction::up ? " up" : "");
+  source.offloads_activations = job_.offload.activations != OffloadTarget::none;
   if (splits_) source.split = &stage_code.split;
   if (follows_on_rank(stage, direction)) {
     const Compiled& before = chunks_[placement_.chunk_of(stage - 1, direction)];
     const ChunkCode& code = before.code->code;
     source.input = before.emission.buffer_of[code.output];
-    source.input_gradient = before.emission.buffer_of[code.output_gradient];
+    if (code.output_gradient != no_index)
+      source.input_gradient = before.emission.buffer_of[code.output_gradient];
     source.input_kept_before = code.values[code.output].saved;
   }
   share_embeddings(chunk, source);
@@ -172,14 +200,12 @@ bool ChunkSegments::writes_shared_gradient(Index chunk, BackwardPart part) const
 std::vector<Instruction> ChunkSegments::backward_instructions(Index chunk, const BackwardVariant& variant) {
   const Compiled& compiled = chunks_[chunk];
   BucketInstructions reductions;
-  if (keeps_gradient_shards(compiled.emission)) {
-    if (variant.part != BackwardPart::input)
-      reductions = reductions_of_pass(context(), compiled.emission, variant.first, table_);
-    if (variant.last)
-      append_reductions(reductions, overlapped_reductions(context(), compiled.emission, table_));
-  } else if (variant.last) {
-    reductions = overlapped_reductions(context(), compiled.emission, table_);
-  }
+  const bool once = job_.optimizer.no_sync;
+  if (keeps_gradient_shards(compiled.emission) && (once ? variant.last : variant.part != BackwardPart::input))
+    reductions =
+        reductions_of_pass(context(), compiled.emission, {once || variant.first, variant.last}, table_);
+  if (variant.last)
+    append_reductions(reductions, overlapped_reductions(context(), compiled.emission, table_));
   BackwardPass pass{variant, splits_ ? &compiled.code->split : nullptr, reductions, compiled.weights};
   const TensorId tied = model_.partition.tied_tensor;
   if (tied != no_index) pass.shared_gradient = gradient_of(compiled.code->code, tied);
@@ -192,19 +218,21 @@ Index ChunkSegments::backward(Index chunk, BackwardVariant variant) {
   Compiled& compiled = chunks_[chunk];
   const auto known = compiled.backward.find(variant);
   if (known != compiled.backward.end()) return known->second;
-  const Index segment = add_segment(compiled.emission.name + " " + name_of(variant), kind_of(variant.part),
-                                    chunk, backward_instructions(chunk, variant));
+  const Index segment =
+      add_segment(compiled.emission.name + " " + name_of(variant) + name_of(variant.weights),
+                  kind_of(variant.part), chunk, backward_instructions(chunk, variant));
   return compiled.backward[variant] = segment;
 }
 
-Index ChunkSegments::overlapped(Index forward_chunk, Index backward_chunk, BackwardVariant variant) {
-  const Index alone = backward(backward_chunk, variant);
-  const auto [known, is_new] = pairs_.try_emplace({forward_chunk, {backward_chunk, variant}}, no_index);
+Index ChunkSegments::overlapped(const OverlappedPair& pair) {
+  const Index first = forward(pair.forward_chunk, pair.forward_weights);
+  const Index second = backward(pair.backward_chunk, pair.variant);
+  const auto [known, is_new] = pairs_.try_emplace({first, second}, no_index);
   if (is_new)
-    known->second = add_segment(
-        fmt::format("{} with {}", plan_.segments[forward(forward_chunk)].name, plan_.segments[alone].name),
-        PassKind::overlapped, forward_chunk,
-        overlap(plan_.segments[forward(forward_chunk)].instructions, plan_.segments[alone].instructions));
+    known->second =
+        add_segment(fmt::format("{} with {}", plan_.segments[first].name, plan_.segments[second].name),
+                    PassKind::overlapped, pair.forward_chunk,
+                    overlap(plan_.segments[first].instructions, plan_.segments[second].instructions));
   return known->second;
 }
 
@@ -224,6 +252,7 @@ Index ChunkSegments::transfer(StepKind kind, Index chunk) {
     end.value = gradients ? code.input_gradient : code.input;
   else
     end.value = gradients ? code.output_gradient : code.output;
+  if (end.value == no_index) return nothing(chunk);  // no gradient: nothing before the border is trained
   if (gradients)
     end.stream = send ? StreamIndex::backward_out : StreamIndex::backward_in;
   else
@@ -250,6 +279,7 @@ Index ChunkSegments::move(StepKind kind, Index chunk) {
       plan_.buffers.push_back(std::move(copy));
     }
   }
+  if (compiled.kept.empty()) return nothing(chunk);
   const int owner = placement_.rank_of_chunk(chunk);
   const int keeper = placement_.ranks - 1 - owner;
   const bool sends = kind == StepKind::send_lent || kind == StepKind::send_back;
@@ -331,6 +361,11 @@ Index ChunkSegments::add_segment(std::string name, PassKind kind, Index chunk,
                                  std::vector<Instruction> instructions) {
   plan_.segments.push_back({std::move(name), kind, chunk, std::move(instructions)});
   return static_cast<Index>(plan_.segments.size() - 1);
+}
+
+// An exchange that has nothing to move.
+Index ChunkSegments::nothing(Index chunk) {
+  return add_segment(chunks_[chunk].emission.name + " nothing", PassKind::communication, chunk, {});
 }
 
 StepContext ChunkSegments::context() const {

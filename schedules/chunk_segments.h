@@ -40,10 +40,16 @@ class ChunkSegments {
   ChunkSegments(Plan& plan, const Job& job, const LoweredModel& model, const ChunkPlacement& placement,
                 bool splits);
 
-  Index forward(Index chunk) { return chunks_[chunk].forward; }
+  Index forward(Index chunk, WeightUse weights = {});
   Index backward(Index chunk, BackwardVariant variant);
   // A forward and a full backward of two chunks of one rank, overlapped.
-  Index overlapped(Index forward_chunk, Index backward_chunk, BackwardVariant variant);
+  struct OverlappedPair {
+    Index forward_chunk = 0;
+    WeightUse forward_weights;
+    Index backward_chunk = 0;
+    BackwardVariant variant;
+  };
+  Index overlapped(const OverlappedPair& pair);
   // An end of a transfer of this chunk's data, or of the sum over the two copies of a stage; not `compute`.
   Index exchange(StepKind kind, Index chunk);
   // ZeRO-1's gathers of the parameters that the step before updated.
@@ -51,6 +57,8 @@ class ChunkSegments {
   // All that a rank does behind its last pass.
   Index finish(int rank);
 
+  // ZeRO-3: passes gather the weights that they read.
+  bool gathers_in_passes() const;
   // Whether this part of a backward pass writes the gradient of word embeddings that another chunk of the
   // same rank writes too.
   bool writes_shared_gradient(Index chunk, BackwardPart part) const;
@@ -61,7 +69,7 @@ class ChunkSegments {
     const StageCode* code = nullptr;
     ChunkEmission emission;
     WeightGathers weights;
-    Index forward = no_index;
+    std::map<WeightUse, Index> forward;
     std::map<BackwardVariant, Index> backward;
     std::map<StepKind, Index> exchanges;
     std::vector<Index> kept, lent;  // activations from F to B, and where another rank keeps them meanwhile
@@ -72,6 +80,7 @@ class ChunkSegments {
   void share_embeddings(Index chunk, ChunkSource& source) const;
   Index transfer(StepKind kind, Index chunk);
   Index move(StepKind kind, Index chunk);
+  Index nothing(Index chunk);
   std::vector<Instruction> backward_instructions(Index chunk, const BackwardVariant& variant);
   Index add_segment(std::string name, PassKind kind, Index chunk, std::vector<Instruction> instructions);
   WeightGathers weight_gathers(const ChunkEmission& emission);
@@ -86,7 +95,7 @@ class ChunkSegments {
   const bool splits_;
   CommunicationTable table_;
   std::vector<Compiled> chunks_;
-  std::map<std::pair<Index, std::pair<Index, BackwardVariant>>, Index> pairs_;
+  std::map<std::pair<Index, Index>, Index> pairs_;  // by the segments of both passes
 };
 
 }  // namespace simrun

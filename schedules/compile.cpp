@@ -9,6 +9,7 @@
 
 #include "schedules/bpipe.h"
 #include "schedules/chunk_segments.h"
+#include "schedules/gathered_weights.h"
 #include "schedules/instruction_flops.h"
 #include "schedules/job_schedule.h"
 #include "schedules/lower_model.h"
@@ -110,7 +111,9 @@ class Compiler {
       const auto cost = [&](Index segment) {
         return static_cast<std::int64_t>(segment_flops(plan_, plan_.segments[segment]) / 1e6) + 1;
       };
-      const auto backward = [&](BackwardPart part) { return cost(segments_.backward(chunk, {part})); };
+      const auto backward = [&](BackwardPart part) {
+        return cost(segments_.backward(chunk, {.part = part, .weights = {}}));
+      };
       PassTimes of;
       of.forward = cost(segments_.forward(chunk));
       if (splits_) {
@@ -188,12 +191,18 @@ class Compiler {
   struct Done {
     std::map<Index, Passes> of_chunk;
     bool shared_gradient = false;  // written
+    GatheredWeights weights;
   };
+  WeightUse weight_use(const Op& op, Done& done) const {
+    return segments_.gathers_in_passes() ? done.weights.next(op) : WeightUse{};
+  }
   BackwardVariant variant_of(const Op& op, Done& done) const {
     const Index chunk = placement_.chunk_of(op.stage, op.direction);
     const BackwardPart part = part_of(op.kind);
     Passes& passes = done.of_chunk[chunk];
-    BackwardVariant variant{part};
+    BackwardVariant variant;
+    variant.part = part;
+    variant.weights = weight_use(op, done);
     if (part != BackwardPart::weight) variant.first_input = passes.inputs++ == 0;
     if (part != BackwardPart::input) {
       variant.first = passes.weights++ == 0;
@@ -207,7 +216,10 @@ class Compiler {
   }
 
   void add_steps(Program& program, const std::vector<IssueStep>& steps) {
-    Done done;
+    RankOps passes;
+    for (const IssueStep& step : steps)
+      if (step.kind == StepKind::compute) passes.push_back(step.op);
+    Done done{{}, false, GatheredWeights(job_.optimizer, passes)};
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const IssueStep& step = steps[i];
       if (step.kind != StepKind::compute) {
@@ -217,7 +229,7 @@ class Compiler {
       } else {
         const Binding binding = binding_of(step.op, step.op.stage);
         const Index segment = step.op.kind == OpKind::forward
-                                  ? segments_.forward(binding.chunk)
+                                  ? segments_.forward(binding.chunk, weight_use(step.op, done))
                                   : segments_.backward(binding.chunk, variant_of(step.op, done));
         add_entry(program, segment, {binding}, step.sequence);
       }
@@ -227,8 +239,10 @@ class Compiler {
   void add_pair(Program& program, const IssueStep& forward, const IssueStep& backward, Done& done) {
     const std::vector<Binding> bindings = {binding_of(forward.op, forward.op.stage),
                                            binding_of(backward.op, backward.op.stage)};
+    const WeightUse forward_weights = weight_use(forward.op, done);
+    const BackwardVariant variant = variant_of(backward.op, done);
     const Index segment =
-        segments_.overlapped(bindings[0].chunk, bindings[1].chunk, variant_of(backward.op, done));
+        segments_.overlapped({bindings[0].chunk, forward_weights, bindings[1].chunk, variant});
     add_entry(program, segment, bindings, backward.sequence);
   }
 

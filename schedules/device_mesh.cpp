@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <stdexcept>
 
@@ -13,23 +12,29 @@ namespace {
 // A logical axis as the ranks [begin, end) of strides: it joins ranks that are a multiple of `begin` apart
 // and less than `end`.
 struct Span {
-  const char* name;
+  std::string name;
   std::int64_t begin, end;
 };
 
 std::vector<Span> spans_of(const MeshShape& shape) {
   const std::int64_t tp = shape.tp, cp = tp * shape.cp, all = cp * shape.dp;
   const std::int64_t etp = shape.etp, ep = etp * shape.ep;
-  return {{"tp", 1, tp},
-          {"cp", tp, cp},
-          {"dp", cp, all},
-          {"etp", 1, etp},
-          {"ep", etp, ep},
-          {"edp", ep, all},
-          {"cp_inner", tp, tp * shape.cp_inner},
-          {"cp_outer", tp * shape.cp_inner, cp},
-          {"dp_inner", cp, cp * shape.dp_inner},
-          {"dp_outer", cp * shape.dp_inner, all}};
+  std::vector<Span> spans{{"tp", 1, tp},
+                          {"cp", tp, cp},
+                          {"dp", cp, all},
+                          {"etp", 1, etp},
+                          {"ep", etp, ep},
+                          {"edp", ep, all},
+                          {"cp_inner", tp, tp * shape.cp_inner},
+                          {"cp_outer", tp * shape.cp_inner, cp},
+                          {"dp_inner", cp, cp * shape.dp_inner},
+                          {"dp_outer", cp * shape.dp_inner, all}};
+  std::int64_t stride = 1;
+  for (const Axis& axis : shape.own) {
+    spans.push_back({axis.name, stride, stride * axis.size});
+    stride *= axis.size;
+  }
+  return spans;
 }
 
 std::vector<std::int64_t> cuts_of(const std::vector<Span>& spans) {
@@ -77,14 +82,23 @@ std::vector<AxisId> axes_within(const Mesh& mesh, const Span& span) {
 
 }  // namespace
 
+std::int64_t data_parallel_replicas(const Job& job) {
+  if (job.optimizer.all_reduce == AllReduceKind::flat)
+    return job.optimizer.num_distributed_optimizer_instances;
+  return job.parallelism.tensor_model_parallel_size * job.parallelism.context_parallel_size *
+         job.parallelism.data_parallel_size / job.cluster.gpus_per_node;
+}
+
 MeshShape mesh_shape(const Job& job) {
   const Parallelism& parallelism = job.parallelism;
   MeshShape shape;
   shape.tp = parallelism.tensor_model_parallel_size;
   shape.cp = parallelism.context_parallel_size;
   shape.dp = parallelism.data_parallel_size;
+  if (data_parallel_replicas(job) > 1) shape.dp_inner = shape.dp / data_parallel_replicas(job);
   shape.etp = parallelism.expert_tensor_parallel_size;
   shape.ep = parallelism.expert_model_parallel_size;
+  for (const OwnAxis& axis : job.layout.mesh) shape.own.push_back({axis.name, axis.size});
   return shape;
 }
 
@@ -99,15 +113,21 @@ std::int64_t DeviceMesh::size(const std::vector<AxisId>& axes) const {
   return product;
 }
 
-// The longest logical axis that the list goes on with; of equally long ones the first in this order.
+// The longest logical axis that the list goes on with; of equally long ones the first in this order, a user's
+// own behind all others.
 std::string DeviceMesh::words(const std::vector<AxisId>& axes) const {
-  static constexpr std::array by_preference{"tp",  "cp",       "dp",       "ep",       "etp",
-                                            "edp", "cp_inner", "cp_outer", "dp_inner", "dp_outer"};
+  std::vector<std::string> by_preference{"tp",  "cp",       "dp",       "ep",       "etp",
+                                         "edp", "cp_inner", "cp_outer", "dp_inner", "dp_outer"};
+  for (const auto& [name, of] : logical)
+    if (std::find(by_preference.begin(), by_preference.end(), name) == by_preference.end())
+      by_preference.push_back(name);
+  // Without experts edp would name all ranks.
+  if (this->axes("ep").empty() && this->axes("etp").empty()) std::erase(by_preference, "edp");
   std::string text;
   for (std::size_t at = 0; at < axes.size();) {
     std::string name;
     std::size_t length = 0;
-    for (const char* candidate : by_preference) {
+    for (const std::string& candidate : by_preference) {
       const std::vector<AxisId> of = this->axes(candidate);
       const bool fits = of.size() > length && of.size() <= axes.size() - at &&
                         std::equal(of.begin(), of.end(), axes.begin() + static_cast<std::ptrdiff_t>(at));

@@ -18,10 +18,15 @@ using AxisId = std::uint8_t;  // index into Mesh::axes
 struct MeshShape {
   std::int64_t tp = 1, cp = 1, dp = 1;
   std::int64_t etp = 1, ep = 1;
-  std::int64_t cp_inner = 1;  // Ulysses' share of a hybrid context-parallel group
-  std::int64_t dp_inner = 1;  // ranks of dp that shard with one another (hybrid sharding)
+  std::int64_t cp_inner = 1;   // Ulysses' share of a hybrid context-parallel group
+  std::int64_t dp_inner = 1;   // ranks of dp that shard with one another (hybrid sharding)
+  std::vector<Axis> own = {};  // a user's axes over the same devices, the first fastest; none: none
 };
 MeshShape mesh_shape(const Job& job);
+
+// Groups of data-parallel ranks that keep equal shards (hybrid sharding), or nodes that a hierarchical
+// all-reduce goes between; 1: dp is not cut.
+std::int64_t data_parallel_replicas(const Job& job);
 
 // The coarsest mesh on whose axes all these divisions lie: an axis of it ends wherever one of theirs does. A
 // rule names logical axes (tp, cp, dp, etp, ep, edp, cp_inner, cp_outer, dp_inner, dp_outer); each is a list

@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "schedules/bucket_reductions.h"
+#include "schedules/offloaded_activations.h"
+#include "schedules/plan_frame.h"
 #include "schedules/weight_windows.h"
 
 namespace simrun {
@@ -62,7 +64,7 @@ void declare_parameters(Plan& plan, const ChunkSource& source, ChunkEmission& em
       emission.buffer_of[v] = static_cast<Index>(plan.buffers.size() - 1);
     };
     view(code.parameters[p], bucket.weights);
-    view(code.parameter_gradients[p], bucket.gradients);
+    if (!bucket.frozen) view(code.parameter_gradients[p], bucket.gradients);
     offset += local_elements(source.graph, code.values[code.parameters[p]], source.mesh());
   }
 }
@@ -137,13 +139,11 @@ Index CommunicationTable::add(const Communication& communication) {
 
 ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   const ChunkCode& code = source.code;
-  ChunkEmission emission{source.chunk,
-                         source.name,
-                         {},
-                         std::vector<Index>(code.values.size(), no_index),
-                         source.input_kept_before,
-                         {},
-                         no_index};
+  ChunkEmission emission;
+  emission.chunk = source.chunk;
+  emission.name = source.name;
+  emission.buffer_of.assign(code.values.size(), no_index);
+  emission.input_kept_before = source.input_kept_before;
   if (source.input != no_index) emission.buffer_of[code.input] = source.input;
   if (source.input_gradient != no_index) emission.buffer_of[code.input_gradient] = source.input_gradient;
   std::vector<std::int64_t> elements;
@@ -174,19 +174,31 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
     plan.buffers.push_back(std::move(buffer));
     emission.buffer_of[v] = static_cast<Index>(plan.buffers.size() - 1);
   }
+  if (source.offloads_activations) {
+    std::vector<ValueId> stays;
+    if (code.output != no_index) stays.push_back(code.output);
+    if (source.input != no_index) stays.push_back(code.input);
+    add_host_copies(plan, emission, code, stays);
+    emission.to_host = stream_named(plan.streams, "to_host");
+    emission.from_host = stream_named(plan.streams, "from_host");
+  }
   return emission;
 }
 
 std::vector<Instruction> emit_forward(const ChunkEmission& emission, const ChunkCode& code,
-                                      CommunicationTable& table, const WeightGathers& weights) {
+                                      CommunicationTable& table, const WeightGathers& weights,
+                                      WeightUse use) {
   const std::vector<std::size_t> order = all_of(code.forward);
   const std::vector<std::vector<ValueId>> last = last_mentions(code, code.forward, order);
-  WeightWindows windows(emission, code, weights);
+  WeightWindows windows(emission, code, weights, use);
+  OffloadedActivations offloaded(emission, code);
   windows.find(code.forward, order, 0, order.size());
   std::vector<Instruction> instructions;
   for (std::size_t s = 0; s < code.forward.size(); ++s) {
     windows.before(s, instructions);
+    offloaded.before_forward(s, instructions);
     instructions.push_back(instruction_of(emission, code.forward[s], table));
+    offloaded.let_wait(s, instructions.back());
     std::vector<ValueId> dead;
     for (const ValueId v : last[s]) {
       const Value& value = code.values[v];
@@ -194,6 +206,7 @@ std::vector<Instruction> emit_forward(const ChunkEmission& emission, const Chunk
       if (value.kind == ValueKind::activation && !kept) dead.push_back(v);
     }
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, Phase::forward));
+    offloaded.behind_forward(s, instructions);
     windows.behind(s, Phase::forward, instructions);
   }
   return instructions;
@@ -248,12 +261,15 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
   const PartOrder part = order_of(code, pass);
   const std::vector<std::vector<ValueId>> last = last_mentions(code, code.backward, part.order);
   std::vector<bool> written = written_before(emission, code, pass);
-  WeightWindows windows(emission, code, pass.weights);
+  WeightWindows windows(emission, code, pass.weights, pass.variant.weights);
   windows.find(code.backward, part.order, part.begin, part.end);
+  OffloadedActivations offloaded(emission, code);
+  offloaded.find(code.backward, part.order, part.begin, part.end);
   BucketReductions reductions(emission, pass.reductions);
   std::vector<Instruction> instructions;
   for (std::size_t s = part.begin; s < part.end; ++s) {
     const CodeStep& step = code.backward[part.order[s]];
+    offloaded.before_backward(s, instructions);
     windows.before(s, instructions);
     Instruction instruction = instruction_of(emission, step, table);
     for (const ValueId output : step.outputs)

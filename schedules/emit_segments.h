@@ -27,7 +27,11 @@ struct ChunkEmission {
   Index chunk = 0;   // Plan::chunks
   std::string name;  // "stage 3"
   std::vector<ParameterBucket> buckets;
-  std::vector<Index> buffer_of;    // Plan buffer of every value
+  std::vector<Index> buffer_of;  // Plan buffer of every value
+  // Activations offloaded between the passes: the host's copies by value (no_index: none), and the streams to
+  // and from it. Empty: none are.
+  std::vector<Index> host_copy = {};
+  std::uint8_t to_host = 0, from_host = 0;
   bool input_kept_before = false;  // the stage before frees this chunk's input
   // Bidirectional schedules: the two pipeline ranks that hold the stage, ascending, and the first of two
   // channels per bucket for the exchanges between them. Otherwise empty.
@@ -49,6 +53,7 @@ struct ChunkSource {
   // chunk's input and input gradient. Their buffers, and whether that stage keeps its output for its own
   // backward pass.
   Index input = no_index, input_gradient = no_index;
+  bool offloads_activations = false;
   bool input_kept_before = false;
   // Tied word embeddings that an earlier chunk of the same rank has: its parameter and main gradient.
   Index shared_weights = no_index, shared_gradients = no_index;
@@ -59,6 +64,15 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source);
 
 enum class BackwardPart : std::uint8_t { full, input, weight };
 
+// ZeRO-3: what a pass does with the weights of its chunk. A pass that does not gather finds them gathered by
+// an earlier one; one that does not release leaves them to a later one.
+struct WeightUse {
+  bool gathers = true;
+  bool releases = true;
+  // clang-tidy 14 takes the defaulted comparison for a null pointer.
+  auto operator<=>(const WeightUse&) const = default;  // NOLINT(modernize-use-nullptr)
+};
+
 // Which microbatch of its chunk a backward pass is: the first overwrites the main gradients, the last may
 // reduce them.
 struct BackwardVariant {
@@ -67,6 +81,7 @@ struct BackwardVariant {
   bool first_input = false;   // of those that write the gradients of backward-input (full, input)
   bool last = false;          // of full and weight
   bool first_shared = false;  // of all on the rank that write the gradient of shared word embeddings
+  WeightUse weights;
   // clang-tidy 14 takes the defaulted comparison for a null pointer.
   auto operator<=>(const BackwardVariant&) const = default;  // NOLINT(modernize-use-nullptr)
 };
@@ -81,7 +96,8 @@ struct WeightGathers {
   bool prefetch = false;
 };
 std::vector<Instruction> emit_forward(const ChunkEmission& emission, const ChunkCode& code,
-                                      CommunicationTable& table, const WeightGathers& weights = {});
+                                      CommunicationTable& table, const WeightGathers& weights = {},
+                                      WeightUse use = {});
 struct BackwardPass {
   BackwardVariant variant;
   const BackwardSplit* split = nullptr;  // of the parts `input` and `weight`

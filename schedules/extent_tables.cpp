@@ -71,6 +71,14 @@ std::int64_t table_rows(const Plan& plan, const ExtentTable& table, std::int32_t
   return static_cast<std::int64_t>(table.values.size()) / table_coordinates(plan, table, pipeline_rank);
 }
 
+std::int64_t most_rows(const Plan& plan, const Instruction& instruction, std::int32_t pipeline_rank) {
+  std::int64_t most = 1;
+  visit_tables(plan, instruction, [&](const ExtentTable& table) {
+    most = std::max(most, table_rows(plan, table, pipeline_rank));
+  });
+  return most;
+}
+
 std::int64_t table_value(const Plan& plan, const ExtentTable& table, const TablePlace& place) {
   const Mesh& mesh = stage_at(plan, place.pipeline_rank).meshes.at(table.mesh);
   const std::int64_t coordinates = table_coordinates(plan, table, place.pipeline_rank);
@@ -138,6 +146,7 @@ TableClasses table_classes(const Plan& plan, const Program& program) {
   std::int64_t gpus = 0;
   for (const DeviceRange& range : stage.devices) gpus += range.count;
   TableClasses classes;
+  if (lookups.empty()) return {std::vector<Index>(static_cast<std::size_t>(gpus), 0), {0}};
   std::map<std::vector<std::int64_t>, Index> known;
   for (std::int64_t gpu = 0; gpu < gpus; ++gpu) {
     std::vector<std::int64_t> coordinates;

@@ -24,6 +24,9 @@ std::int64_t table_coordinates(const Plan& plan, const ExtentTable& table, std::
 // Rows of a table: after so many microbatches it repeats.
 std::int64_t table_rows(const Plan& plan, const ExtentTable& table, std::int32_t pipeline_rank);
 
+// Most rows of any table that an instruction looks up.
+std::int64_t most_rows(const Plan& plan, const Instruction& instruction, std::int32_t pipeline_rank);
+
 // Requires a table with values.
 std::int64_t table_value(const Plan& plan, const ExtentTable& table, const TablePlace& place);
 double mean_value(const ExtentTable& table);  // over coordinates and microbatches

@@ -21,20 +21,29 @@ double gemm_flops(const Plan& plan, const Instruction& instruction) {
   return product;
 }
 
-// Packed q, k, v are the second operand of the backward kernel and the first of the forward one; every key is
-// in them.
+// Packed q, k, v, or q alone, are the second operand of the backward kernel and the first of the forward one;
+// there are as many keys as queries.
 double attention_flops(const Plan& plan, const Instruction& instruction) {
   const bool backward = instruction.opcode == Opcode::attention_backward;
   const Buffer& context = plan.buffers[backward ? instruction.inputs[0] : instruction.outputs[0]];
-  const Buffer& packed = plan.buffers[instruction.inputs[backward ? 1 : 0]];
-  double keys = 1, elements = 1;
-  for (const BufferDim& dim : context.dims) elements *= mean_extent(plan, dim);
-  for (const BufferDim& dim : packed.dims)
+  const Buffer& first = plan.buffers[instruction.inputs[backward ? 1 : 0]];
+  double keys = 1;
+  bool packed = false;
+  for (const BufferDim& dim : first.dims) {
+    packed |= plan.dimension_names[dim.name] == "qkv";
     if (plan.dimension_names[dim.name] == "sequence") keys = mean_extent(plan, dim);
+  }
   // Unfused products cover the whole matrix, whatever the mask then hides.
   if (instruction.function != Function::unfused)
     keys = static_cast<double>(attended_keys(instruction.causal, std::llround(keys)));
-  return (backward ? 8 : 4) * elements * keys;
+  const auto elements = [&](const Buffer& buffer) {
+    double product = 1;
+    for (const BufferDim& dim : buffer.dims) product *= mean_extent(plan, dim);
+    return product;
+  };
+  const double values = elements(context);
+  const double queries = packed ? values : elements(first);
+  return (backward ? 4 : 2) * (queries + values) * keys;
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "schedules/layout_scope.h"
+
 namespace simrun {
 namespace {
 
@@ -16,10 +18,8 @@ bool has_dim(const std::vector<DimensionId>& dims, DimensionId dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
 
-bool in_scope(const std::string& scope, const Operator& op) {
-  if (scope.empty() || scope == "*") return true;
-  if (scope.back() == '*') return op.name.rfind(scope.substr(0, scope.size() - 1), 0) == 0;
-  return op.name == scope || op.module == scope;
+bool in_scope(const LayoutRule& rule, const Graph& graph, const Operator& op) {
+  return rule.scope.empty() || parse_layout_scope(rule.scope).holds(graph, op);
 }
 
 void sort_axes(std::vector<AxisId>& axes) { std::sort(axes.begin(), axes.end()); }
@@ -113,11 +113,13 @@ Layout operator_layout(const Graph& graph, const Operator& op, const std::vector
   const std::vector<DimensionId> space = iteration_space(graph, op);
   Layout layout;
   std::vector<AxisId> used;
+  std::vector<DimensionId> decided = op.whole_dims;
   for (const LayoutRule& rule : rules) {
-    if (!in_scope(rule.scope, op)) continue;
+    if (!in_scope(rule, graph, op)) continue;
     for (const DimensionId dim : space) {
-      if (graph.dimensions[dim].name != rule.dim || has_dim(op.whole_dims, dim)) continue;
-      if (op.regroup && op.regroup->to == dim) continue;
+      if (graph.dimensions[dim].name != rule.dim || has_dim(decided, dim)) continue;
+      if (rule.decides) decided.push_back(dim);
+      if (op.regroup && !has_dim(op.regroup->from, dim)) continue;
       const std::vector<AxisId> axes = free_axes(rule, mesh, used);
       if (axes.empty()) continue;
       split_further(layout, dim, axes);

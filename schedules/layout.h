@@ -35,11 +35,12 @@ struct Layout {
   const DimensionSplit* split_of(DimensionId dim) const;
 };
 
-// `dim: axes`, for the operators whose name or module matches `scope` ("" or "*": all; "a*": prefix).
+// `dim: axes`, for the operators of a scope (schedules/layout_scope.h).
 struct LayoutRule {
   std::string scope;
   std::string dim;
   std::vector<std::string> axes;
+  bool decides = false;  // later rules do not add to the dimension; without axes it stays whole
 };
 
 // The rules of a job's strategy, in order of precedence:

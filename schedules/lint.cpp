@@ -45,6 +45,7 @@ std::vector<std::string> lint(const Plan& plan) {
   if (findings.empty()) check_tables(plan, findings);
   if (findings.empty()) check_cluster(plan, findings);
   if (!findings.empty()) return findings.take();
+  check_memory_spaces(plan, findings);
   check_shapes(plan, findings);
   std::vector<StepOf> steps = {StepOf::steady};
   if (first_step_differs(plan)) steps.push_back(StepOf::first);

@@ -73,7 +73,7 @@ class SegmentEffects {
     const Instruction& what = segment_.instructions[i];
     for (const Index buffer : what.inputs) what.opcode == Opcode::free ? free(i, buffer) : read(i, buffer);
     for (const Index buffer : what.waits_for) read(i, buffer);
-    for (const Index buffer : what.outputs) write(i, buffer);
+    for (const Index buffer : what.outputs) adds_to(what, buffer) ? read(i, buffer) : write(i, buffer);
   }
   void read(std::size_t i, Index buffer) {
     if (plan_.buffers[root_[buffer]].scope == Scope::run) return;
@@ -81,7 +81,12 @@ class SegmentEffects {
     if (!is_new && !effect->lives) wrong(i, fmt::format("reads '{}' after its FREE", name(buffer)));
     effect->lives = true;
   }
-  // Accumulation is into buffers of run scope only, which always live: any other write is afresh.
+  // Accumulation is into main gradients: those of run scope always live, those of a step (no_sync) live since
+  // the first microbatch. Any other write is afresh.
+  bool adds_to(const Instruction& what, Index buffer) const {
+    const Buffer& owner = plan_.buffers[root_[buffer]];
+    return what.accumulate && owner.category == Category::gradients && owner.scope == Scope::step;
+  }
   void write(std::size_t i, Index buffer) {
     if (plan_.buffers[root_[buffer]].scope != Scope::run) find(i, buffer, false).first->lives = true;
   }

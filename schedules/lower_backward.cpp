@@ -28,15 +28,22 @@ class BackwardLowering {
     for (std::size_t s = 0; s < code_.forward.size(); ++s)
       if (code_.forward[s].region >= 0) region_steps_[code_.forward[s].region].push_back(s);
     count_contributions();
-    if (context_.output != no_index) receive_output_gradient();
+    if (crosses(context_.output)) receive_output_gradient();
     for (auto o = context_.operators.rbegin(); o != context_.operators.rend(); ++o) differentiate(*o);
-    if (context_.input != no_index) code_.input_gradient = gradients_.at(context_.input);
+    if (crosses(context_.input)) code_.input_gradient = gradients_.at(context_.input);
     wait_for_output_gradient();
   }
 
  private:
   const Graph& graph() const { return context_.graph; }
   bool is_parameter(TensorId tensor) const { return graph().tensors[tensor].kind == TensorKind::parameter; }
+
+  // An activation whose gradient somebody wants.
+  bool is_differentiated(TensorId tensor) const {
+    return !is_parameter(tensor) && !graph().tensors[tensor].frozen;
+  }
+  // Across this border of the stage goes a gradient: something before it is trained.
+  bool crosses(TensorId border) const { return border != no_index && is_differentiated(border); }
 
   // ---- gradients of activations: contributions of consumers, summed and laid out as the producer wants them
   // ----
@@ -46,9 +53,9 @@ class BackwardLowering {
       const Operator& op = graph().operators[o];
       for (const BackwardStep& step : backward_steps(graph(), op))
         for (const std::uint8_t i : step.gradients_of)
-          if (!is_parameter(op.inputs[i])) ++expected_[op.inputs[i]];
+          if (is_differentiated(op.inputs[i])) ++expected_[op.inputs[i]];
     }
-    if (context_.output != no_index) ++expected_[context_.output];
+    if (crosses(context_.output)) ++expected_[context_.output];
   }
 
   void receive_output_gradient() {
@@ -143,8 +150,8 @@ class BackwardLowering {
   ValueId resolve(ValueId value, std::int32_t reader) {
     const Value& wanted = code_.values[value];
     if (wanted.kind == ValueKind::parameter) return value;
-    const bool gathered = wanted.conversion == Opcode::all_gather ||
-                          wanted.conversion == Opcode::all_to_all || wanted.conversion == Opcode::copy;
+    // An exchanged copy is as large as its source and is kept in its place.
+    const bool gathered = wanted.conversion == Opcode::all_gather || wanted.conversion == Opcode::copy;
     if (gathered) return gather_again(value, reader);
     const std::int32_t region = wanted.region;
     const bool inside = region >= 0 && (region == reader ||
@@ -252,7 +259,7 @@ class BackwardLowering {
     for (std::size_t g = 0; g < step.gradients_of.size(); ++g) {
       const std::uint8_t i = step.gradients_of[g];
       own_gradients_[i] = code.outputs[g];
-      if (!is_parameter(op.inputs[i])) contribute(op.inputs[i], code.outputs[g], op.layer);
+      if (is_differentiated(op.inputs[i])) contribute(op.inputs[i], code.outputs[g], op.layer);
     }
   }
 

@@ -70,6 +70,7 @@ class ForwardLowering {
     const auto known = parameter_of_.find(tensor);
     if (known != parameter_of_.end()) return known->second;
     const ValueId value = add_value(tensor, ValueKind::parameter, layout);
+    code_.values[value].frozen = graph().tensors[tensor].frozen;
     code_.parameters.push_back(value);
     parameter_of_[tensor] = value;
     const ValueId gradient = add_value(tensor, ValueKind::parameter_gradient, layout, "_grad");

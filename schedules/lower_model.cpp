@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "models/decoder.h"
+#include "models/trained_parameters.h"
+#include "schedules/layout_rules.h"
 #include "schedules/plan_frame.h"
 
 namespace simrun {
@@ -16,9 +18,7 @@ struct Strategy {
 
 Strategy strategy_of(const Job& job, const LoweredModel& model) {
   Strategy strategy;
-  const std::vector<LayoutRule> rules = strategy_rules(job);
-  for (const Operator& op : model.graph.operators)
-    strategy.layouts.push_back(operator_layout(model.graph, op, rules, model.mesh));
+  strategy.layouts = layouts_of(job, model.graph, model.mesh);
   std::vector<std::int32_t> first_layer;
   for (const std::int32_t stage : model.partition.stage_of)
     first_layer.push_back(model.partition.first_layer[static_cast<std::size_t>(stage)]);
@@ -69,7 +69,8 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, const Strateg
 }  // namespace
 
 LoweredModel lower_model(const Job& job) {
-  LoweredModel model{decoder_graph(job), device_mesh(mesh_shape(job)), {}, {}};
+  LoweredModel model{decoder_graph(job), mesh_of(job), {}, {}};
+  select_trained(model.graph, job);
   model.partition = partition(model.graph, job.parallelism.stages);
   const Strategy strategy = strategy_of(job, model);
   const std::vector<std::uint8_t> stream_of_axis = streams_of(model.mesh);

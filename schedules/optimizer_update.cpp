@@ -11,28 +11,31 @@ Instruction update_kernel(const UpdateContext& context, const ParameterBucket& b
   instruction.opcode = Opcode::optimizer;
   instruction.function = function;
   instruction.phase = Phase::optimizer;
+  const Index weights = bucket.kept_weights == no_index ? bucket.weight_shard : bucket.kept_weights;
   instruction.inputs = {gradients};
-  instruction.outputs = {bucket.weight_shard};
+  instruction.outputs = {weights};
   for (const Index state : {bucket.exp_avg, bucket.exp_avg_sq, bucket.main_weights})
     if (state != no_index) instruction.outputs.push_back(state);
   instruction.outputs.insert(instruction.outputs.end(), bucket.more_state.begin(), bucket.more_state.end());
   instruction.inputs.insert(instruction.inputs.end(), instruction.outputs.begin() + 1,
                             instruction.outputs.end());
   // Without main weights the weights themselves are read.
-  if (bucket.main_weights == no_index) instruction.inputs.push_back(bucket.weight_shard);
+  if (bucket.main_weights == no_index) instruction.inputs.push_back(weights);
   if (context.norm != no_index) instruction.inputs.push_back(context.norm);
   instruction.label = "optimizer";
   return instruction;
 }
 
 std::vector<Instruction> optimizer_update(const UpdateContext& context, const ParameterBucket& bucket) {
+  // Part of the shard may be the host's.
+  const Index gradients = bucket.kept_gradients == no_index ? bucket.gradient_shard : bucket.kept_gradients;
   switch (context.step.optimizer.name) {
     case UpdateRule::adafactor: return adafactor_update(context, bucket);
-    case UpdateRule::sgd: return {update_kernel(context, bucket, Function::sgd, bucket.gradient_shard)};
+    case UpdateRule::sgd: return {update_kernel(context, bucket, Function::sgd, gradients)};
     case UpdateRule::muon:
       if (bucket.orthogonalised) return muon_update(context, bucket);
       [[fallthrough]];
-    default: return {update_kernel(context, bucket, Function::adam, bucket.gradient_shard)};
+    default: return {update_kernel(context, bucket, Function::adam, gradients)};
   }
 }
 

@@ -42,6 +42,18 @@ struct SumAxes {
 };
 SumAxes sum_axes(const ChunkCode& code, std::size_t parameter, const DeviceMesh& mesh) {
   SumAxes axes;
+  const Value& value = code.values[code.parameters[parameter]];
+  if (value.frozen) {  // has no sum; whoever has a copy can share in keeping it
+    for (std::size_t axis = mesh.kind.size(); axis-- > 0;) {
+      const bool splits = std::any_of(
+          value.layout.splits.begin(), value.layout.splits.end(), [&](const DimensionSplit& split) {
+            return std::find(split.axes.begin(), split.axes.end(), axis) != split.axes.end();
+          });
+      if (mesh.kind[axis] != 't' && mesh.mesh.axes[axis].size > 1 && !splits)
+        axes.data.push_back(static_cast<AxisId>(axis));
+    }
+    return axes;
+  }
   const std::vector<AxisId>& all = code.gradient_axes[parameter];
   for (auto axis = all.rbegin(); axis != all.rend(); ++axis) {
     const bool data = mesh.kind[*axis] != 't' || code.of_experts[parameter];
@@ -51,9 +63,15 @@ SumAxes sum_axes(const ChunkCode& code, std::size_t parameter, const DeviceMesh&
 }
 
 void pad_for_shards(ParameterBucket& bucket, const BucketRules& rules) {
-  if (rules.zero_stage >= 1) bucket.shards = rules.mesh.size(bucket.data_axes) * rules.copies;
-  if (bucket.shards == 1) return;
-  const std::int64_t multiple = std::lcm(bucket.shards, std::int64_t{128});
+  for (const AxisId axis : bucket.data_axes) {
+    const bool cut = std::count(rules.replica_axes.begin(), rules.replica_axes.end(), axis) > 0;
+    (cut ? bucket.replica_axes : bucket.shard_axes).push_back(axis);
+  }
+  const std::int64_t pieces = rules.mesh.size(bucket.shard_axes) * rules.copies;
+  const int first_stage = bucket.frozen ? 3 : 1;  // frozen weights have no optimizer to divide
+  if (rules.zero_stage >= first_stage) bucket.shards = pieces;
+  if (bucket.shards == 1 && !rules.hierarchical) return;
+  const std::int64_t multiple = std::lcm(pieces, std::int64_t{128});
   bucket.elements = (bucket.elements + multiple - 1) / multiple * multiple;
 }
 
@@ -67,23 +85,25 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
   const bool by_layer = rules.zero_stage == 3;
   const std::vector<std::int32_t> layers = by_layer ? layers_of(code) : std::vector<std::int32_t>();
   std::vector<ParameterBucket> buckets;
-  std::map<std::tuple<SumAxes, bool, bool, bool, std::int32_t>, std::size_t>
+  std::map<std::tuple<SumAxes, bool, bool, bool, bool, std::int32_t>, std::size_t>
       latest;  // bucket still open, by what it sums over, its layer and how it is updated
   for (std::size_t p = code.parameters.size(); p-- > 0;) {
     if (p == rules.elsewhere) continue;
     const bool tied = code.values[code.parameters[p]].tensor == rules.tied_tensor;
+    const bool frozen = code.values[code.parameters[p]].frozen;
     const SumAxes axes = sum_axes(code, p, rules.mesh);
     const bool orthogonalised = rules.optimizer.name == UpdateRule::muon && rules.matrices[p].hidden;
     const auto [open, is_new] = latest.emplace(
-        std::tuple{axes, tied, bool{code.of_experts[p]}, orthogonalised, by_layer ? layers[p] : -1},
+        std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, by_layer ? layers[p] : -1},
         buckets.size());
     if (is_new || buckets[open->second].elements >= rules.bucket_size) {
       open->second = buckets.size();
-      buckets.emplace_back();
-      buckets.back().data_axes = axes.data;
-      buckets.back().tensor_axes = axes.tensor;
-      buckets.back().tied = tied;
-      buckets.back().orthogonalised = orthogonalised;
+      ParameterBucket& fresh = buckets.emplace_back();
+      fresh.data_axes = axes.data;
+      fresh.tensor_axes = axes.tensor;
+      fresh.tied = tied;
+      fresh.frozen = frozen;
+      fresh.orthogonalised = orthogonalised;
     }
     ParameterBucket& bucket = buckets[open->second];
     bucket.members.push_back(p);
@@ -105,7 +125,7 @@ struct Sharding {
 };
 Sharding sharding_of(const ParameterBucket& bucket, const BucketRules& rules) {
   Sharding sharding{bucket.shards, ""};
-  for (const AxisId axis : bucket.data_axes)
+  for (const AxisId axis : bucket.shard_axes)
     sharding.axes += (sharding.axes.empty() ? "" : ",") + rules.mesh.mesh.axes[axis].name;
   return sharding;
 }
@@ -147,20 +167,32 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   const Sharding sharding = sharding_of(bucket, rules);
   const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
   bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights, precision, bucket.elements);
+  if (bucket.frozen) {
+    bucket.weight_shard =
+        sharded ? add_shard_of(plan, bucket.weights, sharding, Scope::pass) : bucket.weights;
+    return;
+  }
   bucket.gradients =
       add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
   std::optional<Scope> weights_only, gradients_only;
-  if (sharded && rules.zero_stage == 3) weights_only = Scope::pass;
+  const bool offloads_weights = rules.offload.parameters != OffloadTarget::none;
+  if ((sharded || offloads_weights) && rules.zero_stage == 3) weights_only = rules.gathered;
   if (sharded && rules.zero_stage >= 2)
-    gradients_only = rules.splits_backward ? Scope::microbatch : Scope::pass;
+    gradients_only = rules.reduces_once      ? Scope::step
+                     : rules.splits_backward ? Scope::microbatch
+                                             : Scope::pass;
   bucket.weight_shard = add_shard_of(plan, bucket.weights, sharding, weights_only);
   bucket.gradient_shard = add_shard_of(plan, bucket.gradients, sharding, gradients_only);
-  if (gradients_only) {
+  bucket.keeps_shard = gradients_only.has_value();
+  if (gradients_only && !rules.reduces_once) {
     bucket.reduced = add_owned(plan, bucket.gradients, sharding);
     plan.buffers[bucket.reduced].name = name + " reduced gradients";
     plan.buffers[bucket.reduced].scope = Scope::pass;
     plan.buffers[bucket.reduced].dtype = reduced;
   }
+  if (rules.hierarchical && !bucket.replica_axes.empty())
+    bucket.piece =
+        add_shard(plan, bucket.gradients, {rules.mesh.size(bucket.shard_axes) * rules.copies, sharding.axes});
   if (reduced != kept && (rules.copies > 1 || !bucket.data_axes.empty())) {
     bucket.compressed =
         add_flat_buffer(plan, name + " compressed gradients", Category::comm, reduced, bucket.elements);
@@ -168,6 +200,8 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
     if (!gradients_only) bucket.compressed_shard = add_shard(plan, bucket.compressed, sharding);
   }
   add_optimizer_state(plan, bucket, name, precision, rules);
+  offload_weights(plan, bucket, rules.offload.parameters);
+  offload_state(plan, bucket, rules.offload);
 }
 
 }  // namespace simrun

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "configs/offload_config.h"
 #include "configs/training_config.h"
 #include "schedules/chunk_code.h"
+#include "schedules/offloaded_state.h"
 #include "schedules/parameter_matrices.h"
 #include "schedules/plan.h"
 
@@ -22,8 +24,12 @@ struct ParameterBucket {
   // of the batch and share the optimizer's work under ZeRO (dp and cp; of experts whatever splits their
   // tokens, edp), and those that had other parts of a sequence (tp).
   std::vector<AxisId> data_axes, tensor_axes;
+  // The data axes in two: shards lie over the first, and the second joins ranks that have equal shards
+  // (hybrid sharding). A hierarchical all-reduce scatters over the first, sums over the second.
+  std::vector<AxisId> shard_axes, replica_axes;
   std::int64_t shards = 1;
   bool tied = false;          // shared by the first and last stage: summed over both
+  bool frozen = false;        // weights only: neither gradients nor optimizer state
   std::int64_t elements = 0;  // with padding to a multiple of lcm(dp, 128) when sharded
   std::int64_t unpadded = 0;
   std::size_t complete_after = 0;  // index of the backward step after which all its gradients are written
@@ -31,19 +37,32 @@ struct ParameterBucket {
   Index weights = no_index, gradients = no_index;
   // Views; the whole bucket when not sharded; buffers of their own where the whole is not kept.
   Index weight_shard = no_index, gradient_shard = no_index;
-  Index reduced = no_index;  // ZeRO-2, 3: this microbatch's shard of the gradients
+  Index piece = no_index;    // what a hierarchical all-reduce scatters: a view
+  Index reduced = no_index;  // ZeRO-2, 3 without no_sync: this microbatch's shard of the gradients
+  bool keeps_shard = false;  // ZeRO-2, 3: of the gradients a rank keeps its shard only
   Index main_weights = no_index, exp_avg = no_index, exp_avg_sq = no_index;
   std::vector<Index> more_state;          // of the optimizer, read and written with it
   std::vector<ParameterMatrix> matrices;  // of the members, where the optimizer treats matrices as such
   bool orthogonalised = false;            // hidden matrices under Muon
   // Gradients in the type in which they are reduced, if that is another: the whole, and (ZeRO-1) the shard.
   Index compressed = no_index, compressed_shard = no_index;
+  OffloadedState offloaded;
+  // Where part of the state is offloaded: views of the rest of the shards, which the GPU updates.
+  Index kept_gradients = no_index, kept_weights = no_index;
+  // Where the weight shard is outside the GPU: the shard on its way there, and from NVMe through the host.
+  Index staged_weights = no_index, host_weights = no_index;
 };
 
 struct BucketRules {
   const DeviceMesh& mesh;
   int zero_stage = 0;
-  bool splits_backward = false;      // gradients of one microbatch are written in two passes
+  std::vector<AxisId> replica_axes = {};  // of which dp is cut off
+  bool hierarchical = false;              // all-reduce
+  // How long a gathered bucket of weights, or one of unsharded gradients, may live under ZeRO-3 and 2.
+  Scope gathered = Scope::pass;
+  bool reduces_once = false;     // gradients add up unsharded over a step
+  bool splits_backward = false;  // gradients of one microbatch are written in two passes
+  Offload offload = {};
   std::int64_t bucket_size = 0;      // elements at which a bucket is closed
   std::int64_t copies = 1;           // pipeline ranks that hold the stage and divide the optimizer's work
   TensorId tied_tensor = no_index;   // word embeddings held by the first and last stage

@@ -122,10 +122,16 @@ struct BufferDim {
   std::int64_t extent = 1;
   bool operator==(const BufferDim&) const = default;
 };
+// Where a buffer lies: in the GPU's memory, in its node's, or on its node's drives. Only COPY has buffers in
+// two of them; a stream of a device works on the memory of that device.
+enum class MemorySpace : std::uint8_t { device, host, nvme };
+constexpr int memory_space_count = static_cast<int>(MemorySpace::nvme) + 1;
+
 struct Buffer {
   std::string name;
   Category category = Category::activations;
   Scope scope = Scope::pass;
+  MemorySpace space = MemorySpace::device;  // of a view: its parent's
   Dtype dtype = Dtype::bf16;
   std::vector<BufferDim> dims;  // local, in storage order, last fastest
   std::vector<std::string>
@@ -251,6 +257,25 @@ struct FoundSchedule {
   bool operator==(const FoundSchedule&) const = default;
 };
 
+// What a search for the cheapest recompute that fits chose (sim/recompute_search.h).
+struct FoundRecompute {
+  std::string section;                  // the job's recompute section that gives the same plan, in flow style
+  std::int64_t memory_limit = 0;        // bytes of a GPU
+  std::int64_t peak_bytes = 0;          // of the fullest GPU
+  std::int64_t peak_bytes_without = 0;  // and that without recompute
+  double added_s = 0;  // to the step, by what the step would take with memory for no recompute
+  bool operator==(const FoundRecompute&) const = default;
+};
+
+// Packed sequences whose tokens attend to their own document only.
+struct DocumentMask {
+  std::string origin;               // "lognormal, mean 1024, seed 0" or a file
+  double mean_share = 1;            // of the score matrix that one document per sequence leaves
+  double highest_share = 1;         // of the (data-parallel rank, microbatch) that attends most
+  double model_flops_per_step = 0;  // counting only scores within documents; JobFacts counts whole sequences
+  bool operator==(const DocumentMask&) const = default;
+};
+
 // What the summary needs to know of the job, so that a Plan file stands alone.
 struct JobFacts {
   std::string name;
@@ -269,6 +294,9 @@ struct JobFacts {
   double model_flops_per_step = 0;     // whole job; independent of recompute (definition in models/flops.h)
   double hardware_flops_per_step = 0;  // whole job; with recompute and padding
   Dtype precision = Dtype::bf16;       // whose dense peak MFU and HFU divide by
+  std::int64_t frozen_parameters = 0;  // of `parameters`: not trained
+  std::optional<FoundRecompute> found_recompute;  // where a search chose it
+  std::optional<DocumentMask> documents;          // where sequences are packed with several
   bool operator==(const JobFacts&) const = default;
 };
 

@@ -64,9 +64,21 @@ JobFacts decode(const proto::JobFacts& in) {
   job.seq_length = in.seq_length();
   job.tokens_per_step = in.tokens_per_step();
   job.parameters = in.parameters();
+  job.frozen_parameters = in.frozen_parameters();
   job.model_flops_per_step = finite(in.model_flops_per_step(), "model_flops_per_step");
   job.hardware_flops_per_step = finite(in.hardware_flops_per_step(), "hardware_flops_per_step");
   job.precision = decode_dtype(in.precision());
+  if (in.has_found_recompute()) {
+    const proto::FoundRecompute& found = in.found_recompute();
+    job.found_recompute = FoundRecompute{found.section(), found.memory_limit(), found.peak_bytes(),
+                                         found.peak_bytes_without(), finite(found.added_s(), "added_s")};
+  }
+  if (in.has_documents()) {
+    const proto::DocumentMask& documents = in.documents();
+    job.documents = DocumentMask{documents.origin(), finite(documents.mean_share(), "mean_share"),
+                                 finite(documents.highest_share(), "highest_share"),
+                                 finite(documents.model_flops_per_step(), "model_flops_per_step")};
+  }
   if (in.has_found_schedule()) {
     const proto::FoundSchedule& found = in.found_schedule();
     job.found_schedule = FoundSchedule{found.origin(), finite(found.makespan_s(), "makespan_s"),
@@ -108,6 +120,18 @@ Fabric decode(const proto::Fabric& in) {
           .spine_latency_s = finite(in.spine_latency_s(), "spine latency")};
 }
 
+Host decode(const proto::Host& in) {
+  return {.memory_bytes = in.memory_bytes(),
+          .memory_bandwidth = finite(in.memory_bandwidth(), "host memory_bandwidth"),
+          .memory_efficiency = finite(in.memory_efficiency(), "host memory_efficiency"),
+          .flops = finite(in.flops(), "host flops"),
+          .pcie_bandwidth = finite(in.pcie_bandwidth(), "pcie_bandwidth"),
+          .pcie_efficiency = finite(in.pcie_efficiency(), "pcie_efficiency"),
+          .nvme_bytes = in.nvme_bytes(),
+          .nvme_read_bandwidth = finite(in.nvme_read_bandwidth(), "nvme_read_bandwidth"),
+          .nvme_write_bandwidth = finite(in.nvme_write_bandwidth(), "nvme_write_bandwidth")};
+}
+
 // Version 1 files know neither NICs nor a fabric: their GPUs have one each, and only these limit traffic.
 Cluster decode(const proto::Cluster& in) {
   return {.name = in.name(),
@@ -118,6 +142,7 @@ Cluster decode(const proto::Cluster& in) {
           .intra_node = decode(in.intra_node()),
           .inter_node = decode(in.inter_node()),
           .fabric = decode(in.fabric()),
+          .host = decode(in.host()),
           .reserved_bytes = in.reserved_bytes()};
 }
 
@@ -172,6 +197,7 @@ Buffer decode(const proto::Buffer& in) {
   buffer.split.assign(in.split().begin(), in.split().end());
   buffer.parent = minus_1(in.parent_plus_1());
   buffer.parent_offset = in.parent_offset();
+  buffer.space = enum_of(in.space(), MemorySpace::nvme, "memory space");
   return buffer;
 }
 

@@ -15,6 +15,7 @@ static_assert(static_cast<int>(Dtype::uint8) == proto::DTYPE_UINT8);
 static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);
 static_assert(static_cast<int>(Scope::pass) == proto::SCOPE_PASS &&
               static_cast<int>(Phase::optimizer) == proto::PHASE_OPTIMIZER);
+static_assert(memory_space_count == proto::MemorySpace_ARRAYSIZE);
 static_assert(static_cast<int>(FabricTopology::leaf_spine) == proto::FABRIC_TOPOLOGY_LEAF_SPINE);
 static_assert(static_cast<int>(PassKind::overlapped) == proto::PASS_KIND_OVERLAPPED);
 
@@ -37,6 +38,24 @@ void set_column(Column& column, const Rows& rows, Value value, Default absent) {
   for (const auto& row : rows) column.AddAlreadyReserved(value(row));
 }
 
+void encode_choices(const JobFacts& job, proto::JobFacts& out) {
+  if (job.found_recompute) {
+    proto::FoundRecompute& found = *out.mutable_found_recompute();
+    found.set_section(job.found_recompute->section);
+    found.set_memory_limit(job.found_recompute->memory_limit);
+    found.set_peak_bytes(job.found_recompute->peak_bytes);
+    found.set_peak_bytes_without(job.found_recompute->peak_bytes_without);
+    found.set_added_s(job.found_recompute->added_s);
+  }
+  if (job.documents) {
+    proto::DocumentMask& documents = *out.mutable_documents();
+    documents.set_origin(job.documents->origin);
+    documents.set_mean_share(job.documents->mean_share);
+    documents.set_highest_share(job.documents->highest_share);
+    documents.set_model_flops_per_step(job.documents->model_flops_per_step);
+  }
+}
+
 void encode(const JobFacts& job, proto::JobFacts& out) {
   out.set_name(job.name);
   out.set_simrun_version(job.simrun_version);
@@ -54,9 +73,11 @@ void encode(const JobFacts& job, proto::JobFacts& out) {
   out.set_seq_length(job.seq_length);
   out.set_tokens_per_step(job.tokens_per_step);
   out.set_parameters(job.parameters);
+  out.set_frozen_parameters(job.frozen_parameters);
   out.set_model_flops_per_step(job.model_flops_per_step);
   out.set_hardware_flops_per_step(job.hardware_flops_per_step);
   out.set_precision(number<proto::Dtype>(job.precision));
+  encode_choices(job, out);
   if (!job.found_schedule) return;
   proto::FoundSchedule& found = *out.mutable_found_schedule();
   found.set_origin(job.found_schedule->origin);
@@ -98,6 +119,18 @@ void encode(const Fabric& fabric, proto::Fabric& out) {
   out.set_spine_latency_s(fabric.spine_latency_s);
 }
 
+void encode(const Host& host, proto::Host& out) {
+  out.set_memory_bytes(host.memory_bytes);
+  out.set_memory_bandwidth(host.memory_bandwidth);
+  out.set_memory_efficiency(host.memory_efficiency);
+  out.set_flops(host.flops);
+  out.set_pcie_bandwidth(host.pcie_bandwidth);
+  out.set_pcie_efficiency(host.pcie_efficiency);
+  out.set_nvme_bytes(host.nvme_bytes);
+  out.set_nvme_read_bandwidth(host.nvme_read_bandwidth);
+  out.set_nvme_write_bandwidth(host.nvme_write_bandwidth);
+}
+
 void encode(const Cluster& cluster, proto::Cluster& out) {
   out.set_name(cluster.name);
   out.set_nodes(cluster.nodes);
@@ -108,6 +141,7 @@ void encode(const Cluster& cluster, proto::Cluster& out) {
   out.set_reserved_bytes(cluster.reserved_bytes);
   out.set_nics_per_node(cluster.nics_per_node);
   encode(cluster.fabric, *out.mutable_fabric());
+  if (cluster.host != Host{}) encode(cluster.host, *out.mutable_host());
 }
 
 void encode(const Stream& stream, proto::Stream& out) {
@@ -167,6 +201,7 @@ void encode(const Buffer& buffer, proto::Buffer& out) {
   for (const std::string& axes : buffer.split) out.add_split(axes);
   out.set_parent_plus_1(plus_1(buffer.parent));
   out.set_parent_offset(buffer.parent_offset);
+  out.set_space(number<proto::MemorySpace>(buffer.space));
 }
 
 void encode(const Communication& communication, proto::Communication& out) {

@@ -26,6 +26,15 @@ std::vector<Stream> make_streams(const Job& job) {
     for (const char* name : {"pp_lent_in", "pp_lent_out"})
       streams.push_back({name, StreamDevice::gpu, Traffic::pipeline});
   if (has_expert_stream(job)) streams.push_back({"ep", StreamDevice::gpu, Traffic::expert});
+  if (job.offload.any()) {
+    streams.push_back({"to_host", StreamDevice::gpu, Traffic::offload});
+    streams.push_back({"from_host", StreamDevice::gpu, Traffic::offload});
+    streams.push_back({"host", StreamDevice::host, Traffic::offload});
+  }
+  if (job.offload.optimizer == OffloadTarget::nvme || job.offload.parameters == OffloadTarget::nvme) {
+    streams.push_back({"nvme_read", StreamDevice::nvme, Traffic::offload});
+    streams.push_back({"nvme_write", StreamDevice::nvme, Traffic::offload});
+  }
   return streams;
 }
 
@@ -67,6 +76,7 @@ JobFacts make_facts(const Job& job, const Graph& graph) {
   facts.seq_length = job.training.seq_length;
   facts.tokens_per_step = job.training.global_batch_size * job.training.seq_length;
   facts.parameters = count_parameters(graph);
+  facts.frozen_parameters = facts.parameters - count_trained_parameters(graph);
   // The graph's batch is one microbatch over all data-parallel ranks.
   facts.model_flops_per_step = model_flops(graph) * static_cast<double>(facts.microbatches);
   facts.precision = job.training.precision;

@@ -12,12 +12,19 @@ constexpr std::int32_t none = -1;
 std::int32_t checkpoint_key(const Operator& op, const RecomputeConfig& config, std::int32_t layer_in_stage) {
   if (op.layer < 0 || config.granularity == RecomputeGranularity::none) return none;
   if (config.granularity == RecomputeGranularity::selective) {
-    const auto module = std::find(config.modules.begin(), config.modules.end(), op.module);
+    auto module = std::find(config.modules.begin(), config.modules.end(), op.module);
+    if (module == config.modules.end())
+      module = std::find(config.modules.begin(), config.modules.end(), op.inner_module);
     return module == config.modules.end() ? none : static_cast<std::int32_t>(module - config.modules.begin());
   }
   const auto layers = static_cast<std::int32_t>(config.num_layers);
   if (config.method == RecomputeMethod::uniform) return layer_in_stage / layers;
   return layer_in_stage < layers ? layer_in_stage : none;
+}
+
+// In Megatron-LM these modules are checkpointed without their output, the others with it.
+bool is_output_discarded(const std::string& module) {
+  return module == "layernorm" || module == "moe_act" || module == "mla_up_proj";
 }
 
 }  // namespace
@@ -35,8 +42,9 @@ RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& co
     const bool selective = config.granularity == RecomputeGranularity::selective;
     const bool continues = key != none && key == last_key && stage_layer == last_stage_layer &&
                            (!selective || op.layer == last_layer);
-    // In Megatron-LM the layernorm module is checkpointed without its output, the others with it.
-    if (key != none && !continues) regions.discards_output.push_back(selective && op.module == "layernorm");
+    if (key != none && !continues)
+      regions.discards_output.push_back(selective &&
+                                        is_output_discarded(config.modules[static_cast<std::size_t>(key)]));
     regions.region_of.push_back(key == none ? none
                                             : static_cast<std::int32_t>(regions.discards_output.size()) - 1);
     last_key = key;

@@ -3,14 +3,15 @@
 #include <algorithm>
 
 #include "schedules/gradient_compression.h"
+#include "schedules/offload_segments.h"
 #include "schedules/optimizer_update.h"
 
 namespace simrun {
 namespace {
 
-bool is_sharded(const ParameterBucket& bucket) { return bucket.gradient_shard != bucket.gradients; }
-// ZeRO-2, 3: the gradients are reduced behind every pass, and what is left to sum are shards.
-bool keeps_shard_only(const ParameterBucket& bucket) { return bucket.reduced != no_index; }
+bool is_sharded(const ParameterBucket& bucket) { return bucket.shards > 1; }
+// ZeRO-2, 3: the gradients are reduced behind a pass, and what is left to sum are shards.
+bool keeps_shard_only(const ParameterBucket& bucket) { return bucket.keeps_shard; }
 Index kept_gradients(const ParameterBucket& bucket) {
   return keeps_shard_only(bucket) ? bucket.gradient_shard : bucket.gradients;
 }
@@ -33,7 +34,7 @@ Instruction collective(Opcode opcode, std::uint8_t stream, CollectiveEnds ends, 
   return instruction;
 }
 
-Index over_axes(CommunicationTable& table, std::vector<AxisId> axes, const char* cause) {
+Index over_axes(CommunicationTable& table, std::vector<AxisId> axes, const std::string& cause) {
   Communication communication;
   communication.group.axes = std::move(axes);
   communication.cause = cause;
@@ -46,7 +47,8 @@ Index over_axes(CommunicationTable& table, std::vector<AxisId> axes, const char*
 Index data_group(const StepContext& context, const ChunkEmission& emission, std::size_t bucket, Index use,
                  CommunicationTable& table) {
   Communication communication;
-  const std::vector<AxisId>& axes = emission.buckets[bucket].data_axes;
+  const ParameterBucket& of = emission.buckets[bucket];
+  const std::vector<AxisId>& axes = is_sharded(of) || of.piece != no_index ? of.shard_axes : of.data_axes;
   communication.group.axes = axes;
   const std::string over = axes.empty() ? "" : " over " + context.mesh.words(axes);
   if (use == 0)
@@ -65,27 +67,54 @@ bool is_summed(const ChunkEmission& emission, const ParameterBucket& bucket) {
   return !bucket.data_axes.empty() || !emission.pair_ranks.empty();
 }
 
+// Hybrid sharding: over the ranks that own the same shard.
+std::vector<Instruction> replica_sum(const StepContext& context, const ParameterBucket& bucket, Index shard,
+                                     CommunicationTable& table) {
+  if (bucket.replica_axes.empty() || !(is_sharded(bucket) || bucket.piece != no_index)) return {};
+  const std::string cause =
+      "gradients: partial sum over " + context.mesh.words(bucket.replica_axes) + " (replicas of a shard)";
+  return {collective(Opcode::all_reduce, context.data_stream, {shard, shard},
+                     over_axes(table, bucket.replica_axes, cause), "gradient reduction")};
+}
+
+// To the owner of each shard, or of each piece that a hierarchical all-reduce goes on with; else to all.
+std::vector<Instruction> scatter_sum(const StepContext& context, const ChunkEmission& emission,
+                                     std::size_t bucket, CommunicationTable& table) {
+  const ParameterBucket& of = emission.buckets[bucket];
+  const Index shard = of.piece == no_index ? of.gradient_shard : of.piece;
+  const Opcode opcode = is_sharded(of) || of.piece != no_index ? Opcode::reduce_scatter : Opcode::all_reduce;
+  return {collective(opcode, context.data_stream, {of.gradients, shard},
+                     data_group(context, emission, bucket, 0, table), "gradient reduction")};
+}
+
 // Sum over data-parallel ranks: to the owner of each shard under ZeRO-1, else to all.
 std::vector<Instruction> data_reduction(const StepContext& context, const ChunkEmission& emission,
                                         std::size_t bucket, CommunicationTable& table) {
   const ParameterBucket& of = emission.buckets[bucket];
   if (!is_summed(emission, of)) return {};
-  const Opcode opcode = is_sharded(of) ? Opcode::reduce_scatter : Opcode::all_reduce;
-  const Instruction reduction =
-      collective(opcode, context.data_stream, {of.gradients, of.gradient_shard},
-                 data_group(context, emission, bucket, 0, table), "gradient reduction");
-  if (of.compressed_shard != no_index) return compressed(reduction, of);
-  return {reduction};
+  std::vector<Instruction> instructions = scatter_sum(context, emission, bucket, table);
+  const Index shard = instructions.front().outputs.front();
+  if (of.compressed_shard != no_index) instructions = compressed(instructions.front(), of);
+  for (Instruction& sum : replica_sum(context, of, shard, table)) instructions.push_back(std::move(sum));
+  if (of.piece != no_index)
+    instructions.push_back(collective(Opcode::all_gather, context.data_stream, {of.piece, of.gradients},
+                                      data_group(context, emission, bucket, 1, table), "gradient reduction"));
+  return instructions;
 }
 
 Instruction weight_gather(const StepContext& context, const ChunkEmission& emission, std::size_t bucket,
                           CommunicationTable& table) {
   const ParameterBucket& of = emission.buckets[bucket];
-  return collective(Opcode::all_gather, context.data_stream, {of.weight_shard, of.weights},
+  const Index shard = of.staged_weights == no_index ? of.weight_shard : of.staged_weights;
+  return collective(Opcode::all_gather, context.data_stream, {shard, of.weights},
                     data_group(context, emission, bucket, 1, table), "parameter gather");
 }
 
 bool gathers_in_passes(const StepContext& context) { return context.optimizer.zero_stage == 3; }
+
+void append_to(std::vector<Instruction>& instructions, const std::vector<Instruction>& more) {
+  instructions.insert(instructions.end(), more.begin(), more.end());
+}
 
 bool waits_for_step_end(const ParameterBucket& bucket) { return bucket.tied || !bucket.tensor_axes.empty(); }
 
@@ -111,11 +140,11 @@ std::vector<Instruction> late_reductions(const StepContext& context, const Chunk
         Opcode::all_reduce, context.tensor_stream, {kept_gradients(bucket), kept_gradients(bucket)},
         over_axes(table, bucket.tensor_axes, "gradients: partial sum (sequence is split)"),
         "gradient reduction"));
-  const bool done =
-      keeps_shard_only(bucket) || (context.optimizer.overlap_grad_reduce && !waits_for_step_end(bucket));
-  if (!done)
-    for (Instruction& instruction : data_reduction(context, emission, number, table))
-      instructions.push_back(std::move(instruction));
+  // Behind the last backward pass.
+  const bool done = context.optimizer.overlap_grad_reduce && !waits_for_step_end(bucket);
+  if (!done && !keeps_shard_only(bucket))
+    append_to(instructions, data_reduction(context, emission, number, table));
+  if (!done) append_to(instructions, gradients_to_host(context.plan, bucket));
   return instructions;
 }
 
@@ -180,15 +209,40 @@ std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan,
 BucketInstructions overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
                                          CommunicationTable& table) {
   BucketInstructions reductions;
-  for (std::size_t b = 0; b < emission.buckets.size(); ++b)
-    reductions.push_back(waits_for_step_end(emission.buckets[b]) || keeps_shard_only(emission.buckets[b])
-                             ? std::vector<Instruction>{}
-                             : data_reduction(context, emission, b, table));
+  for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
+    const ParameterBucket& bucket = emission.buckets[b];
+    reductions.emplace_back();
+    if (bucket.frozen || waits_for_step_end(bucket) || keeps_shard_only(bucket)) continue;
+    reductions.back() = data_reduction(context, emission, b, table);
+    append_to(reductions.back(), gradients_to_host(context.plan, bucket));
+  }
   return reductions;
 }
 
-BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmission& emission, bool first,
-                                      CommunicationTable& table) {
+namespace {
+
+// The reduction of one pass, added to the shard that is kept of the passes before.
+std::vector<Instruction> summed_into_shard(Instruction reduction, const ParameterBucket& bucket, bool first) {
+  reduction.outputs = {first ? bucket.gradient_shard : bucket.reduced};
+  std::vector<Instruction> instructions{reduction, release_of(bucket.gradients, Phase::reduction)};
+  if (first) return instructions;
+  Instruction sum;
+  sum.opcode = Opcode::map;
+  sum.function = Function::sum_gradients;
+  sum.phase = Phase::reduction;
+  sum.accumulate = true;
+  sum.inputs = {bucket.reduced};
+  sum.outputs = {bucket.gradient_shard};
+  sum.label = "gradient accumulation";
+  instructions.push_back(std::move(sum));
+  instructions.push_back(release_of(bucket.reduced, Phase::reduction));
+  return instructions;
+}
+
+}  // namespace
+
+BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmission& emission,
+                                      ReducingPass pass, CommunicationTable& table) {
   BucketInstructions reductions;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     const ParameterBucket& bucket = emission.buckets[b];
@@ -196,25 +250,13 @@ BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmi
       reductions.emplace_back();
       continue;
     }
-    std::vector<Instruction> instructions = data_reduction(context, emission, b, table);
-    if (bucket.compressed != no_index) {
-      reductions.push_back(compressed_of_pass(instructions.back(), bucket, first));
-      continue;
-    }
-    instructions.back().outputs = {first ? bucket.gradient_shard : bucket.reduced};
-    instructions.push_back(release_of(bucket.gradients, Phase::reduction));
-    if (!first) {
-      Instruction sum;
-      sum.opcode = Opcode::map;
-      sum.function = Function::sum_gradients;
-      sum.phase = Phase::reduction;
-      sum.accumulate = true;
-      sum.inputs = {bucket.reduced};
-      sum.outputs = {bucket.gradient_shard};
-      sum.label = "gradient accumulation";
-      instructions.push_back(std::move(sum));
-      instructions.push_back(release_of(bucket.reduced, Phase::reduction));
-    }
+    std::vector<Instruction> instructions = scatter_sum(context, emission, b, table);
+    instructions = bucket.compressed == no_index
+                       ? summed_into_shard(std::move(instructions.front()), bucket, pass.first)
+                       : compressed_of_pass(std::move(instructions.front()), bucket, pass.first);
+    if (pass.last) append_to(instructions, replica_sum(context, bucket, bucket.gradient_shard, table));
+    if (pass.last && !waits_for_step_end(bucket))
+      append_to(instructions, gradients_to_host(context.plan, bucket));
     reductions.push_back(std::move(instructions));
   }
   return reductions;
@@ -225,7 +267,9 @@ BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmissi
   BucketInstructions gathers;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     gathers.emplace_back();
+    gathers.back() = fetch_weights(context.plan, emission.buckets[b]);
     if (is_sharded(emission.buckets[b])) gathers.back().push_back(weight_gather(context, emission, b, table));
+    append_to(gathers.back(), release_fetched(emission.buckets[b]));
   }
   return gathers;
 }
@@ -251,6 +295,7 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
   std::vector<Index> gradients;
   for (const ChunkEmission* chunk : chunks)
     for (std::size_t b = 0; b < chunk->buckets.size(); ++b) {
+      if (chunk->buckets[b].frozen) continue;
       append(late_reductions(context, *chunk, b, table));
       gradients.push_back(chunk->buckets[b].gradient_shard);
     }
@@ -259,10 +304,16 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
     norm = add_scalar(plan, "gradient norm");
     append(gradient_norm(context, plan, gradients, norm, table));
   }
-  MatrixWorkspace workspace;
+  std::vector<const ParameterBucket*> buckets;
   for (const ChunkEmission* chunk : chunks)
     for (const ParameterBucket& bucket : chunk->buckets)
-      append(optimizer_update({context, plan, table, workspace, norm}, bucket));
+      if (!bucket.frozen) buckets.push_back(&bucket);
+  // The host first, so that it works while the GPU does.
+  append(host_optimizer(plan, buckets, norm));
+  MatrixWorkspace workspace;
+  for (const ParameterBucket* bucket : buckets)
+    if (!bucket->offloaded.any() || bucket->kept_gradients != no_index)
+      append(optimizer_update({context, plan, table, workspace, norm}, *bucket));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

@@ -28,8 +28,12 @@ BucketInstructions overlapped_reductions(const StepContext& context, const Chunk
 
 // ZeRO-2 and 3: the reduce-scatters behind every backward pass, into the shard that a rank keeps; all but the
 // `first` of a step are added to it.
-BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmission& emission, bool first,
-                                      CommunicationTable& table);
+struct ReducingPass {
+  bool first = false;
+  bool last = false;  // hybrid sharding sums over the groups' shards behind it, once per step
+};
+BucketInstructions reductions_of_pass(const StepContext& context, const ChunkEmission& emission,
+                                      ReducingPass pass, CommunicationTable& table);
 // ZeRO-3: the gathers of a pass, by bucket.
 BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmission& emission,
                                    CommunicationTable& table);

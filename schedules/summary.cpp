@@ -54,6 +54,14 @@ void set_means(StageSummary& stage, const Mean& mean) {
   stage.exposed_comm_s = sum(stage.exposed_by_traffic_s);
 }
 
+void add_load(StageSummary& stage, const RankTimeline& rank) {
+  const GpuLoad load{rank.device, seconds(rank.totals.compute), seconds(rank.totals.bubble_total()),
+                     seconds(rank.totals.exposed_total())};
+  const bool first = stage.gpus == 0;
+  if (first || load.compute_s > stage.busiest.compute_s) stage.busiest = load;
+  if (first || load.compute_s < stage.idlest.compute_s) stage.idlest = load;
+}
+
 std::vector<StageSummary> stage_summaries(const Plan& plan, const Timeline& timeline) {
   std::vector<StageSummary> stages(plan.stages.size());
   std::vector<Mean> means(plan.stages.size());
@@ -67,6 +75,7 @@ std::vector<StageSummary> stage_summaries(const Plan& plan, const Timeline& time
   }
   for (const RankTimeline& rank : timeline.ranks) {
     StageSummary& stage = stages.at(static_cast<std::size_t>(rank.pipeline_rank));
+    add_load(stage, rank);
     stage.gpus += rank.multiplicity;
     means[static_cast<std::size_t>(rank.pipeline_rank)].add(rank);
     if (rank.peak.bytes <= stage.peak_memory_bytes) continue;

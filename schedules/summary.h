@@ -10,6 +10,12 @@
 
 namespace simrun {
 
+// One GPU of a pipeline rank whose GPUs have unequal work.
+struct GpuLoad {
+  std::int64_t gpu = 0;  // its number in the cluster; the first of those with the same times
+  double compute_s = 0, bubble_s = 0, exposed_comm_s = 0;
+};
+
 // Of one pipeline rank. Times are means over its GPUs and sum to the step.
 struct StageSummary {
   std::int32_t pipeline_rank = 0;
@@ -24,6 +30,8 @@ struct StageSummary {
   std::array<double, bubble_cause_count> bubble_by_cause_s{};
   std::array<double, traffic_count> exposed_by_traffic_s{};
   std::array<double, traffic_count> hidden_by_traffic_s{};
+  GpuLoad busiest, idlest;  // its GPUs that compute longest and shortest, the first of equals
+  bool has_imbalance() const { return busiest.compute_s > idlest.compute_s; }
 };
 
 // One directed link, or `multiplicity` of them with equal figures: each moves `bytes`.

@@ -16,7 +16,9 @@ using Picoseconds = std::int64_t;
 // Why no compute runs although nothing is being transferred for this rank, or a pipeline transfer is:
 //   warm_up    before the rank's first backward pass
 //   drain      after its last forward pass (until the step ends)
-//   imbalance  between the two: it waits for a neighbour's pass
+//   imbalance  between the two: it waits for a neighbour's pass; and at any time: a collective of the rank's
+//   own
+//              mesh waits for GPUs with more to do (Plan::extent_tables)
 //   p2p        a pipeline transfer to this rank that its next compute needs is in flight
 enum class BubbleCause : std::uint8_t { warm_up, imbalance, drain, p2p };
 constexpr int bubble_cause_count = 4;
@@ -85,6 +87,8 @@ struct RankTimeline {
   std::int64_t multiplicity = 1;  // how many equal GPUs this one stands for
   RankTotals totals;
   MemoryPeak peak;
+  // What this GPU's rank has at most in its node's memory and on its node's drives (offload).
+  std::int64_t host_bytes = 0, nvme_bytes = 0;
   std::vector<Lane> lanes;           // recorded at Detail::instructions
   std::vector<PassInterval> passes;  // recorded at Detail::passes and above; entries with compute only
   std::vector<MemoryEvent> memory;   // recorded at Detail::passes and above; non-decreasing times
@@ -120,7 +124,7 @@ struct Timeline {
   std::int64_t communication_instructions = 0;  // of these
   // By pipeline rank, then device. The first of each pipeline rank is recorded (lanes, passes, memory); an
   // engine that instantiates every GPU adds an unrecorded one for each class of GPUs of that rank with
-  // other totals.
+  // other totals or another peak.
   std::vector<RankTimeline> ranks;
   std::vector<LinkTimeline> links;  // those that moved bytes, busiest first, then by name
   bool operator==(const Timeline&) const = default;

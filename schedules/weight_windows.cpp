@@ -7,8 +7,8 @@ namespace simrun {
 static constexpr std::size_t none = ~std::size_t{0};
 
 WeightWindows::WeightWindows(const ChunkEmission& emission, const ChunkCode& code,
-                             const WeightGathers& weights)
-    : emission_(emission), weights_(weights) {
+                             const WeightGathers& weights, WeightUse use)
+    : emission_(emission), weights_(weights), use_(use) {
   if (weights.gathers.empty()) return;
   bucket_of_.assign(code.values.size(), none);
   for (std::size_t b = 0; b < emission.buckets.size(); ++b)
@@ -34,9 +34,13 @@ void WeightWindows::find(const std::vector<CodeStep>& steps, const std::vector<s
     }
   for (std::size_t n = 0; n < in_order.size(); ++n) {
     const std::size_t at = !weights_.prefetch ? first_place[n] : n == 0 ? begin : first_place[n - 1];
-    gathered_before_[at].push_back(in_order[n]);
-    freed_behind_[last[in_order[n]]].push_back(in_order[n]);
+    if (use_.gathers) gathered_before_[at].push_back(in_order[n]);
+    if (use_.releases) freed_behind_[last[in_order[n]]].push_back(in_order[n]);
   }
+  // What an earlier pass gathered and this one does not read.
+  if (use_.gathers || !use_.releases || begin == end) return;
+  for (std::size_t b = 0; b < last.size(); ++b)
+    if (last[b] == none && !weights_.gathers[b].empty()) freed_behind_[begin].push_back(b);
 }
 
 void WeightWindows::before(std::size_t place, std::vector<Instruction>& instructions) const {

@@ -7,10 +7,12 @@
 namespace simrun {
 
 // ZeRO-3 within one pass: in front of which step each bucket's weights are gathered and behind which they are
-// freed. Does nothing where `weights` has no gathers. Refers to its arguments.
+// freed, as far as the pass gathers and releases them. Does nothing where `weights` has no gathers. Refers to
+// its arguments.
 class WeightWindows {
  public:
-  WeightWindows(const ChunkEmission& emission, const ChunkCode& code, const WeightGathers& weights);
+  WeightWindows(const ChunkEmission& emission, const ChunkCode& code, const WeightGathers& weights,
+                WeightUse use);
 
   // The pass runs steps[order[place]] for every place in [begin, end).
   void find(const std::vector<CodeStep>& steps, const std::vector<std::size_t>& order, std::size_t begin,
@@ -22,6 +24,7 @@ class WeightWindows {
  private:
   const ChunkEmission& emission_;
   const WeightGathers& weights_;
+  const WeightUse use_;
   std::vector<std::size_t> bucket_of_;                                    // by value
   std::vector<std::vector<std::size_t>> gathered_before_, freed_behind_;  // by place: buckets
 };

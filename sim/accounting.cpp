@@ -64,6 +64,11 @@ void Accounting::divide(Span gap, const std::vector<Span>& needed, BubbleCause c
   for (const std::uint8_t stream : by_preference_) visit(streams_[stream], true);
   for (const std::uint8_t stream : pipeline_) visit(streams_[stream], false);
   for (const Span& span : needed) totals_.bubble[static_cast<std::size_t>(BubbleCause::p2p)] += cover(span);
+  for (StreamFlights& waits : waits_) {
+    while (waits.head < waits.spans.size() && waits.spans[waits.head].end <= gap.start) ++waits.head;
+    for (std::size_t i = waits.head; i < waits.spans.size() && waits.spans[i].start < gap.end; ++i)
+      totals_.bubble[static_cast<std::size_t>(BubbleCause::imbalance)] += cover(waits.spans[i]);
+  }
   for (const Span& piece : open_) totals_.bubble[static_cast<std::size_t>(cause)] += piece.end - piece.start;
 }
 

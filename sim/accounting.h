@@ -17,8 +17,9 @@ struct Span {
 //
 // A gap in the compute stream counts, in this order of preference, as exposed tensor, context, expert, data,
 // offload or (kernels of other devices) compute traffic in flight; then as p2p while a pipeline transfer that
-// the next compute needs is in flight; what is left is the cause that the caller names. Time in flight that
-// compute covers is hidden; it is summed over streams.
+// the next compute needs is in flight; then as imbalance while a collective waits for members that have more
+// to do; what is left is the cause that the caller names. Time in flight that compute covers is hidden; it is
+// summed over streams.
 class Accounting {
  public:
   explicit Accounting(const std::vector<Stream>& streams);
@@ -30,13 +31,15 @@ class Accounting {
     if (defers()) now = std::min(now, deferred_[first_deferred_].span.start);
     StreamFlights& flights = streams_[stream];
     totals_.hidden[static_cast<std::size_t>(flights.traffic)] += span.end - span.start;
-    while (flights.head < flights.spans.size() && flights.spans[flights.head].end <= now) ++flights.head;
-    if (flights.head * 2 >= flights.spans.size()) {
-      flights.spans.erase(flights.spans.begin(),
-                          flights.spans.begin() + static_cast<std::ptrdiff_t>(flights.head));
-      flights.head = 0;
-    }
-    flights.spans.push_back(span);
+    flights.add(span, now);
+  }
+
+  // A collective of the stream waited for members that had more to do. As add_flight().
+  void add_wait(std::uint8_t stream, Span span, Picoseconds now) {
+    if (span.end == span.start) return;
+    if (defers()) now = std::min(now, deferred_[first_deferred_].span.start);
+    waits_.resize(streams_.size());
+    waits_[stream].add(span, now);
   }
 
   // What a gap waits for before it can be divided: `issued` operations had been issued when it ended; the
@@ -73,6 +76,15 @@ class Accounting {
     Traffic traffic = Traffic::compute;
     std::vector<Span> spans;
     std::size_t head = 0;  // first that a later gap may touch
+
+    void add(Span span, Picoseconds now) {
+      while (head < spans.size() && spans[head].end <= now) ++head;
+      if (head * 2 >= spans.size()) {
+        spans.erase(spans.begin(), spans.begin() + static_cast<std::ptrdiff_t>(head));
+        head = 0;
+      }
+      spans.push_back(span);
+    }
   };
   struct Gap {
     Span span;
@@ -91,6 +103,7 @@ class Accounting {
 
   RankTotals totals_;
   std::vector<StreamFlights> streams_;
+  std::vector<StreamFlights> waits_;         // by stream; empty: nothing has waited so
   std::vector<std::uint8_t> by_preference_;  // streams whose flights are exposed in a gap
   std::vector<std::uint8_t> pipeline_;       // the others
   // Put off: [first_deferred_, last_deferred_). The others are kept for their memory.

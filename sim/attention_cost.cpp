@@ -49,26 +49,15 @@ std::vector<double> score_kernels(const Instruction& instruction, Dtype scores) 
 // k, dk = ds' q.
 std::vector<GemmShape> unfused_products(const AttentionShape& a, const Instruction& instruction) {
   const std::int64_t batch = a.batch * a.heads;
-  const GemmShape scores{.batch = batch,
-                         .m = a.sequence,
-                         .n = a.key_sequence,
-                         .k = a.head_dim,
-                         .input = a.dtype,
-                         .output = a.dtype};
-  const GemmShape rows{.batch = batch,
-                       .m = a.sequence,
-                       .n = a.head_dim,
-                       .k = a.key_sequence,
-                       .input = a.dtype,
-                       .output = a.dtype};
-  const GemmShape columns{.batch = batch,
-                          .m = a.key_sequence,
-                          .n = a.head_dim,
-                          .k = a.sequence,
-                          .input = a.dtype,
-                          .output = a.dtype};
-  if (is_backward(instruction)) return {columns, scores, rows, columns};
-  return {scores, rows};
+  const auto times = [&](std::int64_t rows, std::int64_t depth, std::int64_t columns) {
+    return GemmShape{
+        .batch = batch, .m = rows, .n = columns, .k = depth, .input = a.dtype, .output = a.dtype};
+  };
+  const std::int64_t queries = a.sequence, keys = a.key_sequence;
+  if (is_backward(instruction))
+    return {times(keys, queries, a.values()), times(queries, a.values(), keys),
+            times(queries, keys, a.head_dim), times(keys, queries, a.head_dim)};
+  return {times(queries, a.head_dim, keys), times(queries, keys, a.values())};
 }
 
 double score_elements(const AttentionShape& a) {
@@ -92,7 +81,10 @@ double flash_seconds(const Plan& plan, const Instruction& instruction) {
 
 AttentionShape attention_shape(const Plan& plan, const Instruction& instruction) {
   const Buffer* packed = buffer_with(plan, instruction, "qkv");
-  const Buffer* buffer = packed != nullptr ? packed : buffer_with(plan, instruction, "group");
+  const Buffer* latent = packed != nullptr ? nullptr : buffer_with(plan, instruction, "qk_dim");
+  const Buffer* buffer = packed != nullptr   ? packed
+                         : latent != nullptr ? latent
+                                             : buffer_with(plan, instruction, "group");
   if (buffer == nullptr) buffer = &plan.buffers[instruction.outputs.at(0)];
   const auto extent = [&](std::string_view name) {
     return std::max<std::int64_t>(extent_of(plan, *buffer, name), 1);
@@ -101,7 +93,8 @@ AttentionShape attention_shape(const Plan& plan, const Instruction& instruction)
   shape.batch = extent("batch");
   shape.sequence = extent("sequence");
   shape.heads = extent("kv_heads") * (packed != nullptr ? extent("qkv") - 2 : extent("group"));
-  shape.head_dim = extent("head_dim");
+  shape.head_dim = extent(latent != nullptr ? "qk_dim" : "head_dim");
+  if (latent != nullptr) shape.value_dim = extent_of(plan, *buffer_with(plan, instruction, "v_dim"), "v_dim");
   shape.dtype = buffer->dtype;
   const Buffer* keys = buffer_with(plan, instruction, "key_sequence");
   shape.key_sequence = keys != nullptr ? extent_of(plan, *keys, "key_sequence") : shape.sequence;
@@ -120,8 +113,10 @@ KernelWork attention_work(const Plan& plan, const Instruction& instruction) {
     for (const double bytes : score_kernels(instruction, a.dtype)) work.bytes += bytes * score_elements(a);
     return work;
   }
-  work.flops = 4.0 * score_elements(a) * static_cast<double>(a.head_dim);
-  if (is_backward(instruction)) work.flops *= 2.5;
+  // Forward q k' and p v; backward q k' again, do v', p' do, ds k and ds' q.
+  const auto queries = static_cast<double>(a.head_dim), values = static_cast<double>(a.values());
+  work.flops =
+      2.0 * score_elements(a) * (is_backward(instruction) ? 3 * queries + 2 * values : queries + values);
   work.flops *= computed_share(instruction.causal, a.key_sequence);
   for (const std::vector<Index>* list : {&instruction.inputs, &instruction.outputs})
     for (const Index index : *list)

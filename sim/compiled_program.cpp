@@ -10,7 +10,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "sim/collective_cost.h"
+#include "schedules/extent_tables.h"
 #include "sim/dependencies.h"
 
 namespace simrun {
@@ -73,32 +73,46 @@ class Compiler {
 
   CompiledPlan compile() {
     CompiledPlan compiled;
-    for (const Program& program : plan_.programs) compiled.ranks.push_back(compile_rank(program));
+    for (const Program& program : plan_.programs) {
+      classes_ = table_classes(plan_, program);
+      segments_.clear();
+      compiled.ranks.push_back(compile_rank(program));
+      compiled.tables.push_back(compile_classes(compiled.ranks.back(), program));
+    }
     compiled.channels = std::move(channels_);
     compiled.exchanges = std::move(exchanges_);
     return compiled;
   }
 
  private:
+  // A segment of the plan and the first entry that runs it in its microbatches, or in some that are alike.
+  struct SegmentRun {
+    Index segment = 0;
+    Index entry = 0;
+  };
+
   CompiledRank compile_rank(const Program& program) {
     CompiledRank rank;
     for (const Binding& binding : program.bindings)
       rank.instances.push_back(instance_of(binding, bounds_.microbatches));
-    std::vector<Index> segments;  // of the plan, by number in the rank
+    const MicrobatchRows rows(plan_, program);
+    std::map<std::pair<Index, std::vector<std::int64_t>>, Index> with_rows;
     compiled_segment_.assign(plan_.segments.size(), no_index);
     for (Index e = 0; e < program.entries.size(); ++e) {
       const Entry& entry = program.entries[e];
       if (!runs_in(entry.steps, step_)) continue;
-      Index& segment = compiled_segment_.at(entry.segment);
+      const std::vector<std::int64_t> own_rows = rows.of(entry);
+      Index& segment = own_rows.empty()
+                           ? compiled_segment_.at(entry.segment)
+                           : with_rows.try_emplace({entry.segment, own_rows}, no_index).first->second;
       if (segment == no_index) {
-        segment = static_cast<Index>(segments.size());
-        segments.push_back(entry.segment);
+        segment = static_cast<Index>(segments_.size());
+        segments_.push_back({entry.segment, e});
       }
       rank.entries.push_back({segment, e, entry.first_binding, entry.binding_count});
     }
-    for (const Index segment : segments)
-      compile_segment(rank, program.pipeline_rank, plan_.segments[segment]);
-    add_dependencies(rank, segments);
+    for (const SegmentRun& run : segments_) compile_segment(rank, program, run);
+    add_dependencies(rank);
     for (CompiledSegment& segment : rank.segments) join_compute(rank, segment);
     mark_passes(rank, program);
     count_channel_instances(rank);
@@ -117,14 +131,68 @@ class Compiler {
     }
   }
 
-  void compile_segment(CompiledRank& rank, std::int32_t pipeline_rank, const Segment& segment) {
+  // The same code with the times of the first GPU of each further class.
+  TableCode compile_classes(const CompiledRank& first, const Program& program) {
+    TableCode code;
+    if (classes_.first_gpu.size() == 1) return code;
+    code.class_of_gpu = classes_.of_gpu;
+    for (std::size_t c = 1; c < classes_.first_gpu.size(); ++c) {
+      CompiledRank& rank = code.classes.emplace_back();
+      rank.entries = first.entries;
+      rank.segments = first.segments;
+      rank.references = first.references;
+      rank.instances = first.instances;
+      rank.slots = first.slots;
+      rank.first_backward = first.first_backward;
+      rank.last_forward = first.last_forward;
+      for (std::size_t s = 0; s < segments_.size(); ++s) {
+        CompiledSegment& segment = rank.segments[s];
+        segment.first_step = static_cast<Index>(rank.steps.size());
+        segment.compute = 0;
+        for (Index i = 0; i < segment.steps; ++i) {
+          CompiledStep step = first.steps[first.segments[s].first_step + i];
+          if (step.exchange == no_index)
+            step.duration = time_of(first, step, segments_[s], {program, classes_.first_gpu[c]});
+          if (step.stream == compute_stream) segment.compute = saturated_sum(segment.compute, step.duration);
+          rank.steps.push_back(step);
+        }
+      }
+    }
+    return code;
+  }
+
+  struct ProgramGpu {
+    const Program& program;
+    std::int64_t local_gpu = 0;
+  };
+  Picoseconds time_of(const CompiledRank& first, const CompiledStep& step, const SegmentRun& run,
+                      const ProgramGpu& gpu) {
+    const std::vector<Instruction>& instructions = plan_.segments[run.segment].instructions;
+    Picoseconds time = 0;
+    for (Index p = step.first_piece; p < step.first_piece + step.pieces; ++p) {
+      const Instruction& instruction = instructions[first.pieces[p].instruction];
+      time = saturated_sum(time, durations_.varies(instruction)
+                                     ? durations_.kernel_at(place_of(gpu, run, instruction), instruction)
+                                     : first.pieces[p].duration);
+    }
+    return time;
+  }
+
+  static TablePlace place_of(const ProgramGpu& gpu, const SegmentRun& run, const Instruction& instruction) {
+    const Entry& entry = gpu.program.entries[run.entry];
+    const bool bound = instruction.binding < entry.binding_count;
+    return {gpu.program.pipeline_rank, gpu.local_gpu,
+            bound ? gpu.program.bindings[entry.first_binding + instruction.binding].microbatch : 0};
+  }
+
+  void compile_segment(CompiledRank& rank, const Program& program, const SegmentRun& run) {
+    const Segment& segment = plan_.segments[run.segment];
     CompiledSegment compiled;
     compiled.first_step = static_cast<Index>(rank.steps.size());
     for (Index i = 0; i < segment.instructions.size(); ++i) {
       const Instruction& instruction = segment.instructions[i];
       if (instruction.opcode == Opcode::free || instruction.opcode == Opcode::init) continue;
       CompiledStep step;
-      step.duration = durations_.of(pipeline_rank, instruction);
       step.first_piece = static_cast<Index>(rank.pieces.size());
       step.pieces = 1;
       step.stream = instruction.stream;
@@ -133,10 +201,14 @@ class Compiler {
         if (instruction.stream == compute_stream)
           throw std::runtime_error(fmt::format("segment {}: {} {} is on the compute stream", segment.name,
                                                to_string(instruction.opcode), instruction.label));
-        step.exchange = exchange_of(instruction, pipeline_rank);
+        step.exchange = exchange_of(instruction, place_of({program}, run, instruction));
+        step.duration =
+            durations_.exchange_time(program.pipeline_rank, instruction, exchanges_[step.exchange].bytes);
         step.pipeline_arrival = plan_.streams.at(instruction.stream).traffic == Traffic::pipeline &&
                                 instruction.opcode != Opcode::send;
         ++compiled.communications;
+      } else {
+        step.duration = durations_.kernel_at(place_of({program}, run, instruction), instruction);
       }
       if (instruction.stream == compute_stream)
         compiled.compute = saturated_sum(compiled.compute, step.duration);
@@ -165,14 +237,34 @@ class Compiler {
     segment.steps = kept;
   }
 
-  Index exchange_of(const Instruction& instruction, std::int32_t pipeline_rank) {
-    const std::tuple key{pipeline_rank, first_alike_.at(instruction.communication), instruction.opcode,
-                         instruction.stream, communicated_bytes(plan_, instruction)};
+  // `place`: of the first GPU.
+  Index exchange_of(const Instruction& instruction, const TablePlace& place) {
+    const std::vector<double> of_class = bytes_by_class(instruction, place);
+    const std::tuple key{place.pipeline_rank, first_alike_.at(instruction.communication), instruction.opcode,
+                         instruction.stream, of_class};
     const auto [found, fresh] = exchange_numbers_.try_emplace(key, static_cast<Index>(exchanges_.size()));
-    if (fresh)
-      exchanges_.push_back(
-          {pipeline_rank, instruction.stream, channel_of(instruction, pipeline_rank), &instruction});
+    if (!fresh) return found->second;
+    CompiledExchange& exchange = exchanges_.emplace_back();
+    exchange.pipeline_rank = place.pipeline_rank;
+    exchange.stream = instruction.stream;
+    exchange.channel = channel_of(instruction, place.pipeline_rank);
+    exchange.instruction = &instruction;
+    exchange.bytes = *std::max_element(of_class.begin(), of_class.end());
+    if (of_class.size() > 1)
+      for (const Index number : classes_.of_gpu) exchange.bytes_of_gpu.push_back(of_class[number]);
     return found->second;
+  }
+
+  // One number where all GPUs have equally many.
+  std::vector<double> bytes_by_class(const Instruction& instruction, TablePlace place) {
+    std::vector<double> bytes{durations_.bytes_at(place, instruction)};
+    if (classes_.first_gpu.size() == 1 || !durations_.varies(instruction)) return bytes;
+    for (std::size_t c = 1; c < classes_.first_gpu.size(); ++c) {
+      place.local_gpu = classes_.first_gpu[c];
+      bytes.push_back(durations_.bytes_at(place, instruction));
+    }
+    if (std::all_of(bytes.begin(), bytes.end(), [&](double of) { return of == bytes[0]; })) bytes.resize(1);
+    return bytes;
   }
 
   Index channel_of(const Instruction& instruction, std::int32_t pipeline_rank) {
@@ -186,7 +278,9 @@ class Compiler {
     return found->second;
   }
 
-  void add_dependencies(CompiledRank& rank, const std::vector<Index>& segments) const {
+  void add_dependencies(CompiledRank& rank) const {
+    std::vector<Index> segments;
+    for (const SegmentRun& run : segments_) segments.push_back(run.segment);
     const Dependencies found = find_dependencies(
         plan_, segments, {bounds_.bindings, static_cast<Index>(bounds_.microbatches * bounds_.slices)});
     rank.slots = found.slots;
@@ -231,10 +325,13 @@ class Compiler {
   Durations& durations_;
   const InstanceBounds bounds_;
   const std::vector<Index> first_alike_;  // by communication
+  TableClasses classes_;                  // of the rank that is compiled
+  std::vector<SegmentRun> segments_;      // of the rank that is compiled, by number there
   std::vector<Index> compiled_segment_;
   std::unordered_map<Index, Index> channel_numbers_;
   std::vector<Channel> channels_;
-  std::map<std::tuple<std::int32_t, Index, Opcode, std::uint8_t, double>, Index> exchange_numbers_;
+  std::map<std::tuple<std::int32_t, Index, Opcode, std::uint8_t, std::vector<double>>, Index>
+      exchange_numbers_;
   std::vector<CompiledExchange> exchanges_;
 };
 

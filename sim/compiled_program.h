@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "schedules/plan.h"
@@ -81,12 +82,14 @@ struct CompiledRank {
   }
 };
 
-// All communication instructions of one pipeline rank that share stream, group or peer, opcode and size.
+// All communication instructions of one pipeline rank that share stream, group or peer, opcode and sizes.
 struct CompiledExchange {
   std::int32_t pipeline_rank = 0;
   std::uint8_t stream = 0;
   Index channel = no_index;                  // dense, into CompiledPlan::channels
   const Instruction* instruction = nullptr;  // the first of them, in the plan
+  double bytes = 0;                          // of the GPU that has most; negative: nobody takes part
+  std::vector<double> bytes_of_gpu;          // by local GPU; empty: all have `bytes`
 };
 
 // Both ends (or all stages) of one exchange.
@@ -96,10 +99,33 @@ struct Channel {
   std::vector<std::int32_t> pipeline_ranks;  // that post it, in order of first use
 };
 
+// The code of GPUs that have other extents or work (schedules/extent_tables.h) than the first GPU of their
+// pipeline rank: the same entries, steps and references, other durations, and no pieces, which are those of
+// the first.
+struct TableCode {
+  std::vector<Index> class_of_gpu;    // by local index; empty: all are as the first, class 0
+  std::vector<CompiledRank> classes;  // class 1 and on
+};
+
 struct CompiledPlan {
-  std::vector<CompiledRank> ranks;  // by program of the plan
+  std::vector<CompiledRank> ranks;  // by program of the plan: of its first GPU
+  std::vector<TableCode> tables;    // by program of the plan
   std::vector<CompiledExchange> exchanges;
   std::vector<Channel> channels;
+
+  Index class_of(Index program, Index local_gpu) const {
+    const std::vector<Index>& classes = tables[program].class_of_gpu;
+    return classes.empty() ? 0 : classes[local_gpu];
+  }
+  const CompiledRank& code(Index program, Index local_gpu) const {
+    const Index number = class_of(program, local_gpu);
+    return number == 0 ? ranks[program] : tables[program].classes[number - 1];
+  }
+  // Whether one GPU cannot stand for its pipeline rank.
+  bool has_classes() const {
+    return std::any_of(tables.begin(), tables.end(),
+                       [](const TableCode& table) { return !table.classes.empty(); });
+  }
 };
 
 // The plan must outlive the result. Throws std::runtime_error if a communication is on the compute stream.

@@ -31,7 +31,9 @@ const IssuedOperation& issued_operation(const DeviceState& device, OperationNumb
 
 std::string describe(const Standstill& at, const DeviceState& device, Index entry, Index step) {
   const CompiledRank& code = *device.code;
-  const Index instruction = code.pieces[code.steps[step].first_piece].instruction;
+  // Of whatever class the GPU is, its pieces are those of the first.
+  const std::vector<StepPiece>& pieces = at.compiled.ranks[device.program].pieces;
+  const Index instruction = pieces[code.steps[step].first_piece].instruction;
   return describe(at.plan, at.plan.programs[device.program], code.entries[entry], instruction);
 }
 

@@ -2,11 +2,25 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "sim/collective_cost.h"
 #include "sim/kernel_cost.h"
 
 namespace simrun {
+
+namespace {
+
+// The launch is paid whole. Rounded to the nearest picosecond, without the product's overflow.
+Picoseconds share_of(Picoseconds whole, Picoseconds launch, std::int64_t work) {
+  if (work == whole_work || whole <= launch) return whole;
+  const Picoseconds busy = whole - launch;
+  const double longest = static_cast<double>(busy) * static_cast<double>(work) / whole_work;
+  if (longest * 1e-12 >= longest_instruction_s) return to_picoseconds(longest * 1e-12);  // throws
+  return launch + busy / whole_work * work + (busy % whole_work * work + whole_work / 2) / whole_work;
+}
+
+}  // namespace
 
 std::size_t Durations::KeyHash::operator()(const std::vector<Index>& key) const {
   std::size_t hash = 1469598103934665603u;  // FNV-1a, by word
@@ -14,44 +28,108 @@ std::size_t Durations::KeyHash::operator()(const std::vector<Index>& key) const 
   return hash ^ (hash >> 29);
 }
 
-Durations::Durations(const Plan& plan) : plan_(plan), topology_(plan.cluster) {
-  std::unordered_map<std::vector<Index>, Index, KeyHash> shapes;
+Durations::Durations(const Plan& plan) : plan_(plan), topology_(plan.cluster), sized_(plan) {
   shape_of_buffer_.reserve(plan.buffers.size());
-  for (const Buffer& buffer : plan.buffers) {
-    key_.assign(1, static_cast<Index>(buffer.dtype));
-    for (const BufferDim& dim : buffer.dims) {
-      const auto extent = static_cast<std::uint64_t>(dim.extent);
-      key_.insert(key_.end(), {dim.name, static_cast<Index>(extent), static_cast<Index>(extent >> 32)});
-    }
-    shape_of_buffer_.push_back(shapes.emplace(key_, static_cast<Index>(shapes.size())).first->second);
+  for (const Buffer& buffer : plan.buffers) shape_of_buffer_.push_back(new_shape(buffer));
+  if (plan.extent_tables.empty()) return;
+  for (const Buffer& buffer : plan.buffers) buffer_varies_.push_back(has_table(plan, buffer));
+}
+
+Index Durations::new_shape(const Buffer& buffer) {
+  shape_key_.assign({static_cast<Index>(buffer.dtype), static_cast<Index>(buffer.space)});
+  for (const BufferDim& dim : buffer.dims) {
+    const auto extent = static_cast<std::uint64_t>(dim.extent);
+    shape_key_.insert(shape_key_.end(),
+                      {dim.name, static_cast<Index>(extent), static_cast<Index>(extent >> 32)});
   }
+  return shapes_.emplace(shape_key_, static_cast<Index>(shapes_.size())).first->second;
+}
+
+Index Durations::shape_of(const Plan& sized, Index buffer) {
+  if (buffer_varies_.empty() || !buffer_varies_[buffer]) return shape_of_buffer_[buffer];
+  return new_shape(sized.buffers[buffer]);
+}
+
+bool Durations::varies(const Instruction& instruction) const {
+  if (buffer_varies_.empty()) return false;
+  const auto from_table = [&](Index buffer) { return buffer_varies_[buffer]; };
+  return instruction.work_table >= 0 ||
+         std::any_of(instruction.inputs.begin(), instruction.inputs.end(), from_table) ||
+         std::any_of(instruction.outputs.begin(), instruction.outputs.end(), from_table);
 }
 
 Picoseconds Durations::of(std::int32_t pipeline_rank, const Instruction& instruction) {
-  if (!is_communication(instruction.opcode)) return kernel(instruction);
+  if (varies(instruction)) return mean_time(pipeline_rank, instruction);
+  if (!is_communication(instruction.opcode)) return kernel(plan_, instruction);
+  return exchange_time(pipeline_rank, instruction, communicated_bytes(plan_, instruction));
+}
+
+Picoseconds Durations::exchange_time(std::int32_t pipeline_rank, const Instruction& instruction,
+                                     double bytes) {
+  if (bytes < 0) return 0;
   ExchangeCosts& costs = exchange(pipeline_rank, instruction);
-  const double bytes = communicated_bytes(plan_, instruction);
   uniform_ = uniform_ && costs.is_uniform(bytes);
   return costs.together(bytes);
 }
 
 Picoseconds Durations::instance_time(std::int32_t pipeline_rank, const Instruction& instruction,
-                                     std::int64_t local_index) {
-  if (!is_communication(instruction.opcode)) return kernel(instruction);
-  return exchange(pipeline_rank, instruction)
-      .of_device(pipeline_rank, local_index, communicated_bytes(plan_, instruction));
+                                     const OwnInstance& instance) {
+  if (instance.bytes < 0) return 0;
+  return exchange(pipeline_rank, instruction).of_device(pipeline_rank, instance.local_index, instance.bytes);
 }
 
-Picoseconds Durations::kernel(const Instruction& instruction) {
+double Durations::bytes_at(const TablePlace& place, const Instruction& instruction) {
+  if (!varies(instruction)) return communicated_bytes(plan_, instruction);
+  const std::int64_t work = work_at(plan_, instruction, place);
+  if (work == 0) return -1;
+  return communicated_bytes(sized_.at(place, instruction), instruction) *
+         (static_cast<double>(work) / static_cast<double>(whole_work));
+}
+
+Picoseconds Durations::kernel_at(const TablePlace& place, const Instruction& instruction) {
+  if (!varies(instruction)) return kernel(plan_, instruction);
+  const std::int64_t work = work_at(plan_, instruction, place);
+  const Plan& sized = sized_.at(place, instruction);
+  if (work == 0 || !is_launched(sized, instruction)) return 0;
+  return share_of(kernel(sized, instruction), to_picoseconds(plan_.cluster.gpu.kernel_launch_s), work);
+}
+
+bool Durations::is_launched(const Plan& sized, const Instruction& instruction) const {
+  return instruction.outputs.empty() ||
+         std::any_of(instruction.outputs.begin(), instruction.outputs.end(), [&](Index output) {
+           return !buffer_varies_[output] || sized.buffers[output].elements() > 0;
+         });
+}
+
+// Only schedules are made by it: the engines take each GPU's and microbatch's own time.
+Picoseconds Durations::mean_time(std::int32_t pipeline_rank, const Instruction& instruction) {
+  const auto [classes, fresh] = classes_.try_emplace(pipeline_rank);
+  if (fresh) classes->second = table_classes(plan_, plan_.programs[static_cast<std::size_t>(pipeline_rank)]);
+  const std::int64_t rows = most_rows(plan_, instruction, pipeline_rank);
+  Picoseconds longest = 0;
+  for (const std::int64_t gpu : classes->second.first_gpu) {
+    double sum = 0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const TablePlace place{pipeline_rank, gpu, static_cast<std::int32_t>(row)};
+      sum += static_cast<double>(is_communication(instruction.opcode)
+                                     ? exchange_time(pipeline_rank, instruction, bytes_at(place, instruction))
+                                     : kernel_at(place, instruction));
+    }
+    longest = std::max<Picoseconds>(longest, std::llround(sum / static_cast<double>(rows)));
+  }
+  return longest;
+}
+
+Picoseconds Durations::kernel(const Plan& sized, const Instruction& instruction) {
   const auto flags = static_cast<Index>((instruction.accumulate ? 1 : 0) | (instruction.causal.on ? 2 : 0));
   const auto window = static_cast<std::uint64_t>(instruction.causal.window);
   key_.assign({static_cast<Index>(instruction.opcode), static_cast<Index>(instruction.function), flags,
                static_cast<Index>(window), static_cast<Index>(window >> 32),
                std::bit_cast<Index>(instruction.dropout), static_cast<Index>(instruction.inputs.size())});
-  for (const Index buffer : instruction.inputs) key_.push_back(shape_of_buffer_[buffer]);
-  for (const Index buffer : instruction.outputs) key_.push_back(shape_of_buffer_[buffer]);
+  for (const Index buffer : instruction.inputs) key_.push_back(shape_of(sized, buffer));
+  for (const Index buffer : instruction.outputs) key_.push_back(shape_of(sized, buffer));
   if (const auto found = kernels_.find(key_); found != kernels_.end()) return found->second;
-  const Picoseconds time = kernel_time(plan_, instruction);
+  const Picoseconds time = kernel_time(sized, instruction);
   kernels_.emplace(key_, time);
   return time;
 }

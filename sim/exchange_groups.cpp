@@ -80,6 +80,16 @@ std::int64_t device_at(const Plan& plan, std::int32_t pipeline_rank, std::int64_
   return device_at(stage_of(plan, pipeline_rank), local_index);
 }
 
+Index local_index(const Plan& plan, std::int32_t pipeline_rank, std::int64_t device) {
+  std::int64_t before = 0;
+  for (const DeviceRange& range : stage_of(plan, pipeline_rank).devices) {
+    if (device >= range.first && device < range.first + range.count)
+      return static_cast<Index>(before + device - range.first);
+    before += range.count;
+  }
+  return no_index;
+}
+
 std::vector<std::vector<std::int64_t>> group_instances(const Plan& plan, std::int32_t pipeline_rank,
                                                        const Group& group) {
   const std::vector<Index> numbers = instance_numbers(plan, pipeline_rank, group);

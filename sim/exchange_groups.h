@@ -15,6 +15,9 @@ std::int64_t device_count(const Plan& plan, std::int32_t pipeline_rank);
 // The device with this local index, which must be in [0, device_count).
 std::int64_t device_at(const Plan& plan, std::int32_t pipeline_rank, std::int64_t local_index);
 
+// The local index of one of its devices; no_index of any other.
+Index local_index(const Plan& plan, std::int32_t pipeline_rank, std::int64_t device);
+
 // The devices, ascending, of every instance of a group, over all its pipeline ranks: all that differ only in
 // the group's axes. Instances are ordered by the coordinates outside the group. Every device of these stages
 // is in exactly one of them.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "sim/collective_cost.h"
 #include "sim/kernel_cost.h"
 
 namespace simrun {
@@ -25,13 +24,13 @@ void drop_unlimiting_links(const Topology& topology, ExchangeFlows& flows) {
     }
 }
 
-std::vector<NetworkExchange> flows_of(const Plan& plan, const CompiledExchange& exchange,
-                                      const Meeting& meeting, const Topology& topology) {
-  const double bytes = communicated_bytes(plan, *exchange.instruction);
+std::vector<NetworkExchange> flows_of(const CompiledExchange& exchange, const Meeting& meeting,
+                                      const Topology& topology) {
   std::vector<NetworkExchange> positions(meeting.positions);
   for (Index position = 0; position < meeting.positions; ++position) {
     const std::vector<std::int64_t>& members = meeting.members[position];
-    if (members.empty()) continue;
+    const double bytes = meeting.bytes[position];
+    if (members.empty() || bytes < 0) continue;
     positions[position].bytes = bytes;
     positions[position].flows =
         is_transfer(exchange) ? transfer_flows(topology, members[0], members[1])
@@ -101,11 +100,11 @@ std::vector<std::int64_t> count_executions(const CompiledPlan& compiled) {
 
 }  // namespace
 
-ExchangeTraffic exchange_traffic(const Plan& plan, const CompiledPlan& compiled, const Meetings& meetings,
+ExchangeTraffic exchange_traffic(const CompiledPlan& compiled, const Meetings& meetings,
                                  const Topology& topology) {
   ExchangeTraffic traffic;
   for (std::size_t e = 0; e < compiled.exchanges.size(); ++e)
-    traffic.flows.push_back(flows_of(plan, compiled.exchanges[e], meetings.of_exchange[e], topology));
+    traffic.flows.push_back(flows_of(compiled.exchanges[e], meetings.of_exchange[e], topology));
   traffic.shared.assign(topology.links(), false);
   mark_shared(topology, compiled, meetings, traffic);
   traffic.executions = count_executions(compiled);

@@ -21,7 +21,7 @@ struct ExchangeTraffic {
 };
 
 // `meetings` of every GPU.
-ExchangeTraffic exchange_traffic(const Plan& plan, const CompiledPlan& compiled, const Meetings& meetings,
+ExchangeTraffic exchange_traffic(const CompiledPlan& compiled, const Meetings& meetings,
                                  const Topology& topology);
 
 // Whether any of the flows crosses a shared link.

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "sim/attention_cost.h"
+#include "sim/offload_cost.h"
 
 namespace simrun {
 
@@ -80,6 +81,22 @@ double gather_bytes(const Plan& plan, const Instruction& instruction) {
   for (std::size_t input = 1; input < instruction.inputs.size(); ++input)
     bytes += traffic_bytes(plan.buffers[instruction.inputs[input]]);
   return bytes;
+}
+
+// Experts' rows and their tokens: each row is read once and written once, or added to its token's.
+double routed_bytes(const Plan& plan, const Instruction& instruction) {
+  const double bytes = sum_bytes(plan, instruction.inputs) + sum_bytes(plan, instruction.outputs);
+  if (instruction.opcode == Opcode::gather)
+    return instruction.function == Function::dispatch ? gather_bytes(plan, instruction) : bytes;
+  // The gradient of combine reads its token's row for every row that it writes.
+  return instruction.function == Function::combine
+             ? bytes + traffic_bytes(plan.buffers[instruction.outputs.at(0)]) -
+                   traffic_bytes(plan.buffers[instruction.inputs.at(0)])
+             : bytes;
+}
+
+bool is_routed(const Instruction& instruction) {
+  return instruction.function == Function::dispatch || instruction.function == Function::combine;
 }
 
 // A scatter reads indices and values and adds them to the rows that they name; a fresh output is filled with
@@ -158,6 +175,7 @@ GemmShape gemm_shape(const Plan& plan, const Instruction& instruction) {
 
 KernelWork kernel_work(const Plan& plan, const Instruction& instruction) {
   const double bytes = sum_bytes(plan, instruction.inputs) + sum_bytes(plan, instruction.outputs);
+  if (is_routed(instruction)) return {0, routed_bytes(plan, instruction)};
   switch (instruction.opcode) {
     case Opcode::init:
     case Opcode::free: return {};
@@ -181,6 +199,8 @@ KernelWork kernel_work(const Plan& plan, const Instruction& instruction) {
 }
 
 Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
+  if (instruction.opcode != Opcode::free)
+    if (const std::optional<double> off = offload_seconds(plan, instruction)) return to_picoseconds(*off);
   const Gpu& gpu = plan.cluster.gpu;
   switch (instruction.opcode) {
     case Opcode::init:

@@ -33,10 +33,12 @@ GemmShape gemm_shape(const Plan& plan, const Instruction& instruction);
 
 // Extents of an attention instruction, read from whichever of its buffers is the packed qkv [batch, sequence,
 // kv_heads, qkv, head_dim] (qkv = group + 2), or else from its context [batch, sequence, kv_heads, group,
-// head_dim].
+// head_dim]. Latent attention: from its queries [batch, sequence, kv_heads, qk_dim] and a buffer with v_dim.
 struct AttentionShape {
   std::int64_t batch = 1, heads = 1, sequence = 1, key_sequence = 1, head_dim = 1;
   Dtype dtype = Dtype::bf16;
+  std::int64_t value_dim = 0;  // of a head's values; 0: head_dim
+  std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
   bool operator==(const AttentionShape&) const = default;
 };
 AttentionShape attention_shape(const Plan& plan, const Instruction& instruction);

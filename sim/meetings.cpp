@@ -69,11 +69,18 @@ class Finder {
   Meeting meeting_of_all(const CompiledExchange& exchange) {
     const bool transfer = exchange.channel != no_index && compiled_.channels[exchange.channel].point_to_point;
     Meeting meeting = transfer ? pairs(exchange) : groups(exchange);
+    // Of the members on this pipeline rank: where others are of another one, they have their own exchange.
+    meeting.bytes.assign(meeting.positions, exchange.bytes_of_gpu.empty() ? exchange.bytes : -1);
+    for (Index i = 0; i < exchange.bytes_of_gpu.size(); ++i)
+      if (meeting.position[i] != no_index) {
+        double& bytes = meeting.bytes[meeting.position[i]];
+        bytes = std::max(bytes, exchange.bytes_of_gpu[i]);
+      }
     meeting.durations.assign(meeting.positions, 0);
     for (Index i = 0; i < meeting.position.size(); ++i)
-      if (meeting.position[i] != no_index)
-        meeting.durations[meeting.position[i]] =
-            durations_.instance_time(exchange.pipeline_rank, *exchange.instruction, i);
+      if (const Index position = meeting.position[i]; position != no_index)
+        meeting.durations[position] = durations_.instance_time(exchange.pipeline_rank, *exchange.instruction,
+                                                               {i, meeting.bytes[position]});
     return meeting;
   }
 
@@ -100,22 +107,12 @@ class Finder {
     meeting.members.resize(meeting.positions);
     for (Index i = 0; i < found_.gpus[static_cast<std::size_t>(own)]; ++i) {
       const std::int64_t peer = peer_of(plan_, own, peers, i), device = device_at(plan_, own, i);
-      const Index position = peer < 0 ? no_index : sends ? i : local_index(other, peer);
+      const Index position = peer < 0 ? no_index : sends ? i : local_index(plan_, other, peer);
       meeting.position.push_back(position);
       if (position == no_index) continue;
       meeting.members[position] = {sends ? device : peer, sends ? peer : device};
     }
     return meeting;
-  }
-
-  Index local_index(std::int32_t pipeline_rank, std::int64_t device) const {
-    std::int64_t before = 0;
-    for (const DeviceRange& range : plan_.stages.at(static_cast<std::size_t>(pipeline_rank)).devices) {
-      if (device >= range.first && device < range.first + range.count)
-        return static_cast<Index>(before + device - range.first);
-      before += range.count;
-    }
-    return no_index;
   }
 
   const Plan& plan_;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
+
+#include "schedules/extent_tables.h"
 
 namespace simrun {
 
@@ -33,10 +36,12 @@ struct Effect {
 
 class Walker {
  public:
-  Walker(const Plan& plan, const Program& program, WhichStep step)
+  Walker(const Plan& plan, const Program& program, WhichStep step, MemoryPlace place)
       : plan_(plan),
         program_(program),
         step_(step),
+        place_(place),
+        rows_(plan, program),
         live_wide_(plan.buffers.size(), false),
         segments_(plan.segments.size()) {}
 
@@ -66,6 +71,18 @@ class Walker {
     return buffer;
   }
 
+  // Of a buffer that is no view; 0 if it is in another memory.
+  std::int64_t bytes_of_owner(const Buffer& buffer, std::int32_t microbatch) const {
+    if (buffer.space != place_.space) return 0;
+    if (plan_.extent_tables.empty()) return buffer.bytes();
+    const TablePlace place{program_.pipeline_rank, place_.local_gpu, microbatch};
+    const bool one_microbatch = buffer.scope == Scope::microbatch || buffer.scope == Scope::pass;
+    std::int64_t bytes = bytes_of(buffer.dtype);
+    for (const BufferDim& dim : buffer.dims)
+      bytes *= one_microbatch ? extent_at(plan_, dim, place) : largest_extent(plan_, dim, place);
+    return bytes;
+  }
+
   bool is_wide(Index buffer) const {
     const Scope scope = plan_.buffers[buffer].scope;
     return scope == Scope::step || scope == Scope::chunk;
@@ -79,7 +96,7 @@ class Walker {
       const Buffer& owned = plan_.buffers[index];
       if (owned.scope != Scope::run || seen[index]) return;
       seen[index] = true;
-      live[static_cast<std::size_t>(owned.category)] += owned.bytes();
+      live[static_cast<std::size_t>(owned.category)] += bytes_of_owner(owned, 0);
     };
     for (const Entry& entry : program_.entries) {
       if (visited[entry.segment]) continue;
@@ -159,13 +176,15 @@ class Walker {
   const Effect& effect_of(Index e) {
     const Index segment = program_.entries[e].segment;
     SegmentEffects& of = segments_[segment];
+    std::vector<std::int64_t> rows = rows_.of(program_.entries[e]);
     if (of.known.empty()) of.wide = wide_buffers(segment);
     // Nothing wide was born or freed since this segment last ran: the effect is the same and changes nothing
     // wide.
-    if (of.last != nullptr && of.last_change == wide_changes_) return of.last->effect;
+    if (of.last != nullptr && of.last_change == wide_changes_ && of.last_rows == rows) return of.last->effect;
     std::vector<bool> before;
     for (const Index buffer : of.wide) before.push_back(live_wide_[buffer]);
-    const auto [found, fresh] = of.known.try_emplace(before);
+    of.last_rows = rows;
+    const auto [found, fresh] = of.known.try_emplace({std::move(rows), before});
     if (fresh) found->second = evaluate(e, of.wide);
     const std::vector<bool>& after = found->second.wide_after;
     for (std::size_t w = 0; w < of.wide.size(); ++w) live_wide_[of.wide[w]] = after[w];
@@ -179,11 +198,13 @@ class Walker {
     Effect effect;
     std::vector<bool> wide_after;
   };
-  // Of one segment: the wide buffers that it touches and its effect by which of them are live.
+  // Of one segment: the wide buffers that it touches and its effect by the rows of its tables and by which of
+  // them are live.
   struct SegmentEffects {
     std::vector<Index> wide;
-    std::map<std::vector<bool>, Known> known;
+    std::map<std::pair<std::vector<std::int64_t>, std::vector<bool>>, Known> known;
     const Known* last = nullptr;
+    std::vector<std::int64_t> last_rows;
     std::int64_t last_change = -1;
   };
   Known evaluate(Index e, const std::vector<Index>& wide) const {
@@ -192,7 +213,10 @@ class Walker {
     Known known;
     replay(entry, set, [&](Index instruction, Index buffer, int sign) {
       const Buffer& changed = plan_.buffers[buffer];
-      known.effect.net[static_cast<std::size_t>(changed.category)] += sign * changed.bytes();
+      const std::uint8_t binding = plan_.segments[entry.segment].instructions[instruction].binding;
+      const auto microbatch = static_cast<std::int32_t>(microbatch_of(entry, binding) & 0xffffffff);
+      known.effect.net[static_cast<std::size_t>(changed.category)] +=
+          sign * bytes_of_owner(changed, microbatch);
       const std::int64_t bytes = total(known.effect.net);
       if (bytes <= known.effect.highest_bytes) return;
       known.effect.highest = known.effect.net;
@@ -206,6 +230,8 @@ class Walker {
   const Plan& plan_;
   const Program& program_;
   const WhichStep step_;
+  const MemoryPlace place_;
+  const MicrobatchRows rows_;
   std::vector<bool> live_wide_;  // by buffer
   std::int64_t wide_changes_ = 0;
   std::vector<SegmentEffects> segments_;
@@ -213,8 +239,26 @@ class Walker {
 
 }  // namespace
 
+MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail,
+                       MemoryPlace place) {
+  return Walker(plan, program, step, place).walk(detail);
+}
+
 MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail) {
-  return Walker(plan, program, step).walk(detail);
+  const TableClasses classes = table_classes(plan, program);
+  std::int64_t fullest = 0, most = -1;
+  for (const std::int64_t gpu : classes.first_gpu) {
+    if (classes.first_gpu.size() == 1) break;
+    const std::int64_t peak = walk_memory(plan, program, step, MemoryDetail::peak, {gpu}).peak.bytes;
+    if (peak > most) fullest = gpu;
+    most = std::max(most, peak);
+  }
+  return walk_memory(plan, program, step, detail, {fullest});
+}
+
+bool uses_memory_space(const Plan& plan, MemorySpace space) {
+  return std::any_of(plan.buffers.begin(), plan.buffers.end(),
+                     [space](const Buffer& buffer) { return buffer.space == space; });
 }
 
 std::vector<MemoryEvent> memory_events(const MemoryWalk& walk, const std::vector<IssueTimes>& times) {

@@ -27,11 +27,26 @@ struct MemoryWalk {
 
 enum class MemoryDetail : std::uint8_t { peak, entries };
 
-// Walks a rank's program in issue order. A buffer instance lives from its first writer to its FREE; buffers
-// of run scope that the program touches live for ever; a view owns nothing, writing one writes its owner.
-// Linear in entries: what a segment adds, frees and holds at most is worked out once per state of the
-// wider-than-microbatch buffers that it touches, because it is the same for every microbatch.
+// Walks the program of one GPU of a rank in issue order. A buffer instance lives from its first writer to its
+// FREE; buffers of run scope that the program touches live for ever; a view owns nothing, writing one writes
+// its owner. Linear in entries: what a segment adds, frees and holds at most is worked out once per state of
+// the wider-than-microbatch buffers that it touches, because it is the same for every microbatch.
+//
+// Where extents come from tables (schedules/extent_tables.h), buffers have those of the GPU and of the
+// microbatch that they are bound to; buffers of wider scopes those of the GPU's largest microbatch.
+//
+// Of the buffers in one memory: what a GPU has in its node's memory or on its drives is walked by itself.
+struct MemoryPlace {
+  std::int64_t local_gpu = 0;
+  MemorySpace space = MemorySpace::device;
+};
+MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail,
+                       MemoryPlace place);
+
+// Of the GPU of the rank with the highest peak, the first of equals.
 MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail);
+
+bool uses_memory_space(const Plan& plan, MemorySpace space);
 
 // Live bytes over time. times[i]: when entry i of the program began to be issued and when it was issued.
 struct IssueTimes {

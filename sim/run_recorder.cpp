@@ -9,6 +9,7 @@ namespace simrun {
 RunRecorder::RunRecorder(const EngineInput& input) : input_(input) {
   const std::size_t programs = input.compiled.ranks.size();
   run_.ranks.resize(programs);
+  class_of_.resize(programs, 0);
   run_.issue_times.resize(programs);
   for (std::size_t p = 0; p < programs; ++p) {
     const CompiledRank& code = input.compiled.ranks[p];
@@ -79,7 +80,8 @@ void RunRecorder::operation(const DeviceState& device, const IssuedOperation& op
     run_.flights.push_back({step.exchange, span.start, span.end});
 }
 
-// The recorded GPU of a pipeline rank also stands for those with equal totals; others make classes behind.
+// The recorded GPU of a pipeline rank also stands for those with equal tables and totals; others make classes
+// behind.
 void RunRecorder::totals(const DeviceState& device, const RankTotals& totals) {
   RankTimeline& first = run_.ranks[device.program];
   const std::int64_t number = device_at(input_.plan, first.pipeline_rank, device.local_gpu);
@@ -88,12 +90,14 @@ void RunRecorder::totals(const DeviceState& device, const RankTotals& totals) {
     first.device = number;
     return;
   }
-  if (first.totals == totals) {
+  const Index own = input_.compiled.class_of(device.program, device.local_gpu);
+  if (own == 0 && first.totals == totals) {
     ++first.multiplicity;
     return;
   }
   for (std::size_t r = input_.compiled.ranks.size(); r < run_.ranks.size(); ++r)
-    if (run_.ranks[r].pipeline_rank == first.pipeline_rank && run_.ranks[r].totals == totals) {
+    if (run_.ranks[r].pipeline_rank == first.pipeline_rank && class_of_[r] == own &&
+        run_.ranks[r].totals == totals) {
       ++run_.ranks[r].multiplicity;
       return;
     }
@@ -102,6 +106,7 @@ void RunRecorder::totals(const DeviceState& device, const RankTotals& totals) {
   rank.device = number;
   rank.totals = totals;
   run_.ranks.push_back(std::move(rank));
+  class_of_.push_back(own);
 }
 
 EngineRun RunRecorder::take(Picoseconds step) {

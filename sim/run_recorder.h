@@ -25,6 +25,7 @@ class RunRecorder {
 
   const EngineInput& input_;
   EngineRun run_;
+  std::vector<Index> class_of_;  // of the GPUs' tables, by run_.ranks
 };
 
 }  // namespace simrun

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "schedules/extent_tables.h"
 #include "sim/compiled_program.h"
 #include "sim/contention.h"
 #include "sim/durations.h"
@@ -31,18 +33,26 @@ bool steps_differ(const Plan& plan) {
   return false;
 }
 
+// Of all classes of the rank's GPUs.
+Picoseconds longest(const CompiledPlan& plan, std::size_t rank, std::size_t segment, Index step) {
+  const auto duration = [&](const CompiledRank& of) {
+    return of.steps[of.segments[segment].first_step + step].duration;
+  };
+  Picoseconds longest = duration(plan.ranks[rank]);
+  for (const CompiledRank& other : plan.tables[rank].classes) longest = std::max(longest, duration(other));
+  return longest;
+}
+
 // No event is later than all work of all ranks done one after the other: where that fits into picoseconds,
 // every sum does.
 void require_countable(const CompiledPlan& plan) {
   double total = 0;
-  for (const CompiledRank& rank : plan.ranks) {
-    std::vector<double> duration;
-    for (const CompiledSegment& segment : rank.segments) {
-      double sum = 0;
-      for (Index s = 0; s < segment.steps; ++s)
-        sum += static_cast<double>(rank.steps[segment.first_step + s].duration);
-      duration.push_back(sum);
-    }
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    const CompiledRank& rank = plan.ranks[r];
+    std::vector<double> duration(rank.segments.size(), 0);
+    for (std::size_t segment = 0; segment < duration.size(); ++segment)
+      for (Index step = 0; step < rank.segments[segment].steps; ++step)
+        duration[segment] += static_cast<double>(longest(plan, r, segment, step));
     for (const CompiledEntry& entry : rank.entries) total += duration[entry.segment];
   }
   constexpr double limit = 9e18;
@@ -51,15 +61,54 @@ void require_countable(const CompiledPlan& plan) {
         fmt::format("the ranks of one pipeline work {:.3g} s per step, too long to simulate", total * 1e-12));
 }
 
-// Peaks are equal on all GPUs of a pipeline rank; events belong to the recorded one.
+// GPUs that were kept apart for their tables and came out alike are one class, behind the recorded ones.
+void join_equal(std::vector<RankTimeline>& ranks, std::size_t recorded) {
+  std::vector<RankTimeline> kept(
+      std::make_move_iterator(ranks.begin()),
+      std::make_move_iterator(ranks.begin() + static_cast<std::ptrdiff_t>(recorded)));
+  for (std::size_t r = recorded; r < ranks.size(); ++r) {
+    const auto alike = std::find_if(kept.begin(), kept.end(), [&](const RankTimeline& other) {
+      return other.pipeline_rank == ranks[r].pipeline_rank && other.totals == ranks[r].totals &&
+             other.peak == ranks[r].peak;
+    });
+    if (alike == kept.end())
+      kept.push_back(std::move(ranks[r]));
+    else
+      alike->multiplicity += ranks[r].multiplicity;
+  }
+  ranks = std::move(kept);
+}
+
+// Of the rank's first GPU.
+std::int64_t peak_in(const Plan& plan, const Program& program, MemorySpace space) {
+  if (!uses_memory_space(plan, space)) return 0;
+  return walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak, MemoryPlace{0, space}).peak.bytes;
+}
+
+// Peaks are equal on all GPUs of a pipeline rank that have equal tables; events belong to the recorded one.
 void add_memory(const Plan& plan, EngineRun& run, Detail detail) {
   const MemoryDetail entries = detail == Detail::totals ? MemoryDetail::peak : MemoryDetail::entries;
   for (std::size_t r = 0; r < plan.programs.size(); ++r) {
-    const MemoryWalk walk = walk_memory(plan, plan.programs[r], WhichStep::steady, entries);
-    for (RankTimeline& rank : run.ranks)
-      if (rank.pipeline_rank == plan.programs[r].pipeline_rank) rank.peak = walk.peak;
+    const Program& program = plan.programs[r];
+    const TableClasses classes = table_classes(plan, program);
+    const MemoryWalk walk = walk_memory(plan, program, WhichStep::steady, entries, MemoryPlace{});
+    std::vector<MemoryPeak> peaks{walk.peak};
+    for (std::size_t c = 1; c < classes.first_gpu.size(); ++c)
+      peaks.push_back(
+          walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak, {classes.first_gpu[c]}).peak);
+    const std::int64_t host = peak_in(plan, program, MemorySpace::host);
+    const std::int64_t nvme = peak_in(plan, program, MemorySpace::nvme);
+    for (RankTimeline& rank : run.ranks) {
+      if (rank.pipeline_rank != program.pipeline_rank) continue;
+      rank.host_bytes = host;
+      rank.nvme_bytes = nvme;
+      rank.peak = peaks.size() == 1
+                        ? peaks[0]
+                        : peaks[classes.of_gpu[local_index(plan, rank.pipeline_rank, rank.device)]];
+    }
     if (detail != Detail::totals) run.ranks[r].memory = memory_events(walk, run.issue_times[r]);
   }
+  join_equal(run.ranks, plan.programs.size());
 }
 
 Timeline timeline_of(const Plan& plan, EngineRun run, Detail detail) {
@@ -85,11 +134,12 @@ class FastEngine {
       : plan_(plan),
         steady_(steady),
         durations_(durations),
-        instantiation_(durations.uniform() ? Instantiation::representatives : Instantiation::every_gpu) {}
+        instantiation_(durations.uniform() && !steady.has_classes() ? Instantiation::representatives
+                                                                    : Instantiation::every_gpu) {}
 
   Timeline run(Detail detail) {
     const Meetings all = find_meetings(plan_, steady_, Instantiation::every_gpu, durations_);
-    const ExchangeTraffic traffic = exchange_traffic(plan_, steady_, all, durations_.topology());
+    const ExchangeTraffic traffic = exchange_traffic(steady_, all, durations_.topology());
     const std::vector<bool> watched = watched_exchanges(traffic, detail);
     EngineRun run = run_streams({plan_, steady_, meetings(steady_), detail, watched, nullptr});
     Contention contention =

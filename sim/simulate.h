@@ -19,6 +19,9 @@ struct SimulateOptions {
 // Runs one steady step (and the first one, for its time). Kernel times come from sim/kernel_cost.h,
 // communication from sim/collective_flows.h on the plan's real placement, memory from sim/memory.h.
 //
+// A plan's extent tables give each GPU the times and the memory of its own extents and work in each
+// microbatch; a communication takes as many bytes as the member of its group that has most.
+//
 // fast: one representative GPU per pipeline rank where all its GPUs have equal times (else every GPU),
 // streams run to block, linear in the executed instructions; every transfer has its links for itself.
 // simgrid: every GPU; transfers that can share a link are flows in SimGrid, in a process of their own.

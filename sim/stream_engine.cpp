@@ -26,6 +26,7 @@ class Engine {
         compiled_(input.compiled),
         meetings_(input.meetings),
         network_(input.network),
+        waits_are_imbalance_(input.compiled.has_classes()),
         streams_(static_cast<Index>(input.plan.streams.size())),
         recorder_(input),
         rendezvous_(input.meetings.rendezvous) {
@@ -58,7 +59,7 @@ class Engine {
       const auto rank = static_cast<std::size_t>(plan_.programs[program].pipeline_rank);
       for (Index local = 0; local < meetings_.gpus[rank]; ++local) {
         DeviceState& device = devices_.emplace_back(plan_.streams);
-        device.code = &compiled_.ranks[program];
+        device.code = &compiled_.code(program, local);
         device.number = static_cast<Index>(devices_.size() - 1);
         device.program = program;
         device.local_gpu = local;
@@ -226,13 +227,16 @@ class Engine {
     stream.posted = true;
     stream.next_at_meeting = std::exchange(rendezvous.waiting, stream_number(device, step.stream));
     rendezvous.ready = std::max(rendezvous.ready, ready);
-    rendezvous.duration = std::max(rendezvous.duration, duration);
+    if (duration >= rendezvous.duration) {
+      rendezvous.duration = duration;
+      rendezvous.exchange = step.exchange;
+    }
     if (++rendezvous.arrived < meeting.expected[position]) return;
     const Rendezvous complete = rendezvous;
     rendezvous = {};
     rendezvous.over = meeting.per_instance;
-    if (carried)
-      network_->post(step.exchange, position, complete.ready, ticket({complete.waiting, complete.ready}));
+    if (network_ != nullptr && network_->carries(complete.exchange, position))
+      network_->post(complete.exchange, position, complete.ready, ticket({complete.waiting, complete.ready}));
     else
       end_exchange(complete.waiting, {complete.ready, complete.ready + complete.duration});
   }
@@ -263,6 +267,8 @@ class Engine {
     const CompiledStep& step = step_of(device, stream.front());
     const IssuedOperation& operation = stream.front();
     const Picoseconds wait = stream.posted ? span.start - stream.posted_at : 0;
+    if (wait > 0 && waits_are_imbalance_ && compiled_.exchanges[step.exchange].channel == no_index)
+      device.accounting.add_wait(number, {span.start - wait, span.start}, device.compute_tail);
     device.accounting.add_flight(number, span, device.compute_tail);
     recorder_.operation(device, operation, span, wait);
     const OperationNumber own{number, ++stream.ended};
@@ -339,7 +345,8 @@ class Engine {
   const CompiledPlan& compiled_;
   const Meetings& meetings_;
   Network* const network_;
-  const Index streams_;  // per GPU
+  const bool waits_are_imbalance_;  // GPUs of one pipeline rank have different work
+  const Index streams_;             // per GPU
   RunRecorder recorder_;
   std::vector<DeviceState> devices_;
   std::vector<Rendezvous> rendezvous_;

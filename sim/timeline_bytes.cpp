@@ -23,8 +23,8 @@ void visit_members(EitherConst<Lane> auto& lane, auto&& visit) {
 }
 
 void visit_members(EitherConst<RankTimeline> auto& rank, auto&& visit) {
-  auto& [pipeline_rank, device, multiplicity, totals, peak, lanes, passes, memory] = rank;
-  visit(pipeline_rank, device, multiplicity, totals, peak, lanes, passes, memory);
+  auto& [pipeline_rank, device, multiplicity, totals, peak, host, nvme, lanes, passes, memory] = rank;
+  visit(pipeline_rank, device, multiplicity, totals, peak, host, nvme, lanes, passes, memory);
 }
 
 void visit_members(EitherConst<LinkTimeline> auto& link, auto&& visit) {

@@ -87,6 +87,15 @@ std::string found_json(const FoundSchedule& found) {
   return fields.braced();
 }
 
+std::string load_json(const GpuLoad& load) {
+  Fields fields(", ");
+  fields.add("gpu", number(load.gpu));
+  fields.add("compute_s", number(load.compute_s));
+  fields.add("bubble_s", number(load.bubble_s));
+  fields.add("exposed_comm_s", number(load.exposed_comm_s));
+  return fields.braced();
+}
+
 std::string stage_json(const StageSummary& stage) {
   Fields fields(", ");
   fields.add("pp_rank", number(std::int64_t{stage.pipeline_rank}));
@@ -99,6 +108,10 @@ std::string stage_json(const StageSummary& stage) {
   fields.add("compute_s", number(stage.compute_s));
   fields.add("bubble_s", number(stage.bubble_s));
   fields.add("exposed_comm_s", number(stage.exposed_comm_s));
+  if (stage.has_imbalance()) {
+    fields.add("busiest_gpu", load_json(stage.busiest));
+    fields.add("idlest_gpu", load_json(stage.idlest));
+  }
   return fields.braced();
 }
 
@@ -177,6 +190,8 @@ std::string summary_json(const Plan& plan, const Summary& summary) {
   fields.add("schedule", json_quoted(plan.job.schedule));
   if (plan.job.found_schedule) fields.add("found_schedule", found_json(*plan.job.found_schedule));
   fields.add("parameters", number(summary.parameters));
+  if (plan.job.frozen_parameters > 0)
+    fields.add("trained_parameters", number(summary.parameters - plan.job.frozen_parameters));
   add_times(fields, summary);
   fields.add("peak_memory_bytes", number(summary.peak_memory_bytes));
   fields.add("peak_pp_rank", number(std::int64_t{summary.peak_pipeline_rank}));

@@ -144,9 +144,13 @@ std::string layers_text(std::int64_t layers, bool embedding, bool loss) {
 
 std::string job_text(const Plan& plan, std::int64_t parameters, std::int64_t ranks) {
   const JobFacts& job = plan.job;
+  std::string trained;
+  if (job.frozen_parameters > 0)
+    trained =
+        fmt::format(" ({} trained)", count_text(static_cast<double>(job.parameters - job.frozen_parameters)));
   std::string text =
-      fmt::format("{} {}  {} x {}  tp {}", job.model_type, count_text(static_cast<double>(parameters)), ranks,
-                  plan.cluster.gpu.name, job.tensor_parallel);
+      fmt::format("{} {}{}  {} x {}  tp {}", job.model_type, count_text(static_cast<double>(parameters)),
+                  trained, ranks, plan.cluster.gpu.name, job.tensor_parallel);
   if (job.context_parallel > 1) text += fmt::format("  cp {}", job.context_parallel);
   if (job.expert_parallel > 1) text += fmt::format("  ep {}", job.expert_parallel);
   text += fmt::format("  pp {}", job.pipeline_parallel);

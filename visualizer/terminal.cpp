@@ -253,6 +253,20 @@ std::string link_table(const Summary& summary, const TerminalOptions& options) {
   return text;
 }
 
+// The pipeline rank whose GPUs differ most; nothing where all of each have equal work.
+std::string load_line(const Summary& summary) {
+  const auto spread = [](const StageSummary& stage) {
+    return stage.busiest.compute_s - stage.idlest.compute_s;
+  };
+  const auto widest = std::max_element(summary.stages.begin(), summary.stages.end(),
+                                       [&](const auto& a, const auto& b) { return spread(a) < spread(b); });
+  if (widest == summary.stages.end() || !widest->has_imbalance()) return "";
+  return fmt::format("load imbalance: of pp {}, GPU {} computes {}, GPU {} {} (mean {})\n",
+                     widest->pipeline_rank, widest->busiest.gpu, seconds_text(widest->busiest.compute_s),
+                     widest->idlest.gpu, seconds_text(widest->idlest.compute_s),
+                     seconds_text(widest->compute_s));
+}
+
 }  // namespace
 
 std::string terminal_summary(const Plan& plan, const Summary& summary, const TerminalOptions& options) {
@@ -265,6 +279,7 @@ std::string terminal_summary(const Plan& plan, const Summary& summary, const Ter
   text += fit_paragraph(summary, options);
   text += split_rows(summary, options);
   text += table(summary);
+  text += load_line(summary);
   text += link_table(summary, options);
   return text;
 }

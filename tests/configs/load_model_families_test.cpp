@@ -230,7 +230,7 @@ training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 8, precisio
 cluster: {from: dgx_h100, nodes: 1}
 )";
   CHECK(refusal(job) == R"(job.yaml:4:3: error: unknown key 'num_local_experts' in 'model'
-  hint: mixture of experts is not supported yet.
+  hint: this family has no experts; mixtral, qwen3_moe and deepseek_v3 have, and gpt with num_experts.
 1 error; nothing was run.
 )");
   const std::string nested = edited(job, "from: mistral-7b\n  num_local_experts: 8",

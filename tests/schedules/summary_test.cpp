@@ -97,6 +97,27 @@ TEST_CASE(
   CHECK_THROWS_AS(fullest_gpu(timeline, 2), std::out_of_range);
 }
 
+TEST_CASE("a pipeline rank has its busiest and its idlest GPU, the first of equals") {
+  Timeline timeline = two_stage_timeline();
+  CHECK_FALSE(summarize(plan_with_flops(), timeline).stages[0].has_imbalance());
+  timeline.ranks[0].multiplicity = 1;
+  RankTimeline quick = timeline.ranks[0];
+  quick.device = 1;
+  quick.totals.compute = 2 * second;
+  quick.totals.bubble[static_cast<std::size_t>(BubbleCause::imbalance)] = 4 * second;
+  timeline.ranks.insert(timeline.ranks.begin() + 1, quick);
+  const StageSummary stage = summarize(plan_with_flops(), timeline).stages[0];
+  CHECK(stage.compute_s == Approx(4));  // (6 + 2) / 2
+  CHECK(stage.bubble_s == Approx(5));   // (3 + 7) / 2
+  REQUIRE(stage.has_imbalance());
+  CHECK(stage.busiest.gpu == 0);
+  CHECK(stage.busiest.compute_s == Approx(6));
+  CHECK(stage.idlest.gpu == 1);
+  CHECK(stage.idlest.compute_s == Approx(2));
+  CHECK(stage.idlest.bubble_s == Approx(7));
+  CHECK(stage.idlest.exposed_comm_s == Approx(1));
+}
+
 TEST_CASE("links keep their order; their times become shares of the step") {
   Timeline timeline = two_stage_timeline();  // 10 s
   timeline.engine_reason = "asked for";

@@ -18,7 +18,52 @@ struct Span {
   auto operator<=>(const Span&) const = default;
 };
 
-// One instruction instance.
+// What a table says of a GPU; tables here have no axes or the only one that there is.
+std::int64_t looked_up(const ExtentTable& table, std::size_t gpus, std::size_t gpu, std::int64_t microbatch) {
+  const std::size_t per_row = table.axes.empty() ? 1 : gpus;
+  const std::size_t rows = table.values.size() / per_row;
+  const std::size_t row = table.per_microbatch ? static_cast<std::size_t>(microbatch) % rows : 0;
+  return table.values.at(row * per_row + (table.axes.empty() ? 0 : gpu));
+}
+
+std::size_t gpus_of_rank(const Plan& plan) {
+  return static_cast<std::size_t>(plan.stages.at(0).devices.at(0).count);
+}
+
+// The plan's buffers with the extents that a GPU has in a microbatch; -1: the largest of any.
+std::vector<Buffer> sized_buffers(const Plan& plan, std::size_t gpu, std::int64_t microbatch) {
+  std::vector<Buffer> buffers = plan.buffers;
+  for (Buffer& buffer : buffers)
+    for (BufferDim& dim : buffer.dims) {
+      if (dim.table < 0) continue;
+      const ExtentTable& table = plan.extent_tables[static_cast<std::size_t>(dim.table)];
+      const auto at = [&](std::int64_t m) { return looked_up(table, gpus_of_rank(plan), gpu, m); };
+      dim.extent = at(std::max<std::int64_t>(microbatch, 0));
+      for (std::int64_t m = 0; microbatch < 0 && m < static_cast<std::int64_t>(table.values.size()); ++m)
+        dim.extent = std::max(dim.extent, at(m));
+    }
+  return buffers;
+}
+
+// Without latency and launch, time is in proportion to work.
+Picoseconds time_of(const Plan& plan, std::int32_t rank, const Instruction& what, std::size_t gpu,
+                    std::int64_t microbatch) {
+  if (plan.extent_tables.empty())
+    return is_communication(what.opcode) ? communication_time(plan, rank, what) : kernel_time(plan, what);
+  Plan sized;
+  sized.cluster = plan.cluster;
+  sized.dimension_names = plan.dimension_names;
+  sized.stages = plan.stages;
+  sized.communications = plan.communications;
+  sized.buffers = sized_buffers(plan, gpu, microbatch);
+  const Picoseconds whole =
+      is_communication(what.opcode) ? communication_time(sized, rank, what) : kernel_time(sized, what);
+  if (what.work_table < 0) return whole;
+  const ExtentTable& work = plan.extent_tables[static_cast<std::size_t>(what.work_table)];
+  return whole * looked_up(work, gpus_of_rank(plan), gpu, microbatch) / 1'000'000;
+}
+
+// One instruction instance. `rank`: the number of its GPU.
 struct Task {
   std::size_t rank = 0;
   Index entry = 0, instruction = 0;
@@ -31,14 +76,17 @@ struct Task {
   std::vector<std::size_t> writers;   // of its inputs, on other streams: the last of each (buffer, stream)
   std::vector<std::size_t> partners;  // same exchange, itself included; empty: none
   std::size_t ends = 0;               // partners that there must be
+  bool own_mesh = false;              // a collective inside one pipeline rank
   std::optional<Span> time;
   Span p2p;  // pipeline transfer that its data came by; end 0: none
 };
 
 class Replay {
  public:
-  explicit Replay(const Plan& plan) : plan_(plan) {
-    for (std::size_t r = 0; r < plan.programs.size(); ++r) add_rank(r);
+  explicit Replay(const Plan& plan)
+      : plan_(plan), gpus_(plan.extent_tables.empty() ? 1 : gpus_of_rank(plan)) {
+    for (std::size_t r = 0; r < plan.programs.size(); ++r)
+      for (std::size_t gpu = 0; gpu < gpus_; ++gpu) add_gpu(r, gpu);
     for (auto& [key, tasks] : exchanges_)
       for (const std::size_t t : tasks) tasks_[t].partners = tasks;
   }
@@ -59,7 +107,8 @@ class Replay {
                                                               task.time->end - task.time->start};
       run.step = std::max(run.step, task.time->end);
     }
-    for (std::size_t r = 0; r < plan_.programs.size(); ++r) run.totals.push_back(divide(r, run.step));
+    run.gpus_per_rank = gpus_;
+    for (std::size_t g = 0; g < plan_.programs.size() * gpus_; ++g) run.totals.push_back(divide(g, run.step));
     return run;
   }
 
@@ -69,7 +118,7 @@ class Replay {
            plan.streams[task.what->stream].traffic == Traffic::pipeline;
   }
 
-  void add_rank(std::size_t r) {
+  void add_gpu(std::size_t r, std::size_t gpu) {
     const Program& program = plan_.programs[r];
     for (Index e = 0; e < program.entries.size(); ++e) {
       const Entry& entry = program.entries[e];
@@ -79,14 +128,13 @@ class Replay {
         const Instruction& what = segment.instructions[i];
         if (what.opcode == Opcode::free || what.opcode == Opcode::init) continue;
         Task task;
-        task.rank = r;
+        task.rank = r * gpus_ + gpu;
         task.entry = e;
         task.instruction = i;
         task.what = &what;
         task.kind = segment.kind;
         task.microbatch = program.bindings[entry.first_binding + what.binding].microbatch;
-        task.duration = is_communication(what.opcode) ? communication_time(plan_, program.pipeline_rank, what)
-                                                      : kernel_time(plan_, what);
+        task.duration = time_of(plan_, program.pipeline_rank, what, gpu, task.microbatch);
         link(task);
         tasks_.push_back(task);
       }
@@ -130,8 +178,15 @@ class Replay {
         last_writer_[{task.rank, up, instance(up, task.microbatch), task.what->stream, up != output}] = self;
     if (!is_communication(task.what->opcode)) return;
     const Communication& communication = plan_.communications[task.what->communication];
-    if (communication.channel == no_index) return;
-    exchanges_[{communication.channel, task.microbatch}].push_back(self);
+    const std::size_t program = task.rank / gpus_, gpu = task.rank % gpus_;
+    task.own_mesh = communication.channel == no_index;
+    if (task.own_mesh) {
+      if (gpus_ == 1) return;
+      exchanges_[{no_index, task.entry, program, task.instruction}].push_back(self);
+      task.ends = gpus_;
+      return;
+    }
+    exchanges_[{communication.channel, task.microbatch, gpu, 0}].push_back(self);
     task.ends = std::max<std::size_t>(communication.group.pipeline_ranks.size(), 2);
   }
 
@@ -171,6 +226,7 @@ class Replay {
     std::set<Picoseconds> cuts = {0, step};
     for (const Task& task : tasks_) {
       if (task.rank != r) continue;
+      if (task.own_mesh) cuts.insert(ready(task));
       (task.what->stream == compute_stream ? compute : others).push_back(&task);
       cuts.insert({task.time->start, task.time->end});
     }
@@ -203,7 +259,13 @@ class Replay {
       totals.exposed[static_cast<std::size_t>(traffic)] += length;
       return;
     }
-    totals.bubble[static_cast<std::size_t>(cause(piece, compute))] += length;
+    BubbleCause why = cause(piece, compute);
+    const auto waits = [&](const Task* t) {
+      return t->own_mesh && gpus_ > 1 && ready(*t) <= piece.start && piece.end <= t->time->start;
+    };
+    if (why != BubbleCause::p2p && std::any_of(others.begin(), others.end(), waits))
+      why = BubbleCause::imbalance;
+    totals.bubble[static_cast<std::size_t>(why)] += length;
   }
 
   BubbleCause cause(Span piece, const std::vector<const Task*>& compute) const {
@@ -232,15 +294,18 @@ class Replay {
   std::vector<Task> tasks_;
   std::map<std::pair<std::size_t, std::uint8_t>, std::size_t> last_of_stream_;
   std::map<std::tuple<std::size_t, Index, std::int64_t, std::uint8_t, bool>, std::size_t> last_writer_;
-  std::map<std::pair<Index, std::int64_t>, std::vector<std::size_t>> exchanges_;
+  const std::size_t gpus_;  // simulated, per pipeline rank
+  // By channel, microbatch and GPU; or, of one rank's own mesh, by entry, rank and instruction.
+  std::map<std::tuple<Index, std::int64_t, std::size_t, Index>, std::vector<std::size_t>> exchanges_;
 };
 
 }  // namespace
 
 ReferenceRun reference_run(const Plan& plan) { return Replay(plan).run(); }
 
-std::int64_t reference_peak(const Plan& plan, std::size_t rank) {
+std::int64_t reference_peak(const Plan& plan, std::size_t rank, std::size_t gpu) {
   const Program& program = plan.programs[rank];
+  const std::vector<Buffer> largest = sized_buffers(plan, gpu, -1);
   std::set<std::pair<Index, std::int64_t>> live;
   std::int64_t bytes = 0, peak = 0;
   const auto visit = [&](Index buffer, std::int64_t microbatch, bool frees) {
@@ -249,7 +314,10 @@ std::int64_t reference_peak(const Plan& plan, std::size_t rank) {
     const std::pair key(buffer, scope == Scope::microbatch || scope == Scope::pass ? microbatch : 0);
     if (scope == Scope::run && frees) return;
     if (frees ? live.erase(key) > 0 : live.insert(key).second)
-      bytes += (frees ? -1 : 1) * plan.buffers[buffer].bytes();
+      bytes += (frees ? -1 : 1) * (scope == Scope::microbatch || scope == Scope::pass
+                                       ? sized_buffers(plan, gpu, microbatch)
+                                       : largest)[buffer]
+                                      .bytes();
     peak = std::max(peak, bytes);
   };
   for (const Entry& entry : program.entries)

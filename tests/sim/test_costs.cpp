@@ -271,7 +271,7 @@ TEST_CASE("all instances of a collective run at once and share NICs") {
   plan.cluster.nics_per_node = 1;
   Durations shared(plan);
   CHECK(shared.of(0, reduce) == 40'000);
-  CHECK(shared.instance_time(0, reduce, 5) == 40'000);
+  CHECK(shared.instance_time(0, reduce, {5, 1000}) == 40'000);
   CHECK(shared.uniform());  // alone they are alike
   CHECK(communication_time(plan, 0, reduce) == 40'000);
 }
@@ -284,14 +284,14 @@ TEST_CASE("pairs of one transfer of which some cross nodes differ, and no GPU st
   const Instruction send = communicate(plan, Opcode::send, 1000, down);
   Durations durations(plan);
   CHECK(durations.of(0, send) == 10'000);
-  CHECK(durations.instance_time(0, send, 0) == 1'000);
-  CHECK(durations.instance_time(0, send, 1) == 10'000);
+  CHECK(durations.instance_time(0, send, {0, 1000}) == 1'000);
+  CHECK(durations.instance_time(0, send, {1, 1000}) == 10'000);
   CHECK_FALSE(durations.uniform());
   Communication up;
   up.peer.pipeline_rank = 0;
   const Instruction recv = communicate(plan, Opcode::recv, 1000, up);
-  CHECK(durations.instance_time(1, recv, 0) == 1'000);
-  CHECK(durations.instance_time(1, recv, 2) == 10'000);
+  CHECK(durations.instance_time(1, recv, {0, 1000}) == 1'000);
+  CHECK(durations.instance_time(1, recv, {2, 1000}) == 10'000);
 }
 
 TEST_CASE("collectives of which some cross nodes differ by instance") {
@@ -303,8 +303,8 @@ TEST_CASE("collectives of which some cross nodes differ by instance") {
   const Instruction gather = communicate(plan, Opcode::all_gather, 1000, over_tp);
   Durations durations(plan);
   CHECK(durations.of(0, gather) == 5'000);  // 1/2 x 1000 B at 0.1 B/ps
-  for (const std::int64_t i : {0, 1, 4, 5}) CHECK(durations.instance_time(0, gather, i) == 500);
-  for (const std::int64_t i : {2, 3}) CHECK(durations.instance_time(0, gather, i) == 5'000);
+  for (const std::int64_t i : {0, 1, 4, 5}) CHECK(durations.instance_time(0, gather, {i, 1000}) == 500);
+  for (const std::int64_t i : {2, 3}) CHECK(durations.instance_time(0, gather, {i, 1000}) == 5'000);
   CHECK_FALSE(durations.uniform());
 }
 
@@ -317,7 +317,7 @@ TEST_CASE("a group over pipeline ranks has one time on all of them") {
   Durations durations(plan);
   CHECK(durations.of(0, reduce) == 10'000);
   CHECK(durations.of(1, reduce) == 10'000);
-  CHECK(durations.instance_time(1, reduce, 7) == 10'000);
+  CHECK(durations.instance_time(1, reduce, {7, 1000}) == 10'000);
   CHECK(durations.uniform());
 }
 

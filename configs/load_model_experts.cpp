@@ -1,0 +1,64 @@
+#include "configs/load_model_experts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "configs/limits.h"
+
+namespace simrun {
+
+void read_experts(const ExpertKeys& names, const ModelKeys& keys) {
+  SectionReader& section = keys.section;
+  ExpertConfig& experts = keys.model.experts;
+  experts.count = section.integer(names.count, limits::experts);
+  std::optional<std::int64_t> topk;
+  if (names.topk_default > 0) topk = names.topk_default;
+  experts.topk = section.integer(names.topk, limits::experts, topk);
+  experts.ffn_hidden_size = section.integer(names.ffn, limits::width);
+  if (experts.count > 0 && experts.topk > experts.count)
+    keys.reading.problem(section.path_of(names.topk),
+                         fmt::format("a token goes to {} of {} experts", experts.topk, experts.count),
+                         fmt::format("at most {}.", experts.count));
+  select_expert_layers({}, keys.model);
+}
+
+void select_expert_layers(const ExpertLayers& layers, ModelConfig& model) {
+  model.experts.layers.assign(static_cast<std::size_t>(model.num_layers), false);
+  for (std::int64_t layer = layers.first; layer < model.num_layers && layers.step > 0; ++layer)
+    model.experts.layers[static_cast<std::size_t>(layer)] = layer % layers.step == layers.phase;
+}
+
+std::vector<std::int64_t> read_layer_numbers(const std::string& key, const ModelKeys& keys) {
+  const ConfigNode* node = keys.section.section(key);
+  if (node == nullptr) return {};
+  const std::string path = keys.section.path_of(key);
+  std::vector<std::int64_t> layers;
+  if (node->kind != ConfigNode::Kind::sequence) {
+    keys.reading.problems.push_back(
+        {node->position, fmt::format("'{}' must be a list of layer numbers, not {}", path, describe(*node)),
+         ""});
+    return {};
+  }
+  for (const ConfigNode& child : node->children) {
+    const Parsed<std::int64_t> layer =
+        parse_integer(child.text, {0, std::max<std::int64_t>(keys.model.num_layers - 1, 0)});
+    if (!layer.value) {
+      keys.reading.problems.push_back(
+          {child.position, fmt::format("'{}': {}", path, layer.problem), layer.hint});
+      return {};
+    }
+    layers.push_back(*layer.value);
+  }
+  keys.reading.record(path, fmt::format("[{}]", fmt::join(layers, ", ")), origin_of(node->position));
+  return layers;
+}
+
+void ignore_router_keys(const ModelKeys& keys) {
+  keys.section.ignore({"aux_loss_alpha", "ep_size", "input_jitter_noise", "moe_aux_loss_coeff",
+                       "norm_topk_prob", "output_router_logits", "routed_scaling_factor",
+                       "router_aux_loss_coef", "router_jitter_noise", "seq_aux"});
+}
+
+}  // namespace simrun

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "configs/load_model_keys.h"
+
+// What the families with experts have in common.
+namespace simrun {
+
+struct ExpertKeys {
+  std::string count;
+  std::string topk;
+  std::string ffn;
+  std::int64_t topk_default = 0;  // 0: the key is required
+};
+// Reads the three numbers and checks that no token needs more experts than there are. The experts are in
+// every layer until select_expert_layers says otherwise.
+void read_experts(const ExpertKeys& names, const ModelKeys& keys);
+
+// Experts in every `step`-th layer from `first` on: layers l >= first with l % step == phase.
+struct ExpertLayers {
+  std::int64_t first = 0;
+  std::int64_t step = 1;
+  std::int64_t phase = 0;
+};
+void select_expert_layers(const ExpertLayers& layers, ModelConfig& model);
+
+// A key that is a list of layer numbers, or not written.
+std::vector<std::int64_t> read_layer_numbers(const std::string& key, const ModelKeys& keys);
+
+// Keys of routers that change neither a shape nor a kernel: auxiliary losses, jitter, scaling.
+void ignore_router_keys(const ModelKeys& keys);
+
+}  // namespace simrun

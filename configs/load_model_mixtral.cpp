@@ -1,0 +1,18 @@
+// Mixtral (arXiv 2401.04088), section 2: Mistral with experts in place of every MLP.
+#include "configs/load_model_experts.h"
+#include "configs/load_model_families.h"
+
+namespace simrun {
+
+void read_mixtral(const ModelKeys& keys) {
+  read_llama_shape(keys, {.has_key_value_default = false});
+  keys.model.ffn_hidden_size = 0;  // intermediate_size is an expert's
+  read_experts({"num_local_experts", "num_experts_per_tok", "intermediate_size"}, keys);
+  ignore_router_keys(keys);
+  read_dropout(keys, {"attention_dropout", ""}, 0);
+  keys.model.activation =
+      read_activation(keys, "hidden_act", {{"silu", Activation::swiglu}, {"swish", Activation::swiglu}});
+  read_attention_windows(keys, WindowPattern::all_layers);
+}
+
+}  // namespace simrun

@@ -1,0 +1,83 @@
+#include "configs/moe_rules.h"
+
+#include <fmt/format.h>
+
+namespace simrun {
+namespace {
+
+constexpr const char* expert_path = "parallelism.expert_model_parallel_size";
+constexpr const char* expert_tensor_path = "parallelism.expert_tensor_parallel_size";
+
+// "4 and 8 do.": the divisors of `whole` next to `value`; REQUIRES: `value` is not one.
+std::string nearest_divisors(std::int64_t whole, std::int64_t value) {
+  std::int64_t below = 1;
+  std::int64_t above = whole;
+  for (std::int64_t small = 1; small * small <= whole; ++small) {
+    if (whole % small != 0) continue;
+    for (const std::int64_t divisor : {small, whole / small}) {
+      if (divisor < value && divisor > below) below = divisor;
+      if (divisor > value && divisor < above) above = divisor;
+    }
+  }
+  if (value > whole) return fmt::format("at most {}.", whole);
+  return below == above ? fmt::format("{} does.", below) : fmt::format("{} and {} do.", below, above);
+}
+
+void check_split(Reading& reading, const char* path, std::int64_t whole, std::int64_t parts,
+                 const std::string& what) {
+  if (whole > 0 && parts > 0 && whole % parts != 0)
+    reading.problem(path, fmt::format("{} {} do not split into {}", whole, what, parts),
+                    nearest_divisors(whole, parts));
+}
+
+void check_ranks(Reading& reading, const Parallelism& parallelism) {
+  const std::int64_t ep = parallelism.expert_model_parallel_size;
+  const std::int64_t etp = parallelism.expert_tensor_parallel_size;
+  const std::int64_t tp = parallelism.tensor_model_parallel_size;
+  const std::int64_t cp = parallelism.context_parallel_size;
+  const std::int64_t dp = parallelism.data_parallel_size;
+  if (ep == 0 || etp == 0 || tp == 0 || cp == 0 || dp == 0) return;
+  const std::int64_t ranks = tp * cp * dp;  // at most limits::world
+  if (ranks % etp != 0)
+    return reading.problem(
+        expert_tensor_path,
+        fmt::format("the {} ranks of a pipeline stage (tensor {} x context {} x data {}) do "
+                    "not divide by expert tensor {}",
+                    ranks, tp, cp, dp, etp),
+        nearest_divisors(ranks, etp));
+  if (ranks / etp % ep != 0)
+    reading.problem(expert_path,
+                    fmt::format("the {} ranks of a pipeline stage (tensor {} x context {} x data {}) do not "
+                                "divide by expert {} x expert tensor {} = {}",
+                                ranks, tp, cp, dp, ep, etp, ep * etp),
+                    nearest_divisors(ranks / etp, ep));
+}
+
+}  // namespace
+
+void apply_moe_rules(Reading& reading, const Job& job) {
+  const Parallelism& parallelism = job.parallelism;
+  const ExpertConfig& experts = job.model.experts;
+  if (job.model.num_layers == 0) return;
+  if (experts.count == 0) {
+    for (const auto& [path, size] : {std::pair{expert_path, parallelism.expert_model_parallel_size},
+                                     std::pair{expert_tensor_path, parallelism.expert_tensor_parallel_size}})
+      if (size > 1)
+        reading.problem(path, fmt::format("{} ranks for experts, and the model has none", size), "1 does.");
+    return;
+  }
+  check_split(reading, expert_path, experts.count, parallelism.expert_model_parallel_size, "experts");
+  const std::int64_t etp = parallelism.expert_tensor_parallel_size;
+  if (experts.ffn_hidden_size > 0 && etp > 0 && experts.ffn_hidden_size % etp != 0)
+    reading.problem(expert_tensor_path,
+                    fmt::format("the experts' feed-forward size {} does not split into expert tensor {}",
+                                experts.ffn_hidden_size, etp),
+                    nearest_divisors(experts.ffn_hidden_size, etp));
+  check_ranks(reading, parallelism);
+  const std::optional<ExpertHistogram>& histogram = job.moe.histogram;
+  if (histogram && static_cast<std::int64_t>(histogram->tokens.size()) != experts.count)
+    reading.problem("moe.histogram", fmt::format("'{}' has {} experts; the model has {}", histogram->path,
+                                                 histogram->tokens.size(), experts.count));
+}
+
+}  // namespace simrun

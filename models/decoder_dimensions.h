@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+
+#include "models/graph.h"
+
+namespace simrun {
+
+// Dimensions of a mixture of experts:
+//   experts        routed experts, over which expert parallel ranks split the weights
+//   expert_scores  of the same size: the router's outputs, never split
+//   topk           experts of a token
+//   capacity       rows that an expert takes from the whole microbatch. Without a capacity factor those of an
+//                  even load, batch x sequence x topk / experts; with one, that many times as many. Padded to
+//                  a multiple of the tensor x context x data parallel size.
+//   expert_ffn, shared_ffn
+struct MoeDimensions {
+  DimensionId experts = 0, expert_scores = 0, topk = 0, capacity = 0, expert_ffn = 0, shared_ffn = 0;
+};
+
+// Dimensions of multi-head latent attention:
+//   q_lora, kv_lora  the compressed vectors; kv_down is kv_lora and the heads' shared rotated part, qk_rope
+//   qk_dim, v_dim    of a head's queries and keys, and of its values
+//   kv_up            of what a head makes of kv_lora: the keys' part without position, and the values
+struct LatentDimensions {
+  DimensionId q_lora = 0, kv_lora = 0, kv_down = 0, qk_rope = 0, qk_dim = 0, v_dim = 0, kv_up = 0;
+};
+
+// Dimensions of a decoder's tensors (models/decoder.h).
+struct DecoderDimensions {
+  DimensionId batch = 0, sequence = 0, hidden = 0, kv_heads = 0, group = 0, qkv = 0, qk = 0, head_dim = 0,
+              ffn = 0, gate = 0, key_sequence = 0, statistics = 0, one = 0;
+  std::optional<MoeDimensions> moe;
+  std::optional<LatentDimensions> latent;
+};
+
+}  // namespace simrun

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "configs/job.h"
+#include "models/decoder_dimensions.h"
+#include "models/graph_builder.h"
+
+namespace simrun {
+
+// REQUIRES: the model has experts.
+MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph);
+
+// The operators that stand in place of an MLP (Shazeer et al. 2017, arXiv 1701.06538):
+//   router     logits [batch, sequence, expert_scores] in fp32
+//   route      probabilities and indices of each token's topk experts [batch, sequence, topk]
+//   dispatch   rows by expert [experts, capacity, hidden]
+//   expert_fc1, expert_activation, expert_fc2: an MLP of each expert
+//   combine    each token's rows back, summed with its probabilities [batch, sequence, hidden]
+//   shared_*   the shared experts, an MLP of every token, and moe_add, their sum with the routed ones
+class MoeLayer {
+ public:
+  MoeLayer(const ModelConfig& model, const DecoderDimensions& dims, GraphBuilder& graph)
+      : model_(model), experts_(model.experts), dims_(dims), moe_(*dims.moe), graph_(graph) {}
+
+  // [batch, sequence, hidden] in and out.
+  TensorId add(TensorId y);
+
+ private:
+  struct Routing {
+    TensorId probabilities, indices;
+  };
+  Routing route(TensorId y);
+  TensorId routed(TensorId y, const Routing& routing);
+  TensorId shared(TensorId y);
+  TensorId gated(TensorId y, TensorId shared);
+
+  const ModelConfig& model_;
+  const ExpertConfig& experts_;
+  const DecoderDimensions& dims_;
+  const MoeDimensions& moe_;
+  GraphBuilder& graph_;
+};
+
+}  // namespace simrun

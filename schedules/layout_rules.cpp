@@ -1,0 +1,334 @@
+#include "schedules/layout_rules.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+#include "schedules/layout_scope.h"
+
+namespace simrun {
+namespace {
+
+std::optional<DimensionId> dimension_named(const Graph& graph, const std::string& name) {
+  for (std::size_t d = 0; d < graph.dimensions.size(); ++d)
+    if (graph.dimensions[d].name == name) return static_cast<DimensionId>(d);
+  return {};
+}
+
+// Query heads are grouped by key-value head: splitting `heads` splits the groups.
+std::string graph_name(const Graph& graph, const std::string& dim) {
+  return dim == "heads" && !dimension_named(graph, dim) ? "kv_heads" : dim;
+}
+
+bool has(const std::vector<DimensionId>& dims, DimensionId dim) {
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
+
+std::string place_of(const Operator& op) {
+  return op.layer < 0 ? op.name : fmt::format("{} of layer {}", op.name, op.layer);
+}
+
+// What the layout section says of one dimension of one operator.
+struct Decision {
+  DimensionId dim = 0;
+  const RegionRule* rule = nullptr;
+  const DimensionChoice* choice = nullptr;
+};
+
+// Checks the rules one by one, then the operators.
+class LayoutCheck {
+ public:
+  LayoutCheck(const LayoutConfig& layout, const Graph& graph, const DeviceMesh& mesh)
+      : layout_(layout), graph_(graph), mesh_(mesh) {}
+
+  std::vector<Diagnostic> run() {
+    for (const RegionRule& rule : layout_.rules) check_rule(rule);
+    if (faults_.empty())
+      for (const Operator& op : graph_.operators) check_operator(op);
+    return std::move(faults_);
+  }
+
+  // Of the operators' layouts: what must agree between operators.
+  std::vector<Diagnostic> compare(const std::vector<Layout>& layouts) {
+    compare_parameters(layouts);
+    for (std::size_t o = 0; o < layouts.size(); ++o)
+      if (graph_.operators[o].keeps_partial_sums) compare_summands(layouts, o);
+    return std::move(faults_);
+  }
+
+ private:
+  void fault(const SourcePosition& at, std::string message, std::string hint = "") {
+    faults_.push_back({at, std::move(message), std::move(hint)});
+  }
+
+  // ---- a rule by itself ----
+
+  void check_rule(const RegionRule& rule) {
+    LayoutScope scope;
+    try {
+      scope = parse_layout_scope(rule.scope);
+    } catch (const std::invalid_argument& error) {
+      return fault(rule.position, error.what(), "for example \"layers[0-11].attention\".");
+    }
+    std::vector<const Operator*> held;
+    for (const Operator& op : graph_.operators)
+      if (scope.holds(graph_, op)) held.push_back(&op);
+    if (held.empty()) return refuse_scope(rule, scope);
+    scopes_.emplace(&rule, std::move(scope));
+    for (const DimensionChoice& choice : rule.choices) check_choice(rule, choice, held);
+  }
+
+  void refuse_scope(const RegionRule& rule, const LayoutScope& scope) {
+    std::int32_t layers = 0;
+    for (const Operator& op : graph_.operators) layers = std::max(layers, op.layer + 1);
+    for (const LayoutScope::Layers& some : scope.layers)
+      if (some.first >= layers)
+        return fault(rule.position, fmt::format("the scope '{}' names layer {}", rule.scope, some.first),
+                     fmt::format("the model's are 0 to {}.", layers - 1));
+    const std::vector<std::string> names = scope_names(graph_);
+    const std::string near = closest(scope.name, names);
+    fault(rule.position, fmt::format("no operator is in the scope '{}'", rule.scope),
+          near.empty() ? fmt::format("names are {}.", fmt::join(names, ", "))
+                       : fmt::format("did you mean '{}'?", near));
+  }
+
+  void check_choice(const RegionRule& rule, const DimensionChoice& choice,
+                    const std::vector<const Operator*>& held) {
+    std::vector<std::string> names;
+    for (const Dimension& dimension : graph_.dimensions) names.push_back(dimension.name);
+    const std::optional<DimensionId> dim = dimension_named(graph_, graph_name(graph_, choice.dim));
+    if (!dim) {
+      names.emplace_back("heads");
+      const std::string near = closest(choice.dim, names);
+      return fault(choice.dim_position, fmt::format("the model has no dimension '{}'", choice.dim),
+                   near.empty() ? fmt::format("it has {}.", fmt::join(names, ", "))
+                                : fmt::format("did you mean '{}'?", near));
+    }
+    std::vector<DimensionId> known;
+    const Operator* whole = nullptr;
+    bool splits = false;
+    for (const Operator* op : held) {
+      const std::vector<DimensionId> space = iteration_space(graph_, *op);
+      for (const DimensionId d : space)
+        if (!has(known, d)) known.push_back(d);
+      if (!has(space, *dim)) continue;
+      if (!has(op->whole_dims, *dim))
+        splits = true;
+      else if (whole == nullptr)
+        whole = op;
+    }
+    if (!has(known, *dim)) return refuse_dimension(rule, choice, known);
+    if (!splits && !choice.axes.empty())
+      fault(choice.dim_position,
+            fmt::format("{} needs its dimension '{}' whole", place_of(*whole), choice.dim));
+  }
+
+  void refuse_dimension(const RegionRule& rule, const DimensionChoice& choice,
+                        const std::vector<DimensionId>& known) {
+    std::vector<std::string> names;
+    for (const DimensionId dim : known) names.push_back(graph_.dimensions[dim].name);
+    fault(choice.dim_position,
+          fmt::format("no operator in the scope '{}' has a dimension '{}'", rule.scope, choice.dim),
+          fmt::format("theirs are {}.", fmt::join(names, ", ")));
+  }
+
+  // ---- an operator under all rules ----
+
+  // The last rule that names a dimension decides it.
+  std::vector<Decision> decisions(const Operator& op) const {
+    std::vector<Decision> made;
+    const std::vector<DimensionId> space = iteration_space(graph_, op);
+    for (auto rule = layout_.rules.rbegin(); rule != layout_.rules.rend(); ++rule) {
+      if (!scopes_.at(&*rule).holds(graph_, op)) continue;
+      for (const DimensionChoice& choice : rule->choices) {
+        const DimensionId dim = *dimension_named(graph_, graph_name(graph_, choice.dim));
+        const auto is_same = [&](const Decision& other) { return other.dim == dim; };
+        if (!has(space, dim) || std::any_of(made.begin(), made.end(), is_same)) continue;
+        made.push_back({dim, &*rule, &choice});
+      }
+    }
+    std::erase_if(made, [&](const Decision& d) { return has(op.whole_dims, d.dim); });
+    return made;
+  }
+
+  std::vector<AxisId> axes_of(const DimensionChoice& choice) const {
+    std::vector<AxisId> axes;
+    for (const std::string& name : choice.axes)
+      for (const AxisId axis : mesh_.axes(name)) axes.push_back(axis);
+    return axes;
+  }
+
+  // Whatever one rule says of a dimension is refused once, for the first operator.
+  void check_operator(const Operator& op) {
+    std::map<AxisId, const DimensionChoice*> taken;
+    for (const Decision& decision : decisions(op)) {
+      if (refused_.count(decision.choice) > 0) continue;
+      const std::vector<AxisId> axes = axes_of(*decision.choice);
+      for (const AxisId axis : axes) {
+        const auto [before, is_free] = taken.emplace(axis, decision.choice);
+        if (is_free) continue;
+        return refuse_axis_twice(op, *decision.choice, *before->second, axis);
+      }
+      check_extent(op, decision, mesh_.size(axes));
+    }
+  }
+
+  void refuse_axis_twice(const Operator& op, const DimensionChoice& choice, const DimensionChoice& other,
+                         AxisId axis) {
+    refused_.insert(&choice);
+    const std::string name = mesh_.words({axis});
+    if (&choice == &other)
+      return fault(choice.axis_positions.back(),
+                   fmt::format("'{}' is split over {} twice: the axes {} share ranks", choice.dim, name,
+                               fmt::join(choice.axes, " and ")));
+    fault(choice.axis_positions.front(),
+          fmt::format("{} would be split twice over {}: its {} and its {}", place_of(op), name, other.dim,
+                      choice.dim),
+          fmt::format("a rule for scope {} may replicate one of them.", op.name));
+  }
+
+  void check_extent(const Operator& op, const Decision& decision, std::int64_t parts) {
+    const Dimension& dimension = graph_.dimensions[decision.dim];
+    const std::int64_t extent = dimension.padded_size;
+    if (extent % parts == 0) return;
+    refused_.insert(decision.choice);
+    std::int64_t fewer = parts, more = parts;
+    while (extent % fewer != 0) --fewer;
+    while (more < extent && extent % more != 0) ++more;
+    const std::string ranks = more < extent || extent % more == 0
+                                  ? fmt::format("{} and {} ranks do", fewer, more)
+                                  : fmt::format("{} ranks do", fewer);
+    const std::int64_t below = extent / parts * parts;
+    fault(decision.choice->axis_positions.front(),
+          fmt::format("{}: {} {} does not split over {}, {} ranks", place_of(op), decision.choice->dim,
+                      extent, fmt::join(decision.choice->axes, " x "), parts),
+          below > 0
+              ? fmt::format("{}; so do {} {} and {}.", ranks, decision.choice->dim, below, below + parts)
+              : fmt::format("{}; so does {} {}.", ranks, decision.choice->dim, parts));
+  }
+
+  // ---- operators beside each other ----
+
+  // The rule that had a say about either operator, the last.
+  SourcePosition position_of(const Operator& a, const Operator& b) const {
+    for (auto rule = layout_.rules.rbegin(); rule != layout_.rules.rend(); ++rule)
+      for (const Operator* op : {&a, &b})
+        if (parse_layout_scope(rule->scope).holds(graph_, *op)) return rule->position;
+    return {};
+  }
+
+  void compare_parameters(const std::vector<Layout>& layouts) {
+    struct Reader {
+      const Operator* op;
+      Layout layout;
+    };
+    std::map<TensorId, Reader> first;
+    for (std::size_t o = 0; o < layouts.size(); ++o) {
+      const Operator& op = graph_.operators[o];
+      for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        const Tensor& tensor = graph_.tensors[op.inputs[i]];
+        if (tensor.kind != TensorKind::parameter) continue;
+        const Layout layout = input_layout(graph_, op, layouts[o], i);
+        const auto [reader, is_new] = first.emplace(op.inputs[i], Reader{&op, layout});
+        if (is_new || reader->second.layout == layout) continue;
+        fault(position_of(*reader->second.op, op),
+              fmt::format("{} is {} for {}, but {} for {}", tensor.name,
+                          describe(reader->second.layout, graph_, mesh_), place_of(*reader->second.op),
+                          describe(layout, graph_, mesh_), place_of(op)),
+              "a parameter that two operators read lies on its ranks once.");
+      }
+    }
+  }
+
+  // Branches whose partial sums are added before they are summed over ranks must be partial alike.
+  void compare_summands(const std::vector<Layout>& layouts, std::size_t adder) {
+    const Operator& op = graph_.operators[adder];
+    std::vector<std::size_t> producers;
+    for (const TensorId input : op.inputs)
+      for (std::size_t o = 0; o < adder; ++o)
+        if (std::find(graph_.operators[o].outputs.begin(), graph_.operators[o].outputs.end(), input) !=
+            graph_.operators[o].outputs.end())
+          producers.push_back(o);
+    for (const std::size_t o : producers) {
+      const std::size_t first = producers.front();
+      const Layout ours = output_layout(graph_, graph_.operators[o], layouts[o], 0);
+      const Layout theirs = output_layout(graph_, graph_.operators[first], layouts[first], 0);
+      if (ours == theirs) continue;
+      fault(position_of(graph_.operators[first], graph_.operators[o]),
+            fmt::format("{} adds partial sums, but {} is {} and {} is {}", place_of(op),
+                        graph_.operators[first].name, describe(theirs, graph_, mesh_),
+                        graph_.operators[o].name, describe(ours, graph_, mesh_)),
+            "both branches must be split alike.");
+    }
+  }
+
+  const LayoutConfig& layout_;
+  const Graph& graph_;
+  const DeviceMesh& mesh_;
+  std::map<const RegionRule*, LayoutScope> scopes_;
+  std::set<const DimensionChoice*> refused_;
+  std::vector<Diagnostic> faults_;
+};
+
+// Throws what is wrong, in the order of its places.
+void refuse(std::vector<Diagnostic> faults) {
+  if (faults.empty()) return;
+  std::stable_sort(faults.begin(), faults.end(),
+                   [](const Diagnostic& a, const Diagnostic& b) { return a.position < b.position; });
+  throw ConfigError(std::move(faults));
+}
+
+}  // namespace
+
+std::vector<LayoutRule> rules_of(const Job& job, const Graph& graph) {
+  std::vector<LayoutRule> rules;
+  for (auto rule = job.layout.rules.rbegin(); rule != job.layout.rules.rend(); ++rule)
+    for (const DimensionChoice& choice : rule->choices)
+      rules.push_back({rule->scope, graph_name(graph, choice.dim), choice.axes, true});
+  const std::vector<LayoutRule> strategy = strategy_rules(job);
+  rules.insert(rules.end(), strategy.begin(), strategy.end());
+  return rules;
+}
+
+DeviceMesh mesh_of(const Job& job) {
+  const LayoutConfig& layout = job.layout;
+  if (layout.mesh.empty()) return device_mesh(mesh_shape(job));
+  const Parallelism& parallelism = job.parallelism;
+  const std::int64_t ranks = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size *
+                             parallelism.data_parallel_size;
+  std::int64_t product = 1;
+  for (const OwnAxis& axis : layout.mesh)
+    product = axis.size > ranks / product ? ranks + 1 : product * axis.size;
+  if (product != ranks)
+    throw ConfigError(
+        {{layout.mesh_position,
+          fmt::format("the mesh has {} ranks, but a pipeline stage has {} (tensor {} x context {} x "
+                      "data parallel {})",
+                      product > ranks ? fmt::format("more than {}", ranks) : fmt::format("{}", product),
+                      ranks, parallelism.tensor_model_parallel_size, parallelism.context_parallel_size,
+                      parallelism.data_parallel_size),
+          fmt::format("its sizes must multiply to {}.", ranks)}});
+  try {
+    return device_mesh(mesh_shape(job));
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError({{layout.mesh_position, error.what(), ""}});
+  }
+}
+
+std::vector<Layout> layouts_of(const Job& job, const Graph& graph, const DeviceMesh& mesh) {
+  const bool has_rules = !job.layout.rules.empty();
+  LayoutCheck check(job.layout, graph, mesh);
+  if (has_rules) refuse(check.run());
+  const std::vector<LayoutRule> rules = rules_of(job, graph);
+  std::vector<Layout> layouts;
+  for (const Operator& op : graph.operators) layouts.push_back(operator_layout(graph, op, rules, mesh));
+  if (has_rules) refuse(check.compare(layouts));
+  return layouts;
+}
+
+}  // namespace simrun

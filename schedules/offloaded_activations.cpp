@@ -1,0 +1,126 @@
+#include "schedules/offloaded_activations.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace simrun {
+
+static constexpr std::size_t none = ~std::size_t{0};
+
+void add_host_copies(Plan& plan, ChunkEmission& emission, const ChunkCode& code,
+                     const std::vector<ValueId>& stays) {
+  emission.host_copy.assign(code.values.size(), no_index);
+  for (ValueId v = 0; v < code.values.size(); ++v) {
+    const Value& value = code.values[v];
+    if (!value.saved || value.kind != ValueKind::activation) continue;
+    if (std::find(stays.begin(), stays.end(), v) != stays.end()) continue;
+    Buffer copy = plan.buffers[emission.buffer_of[v]];
+    copy.name += " on host";
+    copy.space = MemorySpace::host;
+    emission.host_copy[v] = static_cast<Index>(plan.buffers.size());
+    plan.buffers.push_back(std::move(copy));
+  }
+}
+
+OffloadedActivations::OffloadedActivations(const ChunkEmission& emission, const ChunkCode& code)
+    : emission_(emission), code_(code) {
+  if (emission.host_copy.empty()) return;
+  for (std::size_t s = 0; s < code.forward.size(); ++s) {
+    if (s == 0 || code.forward[s].layer != code.forward[s - 1].layer) {
+      first_.push_back(s);
+      last_.push_back(s);
+    }
+    last_.back() = s;
+    run_of_.push_back(first_.size() - 1);
+  }
+  group_of_.assign(code.values.size(), none);
+  for (std::size_t s = 0; s < code.forward.size(); ++s)
+    for (const std::vector<ValueId>* mentioned : {&code.forward[s].inputs, &code.forward[s].outputs})
+      for (const ValueId v : *mentioned)
+        if (emission.host_copy[v] != no_index) group_of_[v] = run_of_[s];
+  leaving_.resize(first_.size());
+  for (ValueId v = 0; v < group_of_.size(); ++v)
+    if (group_of_[v] != none) leaving_[group_of_[v]].push_back(v);
+}
+
+Instruction OffloadedActivations::copy(const Values& values, bool to_host, std::int32_t layer) const {
+  Instruction instruction;
+  instruction.opcode = Opcode::copy;
+  instruction.phase = to_host ? Phase::forward : Phase::backward_input;
+  instruction.stream = to_host ? emission_.to_host : emission_.from_host;
+  instruction.layer = layer;
+  for (const ValueId v : values) {
+    instruction.inputs.push_back(to_host ? emission_.buffer_of[v] : emission_.host_copy[v]);
+    instruction.outputs.push_back(to_host ? emission_.host_copy[v] : emission_.buffer_of[v]);
+  }
+  instruction.label = "activation offload";
+  return instruction;
+}
+
+Instruction OffloadedActivations::release(const Values& values, bool on_host, Phase phase) const {
+  Instruction instruction;
+  instruction.opcode = Opcode::free;
+  instruction.phase = phase;
+  for (const ValueId v : values)
+    instruction.inputs.push_back(on_host ? emission_.host_copy[v] : emission_.buffer_of[v]);
+  return instruction;
+}
+
+void OffloadedActivations::before_forward(std::size_t s, std::vector<Instruction>& instructions) {
+  if (leaving_.empty()) return;
+  const std::size_t run = run_of_[s];
+  if (s == first_[run] && run >= 2 && !leaving_[run - 2].empty())
+    instructions.push_back(release(leaving_[run - 2], false, Phase::forward));
+}
+
+void OffloadedActivations::let_wait(std::size_t s, Instruction& instruction) {
+  if (leaving_.empty()) return;
+  const std::size_t run = run_of_[s];
+  if (s == first_[run] && run >= 2 && !leaving_[run - 2].empty())
+    instruction.waits_for.push_back(emission_.host_copy[leaving_[run - 2].front()]);
+}
+
+void OffloadedActivations::behind_forward(std::size_t s, std::vector<Instruction>& instructions) {
+  if (leaving_.empty()) return;
+  const std::size_t run = run_of_[s];
+  if (s == last_[run] && !leaving_[run].empty())
+    instructions.push_back(copy(leaving_[run], true, code_.forward[s].layer));
+  if (s + 1 < code_.forward.size()) return;
+  for (std::size_t r = run == 0 ? 0 : run - 1; r <= run; ++r)
+    if (!leaving_[r].empty()) instructions.push_back(release(leaving_[r], false, Phase::forward));
+}
+
+void OffloadedActivations::find(const std::vector<CodeStep>& steps, const std::vector<std::size_t>& order,
+                                std::size_t begin, std::size_t end) {
+  if (leaving_.empty()) return;
+  fetched_.resize(end + 1);
+  std::vector<bool> seen(code_.values.size(), false);
+  std::map<std::size_t, std::pair<std::size_t, Values>> needed;  // by run: first place, values
+  for (std::size_t place = 0; place < end; ++place) {
+    const CodeStep& step = steps[order[place]];
+    for (const std::vector<ValueId>* mentioned : {&step.inputs, &step.waits_for})
+      for (const ValueId v : *mentioned) {
+        if (group_of_[v] == none || seen[v]) continue;
+        seen[v] = true;
+        if (place < begin) continue;
+        needed.try_emplace(group_of_[v], place, Values{}).first->second.second.push_back(v);
+      }
+  }
+  std::vector<std::pair<std::size_t, Values>> in_order;
+  for (auto& [run, group] : needed) in_order.push_back(std::move(group));
+  std::stable_sort(in_order.begin(), in_order.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t n = 0; n < in_order.size(); ++n)
+    fetched_[n == 0 ? begin : in_order[n - 1].first].push_back(std::move(in_order[n].second));
+}
+
+void OffloadedActivations::before_backward(std::size_t place, std::vector<Instruction>& instructions) const {
+  if (place >= fetched_.size()) return;
+  for (const Values& values : fetched_[place]) {
+    instructions.push_back(copy(values, false, -1));
+    instructions.push_back(release(values, true, Phase::backward_input));
+  }
+}
+
+}  // namespace simrun

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <vector>
+
+#include "schedules/emit_segments.h"
+
+namespace simrun {
+
+// Activations that a pass keeps for its backward pass, to the host's memory behind each layer and back in
+// front of it. The layer after next waits until a layer is there, so at most two are on the GPU; on the way
+// back a layer is fetched while the one before it runs. Does nothing where `emission` has no host copies.
+// Refers to its arguments.
+class OffloadedActivations {
+ public:
+  OffloadedActivations(const ChunkEmission& emission, const ChunkCode& code);
+
+  // Forward: in front of and behind step s; `instructions` ends with the step's own when it is called behind.
+  void before_forward(std::size_t s, std::vector<Instruction>& instructions);
+  void behind_forward(std::size_t s, std::vector<Instruction>& instructions);
+  // The compute instruction of the step is about to be issued: it may have to wait for a layer on its way.
+  void let_wait(std::size_t s, Instruction& instruction);
+
+  // Backward: the pass runs steps[order[place]] for every place in [begin, end).
+  void find(const std::vector<CodeStep>& steps, const std::vector<std::size_t>& order, std::size_t begin,
+            std::size_t end);
+  void before_backward(std::size_t place, std::vector<Instruction>& instructions) const;
+
+ private:
+  using Values = std::vector<ValueId>;
+  Instruction copy(const Values& values, bool to_host, std::int32_t layer) const;
+  Instruction release(const Values& values, bool on_host, Phase phase) const;
+
+  const ChunkEmission& emission_;
+  const ChunkCode& code_;
+  std::vector<std::size_t> run_of_;           // by forward step: which run of steps of one layer
+  std::vector<std::size_t> first_, last_;     // steps of a run
+  std::vector<std::size_t> group_of_;         // by value: the run behind which it leaves; none: it stays
+  std::vector<Values> leaving_;               // by run
+  std::vector<std::vector<Values>> fetched_;  // by place of the backward order
+};
+
+// Adds the host's copies of what may leave to a chunk's emission. `stays`: values of which other chunks or
+// transfers know.
+void add_host_copies(Plan& plan, ChunkEmission& emission, const ChunkCode& code,
+                     const std::vector<ValueId>& stays);
+
+}  // namespace simrun

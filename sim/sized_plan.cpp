@@ -1,0 +1,29 @@
+#include "sim/sized_plan.h"
+
+namespace simrun {
+
+SizedPlan::SizedPlan(const Plan& plan) : plan_(plan) {
+  if (plan.extent_tables.empty()) return;
+  sized_.job = plan.job;
+  sized_.cluster = plan.cluster;
+  sized_.dimension_names = plan.dimension_names;
+  sized_.streams = plan.streams;
+  sized_.stages = plan.stages;
+  sized_.chunks = plan.chunks;
+  sized_.extent_tables = plan.extent_tables;
+  sized_.buffers = plan.buffers;
+  sized_.communications = plan.communications;
+}
+
+const Plan& SizedPlan::at(const TablePlace& place, const Instruction& instruction) {
+  if (plan_.extent_tables.empty()) return plan_;
+  for (const auto* list : {&instruction.inputs, &instruction.outputs})
+    for (const Index buffer : *list) {
+      const std::vector<BufferDim>& dims = plan_.buffers[buffer].dims;
+      for (std::size_t d = 0; d < dims.size(); ++d)
+        if (dims[d].table >= 0) sized_.buffers[buffer].dims[d].extent = extent_at(plan_, dims[d], place);
+    }
+  return sized_;
+}
+
+}  // namespace simrun

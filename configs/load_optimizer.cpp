@@ -52,7 +52,7 @@ void read_update_rule(SectionReader& section, OptimizerConfig& optimizer) {
 void read_state_types(SectionReader& section, Dtype precision, OptimizerConfig& optimizer) {
   WordRule main_params{{"fp32", "fp16", "none"}};
   main_params.refused["bf16"] = "bf16 main parameters would be the weights once more: 'none' keeps none";
-  if (precision == Dtype::fp32) {
+  if (precision == Dtype::fp32 || precision == Dtype::tf32) {
     main_params.accepted = {"fp32", "none"};
     main_params.refused["fp16"] = "fp32 weights have no copy in a narrower type";
   }

@@ -151,7 +151,7 @@ class DecoderBuilder {
     const std::vector<DimensionId> scores{dims_.batch, dims_.sequence, vocab_};
     TensorId logits = graph_.activation(prefix + "logits", scores);
     graph_.add(prefix + "logits", Opcode::gemm, Function::none, {y, table}, {logits});
-    if (training_.precision != Dtype::fp32) {
+    if (training_.precision != Dtype::fp32 && training_.precision != Dtype::tf32) {
       const TensorId cast = wide(prefix + "logits_fp32", scores);
       graph_.add(prefix + "logits_fp32", Opcode::map, Function::cast, {logits}, {cast});
       logits = cast;

@@ -33,7 +33,7 @@ void add_cross_entropy(GraphBuilder& graph, const std::string& prefix, Scored sc
 
 TensorId add_fp32(GraphBuilder& graph, const std::string& name, TensorId logits,
                   const std::vector<DimensionId>& dims, Dtype precision) {
-  if (precision == Dtype::fp32) return logits;
+  if (precision == Dtype::fp32 || precision == Dtype::tf32) return logits;
   const TensorId cast = graph.tensor(name + "_fp32", dims, Dtype::fp32, TensorKind::activation);
   graph.add(name + "_fp32", Opcode::map, Function::cast, {logits}, {cast});
   return cast;

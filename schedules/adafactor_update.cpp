@@ -85,7 +85,7 @@ FactoredElements factored_elements(const ParameterBucket& bucket) {
 }
 
 std::vector<Instruction> adafactor_update(const UpdateContext& context, const ParameterBucket& bucket) {
-  const std::vector<AxisId> shard_axes = bucket.shards > 1 ? bucket.data_axes : std::vector<AxisId>{};
+  const std::vector<AxisId> shard_axes = bucket.shards > 1 ? bucket.shard_axes : std::vector<AxisId>{};
   Sums factors(context, bucket), squares(context, bucket);
   for (const ParameterMatrix& matrix : bucket.matrices) {
     std::vector<AxisId> both = shard_axes;

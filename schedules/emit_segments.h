@@ -27,7 +27,7 @@ struct ChunkEmission {
   Index chunk = 0;   // Plan::chunks
   std::string name;  // "stage 3"
   std::vector<ParameterBucket> buckets;
-  std::vector<Index> buffer_of;    // Plan buffer of every value
+  std::vector<Index> buffer_of;  // Plan buffer of every value
   // Activations offloaded between the passes: the host's copies by value (no_index: none), and the streams to
   // and from it. Empty: none are.
   std::vector<Index> host_copy = {};

@@ -135,7 +135,7 @@ class MuonUpdate {
     if (context_.norm != no_index) momentum.inputs.push_back(context_.norm);
     emit(std::move(momentum));
     if (bucket_.shards == 1) return;
-    emit(gather(context_.step.data_stream, bucket_.data_axes, made, update_, "muon gather"));
+    emit(gather(context_.step.data_stream, bucket_.shard_axes, made, update_, "muon gather"));
     emit(release({made}));
   }
 

@@ -26,7 +26,7 @@ void add_optimizer_state(Plan& plan, ParameterBucket& bucket, const std::string&
                          const BucketRules& rules) {
   const OptimizerConfig& optimizer = rules.optimizer;
   const std::int64_t owned = bucket.elements / bucket.shards;
-  if (precision != Dtype::fp32 && optimizer.main_params_dtype)
+  if (precision != Dtype::fp32 && precision != Dtype::tf32 && optimizer.main_params_dtype)
     bucket.main_weights = add_flat_buffer(plan, name + " main weights", Category::optimizer,
                                           *optimizer.main_params_dtype, owned);
   if (optimizer.name == UpdateRule::adafactor) {

@@ -111,7 +111,8 @@ Skip skipping_graph() {
 
 TEST_CASE("a tensor that a later stage reads crosses the stage between, which only passes it on") {
   const Skip skip = skipping_graph();
-  const Partition split = partition(skip.graph, {{.embedding = true, .layers = 1}, {.layers = 1}, {.layers = 1, .loss = true}});
+  const Partition split =
+      partition(skip.graph, {{.embedding = true, .layers = 1}, {.layers = 1}, {.layers = 1, .loss = true}});
   const auto tensors = [&](std::size_t border) {
     std::vector<TensorId> ids;
     for (const Crossing& crossing : split.borders[border]) ids.push_back(crossing.tensor);

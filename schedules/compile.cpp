@@ -11,6 +11,7 @@
 #include "schedules/bpipe.h"
 #include "schedules/chunk_segments.h"
 #include "schedules/document_tables.h"
+#include "schedules/expert_tables.h"
 #include "schedules/gathered_weights.h"
 #include "schedules/instruction_flops.h"
 #include "schedules/job_schedule.h"
@@ -80,6 +81,13 @@ void refuse_sharded_copies(const Job& job, const ChunkPlacement& placement, cons
                     stage, job.parallelism.pipeline_schedule));
 }
 
+// Plans send every token to each of its experts' ranks, whatever the number of nodes that those are on.
+void refuse_other_dispatchers(const Job& job) {
+  if (job.model.experts.count == 0) return;
+  if (job.moe.token_dispatcher != TokenDispatcher::alltoall)
+    throw std::invalid_argument("moe.token_dispatcher: plans hold alltoall and no other dispatcher yet");
+}
+
 BackwardPart part_of(OpKind kind) {
   if (kind == OpKind::backward_input) return BackwardPart::input;
   return kind == OpKind::backward_weight ? BackwardPart::weight : BackwardPart::full;
@@ -98,9 +106,11 @@ class Compiler {
 
   Plan run() {
     refuse_sharded_copies(job_, placement_, model_);
+    refuse_other_dispatchers(job_);
     if (schedule_.shape.stage_times.empty()) schedule_.shape.stage_times = stated_times();
     add_programs(build(schedule_, schedule_.shape));
     add_document_tables(plan_, job_, model_.graph);
+    add_expert_tables(plan_, job_);
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
     plan_.job.found_schedule = schedule_.found;
     return std::move(plan_);

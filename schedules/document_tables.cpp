@@ -20,19 +20,6 @@ bool is_fused_attention(const Instruction& what) {
          what.function != Function::unfused;
 }
 
-// The axes named "a,b" in a buffer's split.
-Parts axes_named(const std::string& names, const Mesh& mesh) {
-  Parts axes;
-  for (std::size_t begin = 0; begin < names.size();) {
-    const std::size_t end = std::min(names.find(',', begin), names.size());
-    for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
-      if (mesh.axes[axis].name == names.substr(begin, end - begin))
-        axes.push_back(static_cast<std::uint8_t>(axis));
-    begin = end + 1;
-  }
-  return axes;
-}
-
 class DocumentTables {
  public:
   DocumentTables(Plan& plan, const Job& job) : plan_(plan), job_(job), config_(*job.training.documents) {}
@@ -52,7 +39,7 @@ class DocumentTables {
     for (const Index input : what.inputs) {
       const Buffer& buffer = plan_.buffers[input];
       for (std::size_t d = 0; d < buffer.dims.size() && d < buffer.split.size(); ++d)
-        if (plan_.dimension_names[buffer.dims[d].name] == "batch") return axes_named(buffer.split[d], mesh());
+        if (plan_.dimension_names[buffer.dims[d].name] == "batch") return axes_of_split(buffer.split[d], mesh());
     }
     return {};
   }

@@ -213,4 +213,16 @@ std::vector<std::int64_t> MicrobatchRows::of(const Entry& entry) const {
   return rows;
 }
 
+std::vector<std::uint8_t> axes_of_split(const std::string& names, const Mesh& mesh) {
+  std::vector<std::uint8_t> axes;
+  for (std::size_t begin = 0; begin < names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
+      if (mesh.axes[axis].name == names.substr(begin, end - begin))
+        axes.push_back(static_cast<std::uint8_t>(axis));
+    begin = end + 1;
+  }
+  return axes;
+}
+
 }  // namespace simrun

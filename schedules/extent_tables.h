@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "schedules/plan.h"
@@ -35,6 +36,9 @@ std::int64_t extent_at(const Plan& plan, const BufferDim& dim, const TablePlace&
 // On one GPU in its largest microbatch, which the place's own stands in for.
 std::int64_t largest_extent(const Plan& plan, const BufferDim& dim, TablePlace place);
 double mean_extent(const Plan& plan, const BufferDim& dim);
+
+// The axes that Buffer::split names for a dimension, the outermost first.
+std::vector<std::uint8_t> axes_of_split(const std::string& names, const Mesh& mesh);
 
 // Parts per million of an instruction's work.
 constexpr std::int64_t whole_work = 1'000'000;

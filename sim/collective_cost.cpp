@@ -1,18 +1,28 @@
 #include "sim/collective_cost.h"
 
+#include <algorithm>
+
 #include "sim/exchange_costs.h"
 
 namespace simrun {
 
-double communicated_bytes(const Plan& plan, const Instruction& instruction) {
-  const bool by_output = instruction.opcode == Opcode::all_gather || instruction.opcode == Opcode::recv ||
-                         instruction.opcode == Opcode::broadcast;
+static double bytes_of_all(const Plan& plan, const std::vector<Index>& buffers) {
   double bytes = 0;
-  for (const Index index : by_output ? instruction.outputs : instruction.inputs) {
+  for (const Index index : buffers) {
     const Buffer& buffer = plan.buffers[index];
     bytes += static_cast<double>(buffer.elements() * bytes_of(buffer.dtype));
   }
   return bytes;
+}
+
+double communicated_bytes(const Plan& plan, const Instruction& instruction) {
+  const bool by_output = instruction.opcode == Opcode::all_gather || instruction.opcode == Opcode::recv ||
+                         instruction.opcode == Opcode::broadcast;
+  const double sent = bytes_of_all(plan, by_output ? instruction.outputs : instruction.inputs);
+  // Uneven experts: a rank may receive more than it sends.
+  if (instruction.opcode == Opcode::all_to_all)
+    return std::max(sent, bytes_of_all(plan, instruction.outputs));
+  return sent;
 }
 
 Picoseconds communication_time(const Plan& plan, std::int32_t pipeline_rank, const Instruction& instruction) {

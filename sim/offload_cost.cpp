@@ -38,7 +38,8 @@ std::optional<double> offload_seconds(const Plan& plan, const Instruction& instr
     const MemorySpace to = plan.buffers[instruction.outputs[0]].space;
     if (from != to) return bytes_of_all(plan, instruction.inputs) / copy_rate(cluster, from, to);
   }
-  if (plan.streams.at(instruction.stream).device != StreamDevice::host) return std::nullopt;
+  if (instruction.outputs.empty() || plan.buffers[instruction.outputs[0]].space != MemorySpace::host)
+    return std::nullopt;
   const double bytes = bytes_of_all(plan, instruction.inputs) + bytes_of_all(plan, instruction.outputs);
   double elements = 0;
   if (!instruction.inputs.empty())

@@ -38,9 +38,8 @@ std::optional<double> offload_seconds(const Plan& plan, const Instruction& instr
     const MemorySpace to = plan.buffers[instruction.outputs[0]].space;
     if (from != to) return bytes_of_all(plan, instruction.inputs) / copy_rate(cluster, from, to);
   }
-  const bool on_host = instruction.stream < plan.streams.size() &&
-                       plan.streams[instruction.stream].device == StreamDevice::host;
-  if (!on_host) return std::nullopt;
+  if (instruction.outputs.empty() || plan.buffers[instruction.outputs[0]].space != MemorySpace::host)
+    return std::nullopt;
   const double bytes = bytes_of_all(plan, instruction.inputs) + bytes_of_all(plan, instruction.outputs);
   double elements = 0;
   if (!instruction.inputs.empty())

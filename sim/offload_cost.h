@@ -6,8 +6,8 @@
 
 namespace simrun {
 
-// Seconds of an instruction that leaves the GPU: a COPY between memories, or anything on a stream of the
-// host; nothing for the others. All GPUs of a node do it at the same time, so each has
+// Seconds of an instruction that leaves the GPU: a COPY between memories, or whatever writes the host's
+// memory; nothing for the others. All GPUs of a node do it at the same time, so each has
 //   device <-> host   its own PCIe link, or an equal share of the host's memory bandwidth if that is less
 //   host <-> NVMe     an equal share of the drives' bandwidth
 //   host compute      an equal share of the host's memory bandwidth and FLOP/s, whichever takes longer

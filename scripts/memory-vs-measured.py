@@ -44,7 +44,7 @@ def model_of(row):
     if row["id"].startswith("TT"):
         return {"from": "llama3-8b" if "8B" in row["model"] else "llama3-70b"}
     model = {"model_type": "gpt", "num_layers": number(row, "layers"), "hidden_size": number(row, "hidden"),
-             "num_attention_heads": number(row, "heads"), "vocab_size": number(row, "vocab", ASSUMED_VOCABULARY),
+             "num_attention_heads": number(row, "heads"), "vocab_size": number(row, "vocab", int(flag(row, "vocab-size", ASSUMED_VOCABULARY))),
              "max_position_embeddings": number(row, "seq_len")}
     if row["ffn_hidden"]:
         model["ffn_hidden_size"] = number(row, "ffn_hidden")

@@ -46,9 +46,31 @@ bool has_windows(const Segment& segment) {
                              [](const Instruction& instruction) { return instruction.causal.window > 0; });
 }
 
+// Extents and work by rank, parts of a sequence, other memories, and operators that came with them.
+bool is_new_in_version_4(const Plan& plan) {
+  const auto is_new = [](const Instruction& what) {
+    return what.work_table >= 0 || what.soft_cap || !what.part.axes.empty() ||
+           what.function > Function::qk_norm || what.opcode > Opcode::broadcast;
+  };
+  const auto is_known_before_the_run = [](const ExtentTable& table) {
+    return table.per_microbatch || table.source == ExtentSource::plan_table ||
+           table.source == ExtentSource::recorded_histogram;
+  };
+  return std::ranges::any_of(plan.extent_tables, is_known_before_the_run) ||
+         std::ranges::any_of(plan.buffers,
+                             [](const Buffer& buffer) { return buffer.space != MemorySpace::device; }) ||
+         std::ranges::any_of(plan.communications,
+                             [](const Communication& c) { return !c.peer.axes.empty(); }) ||
+         std::ranges::any_of(plan.segments, [&](const Segment& segment) {
+           return std::ranges::any_of(segment.instructions, is_new);
+         });
+}
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
-// know no overlapped passes and would take a sliding window for full attention.
+// know no overlapped passes and would take a sliding window for full attention; those of version 3 would
+// misread what is_new_in_version_4() names.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_4(plan)) return 4;
   if (std::ranges::any_of(plan.segments, [](const Segment& segment) {
         return segment.kind == PassKind::overlapped || has_windows(segment);
       }))

@@ -122,9 +122,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 4; this simrun reads versions 1 to 3");
+  CHECK(refusal(bytes) == "the plan file has format version 5; this simrun reads versions 1 to 4");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 3");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 4");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -146,6 +146,16 @@ TEST_CASE("a plan with a sliding window is version 3, since readers of 2 would a
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
   plan.segments[0].instructions[0].causal.window = -1;
   CHECK(refusal(serialize(plan)) == "the plan file is malformed: window -1 is negative");
+}
+
+TEST_CASE("a plan with work by rank or another memory is version 4") {
+  Plan plan = two_stage_plan();
+  plan.segments[0].instructions[0].soft_cap = true;
+  CHECK(serialize(plan)[8] == 4);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan = two_stage_plan();
+  plan.buffers[0].space = MemorySpace::host;
+  CHECK(serialize(plan)[8] == 4);
 }
 
 TEST_CASE("a plan file without NICs and fabric has a NIC per GPU on a non-blocking fabric") {

@@ -217,7 +217,7 @@ Plan two_stage_plan(int microbatches) {
   plan.chunks = {
       {.pipeline_rank = 0, .stage = 0, .layers = 1, .embedding = true, .parameters = 16},
       {.pipeline_rank = 1, .stage = 1, .first_layer = 1, .layers = 1, .loss = true, .parameters = 16}};
-  plan.extent_tables = {{ExtentSource::recorded_histogram, 0, {0}, {3, 9}, "tokens.csv"}};
+  plan.extent_tables = {{ExtentSource::run_time, 0, {0}, {3, 9}, "router"}};
   plan.buffers = buffers();
   plan.communications = communications();
   plan.segments = segments();

@@ -3,6 +3,7 @@ file(GLOB cli_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/*.cpp)
 list(REMOVE_ITEM cli_sources ${CMAKE_SOURCE_DIR}/cli/main.cpp)
 if(cli_sources)
   add_library(simrun_cli STATIC ${cli_sources})
+  simrun_precompile(simrun_cli <fmt/format.h>)
   target_include_directories(simrun_cli PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_options(simrun_cli PRIVATE ${SIMRUN_WARNINGS})
   target_compile_definitions(simrun_cli PRIVATE SIMRUN_VERSION="${PROJECT_VERSION}"

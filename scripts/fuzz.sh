@@ -13,7 +13,7 @@ if ! command -v clang++-14 >/dev/null; then
   echo "fuzz.sh: clang++-14 is missing; scripts/setup.sh fuzz installs it" >&2
   exit 77
 fi
-if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros; fi
 cmake --preset fuzz
 cmake --build --preset fuzz --target fuzz_targets -j "$(nproc)"
 

@@ -17,7 +17,7 @@ fi
 
 "$root/scripts/setup.sh" run
 
-if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros; fi
 build=$root/build/release
 log=$build/build.log
 mkdir -p "$build"

@@ -29,7 +29,7 @@ if [ $fuzz = ON ]; then purposes+=(fuzz); fi
 if [ $page = ON ]; then purposes+=(page); fi
 scripts/setup.sh "${purposes[@]}"
 
-if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros; fi
 
 # dev: Debug with the address and undefined-behaviour sanitizers; release: what users run, with the tests of
 # schedules, engines and program: the long ones, and those where optimisation could show.

@@ -101,7 +101,8 @@ class LayoutCheck {
   void check_choice(const RegionRule& rule, const DimensionChoice& choice,
                     const std::vector<const Operator*>& held) {
     std::vector<std::string> names;
-    for (const Dimension& dimension : graph_.dimensions) names.push_back(dimension.name);
+    for (const Dimension& dimension : graph_.dimensions)
+      if (std::find(names.begin(), names.end(), dimension.name) == names.end()) names.push_back(dimension.name);
     const std::optional<DimensionId> dim = dimension_named(graph_, graph_name(graph_, choice.dim));
     if (!dim) {
       names.emplace_back("heads");

@@ -291,7 +291,7 @@ std::vector<std::string> SectionReader::words(const std::string& key, const Word
 }
 
 std::vector<std::int64_t> SectionReader::integer_list(const std::string& key, IntegerRange range,
-                                                  std::vector<std::int64_t> fallback) {
+                                                      std::vector<std::int64_t> fallback) {
   const ConfigNode* node = find(key);
   if (node == nullptr || node->kind == ConfigNode::Kind::null) {
     defaulted(key, fmt::format("[{}]", fmt::join(fallback, ", ")));

@@ -39,7 +39,8 @@ class DocumentTables {
     for (const Index input : what.inputs) {
       const Buffer& buffer = plan_.buffers[input];
       for (std::size_t d = 0; d < buffer.dims.size() && d < buffer.split.size(); ++d)
-        if (plan_.dimension_names[buffer.dims[d].name] == "batch") return axes_of_split(buffer.split[d], mesh());
+        if (plan_.dimension_names[buffer.dims[d].name] == "batch")
+          return axes_of_split(buffer.split[d], mesh());
     }
     return {};
   }

@@ -102,7 +102,8 @@ class LayoutCheck {
                     const std::vector<const Operator*>& held) {
     std::vector<std::string> names;
     for (const Dimension& dimension : graph_.dimensions)
-      if (std::find(names.begin(), names.end(), dimension.name) == names.end()) names.push_back(dimension.name);
+      if (std::find(names.begin(), names.end(), dimension.name) == names.end())
+        names.push_back(dimension.name);
     const std::optional<DimensionId> dim = dimension_named(graph_, graph_name(graph_, choice.dim));
     if (!dim) {
       names.emplace_back("heads");

@@ -92,7 +92,8 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
     const bool tied = code.values[code.parameters[p]].tensor == rules.tied_tensor;
     const bool frozen = code.values[code.parameters[p]].frozen;
     const SumAxes axes = sum_axes(code, p, rules.mesh);
-    const bool orthogonalised = !frozen && rules.optimizer.name == UpdateRule::muon && rules.matrices[p].hidden;
+    const bool orthogonalised =
+        !frozen && rules.optimizer.name == UpdateRule::muon && rules.matrices[p].hidden;
     const auto [open, is_new] = latest.emplace(
         std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, by_layer ? layers[p] : -1},
         buckets.size());

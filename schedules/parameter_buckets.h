@@ -28,9 +28,9 @@ struct ParameterBucket {
   // (hybrid sharding). A hierarchical all-reduce scatters over the first, sums over the second.
   std::vector<AxisId> shard_axes, replica_axes;
   std::int64_t shards = 1;
-  bool tied = false;               // shared by the first and last stage: summed over both
-  bool frozen = false;             // weights only: neither gradients nor optimizer state
-  std::int64_t elements = 0;       // with padding to a multiple of lcm(dp, 128) when sharded
+  bool tied = false;          // shared by the first and last stage: summed over both
+  bool frozen = false;        // weights only: neither gradients nor optimizer state
+  std::int64_t elements = 0;  // with padding to a multiple of lcm(dp, 128) when sharded
   std::int64_t unpadded = 0;
   std::size_t complete_after = 0;  // index of the backward step after which all its gradients are written
   // Plan buffers; no_index where the precision or ZeRO stage has none.

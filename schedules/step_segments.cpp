@@ -317,8 +317,7 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
   append(host_optimizer(plan, buckets, norm));
   MatrixWorkspace workspace;
   for (const ParameterBucket* bucket : buckets)
-    if (updates_on_gpu(*bucket))
-      append(optimizer_update({context, plan, table, workspace, norm}, *bucket));
+    if (updates_on_gpu(*bucket)) append(optimizer_update({context, plan, table, workspace, norm}, *bucket));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

@@ -262,8 +262,8 @@ std::int64_t peak_outside(const Plan& plan, const Program& program, MemorySpace 
     return 0;
   std::int64_t most = 0;
   for (const std::int64_t gpu : table_classes(plan, program).first_gpu)
-    most = std::max(most,
-                    Walker(plan, program, WhichStep::steady, {gpu, space}).walk(MemoryDetail::peak).peak.bytes);
+    most = std::max(
+        most, Walker(plan, program, WhichStep::steady, {gpu, space}).walk(MemoryDetail::peak).peak.bytes);
   return most;
 }
 

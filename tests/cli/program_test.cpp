@@ -142,7 +142,8 @@ TEST_CASE("program: every error of a job is reported in one run, with its place"
   CHECK(ran.output.find("bad.yaml:4:15: error: unknown key 'tensor_model_paralel_size'") !=
         std::string::npos);
   CHECK(ran.output.find("did you mean 'tensor_model_parallel_size'?") != std::string::npos);
-  CHECK(ran.output.find("bad.yaml:4:59: error: 'parallelism.cp_comm_type' cannot be 'ring'") != std::string::npos);
+  CHECK(ran.output.find("bad.yaml:4:59: error: 'parallelism.cp_comm_type' cannot be 'ring'") !=
+        std::string::npos);
   CHECK(ran.output.find("bad.yaml:5:") != std::string::npos);
   CHECK(ran.output.find("nothing was run.") != std::string::npos);
   CHECK(scratch.files() == 1);

@@ -1,5 +1,5 @@
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <map>
 
 #include "schedules/compile.h"
@@ -83,8 +83,7 @@ TEST_CASE("experts: their gradients are summed over edp, all others over dp") {
   CHECK(has("gradients: partial sum over dp (batch is split)"));
   CHECK(has("gradients: partial sum over edp (batch is split)"));
   // With ep 8 every expert has one copy: nothing to sum.
-  for (const std::string& cause :
-       groups(compile(mixtral({{"parallelism.expert_model_parallel_size", "8"}}))))
+  for (const std::string& cause : groups(compile(mixtral({{"parallelism.expert_model_parallel_size", "8"}}))))
     CHECK(cause.find("edp") == std::string::npos);
 }
 
@@ -100,8 +99,8 @@ TEST_CASE("experts: a rank holds its share of them, whatever the groups span") {
   };
   constexpr std::int64_t all = std::int64_t{2} * 8 * 3 * 4096 * 14336 * 2;
   for (const std::int64_t ep : {1, 2, 4, 8})
-    CHECK(expert_weights(compile(mixtral(
-              {{"parallelism.expert_model_parallel_size", std::to_string(ep)}}))) == all / ep);
+    CHECK(expert_weights(compile(
+              mixtral({{"parallelism.expert_model_parallel_size", std::to_string(ep)}}))) == all / ep);
 }
 
 TEST_CASE("experts: every split of ranks compiles and lints with every ZeRO stage and overlap") {

@@ -28,10 +28,10 @@ std::string refusal(const std::string& bytes) {
 // The good plan with every field of plan.h off its default, beyond what lint() would accept.
 Plan plan_with_every_field() {
   Plan plan = two_stage_plan();
-  plan.job = {"name",  "0.1",      "abc", "gpt", "auto", FoundSchedule{"1f1b", 1.5, 1.25, 7},
-              2,       3,          4,     5,     6,      7,
-              8,       9,          10,    11,    true, 12,     1.0 / 3,
-              6.02e23, Dtype::fp8, 5,     {},    {}};
+  plan.job = {"name",  "0.1",   "abc",      "gpt", "auto", FoundSchedule{"1f1b", 1.5, 1.25, 7},
+              2,       3,       4,          5,     6,      7,
+              8,       9,       10,         11,    true,   12,
+              1.0 / 3, 6.02e23, Dtype::fp8, 5,     {},     {}};
   plan.job.found_recompute = FoundRecompute{"{granularity: full}", 1, 2, 3, 0.25};
   plan.job.documents = DocumentMask{"a.csv", 0.5, 0.75, 1e20};
   Gpu& gpu = plan.cluster.gpu;

@@ -9,8 +9,8 @@
 
 #include "models/flops.h"
 #include "models/graph_builder.h"
-#include "schedules/context_parallel.h"
 #include "schedules/chunk_code.h"
+#include "schedules/context_parallel.h"
 #include "tests/schedules/index_sets.h"
 
 namespace simrun {
@@ -108,9 +108,15 @@ struct Lowered {
       operators.push_back(o);
     }
     ContextParallelism whole_sequences;
-    const ChunkContext context{chain.graph, layouts,         regions,
-                               mesh,        streams,         1,
-                               whole_sequences, Dtype::bf16, operators,
+    const ChunkContext context{chain.graph,
+                               layouts,
+                               regions,
+                               mesh,
+                               streams,
+                               1,
+                               whole_sequences,
+                               Dtype::bf16,
+                               operators,
                                {{chain.first, random_layout(random, first, mesh)}},
                                {{chain.last, random_layout(random, last, mesh)}}};
     lower_forward(context, code);

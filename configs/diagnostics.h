@@ -12,7 +12,8 @@ struct SourcePosition {
   std::string file;
   int line = 0;
   int column = 0;
-  auto operator<=>(const SourcePosition&) const = default;
+  // clang-tidy 14 takes the defaulted comparison for a null pointer.
+  auto operator<=>(const SourcePosition&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // One thing the user must change. `hint` is one whole suggestion, or empty.

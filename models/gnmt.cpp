@@ -44,7 +44,7 @@ class GnmtBuilder {
   }
 
   // out = dropout(sum of the inputs).
-  TensorId sum(const std::string& name, std::vector<TensorId> inputs, std::vector<DimensionId> dims,
+  TensorId sum(const std::string& name, std::vector<TensorId> inputs, const std::vector<DimensionId>& dims,
                double dropout) {
     std::vector<TensorId> outputs{graph_.activation(name, dims)};
     const TensorId out = outputs.front();

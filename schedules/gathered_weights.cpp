@@ -14,10 +14,8 @@ WeightUse GatheredWeights::next(const Op& op) {
   const bool is_last = --chunk.passes_left == 0;
   if (!optimizer_.reshard_after_backward)
     use.releases = is_last;
-  else if (op.kind == OpKind::forward)
-    use.releases = false;
-  else if (op.kind == OpKind::backward_weight && chunk.live)
-    use.releases = false;  // gathered by a later microbatch's forward pass, whose backward pass frees it
+  else if (op.kind == OpKind::forward || (op.kind == OpKind::backward_weight && chunk.live))
+    use.releases = false;  // what a later microbatch's forward pass gathered is freed by its backward pass
   chunk.live = !use.releases;
   return use;
 }

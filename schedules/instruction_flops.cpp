@@ -64,8 +64,8 @@ double attention_flops(const Plan& plan, const Instruction& instruction) {
 double convolution_flops(const Plan& plan, const Instruction& instruction) {
   const ConvolutionOperands of = convolution_operands(instruction);
   const Buffer& weight = plan.buffers[of.weight];
-  return 2 * static_cast<double>(plan.buffers[of.output].elements()) *
-         static_cast<double>(weight.elements() / weight.dims.front().extent);
+  const std::int64_t products = weight.elements() / weight.dims.front().extent;  // per element of the output
+  return 2 * static_cast<double>(plan.buffers[of.output].elements()) * static_cast<double>(products);
 }
 
 // Every gate of every step reads the hidden state before it; the gates' gradients are the backward's output.

@@ -160,9 +160,9 @@ class ReportWriter {
     }
     report.parts.push_back(std::move(embedding));
     for (const auto& [layer, rows] : layers) {
-      const auto alike = std::find_if(report.parts.begin(), report.parts.end(), [&](const LayoutPart& part) {
-        return part.name == "layers" && part.operators == rows;
-      });
+      const auto alike = std::find_if(
+          report.parts.begin(), report.parts.end(),
+          [&same = rows](const LayoutPart& part) { return part.name == "layers" && part.operators == same; });
       if (alike == report.parts.end())
         report.parts.push_back({"layers", {layer}, rows});
       else

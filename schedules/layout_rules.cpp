@@ -134,6 +134,7 @@ class LayoutCheck {
   void refuse_dimension(const RegionRule& rule, const DimensionChoice& choice,
                         const std::vector<DimensionId>& known) {
     std::vector<std::string> names;
+    names.reserve(known.size());
     for (const DimensionId dim : known) names.push_back(graph_.dimensions[dim].name);
     fault(choice.dim_position,
           fmt::format("no operator in the scope '{}' has a dimension '{}'", rule.scope, choice.dim),

@@ -108,6 +108,7 @@ void OffloadedActivations::find(const std::vector<CodeStep>& steps, const std::v
       }
   }
   std::vector<std::pair<std::size_t, Values>> in_order;
+  in_order.reserve(needed.size());
   for (auto& [run, group] : needed) in_order.push_back(std::move(group));
   std::stable_sort(in_order.begin(), in_order.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -2,7 +2,7 @@
 # Names start with the build's type, since scripts/test.sh runs the tests of two builds as one list.
 # A check exits with 77 where its tool is missing: ctest reports it as skipped.
 option(SIMRUN_LINT "add clang-tidy to the tests" OFF)
-option(SIMRUN_FUZZ_TESTS "add 30 seconds of each fuzz target to the tests" OFF)
+option(SIMRUN_FUZZ_TESTS "add 10 seconds of each fuzz target to the tests" OFF)
 option(SIMRUN_PAGE_REQUIRED "a machine without Chromium or node fails the check of the pages instead of skipping it" OFF)
 string(TOLOWER "${CMAKE_BUILD_TYPE}" build_type)
 
@@ -60,6 +60,6 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug")
     simrun_script_test(tidy COMMAND scripts/lint.sh tidy TIMEOUT 1200 PROCESSORS 2)
   endif()
   if(SIMRUN_FUZZ_TESTS)
-    simrun_script_test(fuzz COMMAND scripts/fuzz.sh 30 TIMEOUT 900 PROCESSORS 2)
+    simrun_script_test(fuzz COMMAND scripts/fuzz.sh 10 TIMEOUT 900 PROCESSORS 2)
   endif()
 endif()

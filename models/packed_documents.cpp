@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 
 namespace simrun {
 namespace {
@@ -53,6 +55,7 @@ std::vector<std::int64_t> drawn(const DocumentConfig& config, std::int64_t seq_l
 std::vector<std::int64_t> cut(const std::vector<std::int64_t>& recorded, std::int64_t seq_length,
                               std::int64_t sequence) {
   const std::int64_t all = std::accumulate(recorded.begin(), recorded.end(), std::int64_t{0});
+  if (all <= 0) throw std::invalid_argument("recorded document lengths sum to " + std::to_string(all));
   // n s modulo the data's length; both factors are below 2^57, so the product is taken in 128 bits.
   __extension__ using Wide = unsigned __int128;
   auto skip = static_cast<std::int64_t>(static_cast<Wide>(sequence) * static_cast<Wide>(seq_length) %

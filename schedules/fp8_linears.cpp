@@ -200,19 +200,19 @@ Fp8Casts::Copies copies_of_gradient(const Graph& graph, const Operator& linear) 
   return copies;
 }
 
-std::vector<AxisId> fp8_gather_axes(const ChunkContext& context, const ChunkCode& code,
+std::vector<AxisId> fp8_gather_axes(const ChunkContext& context, const ChunkCode& code, TensorId output,
                                     const std::vector<ValueId>& summands, const Layout& wanted) {
   if (context.fp8 == nullptr || !scales_whole_tensors(context.fp8->recipe)) return {};
-  const Value& first = code.values[summands.front()];
+  const Layout& layout = code.values[summands.front()].layout;
   const bool alike = std::all_of(summands.begin(), summands.end(),
-                                 [&](ValueId v) { return code.values[v].layout == first.layout; });
+                                 [&](ValueId v) { return code.values[v].layout == layout; });
   const bool is_read = std::any_of(context.operators.begin(), context.operators.end(), [&](std::size_t o) {
     const Operator& op = context.graph.operators[o];
-    return context.fp8->is_linear[o] && op.outputs[0] == first.tensor && op.inputs.size() == 2;
+    return context.fp8->is_linear[o] && op.outputs[0] == output && op.inputs.size() == 2;
   });
   if (!alike || !is_read) return {};
   std::vector<AxisId> axes;
-  for (const Conversion& step : conversions(first.layout, wanted)) {
+  for (const Conversion& step : conversions(layout, wanted)) {
     if (step.opcode != Opcode::all_gather) return {};
     axes.insert(axes.end(), step.axes.begin(), step.axes.end());
   }

@@ -92,7 +92,7 @@ Fp8Casts::Copies copies_of_gradient(const Graph& graph, const Operator& linear);
 
 // The axes over which the gradient of a linear layer's output, the sum of `summands`, is gathered in fp8 on
 // its way to the layout that the layer reads; empty: it is not. A bias sums the wide gradient.
-std::vector<AxisId> fp8_gather_axes(const ChunkContext& context, const ChunkCode& code,
+std::vector<AxisId> fp8_gather_axes(const ChunkContext& context, const ChunkCode& code, TensorId output,
                                     const std::vector<ValueId>& summands, const Layout& wanted);
 
 // Behind lower_backward: what is kept for the backward pass is settled. See "Saved" above; copies that nobody

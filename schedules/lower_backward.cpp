@@ -335,7 +335,7 @@ class BackwardLowering {
 
   // Where one scale is enough, what a product wants whole is gathered in fp8.
   bool gather_in_fp8(TensorId tensor, const Layout& wanted, std::int32_t layer) {
-    const std::vector<AxisId> over = fp8_gather_axes(context_, code_, contributions_[tensor], wanted);
+    const std::vector<AxisId> over = fp8_gather_axes(context_, code_, tensor, contributions_[tensor], wanted);
     if (over.empty()) return false;
     const QuantisedValue local = casts_.cast(sum(tensor, contributions_[tensor], layer), {true, false},
                                              {code_.backward, Phase::backward_input, layer, -1, over});

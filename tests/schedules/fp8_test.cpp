@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <array>
 #include <catch2/catch.hpp>
 #include <map>
@@ -170,39 +172,34 @@ TEST_CASE("fp8: parameters held in fp8 are gathered in half the bytes") {
 }
 
 TEST_CASE("fp8: sequence parallelism gathers fp8 and scatters bf16") {
-  // Per layer forward: gathers in front of qkv and fc1, backward: the same again for their weights'
-  // gradients, and the gradients of attention's projection and fc2. Each is 4,096 tokens x 1,024.
-  const auto gathered = [](const char* precision, const char* recipe) {
-    std::vector<Override> overrides{{"parallelism.tensor_model_parallel_size", "2"},
-                                    {"parallelism.sequence_parallel", "true"},
-                                    {"training.precision", precision}};
-    if (recipe[0] != 0) overrides.push_back({"training.fp8_recipe", recipe});
+  // Of the second layer, per microbatch. Forward: gathers in front of qkv and fc1, scatters behind
+  // attention's projection and fc2. Backward: the gathers again for the gradients of qkv's and fc1's weights,
+  // gathers of the gradients of the projection's and fc2's outputs, scatters of those of qkv's and fc1's
+  // inputs.
+  const auto exchanged = [](std::vector<Override> overrides) {
+    overrides.push_back({"model.num_hidden_layers", "2"});
+    overrides.push_back({"parallelism.tensor_model_parallel_size", "2"});
+    overrides.push_back({"parallelism.sequence_parallel", "true"});
+    overrides.push_back({"training.global_batch_size", "4"});  // one microbatch on each of 4 ranks
     std::map<std::string, int> count;
     const Plan plan = one_layer(overrides);
-    CHECK(lint(plan) == std::vector<std::string>{});
-    for (const Entry& entry : plan.programs[0].entries) {
-      const Segment& segment = plan.segments[entry.segment];
-      if (segment.kind != PassKind::forward && segment.kind != PassKind::backward) continue;
-      for (const Instruction& what : segment.instructions)
-        if (what.layer == 0 && is_communication(what.opcode))
-          ++count[std::string(to_string(what.opcode)) + " " + to_string(plan.buffers[what.inputs[0]].dtype)];
-    }
-    return count;
+    for (const Entry& entry : plan.programs[0].entries)
+      for (const Instruction& what : plan.segments[entry.segment].instructions)
+        if (what.layer == 1 && is_communication(what.opcode))
+          ++count[fmt::format("{} {}", to_string(what.opcode),
+                              to_string(plan.buffers[what.inputs[0]].dtype))];
+    std::string words;
+    for (const auto& [exchange, times] : count) words += fmt::format("{} x {}, ", times, exchange);
+    return words;
   };
-  using Count = std::map<std::string, int>;
-  const int microbatches = 2;  // 8 sequences on 4 data-parallel ranks
-  const Count wide = gathered("bf16", "");
-  CHECK(wide == Count{{"all_gather bf16", 6 * microbatches}, {"reduce_scatter bf16", 4 * microbatches}});
-  CHECK(gathered("fp8", "delayed") ==
-        Count{{"all_gather fp8", 6 * microbatches}, {"reduce_scatter bf16", 4 * microbatches}});
+  CHECK(exchanged({}) == "6 x all_gather bf16, 4 x reduce_scatter bf16, ");
+  CHECK(exchanged(in_fp8("delayed")) == "6 x all_gather fp8, 4 x reduce_scatter bf16, ");
   // Ranks agree on a scale in front of each cast that is gathered.
-  CHECK(gathered("fp8", "tensorwise") == Count{{"all_gather fp8", 6 * microbatches},
-                                               {"all_reduce fp32", 4 * microbatches},
-                                               {"reduce_scatter bf16", 4 * microbatches}});
+  CHECK(exchanged(in_fp8("tensorwise")) ==
+        "6 x all_gather fp8, 4 x all_reduce fp32, 4 x reduce_scatter bf16, ");
   // Rows and columns of a gradient have scales of their own: two copies are as large as the gradient.
-  CHECK(gathered("fp8", "blockwise") == Count{{"all_gather bf16", 2 * microbatches},
-                                              {"all_gather fp8", 4 * microbatches},
-                                              {"reduce_scatter bf16", 4 * microbatches}});
+  CHECK(exchanged(in_fp8("blockwise")) ==
+        "2 x all_gather bf16, 4 x all_gather fp8, 4 x reduce_scatter bf16, ");
 }
 
 TEST_CASE(

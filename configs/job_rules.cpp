@@ -6,16 +6,10 @@
 
 #include "configs/limits.h"
 #include "configs/moe_rules.h"
+#include "configs/nearest.h"
 
 namespace simrun {
 namespace {
-
-// "112 and 128 do": the multiples of `step` on both sides of `value`, the lower one only if there is one.
-std::string nearest_multiples(std::int64_t value, std::int64_t step) {
-  const std::int64_t below = value / step * step;
-  if (below == 0) return fmt::format("{} does.", step);
-  return fmt::format("{} and {} do.", below, below + step);
-}
 
 bool is_multiple(std::int64_t value, std::int64_t of) { return value == 0 || of == 0 || value % of == 0; }
 
@@ -115,8 +109,10 @@ void check_tensor_parallel(Reading& reading, const Job& job) {
   const std::string path = "parallelism.tensor_model_parallel_size";
   if (tp == 0) return;
   if (!is_multiple(model.num_attention_heads, tp))
-    reading.problem(path, fmt::format("{} attention heads do not split into tensor parallel {}",
-                                      model.num_attention_heads, tp));
+    reading.problem(
+        path,
+        fmt::format("{} attention heads do not split into tensor parallel {}", model.num_attention_heads, tp),
+        nearest_divisors(model.num_attention_heads, tp));
   const bool copies_heads = model.num_key_value_heads > 0 && tp > model.num_key_value_heads &&
                             model.num_key_value_heads < model.num_attention_heads;
   if (copies_heads && tp % model.num_key_value_heads != 0)
@@ -125,16 +121,22 @@ void check_tensor_parallel(Reading& reading, const Job& job) {
                                 model.num_key_value_heads),
                     nearest_multiples(tp, model.num_key_value_heads));
   else if (copies_heads && !is_multiple(2 * model.num_key_value_heads * model.head_dim, tp))
-    reading.problem(path, fmt::format("the {} rows of keys and values do not split into tensor parallel {}",
-                                      2 * model.num_key_value_heads * model.head_dim, tp));
+    reading.problem(path,
+                    fmt::format("the {} rows of keys and values do not split into tensor parallel {}",
+                                2 * model.num_key_value_heads * model.head_dim, tp),
+                    nearest_divisors(2 * model.num_key_value_heads * model.head_dim, tp));
   if (copies_heads) check_adapters_of_copies(reading, job);
   if (!copies_heads && model.num_key_value_heads != model.num_attention_heads &&
       !is_multiple(model.num_key_value_heads, tp))
-    reading.problem(path, fmt::format("{} key-value heads do not split into tensor parallel {}",
-                                      model.num_key_value_heads, tp));
+    reading.problem(
+        path,
+        fmt::format("{} key-value heads do not split into tensor parallel {}", model.num_key_value_heads, tp),
+        nearest_divisors(model.num_key_value_heads, tp));
   if (!is_multiple(model.ffn_hidden_size, tp))
-    reading.problem(path, fmt::format("feed-forward size {} does not split into tensor parallel {}",
-                                      model.ffn_hidden_size, tp));
+    reading.problem(
+        path,
+        fmt::format("feed-forward size {} does not split into tensor parallel {}", model.ffn_hidden_size, tp),
+        nearest_divisors(model.ffn_hidden_size, tp));
   if (job.parallelism.sequence_parallel && !is_multiple(job.training.seq_length, tp))
     reading.problem("training.seq_length",
                     fmt::format("sequence_parallel: seq_length {} does not split into tensor parallel {}",
@@ -147,7 +149,8 @@ void check_model(Reading& reading, Job& job) {
   if (model.num_key_value_heads > 0 && !is_multiple(model.num_attention_heads, model.num_key_value_heads))
     reading.problem("model.num_attention_heads",
                     fmt::format("{} attention heads do not split into {} key-value heads",
-                                model.num_attention_heads, model.num_key_value_heads));
+                                model.num_attention_heads, model.num_key_value_heads),
+                    nearest_multiples(model.num_attention_heads, model.num_key_value_heads));
   const bool has_table = model.position_embedding == PositionEmbedding::learned_absolute;
   const bool is_gpt = model.model_type == "gpt";
   const std::int64_t sequence = job.training.seq_length;

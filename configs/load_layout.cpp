@@ -172,7 +172,8 @@ class LayoutReader {
                                   : fmt::format("did you mean '{}'?", near));
     }
     if (std::ranges::find(choice.axes, node.text) != choice.axes.end())
-      return problem(node, fmt::format("'{}' is split over '{}' twice", choice.dim, node.text));
+      return problem(node, fmt::format("'{}' is split over '{}' twice", choice.dim, node.text),
+                     "once is enough.");
     choice.axes.push_back(node.text);
     choice.axis_positions.push_back(node.position);
   }

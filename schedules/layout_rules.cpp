@@ -9,6 +9,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "configs/nearest.h"
 #include "models/model_scope.h"
 #include "schedules/task_graphs.h"
 
@@ -306,7 +307,8 @@ DeviceMesh mesh_of(const Job& job) {
     if (of.kind == TaskGraph::Kind::none) continue;
     place = of.position;
     if (ranks % of.count != 0)
-      faults.push_back({of.position, fmt::format("{} ranks do not divide a stage: {}", of.count, stage), ""});
+      faults.push_back({of.position, fmt::format("{} ranks do not divide a stage: {}", of.count, stage),
+                        nearest_divisors(ranks, of.count)});
   }
   refuse(std::move(faults));
   try {

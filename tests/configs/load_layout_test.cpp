@@ -83,6 +83,7 @@ TEST_CASE("everything that is wrong in a layout section is listed with its place
         "job.yaml:21:8: error: unknown key 'splt' in a rule of 'layout'\n"
         "  hint: did you mean 'split'?\n"
         "job.yaml:22:26: error: 'ffn' is split over 'tp' twice\n"
+        "  hint: once is enough.\n"
         "job.yaml:22:44: error: the rule names the dimension 'ffn' twice\n"
         "job.yaml:22:56: error: the rule names the dimension 'vocab' twice\n"
         "job.yaml:23:7: error: a rule of 'layout' must be a map, not 'qkv'\n"

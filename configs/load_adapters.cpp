@@ -10,8 +10,12 @@
 namespace simrun {
 namespace {
 
-constexpr const char* pattern_hint =
-    "patterns are embedding, head, layers, \"layers[0-11]\" and \"layers[0-11].fc1\" (in quotes).";
+const char* pattern_hint(const ModelConfig& model) {
+  if (family_as<VisionLanguageConfig>(model.family) != nullptr)
+    return "patterns are vision_tower, multi_modal_projector, language_model, embedding, head, layers and "
+           "\"layers[0-11].fc1\" (in quotes).";
+  return "patterns are embedding, head, layers, \"layers[0-11]\" and \"layers[0-11].fc1\" (in quotes).";
+}
 
 // The other frameworks' words for our operators.
 const WordRule& lora_targets() {
@@ -67,15 +71,17 @@ void read_frozen(SectionReader& section, Reading& reading, ModelConfig& model) {
   const std::string path = section.path_of("frozen");
   reading.positions[path] = node->position;
   if (node->kind != ConfigNode::Kind::sequence || node->children.empty())
-    return reading.problem(
-        path, fmt::format("'{}' must be a list of patterns, not {}", path, describe(*node)), pattern_hint);
+    return reading.problem(path,
+                           fmt::format("'{}' must be a list of patterns, not {}", path, describe(*node)),
+                           pattern_hint(model));
   std::vector<std::string> texts;
   for (const ConfigNode& child : node->children) {
     std::optional<ScopePattern> pattern;
     if (child.kind == ConfigNode::Kind::scalar) pattern = parse_scope(child.text);
     if (!pattern) {
-      reading.problems.push_back(
-          {child.position, fmt::format("{} is no part of a model", in_quotes(child.text)), pattern_hint});
+      reading.problems.push_back({child.position,
+                                  fmt::format("{} is no part of a model", in_quotes(child.text)),
+                                  pattern_hint(model)});
     } else if (model.num_layers > 0 && pattern->last_layer >= model.num_layers) {
       reading.problems.push_back(
           {child.position,

@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <cctype>
 #include <string_view>
+#include <utility>
 
 namespace simrun {
 namespace {
 
 constexpr std::string_view layers_word = "layers";
+constexpr std::pair<std::string_view, ModelPart> parts[] = {{"embedding", ModelPart::embedding},
+                                                            {"head", ModelPart::head},
+                                                            {"vision_tower", ModelPart::vision_tower},
+                                                            {"multi_modal_projector", ModelPart::projector},
+                                                            {"language_model", ModelPart::language_model}};
 constexpr std::size_t most_digits = 9;
 
 std::optional<std::int64_t> parse_layer(std::string_view digits) {
@@ -47,10 +53,11 @@ bool read_name(std::string_view name, ScopePattern& pattern) {
 std::optional<ScopePattern> parse_scope(const std::string& text) {
   ScopePattern pattern;
   pattern.text = text;
-  if (text == "embedding" || text == "head") {
-    pattern.part = text == "head" ? ModelPart::head : ModelPart::embedding;
-    return pattern;
-  }
+  for (const auto& [word, part] : parts)
+    if (text == word) {
+      pattern.part = part;
+      return pattern;
+    }
   std::string_view rest = text;
   if (!rest.starts_with(layers_word)) return std::nullopt;
   rest.remove_prefix(layers_word.size());

@@ -9,12 +9,14 @@ namespace simrun {
 // A part of a model in words:
 //   embedding              all before the first layer
 //   head                   all behind the last
+//   vision_tower, multi_modal_projector, language_model
+//                          the parts of a vision-language model, wherever they lie
 //   layers                 every layer
 //   layers[3]              one, counted from 0
 //   layers[0-11]           the layers 0 to 11
 //   layers.qkv             of every layer the operators with that name, or of that recompute module
 //   layers[0-11].fc*       names that begin so
-enum class ModelPart : std::uint8_t { embedding, layers, head };
+enum class ModelPart : std::uint8_t { embedding, layers, head, vision_tower, projector, language_model };
 struct ScopePattern {
   std::string text;
   ModelPart part = ModelPart::layers;

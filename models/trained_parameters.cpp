@@ -7,11 +7,21 @@
 #include <string_view>
 
 #include "models/lora.h"
+#include "models/vision_language.h"
 
 namespace simrun {
 namespace {
 
+// By the names that models/vision_language.h gives.
+bool is_in_part(ModelPart part, const Operator& op) {
+  const bool vision = op.name.starts_with(vision_prefix), projector = op.name.starts_with(projector_prefix);
+  return part == ModelPart::vision_tower ? vision
+         : part == ModelPart::projector  ? projector
+                                         : !vision && !projector;
+}
+
 bool is_in(const ScopePattern& scope, const Operator& op) {
+  if (scope.part >= ModelPart::vision_tower) return is_in_part(scope.part, op);
   if (op.layer < 0) return scope.part == (op.after_layers ? ModelPart::head : ModelPart::embedding);
   if (scope.part != ModelPart::layers || op.layer < scope.first_layer) return false;
   if (scope.last_layer >= 0 && op.layer > scope.last_layer) return false;
@@ -47,13 +57,20 @@ void freeze_scope(Graph& graph, const ScopePattern& scope) {
   if (!found) throw std::invalid_argument(fmt::format("model.frozen: '{}' has no parameters", scope.text));
 }
 
+// What nobody reads has no gradient.
+void freeze_discarded(Graph& graph) {
+  for (const Operator& op : graph.operators)
+    for (const TensorId input : op.inputs)
+      if (op.discarded && is_parameter(graph, input)) graph.tensors[input].frozen = true;
+}
+
 // Operators are in an order in which they can run, so every input is settled before it is read.
 void spread(Graph& graph) {
   for (const Operator& op : graph.operators) {
-    const bool frozen = std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
-      const Tensor& tensor = graph.tensors[input];
-      return tensor.frozen || tensor.kind == TensorKind::index;
-    });
+    const bool frozen = op.discarded || std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
+                          const Tensor& tensor = graph.tensors[input];
+                          return tensor.frozen || tensor.kind == TensorKind::index;
+                        });
     if (!frozen) continue;
     for (const TensorId output : op.outputs) graph.tensors[output].frozen = true;
   }
@@ -62,6 +79,7 @@ void spread(Graph& graph) {
 }  // namespace
 
 void select_trained(Graph& graph, const Job& job) {
+  freeze_discarded(graph);
   for (const ScopePattern& scope : job.model.frozen) freeze_scope(graph, scope);
   if (job.training.lora) {
     for (Tensor& tensor : graph.tensors)

@@ -248,6 +248,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   check_countable(reading, job);
   check_decoder_sequence(reading, job);
   check_image_sizes(reading, job);
+  check_vision_tower(reading, job);
 }
 
 }  // namespace simrun

@@ -23,6 +23,8 @@ void check_decoder_sequence(Reading& reading, const Job& job);
 
 // The part of it about images: feature maps and weights that can be counted.
 void check_image_sizes(Reading& reading, const Job& job);
+// The part of it about a vision tower before a decoder: its images in the sequence, and what must divide.
+void check_vision_tower(Reading& reading, const Job& job);
 // What recompute says by virtual stage; the limit of granularity `auto`.
 void apply_recompute_rules(Reading& reading, Job& job);
 // What packed documents cannot be combined with.

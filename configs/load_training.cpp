@@ -29,6 +29,8 @@ void read_lengths(SectionReader& section, Reading& reading, Job& job) {
   if (has_decoder_sequence(job.model.family))
     training.decoder_seq_length =
         section.integer("decoder_seq_length", limits::sequence, training.seq_length);
+  if (family_as<VisionLanguageConfig>(job.model.family) != nullptr)
+    training.images_per_sample = section.integer("images_per_sample", limits::images_of_sample, 1);
 }
 
 }  // namespace

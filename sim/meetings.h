@@ -23,7 +23,7 @@ struct Meeting {
   std::vector<double> bytes;                       // by position, of the member that has most; every_gpu only
   std::vector<std::vector<std::int64_t>> members;  // by position: devices (a transfer: from, to; one-sided:
                                                    // the worker, the servers); every_gpu only
-  ServerGroup servers;  // PUSH, PULL
+  ServerGroup servers;                             // PUSH, PULL
 };
 
 struct Meetings {

@@ -42,6 +42,8 @@ void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_offload(const ConfigNode* section, Reading& reading, Job& job);
 void read_host(const ConfigNode* section, Reading& reading, Cluster& cluster);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
+// One scope of the layout section or of model.frozen; nothing, and a problem noted, if it cannot be read.
+std::optional<ScopePattern> read_scope(const ConfigNode& node, Reading& reading);
 // The layout section: rules over names of dimensions, scopes and axes.
 void read_layout(const ConfigNode* section, Reading& reading, Job& job);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);

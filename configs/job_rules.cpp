@@ -39,14 +39,17 @@ void derive_data_parallel(Reading& reading, Job& job) {
   const std::int64_t tp = parallelism.tensor_model_parallel_size;
   const std::int64_t cp = parallelism.context_parallel_size;
   const std::int64_t pp = parallelism.pipeline_model_parallel_size;
-  const std::int64_t world = job.world_size();
-  if (world > limits::world)
+  const std::int64_t servers = job.server_gpus();
+  if (job.world_size() > limits::world)
     return reading.problem("cluster.nodes",
-                           fmt::format("{} GPUs are more than simrun's {}", world, limits::world));
-  if (world == 0 || tp == 0 || cp == 0 || pp == 0) return;
+                           fmt::format("{} GPUs are more than simrun's {}", job.world_size(), limits::world));
+  if (job.world_size() <= servers) return;  // configs/parameter_server_rules.cpp says so
+  const std::int64_t world = job.world_size() - servers;
+  if (tp == 0 || cp == 0 || pp == 0) return;
   const auto [mesh, shape] = mesh_ranks(parallelism);
   const std::string cluster =
-      fmt::format("{} GPUs ({} nodes x {})", world, job.cluster.nodes, job.cluster.gpus_per_node);
+      fmt::format("{} GPUs ({} nodes x {}{})", world, job.cluster.nodes, job.cluster.gpus_per_node,
+                  servers == 0 ? "" : fmt::format(" less {} servers", servers));
   if (mesh > world) {
     const std::int64_t nodes = (mesh + job.cluster.gpus_per_node - 1) / job.cluster.gpus_per_node;
     return reading.problem("cluster.nodes", fmt::format("{} is smaller than the mesh: {}", cluster, shape),
@@ -233,6 +236,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_moe_rules(reading, job);
   derive_bucket_size(reading, job);
   apply_sharding_rules(reading, job);
+  apply_parameter_server_rules(reading, job);
   apply_offload_rules(reading, job);
   check_batch(reading, job);
   check_tensor_parallel(reading, job);

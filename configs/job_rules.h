@@ -33,6 +33,9 @@ void apply_document_rules(Reading& reading, const Job& job);
 // How data parallelism is cut in two (configs/sharding_rules.cpp).
 void apply_sharding_rules(Reading& reading, const Job& job);
 
+// What a parameter server needs of the other keys (configs/parameter_server_rules.cpp).
+void apply_parameter_server_rules(Reading& reading, const Job& job);
+
 // What the offload section needs of the others (configs/offload_rules.cpp).
 void apply_offload_rules(Reading& reading, const Job& job);
 

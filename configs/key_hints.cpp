@@ -110,7 +110,7 @@ const std::vector<OwnKeys>& own_keys() {
        {"zero_stage", "overlap_grad_reduce", "overlap_param_gather", "clip_grad", "bucket_size",
         "reshard_after_forward", "reshard_after_backward", "no_sync", "num_distributed_optimizer_instances",
         "all_reduce", "main_params_dtype", "main_grads_dtype", "exp_avg_dtype", "exp_avg_sq_dtype",
-        "grad_reduce_dtype", "sgd_momentum"}},
+        "grad_reduce_dtype", "sgd_momentum", "parameter_server"}},
       {"offload", {"optimizer_fraction", "parameters", "activations"}},
       {"recompute", {"granularity", "method", "modules", "module_layers", "memory_limit"}},
       {"cluster",

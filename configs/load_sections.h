@@ -36,6 +36,7 @@ void read_documents(SectionReader& section, Reading& reading, Training& training
 // Of the optimizer section, after zero_stage.
 void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
 void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer);
+void read_parameter_server(SectionReader& optimizer, Reading& reading, OptimizerConfig& config);
 // After read_parallelism.
 void read_moe(const ConfigNode* section, Reading& reading, Job& job);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);

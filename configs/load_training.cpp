@@ -79,6 +79,7 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   section.ignore({"bucket_size"});
   read_sharding(section, reading, optimizer);
   read_data_parallel_groups(section, optimizer);
+  read_parameter_server(section, reading, optimizer);
   read_state_types(section, job.training.precision, optimizer);
   if (optimizer.grad_reduce_dtype != optimizer.main_grads_dtype &&
       (optimizer.no_sync || optimizer.all_reduce == AllReduceKind::hierarchical))
@@ -89,7 +90,7 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
         "give both types the same value.");
   section.finish();
 
-  if (optimizer.overlap_param_gather && optimizer.zero_stage == 0)
+  if (optimizer.overlap_param_gather && optimizer.zero_stage == 0 && !optimizer.parameter_server)
     reading.problem("optimizer.overlap_param_gather", "overlap_param_gather needs zero_stage 1, 2 or 3",
                     "without ZeRO no parameters are gathered.");
   else if (optimizer.overlap_param_gather && optimizer.zero_stage == 1 && !optimizer.overlap_grad_reduce)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "configs/dtype.h"
+#include "configs/parameter_server_config.h"
 
 // The training, optimizer and recompute sections of a job as plain values.
 namespace simrun {
@@ -84,6 +85,7 @@ struct OptimizerConfig {
   // (HSDP).
   std::int64_t num_distributed_optimizer_instances = 1;
   AllReduceKind all_reduce = AllReduceKind::flat;  // of zero_stage 0
+  std::optional<ParameterServerConfig> parameter_server;
   bool operator==(const OptimizerConfig&) const = default;
 };
 

@@ -37,10 +37,13 @@ enum class Opcode : std::uint8_t {
   pool_backward,
   lstm,
   lstm_backward,
+  push,  // gradients of workers to parameter servers, where they are summed
+  pull,  // weights from them
 };
-constexpr int opcode_count = static_cast<int>(Opcode::lstm_backward) + 1;
+constexpr int opcode_count = static_cast<int>(Opcode::pull) + 1;
+constexpr bool has_servers(Opcode opcode) { return opcode == Opcode::push || opcode == Opcode::pull; }
 constexpr bool is_communication(Opcode opcode) {
-  return opcode >= Opcode::send && opcode <= Opcode::broadcast;
+  return (opcode >= Opcode::send && opcode <= Opcode::broadcast) || has_servers(opcode);
 }
 
 // What a MAP, REDUCE, NORM, ATTENTION, CROSS_ENTROPY or OPTIMIZER computes.

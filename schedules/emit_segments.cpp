@@ -143,11 +143,12 @@ bool is_run_scope(const Value& value) {
 
 Index CommunicationTable::add(const Communication& communication) {
   const Peer& peer = communication.peer;
-  std::string key = fmt::format(
-      "{} {} {} {} {} {} {} {} {}{}", communication.group.mesh, fmt::join(communication.group.axes, ","),
-      fmt::join(communication.group.pipeline_ranks, ","), peer.pipeline_rank,
-      static_cast<int>(communication.reduction), communication.channel, communication.cause,
-      fmt::join(peer.axes, ","), peer.offset, peer.wrap ? " wraps" : "");
+  std::string key = fmt::format("{} {} {} {} {} {} {} {} {}{} {}", communication.group.mesh,
+                                fmt::join(communication.group.axes, ","),
+                                fmt::join(communication.group.pipeline_ranks, ","), peer.pipeline_rank,
+                                static_cast<int>(communication.reduction), communication.channel,
+                                communication.cause, fmt::join(peer.axes, ","), peer.offset,
+                                peer.wrap ? " wraps" : "", fmt::join(communication.servers.members, ","));
   const auto [known, is_new] =
       known_.emplace(std::move(key), static_cast<Index>(plan_.communications.size()));
   if (is_new) plan_.communications.push_back(communication);

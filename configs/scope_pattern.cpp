@@ -6,7 +6,6 @@
 #include <charconv>
 #include <stdexcept>
 #include <string_view>
-#include <utility>
 
 namespace simrun {
 namespace {

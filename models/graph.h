@@ -90,6 +90,7 @@ struct Operator {
   // within that (moe_act within moe).
   std::string module;
   std::string inner_module;
+  std::string stack;  // of a model of several parts, the one it belongs to: vision_tower, language_model, ...
   Opcode opcode = Opcode::map;
   Function function = Function::none;
   // -1: before the first layer (embedding) or, with `after_layers`, behind the last (head).

@@ -23,6 +23,7 @@ Operator& GraphBuilder::add(const std::string& name, Opcode opcode, Function fun
   op.function = function;
   op.layer = layer_;
   op.after_layers = after_layers_;
+  op.stack = marks_.stack;
   op.before_layer = marks_.before_layer;
   op.discarded = marks_.discarded;
   op.forward_inputs = inputs.size();

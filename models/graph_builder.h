@@ -41,9 +41,10 @@ class GraphBuilder {
   void begin_names_with(std::string prefix) { prefix_ = std::move(prefix); }
   // What the next operators are, as Operator says.
   struct Marks {
+    std::string stack = {};
     bool before_layer = false, discarded = false;
   };
-  void mark(Marks marks) { marks_ = marks; }
+  void mark(Marks marks) { marks_ = std::move(marks); }
   // No operator can have this dimension split.
   void keep_whole(DimensionId dimension) { whole_.push_back(dimension); }
 

@@ -7,8 +7,6 @@
 #include <array>
 #include <utility>
 
-#include "models/vision_language.h"
-
 namespace simrun {
 namespace {
 
@@ -34,19 +32,6 @@ std::string part_of(const Graph& graph, const Operator& op) {
   return "";
 }
 
-// The parts of a vision-language model, by the names that models/vision_language.h gives.
-constexpr const char* language_part = "language_model";
-
-bool is_vision_language(const Graph& graph) {
-  return std::any_of(graph.operators.begin(), graph.operators.end(),
-                     [](const Operator& op) { return op.name.starts_with(projector_prefix); });
-}
-
-std::string vision_part_of(const Operator& op) {
-  if (op.name.starts_with(vision_prefix)) return "vision_tower";
-  return op.name.starts_with(projector_prefix) ? "multi_modal_projector" : "";
-}
-
 // `*` in the pattern stands for any characters. After a mismatch only the last one needs to take more.
 bool fits(std::string_view pattern, std::string_view text) {
   std::size_t p = 0, t = 0, star = std::string_view::npos, behind_star = 0;
@@ -67,11 +52,6 @@ bool fits(std::string_view pattern, std::string_view text) {
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
-bool is_in_model_part(const std::string& name, const Graph& graph, const Operator& op) {
-  const std::string part = vision_part_of(op);
-  return part.empty() ? fits(name, language_part) && is_vision_language(graph) : fits(name, part);
-}
-
 }  // namespace
 
 bool holds(const ScopePattern& scope, const Graph& graph, const Operator& op) {
@@ -82,7 +62,7 @@ bool holds(const ScopePattern& scope, const Graph& graph, const Operator& op) {
   if (!scope.layers.empty() && std::none_of(scope.layers.begin(), scope.layers.end(), has)) return false;
   const std::string& name = scope.name;
   return name.empty() || fits(name, op.name) || (!op.module.empty() && fits(name, op.module)) ||
-         fits(name, part_of(graph, op)) || is_in_model_part(name, graph, op);
+         (!op.stack.empty() && fits(name, op.stack)) || fits(name, part_of(graph, op));
 }
 
 std::vector<std::string> scope_names(const Graph& graph) {
@@ -91,8 +71,7 @@ std::vector<std::string> scope_names(const Graph& graph) {
     if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
   for (const Operator& op : graph.operators) add(part_of(graph, op));
-  for (const Operator& op : graph.operators) add(vision_part_of(op));
-  if (is_vision_language(graph)) add(language_part);
+  for (const Operator& op : graph.operators) add(op.stack);
   for (const Operator& op : graph.operators) add(op.module);
   for (const Operator& op : graph.operators) add(op.name);
   return names;

@@ -14,6 +14,9 @@
 namespace simrun {
 namespace {
 
+constexpr const char* vision_tower = "vision_tower";
+constexpr const char* language_model = "language_model";
+
 // A job of the tower alone, with as many samples as there are images.
 Job tower_of(const Job& job, const VisionTowerConfig& tower) {
   Job own = job;
@@ -50,10 +53,13 @@ class VisionLanguageBuilder {
   Graph build() {
     const TensorId features = tower();
     graph_.enter_layer(first_of_decoder());
-    graph_.mark({.before_layer = true});
-    const ImageRows images = projected(selected(features));
-    TensorId x = merged(images, embedded_text());
-    graph_.mark({});
+    graph_.mark({.stack = vision_tower, .before_layer = true});
+    const ImageRows images = selected(features);
+    graph_.mark({.stack = "multi_modal_projector", .before_layer = true});
+    const ImageRows projection = projected(images);
+    graph_.mark({.stack = language_model, .before_layer = true});
+    TensorId x = merged(projection, embedded_text());
+    graph_.mark({.stack = language_model});
     for (std::int32_t layer = 0; first_of_decoder() + layer < job_.model.num_layers; ++layer) {
       graph_.enter_layer(first_of_decoder() + layer);
       x = text_layer_.add(x, layer);
@@ -70,20 +76,20 @@ class VisionLanguageBuilder {
   // The output of the layer that is read, [images, patches + 1, hidden].
   TensorId tower() {
     const VisionTowerConfig& tower = config_.tower;
-    graph_.begin_names_with(vision_prefix);
+    graph_.begin_names_with("vision_");
+    graph_.mark({.stack = vision_tower});
     const std::int64_t pixels = tower.patch_size * tower.patch_size * tower.channels;
     TensorId x = add_patch_embedding(graph_, {tower.patches(), pixels, /*bias=*/false}, vision_);
     x = vision_layer_.norm("embedding_norm", x, "");
     TensorId features = x;
     for (std::int32_t layer = 0; layer < tower.layers; ++layer) {
       graph_.enter_layer(layer);
-      if (layer == tower.features) graph_.mark({.discarded = true});
+      if (layer == tower.features) graph_.mark({.stack = vision_tower, .discarded = true});
       x = vision_layer_.add(x, layer);
       if (layer + 1 == tower.features) features = x;
     }
-    graph_.mark({.discarded = true});
+    graph_.mark({.stack = vision_tower, .discarded = true});
     vision_layer_.norm("final_norm", x, "layernorm");
-    graph_.mark({});
     graph_.begin_names_with("");
     return features;
   }
@@ -105,7 +111,7 @@ class VisionLanguageBuilder {
 
   // As wide between its layers as behind them.
   ImageRows projected(ImageRows features) {
-    graph_.begin_names_with(projector_prefix);
+    graph_.begin_names_with("projector_");
     const DimensionId inner = graph_.dimension("ffn", job_.model.hidden_size);
     const TensorId activated = add_up_projection({.name = "fc1",
                                                   .activation = "activation",

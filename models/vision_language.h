@@ -26,7 +26,4 @@ namespace simrun {
 // whose batch counts images.
 Graph vision_language_graph(const Job& job);
 
-constexpr const char* vision_prefix = "vision_";
-constexpr const char* projector_prefix = "projector_";
-
 }  // namespace simrun

@@ -145,8 +145,8 @@ TEST_CASE("context parallelism over images is refused") {
   CHECK(text.find("context parallelism of llava is not supported yet") != std::string::npos);
 }
 
-TEST_CASE("layers of a scope count the tower's first: 24 + 32") {
+TEST_CASE("what is frozen of LLaVA survives the effective config") {
+  CHECK(loaded("{from: llava-1.5-7b, frozen: [vision_tower, \"layers[55]\"]}").model.frozen.size() == 2);
   CHECK(problems("{from: llava-1.5-7b, frozen: [\"layers[56]\"]}") ==
         "the scope 'layers[56]' names layer 56 | the model's are 0 to 55.\n");
-  CHECK(loaded("{from: llava-1.5-7b, frozen: [vision_tower, \"layers[55]\"]}").model.frozen.size() == 2);
 }

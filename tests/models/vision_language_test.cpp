@@ -113,6 +113,8 @@ TEST_CASE("each part can be frozen by its name, and the parts are all there is")
   CHECK(count_trained_parameters(projector) == 131'584 + 262'656);
   CHECK_THROWS_WITH(trained(job_from(small_gpt(2, 1, 1, 1), {{"model.frozen", "[vision_tower]"}})),
                     Catch::Contains("no operator is in the scope 'vision_tower'"));
+  CHECK_THROWS_WITH(trained(small_llava({{"model.frozen", "[vision]"}})),
+                    Catch::Contains("no operator is in"));
 }
 
 TEST_CASE("a frozen tower has no backward pass, and its features are the last thing that is kept of it") {

@@ -42,10 +42,7 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   read_lengths(section, reading, job);
   training.micro_batch_size = section.integer("micro_batch_size", limits::batch);
   training.global_batch_size = section.integer("global_batch_size", limits::batch);
-  const std::string precision =
-      section.word("precision", {{"fp32", "tf32", "fp16", "bf16"}, {"fp8", "mxfp8", "nvfp4"}});
-  for (const Dtype dtype : {Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16})
-    if (precision == to_string(dtype)) training.precision = dtype;
+  read_precision(section, reading, training);
   const std::string attention =
       section.word("attention", {{"flash", "unfused"}, {"fused", "auto", "local"}}, "flash");
   training.attention = attention == "unfused" ? AttentionKernel::unfused : AttentionKernel::flash;

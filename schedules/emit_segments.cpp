@@ -116,6 +116,7 @@ std::vector<std::vector<ValueId>> last_mentions(const ChunkCode& code, const std
   for (std::size_t s = 0; s < order.size(); ++s) {
     for (const ValueId value : steps[order[s]].inputs) last[value] = s;
     for (const ValueId value : steps[order[s]].outputs) last[value] = s;
+    for (const ValueId value : steps[order[s]].waits_for) last[value] = s;
   }
   std::vector<std::vector<ValueId>> result(order.size() + 1);
   for (std::size_t v = 0; v < last.size(); ++v) result[last[v]].push_back(static_cast<ValueId>(v));

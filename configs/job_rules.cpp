@@ -171,7 +171,7 @@ void check_model(Reading& reading, Job& job) {
 void check_gpu(Reading& reading, const Job& job) {
   const Gpu& gpu = job.cluster.gpu;
   if (gpu.peak_flops.empty() || !reading.positions.contains("training.precision")) return;
-  if (gpu.peak_flops.contains(job.training.precision)) return;
+  if (gpu.peak_flops.contains(job.training.precision) || job.training.fp8) return;
   std::string known;
   for (const auto& [dtype, flops] : gpu.peak_flops)
     known += (known.empty() ? "" : ", ") + std::string(to_string(dtype));
@@ -246,9 +246,11 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_recompute_rules(reading, job);
   apply_document_rules(reading, job);
   check_gpu(reading, job);
+  apply_fp8_rules(reading, job);
   check_countable(reading, job);
   check_decoder_sequence(reading, job);
   check_image_sizes(reading, job);
+  check_vision_tower(reading, job);
 }
 
 }  // namespace simrun

@@ -78,6 +78,9 @@ constexpr ForeignKey foreign_keys[] = {
     {"offload_param", "DeepSpeed", "offload.parameters"},
     {"bf16", "Megatron-LM", "training.precision: bf16"},
     {"fp16", "Megatron-LM", "training.precision: fp16"},
+    {"fp8", "Megatron-LM", "training.precision: fp8"},
+    {"fp8_format", "Megatron-LM", "training.precision: fp8"},
+    {"fp8_param", "Megatron-Core", "training.fp8_param_gather"},
     {"attention_backend", "Megatron-LM", "training.attention"},
     {"use_flash_attn", "Megatron-LM", "training.attention: flash"},
     {"tensor_parallel", "another tool", "parallelism.tensor_model_parallel_size"},
@@ -101,7 +104,8 @@ struct OwnKeys {
 const std::vector<OwnKeys>& own_keys() {
   static const std::vector<OwnKeys> table = {
       {"training",
-       {"seq_length", "micro_batch_size", "global_batch_size", "precision", "attention", "hidden_dropout"}},
+       {"seq_length", "micro_batch_size", "global_batch_size", "precision", "fp8_recipe", "fp8_param_gather",
+        "attention", "hidden_dropout"}},
       {"parallelism",
        {"tensor_model_parallel_size", "context_parallel_size", "cp_comm_type", "context_parallel_layout",
         "hierarchical_context_parallel_sizes", "pipeline_model_parallel_size",

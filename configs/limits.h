@@ -7,7 +7,8 @@
 namespace simrun::limits {
 
 constexpr IntegerRange layers = {1, 10'000};
-constexpr IntegerRange image = {1, 100'000};     // pixels of a side
+constexpr IntegerRange image = {1, 100'000};  // pixels of a side
+constexpr IntegerRange images_of_sample = {1, 100'000};
 constexpr IntegerRange width = {1, 10'000'000};  // hidden, feed-forward
 constexpr IntegerRange heads = {1, 100'000};
 constexpr IntegerRange experts = {1, 100'000};

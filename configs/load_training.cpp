@@ -29,6 +29,8 @@ void read_lengths(SectionReader& section, Reading& reading, Job& job) {
   if (has_decoder_sequence(job.model.family))
     training.decoder_seq_length =
         section.integer("decoder_seq_length", limits::sequence, training.seq_length);
+  if (family_as<VisionLanguageConfig>(job.model.family) != nullptr)
+    training.images_per_sample = section.integer("images_per_sample", limits::images_of_sample, 1);
 }
 
 }  // namespace
@@ -40,10 +42,7 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   read_lengths(section, reading, job);
   training.micro_batch_size = section.integer("micro_batch_size", limits::batch);
   training.global_batch_size = section.integer("global_batch_size", limits::batch);
-  const std::string precision =
-      section.word("precision", {{"fp32", "tf32", "fp16", "bf16"}, {"fp8", "mxfp8", "nvfp4"}});
-  for (const Dtype dtype : {Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16})
-    if (precision == to_string(dtype)) training.precision = dtype;
+  read_precision(section, reading, training);
   const std::string attention =
       section.word("attention", {{"flash", "unfused"}, {"fused", "auto", "local"}}, "flash");
   training.attention = attention == "unfused" ? AttentionKernel::unfused : AttentionKernel::flash;

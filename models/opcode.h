@@ -92,9 +92,10 @@ enum class Function : std::uint8_t {
   muon,
   tanh,
   tanh_backward,
-  select,  // the first position of a sequence
+  select,  // the first position of a sequence, or all behind it
   select_backward,
-  concatenate,  // of the inputs along the one dimension in which they differ from the output
+  concatenate,  // of the inputs along the one dimension in which they differ from the output; of several
+                // images' rows those of one sample lie behind each other
   concatenate_backward,
   batch_norm,  // over all but the channels, statistics of the samples that the rank has
   convolution_input_gradient,

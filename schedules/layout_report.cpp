@@ -74,6 +74,7 @@ class ReportWriter {
   }
 
   std::int64_t bytes(const Value& value) const {
+    if (value.flat_elements > 0) return value.flat_elements * bytes_of(value.dtype);
     std::int64_t elements = 1;
     for (const DimensionId dim : model_.graph.tensors[value.tensor].dims)
       elements *= local_extent(model_.graph, value.layout, dim, model_.mesh.mesh);
@@ -92,8 +93,10 @@ class ReportWriter {
     made.ranks = model_.mesh.size(step.axes);
     made.bytes = std::max(bytes(from), bytes(to));
     const Parts before = parts_of(from.layout, model_), after = parts_of(to.layout, model_);
-    made.change = fmt::format("{}: {} -> {}", model_.graph.tensors[from.tensor].name,
-                              words(without(before, after)), words(without(after, before)));
+    made.change = step.label;  // numbers that are no part of a tensor
+    if (from.flat_elements == 0)
+      made.change = fmt::format("{}: {} -> {}", model_.graph.tensors[from.tensor].name,
+                                words(without(before, after)), words(without(after, before)));
     made.cause = step.cause;
     return made;
   }

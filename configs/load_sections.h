@@ -38,6 +38,8 @@ void read_documents(SectionReader& section, Reading& reading, Training& training
 // Of the optimizer section, after zero_stage.
 void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
 void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer);
+// After the types: how large a bucket is in elements, or in bytes of what is reduced.
+void read_bucket_size(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
 void read_parameter_server(SectionReader& optimizer, Reading& reading, OptimizerConfig& config);
 // After read_parallelism.
 void read_moe(const ConfigNode* section, Reading& reading, Job& job);

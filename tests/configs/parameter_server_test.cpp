@@ -97,4 +97,22 @@ TEST_CASE("parameter_server: what does not go together is said with its place an
   CHECK(problems_of(job_text("{parameter_server: 3}")).size() == 1);
 }
 
+TEST_CASE("bucket_bytes: buckets in bytes of what is reduced, as DDP's bucket_cap_mb and Horovod's threshold") {
+  const auto elements = [](const std::string& keys) {
+    return load(job_text("{overlap_grad_reduce: true, " + keys + "}")).job.optimizer.bucket_size;
+  };
+  CHECK(elements("bucket_bytes: 25 MiB") == 25 * 1024 * 1024 / 4);
+  CHECK(elements("bucket_bytes: 25 MiB, grad_reduce_dtype: bf16") == 25 * 1024 * 1024 / 2);
+  CHECK(elements("bucket_size: 7") == 7);
+  CHECK(elements("zero_stage: 1") == 40'000'000);  // Megatron-LM's default
+  const LoadedJob first = load(job_text("{overlap_grad_reduce: true, bucket_bytes: 64 MiB}"));
+  CHECK(load(first.effective_yaml).job == first.job);
+  CHECK(problems_of(job_text("{bucket_bytes: 25 MiB, bucket_size: 7}")) ==
+        Lines{"5:27 bucket_size says how large a bucket is already -> leave one of the two out."});
+  CHECK(problems_of(job_text("{bucket_bytes: 25}")).size() == 1);
+  CHECK(problems_of(job_text("{bucket_cap_mb: 25}")) ==
+        Lines{"5:13 unknown key 'bucket_cap_mb' in 'optimizer' -> PyTorch's DDP calls it so; here it is "
+              "optimizer.bucket_bytes, as 25 MiB."});
+}
+
 }  // namespace simrun

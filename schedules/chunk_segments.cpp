@@ -10,6 +10,7 @@
 #include "models/flops.h"
 #include "schedules/overlapped_pair.h"
 #include "schedules/plan_frame.h"
+#include "schedules/server_exchanges.h"
 
 namespace simrun {
 namespace {
@@ -49,8 +50,8 @@ void append_reductions(BucketInstructions& reductions, const BucketInstructions&
 
 // Without overlap Megatron-LM reduces a chunk's gradients in one piece.
 std::int64_t bucket_size(const OptimizerConfig& optimizer) {
-  const bool in_pieces =
-      optimizer.overlap_grad_reduce || optimizer.overlap_param_gather || optimizer.zero_stage >= 2;
+  const bool in_pieces = optimizer.parameter_server || optimizer.overlap_grad_reduce ||
+                         optimizer.overlap_param_gather || optimizer.zero_stage >= 2;
   return in_pieces ? optimizer.bucket_size : std::int64_t{1} << 60;
 }
 
@@ -146,6 +147,7 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   rules.zero_stage = job_.optimizer.zero_stage;
   if (data_parallel_replicas(job_) > 1) rules.replica_axes = model_.mesh.axes("dp_outer");
   rules.hierarchical = job_.optimizer.all_reduce == AllReduceKind::hierarchical;
+  rules.servers = server_rules(job_);
   rules.splits_backward = splits_;
   if (!job_.optimizer.reshard_after_forward) rules.gathered = Scope::step;
   rules.reduces_once = job_.optimizer.no_sync;
@@ -383,6 +385,7 @@ StepContext ChunkSegments::context() const {
                    StreamIndex::dp,
                    StreamIndex::tp,
                    static_cast<Index>(2 * placement_.chunks())};
+  step.servers = server_rules(job_);
   // Copies of one stage sum all their gradients, tied or not.
   std::set<std::int32_t> ranks;
   if (placement_.directions() == 1)

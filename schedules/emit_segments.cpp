@@ -116,6 +116,7 @@ std::vector<std::vector<ValueId>> last_mentions(const ChunkCode& code, const std
   for (std::size_t s = 0; s < order.size(); ++s) {
     for (const ValueId value : steps[order[s]].inputs) last[value] = s;
     for (const ValueId value : steps[order[s]].outputs) last[value] = s;
+    for (const ValueId value : steps[order[s]].waits_for) last[value] = s;
   }
   std::vector<std::vector<ValueId>> result(order.size() + 1);
   for (std::size_t v = 0; v < last.size(); ++v) result[last[v]].push_back(static_cast<ValueId>(v));
@@ -171,11 +172,12 @@ bool is_run_scope(const Value& value) {
 
 Index CommunicationTable::add(const Communication& communication) {
   const Peer& peer = communication.peer;
-  std::string key = fmt::format(
-      "{} {} {} {} {} {} {} {} {}{}", communication.group.mesh, fmt::join(communication.group.axes, ","),
-      fmt::join(communication.group.pipeline_ranks, ","), peer.pipeline_rank,
-      static_cast<int>(communication.reduction), communication.channel, communication.cause,
-      fmt::join(peer.axes, ","), peer.offset, peer.wrap ? " wraps" : "");
+  std::string key = fmt::format("{} {} {} {} {} {} {} {} {}{} {}", communication.group.mesh,
+                                fmt::join(communication.group.axes, ","),
+                                fmt::join(communication.group.pipeline_ranks, ","), peer.pipeline_rank,
+                                static_cast<int>(communication.reduction), communication.channel,
+                                communication.cause, fmt::join(peer.axes, ","), peer.offset,
+                                peer.wrap ? " wraps" : "", fmt::join(communication.servers.members, ","));
   const auto [known, is_new] =
       known_.emplace(std::move(key), static_cast<Index>(plan_.communications.size()));
   if (is_new) plan_.communications.push_back(communication);

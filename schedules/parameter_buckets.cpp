@@ -72,8 +72,10 @@ void pad_for_shards(ParameterBucket& bucket, const BucketRules& rules) {
   const std::int64_t pieces = rules.mesh.size(bucket.shard_axes) * rules.copies;
   const int first_stage = bucket.frozen ? 3 : 1;  // frozen weights have no optimizer to divide
   if (rules.zero_stage >= first_stage) bucket.shards = pieces;
+  const bool is_served = rules.servers.any() && !bucket.frozen;
+  if (is_served) bucket.shards = rules.servers.count;
   if (bucket.shards == 1 && !rules.hierarchical) return;
-  const std::int64_t multiple = std::lcm(pieces, std::int64_t{128});
+  const std::int64_t multiple = std::lcm(is_served ? rules.servers.count : pieces, std::int64_t{128});
   // The axes of a mesh have ranks: NOLINTNEXTLINE(clang-analyzer-core.DivideZero)
   bucket.elements = (bucket.elements + multiple - 1) / multiple * multiple;
 }
@@ -179,6 +181,13 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights,
                                    bucket.in_fp8 ? Dtype::fp8 : precision, bucket.elements);
   plan.buffers[bucket.weights].scale_block = bucket.scale_block;
+  if (rules.servers.any() && !bucket.frozen) {
+    bucket.gradients =
+        add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
+    add_served_parts(plan, bucket, name, rules);
+    add_optimizer_state(plan, bucket, name, precision, rules);
+    return leave_parts_to_servers(plan, bucket, rules);
+  }
   std::optional<Scope> weights_only, gradients_only;
   const bool offloads_weights = rules.offload.parameters != OffloadTarget::none;
   if ((sharded || offloads_weights) && rules.zero_stage == 3) weights_only = rules.gathered;

@@ -36,6 +36,8 @@ const char* to_string(Opcode opcode) {
       "pool_backward",
       "lstm",
       "lstm_backward",
+      "push",
+      "pull",
   };
   return names[static_cast<std::size_t>(opcode)];
 }

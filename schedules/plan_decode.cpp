@@ -74,6 +74,16 @@ JobFacts decode(const proto::JobFacts& in) {
     job.found_recompute = FoundRecompute{found.section(), found.memory_limit(), found.peak_bytes(),
                                          found.peak_bytes_without(), finite(found.added_s(), "added_s")};
   }
+  if (in.has_parameter_servers()) {
+    const proto::ParameterServers& servers = in.parameter_servers();
+    job.parameter_servers =
+        ParameterServers{servers.servers(),
+                         servers.dedicated(),
+                         enum_of(servers.mode(), ServerMode::bounded_staleness, "server mode"),
+                         servers.staleness(),
+                         servers.delay(),
+                         servers.bytes_per_server()};
+  }
   if (in.has_documents()) {
     const proto::DocumentMask& documents = in.documents();
     job.documents = DocumentMask{documents.origin(), finite(documents.mean_share(), "mean_share"),
@@ -221,12 +231,16 @@ Communication decode(const proto::Communication& in) {
   communication.reduction = enum_of(in.reduction(), Reduction::max, "reduction");
   communication.channel = minus_1(in.channel_plus_1());
   communication.cause = in.cause();
+  const proto::ServerGroup& servers = in.servers();
+  communication.servers.members.assign(servers.members().begin(), servers.members().end());
+  communication.servers.dedicated = servers.dedicated();
+  communication.servers.one_sided = servers.one_sided();
   return communication;
 }
 
 Instruction decode(const proto::Instruction& in) {
   Instruction instruction;
-  instruction.opcode = enum_of(in.opcode(), Opcode::lstm_backward, "opcode");
+  instruction.opcode = enum_of(in.opcode(), Opcode::pull, "opcode");
   instruction.function = enum_of(in.function(), Function::average_pool, "function");
   instruction.phase = enum_of(in.phase(), Phase::optimizer, "phase");
   instruction.stream = narrow<std::uint8_t>(in.stream(), "stream");

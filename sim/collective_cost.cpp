@@ -16,6 +16,15 @@ static double bytes_of_all(const Plan& plan, const std::vector<Index>& buffers) 
 }
 
 double communicated_bytes(const Plan& plan, const Instruction& instruction) {
+  if (has_servers(instruction.opcode)) {
+    // Workers name the whole buffer, dedicated servers their part.
+    const bool pushes = instruction.opcode == Opcode::push;
+    const std::vector<Index>& whole = pushes ? instruction.inputs : instruction.outputs;
+    const auto servers =
+        static_cast<double>(plan.communications.at(instruction.communication).servers.members.size());
+    return whole.empty() ? servers * bytes_of_all(plan, pushes ? instruction.outputs : instruction.inputs)
+                         : bytes_of_all(plan, whole);
+  }
   const bool by_output = instruction.opcode == Opcode::all_gather || instruction.opcode == Opcode::recv ||
                          instruction.opcode == Opcode::broadcast;
   const double sent = bytes_of_all(plan, by_output ? instruction.outputs : instruction.inputs);

@@ -39,14 +39,17 @@ void derive_data_parallel(Reading& reading, Job& job) {
   const std::int64_t tp = parallelism.tensor_model_parallel_size;
   const std::int64_t cp = parallelism.context_parallel_size;
   const std::int64_t pp = parallelism.pipeline_model_parallel_size;
-  const std::int64_t world = job.world_size();
-  if (world > limits::world)
+  const std::int64_t servers = job.server_gpus();
+  if (job.world_size() > limits::world)
     return reading.problem("cluster.nodes",
-                           fmt::format("{} GPUs are more than simrun's {}", world, limits::world));
-  if (world == 0 || tp == 0 || cp == 0 || pp == 0) return;
+                           fmt::format("{} GPUs are more than simrun's {}", job.world_size(), limits::world));
+  if (job.world_size() <= servers) return;  // configs/parameter_server_rules.cpp says so
+  const std::int64_t world = job.world_size() - servers;
+  if (tp == 0 || cp == 0 || pp == 0) return;
   const auto [mesh, shape] = mesh_ranks(parallelism);
   const std::string cluster =
-      fmt::format("{} GPUs ({} nodes x {})", world, job.cluster.nodes, job.cluster.gpus_per_node);
+      fmt::format("{} GPUs ({} nodes x {}{})", world, job.cluster.nodes, job.cluster.gpus_per_node,
+                  servers == 0 ? "" : fmt::format(" less {} servers", servers));
   if (mesh > world) {
     const std::int64_t nodes = (mesh + job.cluster.gpus_per_node - 1) / job.cluster.gpus_per_node;
     return reading.problem("cluster.nodes", fmt::format("{} is smaller than the mesh: {}", cluster, shape),
@@ -168,7 +171,7 @@ void check_model(Reading& reading, Job& job) {
 void check_gpu(Reading& reading, const Job& job) {
   const Gpu& gpu = job.cluster.gpu;
   if (gpu.peak_flops.empty() || !reading.positions.contains("training.precision")) return;
-  if (gpu.peak_flops.contains(job.training.precision)) return;
+  if (gpu.peak_flops.contains(job.training.precision) || job.training.fp8) return;
   std::string known;
   for (const auto& [dtype, flops] : gpu.peak_flops)
     known += (known.empty() ? "" : ", ") + std::string(to_string(dtype));
@@ -218,7 +221,8 @@ void check_countable(Reading& reading, const Job& job) {
 }
 
 void derive_bucket_size(Reading& reading, Job& job) {
-  if (reading.positions.contains("optimizer.bucket_size") || job.parallelism.data_parallel_size == 0) return;
+  if (reading.positions.contains("optimizer.bucket_size") ||
+      reading.positions.contains("optimizer.bucket_bytes") || job.parallelism.data_parallel_size == 0) return;
   // Megatron-LM, DistributedDataParallelConfig.bucket_size: max(40000000, 1000000 * dp_size).
   job.optimizer.bucket_size =
       std::max<std::int64_t>(40'000'000, 1'000'000 * job.parallelism.data_parallel_size);
@@ -233,6 +237,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_moe_rules(reading, job);
   derive_bucket_size(reading, job);
   apply_sharding_rules(reading, job);
+  apply_parameter_server_rules(reading, job);
   apply_offload_rules(reading, job);
   check_batch(reading, job);
   check_tensor_parallel(reading, job);
@@ -241,9 +246,11 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_recompute_rules(reading, job);
   apply_document_rules(reading, job);
   check_gpu(reading, job);
+  apply_fp8_rules(reading, job);
   check_countable(reading, job);
   check_decoder_sequence(reading, job);
   check_image_sizes(reading, job);
+  check_vision_tower(reading, job);
 }
 
 }  // namespace simrun

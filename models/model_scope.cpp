@@ -62,7 +62,7 @@ bool holds(const ScopePattern& scope, const Graph& graph, const Operator& op) {
   if (!scope.layers.empty() && std::none_of(scope.layers.begin(), scope.layers.end(), has)) return false;
   const std::string& name = scope.name;
   return name.empty() || fits(name, op.name) || (!op.module.empty() && fits(name, op.module)) ||
-         fits(name, part_of(graph, op));
+         (!op.stack.empty() && fits(name, op.stack)) || fits(name, part_of(graph, op));
 }
 
 std::vector<std::string> scope_names(const Graph& graph) {
@@ -71,6 +71,7 @@ std::vector<std::string> scope_names(const Graph& graph) {
     if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
   for (const Operator& op : graph.operators) add(part_of(graph, op));
+  for (const Operator& op : graph.operators) add(op.stack);
   for (const Operator& op : graph.operators) add(op.module);
   for (const Operator& op : graph.operators) add(op.name);
   return names;

@@ -49,13 +49,20 @@ void freeze_scope(Graph& graph, const ScopePattern& scope, std::vector<Diagnosti
                        : no_such_scope(scope, graph));
 }
 
+// What nobody reads has no gradient.
+void freeze_discarded(Graph& graph) {
+  for (const Operator& op : graph.operators)
+    for (const TensorId input : op.inputs)
+      if (op.discarded && is_parameter(graph, input)) graph.tensors[input].frozen = true;
+}
+
 // Operators are in an order in which they can run, so every input is settled before it is read.
 void spread(Graph& graph) {
   for (const Operator& op : graph.operators) {
-    const bool frozen = std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
-      const Tensor& tensor = graph.tensors[input];
-      return tensor.frozen || tensor.kind == TensorKind::index;
-    });
+    const bool frozen = op.discarded || std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
+                          const Tensor& tensor = graph.tensors[input];
+                          return tensor.frozen || tensor.kind == TensorKind::index;
+                        });
     if (!frozen) continue;
     for (const TensorId output : op.outputs) graph.tensors[output].frozen = true;
   }
@@ -64,6 +71,7 @@ void spread(Graph& graph) {
 }  // namespace
 
 void select_trained(Graph& graph, const Job& job) {
+  freeze_discarded(graph);
   std::vector<Diagnostic> faults;
   for (const ScopePattern& scope : job.model.frozen) freeze_scope(graph, scope, faults);
   if (!faults.empty()) throw ConfigError(std::move(faults));

@@ -109,20 +109,20 @@ class LayoutCheck {
                    near.empty() ? fmt::format("it has {}.", fmt::join(names, ", "))
                                 : fmt::format("did you mean '{}'?", near));
     }
+    // Several may have the name: every stack of layers has its own sequence, say.
     std::vector<DimensionId> known;
     const Operator* whole = nullptr;
     bool splits = false;
-    for (const Operator* op : held) {
-      const std::vector<DimensionId> space = iteration_space(graph_, *op);
-      for (const DimensionId d : space)
+    for (const Operator* op : held)
+      for (const DimensionId d : iteration_space(graph_, *op)) {
         if (!has(known, d)) known.push_back(d);
-      if (!has(space, *dim)) continue;
-      if (!has(op->whole_dims, *dim))
-        splits = true;
-      else if (whole == nullptr)
-        whole = op;
-    }
-    if (!has(known, *dim)) return refuse_dimension(rule, choice, known);
+        if (graph_.dimensions[d].name != graph_.dimensions[*dim].name) continue;
+        if (!has(op->whole_dims, d))
+          splits = true;
+        else if (whole == nullptr)
+          whole = op;
+      }
+    if (!splits && whole == nullptr) return refuse_dimension(rule, choice, known);
     if (!splits && !choice.axes.empty())
       fault(choice.dim_position,
             fmt::format("{} needs its dimension '{}' whole", place_of(*whole), choice.dim));
@@ -140,17 +140,19 @@ class LayoutCheck {
 
   // ---- an operator under all rules ----
 
-  // The last rule that names a dimension decides it.
+  // The last rule that names a dimension decides it; of several of one name in an operator the first.
   std::vector<Decision> decisions(const Operator& op) const {
     std::vector<Decision> made;
     const std::vector<DimensionId> space = iteration_space(graph_, op);
     for (auto rule = layout_.rules.rbegin(); rule != layout_.rules.rend(); ++rule) {
       if (!holds(rule->scope, graph_, op)) continue;
       for (const DimensionChoice& choice : rule->choices) {
-        const DimensionId dim = *dimension_named(graph_, graph_name(graph_, choice.dim));
-        const auto is_same = [&](const Decision& other) { return other.dim == dim; };
-        if (!has(space, dim) || std::any_of(made.begin(), made.end(), is_same)) continue;
-        made.push_back({dim, &*rule, &choice});
+        const std::string name = graph_name(graph_, choice.dim);
+        const auto is_named = [&](DimensionId dim) { return graph_.dimensions[dim].name == name; };
+        const auto dim = std::find_if(space.begin(), space.end(), is_named);
+        const auto is_same = [&](const Decision& other) { return other.dim == *dim; };
+        if (dim == space.end() || std::any_of(made.begin(), made.end(), is_same)) continue;
+        made.push_back({*dim, &*rule, &choice});
       }
     }
     std::erase_if(made, [&](const Decision& d) { return has(op.whole_dims, d.dim); });

@@ -153,6 +153,9 @@ ExchangeCosts& Durations::exchange(std::int32_t pipeline_rank, const Instruction
     key.insert(key.end(), group.axes.begin(), group.axes.end());
     key.push_back(-1);
     key.insert(key.end(), group.pipeline_ranks.begin(), group.pipeline_ranks.end());
+    const ServerGroup& servers = communication.servers;
+    key.insert(key.end(), {-1, servers.dedicated ? 1 : 0, servers.one_sided ? 1 : 0});
+    key.insert(key.end(), servers.members.begin(), servers.members.end());
   }
   known = &costs_.try_emplace(key, topology_, plan_, pipeline_rank, instruction.opcode, communication)
                .first->second;

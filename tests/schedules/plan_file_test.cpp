@@ -122,9 +122,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 5; this simrun reads versions 1 to 4");
+  CHECK(refusal(bytes) == "the plan file has format version 6; this simrun reads versions 1 to 5");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 4");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 5");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -156,6 +156,16 @@ TEST_CASE("a plan with work by rank or another memory is version 4") {
   plan = two_stage_plan();
   plan.buffers[0].space = MemorySpace::host;
   CHECK(serialize(plan)[8] == 4);
+}
+
+TEST_CASE("a plan with parameter servers or scales of blocks is version 5") {
+  Plan plan = two_stage_plan();
+  plan.buffers[0].scale_block = 128;
+  CHECK(serialize(plan)[8] == 5);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan = two_stage_plan();
+  plan.segments[0].instructions[0].opcode = Opcode::push;
+  CHECK(serialize(plan)[8] == 5);
 }
 
 TEST_CASE("a plan file without NICs and fabric has a NIC per GPU on a non-blocking fabric") {

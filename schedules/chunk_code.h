@@ -57,6 +57,7 @@ struct CodeStep {
   SequencePart part;             // attention
   Peer peer;                     // SEND, RECV
   bool soft_cap = false;         // Instruction::soft_cap
+  bool alibi = false;            // Instruction::alibi
 };
 
 struct ChunkCode {

@@ -44,8 +44,8 @@ std::string bar(double fraction, int width, const char* rest) {
 
 std::string headline(const Plan& plan, const Summary& summary) {
   std::string text = fmt::format("step {}   {} {}/s   MFU {}", seconds_text(summary.step_time_s),
-                                 count_text(summary.tokens_per_s),
-                                 plan.job.counts_images ? "images" : "tokens", percent_text(summary.mfu));
+                                 count_text(summary.tokens_per_s), samples_word(summary.counts_images),
+                                 percent_text(summary.mfu));
   if (percent_text(summary.hfu) != percent_text(summary.mfu))
     text += fmt::format("   HFU {}", percent_text(summary.hfu));
   text += fmt::format("   peak memory {} of {} on pp {}", memory_text(summary.peak_memory_bytes),
@@ -154,7 +154,7 @@ std::string table_row(const StageSummary& stage, const Summary& summary, const T
   const auto bytes = [&](Category category) { return stage.memory[static_cast<std::size_t>(category)]; };
   return fmt::format(
       "{:>3}  {:>11}  {:>8}  {:>7}  {:>6}  {:>6}  {:>6}  {:>8}  {:>5}  {:>10}\n", stage.pipeline_rank,
-      layers_text(stage.layers, stage.embedding, stage.loss), in_unit(stage.peak_memory_bytes, units.memory),
+      layers_text(stage), in_unit(stage.peak_memory_bytes, units.memory),
       in_unit(bytes(Category::weights), units.memory), in_unit(bytes(Category::optimizer), units.memory),
       in_unit(bytes(Category::gradients), units.memory), in_unit(bytes(Category::activations), units.memory),
       in_unit(bytes(Category::comm) + bytes(Category::workspace), units.memory), busy_text(stage, summary),

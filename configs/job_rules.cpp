@@ -171,7 +171,7 @@ void check_model(Reading& reading, Job& job) {
 void check_gpu(Reading& reading, const Job& job) {
   const Gpu& gpu = job.cluster.gpu;
   if (gpu.peak_flops.empty() || !reading.positions.contains("training.precision")) return;
-  if (gpu.peak_flops.contains(job.training.precision)) return;
+  if (gpu.peak_flops.contains(job.training.precision) || job.training.fp8) return;
   std::string known;
   for (const auto& [dtype, flops] : gpu.peak_flops)
     known += (known.empty() ? "" : ", ") + std::string(to_string(dtype));
@@ -221,7 +221,9 @@ void check_countable(Reading& reading, const Job& job) {
 }
 
 void derive_bucket_size(Reading& reading, Job& job) {
-  if (reading.positions.contains("optimizer.bucket_size") || job.parallelism.data_parallel_size == 0) return;
+  if (reading.positions.contains("optimizer.bucket_size") ||
+      reading.positions.contains("optimizer.bucket_bytes") || job.parallelism.data_parallel_size == 0)
+    return;
   // Megatron-LM, DistributedDataParallelConfig.bucket_size: max(40000000, 1000000 * dp_size).
   job.optimizer.bucket_size =
       std::max<std::int64_t>(40'000'000, 1'000'000 * job.parallelism.data_parallel_size);
@@ -245,6 +247,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_recompute_rules(reading, job);
   apply_document_rules(reading, job);
   check_gpu(reading, job);
+  apply_fp8_rules(reading, job);
   check_countable(reading, job);
   check_decoder_sequence(reading, job);
   check_image_sizes(reading, job);

@@ -30,6 +30,13 @@ void apply_recompute_rules(Reading& reading, Job& job);
 // What packed documents cannot be combined with.
 void apply_document_rules(Reading& reading, const Job& job);
 
+// What training in fp8 needs of the GPU, the optimizer and recompute (configs/load_fp8.cpp).
+void apply_fp8_rules(Reading& reading, const Job& job);
+// Whether fp8, if the job trains in it, lets a recompute module discard what linear layers read. Under
+// delayed scaling it does not: Megatron-LM's TransformerConfig, "Delayed scaling does not support moe_act and
+// layernorm recompute for fp8".
+bool fp8_allows_recompute(const Training& training, const std::string& module);
+
 // How data parallelism is cut in two (configs/sharding_rules.cpp).
 void apply_sharding_rules(Reading& reading, const Job& job);
 

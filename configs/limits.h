@@ -35,6 +35,7 @@ constexpr RealRange offloaded = {0.01, 1};     // a share of the optimizer's sta
 constexpr RealRange norm = {0, 1e9};
 constexpr RealRange memory = {0x1p20, 0x1p50};
 constexpr RealRange reserve = {0, 0x1p50};
+constexpr RealRange bucket_bytes = {1024, 0x1p50};
 constexpr RealRange cache = {1024, 0x1p40};
 constexpr RealRange bandwidth = {1e6, 1e16};
 constexpr RealRange optional_bandwidth = {0, 1e16};

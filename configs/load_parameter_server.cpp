@@ -10,7 +10,10 @@ namespace {
 void read_staleness(SectionReader& section, Reading& reading, ParameterServerConfig& server) {
   section.ignore({"staleness"});
   if (server.mode == ServerMode::bounded_staleness) {
-    server.staleness = section.integer("staleness", limits::parallel);
+    server.staleness = section.integer("staleness", {0, limits::parallel.most});
+    if (section.has("staleness") && server.staleness == 0 && reading.problems.empty())
+      reading.problem(section.path_of("staleness"), "a staleness of 0 waits for every step",
+                      "that is mode: synchronous.");
   } else if (section.has("staleness")) {
     section.integer("staleness", {0, limits::parallel.most});
     reading.problem(section.path_of("staleness"),

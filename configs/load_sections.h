@@ -19,6 +19,8 @@ std::string read_parallelism(const ConfigNode* section, Reading& reading, Job& j
 // have.
 void read_context_parallel(SectionReader& section, Reading& reading, Parallelism& parallelism);
 void read_schedule(SectionReader& section, Reading& reading, Parallelism& parallelism);
+// Of the training section: precision, and fp8's recipe.
+void read_precision(SectionReader& section, Reading& reading, Training& training);
 // Of the training section: low-rank adapters. Of the model section: what is frozen; after the family's keys.
 void read_lora(SectionReader& section, Reading& reading, Training& training);
 void read_frozen(SectionReader& section, Reading& reading, ModelConfig& model);
@@ -36,6 +38,8 @@ void read_documents(SectionReader& section, Reading& reading, Training& training
 // Of the optimizer section, after zero_stage.
 void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
 void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer);
+// After the types: how large a bucket is in elements, or in bytes of what is reduced.
+void read_bucket_size(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
 void read_parameter_server(SectionReader& optimizer, Reading& reading, OptimizerConfig& config);
 // After read_parallelism.
 void read_moe(const ConfigNode* section, Reading& reading, Job& job);

@@ -66,8 +66,10 @@ void check_update(Reading& reading, const Job& job) {
                     "parameter servers with a grad_reduce_dtype of its own are not supported yet",
                     "grad_reduce_dtype of main_grads_dtype.");
   if (optimizer.clip_grad > 0 && optimizer.parameter_server->mode == ServerMode::asynchronous)
-    reading.problem("optimizer.clip_grad", "the norm of all gradients is not known in mode: asynchronous",
-                    "clip_grad: 0.");
+    reading.problem(reading.positions.contains("optimizer.clip_grad") ? "optimizer.clip_grad"
+                                                                      : "optimizer.parameter_server.mode",
+                    "the norm of all gradients is not known in mode: asynchronous",
+                    "optimizer.clip_grad: 0.");
   for (const auto& [key, target] :
        {std::pair("optimizer", job.offload.optimizer), std::pair("parameters", job.offload.parameters)})
     if (target != OffloadTarget::none)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "configs/dtype.h"
+#include "configs/fp8_config.h"
 #include "configs/parameter_server_config.h"
 
 // The training, optimizer and recompute sections of a job as plain values.
@@ -45,6 +46,7 @@ struct Training {
   std::int64_t micro_batch_size = 0;   // sequences per data-parallel rank and microbatch
   std::int64_t global_batch_size = 0;  // sequences per optimizer step
   Dtype precision = Dtype::bf16;
+  std::optional<Fp8Config> fp8;  // of linear layers, beside `precision`
   AttentionKernel attention = AttentionKernel::flash;
   double attention_dropout = 0;
   double hidden_dropout = 0;

@@ -30,6 +30,8 @@ std::string name_of(const BackwardVariant& variant) {
 
 // Of a pass that does not gather and free for itself.
 const char* name_of(WeightUse use) {
+  if (use.quantises)
+    return use.gathers ? use.releases ? " casting" : " casting, gathering" : " casting, gathered";
   if (use.gathers) return use.releases ? "" : " gathering";
   return use.releases ? " releasing" : " gathered";
 }
@@ -158,6 +160,7 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   ChunkSource source{model_.graph, stage_code.code, chunk, rules, job_.training.precision};
   source.name = fmt::format("stage {}{}", stage, direction == Direction::up ? " up" : "");
   source.offloads_activations = job_.offload.activations != OffloadTarget::none;
+  if (job_.training.fp8) source.scales_by_largest_weight = job_.training.fp8->recipe == Fp8Recipe::tensorwise;
   if (splits_) source.split = &stage_code.split;
   if (follows_on_rank(stage, direction)) {
     const Compiled& before = chunks_[placement_.chunk_of(stage - 1, direction)];

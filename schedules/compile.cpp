@@ -218,7 +218,7 @@ class Compiler {
   // Passes of a rank that write gradients, so far: the first and the last of a chunk have variants of their
   // own.
   struct Passes {
-    std::int64_t weights = 0, inputs = 0;
+    std::int64_t weights = 0, inputs = 0, forward = 0;
   };
   struct Done {
     std::map<Index, Passes> of_chunk;
@@ -226,7 +226,10 @@ class Compiler {
     GatheredWeights weights;
   };
   WeightUse weight_use(const Op& op, Done& done) const {
-    return segments_.gathers_in_passes() ? done.weights.next(op) : WeightUse{};
+    WeightUse use = segments_.gathers_in_passes() ? done.weights.next(op) : WeightUse{};
+    if (job_.training.fp8 && op.kind == OpKind::forward)
+      use.quantises = done.of_chunk[placement_.chunk_of(op.stage, op.direction)].forward++ == 0;
+    return use;
   }
   BackwardVariant variant_of(const Op& op, Done& done) const {
     const Index chunk = placement_.chunk_of(op.stage, op.direction);

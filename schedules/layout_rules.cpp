@@ -55,6 +55,23 @@ class LayoutCheck {
     return std::move(faults_);
   }
 
+  // Attention whose keys and values travel over context-parallel ranks has its part of the sequence from
+  // there.
+  void check_context_parallel(const Operator& op, const Layout& chosen, const Layout& needed) {
+    for (const DimensionSplit& split : needed.splits) {
+      const std::string& dim = graph_.dimensions[split.dim].name;
+      if (dim != "sequence" && dim != "key_sequence") continue;
+      const DimensionSplit* own = chosen.split_of(split.dim);
+      if (own != nullptr && own->axes == split.axes) continue;
+      const SourcePosition at = position_of(op, op);
+      if (!faults_.empty() && faults_.back().position == at) return;  // of another layer
+      return fault(at,
+                   fmt::format("{} must keep its {} split over {}, along which keys and values travel",
+                               place_of(op), dim, mesh_.words(split.axes)),
+                   "parallelism.cp_comm_type: a2a leaves it free.");
+    }
+  }
+
   // Of the operators' layouts: what must agree between operators.
   std::vector<Diagnostic> compare(const std::vector<Layout>& layouts) {
     compare_parameters(layouts);
@@ -328,7 +345,13 @@ std::vector<Layout> layouts_of(const Job& job, const Graph& graph, const DeviceM
   if (has_rules) refuse(check.run());
   const std::vector<LayoutRule> rules = rules_of(job, graph);
   std::vector<Layout> layouts;
-  for (const Operator& op : graph.operators) layouts.push_back(operator_layout(graph, op, rules, mesh));
+  const bool keys_travel =
+      job.parallelism.context_parallel_size > 1 && job.parallelism.cp_comm_type != ContextExchange::a2a;
+  for (const Operator& op : graph.operators) {
+    layouts.push_back(operator_layout(graph, op, rules, mesh));
+    if (has_rules && keys_travel && op.opcode == Opcode::attention)
+      check.check_context_parallel(op, layouts.back(), operator_layout(graph, op, strategy_rules(job), mesh));
+  }
   if (has_rules) refuse(check.compare(layouts));
   return layouts;
 }

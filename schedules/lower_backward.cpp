@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <set>
 
 #include "models/backward.h"
 #include "schedules/chunk_code.h"
 #include "schedules/context_parallel.h"
+#include "schedules/fp8_linears.h"
 #include "schedules/ring_attention.h"
 
 namespace simrun {
@@ -15,10 +17,17 @@ namespace {
 class BackwardLowering {
  public:
   BackwardLowering(const ChunkContext& context, ChunkCode& code)
-      : context_(context), code_(code), forward_values_(code.values.size()) {
+      : context_(context), code_(code), forward_values_(code.values.size()), casts_(context, code) {
+    std::set<ValueId> columns;
     for (std::size_t v = 0; v < forward_values_; ++v) {
       const Value& value = code_.values[v];
-      if (value.kind != ValueKind::activation) continue;
+      if (value.kind != ValueKind::activation || value.flat_elements > 0) continue;
+      if (value.quantised_from != no_index) {
+        if (value.column != v && value.column != no_index) columns.insert(value.column);
+        if (!columns.contains(static_cast<ValueId>(v)))
+          rows_[value.tensor].push_back(static_cast<ValueId>(v));
+        continue;
+      }
       if (value.conversion == Opcode::free) base_[value.tensor] = static_cast<ValueId>(v);
       by_layout_[value.tensor].push_back(static_cast<ValueId>(v));
     }
@@ -35,6 +44,7 @@ class BackwardLowering {
     for (const BorderTensor& input : context_.inputs)
       code_.input_gradients.push_back(is_differentiated(input.tensor) ? gradients_.at(input.tensor)
                                                                       : no_index);
+    casts_.update_scales({code_.backward, Phase::backward_input});
     wait_for_output_gradient();
   }
 
@@ -97,6 +107,7 @@ class BackwardLowering {
     const Layout wanted = without_partials(code_.values[base_.at(tensor)].layout);
     std::vector<ValueId> whole;
     std::vector<ValueId> rest = contributions_[tensor];
+    if (gather_in_fp8(tensor, wanted, layer)) return;
     while (!rest.empty()) {
       const Layout layout = code_.values[rest.front()].layout;
       std::vector<ValueId> alike;
@@ -129,6 +140,8 @@ class BackwardLowering {
       const TensorId tensor = code_.values[value].tensor;
       const ValueId result = add_value(tensor, conversion.result, suffix);
       code_.values[result].dtype = code_.values[value].dtype;
+      code_.values[result].scale_block = code_.values[value].scale_block;
+      code_.values[result].quantised_from = code_.values[value].quantised_from;
       code_.values[result].source = value;
       code_.values[result].conversion = conversion.opcode;
       CodeStep step;
@@ -185,6 +198,8 @@ class BackwardLowering {
     for (const std::size_t s : region_steps_.at(region)) {
       CodeStep step = code_.forward[s];
       step.phase = Phase::recompute;
+      if (code_.largest != no_index)
+        std::erase(step.outputs, code_.largest);  // those of the forward pass hold
       for (ValueId& input : step.inputs) {
         const auto own = recomputed_.find(input);
         const bool from_region = own != recomputed_.end() && code_.values[input].region == region;
@@ -235,9 +250,12 @@ class BackwardLowering {
   // gradient's kernel.
   std::vector<ValueId> operands(std::size_t o, const BackwardStep& step) {
     const Operator& op = graph().operators[o];
+    const bool in_fp8 = context_.fp8 != nullptr && context_.fp8->is_linear[o] && step.opcode == Opcode::gemm;
     std::vector<ValueId> values;
     for (const Operand& operand : step.reads) {
-      if (operand.role == OperandRole::output_gradient)
+      if (in_fp8)
+        values.push_back(fp8_operand(o, step, operand));
+      else if (operand.role == OperandRole::output_gradient)
         values.push_back(gradients_.at(op.outputs[operand.index]));
       else if (operand.role == OperandRole::input_gradient)
         values.push_back(no_index);  // known when its step was emitted
@@ -289,6 +307,69 @@ class BackwardLowering {
     return code_.parameter_gradients[index];
   }
 
+  // ---- linear layers in fp8 ----
+
+  ValueId fp8_operand(std::size_t o, const BackwardStep& step, const Operand& operand) {
+    const Operator& op = graph().operators[o];
+    if (operand.role == OperandRole::output_gradient) {
+      const QuantisedValue gradient = fp8_gradient(o);
+      return step.weight ? gradient.column : gradient.row;
+    }
+    if (operand.index == 0) return fp8_input(o);
+    return casts_.weight(code_.parameters[parameter_index_.at(op.inputs[1])], op.layer).column;
+  }
+
+  // The gradient of an operator's output as its two products read it.
+  QuantisedValue fp8_gradient(std::size_t o) {
+    const Operator& op = graph().operators[o];
+    const Fp8Casts::Copies wanted = copies_of_gradient(graph(), op);
+    const Fp8Casts::Place place{code_.backward, wanted.row ? Phase::backward_input : Phase::backward_weight,
+                                op.layer};
+    const auto [at, is_new] = fp8_gradients_.try_emplace(op.outputs[0]);
+    QuantisedValue& gradient = at->second;
+    if (is_new)
+      gradient = casts_.cast(gradients_.at(op.outputs[0]), wanted, place);
+    else if (gradient.column == no_index && wanted.column)
+      gradient.column = context_.fp8->transposes() ? casts_.transposed(gradient.row, place) : gradient.row;
+    return gradient;
+  }
+
+  // Where one scale is enough, what a product wants whole is gathered in fp8.
+  bool gather_in_fp8(TensorId tensor, const Layout& wanted, std::int32_t layer) {
+    const std::vector<AxisId> over = fp8_gather_axes(context_, code_, tensor, contributions_[tensor], wanted);
+    if (over.empty()) return false;
+    const QuantisedValue local = casts_.cast(sum(tensor, contributions_[tensor], layer), {true, false},
+                                             {code_.backward, Phase::backward_input, layer, -1, over});
+    fp8_gradients_[tensor].row = converted(local.row, wanted, layer, "_grad", Phase::backward_input);
+    return true;
+  }
+
+  // What the product for the weight's gradient reads of the forward pass.
+  ValueId fp8_input(std::size_t o) {
+    const Operator& op = graph().operators[o];
+    const Layout wanted = input_layout(graph(), op, context_.layouts[o], 0);
+    const std::vector<ValueId>& rows = rows_.at(op.inputs[0]);
+    const auto row =
+        std::find_if(rows.begin(), rows.end(), [&](ValueId v) { return code_.values[v].layout == wanted; });
+    assert(row != rows.end() && "the forward pass cast what a product in fp8 reads");
+    const auto [at, is_new] = fp8_inputs_.try_emplace(*row, no_index);
+    if (is_new) at->second = column_of(*row, context_.regions.region_of[o]);
+    return at->second;
+  }
+
+  ValueId column_of(ValueId row, std::int32_t reader) {
+    ValueId local = row;
+    while (code_.values[local].conversion == Opcode::all_gather) local = code_.values[local].source;
+    const ValueId column = code_.values[local].column;
+    if (column != no_index) {
+      const ValueId kept = resolve(column, reader);
+      return converted(kept, Layout(code_.values[row].layout), layer_, "_again", Phase::backward_weight);
+    }
+    const ValueId again = resolve(row, reader);
+    if (!context_.fp8->transposes()) return again;
+    return casts_.transposed(again, {code_.backward, Phase::backward_weight, layer_});
+  }
+
   const ChunkContext& context_;
   ChunkCode& code_;
   std::size_t forward_values_;
@@ -301,7 +382,11 @@ class BackwardLowering {
   std::map<TensorId, ValueId> gradients_;
   std::map<ValueId, ValueId> recomputed_;
   std::map<ValueId, ValueId> gathered_;
-  std::vector<ValueId> own_gradients_;  // of the operator at hand, by input
+  Fp8Casts casts_;
+  std::map<TensorId, std::vector<ValueId>> rows_;     // in fp8, of the forward pass
+  std::map<TensorId, QuantisedValue> fp8_gradients_;  // of outputs, as they were first cast
+  std::map<ValueId, ValueId> fp8_inputs_;  // by rows of the forward pass: for the weight's gradient
+  std::vector<ValueId> own_gradients_;     // of the operator at hand, by input
   std::int32_t layer_ = -1;
 };
 

@@ -45,6 +45,8 @@ struct ParameterBucket {
   std::vector<Index> more_state;          // of the optimizer, read and written with it
   std::vector<ParameterMatrix> matrices;  // of the members, where the optimizer treats matrices as such
   bool orthogonalised = false;            // hidden matrices under Muon
+  bool in_fp8 = false;  // the weights themselves, with a scale per so many of them (0: none)
+  std::int32_t scale_block = 0;
   // Gradients in the type in which they are reduced, if that is another: the whole, and (ZeRO-1) the shard.
   Index compressed = no_index, compressed_shard = no_index;
   OffloadedState offloaded;

@@ -150,8 +150,11 @@ struct Buffer {
       split;  // per dim: "" or the axes it is split over, e.g. "tp"; empty vector: nothing is split
   Index parent = no_index;         // a view into a bucket: owns no bytes
   std::int64_t parent_offset = 0;  // elements
+  std::int32_t scale_block = 0;    // fp8 in blocks: elements that share a scale; 0: no scales are counted
   std::int64_t bytes() const;      // 0 for a view
   std::int64_t elements() const;
+  std::int64_t stored_bytes() const;                       // of a view too; with scales
+  std::int64_t stored_bytes(std::int64_t elements) const;  // of as many elements
   bool operator==(const Buffer&) const = default;
 };
 

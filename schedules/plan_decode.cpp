@@ -114,6 +114,7 @@ Gpu decode(const proto::Gpu& in) {
   gpu.matmul_efficiency = finite(in.matmul_efficiency(), "matmul_efficiency");
   gpu.memory_efficiency = finite(in.memory_efficiency(), "memory_efficiency");
   gpu.special_functions = finite(in.special_functions(), "special_functions");
+  gpu.mxfp8 = in.mxfp8();
   return gpu;
 }
 
@@ -211,6 +212,8 @@ Buffer decode(const proto::Buffer& in) {
   buffer.parent = minus_1(in.parent_plus_1());
   buffer.parent_offset = in.parent_offset();
   buffer.space = enum_of(in.space(), MemorySpace::nvme, "memory space");
+  if (in.scale_block() < 0) throw MalformedPlan("scale_block is negative");
+  buffer.scale_block = in.scale_block();
   return buffer;
 }
 

@@ -113,6 +113,7 @@ void encode(const Gpu& gpu, proto::Gpu& out) {
   out.set_matmul_efficiency(gpu.matmul_efficiency);
   out.set_memory_efficiency(gpu.memory_efficiency);
   out.set_special_functions(gpu.special_functions);
+  out.set_mxfp8(gpu.mxfp8);
 }
 
 void encode(const LinkClass& link, proto::LinkClass& out) {
@@ -214,6 +215,7 @@ void encode(const Buffer& buffer, proto::Buffer& out) {
   out.set_parent_plus_1(plus_1(buffer.parent));
   out.set_parent_offset(buffer.parent_offset);
   out.set_space(number<proto::MemorySpace>(buffer.space));
+  out.set_scale_block(buffer.scale_block);
 }
 
 void encode(const Communication& communication, proto::Communication& out) {

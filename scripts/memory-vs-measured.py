@@ -23,6 +23,9 @@ SIMRUN = os.environ.get("SIMRUN", os.path.join(ROOT, "build/release/simrun"))
 ASSUMED_VOCABULARY = 50257
 # The named reserve of the clusters' presets: CUDA context, NCCL buffers. Only nvidia-smi sees it.
 RESERVE = 2 << 30
+# cuBLAS recommends a workspace of 32 MiB from Hopper on (cublasSetWorkspace). PyTorch takes one from its allocator (pull request
+# 83461), and Transformer Engine, Megatron-LM's kernels, another.
+CUBLAS_WORKSPACE = 32 << 20
 GPUS = [("V100-32GB", "v100_sxm2_32gb"), ("V100-SXM2-32GB", "v100_sxm2_32gb"), ("V100", "v100_sxm2_16gb"),
         ("A100", "a100_sxm_80gb"), ("H100", "h100_sxm"), ("GB200", "h200_sxm")]
 
@@ -36,6 +39,24 @@ def number(row, name, default=1):
     return int(row[name]) if row[name] else default
 
 
+def latent_attention_model(row):
+    """The model of Megatron-LM's --multi-latent-attention, in DeepSeek-V3's keys."""
+    heads = number(row, "heads")
+    dense = int(re.search(r"--moe-layer-freq \(\[0\]\*(\d+)", row["flags"]).group(1))
+    shared, ffn = int(flag(row, "moe-shared-expert-intermediate-size")), int(flag(row, "moe-ffn-hidden-size"))
+    return {"model_type": "deepseek_v3", "num_hidden_layers": number(row, "layers"), "hidden_size": number(row, "hidden"),
+            "intermediate_size": int(flag(row, "ffn-hidden-size")), "moe_intermediate_size": ffn, "num_attention_heads": heads,
+            "num_key_value_heads": heads, "vocab_size": number(row, "vocab", ASSUMED_VOCABULARY),
+            "max_position_embeddings": number(row, "seq_len"), "n_routed_experts": number(row, "n_experts"),
+            "n_shared_experts": shared // ffn, "num_experts_per_tok": number(row, "topk"), "first_k_dense_replace": dense,
+            "moe_layer_freq": 1, "n_group": int(flag(row, "moe-router-num-groups")),
+            "topk_group": int(flag(row, "moe-router-group-topk")), "topk_method": "noaux_tc", "scoring_func": "sigmoid",
+            "q_lora_rank": int(flag(row, "q-lora-rank")), "kv_lora_rank": int(flag(row, "kv-lora-rank")),
+            "qk_nope_head_dim": int(flag(row, "qk-head-dim")), "qk_rope_head_dim": int(flag(row, "qk-pos-emb-head-dim")),
+            "v_head_dim": int(flag(row, "v-head-dim")), "hidden_act": "silu", "attention_bias": False, "attention_dropout": 0.0,
+            "tie_word_embeddings": False, "num_nextn_predict_layers": int(flag(row, "mtp-num-layers", 0))}
+
+
 def is_megatron(row):
     return row["id"].startswith(("mlci", "MCI", "DGXC"))
 
@@ -43,6 +64,8 @@ def is_megatron(row):
 def model_of(row):
     if row["id"].startswith("TT"):
         return {"from": "llama3-8b" if "8B" in row["model"] else "llama3-70b"}
+    if flag(row, "multi-latent-attention") == "true":
+        return latent_attention_model(row)
     model = {"model_type": "gpt", "num_layers": number(row, "layers"), "hidden_size": number(row, "hidden"),
              "num_attention_heads": number(row, "heads"), "vocab_size": number(row, "vocab", int(flag(row, "vocab-size", ASSUMED_VOCABULARY))),
              "max_position_embeddings": number(row, "seq_len")}
@@ -106,7 +129,14 @@ def job_of(row):
     if number(row, "pp") > 1:
         parallelism["pipeline_schedule"] = "interleaved_1f1b" if number(row, "vpp") > 1 else "1f1b"
     layers, pp, vpp = number(row, "layers"), number(row, "pp"), number(row, "vpp")
-    if layers % (pp * vpp):
+    layout = flag(row, "pipeline-model-parallel-layout")
+    if layout:
+        stages = re.sub(r"\(([^)]*)\)\*(\d+)", lambda part: part[1] * int(part[2]), layout).count("|") + 1
+        parallelism.update(pipeline_model_parallel_layout=layout, virtual_pipeline_model_parallel_size=stages // pp,
+                           pipeline_schedule="interleaved_1f1b")
+        if flag(row, "overlap-moe-expert-parallel-comm") == "true":
+            parallelism["pipeline_schedule"] = "interleaved_1f1b_overlap"
+    elif layers % (pp * vpp):
         even = -(-layers // pp)
         counts = [even] * pp
         for s in range(even * pp - layers):
@@ -134,10 +164,36 @@ def job_of(row):
 SUPPORTS_FP8 = True
 
 
+def reserve_of(row):
+    """What is held beside the tensors, where the row counts it."""
+    if row["kind"] == "nvidia_smi":
+        return RESERVE
+    counts_workspaces = "H100" in row["hardware"] or "GB200" in row["hardware"]  # and not Alpa's, of XLA on V100
+    return (2 if is_megatron(row) else 1) * CUBLAS_WORKSPACE if counts_workspaces else 0
+
+
+def bytes_between(row, folder):
+    """torchtitan's selective checkpoint keeps every second product of a layer: more than modules [layernorm, mlp], less
+    than [layernorm]."""
+    bounds = [predicted_bytes(row, folder, {"granularity": "selective", "modules": modules})[0]
+              for modules in (["layernorm", "mlp"], ["layernorm"])]
+    return "keeps every second product, which no list of modules says: between " + " and ".join(
+        f"{b / 2**30:.1f}" for b in bounds) + " GiB"
+
+
 def predict(row, folder):
+    if row["id"].startswith("TT") and row["recompute"] == "selective":
+        return None, bytes_between(row, folder)
+    return predicted_bytes(row, folder)
+
+
+def predicted_bytes(row, folder, recompute=None):
+    job = job_of(row)
+    if recompute:
+        job["recompute"] = recompute
     path = os.path.join(folder, row["id"] + ".yaml")
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(job_of(row), file, indent=1)
+        json.dump(job, file, indent=1)
     run = subprocess.run([SIMRUN, path, "--json", "--no-html"], capture_output=True, text=True, check=False)
     if run.returncode not in (0, 3):
         return None, run.stderr.strip().splitlines()[0] if run.stderr else f"exit {run.returncode}"
@@ -169,10 +225,10 @@ def main():
             predicted, problem = predict(row, folder)
             measured = int(row["bytes"])
             if predicted is None:
-                print(f"{row['id']:12}{row['model'][:32]:34}  not predicted: {problem}")
+                print(f"{row['id']:12}{row['model'][:32]:34}{'':19}{measured / 2**30:>10.2f}   not predicted: {problem}")
                 kinds.setdefault(kind, []).append(None)
                 continue
-            reserve = RESERVE if kind == "nvidia_smi" else 0
+            reserve = reserve_of(row)
             error = (predicted + reserve) / measured - 1
             kinds.setdefault(kind, []).append(error)
             gib = [f"{b / 2**30:.2f}" for b in (predicted, reserve, measured)]

@@ -10,7 +10,7 @@ static double bytes_of_all(const Plan& plan, const std::vector<Index>& buffers) 
   double bytes = 0;
   for (const Index index : buffers) {
     const Buffer& buffer = plan.buffers[index];
-    bytes += static_cast<double>(buffer.elements() * bytes_of(buffer.dtype));
+    bytes += static_cast<double>(buffer.stored_bytes());
   }
   return bytes;
 }

@@ -139,6 +139,7 @@ const char* short_name(BubbleCause cause) {
 }
 
 std::string layers_text(const StageSummary& stage) {
+  if (stage.serves) return "servers";
   const std::string mtp = stage.mtp_layers == 0   ? ""
                           : stage.mtp_layers == 1 ? "+mtp"
                                                   : fmt::format("+{}mtp", stage.mtp_layers);

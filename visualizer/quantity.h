@@ -67,7 +67,7 @@ const char* short_name(Traffic traffic);
 const char* short_name(BubbleCause cause);
 
 // "20", "20+emb", "19+mtp+head": layers of a pipeline rank and what else it holds ("+2mtp": two layers of
-// multi-token prediction).
+// multi-token prediction); "servers" of those of parameters.
 std::string layers_text(const StageSummary& stage);
 // What throughput counts: "tokens" or "images".
 const char* samples_word(bool counts_images);

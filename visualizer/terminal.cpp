@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "visualizer/quantity.h"
+#include "visualizer/server_text.h"
 
 namespace simrun {
 
@@ -317,6 +318,8 @@ std::string terminal_summary(const Plan& plan, const Summary& summary, const Ter
     text += fmt::format("first step {}\n", seconds_text(summary.first_step_s));
   if (plan.job.found_schedule) text += search_line(*plan.job.found_schedule);
   if (plan.job.documents) text += documents_line(*plan.job.documents, plan, summary);
+  if (plan.job.parameter_servers)
+    text += fmt::format("parameter servers: {}\n", servers_text(*plan.job.parameter_servers));
   if (plan.job.found_recompute) text += recompute_line(*plan.job.found_recompute, summary);
   text += engine_line(summary, options) + "\n";
   text += host_lines(summary, options);

@@ -89,6 +89,30 @@ TEST_CASE("layout rules: a user's rule decides its dimensions in its scope, the 
   CHECK(laid.of("mlp_norm", 1) == "batch split over dp");
 }
 
+TEST_CASE(
+    "layout rules: attention around a ring keeps its part of the sequence, one that exchanges heads is "
+    "free") {
+  const std::string rules = "  - {scope: attention, split: {batch: [cp, dp]}}\n";
+  const auto refused = [&](const char* type) {
+    try {
+      compile(job_with(rules, {{"parallelism.tensor_model_parallel_size", "1"},
+                               {"parallelism.context_parallel_size", "2"},
+                               {"parallelism.cp_comm_type", type},
+                               {"training.attention", "flash"},
+                               {"training.micro_batch_size", "8"}}));
+    } catch (const ConfigError& error) {
+      REQUIRE(error.diagnostics().size() == 1);  // once, not for each layer
+      return error.diagnostics()[0].message;
+    }
+    return std::string();
+  };
+  const std::string message =
+      "core_attention of layer 0 must keep its sequence split over cp, along which keys and values travel";
+  CHECK(refused("p2p") == message);
+  CHECK(refused("all_gather") == message);
+  CHECK(refused("a2a").empty());
+}
+
 TEST_CASE("layout rules: an axis given to one dimension is not free for the strategy's rules") {
   // Rows of the first product of the MLP split instead of its columns: fc1 sums partial products over tp.
   const Laid laid(job_with("  - {scope: fc1, split: {hidden: tp}}\n"));

@@ -35,7 +35,7 @@ Plan plan_with_every_field() {
   plan.job.found_recompute = FoundRecompute{"{granularity: full}", 1, 2, 3, 0.25};
   plan.job.documents = DocumentMask{"a.csv", 0.5, 0.75, 1e20};
   Gpu& gpu = plan.cluster.gpu;
-  gpu = {"g", {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}}, 1.5, 2, 3.5, 4, 5, 6.5, 7.5, 8.5, 9.5, 10.5};
+  gpu = {"g", {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}}, 1.5, 2, 3.5, 4, 5, 6.5, 7.5, 8.5, 9.5, 10.5, true};
   plan.cluster.nics_per_node = 2;
   plan.cluster.fabric = {FabricTopology::leaf_spine, false, 3, 4, 1.25, 2e-7};
   plan.streams[2] = {"host copies", StreamDevice::nvme, Traffic::offload};
@@ -123,9 +123,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 5; this simrun reads versions 1 to 4");
+  CHECK(refusal(bytes) == "the plan file has format version 6; this simrun reads versions 1 to 5");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 4");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 5");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -160,6 +160,16 @@ TEST_CASE("a plan with work by rank or another memory is version 4") {
   plan = two_stage_plan();
   plan.buffers[0].space = MemorySpace::host;
   CHECK(serialize(plan)[8] == 4);
+}
+
+TEST_CASE("a plan with parameter servers or scales of blocks is version 5") {
+  Plan plan = two_stage_plan();
+  plan.buffers[0].scale_block = 128;
+  CHECK(serialize(plan)[8] == 5);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan = two_stage_plan();
+  plan.segments[0].instructions[0].opcode = Opcode::push;
+  CHECK(serialize(plan)[8] == 5);
 }
 
 TEST_CASE("a plan file without NICs and fabric has a NIC per GPU on a non-blocking fabric") {

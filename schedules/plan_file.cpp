@@ -49,7 +49,7 @@ bool has_windows(const Segment& segment) {
 // Extents and work by rank, parts of a sequence, other memories, and operators that came with them.
 bool is_new_in_version_4(const Plan& plan) {
   const auto is_new = [](const Instruction& what) {
-    return what.work_table >= 0 || what.soft_cap || !what.part.axes.empty() ||
+    return what.work_table >= 0 || what.soft_cap || what.alibi || !what.part.axes.empty() ||
            what.function > Function::qk_norm || what.opcode > Opcode::broadcast;
   };
   const auto is_known_before_the_run = [](const ExtentTable& table) {

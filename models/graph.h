@@ -101,6 +101,12 @@ struct Operator {
   double soft_cap = 0;  // of attention's scores, or of a `soft_cap`
   // An `add` of partial sums that is one itself: only its output is summed over ranks.
   bool keeps_partial_sums = false;
+  // Linear in its first input, and takes that as a partial sum where it is one: its output is one then. The
+  // same backward, of the output's gradient.
+  bool sums_later = false;
+  // Of every token, a rank does what concerns its experts (all-gather dispatch): the tokens of the ranks
+  // among which experts are divided are gathered before it, or its partial sums scattered behind it.
+  bool gathers_tokens = false;
   std::vector<DimensionId> whole_dims;  // dimensions that this operator cannot have split
   std::optional<Regroup> regroup;       // dispatch: its output; combine: its first input
 };

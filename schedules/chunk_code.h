@@ -108,8 +108,12 @@ struct ChunkContext {
 
 // Has a dimension of this name.
 bool has_dimension(const Graph& graph, TensorId tensor, const char* name);
-// Stream on which a conversion of this tensor runs.
-std::uint8_t stream_of(const ChunkContext& context, TensorId tensor, const Conversion& conversion);
+// Adds to the axes over which a value is a summand.
+void add_partial(Layout& layout, const std::vector<AxisId>& axes);
+// Stream on which a conversion of this tensor runs. `of_all_tokens`: to or from an operator that gathers
+// them.
+std::uint8_t stream_of(const ChunkContext& context, TensorId tensor, const Conversion& conversion,
+                       bool of_all_tokens);
 
 // Forward steps: each operator in its layout, with the conversions of its inputs before it.
 void lower_forward(const ChunkContext& context, ChunkCode& code);

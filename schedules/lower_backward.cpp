@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <set>
 
 #include "models/backward.h"
 #include "schedules/chunk_code.h"
@@ -25,6 +26,8 @@ class BackwardLowering {
   }
 
   void run() {
+    for (const std::size_t o : context_.operators)
+      for (const TensorId output : graph().operators[o].outputs) writer_[output] = o;
     for (std::size_t p = 0; p < code_.parameters.size(); ++p)
       parameter_index_[code_.values[code_.parameters[p]].tensor] = p;
     for (std::size_t s = 0; s < code_.forward.size(); ++s)
@@ -95,6 +98,10 @@ class BackwardLowering {
   // Summands in one layout are added before they are communicated.
   void complete(TensorId tensor, std::int32_t layer) {
     const Layout wanted = without_partials(code_.values[base_.at(tensor)].layout);
+    if (stays_partial(tensor, wanted)) {
+      gradients_[tensor] = sum(tensor, contributions_[tensor], layer);
+      return;
+    }
     std::vector<ValueId> whole;
     std::vector<ValueId> rest = contributions_[tensor];
     while (!rest.empty()) {
@@ -103,9 +110,27 @@ class BackwardLowering {
       for (const ValueId value : rest)
         if (code_.values[value].layout == layout) alike.push_back(value);
       std::erase_if(rest, [&](ValueId value) { return code_.values[value].layout == layout; });
-      whole.push_back(converted(sum(tensor, alike, layer), wanted, layer, "_grad", Phase::backward_input));
+      const ValueId total = sum(tensor, alike, layer);
+      if (gathered_gradients_.contains(alike.front()) || writer_gathers_tokens(tensor))
+        gathered_gradients_.insert(total);
+      whole.push_back(converted(total, wanted, layer, "_grad", Phase::backward_input));
     }
     gradients_[tensor] = sum(tensor, whole, layer);
+  }
+
+  bool writer_gathers_tokens(TensorId tensor) const {
+    const auto found = writer_.find(tensor);
+    return found != writer_.end() && graph().operators[found->second].gathers_tokens;
+  }
+
+  // Summands of ranks that the backward pass of the operator which wrote the tensor may be given as they are.
+  bool stays_partial(TensorId tensor, const Layout& wanted) const {
+    const auto found = writer_.find(tensor);
+    if (found == writer_.end() || !graph().operators[found->second].sums_later) return false;
+    const std::vector<ValueId>& values = contributions_.at(tensor);
+    const Layout& layout = code_.values[values.front()].layout;
+    return without_partials(layout) == wanted &&
+           std::ranges::all_of(values, [&](ValueId value) { return code_.values[value].layout == layout; });
   }
 
   ValueId sum(TensorId tensor, const std::vector<ValueId>& summands, std::int32_t layer) {
@@ -125,7 +150,8 @@ class BackwardLowering {
 
   ValueId converted(ValueId value, const Layout& wanted, std::int32_t layer, const char* suffix,
                     Phase phase) {
-    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted)) {
+    const bool of_all_tokens = gathered_gradients_.contains(value);
+    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted, of_all_tokens)) {
       const TensorId tensor = code_.values[value].tensor;
       const ValueId result = add_value(tensor, conversion.result, suffix);
       code_.values[result].dtype = code_.values[value].dtype;
@@ -136,7 +162,7 @@ class BackwardLowering {
       step.phase = phase;
       step.axes = conversion.axes;
       step.reduction = conversion.reduction;
-      step.stream = stream_of(context_, tensor, conversion);
+      step.stream = stream_of(context_, tensor, conversion, of_all_tokens);
       step.layer = layer;
       step.label = fmt::format("{}{} {}", graph().tensors[tensor].name, suffix, to_string(conversion.opcode));
       step.cause = fmt::format("{}{}: {} -> {}", graph().tensors[tensor].name, suffix,
@@ -158,7 +184,8 @@ class BackwardLowering {
     const Value& wanted = code_.values[value];
     if (wanted.kind == ValueKind::parameter) return value;
     // An exchanged copy is as large as its source and is kept in its place.
-    const bool gathered = wanted.conversion == Opcode::all_gather || wanted.conversion == Opcode::copy;
+    const bool gathered = (wanted.conversion == Opcode::all_gather && !is_routing(wanted.tensor)) ||
+                          wanted.conversion == Opcode::copy;
     if (gathered) return gather_again(value, reader);
     const std::int32_t region = wanted.region;
     const bool inside = region >= 0 && (region == reader ||
@@ -170,6 +197,9 @@ class BackwardLowering {
     if (recomputed_.find(value) == recomputed_.end()) recompute(region);
     return recomputed_.at(value);
   }
+
+  // Where the tokens of all ranks went is kept: a few bytes per token.
+  bool is_routing(TensorId tensor) const { return has_dimension(graph(), tensor, "topk"); }
 
   ValueId gather_again(ValueId value, std::int32_t reader) {
     const auto known = gathered_.find(value);
@@ -211,7 +241,9 @@ class BackwardLowering {
     const Layout wanted = input_layout(graph(), op, layout, index);
     const bool ring = op.opcode == Opcode::attention && context_.context_parallel.is_ring();
     for (const ValueId value : by_layout_.at(tensor))
-      if (code_.values[value].layout == wanted) return ring && index > 0 ? last_block(code_, value) : value;
+      if (code_.values[value].layout == wanted || (op.sums_later && index == 0 && value == base_.at(tensor) &&
+                                                   without_partials(code_.values[value].layout) == wanted))
+        return ring && index > 0 ? last_block(code_, value) : value;
     assert(false && "the forward pass made every layout that an operator reads");
     return no_index;
   }
@@ -279,7 +311,14 @@ class BackwardLowering {
   ValueId gradient_output(std::size_t o, std::size_t input) {
     const Operator& op = graph().operators[o];
     Layout layout = gradient_layout(graph(), op, context_.layouts[o], input);
-    if (!is_parameter(op.inputs[input])) return add_value(op.inputs[input], std::move(layout), "_grad");
+    if (op.sums_later) add_partial(layout, code_.values[gradients_.at(op.outputs[0])].layout.partial_sum);
+    if (op.sums_later && input > 0)  // a product with the summands
+      add_partial(layout, code_.values[base_.at(op.inputs[0])].layout.partial_sum);
+    if (!is_parameter(op.inputs[input])) {
+      const ValueId gradient = add_value(op.inputs[input], std::move(layout), "_grad");
+      if (op.gathers_tokens) gathered_gradients_.insert(gradient);
+      return gradient;
+    }
     const std::size_t index = parameter_index_.at(op.inputs[input]);
     std::vector<AxisId>& axes = code_.gradient_axes[index];
     for (const AxisId axis : layout.partial_sum)
@@ -300,7 +339,9 @@ class BackwardLowering {
   std::map<TensorId, ValueId> gradients_;
   std::map<ValueId, ValueId> recomputed_;
   std::map<ValueId, ValueId> gathered_;
-  std::vector<ValueId> own_gradients_;  // of the operator at hand, by input
+  std::map<TensorId, std::size_t> writer_;  // operators of the chunk
+  std::set<ValueId> gathered_gradients_;    // of, or written by, operators that gather tokens
+  std::vector<ValueId> own_gradients_;      // of the operator at hand, by input
   std::int32_t layer_ = -1;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "schedules/chunk_code.h"
 #include "schedules/context_parallel.h"
@@ -24,10 +26,18 @@ class ForwardLowering {
     }
     for (const std::size_t o : context_.operators) lower(o);
     for (const BorderTensor& output : context_.outputs)
-      code_.outputs.push_back(in_layout(output.tensor, output.layout, -1, -1, "next stage"));
+      code_.outputs.push_back(in_layout(output.tensor, output.layout, {-1, -1, "next stage", false}));
   }
 
  private:
+  // Whom a tensor is converted for.
+  struct Reader {
+    std::int32_t region = -1;
+    std::int32_t layer = -1;
+    std::string_view name;
+    bool gathers_tokens = false;
+  };
+
   const Graph& graph() const { return context_.graph; }
 
   ValueId add_value(TensorId tensor, ValueKind kind, Layout layout, const char* suffix = "") {
@@ -45,18 +55,21 @@ class ForwardLowering {
       const Layout wanted = input_layout(graph(), op, layout, i);
       const ValueId value =
           graph().tensors[op.inputs[i]].kind == TensorKind::parameter ? parameter(op.inputs[i], wanted)
-          : op.keeps_partial_sums                                     ? base_.at(op.inputs[i])
-                                  : in_layout(op.inputs[i], wanted, region, op.layer, op.name);
+          : op.keeps_partial_sums || (i == 0 && takes_partial_sum(op, wanted))
+              ? base_.at(op.inputs[i])
+              : in_layout(op.inputs[i], wanted, {region, op.layer, op.name, op.gathers_tokens});
       if (i < op.forward_inputs) step.inputs.push_back(value);
       assert(!op.keeps_partial_sums ||
              code_.values[value].layout == code_.values[step.inputs.front()].layout);
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      const ValueId value = add_value(op.outputs[i], ValueKind::activation,
-                                      op.keeps_partial_sums ? code_.values[step.inputs.front()].layout
-                                                            : output_layout(graph(), op, layout, i));
+      Layout written = op.keeps_partial_sums ? code_.values[step.inputs.front()].layout
+                                             : output_layout(graph(), op, layout, i);
+      if (op.sums_later) add_partial(written, code_.values[step.inputs.front()].layout.partial_sum);
+      const ValueId value = add_value(op.outputs[i], ValueKind::activation, std::move(written));
       code_.values[value].region = region;
       base_[op.outputs[i]] = value;
+      if (op.gathers_tokens) sums_of_tokens_.insert(op.outputs[i]);
       step.outputs.push_back(value);
     }
     step.opcode = op.opcode;
@@ -71,6 +84,11 @@ class ForwardLowering {
     if (op.opcode == Opcode::attention && context_.context_parallel.is_ring())
       return add_ring_forward(context_, code_, step);
     code_.forward.push_back(std::move(step));
+  }
+
+  // That the operator may be given as its ranks' summands.
+  bool takes_partial_sum(const Operator& op, const Layout& wanted) const {
+    return op.sums_later && without_partials(code_.values[base_.at(op.inputs[0])].layout) == wanted;
   }
 
   ValueId parameter(TensorId tensor, const Layout& layout) {
@@ -89,29 +107,29 @@ class ForwardLowering {
   }
 
   // The tensor in the wanted layout, converted if no value has it yet.
-  ValueId in_layout(TensorId tensor, const Layout& wanted, std::int32_t region, std::int32_t layer,
-                    const std::string& reader) {
+  ValueId in_layout(TensorId tensor, const Layout& wanted, const Reader& reader) {
     ValueId value = base_.at(tensor);
     if (code_.values[value].layout == wanted) return value;
     std::vector<ValueId>& made = converted_[tensor];
     for (const ValueId known : made)
       if (code_.values[known].layout == wanted) return known;
-    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted)) {
+    const bool of_all_tokens = reader.gathers_tokens || sums_of_tokens_.contains(tensor);
+    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted, of_all_tokens)) {
       CodeStep step;
       step.opcode = conversion.opcode;
       step.axes = conversion.axes;
       step.reduction = conversion.reduction;
-      step.stream = stream_of(context_, tensor, conversion);
-      step.layer = layer;
-      step.region = region;
+      step.stream = stream_of(context_, tensor, conversion, of_all_tokens);
+      step.layer = reader.layer;
+      step.region = reader.region;
       step.label = fmt::format("{} {}", graph().tensors[tensor].name, to_string(conversion.opcode));
       step.cause = fmt::format("{}: {} -> {} for {}", graph().tensors[tensor].name,
                                describe(code_.values[value].layout, graph(), context_.mesh),
-                               describe(conversion.result, graph(), context_.mesh), reader);
+                               describe(conversion.result, graph(), context_.mesh), reader.name);
       const ValueId result = add_value(tensor, ValueKind::activation, conversion.result, "_converted");
       code_.values[result].source = value;
       code_.values[result].conversion = conversion.opcode;
-      code_.values[result].region = region;
+      code_.values[result].region = reader.region;
       step.inputs = {value};
       step.outputs = {result};
       code_.forward.push_back(std::move(step));
@@ -126,6 +144,7 @@ class ForwardLowering {
   std::map<TensorId, ValueId> parameter_of_;
   std::map<TensorId, ValueId> base_;                    // as its operator writes it
   std::map<TensorId, std::vector<ValueId>> converted_;  // in other layouts
+  std::set<TensorId> sums_of_tokens_;                   // written by operators that gather tokens
 };
 
 }  // namespace
@@ -136,10 +155,19 @@ bool has_dimension(const Graph& graph, TensorId tensor, const char* name) {
                      [&](DimensionId dim) { return graph.dimensions[dim].name == name; });
 }
 
-std::uint8_t stream_of(const ChunkContext& context, TensorId tensor, const Conversion& conversion) {
+void add_partial(Layout& layout, const std::vector<AxisId>& axes) {
+  for (const AxisId axis : axes)
+    if (std::find(layout.partial_sum.begin(), layout.partial_sum.end(), axis) == layout.partial_sum.end())
+      layout.partial_sum.push_back(axis);
+  std::sort(layout.partial_sum.begin(), layout.partial_sum.end());
+}
+
+std::uint8_t stream_of(const ChunkContext& context, TensorId tensor, const Conversion& conversion,
+                       bool of_all_tokens) {
   if (conversion.opcode == Opcode::copy) return compute_stream;
-  return has_dimension(context.graph, tensor, "experts") ? context.expert_stream
-                                                         : context.stream_of_axis[conversion.axes.front()];
+  return of_all_tokens || has_dimension(context.graph, tensor, "experts")
+             ? context.expert_stream
+             : context.stream_of_axis[conversion.axes.front()];
 }
 
 void lower_forward(const ChunkContext& context, ChunkCode& code) { ForwardLowering(context, code).run(); }

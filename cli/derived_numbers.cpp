@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "sim/memory.h"
+#include "visualizer/server_text.h"
 
 namespace simrun {
 namespace {
@@ -26,6 +27,9 @@ void add_stages(const Plan& plan, std::string& text) {
       fmt::format_to(std::back_inserter(text), "{:7}  {:5}  {:5}  {:<16}  {:>10}  {}\n", chunk.pipeline_rank,
                      chunk.index, chunk.stage, layers, chunk.parameters, memory);
     }
+    if (plan.job.parameter_servers && plan.job.parameter_servers->dedicated && program.pipeline_rank > 0)
+      fmt::format_to(std::back_inserter(text), "{:7}  {:5}  {:5}  {:<16}  {:>10}  {:8.2f}\n",
+                     program.pipeline_rank, "", "", "servers", "", gib(peak));
   }
 }
 
@@ -42,8 +46,12 @@ std::string derived_numbers(const Plan& plan) {
   line("parameters", std::to_string(job.parameters));
   if (job.frozen_parameters > 0)
     line("trained_parameters", std::to_string(job.parameters - job.frozen_parameters));
-  line("world_size", fmt::format("{} = tp {} x cp {} x dp {} x pp {}", plan.ranks(), job.tensor_parallel,
-                                 job.context_parallel, job.data_parallel, job.pipeline_parallel));
+  const bool dedicated = job.parameter_servers && job.parameter_servers->dedicated;
+  line("world_size",
+       fmt::format("{} = tp {} x cp {} x dp {} x pp {}{}", plan.ranks(), job.tensor_parallel,
+                   job.context_parallel, job.data_parallel, job.pipeline_parallel,
+                   dedicated ? fmt::format(" + {} servers", job.parameter_servers->servers) : ""));
+  if (job.parameter_servers) line("parameter_servers", servers_text(*job.parameter_servers));
   line("pipeline_schedule",
        fmt::format("{}, {} virtual stages per rank", job.schedule, job.virtual_pipeline));
   const std::string samples =

@@ -24,6 +24,7 @@ struct Gpu {
   double matmul_efficiency = 0;  // best sustained GEMM / peak
   double memory_efficiency = 0;  // best sustained stream / memory_bandwidth
   double special_functions = 0;  // exponentials, tanh ... per second; 0: not known, and taken to cost nothing
+  bool mxfp8 = false;            // tensor cores take MXFP8, and fp8 operands in any order (Blackwell)
   bool operator==(const Gpu&) const = default;
 };
 

@@ -6,6 +6,7 @@
 #include "configs/job_rules.h"
 #include "configs/limits.h"
 #include "configs/load_sections.h"
+#include "configs/nearest.h"
 
 namespace simrun {
 
@@ -59,22 +60,9 @@ void check_sequence(Reading& reading, const Job& job) {
   std::string product = fmt::format("context parallel {}", cp);
   if (zigzag) product += " x 2 zigzag blocks";
   if (tp > 1) product += fmt::format(" x tensor parallel {} (sequence_parallel)", tp);
-  const std::int64_t below = sequence / parts * parts;
-  reading.problem(
-      "training.seq_length",
-      fmt::format("seq_length {} does not split into {} = {} parts", sequence, product, parts),
-      below == 0 ? fmt::format("{} does.", parts) : fmt::format("{} and {} do.", below, below + parts));
-}
-
-// Of the context-parallel sizes that divide the heads of a tensor-parallel rank, the nearest.
-std::string sizes_that_do(std::int64_t heads, std::int64_t wanted) {
-  std::int64_t below = 1, above = 0;
-  for (std::int64_t size = 1; size <= heads; ++size) {
-    if (heads % size != 0) continue;
-    if (size < wanted) below = size;
-    if (size > wanted && above == 0) above = size;
-  }
-  return above == 0 ? fmt::format("{} does.", below) : fmt::format("{} and {} do.", below, above);
+  reading.problem("training.seq_length",
+                  fmt::format("seq_length {} does not split into {} = {} parts", sequence, product, parts),
+                  nearest_multiples(sequence, parts));
 }
 
 // Heads are exchanged with their keys and values, whole groups at a time.
@@ -90,7 +78,7 @@ void check_heads(Reading& reading, const Job& job) {
                   fmt::format("core_attention: {} key-value heads of a tensor-parallel rank ({} / {}) do not "
                               "split into {} by all-to-all",
                               heads, kv_heads, tp, size),
-                  sizes_that_do(heads, size));
+                  nearest_divisors(heads, size));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "configs/job_rules.h"
 #include "configs/limits.h"
+#include "configs/nearest.h"
 
 namespace simrun {
 namespace {
@@ -47,8 +48,10 @@ void check_decoder_sequence(Reading& reading, const Job& job) {
                                       sequence, positions));
   if (job.parallelism.sequence_parallel && sequence > 0 && tp > 0 && sequence % tp != 0)
     reading.problem(
-        path, fmt::format("sequence_parallel: decoder_seq_length {} does not split into tensor parallel {}",
-                          sequence, tp));
+        path,
+        fmt::format("sequence_parallel: decoder_seq_length {} does not split into tensor parallel {}",
+                    sequence, tp),
+        nearest_multiples(sequence, tp));
 }
 
 void check_image_sizes(Reading& reading, const Job& job) {

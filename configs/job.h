@@ -29,6 +29,11 @@ struct Job {
   std::string config_sha256;  // of the effective config, as --print-config writes it
 
   std::int64_t world_size() const { return cluster.nodes * cluster.gpus_per_node; }
+  // GPUs that are parameter servers and no workers: the last of the cluster.
+  std::int64_t server_gpus() const {
+    const auto& server = optimizer.parameter_server;
+    return server && server->placement == ServerPlacement::dedicated ? server->servers : 0;
+  }
   // Microbatches per step and data-parallel rank; the loader proved that it divides.
   std::int64_t microbatches() const {
     return training.global_batch_size / (training.micro_batch_size * parallelism.data_parallel_size);

@@ -6,16 +6,10 @@
 
 #include "configs/limits.h"
 #include "configs/moe_rules.h"
+#include "configs/nearest.h"
 
 namespace simrun {
 namespace {
-
-// "112 and 128 do": the multiples of `step` on both sides of `value`, the lower one only if there is one.
-std::string nearest_multiples(std::int64_t value, std::int64_t step) {
-  const std::int64_t below = value / step * step;
-  if (below == 0) return fmt::format("{} does.", step);
-  return fmt::format("{} and {} do.", below, below + step);
-}
 
 bool is_multiple(std::int64_t value, std::int64_t of) { return value == 0 || of == 0 || value % of == 0; }
 
@@ -45,14 +39,17 @@ void derive_data_parallel(Reading& reading, Job& job) {
   const std::int64_t tp = parallelism.tensor_model_parallel_size;
   const std::int64_t cp = parallelism.context_parallel_size;
   const std::int64_t pp = parallelism.pipeline_model_parallel_size;
-  const std::int64_t world = job.world_size();
-  if (world > limits::world)
+  const std::int64_t servers = job.server_gpus();
+  if (job.world_size() > limits::world)
     return reading.problem("cluster.nodes",
-                           fmt::format("{} GPUs are more than simrun's {}", world, limits::world));
-  if (world == 0 || tp == 0 || cp == 0 || pp == 0) return;
+                           fmt::format("{} GPUs are more than simrun's {}", job.world_size(), limits::world));
+  if (job.world_size() <= servers) return;  // configs/parameter_server_rules.cpp says so
+  const std::int64_t world = job.world_size() - servers;
+  if (tp == 0 || cp == 0 || pp == 0) return;
   const auto [mesh, shape] = mesh_ranks(parallelism);
   const std::string cluster =
-      fmt::format("{} GPUs ({} nodes x {})", world, job.cluster.nodes, job.cluster.gpus_per_node);
+      fmt::format("{} GPUs ({} nodes x {}{})", world, job.cluster.nodes, job.cluster.gpus_per_node,
+                  servers == 0 ? "" : fmt::format(" less {} servers", servers));
   if (mesh > world) {
     const std::int64_t nodes = (mesh + job.cluster.gpus_per_node - 1) / job.cluster.gpus_per_node;
     return reading.problem("cluster.nodes", fmt::format("{} is smaller than the mesh: {}", cluster, shape),
@@ -115,8 +112,10 @@ void check_tensor_parallel(Reading& reading, const Job& job) {
   const std::string path = "parallelism.tensor_model_parallel_size";
   if (tp == 0) return;
   if (!is_multiple(model.num_attention_heads, tp))
-    reading.problem(path, fmt::format("{} attention heads do not split into tensor parallel {}",
-                                      model.num_attention_heads, tp));
+    reading.problem(
+        path,
+        fmt::format("{} attention heads do not split into tensor parallel {}", model.num_attention_heads, tp),
+        nearest_divisors(model.num_attention_heads, tp));
   const bool copies_heads = model.num_key_value_heads > 0 && tp > model.num_key_value_heads &&
                             model.num_key_value_heads < model.num_attention_heads;
   if (copies_heads && tp % model.num_key_value_heads != 0)
@@ -125,16 +124,22 @@ void check_tensor_parallel(Reading& reading, const Job& job) {
                                 model.num_key_value_heads),
                     nearest_multiples(tp, model.num_key_value_heads));
   else if (copies_heads && !is_multiple(2 * model.num_key_value_heads * model.head_dim, tp))
-    reading.problem(path, fmt::format("the {} rows of keys and values do not split into tensor parallel {}",
-                                      2 * model.num_key_value_heads * model.head_dim, tp));
+    reading.problem(path,
+                    fmt::format("the {} rows of keys and values do not split into tensor parallel {}",
+                                2 * model.num_key_value_heads * model.head_dim, tp),
+                    nearest_divisors(2 * model.num_key_value_heads * model.head_dim, tp));
   if (copies_heads) check_adapters_of_copies(reading, job);
   if (!copies_heads && model.num_key_value_heads != model.num_attention_heads &&
       !is_multiple(model.num_key_value_heads, tp))
-    reading.problem(path, fmt::format("{} key-value heads do not split into tensor parallel {}",
-                                      model.num_key_value_heads, tp));
+    reading.problem(
+        path,
+        fmt::format("{} key-value heads do not split into tensor parallel {}", model.num_key_value_heads, tp),
+        nearest_divisors(model.num_key_value_heads, tp));
   if (!is_multiple(model.ffn_hidden_size, tp))
-    reading.problem(path, fmt::format("feed-forward size {} does not split into tensor parallel {}",
-                                      model.ffn_hidden_size, tp));
+    reading.problem(
+        path,
+        fmt::format("feed-forward size {} does not split into tensor parallel {}", model.ffn_hidden_size, tp),
+        nearest_divisors(model.ffn_hidden_size, tp));
   if (job.parallelism.sequence_parallel && !is_multiple(job.training.seq_length, tp))
     reading.problem("training.seq_length",
                     fmt::format("sequence_parallel: seq_length {} does not split into tensor parallel {}",
@@ -147,7 +152,8 @@ void check_model(Reading& reading, Job& job) {
   if (model.num_key_value_heads > 0 && !is_multiple(model.num_attention_heads, model.num_key_value_heads))
     reading.problem("model.num_attention_heads",
                     fmt::format("{} attention heads do not split into {} key-value heads",
-                                model.num_attention_heads, model.num_key_value_heads));
+                                model.num_attention_heads, model.num_key_value_heads),
+                    nearest_multiples(model.num_attention_heads, model.num_key_value_heads));
   const bool has_table = model.position_embedding == PositionEmbedding::learned_absolute;
   const bool is_gpt = model.model_type == "gpt";
   const std::int64_t sequence = job.training.seq_length;
@@ -165,7 +171,7 @@ void check_model(Reading& reading, Job& job) {
 void check_gpu(Reading& reading, const Job& job) {
   const Gpu& gpu = job.cluster.gpu;
   if (gpu.peak_flops.empty() || !reading.positions.contains("training.precision")) return;
-  if (gpu.peak_flops.contains(job.training.precision)) return;
+  if (gpu.peak_flops.contains(job.training.precision) || job.training.fp8) return;
   std::string known;
   for (const auto& [dtype, flops] : gpu.peak_flops)
     known += (known.empty() ? "" : ", ") + std::string(to_string(dtype));
@@ -215,7 +221,9 @@ void check_countable(Reading& reading, const Job& job) {
 }
 
 void derive_bucket_size(Reading& reading, Job& job) {
-  if (reading.positions.contains("optimizer.bucket_size") || job.parallelism.data_parallel_size == 0) return;
+  if (reading.positions.contains("optimizer.bucket_size") ||
+      reading.positions.contains("optimizer.bucket_bytes") || job.parallelism.data_parallel_size == 0)
+    return;
   // Megatron-LM, DistributedDataParallelConfig.bucket_size: max(40000000, 1000000 * dp_size).
   job.optimizer.bucket_size =
       std::max<std::int64_t>(40'000'000, 1'000'000 * job.parallelism.data_parallel_size);
@@ -230,6 +238,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_moe_rules(reading, job);
   derive_bucket_size(reading, job);
   apply_sharding_rules(reading, job);
+  apply_parameter_server_rules(reading, job);
   apply_offload_rules(reading, job);
   check_batch(reading, job);
   check_tensor_parallel(reading, job);
@@ -238,9 +247,11 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_recompute_rules(reading, job);
   apply_document_rules(reading, job);
   check_gpu(reading, job);
+  apply_fp8_rules(reading, job);
   check_countable(reading, job);
   check_decoder_sequence(reading, job);
   check_image_sizes(reading, job);
+  check_vision_tower(reading, job);
 }
 
 }  // namespace simrun

@@ -23,13 +23,25 @@ void check_decoder_sequence(Reading& reading, const Job& job);
 
 // The part of it about images: feature maps and weights that can be counted.
 void check_image_sizes(Reading& reading, const Job& job);
+// The part of it about a vision tower before a decoder: its images in the sequence, and what must divide.
+void check_vision_tower(Reading& reading, const Job& job);
 // What recompute says by virtual stage; the limit of granularity `auto`.
 void apply_recompute_rules(Reading& reading, Job& job);
 // What packed documents cannot be combined with.
 void apply_document_rules(Reading& reading, const Job& job);
 
+// What training in fp8 needs of the GPU, the optimizer and recompute (configs/load_fp8.cpp).
+void apply_fp8_rules(Reading& reading, const Job& job);
+// Whether fp8, if the job trains in it, lets a recompute module discard what linear layers read. Under
+// delayed scaling it does not: Megatron-LM's TransformerConfig, "Delayed scaling does not support moe_act and
+// layernorm recompute for fp8".
+bool fp8_allows_recompute(const Training& training, const std::string& module);
+
 // How data parallelism is cut in two (configs/sharding_rules.cpp).
 void apply_sharding_rules(Reading& reading, const Job& job);
+
+// What a parameter server needs of the other keys (configs/parameter_server_rules.cpp).
+void apply_parameter_server_rules(Reading& reading, const Job& job);
 
 // What the offload section needs of the others (configs/offload_rules.cpp).
 void apply_offload_rules(Reading& reading, const Job& job);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "configs/diagnostics.h"
+#include "configs/scope_pattern.h"
 
 // The layout section of a job as plain values: the user's own rules, which come before those of the
 // parallelism section. Names of dimensions and scopes are those of the model's graph, so they are checked
@@ -38,9 +39,9 @@ struct TaskGraph {
   bool operator==(const TaskGraph& other) const { return kind == other.kind && count == other.count; }
 };
 
-// What one rule says of the operators of its scope ("": all).
+// What one rule says of the operators of its scope (none: all).
 struct RegionRule {
-  std::string scope;
+  ScopePattern scope;
   std::vector<DimensionChoice> choices;
   TaskGraph task_graph;     // instead of choices
   SourcePosition position;  // of its scope, or of the rule

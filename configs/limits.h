@@ -7,7 +7,8 @@
 namespace simrun::limits {
 
 constexpr IntegerRange layers = {1, 10'000};
-constexpr IntegerRange image = {1, 100'000};     // pixels of a side
+constexpr IntegerRange image = {1, 100'000};  // pixels of a side
+constexpr IntegerRange images_of_sample = {1, 100'000};
 constexpr IntegerRange width = {1, 10'000'000};  // hidden, feed-forward
 constexpr IntegerRange heads = {1, 100'000};
 constexpr IntegerRange experts = {1, 100'000};
@@ -34,6 +35,7 @@ constexpr RealRange offloaded = {0.01, 1};     // a share of the optimizer's sta
 constexpr RealRange norm = {0, 1e9};
 constexpr RealRange memory = {0x1p20, 0x1p50};
 constexpr RealRange reserve = {0, 0x1p50};
+constexpr RealRange bucket_bytes = {1024, 0x1p50};
 constexpr RealRange cache = {1024, 0x1p40};
 constexpr RealRange bandwidth = {1e6, 1e16};
 constexpr RealRange optional_bandwidth = {0, 1e16};

@@ -10,9 +10,6 @@
 namespace simrun {
 namespace {
 
-constexpr const char* pattern_hint =
-    "patterns are embedding, head, layers, \"layers[0-11]\" and \"layers[0-11].fc1\" (in quotes).";
-
 // The other frameworks' words for our operators.
 const WordRule& lora_targets() {
   static const auto ours = [](const char* theirs, const char* word) {
@@ -67,24 +64,21 @@ void read_frozen(SectionReader& section, Reading& reading, ModelConfig& model) {
   const std::string path = section.path_of("frozen");
   reading.positions[path] = node->position;
   if (node->kind != ConfigNode::Kind::sequence || node->children.empty())
-    return reading.problem(
-        path, fmt::format("'{}' must be a list of patterns, not {}", path, describe(*node)), pattern_hint);
+    return reading.problem(path, fmt::format("'{}' must be a list of scopes, not {}", path, describe(*node)),
+                           scope_hint);
   std::vector<std::string> texts;
   for (const ConfigNode& child : node->children) {
-    std::optional<ScopePattern> pattern;
-    if (child.kind == ConfigNode::Kind::scalar) pattern = parse_scope(child.text);
-    if (!pattern) {
-      reading.problems.push_back(
-          {child.position, fmt::format("{} is no part of a model", in_quotes(child.text)), pattern_hint});
-    } else if (model.num_layers > 0 && pattern->last_layer >= model.num_layers) {
-      reading.problems.push_back(
-          {child.position,
-           fmt::format("{} reaches beyond the model's {} layers", in_quotes(child.text), model.num_layers),
-           fmt::format("the last is {}.", model.num_layers - 1)});
-    } else {
-      texts.push_back(yaml_quoted(child.text));
-      model.frozen.push_back(std::move(*pattern));
+    std::optional<ScopePattern> scope = read_scope(child, reading);
+    if (!scope) continue;
+    const std::optional<std::int64_t> beyond = scope->layer_beyond(model.num_layers);
+    if (model.num_layers > 0 && beyond) {
+      reading.problems.push_back({child.position,
+                                  fmt::format("the scope '{}' names layer {}", scope->text, *beyond),
+                                  fmt::format("the model's are 0 to {}.", model.num_layers - 1)});
+      continue;
     }
+    texts.push_back(yaml_quoted(scope->text));
+    model.frozen.push_back(std::move(*scope));
   }
   reading.record(path, fmt::format("[{}]", fmt::join(texts, ", ")), origin_of(node->position));
 }

@@ -47,6 +47,7 @@ Gpu read_gpu(const ConfigNode& node, const std::string& base_name, Reading& read
   gpu.memory_efficiency = section.real("memory_efficiency", limits::share);
   gpu.special_functions =
       section.quantity("special_functions", Unit::flops_per_second, limits::optional_flops, "0 TFLOP/s");
+  gpu.mxfp8 = section.boolean("mxfp8", false);
   section.finish();
   return gpu;
 }

@@ -100,13 +100,7 @@ class LayoutReader {
     rule.position = node.position;
     if (const ConfigNode* scope = node.find("scope")) {
       rule.position = scope->position;
-      const auto printable = [](char c) { return c >= 0x20 && c < 0x7f; };
-      if (scope->kind != ConfigNode::Kind::scalar || scope->text.empty() || scope->text.size() > 200 ||
-          !std::ranges::all_of(scope->text, printable))
-        problem(*scope, fmt::format("'scope' must name operators, not {}", describe(*scope)),
-                "for example \"layers[0-11].attention\".");
-      else
-        rule.scope = scope->text;
+      if (std::optional<ScopePattern> read = read_scope(*scope, reading_)) rule.scope = std::move(*read);
     }
     const ConfigNode* split = node.find("split");
     const ConfigNode* replicate = node.find("replicate");
@@ -179,7 +173,8 @@ class LayoutReader {
                                   : fmt::format("did you mean '{}'?", near));
     }
     if (std::ranges::find(choice.axes, node.text) != choice.axes.end())
-      return problem(node, fmt::format("'{}' is split over '{}' twice", choice.dim, node.text));
+      return problem(node, fmt::format("'{}' is split over '{}' twice", choice.dim, node.text),
+                     "once is enough.");
     choice.axes.push_back(node.text);
     choice.axis_positions.push_back(node.position);
   }
@@ -209,7 +204,7 @@ std::string yaml_of(const DimensionChoice& choice) {
 // In flow style, on one line.
 std::string yaml_of(const RegionRule& rule) {
   std::vector<std::string> parts, split, replicate;
-  if (!rule.scope.empty()) parts.push_back("scope: " + yaml_quoted(rule.scope));
+  if (!rule.scope.text.empty()) parts.push_back("scope: " + yaml_quoted(rule.scope.text));
   if (rule.task_graph.kind != TaskGraph::Kind::none)
     parts.push_back(fmt::format("{}: {}",
                                 rule.task_graph.kind == TaskGraph::Kind::split ? "split" : "replicate",

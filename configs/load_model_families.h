@@ -18,6 +18,8 @@ void read_gpt_oss(const ModelKeys& keys);
 void read_gpt2(const ModelKeys& keys);
 void read_gpt_neox(const ModelKeys& keys);
 void read_llama(const ModelKeys& keys);
+void read_llama_with_defaults(const ModelKeys& keys);  // of a nested config, which writes what differs
+void read_llava(const ModelKeys& keys);
 void read_m6(const ModelKeys& keys);
 void read_mistral(const ModelKeys& keys);
 void read_mixtral(const ModelKeys& keys);

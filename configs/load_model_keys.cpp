@@ -172,10 +172,14 @@ void derive_head_size(const ModelKeys& keys, const std::string& width_key, const
 void read_llama_shape(const ModelKeys& keys, const LlamaDefaults& defaults) {
   ModelConfig& model = keys.model;
   SectionReader& section = keys.section;
-  model.num_layers = section.integer("num_hidden_layers", limits::layers);
-  model.hidden_size = section.integer("hidden_size", limits::width);
-  model.ffn_hidden_size = section.integer("intermediate_size", limits::width);
-  model.num_attention_heads = section.integer("num_attention_heads", limits::heads);
+  const auto size = [&](const char* key, IntegerRange range, std::int64_t of_llama_7b) {
+    return defaults.has_shape_defaults ? section.integer(key, range, of_llama_7b)
+                                       : section.integer(key, range);
+  };
+  model.num_layers = size("num_hidden_layers", limits::layers, 32);
+  model.hidden_size = size("hidden_size", limits::width, 4096);
+  model.ffn_hidden_size = size("intermediate_size", limits::width, 11008);
+  model.num_attention_heads = size("num_attention_heads", limits::heads, 32);
   std::optional<std::int64_t> key_value_heads;
   if (defaults.has_key_value_default) key_value_heads = model.num_attention_heads;
   model.num_key_value_heads = section.integer("num_key_value_heads", limits::heads, key_value_heads);
@@ -185,7 +189,7 @@ void read_llama_shape(const ModelKeys& keys, const LlamaDefaults& defaults) {
     model.head_dim = section.integer("head_dim", limits::width, defaults.head_dim);
   else
     derive_head_size(keys, "hidden_size", "head_dim");
-  model.vocab_size = section.integer("vocab_size", limits::vocabulary);
+  model.vocab_size = size("vocab_size", limits::vocabulary, 32000);
   section.ignore({"max_position_embeddings"});  // rotary positions have no table
   model.tie_word_embeddings = section.boolean("tie_word_embeddings", defaults.tied);
   model.normalization = Normalization::rms_norm;

@@ -66,6 +66,7 @@ struct LlamaDefaults {
   bool tied = false;
   bool has_head_dim = true;           // false: heads have other sizes than hidden_size / num_attention_heads
   bool is_shipped_quantized = false;  // the published weights are; what training uses is in its own section
+  bool has_shape_defaults = false;    // LlamaConfig's own, Llama 7B's, where the shape is not written
 };
 void read_llama_shape(const ModelKeys& keys, const LlamaDefaults& defaults);
 

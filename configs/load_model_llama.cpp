@@ -14,16 +14,19 @@ void read_attention_biases(const ModelKeys& keys) {
   keys.model.qkv_bias = keys.model.projection_bias = keys.section.boolean("attention_bias", false);
 }
 
-}  // namespace
-
-void read_llama(const ModelKeys& keys) {
-  read_llama_shape(keys, {});
+void read_llama_with(const ModelKeys& keys, const LlamaDefaults& defaults) {
+  read_llama_shape(keys, defaults);
   read_attention_biases(keys);
   keys.model.mlp_bias = keys.section.boolean("mlp_bias", false);
   read_dropout(keys, {"attention_dropout", ""}, 0);
   read_swiglu(keys);
   keys.section.ignore({"partial_rotary_factor"});
 }
+
+}  // namespace
+
+void read_llama(const ModelKeys& keys) { read_llama_with(keys, {}); }
+void read_llama_with_defaults(const ModelKeys& keys) { read_llama_with(keys, {.has_shape_defaults = true}); }
 
 // Mistral and Qwen2 have defaults of their own for the key-value heads in Hugging Face's code (8 and 32), so
 // there the key is required.

@@ -19,6 +19,8 @@ std::string read_parallelism(const ConfigNode* section, Reading& reading, Job& j
 // have.
 void read_context_parallel(SectionReader& section, Reading& reading, Parallelism& parallelism);
 void read_schedule(SectionReader& section, Reading& reading, Parallelism& parallelism);
+// Of the training section: precision, and fp8's recipe.
+void read_precision(SectionReader& section, Reading& reading, Training& training);
 // Of the training section: low-rank adapters. Of the model section: what is frozen; after the family's keys.
 void read_lora(SectionReader& section, Reading& reading, Training& training);
 void read_frozen(SectionReader& section, Reading& reading, ModelConfig& model);
@@ -36,12 +38,17 @@ void read_documents(SectionReader& section, Reading& reading, Training& training
 // Of the optimizer section, after zero_stage.
 void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
 void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer);
+// After the types: how large a bucket is in elements, or in bytes of what is reduced.
+void read_bucket_size(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
+void read_parameter_server(SectionReader& optimizer, Reading& reading, OptimizerConfig& config);
 // After read_parallelism.
 void read_moe(const ConfigNode* section, Reading& reading, Job& job);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_offload(const ConfigNode* section, Reading& reading, Job& job);
 void read_host(const ConfigNode* section, Reading& reading, Cluster& cluster);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
+// One scope of the layout section or of model.frozen; nothing, and a problem noted, if it cannot be read.
+std::optional<ScopePattern> read_scope(const ConfigNode& node, Reading& reading);
 // The layout section: rules over names of dimensions, scopes and axes.
 void read_layout(const ConfigNode* section, Reading& reading, Job& job);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);

@@ -1,6 +1,8 @@
 // Of the optimizer section: how long ZeRO-2 and 3 keep what they gather, and when they reduce.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "configs/limits.h"
 #include "configs/load_sections.h"
 
@@ -44,6 +46,20 @@ void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimize
   if (section.has("all_reduce") &&
       section.word("all_reduce", {{"flat", "hierarchical"}, {}}, "flat") == "hierarchical")
     optimizer.all_reduce = AllReduceKind::hierarchical;
+}
+
+// Megatron-LM counts elements; DDP's bucket_cap_mb and Horovod's fusion threshold are bytes.
+void read_bucket_size(SectionReader& section, Reading& reading, OptimizerConfig& optimizer) {
+  section.ignore({"bucket_size", "bucket_bytes"});
+  const bool in_elements = section.has("bucket_size");
+  if (in_elements) optimizer.bucket_size = section.integer("bucket_size", limits::bucket);
+  if (!section.has("bucket_bytes")) return;
+  const double bytes = section.quantity("bucket_bytes", Unit::bytes, limits::bucket_bytes);
+  optimizer.bucket_size =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes) / bytes_of(optimizer.grad_reduce_dtype));
+  if (in_elements)
+    reading.problem(section.path_of("bucket_bytes"), "bucket_size says how large a bucket is already",
+                    "leave one of the two out.");
 }
 
 }  // namespace simrun

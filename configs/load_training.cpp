@@ -29,6 +29,8 @@ void read_lengths(SectionReader& section, Reading& reading, Job& job) {
   if (has_decoder_sequence(job.model.family))
     training.decoder_seq_length =
         section.integer("decoder_seq_length", limits::sequence, training.seq_length);
+  if (family_as<VisionLanguageConfig>(job.model.family) != nullptr)
+    training.images_per_sample = section.integer("images_per_sample", limits::images_of_sample, 1);
 }
 
 }  // namespace
@@ -40,10 +42,7 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   read_lengths(section, reading, job);
   training.micro_batch_size = section.integer("micro_batch_size", limits::batch);
   training.global_batch_size = section.integer("global_batch_size", limits::batch);
-  const std::string precision =
-      section.word("precision", {{"fp32", "tf32", "fp16", "bf16"}, {"fp8", "mxfp8", "nvfp4"}});
-  for (const Dtype dtype : {Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16})
-    if (precision == to_string(dtype)) training.precision = dtype;
+  read_precision(section, reading, training);
   const std::string attention =
       section.word("attention", {{"flash", "unfused"}, {"fused", "auto", "local"}}, "flash");
   training.attention = attention == "unfused" ? AttentionKernel::unfused : AttentionKernel::flash;
@@ -73,11 +72,11 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
         fmt::format("zero_stage {} always reduces gradients behind the backward pass", optimizer.zero_stage),
         "overlap_grad_reduce: true.");
   optimizer.clip_grad = section.real("clip_grad", limits::norm, 1.0);
-  if (section.has("bucket_size")) optimizer.bucket_size = section.integer("bucket_size", limits::bucket);
-  section.ignore({"bucket_size"});
   read_sharding(section, reading, optimizer);
   read_data_parallel_groups(section, optimizer);
+  read_parameter_server(section, reading, optimizer);
   read_state_types(section, job.training.precision, optimizer);
+  read_bucket_size(section, reading, optimizer);
   if (optimizer.grad_reduce_dtype != optimizer.main_grads_dtype &&
       (optimizer.no_sync || optimizer.all_reduce == AllReduceKind::hierarchical))
     reading.problem(
@@ -87,7 +86,7 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
         "give both types the same value.");
   section.finish();
 
-  if (optimizer.overlap_param_gather && optimizer.zero_stage == 0)
+  if (optimizer.overlap_param_gather && optimizer.zero_stage == 0 && !optimizer.parameter_server)
     reading.problem("optimizer.overlap_param_gather", "overlap_param_gather needs zero_stage 1, 2 or 3",
                     "without ZeRO no parameters are gathered.");
   else if (optimizer.overlap_param_gather && optimizer.zero_stage == 1 && !optimizer.overlap_grad_reduce)

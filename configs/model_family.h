@@ -5,12 +5,13 @@
 #include "configs/encoder_config.h"
 #include "configs/recurrent_config.h"
 #include "configs/vision_config.h"
+#include "configs/vision_language_config.h"
 
 namespace simrun {
 
 // What a family has besides ModelConfig's values; nothing: a decoder-only transformer.
 using ModelFamily = std::variant<std::monostate, BertConfig, VisionTransformerConfig, ResNetConfig, VggConfig,
-                                 EncoderDecoderConfig, GnmtConfig>;
+                                 EncoderDecoderConfig, GnmtConfig, VisionLanguageConfig>;
 
 template <typename Family>
 const Family* family_as(const ModelFamily& family) {

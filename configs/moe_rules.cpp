@@ -3,27 +3,13 @@
 #include <fmt/format.h>
 
 #include "configs/expert_nodes.h"
+#include "configs/nearest.h"
 
 namespace simrun {
 namespace {
 
 constexpr const char* expert_path = "parallelism.expert_model_parallel_size";
 constexpr const char* expert_tensor_path = "parallelism.expert_tensor_parallel_size";
-
-// "4 and 8 do.": the divisors of `whole` next to `value`; REQUIRES: `value` is not one.
-std::string nearest_divisors(std::int64_t whole, std::int64_t value) {
-  std::int64_t below = 1;
-  std::int64_t above = whole;
-  for (std::int64_t small = 1; small * small <= whole; ++small) {
-    if (whole % small != 0) continue;
-    for (const std::int64_t divisor : {small, whole / small}) {
-      if (divisor < value && divisor > below) below = divisor;
-      if (divisor > value && divisor < above) above = divisor;
-    }
-  }
-  if (value > whole) return fmt::format("at most {}.", whole);
-  return below == above ? fmt::format("{} does.", below) : fmt::format("{} and {} do.", below, above);
-}
 
 void check_split(Reading& reading, const char* path, std::int64_t whole, std::int64_t parts,
                  const std::string& what) {

@@ -116,13 +116,15 @@ std::string canonical_decimal(std::string text) {
 }
 
 Parsed<std::int64_t> parse_integer(const std::string& text, IntegerRange range) {
-  if (text.size() > 1 && text[0] == '-' && all_digits(std::string_view(text).substr(1)))
+  const bool is_negative = text.size() > 1 && text[0] == '-';
+  const std::string_view digits = std::string_view(text).substr(is_negative ? 1 : 0);
+  if (is_negative && range.least >= 0 && all_digits(digits))
     return {{}, fmt::format("must be at least {}, not {}", range.least, in_quotes(text)), ""};
-  if (!all_digits(text))
+  if (!all_digits(digits))
     return {{},
             fmt::format("must be a whole number in plain digits, not {}", in_quotes(text)),
             whole_number_meant(text.substr(0, longest_number))};
-  if (has_leading_zero(text))
+  if (has_leading_zero(digits))
     return {{},
             fmt::format("{} starts with a zero, which YAML 1.1 reads as octal", in_quotes(text)),
             "write it without the zero."};

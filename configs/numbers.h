@@ -24,7 +24,7 @@ struct RealRange {
 };
 
 // Plain decimal digits only: 010 (octal to YAML 1.1), 1e9, 1_000, 0x10 and 8.0 are refused, each with what to
-// write.
+// write. A minus sign is read where the range has numbers below 0.
 Parsed<std::int64_t> parse_integer(const std::string& text, IntegerRange range);
 
 // Decimals as JSON writes them: 0.1, 1, 450, 1e-05. No sign before the number.

@@ -3,29 +3,41 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "configs/diagnostics.h"
 
 namespace simrun {
 
-// A part of a model in words:
-//   embedding              all before the first layer
-//   head                   all behind the last
-//   layers                 every layer
-//   layers[3]              one, counted from 0
-//   layers[0-11]           the layers 0 to 11
-//   layers.qkv             of every layer the operators with that name, or of that recompute module
-//   layers[0-11].fc*       names that begin so
-enum class ModelPart : std::uint8_t { embedding, layers, head };
+// Which operators of a model something is about, in words: the one grammar of layout rules (`scope`) and of
+// frozen parameters (`model.frozen`). A scope is
+//   layers, layers[3]               the operators of all layers, or of one, counted from 0
+//   layers[0-11,14]                 of these layers
+//   layers.NAME, layers[0-11].NAME  of that name in them
+//   NAME                            of that name anywhere
+//   (empty)                         all operators
+// What a NAME may be, the model's graph says (models/model_scope.h); `*` in it stands for any characters.
 struct ScopePattern {
-  std::string text;
-  ModelPart part = ModelPart::layers;
-  std::int64_t first_layer = 0;
-  std::int64_t last_layer = -1;  // included; -1: the model's last
-  std::string name;              // empty: every operator
-  bool is_prefix = false;
-  bool operator==(const ScopePattern&) const = default;
+  struct Layers {
+    std::int64_t first = 0, last = 0;  // both included
+    bool operator==(const Layers&) const = default;
+  };
+  std::string text;  // as written
+  bool in_layers = false;
+  std::vector<Layers> layers;  // none: all, if in_layers
+  std::string name;            // "": any
+  SourcePosition position;
+
+  // The first of its layers that a model of so many lacks.
+  std::optional<std::int64_t> layer_beyond(std::int64_t model_layers) const;
+  // Equal if they say the same, wherever.
+  bool operator==(const ScopePattern& other) const { return text == other.text; }
 };
 
-// Nothing if the text is no such pattern.
-std::optional<ScopePattern> parse_scope(const std::string& text);
+// How scopes are written, as a hint.
+extern const char* const scope_hint;
+
+// Throws std::invalid_argument with what cannot be read.
+ScopePattern parse_scope(const std::string& text, const SourcePosition& position = {});
 
 }  // namespace simrun

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "configs/dtype.h"
+#include "configs/fp8_config.h"
+#include "configs/parameter_server_config.h"
 
 // The training, optimizer and recompute sections of a job as plain values.
 namespace simrun {
@@ -38,9 +40,13 @@ struct DocumentConfig {
 struct Training {
   std::int64_t seq_length = 0;  // of the encoder, where there are two; images: the tokens of one, or 1
   std::int64_t decoder_seq_length = 0;  // encoder-decoders only
-  std::int64_t micro_batch_size = 0;    // sequences per data-parallel rank and microbatch
-  std::int64_t global_batch_size = 0;   // sequences per optimizer step
+  // Vision-language models: images in every sequence, whose tokens seq_length counts (Megatron-LM's
+  // --decoder-seq-length does too).
+  std::int64_t images_per_sample = 0;
+  std::int64_t micro_batch_size = 0;   // sequences per data-parallel rank and microbatch
+  std::int64_t global_batch_size = 0;  // sequences per optimizer step
   Dtype precision = Dtype::bf16;
+  std::optional<Fp8Config> fp8;  // of linear layers, beside `precision`
   AttentionKernel attention = AttentionKernel::flash;
   double attention_dropout = 0;
   double hidden_dropout = 0;
@@ -81,6 +87,7 @@ struct OptimizerConfig {
   // (HSDP).
   std::int64_t num_distributed_optimizer_instances = 1;
   AllReduceKind all_reduce = AllReduceKind::flat;  // of zero_stage 0
+  std::optional<ParameterServerConfig> parameter_server;
   bool operator==(const OptimizerConfig&) const = default;
 };
 

@@ -240,6 +240,7 @@ std::vector<BackwardStep> without_frozen(const Graph& graph, const Operator& op,
 }  // namespace
 
 std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op) {
+  if (op.discarded) return {};
   std::vector<BackwardStep> steps = all_steps(graph, op);
   const bool any_frozen = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
     return graph.tensors[input].frozen && graph.tensors[input].kind != TensorKind::index;

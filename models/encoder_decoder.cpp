@@ -98,13 +98,7 @@ class EncoderDecoderBuilder {
       graph_.add("output_scale", Opcode::map, Function::scale, {y}, {scaled});
       y = scaled;
     }
-    const std::vector<DimensionId> scores{target_.batch, target_.sequence, vocab_};
-    const TensorId logits = graph_.activation("logits", scores);
-    graph_.add("logits", Opcode::gemm, Function::none, {y, table}, {logits});
-    const TensorId wide = add_fp32(graph_, "logits", logits, scores, job_.training.precision);
-    const std::vector<DimensionId> labelled{target_.batch, target_.sequence};
-    add_cross_entropy(graph_, "", {wide, add_indices(graph_, "labels", labelled, target_.sequence)},
-                      labelled);
+    add_token_loss(graph_, y, table, {target_.batch, target_.sequence, vocab_});
   }
 
   const Job& job_;

@@ -82,7 +82,8 @@ OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents ext
 
 double model_flops(const Graph& graph) {
   double total = 0;
-  for (const Operator& op : graph.operators) total += operator_flops(graph, op, Extents::unpadded).total();
+  for (const Operator& op : graph.operators)
+    if (!op.discarded) total += operator_flops(graph, op, Extents::unpadded).total();
   return total;
 }
 

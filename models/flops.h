@@ -22,7 +22,8 @@ enum class Extents : bool { unpadded, padded };
 
 OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents extents);
 
-// Model FLOPs of one training pass over the graph's batch: forward and backward, no recompute, unpadded. For
+// Model FLOPs of one training pass over the graph's batch: forward and backward, no recompute, unpadded,
+// nothing that nobody reads. For
 // GPT shapes this is Korthikanti et al. 2022 (arXiv 2205.05198), appendix A: 72 B L s h^2 (1 + s/6h +
 // V/12hL).
 double model_flops(const Graph& graph);

@@ -71,6 +71,8 @@ struct Regroup {
 //                  out0 = each token's rows, summed with its probabilities
 //   route          in0 = logits [.., expert_scores], in1 = a bias that only chooses; out0 = probabilities,
 //                  out1 = indices of the chosen experts [.., topk]
+//   map            `select`: the first position of in0's second dimension, or all behind it where the output
+//                  has a dimension for them
 //   reduce         over the dimensions that the output lacks, by `function`
 //   cross_entropy  in0 = logits, in1 = row maximum, in2 = labels;
 //                  out0 = (sum of exponentials, target logit) per row
@@ -88,6 +90,7 @@ struct Operator {
   // within that (moe_act within moe).
   std::string module;
   std::string inner_module;
+  std::string stack;  // of a model of several parts, the one it belongs to: vision_tower, language_model, ...
   Opcode opcode = Opcode::map;
   Function function = Function::none;
   // -1: before the first layer (embedding) or, with `after_layers`, behind the last (head).
@@ -107,6 +110,10 @@ struct Operator {
   // Of every token, a rank does what concerns its experts (all-gather dispatch): the tokens of the ranks
   // among which experts are divided are gathered before it, or its partial sums scattered behind it.
   bool gathers_tokens = false;
+  // It stands before its layer, on the same stage: a checkpoint of the layer leaves it out.
+  bool before_layer = false;
+  // Nobody reads its output: it is run and has no backward.
+  bool discarded = false;
   std::vector<DimensionId> whole_dims;  // dimensions that this operator cannot have split
   std::optional<Regroup> regroup;       // dispatch: its output; combine: its first input
 };

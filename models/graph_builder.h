@@ -18,31 +18,46 @@ class GraphBuilder {
     return dimension(std::move(name), size, size);
   }
 
+  Dtype precision() const { return precision_; }
   std::int64_t size(DimensionId dimension) const { return graph_.dimensions[dimension].size; }
 
-  TensorId tensor(std::string name, std::vector<DimensionId> dims, Dtype dtype, TensorKind kind);
-  TensorId activation(std::string name, std::vector<DimensionId> dims) {
-    return tensor(std::move(name), std::move(dims), precision_, TensorKind::activation);
+  TensorId tensor(const std::string& name, std::vector<DimensionId> dims, Dtype dtype, TensorKind kind);
+  TensorId activation(const std::string& name, std::vector<DimensionId> dims) {
+    return tensor(name, std::move(dims), precision_, TensorKind::activation);
   }
-  TensorId parameter(std::string name, std::vector<DimensionId> dims) {
-    return tensor(std::move(name), std::move(dims), precision_, TensorKind::parameter);
+  TensorId parameter(const std::string& name, std::vector<DimensionId> dims) {
+    return tensor(name, std::move(dims), precision_, TensorKind::parameter);
   }
 
   // In the layer at hand, reading all its inputs forward. The reference is good until the next call.
-  Operator& add(std::string name, Opcode opcode, Function function, std::vector<TensorId> inputs,
+  Operator& add(const std::string& name, Opcode opcode, Function function, std::vector<TensorId> inputs,
                 std::vector<TensorId> outputs);
 
   // Where the next operators are: in a layer, and at last behind all of them. Before that: the embedding.
   void enter_layer(std::int32_t layer) { layer_ = layer; }
   void leave_layers();
 
-  Graph take() { return std::move(graph_); }
+  // Names of the next operators and tensors begin so.
+  void begin_names_with(std::string prefix) { prefix_ = std::move(prefix); }
+  // What the next operators are, as Operator says.
+  struct Marks {
+    std::string stack = {};
+    bool before_layer = false, discarded = false;
+  };
+  void mark(Marks marks) { marks_ = std::move(marks); }
+  // No operator can have this dimension split.
+  void keep_whole(DimensionId dimension) { whole_.push_back(dimension); }
+
+  Graph take();
 
  private:
   Graph graph_;
   Dtype precision_;
   std::int32_t layer_ = -1;
   bool after_layers_ = false;
+  std::string prefix_;
+  Marks marks_;
+  std::vector<DimensionId> whole_;
 };
 
 }  // namespace simrun

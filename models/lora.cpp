@@ -141,6 +141,7 @@ class LoraWriter {
     Operator op;
     op.name = std::move(name);
     op.module = target.module;
+    op.stack = target.stack;
     op.opcode = opcode;
     op.function = function;
     op.layer = target.layer;

@@ -39,4 +39,13 @@ TensorId add_fp32(GraphBuilder& graph, const std::string& name, TensorId logits,
   return cast;
 }
 
+void add_token_loss(GraphBuilder& graph, TensorId y, TensorId table, TokenDims dims) {
+  const std::vector<DimensionId> scores{dims.batch, dims.sequence, dims.vocab};
+  const TensorId logits = graph.activation("logits", scores);
+  graph.add("logits", Opcode::gemm, Function::none, {y, table}, {logits});
+  const TensorId wide = add_fp32(graph, "logits", logits, scores, graph.precision());
+  const std::vector<DimensionId> labelled{dims.batch, dims.sequence};
+  add_cross_entropy(graph, "", {wide, add_indices(graph, "labels", labelled, dims.sequence)}, labelled);
+}
+
 }  // namespace simrun

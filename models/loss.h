@@ -27,4 +27,10 @@ void add_cross_entropy(GraphBuilder& graph, const std::string& prefix, Scored sc
 TensorId add_fp32(GraphBuilder& graph, const std::string& name, TensorId logits,
                   const std::vector<DimensionId>& dims, Dtype precision);
 
+// Logits of rows y [batch, sequence, hidden] by a table [vocab, hidden], and the loss of every token.
+struct TokenDims {
+  DimensionId batch = 0, sequence = 0, vocab = 0;
+};
+void add_token_loss(GraphBuilder& graph, TensorId y, TensorId table, TokenDims dims);
+
 }  // namespace simrun

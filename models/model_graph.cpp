@@ -6,6 +6,7 @@
 #include "models/gnmt.h"
 #include "models/residual_net.h"
 #include "models/vgg.h"
+#include "models/vision_language.h"
 #include "models/vision_transformer.h"
 
 namespace simrun {
@@ -19,6 +20,7 @@ struct Build {
   Graph operator()(const ResNetConfig&) const { return residual_net_graph(job); }
   Graph operator()(const VggConfig&) const { return vgg_graph(job); }
   Graph operator()(const EncoderDecoderConfig&) const { return encoder_decoder_graph(job); }
+  Graph operator()(const VisionLanguageConfig&) const { return vision_language_graph(job); }
   Graph operator()(const GnmtConfig&) const { return gnmt_graph(job); }
 };
 

@@ -37,10 +37,13 @@ enum class Opcode : std::uint8_t {
   pool_backward,
   lstm,
   lstm_backward,
+  push,  // gradients of workers to parameter servers, where they are summed
+  pull,  // weights from them
 };
-constexpr int opcode_count = static_cast<int>(Opcode::lstm_backward) + 1;
+constexpr int opcode_count = static_cast<int>(Opcode::pull) + 1;
+constexpr bool has_servers(Opcode opcode) { return opcode == Opcode::push || opcode == Opcode::pull; }
 constexpr bool is_communication(Opcode opcode) {
-  return opcode >= Opcode::send && opcode <= Opcode::broadcast;
+  return (opcode >= Opcode::send && opcode <= Opcode::broadcast) || has_servers(opcode);
 }
 
 // What a MAP, REDUCE, NORM, ATTENTION, CROSS_ENTROPY or OPTIMIZER computes.
@@ -89,9 +92,10 @@ enum class Function : std::uint8_t {
   muon,
   tanh,
   tanh_backward,
-  select,  // the first position of a sequence
+  select,  // the first position of a sequence, or all behind it
   select_backward,
-  concatenate,  // of the inputs along the one dimension in which they differ from the output
+  concatenate,  // of the inputs along the one dimension in which they differ from the output; of several
+                // images' rows those of one sample lie behind each other
   concatenate_backward,
   batch_norm,  // over all but the channels, statistics of the samples that the rank has
   convolution_input_gradient,

@@ -5,19 +5,14 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "models/lora.h"
+#include "models/model_scope.h"
 
 namespace simrun {
 namespace {
-
-bool is_in(const ScopePattern& scope, const Operator& op) {
-  if (op.layer < 0) return scope.part == (op.after_layers ? ModelPart::head : ModelPart::embedding);
-  if (scope.part != ModelPart::layers || op.layer < scope.first_layer) return false;
-  if (scope.last_layer >= 0 && op.layer > scope.last_layer) return false;
-  if (scope.is_prefix) return op.name.starts_with(scope.name);
-  return scope.name.empty() || op.name == scope.name || op.module == scope.name;
-}
 
 bool is_parameter(const Graph& graph, TensorId tensor) {
   return graph.tensors[tensor].kind == TensorKind::parameter;
@@ -31,29 +26,43 @@ bool has_product_in(const Graph& graph, const ScopePattern& scope, const Operato
   if (!name.ends_with(suffix)) return false;
   const std::string product = name.substr(0, name.size() - suffix.size());
   for (const Operator& op : graph.operators)
-    if (op.layer == reader.layer && op.name == product) return is_in(scope, op);
+    if (op.layer == reader.layer && op.name == product) return holds(scope, graph, op);
   return false;
 }
 
-void freeze_scope(Graph& graph, const ScopePattern& scope) {
-  bool found = false;
-  for (const Operator& op : graph.operators)
+// Notes a fault if the scope has nothing to freeze.
+void freeze_scope(Graph& graph, const ScopePattern& scope, std::vector<Diagnostic>& faults) {
+  bool found = false, holds_operators = false;
+  for (const Operator& op : graph.operators) {
+    holds_operators = holds_operators || holds(scope, graph, op);
     for (const TensorId input : op.inputs) {
       if (!is_parameter(graph, input)) continue;
-      if (!is_in(scope, op) && !has_product_in(graph, scope, op, input)) continue;
+      if (!holds(scope, graph, op) && !has_product_in(graph, scope, op, input)) continue;
       graph.tensors[input].frozen = true;
       found = true;
     }
-  if (!found) throw std::invalid_argument(fmt::format("model.frozen: '{}' has no parameters", scope.text));
+  }
+  if (found) return;
+  faults.push_back(holds_operators
+                       ? Diagnostic{scope.position,
+                                    fmt::format("the scope '{}' has no parameters to freeze", scope.text), ""}
+                       : no_such_scope(scope, graph));
+}
+
+// What nobody reads has no gradient.
+void freeze_discarded(Graph& graph) {
+  for (const Operator& op : graph.operators)
+    for (const TensorId input : op.inputs)
+      if (op.discarded && is_parameter(graph, input)) graph.tensors[input].frozen = true;
 }
 
 // Operators are in an order in which they can run, so every input is settled before it is read.
 void spread(Graph& graph) {
   for (const Operator& op : graph.operators) {
-    const bool frozen = std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
-      const Tensor& tensor = graph.tensors[input];
-      return tensor.frozen || tensor.kind == TensorKind::index;
-    });
+    const bool frozen = op.discarded || std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
+                          const Tensor& tensor = graph.tensors[input];
+                          return tensor.frozen || tensor.kind == TensorKind::index;
+                        });
     if (!frozen) continue;
     for (const TensorId output : op.outputs) graph.tensors[output].frozen = true;
   }
@@ -62,7 +71,10 @@ void spread(Graph& graph) {
 }  // namespace
 
 void select_trained(Graph& graph, const Job& job) {
-  for (const ScopePattern& scope : job.model.frozen) freeze_scope(graph, scope);
+  freeze_discarded(graph);
+  std::vector<Diagnostic> faults;
+  for (const ScopePattern& scope : job.model.frozen) freeze_scope(graph, scope, faults);
+  if (!faults.empty()) throw ConfigError(std::move(faults));
   if (job.training.lora) {
     for (Tensor& tensor : graph.tensors)
       if (tensor.kind == TensorKind::parameter) tensor.frozen = true;

@@ -11,8 +11,8 @@ namespace simrun {
 // from nothing but frozen tensors and data, has no gradient either, so that the backward pass stops where
 // nothing that is trained lies before.
 //
-// Throws std::invalid_argument, beginning with the key's path, if a scope matches no parameter or nothing is
-// left to train.
+// Throws ConfigError with every scope that holds no operator or no parameter, where it stands; and
+// std::invalid_argument, beginning with the key's path, if nothing is left to train.
 void select_trained(Graph& graph, const Job& job);
 
 }  // namespace simrun

@@ -5,6 +5,7 @@
 #include "models/decoder_layer.h"
 #include "models/first_token.h"
 #include "models/graph_builder.h"
+#include "models/patch_embedding.h"
 
 namespace simrun {
 namespace {
@@ -32,31 +33,9 @@ class VisionTransformerBuilder {
   }
 
  private:
-  TensorId patch_embedding() {
-    const DimensionId patches = graph_.dimension("patches", vit_.tokens() - 1);
-    const DimensionId pixels =
-        graph_.dimension("pixels", vit_.patch_size * vit_.patch_size * vit_.image.channels);
-    const TensorId images =
-        graph_.tensor("images", {dims_.batch, patches, pixels}, job_.training.precision, TensorKind::index);
-    graph_.add("images", Opcode::input, Function::none, {}, {images});
-    const TensorId weight = graph_.parameter("patch_weight", {pixels, dims_.hidden});
-    const TensorId bias = graph_.parameter("patch_bias", {dims_.hidden});
-    const TensorId embedded = graph_.activation("patch_embedding", {dims_.batch, patches, dims_.hidden});
-    graph_.add("patch_embedding", Opcode::gemm, Function::none, {images, weight, bias}, {embedded});
-    return embedded;
-  }
-
   TensorId embedding() {
-    const std::vector<DimensionId> rows{dims_.batch, dims_.sequence, dims_.hidden};
-    const TensorId embedded = patch_embedding();
-    const TensorId token = graph_.parameter("class_token", {dims_.hidden});
-    const TensorId tokens = graph_.activation("class_token", rows);
-    graph_.add("class_token", Opcode::map, Function::concatenate, {embedded, token}, {tokens}).whole_dims = {
-        dims_.sequence};
-    const DimensionId positions = graph_.dimension("positions", vit_.tokens());
-    const TensorId table = graph_.parameter("position_embeddings", {positions, dims_.hidden});
-    const TensorId x = graph_.activation("position_embedding", rows);
-    graph_.add("position_embedding", Opcode::gather, Function::none, {table, tokens}, {x});
+    const std::int64_t pixels = vit_.patch_size * vit_.patch_size * vit_.image.channels;
+    const TensorId x = add_patch_embedding(graph_, {vit_.tokens() - 1, pixels}, dims_);
     return job_.training.hidden_dropout > 0 ? layer_.add_rows("embedding_dropout", {x}) : x;
   }
 

@@ -35,6 +35,13 @@ struct Value {
   bool saved = false;        // kept from the forward to the backward pass
   bool arrived = false;      // received from another stage
   bool frozen = false;       // parameter: has neither gradient nor optimizer state
+  // fp8: what a copy was cast from, elements that share a scale (Buffer::scale_block), and, of a copy whose
+  // rows are stored one behind the other, the one that was written with it for products along its columns.
+  ValueId quantised_from = no_index;
+  std::int32_t scale_block = 0;
+  ValueId column = no_index;
+  std::int64_t flat_elements =
+      0;  // fp32 numbers without the tensor's shape: largest values and scales; 0: none
 };
 
 struct CodeStep {
@@ -59,6 +66,14 @@ struct CodeStep {
   bool soft_cap = false;         // Instruction::soft_cap
 };
 
+// A weight's copies in fp8, which outlive a pass: rows for the forward product, columns for that of the
+// input's gradient. One may be the weight itself, or both the same.
+struct QuantisedParameter {
+  ValueId weight = no_index, row = no_index, column = no_index;
+  std::int32_t layer = -1;
+  bool is_copy(ValueId value) const { return value != weight && (value == row || value == column); }
+};
+
 struct ChunkCode {
   std::vector<Value> values;
   std::vector<CodeStep> forward;
@@ -67,6 +82,8 @@ struct ChunkCode {
   std::vector<ValueId> parameter_gradients;        // of the same parameters
   std::vector<std::vector<AxisId>> gradient_axes;  // over which each is still to be summed at the step's end
   std::vector<bool> of_experts;                    // by parameter: every expert has one of its own
+  std::vector<QuantisedParameter> quantised;       // fp8
+  ValueId largest = no_index;  // fp8, delayed scaling: the largest values that a forward pass has seen
   // What crosses the stage's borders, by Partition::borders: activations received from the stage before and
   // sent to the next, and their gradients the other way (no_index: has none). What a stage only passes on is
   // one value on both sides.
@@ -85,6 +102,7 @@ RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& co
                                    const Partition& partition);
 
 class ContextParallelism;  // schedules/context_parallel.h
+struct Fp8Linears;         // schedules/fp8_linears.h
 
 // A tensor crossing a border, in the layout that its first reader behind it wants.
 struct BorderTensor {
@@ -104,17 +122,11 @@ struct ChunkContext {
   Dtype gradient_dtype;                       // of activation gradients
   std::vector<std::size_t> operators;         // of the chunk, in graph order
   std::vector<BorderTensor> inputs, outputs;  // that cross its borders
+  const Fp8Linears* fp8 = nullptr;            // null: nothing runs in fp8
 };
 
 // Has a dimension of this name.
 bool has_dimension(const Graph& graph, TensorId tensor, const char* name);
-// Adds to the axes over which a value is a summand.
-void add_partial(Layout& layout, const std::vector<AxisId>& axes);
-// Stream on which a conversion of this tensor runs. `of_all_tokens`: to or from an operator that gathers
-// them.
-std::uint8_t stream_of(const ChunkContext& context, TensorId tensor, const Conversion& conversion,
-                       bool of_all_tokens);
-
 // Forward steps: each operator in its layout, with the conversions of its inputs before it.
 void lower_forward(const ChunkContext& context, ChunkCode& code);
 

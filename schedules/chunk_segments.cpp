@@ -10,6 +10,7 @@
 #include "models/flops.h"
 #include "schedules/overlapped_pair.h"
 #include "schedules/plan_frame.h"
+#include "schedules/server_exchanges.h"
 
 namespace simrun {
 namespace {
@@ -29,6 +30,8 @@ std::string name_of(const BackwardVariant& variant) {
 
 // Of a pass that does not gather and free for itself.
 const char* name_of(WeightUse use) {
+  if (use.quantises)
+    return use.gathers ? use.releases ? " casting" : " casting, gathering" : " casting, gathered";
   if (use.gathers) return use.releases ? "" : " gathering";
   return use.releases ? " releasing" : " gathered";
 }
@@ -47,8 +50,8 @@ void append_reductions(BucketInstructions& reductions, const BucketInstructions&
 
 // Without overlap Megatron-LM reduces a chunk's gradients in one piece.
 std::int64_t bucket_size(const OptimizerConfig& optimizer) {
-  const bool in_pieces =
-      optimizer.overlap_grad_reduce || optimizer.overlap_param_gather || optimizer.zero_stage >= 2;
+  const bool in_pieces = optimizer.parameter_server || optimizer.overlap_grad_reduce ||
+                         optimizer.overlap_param_gather || optimizer.zero_stage >= 2;
   return in_pieces ? optimizer.bucket_size : std::int64_t{1} << 60;
 }
 
@@ -144,6 +147,7 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   rules.zero_stage = job_.optimizer.zero_stage;
   if (data_parallel_replicas(job_) > 1) rules.replica_axes = model_.mesh.axes("dp_outer");
   rules.hierarchical = job_.optimizer.all_reduce == AllReduceKind::hierarchical;
+  rules.servers = server_rules(job_);
   rules.splits_backward = splits_;
   if (!job_.optimizer.reshard_after_forward) rules.gathered = Scope::step;
   rules.reduces_once = job_.optimizer.no_sync;
@@ -155,6 +159,7 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   ChunkSource source{model_.graph, stage_code.code, chunk, rules, job_.training.precision};
   source.name = fmt::format("stage {}{}", stage, direction == Direction::up ? " up" : "");
   source.offloads_activations = job_.offload.activations != OffloadTarget::none;
+  if (job_.training.fp8) source.scales_by_largest_weight = job_.training.fp8->recipe == Fp8Recipe::tensorwise;
   if (splits_) source.split = &stage_code.split;
   if (follows_on_rank(stage, direction)) {
     const Compiled& before = chunks_[placement_.chunk_of(stage - 1, direction)];
@@ -380,6 +385,7 @@ StepContext ChunkSegments::context() const {
                    StreamIndex::dp,
                    StreamIndex::tp,
                    static_cast<Index>(2 * placement_.chunks())};
+  step.servers = server_rules(job_);
   // Copies of one stage sum all their gradients, tied or not.
   std::set<std::int32_t> ranks;
   if (placement_.directions() == 1)

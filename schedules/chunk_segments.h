@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,13 @@ class ChunkSegments {
   Index parameter_gather(Index chunk);
   // All that a rank does behind its last pass.
   Index finish(int rank);
+
+  // Dedicated parameter servers: their ends of what a worker's segment exchanges with them, or no_index; and
+  // all that they do behind the last of their PUSHes.
+  Index server_exchange(Index worker_segment, Steps steps);
+  Index server_update();
+  // What the plan says of its parameter servers; nothing without.
+  std::optional<ParameterServers> parameter_servers() const;
 
   // ZeRO-3: passes gather the weights that they read.
   bool gathers_in_passes() const;

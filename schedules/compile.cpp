@@ -105,6 +105,7 @@ class Compiler {
     add_expert_tables(plan_, job_);
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
     plan_.job.found_schedule = schedule_.found;
+    plan_.job.parameter_servers = segments_.parameter_servers();
     return std::move(plan_);
   }
 
@@ -152,7 +153,8 @@ class Compiler {
     for (std::size_t rank = 0; rank < issue.size(); ++rank) {
       Program program;
       program.pipeline_rank = static_cast<std::int32_t>(rank);
-      if (job_.optimizer.zero_stage >= 1 && job_.optimizer.overlap_param_gather)
+      if (job_.optimizer.parameter_server ||
+          (job_.optimizer.zero_stage >= 1 && job_.optimizer.overlap_param_gather))
         add_parameter_gathers(program);
       add_steps(program, issue[rank]);
       Binding binding;
@@ -160,6 +162,20 @@ class Compiler {
       add_entry(program, segments_.finish(program.pipeline_rank), {binding}, last_sequence + 1);
       plan_.programs.push_back(std::move(program));
     }
+    if (job_.server_gpus() > 0) add_server_program(last_sequence + 1);
+  }
+
+  // Of dedicated parameter servers: the other ends of what the workers exchange with them, then the updates.
+  void add_server_program(Index last_sequence) {
+    const Program& workers = plan_.programs.front();
+    Program servers;
+    servers.pipeline_rank = 1;
+    for (const Entry& entry : workers.entries)
+      if (const Index segment = segments_.server_exchange(entry.segment, entry.steps); segment != no_index)
+        add_entry(servers, segment, {workers.bindings[entry.first_binding]}, entry.sequence, entry.steps);
+    add_entry(servers, segments_.server_update(), {workers.bindings[workers.entries.back().first_binding]},
+              last_sequence);
+    plan_.programs.push_back(std::move(servers));
   }
 
   static void add_entry(Program& program, Index segment, const std::vector<Binding>& bindings, Index sequence,
@@ -186,6 +202,7 @@ class Compiler {
     binding.chunk = placement_.chunk_of(stage, op.direction);
     binding.direction = op.direction;
     binding.microbatch = op.microbatch;
+    binding.weight_version = server_rules(job_).delay;
     if (op.direction == Direction::up) binding.microbatch += schedule_.shape.microbatches / 2;
     return binding;
   }
@@ -193,7 +210,7 @@ class Compiler {
   // Passes of a rank that write gradients, so far: the first and the last of a chunk have variants of their
   // own.
   struct Passes {
-    std::int64_t weights = 0, inputs = 0;
+    std::int64_t weights = 0, inputs = 0, forward = 0;
   };
   struct Done {
     std::map<Index, Passes> of_chunk;
@@ -201,7 +218,10 @@ class Compiler {
     GatheredWeights weights;
   };
   WeightUse weight_use(const Op& op, Done& done) const {
-    return segments_.gathers_in_passes() ? done.weights.next(op) : WeightUse{};
+    WeightUse use = segments_.gathers_in_passes() ? done.weights.next(op) : WeightUse{};
+    if (job_.training.fp8 && op.kind == OpKind::forward)
+      use.quantises = done.of_chunk[placement_.chunk_of(op.stage, op.direction)].forward++ == 0;
+    return use;
   }
   BackwardVariant variant_of(const Op& op, Done& done) const {
     const Index chunk = placement_.chunk_of(op.stage, op.direction);

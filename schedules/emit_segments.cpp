@@ -6,8 +6,10 @@
 #include <numeric>
 
 #include "schedules/bucket_reductions.h"
+#include "schedules/flat_buffer.h"
 #include "schedules/offloaded_activations.h"
 #include "schedules/plan_frame.h"
+#include "schedules/weight_casts.h"
 #include "schedules/weight_windows.h"
 
 namespace simrun {
@@ -41,6 +43,12 @@ Buffer buffer_of_value(const Graph& graph, const Value& value, const Mesh& mesh)
   Buffer buffer;
   buffer.name = value.name;
   buffer.dtype = value.dtype;
+  buffer.scale_block = value.scale_block;
+  if (value.flat_elements > 0) {
+    // Behind the graph's dimensions is "elements".
+    buffer.dims = {{static_cast<std::uint16_t>(graph.dimensions.size()), -1, value.flat_elements}};
+    return buffer;
+  }
   for (const DimensionId dim : graph.tensors[value.tensor].dims) {
     buffer.dims.push_back({dim, -1, local_extent(graph, value.layout, dim, mesh)});
     const DimensionSplit* split = value.layout.split_of(dim);
@@ -70,6 +78,7 @@ void declare_parameters(Plan& plan, const ChunkSource& source, ChunkEmission& em
       buffer.category = plan.buffers[parent].category;
       buffer.scope = plan.buffers[parent].scope;
       buffer.dtype = plan.buffers[parent].dtype;
+      buffer.scale_block = plan.buffers[parent].scale_block;
       buffer.parent = parent;
       buffer.parent_offset = offset;
       plan.buffers.push_back(std::move(buffer));
@@ -81,6 +90,25 @@ void declare_parameters(Plan& plan, const ChunkSource& source, ChunkEmission& em
   }
 }
 
+// Copies of weights in fp8 live as long as the weights that they are cast from.
+void declare_weight_copies(Plan& plan, const ChunkSource& source, ChunkEmission& emission) {
+  const ChunkCode& code = source.code;
+  for (const QuantisedParameter& parameter : code.quantised)
+    for (const ValueId copy : {parameter.row, parameter.column}) {
+      if (!parameter.is_copy(copy) || emission.buffer_of[copy] != no_index) continue;
+      Buffer buffer = buffer_of_value(source.graph, code.values[copy], source.mesh());
+      buffer.name = emission.name + " " + buffer.name;
+      buffer.category = Category::weights;
+      buffer.scope = plan.buffers[emission.buffer_of[parameter.weight]].scope;
+      plan.buffers.push_back(std::move(buffer));
+      emission.buffer_of[copy] = static_cast<Index>(plan.buffers.size() - 1);
+    }
+  if (!source.scales_by_largest_weight) return;
+  emission.largest_of_weight =
+      add_flat_buffer(plan, emission.name + " largest weight", Category::weights, Dtype::fp32, 1);
+  plan.buffers[emission.largest_of_weight].scope = Scope::pass;
+}
+
 // Values whose last mention among the steps, run in this order, is the s-th of them, at [s].
 std::vector<std::vector<ValueId>> last_mentions(const ChunkCode& code, const std::vector<CodeStep>& steps,
                                                 const std::vector<std::size_t>& order) {
@@ -88,6 +116,7 @@ std::vector<std::vector<ValueId>> last_mentions(const ChunkCode& code, const std
   for (std::size_t s = 0; s < order.size(); ++s) {
     for (const ValueId value : steps[order[s]].inputs) last[value] = s;
     for (const ValueId value : steps[order[s]].outputs) last[value] = s;
+    for (const ValueId value : steps[order[s]].waits_for) last[value] = s;
   }
   std::vector<std::vector<ValueId>> result(order.size() + 1);
   for (std::size_t v = 0; v < last.size(); ++v) result[last[v]].push_back(static_cast<ValueId>(v));
@@ -143,11 +172,12 @@ bool is_run_scope(const Value& value) {
 
 Index CommunicationTable::add(const Communication& communication) {
   const Peer& peer = communication.peer;
-  std::string key = fmt::format(
-      "{} {} {} {} {} {} {} {} {}{}", communication.group.mesh, fmt::join(communication.group.axes, ","),
-      fmt::join(communication.group.pipeline_ranks, ","), peer.pipeline_rank,
-      static_cast<int>(communication.reduction), communication.channel, communication.cause,
-      fmt::join(peer.axes, ","), peer.offset, peer.wrap ? " wraps" : "");
+  std::string key = fmt::format("{} {} {} {} {} {} {} {} {}{} {}", communication.group.mesh,
+                                fmt::join(communication.group.axes, ","),
+                                fmt::join(communication.group.pipeline_ranks, ","), peer.pipeline_rank,
+                                static_cast<int>(communication.reduction), communication.channel,
+                                communication.cause, fmt::join(peer.axes, ","), peer.offset,
+                                peer.wrap ? " wraps" : "", fmt::join(communication.servers.members, ","));
   const auto [known, is_new] =
       known_.emplace(std::move(key), static_cast<Index>(plan_.communications.size()));
   if (is_new) plan_.communications.push_back(communication);
@@ -185,6 +215,7 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
                        source.precision, source.rules);
     declare_parameters(plan, source, emission, emission.buckets[b]);
   }
+  declare_weight_copies(plan, source, emission);
   for (std::size_t v = 0; v < code.values.size(); ++v) {
     const Value& value = code.values[v];
     if (is_run_scope(value) || emission.buffer_of[v] != no_index) continue;
@@ -212,10 +243,13 @@ std::vector<Instruction> emit_forward(const ChunkEmission& emission, const Chunk
   WeightWindows windows(emission, code, weights, use);
   OffloadedActivations offloaded(emission, code);
   windows.find(code.forward, order, 0, order.size());
+  WeightCasts casts(emission, code, weights, use);
+  casts.find(code.forward, order, 0, order.size());
   std::vector<Instruction> instructions;
   for (std::size_t s = 0; s < code.forward.size(); ++s) {
     windows.before(s, instructions);
     offloaded.before_forward(s, instructions);
+    casts.before(s, Phase::forward, instructions);
     instructions.push_back(instruction_of(emission, code.forward[s], table));
     offloaded.let_wait(s, instructions.back());
     std::vector<ValueId> dead;
@@ -226,6 +260,7 @@ std::vector<Instruction> emit_forward(const ChunkEmission& emission, const Chunk
     }
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, Phase::forward));
     offloaded.behind_forward(s, instructions);
+    casts.behind(s, Phase::forward, instructions);
     windows.behind(s, Phase::forward, instructions);
   }
   return instructions;
@@ -282,6 +317,8 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
   std::vector<bool> written = written_before(emission, code, pass);
   WeightWindows windows(emission, code, pass.weights, pass.variant.weights);
   windows.find(code.backward, part.order, part.begin, part.end);
+  WeightCasts casts(emission, code, pass.weights, pass.variant.weights);
+  casts.find(code.backward, part.order, part.begin, part.end);
   OffloadedActivations offloaded(emission, code);
   offloaded.find(code.backward, part.order, part.begin, part.end);
   BucketReductions reductions(emission, pass.reductions);
@@ -290,6 +327,7 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
     const CodeStep& step = code.backward[part.order[s]];
     offloaded.before_backward(s, instructions);
     windows.before(s, instructions);
+    casts.before(s, step.phase, instructions);
     Instruction instruction = instruction_of(emission, step, table);
     for (const ValueId output : step.outputs)
       if (code.values[output].kind == ValueKind::parameter_gradient) {
@@ -303,6 +341,7 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
       if (!is_run_scope(code.values[v]) && !kept) dead.push_back(v);
     }
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, step.phase));
+    casts.behind(s, step.phase, instructions);
     windows.behind(s, step.phase, instructions);
     reductions.complete(part.order[s], instructions);
   }

@@ -33,6 +33,7 @@ struct ChunkEmission {
   std::vector<Index> host_copy = {};
   std::uint8_t to_host = 0, from_host = 0;
   std::vector<bool> input_kept_before = {};  // by input: the stage before frees it
+  Index largest_of_weight = no_index;        // fp8, tensorwise scaling: what a weight's cast is scaled by
   // Bidirectional schedules: the two pipeline ranks that hold the stage, ascending, and the first of two
   // channels per bucket for the exchanges between them. Otherwise empty.
   std::vector<std::int32_t> pair_ranks;
@@ -54,6 +55,7 @@ struct ChunkSource {
   // own backward pass; otherwise empty.
   std::vector<Index> inputs = {}, input_gradients = {};
   bool offloads_activations = false;
+  bool scales_by_largest_weight = false;  // fp8, tensorwise scaling
   std::vector<bool> input_kept_before = {};
   // Tied word embeddings that an earlier chunk of the same rank has: its parameter and main gradient.
   Index shared_weights = no_index, shared_gradients = no_index;
@@ -69,6 +71,7 @@ enum class BackwardPart : std::uint8_t { full, input, weight };
 struct WeightUse {
   bool gathers = true;
   bool releases = true;
+  bool quantises = false;  // fp8: casts the weights that a rank keeps, in the first forward pass of a step
   // clang-tidy 14 takes the defaulted comparison for a null pointer.
   auto operator<=>(const WeightUse&) const = default;  // NOLINT(modernize-use-nullptr)
 };

@@ -4,17 +4,26 @@ namespace simrun {
 
 GatheredWeights::GatheredWeights(const OptimizerConfig& optimizer, const RankOps& passes)
     : optimizer_(optimizer) {
-  for (const Op& op : passes) ++chunks_[{op.stage, op.direction}].passes_left;
+  const auto is_pair = [](const Op& forward, const Op& backward) {
+    return forward.overlaps_next && forward.stage == backward.stage &&
+           forward.direction == backward.direction;
+  };
+  for (std::size_t i = 0; i < passes.size(); ++i)
+    chunks_[{passes[i].stage, passes[i].direction}].overlaps_itself.push_back(
+        (i + 1 < passes.size() && is_pair(passes[i], passes[i + 1])) ||
+        (i > 0 && is_pair(passes[i - 1], passes[i])));
 }
 
 WeightUse GatheredWeights::next(const Op& op) {
   if (optimizer_.reshard_after_forward) return {};
   ChunkState& chunk = chunks_[{op.stage, op.direction}];
   WeightUse use{!chunk.live, true};
-  const bool is_last = --chunk.passes_left == 0;
+  const std::size_t pass = chunk.done++;
+  const bool is_last = chunk.done == chunk.overlaps_itself.size();
+  const bool is_shared = chunk.overlaps_itself[pass] || (!is_last && chunk.overlaps_itself[pass + 1]);
   if (!optimizer_.reshard_after_backward)
     use.releases = is_last;
-  else if (op.kind == OpKind::forward || (op.kind == OpKind::backward_weight && chunk.live))
+  else if (op.kind == OpKind::forward || is_shared || (op.kind == OpKind::backward_weight && chunk.live))
     use.releases = false;  // what a later microbatch's forward pass gathered is freed by its backward pass
   chunk.live = !use.releases;
   return use;

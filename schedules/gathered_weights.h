@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "configs/job.h"
 #include "schedules/emit_segments.h"
@@ -15,7 +18,9 @@ namespace simrun {
 //                                  as in FSDP2: without a pipeline one gather per microbatch
 //   reshard_after_backward: false  gathered before the chunk's first pass, freed behind its last one: one
 //                                  gather per step, as torchtitan does under a pipeline
-// The gathered weights of a chunk are one copy, whatever number of its microbatches is in flight.
+// The gathered weights of a chunk are one copy, whatever number of its microbatches is in flight. A forward
+// and a backward pass of one chunk that overlap each other read it at the same time, from both ends: it is
+// there before the pair and stays behind it.
 class GatheredWeights {
  public:
   // `passes`: those of the rank.
@@ -26,7 +31,8 @@ class GatheredWeights {
 
  private:
   struct ChunkState {
-    int passes_left = 0;
+    std::vector<bool> overlaps_itself;  // by pass, in program order
+    std::size_t done = 0;               // passes
     bool live = false;
   };
   const OptimizerConfig& optimizer_;

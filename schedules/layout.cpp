@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "schedules/layout_scope.h"
+#include "models/model_scope.h"
 
 namespace simrun {
 namespace {
@@ -19,7 +19,7 @@ bool has_dim(const std::vector<DimensionId>& dims, DimensionId dim) {
 }
 
 bool in_scope(const LayoutRule& rule, const Graph& graph, const Operator& op) {
-  return rule.scope.empty() || parse_layout_scope(rule.scope).holds(graph, op);
+  return rule.scope.empty() || holds(parse_scope(rule.scope), graph, op);
 }
 
 void sort_axes(std::vector<AxisId>& axes) { std::sort(axes.begin(), axes.end()); }

@@ -35,7 +35,7 @@ struct Layout {
   const DimensionSplit* split_of(DimensionId dim) const;
 };
 
-// `dim: axes`, for the operators of a scope (schedules/layout_scope.h).
+// `dim: axes`, for the operators of a scope (configs/scope_pattern.h).
 struct LayoutRule {
   std::string scope;
   std::string dim;

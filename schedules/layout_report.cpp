@@ -74,6 +74,7 @@ class ReportWriter {
   }
 
   std::int64_t bytes(const Value& value) const {
+    if (value.flat_elements > 0) return value.flat_elements * bytes_of(value.dtype);
     std::int64_t elements = 1;
     for (const DimensionId dim : model_.graph.tensors[value.tensor].dims)
       elements *= local_extent(model_.graph, value.layout, dim, model_.mesh.mesh);
@@ -92,8 +93,10 @@ class ReportWriter {
     made.ranks = model_.mesh.size(step.axes);
     made.bytes = std::max(bytes(from), bytes(to));
     const Parts before = parts_of(from.layout, model_), after = parts_of(to.layout, model_);
-    made.change = fmt::format("{}: {} -> {}", model_.graph.tensors[from.tensor].name,
-                              words(without(before, after)), words(without(after, before)));
+    made.change = step.label;  // numbers that are no part of a tensor
+    if (from.flat_elements == 0)
+      made.change = fmt::format("{}: {} -> {}", model_.graph.tensors[from.tensor].name,
+                                words(without(before, after)), words(without(after, before)));
     made.cause = step.cause;
     return made;
   }
@@ -129,9 +132,14 @@ class ReportWriter {
         (model_.mesh.kind[*axis] == 't' && !code.of_experts[p] ? tensor : data).push_back(*axis);
       const Value& gradient = code.values[code.parameter_gradients[p]];
       if (!tensor.empty()) add_gradient_sum(gradient, tensor, Opcode::all_reduce);
-      if (!data.empty())
+      if (data.empty()) continue;
+      if (job_.optimizer.parameter_server) {
+        add_gradient_sum(gradient, data, Opcode::push);
+        add_pull(code.values[code.parameters[p]], data);
+      } else {
         add_gradient_sum(gradient, data,
                          job_.optimizer.zero_stage == 0 ? Opcode::all_reduce : Opcode::reduce_scatter);
+      }
     }
   }
 
@@ -146,6 +154,20 @@ class ReportWriter {
     sum.cause = fmt::format("{}: {}, partial sum over {}", gradient.name,
                             describe(gradient.layout, model_.graph, model_.mesh), sum.axes);
     rows_[first_reader_.at(gradient.tensor)].transfers.push_back(std::move(sum));
+  }
+
+  void add_pull(const Value& weights, const std::vector<AxisId>& axes) {
+    LayoutTransfer pull;
+    pull.when = "step";
+    pull.operation = to_string(Opcode::pull);
+    pull.axes = model_.mesh.words(axes);
+    pull.ranks = model_.mesh.size(axes);
+    pull.bytes = bytes(weights);
+    pull.change =
+        fmt::format("{}: {} servers -> whole", weights.name, job_.optimizer.parameter_server->servers);
+    pull.cause = fmt::format("{}: updated by {} parameter servers, replicated over {}", weights.name,
+                             job_.optimizer.parameter_server->servers, pull.axes);
+    rows_[first_reader_.at(weights.tensor)].transfers.push_back(std::move(pull));
   }
 
   void collect(LayoutReport& report) const {

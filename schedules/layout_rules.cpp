@@ -9,7 +9,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "schedules/layout_scope.h"
+#include "configs/nearest.h"
+#include "models/model_scope.h"
 #include "schedules/task_graphs.h"
 
 namespace simrun {
@@ -54,6 +55,23 @@ class LayoutCheck {
     return std::move(faults_);
   }
 
+  // Attention whose keys and values travel over context-parallel ranks has its part of the sequence from
+  // there.
+  void check_context_parallel(const Operator& op, const Layout& chosen, const Layout& needed) {
+    for (const DimensionSplit& split : needed.splits) {
+      const std::string& dim = graph_.dimensions[split.dim].name;
+      if (dim != "sequence" && dim != "key_sequence") continue;
+      const DimensionSplit* own = chosen.split_of(split.dim);
+      if (own != nullptr && own->axes == split.axes) continue;
+      const SourcePosition at = position_of(op, op);
+      if (!faults_.empty() && faults_.back().position == at) return;  // of another layer
+      return fault(at,
+                   fmt::format("{} must keep its {} split over {}, along which keys and values travel",
+                               place_of(op), dim, mesh_.words(split.axes)),
+                   "parallelism.cp_comm_type: a2a leaves it free.");
+    }
+  }
+
   // Of the operators' layouts: what must agree between operators.
   std::vector<Diagnostic> compare(const std::vector<Layout>& layouts) {
     compare_parameters(layouts);
@@ -70,32 +88,11 @@ class LayoutCheck {
   // ---- a rule by itself ----
 
   void check_rule(const RegionRule& rule) {
-    LayoutScope scope;
-    try {
-      scope = parse_layout_scope(rule.scope);
-    } catch (const std::invalid_argument& error) {
-      return fault(rule.position, error.what(), "for example \"layers[0-11].attention\".");
-    }
     std::vector<const Operator*> held;
     for (const Operator& op : graph_.operators)
-      if (scope.holds(graph_, op)) held.push_back(&op);
-    if (held.empty()) return refuse_scope(rule, scope);
-    scopes_.emplace(&rule, std::move(scope));
+      if (holds(rule.scope, graph_, op)) held.push_back(&op);
+    if (held.empty()) return faults_.push_back(no_such_scope(rule.scope, graph_));
     for (const DimensionChoice& choice : rule.choices) check_choice(rule, choice, held);
-  }
-
-  void refuse_scope(const RegionRule& rule, const LayoutScope& scope) {
-    std::int32_t layers = 0;
-    for (const Operator& op : graph_.operators) layers = std::max(layers, op.layer + 1);
-    for (const LayoutScope::Layers& some : scope.layers)
-      if (some.first >= layers)
-        return fault(rule.position, fmt::format("the scope '{}' names layer {}", rule.scope, some.first),
-                     fmt::format("the model's are 0 to {}.", layers - 1));
-    const std::vector<std::string> names = scope_names(graph_);
-    const std::string near = closest(scope.name, names);
-    fault(rule.position, fmt::format("no operator is in the scope '{}'", rule.scope),
-          near.empty() ? fmt::format("names are {}.", fmt::join(names, ", "))
-                       : fmt::format("did you mean '{}'?", near));
   }
 
   void check_choice(const RegionRule& rule, const DimensionChoice& choice,
@@ -112,20 +109,20 @@ class LayoutCheck {
                    near.empty() ? fmt::format("it has {}.", fmt::join(names, ", "))
                                 : fmt::format("did you mean '{}'?", near));
     }
+    // Several may have the name: every stack of layers has its own sequence, say.
     std::vector<DimensionId> known;
     const Operator* whole = nullptr;
     bool splits = false;
-    for (const Operator* op : held) {
-      const std::vector<DimensionId> space = iteration_space(graph_, *op);
-      for (const DimensionId d : space)
+    for (const Operator* op : held)
+      for (const DimensionId d : iteration_space(graph_, *op)) {
         if (!has(known, d)) known.push_back(d);
-      if (!has(space, *dim)) continue;
-      if (!has(op->whole_dims, *dim))
-        splits = true;
-      else if (whole == nullptr)
-        whole = op;
-    }
-    if (!has(known, *dim)) return refuse_dimension(rule, choice, known);
+        if (graph_.dimensions[d].name != graph_.dimensions[*dim].name) continue;
+        if (!has(op->whole_dims, d))
+          splits = true;
+        else if (whole == nullptr)
+          whole = op;
+      }
+    if (!splits && whole == nullptr) return refuse_dimension(rule, choice, known);
     if (!splits && !choice.axes.empty())
       fault(choice.dim_position,
             fmt::format("{} needs its dimension '{}' whole", place_of(*whole), choice.dim));
@@ -137,23 +134,25 @@ class LayoutCheck {
     names.reserve(known.size());
     for (const DimensionId dim : known) names.push_back(graph_.dimensions[dim].name);
     fault(choice.dim_position,
-          fmt::format("no operator in the scope '{}' has a dimension '{}'", rule.scope, choice.dim),
+          fmt::format("no operator in the scope '{}' has a dimension '{}'", rule.scope.text, choice.dim),
           fmt::format("theirs are {}.", fmt::join(names, ", ")));
   }
 
   // ---- an operator under all rules ----
 
-  // The last rule that names a dimension decides it.
+  // The last rule that names a dimension decides it; of several of one name in an operator the first.
   std::vector<Decision> decisions(const Operator& op) const {
     std::vector<Decision> made;
     const std::vector<DimensionId> space = iteration_space(graph_, op);
     for (auto rule = layout_.rules.rbegin(); rule != layout_.rules.rend(); ++rule) {
-      if (!scopes_.at(&*rule).holds(graph_, op)) continue;
+      if (!holds(rule->scope, graph_, op)) continue;
       for (const DimensionChoice& choice : rule->choices) {
-        const DimensionId dim = *dimension_named(graph_, graph_name(graph_, choice.dim));
-        const auto is_same = [&](const Decision& other) { return other.dim == dim; };
-        if (!has(space, dim) || std::any_of(made.begin(), made.end(), is_same)) continue;
-        made.push_back({dim, &*rule, &choice});
+        const std::string name = graph_name(graph_, choice.dim);
+        const auto is_named = [&](DimensionId dim) { return graph_.dimensions[dim].name == name; };
+        const auto dim = std::find_if(space.begin(), space.end(), is_named);
+        const auto is_same = [&](const Decision& other) { return other.dim == *dim; };
+        if (dim == space.end() || std::any_of(made.begin(), made.end(), is_same)) continue;
+        made.push_back({*dim, &*rule, &choice});
       }
     }
     std::erase_if(made, [&](const Decision& d) { return has(op.whole_dims, d.dim); });
@@ -227,7 +226,7 @@ class LayoutCheck {
   SourcePosition position_of(const Operator& a, const Operator& b) const {
     for (auto rule = layout_.rules.rbegin(); rule != layout_.rules.rend(); ++rule)
       for (const Operator* op : {&a, &b})
-        if (parse_layout_scope(rule->scope).holds(graph_, *op)) return rule->position;
+        if (holds(rule->scope, graph_, *op)) return rule->position;
     return {};
   }
 
@@ -279,7 +278,6 @@ class LayoutCheck {
   const LayoutConfig& layout_;
   const Graph& graph_;
   const DeviceMesh& mesh_;
-  std::map<const RegionRule*, LayoutScope> scopes_;
   std::set<const DimensionChoice*> refused_;
   std::vector<Diagnostic> faults_;
 };
@@ -299,7 +297,7 @@ std::vector<LayoutRule> rules_of(const Job& job, const Graph& graph) {
   const LayoutConfig layout = with_task_graphs(job.layout, graph);
   for (auto rule = layout.rules.rbegin(); rule != layout.rules.rend(); ++rule)
     for (const DimensionChoice& choice : rule->choices)
-      rules.push_back({rule->scope, graph_name(graph, choice.dim), choice.axes, true});
+      rules.push_back({rule->scope.text, graph_name(graph, choice.dim), choice.axes, true});
   const std::vector<LayoutRule> strategy = strategy_rules(job);
   rules.insert(rules.end(), strategy.begin(), strategy.end());
   return rules;
@@ -328,7 +326,8 @@ DeviceMesh mesh_of(const Job& job) {
     if (of.kind == TaskGraph::Kind::none) continue;
     place = of.position;
     if (ranks % of.count != 0)
-      faults.push_back({of.position, fmt::format("{} ranks do not divide a stage: {}", of.count, stage), ""});
+      faults.push_back({of.position, fmt::format("{} ranks do not divide a stage: {}", of.count, stage),
+                        nearest_divisors(ranks, of.count)});
   }
   refuse(std::move(faults));
   try {
@@ -346,7 +345,13 @@ std::vector<Layout> layouts_of(const Job& job, const Graph& graph, const DeviceM
   if (has_rules) refuse(check.run());
   const std::vector<LayoutRule> rules = rules_of(job, graph);
   std::vector<Layout> layouts;
-  for (const Operator& op : graph.operators) layouts.push_back(operator_layout(graph, op, rules, mesh));
+  const bool keys_travel =
+      job.parallelism.context_parallel_size > 1 && job.parallelism.cp_comm_type != ContextExchange::a2a;
+  for (const Operator& op : graph.operators) {
+    layouts.push_back(operator_layout(graph, op, rules, mesh));
+    if (has_rules && keys_travel && op.opcode == Opcode::attention)
+      check.check_context_parallel(op, layouts.back(), operator_layout(graph, op, strategy_rules(job), mesh));
+  }
   if (has_rules) refuse(check.compare(layouts));
   return layouts;
 }

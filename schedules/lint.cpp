@@ -48,6 +48,7 @@ std::vector<std::string> lint(const Plan& plan) {
   check_memory_spaces(plan, findings);
   check_shapes(plan, findings);
   check_rings(plan, findings);
+  check_servers(plan, findings);
   std::vector<StepOf> steps = {StepOf::steady};
   if (first_step_differs(plan)) steps.push_back(StepOf::first);
   for (const StepOf step : steps) {

@@ -36,6 +36,7 @@ void check_cluster(const Plan& plan, Findings& findings);
 void check_memory_spaces(const Plan& plan, Findings& findings);
 void check_shapes(const Plan& plan, Findings& findings);
 void check_rings(const Plan& plan, Findings& findings);
+void check_servers(const Plan& plan, Findings& findings);
 void check_lifetimes(const Plan& plan, StepOf step, Findings& findings);
 void check_communication(const Plan& plan, StepOf step, Findings& findings);
 void check_passes(const Plan& plan, StepOf step, Findings& findings);

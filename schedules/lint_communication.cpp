@@ -120,7 +120,7 @@ std::int64_t payload_bytes(const Plan& plan, const std::vector<Index>& buffers) 
     const Buffer& buffer = plan.buffers[index];
     for (const BufferDim& dim : buffer.dims)
       if (dim.table >= 0) return -1;
-    bytes += buffer.elements() * bytes_of(buffer.dtype);
+    bytes += buffer.stored_bytes();
     if (bytes > most_bytes) return -1;
   }
   return bytes;

@@ -16,8 +16,7 @@ bool is_in_mesh(const Plan& plan, const Instruction& what) {
 
 std::int64_t payload(const Plan& plan, const std::vector<Index>& buffers) {
   std::int64_t bytes = 0;
-  for (const Index buffer : buffers)
-    bytes += plan.buffers[buffer].elements() * bytes_of(plan.buffers[buffer].dtype);
+  for (const Index buffer : buffers) bytes += plan.buffers[buffer].stored_bytes();
   return bytes;
 }
 

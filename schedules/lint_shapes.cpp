@@ -115,7 +115,13 @@ std::string collective_error(const Plan& plan, const StageDevices& stage, const 
     if (varies(in) || varies(out)) continue;
     const bool gathers = what.opcode == Opcode::all_gather;
     const bool scatters = what.opcode == Opcode::reduce_scatter;
+    const auto servers =
+        static_cast<std::int64_t>(plan.communications[what.communication].servers.members.size());
     const bool keeps = what.opcode == Opcode::all_reduce || what.opcode == Opcode::broadcast;
+    if ((what.opcode == Opcode::push && !is_times(in.elements(), out.elements(), servers)) ||
+        (what.opcode == Opcode::pull && !is_times(out.elements(), in.elements(), servers)))
+      return fmt::format("over {} servers makes {} elements ('{}') of {} ('{}')", servers, out.elements(),
+                         out.name, in.elements(), in.name);
     if ((gathers && !is_times(out.elements(), in.elements(), size)) ||
         (scatters && !is_times(in.elements(), out.elements(), size)) ||
         (keeps && in.elements() != out.elements()))

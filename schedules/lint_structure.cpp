@@ -123,7 +123,7 @@ void check_communications(const Plan& plan, Findings& findings) {
     if (peer != -1 && !is_index(peer, plan.programs.size()))
       findings.add(fmt::format("communication {} has pipeline rank {} of {} as its peer", i, peer,
                                plan.programs.size()));
-    if (communication.channel == no_index && !ranks.empty())
+    if (communication.channel == no_index && !ranks.empty() && !communication.servers.one_sided)
       findings.add(fmt::format("communication {} spans pipeline ranks without a channel", i));
   }
 }

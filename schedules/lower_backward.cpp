@@ -8,6 +8,9 @@
 #include "models/backward.h"
 #include "schedules/chunk_code.h"
 #include "schedules/context_parallel.h"
+#include "schedules/conversion_step.h"
+#include "schedules/fp8_linears.h"
+#include "schedules/late_sums.h"
 #include "schedules/ring_attention.h"
 
 namespace simrun {
@@ -16,18 +19,23 @@ namespace {
 class BackwardLowering {
  public:
   BackwardLowering(const ChunkContext& context, ChunkCode& code)
-      : context_(context), code_(code), forward_values_(code.values.size()) {
+      : context_(context), code_(code), forward_values_(code.values.size()), casts_(context, code) {
+    std::set<ValueId> columns;
     for (std::size_t v = 0; v < forward_values_; ++v) {
       const Value& value = code_.values[v];
-      if (value.kind != ValueKind::activation) continue;
+      if (value.kind != ValueKind::activation || value.flat_elements > 0) continue;
+      if (value.quantised_from != no_index) {
+        if (value.column != v && value.column != no_index) columns.insert(value.column);
+        if (!columns.contains(static_cast<ValueId>(v)))
+          rows_[value.tensor].push_back(static_cast<ValueId>(v));
+        continue;
+      }
       if (value.conversion == Opcode::free) base_[value.tensor] = static_cast<ValueId>(v);
       by_layout_[value.tensor].push_back(static_cast<ValueId>(v));
     }
   }
 
   void run() {
-    for (const std::size_t o : context_.operators)
-      for (const TensorId output : graph().operators[o].outputs) writer_[output] = o;
     for (std::size_t p = 0; p < code_.parameters.size(); ++p)
       parameter_index_[code_.values[code_.parameters[p]].tensor] = p;
     for (std::size_t s = 0; s < code_.forward.size(); ++s)
@@ -38,6 +46,7 @@ class BackwardLowering {
     for (const BorderTensor& input : context_.inputs)
       code_.input_gradients.push_back(is_differentiated(input.tensor) ? gradients_.at(input.tensor)
                                                                       : no_index);
+    casts_.update_scales({code_.backward, Phase::backward_input});
     wait_for_output_gradient();
   }
 
@@ -98,12 +107,13 @@ class BackwardLowering {
   // Summands in one layout are added before they are communicated.
   void complete(TensorId tensor, std::int32_t layer) {
     const Layout wanted = without_partials(code_.values[base_.at(tensor)].layout);
-    if (stays_partial(tensor, wanted)) {
-      gradients_[tensor] = sum(tensor, contributions_[tensor], layer);
-      return;
-    }
     std::vector<ValueId> whole;
     std::vector<ValueId> rest = contributions_[tensor];
+    if (late_.stay(code_, tensor, rest, wanted)) {
+      gradients_[tensor] = sum(tensor, rest, layer);
+      return;
+    }
+    if (gather_in_fp8(tensor, wanted, layer)) return;
     while (!rest.empty()) {
       const Layout layout = code_.values[rest.front()].layout;
       std::vector<ValueId> alike;
@@ -111,26 +121,10 @@ class BackwardLowering {
         if (code_.values[value].layout == layout) alike.push_back(value);
       std::erase_if(rest, [&](ValueId value) { return code_.values[value].layout == layout; });
       const ValueId total = sum(tensor, alike, layer);
-      if (gathered_gradients_.contains(alike.front()) || writer_gathers_tokens(tensor))
-        gathered_gradients_.insert(total);
+      late_.summed(tensor, alike.front(), total);
       whole.push_back(converted(total, wanted, layer, "_grad", Phase::backward_input));
     }
     gradients_[tensor] = sum(tensor, whole, layer);
-  }
-
-  bool writer_gathers_tokens(TensorId tensor) const {
-    const auto found = writer_.find(tensor);
-    return found != writer_.end() && graph().operators[found->second].gathers_tokens;
-  }
-
-  // Summands of ranks that the backward pass of the operator which wrote the tensor may be given as they are.
-  bool stays_partial(TensorId tensor, const Layout& wanted) const {
-    const auto found = writer_.find(tensor);
-    if (found == writer_.end() || !graph().operators[found->second].sums_later) return false;
-    const std::vector<ValueId>& values = contributions_.at(tensor);
-    const Layout& layout = code_.values[values.front()].layout;
-    return without_partials(layout) == wanted &&
-           std::ranges::all_of(values, [&](ValueId value) { return code_.values[value].layout == layout; });
   }
 
   ValueId sum(TensorId tensor, const std::vector<ValueId>& summands, std::int32_t layer) {
@@ -150,28 +144,13 @@ class BackwardLowering {
 
   ValueId converted(ValueId value, const Layout& wanted, std::int32_t layer, const char* suffix,
                     Phase phase) {
-    const bool of_all_tokens = gathered_gradients_.contains(value);
-    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted, of_all_tokens)) {
-      const TensorId tensor = code_.values[value].tensor;
-      const ValueId result = add_value(tensor, conversion.result, suffix);
-      code_.values[result].dtype = code_.values[value].dtype;
-      code_.values[result].source = value;
-      code_.values[result].conversion = conversion.opcode;
-      CodeStep step;
-      step.opcode = conversion.opcode;
+    const ConvertedAs as{ValueKind::backward, suffix, suffix, late_.of_all_tokens(value)};
+    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted, as.of_all_tokens)) {
+      CodeStep step = conversion_step(context_, code_, value, conversion, as);
       step.phase = phase;
-      step.axes = conversion.axes;
-      step.reduction = conversion.reduction;
-      step.stream = stream_of(context_, tensor, conversion, of_all_tokens);
       step.layer = layer;
-      step.label = fmt::format("{}{} {}", graph().tensors[tensor].name, suffix, to_string(conversion.opcode));
-      step.cause = fmt::format("{}{}: {} -> {}", graph().tensors[tensor].name, suffix,
-                               describe(code_.values[value].layout, graph(), context_.mesh),
-                               describe(conversion.result, graph(), context_.mesh));
-      step.inputs = {value};
-      step.outputs = {result};
+      value = step.outputs.front();
       code_.backward.push_back(std::move(step));
-      value = result;
     }
     return value;
   }
@@ -183,10 +162,11 @@ class BackwardLowering {
   ValueId resolve(ValueId value, std::int32_t reader) {
     const Value& wanted = code_.values[value];
     if (wanted.kind == ValueKind::parameter) return value;
-    // An exchanged copy is as large as its source and is kept in its place.
-    const bool gathered = (wanted.conversion == Opcode::all_gather && !is_routing(wanted.tensor)) ||
-                          wanted.conversion == Opcode::copy;
-    if (gathered) return gather_again(value, reader);
+    // An exchanged copy is as large as its source and is kept in its place; where tokens go is small.
+    const bool gathered = wanted.conversion == Opcode::all_gather || wanted.conversion == Opcode::copy;
+    const bool routing =
+        wanted.conversion == Opcode::all_gather && has_dimension(graph(), wanted.tensor, "topk");
+    if (gathered && !routing) return gather_again(value, reader);
     const std::int32_t region = wanted.region;
     const bool inside = region >= 0 && (region == reader ||
                                         context_.regions.discards_output[static_cast<std::size_t>(region)]);
@@ -197,9 +177,6 @@ class BackwardLowering {
     if (recomputed_.find(value) == recomputed_.end()) recompute(region);
     return recomputed_.at(value);
   }
-
-  // Where the tokens of all ranks went is kept: a few bytes per token.
-  bool is_routing(TensorId tensor) const { return has_dimension(graph(), tensor, "topk"); }
 
   ValueId gather_again(ValueId value, std::int32_t reader) {
     const auto known = gathered_.find(value);
@@ -215,6 +192,8 @@ class BackwardLowering {
     for (const std::size_t s : region_steps_.at(region)) {
       CodeStep step = code_.forward[s];
       step.phase = Phase::recompute;
+      if (code_.largest != no_index)
+        std::erase(step.outputs, code_.largest);  // those of the forward pass hold
       for (ValueId& input : step.inputs) {
         const auto own = recomputed_.find(input);
         const bool from_region = own != recomputed_.end() && code_.values[input].region == region;
@@ -241,8 +220,9 @@ class BackwardLowering {
     const Layout wanted = input_layout(graph(), op, layout, index);
     const bool ring = op.opcode == Opcode::attention && context_.context_parallel.is_ring();
     for (const ValueId value : by_layout_.at(tensor))
-      if (code_.values[value].layout == wanted || (op.sums_later && index == 0 && value == base_.at(tensor) &&
-                                                   without_partials(code_.values[value].layout) == wanted))
+      if (code_.values[value].layout == wanted ||
+          (index == 0 && value == base_.at(tensor) &&
+           LateSums::were_given(op, code_.values[value].layout, wanted)))
         return ring && index > 0 ? last_block(code_, value) : value;
     assert(false && "the forward pass made every layout that an operator reads");
     return no_index;
@@ -267,9 +247,12 @@ class BackwardLowering {
   // gradient's kernel.
   std::vector<ValueId> operands(std::size_t o, const BackwardStep& step) {
     const Operator& op = graph().operators[o];
+    const bool in_fp8 = context_.fp8 != nullptr && context_.fp8->is_linear[o] && step.opcode == Opcode::gemm;
     std::vector<ValueId> values;
     for (const Operand& operand : step.reads) {
-      if (operand.role == OperandRole::output_gradient)
+      if (in_fp8)
+        values.push_back(fp8_operand(o, step, operand));
+      else if (operand.role == OperandRole::output_gradient)
         values.push_back(gradients_.at(op.outputs[operand.index]));
       else if (operand.role == OperandRole::input_gradient)
         values.push_back(no_index);  // known when its step was emitted
@@ -314,17 +297,77 @@ class BackwardLowering {
     if (op.sums_later) add_partial(layout, code_.values[gradients_.at(op.outputs[0])].layout.partial_sum);
     if (op.sums_later && input > 0)  // a product with the summands
       add_partial(layout, code_.values[base_.at(op.inputs[0])].layout.partial_sum);
-    if (!is_parameter(op.inputs[input])) {
-      const ValueId gradient = add_value(op.inputs[input], std::move(layout), "_grad");
-      if (op.gathers_tokens) gathered_gradients_.insert(gradient);
-      return gradient;
-    }
+    if (!is_parameter(op.inputs[input]))
+      return late_.written_by(op, add_value(op.inputs[input], std::move(layout), "_grad"));
     const std::size_t index = parameter_index_.at(op.inputs[input]);
     std::vector<AxisId>& axes = code_.gradient_axes[index];
     for (const AxisId axis : layout.partial_sum)
       if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
     std::sort(axes.begin(), axes.end());
     return code_.parameter_gradients[index];
+  }
+
+  // ---- linear layers in fp8 ----
+
+  ValueId fp8_operand(std::size_t o, const BackwardStep& step, const Operand& operand) {
+    const Operator& op = graph().operators[o];
+    if (operand.role == OperandRole::output_gradient) {
+      const QuantisedValue gradient = fp8_gradient(o);
+      return step.weight ? gradient.column : gradient.row;
+    }
+    if (operand.index == 0) return fp8_input(o);
+    return casts_.weight(code_.parameters[parameter_index_.at(op.inputs[1])], op.layer).column;
+  }
+
+  // The gradient of an operator's output as its two products read it.
+  QuantisedValue fp8_gradient(std::size_t o) {
+    const Operator& op = graph().operators[o];
+    const Fp8Casts::Copies wanted = copies_of_gradient(graph(), op);
+    const Fp8Casts::Place place{code_.backward, wanted.row ? Phase::backward_input : Phase::backward_weight,
+                                op.layer};
+    const auto [at, is_new] = fp8_gradients_.try_emplace(op.outputs[0]);
+    QuantisedValue& gradient = at->second;
+    if (is_new)
+      gradient = casts_.cast(gradients_.at(op.outputs[0]), wanted, place);
+    else if (gradient.column == no_index && wanted.column)
+      gradient.column = context_.fp8->transposes() ? casts_.transposed(gradient.row, place) : gradient.row;
+    return gradient;
+  }
+
+  // Where one scale is enough, what a product wants whole is gathered in fp8.
+  bool gather_in_fp8(TensorId tensor, const Layout& wanted, std::int32_t layer) {
+    const std::vector<AxisId> over = fp8_gather_axes(context_, code_, tensor, contributions_[tensor], wanted);
+    if (over.empty()) return false;
+    const QuantisedValue local = casts_.cast(sum(tensor, contributions_[tensor], layer), {true, false},
+                                             {code_.backward, Phase::backward_input, layer, -1, over});
+    fp8_gradients_[tensor].row = converted(local.row, wanted, layer, "_grad", Phase::backward_input);
+    return true;
+  }
+
+  // What the product for the weight's gradient reads of the forward pass.
+  ValueId fp8_input(std::size_t o) {
+    const Operator& op = graph().operators[o];
+    const Layout wanted = input_layout(graph(), op, context_.layouts[o], 0);
+    const std::vector<ValueId>& rows = rows_.at(op.inputs[0]);
+    const auto row =
+        std::find_if(rows.begin(), rows.end(), [&](ValueId v) { return code_.values[v].layout == wanted; });
+    assert(row != rows.end() && "the forward pass cast what a product in fp8 reads");
+    const auto [at, is_new] = fp8_inputs_.try_emplace(*row, no_index);
+    if (is_new) at->second = column_of(*row, context_.regions.region_of[o]);
+    return at->second;
+  }
+
+  ValueId column_of(ValueId row, std::int32_t reader) {
+    ValueId local = row;
+    while (code_.values[local].conversion == Opcode::all_gather) local = code_.values[local].source;
+    const ValueId column = code_.values[local].column;
+    if (column != no_index) {
+      const ValueId kept = resolve(column, reader);
+      return converted(kept, Layout(code_.values[row].layout), layer_, "_again", Phase::backward_weight);
+    }
+    const ValueId again = resolve(row, reader);
+    if (!context_.fp8->transposes()) return again;
+    return casts_.transposed(again, {code_.backward, Phase::backward_weight, layer_});
   }
 
   const ChunkContext& context_;
@@ -339,9 +382,12 @@ class BackwardLowering {
   std::map<TensorId, ValueId> gradients_;
   std::map<ValueId, ValueId> recomputed_;
   std::map<ValueId, ValueId> gathered_;
-  std::map<TensorId, std::size_t> writer_;  // operators of the chunk
-  std::set<ValueId> gathered_gradients_;    // of, or written by, operators that gather tokens
-  std::vector<ValueId> own_gradients_;      // of the operator at hand, by input
+  Fp8Casts casts_;
+  LateSums late_{context_};
+  std::map<TensorId, std::vector<ValueId>> rows_;     // in fp8, of the forward pass
+  std::map<TensorId, QuantisedValue> fp8_gradients_;  // of outputs, as they were first cast
+  std::map<ValueId, ValueId> fp8_inputs_;  // by rows of the forward pass: for the weight's gradient
+  std::vector<ValueId> own_gradients_;     // of the operator at hand, by input
   std::int32_t layer_ = -1;
 };
 

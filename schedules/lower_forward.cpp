@@ -8,6 +8,9 @@
 
 #include "schedules/chunk_code.h"
 #include "schedules/context_parallel.h"
+#include "schedules/conversion_step.h"
+#include "schedules/fp8_linears.h"
+#include "schedules/late_sums.h"
 #include "schedules/ring_attention.h"
 
 namespace simrun {
@@ -15,7 +18,8 @@ namespace {
 
 class ForwardLowering {
  public:
-  ForwardLowering(const ChunkContext& context, ChunkCode& code) : context_(context), code_(code) {}
+  ForwardLowering(const ChunkContext& context, ChunkCode& code)
+      : context_(context), code_(code), casts_(context, code) {}
 
   void run() {
     for (const BorderTensor& input : context_.inputs) {
@@ -27,6 +31,7 @@ class ForwardLowering {
     for (const std::size_t o : context_.operators) lower(o);
     for (const BorderTensor& output : context_.outputs)
       code_.outputs.push_back(in_layout(output.tensor, output.layout, {-1, -1, "next stage", false}));
+    casts_.update_scales({code_.forward, Phase::forward});
   }
 
  private:
@@ -50,14 +55,18 @@ class ForwardLowering {
     const Operator& op = graph().operators[o];
     const Layout& layout = context_.layouts[o];
     const std::int32_t region = context_.regions.region_of[o];
+    const bool in_fp8 = context_.fp8 != nullptr && context_.fp8->is_linear[o];
     CodeStep step;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const Layout wanted = input_layout(graph(), op, layout, i);
-      const ValueId value =
+      ValueId value =
           graph().tensors[op.inputs[i]].kind == TensorKind::parameter ? parameter(op.inputs[i], wanted)
-          : op.keeps_partial_sums || (i == 0 && takes_partial_sum(op, wanted))
+          : op.keeps_partial_sums || (i == 0 && LateSums::were_given(op, held(op.inputs[0]), wanted))
               ? base_.at(op.inputs[i])
+          : in_fp8 && i == 0
+              ? fp8_input(o, wanted)
               : in_layout(op.inputs[i], wanted, {region, op.layer, op.name, op.gathers_tokens});
+      if (in_fp8 && i == 1) value = casts_.weight(value, op.layer).row;
       if (i < op.forward_inputs) step.inputs.push_back(value);
       assert(!op.keeps_partial_sums ||
              code_.values[value].layout == code_.values[step.inputs.front()].layout);
@@ -86,9 +95,10 @@ class ForwardLowering {
     code_.forward.push_back(std::move(step));
   }
 
-  // That the operator may be given as its ranks' summands.
-  bool takes_partial_sum(const Operator& op, const Layout& wanted) const {
-    return op.sums_later && without_partials(code_.values[base_.at(op.inputs[0])].layout) == wanted;
+  // As its operator wrote it; nothing of a parameter.
+  Layout held(TensorId tensor) const {
+    const auto written = base_.find(tensor);
+    return written == base_.end() ? Layout{} : code_.values[written->second].layout;
   }
 
   ValueId parameter(TensorId tensor, const Layout& layout) {
@@ -114,29 +124,81 @@ class ForwardLowering {
     for (const ValueId known : made)
       if (code_.values[known].layout == wanted) return known;
     const bool of_all_tokens = reader.gathers_tokens || sums_of_tokens_.contains(tensor);
-    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted, of_all_tokens)) {
-      CodeStep step;
-      step.opcode = conversion.opcode;
-      step.axes = conversion.axes;
-      step.reduction = conversion.reduction;
-      step.stream = stream_of(context_, tensor, conversion, of_all_tokens);
-      step.layer = reader.layer;
-      step.region = reader.region;
-      step.label = fmt::format("{} {}", graph().tensors[tensor].name, to_string(conversion.opcode));
-      step.cause = fmt::format("{}: {} -> {} for {}", graph().tensors[tensor].name,
-                               describe(code_.values[value].layout, graph(), context_.mesh),
-                               describe(conversion.result, graph(), context_.mesh), reader.name);
-      const ValueId result = add_value(tensor, ValueKind::activation, conversion.result, "_converted");
-      code_.values[result].source = value;
-      code_.values[result].conversion = conversion.opcode;
-      code_.values[result].region = reader.region;
-      step.inputs = {value};
-      step.outputs = {result};
-      code_.forward.push_back(std::move(step));
-      value = result;
-    }
+    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted, of_all_tokens))
+      value = convert(value, conversion, reader);
     made.push_back(value);
     return value;
+  }
+
+  ValueId convert(ValueId value, const Conversion& conversion, const Reader& reader) {
+    const bool of_all_tokens = reader.gathers_tokens || sums_of_tokens_.contains(code_.values[value].tensor);
+    CodeStep step = conversion_step(context_, code_, value, conversion,
+                                    {ValueKind::activation, "_converted", "", of_all_tokens});
+    step.layer = reader.layer;
+    step.region = reader.region;
+    step.cause += fmt::format(" for {}", reader.name);
+    const ValueId result = step.outputs.front();
+    code_.values[result].region = reader.region;
+    code_.forward.push_back(std::move(step));
+    return result;
+  }
+
+  // ---- fp8 ----
+
+  // Whether some linear layer in fp8 wants the tensor for the gradient of its weight.
+  bool is_read_again(TensorId tensor) const {
+    return std::any_of(context_.operators.begin(), context_.operators.end(), [&](std::size_t o) {
+      const Operator& op = graph().operators[o];
+      return context_.fp8->is_linear[o] && op.inputs[0] == tensor && !graph().tensors[op.inputs[1]].frozen;
+    });
+  }
+
+  // Whether an operator that is not in fp8 reads the tensor in this layout.
+  bool is_read_wide(TensorId tensor, const Layout& layout) const {
+    return std::any_of(context_.operators.begin(), context_.operators.end(), [&](std::size_t o) {
+      const Operator& op = graph().operators[o];
+      for (std::size_t i = 0; i < op.inputs.size(); ++i)
+        if (op.inputs[i] == tensor && !(context_.fp8->is_linear[o] && i == 0) &&
+            input_layout(graph(), op, context_.layouts[o], i) == layout)
+          return true;
+      return false;
+    });
+  }
+
+  // The rows of the first input of a product, cast in front of the gathers that end its conversion: they then
+  // move fp8. Behind them where the gathered wide value is needed and no copy is kept.
+  ValueId fp8_input(std::size_t o, const Layout& wanted) {
+    const Operator& op = graph().operators[o];
+    const TensorId tensor = op.inputs[0];
+    std::vector<ValueId>& made = quantised_[tensor];
+    for (const ValueId known : made)
+      if (code_.values[known].layout == wanted) return known;
+    const std::vector<Conversion> path = conversions(code_.values[base_.at(tensor)].layout, wanted);
+    const bool again = is_read_again(tensor);
+    std::size_t before = path.size();
+    if (again || !is_read_wide(tensor, wanted))
+      while (before > 0 && path[before - 1].opcode == Opcode::all_gather) --before;
+    const Layout& at = before == 0 ? code_.values[base_.at(tensor)].layout : path[before - 1].result;
+    const Reader reader{context_.regions.region_of[o], op.layer, op.name, op.gathers_tokens};
+    const ValueId wide = in_layout(tensor, Layout(at), reader);
+    std::vector<AxisId> over;
+    for (std::size_t i = before; i < path.size(); ++i)
+      over.insert(over.end(), path[i].axes.begin(), path[i].axes.end());
+    ValueId value = fp8_rows(wide, o, again && (over.empty() || !context_.fp8->transposes()), over);
+    for (; before < path.size(); ++before) value = convert(value, path[before], reader);
+    made.push_back(value);
+    return value;
+  }
+
+  // A checkpoint that discards the wide value discards what was cast from it.
+  ValueId fp8_rows(ValueId wide, std::size_t o, bool columns, std::vector<AxisId> shared_over) {
+    const auto known = rows_of_.find(wide);
+    if (known != rows_of_.end()) return known->second;
+    const std::int32_t own = code_.values[wide].region;
+    const bool discarded = own >= 0 && context_.regions.discards_output[static_cast<std::size_t>(own)];
+    const Fp8Casts::Place place{code_.forward, Phase::forward, graph().operators[o].layer,
+                                discarded ? own : context_.regions.region_of[o], std::move(shared_over)};
+    return rows_of_[wide] = casts_.cast(wide, {true, columns}, place).row;
   }
 
   const ChunkContext& context_;
@@ -145,6 +207,9 @@ class ForwardLowering {
   std::map<TensorId, ValueId> base_;                    // as its operator writes it
   std::map<TensorId, std::vector<ValueId>> converted_;  // in other layouts
   std::set<TensorId> sums_of_tokens_;                   // written by operators that gather tokens
+  Fp8Casts casts_;
+  std::map<TensorId, std::vector<ValueId>> quantised_;  // rows in fp8, in the layouts in which they are read
+  std::map<ValueId, ValueId> rows_of_;                  // as they were cast
 };
 
 }  // namespace
@@ -153,21 +218,6 @@ bool has_dimension(const Graph& graph, TensorId tensor, const char* name) {
   const std::vector<DimensionId>& dims = graph.tensors[tensor].dims;
   return std::any_of(dims.begin(), dims.end(),
                      [&](DimensionId dim) { return graph.dimensions[dim].name == name; });
-}
-
-void add_partial(Layout& layout, const std::vector<AxisId>& axes) {
-  for (const AxisId axis : axes)
-    if (std::find(layout.partial_sum.begin(), layout.partial_sum.end(), axis) == layout.partial_sum.end())
-      layout.partial_sum.push_back(axis);
-  std::sort(layout.partial_sum.begin(), layout.partial_sum.end());
-}
-
-std::uint8_t stream_of(const ChunkContext& context, TensorId tensor, const Conversion& conversion,
-                       bool of_all_tokens) {
-  if (conversion.opcode == Opcode::copy) return compute_stream;
-  return of_all_tokens || has_dimension(context.graph, tensor, "experts")
-             ? context.expert_stream
-             : context.stream_of_axis[conversion.axes.front()];
 }
 
 void lower_forward(const ChunkContext& context, ChunkCode& code) { ForwardLowering(context, code).run(); }

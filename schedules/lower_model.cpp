@@ -1,10 +1,12 @@
 #include "schedules/lower_model.h"
 
+#include <optional>
 #include <utility>
 
 #include "models/model_graph.h"
 #include "models/trained_parameters.h"
 #include "schedules/context_parallel.h"
+#include "schedules/fp8_linears.h"
 #include "schedules/layout_rules.h"
 #include "schedules/plan_frame.h"
 
@@ -16,6 +18,7 @@ struct Strategy {
   std::vector<Layout> layouts;  // by operator
   RecomputeRegions regions;
   ContextParallelism context_parallel;
+  std::optional<Fp8Linears> fp8 = {};
 };
 
 Graph graph_of(const Job& job, const ContextParallelism& context_parallel) {
@@ -29,6 +32,7 @@ Strategy strategy_of(const Job& job, const LoweredModel& model) {
   Strategy strategy;
   strategy.layouts = layouts_of(job, model.graph, model.mesh);
   strategy.regions = recompute_regions(model.graph, job.recompute, model.partition);
+  if (job.training.fp8) strategy.fp8 = fp8_linears(job, model.graph, strategy.layouts, model.mesh);
   return strategy;
 }
 
@@ -63,6 +67,7 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, Strategy& str
                        partition.operators[stage],
                        {},
                        {}};
+  if (strategy.fp8) context.fp8 = &*strategy.fp8;
   if (stage > 0) context.inputs = border_tensors(model, strategy, stage - 1);
   if (stage + 1 < partition.operators.size()) context.outputs = border_tensors(model, strategy, stage);
   return context;
@@ -85,6 +90,7 @@ LoweredModel lower_model(const Job& job) {
     StageCode lowered;
     lower_forward(context, lowered.code);
     lower_backward(context, lowered.code);
+    settle_saved_copies(context, lowered.code);
     lowered.split = split_backward(lowered.code);
     model.stages.push_back(std::move(lowered));
   }

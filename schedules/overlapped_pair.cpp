@@ -5,12 +5,19 @@
 namespace simrun {
 namespace {
 
-// Ends of the pieces: behind every communication and what is freed right after it.
+// Ends of the pieces: behind every communication and what is freed right after it. A step of a ring, a SEND
+// and its RECV, stays whole: each stream has its ends in the order of the steps, and so must the other stream
+// of the GPU at the other end.
 std::vector<std::size_t> piece_ends(const std::vector<Instruction>& instructions) {
   std::vector<std::size_t> ends;
   for (std::size_t i = 0; i < instructions.size(); ++i) {
     if (!is_communication(instructions[i].opcode)) continue;
-    while (i + 1 < instructions.size() && instructions[i + 1].opcode == Opcode::free) ++i;
+    bool sent = instructions[i].opcode == Opcode::send;
+    const auto belongs = [&](const Instruction& next) {
+      return next.opcode == Opcode::free || (sent && next.opcode == Opcode::recv);
+    };
+    for (; i + 1 < instructions.size() && belongs(instructions[i + 1]); ++i)
+      sent = sent && instructions[i + 1].opcode != Opcode::recv;
     ends.push_back(i + 1);
   }
   if (ends.empty() || ends.back() < instructions.size()) ends.push_back(instructions.size());

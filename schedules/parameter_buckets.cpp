@@ -18,6 +18,8 @@ std::vector<std::int32_t> layers_of(const ChunkCode& code) {
   std::map<ValueId, std::int32_t> layer;
   for (const CodeStep& step : code.forward)
     for (const ValueId input : step.inputs) layer.try_emplace(input, step.layer);
+  for (const QuantisedParameter& parameter : code.quantised)  // read as its copy
+    layer.try_emplace(parameter.weight, parameter.layer);
   std::vector<std::int32_t> result;
   for (const ValueId parameter : code.parameters) {
     const auto at = layer.find(parameter);
@@ -70,8 +72,10 @@ void pad_for_shards(ParameterBucket& bucket, const BucketRules& rules) {
   const std::int64_t pieces = rules.mesh.size(bucket.shard_axes) * rules.copies;
   const int first_stage = bucket.frozen ? 3 : 1;  // frozen weights have no optimizer to divide
   if (rules.zero_stage >= first_stage) bucket.shards = pieces;
+  const bool is_served = rules.servers.any() && !bucket.frozen;
+  if (is_served) bucket.shards = rules.servers.count;
   if (bucket.shards == 1 && !rules.hierarchical) return;
-  const std::int64_t multiple = std::lcm(pieces, std::int64_t{128});
+  const std::int64_t multiple = std::lcm(is_served ? rules.servers.count : pieces, std::int64_t{128});
   // The axes of a mesh have ranks: NOLINTNEXTLINE(clang-analyzer-core.DivideZero)
   bucket.elements = (bucket.elements + multiple - 1) / multiple * multiple;
 }
@@ -86,7 +90,7 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
   const bool by_layer = rules.zero_stage == 3;
   const std::vector<std::int32_t> layers = by_layer ? layers_of(code) : std::vector<std::int32_t>();
   std::vector<ParameterBucket> buckets;
-  std::map<std::tuple<SumAxes, bool, bool, bool, bool, std::int32_t>, std::size_t>
+  std::map<std::tuple<SumAxes, bool, bool, bool, bool, bool, std::int32_t>, std::size_t>
       latest;  // bucket still open, by what it sums over, its layer and how it is updated
   for (std::size_t p = code.parameters.size(); p-- > 0;) {
     if (p == rules.elsewhere) continue;
@@ -95,9 +99,11 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
     const SumAxes axes = sum_axes(code, p, rules.mesh);
     const bool orthogonalised =
         !frozen && rules.optimizer.name == UpdateRule::muon && rules.matrices[p].hidden;
-    const auto [open, is_new] = latest.emplace(
-        std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, by_layer ? layers[p] : -1},
-        buckets.size());
+    const Value& weight = code.values[code.parameters[p]];
+    const bool in_fp8 = weight.dtype == Dtype::fp8;
+    const auto [open, is_new] = latest.emplace(std::tuple{axes, tied, frozen, bool{code.of_experts[p]},
+                                                          orthogonalised, in_fp8, by_layer ? layers[p] : -1},
+                                               buckets.size());
     if (is_new || buckets[open->second].elements >= rules.bucket_size) {
       open->second = buckets.size();
       buckets.emplace_back();
@@ -106,6 +112,8 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
       buckets.back().tied = tied;
       buckets.back().frozen = frozen;
       buckets.back().orthogonalised = orthogonalised;
+      buckets.back().in_fp8 = in_fp8;
+      buckets.back().scale_block = weight.scale_block;
     }
     ParameterBucket& bucket = buckets[open->second];
     bucket.members.push_back(p);
@@ -140,6 +148,7 @@ Index add_shard(Plan& plan, Index parent, const Sharding& sharding) {
   const Index shard = add_flat_buffer(plan, whole.name + " shard", whole.category, whole.dtype,
                                       whole.elements() / sharding.shards);
   plan.buffers[shard].parent = parent;
+  plan.buffers[shard].scale_block = whole.scale_block;
   plan.buffers[shard].split = {sharding.axes};
   return shard;
 }
@@ -150,6 +159,7 @@ Index add_owned(Plan& plan, Index whole, const Sharding& sharding) {
   const Index shard =
       add_flat_buffer(plan, of.name + " shard", of.category, of.dtype, of.elements() / sharding.shards);
   plan.buffers[shard].split = {sharding.axes};
+  plan.buffers[shard].scale_block = of.scale_block;
   return shard;
 }
 
@@ -168,7 +178,16 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   const bool sharded = bucket.shards > 1;
   const Sharding sharding = sharding_of(bucket, rules);
   const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
-  bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights, precision, bucket.elements);
+  bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights,
+                                   bucket.in_fp8 ? Dtype::fp8 : precision, bucket.elements);
+  plan.buffers[bucket.weights].scale_block = bucket.scale_block;
+  if (rules.servers.any() && !bucket.frozen) {
+    bucket.gradients =
+        add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
+    add_served_parts(plan, bucket, name, rules);
+    add_optimizer_state(plan, bucket, name, precision, rules);
+    return leave_parts_to_servers(plan, bucket, rules);
+  }
   std::optional<Scope> weights_only, gradients_only;
   const bool offloads_weights = rules.offload.parameters != OffloadTarget::none;
   if ((sharded || offloads_weights) && rules.zero_stage == 3) weights_only = rules.gathered;

@@ -8,6 +8,7 @@
 #include "schedules/chunk_code.h"
 #include "schedules/offloaded_state.h"
 #include "schedules/parameter_matrices.h"
+#include "schedules/parameter_server.h"
 #include "schedules/plan.h"
 
 namespace simrun {
@@ -44,11 +45,15 @@ struct ParameterBucket {
   std::vector<Index> more_state;          // of the optimizer, read and written with it
   std::vector<ParameterMatrix> matrices;  // of the members, where the optimizer treats matrices as such
   bool orthogonalised = false;            // hidden matrices under Muon
+  bool in_fp8 = false;  // the weights themselves, with a scale per so many of them (0: none)
+  std::int32_t scale_block = 0;
   // Gradients in the type in which they are reduced, if that is another: the whole, and (ZeRO-1) the shard.
   Index compressed = no_index, compressed_shard = no_index;
   OffloadedState offloaded;
   // Where part of the state is offloaded: views of the rest of the shards, which the GPU updates.
   Index kept_gradients = no_index, kept_weights = no_index;
+  // Parameter servers with a delay: weights pulled and gradients pushed while the passes run.
+  Index incoming = no_index, outgoing = no_index;
   // Where the weight shard is outside the GPU: the shard on its way there, and from NVMe through the host.
   Index staged_weights = no_index, host_weights = no_index;
 };
@@ -58,6 +63,7 @@ struct BucketRules {
   int zero_stage = 0;
   std::vector<AxisId> replica_axes = {};  // of which dp is cut off
   bool hierarchical = false;              // all-reduce
+  ServerRules servers = {};               // whose parts of a bucket are its shards
   // How long a gathered bucket of weights, or one of unsharded gradients, may live under ZeRO-3 and 2.
   Scope gathered = Scope::pass;
   bool reduces_once = false;     // gradients add up unsharded over a step

@@ -36,6 +36,8 @@ const char* to_string(Opcode opcode) {
       "pool_backward",
       "lstm",
       "lstm_backward",
+      "push",
+      "pull",
   };
   return names[static_cast<std::size_t>(opcode)];
 }
@@ -122,7 +124,17 @@ std::int64_t Buffer::elements() const {
   return product;
 }
 
-std::int64_t Buffer::bytes() const { return parent == no_index ? elements() * bytes_of(dtype) : 0; }
+// A scale is fp32, or one byte in blocks of 32 (E8M0; OCP Microscaling Formats 1.0, section 5).
+std::int64_t Buffer::stored_bytes(std::int64_t elements) const {
+  constexpr std::int32_t microscaling = 32;
+  if (scale_block == 0) return elements * bytes_of(dtype);
+  const std::int64_t scales = (elements + scale_block - 1) / scale_block;
+  return elements * bytes_of(dtype) + scales * (scale_block == microscaling ? 1 : 4);
+}
+
+std::int64_t Buffer::stored_bytes() const { return stored_bytes(elements()); }
+
+std::int64_t Buffer::bytes() const { return parent == no_index ? stored_bytes() : 0; }
 
 std::int64_t Plan::ranks() const {
   std::int64_t total = 0;

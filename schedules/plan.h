@@ -95,6 +95,16 @@ struct Peer {
 
 enum class Reduction : std::uint8_t { sum, max };
 
+// Parameter servers among the members of a group, ordered by device number. A PUSH cuts its buffer into as
+// many equal parts as there are servers, the j-th for the j-th server, and adds up at each server what the
+// workers send to it; a PULL hands each server's part to every worker.
+struct ServerGroup {
+  std::vector<std::int64_t> members;  // ascending; empty: no PUSH or PULL
+  bool dedicated = false;             // servers are no workers; else every member is one
+  bool one_sided = false;  // each worker's exchange with the servers is by itself: no end waits for another
+  bool operator==(const ServerGroup&) const = default;
+};
+
 struct Communication {
   Group group;  // collectives
   Peer peer;    // SEND, RECV
@@ -103,6 +113,7 @@ struct Communication {
                              // it identifies the instance. no_index: inside one pipeline rank's mesh,
                              // alike on all its ranks; its SENDs and RECVs meet in the order of issue
   std::string cause;         // e.g. "layer 3 qkv: sequence split over tp -> replicated"
+  ServerGroup servers = {};  // PUSH, PULL
   bool operator==(const Communication&) const = default;
 };
 
@@ -139,8 +150,11 @@ struct Buffer {
       split;  // per dim: "" or the axes it is split over, e.g. "tp"; empty vector: nothing is split
   Index parent = no_index;         // a view into a bucket: owns no bytes
   std::int64_t parent_offset = 0;  // elements
+  std::int32_t scale_block = 0;    // fp8 in blocks: elements that share a scale; 0: no scales are counted
   std::int64_t bytes() const;      // 0 for a view
   std::int64_t elements() const;
+  std::int64_t stored_bytes() const;                       // of a view too; with scales
+  std::int64_t stored_bytes(std::int64_t elements) const;  // of as many elements
   bool operator==(const Buffer&) const = default;
 };
 
@@ -225,7 +239,8 @@ struct Binding {
   Index chunk = 0;                  // into Plan::chunks
   std::int32_t microbatch = 0;      // of the step; bidirectional: those of `down` first
   std::int32_t slice = 0;           // of the sequence (seq1f1b)
-  std::int32_t weight_version = 0;  // asynchronous pipelines
+  std::int32_t weight_version = 0;  // asynchronous pipelines; parameter servers: how many steps' updates the
+                                    // weights of the pass lack
   Direction direction = Direction::down;
   bool operator==(const Binding&) const = default;
 };
@@ -291,6 +306,17 @@ struct DocumentMask {
   bool operator==(const DocumentMask&) const = default;
 };
 
+// Parameter servers in place of the all-reduce (schedules/parameter_server.h).
+struct ParameterServers {
+  std::int64_t servers = 0;
+  bool dedicated = false;  // on GPUs of their own: the last pipeline rank of the plan
+  ServerMode mode = ServerMode::synchronous;
+  std::int64_t staleness = 0;         // asked for, in steps; bounded_staleness only
+  std::int64_t delay = 0;             // steps of whose updates the plan's passes do not have the results
+  std::int64_t bytes_per_server = 0;  // of weights in the type of training; equal on all servers
+  bool operator==(const ParameterServers&) const = default;
+};
+
 // What the summary needs to know of the job, so that a Plan file stands alone.
 struct JobFacts {
   std::string name;
@@ -313,6 +339,7 @@ struct JobFacts {
   std::int64_t frozen_parameters = 0;  // of `parameters`: not trained
   std::optional<FoundRecompute> found_recompute;  // where a search chose it
   std::optional<DocumentMask> documents;          // where sequences are packed with several
+  std::optional<ParameterServers> parameter_servers;
   bool operator==(const JobFacts&) const = default;
 };
 

@@ -74,6 +74,16 @@ JobFacts decode(const proto::JobFacts& in) {
     job.found_recompute = FoundRecompute{found.section(), found.memory_limit(), found.peak_bytes(),
                                          found.peak_bytes_without(), finite(found.added_s(), "added_s")};
   }
+  if (in.has_parameter_servers()) {
+    const proto::ParameterServers& servers = in.parameter_servers();
+    job.parameter_servers =
+        ParameterServers{servers.servers(),
+                         servers.dedicated(),
+                         enum_of(servers.mode(), ServerMode::bounded_staleness, "server mode"),
+                         servers.staleness(),
+                         servers.delay(),
+                         servers.bytes_per_server()};
+  }
   if (in.has_documents()) {
     const proto::DocumentMask& documents = in.documents();
     job.documents = DocumentMask{documents.origin(), finite(documents.mean_share(), "mean_share"),
@@ -104,6 +114,7 @@ Gpu decode(const proto::Gpu& in) {
   gpu.matmul_efficiency = finite(in.matmul_efficiency(), "matmul_efficiency");
   gpu.memory_efficiency = finite(in.memory_efficiency(), "memory_efficiency");
   gpu.special_functions = finite(in.special_functions(), "special_functions");
+  gpu.mxfp8 = in.mxfp8();
   return gpu;
 }
 
@@ -200,6 +211,8 @@ Buffer decode(const proto::Buffer& in) {
   buffer.parent = minus_1(in.parent_plus_1());
   buffer.parent_offset = in.parent_offset();
   buffer.space = enum_of(in.space(), MemorySpace::nvme, "memory space");
+  if (in.scale_block() < 0) throw MalformedPlan("scale_block is negative");
+  buffer.scale_block = in.scale_block();
   return buffer;
 }
 
@@ -218,12 +231,16 @@ Communication decode(const proto::Communication& in) {
   communication.reduction = enum_of(in.reduction(), Reduction::max, "reduction");
   communication.channel = minus_1(in.channel_plus_1());
   communication.cause = in.cause();
+  const proto::ServerGroup& servers = in.servers();
+  communication.servers.members.assign(servers.members().begin(), servers.members().end());
+  communication.servers.dedicated = servers.dedicated();
+  communication.servers.one_sided = servers.one_sided();
   return communication;
 }
 
 Instruction decode(const proto::Instruction& in) {
   Instruction instruction;
-  instruction.opcode = enum_of(in.opcode(), Opcode::lstm_backward, "opcode");
+  instruction.opcode = enum_of(in.opcode(), Opcode::pull, "opcode");
   instruction.function = enum_of(in.function(), Function::average_pool, "function");
   instruction.phase = enum_of(in.phase(), Phase::optimizer, "phase");
   instruction.stream = narrow<std::uint8_t>(in.stream(), "stream");

@@ -47,6 +47,15 @@ void encode_choices(const JobFacts& job, proto::JobFacts& out) {
     found.set_peak_bytes_without(job.found_recompute->peak_bytes_without);
     found.set_added_s(job.found_recompute->added_s);
   }
+  if (job.parameter_servers) {
+    proto::ParameterServers& servers = *out.mutable_parameter_servers();
+    servers.set_servers(job.parameter_servers->servers);
+    servers.set_dedicated(job.parameter_servers->dedicated);
+    servers.set_mode(number<proto::ServerMode>(job.parameter_servers->mode));
+    servers.set_staleness(job.parameter_servers->staleness);
+    servers.set_delay(job.parameter_servers->delay);
+    servers.set_bytes_per_server(job.parameter_servers->bytes_per_server);
+  }
   if (job.documents) {
     proto::DocumentMask& documents = *out.mutable_documents();
     documents.set_origin(job.documents->origin);
@@ -104,6 +113,7 @@ void encode(const Gpu& gpu, proto::Gpu& out) {
   out.set_matmul_efficiency(gpu.matmul_efficiency);
   out.set_memory_efficiency(gpu.memory_efficiency);
   out.set_special_functions(gpu.special_functions);
+  out.set_mxfp8(gpu.mxfp8);
 }
 
 void encode(const LinkClass& link, proto::LinkClass& out) {
@@ -204,6 +214,7 @@ void encode(const Buffer& buffer, proto::Buffer& out) {
   out.set_parent_plus_1(plus_1(buffer.parent));
   out.set_parent_offset(buffer.parent_offset);
   out.set_space(number<proto::MemorySpace>(buffer.space));
+  out.set_scale_block(buffer.scale_block);
 }
 
 void encode(const Communication& communication, proto::Communication& out) {
@@ -221,6 +232,11 @@ void encode(const Communication& communication, proto::Communication& out) {
   out.set_reduction(number<proto::Reduction>(communication.reduction));
   out.set_channel_plus_1(plus_1(communication.channel));
   out.set_cause(communication.cause);
+  if (const ServerGroup& servers = communication.servers; !servers.members.empty()) {
+    out.mutable_servers()->mutable_members()->Add(servers.members.begin(), servers.members.end());
+    out.mutable_servers()->set_dedicated(servers.dedicated);
+    out.mutable_servers()->set_one_sided(servers.one_sided);
+  }
 }
 
 void encode(const Instruction& instruction, proto::Instruction& out) {

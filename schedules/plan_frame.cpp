@@ -36,6 +36,9 @@ std::vector<Stream> make_streams(const Job& job) {
     for (const char* name : {"cp_in", "cp_out"})
       streams.push_back({name, StreamDevice::gpu, Traffic::context});
   if (has_expert_stream(job)) streams.push_back({"ep", StreamDevice::gpu, Traffic::expert});
+  if (job.optimizer.parameter_server)
+    for (const char* name : {"ps_push", "ps_pull"})
+      streams.push_back({name, StreamDevice::gpu, Traffic::data});
   if (job.offload.any()) {
     streams.push_back({"to_host", StreamDevice::gpu, Traffic::offload});
     streams.push_back({"from_host", StreamDevice::gpu, Traffic::offload});
@@ -66,6 +69,11 @@ std::vector<StageDevices> make_stages(const Job& job) {
   std::vector<StageDevices> stages;
   for (std::int64_t rank = 0; rank < job.parallelism.pipeline_model_parallel_size; ++rank)
     stages.push_back({{{rank * per_stage, per_stage}}, {mesh.mesh}});
+  if (const std::int64_t servers = job.server_gpus(); servers > 0) {
+    StageDevices of_servers{{{job.world_size() - servers, servers}}, {mesh.mesh}};
+    for (Axis& axis : of_servers.meshes.front().axes) axis.size = axis.name == "dp" ? servers : 1;
+    stages.push_back(std::move(of_servers));
+  }
   return stages;
 }
 
@@ -93,7 +101,7 @@ JobFacts make_facts(const Job& job, const Graph& graph) {
   facts.frozen_parameters = facts.parameters - count_trained_parameters(graph);
   // The graph's batch is one microbatch over all data-parallel ranks.
   facts.model_flops_per_step = model_flops(graph) * static_cast<double>(facts.microbatches);
-  facts.precision = job.training.precision;
+  facts.precision = job.training.fp8 ? Dtype::fp8 : job.training.precision;
   return facts;
 }
 

@@ -43,7 +43,7 @@ struct Checkpoint {
 };
 
 Checkpoint checkpoint_of(const Operator& op, const RecomputeConfig& config, const PlaceInStage& place) {
-  if (op.layer < 0) return {};
+  if (op.layer < 0 || op.before_layer) return {};
   switch (config.granularity) {
     case RecomputeGranularity::none:
     case RecomputeGranularity::automatic: return {};

@@ -5,6 +5,7 @@
 #include "schedules/gradient_compression.h"
 #include "schedules/offload_segments.h"
 #include "schedules/optimizer_update.h"
+#include "schedules/server_exchanges.h"
 
 namespace simrun {
 namespace {
@@ -92,6 +93,7 @@ std::vector<Instruction> data_reduction(const StepContext& context, const ChunkE
                                         std::size_t bucket, CommunicationTable& table) {
   const ParameterBucket& of = emission.buckets[bucket];
   if (!is_summed(emission, of)) return {};
+  if (context.servers.any()) return push_gradients(context, emission, bucket, table);
   std::vector<Instruction> instructions = scatter_sum(context, emission, bucket, table);
   const Index shard = instructions.front().outputs.front();
   if (of.compressed_shard != no_index) instructions = compressed(instructions.front(), of);
@@ -206,6 +208,24 @@ std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan,
 
 }  // namespace
 
+ServersNorm norm_over_servers(const StepContext& context, Plan& plan, const std::vector<Index>& gradients,
+                              CommunicationTable& table) {
+  ServersNorm norm{add_scalar(plan, "gradient norm"), {}};
+  if (context.servers.count == 1) {
+    norm.instructions = {sum_of_squares(gradients, norm.norm)};
+    return norm;
+  }
+  const Index local = add_scalar(plan, "local gradient norm");
+  const Index sum = over_axes(table, context.mesh.axes("dp"), "gradient norm: partial sum over all servers");
+  norm.instructions = {
+      sum_of_squares(gradients, local),
+      collective(Opcode::all_reduce, context.data_stream, {local, norm.norm}, sum, "gradient norm"),
+      release_of(local)};
+  return norm;
+}
+
+Instruction release_norm(Index norm) { return release_of(norm); }
+
 BucketInstructions overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
                                          CommunicationTable& table) {
   BucketInstructions reductions;
@@ -276,6 +296,7 @@ BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmissi
 
 std::vector<Instruction> parameter_gathers(const StepContext& context, const ChunkEmission& emission,
                                            CommunicationTable& table) {
+  if (context.servers.any()) return exchanges_at_start(context, emission, table);
   std::vector<Instruction> instructions;
   // Buckets follow the backward pass; forward wants the last one first.
   for (std::size_t b = emission.buckets.size(); b-- > 0;) {
@@ -305,9 +326,14 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
       gradients.push_back(chunk->buckets[b].gradient_shard);
     }
   Index norm = no_index;
-  if (context.optimizer.clip_grad > 0) {
+  if (context.optimizer.clip_grad > 0 && !context.servers.dedicated) {
     norm = add_scalar(plan, "gradient norm");
     append(gradient_norm(context, plan, gradients, norm, table));
+  }
+  if (context.servers.any()) {
+    for (const ChunkEmission* chunk : chunks) append(finish_with_servers(context, plan, *chunk, norm, table));
+    if (norm != no_index) instructions.push_back(release_of(norm));
+    return instructions;
   }
   std::vector<const ParameterBucket*> buckets;
   for (const ChunkEmission* chunk : chunks)

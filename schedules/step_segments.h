@@ -17,6 +17,7 @@ struct StepContext {
   std::uint8_t tensor_stream;
   Index first_channel;                        // channels from here on are free for exchanges between stages
   std::vector<std::int32_t> tied_ranks = {};  // that each have a copy of tied word embeddings to sum
+  ServerRules servers = {};
 };
 // Channels behind first_channel that a plan uses for tied embeddings and the gradient norm.
 constexpr Index fixed_channels = 2;
@@ -41,6 +42,15 @@ BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmissi
 // ZeRO-1 and 2: all-gather of every bucket's updated weights.
 std::vector<Instruction> parameter_gathers(const StepContext& context, const ChunkEmission& emission,
                                            CommunicationTable& table);
+
+// The gradient norm as dedicated servers find it, over the parts that they all have.
+struct ServersNorm {
+  Index norm = no_index;  // a buffer that lives until release_norm
+  std::vector<Instruction> instructions;
+};
+ServersNorm norm_over_servers(const StepContext& context, Plan& plan, const std::vector<Index>& gradients,
+                              CommunicationTable& table);
+Instruction release_norm(Index norm);
 
 // After the last pass of a rank: the reductions that did not overlap, the gradient norm over all ranks
 // (clip_grad), the optimizer and, without overlap_param_gather, the parameter gathers. Adds the norm's

@@ -84,6 +84,7 @@ std::vector<StageSummary> stage_summaries(const Plan& plan, const Timeline& time
     stage.memory = rank.peak.live;
   }
   for (std::size_t i = 0; i < stages.size(); ++i) set_means(stages[i], means[i]);
+  if (plan.job.parameter_servers && plan.job.parameter_servers->dedicated) stages.back().serves = true;
   return stages;
 }
 

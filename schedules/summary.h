@@ -20,6 +20,7 @@ struct GpuLoad {
 struct StageSummary {
   std::int32_t pipeline_rank = 0;
   std::int64_t gpus = 0;
+  bool serves = false;  // dedicated parameter servers, which hold no part of the model's passes
   std::int64_t layers = 0;
   bool embedding = false;
   bool loss = false;

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <stdexcept>
 
+#include "models/model_scope.h"
 #include "schedules/device_mesh.h"
-#include "schedules/layout_scope.h"
 
 namespace simrun {
 namespace {
@@ -14,15 +13,11 @@ namespace {
 constexpr std::array rows_of_tokens{"batch", "sequence"};
 constexpr std::array parts_of_layers{"kv_heads", "qkv_rows", "ffn", "shared_ffn", "vocab", "classes"};
 
-std::set<std::string> dimensions_in(const std::string& scope, const Graph& graph) {
+std::set<std::string> dimensions_in(const ScopePattern& scope, const Graph& graph) {
   std::set<std::string> names;
-  try {
-    const LayoutScope parsed = parse_layout_scope(scope);
-    for (const Operator& op : graph.operators)
-      if (parsed.holds(graph, op))
-        for (const DimensionId dim : iteration_space(graph, op)) names.insert(graph.dimensions[dim].name);
-  } catch (const std::invalid_argument&) {  // is reported with the rule
-  }
+  for (const Operator& op : graph.operators)
+    if (holds(scope, graph, op))
+      for (const DimensionId dim : iteration_space(graph, op)) names.insert(graph.dimensions[dim].name);
   return names;
 }
 

@@ -13,6 +13,9 @@ WeightWindows::WeightWindows(const ChunkEmission& emission, const ChunkCode& cod
   bucket_of_.assign(code.values.size(), none);
   for (std::size_t b = 0; b < emission.buckets.size(); ++b)
     for (const std::size_t p : emission.buckets[b].members) bucket_of_[code.parameters[p]] = b;
+  // fp8: a copy is cast from the weight in front of its first reader.
+  for (const QuantisedParameter& parameter : code.quantised)
+    bucket_of_[parameter.row] = bucket_of_[parameter.column] = bucket_of_[parameter.weight];
 }
 
 void WeightWindows::find(const std::vector<CodeStep>& steps, const std::vector<std::size_t>& order,

@@ -10,12 +10,21 @@ static double bytes_of_all(const Plan& plan, const std::vector<Index>& buffers) 
   double bytes = 0;
   for (const Index index : buffers) {
     const Buffer& buffer = plan.buffers[index];
-    bytes += static_cast<double>(buffer.elements() * bytes_of(buffer.dtype));
+    bytes += static_cast<double>(buffer.stored_bytes());
   }
   return bytes;
 }
 
 double communicated_bytes(const Plan& plan, const Instruction& instruction) {
+  if (has_servers(instruction.opcode)) {
+    // Workers name the whole buffer, dedicated servers their part.
+    const bool pushes = instruction.opcode == Opcode::push;
+    const std::vector<Index>& whole = pushes ? instruction.inputs : instruction.outputs;
+    const auto servers =
+        static_cast<double>(plan.communications.at(instruction.communication).servers.members.size());
+    return whole.empty() ? servers * bytes_of_all(plan, pushes ? instruction.outputs : instruction.inputs)
+                         : bytes_of_all(plan, whole);
+  }
   const bool by_output = instruction.opcode == Opcode::all_gather || instruction.opcode == Opcode::recv ||
                          instruction.opcode == Opcode::broadcast;
   const double sent = bytes_of_all(plan, by_output ? instruction.outputs : instruction.inputs);

@@ -121,7 +121,9 @@ Picoseconds Durations::mean_time(std::int32_t pipeline_rank, const Instruction& 
 }
 
 Picoseconds Durations::kernel(const Plan& sized, const Instruction& instruction) {
-  const auto flags = static_cast<Index>((instruction.accumulate ? 1 : 0) | (instruction.causal.on ? 2 : 0));
+  const auto flags =
+      static_cast<Index>((instruction.accumulate ? 1 : 0) | (instruction.causal.on ? 2 : 0) |
+                         (instruction.soft_cap ? 4 : 0) | (instruction.part.axes.empty() ? 0 : 8));
   const auto window = static_cast<std::uint64_t>(instruction.causal.window);
   key_.assign({static_cast<Index>(instruction.opcode), static_cast<Index>(instruction.function), flags,
                static_cast<Index>(window), static_cast<Index>(window >> 32),
@@ -151,6 +153,9 @@ ExchangeCosts& Durations::exchange(std::int32_t pipeline_rank, const Instruction
     key.insert(key.end(), group.axes.begin(), group.axes.end());
     key.push_back(-1);
     key.insert(key.end(), group.pipeline_ranks.begin(), group.pipeline_ranks.end());
+    const ServerGroup& servers = communication.servers;
+    key.insert(key.end(), {-1, servers.dedicated ? 1 : 0, servers.one_sided ? 1 : 0});
+    key.insert(key.end(), servers.members.begin(), servers.members.end());
   }
   known = &costs_.try_emplace(key, topology_, plan_, pipeline_rank, instruction.opcode, communication)
                .first->second;

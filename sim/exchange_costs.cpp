@@ -6,6 +6,7 @@
 
 #include "sim/exchange_groups.h"
 #include "sim/kernel_cost.h"
+#include "sim/server_flows.h"
 
 namespace simrun {
 
@@ -92,7 +93,7 @@ ExchangeCosts::ExchangeCosts(const Topology& topology, const Plan& plan, std::in
       communication_(communication),
       pipeline_rank_(pipeline_rank),
       opcode_(opcode) {
-  if (is_transfer())
+  if (is_by_device())
     classify_transfers();
   else
     classify_collectives();
@@ -115,8 +116,8 @@ void ExchangeCosts::classify_collectives() {
       continue;
     }
     Class instance;
-    instance.ring = idle_cost(topology_, ring_flows(topology_, opcode_, devices));
-    const ExchangeFlows two_level = two_level_flows(topology_, opcode_, devices);
+    instance.ring = idle_cost(topology_, ring_of(devices));
+    const ExchangeFlows two_level = two_level_of(devices);
     instance.has_two_level = !two_level.empty();
     instance.two_level = idle_cost(topology_, two_level);
     if (is_inside) inside_node.emplace(devices.size(), instance);
@@ -125,13 +126,27 @@ void ExchangeCosts::classify_collectives() {
 }
 
 void ExchangeCosts::classify_transfers() {
+  if (communication_.servers.one_sided) one_sided_ = one_sided_members(plan_, pipeline_rank_, communication_);
   inside_nodes_ = false;  // their ends need not be distinct devices
   const std::int64_t devices = device_count(plan_, pipeline_rank_);
   for (std::int64_t i = 0; i < devices; ++i)
     add({.ring = idle_cost(topology_, transfer_of(i)), .two_level = {}});
 }
 
+// Of a PUSH or PULL, what it has in the place of a ring.
+ExchangeFlows ExchangeCosts::ring_of(std::span<const std::int64_t> devices) const {
+  return has_servers(opcode_) ? server_flows(topology_, opcode_, communication_.servers, devices)
+                              : ring_flows(topology_, opcode_, devices);
+}
+ExchangeFlows ExchangeCosts::two_level_of(std::span<const std::int64_t> devices) const {
+  return has_servers(opcode_) ? ExchangeFlows{} : two_level_flows(topology_, opcode_, devices);
+}
+
 ExchangeFlows ExchangeCosts::transfer_of(std::int64_t local_index) const {
+  if (communication_.servers.one_sided) {
+    const std::span<const std::int64_t> members = one_sided_.at(static_cast<std::size_t>(local_index));
+    return one_sided_flows(topology_, opcode_, members.front(), members.subspan(1));
+  }
   const std::int64_t own = device_at(plan_, pipeline_rank_, local_index);
   const std::int64_t peer = peer_of(plan_, pipeline_rank_, communication_, local_index);
   if (peer < 0) return {};
@@ -149,15 +164,14 @@ ExchangeCosts::Choice ExchangeCosts::choice(double bytes) const {
 std::vector<ExchangeFlows> ExchangeCosts::flows(const Choice& two_level) const {
   std::vector<ExchangeFlows> flows;
   flows.reserve(class_of_.size());
-  if (is_transfer()) {
+  if (is_by_device()) {
     for (std::size_t i = 0; i < class_of_.size(); ++i)
       flows.push_back(transfer_of(static_cast<std::int64_t>(i)));
     return flows;
   }
   for (const std::vector<std::int64_t>& devices :
        group_instances(plan_, pipeline_rank_, communication_.group))
-    flows.push_back(two_level[class_of_[flows.size()]] ? two_level_flows(topology_, opcode_, devices)
-                                                       : ring_flows(topology_, opcode_, devices));
+    flows.push_back(two_level[class_of_[flows.size()]] ? two_level_of(devices) : ring_of(devices));
   return flows;
 }
 
@@ -184,7 +198,7 @@ Picoseconds ExchangeCosts::together(double bytes) { return to_picoseconds(costs(
 Picoseconds ExchangeCosts::of_device(std::int32_t pipeline_rank, std::int64_t local_index, double bytes) {
   const LockstepCosts& all = costs(bytes);
   auto exchange = static_cast<std::size_t>(local_index);
-  if (all.each.size() > 1 && !is_transfer()) {
+  if (all.each.size() > 1 && !is_by_device()) {
     const auto [found, is_new] = instances_.try_emplace(pipeline_rank);
     if (is_new) found->second = instance_of_devices(plan_, pipeline_rank, communication_.group);
     exchange = found->second.at(exchange);

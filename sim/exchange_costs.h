@@ -52,11 +52,15 @@ class ExchangeCosts {
   };
   using Choice = std::vector<bool>;  // by class: two-level
   bool is_transfer() const { return opcode_ == Opcode::send || opcode_ == Opcode::recv; }
+  // Each device has an exchange of its own.
+  bool is_by_device() const { return is_transfer() || communication_.servers.one_sided; }
   void classify_collectives();
   void classify_transfers();
   void add(const Class& instance);
   Choice choice(double bytes) const;
   ExchangeFlows transfer_of(std::int64_t local_index) const;
+  ExchangeFlows ring_of(std::span<const std::int64_t> devices) const;
+  ExchangeFlows two_level_of(std::span<const std::int64_t> devices) const;
   std::vector<ExchangeFlows> flows(const Choice& two_level) const;
   const LockstepCosts& costs(double bytes);
 
@@ -68,6 +72,7 @@ class ExchangeCosts {
   bool inside_nodes_ = true;     // every instance of the collective
   std::vector<Class> classes_;   // different ones
   std::vector<Index> class_of_;  // by instance of the group, or by local index of the device
+  std::vector<std::vector<std::int64_t>> one_sided_;  // by local index: the device and its servers
   std::map<Choice, LockstepCosts> costs_;
   std::map<std::int32_t, std::vector<Index>> instances_;  // instance_of_devices by pipeline rank
 };

@@ -130,6 +130,21 @@ std::vector<Index> instance_of_devices(const Plan& plan, std::int32_t pipeline_r
   return instance_of;
 }
 
+std::vector<std::vector<std::int64_t>> one_sided_members(const Plan& plan, std::int32_t pipeline_rank,
+                                                         const Communication& communication) {
+  const std::vector<Index> instance = instance_of_devices(plan, pipeline_rank, communication.group);
+  const std::vector<std::vector<std::int64_t>> instances =
+      group_instances(plan, pipeline_rank, communication.group);
+  std::vector<std::vector<std::int64_t>> members;
+  for (const Index number : instance) {
+    const auto local_index = static_cast<std::int64_t>(members.size());
+    members.push_back({device_at(plan, pipeline_rank, local_index)});
+    for (const std::int64_t place : communication.servers.members)
+      members.back().push_back(instances.at(number).at(static_cast<std::size_t>(place)));
+  }
+  return members;
+}
+
 std::int64_t peer_of(const Plan& plan, std::int32_t pipeline_rank, const Communication& communication,
                      std::int64_t local_index) {
   const Peer& peer = communication.peer;

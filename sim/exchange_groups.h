@@ -27,6 +27,11 @@ std::vector<std::vector<std::int64_t>> group_instances(const Plan& plan, std::in
 // By local index on this pipeline rank: which of group_instances() the device is in.
 std::vector<Index> instance_of_devices(const Plan& plan, std::int32_t pipeline_rank, const Group& group);
 
+// Of a one-sided PUSH or PULL, by local index on this pipeline rank: the device, and the servers that it
+// exchanges with.
+std::vector<std::vector<std::int64_t>> one_sided_members(const Plan& plan, std::int32_t pipeline_rank,
+                                                         const Communication& communication);
+
 // Device number of the other end of a SEND or RECV, or -1 where there is none: beyond the end of an axis, or
 // of the other stage.
 std::int64_t peer_of(const Plan& plan, std::int32_t pipeline_rank, const Communication& communication,

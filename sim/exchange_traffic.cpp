@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/kernel_cost.h"
+#include "sim/server_flows.h"
 
 namespace simrun {
 
@@ -24,17 +25,24 @@ void drop_unlimiting_links(const Topology& topology, ExchangeFlows& flows) {
     }
 }
 
+ExchangeFlows instance_flows(Opcode opcode, const Meeting& meeting, Index position,
+                             const Topology& topology) {
+  const std::span<const std::int64_t> members = meeting.members[position];
+  if (opcode == Opcode::send || opcode == Opcode::recv)
+    return transfer_flows(topology, members[0], members[1]);
+  if (meeting.servers.one_sided) return one_sided_flows(topology, opcode, members[0], members.subspan(1));
+  if (has_servers(opcode)) return server_flows(topology, opcode, meeting.servers, members);
+  return collective_flows(topology, opcode, members, meeting.bytes[position]);
+}
+
 std::vector<NetworkExchange> flows_of(const CompiledExchange& exchange, const Meeting& meeting,
                                       const Topology& topology) {
   std::vector<NetworkExchange> positions(meeting.positions);
   for (Index position = 0; position < meeting.positions; ++position) {
-    const std::vector<std::int64_t>& members = meeting.members[position];
     const double bytes = meeting.bytes[position];
-    if (members.empty() || bytes < 0) continue;
+    if (meeting.members[position].empty() || bytes < 0) continue;
     positions[position].bytes = bytes;
-    positions[position].flows =
-        is_transfer(exchange) ? transfer_flows(topology, members[0], members[1])
-                              : collective_flows(topology, exchange.instruction->opcode, members, bytes);
+    positions[position].flows = instance_flows(exchange.instruction->opcode, meeting, position, topology);
     drop_unlimiting_links(topology, positions[position].flows);
   }
   return positions;

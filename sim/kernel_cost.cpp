@@ -63,9 +63,7 @@ bool has_dim(const Buffer& buffer, std::uint16_t name) {
 }
 
 // Bytes that reading or writing a whole buffer moves; unlike Buffer::bytes, a view's count too.
-double traffic_bytes(const Buffer& buffer) {
-  return static_cast<double>(buffer.elements() * bytes_of(buffer.dtype));
-}
+double traffic_bytes(const Buffer& buffer) { return static_cast<double>(buffer.stored_bytes()); }
 
 double sum_bytes(const Plan& plan, const std::vector<Index>& buffers) {
   double bytes = 0;

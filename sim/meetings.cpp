@@ -79,7 +79,11 @@ class Finder {
   }
 
   Meeting meeting_of_all(const CompiledExchange& exchange) {
-    Meeting meeting = is_transfer(exchange) ? pairs(exchange) : groups(exchange);
+    const ServerGroup& servers = communication(exchange).servers;
+    Meeting meeting = is_transfer(exchange) ? pairs(exchange)
+                      : servers.one_sided   ? one_sided(exchange)
+                                            : groups(exchange);
+    meeting.servers = servers;
     // Of the members on this pipeline rank: where others are of another one, they have their own exchange.
     meeting.bytes.assign(meeting.positions, exchange.bytes_of_gpu.empty() ? exchange.bytes : -1);
     for (Index i = 0; i < exchange.bytes_of_gpu.size(); ++i)
@@ -103,6 +107,16 @@ class Finder {
     meeting.positions = static_cast<Index>(meeting.members.size());
     for (const std::vector<std::int64_t>& members : meeting.members)
       meeting.expected.push_back(static_cast<Index>(members.size()));
+    return meeting;
+  }
+
+  // A position is the worker's local index.
+  Meeting one_sided(const CompiledExchange& exchange) const {
+    Meeting meeting;
+    meeting.positions = found_.gpus[static_cast<std::size_t>(exchange.pipeline_rank)];
+    meeting.expected.assign(meeting.positions, 1);
+    for (Index i = 0; i < meeting.positions; ++i) meeting.position.push_back(i);
+    meeting.members = one_sided_members(plan_, exchange.pipeline_rank, communication(exchange));
     return meeting;
   }
 

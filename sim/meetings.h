@@ -19,10 +19,11 @@ struct Meeting {
                                 // theirs, for a stream does not get to the next before it is over
   std::vector<Index> position;  // by local GPU; no_index: has no partner (the end of an axis)
   std::vector<Index> expected;  // by position: ends
-  std::vector<Picoseconds> durations;  // by position, alone on its links; empty: the step's
-  std::vector<double> bytes;           // by position, of the member that has most; every_gpu only
-  std::vector<std::vector<std::int64_t>>
-      members;  // by position: devices (a transfer: from, to); every_gpu only
+  std::vector<Picoseconds> durations;              // by position, alone on its links; empty: the step's
+  std::vector<double> bytes;                       // by position, of the member that has most; every_gpu only
+  std::vector<std::vector<std::int64_t>> members;  // by position: devices (a transfer: from, to; one-sided:
+                                                   // the worker, the servers); every_gpu only
+  ServerGroup servers;                             // PUSH, PULL
 };
 
 struct Meetings {

@@ -77,10 +77,10 @@ class Walker {
     if (plan_.extent_tables.empty()) return buffer.bytes();
     const TablePlace place{program_.pipeline_rank, place_.local_gpu, microbatch};
     const bool one_microbatch = buffer.scope == Scope::microbatch || buffer.scope == Scope::pass;
-    std::int64_t bytes = bytes_of(buffer.dtype);
+    std::int64_t elements = 1;
     for (const BufferDim& dim : buffer.dims)
-      bytes *= one_microbatch ? extent_at(plan_, dim, place) : largest_extent(plan_, dim, place);
-    return bytes;
+      elements *= one_microbatch ? extent_at(plan_, dim, place) : largest_extent(plan_, dim, place);
+    return buffer.stored_bytes(elements);
   }
 
   bool is_wide(Index buffer) const {

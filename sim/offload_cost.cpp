@@ -11,8 +11,7 @@ constexpr double flops_per_element = 13;
 
 double bytes_of_all(const Plan& plan, const std::vector<Index>& buffers) {
   double bytes = 0;
-  for (const Index index : buffers)
-    bytes += static_cast<double>(plan.buffers[index].elements() * bytes_of(plan.buffers[index].dtype));
+  for (const Index index : buffers) bytes += static_cast<double>(plan.buffers[index].stored_bytes());
   return bytes;
 }
 

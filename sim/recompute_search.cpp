@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "configs/job_rules.h"
 #include "sim/kernel_cost.h"
 #include "sim/memory.h"
 #include "sim/simulate.h"
@@ -205,6 +206,7 @@ class RecomputeSearch {
   ModuleOrder by_price(const Evaluated& none) {
     std::vector<std::pair<double, std::string>> priced;
     for (const std::string& module : known_modules) {
+      if (!fp8_allows_recompute(job_.training, module)) continue;
       RecomputeConfig everywhere;
       everywhere.granularity = RecomputeGranularity::selective;
       everywhere.modules = {module};

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "visualizer/quantity.h"
+#include "visualizer/server_text.h"
 
 namespace simrun {
 
@@ -118,6 +119,7 @@ std::string load_json(const GpuLoad& load) {
 std::string stage_json(const StageSummary& stage) {
   Fields fields(", ");
   fields.add("pp_rank", number(std::int64_t{stage.pipeline_rank}));
+  if (stage.serves) fields.add("parameter_servers", "true");
   fields.add("layers", number(stage.layers));
   fields.add("embedding", stage.embedding ? "true" : "false");
   fields.add("loss", stage.loss ? "true" : "false");
@@ -209,6 +211,7 @@ std::string summary_json(const Plan& plan, const Summary& summary) {
   fields.add("schedule", json_quoted(plan.job.schedule));
   if (plan.job.found_schedule) fields.add("found_schedule", found_json(*plan.job.found_schedule));
   if (plan.job.found_recompute) fields.add("found_recompute", found_json(*plan.job.found_recompute));
+  if (plan.job.parameter_servers) fields.add("parameter_servers", servers_json(*plan.job.parameter_servers));
   if (plan.job.documents) fields.add("documents", documents_json(*plan.job.documents));
   fields.add("parameters", number(summary.parameters));
   if (plan.job.frozen_parameters > 0)

@@ -164,8 +164,7 @@ std::string memory_table(const Plan& plan, const Timeline& timeline, const Summa
   const MemoryUnit unit = memory_unit(summary.peak_memory_bytes);
   std::string rows;
   for (const StageSummary& stage : summary.stages) {
-    std::vector<std::string> cells{fmt::format("{}", stage.pipeline_rank),
-                                   layers_text(stage.layers, stage.embedding, stage.loss),
+    std::vector<std::string> cells{fmt::format("{}", stage.pipeline_rank), layers_text(stage),
                                    in_unit(stage.peak_memory_bytes, unit)};
     for (const Category category : order)
       cells.push_back(in_unit(stage.memory[static_cast<std::size_t>(category)], unit));

@@ -35,7 +35,7 @@ class StringTable {
 const Buffer& buffer(const Plan& plan, Index index) { return plan.buffers[index]; }
 
 // Size of a buffer with a view's own extent counted, whoever owns the bytes.
-std::int64_t touched_bytes(const Buffer& touched) { return touched.elements() * bytes_of(touched.dtype); }
+std::int64_t touched_bytes(const Buffer& touched) { return touched.stored_bytes(); }
 
 // Communication: what this rank hands over, or takes if it only receives. Compute: all that is read and
 // written.

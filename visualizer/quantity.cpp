@@ -142,6 +142,10 @@ std::string layers_text(std::int64_t layers, bool embedding, bool loss) {
   return fmt::format("{}{}{}", layers, embedding ? "+emb" : "", loss ? "+head" : "");
 }
 
+std::string layers_text(const StageSummary& stage) {
+  return stage.serves ? "servers" : layers_text(stage.layers, stage.embedding, stage.loss);
+}
+
 std::string job_text(const Plan& plan, std::int64_t parameters, std::int64_t ranks) {
   const JobFacts& job = plan.job;
   std::string trained;

@@ -68,6 +68,7 @@ const char* short_name(BubbleCause cause);
 
 // "20", "20+emb", "20+head": layers of a pipeline rank and what else it holds.
 std::string layers_text(std::int64_t layers, bool embedding, bool loss);
+std::string layers_text(const StageSummary& stage);  // "servers" of those of parameters
 
 // "llama 70.6 B  64 x h100_sxm  tp 4  pp 4 (x5)  dp 2  1.05 M tokens/step  interleaved_1f1b, 64 microbatches"
 std::string job_text(const Plan& plan, std::int64_t parameters, std::int64_t ranks);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "visualizer/quantity.h"
+#include "visualizer/server_text.h"
 
 namespace simrun {
 
@@ -154,7 +155,7 @@ std::string table_row(const StageSummary& stage, const Summary& summary, const T
   const auto bytes = [&](Category category) { return stage.memory[static_cast<std::size_t>(category)]; };
   return fmt::format(
       "{:>3}  {:>11}  {:>8}  {:>7}  {:>6}  {:>6}  {:>6}  {:>8}  {:>5}  {:>10}\n", stage.pipeline_rank,
-      layers_text(stage.layers, stage.embedding, stage.loss), in_unit(stage.peak_memory_bytes, units.memory),
+      layers_text(stage), in_unit(stage.peak_memory_bytes, units.memory),
       in_unit(bytes(Category::weights), units.memory), in_unit(bytes(Category::optimizer), units.memory),
       in_unit(bytes(Category::gradients), units.memory), in_unit(bytes(Category::activations), units.memory),
       in_unit(bytes(Category::comm) + bytes(Category::workspace), units.memory), busy_text(stage, summary),
@@ -317,6 +318,8 @@ std::string terminal_summary(const Plan& plan, const Summary& summary, const Ter
     text += fmt::format("first step {}\n", seconds_text(summary.first_step_s));
   if (plan.job.found_schedule) text += search_line(*plan.job.found_schedule);
   if (plan.job.documents) text += documents_line(*plan.job.documents, plan, summary);
+  if (plan.job.parameter_servers)
+    text += fmt::format("parameter servers: {}\n", servers_text(*plan.job.parameter_servers));
   if (plan.job.found_recompute) text += recompute_line(*plan.job.found_recompute, summary);
   text += engine_line(summary, options) + "\n";
   text += host_lines(summary, options);

@@ -23,8 +23,7 @@ const char* phase_name(Phase phase) {
 
 std::int64_t touched_bytes(const Plan& plan, const std::vector<Index>& buffers) {
   std::int64_t bytes = 0;
-  for (const Index index : buffers)
-    bytes += plan.buffers[index].elements() * bytes_of(plan.buffers[index].dtype);
+  for (const Index index : buffers) bytes += plan.buffers[index].stored_bytes();
   return bytes;
 }
 

@@ -21,25 +21,20 @@ TEST_CASE("frozen parts and adapters load, and print as what loads again") {
   const LoadedJob loaded = load_job_text(text, "job.yaml", with_presets());
   REQUIRE(loaded.job.model.frozen.size() == 3);
   const ScopePattern& pattern = loaded.job.model.frozen[1];
-  CHECK(pattern.first_layer == 0);
-  CHECK(pattern.last_layer == 3);
-  CHECK(pattern.name == "fc");
-  CHECK(pattern.is_prefix);
+  CHECK(pattern.layers == std::vector<ScopePattern::Layers>{{0, 3}});
+  CHECK(pattern.name == "fc*");
   CHECK(loaded.job.training.lora->alpha == 16);  // scale 1
   CHECK(loaded.job.training.lora->targets == std::vector<std::string>{"q", "v"});
   CHECK(load_job_text(loaded.effective_yaml, "job.yaml", with_presets()).job == loaded.job);
 }
 
 TEST_CASE("what is no part of the model is refused where it stands") {
-  const std::string hint =
-      "  hint: patterns are embedding, head, layers, \"layers[0-11]\" and \"layers[0-11].fc1\" (in "
-      "quotes).\n";
-  CHECK(refusal(with_model("frozen: [embeddings, \"layers[4-8]\", \"layers[3-1]\"]")) ==
-        "job.yaml:8:12: error: 'embeddings' is no part of a model\n" + hint +
-            "job.yaml:8:24: error: 'layers[4-8]' reaches beyond the model's 8 layers\n"
-            "  hint: the last is 7.\n"
-            "job.yaml:8:39: error: 'layers[3-1]' is no part of a model\n" +
-            hint + "3 errors; nothing was run.\n");
+  CHECK(refusal(with_model("frozen: [\"layers[4-8]\", \"layers[3-1]\"]")) ==
+        "job.yaml:8:12: error: the scope 'layers[4-8]' names layer 8\n"
+        "  hint: the model's are 0 to 7.\n"
+        "job.yaml:8:27: error: 'layers[3-1]' counts its layers backwards\n"
+        "  hint: " +
+            std::string(scope_hint) + "\n2 errors; nothing was run.\n");
 }
 
 TEST_CASE("adapters' targets are named as here, with the words of other frameworks explained") {

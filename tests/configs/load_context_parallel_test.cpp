@@ -48,7 +48,7 @@ TEST_CASE("context parallelism: what does not divide is said with both numbers a
   CHECK(problem("a2a", {{"parallelism.tensor_model_parallel_size", "4"}, {"cluster.nodes", "2"}}) ==
         "core_attention: 2 key-value heads of a tensor-parallel rank (8 / 4) do not split into 4 by "
         "all-to-all | "
-        "2 does.");
+        "at most 2.");
   CHECK(problem("a2a+p2p", {{"parallelism.hierarchical_context_parallel_sizes", "[4, 2]"}}) ==
         "4 x 2 = 8 is not context_parallel_size 4 | [all-to-all among neighbours, ring over these groups].");
   CHECK(problem("p2p", {}, 3) ==

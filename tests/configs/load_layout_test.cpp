@@ -18,12 +18,12 @@ TEST_CASE("a rule of the layout section splits dimensions over ordered axes or k
       "  - {scope: \"layers[0-3].attention\", split: {sequence: [cp, tp]}, replicate: [heads]}\n"));
   REQUIRE(job.layout.rules.size() == 2);
   const RegionRule& all = job.layout.rules[0];
-  CHECK(all.scope.empty());
+  CHECK(all.scope.text.empty());
   REQUIRE(all.choices.size() == 2);
   CHECK(all.choices[0].dim == "heads");
   CHECK(all.choices[0].axes == std::vector<std::string>{"tp"});
   const RegionRule& attention = job.layout.rules[1];
-  CHECK(attention.scope == "layers[0-3].attention");
+  CHECK(attention.scope.text == "layers[0-3].attention");
   CHECK(attention.choices[0].axes == std::vector<std::string>{"cp", "tp"});
   CHECK(attention.choices[1].dim == "heads");
   CHECK(attention.choices[1].axes.empty());
@@ -85,6 +85,7 @@ TEST_CASE("everything that is wrong in a layout section is listed with its place
         "job.yaml:21:8: error: unknown key 'splt' in a rule of 'layout'\n"
         "  hint: did you mean 'split'?\n"
         "job.yaml:22:26: error: 'ffn' is split over 'tp' twice\n"
+        "  hint: once is enough.\n"
         "job.yaml:22:44: error: the rule names the dimension 'ffn' twice\n"
         "job.yaml:22:56: error: the rule names the dimension 'vocab' twice\n"
         "job.yaml:23:7: error: a rule of 'layout' must be a map, not 'qkv'\n"

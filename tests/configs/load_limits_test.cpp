@@ -79,6 +79,6 @@ TEST_CASE("an unknown model type is answered with the supported ones, never with
   for (const char* type : {"dbrx", "gptj", "mixtral2", "llama4_text", "lama"}) {
     const std::string hint = first_hint("model_type: gpt", "model_type: " + std::string(type));
     CHECK(hint.starts_with("one of bert, bloom, "));
-    CHECK(hint.find(", llama, m6, mistral, mixtral, ") != std::string::npos);
+    CHECK(hint.find(", llama, llava, m6, mistral, mixtral, ") != std::string::npos);
   }
 }

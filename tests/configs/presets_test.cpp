@@ -70,7 +70,10 @@ TEST_CASE("every model preset loads and keeps its shape over a reload") {
     CAPTURE(file);
     std::ifstream preset(file);
     const std::string text{std::istreambuf_iterator<char>(preset), {}};
-    const std::string length = text.find("image_size") == std::string::npos ? "seq_length: 512, " : "";
+    // Image models have none, and a vision-language model's counts the image's tokens.
+    const std::string length = text.find("vision_config") != std::string::npos ? "seq_length: 1024, "
+                               : text.find("image_size") != std::string::npos  ? ""
+                                                                               : "seq_length: 512, ";
     const LoadedJob loaded = load_job_text("simrun: 1\nmodel: {from: " + stem(file) + R"(}
 training: {)" + length + R"(micro_batch_size: 1, global_batch_size: 8, precision: bf16}
 cluster: {from: dgx_h100, nodes: 1}

@@ -132,11 +132,38 @@ TEST_CASE("an adapter's products: A and B forward, and backward for themselves a
   CHECK(found == 4);
 }
 
+TEST_CASE("frozen parts may be named as in layout rules: parts, modules, lists of layers, names anywhere") {
+  const auto trained = [](const std::string& frozen) {
+    return count_trained_parameters(trained_graph(small({{"model.frozen", frozen}})));
+  };
+  const std::int64_t all = count_trained_parameters(trained_graph(small({})));
+  // h = 1024 in 2 layers: qkv 3 h^2 + 3 h, projection h^2 + h, fc1 4 h^2 + 4 h, fc2 4 h^2 + h.
+  const std::int64_t h = 1024, attention = 4 * h * h + 4 * h, mlp = 8 * h * h + 5 * h;
+  CHECK(trained("[attention]") == all - 2 * attention);
+  CHECK(trained("[\"layers[0,1].attention\"]") == all - 2 * attention);
+  CHECK(trained("[\"layers[1].mlp\"]") == all - mlp);
+  CHECK(trained("[fc1]") == all - 2 * (4 * h * h + 4 * h));
+  CHECK(trained("[\"*1\"]") == trained("[fc1]"));
+}
+
+TEST_CASE("all scopes that the model lacks are refused at once, where they stand") {
+  try {
+    trained_graph(small({{"model.frozen", "[embeddings, attention, layers.fc3]"}}));
+    FAIL("accepted");
+  } catch (const ConfigError& error) {
+    REQUIRE(error.diagnostics().size() == 2);
+    CHECK(error.diagnostics()[0].message == "no operator is in the scope 'embeddings'");
+    CHECK(error.diagnostics()[0].hint == "did you mean 'embedding'?");
+    CHECK(error.diagnostics()[1].message == "no operator is in the scope 'layers.fc3'");
+  }
+}
+
 TEST_CASE("a scope without parameters, a target that the model lacks and nothing to train are refused") {
   const auto refuses = [](const std::vector<Override>& overrides, const std::string& words) {
     CHECK_THROWS_WITH(trained_graph(small(overrides)), Catch::Contains(words));
   };
-  refuses({{"model.frozen", "[layers.experts]"}}, "model.frozen: 'layers.experts' has no parameters");
+  refuses({{"model.frozen", "[layers.experts]"}}, "no operator is in the scope 'layers.experts'");
+  refuses({{"model.frozen", "[core_attention]"}}, "the scope 'core_attention' has no parameters to freeze");
   refuses({{"model.frozen", "[embedding, layers, head]"}}, "model.frozen: nothing is left to train");
 }
 

@@ -118,9 +118,13 @@ TEST_CASE("under 1F1B one copy of gathered weights serves the microbatches in fl
 }
 
 TEST_CASE("every way to keep weights and gradients gives a valid plan under every kind of schedule") {
-  const std::vector<std::pair<const char*, const char*>> schedules = {
-      {"gpipe", "1"}, {"1f1b", "1"},      {"zb_h1", "1"}, {"interleaved_1f1b", "2"},
-      {"zb_v", "2"},  {"dualpipe_v", "2"}};
+  const std::vector<std::pair<const char*, const char*>> schedules = {{"gpipe", "1"},
+                                                                      {"1f1b", "1"},
+                                                                      {"zb_h1", "1"},
+                                                                      {"interleaved_1f1b", "2"},
+                                                                      {"zb_v", "2"},
+                                                                      {"dualpipe_v", "2"},
+                                                                      {"interleaved_1f1b_overlap", "2"}};
   const std::vector<std::pair<int, Overrides>> options = {
       {2, once}, {3, once}, {3, to_backward}, {3, to_backward + once}, {3, all_step}, {3, all_step + once}};
   for (const auto& [schedule, virtual_stages] : schedules)

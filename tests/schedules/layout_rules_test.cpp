@@ -6,8 +6,8 @@
 #include <stdexcept>
 
 #include "models/decoder.h"
+#include "models/model_scope.h"
 #include "schedules/compile.h"
-#include "schedules/layout_scope.h"
 #include "schedules/lint.h"
 #include "tests/jobs.h"
 
@@ -50,7 +50,7 @@ std::string faults(const std::string& layout) {
 std::vector<std::string> names_in(const std::string& scope, const Graph& graph, std::int32_t layer) {
   std::vector<std::string> names;
   for (const Operator& op : graph.operators)
-    if (op.layer == layer && parse_layout_scope(scope).holds(graph, op)) names.push_back(op.name);
+    if (op.layer == layer && holds(parse_scope(scope), graph, op)) names.push_back(op.name);
   return names;
 }
 
@@ -69,9 +69,6 @@ TEST_CASE("layout scopes: layers, their parts, modules, operators and patterns")
   CHECK(names_in("embedding", graph, -1) ==
         Names{"tokens", "word_embedding", "position_embedding", "embedding_dropout"});
   CHECK(names_in("head", graph, -1).front() == "final_norm");
-  CHECK_THROWS_WITH(parse_layout_scope("layers[0-x]"), "the layers of 'layers[0-x]' are no numbers");
-  CHECK_THROWS_WITH(parse_layout_scope("layers[3-1]"), "'layers[3-1]' counts its layers backwards");
-  CHECK_THROWS_WITH(parse_layout_scope("layers[3"), "the bracket in 'layers[3' is not closed");
 }
 
 TEST_CASE("layout rules: what Megatron's keys mean, written as rules, is the same plan") {
@@ -90,6 +87,30 @@ TEST_CASE("layout rules: a user's rule decides its dimensions in its scope, the 
   CHECK(laid.of("fc1", 1) == "batch split over dp, sequence split over tp");
   CHECK(laid.of("qkv", 1) == "batch split over dp, kv_heads split over tp");
   CHECK(laid.of("mlp_norm", 1) == "batch split over dp");
+}
+
+TEST_CASE(
+    "layout rules: attention around a ring keeps its part of the sequence, one that exchanges heads is "
+    "free") {
+  const std::string rules = "  - {scope: attention, split: {batch: [cp, dp]}}\n";
+  const auto refused = [&](const char* type) {
+    try {
+      compile(job_with(rules, {{"parallelism.tensor_model_parallel_size", "1"},
+                               {"parallelism.context_parallel_size", "2"},
+                               {"parallelism.cp_comm_type", type},
+                               {"training.attention", "flash"},
+                               {"training.micro_batch_size", "8"}}));
+    } catch (const ConfigError& error) {
+      REQUIRE(error.diagnostics().size() == 1);  // once, not for each layer
+      return error.diagnostics()[0].message;
+    }
+    return std::string();
+  };
+  const std::string message =
+      "core_attention of layer 0 must keep its sequence split over cp, along which keys and values travel";
+  CHECK(refused("p2p") == message);
+  CHECK(refused("all_gather") == message);
+  CHECK(refused("a2a").empty());
 }
 
 TEST_CASE("layout rules: an axis given to one dimension is not free for the strategy's rules") {

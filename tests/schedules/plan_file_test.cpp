@@ -35,7 +35,7 @@ Plan plan_with_every_field() {
   plan.job.found_recompute = FoundRecompute{"{granularity: full}", 1, 2, 3, 0.25};
   plan.job.documents = DocumentMask{"a.csv", 0.5, 0.75, 1e20};
   Gpu& gpu = plan.cluster.gpu;
-  gpu = {"g", {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}}, 1.5, 2, 3.5, 4, 5, 6.5, 7.5, 8.5, 9.5, 10.5};
+  gpu = {"g", {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}}, 1.5, 2, 3.5, 4, 5, 6.5, 7.5, 8.5, 9.5, 10.5, true};
   plan.cluster.nics_per_node = 2;
   plan.cluster.fabric = {FabricTopology::leaf_spine, false, 3, 4, 1.25, 2e-7};
   plan.streams[2] = {"host copies", StreamDevice::nvme, Traffic::offload};

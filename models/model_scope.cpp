@@ -1,11 +1,10 @@
-#include "schedules/layout_scope.h"
+#include "models/model_scope.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <stdexcept>
 #include <utility>
 
 namespace simrun {
@@ -55,61 +54,17 @@ bool fits(std::string_view pattern, std::string_view text) {
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
-std::int32_t number(std::string_view text, const std::string& scope) {
-  std::int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size() || value < 0)
-    throw std::invalid_argument(fmt::format("the layers of '{}' are no numbers", scope));
-  return value;
-}
-
-LayoutScope::Layers range(std::string_view text, const std::string& scope) {
-  const std::size_t dash = text.find('-');
-  const std::int32_t first = number(text.substr(0, dash), scope);
-  const std::int32_t last = dash == std::string_view::npos ? first : number(text.substr(dash + 1), scope);
-  if (last < first) throw std::invalid_argument(fmt::format("'{}' counts its layers backwards", scope));
-  return {first, last};
-}
-
 }  // namespace
 
-bool LayoutScope::holds(const Graph& graph, const Operator& op) const {
-  const auto has = [&](const Layers& some) { return some.first <= op.layer && op.layer <= some.last; };
-  if (in_layers && op.layer < 0) return false;
-  if (!layers.empty() && std::none_of(layers.begin(), layers.end(), has)) return false;
+bool holds(const ScopePattern& scope, const Graph& graph, const Operator& op) {
+  const auto has = [&](const ScopePattern::Layers& some) {
+    return some.first <= op.layer && op.layer <= some.last;
+  };
+  if (scope.in_layers && op.layer < 0) return false;
+  if (!scope.layers.empty() && std::none_of(scope.layers.begin(), scope.layers.end(), has)) return false;
+  const std::string& name = scope.name;
   return name.empty() || fits(name, op.name) || (!op.module.empty() && fits(name, op.module)) ||
-         fits(name, part_of(graph, op));
-}
-
-LayoutScope parse_layout_scope(const std::string& text) {
-  LayoutScope scope;
-  constexpr std::string_view word = "layers";
-  std::string_view rest = text;
-  if (!rest.starts_with(word) ||
-      (rest.size() > word.size() && rest[word.size()] != '[' && rest[word.size()] != '.')) {
-    scope.name = text;
-    return scope;
-  }
-  scope.in_layers = true;
-  rest.remove_prefix(word.size());
-  if (rest.starts_with('[')) {
-    const std::size_t close = rest.find(']');
-    if (close == std::string_view::npos)
-      throw std::invalid_argument(fmt::format("the bracket in '{}' is not closed", text));
-    for (std::string_view list = rest.substr(1, close - 1);;) {
-      const std::size_t comma = list.find(',');
-      scope.layers.push_back(range(list.substr(0, comma), text));
-      if (comma == std::string_view::npos) break;
-      list.remove_prefix(comma + 1);
-    }
-    rest.remove_prefix(close + 1);
-  }
-  if (rest.empty()) return scope;
-  if (rest.front() != '.' || rest.size() == 1)
-    throw std::invalid_argument(
-        fmt::format("'{}' goes on with '{}' where a name behind a dot may be", text, rest));
-  scope.name = rest.substr(1);
-  return scope;
+         (!op.stack.empty() && fits(name, op.stack)) || fits(name, part_of(graph, op));
 }
 
 std::vector<std::string> scope_names(const Graph& graph) {
@@ -118,9 +73,24 @@ std::vector<std::string> scope_names(const Graph& graph) {
     if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
   for (const Operator& op : graph.operators) add(part_of(graph, op));
+  for (const Operator& op : graph.operators) add(op.stack);
   for (const Operator& op : graph.operators) add(op.module);
   for (const Operator& op : graph.operators) add(op.name);
   return names;
+}
+
+Diagnostic no_such_scope(const ScopePattern& scope, const Graph& graph) {
+  std::int32_t layers = 0;
+  for (const Operator& op : graph.operators) layers = std::max(layers, op.layer + 1);
+  for (const ScopePattern::Layers& some : scope.layers)
+    if (some.first >= layers)
+      return {scope.position, fmt::format("the scope '{}' names layer {}", scope.text, some.first),
+              fmt::format("the model's are 0 to {}.", layers - 1)};
+  const std::vector<std::string> names = scope_names(graph);
+  const std::string near = closest(scope.name, names);
+  return {scope.position, fmt::format("no operator is in the scope '{}'", scope.text),
+          near.empty() ? fmt::format("names are {}.", fmt::join(names, ", "))
+                       : fmt::format("did you mean '{}'?", near)};
 }
 
 }  // namespace simrun

@@ -11,8 +11,9 @@
 namespace simrun {
 namespace {
 
-const std::vector<std::string> parallel_axes = {"tp",  "cp",       "dp",       "ep",       "etp",
-                                                "edp", "cp_inner", "cp_outer", "dp_inner", "dp_outer"};
+const std::vector<std::string> parallel_axes = {"tp",       "cp",       "dp",       "ep",
+                                                "etp",      "edp",      "cp_inner", "cp_outer",
+                                                "ep_inner", "ep_outer", "dp_inner", "dp_outer"};
 constexpr std::size_t most_rules = 1000;
 
 bool is_word(const std::string& text) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "configs/load_model_families.h"
 
@@ -32,18 +33,25 @@ constexpr Family families[] = {{"bert", read_bert},
                                {"nemotron", read_nemotron},
                                {"opt", read_opt},
                                {"phi3", read_phi3},
+                               {"phimoe", read_phimoe},
                                {"qwen2", read_qwen2},
                                {"qwen2_moe", read_qwen2_moe},
                                {"qwen3", read_qwen3},
                                {"qwen3_moe", read_qwen3_moe},
                                {"resnet", read_resnet},
+                               {"switch_transformers", read_switch},
                                {"t5", read_t5},
                                {"vgg", read_vgg},
                                {"vit", read_vit},
                                {"wide_resnet", read_wide_resnet}};
 
 // Known, so that they are not taken for a misspelling of a supported one.
-const std::vector<std::string> later_types = {"falcon", "gemma", "gemma3", "llama4", "phi", "phimoe"};
+const std::vector<std::string> later_types = {"falcon", "gemma", "gemma3", "phi"};
+const std::map<std::string, std::string> refused_types = {
+    {"llama4", "llama4's images, and attention within chunks, are not modelled"},
+    {"llama4_text",
+     "llama4_text's attention within chunks, and norms of q and k without weights, are not modelled"},
+    {"olmoe", "olmoe's norms of q and k over all heads at once are not modelled"}};
 
 std::vector<std::string> supported_types() {
   std::vector<std::string> types;
@@ -64,8 +72,9 @@ void read_model(const ConfigNode* node, const PresetSearch& search, Reading& rea
   if (!section.has("model_type"))
     return reading.problem("model", "missing required key 'model_type' in 'model'",
                            fmt::format("one of {}.", fmt::join(supported_types(), ", ")));
-  job.model.model_type =
-      section.word("model_type", {.accepted = supported_types(), .not_yet = later_types, .may_guess = false});
+  job.model.model_type = section.word(
+      "model_type",
+      {.accepted = supported_types(), .not_yet = later_types, .refused = refused_types, .may_guess = false});
   const auto family = std::ranges::find(families, job.model.model_type, &Family::model_type);
   if (family == std::end(families)) return;
   family->read({section, reading, job, job.model});

@@ -13,7 +13,7 @@ void read_gemma2(const ModelKeys& keys);
 void read_gnmt(const ModelKeys& keys);
 void read_grok1(const ModelKeys& keys);
 void read_gpt(const ModelKeys& keys);          // Megatron-LM's names
-void read_gpt_experts(const ModelKeys& keys);  // of read_gpt
+void read_gpt_experts(const ModelKeys& keys);  // of read_gpt and read_m6
 void read_gpt_oss(const ModelKeys& keys);
 void read_gpt2(const ModelKeys& keys);
 void read_gpt_neox(const ModelKeys& keys);
@@ -27,11 +27,13 @@ void read_mpt(const ModelKeys& keys);
 void read_nemotron(const ModelKeys& keys);
 void read_opt(const ModelKeys& keys);
 void read_phi3(const ModelKeys& keys);
+void read_phimoe(const ModelKeys& keys);
 void read_qwen2(const ModelKeys& keys);
 void read_qwen2_moe(const ModelKeys& keys);
 void read_qwen3(const ModelKeys& keys);
 void read_qwen3_moe(const ModelKeys& keys);
 void read_resnet(const ModelKeys& keys);
+void read_switch(const ModelKeys& keys);
 void read_t5(const ModelKeys& keys);
 void read_vgg(const ModelKeys& keys);
 void read_vit(const ModelKeys& keys);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "configs/layer_pattern.h"
 #include "configs/limits.h"
 #include "configs/load_model_experts.h"
 #include "configs/load_model_families.h"
@@ -13,8 +14,21 @@ namespace {
 
 constexpr const char* frequency_key = "moe_layer_freq";
 
-// [1, 0, 1, 0]: 1 for a layer with experts.
-void read_layer_pattern(const ConfigNode& node, const ModelKeys& keys) {
+// One entry per layer, 1 for a layer with experts; recorded as a list, however it was written.
+void use_layers(const ConfigNode& node, std::vector<bool> layers, const ModelKeys& keys) {
+  if (static_cast<std::int64_t>(layers.size()) != keys.model.num_layers)
+    return keys.reading.problems.push_back(
+        {node.position,
+         fmt::format("{} has {} entries for {} layers", frequency_key, layers.size(), keys.model.num_layers),
+         fmt::format("1 for a layer with experts and 0 for others, {} in all.", keys.model.num_layers)});
+  std::vector<int> written(layers.begin(), layers.end());
+  keys.reading.record(keys.section.path_of(frequency_key), fmt::format("[{}]", fmt::join(written, ", ")),
+                      origin_of(node.position));
+  keys.model.experts.layers = std::move(layers);
+}
+
+// [1, 0, 1, 0]
+void read_layer_list(const ConfigNode& node, const ModelKeys& keys) {
   std::vector<bool> layers;
   for (const ConfigNode& child : node.children) {
     if (child.text != "0" && child.text != "1")
@@ -23,21 +37,26 @@ void read_layer_pattern(const ConfigNode& node, const ModelKeys& keys) {
            "1 for a layer with experts."});
     layers.push_back(child.text == "1");
   }
-  if (static_cast<std::int64_t>(layers.size()) != keys.model.num_layers)
-    return keys.reading.problems.push_back(
-        {node.position,
-         fmt::format("{} has {} entries for {} layers", frequency_key, layers.size(), keys.model.num_layers),
-         ""});
-  std::vector<int> written(layers.begin(), layers.end());
-  keys.reading.record(keys.section.path_of(frequency_key), fmt::format("[{}]", fmt::join(written, ", ")),
-                      origin_of(node.position));
-  keys.model.experts.layers = std::move(layers);
+  use_layers(node, std::move(layers), keys);
 }
 
-// A number n: experts in layers 0, n, 2n, ...; or a list.
+// "([0]*3+[1]*58)*1"
+void read_layer_expression(const ConfigNode& node, const ModelKeys& keys) {
+  LayerPattern pattern = parse_layer_pattern(node.text, static_cast<std::size_t>(limits::layers.most));
+  if (pattern.problem.empty()) return use_layers(node, std::move(pattern.layers), keys);
+  SourcePosition position = node.position;
+  if (position.line > 0) position.column += static_cast<int>(pattern.at) + (node.quoted ? 1 : 0);
+  keys.reading.problems.push_back({position, fmt::format("'{}': {}", frequency_key, pattern.problem),
+                                   "for example \"[0]*3+[1]*58\": 3 layers without experts, 58 with."});
+}
+
+// A number n: experts in layers 0, n, 2n, ...; a list; or an expression that makes one.
 void read_layers(const ModelKeys& keys) {
   const ConfigNode* node = keys.section.section(frequency_key);
-  if (node != nullptr && node->kind == ConfigNode::Kind::sequence) return read_layer_pattern(*node, keys);
+  if (node != nullptr && node->kind == ConfigNode::Kind::sequence) return read_layer_list(*node, keys);
+  if (node != nullptr && node->kind == ConfigNode::Kind::scalar &&
+      node->text.find_first_of("[(") != std::string::npos)
+    return read_layer_expression(*node, keys);
   const std::int64_t step = keys.section.integer(frequency_key, limits::layers, 1);
   select_expert_layers({.first = 0, .step = step, .phase = 0}, keys.model);
 }

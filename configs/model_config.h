@@ -55,6 +55,7 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool projection_bias = false;  // of the attention's output projection
   bool mlp_bias = false;         // of both (gated: all three) MLP matrices
+  bool output_bias = false;      // of the logits
   bool attention_sinks = false;  // a learned score per head that takes part in the softmax and has no value
   MlaConfig mla;
   ExpertConfig experts;

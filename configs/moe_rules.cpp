@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "configs/expert_nodes.h"
 #include "configs/nearest.h"
 
 namespace simrun {
@@ -40,6 +41,37 @@ void check_ranks(Reading& reading, const Parallelism& parallelism) {
                     nearest_divisors(ranks / etp, ep));
 }
 
+void check_dispatcher(Reading& reading, const Job& job) {
+  constexpr const char* path = "moe.token_dispatcher";
+  const bool is_deepep = job.moe.token_dispatcher == TokenDispatcher::deepep;
+  const Parallelism& parallelism = job.parallelism;
+  // As Megatron-LM: only its all-to-all pads experts to a capacity.
+  if (job.moe.capacity_factor > 0 && job.moe.token_dispatcher != TokenDispatcher::alltoall)
+    reading.problem("moe.capacity_factor",
+                    fmt::format("a capacity drops and pads rows of the alltoall dispatcher, not of {}",
+                                is_deepep ? "deepep" : "allgather"),
+                    "leave it out, or token_dispatcher: alltoall.");
+  if (is_deepep && parallelism.tensor_model_parallel_size > 1 && !parallelism.sequence_parallel)
+    reading.problem(path,
+                    fmt::format("deepep sends a token from one rank; {} tensor parallel ranks without "
+                                "sequence_parallel have the same tokens",
+                                parallelism.tensor_model_parallel_size),
+                    "parallelism.sequence_parallel: true does.");
+  const std::int64_t ep = parallelism.expert_model_parallel_size;
+  const std::int64_t etp = parallelism.expert_tensor_parallel_size;
+  const bool divides = ep > 0 && etp > 0 && parallelism.data_parallel_size > 0 &&
+                       parallelism.tensor_model_parallel_size * parallelism.context_parallel_size *
+                               parallelism.data_parallel_size % (ep * etp) ==
+                           0;
+  if (is_deepep && divides && job.cluster.gpus_per_node > 0 && !expert_nodes(job))
+    reading.problem(
+        path,
+        fmt::format("deepep exchanges over nodes, then inside them, and groups of expert {} x expert "
+                    "tensor {} ranks do not lie alike on nodes of {} GPUs",
+                    ep, etp, job.cluster.gpus_per_node),
+        "a group that fits into a node, or fills some, does.");
+}
+
 }  // namespace
 
 void apply_moe_rules(Reading& reading, const Job& job) {
@@ -61,6 +93,7 @@ void apply_moe_rules(Reading& reading, const Job& job) {
                                 experts.ffn_hidden_size, etp),
                     nearest_divisors(experts.ffn_hidden_size, etp));
   check_ranks(reading, parallelism);
+  check_dispatcher(reading, job);
   const std::optional<ExpertHistogram>& histogram = job.moe.histogram;
   if (histogram && static_cast<std::int64_t>(histogram->tokens.size()) != experts.count)
     reading.problem("moe.histogram", fmt::format("'{}' has {} experts; the model has {}", histogram->path,

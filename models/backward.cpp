@@ -30,6 +30,9 @@ std::vector<BackwardStep> gemm_steps(const Graph& graph, const Operator& op) {
 }
 
 std::vector<BackwardStep> gather_steps(const Graph& graph, const Operator& op) {
+  const bool routes_rows = op.function == Function::dispatch || op.function == Function::combine;
+  if (routes_rows && op.inputs.size() == 1)  // on the way between a token's node and GPU or expert
+    return {{Opcode::scatter, op.function, false, false, {gradient}, {0}}};
   if (op.function == Function::dispatch)
     return {{Opcode::scatter, Function::dispatch, false, false, {gradient, input(1)}, {0}}};
   if (op.function == Function::combine)

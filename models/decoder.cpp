@@ -141,6 +141,11 @@ class DecoderBuilder {
     return *output_weight_;
   }
 
+  TensorId output_bias() {
+    if (!output_bias_) output_bias_ = graph_.parameter("output_bias", {vocab_});
+    return *output_bias_;
+  }
+
   // Final norm and logits. They are kept in fp32 for the softmax (Korthikanti et al. 2022, section 4.3: 4sbv
   // bytes).
   TensorId logits(TensorId x, const std::string& prefix) {
@@ -150,7 +155,9 @@ class DecoderBuilder {
     const TensorId table = output_table();
     const std::vector<DimensionId> scores{dims_.batch, dims_.sequence, vocab_};
     TensorId logits = graph_.activation(prefix + "logits", scores);
-    graph_.add(prefix + "logits", Opcode::gemm, Function::none, {y, table}, {logits});
+    std::vector<TensorId> operands{y, table};
+    if (model_.output_bias) operands.push_back(output_bias());
+    graph_.add(prefix + "logits", Opcode::gemm, Function::none, std::move(operands), {logits});
     if (training_.precision != Dtype::fp32 && training_.precision != Dtype::tf32) {
       const TensorId cast = wide(prefix + "logits_fp32", scores);
       graph_.add(prefix + "logits_fp32", Opcode::map, Function::cast, {logits}, {cast});
@@ -172,7 +179,7 @@ class DecoderBuilder {
   DimensionId vocab_;
   DecoderLayer layer_;
   TensorId word_table_ = 0;
-  std::optional<TensorId> output_weight_;
+  std::optional<TensorId> output_weight_, output_bias_;
   DimensionId double_hidden_ = 0;
 };
 

@@ -14,8 +14,13 @@ namespace simrun {
 //                  even load, batch x sequence x topk / experts; with one, that many times as many. Padded to
 //                  a multiple of the tensor x context x data parallel size.
 //   expert_ffn, shared_ffn
+//   node_rows, gpu_rows  rows per expert where a token is sent once to each node, and within it once to each
+//                  GPU, that has any of its experts (deepep); none where there is one node, or one such GPU
+//                  on each
 struct MoeDimensions {
   DimensionId experts = 0, expert_scores = 0, topk = 0, capacity = 0, expert_ffn = 0, shared_ffn = 0;
+  std::optional<DimensionId> node_rows = {}, gpu_rows = {};
+  bool gathers_tokens = false;  // every rank gets all tokens (allgather)
 };
 
 // Dimensions of multi-head latent attention:

@@ -4,6 +4,7 @@
 #include "models/decoder_layer.h"
 #include "models/graph_builder.h"
 #include "models/loss.h"
+#include "models/moe_layer.h"
 
 namespace simrun {
 namespace {
@@ -16,6 +17,11 @@ Job encoder_of(Job job) {
 DecoderDimensions decoder_side(const Job& job, DecoderDimensions dims, GraphBuilder& graph) {
   dims.sequence = graph.dimension("sequence", job.training.decoder_seq_length);
   dims.key_sequence = graph.dimension("key_sequence", job.training.decoder_seq_length);
+  if (dims.moe) {  // its tokens are others
+    Job of_targets = job;
+    of_targets.training.seq_length = job.training.decoder_seq_length;
+    dims.moe = moe_dimensions(of_targets, graph);
+  }
   return dims;
 }
 

@@ -7,21 +7,30 @@ double size_of(const Graph& graph, const char* name) {
   return static_cast<double>(graph.dimensions[graph.dimension(name)].size);
 }
 
+// The n-th dimension of a name: two stacks with tokens of their own have one each, in the same order.
+double nth_size(const Graph& graph, const char* name, int n) {
+  for (const Dimension& dimension : graph.dimensions)
+    if (dimension.name == name && n-- == 0) return static_cast<double>(dimension.size);
+  return size_of(graph, name);
+}
+
 // Rows that experts have, batch x sequence x topk, of those that whole numbers of them per expert make.
-double routed_share(const Graph& graph) {
-  return size_of(graph, "batch") * size_of(graph, "sequence") * size_of(graph, "topk") /
-         (size_of(graph, "experts") * size_of(graph, "capacity"));
+double routed_share(const Graph& graph, DimensionId capacity) {
+  int stack = 0;
+  for (DimensionId dim = 0; dim < capacity; ++dim) stack += graph.dimensions[dim].name == "capacity" ? 1 : 0;
+  return size_of(graph, "batch") * nth_size(graph, "sequence", stack) * size_of(graph, "topk") /
+         (size_of(graph, "experts") * static_cast<double>(graph.dimensions[capacity].size));
 }
 
 double product(const Graph& graph, const std::vector<DimensionId>& dims, Extents extents) {
   double elements = 1;
-  bool has_capacity = false;
   for (const DimensionId dim : dims) {
-    has_capacity |= graph.dimensions[dim].name == "capacity";
+    if (extents == Extents::unpadded && graph.dimensions[dim].name == "capacity")
+      elements *= routed_share(graph, dim);
     elements *= static_cast<double>(extents == Extents::padded ? graph.dimensions[dim].padded_size
                                                                : graph.dimensions[dim].size);
   }
-  return has_capacity && extents == Extents::unpadded ? elements * routed_share(graph) : elements;
+  return elements;
 }
 
 // The first operand is data, or nothing before it is trained: no gradient of it is computed.

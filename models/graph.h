@@ -106,6 +106,12 @@ struct Operator {
   bool alibi = false;
   // An `add` of partial sums that is one itself: only its output is summed over ranks.
   bool keeps_partial_sums = false;
+  // Linear in its first input, and takes that as a partial sum where it is one: its output is one then. The
+  // same backward, of the output's gradient.
+  bool sums_later = false;
+  // Of every token, a rank does what concerns its experts (all-gather dispatch): the tokens of the ranks
+  // among which experts are divided are gathered before it, or its partial sums scattered behind it.
+  bool gathers_tokens = false;
   // It stands before its layer, on the same stage: a checkpoint of the layer leaves it out.
   bool before_layer = false;
   // Nobody reads its output: it is run and has no backward.

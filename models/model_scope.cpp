@@ -11,10 +11,12 @@ namespace simrun {
 namespace {
 
 // The part of a layer that an operator with such a dimension belongs to; the first that it has counts.
-constexpr std::array<std::pair<const char*, const char*>, 11> part_of_dimension{{{"experts", "moe"},
+constexpr std::array<std::pair<const char*, const char*>, 13> part_of_dimension{{{"experts", "moe"},
                                                                                  {"expert_ffn", "moe"},
                                                                                  {"expert_scores", "moe"},
                                                                                  {"capacity", "moe"},
+                                                                                 {"gpu_rows", "moe"},
+                                                                                 {"node_rows", "moe"},
                                                                                  {"shared_ffn", "moe"},
                                                                                  {"kv_heads", "attention"},
                                                                                  {"heads", "attention"},

@@ -1,8 +1,12 @@
 #include "models/moe_layer.h"
 
 #include <cmath>
+#include <optional>
+#include <stdexcept>
 #include <utility>
 
+#include "configs/expert_nodes.h"
+#include "models/expert_fanout.h"
 #include "models/up_projection.h"
 
 namespace simrun {
@@ -18,26 +22,39 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+// Rows per expert of a token's copies: `copies` of each of `tokens`, times a capacity factor.
+DimensionId rows(const char* name, const Job& job, double copies, GraphBuilder& graph) {
+  const Parallelism& parallelism = job.parallelism;
+  const std::int64_t tokens =
+      job.training.micro_batch_size * parallelism.data_parallel_size * job.training.seq_length;
+  const double mean = static_cast<double>(tokens) * copies / static_cast<double>(job.model.experts.count);
+  const double factor = job.moe.capacity_factor > 0 ? job.moe.capacity_factor : 1;
+  const std::int64_t ranks = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size *
+                             parallelism.data_parallel_size;
+  return graph.dimension(name, std::llround(std::ceil(mean)),
+                         rounded_up(std::llround(std::ceil(mean * factor)), ranks));
+}
+
 }  // namespace
 
 MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph) {
   const ExpertConfig& experts = job.model.experts;
-  const Parallelism& parallelism = job.parallelism;
-  const std::int64_t tokens =
-      job.training.micro_batch_size * parallelism.data_parallel_size * job.training.seq_length;
-  const double mean = static_cast<double>(tokens * experts.topk) / static_cast<double>(experts.count);
-  const double factor = job.moe.capacity_factor > 0 ? job.moe.capacity_factor : 1;
-  const std::int64_t ranks = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size *
-                             parallelism.data_parallel_size;
   MoeDimensions dims;
   dims.experts = graph.dimension("experts", experts.count);
   dims.expert_scores = graph.dimension("expert_scores", experts.count);
   dims.topk = graph.dimension("topk", experts.topk);
-  dims.capacity = graph.dimension("capacity", std::llround(std::ceil(mean)),
-                                  rounded_up(std::llround(std::ceil(mean * factor)), ranks));
+  dims.capacity = rows("capacity", job, static_cast<double>(experts.topk), graph);
   dims.expert_ffn = graph.dimension("expert_ffn", experts.ffn_hidden_size);
   if (experts.shared_ffn_hidden_size > 0)
     dims.shared_ffn = graph.dimension("shared_ffn", experts.shared_ffn_hidden_size);
+  dims.gathers_tokens = job.moe.token_dispatcher == TokenDispatcher::allgather;
+  if (job.moe.token_dispatcher != TokenDispatcher::deepep) return dims;
+  const std::optional<ExpertNodes> on = expert_nodes(job);
+  if (!on) throw std::invalid_argument("deepep: expert parallel ranks do not lie alike on all nodes");
+  if (on->nodes > 1)
+    dims.node_rows = rows("node_rows", job, expected_nodes(experts, job.moe.node_limit, on->nodes), graph);
+  if (on->ranks > 1)
+    dims.gpu_rows = rows("gpu_rows", job, expected_destinations(experts, on->nodes * on->ranks), graph);
   return dims;
 }
 
@@ -73,15 +90,8 @@ MoeLayer::Routing MoeLayer::route(TensorId y) {
 }
 
 TensorId MoeLayer::routed(TensorId y, const Routing& routing) {
-  const Regroup regroup{{dims_.batch, dims_.sequence}, moe_.capacity};
   const std::vector<DimensionId> rows{moe_.experts, moe_.capacity};
-  const std::vector<DimensionId> wide{moe_.experts, moe_.capacity, dims_.hidden};
-  const TensorId dispatched = graph_.activation("dispatch", wide);
-  Operator& dispatch =
-      graph_.add("dispatch", Opcode::gather, Function::dispatch, {y, routing.indices}, {dispatched});
-  dispatch.module = module;
-  dispatch.regroup = regroup;
-  dispatch.whole_dims = {moe_.experts};  // a rank has tokens for all of them
+  const TensorId dispatched = dispatch(y, routing);
 
   const TensorId activated = add_up_projection({.name = "expert_fc1",
                                                 .activation = "expert_activation",
@@ -99,16 +109,64 @@ TensorId MoeLayer::routed(TensorId y, const Routing& routing) {
   std::vector<TensorId> operands{
       activated, graph_.parameter("expert_fc2_weight", {moe_.experts, moe_.expert_ffn, dims_.hidden})};
   if (experts_.bias) operands.push_back(graph_.parameter("expert_fc2_bias", {moe_.experts, dims_.hidden}));
-  const TensorId expert_out = graph_.activation("expert_fc2", wide);
+  const TensorId expert_out = graph_.activation("expert_fc2", {moe_.experts, moe_.capacity, dims_.hidden});
   graph_.add("expert_fc2", Opcode::gemm, Function::none, std::move(operands), {expert_out}).module = module;
 
-  const TensorId combined = graph_.activation("combine", {dims_.batch, dims_.sequence, dims_.hidden});
-  Operator& combine = graph_.add("combine", Opcode::gather, Function::combine,
-                                 {expert_out, routing.probabilities, routing.indices}, {combined});
-  combine.module = module;
-  combine.regroup = regroup;
-  combine.whole_dims = {moe_.experts};
-  return combined;
+  return combine(expert_out, routing);
+}
+
+// What a token's rows are counted by on their way: per node, per GPU, per expert.
+std::vector<MoeLayer::Hop> MoeLayer::hops() const {
+  std::vector<Hop> hops;
+  if (moe_.node_rows) hops.push_back({"", "", *moe_.node_rows});
+  if (moe_.gpu_rows) hops.push_back({"dispatch_in_node", "combine_in_node", *moe_.gpu_rows});
+  hops.push_back({"permute", "unpermute", moe_.capacity});
+  hops.front().dispatch = "dispatch";
+  hops.front().combine = "combine";
+  return hops;
+}
+
+void MoeLayer::describe(Operator& op, const Regroup& regroup) const {
+  op.module = module;
+  op.regroup = regroup;
+  op.gathers_tokens = moe_.gathers_tokens;
+  // A rank has tokens for all experts; behind the first exchange, for those of its node.
+  if (!moe_.gathers_tokens && regroup.from.size() > 1) op.whole_dims = {moe_.experts};
+}
+
+TensorId MoeLayer::dispatch(TensorId y, const Routing& routing) {
+  std::vector<DimensionId> from{dims_.batch, dims_.sequence};
+  std::vector<TensorId> inputs{y, routing.indices};
+  for (const Hop& hop : hops()) {
+    const TensorId out = graph_.activation(hop.dispatch, {moe_.experts, hop.rows, dims_.hidden});
+    const bool first = from.size() > 1;
+    Operator& op = graph_.add(hop.dispatch, Opcode::gather, Function::dispatch, std::move(inputs), {out});
+    describe(op, {from, hop.rows});
+    op.sums_later = !first || moe_.gathers_tokens;
+    from = {hop.rows};
+    inputs = {out};
+  }
+  return inputs.front();
+}
+
+TensorId MoeLayer::combine(TensorId expert_out, const Routing& routing) {
+  const std::vector<Hop> hops = this->hops();
+  TensorId rows = expert_out;
+  for (std::size_t h = hops.size(); h-- > 0;) {
+    const bool last = h == 0;
+    const TensorId out =
+        last ? graph_.activation(hops[h].combine, {dims_.batch, dims_.sequence, dims_.hidden})
+             : graph_.activation(hops[h].combine, {moe_.experts, hops[h - 1].rows, dims_.hidden});
+    std::vector<TensorId> inputs{rows};
+    if (last) inputs.insert(inputs.end(), {routing.probabilities, routing.indices});
+    Operator& op = graph_.add(hops[h].combine, Opcode::gather, Function::combine, std::move(inputs), {out});
+    describe(op, {last ? std::vector<DimensionId>{dims_.batch, dims_.sequence}
+                       : std::vector<DimensionId>{hops[h - 1].rows},
+                  hops[h].rows});
+    op.sums_later = !last || moe_.gathers_tokens;
+    rows = out;
+  }
+  return rows;
 }
 
 TensorId MoeLayer::shared(TensorId y) {

@@ -15,6 +15,14 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph);
 //   dispatch   rows by expert [experts, capacity, hidden]
 //   expert_fc1, expert_activation, expert_fc2: an MLP of each expert
 //   combine    each token's rows back, summed with its probabilities [batch, sequence, hidden]
+// With the dispatcher deepep a token's row goes once to each node, and there once to each GPU, that has any
+// of its experts (DeepSeek-V3, arXiv 2412.19437, section 3.2.2), and back the same way:
+//   dispatch          rows by node [experts, node_rows, hidden]
+//   dispatch_in_node  rows by GPU [experts, gpu_rows, hidden]
+//   permute           rows by expert [experts, capacity, hidden]
+//   unpermute, combine_in_node, combine  sums of a token's rows of a GPU, of a node, of all nodes
+// Indices and probabilities of a token travel behind its row and are not counted: 8 topk bytes beside
+// 2 hidden.
 //   shared_*   the shared experts, an MLP of every token, and moe_add, their sum with the routed ones
 class MoeLayer {
  public:
@@ -30,6 +38,16 @@ class MoeLayer {
   };
   Routing route(TensorId y);
   TensorId routed(TensorId y, const Routing& routing);
+  // One exchange to the experts and back: the operators before and behind it, and what it exchanges.
+  struct Hop {
+    const char* dispatch;
+    const char* combine;
+    DimensionId rows;
+  };
+  std::vector<Hop> hops() const;
+  void describe(Operator& op, const Regroup& regroup) const;
+  TensorId dispatch(TensorId y, const Routing& routing);
+  TensorId combine(TensorId expert_out, const Routing& routing);
   TensorId shared(TensorId y);
   TensorId gated(TensorId y, TensorId shared);
 

@@ -128,9 +128,6 @@ struct ChunkContext {
 
 // Has a dimension of this name.
 bool has_dimension(const Graph& graph, TensorId tensor, const char* name);
-// Stream on which a conversion of this tensor runs.
-std::uint8_t stream_of(const ChunkContext& context, TensorId tensor, const Conversion& conversion);
-
 // Forward steps: each operator in its layout, with the conversions of its inputs before it.
 void lower_forward(const ChunkContext& context, ChunkCode& code);
 

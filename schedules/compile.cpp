@@ -81,13 +81,6 @@ void refuse_sharded_copies(const Job& job, const ChunkPlacement& placement, cons
                     stage, job.parallelism.pipeline_schedule));
 }
 
-// Plans send every token to each of its experts' ranks, whatever the number of nodes that those are on.
-void refuse_other_dispatchers(const Job& job) {
-  if (job.model.experts.count == 0) return;
-  if (job.moe.token_dispatcher != TokenDispatcher::alltoall)
-    throw std::invalid_argument("moe.token_dispatcher: plans hold alltoall and no other dispatcher yet");
-}
-
 BackwardPart part_of(OpKind kind) {
   if (kind == OpKind::backward_input) return BackwardPart::input;
   return kind == OpKind::backward_weight ? BackwardPart::weight : BackwardPart::full;
@@ -106,7 +99,6 @@ class Compiler {
 
   Plan run() {
     refuse_sharded_copies(job_, placement_, model_);
-    refuse_other_dispatchers(job_);
     if (schedule_.shape.stage_times.empty()) schedule_.shape.stage_times = stated_times();
     add_programs(build(schedule_, schedule_.shape));
     add_document_tables(plan_, job_, model_.graph);

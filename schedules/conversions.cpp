@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "schedules/layout.h"
 
@@ -130,10 +131,26 @@ class LayoutChange {
   std::vector<Conversion> steps_;
 };
 
+std::vector<Conversion> merged(std::vector<Conversion> steps) {
+  std::vector<Conversion> fewer;
+  for (Conversion& step : steps) {
+    const bool goes_on = !fewer.empty() && fewer.back().opcode == step.opcode &&
+                         fewer.back().reduction == step.reduction &&
+                         (step.opcode == Opcode::all_gather || step.opcode == Opcode::reduce_scatter);
+    if (goes_on) {
+      step.axes.insert(step.axes.begin(), fewer.back().axes.begin(), fewer.back().axes.end());
+      fewer.pop_back();
+    }
+    fewer.push_back(std::move(step));
+  }
+  return fewer;
+}
+
 }  // namespace
 
-std::vector<Conversion> conversions(const Layout& from, const Layout& to) {
-  return LayoutChange(from, to).run();
+std::vector<Conversion> conversions(const Layout& from, const Layout& to, bool as_tokens) {
+  std::vector<Conversion> steps = LayoutChange(from, to).run();
+  return as_tokens ? merged(std::move(steps)) : steps;
 }
 
 }  // namespace simrun

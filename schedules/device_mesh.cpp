@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <stdexcept>
+
+#include "configs/expert_nodes.h"
 
 namespace simrun {
 namespace {
@@ -19,6 +22,7 @@ struct Span {
 std::vector<Span> spans_of(const MeshShape& shape) {
   const std::int64_t tp = shape.tp, cp = tp * shape.cp, all = cp * shape.dp;
   const std::int64_t etp = shape.etp, ep = etp * shape.ep;
+  const std::int64_t ep_inner = shape.ep_inner > 0 ? shape.ep_inner : shape.ep;
   std::vector<Span> spans{{"tp", 1, tp},
                           {"cp", tp, cp},
                           {"dp", cp, all},
@@ -27,6 +31,8 @@ std::vector<Span> spans_of(const MeshShape& shape) {
                           {"edp", ep, all},
                           {"cp_inner", tp, tp * shape.cp_inner},
                           {"cp_outer", tp * shape.cp_inner, cp},
+                          {"ep_inner", etp, etp * ep_inner},
+                          {"ep_outer", etp * ep_inner, ep},
                           {"dp_inner", cp, cp * shape.dp_inner},
                           {"dp_outer", cp * shape.dp_inner, all}};
   std::int64_t stride = 1;
@@ -100,6 +106,8 @@ MeshShape mesh_shape(const Job& job) {
   shape.etp = parallelism.expert_tensor_parallel_size;
   shape.ep = parallelism.expert_model_parallel_size;
   shape.cp_inner = parallelism.context_a2a_size;
+  if (job.model.experts.count > 0 && job.moe.token_dispatcher == TokenDispatcher::deepep)
+    if (const std::optional<ExpertNodes> on = expert_nodes(job)) shape.ep_inner = on->ranks;
   for (const OwnAxis& axis : job.layout.mesh) shape.own.push_back({axis.name, axis.size});
   for (const RegionRule& rule : job.layout.rules)
     if (rule.task_graph.kind != TaskGraph::Kind::none) shape.counts.push_back(rule.task_graph.count);
@@ -122,8 +130,9 @@ std::int64_t DeviceMesh::size(const std::vector<AxisId>& axes) const {
 // The longest logical axis that the list goes on with; of equally long ones the first in this order, a user's
 // own behind all others.
 std::string DeviceMesh::words(const std::vector<AxisId>& axes) const {
-  std::vector<std::string> by_preference{"tp",  "cp",       "dp",       "ep",       "etp",
-                                         "edp", "cp_inner", "cp_outer", "dp_inner", "dp_outer"};
+  std::vector<std::string> by_preference{"tp",       "cp",       "dp",       "ep",
+                                         "etp",      "edp",      "cp_inner", "cp_outer",
+                                         "ep_inner", "ep_outer", "dp_inner", "dp_outer"};
   for (const auto& [name, of] : logical)
     if (std::find(by_preference.begin(), by_preference.end(), name) == by_preference.end())
       by_preference.push_back(name);

@@ -13,12 +13,14 @@ namespace simrun {
 using AxisId = std::uint8_t;  // index into Mesh::axes
 
 // How the ranks of one pipeline rank are divided, twice over the same devices: dense layers by tp x cp x dp,
-// expert layers by etp x ep x edp, the first of each fastest (Megatron-LM's rank order). cp_inner and
-// dp_inner cut the context- and data-parallel ranks once more, into neighbours and the rest.
+// expert layers by etp x ep x edp, the first of each fastest (Megatron-LM's rank order). cp_inner,
+// ep_inner and dp_inner cut the context-, expert- and data-parallel ranks once more, into neighbours and the
+// rest.
 struct MeshShape {
   std::int64_t tp = 1, cp = 1, dp = 1;
   std::int64_t etp = 1, ep = 1;
   std::int64_t cp_inner = 1;   // Ulysses' share of a hybrid context-parallel group
+  std::int64_t ep_inner = 0;   // ranks of ep on one node (deepep); 0: ep is not cut
   std::int64_t dp_inner = 1;   // ranks of dp that shard with one another (hybrid sharding)
   std::vector<Axis> own = {};  // a user's axes over the same devices, the first fastest; none: none
   std::vector<std::int64_t> counts = {};  // groups of so many neighbouring ranks: axes "8 ranks"
@@ -30,9 +32,9 @@ MeshShape mesh_shape(const Job& job);
 std::int64_t data_parallel_replicas(const Job& job);
 
 // The coarsest mesh on whose axes all these divisions lie: an axis of it ends wherever one of theirs does. A
-// rule names logical axes (tp, cp, dp, etp, ep, edp, cp_inner, cp_outer, dp_inner, dp_outer); each is a list
-// of mesh axes, the outermost first, so that layouts over different divisions compare, and collectives
-// between dense and expert layers follow like any others.
+// rule names logical axes (tp, cp, dp, etp, ep, edp, cp_inner, cp_outer, ep_inner, ep_outer, dp_inner,
+// dp_outer); each is a list of mesh axes, the outermost first, so that layouts over different divisions
+// compare, and collectives between dense and expert layers follow like any others.
 struct DeviceMesh {
   Mesh mesh;
   std::map<std::string, std::vector<AxisId>> logical;

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 
+#include "models/expert_fanout.h"
 #include "schedules/extent_tables.h"
 
 namespace simrun {
@@ -25,6 +27,37 @@ std::vector<double> loads_of_experts(const Job& job) {
   return loads;
 }
 
+bool is_row_of_experts(const std::string& dimension) {
+  return dimension == "capacity" || dimension == "node_rows" || dimension == "gpu_rows";
+}
+
+void limit_to(double most, std::vector<double>& loads) {
+  for (double& load : loads) load = std::min(load, most);
+}
+
+std::vector<double> means_of_groups(const std::vector<double>& loads, std::size_t groups) {
+  const std::size_t size = loads.size() / groups;
+  std::vector<double> means;
+  for (auto first = loads.begin(); first != loads.end(); first += static_cast<std::ptrdiff_t>(size))
+    means.push_back(std::accumulate(first, first + static_cast<std::ptrdiff_t>(size), 0.0) /
+                    static_cast<double>(size));
+  return means;
+}
+
+// Loads, in rows of a dimension, of groups of neighbouring expert-parallel ranks (nodes, or ranks): the mean
+// of each group's ranks. Where a destination gets a token once, it has at most all tokens.
+std::vector<double> loads_of_groups(const Job& job, const std::string& rows, std::int64_t groups) {
+  const std::int64_t ep = job.parallelism.expert_model_parallel_size;
+  if (groups > ep || ep % groups != 0) return expert_loads(job, groups);
+  std::vector<double> of_rank = expert_loads(job, ep);
+  const ExpertConfig& experts = job.model.experts;
+  if (rows == "gpu_rows") limit_to(static_cast<double>(ep) / expected_destinations(experts, ep), of_rank);
+  std::vector<double> loads = means_of_groups(of_rank, static_cast<std::size_t>(groups));
+  if (rows == "node_rows")
+    limit_to(static_cast<double>(groups) / expected_nodes(experts, job.moe.node_limit, groups), loads);
+  return loads;
+}
+
 class ExpertTables {
  public:
   ExpertTables(Plan& plan, const Job& job) : plan_(plan), job_(job) {}
@@ -38,22 +71,22 @@ class ExpertTables {
           axes = axes_of_split(buffer.split[d], mesh);
       if (axes.empty()) continue;
       for (BufferDim& dim : buffer.dims)
-        if (plan_.dimension_names[dim.name] == "capacity") set_table(dim, axes);
+        if (is_row_of_experts(plan_.dimension_names[dim.name])) set_table(dim, axes);
     }
   }
 
  private:
   void set_table(BufferDim& dim, const std::vector<std::uint8_t>& axes) {
-    const auto [known, is_new] =
-        known_.try_emplace({axes, dim.extent}, static_cast<std::int32_t>(plan_.extent_tables.size()));
-    if (is_new) plan_.extent_tables.push_back(table_of(axes, dim.extent));
+    const auto [known, is_new] = known_.try_emplace({axes, dim.name, dim.extent},
+                                                    static_cast<std::int32_t>(plan_.extent_tables.size()));
+    if (is_new) plan_.extent_tables.push_back(table_of(axes, dim));
     const std::vector<std::int64_t>& values =
         plan_.extent_tables[static_cast<std::size_t>(known->second)].values;
     dim.table = known->second;
     dim.extent = *std::max_element(values.begin(), values.end());
   }
 
-  ExtentTable table_of(const std::vector<std::uint8_t>& axes, std::int64_t mean) const {
+  ExtentTable table_of(const std::vector<std::uint8_t>& axes, const BufferDim& dim) const {
     const Mesh& mesh = plan_.stages.front().meshes.front();
     std::int64_t ranks = 1;
     for (const std::uint8_t axis : axes) ranks *= mesh.axes[axis].size;
@@ -61,14 +94,14 @@ class ExpertTables {
     table.source = job_.moe.histogram ? ExtentSource::recorded_histogram : ExtentSource::plan_table;
     table.axes = axes;
     if (job_.moe.histogram) table.origin = job_.moe.histogram->path;
-    for (const double load : expert_loads(job_, ranks))
-      table.values.push_back(std::llround(load * static_cast<double>(mean)));
+    for (const double load : loads_of_groups(job_, plan_.dimension_names[dim.name], ranks))
+      table.values.push_back(std::llround(load * static_cast<double>(dim.extent)));
     return table;
   }
 
   Plan& plan_;
   const Job& job_;
-  std::map<std::pair<std::vector<std::uint8_t>, std::int64_t>, std::int32_t> known_;
+  std::map<std::tuple<std::vector<std::uint8_t>, std::uint16_t, std::int64_t>, std::int32_t> known_;
 };
 
 }  // namespace

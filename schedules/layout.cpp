@@ -73,6 +73,17 @@ const DimensionSplit* Layout::split_of(DimensionId dim) const {
   return nullptr;
 }
 
+// Rows between the exchange over nodes and that inside a node.
+static void add_dispatch_rules(std::vector<LayoutRule>& rules) {
+  std::vector<LayoutRule> in_node;
+  for (const char* scope : {"dispatch_in_node", "combine_in_node"}) {
+    in_node.push_back({scope, "experts", {"ep_outer"}, /*decides=*/true});
+    in_node.push_back({scope, "node_rows", {"edp", "etp", "ep_inner"}, /*decides=*/true});
+  }
+  rules.insert(rules.begin(), in_node.begin(), in_node.end());
+  for (const char* rows : {"node_rows", "gpu_rows"}) rules.push_back({"", rows, {"edp"}});
+}
+
 std::vector<LayoutRule> strategy_rules(const Job& job) {
   std::vector<LayoutRule> rules;
   if (job.parallelism.context_a2a_size > 1)
@@ -87,6 +98,7 @@ std::vector<LayoutRule> strategy_rules(const Job& job) {
                                            {"", "shared_ffn", {"tp"}}, {"", "vocab", {"tp"}}};
   rules.insert(rules.end(), everywhere.begin(), everywhere.end());
   if (job.parallelism.sequence_parallel) rules.push_back({"", "sequence", {"tp"}});
+  if (job.moe.token_dispatcher == TokenDispatcher::deepep) add_dispatch_rules(rules);
   return rules;
 }
 
@@ -101,14 +113,16 @@ void split_further(Layout& layout, DimensionId dim, const std::vector<AxisId>& a
   add_split(layout, {dim, axes});
 }
 
-// Tokens keep their place: the new dimension is split as the old ones are, over expert-parallel axes last.
+// Tokens keep their place: the new dimension is split as the old ones are, over expert-parallel axes last, of
+// those the nodes (which are exchanged first) behind the GPUs of a node.
 void regroup(Layout& layout, const Regroup& tokens, const DeviceMesh& mesh) {
   if (tokens.from.size() == 1) {  // nothing to put in order
     if (const DimensionSplit* split = layout.split_of(tokens.from[0]))
       add_split(layout, {tokens.to, split->axes});
     return;
   }
-  const std::vector<AxisId> experts = mesh.axes("ep");
+  std::vector<AxisId> experts = mesh.axes("ep_inner");
+  for (const AxisId axis : mesh.axes("ep_outer")) experts.push_back(axis);
   std::vector<AxisId> outer, inner;
   for (const DimensionId dim : tokens.from)
     if (const DimensionSplit* split = layout.split_of(dim))
@@ -126,6 +140,7 @@ Layout operator_layout(const Graph& graph, const Operator& op, const std::vector
   const std::vector<DimensionId> space = iteration_space(graph, op);
   Layout layout;
   std::vector<AxisId> used;
+  if (op.gathers_tokens) used = mesh.axes("etp");  // ranks that split an expert have equal tokens
   std::vector<DimensionId> decided = op.whole_dims;
   for (const LayoutRule& rule : rules) {
     if (!in_scope(rule, graph, op)) continue;

@@ -45,6 +45,9 @@ struct LayoutRule {
 
 // The rules of a job's strategy, in order of precedence:
 //   kv_heads: tp, cp_inner in attention             context parallel by all-to-all (DeepSpeed-Ulysses)
+//   experts: ep_outer, node_rows: edp, etp, ep_inner
+//                                                   between the exchanges over nodes and in a node (deepep);
+//                                                   node_rows, gpu_rows: edp elsewhere
 //   experts: ep, expert_ffn: etp, capacity: edp     expert parallel (Lepikhin et al. 2021); Megatron-Core's
 //                                                   parallel folding: over the ranks that dense layers call
 //                                                   tp, cp and dp
@@ -88,7 +91,9 @@ struct Conversion {
 // all-to-all, replicated -> split by a local slice. Of a dimension over several axes the innermost are given
 // up first and taken last, so sequence over cp x tp becomes sequence over cp by a gather over tp alone.
 // REQUIRES: `to` has no partial axes.
-std::vector<Conversion> conversions(const Layout& from, const Layout& to);
+// `as_tokens`: neighbouring gathers, and neighbouring scatters, of several dimensions are one, over the
+// tokens of batch and sequence, whose order does not matter then (Megatron-Core's all-gather dispatcher).
+std::vector<Conversion> conversions(const Layout& from, const Layout& to, bool as_tokens = false);
 
 // "sequence split over tp, sum partial over dp" or "replicated".
 std::string describe(const Layout& layout, const Graph& graph, const DeviceMesh& mesh);

@@ -8,7 +8,9 @@
 #include "models/backward.h"
 #include "schedules/chunk_code.h"
 #include "schedules/context_parallel.h"
+#include "schedules/conversion_step.h"
 #include "schedules/fp8_linears.h"
+#include "schedules/late_sums.h"
 #include "schedules/ring_attention.h"
 
 namespace simrun {
@@ -107,6 +109,10 @@ class BackwardLowering {
     const Layout wanted = without_partials(code_.values[base_.at(tensor)].layout);
     std::vector<ValueId> whole;
     std::vector<ValueId> rest = contributions_[tensor];
+    if (late_.stay(code_, tensor, rest, wanted)) {
+      gradients_[tensor] = sum(tensor, rest, layer);
+      return;
+    }
     if (gather_in_fp8(tensor, wanted, layer)) return;
     while (!rest.empty()) {
       const Layout layout = code_.values[rest.front()].layout;
@@ -114,7 +120,9 @@ class BackwardLowering {
       for (const ValueId value : rest)
         if (code_.values[value].layout == layout) alike.push_back(value);
       std::erase_if(rest, [&](ValueId value) { return code_.values[value].layout == layout; });
-      whole.push_back(converted(sum(tensor, alike, layer), wanted, layer, "_grad", Phase::backward_input));
+      const ValueId total = sum(tensor, alike, layer);
+      late_.summed(tensor, alike.front(), total);
+      whole.push_back(converted(total, wanted, layer, "_grad", Phase::backward_input));
     }
     gradients_[tensor] = sum(tensor, whole, layer);
   }
@@ -136,29 +144,13 @@ class BackwardLowering {
 
   ValueId converted(ValueId value, const Layout& wanted, std::int32_t layer, const char* suffix,
                     Phase phase) {
-    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted)) {
-      const TensorId tensor = code_.values[value].tensor;
-      const ValueId result = add_value(tensor, conversion.result, suffix);
-      code_.values[result].dtype = code_.values[value].dtype;
-      code_.values[result].scale_block = code_.values[value].scale_block;
-      code_.values[result].quantised_from = code_.values[value].quantised_from;
-      code_.values[result].source = value;
-      code_.values[result].conversion = conversion.opcode;
-      CodeStep step;
-      step.opcode = conversion.opcode;
+    const ConvertedAs as{ValueKind::backward, suffix, suffix, late_.of_all_tokens(value)};
+    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted, as.of_all_tokens)) {
+      CodeStep step = conversion_step(context_, code_, value, conversion, as);
       step.phase = phase;
-      step.axes = conversion.axes;
-      step.reduction = conversion.reduction;
-      step.stream = stream_of(context_, tensor, conversion);
       step.layer = layer;
-      step.label = fmt::format("{}{} {}", graph().tensors[tensor].name, suffix, to_string(conversion.opcode));
-      step.cause = fmt::format("{}{}: {} -> {}", graph().tensors[tensor].name, suffix,
-                               describe(code_.values[value].layout, graph(), context_.mesh),
-                               describe(conversion.result, graph(), context_.mesh));
-      step.inputs = {value};
-      step.outputs = {result};
+      value = step.outputs.front();
       code_.backward.push_back(std::move(step));
-      value = result;
     }
     return value;
   }
@@ -170,9 +162,11 @@ class BackwardLowering {
   ValueId resolve(ValueId value, std::int32_t reader) {
     const Value& wanted = code_.values[value];
     if (wanted.kind == ValueKind::parameter) return value;
-    // An exchanged copy is as large as its source and is kept in its place.
+    // An exchanged copy is as large as its source and is kept in its place; where tokens go is small.
     const bool gathered = wanted.conversion == Opcode::all_gather || wanted.conversion == Opcode::copy;
-    if (gathered) return gather_again(value, reader);
+    const bool routing =
+        wanted.conversion == Opcode::all_gather && has_dimension(graph(), wanted.tensor, "topk");
+    if (gathered && !routing) return gather_again(value, reader);
     const std::int32_t region = wanted.region;
     const bool inside = region >= 0 && (region == reader ||
                                         context_.regions.discards_output[static_cast<std::size_t>(region)]);
@@ -226,7 +220,10 @@ class BackwardLowering {
     const Layout wanted = input_layout(graph(), op, layout, index);
     const bool ring = op.opcode == Opcode::attention && context_.context_parallel.is_ring();
     for (const ValueId value : by_layout_.at(tensor))
-      if (code_.values[value].layout == wanted) return ring && index > 0 ? last_block(code_, value) : value;
+      if (code_.values[value].layout == wanted ||
+          (index == 0 && value == base_.at(tensor) &&
+           LateSums::were_given(op, code_.values[value].layout, wanted)))
+        return ring && index > 0 ? last_block(code_, value) : value;
     assert(false && "the forward pass made every layout that an operator reads");
     return no_index;
   }
@@ -298,7 +295,11 @@ class BackwardLowering {
   ValueId gradient_output(std::size_t o, std::size_t input) {
     const Operator& op = graph().operators[o];
     Layout layout = gradient_layout(graph(), op, context_.layouts[o], input);
-    if (!is_parameter(op.inputs[input])) return add_value(op.inputs[input], std::move(layout), "_grad");
+    if (op.sums_later) add_partial(layout, code_.values[gradients_.at(op.outputs[0])].layout.partial_sum);
+    if (op.sums_later && input > 0)  // a product with the summands
+      add_partial(layout, code_.values[base_.at(op.inputs[0])].layout.partial_sum);
+    if (!is_parameter(op.inputs[input]))
+      return late_.written_by(op, add_value(op.inputs[input], std::move(layout), "_grad"));
     const std::size_t index = parameter_index_.at(op.inputs[input]);
     std::vector<AxisId>& axes = code_.gradient_axes[index];
     for (const AxisId axis : layout.partial_sum)
@@ -383,6 +384,7 @@ class BackwardLowering {
   std::map<ValueId, ValueId> recomputed_;
   std::map<ValueId, ValueId> gathered_;
   Fp8Casts casts_;
+  LateSums late_{context_};
   std::map<TensorId, std::vector<ValueId>> rows_;     // in fp8, of the forward pass
   std::map<TensorId, QuantisedValue> fp8_gradients_;  // of outputs, as they were first cast
   std::map<ValueId, ValueId> fp8_inputs_;  // by rows of the forward pass: for the weight's gradient

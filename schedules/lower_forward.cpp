@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "schedules/chunk_code.h"
 #include "schedules/context_parallel.h"
+#include "schedules/conversion_step.h"
 #include "schedules/fp8_linears.h"
+#include "schedules/late_sums.h"
 #include "schedules/ring_attention.h"
 
 namespace simrun {
@@ -26,11 +30,19 @@ class ForwardLowering {
     }
     for (const std::size_t o : context_.operators) lower(o);
     for (const BorderTensor& output : context_.outputs)
-      code_.outputs.push_back(in_layout(output.tensor, output.layout, -1, -1, "next stage"));
+      code_.outputs.push_back(in_layout(output.tensor, output.layout, {-1, -1, "next stage", false}));
     casts_.update_scales({code_.forward, Phase::forward});
   }
 
  private:
+  // Whom a tensor is converted for.
+  struct Reader {
+    std::int32_t region = -1;
+    std::int32_t layer = -1;
+    std::string_view name;
+    bool gathers_tokens = false;
+  };
+
   const Graph& graph() const { return context_.graph; }
 
   ValueId add_value(TensorId tensor, ValueKind kind, Layout layout, const char* suffix = "") {
@@ -47,22 +59,26 @@ class ForwardLowering {
     CodeStep step;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const Layout wanted = input_layout(graph(), op, layout, i);
-      ValueId value = graph().tensors[op.inputs[i]].kind == TensorKind::parameter
-                          ? parameter(op.inputs[i], wanted)
-                      : op.keeps_partial_sums ? base_.at(op.inputs[i])
-                      : in_fp8 && i == 0      ? fp8_input(o, wanted)
-                                              : in_layout(op.inputs[i], wanted, region, op.layer, op.name);
+      ValueId value =
+          graph().tensors[op.inputs[i]].kind == TensorKind::parameter ? parameter(op.inputs[i], wanted)
+          : op.keeps_partial_sums || (i == 0 && LateSums::were_given(op, held(op.inputs[0]), wanted))
+              ? base_.at(op.inputs[i])
+          : in_fp8 && i == 0
+              ? fp8_input(o, wanted)
+              : in_layout(op.inputs[i], wanted, {region, op.layer, op.name, op.gathers_tokens});
       if (in_fp8 && i == 1) value = casts_.weight(value, op.layer).row;
       if (i < op.forward_inputs) step.inputs.push_back(value);
       assert(!op.keeps_partial_sums ||
              code_.values[value].layout == code_.values[step.inputs.front()].layout);
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      const ValueId value = add_value(op.outputs[i], ValueKind::activation,
-                                      op.keeps_partial_sums ? code_.values[step.inputs.front()].layout
-                                                            : output_layout(graph(), op, layout, i));
+      Layout written = op.keeps_partial_sums ? code_.values[step.inputs.front()].layout
+                                             : output_layout(graph(), op, layout, i);
+      if (op.sums_later) add_partial(written, code_.values[step.inputs.front()].layout.partial_sum);
+      const ValueId value = add_value(op.outputs[i], ValueKind::activation, std::move(written));
       code_.values[value].region = region;
       base_[op.outputs[i]] = value;
+      if (op.gathers_tokens) sums_of_tokens_.insert(op.outputs[i]);
       step.outputs.push_back(value);
     }
     step.opcode = op.opcode;
@@ -78,6 +94,12 @@ class ForwardLowering {
     if (op.opcode == Opcode::attention && context_.context_parallel.is_ring())
       return add_ring_forward(context_, code_, step);
     code_.forward.push_back(std::move(step));
+  }
+
+  // As its operator wrote it; nothing of a parameter.
+  Layout held(TensorId tensor) const {
+    const auto written = base_.find(tensor);
+    return written == base_.end() ? Layout{} : code_.values[written->second].layout;
   }
 
   ValueId parameter(TensorId tensor, const Layout& layout) {
@@ -96,43 +118,28 @@ class ForwardLowering {
   }
 
   // The tensor in the wanted layout, converted if no value has it yet.
-  ValueId in_layout(TensorId tensor, const Layout& wanted, std::int32_t region, std::int32_t layer,
-                    const std::string& reader) {
+  ValueId in_layout(TensorId tensor, const Layout& wanted, const Reader& reader) {
     ValueId value = base_.at(tensor);
     if (code_.values[value].layout == wanted) return value;
     std::vector<ValueId>& made = converted_[tensor];
     for (const ValueId known : made)
       if (code_.values[known].layout == wanted) return known;
-    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted))
-      value = convert(value, conversion, region, layer, reader);
+    const bool of_all_tokens = reader.gathers_tokens || sums_of_tokens_.contains(tensor);
+    for (const Conversion& conversion : conversions(code_.values[value].layout, wanted, of_all_tokens))
+      value = convert(value, conversion, reader);
     made.push_back(value);
     return value;
   }
 
-  ValueId convert(ValueId value, const Conversion& conversion, std::int32_t region, std::int32_t layer,
-                  const std::string& reader) {
-    const TensorId tensor = code_.values[value].tensor;
-    CodeStep step;
-    step.opcode = conversion.opcode;
-    step.axes = conversion.axes;
-    step.reduction = conversion.reduction;
-    step.stream = stream_of(context_, tensor, conversion);
-    step.layer = layer;
-    step.region = region;
-    step.label = fmt::format("{} {}", graph().tensors[tensor].name, to_string(conversion.opcode));
-    step.cause = fmt::format("{}: {} -> {} for {}", graph().tensors[tensor].name,
-                             describe(code_.values[value].layout, graph(), context_.mesh),
-                             describe(conversion.result, graph(), context_.mesh), reader);
-    const ValueId result = add_value(tensor, ValueKind::activation, conversion.result, "_converted");
-    Value& converted = code_.values[result];
-    converted.source = value;
-    converted.conversion = conversion.opcode;
-    converted.region = region;
-    converted.dtype = code_.values[value].dtype;
-    converted.scale_block = code_.values[value].scale_block;
-    converted.quantised_from = code_.values[value].quantised_from;
-    step.inputs = {value};
-    step.outputs = {result};
+  ValueId convert(ValueId value, const Conversion& conversion, const Reader& reader) {
+    const bool of_all_tokens = reader.gathers_tokens || sums_of_tokens_.contains(code_.values[value].tensor);
+    CodeStep step = conversion_step(context_, code_, value, conversion,
+                                    {ValueKind::activation, "_converted", "", of_all_tokens});
+    step.layer = reader.layer;
+    step.region = reader.region;
+    step.cause += fmt::format(" for {}", reader.name);
+    const ValueId result = step.outputs.front();
+    code_.values[result].region = reader.region;
     code_.forward.push_back(std::move(step));
     return result;
   }
@@ -173,13 +180,13 @@ class ForwardLowering {
     if (again || !is_read_wide(tensor, wanted))
       while (before > 0 && path[before - 1].opcode == Opcode::all_gather) --before;
     const Layout& at = before == 0 ? code_.values[base_.at(tensor)].layout : path[before - 1].result;
-    const std::int32_t region = context_.regions.region_of[o];
-    const ValueId wide = in_layout(tensor, Layout(at), region, op.layer, op.name);
+    const Reader reader{context_.regions.region_of[o], op.layer, op.name, op.gathers_tokens};
+    const ValueId wide = in_layout(tensor, Layout(at), reader);
     std::vector<AxisId> over;
     for (std::size_t i = before; i < path.size(); ++i)
       over.insert(over.end(), path[i].axes.begin(), path[i].axes.end());
     ValueId value = fp8_rows(wide, o, again && (over.empty() || !context_.fp8->transposes()), over);
-    for (; before < path.size(); ++before) value = convert(value, path[before], region, op.layer, op.name);
+    for (; before < path.size(); ++before) value = convert(value, path[before], reader);
     made.push_back(value);
     return value;
   }
@@ -200,6 +207,7 @@ class ForwardLowering {
   std::map<TensorId, ValueId> parameter_of_;
   std::map<TensorId, ValueId> base_;                    // as its operator writes it
   std::map<TensorId, std::vector<ValueId>> converted_;  // in other layouts
+  std::set<TensorId> sums_of_tokens_;                   // written by operators that gather tokens
   Fp8Casts casts_;
   std::map<TensorId, std::vector<ValueId>> quantised_;  // rows in fp8, in the layouts in which they are read
   std::map<ValueId, ValueId> rows_of_;                  // as they were cast
@@ -211,12 +219,6 @@ bool has_dimension(const Graph& graph, TensorId tensor, const char* name) {
   const std::vector<DimensionId>& dims = graph.tensors[tensor].dims;
   return std::any_of(dims.begin(), dims.end(),
                      [&](DimensionId dim) { return graph.dimensions[dim].name == name; });
-}
-
-std::uint8_t stream_of(const ChunkContext& context, TensorId tensor, const Conversion& conversion) {
-  if (conversion.opcode == Opcode::copy) return compute_stream;
-  return has_dimension(context.graph, tensor, "experts") ? context.expert_stream
-                                                         : context.stream_of_axis[conversion.axes.front()];
 }
 
 void lower_forward(const ChunkContext& context, ChunkCode& code) { ForwardLowering(context, code).run(); }

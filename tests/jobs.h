@@ -29,7 +29,7 @@ inline bool reads_images(const std::string& preset) {
   return false;
 }
 inline bool is_decoder_only(const std::string& preset) {
-  for (const char* family : {"bert", "gnmt", "llava", "m6", "t5"})
+  for (const char* family : {"bert", "gnmt", "gshard", "llava", "m6", "switch", "t5"})
     if (preset.starts_with(family)) return false;
   return !reads_images(preset);
 }

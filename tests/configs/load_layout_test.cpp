@@ -72,10 +72,12 @@ TEST_CASE("everything that is wrong in a layout section is listed with its place
       "    - qkv\n");
   CHECK(refusal(text) ==
         "job.yaml:18:10: error: 'tp' cannot name an axis of a mesh\n"
-        "  hint: a word other than tp, cp, dp, ep, etp, edp, cp_inner, cp_outer, dp_inner, dp_outer.\n"
+        "  hint: a word other than tp, cp, dp, ep, etp, edp, cp_inner, cp_outer, ep_inner, "
+        "ep_outer, dp_inner, dp_outer.\n"
         "job.yaml:18:20: error: 'layout.mesh.x' must be a number of ranks, not 'many'\n"
         "job.yaml:20:23: error: there is no axis 'tq'\n"
-        "  hint: one of tp, cp, dp, ep, etp, edp, cp_inner, cp_outer, dp_inner, dp_outer.\n"
+        "  hint: one of tp, cp, dp, ep, etp, edp, cp_inner, cp_outer, ep_inner, "
+        "ep_outer, dp_inner, dp_outer.\n"
         "job.yaml:20:34: error: 'batch' is split over no axis\n"
         "  hint: replicate: [batch].\n"
         "job.yaml:21:7: error: a rule of 'layout' needs 'split' or 'replicate'\n"

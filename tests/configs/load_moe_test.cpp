@@ -12,12 +12,12 @@ namespace {
 const std::string moe_job = R"(simrun: 1
 model: {from: mixtral-8x7b}
 training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 8, precision: bf16}
-parallelism: {tensor_model_parallel_size: 2, expert_model_parallel_size: 4, expert_tensor_parallel_size: 1}
-moe: {capacity_factor: 1.25, token_dispatcher: deepep, load_imbalance: 1.1}
+parallelism: {tensor_model_parallel_size: 2, sequence_parallel: true, expert_model_parallel_size: 4, expert_tensor_parallel_size: 1}
+moe: {token_dispatcher: deepep, load_imbalance: 1.1}
 cluster: {from: dgx_h100, nodes: 1}
 )";
 
-const std::string moe_section = "moe: {capacity_factor: 1.25, token_dispatcher: deepep, load_imbalance: 1.1}";
+const std::string moe_section = "moe: {token_dispatcher: deepep, load_imbalance: 1.1}";
 
 std::string first_message(const std::string& text) {
   const std::vector<Diagnostic> problems = problems_of(text);
@@ -45,11 +45,13 @@ class HistogramFile {
 
 TEST_CASE("the moe section: values, defaults, and the same job again from the effective config") {
   const LoadedJob loaded = load_job_text(moe_job, "job.yaml", with_presets());
-  CHECK(loaded.job.moe.capacity_factor == 1.25);
   CHECK(loaded.job.moe.token_dispatcher == TokenDispatcher::deepep);
   CHECK(loaded.job.moe.load_imbalance == 1.1);
   CHECK(loaded.job.parallelism.expert_model_parallel_size == 4);
   CHECK(load_job_text(loaded.effective_yaml, "job.yaml", LoadOptions{}).job == loaded.job);
+  const Job dropping = load(edited(moe_job, "token_dispatcher: deepep", "capacity_factor: 1.25"));
+  CHECK(dropping.moe.capacity_factor == 1.25);
+  CHECK(dropping.moe.token_dispatcher == TokenDispatcher::alltoall);
   const Job plain = load(edited(moe_job, moe_section + "\n", ""));
   CHECK(plain.moe == MoeConfig{});
   // Megatron-LM's default: experts are split as the rest is.
@@ -84,6 +86,30 @@ TEST_CASE("experts that do not divide: the two numbers and the nearest that work
   CHECK(first_message(
             edited(moe_job, "{from: mixtral-8x7b}", "{from: mixtral-8x7b, num_experts_per_tok: 9}")) ==
         "a token goes to 9 of 8 experts / at most 8.");
+}
+
+TEST_CASE("a dispatcher that the rest of the job does not let be: what is in the way, and what does") {
+  const auto with = [](const std::string& from, const std::string& to) {
+    return first_message(edited(moe_job, from, to));
+  };
+  CHECK(with("deepep,", "deepep, capacity_factor: 2,") ==
+        "a capacity drops and pads rows of the alltoall dispatcher, not of deepep / leave it out, or "
+        "token_dispatcher: alltoall.");
+  CHECK(with("deepep,", "allgather, capacity_factor: 2,").find("not of allgather") != std::string::npos);
+  CHECK(with("sequence_parallel: true", "sequence_parallel: false") ==
+        "deepep sends a token from one rank; 2 tensor parallel ranks without sequence_parallel have the same "
+        "tokens / parallelism.sequence_parallel: true does.");
+  // 4 x 3 neighbouring GPUs begin and end inside nodes of 8.
+  const std::string three_nodes =
+      edited(edited(edited(edited(moe_job, "nodes: 1", "nodes: 3"), "tensor_model_parallel_size: 2",
+                           "tensor_model_parallel_size: 1"),
+                    "expert_tensor_parallel_size: 1", "expert_tensor_parallel_size: 3"),
+             "global_batch_size: 8", "global_batch_size: 24");
+  CHECK(
+      first_message(
+          edited(three_nodes, "{from: mixtral-8x7b}", "{from: mixtral-8x7b, intermediate_size: 14334}")) ==
+      "deepep exchanges over nodes, then inside them, and groups of expert 4 x expert tensor 3 ranks do not "
+      "lie alike on nodes of 8 GPUs / a group that fits into a node, or fills some, does.");
 }
 
 TEST_CASE("a recorded histogram is read, is part of the config's hash, and is refused by line") {
@@ -131,6 +157,8 @@ TEST_CASE("which layers have experts: GShard's every second one, a pattern, Qwen
   CHECK(layers("moe_layer_freq: 1") == "eeee");
   CHECK(layers("moe_layer_freq: 2") == "e-e-");
   CHECK(layers("moe_layer_freq: [0, 1, 1, 0]") == "-ee-");
+  CHECK(layers("moe_layer_freq: \"[0, 1, 1, 0]\"") == "-ee-");
+  CHECK(layers("moe_layer_freq: ([0]*1+[1]*1)*2") == "-e-e");
   const Job job =
       load(edited(small_job, "num_layers: 8", "num_layers: 4\n  num_experts: 16\n  moe_router_topk: 1"));
   CHECK(job.model.experts.topk == 1);

@@ -37,7 +37,8 @@ struct Split {
 // One sequence per microbatch and data-parallel rank, on one node. No clipping, whose norm every rank sums.
 Job job_of(const std::string& preset, const Split& split) {
   const bool images = reads_images(preset);
-  const bool decodes = preset.starts_with("t5") || preset == "m6-10b" || preset.starts_with("gnmt");
+  const bool decodes = preset == "m6-10b" || preset.starts_with("t5") || preset.starts_with("gnmt") ||
+                       preset.starts_with("gshard") || preset.starts_with("switch");
   return job_from(fmt::format(
       "simrun: 1\nmodel: {{from: models/{}.yaml}}\n"
       "training: {{{}{}micro_batch_size: 1, global_batch_size: {}, precision: bf16, hidden_dropout: 0}}\n"
@@ -106,9 +107,9 @@ bool is_convolutional(const ModelConfig& model) {
 }
 
 // Layers with an MLP that tensor parallelism splits: of all ranks' tokens, so not the routed experts.
-std::int64_t split_mlps(const ModelConfig& model) {
+std::int64_t split_mlps(const ModelConfig& model, std::int64_t first, std::int64_t last) {
   std::int64_t count = 0;
-  for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
+  for (std::int64_t layer = first; layer < last; ++layer)
     count += !model.experts.in_layer(layer) || model.experts.shared_ffn_hidden_size > 0 ? 1 : 0;
   return count;
 }
@@ -130,12 +131,14 @@ Summed summed(const ModelConfig& model) {
   if (family_as<VisionTransformerConfig>(model.family) != nullptr)  // which reads the class token
     return {2 * layers * t * h, 2 * layers * t * h + h, 1};
   if (const auto* stacks = family_as<EncoderDecoderConfig>(model.family)) {
-    // Two per encoder layer, three per decoder layer; the gradients of the encoder's output are summed over
-    // the decoder's layers first.
-    const double all = 2 * real(stacks->encoder_layers) * t * h + 3 * real(stacks->decoder_layers) * d * h;
+    // One per attention, of which decoder layers have two, and one per MLP; the gradients of the encoder's
+    // output are summed over the decoder's layers first.
+    const std::int64_t e = stacks->encoder_layers;
+    const double all = real(e + split_mlps(model, 0, e)) * t * h +
+                       real(2 * stacks->decoder_layers + split_mlps(model, e, model.num_layers)) * d * h;
     return {all + (t + d) * h, all + (d + t) * h, d};
   }
-  const double mlps = real(split_mlps(model));
+  const double mlps = real(split_mlps(model, 0, model.num_layers));
   if (model.parallel_residual) return {(layers + 1) * t * h, (2 * layers + 1) * t * h, t};
   double attention = h;
   if (model.mla.on())  // every rank has the latents whole, and heads of its own
@@ -256,12 +259,18 @@ void dispatches_and_combines(const std::string& preset, const ModelConfig& model
                       .dp = 2,
                       .sequence_parallel = true,
                       .parallelism = ", expert_model_parallel_size: 4, expert_tensor_parallel_size: 1"})));
-  const auto layers = std::count(model.experts.layers.begin(), model.experts.layers.end(), true);
   // Of a rank's tokens each expert gets as many, in whole rows.
-  const std::int64_t routed = sequence / 2 * model.experts.topk, experts = model.experts.count;
-  const double rows = real((routed + experts - 1) / experts * experts);
+  const auto* stacks = family_as<EncoderDecoderConfig>(model.family);
+  const std::int64_t experts = model.experts.count;
+  std::int64_t rows = 0;
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
+    if (!model.experts.in_layer(layer)) continue;
+    const bool decodes = stacks != nullptr && layer >= stacks->encoder_layers;
+    const std::int64_t routed = (decodes ? decoder_sequence : sequence) / 2 * model.experts.topk;
+    rows += (routed + experts - 1) / experts * experts;
+  }
   CHECK(sent.in_passes[Traffic::expert] ==
-        Approx(2 * 2 * real(layers * microbatches) * rows * real(model.hidden_size) * bf16 * 3 / 4));
+        Approx(2 * 2 * real(microbatches * rows) * real(model.hidden_size) * bf16 * 3 / 4));
 }
 
 void links_carry_it(const std::string& preset, const ModelConfig& model) {
@@ -300,12 +309,12 @@ void check_laws(const std::vector<std::string>& names) {
 // two stacks, convolutions.
 TEST_CASE("volume of a preset of each family: what its step sends is what the papers' formulas say") {
   check_laws({"bert-base", "deepseek-v2-lite", "gnmt-4", "gpt-oss-20b", "gpt2", "gpt2-xl", "m6-moe-100b",
-              "pythia-6.9b", "qwen1.5-moe-a2.7b", "qwen2.5-0.5b", "resnet-50", "t5-small", "vgg-16",
-              "vit-base-16"});
+              "pythia-6.9b", "qwen1.5-moe-a2.7b", "qwen2.5-0.5b", "resnet-50", "switch-base", "t5-small",
+              "vgg-16", "vit-base-16"});
 }
 
 TEST_CASE("volume of every preset: what its step sends is what the papers' formulas say", "[long]") {
-  CHECK(presets().size() >= 82);
+  CHECK(presets().size() >= 88);
   check_laws(presets());
 }
 

@@ -1,0 +1,48 @@
+#include "schedules/conversion_step.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace simrun {
+namespace {
+
+std::uint8_t stream_of(const ChunkContext& context, TensorId tensor, const Conversion& conversion,
+                       bool of_all_tokens) {
+  if (conversion.opcode == Opcode::copy) return compute_stream;
+  return of_all_tokens || has_dimension(context.graph, tensor, "experts")
+             ? context.expert_stream
+             : context.stream_of_axis[conversion.axes.front()];
+}
+
+}  // namespace
+
+CodeStep conversion_step(const ChunkContext& context, ChunkCode& code, ValueId value,
+                         const Conversion& conversion, const ConvertedAs& as) {
+  const std::string& tensor = context.graph.tensors[code.values[value].tensor].name;
+  Value converted = code.values[value];  // of its type and quantisation
+  converted.kind = as.kind;
+  converted.layout = conversion.result;
+  converted.name = tensor + as.suffix;
+  converted.source = value;
+  converted.conversion = conversion.opcode;
+  converted.region = -1;
+  converted.saved = converted.arrived = converted.frozen = false;
+  converted.column = no_index;
+  converted.flat_elements = 0;
+  CodeStep step;
+  step.opcode = conversion.opcode;
+  step.axes = conversion.axes;
+  step.reduction = conversion.reduction;
+  step.stream = stream_of(context, converted.tensor, conversion, as.of_all_tokens);
+  step.label = fmt::format("{}{} {}", tensor, as.label_suffix, to_string(conversion.opcode));
+  step.cause = fmt::format("{}{}: {} -> {}", tensor, as.label_suffix,
+                           describe(code.values[value].layout, context.graph, context.mesh),
+                           describe(conversion.result, context.graph, context.mesh));
+  step.inputs = {value};
+  step.outputs = {static_cast<ValueId>(code.values.size())};
+  code.values.push_back(std::move(converted));
+  return step;
+}
+
+}  // namespace simrun

@@ -1,0 +1,92 @@
+#include <catch2/catch.hpp>
+
+#include "schedules/compile.h"
+#include "schedules/summary.h"
+#include "sim/simulate.h"
+#include "tests/jobs.h"
+
+// What dispatchers cost in time and memory.
+namespace simrun {
+namespace {
+
+// Two layers of DeepSeek-V3's shape, one of experts, over `nodes` nodes of 8 H100.
+Job layers_of_v3(const std::string& dispatcher, int nodes, std::vector<Override> overrides = {}) {
+  overrides.insert(overrides.begin(), {"moe.token_dispatcher", dispatcher});
+  const std::string gpus = std::to_string(8 * nodes);
+  return job_from(
+      "simrun: 1\n"
+      "model: {from: deepseek-v3, num_hidden_layers: 2, first_k_dense_replace: 1, num_nextn_predict_layers: "
+      "0}\n"
+      "training: {seq_length: 2048, micro_batch_size: 1, global_batch_size: " +
+          gpus +
+          ", precision: bf16}\n"
+          "parallelism: {expert_model_parallel_size: " +
+          gpus + "}\ncluster: {from: dgx_h100, nodes: " + std::to_string(nodes) + "}\n",
+      overrides);
+}
+
+double exposed_s(const Timeline& timeline) {
+  return static_cast<double>(
+             timeline.ranks.front().totals.exposed[static_cast<std::size_t>(Traffic::expert)]) /
+         1e12;
+}
+
+}  // namespace
+
+TEST_CASE("deepep over 8 nodes takes the time of 3.63 copies between nodes and 7.8 inside, not of 8") {
+  const Timeline each = simulate(compile(layers_of_v3("alltoall", 8)), {.detail = Detail::totals});
+  const Timeline once = simulate(compile(layers_of_v3("deepep", 8)), {.detail = Detail::totals});
+  // 4 exchanges of 8 x 2,048 tokens of 14,336 bytes, 7/8 of them to other nodes at 50 GB/s: 16.4 ms.
+  CHECK(exposed_s(each) == Approx(4 * 8 * 2048 * 14336 * 7.0 / 8 / 50e9).epsilon(0.1));
+  // 3.63 copies 7/8 at 50 GB/s, and 7.3 copies 7/8 at 450 GB/s.
+  CHECK(exposed_s(once) < 0.7 * exposed_s(each));
+  CHECK(exposed_s(once) > 4 * 3.63 * 2048 * 14336 * 7.0 / 8 / 50e9);
+}
+
+TEST_CASE(
+    "deepep is never slower than alltoall where experts span nodes and tokens have more than the limit") {
+  for (const int nodes : {2, 4, 8})
+    for (const char* topk : {"8", "16"}) {
+      CAPTURE(nodes, topk);
+      const std::vector<Override> overrides{{"model.num_experts_per_tok", topk}};
+      const Timeline each =
+          simulate(compile(layers_of_v3("alltoall", nodes, overrides)), {.detail = Detail::totals});
+      const Timeline once =
+          simulate(compile(layers_of_v3("deepep", nodes, overrides)), {.detail = Detail::totals});
+      CHECK(once.step <= each.step);
+    }
+}
+
+TEST_CASE("the engines agree on every dispatcher, even and uneven") {
+  for (const char* dispatcher : {"alltoall", "allgather", "deepep"})
+    for (const char* load : {"1", "1.5"}) {
+      CAPTURE(dispatcher, load);
+      const Plan plan = compile(layers_of_v3(dispatcher, 2, {{"moe.load_imbalance", load}}));
+      const Timeline fast = simulate(plan, {.detail = Detail::totals});
+      const Timeline shared = simulate(plan, {.detail = Detail::totals, .engine = EngineChoice::simgrid});
+      CHECK(static_cast<double>(shared.step) == Approx(static_cast<double>(fast.step)).epsilon(0.001));
+    }
+}
+
+TEST_CASE("a busy expert rank shows in time and memory with every dispatcher") {
+  for (const char* dispatcher : {"alltoall", "allgather", "deepep"}) {
+    CAPTURE(dispatcher);
+    const auto run = [&](const char* load) {
+      const Plan plan = compile(layers_of_v3(dispatcher, 2, {{"moe.load_imbalance", load}}));
+      return summarize(plan, simulate(plan, {.detail = Detail::totals}));
+    };
+    const Summary even = run("1"), busy = run("2");
+    CHECK(busy.step_time_s > even.step_time_s);
+    CHECK(busy.stages.at(0).peak_memory_bytes > even.stages.at(0).peak_memory_bytes);
+  }
+}
+
+TEST_CASE("allgather holds the tokens of all ranks: more memory than the copies that alltoall brings") {
+  const auto peak = [](const char* dispatcher) {
+    const Plan plan = compile(layers_of_v3(dispatcher, 8));
+    return summarize(plan, simulate(plan, {.detail = Detail::totals})).stages.at(0).peak_memory_bytes;
+  };
+  CHECK(peak("allgather") > peak("alltoall"));
+}
+
+}  // namespace simrun

@@ -1,5 +1,6 @@
 #include "models/decoder.h"
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -97,7 +98,8 @@ class DecoderBuilder {
     graph_.add("word_embedding", Opcode::gather, Function::none, {word_table_, tokens}, {x});
     if (model_.embedding_scale) {
       const TensorId scaled = graph_.activation("embedding_scale", rows());
-      graph_.add("embedding_scale", Opcode::map, Function::scale, {x}, {scaled});
+      graph_.add("embedding_scale", Opcode::map, Function::scale, {x}, {scaled}).constants = {
+          std::sqrt(static_cast<double>(model_.hidden_size))};
       x = scaled;
     }
     if (model_.position_embedding == PositionEmbedding::learned_absolute) {
@@ -105,8 +107,9 @@ class DecoderBuilder {
           graph_.dimension("positions", model_.max_position_embeddings + model_.reserved_positions);
       const TensorId table = graph_.parameter("position_embeddings", {positions, dims_.hidden});
       const TensorId sum = graph_.activation("position_embedding", rows());
-      graph_.add("position_embedding", Opcode::gather, Function::none, {table, x}, {sum}).whole_dims = {
-          positions};
+      Operator& op = graph_.add("position_embedding", Opcode::gather, Function::none, {table, x}, {sum});
+      op.whole_dims = {positions};
+      op.constants = {static_cast<double>(model_.reserved_positions)};
       x = sum;
     }
     if (model_.embedding_norm) x = layer_.norm("embedding_norm", x, "");
@@ -165,8 +168,9 @@ class DecoderBuilder {
     }
     if (model_.logit_soft_cap > 0) {
       const TensorId capped = wide("logits_soft_cap", scores);
-      graph_.add("logits_soft_cap", Opcode::map, Function::soft_cap, {logits}, {capped}).soft_cap =
-          model_.logit_soft_cap;
+      Operator& op = graph_.add("logits_soft_cap", Opcode::map, Function::soft_cap, {logits}, {capped});
+      op.soft_cap = model_.logit_soft_cap;
+      op.constants = {model_.logit_soft_cap};
       logits = capped;
     }
     return logits;

@@ -1,5 +1,6 @@
 #include "models/decoder_layer.h"
 
+#include <cmath>
 #include <utility>
 
 #include "models/latent_attention.h"
@@ -10,6 +11,8 @@ namespace simrun {
 namespace {
 
 constexpr const char* no_module = "";
+constexpr double norm_epsilon = 1e-5;  // GPT-2's and Llama 3's
+constexpr double rope_base = 10000;    // Su et al. 2021, arXiv 2104.09864, section 3.4.3
 
 }  // namespace
 
@@ -79,6 +82,7 @@ TensorId DecoderLayer::norm(const std::string& name, TensorId x, const char* mod
                             std::move(inputs), {y, statistics});
   op.whole_dims = {dims_.hidden};
   op.module = module;
+  op.constants = {norm_epsilon};
   return y;
 }
 
@@ -130,8 +134,9 @@ std::vector<TensorId> DecoderLayer::attention(TensorId y) {
   if (model_.position_embedding == PositionEmbedding::rope) {
     const TensorId rotated =
         graph_.activation("rope", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.head_dim});
-    graph_.add("rope", Opcode::map, Function::rope, {qkv}, {rotated}).whole_dims = {dims_.head_dim,
-                                                                                    dims_.qkv};
+    Operator& op = graph_.add("rope", Opcode::map, Function::rope, {qkv}, {rotated});
+    op.whole_dims = {dims_.head_dim, dims_.qkv};
+    op.constants = {rope_base, model_.rotary_share};
     qkv = rotated;
   }
   std::vector<TensorId> inputs_of_core{qkv};
@@ -155,8 +160,9 @@ TensorId DecoderLayer::qk_norm(TensorId qkv) {
   const TensorId statistics =
       graph_.tensor("qk_norm_statistics", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.one},
                     Dtype::fp32, TensorKind::activation);
-  graph_.add("qk_norm", Opcode::norm, Function::qk_norm, {qkv, weight}, {normed, statistics}).whole_dims = {
-      dims_.head_dim, dims_.qkv};
+  Operator& op = graph_.add("qk_norm", Opcode::norm, Function::qk_norm, {qkv, weight}, {normed, statistics});
+  op.whole_dims = {dims_.head_dim, dims_.qkv};
+  op.constants = {norm_epsilon};
   return normed;
 }
 
@@ -193,6 +199,8 @@ TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<
   op.causal = {model_.causal_attention, model_.attention_window(layer_)};
   op.soft_cap = model_.attention_soft_cap;
   op.alibi = model_.position_embedding == PositionEmbedding::alibi;
+  const std::int64_t score_dim = model_.mla.on() ? model_.mla.qk_head_dim() : model_.head_dim;
+  op.constants = {1 / std::sqrt(static_cast<double>(score_dim)), model_.attention_soft_cap};
   op.dropout = static_cast<float>(training_.attention_dropout);
   op.whole_dims = {dims_.sequence, dims_.key_sequence, dims_.head_dim, dims_.qkv, dims_.group};
   return context;

@@ -118,6 +118,10 @@ struct Operator {
   bool discarded = false;
   std::vector<DimensionId> whole_dims;  // dimensions that this operator cannot have split
   std::optional<Regroup> regroup;       // dispatch: its output; combine: its first input
+  // Numbers of the function that change no cost (backend/operations.h): of a norm its epsilon, of rope its
+  // base and turned share, of a scale the factor, of a soft cap the cap, of attention the factor of its
+  // scores and their cap, of an input of indices how many there are, of learned positions the first row's.
+  std::vector<double> constants;
 };
 
 struct Graph {

@@ -60,11 +60,12 @@ struct CodeStep {
   std::vector<ValueId> outputs;
   std::vector<ValueId> waits_for;
   std::string label;
-  std::int32_t work_table = -1;  // Instruction::work_table
-  SequencePart part;             // attention
-  Peer peer;                     // SEND, RECV
-  bool soft_cap = false;         // Instruction::soft_cap
-  bool alibi = false;            // Instruction::alibi
+  std::int32_t work_table = -1;   // Instruction::work_table
+  SequencePart part;              // attention
+  Peer peer;                      // SEND, RECV
+  bool soft_cap = false;          // Instruction::soft_cap
+  bool alibi = false;             // Instruction::alibi
+  std::vector<double> constants;  // Instruction::constants
 };
 
 // A weight's copies in fp8, which outlive a pass: rows for the forward product, columns for that of the

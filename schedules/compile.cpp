@@ -21,6 +21,17 @@
 namespace simrun {
 namespace {
 
+std::vector<ModelParameter> model_parameters(const Graph& graph) {
+  std::map<Index, ModelParameter> by_id;
+  for (const Operator& op : graph.operators)
+    for (const TensorId input : op.inputs)
+      if (graph.tensors[input].kind == TensorKind::parameter)
+        by_id.try_emplace(input, ModelParameter{input, op.layer, graph.tensors[input].name});
+  std::vector<ModelParameter> parameters;
+  for (auto& [id, parameter] : by_id) parameters.push_back(std::move(parameter));
+  return parameters;
+}
+
 Plan framed_plan(const Job& job, const LoweredModel& model) {
   const Graph& graph = model.graph;
   Plan plan;
@@ -28,6 +39,8 @@ Plan framed_plan(const Job& job, const LoweredModel& model) {
   plan.cluster = job.cluster;
   for (const Dimension& dimension : graph.dimensions) plan.dimension_names.push_back(dimension.name);
   plan.dimension_names.push_back("elements");
+  for (const Dimension& dimension : graph.dimensions) plan.dimension_sizes.push_back(dimension.size);
+  plan.parameters = model_parameters(graph);
   plan.streams = make_streams(job);
   plan.stages = make_stages(job);
   plan.extent_tables = model.tables;

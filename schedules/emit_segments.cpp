@@ -81,6 +81,7 @@ void declare_parameters(Plan& plan, const ChunkSource& source, ChunkEmission& em
       buffer.scale_block = plan.buffers[parent].scale_block;
       buffer.parent = parent;
       buffer.parent_offset = offset;
+      buffer.parameter = code.values[v].tensor;
       plan.buffers.push_back(std::move(buffer));
       emission.buffer_of[v] = static_cast<Index>(plan.buffers.size() - 1);
     };
@@ -143,6 +144,7 @@ Instruction instruction_of(const ChunkEmission& emission, const CodeStep& step, 
   instruction.work_table = step.work_table;
   instruction.soft_cap = step.soft_cap;
   instruction.alibi = step.alibi;
+  instruction.constants = step.constants;
   for (const ValueId value : step.inputs) instruction.inputs.push_back(emission.buffer_of[value]);
   for (const ValueId value : step.outputs) instruction.outputs.push_back(emission.buffer_of[value]);
   for (const ValueId value : step.waits_for) instruction.waits_for.push_back(emission.buffer_of[value]);
@@ -305,7 +307,8 @@ std::vector<bool> written_before(const ChunkEmission& emission, const ChunkCode&
       for (const ValueId output : code.backward[s].outputs)
         written[output] =
             pass.variant.part == BackwardPart::weight || (!pass.variant.first_input && !per_pass[output]);
-  if (pass.shared_gradient != no_index) written[pass.shared_gradient] = !pass.variant.first_shared;
+  if (pass.shared_gradient != no_index && !per_pass[pass.shared_gradient])
+    written[pass.shared_gradient] = !pass.variant.first_shared;
   return written;
 }
 

@@ -81,11 +81,11 @@ class SegmentEffects {
     if (!is_new && !effect->lives) wrong(i, fmt::format("reads '{}' after its FREE", name(buffer)));
     effect->lives = true;
   }
-  // Accumulation is into main gradients: those of run scope always live, those of a step (no_sync) live since
-  // the first microbatch. Any other write is afresh.
+  // Accumulation is into main gradients: those of run scope always live, others since a first write. Any
+  // other write is afresh.
   bool adds_to(const Instruction& what, Index buffer) const {
     const Buffer& owner = plan_.buffers[root_[buffer]];
-    return what.accumulate && owner.category == Category::gradients && owner.scope == Scope::step;
+    return what.accumulate && owner.category == Category::gradients;
   }
   void write(std::size_t i, Index buffer) {
     if (plan_.buffers[root_[buffer]].scope != Scope::run) find(i, buffer, false).first->lives = true;

@@ -87,6 +87,9 @@ void check_buffer(const Plan& plan, const Buffer& buffer, Findings& findings) {
   if (!buffer.split.empty() && buffer.split.size() != buffer.dims.size())
     findings.add(fmt::format("buffer '{}' splits {} of {} dimensions", buffer.name, buffer.split.size(),
                              buffer.dims.size()));
+  if (buffer.shard_of != no_index && !is_index(buffer.shard_of, plan.buffers.size()))
+    findings.add(fmt::format("buffer '{}' is a shard of buffer {} of {}", buffer.name, buffer.shard_of,
+                             plan.buffers.size()));
   if (buffer.parent != no_index && !is_index(buffer.parent, plan.buffers.size()))
     findings.add(fmt::format("buffer '{}' is a view of buffer {} of {}", buffer.name, buffer.parent,
                              plan.buffers.size()));

@@ -89,6 +89,7 @@ class ForwardLowering {
     step.soft_cap = op.opcode == Opcode::attention && op.soft_cap > 0;
     step.alibi = op.alibi;
     step.region = region;
+    step.constants = op.constants;
     step.label = op.name;
     if (op.opcode == Opcode::attention) context_.context_parallel.describe(step, graph());
     if (op.opcode == Opcode::attention && context_.context_parallel.is_ring())

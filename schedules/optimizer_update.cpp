@@ -22,7 +22,10 @@ Instruction update_kernel(const UpdateContext& context, const ParameterBucket& b
                             instruction.outputs.end());
   // Without main weights the weights themselves are read.
   if (bucket.main_weights == no_index) instruction.inputs.push_back(weights);
-  if (context.norm != no_index) instruction.inputs.push_back(context.norm);
+  if (context.norm != no_index) {
+    instruction.inputs.push_back(context.norm);
+    instruction.constants = {context.step.optimizer.clip_grad};
+  }
   instruction.label = "optimizer";
   return instruction;
 }

@@ -160,6 +160,7 @@ Index add_owned(Plan& plan, Index whole, const Sharding& sharding) {
       add_flat_buffer(plan, of.name + " shard", of.category, of.dtype, of.elements() / sharding.shards);
   plan.buffers[shard].split = {sharding.axes};
   plan.buffers[shard].scale_block = of.scale_block;
+  plan.buffers[shard].shard_of = whole;
   return shard;
 }
 

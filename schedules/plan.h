@@ -151,6 +151,8 @@ struct Buffer {
   Index parent = no_index;         // a view into a bucket: owns no bytes
   std::int64_t parent_offset = 0;  // elements
   std::int32_t scale_block = 0;    // fp8 in blocks: elements that share a scale; 0: no scales are counted
+  Index parameter = no_index;      // ModelParameter::id of the parameter of which it is a rank's part
+  Index shard_of = no_index;       // the bucket of which it, kept alone, is a rank's part
   std::int64_t bytes() const;      // 0 for a view
   std::int64_t elements() const;
   std::int64_t stored_bytes() const;                       // of a view too; with scales
@@ -211,8 +213,9 @@ struct Instruction {
   // more than 1,000,000 is allowed. Of a communication it is the share of its bytes, and its ends meet even
   // for none. -1: all of it.
   std::int32_t work_table = -1;
-  bool soft_cap = false;  // attention: scores go through cap tanh(score / cap)
-  bool alibi = false;     // attention: every score has a bias of slope x distance
+  bool soft_cap = false;               // attention: scores go through cap tanh(score / cap)
+  bool alibi = false;                  // attention: every score has a bias of slope x distance
+  std::vector<double> constants = {};  // numbers of the function that change no cost (Operator::constants)
   bool operator==(const Instruction&) const = default;
 };
 
@@ -345,10 +348,22 @@ struct JobFacts {
   bool operator==(const JobFacts&) const = default;
 };
 
+// A parameter of the unsharded model, whichever ranks have parts of it: the same for every layout of a job.
+struct ModelParameter {
+  Index id = 0;
+  std::int32_t layer = -1;  // of the first operator that reads it; -1: outside the layers
+  std::string name;         // "qkv_weight"
+  bool operator==(const ModelParameter&) const = default;
+};
+
 struct Plan {
   JobFacts job;
   Cluster cluster;
   std::vector<std::string> dimension_names;
+  // By name as far as the model has the dimension: its whole extent without padding. Rows of a padded
+  // vocabulary behind it are zero and take no part in the softmax.
+  std::vector<std::int64_t> dimension_sizes;
+  std::vector<ModelParameter> parameters;  // ascending by id
   std::vector<Stream> streams;
   std::vector<StageDevices> stages;  // by pipeline rank
   std::vector<Chunk> chunks;         // by global stage, then direction

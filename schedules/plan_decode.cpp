@@ -214,6 +214,8 @@ Buffer decode(const proto::Buffer& in) {
   buffer.space = enum_of(in.space(), MemorySpace::nvme, "memory space");
   if (in.scale_block() < 0) throw MalformedPlan("scale_block is negative");
   buffer.scale_block = in.scale_block();
+  buffer.parameter = minus_1(in.parameter_plus_1());
+  buffer.shard_of = minus_1(in.shard_of_plus_1());
   return buffer;
 }
 
@@ -264,6 +266,7 @@ Instruction decode(const proto::Instruction& in) {
   instruction.part.key_offset = in.part().key_offset();
   instruction.soft_cap = in.soft_cap();
   instruction.alibi = in.alibi();
+  for (const double constant : in.constants()) instruction.constants.push_back(finite(constant, "constant"));
   instruction.work_table = signed_minus_1(in.work_table_plus_1(), "work table");
   return instruction;
 }
@@ -331,6 +334,10 @@ Plan decode_plan(const std::string& bytes) {
   plan.job = decode(message.job());
   plan.cluster = decode(message.cluster());
   plan.dimension_names.assign(message.dimension_names().begin(), message.dimension_names().end());
+  plan.dimension_sizes.assign(message.dimension_sizes().begin(), message.dimension_sizes().end());
+  for (const proto::ModelParameter& parameter : message.parameters())
+    plan.parameters.push_back(
+        {parameter.id(), signed_minus_1(parameter.layer_plus_1(), "layer"), parameter.name()});
   for (const proto::Stream& stream : message.streams()) plan.streams.push_back(decode(stream));
   for (const proto::StageDevices& stage : message.stages()) plan.stages.push_back(decode(stage));
   for (const proto::Chunk& chunk : message.chunks()) plan.chunks.push_back(decode(chunk));

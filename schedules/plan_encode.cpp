@@ -216,6 +216,14 @@ void encode(const Buffer& buffer, proto::Buffer& out) {
   out.set_parent_offset(buffer.parent_offset);
   out.set_space(number<proto::MemorySpace>(buffer.space));
   out.set_scale_block(buffer.scale_block);
+  out.set_parameter_plus_1(plus_1(buffer.parameter));
+  out.set_shard_of_plus_1(plus_1(buffer.shard_of));
+}
+
+void encode(const ModelParameter& parameter, proto::ModelParameter& out) {
+  out.set_id(parameter.id);
+  out.set_layer_plus_1(plus_1(parameter.layer));
+  out.set_name(parameter.name);
 }
 
 void encode(const Communication& communication, proto::Communication& out) {
@@ -265,6 +273,7 @@ void encode(const Instruction& instruction, proto::Instruction& out) {
   out.set_work_table_plus_1(plus_1(instruction.work_table));
   out.set_soft_cap(instruction.soft_cap);
   out.set_alibi(instruction.alibi);
+  out.mutable_constants()->Add(instruction.constants.begin(), instruction.constants.end());
 }
 
 void encode(const Segment& segment, proto::Segment& out) {
@@ -319,6 +328,8 @@ std::string encode_plan(const Plan& plan) {
   encode(plan.job, *message.mutable_job());
   encode(plan.cluster, *message.mutable_cluster());
   for (const std::string& name : plan.dimension_names) message.add_dimension_names(name);
+  message.mutable_dimension_sizes()->Add(plan.dimension_sizes.begin(), plan.dimension_sizes.end());
+  for (const ModelParameter& parameter : plan.parameters) encode(parameter, *message.add_parameters());
   for (const Stream& stream : plan.streams) encode(stream, *message.add_streams());
   for (const StageDevices& stage : plan.stages) encode(stage, *message.add_stages());
   for (const Chunk& chunk : plan.chunks) encode(chunk, *message.add_chunks());

@@ -64,6 +64,11 @@ Plan plan_with_every_field() {
   instruction.work_table = 0;
   instruction.soft_cap = true;
   instruction.alibi = true;
+  instruction.constants = {1e-5, 10000};
+  plan.buffers[0].parameter = 7;
+  plan.buffers[0].shard_of = 1;
+  plan.dimension_sizes = {50257, 0, 12};
+  plan.parameters = {{7, -1, "word_embeddings"}, {9, 3, "qkv_weight"}};
   plan.extent_tables[0] = {ExtentSource::run_time, 2, {1, 0}, {-3, 1 << 30}, "router", true};
   plan.programs[0].entries[0] = {1, 2, 3, Steps::first_only, 9};
   plan.programs[0].bindings[0] = {no_index, -5, -6, -7, Direction::up};

@@ -1,0 +1,145 @@
+#include "backend/cpu_device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "backend/cpu_kernels.h"
+#include "backend/cpu_refusals.h"
+
+namespace simrun {
+namespace {
+
+constexpr std::align_val_t alignment{64};
+
+bool is_real(Dtype dtype) { return dtype != Dtype::int64 && dtype != Dtype::int32 && dtype != Dtype::uint8; }
+
+// Rows of a part of an argument: calls visit(first element in the argument, first in the part, count).
+template <class Visit>
+void for_each_run(const Argument& argument, const TensorPart& part, Visit visit) {
+  if (part.empty()) return visit(std::int64_t{0}, std::int64_t{0}, std::int64_t{1});
+  const std::int64_t run = part.back().extent, rows = run == 0 ? 0 : elements(part) / run;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t rest = row, stride = argument.part.back().extent;
+    std::int64_t first = part.back().first - argument.part.back().first;
+    for (std::size_t d = part.size() - 1; d-- > 0;) {
+      first += (part[d].first - argument.part[d].first + rest % part[d].extent) * stride;
+      rest /= part[d].extent;
+      stride *= argument.part[d].extent;
+    }
+    visit(first, row * run, run);
+  }
+}
+
+template <class Element>
+void combine_into(Element* to, const Element* from, std::int64_t count, Combine combine) {
+  switch (combine) {
+    case Combine::assign: std::copy_n(from, count, to); return;
+    case Combine::add:
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<Element>(to[i] + from[i]);
+      return;
+    case Combine::maximum:
+      for (std::int64_t i = 0; i < count; ++i) to[i] = std::max(to[i], from[i]);
+  }
+}
+
+template <class Real>
+class CpuDevice final : public Device {
+ public:
+  std::string refusal(const Plan& plan, const Instruction& what) const override {
+    return cpu_refusal(plan, what);
+  }
+
+  std::int64_t element_bytes(Dtype dtype) const override {
+    return is_real(dtype) ? static_cast<std::int64_t>(sizeof(Real)) : bytes_of(dtype);
+  }
+
+  // What is read before it was written is to be seen.
+  void* allocate(std::int64_t bytes, bool cleared) override {
+    void* memory = ::operator new(static_cast<std::size_t>(bytes), alignment);
+    std::memset(memory, cleared ? 0 : 0xff, static_cast<std::size_t>(bytes));  // all ones: not a number
+    bytes_ += bytes;
+    peak_ = std::max(peak_, bytes_);
+    return memory;
+  }
+  void release(void* memory, std::int64_t bytes) override {
+    ::operator delete(memory, alignment);
+    bytes_ -= bytes;
+  }
+  std::int64_t peak_bytes() const override { return peak_; }
+
+  void run(const KernelCall& call) override {
+    switch (call.what.opcode) {
+      case Opcode::input: return cpu::run_input<Real>(call);
+      case Opcode::gemm: return cpu::run_gemm<Real>(call);
+      case Opcode::attention: return cpu::run_attention<Real>(call);
+      case Opcode::attention_backward: return cpu::run_attention_backward<Real>(call);
+      case Opcode::norm: return cpu::run_norm<Real>(call);
+      case Opcode::norm_backward: return cpu::run_norm_backward<Real>(call);
+      case Opcode::map: return cpu::run_map<Real>(call);
+      case Opcode::reduce: return cpu::run_reduce<Real>(call);
+      case Opcode::gather: return cpu::run_gather<Real>(call);
+      case Opcode::scatter: return cpu::run_scatter<Real>(call);
+      case Opcode::cross_entropy: return cpu::run_cross_entropy<Real>(call);
+      case Opcode::cross_entropy_backward: return cpu::run_cross_entropy_backward<Real>(call);
+      case Opcode::optimizer: return cpu::run_optimizer<Real>(call);
+      default: return;  // refused before anything runs
+    }
+  }
+
+  std::vector<std::byte> pack(const Argument& from, const TensorPart& part) override {
+    const std::int64_t size = element_bytes(from.buffer->dtype);
+    std::vector<std::byte> payload(static_cast<std::size_t>(elements(part) * size));
+    const auto* data = static_cast<const std::byte*>(from.data);
+    for_each_run(from, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
+      std::copy_n(data + first * size, count * size, payload.data() + to * size);
+    });
+    return payload;
+  }
+
+  void unpack(const std::vector<std::byte>& payload, const Argument& to, const TensorPart& part,
+              Combine combine) override {
+    if (is_real(to.buffer->dtype)) return unpack_as<Real>(payload, to, part, combine);
+    if (to.buffer->dtype == Dtype::int64) return unpack_as<std::int64_t>(payload, to, part, combine);
+    if (to.buffer->dtype == Dtype::int32) return unpack_as<std::int32_t>(payload, to, part, combine);
+    unpack_as<std::uint8_t>(payload, to, part, combine);
+  }
+
+  std::vector<double> values(const Argument& from, const TensorPart& part) override {
+    std::vector<double> numbers(static_cast<std::size_t>(elements(part)));
+    const Real* data = cpu::reals<Real>(from);
+    for_each_run(from, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
+      std::copy_n(data + first, count, numbers.begin() + to);
+    });
+    return numbers;
+  }
+
+  void set_values(const std::vector<double>& numbers, const Argument& to, const TensorPart& part) override {
+    Real* data = cpu::reals<Real>(to);
+    for_each_run(to, part, [&](std::int64_t first, std::int64_t from, std::int64_t count) {
+      std::transform(numbers.begin() + from, numbers.begin() + from + count, data + first,
+                     [](double number) { return static_cast<Real>(number); });
+    });
+  }
+
+ private:
+  template <class Element>
+  void unpack_as(const std::vector<std::byte>& payload, const Argument& to, const TensorPart& part,
+                 Combine combine) {
+    const auto* from = reinterpret_cast<const Element*>(payload.data());
+    auto* data = static_cast<Element*>(to.data);
+    for_each_run(to, part, [&](std::int64_t first, std::int64_t at, std::int64_t count) {
+      combine_into(data + first, from + at, count, combine);
+    });
+  }
+
+  std::int64_t bytes_ = 0, peak_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device_f64() { return std::make_unique<CpuDevice<double>>(); }
+std::unique_ptr<Device> make_cpu_device_f32() { return std::make_unique<CpuDevice<float>>(); }
+
+}  // namespace simrun

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "backend/operations.h"
+
+// The CPU's kernels, one per opcode, for Real = float and double; what they compute is in
+// backend/operations.h.
+namespace simrun::cpu {
+
+template <class Real>
+void run_input(const KernelCall& call);
+template <class Real>
+void run_gemm(const KernelCall& call);
+template <class Real>
+void run_attention(const KernelCall& call);
+template <class Real>
+void run_attention_backward(const KernelCall& call);
+template <class Real>
+void run_norm(const KernelCall& call);
+template <class Real>
+void run_norm_backward(const KernelCall& call);
+template <class Real>
+void run_map(const KernelCall& call);
+template <class Real>
+void run_activation(const KernelCall& call);  // MAPs of one activation function and their gradients
+template <class Real>
+void run_rope(const KernelCall& call);
+template <class Real>
+void run_reduce(const KernelCall& call);
+template <class Real>
+void run_gather(const KernelCall& call);
+template <class Real>
+void run_scatter(const KernelCall& call);
+template <class Real>
+void run_cross_entropy(const KernelCall& call);
+template <class Real>
+void run_cross_entropy_backward(const KernelCall& call);
+template <class Real>
+void run_optimizer(const KernelCall& call);
+
+// ---- operands ----
+
+template <class Real>
+Real* reals(const Argument& argument) {
+  return static_cast<Real*>(argument.data);
+}
+
+inline std::int64_t last_extent(const Argument& argument) { return argument.part.back().extent; }
+inline std::int64_t rows_of(const Argument& argument) {
+  return elements(argument.part) / last_extent(argument);
+}
+
+// Place of a dimension in an argument; -1: it lacks it.
+inline int position_of(const KernelCall& call, const Argument& argument, std::string_view name) {
+  const auto& dims = argument.buffer->dims;
+  for (std::size_t d = 0; d < dims.size(); ++d)
+    if (call.plan.dimension_names[dims[d].name] == name) return static_cast<int>(d);
+  return -1;
+}
+
+// Of a dimension that it has.
+inline const DimPart& part_named(const KernelCall& call, const Argument& argument, std::string_view name) {
+  return argument.part[static_cast<std::size_t>(position_of(call, argument, name))];
+}
+
+// Columns of the rank's part of the vocabulary that are no padding.
+inline std::int64_t true_columns(const KernelCall& call, const Argument& argument) {
+  const DimPart& part = argument.part.back();
+  const std::uint16_t name = argument.buffer->dims.back().name;
+  const std::int64_t size =
+      name < call.plan.dimension_sizes.size() ? call.plan.dimension_sizes[name] : part.whole;
+  return std::clamp<std::int64_t>(size - part.first, 0, part.extent);
+}
+
+// Whether an output is added to.
+inline bool adds_to(const KernelCall& call, const Argument& output) {
+  return call.what.accumulate && output.buffer->category == Category::gradients;
+}
+
+// For each element of an argument, where the element of `of` is that has the same indices in the dimensions
+// of `of`, which the argument has too.
+class BroadcastIndex {
+ public:
+  BroadcastIndex(const Argument& argument, const Argument& of);
+  std::int64_t operator()(std::int64_t i) const {
+    if (is_suffix_) return i % size_;
+    if (is_prefix_) return i / rest_;
+    std::int64_t index = 0;
+    for (std::size_t d = extents_.size(); d-- > 0; i /= extents_[d]) index += i % extents_[d] * strides_[d];
+    return index;
+  }
+
+ private:
+  bool is_suffix_ = false, is_prefix_ = false;
+  std::int64_t size_ = 1, rest_ = 1;
+  std::vector<std::int64_t> extents_, strides_;
+};
+
+// Numbers of an argument's elements in the whole tensor of the step, samples of all microbatches behind one
+// another: what dropout is drawn by. Row r is [whole_begin(r), + last extent).
+class WholeRows {
+ public:
+  WholeRows(const KernelCall& call, const Argument& argument);
+  std::int64_t begin(std::int64_t row) const;
+
+ private:
+  TensorPart part_;
+  std::vector<std::int64_t> extents_;
+};
+
+}  // namespace simrun::cpu

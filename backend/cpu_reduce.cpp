@@ -1,0 +1,47 @@
+#include <limits>
+
+#include "backend/cpu_kernels.h"
+
+namespace simrun::cpu {
+namespace {
+
+template <class Real>
+void sum_squares(const KernelCall& call) {
+  double total = 0;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const Real* values = reals<Real>(call.inputs[i]);
+    for (const CountedRange& range : call.counted.at(i)) {
+      double sum = 0;
+      for (std::int64_t e = range.begin; e < range.begin + range.count; ++e)
+        sum += static_cast<double>(values[e]) * static_cast<double>(values[e]);
+      total += sum * range.share;
+    }
+  }
+  *reals<Real>(call.outputs[0]) = static_cast<Real>(total);
+}
+
+}  // namespace
+
+template <class Real>
+void run_reduce(const KernelCall& call) {
+  if (call.what.function == Function::sum_squares) return sum_squares<Real>(call);
+  const Argument &in = call.inputs[0], &out = call.outputs[0];
+  const bool takes_max = call.what.function == Function::max;
+  Real* to = reals<Real>(out);
+  if (!adds_to(call, out))
+    std::fill_n(to, elements(out.part), takes_max ? -std::numeric_limits<Real>::infinity() : Real{0});
+  const BroadcastIndex index(in, out);
+  const Real* from = reals<Real>(in);
+  const std::int64_t n = last_extent(in), count = elements(in.part);
+  const std::int64_t columns = takes_max ? true_columns(call, in) : n;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i % n >= columns) continue;
+    Real& sum = to[index(i)];
+    sum = takes_max ? std::max(sum, from[i]) : sum + from[i];
+  }
+}
+
+template void run_reduce<float>(const KernelCall&);
+template void run_reduce<double>(const KernelCall&);
+
+}  // namespace simrun::cpu

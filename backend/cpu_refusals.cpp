@@ -1,0 +1,140 @@
+#include "backend/cpu_refusals.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace simrun {
+namespace {
+
+std::string no_kernel(const char* key) { return fmt::format("has no CPU kernel yet: {}", key); }
+
+bool has_dim(const Plan& plan, const Buffer& buffer, const char* name) {
+  return std::any_of(buffer.dims.begin(), buffer.dims.end(),
+                     [&](const BufferDim& dim) { return plan.dimension_names[dim.name] == name; });
+}
+
+std::string map_refusal(const Plan& plan, const Instruction& what) {
+  const Buffer& out = plan.buffers[what.outputs.at(0)];
+  switch (what.function) {
+    case Function::add:
+      for (const Index input : what.inputs)
+        for (const BufferDim& dim : plan.buffers[input].dims)
+          if (std::none_of(out.dims.begin(), out.dims.end(),
+                           [&](const BufferDim& of) { return of.name == dim.name; }))
+            return no_kernel("training.lora");
+      return "";
+    case Function::rope:
+    case Function::rope_backward: return has_dim(plan, out, "qkv") ? "" : no_kernel("model.kv_lora_rank");
+    case Function::add_backward:
+    case Function::sum_gradients:
+    case Function::gelu:
+    case Function::gelu_backward:
+    case Function::swiglu:
+    case Function::swiglu_backward:
+    case Function::geglu:
+    case Function::geglu_backward:
+    case Function::relu:
+    case Function::relu_backward:
+    case Function::squared_relu:
+    case Function::squared_relu_backward:
+    case Function::soft_cap:
+    case Function::soft_cap_backward:
+    case Function::scale:
+    case Function::cast:
+    case Function::log_loss: return "";
+    case Function::flash: return no_kernel("parallelism.cp_comm_type: a2a has");
+    default: return no_kernel("model.model_type: gpt and llama have");
+  }
+}
+
+std::string attention_refusal(const Plan& plan, const Instruction& what) {
+  const bool forward = what.opcode == Opcode::attention;
+  const Buffer& packed = plan.buffers[what.inputs.at(forward ? 0 : 1)];
+  if (!what.part.axes.empty()) return no_kernel("parallelism.cp_comm_type: a2a has");
+  if (!has_dim(plan, packed, "qkv")) return no_kernel("model.model_type: gpt and llama have");
+  if (forward && what.inputs.size() > 1) return no_kernel("model.attention_sinks or position biases");
+  if (what.work_table >= 0) return no_kernel("training.documents");
+  return "";
+}
+
+// A product of two dimensions of one name, or with a sum over a dimension that only one operand has.
+std::string gemm_refusal(const Plan& plan, const Instruction& what) {
+  std::set<std::uint16_t> of_a, of_b, of_d;
+  const auto collect = [&](Index buffer, std::set<std::uint16_t>& names) {
+    for (const BufferDim& dim : plan.buffers[buffer].dims)
+      if (!names.insert(dim.name).second) return false;
+    return true;
+  };
+  const bool distinct = collect(what.inputs.at(0), of_a) && collect(what.inputs.at(1), of_b) &&
+                        collect(what.outputs.at(0), of_d);
+  const auto alone = [&](const std::set<std::uint16_t>& names, const std::set<std::uint16_t>& other) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](std::uint16_t name) { return other.count(name) == 0 && of_d.count(name) == 0; });
+  };
+  return distinct && !alone(of_a, of_b) && !alone(of_b, of_a) ? "" : no_kernel("model.model_type");
+}
+
+bool same_names(const Buffer& a, const Buffer& b) {
+  return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
+                    [](const BufferDim& x, const BufferDim& y) { return x.name == y.name; });
+}
+
+// A local part, not a rearrangement.
+std::string copy_refusal(const Plan& plan, const Instruction& what) {
+  const bool is_part = what.inputs.size() == 1 && what.outputs.size() == 1 &&
+                       same_names(plan.buffers[what.inputs[0]], plan.buffers[what.outputs[0]]);
+  return is_part ? "" : no_kernel("parallelism.tensor_model_parallel_size beyond the key-value heads");
+}
+
+std::string optimizer_refusal(const Plan& plan, const Instruction& what) {
+  if (what.function != Function::adam && what.function != Function::sgd)
+    return no_kernel("optimizer.name: adam, adamw and sgd have");
+  for (const Index output : what.outputs)
+    if (plan.buffers[output].dtype == Dtype::uint8) return no_kernel("optimizer.exp_avg_dtype");
+  return "";
+}
+
+}  // namespace
+
+std::string cpu_refusal(const Plan& plan, const Instruction& what) {
+  if (plan.job.frozen_parameters > 0) return no_kernel("training.lora or model.frozen");
+  if (what.work_table >= 0) return no_kernel("training.documents or moe");
+  switch (what.opcode) {
+    case Opcode::input:
+      return what.label == "tokens" || what.label == "labels"
+                 ? ""
+                 : no_kernel("model.model_type: gpt and llama have, without num_nextn_predict_layers");
+    case Opcode::map: return map_refusal(plan, what);
+    case Opcode::attention:
+    case Opcode::attention_backward: return attention_refusal(plan, what);
+    case Opcode::gemm: return gemm_refusal(plan, what);
+    case Opcode::copy: return copy_refusal(plan, what);
+    case Opcode::optimizer: return optimizer_refusal(plan, what);
+    case Opcode::norm:
+    case Opcode::norm_backward:
+      return what.function == Function::batch_norm ? no_kernel("model.model_type") : "";
+    case Opcode::gather:
+    case Opcode::scatter: return what.function == Function::none ? "" : no_kernel("model.num_experts");
+    case Opcode::route:
+    case Opcode::route_backward: return no_kernel("model.num_experts");
+    case Opcode::reduce:
+      return what.function == Function::sum || what.function == Function::max ||
+                     what.function == Function::sum_squares
+                 ? ""
+                 : no_kernel("model.model_type");
+    case Opcode::free:
+    case Opcode::cross_entropy:
+    case Opcode::cross_entropy_backward:
+    case Opcode::send:
+    case Opcode::recv:
+    case Opcode::all_reduce:
+    case Opcode::all_gather:
+    case Opcode::reduce_scatter:
+    case Opcode::all_to_all: return "";
+    default: return no_kernel("model.model_type: gpt and llama have");
+  }
+}
+
+}  // namespace simrun

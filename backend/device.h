@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/operations.h"
+
+namespace simrun {
+
+// How arriving elements join those that are there.
+enum class Combine : std::uint8_t { assign, add, maximum };
+
+// The device seam: memory and kernels of one rank. The executor (backend/rank_run.h) knows order, memory and
+// partners and nothing of arithmetic; a device knows arithmetic (backend/operations.h) and nothing of the
+// rest. One object per rank, used by one thread at a time.
+class Device {
+ public:
+  virtual ~Device() = default;
+  Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // Why it cannot run an instruction, as a clause ("has no kernel for ..."); empty if it can. Asked of every
+  // instruction before any runs.
+  virtual std::string refusal(const Plan& plan, const Instruction& what) const = 0;
+
+  // Bytes of an element as this device stores it.
+  virtual std::int64_t element_bytes(Dtype dtype) const = 0;
+  // `cleared`: all zero.
+  virtual void* allocate(std::int64_t bytes, bool cleared) = 0;
+  virtual void release(void* memory, std::int64_t bytes) = 0;
+  // Most bytes that were allocated at once, by its own count.
+  virtual std::int64_t peak_bytes() const = 0;
+
+  virtual void run(const KernelCall& call) = 0;
+
+  // A part of an argument's part, packed in row-major order, and back. Payloads may be empty on a device
+  // without memory.
+  virtual std::vector<std::byte> pack(const Argument& from, const TensorPart& part) = 0;
+  virtual void unpack(const std::vector<std::byte>& payload, const Argument& to, const TensorPart& part,
+                      Combine combine) = 0;
+  // The same as numbers, for initial values, comparison and the loss; none from a device without memory.
+  virtual std::vector<double> values(const Argument& from, const TensorPart& part) = 0;
+  virtual void set_values(const std::vector<double>& values, const Argument& to, const TensorPart& part) = 0;
+};
+
+}  // namespace simrun

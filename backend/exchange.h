@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/device.h"
+#include "backend/rank_memory.h"
+#include "backend/transport.h"
+
+namespace simrun {
+
+// The ranks of a communication group in its order: pipeline ranks first, then its axes, the first outermost.
+std::vector<RankPlace> members_of(const Plan& plan, const Group& group, const RankPlace& place);
+
+// The rank at the other end of a SEND or RECV.
+RankPlace peer_of(const Plan& plan, const Communication& communication, const RankPlace& place);
+
+// Runs one communication instruction of a rank over a transport. Messages are what two members' parts have in
+// common; sums add in the group's order, whatever arrives first, so their bits do not depend on timing.
+class RankExchange {
+ public:
+  RankExchange(const Plan& plan, Device& device, Transport& transport, const RankPlace& place)
+      : plan_(plan), device_(device), transport_(transport), place_(place) {}
+
+  // `of`: what this rank would say that it is doing ("entry 3 (...)"). Throws TransportError, and
+  // ExecutionError where a partner sent another number of elements.
+  struct Call {
+    const Instruction& what;
+    const std::vector<Argument>& inputs;
+    const std::vector<Argument>& outputs;
+    std::int32_t microbatch = 0;
+    std::string of;
+  };
+  void run(const Call& call);
+
+ private:
+  void collect(const Call& call, std::size_t operand);
+  void sum_in_pieces(const Call& call, std::size_t operand);
+  void send(const Call& call, std::int64_t to, const Argument& from, const TensorPart& part);
+  Message receive(const Call& call, const RankPlace& from, std::int64_t elements);
+
+  const Plan& plan_;
+  Device& device_;
+  Transport& transport_;
+  const RankPlace place_;
+};
+
+}  // namespace simrun

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "backend/parameter_values.h"
+
+namespace simrun {
+
+// What the ranks of one run tell, put together. Ranks may tell at the same time.
+class Observations {
+ public:
+  Observations(const Plan& plan, int steps)
+      : gradients_(plan), parameters_(plan), loss_(static_cast<std::size_t>(steps)) {}
+
+  void add_loss(std::int64_t step, double share) {
+    const std::lock_guard lock(mutex_);
+    loss_parts_.emplace_back(step, share);
+  }
+  template <typename Record>
+  void with_gradients(Record record) {
+    const std::lock_guard lock(mutex_);
+    record(gradients_);
+  }
+  template <typename Record>
+  void with_parameters(Record record) {
+    const std::lock_guard lock(mutex_);
+    record(parameters_);
+  }
+
+  // When all ranks have ended.
+  ParameterValues take_gradients() { return std::move(gradients_); }    // of the first step, as summed
+  ParameterValues take_parameters() { return std::move(parameters_); }  // behind the last step
+  std::vector<double> loss() const;                                     // by step
+
+ private:
+  std::mutex mutex_;
+  ParameterValues gradients_, parameters_;
+  std::vector<double> loss_;
+  std::vector<std::pair<std::int64_t, double>> loss_parts_;
+};
+
+}  // namespace simrun

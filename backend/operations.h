@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/tensor_part.h"
+#include "schedules/plan.h"
+
+// What every opcode means: the contract between a Plan and whatever device runs it. A device may be slower or
+// coarser (bf16), never different.
+//
+// Conventions
+//  * A tensor is named by its dimensions (Buffer::dims, the last fastest); of every dimension a rank has the
+//    indices [first, first + extent) of the whole (backend/tensor_part.h). Nothing else says who has what:
+//    which rows of an embedding, which columns of a product, which place in the batch.
+//  * All arithmetic is on `real`: the device's one floating-point type, whatever Buffer::dtype says (f64 on
+//  the
+//    CPU for proofs); int64 and uint8 buffers stay what they are.
+//  * `Instruction::accumulate` adds into outputs of Category::gradients; every other output is written
+//  afresh.
+//  * A sample is numbered over the whole step: microbatch x (whole batch) + place in the batch. What is
+//  random
+//    (parameters, data, dropout) is a function of seed, name and whole index only (backend/philox.h), so any
+//    layout draws the same numbers.
+//  * A buffer of run scope and the elements of a bucket that no parameter has are zero before they are
+//  written;
+//    other memory holds anything.
+//
+// INPUT          out0 [batch, sequence]: x(sample, p) for `tokens`, x(sample, p + 1) for `labels`; x is
+// uniform
+//                below the whole extent of `vocab`, without padding
+// COPY           out0 = the rank's part of in0 (both parts of one tensor; in0's holds out0's)
+// GEMM           out0[D] (+)= sum over (A and B) - D of in0[A] in1[B], by the names of dimensions; a name
+// that
+//                A, B and D have is a batch. in2, if there: a bias over a subset of D, added
+// ATTENTION      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim]: per kv head the
+// queries
+//                of its group, then its key, then its value. out0 [batch, sequence, kv_heads, group,
+//                head_dim] = softmax(mask(cap(scale q k))) v; constants = {scale, cap or 0}; cap(x) = cap
+//                tanh(x / cap). Query i sees key j if not causal, or j <= i, and i - j < window where there
+//                is one. flash:   out1 = log of the sum of exponentials [batch, kv_heads, group, sequence]
+//                unfused: out1 = probabilities [batch, kv_heads, group, sequence, key_sequence]; with dropout
+//                         out2 = mask of what stays, out3 = mask x probabilities / (1 - dropout)
+//                Dropout is on the probabilities. Flash draws the same mask and keeps nothing of it.
+// ATTENTION_BACKWARD  in = gradient of out0, in0, (flash: out0), out1...; out0 = gradient of packed q, k, v
+// NORM           in0 = x, in1 = weight, in2 = bias; constants = {epsilon}
+//                layer_norm: y = (x - mean) r weight + bias, out1 = (mean, r), r = 1 / sqrt(variance +
+//                epsilon) rms_norm:   y = x r weight,                 out1 = r,         r = 1 / sqrt(mean x^2
+//                + epsilon) qk_norm: rms norm over head_dim of every q with weight[0] and k with weight[1]; v
+//                is copied
+// NORM_BACKWARD  in = gradient, x, weight, out1; out0 = gradient of x, out1 (+)= of the weight, out2 (+)=
+// bias MAP            add: out0 = dropout(in0 + biases) + residuals (a bias lacks dimensions, a residual has
+// them
+//                all); with dropout out1 = mask of what stays, and what stays is divided by 1 - dropout
+//                add_backward: out0 = in0 x mask in1 / (1 - dropout)
+//                sum_gradients: out0 (+)= sum of all inputs
+//                gelu: x = in0 (+ in1); x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+//                swiglu: (g, u) = (in0 (+ in1)) along `gate`; g sigmoid(g) u
+//                gelu_backward, swiglu_backward: in = gradient, in0, (in1); out0 = gradient of in0
+//                relu, squared_relu; their backwards from gradient and output
+//                soft_cap: cap tanh(in0 / cap), constants = {cap}; its backward from gradient and output
+//                scale: out0 = in0 x constants[0]
+//                rope: constants = {base, turned share}; of every query and key the first r = share x
+//                head_dim elements (i, i + r/2) turn by position x base^(-2 i / r); v is copied cast: out0 =
+//                in0 log_loss: in0 = (sum of exponentials, target), in1 = row maximum; out0 = log(sum) -
+//                target
+// REDUCE         out0 (+)= sum, or out0 = max, of in0 over the dimensions that out0 lacks; of `vocab` only
+//                what is no padding
+//                sum_squares: out0 = sum over all inputs, which are (shards of) gradient buckets, of each
+//                element's square by the number of ranks of the plan that count it too, so that the sum over
+//                all ranks counts it once
+// GATHER         in0 = table [rows, hidden], in1 = int64 indices: out0 = rows, zero where another rank has
+//                them; in1 = an activation x: out0 = x + row of each position, constants = {first row}
+// SCATTER        the gradient of GATHER's table: out0 (+)= rows of in0 by in1, or by position; fixed order
+// CROSS_ENTROPY  in0 = logits [.., vocab], in1 = row maximum, in2 = labels: out0 [.., 2] = (sum over the
+// rank's
+//                columns of exp(logit - maximum), target's logit - maximum or 0 if another rank has it)
+// CROSS_ENTROPY_BACKWARD  in = out0 (summed over ranks), maximum, logits, labels;
+//                out0 = (exp(logit - maximum) / sum - [column is label]) / tokens of the step; padding: 0
+// OPTIMIZER      in0 = gradients, out0 = weights, then adam: exp_avg, exp_avg_sq (, main weights); all flat.
+//                Where the weights are not read there are main weights, and out0 is a copy of them.
+//                The gradient is scaled by min(1, clip / (sqrt(sum of squares) + 1e-6)) where the last input
+//                is that sum and constants = {clip}. Loshchilov and Hutter 2019 (AdamW), bias-corrected:
+//                m, v moments; w -= rate (m' / (sqrt(v') + epsilon) + decay w). sgd: m = momentum m + g; w -=
+//                rate m
+// Collectives    every member has a part of a tensor and wants a part: all_reduce and reduce_scatter add (or
+//                take the maximum of) the members' values in the group's order, all_gather and all_to_all
+//                take each element from the member that has it. A bucket's shard is the group member's place
+//                in the group's order. The order: pipeline ranks first, then axes, the first axis outermost.
+// SEND, RECV     buffers in order, to and from the rank with the same mesh coordinates
+namespace simrun {
+
+// One operand of a call on one rank.
+struct Argument {
+  const Buffer* buffer = nullptr;
+  TensorPart part;       // of the rank, by dimension; part[d].extent: the extents to run with
+  void* data = nullptr;  // nullptr where the device has no memory
+};
+
+// A parameter's elements within a flat buffer (a bucket or a rank's shard of one).
+struct CountedRange {
+  std::int64_t begin = 0, count = 0;
+  double share = 1;  // 1 / number of ranks that count the same elements
+};
+
+// Numbers of training that no plan and no cost depends on.
+struct Hyperparameters {
+  std::uint64_t seed = 0;
+  double learning_rate = 1e-3;
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
+  double weight_decay = 0.1;  // of every parameter
+  double momentum = 0.9;      // sgd
+};
+
+// One instruction, bound to a rank's memory.
+struct KernelCall {
+  const Plan& plan;
+  const Instruction& what;
+  std::vector<Argument> inputs, outputs;
+  std::int64_t microbatch = 0;
+  std::int64_t step = 0;  // from 0
+  const Hyperparameters& training;
+  std::vector<std::vector<CountedRange>> counted = {};  // sum_squares: by input
+};
+
+}  // namespace simrun

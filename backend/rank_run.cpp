@@ -1,0 +1,198 @@
+#include "backend/rank_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "schedules/extent_tables.h"
+
+namespace simrun {
+namespace {
+
+bool runs_in_step(Steps steps, std::int64_t step) {
+  return steps == Steps::every || (step == 0) == (steps == Steps::first_only);
+}
+
+bool same_dimensions(const Buffer& a, const Buffer& b) {
+  return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
+                    [](const BufferDim& x, const BufferDim& y) { return x.name == y.name; });
+}
+
+// Main weights are kept where the update does not read the weights.
+bool has_main_weights(const Instruction& what) {
+  return std::find(what.inputs.begin(), what.inputs.end(), what.outputs.front()) == what.inputs.end();
+}
+
+Argument flat_range(const Argument& argument) {
+  const std::int64_t count = elements(argument.part);
+  return {argument.buffer, {{0, count, count}}, argument.data};
+}
+
+}  // namespace
+
+RankRun::RankRun(const Shared& shared, Device& device, Transport& transport, const RankPlace& place)
+    : shared_(shared),
+      plan_(shared.plan),
+      program_(plan_.programs[static_cast<std::size_t>(place.pipeline_rank)]),
+      device_(device),
+      place_(place),
+      memory_(plan_, device, place),
+      exchange_(plan_, device, transport, place) {}
+
+void RankRun::run() {
+  initialise();
+  for (step_ = 0; step_ < shared_.steps; ++step_) {
+    for (std::size_t entry = 0; entry < program_.entries.size(); ++entry)
+      if (runs_in_step(program_.entries[entry].steps, step_)) run_entry(entry);
+    const std::vector<std::string> left = memory_.left_over();
+    if (!left.empty())
+      throw ExecutionError(fmt::format("step {} ends without a FREE of {}", step_, fmt::join(left, ", ")));
+  }
+}
+
+std::vector<Index> RankRun::buffers_touched() const {
+  std::set<Index> segments, buffers;
+  for (const Entry& entry : program_.entries) segments.insert(entry.segment);
+  for (const Index segment : segments)
+    for (const Instruction& what : plan_.segments[segment].instructions) {
+      buffers.insert(what.inputs.begin(), what.inputs.end());
+      buffers.insert(what.outputs.begin(), what.outputs.end());
+    }
+  return {buffers.begin(), buffers.end()};
+}
+
+// Weights, and what is kept of them: every rank draws its own part of each parameter.
+void RankRun::initialise() {
+  std::set<Index> weights;
+  for (const Index buffer : buffers_touched()) {
+    const Buffer& flat = plan_.buffers[buffer];
+    if (flat.scope == Scope::run && flat.category == Category::weights)
+      weights.insert(flat.parent == no_index ? buffer : flat.parent);
+  }
+  for (const Index buffer : weights) initialise_weights(buffer);
+  std::set<Index> segments;
+  for (const Entry& entry : program_.entries) segments.insert(entry.segment);
+  for (const Index segment : segments)
+    for (const Instruction& what : plan_.segments[segment].instructions)
+      if (what.opcode == Opcode::optimizer && has_main_weights(what)) copy_main_weights(what);
+}
+
+void RankRun::initialise_weights(Index buffer) {
+  const Argument flat = flat_range(memory_.read({buffer, 0}));
+  if (flat.data == nullptr) return;
+  for (const BucketViews::Overlap& overlap : shared_.buckets.overlaps(buffer, place_)) {
+    const Buffer& view = plan_.buffers[overlap.view];
+    const auto parameter = std::find_if(plan_.parameters.begin(), plan_.parameters.end(),
+                                        [&](const ModelParameter& of) { return of.id == view.parameter; });
+    const TensorPart part = part_of(plan_, view, place_, 0);
+    const std::vector<std::int64_t> extents = whole_extents(plan_, view, part);
+    const InitialValues initial(*parameter, shared_.training.seed);
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < overlap.count; ++i) {
+      const std::int64_t at = whole_index(part, extents, overlap.view_first + i);
+      values.push_back(at < 0 ? 0 : initial(at));
+    }
+    device_.set_values(values, flat, {{overlap.flat_first, overlap.count, flat.part.front().whole}});
+  }
+}
+
+void RankRun::copy_main_weights(const Instruction& what) {
+  const Argument weights = memory_.read({what.outputs.front(), 0});
+  const Argument main = flat_range(memory_.read({what.outputs.back(), 0}));
+  const Argument from = flat_range(weights);
+  device_.unpack(device_.pack(from, from.part), main, main.part, Combine::assign);
+}
+
+void RankRun::run_entry(std::size_t entry) {
+  const Entry& of = program_.entries[entry];
+  const std::vector<Instruction>& instructions = plan_.segments[of.segment].instructions;
+  for (std::size_t i = 0; i < instructions.size(); ++i) {
+    const Instruction& what = instructions[i];
+    Place at{entry, i, 0};
+    if (what.binding < of.binding_count)
+      at.microbatch = program_.bindings[of.first_binding + what.binding].microbatch;
+    try {
+      run(at, what);
+    } catch (const TransportError&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw ExecutionError(fmt::format("{}: {}", describe(at, what), error.what()));
+    }
+    ++instructions_;
+  }
+}
+
+std::string RankRun::describe(const Place& at, const Instruction& what) const {
+  const Segment& segment = plan_.segments[program_.entries[at.entry].segment];
+  return fmt::format("step {}, entry {} ('{}' of microbatch {}), instruction {} ({} {})", step_, at.entry,
+                     segment.name, at.microbatch, at.instruction, to_string(what.opcode), what.label);
+}
+
+void RankRun::run(const Place& at, const Instruction& what) {
+  if (what.opcode == Opcode::free) {
+    for (const Index buffer : what.inputs) memory_.release({buffer, at.microbatch});
+    return;
+  }
+  std::vector<Argument> inputs, outputs;
+  for (const Index buffer : what.waits_for) memory_.read({buffer, at.microbatch});
+  for (const Index buffer : what.inputs) inputs.push_back(memory_.read({buffer, at.microbatch}));
+  for (const Index buffer : what.outputs) {
+    const bool adds = what.accumulate && plan_.buffers[buffer].category == Category::gradients;
+    outputs.push_back(adds ? memory_.read({buffer, at.microbatch}) : memory_.write({buffer, at.microbatch}));
+  }
+  if (is_communication(what.opcode))
+    exchange_.run({what, inputs, outputs, at.microbatch, describe(at, what)});
+  else
+    compute(at, what, inputs, outputs);
+  observe(what, outputs);
+}
+
+void RankRun::compute(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
+                      const std::vector<Argument>& outputs) {
+  if (what.opcode == Opcode::optimizer && step_ == 0) {
+    // Gradients as summed, before the update.
+    shared_.observed.with_gradients(
+        [&](ParameterValues& values) { record(values, what.inputs.front(), inputs.front()); });
+  }
+  if (what.opcode == Opcode::copy && inputs.size() == 1 && outputs.size() == 1 &&
+      same_dimensions(*inputs[0].buffer, *outputs[0].buffer)) {
+    device_.unpack(device_.pack(inputs[0], outputs[0].part), outputs[0], outputs[0].part, Combine::assign);
+    return;
+  }
+  KernelCall call{plan_, what, inputs, outputs, at.microbatch, step_, shared_.training};
+  if (what.opcode == Opcode::reduce && what.function == Function::sum_squares)
+    for (const Index input : what.inputs) call.counted.push_back(shared_.buckets.counted(input, place_));
+  device_.run(call);
+}
+
+// The loss by its rows, each counted once however many ranks have it, and the weights behind the last step.
+void RankRun::observe(const Instruction& what, const std::vector<Argument>& outputs) {
+  if (what.opcode == Opcode::map && what.function == Function::log_loss && what.phase == Phase::forward) {
+    const std::vector<double> rows = device_.values(outputs.front(), outputs.front().part);
+    double ranks = 1;
+    for (const Axis& axis : plan_.stages[static_cast<std::size_t>(place_.pipeline_rank)].meshes.front().axes)
+      ranks *= static_cast<double>(axis.size);
+    for (const DimPart& dim : outputs.front().part)
+      ranks /= static_cast<double>(dim.whole) / static_cast<double>(dim.extent);
+    const double sum = std::accumulate(rows.begin(), rows.end(), 0.0);
+    shared_.observed.add_loss(step_, sum / ranks / static_cast<double>(plan_.job.tokens_per_step));
+  }
+  if (what.opcode != Opcode::optimizer || step_ + 1 != shared_.steps) return;
+  const std::size_t kept = has_main_weights(what) ? outputs.size() - 1 : 0;
+  shared_.observed.with_parameters(
+      [&](ParameterValues& values) { record(values, what.outputs.front(), outputs[kept]); });
+}
+
+void RankRun::record(ParameterValues& values, Index flat, const Argument& argument) {
+  const Argument whole = flat_range(argument);
+  for (const BucketViews::Overlap& overlap : shared_.buckets.overlaps(flat, place_)) {
+    const Buffer& view = plan_.buffers[overlap.view];
+    const std::vector<double> numbers =
+        device_.values(whole, {{overlap.flat_first, overlap.count, whole.part.front().whole}});
+    values.record(view, part_of(plan_, view, place_, 0), overlap.view_first, numbers);
+  }
+}
+
+}  // namespace simrun

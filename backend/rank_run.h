@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/bucket_views.h"
+#include "backend/device.h"
+#include "backend/exchange.h"
+#include "backend/observations.h"
+#include "backend/rank_memory.h"
+#include "backend/transport.h"
+
+namespace simrun {
+
+// One rank of a run: takes the instructions of its program in the order of issue, finds their operands in its
+// memory and hands them to its device, or exchanges them with its partners. All it knows of a plan is what
+// schedules/plan.h and backend/operations.h say.
+class RankRun {
+ public:
+  struct Shared {  // by all ranks of a run
+    const Plan& plan;
+    const BucketViews& buckets;
+    const Hyperparameters& training;
+    int steps = 1;
+    Observations& observed;
+  };
+  RankRun(const Shared& shared, Device& device, Transport& transport, const RankPlace& place);
+
+  // All steps. Throws ExecutionError or TransportError that says at which entry and instruction.
+  void run();
+
+  std::int64_t planned_peak_bytes() const { return memory_.planned_peak_bytes(); }
+  std::int64_t instructions() const { return instructions_; }
+
+ private:
+  // An instruction on its way: where it stands in the program, and for which microbatch.
+  struct Place {
+    std::size_t entry = 0, instruction = 0;
+    std::int32_t microbatch = 0;
+  };
+
+  void initialise();
+  void initialise_weights(Index buffer);
+  void copy_main_weights(const Instruction& what);
+  void run_entry(std::size_t entry);
+  void run(const Place& at, const Instruction& what);
+  void compute(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
+               const std::vector<Argument>& outputs);
+  void observe(const Instruction& what, const std::vector<Argument>& outputs);
+  void record(ParameterValues& values, Index flat, const Argument& argument);
+  std::vector<Index> buffers_touched() const;
+  std::string describe(const Place& at, const Instruction& what) const;
+
+  const Shared& shared_;
+  const Plan& plan_;
+  const Program& program_;
+  Device& device_;
+  const RankPlace place_;
+  RankMemory memory_;
+  RankExchange exchange_;
+  std::int64_t step_ = 0;
+  std::int64_t instructions_ = 0;
+};
+
+}  // namespace simrun

@@ -55,8 +55,8 @@ void read_bucket_size(SectionReader& section, Reading& reading, OptimizerConfig&
   if (in_elements) optimizer.bucket_size = section.integer("bucket_size", limits::bucket);
   if (!section.has("bucket_bytes")) return;
   const double bytes = section.quantity("bucket_bytes", Unit::bytes, limits::bucket_bytes);
-  optimizer.bucket_size = std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(bytes) / bytes_of(optimizer.grad_reduce_dtype));
+  optimizer.bucket_size =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes) / bytes_of(optimizer.grad_reduce_dtype));
   if (in_elements)
     reading.problem(section.path_of("bucket_bytes"), "bucket_size says how large a bucket is already",
                     "leave one of the two out.");

@@ -97,7 +97,8 @@ TEST_CASE("parameter_server: what does not go together is said with its place an
   CHECK(problems_of(job_text("{parameter_server: 3}")).size() == 1);
 }
 
-TEST_CASE("bucket_bytes: buckets in bytes of what is reduced, as DDP's bucket_cap_mb and Horovod's threshold") {
+TEST_CASE(
+    "bucket_bytes: buckets in bytes of what is reduced, as DDP's bucket_cap_mb and Horovod's threshold") {
   const auto elements = [](const std::string& keys) {
     return load(job_text("{overlap_grad_reduce: true, " + keys + "}")).job.optimizer.bucket_size;
   };

@@ -22,6 +22,8 @@ void add_stages(const Plan& plan, std::string& text) {
           chunk.layers == 0 ? "none"
                             : fmt::format("{}-{}", chunk.first_layer, chunk.first_layer + chunk.layers - 1);
       if (chunk.embedding) layers.insert(0, "emb+");
+      if (chunk.mtp_layers > 0)
+        layers += chunk.mtp_layers == 1 ? "+mtp" : fmt::format("+{}mtp", chunk.mtp_layers);
       if (chunk.loss) layers += "+loss";
       const std::string memory = chunk.index == 0 ? fmt::format("{:8.2f}", gib(peak)) : "";
       fmt::format_to(std::back_inserter(text), "{:7}  {:5}  {:5}  {:<16}  {:>10}  {}\n", chunk.pipeline_rank,

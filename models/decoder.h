@@ -8,7 +8,7 @@ namespace simrun {
 
 // The forward graph of a decoder-only transformer. What a family has, ModelConfig says in values: norms
 // before, behind or around attention and MLP or both in parallel (GPT-NeoX), layer or RMS norm, learned,
-// rotary or no positions (ALiBi adds its bias inside the attention kernel), grouped-query attention, norms of
+// rotary or no positions (ALiBi adds its bias to the attention scores), grouped-query attention, norms of
 // queries and keys (Qwen3), sliding windows by layer and soft caps (Gemma 2), GELU, ReLU or gated MLPs,
 // biases, tied or untied head.
 //

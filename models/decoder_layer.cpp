@@ -192,6 +192,7 @@ TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<
   op.module = "core_attn";
   op.causal = {model_.causal_attention, model_.attention_window(layer_)};
   op.soft_cap = model_.attention_soft_cap;
+  op.alibi = model_.position_embedding == PositionEmbedding::alibi;
   op.dropout = static_cast<float>(training_.attention_dropout);
   op.whole_dims = {dims_.sequence, dims_.key_sequence, dims_.head_dim, dims_.qkv, dims_.group};
   return context;

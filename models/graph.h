@@ -102,6 +102,8 @@ struct Operator {
   float dropout = 0;
   CausalMask causal;    // attention
   double soft_cap = 0;  // of attention's scores, or of a `soft_cap`
+  // Attention: a bias of slope x distance on every score (Press et al. 2021, arXiv 2108.12409).
+  bool alibi = false;
   // An `add` of partial sums that is one itself: only its output is summed over ranks.
   bool keeps_partial_sums = false;
   // It stands before its layer, on the same stage: a checkpoint of the layer leaves it out.

@@ -64,6 +64,7 @@ struct CodeStep {
   SequencePart part;             // attention
   Peer peer;                     // SEND, RECV
   bool soft_cap = false;         // Instruction::soft_cap
+  bool alibi = false;            // Instruction::alibi
 };
 
 // A weight's copies in fp8, which outlive a pass: rows for the forward product, columns for that of the

@@ -91,6 +91,7 @@ void ChunkSegments::add_chunk(Index chunk) {
   described.index = placement_.directions() == 2 ? static_cast<int>(direction) : stage / placement_.ranks;
   described.first_layer = model_.partition.first_layer[s];
   described.layers = static_cast<std::int32_t>(content.layers);
+  described.mtp_layers = static_cast<std::int32_t>(content.mtp_layers);
   described.embedding = content.embedding;
   described.loss = content.loss;
   described.parameters = count_parameters(model_.graph, operators.front(), operators.back() + 1);

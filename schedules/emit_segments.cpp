@@ -142,6 +142,7 @@ Instruction instruction_of(const ChunkEmission& emission, const CodeStep& step, 
   instruction.label = step.label;
   instruction.work_table = step.work_table;
   instruction.soft_cap = step.soft_cap;
+  instruction.alibi = step.alibi;
   for (const ValueId value : step.inputs) instruction.inputs.push_back(emission.buffer_of[value]);
   for (const ValueId value : step.outputs) instruction.outputs.push_back(emission.buffer_of[value]);
   for (const ValueId value : step.waits_for) instruction.waits_for.push_back(emission.buffer_of[value]);

@@ -32,8 +32,8 @@ struct Side {
   bool contracted;
 };
 
-void check_side(const Job& job, const Graph& graph, const Operator& op, const Layout& layout,
-                const DeviceMesh& mesh, Side side) {
+std::int64_t local_features(const Graph& graph, const Operator& op, const Layout& layout,
+                            const DeviceMesh& mesh, const Side& side) {
   const std::vector<DimensionId>& of_input = graph.tensors[op.inputs[0]].dims;
   const std::vector<DimensionId>& of_output = graph.tensors[op.outputs[0]].dims;
   const Layout local = input_layout(graph, op, layout, 1);
@@ -42,11 +42,7 @@ void check_side(const Job& job, const Graph& graph, const Operator& op, const La
     const bool in = has(of_input, dim), out = has(of_output, dim);
     if (in != out && in == side.contracted) extent *= local_extent(graph, local, dim, mesh.mesh);
   }
-  const std::int64_t unit = job.training.fp8->recipe == Fp8Recipe::mxfp8 ? microscaling_block : 16;
-  if (extent % unit != 0)
-    throw std::invalid_argument(
-        fmt::format("fp8: {} {} of {} on a rank are no multiple of {}; {} would be, or precision: {}", extent,
-                    side.name, op.name, unit, (extent / unit + 1) * unit, to_string(job.training.precision)));
+  return extent;
 }
 
 }  // namespace
@@ -54,6 +50,7 @@ void check_side(const Job& job, const Graph& graph, const Operator& op, const La
 Fp8Linears fp8_linears(const Job& job, const Graph& graph, const std::vector<Layout>& layouts,
                        const DeviceMesh& mesh) {
   const Fp8Config& config = *job.training.fp8;
+  const std::int64_t unit = config.recipe == Fp8Recipe::mxfp8 ? microscaling_block : 16;
   Fp8Linears fp8;
   fp8.recipe = config.recipe;
   fp8.two_copies = !scales_whole_tensors(config.recipe) || !job.cluster.gpu.mxfp8;
@@ -64,8 +61,13 @@ Fp8Linears fp8_linears(const Job& job, const Graph& graph, const std::vector<Lay
     const Operator& op = graph.operators[o];
     fp8.is_linear.push_back(is_linear_layer(graph, op));
     if (!fp8.is_linear.back()) continue;
-    check_side(job, graph, op, layouts[o], mesh, {"input features", true});
-    check_side(job, graph, op, layouts[o], mesh, {"output features", false});
+    for (const Side& side : {Side{"input features", true}, Side{"output features", false}}) {
+      const std::int64_t extent = local_features(graph, op, layouts[o], mesh, side);
+      if (extent % unit != 0)
+        throw std::invalid_argument(fmt::format(
+            "fp8: {} {} of {} on a rank are no multiple of {}; {} would be, or precision: {}", extent,
+            side.name, op.name, unit, (extent / unit + 1) * unit, to_string(job.training.precision)));
+    }
   }
   return fp8;
 }

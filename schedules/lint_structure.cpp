@@ -66,7 +66,7 @@ void check_chunks(const Plan& plan, Findings& findings) {
     if (!is_index(chunk.pipeline_rank, plan.programs.size()))
       findings.add(
           fmt::format("chunk {} is on pipeline rank {} of {}", i, chunk.pipeline_rank, plan.programs.size()));
-    if (chunk.layers < 0 || chunk.parameters < 0)
+    if (chunk.layers < 0 || chunk.mtp_layers < 0 || chunk.parameters < 0)
       findings.add(
           fmt::format("chunk {} has {} layers and {} parameters", i, chunk.layers, chunk.parameters));
   }

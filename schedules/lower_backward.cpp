@@ -278,6 +278,7 @@ class BackwardLowering {
     code.dropout = op.dropout;
     code.causal = op.causal;
     code.soft_cap = op.opcode == Opcode::attention && op.soft_cap > 0;
+    code.alibi = op.alibi;
     code.label = op.name;
     code.inputs = reads;
     for (const std::uint8_t i : step.gradients_of)

@@ -71,6 +71,7 @@ class ForwardLowering {
     step.dropout = op.dropout;
     step.causal = op.causal;
     step.soft_cap = op.opcode == Opcode::attention && op.soft_cap > 0;
+    step.alibi = op.alibi;
     step.region = region;
     step.label = op.name;
     if (op.opcode == Opcode::attention) context_.context_parallel.describe(step, graph());

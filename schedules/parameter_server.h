@@ -25,6 +25,8 @@ namespace simrun {
 //   delay 2  PUSH beside a whole step's passes too, from a second copy of the gradients that is made behind
 //            the last pass of the step before
 //
+// A PULL hands out the weights as they were when it started, whatever update comes while it is on its way.
+//
 // bounded_staleness allows `staleness` steps; with equal steps nothing is left to wait for beyond two, and
 // what the workers' unequal work makes a fast one wait for is the slowest's step, whatever the bound.
 // asynchronous is delay 2 in which nobody waits for anybody else: PUSH and PULL are one-sided, and a server

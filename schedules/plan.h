@@ -212,6 +212,7 @@ struct Instruction {
   // for none. -1: all of it.
   std::int32_t work_table = -1;
   bool soft_cap = false;  // attention: scores go through cap tanh(score / cap)
+  bool alibi = false;     // attention: every score has a bias of slope x distance
   bool operator==(const Instruction&) const = default;
 };
 
@@ -274,6 +275,7 @@ struct Chunk {
   bool embedding = false;
   bool loss = false;
   std::int64_t parameters = 0;  // of the unsharded model, unpadded
+  std::int32_t mtp_layers = 0;  // further ones of multi-token prediction, not among `layers`
   bool operator==(const Chunk&) const = default;
 };
 

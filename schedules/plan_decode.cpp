@@ -184,7 +184,8 @@ Chunk decode(const proto::Chunk& in) {
           .layers = in.layers(),
           .embedding = in.embedding(),
           .loss = in.loss(),
-          .parameters = in.parameters()};
+          .parameters = in.parameters(),
+          .mtp_layers = in.mtp_layers()};
 }
 
 ExtentTable decode(const proto::ExtentTable& in) {
@@ -262,6 +263,7 @@ Instruction decode(const proto::Instruction& in) {
   instruction.part.whole_keys = in.part().whole_keys();
   instruction.part.key_offset = in.part().key_offset();
   instruction.soft_cap = in.soft_cap();
+  instruction.alibi = in.alibi();
   instruction.work_table = signed_minus_1(in.work_table_plus_1(), "work table");
   return instruction;
 }

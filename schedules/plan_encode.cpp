@@ -185,6 +185,7 @@ void encode(const Chunk& chunk, proto::Chunk& out) {
   out.set_stage(chunk.stage);
   out.set_first_layer(chunk.first_layer);
   out.set_layers(chunk.layers);
+  out.set_mtp_layers(chunk.mtp_layers);
   out.set_embedding(chunk.embedding);
   out.set_loss(chunk.loss);
   out.set_parameters(chunk.parameters);
@@ -263,6 +264,7 @@ void encode(const Instruction& instruction, proto::Instruction& out) {
   out.set_label(instruction.label);
   out.set_work_table_plus_1(plus_1(instruction.work_table));
   out.set_soft_cap(instruction.soft_cap);
+  out.set_alibi(instruction.alibi);
 }
 
 void encode(const Segment& segment, proto::Segment& out) {

@@ -49,7 +49,7 @@ bool has_windows(const Segment& segment) {
 // Extents and work by rank, parts of a sequence, other memories, and operators that came with them.
 bool is_new_in_version_4(const Plan& plan) {
   const auto is_new = [](const Instruction& what) {
-    return what.work_table >= 0 || what.soft_cap || !what.part.axes.empty() ||
+    return what.work_table >= 0 || what.soft_cap || what.alibi || !what.part.axes.empty() ||
            what.function > Function::qk_norm || what.opcode > Opcode::broadcast;
   };
   const auto is_known_before_the_run = [](const ExtentTable& table) {
@@ -66,10 +66,22 @@ bool is_new_in_version_4(const Plan& plan) {
          });
 }
 
+// Parameter servers, scales of fp8 in blocks, and operators that came with them.
+bool is_new_in_version_5(const Plan& plan) {
+  const auto is_new = [](const Instruction& what) {
+    return what.function > Function::average_pool || what.opcode > Opcode::lstm_backward;
+  };
+  return std::ranges::any_of(plan.buffers, [](const Buffer& buffer) { return buffer.scale_block != 0; }) ||
+         std::ranges::any_of(plan.segments, [&](const Segment& segment) {
+           return std::ranges::any_of(segment.instructions, is_new);
+         });
+}
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
-// know no overlapped passes and would take a sliding window for full attention; those of version 3 would
-// misread what is_new_in_version_4() names.
+// know no overlapped passes and would take a sliding window for full attention; those of versions 3
+// and 4 would misread what is_new_in_version_4() and _5() name.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_5(plan)) return 5;
   if (is_new_in_version_4(plan)) return 4;
   if (std::ranges::any_of(plan.segments, [](const Segment& segment) {
         return segment.kind == PassKind::overlapped || has_windows(segment);

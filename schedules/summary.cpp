@@ -70,6 +70,7 @@ std::vector<StageSummary> stage_summaries(const Plan& plan, const Timeline& time
   for (const Chunk& chunk : plan.chunks) {
     StageSummary& stage = stages.at(static_cast<std::size_t>(chunk.pipeline_rank));
     stage.layers += chunk.layers;
+    stage.mtp_layers += chunk.mtp_layers;
     stage.embedding |= chunk.embedding;
     stage.loss |= chunk.loss;
     stage.parameters += chunk.parameters;
@@ -135,6 +136,7 @@ void set_times(Summary& summary, const Timeline& timeline) {
 
 void set_rates(Summary& summary, const Plan& plan) {
   const auto gpus = static_cast<double>(plan.ranks());
+  summary.counts_images = plan.job.counts_images;
   summary.tokens_per_s = ratio(static_cast<double>(plan.job.tokens_per_step), summary.step_time_s);
   summary.tokens_per_s_per_gpu = ratio(summary.tokens_per_s, gpus);
   summary.model_flops_per_step = plan.job.model_flops_per_step;

@@ -22,6 +22,7 @@ struct StageSummary {
   std::int64_t gpus = 0;
   bool serves = false;  // dedicated parameter servers, which hold no part of the model's passes
   std::int64_t layers = 0;
+  std::int64_t mtp_layers = 0;  // further ones of multi-token prediction
   bool embedding = false;
   bool loss = false;
   std::int64_t parameters = 0;  // of the unsharded model held by this pipeline rank's chunks
@@ -65,6 +66,7 @@ struct LinkSummary {
 //                     not ignored
 struct Summary {
   double step_time_s = 0, first_step_s = 0;
+  bool counts_images = false;  // tokens are images, where the model reads nothing else
   double tokens_per_s = 0, tokens_per_s_per_gpu = 0;
   double model_flops_per_step = 0, hardware_flops_per_step = 0;
   double model_tflops_per_gpu = 0, hardware_tflops_per_gpu = 0;

@@ -60,6 +60,8 @@ std::vector<double> score_kernels(const Instruction& instruction, Dtype scores) 
     kernels.insert(kernels.end(), 2, 2 * score);
     kernels.push_back((is_backward(instruction) ? 3 : 2) * score);
   }
+  // Scores + bias, whose own gradient nobody wants (Hugging Face's MptAttention, modeling_mpt.py).
+  if (instruction.alibi && !is_backward(instruction)) kernels.push_back(2 * score);
   return kernels;
 }
 
@@ -92,12 +94,11 @@ double flash_seconds(const Plan& plan, const Instruction& instruction) {
   const std::int64_t waves = (blocks + gpu.sm_count - 1) / gpu.sm_count;
   const double idle = static_cast<double>(waves * gpu.sm_count) / static_cast<double>(blocks);
   double compute = work.flops * idle / (matmul_flops_per_second(gpu, a.dtype) * share);
-  // A tanh of every score that is computed, again in the backward kernel. The softmax's own exponential is
-  // within the measured share; ALiBi's bias is one multiply-add per score beside the 4 head_dim of the
-  // products.
-  if (instruction.soft_cap && gpu.special_functions > 0)
-    compute +=
-        score_elements(a) * computed_share(instruction.causal, a.key_sequence) * idle / gpu.special_functions;
+  // A tanh of every score that is computed, or ALiBi's multiply-add outside the tensor cores, each again in
+  // the backward kernel. The softmax's own exponential is within the measured share.
+  const double scores = score_elements(a) * computed_share(instruction.causal, a.key_sequence) * idle;
+  if (instruction.soft_cap && gpu.special_functions > 0) compute += scores / gpu.special_functions;
+  if (instruction.alibi && gpu.vector_flops > 0) compute += 2 * scores / gpu.vector_flops;
   return std::max(compute + gpu.kernel_launch_s, row_kernel_seconds(gpu, work.bytes));
 }
 

@@ -128,6 +128,14 @@ std::string without_line_end(std::string json) {
   return json;
 }
 
+// Of jobs that count the same.
+void add_rates(Numbers& numbers, const Summary& a, const Summary& b) {
+  const std::string word = samples_word(a.counts_images);
+  numbers.push_back({word + "_per_s", word + "/s", NumberKind::count, false, a.tokens_per_s, b.tokens_per_s});
+  numbers.push_back({word + "_per_s_per_gpu", word + "/s per GPU", NumberKind::count, false,
+                     a.tokens_per_s_per_gpu, b.tokens_per_s_per_gpu});
+}
+
 }  // namespace
 
 std::vector<ComparedNumber> compared_numbers(const Summary& a, const Summary& b) {
@@ -141,8 +149,7 @@ std::vector<ComparedNumber> compared_numbers(const Summary& a, const Summary& b)
   };
   add("step_time_s", "step", NumberKind::seconds, &Summary::step_time_s);
   add("first_step_s", "first step", NumberKind::seconds, &Summary::first_step_s);
-  add("tokens_per_s", "tokens/s", NumberKind::count, &Summary::tokens_per_s);
-  add("tokens_per_s_per_gpu", "tokens/s per GPU", NumberKind::count, &Summary::tokens_per_s_per_gpu);
+  if (a.counts_images == b.counts_images) add_rates(numbers, a, b);
   add("mfu", "MFU", NumberKind::fraction, &Summary::mfu);
   add("hfu", "HFU", NumberKind::fraction, &Summary::hfu);
   add("compute_s", "compute", NumberKind::seconds, &Summary::compute_s);

@@ -31,7 +31,7 @@ struct ComparedNumber {
 };
 
 // The numbers of a step, its parts and the worst rank's memory, in the order of the summary. Parts that are 0
-// on both sides are left out.
+// on both sides are left out, and throughput where one side counts images and the other tokens.
 std::vector<ComparedNumber> compared_numbers(const Summary& a, const Summary& b);
 
 // For people: numbers of A and B with B - A and that as a share of A, then the config keys that differ.

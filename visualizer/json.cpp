@@ -121,6 +121,7 @@ std::string stage_json(const StageSummary& stage) {
   fields.add("pp_rank", number(std::int64_t{stage.pipeline_rank}));
   if (stage.serves) fields.add("parameter_servers", "true");
   fields.add("layers", number(stage.layers));
+  if (stage.mtp_layers > 0) fields.add("mtp_layers", number(stage.mtp_layers));
   fields.add("embedding", stage.embedding ? "true" : "false");
   fields.add("loss", stage.loss ? "true" : "false");
   fields.add("parameters", number(stage.parameters));
@@ -158,8 +159,9 @@ std::string link_json(const LinkSummary& link) {
 void add_times(Fields& fields, const Summary& summary) {
   fields.add("step_time_s", number(summary.step_time_s));
   fields.add("first_step_s", number(summary.first_step_s));
-  fields.add("tokens_per_s", number(summary.tokens_per_s));
-  fields.add("tokens_per_s_per_gpu", number(summary.tokens_per_s_per_gpu));
+  const std::string rate = std::string(samples_word(summary.counts_images)) + "_per_s";
+  fields.add(rate, number(summary.tokens_per_s));
+  fields.add(rate + "_per_gpu", number(summary.tokens_per_s_per_gpu));
   fields.add("model_flops_per_step", number(summary.model_flops_per_step));
   fields.add("hardware_flops_per_step", number(summary.hardware_flops_per_step));
   fields.add("model_tflops_per_gpu", number(summary.model_tflops_per_gpu));

@@ -151,9 +151,10 @@ std::string peak_moment(const Plan& plan, const RankTimeline& rank) {
 }
 
 std::string memory_table(const Plan& plan, const Timeline& timeline, const Summary& summary) {
-  std::vector<TableColumn> columns{{"pp", "pipeline rank"},
-                                   {"layers", "transformer layers, with embedding and LM head"},
-                                   {"peak", "highest sum of live bytes at one instant"}};
+  std::vector<TableColumn> columns{
+      {"pp", "pipeline rank"},
+      {"layers", "transformer layers, with embedding, multi-token prediction and LM head"},
+      {"peak", "highest sum of live bytes at one instant"}};
   constexpr std::array<Category, category_count> order{Category::weights,   Category::optimizer,
                                                        Category::gradients, Category::activations,
                                                        Category::comm,      Category::workspace};
@@ -234,7 +235,7 @@ std::string page_numbers(const Plan& plan, const Summary& summary) {
       fmt::format("<p>{}</p>\n<dl>", html_escaped(job_text(plan, summary.parameters, summary.ranks)));
   html += figure("step", seconds_text(summary.step_time_s),
                  "the steady step, from the first instruction to the last");
-  html += figure(plan.job.counts_images ? "images/s" : "tokens/s", count_text(summary.tokens_per_s),
+  html += figure(std::string(samples_word(summary.counts_images)) + "/s", count_text(summary.tokens_per_s),
                  "of the whole job");
   html += figure("MFU", percent_text(summary.mfu), "model FLOPs without recompute / dense datasheet peak");
   html +=

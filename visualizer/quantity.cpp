@@ -138,13 +138,15 @@ const char* short_name(BubbleCause cause) {
   return "";
 }
 
-std::string layers_text(std::int64_t layers, bool embedding, bool loss) {
-  return fmt::format("{}{}{}", layers, embedding ? "+emb" : "", loss ? "+head" : "");
+std::string layers_text(const StageSummary& stage) {
+  if (stage.serves) return "servers";
+  const std::string mtp = stage.mtp_layers == 0   ? ""
+                          : stage.mtp_layers == 1 ? "+mtp"
+                                                  : fmt::format("+{}mtp", stage.mtp_layers);
+  return fmt::format("{}{}{}{}", stage.layers, stage.embedding ? "+emb" : "", mtp, stage.loss ? "+head" : "");
 }
 
-std::string layers_text(const StageSummary& stage) {
-  return stage.serves ? "servers" : layers_text(stage.layers, stage.embedding, stage.loss);
-}
+const char* samples_word(bool counts_images) { return counts_images ? "images" : "tokens"; }
 
 std::string job_text(const Plan& plan, std::int64_t parameters, std::int64_t ranks) {
   const JobFacts& job = plan.job;
@@ -160,9 +162,8 @@ std::string job_text(const Plan& plan, std::int64_t parameters, std::int64_t ran
   text += fmt::format("  pp {}", job.pipeline_parallel);
   if (job.virtual_pipeline > 1) text += fmt::format(" (x{})", job.virtual_pipeline);
   text += fmt::format("  dp {}  {} {}/step  {}, {} microbatch{}", job.data_parallel,
-                      count_text(static_cast<double>(job.tokens_per_step)),
-                      job.counts_images ? "images" : "tokens", job.schedule, job.microbatches,
-                      job.microbatches == 1 ? "" : "es");
+                      count_text(static_cast<double>(job.tokens_per_step)), samples_word(job.counts_images),
+                      job.schedule, job.microbatches, job.microbatches == 1 ? "" : "es");
   return text;
 }
 

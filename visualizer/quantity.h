@@ -66,9 +66,11 @@ std::string in_unit(double seconds, const TimeUnit& unit);  // without the unit'
 const char* short_name(Traffic traffic);
 const char* short_name(BubbleCause cause);
 
-// "20", "20+emb", "20+head": layers of a pipeline rank and what else it holds.
-std::string layers_text(std::int64_t layers, bool embedding, bool loss);
-std::string layers_text(const StageSummary& stage);  // "servers" of those of parameters
+// "20", "20+emb", "19+mtp+head": layers of a pipeline rank and what else it holds ("+2mtp": two layers of
+// multi-token prediction); "servers" of those of parameters.
+std::string layers_text(const StageSummary& stage);
+// What throughput counts: "tokens" or "images".
+const char* samples_word(bool counts_images);
 
 // "llama 70.6 B  64 x h100_sxm  tp 4  pp 4 (x5)  dp 2  1.05 M tokens/step  interleaved_1f1b, 64 microbatches"
 std::string job_text(const Plan& plan, std::int64_t parameters, std::int64_t ranks);

@@ -20,7 +20,9 @@ std::string introduction(const Sweep& sweep) {
   const auto misfits = count([](const SweepRow& row) { return row.numbers && !row.numbers->fits; });
   return fmt::format("<p>{}: {} points, {} refused, {} do not fit in memory.{}</p>\n", html_escaped(keys),
                      sweep.rows.size(), refused, misfits,
-                     best_row(sweep) ? " Shaded: most tokens per second and GPU of those that fit." : "");
+                     best_row(sweep) ? fmt::format(" Shaded: most {} per second and GPU of those that fit.",
+                                                   sweep_units(sweep).samples)
+                                     : "");
 }
 
 std::string row_class(const Sweep& sweep, std::size_t row, std::optional<std::size_t> best) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 #include "configs/numbers.h"
 #include "visualizer/page_tables.h"
@@ -27,13 +28,14 @@ constexpr std::array<const char*, 7> colours{"#0072B2", "#E69F00", "#009E73",   
 constexpr std::array<const char*, 4> dashes{"", "6 3", "2 3", "8 3 2 3"};
 
 struct Panel {
-  const char* title;
+  std::string_view title;
   double (*value)(const SweepNumbers&);
   std::string (*text)(double);
 };
+constexpr std::string_view throughput = "throughput";  // titled by what it counts
 constexpr std::array<Panel, 3> panels{
     {{"step time", [](const SweepNumbers& n) { return n.step_time_s; }, seconds_text},
-     {"tokens/s per GPU", [](const SweepNumbers& n) { return n.tokens_per_s_per_gpu; }, count_text},
+     {throughput, [](const SweepNumbers& n) { return n.tokens_per_s_per_gpu; }, count_text},
      {"MFU", [](const SweepNumbers& n) { return n.mfu; }, percent_text}}};
 
 // ---- the values of the key along x ----
@@ -246,6 +248,8 @@ std::string draw_x_axis(const Drawing& drawing) {
 
 std::string draw_panel(const Drawing& drawing, const Panel& panel, std::size_t number) {
   const Ticks ticks = ticks_of(drawing.sweep, panel);
+  const std::string title = panel.title == throughput ? sweep_units(drawing.sweep).samples + "/s per GPU"
+                                                      : std::string(panel.title);
   std::string svg = fmt::format(
       "<svg viewBox=\"0 0 {0} {1}\" role=\"img\" aria-labelledby=\"plot{2} about{2}\"><title "
       "id=\"plot{2}\">{3} over "
@@ -253,7 +257,7 @@ std::string draw_panel(const Drawing& drawing, const Panel& panel, std::size_t n
       "marks a point "
       "that does not fit in memory or, on the axis, was refused. The table below has every number.</desc>\n"
       "<text x=\"{5}\" y=\"14\">{3}</text>\n",
-      width, height, number, panel.title, html_escaped(drawing.key.key), left);
+      width, height, number, title, html_escaped(drawing.key.key), left);
   svg += draw_y_axis(panel, ticks) + draw_x_axis(drawing);
   for (std::size_t l = 0; l < std::min(drawing.lines.size(), most_lines); ++l)
     svg += draw_line(drawing, l, panel, ticks);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "visualizer/json.h"
+#include "visualizer/quantity.h"
 #include "visualizer/text_table.h"
 
 namespace simrun {
@@ -22,21 +23,34 @@ struct IntegerField {
   const char* name;
   std::int64_t SweepNumbers::*value;
 };
-constexpr std::array<RealField, 10> real_fields{
-    {{"step_time_s", &SweepNumbers::step_time_s},
-     {"tokens_per_s", &SweepNumbers::tokens_per_s},
-     {"tokens_per_s_per_gpu", &SweepNumbers::tokens_per_s_per_gpu},
-     {"mfu", &SweepNumbers::mfu},
-     {"hfu", &SweepNumbers::hfu},
-     {"compute_s", &SweepNumbers::compute_s},
-     {"bubble_s", &SweepNumbers::bubble_s},
-     {"bubble_fraction", &SweepNumbers::bubble_fraction},
-     {"exposed_comm_s", &SweepNumbers::exposed_comm_s},
-     {"hidden_comm_s", &SweepNumbers::hidden_comm_s}}};
+constexpr std::array<RealField, 2> rate_fields{
+    {{"_per_s", &SweepNumbers::tokens_per_s}, {"_per_s_per_gpu", &SweepNumbers::tokens_per_s_per_gpu}}};
+constexpr std::array<RealField, 7> real_fields{{{"mfu", &SweepNumbers::mfu},
+                                                {"hfu", &SweepNumbers::hfu},
+                                                {"compute_s", &SweepNumbers::compute_s},
+                                                {"bubble_s", &SweepNumbers::bubble_s},
+                                                {"bubble_fraction", &SweepNumbers::bubble_fraction},
+                                                {"exposed_comm_s", &SweepNumbers::exposed_comm_s},
+                                                {"hidden_comm_s", &SweepNumbers::hidden_comm_s}}};
 constexpr std::array<IntegerField, 3> integer_fields{
     {{"ranks", &SweepNumbers::ranks},
      {"peak_memory_bytes", &SweepNumbers::peak_memory_bytes},
      {"memory_limit_bytes", &SweepNumbers::memory_limit_bytes}}};
+
+bool all_count_images(const Sweep& sweep) {
+  bool some = false;
+  for (const SweepRow& row : sweep.rows) {
+    if (row.numbers && !row.numbers->counts_images) return false;
+    some = some || row.numbers;
+  }
+  return some;
+}
+
+std::string samples_of(const Sweep& sweep) {
+  if (all_count_images(sweep)) return samples_word(true);
+  const auto is_of_images = [](const SweepRow& row) { return row.numbers && row.numbers->counts_images; };
+  return std::ranges::any_of(sweep.rows, is_of_images) ? "samples" : samples_word(false);
+}
 
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
 
@@ -70,6 +84,10 @@ std::string row_json(const Sweep& sweep, const SweepRow& row) {
                         json_quoted(row.values[k]));
   json += "}";
   if (row.numbers) {
+    json += fmt::format(", \"step_time_s\": {}", number(row.numbers->step_time_s));
+    for (const RealField& field : rate_fields)
+      json += fmt::format(", \"{}{}\": {}", samples_word(row.numbers->counts_images), field.name,
+                          number((*row.numbers).*field.value));
     for (const RealField& field : real_fields)
       json += fmt::format(", \"{}\": {}", field.name, number((*row.numbers).*field.value));
     for (const IntegerField& field : integer_fields)
@@ -83,7 +101,8 @@ std::string row_json(const Sweep& sweep, const SweepRow& row) {
 }  // namespace
 
 SweepNumbers sweep_numbers(const Summary& summary) {
-  return {.step_time_s = summary.step_time_s,
+  return {.counts_images = summary.counts_images,
+          .step_time_s = summary.step_time_s,
           .tokens_per_s = summary.tokens_per_s,
           .tokens_per_s_per_gpu = summary.tokens_per_s_per_gpu,
           .mfu = summary.mfu,
@@ -126,12 +145,18 @@ SweepUnits sweep_units(const Sweep& sweep) {
     longest_step = std::max(longest_step, row.numbers->step_time_s);
     largest_peak = std::max(largest_peak, row.numbers->peak_memory_bytes);
   }
-  return {time_unit(longest_step), memory_unit(largest_peak)};
+  return {time_unit(longest_step), memory_unit(largest_peak), samples_of(sweep)};
 }
 
 std::vector<std::string> sweep_columns(const SweepUnits& units) {
-  return {std::string("step ") + units.time.name,   "tokens/s/GPU", "MFU",   "bubble", "exposed",
-          std::string("peak ") + units.memory.name, "fits",         "engine"};
+  return {std::string("step ") + units.time.name,
+          units.samples + "/s/GPU",
+          "MFU",
+          "bubble",
+          "exposed",
+          std::string("peak ") + units.memory.name,
+          "fits",
+          "engine"};
 }
 
 std::vector<std::string> sweep_cells(const SweepRow& row, const SweepUnits& units) {
@@ -161,18 +186,27 @@ std::string sweep_table(const Sweep& sweep) {
     rows.push_back(std::move(cells));
   }
   return text_table(rows, {0, header.size() - 1}) +
-         (best ? "* most tokens per second and GPU of those that fit\n" : "no point of the sweep fits\n");
+         (best ? fmt::format("* most {} per second and GPU of those that fit\n", units.samples)
+               : "no point of the sweep fits\n");
 }
 
 std::string sweep_csv(const Sweep& sweep) {
   std::vector<std::string> header;
   for (const SweepKey& key : sweep.keys) header.push_back(key.key);
+  header.emplace_back("step_time_s");
+  const bool images = all_count_images(sweep);
+  for (const RealField& field : rate_fields) header.push_back(samples_word(images) + std::string(field.name));
   for (const RealField& field : real_fields) header.emplace_back(field.name);
   for (const IntegerField& field : integer_fields) header.emplace_back(field.name);
   header.insert(header.end(), {"fits", "engine", "error"});
   std::string csv = csv_line(header);
   for (const SweepRow& row : sweep.rows) {
     std::vector<std::string> fields = row.values;
+    fields.push_back(row.numbers ? fmt::format("{}", row.numbers->step_time_s) : "");
+    for (const RealField& field : rate_fields)
+      fields.push_back(row.numbers && row.numbers->counts_images == images
+                           ? fmt::format("{}", (*row.numbers).*field.value)
+                           : "");
     for (const RealField& field : real_fields)
       fields.push_back(row.numbers ? fmt::format("{}", (*row.numbers).*field.value) : "");
     for (const IntegerField& field : integer_fields)

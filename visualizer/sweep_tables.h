@@ -17,6 +17,7 @@ struct SweepKey {
 
 // What a sweep shows of a Summary; fields named and defined as there.
 struct SweepNumbers {
+  bool counts_images = false;  // tokens are images
   double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
   double mfu = 0, hfu = 0;
   double compute_s = 0, bubble_s = 0, bubble_fraction = 0, exposed_comm_s = 0, hidden_comm_s = 0;
@@ -38,17 +39,19 @@ struct Sweep {
   std::vector<SweepRow> rows;  // the cross product, the last key's values varying fastest
 };
 
-// The row with the most tokens per second and GPU among those that fit, the first of equals.
+// The row with the most tokens (or images) per second and GPU among those that fit, the first of equals.
 std::optional<std::size_t> best_row(const Sweep& sweep);
 
 // For each key the last words of its path that tell it from the other keys: "bandwidth", or
 // "inter_node.bandwidth" beside "intra_node.bandwidth".
 std::vector<std::string> short_keys(const std::vector<SweepKey>& keys);
 
-// The units of the longest step and of the largest peak.
+// The units of the longest step and of the largest peak, and what throughput counts: "tokens", "images", or
+// "samples" where the rows' models differ in it.
 struct SweepUnits {
   TimeUnit time;
   MemoryUnit memory;
+  std::string samples;
 };
 SweepUnits sweep_units(const Sweep& sweep);
 
@@ -60,7 +63,8 @@ std::vector<std::string> sweep_cells(const SweepRow& row, const SweepUnits& unit
 std::string sweep_table(const Sweep& sweep);
 
 // For spreadsheets: RFC 4180 quoting, lines end in "\n"; numbers in SI units as the shortest text that reads
-// back to the same double, empty where a row was refused.
+// back to the same double, empty where a row was refused. Throughput is images_per_s where every row counts
+// images; where only some do, those rows have no tokens_per_s.
 std::string sweep_csv(const Sweep& sweep);
 
 // For programs: an array with an object for each row, {"values": {key: text}, number: ..., "engine",

@@ -45,8 +45,8 @@ std::string bar(double fraction, int width, const char* rest) {
 
 std::string headline(const Plan& plan, const Summary& summary) {
   std::string text = fmt::format("step {}   {} {}/s   MFU {}", seconds_text(summary.step_time_s),
-                                 count_text(summary.tokens_per_s),
-                                 plan.job.counts_images ? "images" : "tokens", percent_text(summary.mfu));
+                                 count_text(summary.tokens_per_s), samples_word(summary.counts_images),
+                                 percent_text(summary.mfu));
   if (percent_text(summary.hfu) != percent_text(summary.mfu))
     text += fmt::format("   HFU {}", percent_text(summary.hfu));
   text += fmt::format("   peak memory {} of {} on pp {}", memory_text(summary.peak_memory_bytes),

@@ -39,7 +39,7 @@ Plan plan_with_every_field() {
   plan.cluster.nics_per_node = 2;
   plan.cluster.fabric = {FabricTopology::leaf_spine, false, 3, 4, 1.25, 2e-7};
   plan.streams[2] = {"host copies", StreamDevice::nvme, Traffic::offload};
-  plan.chunks[0] = {-1, 2, 3, 4, 5, true, true, 6};
+  plan.chunks[0] = {-1, 2, 3, 4, 5, true, true, 6, 7};
   plan.buffers[0].parent = 5;
   plan.buffers[0].parent_offset = -3;
   plan.buffers[0].dims[0].table = 0;
@@ -63,6 +63,7 @@ Plan plan_with_every_field() {
                  {4, 5}};
   instruction.work_table = 0;
   instruction.soft_cap = true;
+  instruction.alibi = true;
   plan.extent_tables[0] = {ExtentSource::run_time, 2, {1, 0}, {-3, 1 << 30}, "router", true};
   plan.programs[0].entries[0] = {1, 2, 3, Steps::first_only, 9};
   plan.programs[0].bindings[0] = {no_index, -5, -6, -7, Direction::up};
@@ -122,9 +123,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 5; this simrun reads versions 1 to 4");
+  CHECK(refusal(bytes) == "the plan file has format version 6; this simrun reads versions 1 to 5");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 4");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 5");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -154,8 +155,21 @@ TEST_CASE("a plan with work by rank or another memory is version 4") {
   CHECK(serialize(plan)[8] == 4);
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
   plan = two_stage_plan();
+  plan.segments[0].instructions[0].alibi = true;
+  CHECK(serialize(plan)[8] == 4);
+  plan = two_stage_plan();
   plan.buffers[0].space = MemorySpace::host;
   CHECK(serialize(plan)[8] == 4);
+}
+
+TEST_CASE("a plan with parameter servers or scales of blocks is version 5") {
+  Plan plan = two_stage_plan();
+  plan.buffers[0].scale_block = 128;
+  CHECK(serialize(plan)[8] == 5);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan = two_stage_plan();
+  plan.segments[0].instructions[0].opcode = Opcode::push;
+  CHECK(serialize(plan)[8] == 5);
 }
 
 TEST_CASE("a plan file without NICs and fabric has a NIC per GPU on a non-blocking fabric") {

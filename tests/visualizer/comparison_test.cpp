@@ -51,6 +51,21 @@ TEST_CASE("comparison: the difference is B less A, shares in points, and a share
   CHECK(json.find("\"first_step_s\": {\"absolute\": 1, \"relative\": null}") != std::string::npos);
 }
 
+TEST_CASE("comparison: images are compared with images, and with tokens not at all") {
+  const auto keys = [](bool a, bool b) {
+    Comparison comparison = example();
+    comparison.a.counts_images = a;
+    comparison.b.counts_images = b;
+    std::string text;
+    for (const ComparedNumber& n : compared_numbers(comparison.a, comparison.b))
+      if (n.key.find("_per_s") != std::string::npos) text += n.key + ": " + n.label + "\n";
+    return text;
+  };
+  CHECK(keys(false, false) == "tokens_per_s: tokens/s\ntokens_per_s_per_gpu: tokens/s per GPU\n");
+  CHECK(keys(true, true) == "images_per_s: images/s\nimages_per_s_per_gpu: images/s per GPU\n");
+  CHECK(keys(true, false).empty());
+}
+
 TEST_CASE("comparison: equal sides say so; keys that one side lacks have a dash") {
   Comparison comparison = example();
   CHECK(comparison_table(comparison).ends_with("the configs are equal\n"));

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "example_run.h"
+#include "visualizer/terminal.h"
 
 namespace simrun {
 
@@ -66,6 +67,26 @@ TEST_CASE("the JSON summary has every promised key") {
   CHECK(value_of(json, "fits") == "true");
   CHECK(value_of(json, "engine") == "\"example\"");
   CHECK(value_of(json, "config_sha256") == "\"0123abcd\"");
+}
+
+TEST_CASE("the JSON summary of a model that reads images counts images, not tokens") {
+  ExampleRun run = example_run();
+  CHECK(summary_json(run.plan, run.summary).find("images") == std::string::npos);
+  run.summary.counts_images = true;
+  run.summary.tokens_per_s = 960;
+  run.summary.tokens_per_s_per_gpu = 30;
+  const std::string json = summary_json(run.plan, run.summary);
+  CHECK(value_of(json, "images_per_s") == "960");
+  CHECK(value_of(json, "images_per_s_per_gpu") == "30");
+  CHECK(json.find("tokens") == std::string::npos);
+  CHECK(terminal_summary(run.plan, run.summary, {}).find("   960 images/s   MFU") != std::string::npos);
+}
+
+TEST_CASE("the JSON summary names layers of multi-token prediction where there are some") {
+  ExampleRun run = example_run();
+  CHECK(value_of(summary_json(run.plan, run.summary), "mtp_layers") == "missing");
+  run.summary.stages.back().mtp_layers = 1;
+  CHECK(value_of(summary_json(run.plan, run.summary), "mtp_layers") == "1");
 }
 
 TEST_CASE("the JSON summary says why its engine ran and lists all links, busiest first") {

@@ -61,8 +61,17 @@ TEST_CASE("sizes have the unit of the largest in their column") {
 }
 
 TEST_CASE("layers say what else the rank holds") {
-  CHECK(layers_text(20, true, false) == "20+emb");
-  CHECK(layers_text(4, true, true) == "4+emb+head");
+  StageSummary stage;
+  stage.layers = 20;
+  stage.embedding = true;
+  CHECK(layers_text(stage) == "20+emb");
+  stage.loss = true;
+  CHECK(layers_text(stage) == "20+emb+head");
+  stage.embedding = false;
+  stage.mtp_layers = 1;
+  CHECK(layers_text(stage) == "20+mtp+head");
+  stage.mtp_layers = 2;
+  CHECK(layers_text(stage) == "20+2mtp+head");
 }
 
 }  // namespace simrun

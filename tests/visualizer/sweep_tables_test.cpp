@@ -55,6 +55,21 @@ TEST_CASE("sweep CSV: commas and quotes are quoted as RFC 4180 has it, refused r
   CHECK(csv.ends_with("\n3,,,,,,,,,,,,,,,,\"no, \"\"3\"\"\"\n"));
 }
 
+TEST_CASE("sweeps of models that read images count images; where models differ, each row says which") {
+  Sweep sweep = three_points();
+  sweep.rows[0].numbers->counts_images = true;
+  CHECK(sweep_table(sweep).find("  samples/s/GPU  ") != std::string::npos);
+  CHECK(sweep_csv(sweep).starts_with("a.b,step_time_s,tokens_per_s,"));
+  CHECK(sweep_csv(sweep).find("\n1,2,,,") != std::string::npos);  // has images, no tokens
+  CHECK(sweep_json(sweep).find("\"step_time_s\": 2, \"images_per_s\": 0, ") != std::string::npos);
+  CHECK(sweep_json(sweep).find("\"step_time_s\": 1, \"tokens_per_s\": 0, ") != std::string::npos);
+  sweep.rows[1].numbers->counts_images = true;
+  CHECK(sweep_table(sweep).find("  images/s/GPU  ") != std::string::npos);
+  CHECK(sweep_table(sweep).ends_with("* most images per second and GPU of those that fit\n"));
+  CHECK(sweep_csv(sweep).starts_with("a.b,step_time_s,images_per_s,images_per_s_per_gpu,"));
+  CHECK(sweep_csv(sweep).find("\n1,2,0,500,") != std::string::npos);
+}
+
 TEST_CASE("sweep JSON: a refused row has its values and the error only") {
   const std::string json = sweep_json(three_points());
   CHECK(json.find("{\"values\": {\"a.b\": \"3\"}, \"error\": \"no, \\\"3\\\"\"}\n]") != std::string::npos);

@@ -17,10 +17,12 @@
 namespace simrun {
 namespace {
 
+// All but llava's, whose tower and language model are others of these.
 std::vector<std::string> presets() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(SIMRUN_SOURCE_DIR "/configs/models"))
-    names.push_back(entry.path().stem().string());
+    if (const std::string name = entry.path().stem().string(); !name.starts_with("llava"))
+      names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -28,7 +28,7 @@ std::set<std::string> presets() {
 }
 
 bool has_experts(const std::string& preset) {
-  if (reads_images(preset)) return false;
+  if (reads_images(preset) || preset.starts_with("llava")) return false;
   return job_from(
              "simrun: 1\nmodel: {from: " + preset +
              "}\ntraining: {seq_length: 512, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"

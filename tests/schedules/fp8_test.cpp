@@ -202,8 +202,8 @@ TEST_CASE("fp8: sequence parallelism gathers fp8 and scatters bf16") {
         "2 x all_gather bf16, 4 x all_gather fp8, 4 x reduce_scatter bf16, ");
 }
 
-TEST_CASE(
-    "fp8: plans are valid under every kind of schedule, ZeRO stage and recompute, and read back equal") {
+TEST_CASE("fp8: plans are valid under every kind of schedule, ZeRO stage and recompute, and read back equal",
+          "[long]") {
   const std::vector<std::pair<const char*, const char*>> schedules = {
       {"1f1b", "1"},  {"gpipe", "1"},      {"zb_h1", "1"},   {"interleaved_1f1b", "2"},
       {"zb_v", "2"},  {"dualpipe", "1"},   {"chimera", "1"}, {"dualpipe_v", "2"},

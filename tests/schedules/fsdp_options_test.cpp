@@ -117,7 +117,8 @@ TEST_CASE("under 1F1B one copy of gathered weights serves the microbatches in fl
   CHECK(gathers(always, 0) == Names{"F0", "F1", "B0", "F2", "B1", "F3", "B2", "B3"});
 }
 
-TEST_CASE("every way to keep weights and gradients gives a valid plan under every kind of schedule") {
+TEST_CASE("every way to keep weights and gradients gives a valid plan under every kind of schedule",
+          "[long]") {
   const std::vector<std::pair<const char*, const char*>> schedules = {{"gpipe", "1"},
                                                                       {"1f1b", "1"},
                                                                       {"zb_h1", "1"},

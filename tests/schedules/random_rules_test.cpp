@@ -145,7 +145,8 @@ std::int64_t parameters_over_ranks(const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("random rules: what is accepted lints, with the model's FLOPs, or more where work is repeated") {
+TEST_CASE("random rules: what is accepted lints, with the model's FLOPs, or more where work is repeated",
+          "[long]") {
   Random random(11);
   int refused = 0, exact = 0, repeated = 0, counted = 0;
   for (int round = 0; round < 480; ++round) {

@@ -148,8 +148,8 @@ void require_equal(const Plan& plan, const Timeline& folded, const Timeline& unf
 
 }  // namespace
 
-TEST_CASE(
-    "folding: a plan with a program for every GPU is valid and takes the same times, memory and bytes") {
+TEST_CASE("folding: a plan with a program for every GPU is valid and takes the same times, memory and bytes",
+          "[long]") {
   int with_tables = 0, over_nodes = 0;
   for (unsigned seed = 0; seed < 50; ++seed) {
     Random random(seed);

@@ -208,7 +208,7 @@ std::int64_t gpus_with(const Timeline& timeline, std::size_t rank, const RankTot
 
 }  // namespace
 
-TEST_CASE("with random tables the fast engine agrees with the reference engine to the picosecond") {
+TEST_CASE("with random tables the fast engine agrees with the reference engine to the picosecond", "[long]") {
   int uneven = 0;
   for (unsigned seed = 0; seed < 250; ++seed) {
     CAPTURE(seed);

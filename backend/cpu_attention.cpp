@@ -125,21 +125,25 @@ Square<Real> dropped(const Square<Real>& p, const AttentionDropout& dropout, con
   return kept;
 }
 
+template <class Real>
+struct HeadProbabilities {
+  Square<Real> whole, after_dropout;
+  Eigen::Matrix<Real, Eigen::Dynamic, 1> log_sums;
+};
+
 // What the backward pass reads: the log-sums of flash; the matrices of an unfused kernel.
 template <class Real>
-void keep(const KernelCall& call, const Shape& shape, const Head& head,
-          const Eigen::Matrix<Real, Eigen::Dynamic, 1>& log_sums, const Square<Real>& p,
-          const Square<Real>& after) {
+void keep(const KernelCall& call, const Shape& shape, const Head& head, const HeadProbabilities<Real>& of) {
   const std::int64_t n = shape.sequence, number = shape.number(head);
   if (call.what.function == Function::flash) {
-    std::copy_n(log_sums.data(), n, reals<Real>(call.outputs[1]) + number * n);
+    std::copy_n(of.log_sums.data(), n, reals<Real>(call.outputs[1]) + number * n);
     return;
   }
-  std::copy_n(p.data(), n * n, reals<Real>(call.outputs[1]) + number * n * n);
+  std::copy_n(of.whole.data(), n * n, reals<Real>(call.outputs[1]) + number * n * n);
   if (call.what.dropout == 0) return;
   auto* mask = static_cast<std::uint8_t*>(call.outputs[2].data) + number * n * n;
-  for (std::int64_t i = 0; i < n * n; ++i) mask[i] = after.data()[i] != 0 ? 1 : 0;
-  std::copy_n(after.data(), n * n, reals<Real>(call.outputs[3]) + number * n * n);
+  for (std::int64_t i = 0; i < n * n; ++i) mask[i] = of.after_dropout.data()[i] != 0 ? 1 : 0;
+  std::copy_n(of.after_dropout.data(), n * n, reals<Real>(call.outputs[3]) + number * n * n);
 }
 
 }  // namespace
@@ -152,13 +156,14 @@ void run_attention(const KernelCall& call) {
   const std::int64_t slots = shape.group + 2;
   Real* in = reals<Real>(packed);
   shape.for_each_head([&](const Head& head) {
-    Square<Real> p = scores<Real>(call, shape.rows(in, head, head.query, slots),
-                                  shape.rows(in, head, shape.group, slots), nullptr);
-    const auto log_sums = softmax(p);
-    const Square<Real> after = dropped(p, dropout, shape, head);
+    HeadProbabilities<Real> p;
+    p.whole = scores<Real>(call, shape.rows(in, head, head.query, slots),
+                           shape.rows(in, head, shape.group, slots), nullptr);
+    p.log_sums = softmax(p.whole);
+    p.after_dropout = dropped(p.whole, dropout, shape, head);
     shape.rows(reals<Real>(call.outputs[0]), head, head.query, shape.group).noalias() =
-        after * shape.rows(in, head, shape.group + 1, slots);
-    keep(call, shape, head, log_sums, p, after);
+        p.after_dropout * shape.rows(in, head, shape.group + 1, slots);
+    keep(call, shape, head, p);
   });
 }
 

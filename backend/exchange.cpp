@@ -147,7 +147,7 @@ void RankExchange::collect(const Call& call, std::size_t operand) {
     if (!arriving) continue;
     const bool is_own = member.rank == place_.rank;
     const std::vector<std::byte> payload =
-        is_own ? std::move(own) : receive(call, member, elements(*arriving)).payload;
+        is_own ? std::exchange(own, {}) : receive(call, member, elements(*arriving)).payload;
     device_.unpack(payload, output, *arriving, first || !adds ? Combine::assign : combine);
     first = false;
   }
@@ -174,7 +174,7 @@ void RankExchange::sum_in_pieces(const Call& call, std::size_t operand) {
   const Combine combine = communication.reduction == Reduction::max ? Combine::maximum : Combine::add;
   for (std::size_t m = 0; m < members.size(); ++m) {
     const std::vector<std::byte> payload =
-        m == self ? std::move(own) : receive(call, members[m], mine.front().extent).payload;
+        m == self ? std::exchange(own, {}) : receive(call, members[m], mine.front().extent).payload;
     device_.unpack(payload, output, mine, m == 0 ? Combine::assign : combine);
   }
   for (const RankPlace& member : members)

@@ -82,8 +82,8 @@ class DecoderBuilder {
  private:
   std::vector<DimensionId> rows() const { return {dims_.batch, dims_.sequence, dims_.hidden}; }
 
-  TensorId wide(std::string name, std::vector<DimensionId> dims) {
-    return graph_.tensor(std::move(name), std::move(dims), Dtype::fp32, TensorKind::activation);
+  TensorId wide(const std::string& name, std::vector<DimensionId> dims) {
+    return graph_.tensor(name, std::move(dims), Dtype::fp32, TensorKind::activation);
   }
 
   // Every rank can read all of its samples: the data need no exchange.

@@ -28,6 +28,7 @@ std::vector<ModelParameter> model_parameters(const Graph& graph) {
       if (graph.tensors[input].kind == TensorKind::parameter)
         by_id.try_emplace(input, ModelParameter{input, op.layer, graph.tensors[input].name});
   std::vector<ModelParameter> parameters;
+  parameters.reserve(by_id.size());
   for (auto& [id, parameter] : by_id) parameters.push_back(std::move(parameter));
   return parameters;
 }

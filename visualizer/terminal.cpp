@@ -43,7 +43,7 @@ std::string bar(double fraction, int width, const char* rest) {
   return text;
 }
 
-std::string headline(const Plan& plan, const Summary& summary) {
+std::string headline(const Summary& summary) {
   std::string text = fmt::format("step {}   {} {}/s   MFU {}", seconds_text(summary.step_time_s),
                                  count_text(summary.tokens_per_s), samples_word(summary.counts_images),
                                  percent_text(summary.mfu));
@@ -313,7 +313,7 @@ std::string load_line(const Summary& summary) {
 
 std::string terminal_summary(const Plan& plan, const Summary& summary, const TerminalOptions& options) {
   std::string text = paint(job_text(plan, summary.parameters, summary.ranks), bold, options) + "\n";
-  text += headline(plan, summary) + "\n";
+  text += headline(summary) + "\n";
   if (seconds_text(summary.first_step_s) != seconds_text(summary.step_time_s))
     text += fmt::format("first step {}\n", seconds_text(summary.first_step_s));
   if (plan.job.found_schedule) text += search_line(*plan.job.found_schedule);

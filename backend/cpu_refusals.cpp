@@ -56,6 +56,7 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
   if (!has_dim(plan, packed, "qkv")) return no_kernel("model.model_type: gpt and llama have");
   if (forward && what.inputs.size() > 1) return no_kernel("model.attention_sinks or position biases");
   if (what.work_table >= 0) return no_kernel("training.documents");
+  if (what.alibi) return no_kernel("model.model_type: ALiBi's biases");
   return "";
 }
 
@@ -101,6 +102,10 @@ std::string optimizer_refusal(const Plan& plan, const Instruction& what) {
 std::string cpu_refusal(const Plan& plan, const Instruction& what) {
   if (plan.job.frozen_parameters > 0) return no_kernel("training.lora or model.frozen");
   if (what.work_table >= 0) return no_kernel("training.documents or moe");
+  const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
+  if (std::any_of(what.inputs.begin(), what.inputs.end(), is_fp8) ||
+      std::any_of(what.outputs.begin(), what.outputs.end(), is_fp8))
+    return no_kernel("training.precision: fp8");
   switch (what.opcode) {
     case Opcode::input:
       return what.label == "tokens" || what.label == "labels"

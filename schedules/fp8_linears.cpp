@@ -72,6 +72,16 @@ Fp8Linears fp8_linears(const Job& job, const Graph& graph, const std::vector<Lay
   return fp8;
 }
 
+CodeStep Fp8Casts::step_at(const Place& place, Opcode opcode, Function function) {
+  CodeStep step;
+  step.opcode = opcode;
+  step.function = function;
+  step.phase = place.phase;
+  step.layer = place.layer;
+  step.region = place.region;
+  return step;
+}
+
 ValueId Fp8Casts::add_copy(ValueId of, Phase phase, const char* suffix, std::int32_t scale_block) {
   Value copy = code_.values[of];
   copy.kind = phase == Phase::forward ? ValueKind::activation : ValueKind::backward;
@@ -100,12 +110,7 @@ ValueId Fp8Casts::add_numbers(ValueId like, Phase phase, const char* suffix, std
 // Tensorwise: a pass over the value; ranks that gather the copies find their common largest value.
 ValueId Fp8Casts::largest_of(ValueId value, const Place& place) {
   const std::string& name = context_.graph.tensors[code_.values[value].tensor].name;
-  CodeStep step;
-  step.opcode = Opcode::reduce;
-  step.function = Function::max;
-  step.phase = place.phase;
-  step.layer = place.layer;
-  step.region = place.region;
+  CodeStep step = step_at(place, Opcode::reduce, Function::max);
   step.inputs = {value};
   step.outputs = {add_numbers(value, place.phase, "_largest", 1)};
   step.label = name + " fp8 largest";
@@ -129,12 +134,7 @@ ValueId Fp8Casts::largest_of(ValueId value, const Place& place) {
 QuantisedValue Fp8Casts::cast(ValueId value, Copies wanted, Place place) {
   const Fp8Linears& fp8 = *context_.fp8;
   const std::int32_t block = scale_block(fp8.recipe, false);
-  CodeStep step;
-  step.opcode = Opcode::map;
-  step.function = Function::cast;
-  step.phase = place.phase;
-  step.layer = place.layer;
-  step.region = place.region;
+  CodeStep step = step_at(place, Opcode::map, Function::cast);
   step.inputs = {value};
   step.label = context_.graph.tensors[code_.values[value].tensor].name + " fp8 cast";
   if (fp8.recipe == Fp8Recipe::tensorwise) step.inputs.push_back(largest_of(value, place));
@@ -158,12 +158,7 @@ QuantisedValue Fp8Casts::cast(ValueId value, Copies wanted, Place place) {
 }
 
 ValueId Fp8Casts::transposed(ValueId row, Place place) {
-  CodeStep step;
-  step.opcode = Opcode::map;
-  step.function = Function::cast;
-  step.phase = place.phase;
-  step.layer = place.layer;
-  step.region = place.region;
+  CodeStep step = step_at(place, Opcode::map, Function::cast);
   step.inputs = {row};
   step.outputs = {add_copy(row, place.phase, "_columns", code_.values[row].scale_block)};
   step.label = context_.graph.tensors[code_.values[row].tensor].name + " fp8 transpose";

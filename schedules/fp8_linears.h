@@ -76,6 +76,7 @@ class Fp8Casts {
   void update_scales(Place place);
 
  private:
+  static CodeStep step_at(const Place& place, Opcode opcode, Function function);
   ValueId add_copy(ValueId of, Phase phase, const char* suffix, std::int32_t scale_block);
   ValueId add_numbers(ValueId like, Phase phase, const char* suffix, std::int64_t count);
   ValueId largest_of(ValueId value, const Place& place);

@@ -119,6 +119,20 @@ TEST_CASE("what the CPU cannot run yet is refused before anything runs, by opera
   const std::vector<std::string> experts = refusals(mixtral, {});
   REQUIRE(!experts.empty());
   CHECK(experts.front() == "'route' (route) has no CPU kernel yet: model.num_experts");
+  // What would run, and give other numbers: ALiBi without its biases, fp8 without its rounding.
+  const auto first = [](const TinyJob& job) {
+    const std::vector<std::string> said =
+        execution_refusals(compile(tiny_job(job)), ExecutionDevice::cpu_f64);
+    return said.empty() ? "" : said.front();
+  };
+  CHECK(first({.model = "model: {model_type: mpt, n_layers: 2, d_model: 24, n_heads: 4, vocab_size: 50, "
+                        "max_seq_len: 12, attn_config: {alibi: true}}\n"}) ==
+        "'core_attention' (attention) has no CPU kernel yet: model.model_type: ALiBi's biases");
+  Job fp8 = job_from(small_gpt(2, 1, 1, 1));
+  fp8.training.fp8 = Fp8Config{};
+  const std::vector<std::string> rounded = execution_refusals(compile(fp8), ExecutionDevice::cpu_f64);
+  REQUIRE(!rounded.empty());
+  CHECK(rounded.front().find("training.precision: fp8") != std::string::npos);
   const std::vector<std::string> wide =
       refusals(mixtral, {{"cluster.nodes", "16"}, {"training.global_batch_size", "128"}});
   CHECK(wide.front() == "the plan has 128 ranks; threads run up to 64: fewer nodes or gpus_per_node");

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "backend/cpu_experts.h"
 #include "backend/cpu_kernels.h"
 #include "backend/philox.h"
 
@@ -118,6 +119,8 @@ void run_map(const KernelCall& call) {
     case Function::scale: return scaled_copy<Real>(call, static_cast<Real>(call.what.constants.at(0)));
     case Function::rope:
     case Function::rope_backward: return run_rope<Real>(call);
+    case Function::sigmoid_gate:
+    case Function::sigmoid_gate_backward: return run_sigmoid_gate<Real>(call);
     default: return run_activation<Real>(call);
   }
 }

@@ -44,6 +44,7 @@ constexpr RealRange oversubscription = {1, 1000};
 constexpr RealRange soft_cap = {0, 1e9};
 constexpr RealRange capacity_factor = {0.01, 1000};
 constexpr RealRange imbalance = {1, 100'000};
+constexpr RealRange router_weight = {0, 1e9};
 constexpr RealRange zipf = {0, 10};
 constexpr RealRange flops = {1e9, 1e18};
 constexpr RealRange optional_flops = {0, 1e18};

@@ -120,7 +120,8 @@ struct Operator {
   std::optional<Regroup> regroup;       // dispatch: its output; combine: its first input
   // Numbers of the function that change no cost (backend/operations.h): of a norm its epsilon, of rope its
   // base and turned share, of a scale the factor, of a soft cap the cap, of attention the factor of its
-  // scores and their cap, of an input of indices how many there are, of learned positions the first row's.
+  // scores and their cap, of an input of indices how many there are, of learned positions the first row's, of a
+  // route how scores become weights, of a dispatch to experts with a capacity the parts of a sequence.
   std::vector<double> constants;
 };
 

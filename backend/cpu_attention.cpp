@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_mask.h"
 #include "backend/philox.h"
 
 // Attention one head at a time, with its whole matrix of scores in a workspace. Plain on purpose: this is
@@ -50,11 +51,6 @@ struct Shape {
   }
 };
 
-bool sees(const CausalMask& mask, std::int64_t query, std::int64_t key) {
-  if (!mask.on) return true;
-  return key <= query && (mask.window == 0 || query - key < mask.window);
-}
-
 // What stays of a head's probabilities, drawn by the head's number in the whole model and step.
 class AttentionDropout {
  public:
@@ -86,6 +82,7 @@ template <class Real>
 Square<Real> scores(const KernelCall& call, const Rows<Real>& q, const Rows<Real>& k, Square<Real>* slope) {
   const auto scale = static_cast<Real>(call.what.constants.at(0));
   const auto cap = static_cast<Real>(call.what.soft_cap ? call.what.constants.at(1) : 0);
+  const ScoreMask mask{call.what.causal};
   Square<Real> s = scale * (q * k.transpose());
   if (slope != nullptr) slope->setOnes(s.rows(), s.cols());
   for (Eigen::Index i = 0; i < s.rows(); ++i)
@@ -95,7 +92,7 @@ Square<Real> scores(const KernelCall& call, const Rows<Real>& q, const Rows<Real
         s(i, j) = cap * t;
         if (slope != nullptr) (*slope)(i, j) = 1 - t * t;
       }
-      if (!sees(call.what.causal, i, j)) s(i, j) = -std::numeric_limits<Real>::infinity();
+      if (!mask.sees(i, j)) s(i, j) = -std::numeric_limits<Real>::infinity();
     }
   return s;
 }

@@ -15,15 +15,23 @@ bool has_dim(const Plan& plan, const Buffer& buffer, const char* name) {
                      [&](const BufferDim& dim) { return plan.dimension_names[dim.name] == name; });
 }
 
+// Element by element, whatever the dimensions are called.
+bool same_extents(const Buffer& a, const Buffer& b) {
+  return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
+                    [](const BufferDim& x, const BufferDim& y) { return x.extent == y.extent; });
+}
+
 std::string map_refusal(const Plan& plan, const Instruction& what) {
   const Buffer& out = plan.buffers[what.outputs.at(0)];
   switch (what.function) {
     case Function::add:
-      for (const Index input : what.inputs)
+      for (const Index input : what.inputs) {
+        if (same_extents(plan.buffers[input], out)) continue;
         for (const BufferDim& dim : plan.buffers[input].dims)
           if (std::none_of(out.dims.begin(), out.dims.end(),
                            [&](const BufferDim& of) { return of.name == dim.name; }))
             return no_kernel("training.lora");
+      }
       return "";
     case Function::rope:
     case Function::rope_backward: return has_dim(plan, out, "qkv") ? "" : no_kernel("model.kv_lora_rank");
@@ -41,6 +49,10 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::squared_relu_backward:
     case Function::soft_cap:
     case Function::soft_cap_backward:
+    case Function::concatenate:
+    case Function::concatenate_backward:
+    case Function::select:
+    case Function::select_backward:
     case Function::scale:
     case Function::cast:
     case Function::log_loss: return "";
@@ -53,6 +65,10 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
   const bool forward = what.opcode == Opcode::attention;
   const Buffer& packed = plan.buffers[what.inputs.at(forward ? 0 : 1)];
   if (!what.part.axes.empty()) return no_kernel("parallelism.cp_comm_type: a2a has");
+  const std::size_t queries = forward ? 0 : 1;
+  const bool of_content = what.inputs.size() > queries + 2 &&
+                          plan.buffers[what.inputs[queries + 2]].dims.size() == 3 && packed.dims.size() == 5;
+  if (of_content) return "";
   if (!has_dim(plan, packed, "qkv")) return no_kernel("model.model_type: gpt and llama have");
   if (forward && what.inputs.size() > 1) return no_kernel("model.attention_sinks or position biases");
   if (what.work_table >= 0) return no_kernel("training.documents");
@@ -82,10 +98,13 @@ bool same_names(const Buffer& a, const Buffer& b) {
                     [](const BufferDim& x, const BufferDim& y) { return x.name == y.name; });
 }
 
-// A local part, not a rearrangement.
+// Local parts or whole copies, not a rearrangement.
 std::string copy_refusal(const Plan& plan, const Instruction& what) {
-  const bool is_part = what.inputs.size() == 1 && what.outputs.size() == 1 &&
-                       same_names(plan.buffers[what.inputs[0]], plan.buffers[what.outputs[0]]);
+  bool is_part = what.inputs.size() == what.outputs.size();
+  for (std::size_t i = 0; is_part && i < what.inputs.size(); ++i) {
+    const Buffer &from = plan.buffers[what.inputs[i]], &to = plan.buffers[what.outputs[i]];
+    is_part = same_names(from, to) || same_extents(from, to);
+  }
   return is_part ? "" : no_kernel("parallelism.tensor_model_parallel_size beyond the key-value heads");
 }
 
@@ -108,7 +127,8 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     return no_kernel("training.precision: fp8");
   switch (what.opcode) {
     case Opcode::input:
-      return what.label == "tokens" || what.label == "labels"
+      return what.label == "tokens" || what.label == "labels" || what.label == "images" ||
+                     what.label == "encoder_tokens" || what.label == "decoder_tokens"
                  ? ""
                  : no_kernel("model.model_type: gpt and llama have, without num_nextn_predict_layers");
     case Opcode::map: return map_refusal(plan, what);
@@ -117,9 +137,6 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::gemm: return gemm_refusal(plan, what);
     case Opcode::copy: return copy_refusal(plan, what);
     case Opcode::optimizer: return optimizer_refusal(plan, what);
-    case Opcode::norm:
-    case Opcode::norm_backward:
-      return what.function == Function::batch_norm ? no_kernel("model.model_type") : "";
     case Opcode::gather:
     case Opcode::scatter: return what.function == Function::none ? "" : no_kernel("model.num_experts");
     case Opcode::route:
@@ -129,6 +146,13 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
                      what.function == Function::sum_squares
                  ? ""
                  : no_kernel("model.model_type");
+    case Opcode::norm:
+    case Opcode::norm_backward:
+    case Opcode::conv:
+    case Opcode::pool:
+    case Opcode::pool_backward:
+    case Opcode::lstm:
+    case Opcode::lstm_backward:
     case Opcode::free:
     case Opcode::cross_entropy:
     case Opcode::cross_entropy_backward:

@@ -36,12 +36,14 @@ std::int64_t table_row(const KernelCall& call, const Argument& table, const Argu
 template <class Real>
 void run_input(const KernelCall& call) {
   const Argument& out = call.outputs[0];
+  if (call.what.label == "images" || position_of(call, out, "sequence") < 0) return run_images<Real>(call);
   const auto vocab = std::find(call.plan.dimension_names.begin(), call.plan.dimension_names.end(), "vocab");
   const auto size = static_cast<std::uint32_t>(
       call.plan.dimension_sizes[static_cast<std::size_t>(vocab - call.plan.dimension_names.begin())]);
   const DimPart &batch = part_named(call, out, "batch"), &sequence = part_named(call, out, "sequence");
   const std::int64_t ahead = call.what.label == "labels" ? 1 : 0;
-  const RandomStream stream(call.training.seed, "text", 0);
+  const bool is_source = call.what.label == "encoder_tokens";
+  const RandomStream stream(call.training.seed, is_source ? "source text" : "text", 0);
   auto* to = static_cast<std::int64_t*>(out.data);
   for (std::int64_t b = 0; b < batch.extent; ++b) {
     const std::int64_t sample = call.microbatch * batch.whole + batch.first + b;

@@ -1,5 +1,6 @@
 #include "tests/backend/scalar_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numbers>
@@ -14,7 +15,8 @@ using Row = std::vector<Number>;
 
 class ScalarModel {
  public:
-  ScalarModel(const ModelConfig& model, const ScalarParameters& parameters) : model_(model) {
+  ScalarModel(const ModelConfig& model, const ScalarParameters& parameters, double capacity_factor)
+      : model_(model), capacity_factor_(capacity_factor) {
     for (const auto& [key, values] : parameters)
       for (const double value : values) parameters_[key].push_back(tape_.constant(value));
   }
@@ -28,7 +30,8 @@ class ScalarModel {
     }
     const Number mean = tape_.scaled(sum(losses), 1 / static_cast<double>(losses.size()));
     ScalarStep result{tape_.value(mean), {}};
-    const std::vector<double> gradients = tape_.gradients(mean);
+    const Number balance = tape_.scaled(sum(balance_losses_), 1 / static_cast<double>(tokens.size()));
+    const std::vector<double> gradients = tape_.gradients(tape_.plus(mean, balance));
     for (const auto& [key, numbers] : parameters_)
       for (const Number number : numbers) result.gradients[key].push_back(gradients[number.node]);
     return result;
@@ -45,13 +48,17 @@ class ScalarModel {
     }
     for (std::int32_t layer = 0; layer < model_.num_layers; ++layer) {
       layer_ = layer;
+      const bool has_experts = model_.experts.in_layer(layer);
+      loads_.assign(static_cast<std::size_t>(model_.experts.count), {});
       std::vector<Row> normed;
       for (const Row& x : states) normed.push_back(norm("input_norm", x));
       const std::vector<Row> attended = attention(normed);
       for (std::size_t t = 0; t < states.size(); ++t) {
         states[t] = added(states[t], attended[t]);
-        states[t] = added(states[t], feed_forward(norm("mlp_norm", states[t])));
+        const Row y = norm("mlp_norm", states[t]);
+        states[t] = added(states[t], has_experts ? experts(y, tokens.size()) : feed_forward("fc", y));
       }
+      if (has_experts) balance_losses_.push_back(balance_loss(tokens.size()));
     }
     layer_ = -1;
     for (Row& x : states) x = norm("final_norm", x);
@@ -83,9 +90,10 @@ class ScalarModel {
     return sum(products);
   }
 
-  // x W (+ bias), W [x.size(), out].
-  Row product(const std::string& name, const Row& x) {
-    const Row& weight = parameter(name + "_weight");
+  // x W (+ bias), W [x.size(), out]; of several experts' W the one of this number.
+  Row product(const std::string& name, const Row& x, std::size_t number = 0, std::size_t of = 1) {
+    const Row& all = parameter(name + "_weight");
+    const Row weight = part(all, number, all.size() / of);
     const std::size_t out = weight.size() / x.size();
     Row y;
     for (std::size_t o = 0; o < out; ++o) {
@@ -93,7 +101,7 @@ class ScalarModel {
       for (std::size_t i = 0; i < x.size(); ++i) column.push_back(weight[i * out + o]);
       y.push_back(dot(x, column));
     }
-    return has(name + "_bias") ? added(y, parameter(name + "_bias")) : y;
+    return has(name + "_bias") ? added(y, part(parameter(name + "_bias"), number, out)) : y;
   }
 
   Row norm(const std::string& name, const Row& x) {
@@ -181,8 +189,8 @@ class ScalarModel {
     return tape_.times(tape_.scaled(x, 0.5), tape_.shifted(t, 1));
   }
 
-  Row feed_forward(const Row& y) {
-    const Row up = product("fc1", y);
+  Row feed_forward(const std::string& name, const Row& y, std::size_t number = 0, std::size_t of = 1) {
+    const Row up = product(name + "1", y, number, of);
     Row activated;
     if (model_.activation == Activation::swiglu) {
       const Row gate = part(up, 0, up.size() / 2), value = part(up, 1, up.size() / 2);
@@ -191,7 +199,91 @@ class ScalarModel {
     } else {
       for (const Number x : up) activated.push_back(gelu(x));
     }
-    return product("fc2", activated);
+    return product(name + "2", activated, number, of);
+  }
+
+  // ---- experts: Shazeer et al. 2017; groups and a bias of the choice: DeepSeek-V3, section 2.1.2 ----
+
+  // What an expert of the layer at hand has of the sample so far.
+  struct Load {
+    double choices = 0, taken = 0;
+    Row shares;  // of every token's scores
+  };
+
+  // The experts that a token chooses, the best first.
+  std::vector<std::size_t> chosen(const Row& scores) const {
+    const ExpertConfig& of = model_.experts;
+    std::vector<double> worth;
+    for (std::size_t e = 0; e < scores.size(); ++e)
+      worth.push_back(tape_.value(scores[e]) +
+                      (has("selection_bias") ? tape_.value(parameter("selection_bias")[e]) : 0));
+    const std::size_t groups = of.groups > 0 ? static_cast<std::size_t>(of.groups) : 1;
+    const std::size_t size = worth.size() / groups;
+    std::multimap<double, std::size_t, std::greater<>> best_groups;
+    for (std::size_t g = 0; g < groups; ++g) {
+      std::vector<double> group(worth.begin() + static_cast<std::ptrdiff_t>(g * size),
+                                worth.begin() + static_cast<std::ptrdiff_t>((g + 1) * size));
+      std::sort(group.begin(), group.end(), std::greater<>());
+      double sum = 0;
+      for (std::size_t i = 0; i < size && i < static_cast<std::size_t>(of.group_best); ++i) sum += group[i];
+      best_groups.emplace(sum, g);
+    }
+    std::multimap<double, std::size_t, std::greater<>> best;
+    std::size_t open = of.groups > 0 ? static_cast<std::size_t>(of.topk_groups) : 1;
+    for (auto group = best_groups.begin(); open > 0; ++group, --open)
+      for (std::size_t e = group->second * size; e < (group->second + 1) * size; ++e)
+        best.emplace(worth[e], e);
+    std::vector<std::size_t> order;
+    for (auto at = best.begin(); order.size() < static_cast<std::size_t>(of.topk); ++at)
+      order.push_back(at->second);
+    return order;
+  }
+
+  Row experts(const Row& y, std::size_t tokens) {
+    const ExpertConfig& of = model_.experts;
+    const Row logits = product("router", y);
+    Row scores;
+    for (const Number x : logits) scores.push_back(of.score == RouterScore::sigmoid ? sigmoid(x) : tape_.exp(x));
+    const Number all = tape_.power(sum(scores), -1);
+    for (std::size_t e = 0; e < scores.size(); ++e) {
+      loads_[e].shares.push_back(tape_.times(scores[e], all));
+      if (of.score == RouterScore::softmax) scores[e] = loads_[e].shares.back();
+    }
+    const std::vector<std::size_t> order = chosen(scores);
+    Row of_chosen;
+    for (const std::size_t e : order) of_chosen.push_back(scores[e]);
+    const Number normaliser = of.normalizes_weights ? tape_.power(sum(of_chosen), -1) : tape_.constant(1);
+    const double room = std::ceil(static_cast<double>(tokens) * static_cast<double>(of.topk) * capacity_factor_ /
+                                  static_cast<double>(of.count));
+    Row out(y.size(), tape_.constant(0));
+    for (const std::size_t e : order) {
+      ++loads_[e].choices;
+      if (capacity_factor_ > 0 && loads_[e].taken++ >= room) continue;
+      const Number weight = tape_.scaled(tape_.times(scores[e], normaliser), of.scaling);
+      const Row of_expert = feed_forward("expert_fc", y, e, scores.size());
+      for (std::size_t i = 0; i < out.size(); ++i)
+        out[i] = tape_.plus(out[i], tape_.times(weight, of_expert[i]));
+    }
+    return has("shared_fc1_weight") ? added(out, shared(y)) : out;
+  }
+
+  Row shared(const Row& y) {
+    Row out = feed_forward("shared_fc", y);
+    if (!has("shared_gate_weight")) return out;
+    const Number gate = sigmoid(product("shared_gate", y).front());
+    for (Number& x : out) x = tape_.times(x, gate);
+    return out;
+  }
+
+  // Fedus et al. 2021, equations 4 to 6, for several choices; of one layer and sample.
+  Number balance_loss(std::size_t tokens) {
+    const double experts = static_cast<double>(model_.experts.count);
+    const double choices = static_cast<double>(tokens) * static_cast<double>(model_.experts.topk);
+    Row terms;
+    for (const Load& load : loads_)
+      terms.push_back(
+          tape_.scaled(sum(load.shares), load.choices / choices / static_cast<double>(tokens)));
+    return tape_.scaled(sum(terms), model_.experts.balance_loss * experts);
   }
 
   Number loss(const Row& state, std::int64_t label) {
@@ -207,7 +299,10 @@ class ScalarModel {
   }
 
   const ModelConfig& model_;
+  const double capacity_factor_;
+  std::vector<Load> loads_;  // by expert
   ScalarTape tape_;
+  Row balance_losses_{tape_.constant(0)};
   std::map<ParameterKey, Row> parameters_;
   std::int32_t layer_ = -1;
 };
@@ -216,8 +311,8 @@ class ScalarModel {
 
 ScalarStep scalar_step(const ModelConfig& model, const ScalarParameters& parameters,
                        const std::vector<std::vector<std::int64_t>>& tokens,
-                       const std::vector<std::vector<std::int64_t>>& labels) {
-  return ScalarModel(model, parameters).step(tokens, labels);
+                       const std::vector<std::vector<std::int64_t>>& labels, double capacity_factor) {
+  return ScalarModel(model, parameters, capacity_factor).step(tokens, labels);
 }
 
 }  // namespace simrun

@@ -150,6 +150,7 @@ void keep(const KernelCall& call, const Shape& shape, const Head& head, const He
 
 template <class Real>
 void run_attention(const KernelCall& call) {
+  if (!call.what.part.axes.empty()) return run_attention_block<Real>(call);
   const Argument& packed = call.inputs[0];
   const Shape shape(call, packed);
   const AttentionDropout dropout(call, packed);
@@ -172,6 +173,7 @@ void run_attention(const KernelCall& call) {
 // arXiv 2205.14135, appendix B.2). P comes from the scores again: that is what flash does, and unfused may.
 template <class Real>
 void run_attention_backward(const KernelCall& call) {
+  if (!call.what.part.axes.empty()) return run_attention_block_backward<Real>(call);
   const Argument& packed = call.inputs[1];
   const Shape shape(call, packed);
   const AttentionDropout dropout(call, packed);

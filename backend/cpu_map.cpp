@@ -116,6 +116,9 @@ void run_map(const KernelCall& call) {
     case Function::log_loss: return log_loss<Real>(call);
     case Function::cast: return scaled_copy<Real>(call, 1);
     case Function::scale: return scaled_copy<Real>(call, static_cast<Real>(call.what.constants.at(0)));
+    case Function::flash: return run_attention_join<Real>(call);
+    case Function::split: return run_split_heads<Real>(call);
+    case Function::concat: return run_concat_heads<Real>(call);
     case Function::rope:
     case Function::rope_backward: return run_rope<Real>(call);
     default: return run_activation<Real>(call);

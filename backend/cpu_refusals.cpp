@@ -43,8 +43,15 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::soft_cap_backward:
     case Function::scale:
     case Function::cast:
-    case Function::log_loss: return "";
-    case Function::flash: return no_kernel("parallelism.cp_comm_type: a2a has");
+    case Function::log_loss:
+    case Function::flash: return "";
+    case Function::split:
+    case Function::concat: {
+      const Index packed = what.function == Function::split ? what.inputs.at(0) : what.outputs.at(0);
+      return has_dim(plan, plan.buffers[packed], "qkv")
+                 ? ""
+                 : no_kernel("model.kv_lora_rank or model.num_nextn_predict_layers");
+    }
     default: return no_kernel("model.model_type: gpt and llama have");
   }
 }
@@ -52,11 +59,11 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
 std::string attention_refusal(const Plan& plan, const Instruction& what) {
   const bool forward = what.opcode == Opcode::attention;
   const Buffer& packed = plan.buffers[what.inputs.at(forward ? 0 : 1)];
-  if (!what.part.axes.empty()) return no_kernel("parallelism.cp_comm_type: a2a has");
+  if (what.alibi) return no_kernel("model.model_type: ALiBi's biases");
+  if (!what.part.axes.empty()) return "";
   if (!has_dim(plan, packed, "qkv")) return no_kernel("model.model_type: gpt and llama have");
   if (forward && what.inputs.size() > 1) return no_kernel("model.attention_sinks or position biases");
   if (what.work_table >= 0) return no_kernel("training.documents");
-  if (what.alibi) return no_kernel("model.model_type: ALiBi's biases");
   return "";
 }
 
@@ -82,11 +89,13 @@ bool same_names(const Buffer& a, const Buffer& b) {
                     [](const BufferDim& x, const BufferDim& y) { return x.name == y.name; });
 }
 
-// A local part, not a rearrangement.
+// A local part, or one of rows of all heads.
 std::string copy_refusal(const Plan& plan, const Instruction& what) {
-  const bool is_part = what.inputs.size() == 1 && what.outputs.size() == 1 &&
-                       same_names(plan.buffers[what.inputs[0]], plan.buffers[what.outputs[0]]);
-  return is_part ? "" : no_kernel("parallelism.tensor_model_parallel_size beyond the key-value heads");
+  if (what.inputs.size() != 1 || what.outputs.size() != 1) return no_kernel("model.model_type");
+  const Buffer &from = plan.buffers[what.inputs[0]], &to = plan.buffers[what.outputs[0]];
+  const bool selects = (has_dim(plan, from, "qkv_rows") && has_dim(plan, to, "qkv")) ||
+                       (has_dim(plan, to, "qkv_rows") && has_dim(plan, from, "qkv"));
+  return selects || same_names(from, to) ? "" : no_kernel("model.model_type");
 }
 
 std::string optimizer_refusal(const Plan& plan, const Instruction& what) {
@@ -101,7 +110,9 @@ std::string optimizer_refusal(const Plan& plan, const Instruction& what) {
 
 std::string cpu_refusal(const Plan& plan, const Instruction& what) {
   if (plan.job.frozen_parameters > 0) return no_kernel("training.lora or model.frozen");
-  if (what.work_table >= 0) return no_kernel("training.documents or moe");
+  const bool joins_blocks = what.function == Function::flash || what.function == Function::sum_gradients;
+  if (what.work_table >= 0 && what.part.axes.empty() && !joins_blocks)
+    return no_kernel("training.documents or moe");
   const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
   if (std::any_of(what.inputs.begin(), what.inputs.end(), is_fp8) ||
       std::any_of(what.outputs.begin(), what.outputs.end(), is_fp8))

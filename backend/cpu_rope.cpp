@@ -23,7 +23,7 @@ void run_rope(const KernelCall& call) {
     Real* y = reals<Real>(out) + row * n;
     std::copy_n(x, n, y);
     if (row % qkv == qkv - 1) continue;  // a value
-    const auto position = static_cast<double>(sequence.first + row / heads % sequence.extent);
+    const auto position = static_cast<double>(sequence.at(row / heads % sequence.extent));
     for (std::int64_t i = 0; i < half; ++i) {
       const double angle = position * frequency[static_cast<std::size_t>(i)];
       const auto c = static_cast<Real>(std::cos(angle)), s = static_cast<Real>(direction * std::sin(angle));

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_packed_parts.h"
 #include "backend/cpu_refusals.h"
 
 namespace simrun {
@@ -55,10 +56,10 @@ class CpuDevice final : public Device {
   void run(const KernelCall& call) override {
     switch (call.what.opcode) {
       case Opcode::input: return cpu::run_input<Real>(call);
-      case Opcode::copy: return cpu::run_select_heads<Real>(call);
+      case Opcode::copy: return run_copy(call);
       case Opcode::gemm: return cpu::run_gemm<Real>(call);
-      case Opcode::attention: return cpu::run_attention<Real>(call);
-      case Opcode::attention_backward: return cpu::run_attention_backward<Real>(call);
+      case Opcode::attention: return run_attention(call);
+      case Opcode::attention_backward: return run_attention_backward(call);
       case Opcode::norm: return cpu::run_norm<Real>(call);
       case Opcode::norm_backward: return cpu::run_norm_backward<Real>(call);
       case Opcode::map: return cpu::run_map<Real>(call);
@@ -108,6 +109,19 @@ class CpuDevice final : public Device {
   }
 
  private:
+  static void run_copy(const KernelCall& call) {
+    const bool selects = cpu::position_of(call, call.inputs[0], "qkv_rows") >= 0 ||
+                         cpu::position_of(call, call.outputs[0], "qkv_rows") >= 0;
+    selects ? cpu::run_select_heads<Real>(call) : cpu::run_copy_of_part<Real>(call);
+  }
+  static void run_attention(const KernelCall& call) {
+    call.what.part.axes.empty() ? cpu::run_attention<Real>(call) : cpu::run_attention_block<Real>(call);
+  }
+  static void run_attention_backward(const KernelCall& call) {
+    call.what.part.axes.empty() ? cpu::run_attention_backward<Real>(call)
+                                : cpu::run_attention_block_backward<Real>(call);
+  }
+
   template <class Element>
   void unpack_as(const std::vector<std::byte>& payload, const Argument& to, const TensorPart& part,
                  Combine combine) {

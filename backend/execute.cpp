@@ -23,18 +23,6 @@ std::unique_ptr<Device> make_device(ExecutionDevice device) {
   }
 }
 
-// Shards that two copies of a stage divide between them are not at their axes' places.
-bool divides_shards_further(const Plan& plan) {
-  return std::any_of(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& shard) {
-    const bool is_view = shard.parent != no_index && shard.parameter == no_index;
-    const Index whole = shard.shard_of != no_index ? shard.shard_of : is_view ? shard.parent : no_index;
-    if (whole == no_index || shard.split.size() != 1) return false;
-    const Mesh& mesh = plan.stages.front().meshes.front();
-    const std::int64_t pieces = place_along(mesh, axes_of_split(shard.split.front(), mesh), 0).count;
-    return shard.elements() * pieces != plan.buffers[whole].elements();
-  });
-}
-
 class Refusals {
  public:
   void add(std::string sentence) {
@@ -65,9 +53,6 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
   Refusals refusals;
   refuse_shapes(plan, refusals);
   if (device == ExecutionDevice::null) return refusals.take();
-  if (divides_shards_further(plan))
-    refusals.add(
-        "both copies of a stage share optimizer shards, which are not run yet: optimizer.zero_stage 0");
   for (const Program& program : plan.programs)
     for (const Binding& binding : program.bindings)
       if (binding.weight_version != 0 || binding.slice != 0)

@@ -197,6 +197,7 @@ void clear_gradients(const KernelCall& call) {
 
 template <class Real>
 void run_attention(const KernelCall& call) {
+  if (has_content_values(call, 0)) return run_content_attention<Real>(call);
   AttentionRun<Real> run(call, call.inputs.data(), call.inputs.size(), call.outputs[0]);
   const HeadRows<Real> context(call.outputs[0], 0, true);
   run.heads().for_each([&](const Head& head) {
@@ -212,6 +213,7 @@ void run_attention(const KernelCall& call) {
 // value: -P rowsum(P dP). P comes from the scores again: that is what flash does, and unfused may.
 template <class Real>
 void run_attention_backward(const KernelCall& call) {
+  if (has_content_values(call, 1)) return run_content_attention_backward<Real>(call);
   const Argument& of_context = call.inputs[0];
   AttentionRun<Real> run(call, call.inputs.data() + 1, call.inputs.size() - 1, of_context);
   const AttentionOperands<Real> to(call, call.outputs.data(), call.outputs.size());

@@ -132,10 +132,23 @@ void run_map(const KernelCall& call) {
     case Function::mla_rope_backward: return run_latent_rope<Real>(call);
     case Function::split:
     case Function::concat: return run_split<Real>(call);
+    case Function::concatenate:
+    case Function::concatenate_backward:
+    case Function::select:
+    case Function::select_backward: return run_join<Real>(call);
     default: return run_activation<Real>(call);
   }
 }
 
+template <class Real>
+void run_copy(const KernelCall& call) {
+  if (PackedPart::is_part(call.plan, *call.outputs[0].buffer, *call.inputs[0].buffer))
+    return run_copy_of_part<Real>(call);
+  scaled_copy<Real>(call, 1);
+}
+
+template void run_copy<float>(const KernelCall&);
+template void run_copy<double>(const KernelCall&);
 template void run_map<float>(const KernelCall&);
 template void run_map<double>(const KernelCall&);
 

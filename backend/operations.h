@@ -104,6 +104,38 @@
 //                is that sum and constants = {clip}. Loshchilov and Hutter 2019 (AdamW), bias-corrected:
 //                m, v moments; w -= rate (m' / (sqrt(v') + epsilon) + decay w). sgd: m = momentum m + g; w -=
 //                rate m
+// INPUT          `images`: out0 = standard normal numbers, by the sample's place in the step and the
+// element's
+//                in the sample; `labels` of images [batch]: a class, uniform, by the sample
+//                `encoder_tokens`: another text than that of `decoder_tokens` and `labels`
+// CONV           in0 = x [batch, height, width, channels], in1 = weight [channels', kernel height, kernel
+//                width, channels], in2 = bias, if there; constants = {stride}. out0[b, i, j, c'] = sum over
+//                k, l, c of x[b, i stride + k - pad, j stride + l - pad, c] weight[c', k, l, c], pad = (side
+//                of the kernel - 1) / 2 rounded down, x = 0 outside the image convolution_input_gradient: in
+//                = gradient, weight; convolution_weight_gradient: in = x, gradient, out0 (+)=
+// POOL           max_pool: constants = {window, stride}; out0 = maxima of windows that lie as CONV's, out1 =
+//                the pixel of each in its image (row x width + column), the first of equal ones
+//                average_pool: out0 [batch, channels] = the mean over the image
+// POOL_BACKWARD  in = gradient, of maxima out1; out0 = gradient of in0
+// NORM           batch_norm: per channel (the last dimension) over all else of the rank's microbatch: y = (x
+// -
+//                mean) r weight + bias, out1 = (mean, r), r = 1 / sqrt(variance + constants[0]). Running
+//                means are no part of training and not kept
+// MAP            concatenate: out0 = the inputs one behind the other along the last dimension in which one
+//                differs from it, a sample's rows together; an input that lacks dimensions is the same for
+//                all and first. Its backward gives every input's part
+//                select: of [batch, positions, ..] the first position, or where out0 has positions all behind
+//                it; its backward is zero elsewhere
+// LSTM           in0 = the input's share of the gates [batch, sequence, gates, cell], in1 = recurrent weight
+//                [gates, cell, hidden]; gates i, f, g, o = sigmoid, sigmoid, tanh, sigmoid of in0[t] + in1
+//                h[t - 1]; c[t] = f c[t - 1] + i g, out0 = h[t] = o tanh(c[t]), out1 = gates, out2 = c;
+//                constants = {1}, or {-1}: the sequence is read from its end
+// LSTM_BACKWARD  in = gradient of h, in1, out1, out2; out0 = gradient of in0. The weight's is a GEMM of that
+//                and h whose constants are the LSTM's: position t meets h[t - 1], the first one nothing
+// ATTENTION      of one head over values that are no heads': in0 = q [batch, target, .., head_dim], in1 = k
+//                [batch, source, .., head_dim], in2 = v [batch, source, width]; out0 [batch, target, width],
+//                out1 = probabilities. Backward: in = gradient, in0.., out1; out = gradients of in0..
+// COPY           operands of other names and equal extents: element by element
 // Collectives    every member has a part of a tensor and wants a part: all_reduce and reduce_scatter add (or
 //                take the maximum of) the members' values in the group's order, all_gather and all_to_all
 //                take each element from the member that has it. A bucket's shard is the group member's place

@@ -1,11 +1,11 @@
 #include "backend/cpu_refusals.h"
 
-#include "backend/cpu_packed_parts.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
+
+#include "backend/cpu_packed_parts.h"
 
 namespace simrun {
 namespace {
@@ -95,9 +95,9 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
   if (context.dims.size() < 4) return no_kernel("model.model_type");
   // Which of q, k and v a gradient is of is told by their order.
   const std::size_t operands = has_dim(plan, first, "qkv") ? 1 : 3;
-  if (!forward && (what.outputs.size() < operands ||
-                   !std::equal(first.dims.begin(), first.dims.end(), plan.buffers[what.outputs[0]].dims.begin(),
-                               plan.buffers[what.outputs[0]].dims.end())))
+  if (!forward && (what.outputs.size() < operands || !std::equal(first.dims.begin(), first.dims.end(),
+                                                                 plan.buffers[what.outputs[0]].dims.begin(),
+                                                                 plan.buffers[what.outputs[0]].dims.end())))
     return no_kernel("model.frozen: not some of an attention's queries, keys and values");
   return "";
 }

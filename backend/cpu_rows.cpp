@@ -56,7 +56,7 @@ void run_input(const KernelCall& call) {
   const auto size = static_cast<std::uint32_t>(
       call.plan.dimension_sizes[static_cast<std::size_t>(vocab - call.plan.dimension_names.begin())]);
   const DimPart &batch = part_named(call, out, "batch"), &sequence = out.part[1];
-  const std::int64_t ahead = !constants.empty()              ? static_cast<std::int64_t>(constants[0])
+  const std::int64_t ahead = !constants.empty()            ? static_cast<std::int64_t>(constants[0])
                              : call.what.label == "labels" ? 1
                                                            : 0;
   const bool is_source = call.what.label == "encoder_tokens";

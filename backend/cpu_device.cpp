@@ -63,7 +63,6 @@ class CpuDevice final : public Device {
       case Opcode::norm: return cpu::run_norm<Real>(call);
       case Opcode::norm_backward: return cpu::run_norm_backward<Real>(call);
       case Opcode::map: return cpu::run_map<Real>(call);
-      case Opcode::copy: return cpu::run_copy<Real>(call);
       case Opcode::reduce: return cpu::run_reduce<Real>(call);
       case Opcode::gather: return cpu::run_gather<Real>(call);
       case Opcode::scatter: return cpu::run_scatter<Real>(call);
@@ -118,7 +117,7 @@ class CpuDevice final : public Device {
   static void run_copy(const KernelCall& call) {
     const bool selects = cpu::position_of(call, call.inputs[0], "qkv_rows") >= 0 ||
                          cpu::position_of(call, call.outputs[0], "qkv_rows") >= 0;
-    selects ? cpu::run_select_heads<Real>(call) : cpu::run_copy_of_part<Real>(call);
+    selects ? cpu::run_select_heads<Real>(call) : cpu::run_copy<Real>(call);
   }
   static void run_attention(const KernelCall& call) {
     call.what.part.axes.empty() ? cpu::run_attention<Real>(call) : cpu::run_attention_block<Real>(call);

@@ -147,6 +147,8 @@ void run_map(const KernelCall& call) {
 
 template <class Real>
 void run_copy(const KernelCall& call) {
+  if (PackedPart::is_part(call.plan, *call.outputs[0].buffer, *call.inputs[0].buffer))
+    return run_copy_of_part<Real>(call);
   scaled_copy<Real>(call, 1);
 }
 

@@ -23,6 +23,19 @@ bool same_extents(const Buffer& a, const Buffer& b) {
                     [](const BufferDim& x, const BufferDim& y) { return x.extent == y.extent; });
 }
 
+// A gradient that is not wanted leaves its output out: which of two alike the other is, nothing says.
+std::string missing_gradient_refusal(const Plan& plan, const Instruction& what) {
+  const auto width = [&](const std::vector<Index>& buffers) {
+    std::int64_t sum = 0;
+    for (const Index buffer : buffers) sum += plan.buffers[buffer].dims.back().extent;
+    return sum;
+  };
+  const bool is_missing = what.function == Function::mla_rope_backward
+                              ? what.outputs.size() < 2
+                              : width(what.inputs) != width(what.outputs);
+  return is_missing ? no_kernel("model.frozen: not some of an operator's inputs") : "";
+}
+
 std::string map_refusal(const Plan& plan, const Instruction& what) {
   const Buffer& out = plan.buffers[what.outputs.at(0)];
   switch (what.function) {
@@ -39,9 +52,6 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::rope:
     case Function::rope_backward:
     case Function::mla_rope:
-    case Function::mla_rope_backward:
-    case Function::split:
-    case Function::concat:
     case Function::tanh:
     case Function::tanh_backward:
     case Function::add_backward:
@@ -66,6 +76,9 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::cast:
     case Function::log_loss:
     case Function::flash: return "";
+    case Function::mla_rope_backward:
+    case Function::split:
+    case Function::concat: return missing_gradient_refusal(plan, what);
     default: return no_kernel("model.model_type: models of text have");
   }
 }
@@ -144,9 +157,8 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     return no_kernel("training.precision: fp8");
   switch (what.opcode) {
     case Opcode::input:
-      return (plan.buffers[what.outputs.at(0)].dtype == Dtype::int64 &&
-              (what.constants.size() > 1 || has_dim(plan, plan.buffers[what.outputs[0]], "sequence"))) ||
-                     what.label == "labels" || what.label == "images"
+      return what.constants.size() > 1 || what.label == "images" || what.label.ends_with("tokens") ||
+                     what.label.ends_with("labels")
                  ? ""
                  : no_kernel("model.model_type: models of text have");
     case Opcode::map: return map_refusal(plan, what);

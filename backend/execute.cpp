@@ -9,7 +9,7 @@
 #include "backend/cpu_device.h"
 #include "backend/null_device.h"
 #include "backend/rank_run.h"
-#include "backend/thread_fabric.h"
+#include "backend/run_ranks.h"
 #include "schedules/extent_tables.h"
 
 namespace simrun {
@@ -76,14 +76,18 @@ Execution execute(const Plan& plan, const ExecuteOptions& options) {
   const RankRun::Shared shared{plan, buckets, options.training, options.steps, observed};
   Execution execution;
   execution.ranks.resize(places.size());
-  ThreadFabric fabric(static_cast<std::int64_t>(places.size()), options.limit);
-  execution.failure = fabric.run([&](std::int64_t rank, Transport& transport) {
+  const auto run_rank = [&](std::int64_t rank, Transport& transport) {
     const std::unique_ptr<Device> device = make_device(options.device);
-    RankRun run(shared, *device, transport, places[static_cast<std::size_t>(rank)]);
+    const std::unique_ptr<Transport> around =
+        options.around_transport ? options.around_transport(transport, rank) : nullptr;
+    RankRun run(shared, *device, around ? *around : transport, places[static_cast<std::size_t>(rank)]);
     run.run();
     execution.ranks[static_cast<std::size_t>(rank)] = {run.planned_peak_bytes(), device->peak_bytes(),
                                                        run.instructions()};
-  });
+  };
+  const RunFailure failure = run_ranks(plan, options, run_rank, observed, execution.ranks);
+  execution.failure_kind = failure.kind;
+  execution.failure = failure.text;
   execution.loss = observed.loss();
   execution.gradients = observed.take_gradients();
   execution.parameters = observed.take_parameters();

@@ -11,6 +11,9 @@
 
 namespace simrun {
 
+class ByteReader;
+class ByteWriter;
+
 // Values of the unsharded model's parameters (or of their gradients), put together from what ranks hold.
 class ParameterValues {
  public:
@@ -28,6 +31,10 @@ class ParameterValues {
   // passed over. An element that another rank has told before must agree: see replica_difference().
   void record(const Buffer& view, const TensorPart& part, std::int64_t first,
               const std::vector<double>& values);
+
+  // To another process, which adds what it has not (backend/observation_bytes.cpp).
+  void write(ByteWriter& writer) const;
+  void merge(ByteReader& reader);
 
   // By ModelParameter::id, which follows the forward pass.
   const std::map<Index, Tensor>& tensors() const { return tensors_; }

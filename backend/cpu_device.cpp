@@ -6,6 +6,7 @@
 #include <new>
 
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_packed_parts.h"
 #include "backend/cpu_refusals.h"
 #include "backend/part_runs.h"
 
@@ -56,6 +57,7 @@ class CpuDevice final : public Device {
   void run(const KernelCall& call) override {
     switch (call.what.opcode) {
       case Opcode::input: return cpu::run_input<Real>(call);
+      case Opcode::copy: return cpu::run_copy_of_part<Real>(call);
       case Opcode::gemm: return cpu::run_gemm<Real>(call);
       case Opcode::attention: return cpu::run_attention<Real>(call);
       case Opcode::attention_backward: return cpu::run_attention_backward<Real>(call);

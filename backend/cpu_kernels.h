@@ -30,6 +30,10 @@ void run_activation(const KernelCall& call);  // MAPs of one activation function
 template <class Real>
 void run_rope(const KernelCall& call);
 template <class Real>
+void run_latent_rope(const KernelCall& call);  // rope of latent attention's queries, mla_rope
+template <class Real>
+void run_split(const KernelCall& call);  // MAPs split and concat along the last dimension
+template <class Real>
 void run_reduce(const KernelCall& call);
 template <class Real>
 void run_gather(const KernelCall& call);

@@ -8,6 +8,7 @@
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_packed_parts.h"
 #include "backend/cpu_refusals.h"
+#include "backend/part_runs.h"
 
 namespace simrun {
 namespace {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 
+#include "backend/cpu_experts.h"
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_packed_parts.h"
 #include "backend/cpu_refusals.h"
@@ -27,6 +28,10 @@ void combine_into(Element* to, const Element* from, std::int64_t count, Combine 
     case Combine::maximum:
       for (std::int64_t i = 0; i < count; ++i) to[i] = std::max(to[i], from[i]);
   }
+}
+
+bool moves_token_rows(const Instruction& what) {
+  return what.function == Function::dispatch || what.function == Function::combine;
 }
 
 template <class Real>
@@ -55,7 +60,17 @@ class CpuDevice final : public Device {
   std::int64_t peak_bytes() const override { return peak_; }
 
   void run(const KernelCall& call) override {
+    if (cpu::has_rows(call) && !moves_token_rows(call.what))
+      cpu::run_by_expert<Real>(call, run_kernel);
+    else
+      run_kernel(call);
+  }
+
+  static void run_kernel(const KernelCall& call) {
+    if (moves_token_rows(call.what)) return cpu::run_token_rows<Real>(call);
     switch (call.what.opcode) {
+      case Opcode::route: return cpu::run_route<Real>(call);
+      case Opcode::route_backward: return cpu::run_route_backward<Real>(call);
       case Opcode::input: return cpu::run_input<Real>(call);
       case Opcode::copy: return run_copy(call);
       case Opcode::gemm: return cpu::run_gemm<Real>(call);
@@ -106,6 +121,11 @@ class CpuDevice final : public Device {
     return numbers;
   }
 
+  std::vector<std::int64_t> indices(const Argument& from, const TensorPart& part) override {
+    if (from.buffer->dtype == Dtype::int64) return indices_as<std::int64_t>(from, part);
+    return indices_as<std::int32_t>(from, part);
+  }
+
   void set_values(const std::vector<double>& numbers, const Argument& to, const TensorPart& part) override {
     Real* data = cpu::reals<Real>(to);
     for_each_run(to.part, part, [&](std::int64_t first, std::int64_t from, std::int64_t count) {
@@ -126,6 +146,16 @@ class CpuDevice final : public Device {
   static void run_attention_backward(const KernelCall& call) {
     call.what.part.axes.empty() ? cpu::run_attention_backward<Real>(call)
                                 : cpu::run_attention_block_backward<Real>(call);
+  }
+
+  template <class Element>
+  static std::vector<std::int64_t> indices_as(const Argument& from, const TensorPart& part) {
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(elements(part)));
+    const auto* data = static_cast<const Element*>(from.data);
+    for_each_run(from, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
+      std::copy_n(data + first, count, numbers.begin() + to);
+    });
+    return numbers;
   }
 
   template <class Element>

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "backend/cpu_experts.h"
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_packed_parts.h"
 #include "backend/philox.h"
@@ -129,6 +130,10 @@ void run_map(const KernelCall& call) {
     case Function::flash: return run_attention_join<Real>(call);
     case Function::rope:
     case Function::rope_backward: return run_rope<Real>(call);
+<<<<<<< HEAD
+    case Function::sigmoid_gate:
+    case Function::sigmoid_gate_backward: return run_sigmoid_gate<Real>(call);
+=======
     case Function::mla_rope:
     case Function::mla_rope_backward: return run_latent_rope<Real>(call);
     case Function::split:
@@ -141,6 +146,7 @@ void run_map(const KernelCall& call) {
     case Function::concatenate_backward:
     case Function::select:
     case Function::select_backward: return run_join<Real>(call);
+>>>>>>> main
     default: return run_activation<Real>(call);
   }
 }

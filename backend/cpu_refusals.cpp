@@ -74,6 +74,8 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::select_backward:
     case Function::scale:
     case Function::cast:
+    case Function::sigmoid_gate:
+    case Function::sigmoid_gate_backward:
     case Function::log_loss:
     case Function::flash: return "";
     case Function::mla_rope_backward:
@@ -119,6 +121,16 @@ std::string gemm_refusal(const Plan& plan, const Instruction& what) {
   return distinct && !alone(of_a, of_b) && !alone(of_b, of_a) ? "" : no_kernel("model.model_type");
 }
 
+// The rows of a token that are on one GPU or node are summed there, before the probabilities that the final
+// combine applies: no weighted sum can be made of such sums.
+std::string token_rows_refusal(const Instruction& what) {
+  const bool in_between = what.inputs.size() == 1 &&
+                          (what.function == Function::dispatch || what.function == Function::combine);
+  return in_between ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
+                      "moe.token_dispatcher: alltoall or allgather"
+                    : "";
+}
+
 bool same_names(const Buffer& a, const Buffer& b) {
   return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
                     [](const BufferDim& x, const BufferDim& y) { return x.name == y.name; });
@@ -150,7 +162,7 @@ std::string optimizer_refusal(const Plan& plan, const Instruction& what) {
 std::string cpu_refusal(const Plan& plan, const Instruction& what) {
   const bool is_attention = what.opcode == Opcode::attention || what.opcode == Opcode::attention_backward;
   const bool joins_blocks = what.function == Function::flash || what.function == Function::sum_gradients;
-  if (what.work_table >= 0 && !is_attention && !joins_blocks) return no_kernel("moe");
+  if (what.work_table >= 0 && !is_attention && !joins_blocks) return no_kernel("moe.load_imbalance");
   const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
   if (std::any_of(what.inputs.begin(), what.inputs.end(), is_fp8) ||
       std::any_of(what.outputs.begin(), what.outputs.end(), is_fp8))
@@ -168,9 +180,7 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::copy: return copy_refusal(plan, what);
     case Opcode::optimizer: return optimizer_refusal(plan, what);
     case Opcode::gather:
-    case Opcode::scatter: return what.function == Function::none ? "" : no_kernel("model.num_experts");
-    case Opcode::route:
-    case Opcode::route_backward: return no_kernel("model.num_experts");
+    case Opcode::scatter: return token_rows_refusal(what);
     case Opcode::reduce:
       return what.function == Function::sum || what.function == Function::max ||
                      what.function == Function::sum_squares
@@ -184,6 +194,8 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::lstm:
     case Opcode::lstm_backward:
     case Opcode::free:
+    case Opcode::route:
+    case Opcode::route_backward:
     case Opcode::cross_entropy:
     case Opcode::cross_entropy_backward:
     case Opcode::send:

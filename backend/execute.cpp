@@ -92,6 +92,7 @@ Execution execute(const Plan& plan, const ExecuteOptions& options) {
   execution.loss = observed.loss();
   execution.gradients = observed.take_gradients();
   execution.parameters = observed.take_parameters();
+  execution.expert_rows = observed.take_rows();
   return execution;
 }
 

@@ -12,6 +12,7 @@
 #include "backend/run_failure.h"
 #include "backend/transport.h"
 #include "schedules/plan.h"
+#include "schedules/recorded_rows.h"
 
 namespace simrun {
 
@@ -46,6 +47,9 @@ struct Execution {
   ParameterValues gradients;   // of the first step, summed over all ranks, not clipped
   ParameterValues parameters;  // behind the last step
   std::vector<RankReport> ranks;
+  // Rows that experts' buffers had, by step: with_recorded_rows() of each step's gives the plan whose memory is
+  // this run's. Empty records where nothing is routed, or on the null device.
+  std::vector<RecordedRows> expert_rows;
 };
 
 // Why a plan cannot be run, one sentence each, with the config key to change; empty if it can. Nothing runs

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/expert_rows.h"
 #include "backend/tensor_part.h"
 #include "schedules/plan.h"
 
@@ -162,6 +163,8 @@ struct Argument {
   const Buffer* buffer = nullptr;
   TensorPart part;       // of the rank, by dimension; part[d].extent: the extents to run with
   void* data = nullptr;  // nullptr where the device has no memory
+  // Of an experts' buffer on a device with memory: its rows. Part [1, rows, ...] then counts them all.
+  SharedRows rows = nullptr;
 };
 
 // A parameter's elements within a flat buffer (a bucket or a rank's shard of one).

@@ -56,8 +56,8 @@ class ScoreBias {
     if (call.what.alibi) bias_max_ = call.what.constants.at(2);
     if (operands.biases == nullptr) return;
     table_ = reals<Real>(*operands.biases);
-    buckets_ = RelativeBuckets{operands.biases->part[0].extent, call.what.constants.at(2),
-                               !call.what.causal.on};
+    buckets_ =
+        RelativeBuckets{operands.biases->part[0].extent, call.what.constants.at(2), !call.what.causal.on};
   }
   bool has_table() const { return table_ != nullptr; }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <utility>
@@ -34,6 +35,10 @@ class Observations {
     const std::lock_guard lock(mutex_);
     record(parameters_);
   }
+
+  // When all ranks of this process have ended: what they told, for another, and what those of another told.
+  std::vector<std::byte> to_bytes() const;
+  void merge(const std::vector<std::byte>& bytes);
 
   // When all ranks have ended.
   ParameterValues take_gradients() { return std::move(gradients_); }    // of the first step, as summed

@@ -2,21 +2,21 @@
 
 #include <cstdint>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backend/device.h"
 #include "backend/tensor_part.h"
+#include "backend/transport.h"
 #include "schedules/recorded_rows.h"
 
 namespace simrun {
 
 // The plan does what no plan may: says which rank and instruction.
-class ExecutionError : public std::runtime_error {
+class ExecutionError : public Disagreement {
  public:
-  using std::runtime_error::runtime_error;
+  using Disagreement::Disagreement;
 };
 
 // The buffers of one rank, instance by instance: made by their first writer, gone with their FREE. Run-scope

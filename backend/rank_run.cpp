@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 
 #include "backend/row_copies.h"
 #include "schedules/extent_tables.h"
@@ -120,8 +121,10 @@ void RankRun::run_entry(std::size_t entry) {
       run(at, what);
     } catch (const TransportError&) {
       throw;
-    } catch (const std::exception& error) {
+    } catch (const Disagreement& error) {
       throw ExecutionError(fmt::format("{}: {}", describe(at, what), error.what()));
+    } catch (const std::exception& error) {
+      throw std::runtime_error(fmt::format("{}: {}", describe(at, what), error.what()));
     }
     ++instructions_;
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/measured_timeline.h"
 #include "backend/observations.h"
 #include "backend/operations.h"
 #include "schedules/plan.h"
@@ -19,6 +20,8 @@ struct ExecuteOptions {
   int steps = 1;  // optimizer steps
   Hyperparameters training;
   std::chrono::milliseconds limit{60'000};  // for which a rank waits for another
+  bool timed = false;                       // fills Execution::measured
+  bool compares = true;                     // fills Execution::gradients and parameters
 };
 
 constexpr std::int64_t most_thread_ranks = 64;
@@ -35,6 +38,7 @@ struct Execution {
   ParameterValues gradients;   // of the first step, summed over all ranks, not clipped
   ParameterValues parameters;  // behind the last step
   std::vector<RankReport> ranks;
+  Measurement measured;
 };
 
 // Why a plan cannot be run, one sentence each, with the config key to change; empty if it can. Nothing runs

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu_flash.h"
 #include "backend/cpu_kernels.h"
 #include "backend/philox.h"
 
@@ -150,6 +151,7 @@ void keep(const KernelCall& call, const Shape& shape, const Head& head, const He
 
 template <class Real>
 void run_attention(const KernelCall& call) {
+  if (is_plain_flash(call)) return run_plain_flash<Real>(call);
   const Argument& packed = call.inputs[0];
   const Shape shape(call, packed);
   const AttentionDropout dropout(call, packed);
@@ -172,6 +174,7 @@ void run_attention(const KernelCall& call) {
 // arXiv 2205.14135, appendix B.2). P comes from the scores again: that is what flash does, and unfused may.
 template <class Real>
 void run_attention_backward(const KernelCall& call) {
+  if (is_plain_flash(call)) return run_plain_flash_backward<Real>(call);
   const Argument& packed = call.inputs[1];
   const Shape shape(call, packed);
   const AttentionDropout dropout(call, packed);

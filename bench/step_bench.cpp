@@ -20,7 +20,7 @@ using namespace simrun;  // NOLINT(google-build-using-namespace)
 namespace {
 
 const char* const job_text = R"(simrun: 1
-model: {from: gpt2, hidden_dropout: 0, attention_dropout: 0}
+model: {from: gpt2, resid_pdrop: 0, attn_pdrop: 0, embd_pdrop: 0}
 training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 1, precision: fp32}
 parallelism: {}
 cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 1}

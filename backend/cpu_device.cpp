@@ -6,6 +6,7 @@
 #include <new>
 
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_packed_parts.h"
 #include "backend/cpu_refusals.h"
 
 namespace simrun {
@@ -72,18 +73,25 @@ class CpuDevice final : public Device {
   void run(const KernelCall& call) override {
     switch (call.what.opcode) {
       case Opcode::input: return cpu::run_input<Real>(call);
+      case Opcode::copy: return cpu::run_copy_of_part<Real>(call);
       case Opcode::gemm: return cpu::run_gemm<Real>(call);
       case Opcode::attention: return cpu::run_attention<Real>(call);
       case Opcode::attention_backward: return cpu::run_attention_backward<Real>(call);
       case Opcode::norm: return cpu::run_norm<Real>(call);
       case Opcode::norm_backward: return cpu::run_norm_backward<Real>(call);
       case Opcode::map: return cpu::run_map<Real>(call);
+      case Opcode::copy: return cpu::run_copy<Real>(call);
       case Opcode::reduce: return cpu::run_reduce<Real>(call);
       case Opcode::gather: return cpu::run_gather<Real>(call);
       case Opcode::scatter: return cpu::run_scatter<Real>(call);
       case Opcode::cross_entropy: return cpu::run_cross_entropy<Real>(call);
       case Opcode::cross_entropy_backward: return cpu::run_cross_entropy_backward<Real>(call);
       case Opcode::optimizer: return cpu::run_optimizer<Real>(call);
+      case Opcode::conv: return cpu::run_conv<Real>(call);
+      case Opcode::pool: return cpu::run_pool<Real>(call);
+      case Opcode::pool_backward: return cpu::run_pool_backward<Real>(call);
+      case Opcode::lstm: return cpu::run_lstm<Real>(call);
+      case Opcode::lstm_backward: return cpu::run_lstm_backward<Real>(call);
       default: return;  // refused before anything runs
     }
   }

@@ -14,7 +14,7 @@ constexpr std::int64_t block_rows = 128;
 
 // A matrix [sequence, head_dim] within a packed tensor.
 template <class Real>
-struct HeadRows {
+struct FlashRows {
   Real* data = nullptr;
   std::int64_t stride = 0;
   Real* row(std::int64_t i) const { return data + i * stride; }
@@ -35,7 +35,7 @@ struct FlashShape {
 
   // Slot `slot` of a kv head's `slots`.
   template <class Real>
-  HeadRows<Real> rows(Real* data, std::int64_t head, std::int64_t slot, std::int64_t slots) const {
+  FlashRows<Real> rows(Real* data, std::int64_t head, std::int64_t slot, std::int64_t slots) const {
     const std::int64_t stride = kv_heads * slots * head_dim, sample = head / kv_heads;
     return {data + sample * sequence * stride + (head % kv_heads * slots + slot) * head_dim, stride};
   }
@@ -55,7 +55,7 @@ void product(const ProductOperand<Real>& left, const ProductOperand<Real>& right
 // A block of queries of one head: rows [begin, end) of its scores, with the keys that they see.
 template <class Real>
 struct QueryBlock {
-  HeadRows<Real> q, k, v;
+  FlashRows<Real> q, k, v;
   std::int64_t begin = 0, rows = 0, keys = 0, head_dim = 0;
 
   ProductOperand<Real> queries() const { return {q.row(begin), q.stride}; }
@@ -93,8 +93,9 @@ bool is_plain_flash(const KernelCall& call) {
   const bool backward = what.opcode == Opcode::attention_backward;
   const std::size_t inputs = backward ? 4 : 1, outputs = backward ? 1 : 2;
   return what.function == Function::flash && what.dropout == 0 && !what.soft_cap && !what.alibi &&
-         what.causal.window == 0 && what.part.axes.empty() && call.inputs.size() == inputs &&
-         call.outputs.size() == outputs && position_of(call, call.inputs[backward ? 1 : 0], "qkv") >= 0;
+         what.causal.window == 0 && what.part.axes.empty() && !call.plan.job.documents &&
+         call.inputs.size() == inputs && call.outputs.size() == outputs &&
+         position_of(call, call.inputs[backward ? 1 : 0], "qkv") >= 0;
 }
 
 template <class Real>
@@ -107,7 +108,7 @@ void run_plain_flash(const KernelCall& call) {
   const Scratch<Real> p(std::min(block_rows, shape.sequence) * shape.sequence), shifts(block_rows);
   for (std::int64_t head = 0; head < shape.batch * shape.kv_heads * shape.group; ++head) {
     const std::int64_t kv = head / shape.group, query = head % shape.group;
-    const HeadRows<Real> out = shape.rows(reals<Real>(call.outputs[0]), kv, query, shape.group);
+    const FlashRows<Real> out = shape.rows(reals<Real>(call.outputs[0]), kv, query, shape.group);
     QueryBlock<Real> block{shape.rows(in, kv, query, slots), shape.rows(in, kv, shape.group, slots),
                            shape.rows(in, kv, shape.group + 1, slots)};
     block.head_dim = d;
@@ -144,10 +145,10 @@ void run_plain_flash_backward(const KernelCall& call) {
   const Scratch<Real> p(block_size), dp(block_size);
   for (std::int64_t head = 0; head < shape.batch * shape.kv_heads * shape.group; ++head) {
     const std::int64_t kv = head / shape.group, query = head % shape.group;
-    const HeadRows<Real> dout = shape.rows(reals<Real>(call.inputs[0]), kv, query, shape.group);
-    const HeadRows<Real> out = shape.rows(reals<Real>(call.inputs[2]), kv, query, shape.group);
-    const HeadRows<Real> dq = shape.rows(to, kv, query, slots), dk = shape.rows(to, kv, shape.group, slots);
-    const HeadRows<Real> dv = shape.rows(to, kv, shape.group + 1, slots);
+    const FlashRows<Real> dout = shape.rows(reals<Real>(call.inputs[0]), kv, query, shape.group);
+    const FlashRows<Real> out = shape.rows(reals<Real>(call.inputs[2]), kv, query, shape.group);
+    const FlashRows<Real> dq = shape.rows(to, kv, query, slots), dk = shape.rows(to, kv, shape.group, slots);
+    const FlashRows<Real> dv = shape.rows(to, kv, shape.group + 1, slots);
     const Real* log_sums = reals<Real>(call.inputs[3]) + head * shape.sequence;
     QueryBlock<Real> block{shape.rows(in, kv, query, slots), shape.rows(in, kv, shape.group, slots),
                            shape.rows(in, kv, shape.group + 1, slots)};

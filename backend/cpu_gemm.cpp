@@ -131,6 +131,7 @@ void add_bias(const Argument& out, const Argument& bias) {
 
 template <class Real>
 void run_gemm(const KernelCall& call) {
+  if (!call.what.constants.empty()) return run_recurrent_weight_gradient<Real>(call);
   const Argument *a = &call.inputs[0], *b = &call.inputs[1];
   const Argument& d = call.outputs[0];
   const Names of_d = names_of(d);

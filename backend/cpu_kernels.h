@@ -14,6 +14,8 @@ namespace simrun::cpu {
 template <class Real>
 void run_input(const KernelCall& call);
 template <class Real>
+void run_images(const KernelCall& call);  // INPUTs of samples that are no sequences
+template <class Real>
 void run_gemm(const KernelCall& call);
 template <class Real>
 void run_attention(const KernelCall& call);
@@ -26,9 +28,17 @@ void run_norm_backward(const KernelCall& call);
 template <class Real>
 void run_map(const KernelCall& call);
 template <class Real>
+void run_copy(const KernelCall& call);  // between operands whose dimensions have other names
+template <class Real>
 void run_activation(const KernelCall& call);  // MAPs of one activation function and their gradients
 template <class Real>
 void run_rope(const KernelCall& call);
+template <class Real>
+void run_latent_rope(const KernelCall& call);  // rope of latent attention's queries, mla_rope
+template <class Real>
+void run_split(const KernelCall& call);  // MAPs split and concat along the last dimension
+template <class Real>
+void run_join(const KernelCall& call);  // MAPs concatenate, select and their backwards
 template <class Real>
 void run_reduce(const KernelCall& call);
 template <class Real>
@@ -41,6 +51,26 @@ template <class Real>
 void run_cross_entropy_backward(const KernelCall& call);
 template <class Real>
 void run_optimizer(const KernelCall& call);
+template <class Real>
+void run_conv(const KernelCall& call);
+template <class Real>
+void run_pool(const KernelCall& call);
+template <class Real>
+void run_pool_backward(const KernelCall& call);
+template <class Real>
+void run_batch_norm(const KernelCall& call);
+template <class Real>
+void run_batch_norm_backward(const KernelCall& call);
+template <class Real>
+void run_lstm(const KernelCall& call);
+template <class Real>
+void run_lstm_backward(const KernelCall& call);
+template <class Real>
+void run_recurrent_weight_gradient(const KernelCall& call);  // GEMM of an LSTM
+template <class Real>
+void run_content_attention(const KernelCall& call);  // ATTENTION over values that are no heads'
+template <class Real>
+void run_content_attention_backward(const KernelCall& call);
 
 // ---- operands ----
 
@@ -74,6 +104,12 @@ inline std::int64_t true_columns(const KernelCall& call, const Argument& argumen
   const std::int64_t size =
       name < call.plan.dimension_sizes.size() ? call.plan.dimension_sizes[name] : part.whole;
   return std::clamp<std::int64_t>(size - part.first, 0, part.extent);
+}
+
+// Whether an attention's values, two operands behind its queries, are no heads' [batch, sequence, width].
+inline bool has_content_values(const KernelCall& call, std::size_t queries) {
+  return call.inputs.size() > queries + 2 && call.inputs[queries + 2].part.size() == 3 &&
+         call.inputs[queries].part.size() == 5;
 }
 
 // Whether an output is added to.

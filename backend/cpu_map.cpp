@@ -2,6 +2,7 @@
 
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_math.h"
+#include "backend/cpu_packed_parts.h"
 #include "backend/philox.h"
 
 namespace simrun::cpu {
@@ -14,7 +15,9 @@ class Summands {
   explicit Summands(const KernelCall& call) {
     for (std::size_t i = 1; i < call.inputs.size(); ++i) {
       const bool is_bias = call.inputs[i].part.size() < call.inputs[0].part.size();
-      if (is_bias)
+      if (PackedPart::is_part(call.plan, *call.inputs[i].buffer, *call.inputs[0].buffer))
+        parts_.push_back({reals<Real>(call.inputs[i]), PackedPart(call.inputs[i], call.inputs[0])});
+      else if (is_bias)
         biases_.push_back({reals<Real>(call.inputs[i]), BroadcastIndex(call.inputs[0], call.inputs[i])});
       else
         residuals_.push_back(reals<Real>(call.inputs[i]));
@@ -24,6 +27,8 @@ class Summands {
   Real branch(std::int64_t i) const {
     Real sum = first_[i];
     for (const Bias& bias : biases_) sum += bias.values[bias.index(i)];
+    for (const Part& part : parts_)
+      if (const std::int64_t at = part.place(i); at >= 0) sum += part.values[at];
     return sum;
   }
   Real rest(std::int64_t i) const {
@@ -37,17 +42,23 @@ class Summands {
     const Real* values;
     BroadcastIndex index;
   };
+  struct Part {
+    const Real* values;
+    PackedPart place;
+  };
   const Real* first_ = nullptr;
+  std::vector<Part> parts_;
   std::vector<Bias> biases_;
   std::vector<const Real*> residuals_;
 };
 
-// Without dropout, row by row of the biases. False where one of them is no row.
+// Without dropout, row by row of the biases. False where an operand is neither whole nor a row.
 template <class Real>
 bool add_rows(const KernelCall& call) {
   const Argument &out = call.outputs[0], &first = call.inputs[0];
   const std::int64_t n = last_extent(out), count = elements(out.part);
   const auto is_row = [&](const Argument& in) {
+    if (PackedPart::is_part(call.plan, *in.buffer, *first.buffer)) return false;
     return in.part.size() == first.part.size() || BroadcastIndex(first, in).row() == n;
   };
   if (!std::all_of(call.inputs.begin(), call.inputs.end(), is_row)) return false;
@@ -138,10 +149,25 @@ void run_map(const KernelCall& call) {
     case Function::scale: return scaled_copy<Real>(call, static_cast<Real>(call.what.constants.at(0)));
     case Function::rope:
     case Function::rope_backward: return run_rope<Real>(call);
+    case Function::mla_rope:
+    case Function::mla_rope_backward: return run_latent_rope<Real>(call);
+    case Function::split:
+    case Function::concat: return run_split<Real>(call);
+    case Function::concatenate:
+    case Function::concatenate_backward:
+    case Function::select:
+    case Function::select_backward: return run_join<Real>(call);
     default: return run_activation<Real>(call);
   }
 }
 
+template <class Real>
+void run_copy(const KernelCall& call) {
+  scaled_copy<Real>(call, 1);
+}
+
+template void run_copy<float>(const KernelCall&);
+template void run_copy<double>(const KernelCall&);
 template void run_map<float>(const KernelCall&);
 template void run_map<double>(const KernelCall&);
 

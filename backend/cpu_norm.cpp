@@ -19,6 +19,7 @@ void clear_unless_added(const KernelCall& call, const Argument& output) {
 
 template <class Real>
 void run_norm(const KernelCall& call) {
+  if (call.what.function == Function::batch_norm) return run_batch_norm<Real>(call);
   const Argument& x = call.inputs[0];
   const bool centred = call.what.function == Function::layer_norm;
   const bool of_heads = call.what.function == Function::qk_norm;
@@ -45,6 +46,7 @@ void run_norm(const KernelCall& call) {
 
 template <class Real>
 void run_norm_backward(const KernelCall& call) {
+  if (call.what.function == Function::batch_norm) return run_batch_norm_backward<Real>(call);
   const Argument& x = call.inputs[1];
   const bool centred = call.what.function == Function::layer_norm;
   const bool of_heads = call.what.function == Function::qk_norm;

@@ -20,6 +20,7 @@ std::unique_ptr<Device> make_device(ExecutionDevice device) {
   switch (device) {
     case ExecutionDevice::cpu_f64: return make_cpu_device_f64();
     case ExecutionDevice::cpu_f32: return make_cpu_device_f32();
+    case ExecutionDevice::cpu_half: return make_cpu_device_half();
     default: return std::make_unique<NullDevice>();
   }
 }

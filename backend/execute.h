@@ -13,7 +13,8 @@
 
 namespace simrun {
 
-enum class ExecutionDevice : std::uint8_t { null, cpu_f64, cpu_f32 };
+// cpu_half: f32 arithmetic, bf16 and fp16 where the plan has them.
+enum class ExecutionDevice : std::uint8_t { null, cpu_f64, cpu_f32, cpu_half };
 
 struct ExecuteOptions {
   ExecutionDevice device = ExecutionDevice::cpu_f64;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "backend/bucket_views.h"
@@ -70,21 +71,49 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
   return refusals.take();
 }
 
+namespace {
+
+const char* name_of(ExecutionDevice device) {
+  switch (device) {
+    case ExecutionDevice::cpu_f64: return "cpu f64";
+    case ExecutionDevice::cpu_f32: return "cpu f32";
+    default: return "null";
+  }
+}
+
+Measurement empty_measurement(const ExecuteOptions& options, std::size_t ranks) {
+  if (!options.timed) return {};
+  return {std::vector<std::vector<MeasuredStep>>(ranks), name_of(options.device), available_cores()};
+}
+
+}  // namespace
+
 Execution execute(const Plan& plan, const ExecuteOptions& options) {
   const std::vector<RankPlace> places = ranks_of(plan);
   const BucketViews buckets(plan);
   Observations observed(plan, options.steps);
-  const RankRun::Shared shared{plan, buckets, options.training, options.steps, observed};
+  const RankRun::Shared shared{plan, buckets, options.training, options.steps, observed, options.compares};
   Execution execution;
   execution.ranks.resize(places.size());
+  CoreGate gate(options.timed ? available_cores() : 0);
+  execution.measured = empty_measurement(options, places.size());
   const auto run_rank = [&](std::int64_t rank, Transport& transport) {
-    const std::unique_ptr<Device> device = make_device(options.device);
+    const auto number = static_cast<std::size_t>(rank);
     const std::unique_ptr<Transport> around =
         options.around_transport ? options.around_transport(transport, rank) : nullptr;
-    RankRun run(shared, *device, around ? *around : transport, places[static_cast<std::size_t>(rank)]);
+    Transport& fabric = around ? *around : transport;
+    std::optional<RankClock> clock;
+    std::optional<CoreGate::Hold> core;
+    if (options.timed) {
+      clock.emplace(fabric, gate, rank, static_cast<std::int64_t>(places.size()));
+      core.emplace(gate);
+    }
+    const std::unique_ptr<Device> device = make_device(options.device);
+    Transport& through = clock ? static_cast<Transport&>(*clock) : fabric;
+    RankRun run(shared, *device, through, places[number], clock ? &*clock : nullptr);
     run.run();
-    execution.ranks[static_cast<std::size_t>(rank)] = {run.planned_peak_bytes(), device->peak_bytes(),
-                                                       run.instructions()};
+    execution.ranks[number] = {run.planned_peak_bytes(), device->peak_bytes(), run.instructions()};
+    if (clock) execution.measured.ranks[number] = clock->take_steps();
   };
   const RunFailure failure = run_ranks(plan, options, run_rank, observed, execution.ranks);
   execution.failure_kind = failure.kind;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/measured_timeline.h"
 #include "backend/observations.h"
 #include "backend/operations.h"
 #include "backend/run_failure.h"
@@ -27,6 +28,8 @@ struct ExecuteOptions {
   Hyperparameters training;
   std::chrono::milliseconds limit{60'000};  // for which a rank waits for another
   ProcessGroup* processes = nullptr;        // that share the ranks; nullptr: all are threads of this one
+  bool timed = false;                       // fills Execution::measured
+  bool compares = true;                     // fills Execution::gradients and parameters
   // What a rank's messages pass on their way, if anything: delays and faults of tests.
   std::function<std::unique_ptr<Transport>(Transport& through, std::int64_t rank)> around_transport;
 };
@@ -50,6 +53,7 @@ struct Execution {
   // Rows that experts' buffers had, by step: with_recorded_rows() of each step's gives the plan whose memory is
   // this run's. Empty records where nothing is routed, or on the null device.
   std::vector<RecordedRows> expert_rows;
+  Measurement measured;
 };
 
 // Why a plan cannot be run, one sentence each, with the config key to change; empty if it can. Nothing runs

@@ -35,20 +35,24 @@ Argument flat_range(const Argument& argument) {
 
 }  // namespace
 
-RankRun::RankRun(const Shared& shared, Device& device, Transport& transport, const RankPlace& place)
+RankRun::RankRun(const Shared& shared, Device& device, Transport& transport, const RankPlace& place,
+                 RankClock* clock)
     : shared_(shared),
       plan_(shared.plan),
       program_(plan_.programs[static_cast<std::size_t>(place.pipeline_rank)]),
       device_(device),
       place_(place),
       memory_(plan_, device, place),
-      exchange_(plan_, device, transport, place) {}
+      exchange_(plan_, device, transport, place),
+      clock_(clock) {}
 
 void RankRun::run() {
   initialise();
   for (step_ = 0; step_ < shared_.steps; ++step_) {
+    if (clock_ != nullptr) clock_->begin_step();
     for (std::size_t entry = 0; entry < program_.entries.size(); ++entry)
       if (runs_in_step(program_.entries[entry].steps, step_)) run_entry(entry);
+    if (clock_ != nullptr) clock_->end_step();
     const std::vector<std::string> left = memory_.left_over();
     if (!left.empty())
       throw ExecutionError(fmt::format("step {} ends without a FREE of {}", step_, fmt::join(left, ", ")));
@@ -118,6 +122,7 @@ void RankRun::run_entry(std::size_t entry) {
     if (what.binding < of.binding_count)
       at.microbatch = program_.bindings[of.first_binding + what.binding].microbatch;
     try {
+      if (clock_ != nullptr) clock_->begin();
       run(at, what);
     } catch (const TransportError&) {
       throw;
@@ -139,6 +144,7 @@ std::string RankRun::describe(const Place& at, const Instruction& what) const {
 void RankRun::run(const Place& at, const Instruction& what) {
   if (what.opcode == Opcode::free) {
     for (const Index buffer : what.inputs) memory_.release({buffer, at.microbatch});
+    end_clock(at);
     return;
   }
   std::vector<Argument> inputs, outputs;
@@ -154,6 +160,7 @@ void RankRun::run(const Place& at, const Instruction& what) {
     exchange_.run({what, inputs, outputs, at.microbatch, describe(at, what)});
   else
     compute(at, what, inputs, outputs);
+  end_clock(at);
   observe(what, outputs);
 }
 
@@ -178,9 +185,13 @@ SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
   return with_rows->rows;
 }
 
+void RankRun::end_clock(const Place& at) {
+  if (clock_ != nullptr) clock_->end(static_cast<Index>(at.entry), static_cast<Index>(at.instruction));
+}
+
 void RankRun::compute(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
                       const std::vector<Argument>& outputs) {
-  if (what.opcode == Opcode::optimizer && step_ == 0) {
+  if (what.opcode == Opcode::optimizer && step_ == 0 && shared_.compares) {
     // Gradients as summed, before the update.
     shared_.observed.with_gradients(
         [&](ParameterValues& values) { record(values, what.inputs.front(), inputs.front()); });
@@ -212,7 +223,7 @@ void RankRun::observe(const Instruction& what, const std::vector<Argument>& outp
     const double all = rows_of_step(plan_, outputs.front().part, /*has_classes=*/false);
     shared_.observed.add_loss(step_, weight_of_loss(what) * sum / ranks / all);
   }
-  if (what.opcode != Opcode::optimizer || step_ + 1 != shared_.steps) return;
+  if (what.opcode != Opcode::optimizer || step_ + 1 != shared_.steps || !shared_.compares) return;
   const std::size_t kept = has_main_weights(what) ? outputs.size() - 1 : 0;
   shared_.observed.with_parameters(
       [&](ParameterValues& values) { record(values, what.outputs.front(), outputs[kept]); });

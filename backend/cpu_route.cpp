@@ -1,7 +1,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "backend/cpu_experts.h"
 #include "backend/cpu_kernels.h"
+#include "backend/sequence_parts.h"
 
 // Routers: which experts a token goes to, and with what weight.
 namespace simrun::cpu {
@@ -17,13 +19,15 @@ struct RouterNumbers {
         topk_groups(std::int64_t(at(call, 4))),
         group_best(std::int64_t(at(call, 5))),
         balance(at(call, 6)),
-        parts(std::int64_t(at(call, 7))) {}
+        parts(std::int64_t(at(call, 7))),
+        zigzag(std::int64_t(at(call, 8))) {}
 
   bool is_sigmoid, normalizes;
   double scaling;
   std::int64_t groups, topk_groups, group_best;
   double balance;
-  std::int64_t parts;
+  std::int64_t parts, zigzag;
+  SequenceParts parts_of(const DimPart& sequence) const { return {parts, zigzag, sequence.extent}; }
 
  private:
   static double at(const KernelCall& call, std::size_t i) { return call.what.constants.at(i); }
@@ -97,8 +101,7 @@ void from_scores(const std::vector<Real>& s, const std::vector<Real>& ds, bool i
   Real mean = 0;
   if (!is_sigmoid)
     for (std::size_t e = 0; e < s.size(); ++e) mean += s[e] * ds[e];
-  for (std::size_t e = 0; e < s.size(); ++e)
-    out[e] = s[e] * (is_sigmoid ? (1 - s[e]) * ds[e] : ds[e] - mean);
+  for (std::size_t e = 0; e < s.size(); ++e) out[e] = s[e] * (is_sigmoid ? (1 - s[e]) * ds[e] : ds[e] - mean);
 }
 
 // The balance loss's gradient of one token's scores: a[e] of its share P = s / sum(s).
@@ -125,10 +128,11 @@ std::vector<std::vector<double>> balance_factors(const KernelCall& call, const R
   const double one = numbers.balance * static_cast<double>(experts) / choices /
                      static_cast<double>(call.plan.job.tokens_per_step);
   const std::int64_t rows = rows_of(chosen);
+  const SequenceParts part = numbers.parts_of(chosen.part[1]);
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t k = 0; k < topk; ++k)
-      factors[static_cast<std::size_t>(row % sequence * numbers.parts / sequence)]
-             [static_cast<std::size_t>(at[row * topk + k])] += one;
+      factors[static_cast<std::size_t>(part(row % sequence))][static_cast<std::size_t>(at[row * topk + k])] +=
+          one;
   return factors;
 }
 
@@ -166,6 +170,7 @@ void run_route_backward(const KernelCall& call) {
   const auto* chosen = static_cast<const std::int32_t*>(call.inputs[2].data);
   const std::int64_t experts = last_extent(logits), rows = rows_of(logits), topk = last_extent(gradient);
   const std::int64_t sequence = logits.part[1].extent;
+  const SequenceParts part = numbers.parts_of(logits.part[1]);
   std::vector<std::vector<double>> balance;
   if (numbers.balance > 0) balance = balance_factors(call, numbers, experts);
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -173,8 +178,8 @@ void run_route_backward(const KernelCall& call) {
     std::vector<Real> ds(s.size(), 0);
     add_weight_gradient(numbers, s, reals<Real>(gradient) + row * topk, chosen + row * topk, topk, ds);
     if (!balance.empty())
-      add_balance_gradient(s, balance[static_cast<std::size_t>(row % sequence * numbers.parts / sequence)],
-                           numbers.is_sigmoid, ds);
+      add_balance_gradient(s, balance[static_cast<std::size_t>(part(row % sequence))], numbers.is_sigmoid,
+                           ds);
     from_scores(s, ds, numbers.is_sigmoid, reals<Real>(call.outputs[0]) + row * experts);
   }
 }

@@ -47,9 +47,8 @@ void read_router(const ModelKeys& keys, const std::string& method, const std::st
   if (section.has("n_group")) experts.groups = section.integer("n_group", limits::experts);
   if (section.has("topk_group")) experts.topk_groups = section.integer("topk_group", limits::experts);
   section.ignore({"n_group", "topk_group"});
-  if (experts.groups > 0 && experts.topk_groups > experts.groups)
-    keys.reading.problem(section.path_of("topk_group"), "topk_group is more than n_group");
   if (experts.groups <= 1 || chosen == "greedy") experts.groups = experts.topk_groups = 0;
+  check_expert_groups("n_group", "topk_group", keys);
 }
 
 void read_deepseek(const ModelKeys& keys, const std::string& method, const std::string& score,

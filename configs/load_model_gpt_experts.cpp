@@ -74,6 +74,7 @@ void read_router(const ModelKeys& keys) {
     experts.groups = section.integer("moe_router_num_groups", limits::experts);
   if (section.has("moe_router_group_topk"))
     experts.topk_groups = section.integer("moe_router_group_topk", limits::experts);
+  check_expert_groups("moe_router_num_groups", "moe_router_group_topk", keys);
   if (experts.topk_groups > 0)
     experts.group_best = std::max<std::int64_t>(experts.topk / experts.topk_groups, 1);
   // Megatron-LM's softmax is over the chosen experts, or before the choice, as it must be for one.

@@ -3,7 +3,8 @@
 
 #include "tests/backend/kernel_bench.h"
 
-// Kernels of mixtures of experts: hand-checked choices, and gradients against central finite differences in f64.
+// Kernels of mixtures of experts: hand-checked choices, and gradients against central finite differences in
+// f64.
 namespace simrun {
 namespace {
 
@@ -17,8 +18,15 @@ struct Router {
   double balance = 0;
   int parts = 1;
   std::vector<double> constants() const {
-    return {sigmoid ? 1.0 : 0.0, normalizes ? 1.0 : 0.0, scaling, double(groups), double(topk_groups),
-            double(group_best),  balance,                double(parts)};
+    return {sigmoid ? 1.0 : 0.0,
+            normalizes ? 1.0 : 0.0,
+            scaling,
+            double(groups),
+            double(topk_groups),
+            double(group_best),
+            balance,
+            double(parts),
+            1};
   }
 };
 
@@ -113,7 +121,8 @@ TEST_CASE("experts are chosen from the best groups: by their best expert, or by 
     of.bench.values(of.logits) = std::vector<double>(24, 0);
     of.bench.values(of.bias) = {5, 0, 3, 4};
     of.bench.run(of.route);
-    CHECK(of.choices_of(0) == (best == 1 ? std::vector<std::int32_t>{0, 1} : std::vector<std::int32_t>{3, 2}));
+    CHECK(of.choices_of(0) ==
+          (best == 1 ? std::vector<std::int32_t>{0, 1} : std::vector<std::int32_t>{3, 2}));
   }
 }
 
@@ -154,8 +163,8 @@ TEST_CASE("rows lie by expert, then token, and empty ones last of their expert")
   const SharedRows rows = some_rows();
   std::vector<std::pair<std::int32_t, std::int64_t>> order;
   for (const ExpertRow& row : rows->rows()) order.emplace_back(row.expert, row.token);
-  CHECK(order == std::vector<std::pair<std::int32_t, std::int64_t>>{
-                     {1, 1}, {1, 2}, {1, no_token}, {2, 0}, {2, 2}});
+  CHECK(order ==
+        std::vector<std::pair<std::int32_t, std::int64_t>>{{1, 1}, {1, 2}, {1, no_token}, {2, 0}, {2, 2}});
   CHECK(rows->begin(0) == 0);
   CHECK(rows->begin(1) == 0);
   CHECK(rows->begin(2) == 3);
@@ -166,7 +175,8 @@ TEST_CASE("the gradients of dispatch and combine are those of finite differences
   KernelBench bench;
   const std::string of_tokens = "batch:1 sequence:3 hidden:" + std::to_string(width);
   const Index x = bench.tensor(of_tokens), y = bench.tensor(of_tokens), r = bench.tensor(of_tokens);
-  const Index weights = bench.tensor("batch:1 sequence:3 topk:2"), dweights = bench.tensor("batch:1 sequence:3 topk:2");
+  const Index weights = bench.tensor("batch:1 sequence:3 topk:2"),
+              dweights = bench.tensor("batch:1 sequence:3 topk:2");
   const Index chosen = bench.tensor("batch:1 sequence:3 topk:2", Dtype::int32);
   const Index rows = rows_tensor(bench, "hidden:3"), drows = rows_tensor(bench, "hidden:3");
   const Index dx = bench.tensor(of_tokens), direction = rows_tensor(bench, "hidden:3");
@@ -176,7 +186,8 @@ TEST_CASE("the gradients of dispatch and combine are those of finite differences
     bench.run(combine);
     return bench.dot(y, r);
   };
-  bench.run(bench.instruction(Opcode::scatter, Function::combine, {r, rows, weights, chosen}, {drows, dweights}));
+  bench.run(
+      bench.instruction(Opcode::scatter, Function::combine, {r, rows, weights, chosen}, {drows, dweights}));
   CHECK(bench.error(rows, drows, combined) < gradient_tolerance);
   CHECK(bench.error(weights, dweights, combined) < gradient_tolerance);
   // Token 0 has one row only: its second weight is of a choice that was dropped.
@@ -195,7 +206,8 @@ TEST_CASE("the gradients of dispatch and combine are those of finite differences
 TEST_CASE("grouped products, their activations and biases have the gradients of finite differences") {
   KernelBench bench;
   const Index x = rows_tensor(bench, "hidden:3"), dx = rows_tensor(bench, "hidden:3");
-  const Index w = bench.tensor("experts:3 hidden:3 gate:2 ffn:2"), dw = bench.tensor("experts:3 hidden:3 gate:2 ffn:2");
+  const Index w = bench.tensor("experts:3 hidden:3 gate:2 ffn:2"),
+              dw = bench.tensor("experts:3 hidden:3 gate:2 ffn:2");
   const Index bias = bench.tensor("experts:3 gate:2 ffn:2"), dbias = bench.tensor("experts:3 gate:2 ffn:2");
   const Index h = rows_tensor(bench, "gate:2 ffn:2"), dh = rows_tensor(bench, "gate:2 ffn:2");
   const Index a = rows_tensor(bench, "ffn:2"), r = rows_tensor(bench, "ffn:2");

@@ -244,7 +244,8 @@ class ScalarModel {
     const ExpertConfig& of = model_.experts;
     const Row logits = product("router", y);
     Row scores;
-    for (const Number x : logits) scores.push_back(of.score == RouterScore::sigmoid ? sigmoid(x) : tape_.exp(x));
+    for (const Number x : logits)
+      scores.push_back(of.score == RouterScore::sigmoid ? sigmoid(x) : tape_.exp(x));
     const Number all = tape_.power(sum(scores), -1);
     for (std::size_t e = 0; e < scores.size(); ++e) {
       loads_[e].shares.push_back(tape_.times(scores[e], all));
@@ -254,8 +255,8 @@ class ScalarModel {
     Row of_chosen;
     for (const std::size_t e : order) of_chosen.push_back(scores[e]);
     const Number normaliser = of.normalizes_weights ? tape_.power(sum(of_chosen), -1) : tape_.constant(1);
-    const double room = std::ceil(static_cast<double>(tokens) * static_cast<double>(of.topk) * capacity_factor_ /
-                                  static_cast<double>(of.count));
+    const double room = std::ceil(static_cast<double>(tokens) * static_cast<double>(of.topk) *
+                                  capacity_factor_ / static_cast<double>(of.count));
     Row out(y.size(), tape_.constant(0));
     for (const std::size_t e : order) {
       ++loads_[e].choices;
@@ -282,8 +283,7 @@ class ScalarModel {
     const double choices = static_cast<double>(tokens) * static_cast<double>(model_.experts.topk);
     Row terms;
     for (const Load& load : loads_)
-      terms.push_back(
-          tape_.scaled(sum(load.shares), load.choices / choices / static_cast<double>(tokens)));
+      terms.push_back(tape_.scaled(sum(load.shares), load.choices / choices / static_cast<double>(tokens)));
     return tape_.scaled(sum(terms), model_.experts.balance_loss * experts);
   }
 

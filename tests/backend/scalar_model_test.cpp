@@ -38,8 +38,8 @@ void check_against_scalars(const char* model, const std::string& more = "") {
     for (std::size_t i = 0; i < run.gradients.tensors().at(parameter.id).values.size(); ++i)
       values.push_back(initial(static_cast<std::int64_t>(i)));
   }
-  const ScalarStep reference = scalar_step(job.model, parameters, text(seed, 0), text(seed, 1),
-                                           job.moe.capacity_factor);
+  const ScalarStep reference =
+      scalar_step(job.model, parameters, text(seed, 0), text(seed, 1), job.moe.capacity_factor);
 
   CHECK(run.loss[0] == Approx(reference.loss).epsilon(1e-12));
   for (const ModelParameter& parameter : plan.parameters) {

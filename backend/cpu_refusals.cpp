@@ -153,7 +153,7 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     return no_kernel("training.precision: fp8");
   switch (what.opcode) {
     case Opcode::input:
-      return what.constants.size() > 1 || what.label == "images" || what.label.ends_with("tokens") ||
+      return what.constants.size() > 1 || what.label.ends_with("images") || what.label.ends_with("tokens") ||
                      what.label.ends_with("labels")
                  ? ""
                  : no_kernel("model.model_type: models of text have");

@@ -51,7 +51,7 @@ void run_input(const KernelCall& call) {
   const Argument& out = call.outputs[0];
   const std::vector<double>& constants = call.what.constants;
   if (constants.size() > 1) return draw_kinds(call, static_cast<std::uint32_t>(constants[1]));
-  if (call.what.label == "images" || out.part.size() < 2) return run_images<Real>(call);
+  if (out.buffer->dtype != Dtype::int64 || out.part.size() < 2) return run_images<Real>(call);
   const auto vocab = std::find(call.plan.dimension_names.begin(), call.plan.dimension_names.end(), "vocab");
   const auto size = static_cast<std::uint32_t>(
       call.plan.dimension_sizes[static_cast<std::size_t>(vocab - call.plan.dimension_names.begin())]);

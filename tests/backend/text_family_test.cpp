@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <stdexcept>
 #include <string>
 
 #include "schedules/compile.h"
@@ -162,6 +164,71 @@ TEST_CASE("adapters and what is frozen around them") {
                .more = "recompute: {granularity: full}\n",
                .gpus = 2});
   }
+}
+
+TEST_CASE("frozen parts stay what they were, and what is trained around them is trained alike") {
+  for (const char* frozen : {"[embedding]", "[\"layers[0-1]\"]", "[\"layers[1-3].*norm\", \"layers[2].fc1\"]",
+                             "[\"layers[0].qkv\", \"layers[0].input_norm\", embedding]"}) {
+    const std::string model =
+        "model: {model_type: llama, num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, "
+        "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 50, frozen: " +
+        std::string(frozen) + "}\n";
+    check_job({.model = model.c_str(),
+               .parallelism = "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, "
+                              "sequence_parallel: true}",
+               .optimizer = "{zero_stage: 1}",
+               .gpus = 8});
+    check_job({.model = model.c_str(), .optimizer = "{zero_stage: 3}", .gpus = 2});
+  }
+}
+
+TEST_CASE("attention sinks belong to the tensor-parallel rank of their heads") {
+  const auto with_sinks = [](const TinyJob& of) {
+    Job job = tiny_job(of);
+    job.model.attention_sinks = true;
+    job.model.attention_windows = {0, 3, 0, 3};
+    return compile(job);
+  };
+  const Execution one = checked_run(with_sinks({.model = tiny_llama}));
+  const Plan plan = with_sinks({.model = tiny_llama,
+                                .parallelism = "{tensor_model_parallel_size: 2, "
+                                               "pipeline_model_parallel_size: 2, sequence_parallel: true}",
+                                .optimizer = "{zero_stage: 1}",
+                                .gpus = 8});
+  const Execution run = checked_run(plan);
+  check_equal(run, one, 1e-10);
+  check_memory(plan, run, false);
+  const auto sinks = std::ranges::find(plan.parameters, "attention_sinks", &ModelParameter::name);
+  REQUIRE(sinks != plan.parameters.end());
+  CHECK(run.gradients.tensors().at(sinks->id).values.size() == 4);
+}
+
+TEST_CASE("in f32 text families allocate to the byte what the simulator predicts") {
+  for (const char* name : {"deepseek_v3", "t5", "bert", "gpt_neox"}) {
+    CAPTURE(name);
+    const TextFamily& family = family_named(name);
+    const std::string model = model_of(family);
+    const TinyJob job{.model = model.c_str(),
+                      .parallelism = "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2}",
+                      .optimizer = "{zero_stage: 1}",
+                      .training = family.training,
+                      .gpus = 8};
+    const Plan plan = compile(tiny_job(job));
+    const Execution run = checked_run(plan, ExecutionDevice::cpu_f32);
+    check_memory(plan, run, true);
+    CHECK(compare(run.gradients, one_rank(job).gradients, 1e-5).first == "");
+  }
+}
+
+TEST_CASE("a language model behind images computes what one rank does") {
+  const char* model =
+      "model: {model_type: llava, text_config: {model_type: llama, num_hidden_layers: 2, hidden_size: 24, "
+      "intermediate_size: 40, num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 50}, "
+      "vision_config: {image_size: 8, patch_size: 4, num_hidden_layers: 2, hidden_size: 16, "
+      "intermediate_size: 20, num_attention_heads: 2}}\n";
+  for (const char* parallelism :
+       {"{}", "{tensor_model_parallel_size: 2}", "{pipeline_model_parallel_size: 2}"})
+    check_job({.model = model, .parallelism = parallelism, .gpus = 4});
 }
 
 }  // namespace simrun

@@ -116,9 +116,13 @@ TEST_CASE("what the CPU cannot run yet is refused before anything runs, by opera
       "num_experts_per_tok: 2}\n"
       "training: {seq_length: 64, micro_batch_size: 1, global_batch_size: 16, precision: bf16}\n"
       "cluster: {from: dgx_h100, nodes: 1}\n";
-  const std::vector<std::string> experts = refusals(mixtral, {});
-  REQUIRE(!experts.empty());
-  CHECK(experts.front() == "'route' (route) has no CPU kernel yet: model.num_experts");
+  CHECK(refusals(mixtral, {}).empty());
+  const std::vector<std::string> deepep = refusals(
+      mixtral, {{"parallelism.expert_model_parallel_size", "8"}, {"moe.token_dispatcher", "deepep"}});
+  REQUIRE(!deepep.empty());
+  CHECK(deepep.front() ==
+        "'permute' (gather) sums a token's rows before their probabilities are applied, which gives other "
+        "numbers: moe.token_dispatcher: alltoall or allgather");
   // What would run, and give other numbers: fp8 without its rounding.
   Job fp8 = job_from(small_gpt(2, 1, 1, 1));
   fp8.training.fp8 = Fp8Config{};

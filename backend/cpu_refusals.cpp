@@ -25,14 +25,14 @@ bool same_extents(const Buffer& a, const Buffer& b) {
 
 // A gradient that is not wanted leaves its output out: which of two alike the other is, nothing says.
 std::string missing_gradient_refusal(const Plan& plan, const Instruction& what) {
-  const auto width = [&](const std::vector<Index>& buffers) {
+  const auto elements_of = [&](const std::vector<Index>& buffers) {
     std::int64_t sum = 0;
-    for (const Index buffer : buffers) sum += plan.buffers[buffer].dims.back().extent;
+    for (const Index buffer : buffers) sum += plan.buffers[buffer].elements();
     return sum;
   };
   const bool is_missing = what.function == Function::mla_rope_backward
                               ? what.outputs.size() < 2
-                              : width(what.inputs) != width(what.outputs);
+                              : elements_of(what.inputs) != elements_of(what.outputs);
   return is_missing ? no_kernel("model.frozen: not some of an operator's inputs") : "";
 }
 
@@ -124,11 +124,12 @@ std::string gemm_refusal(const Plan& plan, const Instruction& what) {
 // The rows of a token that are on one GPU or node are summed there, before the probabilities that the final
 // combine applies: no weighted sum can be made of such sums.
 std::string token_rows_refusal(const Instruction& what) {
-  const bool in_between = what.inputs.size() == 1 &&
-                          (what.function == Function::dispatch || what.function == Function::combine);
-  return in_between ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
-                      "moe.token_dispatcher: alltoall or allgather"
-                    : "";
+  const bool in_between =
+      what.inputs.size() == 1 && (what.function == Function::dispatch || what.function == Function::combine);
+  return in_between
+             ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
+               "moe.token_dispatcher: alltoall or allgather"
+             : "";
 }
 
 bool same_names(const Buffer& a, const Buffer& b) {

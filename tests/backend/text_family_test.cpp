@@ -242,7 +242,7 @@ TEST_CASE("a language model behind images computes what one rank does") {
 }
 
 TEST_CASE("text families over parts of the sequence compute what one rank does") {
-  for (const char* name : {"bloom", "gemma2", "deepseek_v2", "deepseek_v3", "gpt_neox", "bert"}) {
+  for (const char* name : {"bloom", "gemma2", "deepseek_v2", "deepseek_v3", "gpt_neox"}) {
     const TextFamily& family = family_named(name);
     const std::string model = model_of(family);
     for (const std::string exchange : {"p2p", "all_gather", "a2a"}) {

@@ -22,6 +22,18 @@ void run_attention(const KernelCall& call);
 template <class Real>
 void run_attention_backward(const KernelCall& call);
 template <class Real>
+void run_attention_block(const KernelCall& call);  // Instruction::part
+template <class Real>
+void run_attention_block_backward(const KernelCall& call);
+template <class Real>
+void run_attention_join(const KernelCall& call);  // MAP flash
+template <class Real>
+void run_split_heads(const KernelCall& call);  // MAP split of packed q, k, v
+template <class Real>
+void run_concat_heads(const KernelCall& call);
+template <class Real>
+void run_select_heads(const KernelCall& call);  // COPY between rows of all heads and a rank's heads
+template <class Real>
 void run_norm(const KernelCall& call);
 template <class Real>
 void run_norm_backward(const KernelCall& call);
@@ -129,6 +141,10 @@ class BroadcastIndex {
     for (std::size_t d = extents_.size(); d-- > 0; i /= extents_[d]) index += i % extents_[d] * strides_[d];
     return index;
   }
+  // Elements of `of` where they are those of every row of the argument, in order; 0 where not.
+  std::int64_t row() const { return is_suffix_ ? size_ : 0; }
+  // Neighbours in the argument that share one element of `of`; 0 where they are not neighbours.
+  std::int64_t run() const { return is_prefix_ ? rest_ : 0; }
 
  private:
   bool is_suffix_ = false, is_prefix_ = false;

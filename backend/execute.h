@@ -7,17 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "backend/measured_timeline.h"
 #include "backend/observations.h"
 #include "backend/operations.h"
 #include "backend/run_failure.h"
 #include "backend/transport.h"
 #include "schedules/plan.h"
+#include "schedules/recorded_rows.h"
 
 namespace simrun {
 
 class ProcessGroup;
 
-enum class ExecutionDevice : std::uint8_t { null, cpu_f64, cpu_f32 };
+// cpu_half: f32 arithmetic, bf16 and fp16 where the plan has them.
+enum class ExecutionDevice : std::uint8_t { null, cpu_f64, cpu_f32, cpu_half };
 
 struct ExecuteOptions {
   ExecutionDevice device = ExecutionDevice::cpu_f64;
@@ -25,6 +28,8 @@ struct ExecuteOptions {
   Hyperparameters training;
   std::chrono::milliseconds limit{60'000};  // for which a rank waits for another
   ProcessGroup* processes = nullptr;        // that share the ranks; nullptr: all are threads of this one
+  bool timed = false;                       // fills Execution::measured
+  bool compares = true;                     // fills Execution::gradients and parameters
   // What a rank's messages pass on their way, if anything: delays and faults of tests.
   std::function<std::unique_ptr<Transport>(Transport& through, std::int64_t rank)> around_transport;
 };
@@ -45,6 +50,10 @@ struct Execution {
   ParameterValues gradients;   // of the first step, summed over all ranks, not clipped
   ParameterValues parameters;  // behind the last step
   std::vector<RankReport> ranks;
+  // Rows that experts' buffers had, by step: with_recorded_rows() of each step's gives the plan whose memory is
+  // this run's. Empty records where nothing is routed, or on the null device.
+  std::vector<RecordedRows> expert_rows;
+  Measurement measured;
 };
 
 // Why a plan cannot be run, one sentence each, with the config key to change; empty if it can. Nothing runs

@@ -68,7 +68,8 @@ class InitialValues {
 };
 
 // How far two sets of values are apart, tensor by tensor: ||a - b|| / max(||b||, 1e-3 rms sqrt(n)), with the
-// root mean square over all elements of b, so that a gradient that is truly zero does not decide.
+// root mean square over all elements of b, so that a gradient that is truly zero does not decide. Tensors
+// meet by name, their elements in storage order.
 struct ValueDifference {
   double error = 0;          // of the worst tensor
   std::string worst;         // its name; empty: all equal

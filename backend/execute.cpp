@@ -115,7 +115,7 @@ Execution execute(const Plan& plan, const ExecuteOptions& options) {
     execution.ranks[number] = {run.planned_peak_bytes(), device->peak_bytes(), run.instructions()};
     if (clock) execution.measured.ranks[number] = clock->take_steps();
   };
-  const RunFailure failure = run_ranks(plan, options, run_rank, observed, execution.ranks);
+  const RunFailure failure = run_ranks(plan, options, run_rank, observed, execution);
   execution.failure_kind = failure.kind;
   execution.failure = failure.text;
   execution.loss = observed.loss();

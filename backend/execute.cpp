@@ -89,7 +89,9 @@ Execution execute(const Plan& plan, const ExecuteOptions& options) {
   const std::vector<RankPlace> places = ranks_of(plan);
   const BucketViews buckets(plan);
   Observations observed(plan, options.steps);
-  const RankRun::Shared shared{plan, buckets, options.training, options.steps, observed};
+  const std::size_t moments = options.keeps_moments ? saved_optimizer(plan).moments : 0;
+  observed.keep_moments(plan, moments);
+  const RankRun::Shared shared{plan, buckets, options.training, options.steps, observed, options.start};
   Execution execution;
   execution.ranks.resize(places.size());
   ThreadFabric fabric(static_cast<std::int64_t>(places.size()), options.limit);
@@ -103,6 +105,7 @@ Execution execute(const Plan& plan, const ExecuteOptions& options) {
   execution.loss = observed.loss();
   execution.gradients = observed.take_gradients();
   execution.parameters = observed.take_parameters();
+  execution.moments = observed.take_moments();
   return execution;
 }
 

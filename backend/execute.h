@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/checkpoint.h"
 #include "backend/observations.h"
 #include "backend/operations.h"
 #include "schedules/plan.h"
@@ -19,6 +20,8 @@ struct ExecuteOptions {
   ExecutionDevice device = ExecutionDevice::cpu_f64;
   int steps = 1;  // optimizer steps
   Hyperparameters training;
+  const Checkpoint* start = nullptr;        // to go on from; REQUIRES: no mismatch() with the plan
+  bool keeps_moments = false;               // for a checkpoint behind the last step
   std::chrono::milliseconds limit{60'000};  // for which a rank waits for another
 };
 
@@ -33,8 +36,9 @@ struct RankReport {
 struct Execution {
   std::string failure;       // why it did not end well: rank, instruction, who waited for whom; empty: it did
   std::vector<double> loss;  // by step: mean over all tokens of the step
-  ParameterValues gradients;   // of the first step, summed over all ranks, not clipped
-  ParameterValues parameters;  // behind the last step
+  ParameterValues gradients;             // of the first step, summed over all ranks, not clipped
+  ParameterValues parameters;            // behind the last step
+  std::vector<ParameterValues> moments;  // of the optimizer, behind the last step; if asked for
   std::vector<RankReport> ranks;
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/bucket_views.h"
+#include "backend/checkpoint.h"
 #include "backend/device.h"
 #include "backend/exchange.h"
 #include "backend/observations.h"
@@ -24,6 +25,7 @@ class RankRun {
     const Hyperparameters& training;
     int steps = 1;
     Observations& observed;
+    const Checkpoint* start = nullptr;
   };
   RankRun(const Shared& shared, Device& device, Transport& transport, const RankPlace& place);
 
@@ -41,14 +43,17 @@ class RankRun {
   };
 
   void initialise();
-  void initialise_weights(Index buffer);
-  void copy_main_weights(const Instruction& what);
+  void initialise_optimizer(const Instruction& what);
+  std::int64_t global_step() const { return step_ + (shared_.start == nullptr ? 0 : shared_.start->steps()); }
   void run_entry(std::size_t entry);
   void run(const Place& at, const Instruction& what);
   void compute(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
                const std::vector<Argument>& outputs);
   void observe(const Instruction& what, const std::vector<Argument>& outputs);
   void record(ParameterValues& values, Index flat, const Argument& argument);
+  // Of a flat buffer whose elements are parameters as in the buffer `like`: value_of(parameter, whole index).
+  template <class ValueOf>
+  void fill(Index flat, Index like, ValueOf value_of);
   std::vector<Index> buffers_touched() const;
   std::string describe(const Place& at, const Instruction& what) const;
 

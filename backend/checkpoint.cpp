@@ -61,6 +61,22 @@ std::set<Index> trained_by(const Plan& plan) {
   return trained;
 }
 
+// Why a tensor of the file is not the one that a plan means.
+std::string tensor_mismatch(const Checkpoint::Tensor* found, const ParameterValues::Tensor& wanted,
+                            bool trains) {
+  if (found == nullptr)
+    return fmt::format("is of another model: it has no '{}', which is {} in the job: model", wanted.name,
+                       shape_text(wanted.extents));
+  // A rank's part may be stored with dimensions as one; the elements and their order are the same.
+  if (found->elements != product(wanted.extents))
+    return fmt::format("is of another model: '{}' is {} in it and {} in the job: model", wanted.name,
+                       shape_text(found->extents), shape_text(wanted.extents));
+  if (found->is_trained != trains)
+    return fmt::format("holds '{}' as {}, which the job {}: model.frozen", wanted.name,
+                       found->is_trained ? "trained" : "frozen", trains ? "trains" : "does not train");
+  return "";
+}
+
 // The number behind a word at the beginning of a line.
 template <class Number>
 Number numbered(std::istringstream& header, const char* word) {
@@ -100,7 +116,7 @@ std::string serialize(const TrainingState& state, CheckpointElement element) {
                   format_version, state.steps, state.seed, state.optimizer, state.moments.size(),
                   element == CheckpointElement::f64 ? "f64" : "f32", state.weights.tensors().size());
   for (const auto& [id, tensor] : state.weights.tensors())
-    bytes += fmt::format("tensor {} {} {} {} {}\n", id, tensor.values.empty() ? "frozen" : "trained",
+    bytes += fmt::format("tensor {} {} {} {}\n", tensor.values.empty() ? "frozen" : "trained",
                          tensor.extents.size(), fmt::join(tensor.extents, " "), tensor.name);
   bytes += "\n";
   for (const auto& [id, tensor] : state.weights.tensors()) {
@@ -138,61 +154,26 @@ void Checkpoint::read_header(std::size_t end) {
   const auto count = numbered<std::size_t>(header, "tensors");
   std::size_t begin = end + 2;
   for (std::size_t i = 0; i < count; ++i) {
-    const auto id = numbered<Index>(header, "tensor");
     Tensor tensor;
-    std::string kind;
+    tensor.is_trained = numbered<std::string>(header, "tensor") == "trained";
     std::size_t dims = 0;
-    header >> kind >> dims;
+    header >> dims;
     for (std::size_t d = 0; d < dims && header; ++d) header >> tensor.extents.emplace_back();
     tensor.elements = product(tensor.extents);
     header.ignore(1);
     std::getline(header, tensor.name);
-    tensor.is_trained = kind == "trained";
     tensor.begin = begin;
     if (tensor.is_trained)
       begin += static_cast<std::size_t>(tensor.elements) * (1 + moments_) * element_bytes_;
-    tensors_[id] = std::move(tensor);
+    tensors_.push_back(std::move(tensor));
   }
   if (!header || steps_ < 0 || begin + digest_bytes != bytes_.size())
     throw CheckpointError("does not hold what its header says");
 }
 
-std::string Checkpoint::mismatch(const Plan& plan) const {
-  const SavedOptimizer updates = saved_optimizer(plan);
-  if (!updates.refusal.empty()) return updates.refusal;
-  const ParameterValues model(plan);
-  const std::set<Index> trained = trained_by(plan);
-  for (const auto& [id, tensor] : model.tensors()) {
-    const auto at = tensors_.find(id);
-    if (at == tensors_.end() || at->second.name != tensor.name)
-      return fmt::format("is of another model: it has {} where the job has '{}' of {}: model",
-                         at == tensors_.end() ? "nothing" : "'" + at->second.name + "'", tensor.name,
-                         shape_text(tensor.extents));
-    // A rank's part may be stored with dimensions as one; the elements and their order are the same.
-    if (at->second.elements != product(tensor.extents))
-      return fmt::format("is of another model: '{}' is {} in it and {} in the job: model", tensor.name,
-                         shape_text(at->second.extents), shape_text(tensor.extents));
-    if (at->second.is_trained != (trained.count(id) > 0))
-      return fmt::format("holds '{}' {}, which the job {}: model.frozen", tensor.name,
-                         at->second.is_trained ? "as trained" : "as frozen",
-                         at->second.is_trained ? "does not train" : "trains");
-  }
-  if (tensors_.size() != model.tensors().size())
-    return fmt::format("is of another model: it has {} tensors and the job {}: model", tensors_.size(),
-                       model.tensors().size());
-  if (updates.name != optimizer_ || updates.moments != moments_)
-    return fmt::format("is of another optimizer: {} with {} moments, the job's is {} with {}: optimizer.name",
-                       optimizer_, moments_, updates.name, updates.moments);
-  return "";
-}
+std::string Checkpoint::digest() const { return bytes_.substr(bytes_.size() - digest_bytes); }
 
-bool Checkpoint::has(Index parameter) const {
-  const auto at = tensors_.find(parameter);
-  return at != tensors_.end() && at->second.is_trained;
-}
-
-double Checkpoint::value(Index parameter, std::size_t kind, std::int64_t whole_index) const {
-  const Tensor& tensor = tensors_.at(parameter);
+double Checkpoint::value(const Tensor& tensor, std::size_t kind, std::int64_t whole_index) const {
   const std::int64_t element = static_cast<std::int64_t>(kind) * tensor.elements + whole_index;
   const char* at = bytes_.data() + tensor.begin + static_cast<std::size_t>(element) * element_bytes_;
   if (element_bytes_ == sizeof(double)) {
@@ -203,6 +184,32 @@ double Checkpoint::value(Index parameter, std::size_t kind, std::int64_t whole_i
   float value = 0;
   std::memcpy(&value, at, sizeof value);
   return static_cast<double>(value);
+}
+
+ResumedParameters::ResumedParameters(const Checkpoint& checkpoint, const Plan& plan)
+    : checkpoint_(checkpoint) {
+  std::map<std::pair<std::string, int>, const Checkpoint::Tensor*> by_name;
+  std::map<std::string, int> seen, asked;
+  for (const Checkpoint::Tensor& tensor : checkpoint.tensors())
+    by_name[{tensor.name, seen[tensor.name]++}] = &tensor;
+  const ParameterValues model(plan);
+  const std::set<Index> trained = trained_by(plan);
+  const SavedOptimizer updates = saved_optimizer(plan);
+  mismatch_ = updates.refusal;
+  for (const auto& [id, tensor] : model.tensors()) {
+    const auto at = by_name.find({tensor.name, asked[tensor.name]++});
+    const Checkpoint::Tensor* found = at == by_name.end() ? nullptr : at->second;
+    tensors_[id] = found;
+    if (mismatch_.empty()) mismatch_ = tensor_mismatch(found, tensor, trained.count(id) > 0);
+  }
+  if (mismatch_.empty() && checkpoint.tensors().size() != model.tensors().size())
+    mismatch_ = fmt::format("is of another model: it has {} tensors and the job {}: model",
+                            checkpoint.tensors().size(), model.tensors().size());
+  if (mismatch_.empty() &&
+      (updates.name != checkpoint.optimizer() || updates.moments != checkpoint.moments()))
+    mismatch_ =
+        fmt::format("is of another optimizer: {} with {} moments, the job's is {} with {}: optimizer.name",
+                    checkpoint.optimizer(), checkpoint.moments(), updates.name, updates.moments);
 }
 
 }  // namespace simrun

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -47,27 +48,27 @@ class CheckpointError : public std::runtime_error {
 // A file in memory, checked: ranks may read it at the same time.
 class Checkpoint {
  public:
-  explicit Checkpoint(std::string bytes);  // throws CheckpointError
-
-  std::int64_t steps() const { return steps_; }
-  std::uint64_t seed() const { return seed_; }
-
-  // Why a plan cannot go on from it: another model, another optimizer, other frozen parameters; "": it can.
-  std::string mismatch(const Plan& plan) const;
-
-  // Whether it has a parameter's values; the others are not trained and have those that the seed draws.
-  bool has(Index parameter) const;
-  // Of one element of the whole tensor, row-major without padding: kind 0: its weight, k: its k-th moment.
-  double value(Index parameter, std::size_t kind, std::int64_t whole_index) const;
-
- private:
   struct Tensor {
     std::string name;
-    bool is_trained = false;
+    bool is_trained = false;  // else no values: those that the seed draws
     std::vector<std::int64_t> extents;
     std::int64_t elements = 1;
     std::size_t begin = 0;  // of its values in the file
   };
+
+  explicit Checkpoint(std::string bytes);  // throws CheckpointError
+
+  std::int64_t steps() const { return steps_; }
+  std::uint64_t seed() const { return seed_; }
+  const std::string& optimizer() const { return optimizer_; }
+  std::size_t moments() const { return moments_; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }  // as the forward pass reads them
+  std::string digest() const;                                      // of all that is in it
+
+  // Of one element of a trained tensor, row-major without padding: kind 0: its weight, k: its k-th moment.
+  double value(const Tensor& tensor, std::size_t kind, std::int64_t whole_index) const;
+
+ private:
   void read_header(std::size_t end);
 
   std::string bytes_;
@@ -76,7 +77,27 @@ class Checkpoint {
   std::string optimizer_;
   std::size_t moments_ = 0;
   std::size_t element_bytes_ = 8;
-  std::map<Index, Tensor> tensors_;
+  std::vector<Tensor> tensors_;
+};
+
+// The tensors of a checkpoint by the parameters of a plan. Ids differ between layouts, names do not; of
+// several of one name the n-th is the n-th.
+class ResumedParameters {
+ public:
+  ResumedParameters(const Checkpoint& checkpoint, const Plan& plan);
+
+  // Why the plan cannot go on from it: another model, another optimizer, other frozen parameters; "": it can.
+  const std::string& mismatch() const { return mismatch_; }
+  std::int64_t steps() const { return checkpoint_.steps(); }
+  bool is_trained(Index parameter) const { return tensors_.at(parameter)->is_trained; }
+  double value(Index parameter, std::size_t kind, std::int64_t whole_index) const {
+    return checkpoint_.value(*tensors_.at(parameter), kind, whole_index);
+  }
+
+ private:
+  const Checkpoint& checkpoint_;
+  std::map<Index, const Checkpoint::Tensor*> tensors_;
+  std::string mismatch_;
 };
 
 }  // namespace simrun

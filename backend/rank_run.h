@@ -9,6 +9,7 @@
 #include "backend/device.h"
 #include "backend/exchange.h"
 #include "backend/observations.h"
+#include "backend/rank_clock.h"
 #include "backend/rank_memory.h"
 #include "backend/transport.h"
 
@@ -25,9 +26,12 @@ class RankRun {
     const Hyperparameters& training;
     int steps = 1;
     Observations& observed;
-    const Checkpoint* start = nullptr;
+    const ResumedParameters* start = nullptr;
+    bool compares = true;  // gradients and parameters are told
   };
-  RankRun(const Shared& shared, Device& device, Transport& transport, const RankPlace& place);
+  // `clock`: times every instruction; the transport, then, is the clock.
+  RankRun(const Shared& shared, Device& device, Transport& transport, const RankPlace& place,
+          RankClock* clock = nullptr);
 
   // All steps. Throws ExecutionError or TransportError that says at which entry and instruction.
   void run();
@@ -49,6 +53,9 @@ class RankRun {
   void run(const Place& at, const Instruction& what);
   void compute(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
                const std::vector<Argument>& outputs);
+  SharedRows rows_of_output(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
+                            Index output);
+  void end_clock(const Place& at);
   void observe(const Instruction& what, const std::vector<Argument>& outputs);
   void record(ParameterValues& values, Index flat, const Argument& argument);
   // Of a flat buffer whose elements are parameters as in the buffer `like`: value_of(parameter, whole index).
@@ -64,6 +71,7 @@ class RankRun {
   const RankPlace place_;
   RankMemory memory_;
   RankExchange exchange_;
+  RankClock* const clock_;
   std::int64_t step_ = 0;
   std::int64_t instructions_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend/philox.h"
+#include "configs/sha256.h"
 
 namespace simrun {
 namespace {
@@ -35,6 +36,8 @@ std::int64_t TextData::token(std::uint64_t seed, std::int64_t sample, std::int64
   const auto begin = static_cast<std::int64_t>(random % static_cast<std::uint64_t>(size() - length));
   return static_cast<unsigned char>(bytes_[static_cast<std::size_t>(begin + position)]);
 }
+
+std::string TextData::digest() const { return sha256(bytes_); }
 
 std::string text_refusal(const Plan& plan, const TextData& text) {
   if (!reads_text_alone(plan))

@@ -20,6 +20,7 @@ class TextData {
   // REQUIRES: length < size(), 0 <= position <= length.
   std::int64_t token(std::uint64_t seed, std::int64_t sample, std::int64_t position,
                      std::int64_t length) const;
+  std::string digest() const;  // SHA-256
   std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }
 
  private:

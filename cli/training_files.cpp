@@ -68,8 +68,8 @@ TrainingFiles read_training_files(const ExecuteFlags& flags, const Plan& plan) {
     if (std::optional<std::string> bytes = read_file(*flags.load, faults)) {
       try {
         files.start = std::make_unique<Checkpoint>(std::move(*bytes));
-        if (const std::string why = files.start->mismatch(plan); !why.empty())
-          refuse(faults, *flags.load, "the checkpoint " + why);
+        const ResumedParameters resumed(*files.start, plan);
+        if (!resumed.mismatch().empty()) refuse(faults, *flags.load, "the checkpoint " + resumed.mismatch());
       } catch (const CheckpointError& error) {
         refuse(faults, *flags.load, fmt::format("the checkpoint {}", error.what()));
       }

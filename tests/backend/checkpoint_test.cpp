@@ -54,7 +54,7 @@ TEST_CASE("two steps, a checkpoint, and two steps in another layout are four ste
       REQUIRE(execution_refusals(before, ExecutionDevice::cpu_f64).empty());
       REQUIRE(execution_refusals(behind, ExecutionDevice::cpu_f64).empty());
       const Checkpoint checkpoint(saved(before, execute(before, steps_of(2)), 2));
-      CHECK(checkpoint.mismatch(behind) == "");
+      CHECK(ResumedParameters(checkpoint, behind).mismatch() == "");
       ExecuteOptions on = steps_of(2);
       on.start = &checkpoint;
       const Execution resumed = execute(behind, on);
@@ -114,9 +114,11 @@ TEST_CASE("a checkpoint that is cut short, altered or newer is refused, at whate
 TEST_CASE("a checkpoint of another model or optimizer is refused with what differs") {
   const Plan plan = compile(tiny_job({}));
   const Checkpoint checkpoint(saved(plan, execute(plan, steps_of(1)), 1));
-  const auto mismatch = [&](const TinyJob& job) { return checkpoint.mismatch(compile(tiny_job(job))); };
+  const auto mismatch = [&](const TinyJob& job) {
+    return ResumedParameters(checkpoint, compile(tiny_job(job))).mismatch();
+  };
   CHECK(mismatch(three_axes) == "");
-  CHECK(mismatch({.model = tiny_llama}).find("is of another model: it has '") == 0);
+  CHECK(mismatch({.model = tiny_llama}).find("is of another model: it has no '") == 0);
   CHECK(mismatch({.model =
                       "model: {model_type: gpt, num_layers: 4, hidden_size: 24, num_attention_heads: 4, "
                       "ffn_hidden_size: 48, vocab_size: 50, max_position_embeddings: 12, hidden_dropout: 0, "

@@ -62,6 +62,7 @@ std::vector<std::byte> Observations::to_bytes() const {
       writer.number(count);
     }
   }
+  for (const ParameterValues& moment : moments_) moment.write(writer);
   return writer.take();
 }
 
@@ -81,6 +82,7 @@ void Observations::merge(const std::vector<std::byte>& bytes) {
       rows.insert_or_assign(key, reader.number<std::int64_t>());
     }
   }
+  for (ParameterValues& moment : moments_) moment.merge(reader);
 }
 
 }  // namespace simrun

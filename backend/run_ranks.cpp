@@ -4,6 +4,7 @@
 
 #include "backend/byte_stream.h"
 #include "backend/process_group.h"
+#include "backend/text_data.h"
 #include "backend/thread_fabric.h"
 #include "configs/sha256.h"
 #include "schedules/plan_file.h"
@@ -63,9 +64,12 @@ std::string agreement_of(const Plan& plan, const ExecuteOptions& options) {
   const std::string numbers =
       fmt::format("{} {} {} {} {} {} {}", training.seed, training.learning_rate, training.beta1,
                   training.beta2, training.epsilon, training.weight_decay, training.momentum);
-  return fmt::format("plan {} with {} steps on device {} and hyperparameters {}",
+  const std::string files = fmt::format(
+      "{}{}", options.start == nullptr ? "" : " from checkpoint " + options.start->digest().substr(0, 8),
+      training.text == nullptr ? "" : " on text " + training.text->digest().substr(0, 8));
+  return fmt::format("plan {} with {} steps on device {} and hyperparameters {}{}",
                      sha256(serialize(plan)).substr(0, 12), options.steps, static_cast<int>(options.device),
-                     sha256(numbers).substr(0, 8));
+                     sha256(numbers).substr(0, 8), files);
 }
 
 RunFailure run_ranks(const Plan& plan, const ExecuteOptions& options,

@@ -46,7 +46,11 @@ std::vector<GivenFlag> execute_flags(const ExecuteFlags& flags) {
           {"--reference", flags.reference},
           {"--no-reference", flags.no_reference},
           {"--seed", flags.seed.has_value()},
-          {"--learning-rate", flags.learning_rate.has_value()}};
+          {"--learning-rate", flags.learning_rate.has_value()},
+          {"--data", flags.data.has_value()},
+          {"--load", flags.load.has_value()},
+          {"--save", flags.save.has_value()},
+          {"--save-every", flags.save_every.has_value()}};
 }
 
 OptionFault execute_fault(const Options& options) {
@@ -70,7 +74,14 @@ OptionFault execute_fault(const Options& options) {
                     {{"--dtype", flags.dtype.has_value()},
                      {"--reference", flags.reference},
                      {"--seed", flags.seed.has_value()},
-                     {"--learning-rate", flags.learning_rate.has_value()}});
+                     {"--learning-rate", flags.learning_rate.has_value()},
+                     {"--data", flags.data.has_value()},
+                     {"--load", flags.load.has_value()},
+                     {"--save", flags.save.has_value()}});
+  if (flags.save_every && !flags.save) return {"--save-every goes with --save", ""};
+  if (flags.load && flags.seed)
+    return {"--seed does not go with --load",
+            "a run goes on with the seed that its checkpoint was made with."};
   return {};
 }
 

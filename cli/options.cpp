@@ -97,6 +97,14 @@ void add_execute(CLI::App& app, ExecuteFlags& flags) {
   app.add_option("--learning-rate", flags.learning_rate, "of the optimizer (default 0.001)")
       ->check(CLI::PositiveNumber)
       ->group(group);
+  app.add_option("--data", flags.data, "a text to train on, byte by byte (default: random tokens)")
+      ->group(group);
+  app.add_option("--load", flags.load, "go on from a checkpoint, saved by any layout of the same model")
+      ->group(group);
+  app.add_option("--save", flags.save, "write a checkpoint here behind the last step")->group(group);
+  app.add_option("--save-every", flags.save_every, "and behind every so many steps")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group(group);
 }
 
 void add_doctor(CLI::App& app, Options& options) {

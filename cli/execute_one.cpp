@@ -9,8 +9,11 @@
 
 #include "backend/agreement.h"
 #include "backend/execute.h"
+#include "backend/process_group.h"
 #include "backend/reference_job.h"
+#include "cli/console.h"
 #include "cli/execution_memory.h"
+#include "cli/processes.h"
 #include "configs/diagnostics.h"
 #include "schedules/compile.h"
 #include "schedules/lint.h"
@@ -37,6 +40,7 @@ ExecutionDevice execution_device(const ExecuteFlags& flags) {
 // What is rounded is held against what is not.
 ExecuteOptions reference_options(ExecuteOptions how) {
   if (how.device == ExecutionDevice::cpu_half) how.device = ExecutionDevice::cpu_f32;
+  how.processes = nullptr;
   return how;
 }
 
@@ -122,11 +126,12 @@ struct TimedExecution {
   double seconds_per_step = 0;  // of the whole run, initial values included
 };
 
-TimedExecution timed(const Plan& plan, const ExecuteOptions& options) {
+template <class Run>
+TimedExecution timed(int steps, Run run_steps) {
   const auto start = std::chrono::steady_clock::now();
-  TimedExecution run{execute(plan, options), 0};
+  TimedExecution run{run_steps(), 0};
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  run.seconds_per_step = took.count() / options.steps;
+  run.seconds_per_step = took.count() / steps;
   return run;
 }
 
@@ -170,7 +175,7 @@ void compare_with_one_rank(const ReferencePlan& reference, const ExecuteOptions&
 
 }  // namespace
 
-void check_execution(const Options& options, const Input& input) {
+PreparedExecution prepare_execution(const Options& options, const Input& input, ProcessGroup* processes) {
   const ExecuteFlags& flags = options.execute;
   std::vector<Diagnostic> faults;
   const auto refuse = [&](const SourcePosition& position, const std::string& why, const std::string& hint) {
@@ -184,38 +189,67 @@ void check_execution(const Options& options, const Input& input) {
            "--dtype bf16 rounds what the plan holds in bf16 or fp16, and this plan holds nothing in them",
            "--dtype f32 runs it as it is.");
   if (!faults.empty()) throw ConfigError(std::move(faults));
-  const ExecuteOptions how = execute_options(flags);
+  PreparedExecution prepared{execute_options(flags), {}};
+  ExecuteOptions& how = prepared.how;
+  how.processes = processes;
   for (const std::string& refusal : execution_refusals(input.plan, how.device))
     refuse(position_of(input, refusal), "cannot be executed: " + refusal, "");
   if (faults.empty() && how.device != ExecutionDevice::null) {
-    const std::int64_t bytes = bytes_of_run(input.plan, how), there_is = memory_of_this_machine();
+    const std::int64_t shares =
+        processes == nullptr ? 1 : processes->processes();  // perhaps on other machines
+    const std::int64_t bytes = bytes_of_run(input.plan, how) / shares, there_is = memory_of_this_machine();
     if (bytes > there_is)
-      refuse(file,
-             fmt::format("cannot be executed: all ranks together take {}, this machine has {}",
-                         memory_text(bytes), memory_text(there_is)),
-             "--device null checks the plan without its numbers.");
+      refuse(
+          file,
+          fmt::format("cannot be executed: all ranks {} take {}, this machine has {}",
+                      shares == 1 ? "together" : "of a process", memory_text(bytes), memory_text(there_is)),
+          "--device null checks the plan without its numbers.");
   }
   if (!faults.empty()) throw ConfigError(std::move(faults));
+  prepared.files = read_training_files(flags, input.plan);
+  how.training.text = prepared.files.text.get();
+  how.start = prepared.files.start.get();
+  if (how.start != nullptr) how.training.seed = how.start->seed();
+  return prepared;
 }
 
-ExecutionReport execute_one(const Options& options, const Input& input, double predicted_step_s) {
+int execute_share(const Options& options, const Input& input, ProcessGroup& processes) {
+  const PreparedExecution prepared = prepare_execution(options, input, &processes);
+  const Execution run =
+      execute_and_save(input.plan, prepared.how, options.execute, [](const std::string&) {});
+  return exit_code(run.failure_kind);
+}
+
+ExecutionReport execute_one(const Options& options, const Input& input, const PreparedExecution& prepared,
+                            double predicted_step_s) {
   const ExecuteFlags& flags = options.execute;
   const Plan& plan = input.plan;
-  const ExecuteOptions how = execute_options(flags);
+  const ExecuteOptions& how = prepared.how;
   const bool computes = how.device != ExecutionDevice::null;
   ExecutionReport report;
   report.device = device_of(flags);
   report.dtype = computes ? dtype_of(flags) : "";
-  report.transport = "threads";
+  report.transport = how.processes == nullptr ? "threads" : "mpi";
+  report.processes = how.processes == nullptr ? 1 : how.processes->processes();
   report.ranks = plan.ranks();
   report.steps = how.steps;
+  report.steps_before = how.start == nullptr ? 0 : how.start->steps();
+  report.data = flags.data.value_or("");
+  report.saved = flags.save.value_or("");
   report.predicted_step_s = predicted_step_s;
   const Plan stored = as_stored(plan, how.device);
   report.stores_other_types = stored != plan;
-  report.predicted_peak_bytes = predicted_peaks(stored, how.steps);
+  report.predicted_peak_bytes = predicted_peaks(stored, steps_at_once(how, flags));
 
-  const TimedExecution run = timed(plan, how);
+  const bool is_told = !options.json && !options.quiet;
+  const TimedExecution run = timed(how.steps, [&] {
+    return execute_and_save(plan, how, flags, [&](const std::string& line) {
+      if (is_told) print(line);
+    });
+  });
   report.fault = run.execution.failure;
+  if (!report.fault.empty()) report.fault_kind = run.execution.failure_kind;
+  if (how.processes != nullptr) how.processes->leave();
   for (const RankReport& rank : run.execution.ranks) report.instructions += rank.instructions;
   if (!report.fault.empty()) {
     report.no_reference = "the run failed";

@@ -85,6 +85,10 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
 }
 
 Execution execute(const Plan& plan, const ExecuteOptions& options) {
+  return execute_on(plan, options, [&](std::int64_t) { return make_device(options.device); });
+}
+
+Execution execute_on(const Plan& plan, const ExecuteOptions& options, const DeviceOfRank& make) {
   const std::vector<RankPlace> places = ranks_of(plan);
   const BucketViews buckets(plan);
   Observations observed(plan, options.steps);
@@ -93,7 +97,7 @@ Execution execute(const Plan& plan, const ExecuteOptions& options) {
   execution.ranks.resize(places.size());
   ThreadFabric fabric(static_cast<std::int64_t>(places.size()), options.limit);
   execution.failure = fabric.run([&](std::int64_t rank, Transport& transport) {
-    const std::unique_ptr<Device> device = make_device(options.device);
+    const std::unique_ptr<Device> device = make(rank);
     RankRun run(shared, *device, transport, places[static_cast<std::size_t>(rank)]);
     run.run();
     execution.ranks[static_cast<std::size_t>(rank)] = {run.planned_peak_bytes(), device->peak_bytes(),

@@ -2,10 +2,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "backend/device.h"
 #include "backend/observations.h"
 #include "backend/operations.h"
 #include "schedules/plan.h"
@@ -43,5 +45,9 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
 
 // Runs a plan with a thread per rank. REQUIRES: lint() and execution_refusals() have nothing to say.
 Execution execute(const Plan& plan, const ExecuteOptions& options);
+
+// The same on devices that the caller makes: one per rank, made and used on the rank's thread.
+using DeviceOfRank = std::function<std::unique_ptr<Device>(std::int64_t rank)>;
+Execution execute_on(const Plan& plan, const ExecuteOptions& options, const DeviceOfRank& make);
 
 }  // namespace simrun

@@ -1,0 +1,3 @@
+# Tests of what of the CUDA device needs no GPU; those that need one are labelled `gpu` and skip themselves.
+target_link_libraries(test_backend PRIVATE simrun_cuda_lowering)
+set_source_files_properties(backend/cuda_host_device.cpp PROPERTIES COMPILE_OPTIONS -O2 SKIP_PRECOMPILE_HEADERS ON)

@@ -37,7 +37,8 @@ class Device {
   virtual void run(const KernelCall& call) = 0;
 
   // A part of an argument's part, packed in row-major order, and back. Payloads may be empty on a device
-  // without memory.
+  // without memory. A device whose ranks share a process may pass handles instead of elements: what was
+  // packed is unpacked once, by a device of the same kind.
   virtual std::vector<std::byte> pack(const Argument& from, const TensorPart& part) = 0;
   virtual void unpack(const std::vector<std::byte>& payload, const Argument& to, const TensorPart& part,
                       Combine combine) = 0;

@@ -32,6 +32,7 @@ struct DeviceRequest {
   std::int64_t rank = 0;  // of the plan
   int local_rank = 0;     // among the ranks of this machine
   int local_ranks = 1;
+  bool one_process = false;  // all ranks of the plan are threads of this process: payloads may be handles
 };
 
 // Of processes that were started together (backend/launch.h).

@@ -14,11 +14,25 @@ namespace simrun::cpu {
 template <class Real>
 void run_input(const KernelCall& call);
 template <class Real>
+void run_images(const KernelCall& call);  // INPUTs of samples that are no sequences
+template <class Real>
 void run_gemm(const KernelCall& call);
 template <class Real>
 void run_attention(const KernelCall& call);
 template <class Real>
 void run_attention_backward(const KernelCall& call);
+template <class Real>
+void run_attention_block(const KernelCall& call);  // Instruction::part
+template <class Real>
+void run_attention_block_backward(const KernelCall& call);
+template <class Real>
+void run_attention_join(const KernelCall& call);  // MAP flash
+template <class Real>
+void run_split_heads(const KernelCall& call);  // MAP split of packed q, k, v
+template <class Real>
+void run_concat_heads(const KernelCall& call);
+template <class Real>
+void run_select_heads(const KernelCall& call);  // COPY between rows of all heads and a rank's heads
 template <class Real>
 void run_norm(const KernelCall& call);
 template <class Real>
@@ -26,9 +40,17 @@ void run_norm_backward(const KernelCall& call);
 template <class Real>
 void run_map(const KernelCall& call);
 template <class Real>
+void run_copy(const KernelCall& call);  // between operands whose dimensions have other names
+template <class Real>
 void run_activation(const KernelCall& call);  // MAPs of one activation function and their gradients
 template <class Real>
 void run_rope(const KernelCall& call);
+template <class Real>
+void run_latent_rope(const KernelCall& call);  // rope of latent attention's queries, mla_rope
+template <class Real>
+void run_split(const KernelCall& call);  // MAPs split and concat along the last dimension
+template <class Real>
+void run_join(const KernelCall& call);  // MAPs concatenate, select and their backwards
 template <class Real>
 void run_reduce(const KernelCall& call);
 template <class Real>
@@ -41,6 +63,26 @@ template <class Real>
 void run_cross_entropy_backward(const KernelCall& call);
 template <class Real>
 void run_optimizer(const KernelCall& call);
+template <class Real>
+void run_conv(const KernelCall& call);
+template <class Real>
+void run_pool(const KernelCall& call);
+template <class Real>
+void run_pool_backward(const KernelCall& call);
+template <class Real>
+void run_batch_norm(const KernelCall& call);
+template <class Real>
+void run_batch_norm_backward(const KernelCall& call);
+template <class Real>
+void run_lstm(const KernelCall& call);
+template <class Real>
+void run_lstm_backward(const KernelCall& call);
+template <class Real>
+void run_recurrent_weight_gradient(const KernelCall& call);  // GEMM of an LSTM
+template <class Real>
+void run_content_attention(const KernelCall& call);  // ATTENTION over values that are no heads'
+template <class Real>
+void run_content_attention_backward(const KernelCall& call);
 
 // ---- operands ----
 
@@ -76,6 +118,12 @@ inline std::int64_t true_columns(const KernelCall& call, const Argument& argumen
   return std::clamp<std::int64_t>(size - part.first, 0, part.extent);
 }
 
+// Whether an attention's values, two operands behind its queries, are no heads' [batch, sequence, width].
+inline bool has_content_values(const KernelCall& call, std::size_t queries) {
+  return call.inputs.size() > queries + 2 && call.inputs[queries + 2].part.size() == 3 &&
+         call.inputs[queries].part.size() == 5;
+}
+
 // Whether an output is added to.
 inline bool adds_to(const KernelCall& call, const Argument& output) {
   return call.what.accumulate && output.buffer->category == Category::gradients;
@@ -93,6 +141,10 @@ class BroadcastIndex {
     for (std::size_t d = extents_.size(); d-- > 0; i /= extents_[d]) index += i % extents_[d] * strides_[d];
     return index;
   }
+  // Elements of `of` where they are those of every row of the argument, in order; 0 where not.
+  std::int64_t row() const { return is_suffix_ ? size_ : 0; }
+  // Neighbours in the argument that share one element of `of`; 0 where they are not neighbours.
+  std::int64_t run() const { return is_prefix_ ? rest_ : 0; }
 
  private:
   bool is_suffix_ = false, is_prefix_ = false;

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_math.h"
 
 namespace simrun::cpu {
 namespace {
@@ -39,18 +40,18 @@ template <class Real>
 void adam(const KernelCall& call, const Update<Real>& update) {
   const Hyperparameters& with = call.training;
   const auto steps = static_cast<double>(call.step + 1);
-  const double first = 1 / (1 - std::pow(with.beta1, steps)), second = 1 / (1 - std::pow(with.beta2, steps));
-  for (std::int64_t i = 0; i < update.count; ++i) {
-    const double g = static_cast<double>(update.gradient[i]) * update.clip;
-    const double m = with.beta1 * static_cast<double>(update.moments[0][i]) + (1 - with.beta1) * g;
-    const double v = with.beta2 * static_cast<double>(update.moments[1][i]) + (1 - with.beta2) * g * g;
-    const auto w = static_cast<double>(update.main[i]);
-    update.moments[0][i] = static_cast<Real>(m);
-    update.moments[1][i] = static_cast<Real>(v);
-    update.main[i] =
-        static_cast<Real>(w - with.learning_rate * (m * first / (std::sqrt(v * second) + with.epsilon) +
-                                                    with.weight_decay * w));
-  }
+  AdamUpdate<Real> of{.count = update.count, .gradient = update.gradient, .first = update.moments[0]};
+  of.second = update.moments[1];
+  of.weights = update.main;
+  of.clip = update.clip;
+  of.beta1 = with.beta1;
+  of.beta2 = with.beta2;
+  of.epsilon = with.epsilon;
+  of.rate = with.learning_rate;
+  of.decay = with.weight_decay;
+  of.first_correction = 1 / (1 - std::pow(with.beta1, steps));
+  of.second_correction = 1 / (1 - std::pow(with.beta2, steps));
+  math<Real>().adam(of);
 }
 
 template <class Real>

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/cpu_packed_parts.h"
+
 namespace simrun {
 namespace {
 
@@ -15,18 +17,43 @@ bool has_dim(const Plan& plan, const Buffer& buffer, const char* name) {
                      [&](const BufferDim& dim) { return plan.dimension_names[dim.name] == name; });
 }
 
+// Element by element, whatever the dimensions are called.
+bool same_extents(const Buffer& a, const Buffer& b) {
+  return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
+                    [](const BufferDim& x, const BufferDim& y) { return x.extent == y.extent; });
+}
+
+// A gradient that is not wanted leaves its output out: which of two alike the other is, nothing says.
+std::string missing_gradient_refusal(const Plan& plan, const Instruction& what) {
+  const auto width = [&](const std::vector<Index>& buffers) {
+    std::int64_t sum = 0;
+    for (const Index buffer : buffers) sum += plan.buffers[buffer].dims.back().extent;
+    return sum;
+  };
+  const bool is_missing = what.function == Function::mla_rope_backward
+                              ? what.outputs.size() < 2
+                              : width(what.inputs) != width(what.outputs);
+  return is_missing ? no_kernel("model.frozen: not some of an operator's inputs") : "";
+}
+
 std::string map_refusal(const Plan& plan, const Instruction& what) {
   const Buffer& out = plan.buffers[what.outputs.at(0)];
   switch (what.function) {
     case Function::add:
-      for (const Index input : what.inputs)
+      for (const Index input : what.inputs) {
+        if (same_extents(plan.buffers[input], out)) continue;
         for (const BufferDim& dim : plan.buffers[input].dims)
-          if (std::none_of(out.dims.begin(), out.dims.end(),
+          if (!cpu::PackedPart::is_part(plan, plan.buffers[input], out) &&
+              std::none_of(out.dims.begin(), out.dims.end(),
                            [&](const BufferDim& of) { return of.name == dim.name; }))
-            return no_kernel("training.lora");
+            return no_kernel("model.model_type");
+      }
       return "";
     case Function::rope:
-    case Function::rope_backward: return has_dim(plan, out, "qkv") ? "" : no_kernel("model.kv_lora_rank");
+    case Function::rope_backward:
+    case Function::mla_rope:
+    case Function::tanh:
+    case Function::tanh_backward:
     case Function::add_backward:
     case Function::sum_gradients:
     case Function::gelu:
@@ -41,22 +68,39 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::squared_relu_backward:
     case Function::soft_cap:
     case Function::soft_cap_backward:
+    case Function::concatenate:
+    case Function::concatenate_backward:
+    case Function::select:
+    case Function::select_backward:
     case Function::scale:
     case Function::cast:
-    case Function::log_loss: return "";
-    case Function::flash: return no_kernel("parallelism.cp_comm_type: a2a has");
-    default: return no_kernel("model.model_type: gpt and llama have");
+    case Function::sigmoid_gate:
+    case Function::sigmoid_gate_backward:
+    case Function::log_loss:
+    case Function::flash: return "";
+    case Function::mla_rope_backward:
+    case Function::split:
+    case Function::concat: return missing_gradient_refusal(plan, what);
+    default: return no_kernel("model.model_type: models of text have");
   }
 }
 
 std::string attention_refusal(const Plan& plan, const Instruction& what) {
   const bool forward = what.opcode == Opcode::attention;
-  const Buffer& packed = plan.buffers[what.inputs.at(forward ? 0 : 1)];
-  if (!what.part.axes.empty()) return no_kernel("parallelism.cp_comm_type: a2a has");
-  if (!has_dim(plan, packed, "qkv")) return no_kernel("model.model_type: gpt and llama have");
-  if (forward && what.inputs.size() > 1) return no_kernel("model.attention_sinks or position biases");
-  if (what.work_table >= 0) return no_kernel("training.documents");
-  if (what.alibi) return no_kernel("model.model_type: ALiBi's biases");
+  const Buffer& first = plan.buffers[what.inputs.at(forward ? 0 : 1)];
+  const Buffer& context = plan.buffers[forward ? what.outputs.at(0) : what.inputs.at(0)];
+  if (!what.part.axes.empty()) return "";
+  const std::size_t queries = forward ? 0 : 1;
+  const bool of_content = what.inputs.size() > queries + 2 &&
+                          plan.buffers[what.inputs[queries + 2]].dims.size() == 3 && first.dims.size() == 5;
+  if (of_content) return "";
+  if (context.dims.size() < 4) return no_kernel("model.model_type");
+  // Which of q, k and v a gradient is of is told by their order.
+  const std::size_t operands = has_dim(plan, first, "qkv") ? 1 : 3;
+  if (!forward && (what.outputs.size() < operands || !std::equal(first.dims.begin(), first.dims.end(),
+                                                                 plan.buffers[what.outputs[0]].dims.begin(),
+                                                                 plan.buffers[what.outputs[0]].dims.end())))
+    return no_kernel("model.frozen: not some of an attention's queries, keys and values");
   return "";
 }
 
@@ -77,16 +121,32 @@ std::string gemm_refusal(const Plan& plan, const Instruction& what) {
   return distinct && !alone(of_a, of_b) && !alone(of_b, of_a) ? "" : no_kernel("model.model_type");
 }
 
+// The rows of a token that are on one GPU or node are summed there, before the probabilities that the final
+// combine applies: no weighted sum can be made of such sums.
+std::string token_rows_refusal(const Instruction& what) {
+  const bool in_between = what.inputs.size() == 1 &&
+                          (what.function == Function::dispatch || what.function == Function::combine);
+  return in_between ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
+                      "moe.token_dispatcher: alltoall or allgather"
+                    : "";
+}
+
 bool same_names(const Buffer& a, const Buffer& b) {
   return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
                     [](const BufferDim& x, const BufferDim& y) { return x.name == y.name; });
 }
 
-// A local part, not a rearrangement.
+// Local parts or whole copies, parts of a packed tensor, or rows of all heads.
 std::string copy_refusal(const Plan& plan, const Instruction& what) {
-  const bool is_part = what.inputs.size() == 1 && what.outputs.size() == 1 &&
-                       same_names(plan.buffers[what.inputs[0]], plan.buffers[what.outputs[0]]);
-  return is_part ? "" : no_kernel("parallelism.tensor_model_parallel_size beyond the key-value heads");
+  bool is_part = what.inputs.size() == what.outputs.size();
+  for (std::size_t i = 0; is_part && i < what.inputs.size(); ++i) {
+    const Buffer &from = plan.buffers[what.inputs[i]], &to = plan.buffers[what.outputs[i]];
+    const bool selects = (has_dim(plan, from, "qkv_rows") && has_dim(plan, to, "qkv")) ||
+                         (has_dim(plan, to, "qkv_rows") && has_dim(plan, from, "qkv"));
+    is_part =
+        selects || same_names(from, to) || same_extents(from, to) || cpu::PackedPart::is_part(plan, to, from);
+  }
+  return is_part ? "" : no_kernel("model.model_type");
 }
 
 std::string optimizer_refusal(const Plan& plan, const Instruction& what) {
@@ -100,36 +160,42 @@ std::string optimizer_refusal(const Plan& plan, const Instruction& what) {
 }  // namespace
 
 std::string cpu_refusal(const Plan& plan, const Instruction& what) {
-  if (plan.job.frozen_parameters > 0) return no_kernel("training.lora or model.frozen");
-  if (what.work_table >= 0) return no_kernel("training.documents or moe");
+  const bool is_attention = what.opcode == Opcode::attention || what.opcode == Opcode::attention_backward;
+  const bool joins_blocks = what.function == Function::flash || what.function == Function::sum_gradients;
+  if (what.work_table >= 0 && !is_attention && !joins_blocks) return no_kernel("moe.load_imbalance");
   const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
   if (std::any_of(what.inputs.begin(), what.inputs.end(), is_fp8) ||
       std::any_of(what.outputs.begin(), what.outputs.end(), is_fp8))
     return no_kernel("training.precision: fp8");
   switch (what.opcode) {
     case Opcode::input:
-      return what.label == "tokens" || what.label == "labels"
+      return what.constants.size() > 1 || what.label == "images" || what.label.ends_with("tokens") ||
+                     what.label.ends_with("labels")
                  ? ""
-                 : no_kernel("model.model_type: gpt and llama have, without num_nextn_predict_layers");
+                 : no_kernel("model.model_type: models of text have");
     case Opcode::map: return map_refusal(plan, what);
     case Opcode::attention:
     case Opcode::attention_backward: return attention_refusal(plan, what);
     case Opcode::gemm: return gemm_refusal(plan, what);
     case Opcode::copy: return copy_refusal(plan, what);
     case Opcode::optimizer: return optimizer_refusal(plan, what);
-    case Opcode::norm:
-    case Opcode::norm_backward:
-      return what.function == Function::batch_norm ? no_kernel("model.model_type") : "";
     case Opcode::gather:
-    case Opcode::scatter: return what.function == Function::none ? "" : no_kernel("model.num_experts");
-    case Opcode::route:
-    case Opcode::route_backward: return no_kernel("model.num_experts");
+    case Opcode::scatter: return token_rows_refusal(what);
     case Opcode::reduce:
       return what.function == Function::sum || what.function == Function::max ||
                      what.function == Function::sum_squares
                  ? ""
                  : no_kernel("model.model_type");
+    case Opcode::norm:
+    case Opcode::norm_backward:
+    case Opcode::conv:
+    case Opcode::pool:
+    case Opcode::pool_backward:
+    case Opcode::lstm:
+    case Opcode::lstm_backward:
     case Opcode::free:
+    case Opcode::route:
+    case Opcode::route_backward:
     case Opcode::cross_entropy:
     case Opcode::cross_entropy_backward:
     case Opcode::send:
@@ -138,7 +204,7 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::all_gather:
     case Opcode::reduce_scatter:
     case Opcode::all_to_all: return "";
-    default: return no_kernel("model.model_type: gpt and llama have");
+    default: return no_kernel("model.model_type: models of text have");
   }
 }
 

@@ -1,7 +1,7 @@
-#include <cmath>
-#include <limits>
+#include <algorithm>
 
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_math.h"
 #include "backend/philox.h"
 
 // Kernels over rows of tokens: data, table look-ups, losses.
@@ -15,7 +15,7 @@ const std::int64_t* indices_of(const Argument& argument) {
 // Place in the sequence of a row of [batch, sequence, hidden].
 std::int64_t position_of_row(const KernelCall& call, const Argument& rows, std::int64_t row) {
   const DimPart& sequence = part_named(call, rows, "sequence");
-  return sequence.first + row % sequence.extent;
+  return sequence.at(row % sequence.extent);
 }
 
 // The row of a table, in this rank's part of it, that row `row` of an activation looks up; -1: another rank
@@ -31,22 +31,41 @@ std::int64_t table_row(const KernelCall& call, const Argument& table, const Argu
   return at >= 0 && at < table.part[0].extent ? at : -1;
 }
 
+// Indices of so many kinds that are no words: one per sample, or per place in it.
+void draw_kinds(const KernelCall& call, std::uint32_t kinds) {
+  const Argument& out = call.outputs[0];
+  const WholeRows whole(call, out);
+  const RandomStream stream(call.training.seed, call.what.label, 0);
+  auto* to = static_cast<std::int64_t*>(out.data);
+  const std::int64_t n = out.part.size() > 1 ? last_extent(out) : 1, rows = elements(out.part) / n;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t begin = out.part.size() > 1 ? whole.begin(row) : whole.begin(0) + row;
+    for (std::int64_t i = 0; i < n; ++i) *to++ = stream.word(begin + i, call.step) % kinds;
+  }
+}
+
 }  // namespace
 
 template <class Real>
 void run_input(const KernelCall& call) {
   const Argument& out = call.outputs[0];
+  const std::vector<double>& constants = call.what.constants;
+  if (constants.size() > 1) return draw_kinds(call, static_cast<std::uint32_t>(constants[1]));
+  if (call.what.label == "images" || out.part.size() < 2) return run_images<Real>(call);
   const auto vocab = std::find(call.plan.dimension_names.begin(), call.plan.dimension_names.end(), "vocab");
   const auto size = static_cast<std::uint32_t>(
       call.plan.dimension_sizes[static_cast<std::size_t>(vocab - call.plan.dimension_names.begin())]);
-  const DimPart &batch = part_named(call, out, "batch"), &sequence = part_named(call, out, "sequence");
-  const std::int64_t ahead = call.what.label == "labels" ? 1 : 0;
-  const RandomStream stream(call.training.seed, "text", 0);
+  const DimPart &batch = part_named(call, out, "batch"), &sequence = out.part[1];
+  const std::int64_t ahead = !constants.empty()            ? static_cast<std::int64_t>(constants[0])
+                             : call.what.label == "labels" ? 1
+                                                           : 0;
+  const bool is_source = call.what.label == "encoder_tokens";
+  const RandomStream stream(call.training.seed, is_source ? "source text" : "text", 0);
   auto* to = static_cast<std::int64_t*>(out.data);
   for (std::int64_t b = 0; b < batch.extent; ++b) {
     const std::int64_t sample = call.microbatch * batch.whole + batch.first + b;
     for (std::int64_t s = 0; s < sequence.extent; ++s) {
-      const std::int64_t at = sample * (sequence.whole + 1) + sequence.first + s + ahead;
+      const std::int64_t at = sample * (sequence.whole + 1) + sequence.at(s) + ahead;
       *to++ = stream.word(at, call.step) % size;
     }
   }
@@ -91,8 +110,7 @@ void run_cross_entropy(const KernelCall& call) {
   for (std::int64_t row = 0; row < rows; ++row) {
     const Real* x = reals<Real>(logits) + row * n;
     const Real maximum = reals<Real>(call.inputs[1])[row];
-    double sum = 0;
-    for (std::int64_t i = 0; i < columns; ++i) sum += std::exp(static_cast<double>(x[i] - maximum));
+    const double sum = math<Real>().sum_exponentials(x, maximum, columns);
     const std::int64_t label = indices_of(call.inputs[2])[row] - logits.part.back().first;
     Real* out = reals<Real>(call.outputs[0]) + 2 * row;
     out[0] = static_cast<Real>(sum);
@@ -104,14 +122,16 @@ template <class Real>
 void run_cross_entropy_backward(const KernelCall& call) {
   const Argument &sums = call.inputs[0], &logits = call.inputs[2];
   const std::int64_t n = last_extent(logits), rows = rows_of(logits), columns = true_columns(call, logits);
-  const Real scale = 1 / static_cast<Real>(call.plan.job.tokens_per_step);
+  const auto scale = static_cast<Real>(weight_of_loss(call.what) /
+                                       rows_of_step(call.plan, logits.part, /*has_classes=*/true));
   for (std::int64_t row = 0; row < rows; ++row) {
     const Real* x = reals<Real>(logits) + row * n;
     const Real maximum = reals<Real>(call.inputs[1])[row], sum = reals<Real>(sums)[2 * row];
     const std::int64_t label = indices_of(call.inputs[3])[row] - logits.part.back().first;
     Real* out = reals<Real>(call.outputs[0]) + row * n;
-    for (std::int64_t i = 0; i < n; ++i)
-      out[i] = i < columns ? (std::exp(x[i] - maximum) / sum - (i == label ? 1 : 0)) * scale : 0;
+    math<Real>().exponentials(x, maximum, scale / sum, out, columns);
+    std::fill(out + columns, out + n, Real{0});
+    if (label >= 0 && label < columns) out[label] -= scale;
   }
 }
 

@@ -8,12 +8,14 @@ namespace simrun {
 
 void read_gpt_oss(const ModelKeys& keys) {
   ModelConfig& model = keys.model;
-  read_llama_shape(keys, {.head_dim = 64, .is_shipped_quantized = true});
+  read_llama_shape(keys,
+                   {.head_dim = 64, .is_shipped_quantized = true, .norm_epsilon = 1e-5, .rope_base = 150000});
   model.ffn_hidden_size = 0;  // intermediate_size is an expert's
   model.qkv_bias = model.projection_bias = keys.section.boolean("attention_bias", true);
   model.attention_sinks = true;
   read_experts({"num_local_experts", "num_experts_per_tok", "intermediate_size"}, keys);
   model.experts.bias = model.experts.router_bias = true;
+  read_router_weights({}, keys);
   ignore_router_keys(keys);
   keys.section.ignore({"experts_per_token", "initial_context_length", "swiglu_limit"});
   read_dropout(keys, {"attention_dropout", ""}, 0);

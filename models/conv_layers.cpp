@@ -5,8 +5,15 @@
 namespace simrun {
 namespace {
 
+constexpr double batch_norm_epsilon = 1e-5;  // PyTorch's
+
 std::vector<DimensionId> dims_of(const FeatureMap& map) {
   return {map.batch, map.height, map.width, map.channels};
+}
+
+// Windows reach over the border of a part: nothing is exchanged for them.
+std::vector<DimensionId> sides_of(const FeatureMap& x, const FeatureMap& y) {
+  return {x.height, x.width, y.height, y.width};
 }
 
 }  // namespace
@@ -35,7 +42,9 @@ FeatureMap ConvLayers::convolution(const std::string& name, FeatureMap x, Dimens
                                graph_.parameter(name + "_weight", {channels, rows, columns, x.channels})};
   if (shape.bias) inputs.push_back(graph_.parameter(name + "_bias", {channels}));
   const FeatureMap y = strided(name, x, channels, shape.stride);
-  graph_.add(name, Opcode::conv, Function::none, std::move(inputs), {y.tensor});
+  Operator& op = graph_.add(name, Opcode::conv, Function::none, std::move(inputs), {y.tensor});
+  op.constants = {static_cast<double>(shape.stride)};
+  if (shape.kernel > 1 || shape.stride > 1) op.whole_dims = sides_of(x, y);
   return y;
 }
 
@@ -44,10 +53,12 @@ FeatureMap ConvLayers::batch_norm(const std::string& name, FeatureMap x) {
   const FeatureMap y = beside(name, x);
   const TensorId statistics =
       graph_.tensor(name + "_statistics", {x.channels, two}, Dtype::fp32, TensorKind::activation);
-  graph_.add(name, Opcode::norm, Function::batch_norm,
-             {x.tensor, graph_.parameter(name + "_weight", {x.channels}),
-              graph_.parameter(name + "_bias", {x.channels})},
-             {y.tensor, statistics});
+  Operator& op = graph_.add(name, Opcode::norm, Function::batch_norm,
+                            {x.tensor, graph_.parameter(name + "_weight", {x.channels}),
+                             graph_.parameter(name + "_bias", {x.channels})},
+                            {y.tensor, statistics});
+  op.constants = {batch_norm_epsilon};
+  op.whole_dims = {x.height, x.width};
   return y;
 }
 
@@ -66,13 +77,16 @@ FeatureMap ConvLayers::add(const std::string& name, FeatureMap x, FeatureMap res
 FeatureMap ConvLayers::max_pool(const std::string& name, FeatureMap x, ConvolutionShape window) {
   const FeatureMap y = strided(name, x, x.channels, window.stride);
   const TensorId indices = graph_.tensor(name + "_indices", dims_of(y), Dtype::int64, TensorKind::activation);
-  graph_.add(name, Opcode::pool, Function::max_pool, {x.tensor}, {y.tensor, indices});
+  Operator& op = graph_.add(name, Opcode::pool, Function::max_pool, {x.tensor}, {y.tensor, indices});
+  op.constants = {static_cast<double>(window.kernel), static_cast<double>(window.stride)};
+  op.whole_dims = sides_of(x, y);
   return y;
 }
 
 TensorId ConvLayers::global_average(const std::string& name, FeatureMap x) {
   const TensorId features = graph_.activation(name, {x.batch, x.channels});
-  graph_.add(name, Opcode::pool, Function::average_pool, {x.tensor}, {features});
+  graph_.add(name, Opcode::pool, Function::average_pool, {x.tensor}, {features}).whole_dims = {x.height,
+                                                                                               x.width};
   return features;
 }
 

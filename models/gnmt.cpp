@@ -56,7 +56,8 @@ class GnmtBuilder {
   }
 
   // x [batch, sequence, width] -> hidden states [batch, sequence, hidden], behind a dropout of x.
-  TensorId lstm(const std::string& name, TensorId x, DimensionId sequence, DimensionId width) {
+  TensorId lstm(const std::string& name, TensorId x, DimensionId sequence, DimensionId width,
+                bool is_reversed = false) {
     if (job_.training.hidden_dropout > 0)
       x = sum(name + "_dropout", {x}, {batch_, sequence, width}, job_.training.hidden_dropout);
     const std::vector<DimensionId> gates{batch_, sequence, gates_, cell_};
@@ -71,7 +72,8 @@ class GnmtBuilder {
                    {inputs, graph_.parameter(name + "_recurrent_weight", {gates_, cell_, hidden_})},
                    {states, graph_.activation(name + "_kept_gates", gates),
                     graph_.activation(name + "_cells", {batch_, sequence, cell_})});
-    op.whole_dims = {sequence};
+    op.whole_dims = {sequence, gates_, cell_, hidden_};
+    op.constants = {is_reversed ? -1.0 : 1.0};
     return states;
   }
 
@@ -86,7 +88,7 @@ class GnmtBuilder {
       graph_.enter_layer(layer);
       if (layer == 0) {
         const TensorId forward = lstm("lstm", x, source_, hidden_);
-        const TensorId backward = lstm("reversed_lstm", x, source_, hidden_);
+        const TensorId backward = lstm("reversed_lstm", x, source_, hidden_, /*is_reversed=*/true);
         x = joined("directions", forward, backward, source_);
         continue;
       }
@@ -115,6 +117,7 @@ class GnmtBuilder {
                               {context, probabilities});
     op.module = "core_attn";
     op.whole_dims = {target_, source_, heads, head_dim, group};
+    op.constants = {1, 0};
     return context;
   }
 

@@ -24,7 +24,8 @@ TensorId add_patch_embedding(GraphBuilder& graph, const Patches& patches, const 
   const DimensionId positions = graph.dimension("positions", patches.count + 1);
   const TensorId table = graph.parameter("position_embeddings", {positions, dims.hidden});
   const TensorId x = graph.activation("position_embedding", rows);
-  graph.add("position_embedding", Opcode::gather, Function::none, {table, tokens}, {x});
+  graph.add("position_embedding", Opcode::gather, Function::none, {table, tokens}, {x}).constants = {
+      0};  // the class token's row is the first
   return x;
 }
 

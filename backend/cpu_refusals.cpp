@@ -124,11 +124,12 @@ std::string gemm_refusal(const Plan& plan, const Instruction& what) {
 // The rows of a token that are on one GPU or node are summed there, before the probabilities that the final
 // combine applies: no weighted sum can be made of such sums.
 std::string token_rows_refusal(const Instruction& what) {
-  const bool in_between = what.inputs.size() == 1 &&
-                          (what.function == Function::dispatch || what.function == Function::combine);
-  return in_between ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
-                      "moe.token_dispatcher: alltoall or allgather"
-                    : "";
+  const bool in_between =
+      what.inputs.size() == 1 && (what.function == Function::dispatch || what.function == Function::combine);
+  return in_between
+             ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
+               "moe.token_dispatcher: alltoall or allgather"
+             : "";
 }
 
 bool same_names(const Buffer& a, const Buffer& b) {

@@ -36,8 +36,8 @@ class RankExchange {
   };
   void run(const Call& call);
 
-  // The rows of an experts' buffer behind the exchange (or the copy of a part) of another; its members tell one
-  // another.
+  // The rows of an experts' buffer behind the exchange (or the copy of a part) of another; its members tell
+  // one another.
   struct RowsCall {
     const Instruction& what;
     const Argument& input;

@@ -99,12 +99,6 @@ Execution execute_on(const Plan& plan, const ExecuteOptions& options, const Devi
   const RankRun::Shared shared{plan, buckets, options.training, options.steps, observed, options.compares};
   Execution execution;
   execution.ranks.resize(places.size());
-<<<<<<< HEAD
-  ThreadFabric fabric(static_cast<std::int64_t>(places.size()), options.limit);
-  execution.failure = fabric.run([&](std::int64_t rank, Transport& transport) {
-    const std::unique_ptr<Device> device = make(rank);
-    RankRun run(shared, *device, transport, places[static_cast<std::size_t>(rank)]);
-=======
   CoreGate gate(options.timed ? available_cores() : 0);
   execution.measured = empty_measurement(options, places.size());
   const auto run_rank = [&](std::int64_t rank, Transport& transport) {
@@ -118,10 +112,9 @@ Execution execute_on(const Plan& plan, const ExecuteOptions& options, const Devi
       clock.emplace(fabric, gate, rank, static_cast<std::int64_t>(places.size()));
       core.emplace(gate);
     }
-    const std::unique_ptr<Device> device = make_device(options.device);
+    const std::unique_ptr<Device> device = make(rank);
     Transport& through = clock ? static_cast<Transport&>(*clock) : fabric;
     RankRun run(shared, *device, through, places[number], clock ? &*clock : nullptr);
->>>>>>> main
     run.run();
     execution.ranks[number] = {run.planned_peak_bytes(), device->peak_bytes(), run.instructions()};
     if (clock) execution.measured.ranks[number] = clock->take_steps();

@@ -152,9 +152,9 @@ void RankRun::run(const Place& at, const Instruction& what) {
   for (const Index buffer : what.inputs) inputs.push_back(memory_.read({buffer, at.microbatch}));
   for (const Index buffer : what.outputs) {
     const bool adds = what.accumulate && plan_.buffers[buffer].category == Category::gradients;
-    outputs.push_back(
-        adds ? memory_.read({buffer, at.microbatch})
-             : memory_.write({buffer, at.microbatch}, rows_of_output(at, what, inputs, buffer)));
+    outputs.push_back(adds
+                          ? memory_.read({buffer, at.microbatch})
+                          : memory_.write({buffer, at.microbatch}, rows_of_output(at, what, inputs, buffer)));
   }
   if (is_communication(what.opcode))
     exchange_.run({what, inputs, outputs, at.microbatch, describe(at, what)});
@@ -177,8 +177,8 @@ SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
     return std::make_shared<const ExpertRows>(
         dispatched_rows({plan_, what, place_, tokens, chosen}, at.microbatch));
   }
-  const auto with_rows = std::find_if(inputs.begin(), inputs.end(),
-                                      [](const Argument& input) { return input.rows != nullptr; });
+  const auto with_rows =
+      std::find_if(inputs.begin(), inputs.end(), [](const Argument& input) { return input.rows != nullptr; });
   if (with_rows == inputs.end()) return nullptr;
   if (is_communication(what.opcode) || what.opcode == Opcode::copy)
     return exchange_.rows_behind({what, *with_rows, buffer, at.microbatch, describe(at, what)});

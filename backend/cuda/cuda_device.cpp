@@ -81,7 +81,7 @@ class CudaDevice final : public Device {
 
   void run(const KernelCall& call) override {
     scratch_.restart();
-    for (const Launch<Math>& launch :
+    for (const KernelLaunch<Math>& launch :
          lower<Math>(call, storage_, [this](std::int64_t n) { return scratch_.take(n); }))
       enqueue(launch);
   }
@@ -127,7 +127,7 @@ class CudaDevice final : public Device {
     return storage_.by_dtype && argument.buffer->dtype == Dtype::bf16;
   }
 
-  void enqueue(const Launch<Math>& launch) {
+  void enqueue(const KernelLaunch<Math>& launch) {
     if (const auto* product = std::get_if<Product>(&launch)) return products_.run(*product);
     check(launch_kernel<Math>(launch, stream_.get()), "a kernel's launch");
   }

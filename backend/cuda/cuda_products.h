@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include "backend/cuda/launch.h"
+#include "backend/cuda/kernel_launch.h"
 
 namespace simrun::cuda {
 

@@ -87,6 +87,7 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
   if (!what.part.axes.empty()) return no_kernel("parallelism.context_parallel_size");
   if (!has_dim(plan, packed, "qkv") || (what.outputs.size() > 1 && !forward))
     return no_kernel("model.model_type: gpt and llama have");
+  if (plan.job.documents) return no_kernel("training.documents");
   if (forward && what.inputs.size() > 1) return no_kernel("model.attention_sinks or position biases");
   if (what.alibi) return no_kernel("model.model_type: ALiBi's biases");
   const std::size_t constants = what.soft_cap ? 2 : 1;
@@ -134,6 +135,15 @@ std::string optimizer_refusal(const Plan& plan, const Instruction& what) {
   return "";
 }
 
+// Tokens of one text and their labels.
+std::string input_refusal(const Plan& plan, const Instruction& what) {
+  const bool is_text = what.label == "tokens" || what.label == "labels";
+  const Buffer& out = plan.buffers[what.outputs.at(0)];
+  return is_text && what.constants.size() < 2 && has_dim(plan, out, "sequence") && out.dims.size() == 2
+             ? ""
+             : no_kernel("model.model_type: gpt and llama have");
+}
+
 // Sums of what is no number.
 std::string reduction_refusal(const Plan& plan, const Instruction& what) {
   for (const Index input : what.inputs)
@@ -142,7 +152,6 @@ std::string reduction_refusal(const Plan& plan, const Instruction& what) {
 }
 
 std::string refusal_by_opcode(const Plan& plan, const Instruction& what, NumberStorage storage) {
-  const std::string& label = what.label;
   switch (what.opcode) {
     case Opcode::free:
     case Opcode::send:
@@ -153,8 +162,7 @@ std::string refusal_by_opcode(const Plan& plan, const Instruction& what, NumberS
     case Opcode::cross_entropy_backward: return "";
     case Opcode::all_reduce:
     case Opcode::reduce_scatter: return reduction_refusal(plan, what);
-    case Opcode::input:
-      return label == "tokens" || label == "labels" ? "" : no_kernel("model.model_type: gpt and llama have");
+    case Opcode::input: return input_refusal(plan, what);
     case Opcode::map: return map_refusal(plan, what);
     case Opcode::attention:
     case Opcode::attention_backward: return attention_refusal(plan, what);

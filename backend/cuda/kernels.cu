@@ -92,11 +92,11 @@ struct Launcher {
 }  // namespace
 
 template <class Math>
-cudaError_t launch_kernel(const Launch<Math>& launch, cudaStream_t stream) {
+cudaError_t launch_kernel(const KernelLaunch<Math>& launch, cudaStream_t stream) {
   return std::visit(Launcher<Math>{stream}, launch);
 }
 
-template cudaError_t launch_kernel(const Launch<float>&, cudaStream_t);
-template cudaError_t launch_kernel(const Launch<double>&, cudaStream_t);
+template cudaError_t launch_kernel(const KernelLaunch<float>&, cudaStream_t);
+template cudaError_t launch_kernel(const KernelLaunch<double>&, cudaStream_t);
 
 }  // namespace simrun::cuda

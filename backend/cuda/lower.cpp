@@ -98,7 +98,8 @@ CopyElement<Math> unpacking(const void* payload, const Argument& to, const Tenso
 }
 
 template <class Math>
-std::vector<Launch<Math>> lower(const KernelCall& call, NumberStorage storage, const ScratchMemory& scratch) {
+std::vector<KernelLaunch<Math>> lower(const KernelCall& call, NumberStorage storage,
+                                      const ScratchMemory& scratch) {
   LaunchList<Math> list(call, storage, scratch);
   switch (call.what.opcode) {
     case Opcode::input: lower_input(list); break;
@@ -121,8 +122,8 @@ std::vector<Launch<Math>> lower(const KernelCall& call, NumberStorage storage, c
 
 template class LaunchList<float>;
 template class LaunchList<double>;
-template std::vector<Launch<float>> lower(const KernelCall&, NumberStorage, const ScratchMemory&);
-template std::vector<Launch<double>> lower(const KernelCall&, NumberStorage, const ScratchMemory&);
+template std::vector<KernelLaunch<float>> lower(const KernelCall&, NumberStorage, const ScratchMemory&);
+template std::vector<KernelLaunch<double>> lower(const KernelCall&, NumberStorage, const ScratchMemory&);
 template CopyElement<float> packing(const Argument&, const TensorPart&, void*, std::int64_t);
 template CopyElement<double> packing(const Argument&, const TensorPart&, void*, std::int64_t);
 template CopyElement<float> unpacking(const void*, const Argument&, const TensorPart&, Combine, std::int64_t);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/cpu_kernels.h"
-#include "backend/cuda/launch.h"
+#include "backend/cuda/kernel_launch.h"
 #include "backend/device.h"
 #include "backend/operations.h"
 
@@ -35,7 +35,7 @@ class LaunchList {
   void add(const Kernel& kernel) {
     launches_.push_back(kernel);
   }
-  std::vector<Launch<Math>> take() { return std::move(launches_); }
+  std::vector<KernelLaunch<Math>> take() { return std::move(launches_); }
 
   bool is_bf16(const Argument& argument) const {
     return storage_.by_dtype && argument.buffer->dtype == Dtype::bf16;
@@ -60,11 +60,12 @@ class LaunchList {
  private:
   const NumberStorage storage_;
   const ScratchMemory scratch_;
-  std::vector<Launch<Math>> launches_;
+  std::vector<KernelLaunch<Math>> launches_;
 };
 
 template <class Math>
-std::vector<Launch<Math>> lower(const KernelCall& call, NumberStorage storage, const ScratchMemory& scratch);
+std::vector<KernelLaunch<Math>> lower(const KernelCall& call, NumberStorage storage,
+                                      const ScratchMemory& scratch);
 
 // A part of an argument packed row-major into `payload`, and back. `bytes`: of an element.
 template <class Math>

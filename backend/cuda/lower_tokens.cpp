@@ -34,7 +34,10 @@ void lower_input(LaunchList<Math>& list) {
   kernel.first_position = sequence.first;
   kernel.sequence = sequence.extent;
   kernel.whole_sequence = sequence.whole;
-  kernel.ahead = call.what.label == "labels" ? 1 : 0;
+  const std::vector<double>& constants = call.what.constants;
+  kernel.ahead = !constants.empty()            ? static_cast<std::int64_t>(constants[0])
+                 : call.what.label == "labels" ? 1
+                                               : 0;
   kernel.vocabulary = static_cast<std::uint32_t>(
       call.plan.dimension_sizes[static_cast<std::size_t>(vocab - call.plan.dimension_names.begin())]);
   kernel.random = list.random("text", 0);
@@ -86,7 +89,9 @@ void lower_cross_entropy_backward(LaunchList<Math>& list) {
   list.add(CrossEntropyBackwardElement<Math>{
       elements(logits.part), list.input(0), list.input(1), list.input(2), list.output(0),
       indices_of(call.inputs[3]), cpu::last_extent(logits), cpu::true_columns(call, logits),
-      logits.part.back().first, 1 / static_cast<Math>(call.plan.job.tokens_per_step)});
+      logits.part.back().first,
+      static_cast<Math>(weight_of_loss(call.what) /
+                        rows_of_step(call.plan, logits.part, /*has_classes=*/true))});
 }
 
 template void lower_input(LaunchList<float>&);

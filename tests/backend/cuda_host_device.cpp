@@ -116,7 +116,7 @@ class CudaHostDevice final : public Device {
     const auto take = [&](std::int64_t bytes) -> void* {
       return scratch.emplace_back(static_cast<std::size_t>(bytes), std::byte{0xff}).data();
     };
-    for (const cuda::Launch<Math>& launch : cuda::lower<Math>(call, {by_dtype_}, take))
+    for (const cuda::KernelLaunch<Math>& launch : cuda::lower<Math>(call, {by_dtype_}, take))
       run_on_host<Math>(launch, lanes_);
   }
   std::vector<std::byte> pack(const Argument& from, const TensorPart& part) override {
@@ -154,7 +154,7 @@ class CudaHostDevice final : public Device {
 }  // namespace
 
 template <class Math>
-void run_on_host(const cuda::Launch<Math>& launch, int lanes) {
+void run_on_host(const cuda::KernelLaunch<Math>& launch, int lanes) {
   std::visit(
       [&](const auto& kernel) {
         using Kernel = std::decay_t<decltype(kernel)>;
@@ -168,8 +168,8 @@ void run_on_host(const cuda::Launch<Math>& launch, int lanes) {
       launch);
 }
 
-template void run_on_host<float>(const cuda::Launch<float>&, int);
-template void run_on_host<double>(const cuda::Launch<double>&, int);
+template void run_on_host<float>(const cuda::KernelLaunch<float>&, int);
+template void run_on_host<double>(const cuda::KernelLaunch<double>&, int);
 
 std::unique_ptr<Device> make_cuda_host_device(HostNumbers numbers, int lanes) {
   if (numbers == HostNumbers::f64) return std::make_unique<CudaHostDevice<double>>(false, lanes);

@@ -4,7 +4,7 @@
 #include <memory>
 #include <thread>
 
-#include "backend/cuda/launch.h"
+#include "backend/cuda/kernel_launch.h"
 #include "backend/cuda/lower.h"
 #include "backend/device.h"
 
@@ -14,7 +14,7 @@ namespace simrun {
 
 // Runs a kernel or product. `lanes`: threads that share a row.
 template <class Math>
-void run_on_host(const cuda::Launch<Math>& launch, int lanes);
+void run_on_host(const cuda::KernelLaunch<Math>& launch, int lanes);
 
 enum class HostNumbers : std::uint8_t { f64, f32, by_dtype };
 

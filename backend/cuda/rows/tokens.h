@@ -109,7 +109,7 @@ struct CrossEntropyBackwardElement {
   Reals<Math> sums, maximum, logits, to;
   const std::int64_t* labels;
   std::int64_t n, columns, first_column;
-  Math scale;  // 1 / tokens of the step
+  Math scale;  // weight of the loss / rows of the step
   SIMRUN_HD void operator()(std::int64_t at) const {
     const std::int64_t row = at / n, i = at % n;
     const Math one = i == labels[row] - first_column ? 1 : 0;

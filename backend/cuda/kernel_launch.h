@@ -34,7 +34,7 @@ struct Product {
 };
 
 template <class Math>
-using Launch =
+using KernelLaunch =
     std::variant<Product, FillElement<Math>, CopyElement<Math>, ScaleElement<Math>, RoundElement,
                  AddElement<Math>, AddBackwardElement<Math>, SumElement<Math>, LogLossElement<Math>,
                  RopeElement<Math>, ActivationElement<Math>, ActivationBackwardElement<Math>,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/cuda/nccl_table.h"
+
 namespace simrun::cuda {
 namespace {
 
@@ -198,6 +200,14 @@ std::string cuda_refusal(const Plan& plan, const Instruction& what, NumberStorag
 std::int64_t stored_bytes(Dtype dtype, std::size_t real, NumberStorage storage) {
   if (!is_number(dtype) || storage.by_dtype) return bytes_of(dtype);
   return static_cast<std::int64_t>(real);
+}
+
+int nccl_type(Dtype dtype, std::size_t real, NumberStorage storage) {
+  if (dtype == Dtype::int64) return nccl_int64;
+  if (dtype == Dtype::int32) return nccl_int32;
+  if (dtype == Dtype::uint8) return nccl_uint8;
+  if (storage.by_dtype && dtype == Dtype::bf16) return nccl_bfloat16;
+  return real == sizeof(double) ? nccl_float64 : nccl_float32;
 }
 
 }  // namespace simrun::cuda

@@ -13,5 +13,7 @@ std::string cuda_refusal(const Plan& plan, const Instruction& what, NumberStorag
 
 // Bytes of an element as the device stores it. `real`: those of its number type where it has one only.
 std::int64_t stored_bytes(Dtype dtype, std::size_t real, NumberStorage storage);
+// The same as one of NCCL's types.
+int nccl_type(Dtype dtype, std::size_t real, NumberStorage storage);
 
 }  // namespace simrun::cuda

@@ -4,10 +4,11 @@
 #include <barrier>
 #include <cstring>
 #include <deque>
-#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "backend/cuda/cuda_refusals.h"
+#include "backend/cuda/nccl_exchange.h"
 
 namespace simrun {
 namespace {
@@ -95,7 +96,8 @@ void run_product(const cuda::Product& p) {
 template <class Math>
 class CudaHostDevice final : public Device {
  public:
-  CudaHostDevice(bool by_dtype, int lanes) : by_dtype_(by_dtype), lanes_(lanes) {}
+  CudaHostDevice(bool by_dtype, int lanes, const cuda::NcclTable* nccl)
+      : by_dtype_(by_dtype), lanes_(lanes), nccl_(nccl) {}
 
   std::string refusal(const Plan& plan, const Instruction& what) const override {
     return cuda::cuda_refusal(plan, what, {by_dtype_});
@@ -118,6 +120,25 @@ class CudaHostDevice final : public Device {
     };
     for (const cuda::KernelLaunch<Math>& launch : cuda::lower<Math>(call, {by_dtype_}, take))
       run_on_host<Math>(launch, lanes_);
+  }
+  std::unique_ptr<DeviceExchange> connect(const Plan& plan, const RankPlace& place, Transport& transport) override {
+    if (nccl_ == nullptr) return nullptr;
+    cuda::NcclDevice device;
+    device.limit = std::chrono::seconds(20);
+    device.allocate = [](std::int64_t bytes) { return ::operator new(static_cast<std::size_t>(bytes)); };
+    device.free = [](void* memory) { ::operator delete(memory); };
+    device.pack = [this](const Argument& from, const TensorPart& part, void* to) {
+      run_on_host<Math>(cuda::packing<Math>(from, part, to, element_bytes(from.buffer->dtype)), 1);
+    };
+    device.unpack = [this](const void* from, const Argument& to, const TensorPart& part, Combine combine) {
+      run_on_host<Math>(cuda::unpacking<Math>(from, to, part, combine, element_bytes(to.buffer->dtype)), 1);
+    };
+    device.element_bytes = [this](Dtype dtype) { return element_bytes(dtype); };
+    device.type_of = [this](Dtype dtype) { return cuda::nccl_type(dtype, sizeof(Math), {by_dtype_}); };
+    device.mark = [](const std::string&) {};
+    device.first_pending = [](std::chrono::milliseconds) { return std::string(); };
+    return std::make_unique<cuda::NcclExchange>(cuda::NcclExchange::Rank{plan, place, transport}, *nccl_,
+                                                std::move(device));
   }
   std::vector<std::byte> pack(const Argument& from, const TensorPart& part) override {
     const std::int64_t bytes = element_bytes(from.buffer->dtype);
@@ -149,6 +170,7 @@ class CudaHostDevice final : public Device {
  private:
   const bool by_dtype_;
   const int lanes_;
+  const cuda::NcclTable* const nccl_;
 };
 
 }  // namespace
@@ -171,9 +193,9 @@ void run_on_host(const cuda::KernelLaunch<Math>& launch, int lanes) {
 template void run_on_host<float>(const cuda::KernelLaunch<float>&, int);
 template void run_on_host<double>(const cuda::KernelLaunch<double>&, int);
 
-std::unique_ptr<Device> make_cuda_host_device(HostNumbers numbers, int lanes) {
-  if (numbers == HostNumbers::f64) return std::make_unique<CudaHostDevice<double>>(false, lanes);
-  return std::make_unique<CudaHostDevice<float>>(numbers == HostNumbers::by_dtype, lanes);
+std::unique_ptr<Device> make_cuda_host_device(HostNumbers numbers, int lanes, const cuda::NcclTable* nccl) {
+  if (numbers == HostNumbers::f64) return std::make_unique<CudaHostDevice<double>>(false, lanes, nccl);
+  return std::make_unique<CudaHostDevice<float>>(numbers == HostNumbers::by_dtype, lanes, nccl);
 }
 
 }  // namespace simrun

@@ -96,7 +96,12 @@ Execution execute_on(const Plan& plan, const ExecuteOptions& options, const Devi
   const std::vector<RankPlace> places = ranks_of(plan);
   const BucketViews buckets(plan);
   Observations observed(plan, options.steps);
-  const RankRun::Shared shared{plan, buckets, options.training, options.steps, observed, options.compares};
+  const std::size_t moments = options.keeps_moments ? saved_optimizer(plan).moments : 0;
+  observed.keep_moments(plan, moments);
+  std::optional<ResumedParameters> start;
+  if (options.start != nullptr) start.emplace(*options.start, plan);
+  const RankRun::Shared shared{
+      plan, buckets, options.training, options.steps, observed, start ? &*start : nullptr, options.compares};
   Execution execution;
   execution.ranks.resize(places.size());
   CoreGate gate(options.timed ? available_cores() : 0);
@@ -119,12 +124,13 @@ Execution execute_on(const Plan& plan, const ExecuteOptions& options, const Devi
     execution.ranks[number] = {run.planned_peak_bytes(), device->peak_bytes(), run.instructions()};
     if (clock) execution.measured.ranks[number] = clock->take_steps();
   };
-  const RunFailure failure = run_ranks(plan, options, run_rank, observed, execution.ranks);
+  const RunFailure failure = run_ranks(plan, options, run_rank, observed, execution);
   execution.failure_kind = failure.kind;
   execution.failure = failure.text;
   execution.loss = observed.loss();
   execution.gradients = observed.take_gradients();
   execution.parameters = observed.take_parameters();
+  execution.moments = observed.take_moments();
   execution.expert_rows = observed.take_rows();
   return execution;
 }

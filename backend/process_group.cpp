@@ -133,7 +133,7 @@ void ProcessGroup::carry() {
     bool moved = false;
     std::string failure;
     try {
-      moved = move_frames();
+      if (!is_deaf(now, last)) moved = move_frames();
     } catch (const std::exception& error) {
       failure = error.what();
     }
@@ -142,19 +142,33 @@ void ProcessGroup::carry() {
       speaks_ = true;  // nobody else would know
       accept_end({FailureKind::crash, with_waits(fmt::format("{}: {}", name(process_), failure))});
     }
-    if (now - last > limits_.silence / 2) roll_.forgive(now - last);  // this process itself stood still
     last = now;
     if (now >= next_look) {
       watch(now);
       next_look = now + limits_.beat;
     }
-    look_for_signals(now);
     conclude_if_due(now);
     give_up_if_late(lock, now);
     if (leaving_ && may_leave(now)) return;
     idle_turns = moved ? 0 : idle_turns + 1;
     if (idle_turns > turns_before_nap) work_.wait_for(lock, longest_nap, [&] { return !outgoing_.empty(); });
   }
+}
+
+// One that stood still and is told to end when it wakes has been given up by the others: it says nothing, and
+// takes nothing that libraries would fetch from the memory of a process that is no more.
+bool ProcessGroup::is_deaf(Time now, Time last) {
+  const std::lock_guard lock(mutex_);
+  if (now - last > limits_.silence / 2) {
+    roll_.forgive(now - last);
+    awake_since_ = now;
+  }
+  look_for_signals(now);
+  if (!told_to_end_ || now > awake_since_ + limits_.silence) return false;
+  outgoing_.clear();
+  if (!end_) speaks_ = false;
+  accept_end({FailureKind::crash, "ended while it stood still"});
+  return true;
 }
 
 // Whether any frame moved.
@@ -204,7 +218,7 @@ void ProcessGroup::post(int to, FrameKind kind, std::vector<std::byte> payload, 
   head.kind = static_cast<std::uint32_t>(kind);
   head.bytes = static_cast<std::int64_t>(payload.size());
   outgoing_.emplace_back(to, Frame{head, std::move(payload)});
-  if (kind == FrameKind::data) work_.notify_one();
+  work_.notify_one();
 }
 
 void ProcessGroup::handle(int from, Frame frame) {

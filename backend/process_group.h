@@ -37,7 +37,7 @@ class ProcessGroup {
  public:
   struct Limits {
     std::chrono::milliseconds beat{200};  // between signs of life
-    std::chrono::milliseconds silence{6'000};
+    std::chrono::milliseconds silence{5'000};
     std::chrono::milliseconds farewell{2'000};  // for ranks that compute on, and for other processes' words
   };
   // Called where this process must end and one of its ranks goes on computing; `speaks`: the failure is this
@@ -81,6 +81,7 @@ class ProcessGroup {
 
   // ---- the thread that carries and watches ----
   void carry();
+  bool is_deaf(Time now, Time last);
   bool move_frames();
   void watch(Time now);      // needs mutex_
   bool may_leave(Time now);  // needs mutex_
@@ -123,6 +124,7 @@ class ProcessGroup {
   bool told_to_end_ = false;       // by a signal
   std::optional<RunFailure> end_;  // how the run ended; of kind none: well
   Time ended_at_{}, leave_by_{};
+  Time awake_since_{};  // this process stood still until then
   ProcessRoll roll_;
   struct Suspicion {
     RunFailure failure;

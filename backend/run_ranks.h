@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <vector>
+#include <string>
 
 #include "backend/execute.h"
 #include "backend/observations.h"

@@ -10,6 +10,7 @@
 #include "backend/agreement.h"
 #include "backend/execute.h"
 #include "backend/reference_job.h"
+#include "cli/console.h"
 #include "cli/execution_memory.h"
 #include "configs/diagnostics.h"
 #include "schedules/compile.h"
@@ -122,11 +123,12 @@ struct TimedExecution {
   double seconds_per_step = 0;  // of the whole run, initial values included
 };
 
-TimedExecution timed(const Plan& plan, const ExecuteOptions& options) {
+template <class Run>
+TimedExecution timed(int steps, Run run_steps) {
   const auto start = std::chrono::steady_clock::now();
-  TimedExecution run{execute(plan, options), 0};
+  TimedExecution run{run_steps(), 0};
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  run.seconds_per_step = took.count() / options.steps;
+  run.seconds_per_step = took.count() / steps;
   return run;
 }
 
@@ -170,7 +172,7 @@ void compare_with_one_rank(const ReferencePlan& reference, const ExecuteOptions&
 
 }  // namespace
 
-void check_execution(const Options& options, const Input& input) {
+PreparedExecution prepare_execution(const Options& options, const Input& input) {
   const ExecuteFlags& flags = options.execute;
   std::vector<Diagnostic> faults;
   const auto refuse = [&](const SourcePosition& position, const std::string& why, const std::string& hint) {
@@ -184,7 +186,8 @@ void check_execution(const Options& options, const Input& input) {
            "--dtype bf16 rounds what the plan holds in bf16 or fp16, and this plan holds nothing in them",
            "--dtype f32 runs it as it is.");
   if (!faults.empty()) throw ConfigError(std::move(faults));
-  const ExecuteOptions how = execute_options(flags);
+  PreparedExecution prepared{execute_options(flags), {}};
+  ExecuteOptions& how = prepared.how;
   for (const std::string& refusal : execution_refusals(input.plan, how.device))
     refuse(position_of(input, refusal), "cannot be executed: " + refusal, "");
   if (faults.empty() && how.device != ExecutionDevice::null) {
@@ -196,12 +199,18 @@ void check_execution(const Options& options, const Input& input) {
              "--device null checks the plan without its numbers.");
   }
   if (!faults.empty()) throw ConfigError(std::move(faults));
+  prepared.files = read_training_files(flags, input.plan);
+  how.training.text = prepared.files.text.get();
+  how.start = prepared.files.start.get();
+  if (how.start != nullptr) how.training.seed = how.start->seed();
+  return prepared;
 }
 
-ExecutionReport execute_one(const Options& options, const Input& input, double predicted_step_s) {
+ExecutionReport execute_one(const Options& options, const Input& input, const PreparedExecution& prepared,
+                            double predicted_step_s) {
   const ExecuteFlags& flags = options.execute;
   const Plan& plan = input.plan;
-  const ExecuteOptions how = execute_options(flags);
+  const ExecuteOptions& how = prepared.how;
   const bool computes = how.device != ExecutionDevice::null;
   ExecutionReport report;
   report.device = device_of(flags);
@@ -209,12 +218,20 @@ ExecutionReport execute_one(const Options& options, const Input& input, double p
   report.transport = "threads";
   report.ranks = plan.ranks();
   report.steps = how.steps;
+  report.steps_before = how.start == nullptr ? 0 : how.start->steps();
+  report.data = flags.data.value_or("");
+  report.saved = flags.save.value_or("");
   report.predicted_step_s = predicted_step_s;
   const Plan stored = as_stored(plan, how.device);
   report.stores_other_types = stored != plan;
-  report.predicted_peak_bytes = predicted_peaks(stored, how.steps);
+  report.predicted_peak_bytes = predicted_peaks(stored, steps_at_once(how, flags));
 
-  const TimedExecution run = timed(plan, how);
+  const bool is_told = !options.json && !options.quiet;
+  const TimedExecution run = timed(how.steps, [&] {
+    return execute_and_save(plan, how, flags, [&](const std::string& line) {
+      if (is_told) print(line);
+    });
+  });
   report.fault = run.execution.failure;
   for (const RankReport& rank : run.execution.ranks) report.instructions += rank.instructions;
   if (!report.fault.empty()) {

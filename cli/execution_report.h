@@ -14,6 +14,8 @@ struct ExecutionReport {
   std::string transport;  // threads
   std::int64_t ranks = 0;
   int steps = 0;
+  std::int64_t steps_before = 0;  // done when the checkpoint was saved from which it went on
+  std::string data, saved;        // the text and the checkpoint written; empty: none
   std::vector<double> loss;
   // Of the unsharded run; nothing where there is none, and why.
   struct Reference {

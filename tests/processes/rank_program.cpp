@@ -22,7 +22,7 @@
 // job of 8 ranks and prints a hash of all its results, or one line of what went wrong.
 //
 //   rank_program [FAULT WHERE]
-//     throw RANK      the rank throws in its first message
+//     throw RANK      the rank throws when it sends
 //     die RANK        its process kills itself (SIGKILL)
 //     stop RANK       its process stops (SIGSTOP): neither alive nor dead
 //     wait RANK       the rank waits for a message that nobody sends
@@ -36,13 +36,13 @@ struct Fault {
   std::int64_t where = -1;
 };
 
-// Passes messages on until the fault is due: at the rank's third message.
+// Passes messages on until the fault is due: at the rank's 24th message, when all have started.
 class FaultyTransport final : public Transport {
  public:
   FaultyTransport(Transport& through, Fault fault, std::int64_t rank)
       : through_(through), fault_(std::move(fault)), rank_(rank) {}
   void send(std::int64_t to, const MessageTag& tag, Message message) override {
-    if (++messages_ == 3) misbehave();
+    if (++messages_ == 24) misbehave();
     through_.send(to, tag, std::move(message));
   }
   Message receive(std::int64_t from, const MessageTag& tag, const std::string& waiting_for) override {

@@ -50,7 +50,7 @@ std::string checkpoint_of(const Plan& plan, const ExecuteOptions& options, const
                           std::int64_t steps) {
   return serialize(
       {steps, options.training.seed, saved_optimizer(plan).name, run.parameters, run.moments},
-      options.device == ExecutionDevice::cpu_f64 ? CheckpointElement::f64 : CheckpointElement::f32);
+      options.device == ExecutionDevice::cpu_f64 || options.device == ExecutionDevice::cuda_f64 ? CheckpointElement::f64 : CheckpointElement::f32);
 }
 
 }  // namespace

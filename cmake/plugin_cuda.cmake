@@ -17,8 +17,14 @@ else()
   enable_language(CUDA)
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/backend/cuda/*.cpp ${CMAKE_SOURCE_DIR}/backend/cuda/*.cu)
   simrun_plugin(cuda INSTALL SOURCES ${cuda_sources}
-    CORE backend/gemm_shape.cpp backend/parameter_values.cpp backend/tensor_part.cpp schedules/extent_tables.cpp
+    CORE backend/exchange.cpp backend/gemm_shape.cpp backend/parameter_values.cpp backend/tensor_part.cpp schedules/extent_tables.cpp
     LIBS CUDA::cudart_static CUDA::cublasLt fmt::fmt ${CMAKE_DL_LIBS})
   target_compile_options(simrun_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-fPIC>)
+  # NCCL is opened when it is needed; its header tells the layout of what it is given.
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  if(NCCL_INCLUDE_DIR)
+    target_include_directories(simrun_cuda PRIVATE ${NCCL_INCLUDE_DIR})
+    target_compile_definitions(simrun_cuda PRIVATE SIMRUN_NCCL)
+  endif()
   set_target_properties(simrun_cuda PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static)
 endif()

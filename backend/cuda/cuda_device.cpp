@@ -1,7 +1,10 @@
 #include "backend/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <deque>
+#include <thread>
 #include <type_traits>
 
 #include "backend/cuda/cuda_check.h"
@@ -9,6 +12,8 @@
 #include "backend/cuda/cuda_refusals.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/lower.h"
+#include "backend/cuda/nccl_exchange.h"
+#include "backend/cuda/nccl_library.h"
 #include "backend/cuda/scratch_blocks.h"
 
 namespace simrun::cuda {
@@ -43,12 +48,57 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
+// What NCCL was asked for and has not ended, in order.
+class StreamMarks {
+ public:
+  StreamMarks() = default;
+  StreamMarks(const StreamMarks&) = delete;
+  StreamMarks& operator=(const StreamMarks&) = delete;
+  ~StreamMarks() {
+    for (const Mark& mark : marks_) cudaEventDestroy(mark.ended);
+  }
+  void put(const std::string& of, cudaStream_t stream) {
+    forget_ended();
+    Mark mark{of, nullptr};
+    check(cudaEventCreateWithFlags(&mark.ended, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    marks_.push_back(mark);
+    check(cudaEventRecord(mark.ended, stream), "cudaEventRecord");
+  }
+  // The first that has not ended after that time; empty: all have.
+  std::string wait(std::chrono::milliseconds patience) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    for (forget_ended(); !marks_.empty(); forget_ended()) {
+      if (std::chrono::steady_clock::now() > end) return marks_.front().of;
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    return "";
+  }
+
+ private:
+  struct Mark {
+    std::string of;
+    cudaEvent_t ended = nullptr;
+  };
+  void forget_ended() {
+    while (!marks_.empty() && cudaEventQuery(marks_.front().ended) != cudaErrorNotReady) {
+      cudaEventDestroy(marks_.front().ended);
+      marks_.pop_front();
+    }
+  }
+  std::deque<Mark> marks_;
+};
+
 template <class Math>
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int gpu, NumberStorage storage, bool keeps_payloads)
+  struct Sharing {
+    bool keeps_payloads = false;  // ranks of one process share one GPU
+    bool uses_nccl = false;       // ranks are in several processes
+    std::chrono::milliseconds limit{60'000};
+  };
+  CudaDevice(int gpu, NumberStorage storage, const Sharing& sharing)
       : storage_(storage),
-        keeps_payloads_(keeps_payloads),
+        sharing_(sharing),
         stream_(gpu),
         products_(stream_.get()),
         scratch_([this](std::int64_t bytes) { return stream_.allocate(bytes); }) {}
@@ -86,16 +136,24 @@ class CudaDevice final : public Device {
       enqueue(launch);
   }
 
+  std::unique_ptr<DeviceExchange> connect(const Plan& plan, const RankPlace& place, Transport& transport) override {
+    if (!sharing_.uses_nccl || plan.ranks() == 1) return nullptr;
+    const NcclLibrary& library = nccl_library();
+    if (!library.why_not.empty()) throw std::runtime_error("NCCL: " + library.why_not);
+    rank_ = place.rank;
+    return std::make_unique<NcclExchange>(NcclExchange::Rank{plan, place, transport}, library.table, nccl_device());
+  }
+
   std::vector<std::byte> pack(const Argument& from, const TensorPart& part) override {
     const std::int64_t bytes = element_bytes(from.buffer->dtype);
     void* const data = stream_.allocate(elements(part) * bytes);
     enqueue(packing<Math>(from, part, data, bytes));
-    return keeps_payloads_ ? keep(data) : fetch(data, elements(part) * bytes);
+    return sharing_.keeps_payloads ? keep(data) : fetch(data, elements(part) * bytes);
   }
 
   void unpack(const std::vector<std::byte>& payload, const Argument& to, const TensorPart& part,
               Combine combine) override {
-    void* const data = keeps_payloads_ ? kept(payload) : upload(payload);
+    void* const data = sharing_.keeps_payloads ? kept(payload) : upload(payload);
     enqueue(unpacking<Math>(data, to, part, combine, element_bytes(to.buffer->dtype)));
     stream_.free(data);
   }
@@ -132,6 +190,33 @@ class CudaDevice final : public Device {
     check(launch_kernel<Math>(launch, stream_.get()), "a kernel's launch");
   }
 
+  NcclDevice nccl_device() {
+    NcclDevice device;
+    device.stream = stream_.get();
+    device.limit = sharing_.limit;
+    device.allocate = [this](std::int64_t bytes) { return stream_.allocate(bytes); };
+    device.free = [this](void* memory) { stream_.free(memory); };
+    device.pack = [this](const Argument& from, const TensorPart& part, void* to) {
+      enqueue(packing<Math>(from, part, to, element_bytes(from.buffer->dtype)));
+    };
+    device.unpack = [this](const void* from, const Argument& to, const TensorPart& part, Combine combine) {
+      enqueue(unpacking<Math>(from, to, part, combine, element_bytes(to.buffer->dtype)));
+    };
+    device.element_bytes = [this](Dtype dtype) { return element_bytes(dtype); };
+    device.type_of = [this](Dtype dtype) { return nccl_type(dtype, sizeof(Math), storage_); };
+    device.mark = [this](const std::string& of) { marks_.put(of, stream_.get()); };
+    device.first_pending = [this](std::chrono::milliseconds patience) { return marks_.wait(patience); };
+    return device;
+  }
+
+  // Everything that was put on the stream has ended. Without partners it ends by itself.
+  void wait() {
+    if (const std::string of = marks_.wait(sharing_.limit); !of.empty())
+      throw TransportError(fmt::format("after {} s, rank {} waits in {}",
+                                       std::chrono::duration<double>(sharing_.limit).count(), rank_, of));
+    check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+  }
+
   // Between ranks of one process: the memory changes hands with its event, and goes back to CUDA's pool
   // behind the receiver's kernel. A message that nobody receives is lost memory until the process ends.
   std::vector<std::byte> keep(void* data) const {
@@ -152,8 +237,9 @@ class CudaDevice final : public Device {
   }
 
   // To the host, and frees it; a kernel's failure on the way is told here.
-  std::vector<std::byte> fetch(void* data, std::int64_t count) const {
+  std::vector<std::byte> fetch(void* data, std::int64_t count) {
     std::vector<std::byte> bytes(static_cast<std::size_t>(count));
+    wait();
     check(cudaMemcpyAsync(bytes.data(), data, bytes.size(), cudaMemcpyDeviceToHost, stream_.get()),
           "cudaMemcpyAsync");
     stream_.free(data);
@@ -170,8 +256,10 @@ class CudaDevice final : public Device {
   }
 
   const NumberStorage storage_;
-  const bool keeps_payloads_;
+  const Sharing sharing_;
+  std::int64_t rank_ = 0;
   Stream stream_;
+  StreamMarks marks_;
   CublasProducts<Math> products_;
   ScratchBlocks scratch_;
   std::int64_t bytes_ = 0, peak_ = 0;
@@ -194,10 +282,13 @@ std::unique_ptr<Device> make_cuda_device(const DeviceRequest& request) {
   const int gpu = request.local_rank % gpus;
   keep_freed_memory(gpu);
   const bool keeps_payloads = request.one_process && gpus == 1;
+  const std::chrono::milliseconds limit(request.limit_ms);
   if (request.real == RealType::f64)
-    return std::make_unique<CudaDevice<double>>(gpu, NumberStorage{}, keeps_payloads);
-  return std::make_unique<CudaDevice<float>>(gpu, NumberStorage{request.real == RealType::bf16},
-                                             keeps_payloads);
+    return std::make_unique<CudaDevice<double>>(
+        gpu, NumberStorage{}, CudaDevice<double>::Sharing{keeps_payloads, !request.one_process, limit});
+  return std::make_unique<CudaDevice<float>>(
+      gpu, NumberStorage{request.real == RealType::bf16},
+      CudaDevice<float>::Sharing{keeps_payloads, !request.one_process, limit});
 }
 
 std::string why_no_cuda() {

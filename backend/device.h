@@ -58,9 +58,11 @@ class Device {
 
   virtual void run(const KernelCall& call) = 0;
 
-  // Asked once, before anything runs, on all ranks: what does the rank's communication; nullptr: messages. It may
-  // use the transport to find its partners, and ends before the device.
-  virtual std::unique_ptr<DeviceExchange> connect(const Plan&, const RankPlace&, Transport&) { return nullptr; }
+  // Asked once, before anything runs, on all ranks: what does the rank's communication; nullptr: messages. It
+  // may use the transport to find its partners, and ends before the device.
+  virtual std::unique_ptr<DeviceExchange> connect(const Plan&, const RankPlace&, Transport&) {
+    return nullptr;
+  }
 
   // A part of an argument's part, packed in row-major order, and back. Payloads may be empty on a device
   // without memory. A device whose ranks share a process may pass handles instead of elements: what was

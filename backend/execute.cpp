@@ -68,7 +68,9 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
     refusals.add("there is no device cuda: " + why);
     return refusals.take();
   }
-  const std::unique_ptr<Device> asked = make_device({.device = device}, 0);
+  ExecuteOptions alone;
+  alone.device = device;
+  const std::unique_ptr<Device> asked = make_device(alone, 0);
   for (const Segment& segment : plan.segments)
     for (const Instruction& what : segment.instructions) {
       const std::string why = asked->refusal(plan, what);

@@ -10,9 +10,11 @@
 #include "backend/agreement.h"
 #include "backend/execute.h"
 #include "backend/plugin_device.h"
+#include "backend/process_group.h"
 #include "backend/reference_job.h"
 #include "cli/console.h"
 #include "cli/execution_memory.h"
+#include "cli/processes.h"
 #include "configs/diagnostics.h"
 #include "schedules/compile.h"
 #include "schedules/lint.h"
@@ -45,6 +47,7 @@ ExecuteOptions reference_options(ExecuteOptions how) {
   if (how.device == ExecutionDevice::cuda_half) how.device = ExecutionDevice::cpu_f32;
   if (is_cuda(how.device)) how.device = ExecutionDevice::cpu_f64;
   if (how.device == ExecutionDevice::cpu_half) how.device = ExecutionDevice::cpu_f32;
+  how.processes = nullptr;
   return how;
 }
 
@@ -179,7 +182,7 @@ void compare_with_one_rank(const ReferencePlan& reference, const ExecuteOptions&
 
 }  // namespace
 
-PreparedExecution prepare_execution(const Options& options, const Input& input) {
+PreparedExecution prepare_execution(const Options& options, const Input& input, ProcessGroup* processes) {
   const ExecuteFlags& flags = options.execute;
   std::vector<Diagnostic> faults;
   const auto refuse = [&](const SourcePosition& position, const std::string& why, const std::string& hint) {
@@ -197,15 +200,19 @@ PreparedExecution prepare_execution(const Options& options, const Input& input) 
   if (!faults.empty()) throw ConfigError(std::move(faults));
   PreparedExecution prepared{execute_options(flags), {}};
   ExecuteOptions& how = prepared.how;
+  how.processes = processes;
   for (const std::string& refusal : execution_refusals(input.plan, how.device))
     refuse(position_of(input, refusal), "cannot be executed: " + refusal, "");
   if (faults.empty() && how.device != ExecutionDevice::null && !is_cuda(how.device)) {
-    const std::int64_t bytes = bytes_of_run(input.plan, how), there_is = memory_of_this_machine();
+    const std::int64_t shares =
+        processes == nullptr ? 1 : processes->processes();  // perhaps on other machines
+    const std::int64_t bytes = bytes_of_run(input.plan, how) / shares, there_is = memory_of_this_machine();
     if (bytes > there_is)
-      refuse(file,
-             fmt::format("cannot be executed: all ranks together take {}, this machine has {}",
-                         memory_text(bytes), memory_text(there_is)),
-             "--device null checks the plan without its numbers.");
+      refuse(
+          file,
+          fmt::format("cannot be executed: all ranks {} take {}, this machine has {}",
+                      shares == 1 ? "together" : "of a process", memory_text(bytes), memory_text(there_is)),
+          "--device null checks the plan without its numbers.");
   }
   if (!faults.empty()) throw ConfigError(std::move(faults));
   prepared.files = read_training_files(flags, input.plan);
@@ -213,6 +220,13 @@ PreparedExecution prepare_execution(const Options& options, const Input& input) 
   how.start = prepared.files.start.get();
   if (how.start != nullptr) how.training.seed = how.start->seed();
   return prepared;
+}
+
+int execute_share(const Options& options, const Input& input, ProcessGroup& processes) {
+  const PreparedExecution prepared = prepare_execution(options, input, &processes);
+  const Execution run =
+      execute_and_save(input.plan, prepared.how, options.execute, [](const std::string&) {});
+  return exit_code(run.failure_kind);
 }
 
 ExecutionReport execute_one(const Options& options, const Input& input, const PreparedExecution& prepared,
@@ -224,7 +238,8 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   ExecutionReport report;
   report.device = device_of(flags);
   report.dtype = computes ? dtype_of(flags) : "";
-  report.transport = "threads";
+  report.transport = how.processes == nullptr ? "threads" : "mpi";
+  report.processes = how.processes == nullptr ? 1 : how.processes->processes();
   report.ranks = plan.ranks();
   report.steps = how.steps;
   report.steps_before = how.start == nullptr ? 0 : how.start->steps();
@@ -242,6 +257,8 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
     });
   });
   report.fault = run.execution.failure;
+  if (!report.fault.empty()) report.fault_kind = run.execution.failure_kind;
+  if (how.processes != nullptr) how.processes->leave();
   for (const RankReport& rank : run.execution.ranks) report.instructions += rank.instructions;
   if (!report.fault.empty()) {
     report.no_reference = "the run failed";

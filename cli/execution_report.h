@@ -5,14 +5,17 @@
 #include <string>
 #include <vector>
 
+#include "backend/run_failure.h"
+
 namespace simrun {
 
 // What the run of a plan has told, as plain numbers. Losses are by step, bytes by rank.
 struct ExecutionReport {
   std::string device;     // cpu, null
   std::string dtype;      // of the numbers: f64, f32, bf16; empty: the device computes nothing
-  std::string transport;  // threads
+  std::string transport;  // threads, mpi
   std::int64_t ranks = 0;
+  int processes = 1;  // that share the ranks
   int steps = 0;
   std::int64_t steps_before = 0;  // done when the checkpoint was saved from which it went on
   std::string data, saved;        // the text and the checkpoint written; empty: none
@@ -37,6 +40,7 @@ struct ExecutionReport {
   std::optional<double> measured_step_s;  // on this machine
   std::int64_t instructions = 0;          // of all ranks and steps
   std::string fault;                      // what ran is not what was planned: a sentence; empty: it is
+  FailureKind fault_kind = FailureKind::disagreement;
 };
 
 // The value of the key `execute` beside the simulation's keys.

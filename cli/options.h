@@ -20,7 +20,7 @@ struct Options {
   std::vector<Override> overrides;
   std::vector<SweepKey> sweep;  // empty: no sweep
   bool sensitivity = false;
-  bool doctor = false;  // what this machine has, no job
+  bool doctor = false;           // what this machine has, no job
   ScheduleFlags schedule_flags;  // a schedule without a model
   ExecuteFlags execute;
   EngineChoice engine = EngineChoice::automatic;

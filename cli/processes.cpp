@@ -81,7 +81,10 @@ int run_among_processes(const std::function<Ending(ProcessGroup* processes)>& at
     return 2;
   }
   const Ending ending = attempt(&*group);
-  if (ending.complaint.empty()) return ending.code;
+  if (ending.complaint.empty()) {
+    group->leave();
+    return ending.code;
+  }
   const RunFailure failure = group->fail({kind_of(ending.code), ending.complaint});
   // The run itself may have ended well before something else went wrong in this process.
   if (failure.kind == FailureKind::none || group->speaks())

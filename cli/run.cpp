@@ -50,7 +50,7 @@ int run_checked(const Options& options, ProcessGroup* processes) {
     print(options.json ? layout_json(report) : layout_text(report));
     return 0;
   }
-  return simulate_one(options, load, input);
+  return simulate_one(options, load, input, processes);
 }
 
 Ending attempt(const Options& options, ProcessGroup* processes) {

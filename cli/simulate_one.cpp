@@ -7,6 +7,7 @@
 #include "cli/levers.h"
 #include "cli/outputs.h"
 #include "cli/plan_schedule.h"
+#include "cli/processes.h"
 #include "cli/sensitivity.h"
 #include "cli/trace_format.h"
 #include "schedules/plan_file.h"
@@ -122,11 +123,13 @@ void print_execution(const Options& options, const ExecutionReport& execution) {
 
 }  // namespace
 
-int simulate_one(const Options& options, const LoadOptions& load, const Input& input) {
+int simulate_one(const Options& options, const LoadOptions& load, const Input& input,
+                 ProcessGroup* processes) {
+  if (processes != nullptr && !processes->speaks()) return execute_share(options, input, *processes);
   const Plan& plan = input.plan;
   probe_outputs(outputs_of(options), files_read(options, input));
   std::optional<PreparedExecution> prepared;
-  if (options.execute.execute) prepared = prepare_execution(options, input);
+  if (options.execute.execute) prepared = prepare_execution(options, input, processes);
   const Timeline timeline = simulate(plan, {detail_for(options, plan), options.engine});
   const Summary summary = summarize(plan, timeline);
   Report report{plan, summary, {}, "", "", {}};
@@ -147,7 +150,7 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
         fmt::format("{} instruction instances simulated, {} of them communication; {} buffers, {} segments\n",
                     timeline.instructions, timeline.communication_instructions, plan.buffers.size(),
                     plan.segments.size()));
-  if (report.execution && !report.execution->fault.empty()) return 4;
+  if (report.execution && !report.execution->fault.empty()) return exit_code(report.execution->fault_kind);
   return summary.fits && summary.host_fits && !misses ? 0 : 3;
 }
 

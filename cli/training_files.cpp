@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "backend/process_group.h"
 #include "cli/output_file.h"
 #include "configs/diagnostics.h"
 #include "configs/text_file.h"
@@ -34,6 +35,7 @@ void append(Execution& whole, Execution part) {
     return;
   }
   whole.failure = std::move(part.failure);
+  whole.failure_kind = part.failure_kind;
   whole.loss.insert(whole.loss.end(), part.loss.begin(), part.loss.end());
   whole.parameters = std::move(part.parameters);
   whole.moments = std::move(part.moments);
@@ -48,9 +50,10 @@ void append(Execution& whole, Execution part) {
 
 std::string checkpoint_of(const Plan& plan, const ExecuteOptions& options, const Execution& run,
                           std::int64_t steps) {
-  return serialize(
-      {steps, options.training.seed, saved_optimizer(plan).name, run.parameters, run.moments},
-      options.device == ExecutionDevice::cpu_f64 || options.device == ExecutionDevice::cuda_f64 ? CheckpointElement::f64 : CheckpointElement::f32);
+  return serialize({steps, options.training.seed, saved_optimizer(plan).name, run.parameters, run.moments},
+                   options.device == ExecutionDevice::cpu_f64 || options.device == ExecutionDevice::cuda_f64
+                       ? CheckpointElement::f64
+                       : CheckpointElement::f32);
 }
 
 }  // namespace
@@ -97,10 +100,14 @@ Execution execute_and_save(const Plan& plan, const ExecuteOptions& options, cons
     append(whole, execute(plan, part));
     if (!whole.failure.empty()) return whole;
     done += part.steps;
-    std::string bytes = checkpoint_of(plan, options, whole, done);
-    write_output(*flags.save, bytes);
-    report(fmt::format("step {}  loss {:.6f}  wrote {} ({:.2f} MB)\n", done, whole.loss.back(), *flags.save,
-                       static_cast<double>(bytes.size()) / 1e6));
+    std::string bytes;
+    if (options.processes == nullptr || options.processes->speaks()) {
+      bytes = checkpoint_of(plan, options, whole, done);
+      write_output(*flags.save, bytes);
+      report(fmt::format("step {}  loss {:.6f}  wrote {} ({:.2f} MB)\n", done, whole.loss.back(), *flags.save,
+                         static_cast<double>(bytes.size()) / 1e6));
+    }
+    if (left > part.steps && options.processes != nullptr) bytes = options.processes->share(bytes);
     if (left > part.steps) saved = std::make_unique<Checkpoint>(std::move(bytes));
     part.start = saved.get();
   }

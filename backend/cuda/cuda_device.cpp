@@ -136,12 +136,14 @@ class CudaDevice final : public Device {
       enqueue(launch);
   }
 
-  std::unique_ptr<DeviceExchange> connect(const Plan& plan, const RankPlace& place, Transport& transport) override {
+  std::unique_ptr<DeviceExchange> connect(const Plan& plan, const RankPlace& place,
+                                          Transport& transport) override {
     if (!sharing_.uses_nccl || plan.ranks() == 1) return nullptr;
     const NcclLibrary& library = nccl_library();
     if (!library.why_not.empty()) throw std::runtime_error("NCCL: " + library.why_not);
     rank_ = place.rank;
-    return std::make_unique<NcclExchange>(NcclExchange::Rank{plan, place, transport}, library.table, nccl_device());
+    return std::make_unique<NcclExchange>(NcclExchange::Rank{plan, place, transport}, library.table,
+                                          nccl_device());
   }
 
   std::vector<std::byte> pack(const Argument& from, const TensorPart& part) override {

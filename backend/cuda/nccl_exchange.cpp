@@ -37,12 +37,13 @@ NcclExchange::~NcclExchange() {
 }
 
 std::string NcclExchange::ranks_text(const NcclCommunicator& communicator) const {
-  return fmt::format("rank{} {}", communicator.ranks.size() == 1 ? "" : "s",
-                     fmt::join(communicator.ranks, communicator.use == NcclCommunicator::Use::edge ? " to " : ", "));
+  return fmt::format(
+      "rank{} {}", communicator.ranks.size() == 1 ? "" : "s",
+      fmt::join(communicator.ranks, communicator.use == NcclCommunicator::Use::edge ? " to " : ", "));
 }
 
-// The first of its ranks draws the id. All ranks make their communicators in one order, so that none waits for
-// another in a circle.
+// The first of its ranks draws the id. All ranks make their communicators in one order, so that none waits
+// for another in a circle.
 void NcclExchange::make(const NcclCommunicator& communicator, std::int64_t number, Transport& transport) {
   const std::string of = "a communicator of " + ranks_text(communicator);
   const MessageTag tag{id_channel, number};
@@ -70,11 +71,13 @@ void NcclExchange::make(const NcclCommunicator& communicator, std::int64_t numbe
 void NcclExchange::check(int result, void* communicator, const std::string& of) const {
   const auto end = std::chrono::steady_clock::now() + device_.limit;
   while (result == nccl_in_progress && communicator != nullptr) {
-    if (const int asked = table_.get_async_error(communicator, &result); asked != nccl_success) result = asked;
+    if (const int asked = table_.get_async_error(communicator, &result); asked != nccl_success)
+      result = asked;
     if (result != nccl_in_progress) break;
     if (std::chrono::steady_clock::now() > end)
       throw TransportError(fmt::format("after {} s, rank {} waits for NCCL in {}",
-                                       std::chrono::duration<double>(device_.limit).count(), place_.rank, of));
+                                       std::chrono::duration<double>(device_.limit).count(), place_.rank,
+                                       of));
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   if (result == nccl_success) return;
@@ -114,7 +117,8 @@ void NcclExchange::run(const ExchangeCall& call) {
 }
 
 void NcclExchange::bind(const ExchangeCall& call, const NcclMove& move, Group& group) {
-  if (call.what.opcode == Opcode::send || call.what.opcode == Opcode::recv) return bind_transfer(call, move, group);
+  if (call.what.opcode == Opcode::send || call.what.opcode == Opcode::recv)
+    return bind_transfer(call, move, group);
   move.whole.empty() ? bind_pieces(call, move, group) : bind_whole(call, move, group);
 }
 
@@ -151,7 +155,8 @@ void NcclExchange::bind_whole(const ExchangeCall& call, const NcclMove& move, Gr
     }
     case NcclKind::reduce_scatter: {
       auto* const from = static_cast<std::byte*>(stage(group, move.dtype, nccl.count * members));
-      for (const NcclMove::Piece& piece : move.sends) device_.pack(input, piece.part, from + piece.member * bytes);
+      for (const NcclMove::Piece& piece : move.sends)
+        device_.pack(input, piece.part, from + piece.member * bytes);
       group.calls.push_back({nccl, from, output.data});
       return;
     }
@@ -171,7 +176,8 @@ void NcclExchange::bind_pieces(const ExchangeCall& call, const NcclMove& move, G
     if (piece.member == move.self)
       own[piece.member] = from;
     else
-      group.calls.push_back({{NcclKind::send, move.dtype, count, piece.member, Reduction::sum}, from, nullptr});
+      group.calls.push_back(
+          {{NcclKind::send, move.dtype, count, piece.member, Reduction::sum}, from, nullptr});
   }
   bool first = true;
   for (const NcclMove::Piece& piece : move.receives) {
@@ -194,7 +200,8 @@ int NcclExchange::call_table(const Bound& bound, void* communicator) const {
     case NcclKind::all_gather:
       return table_.all_gather(bound.from, bound.to, count, type, communicator, device_.stream);
     case NcclKind::reduce_scatter:
-      return table_.reduce_scatter(bound.from, bound.to, count, type, operation, communicator, device_.stream);
+      return table_.reduce_scatter(bound.from, bound.to, count, type, operation, communicator,
+                                   device_.stream);
     case NcclKind::send: return table_.send(bound.from, count, type, call.peer, communicator, device_.stream);
     case NcclKind::recv: return table_.recv(bound.to, count, type, call.peer, communicator, device_.stream);
   }

@@ -25,14 +25,14 @@ struct NcclDevice {
   std::function<void(const void* from, const Argument& to, const TensorPart& part, Combine combine)> unpack;
   std::function<std::int64_t(Dtype dtype)> element_bytes;
   std::function<int(Dtype dtype)> type_of;  // as stored
-  // Remembers what was put on the stream last, by its words; waits and says the first of these that has not ended
-  // then (empty: none).
+  // Remembers what was put on the stream last, by its words; waits and says the first of these that has not
+  // ended then (empty: none).
   std::function<void(const std::string& of)> mark;
   std::function<std::string(std::chrono::milliseconds patience)> first_pending;
 };
 
-// A rank's communication by NCCL: the calls of nccl_schedule.h. The communicators are made at once, in the plan's
-// order; their ids go over the transport.
+// A rank's communication by NCCL: the calls of nccl_schedule.h. The communicators are made at once, in the
+// plan's order; their ids go over the transport.
 class NcclExchange final : public DeviceExchange {
  public:
   struct Rank {
@@ -42,8 +42,8 @@ class NcclExchange final : public DeviceExchange {
   };
   // Throws std::runtime_error with NCCL's words, and TransportError.
   NcclExchange(const Rank& rank, const NcclTable& table, NcclDevice device);
-  // Waits for what is still on its way, but for no partner that may never come: aborts where something failed or
-  // the limit is over.
+  // Waits for what is still on its way, but for no partner that may never come: aborts where something failed
+  // or the limit is over.
   ~NcclExchange() override;
 
   void run(const ExchangeCall& call) override;

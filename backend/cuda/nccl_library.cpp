@@ -16,7 +16,8 @@ static_assert(nccl_success == static_cast<int>(ncclSuccess) &&
               nccl_in_progress == static_cast<int>(ncclInProgress));
 static_assert(nccl_uint8 == static_cast<int>(ncclUint8) && nccl_int32 == static_cast<int>(ncclInt32) &&
               nccl_int64 == static_cast<int>(ncclInt64) && nccl_float16 == static_cast<int>(ncclFloat16) &&
-              nccl_float32 == static_cast<int>(ncclFloat32) && nccl_float64 == static_cast<int>(ncclFloat64) &&
+              nccl_float32 == static_cast<int>(ncclFloat32) &&
+              nccl_float64 == static_cast<int>(ncclFloat64) &&
               nccl_bfloat16 == static_cast<int>(ncclBfloat16));
 static_assert(nccl_sum == static_cast<int>(ncclSum) && nccl_max == static_cast<int>(ncclMax));
 

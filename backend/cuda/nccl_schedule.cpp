@@ -138,8 +138,8 @@ std::vector<NcclMove> collectives(const Plan& plan, const Instruction& what, con
     move.operand = i;
     move.reduction = communication.reduction;
     if (what.opcode == Opcode::all_reduce)
-      move.whole = {{NcclKind::all_reduce, buffer.dtype, elements(part_of(plan, buffer, place, microbatch)), -1,
-                     communication.reduction}};
+      move.whole = {{NcclKind::all_reduce, buffer.dtype, elements(part_of(plan, buffer, place, microbatch)),
+                     -1, communication.reduction}};
     else
       describe(move, Operand(plan, what, i, members, microbatch), what.opcode);
     moves.push_back(std::move(move));
@@ -191,8 +191,9 @@ std::vector<NcclCommunicator> nccl_communicators(const Plan& plan) {
         const Group& group = plan.communications[what.communication].group;
         for (const RankPlace& place : places) {
           if (place.pipeline_rank != program.pipeline_rank) continue;
-          NcclCommunicator of = is_transfer(what) ? communicator_of_transfer(plan, what, place)
-                                                  : communicator_of(members_of(plan, group, place), Use::collectives);
+          NcclCommunicator of = is_transfer(what)
+                                    ? communicator_of_transfer(plan, what, place)
+                                    : communicator_of(members_of(plan, group, place), Use::collectives);
           if (known.insert(of).second) communicators.push_back(std::move(of));
         }
       }
@@ -210,8 +211,9 @@ std::vector<NcclGroupOfCalls> nccl_calls(const Plan& plan, const RankPlace& plac
     for (Index i = 0; i < instructions.size(); ++i) {
       const Instruction& what = instructions[i];
       if (!is_communication(what.opcode)) continue;
-      const std::int32_t microbatch =
-          what.binding < entry.binding_count ? program.bindings[entry.first_binding + what.binding].microbatch : 0;
+      const std::int32_t microbatch = what.binding < entry.binding_count
+                                          ? program.bindings[entry.first_binding + what.binding].microbatch
+                                          : 0;
       NcclGroupOfCalls group{{}, {}, e, i};
       for (const NcclMove& move : nccl_moves(plan, what, place, microbatch)) {
         group.communicator = move.communicator;

@@ -7,9 +7,11 @@
 #include "backend/tensor_part.h"
 #include "schedules/plan.h"
 
-// A plan's communication as calls of NCCL: pure functions of the plan, so that every rank knows what all call.
+// A plan's communication as calls of NCCL: pure functions of the plan, so that every rank knows what all
+// call.
 //
-//  * A communicator per group of ranks that any collective has, per ring, and per pipeline edge and direction (a
+//  * A communicator per group of ranks that any collective has, per ring, and per pipeline edge and direction
+//  (a
 //    channel of its own: what goes forward never waits for what comes back).
 //  * all_reduce, all_gather and reduce_scatter are NCCL's where the members' parts are equal pieces in order;
 //    what else moves, moves as sends and receives of one ncclGroup.
@@ -55,8 +57,8 @@ struct NcclMove {
   std::vector<NcclCall> calls() const;
 };
 
-// The moves of a communication instruction on a rank. Throws std::invalid_argument for those that NCCL does not
-// do (parameter servers).
+// The moves of a communication instruction on a rank. Throws std::invalid_argument for those that NCCL does
+// not do (parameter servers).
 std::vector<NcclMove> nccl_moves(const Plan& plan, const Instruction& what, const RankPlace& place,
                                  std::int32_t microbatch);
 

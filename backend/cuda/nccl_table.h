@@ -35,13 +35,14 @@ struct NcclTable {
   const char* (*last_error)(void* communicator) = nullptr;
   int (*group_start)() = nullptr;
   int (*group_end)() = nullptr;
-  int (*all_reduce)(const void* from, void* to, std::size_t count, int type, int operation, void* communicator,
-                    void* stream) = nullptr;
+  int (*all_reduce)(const void* from, void* to, std::size_t count, int type, int operation,
+                    void* communicator, void* stream) = nullptr;
   int (*all_gather)(const void* from, void* to, std::size_t count, int type, void* communicator,
                     void* stream) = nullptr;
   int (*reduce_scatter)(const void* from, void* to, std::size_t count, int type, int operation,
                         void* communicator, void* stream) = nullptr;
-  int (*send)(const void* from, std::size_t count, int type, int peer, void* communicator, void* stream) = nullptr;
+  int (*send)(const void* from, std::size_t count, int type, int peer, void* communicator,
+              void* stream) = nullptr;
   int (*recv)(void* to, std::size_t count, int type, int peer, void* communicator, void* stream) = nullptr;
 };
 

@@ -121,7 +121,8 @@ class CudaHostDevice final : public Device {
     for (const cuda::KernelLaunch<Math>& launch : cuda::lower<Math>(call, {by_dtype_}, take))
       run_on_host<Math>(launch, lanes_);
   }
-  std::unique_ptr<DeviceExchange> connect(const Plan& plan, const RankPlace& place, Transport& transport) override {
+  std::unique_ptr<DeviceExchange> connect(const Plan& plan, const RankPlace& place,
+                                          Transport& transport) override {
     if (nccl_ == nullptr) return nullptr;
     cuda::NcclDevice device;
     device.limit = std::chrono::seconds(20);

@@ -17,8 +17,8 @@ void run_on_host(const cuda::KernelLaunch<Math>& launch, int lanes);
 
 enum class HostNumbers : std::uint8_t { f64, f32, by_dtype };
 
-// A device on which whole plans can be run. `lanes` > 1 is slow. With `nccl` its communication goes through these
-// functions, else by messages.
+// A device on which whole plans can be run. `lanes` > 1 is slow. With `nccl` its communication goes through
+// these functions, else by messages.
 std::unique_ptr<Device> make_cuda_host_device(HostNumbers numbers, int lanes = 1,
                                               const cuda::NcclTable* nccl = nullptr);
 

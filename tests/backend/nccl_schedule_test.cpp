@@ -11,8 +11,8 @@
 #include "tests/backend/tiny_jobs.h"
 #include "tests/context_jobs.h"
 
-// The calls of NCCL that a plan becomes fit together: members call alike, what is sent is received, and no order
-// of arrival makes ranks wait for each other.
+// The calls of NCCL that a plan becomes fit together: members call alike, what is sent is received, and no
+// order of arrival makes ranks wait for each other.
 namespace simrun {
 namespace {
 
@@ -23,8 +23,8 @@ using cuda::NcclKind;
 
 bool is_transfer(NcclKind kind) { return kind == NcclKind::send || kind == NcclKind::recv; }
 
-// Ranks that come to their groups of calls one after the other, each group complete before the next begins: the
-// strictest that NCCL may be (one stream, rendezvous, no buffers).
+// Ranks that come to their groups of calls one after the other, each group complete before the next begins:
+// the strictest that NCCL may be (one stream, rendezvous, no buffers).
 class Rendezvous {
  public:
   explicit Rendezvous(std::vector<std::vector<NcclGroupOfCalls>> ranks)
@@ -75,13 +75,14 @@ class Rendezvous {
       else
         for (const std::int64_t member : ranks) result.push_back(static_cast<std::size_t>(member));
     }
-    CHECK(std::count(result.begin(), result.end(), self) == (is_transfer(group.calls.front().kind) ? 0 : 1) *
-                                                                static_cast<std::ptrdiff_t>(group.calls.size()));
+    CHECK(std::count(result.begin(), result.end(), self) ==
+          (is_transfer(group.calls.front().kind) ? 0 : 1) * static_cast<std::ptrdiff_t>(group.calls.size()));
     return result;
   }
   // Collectives in the same order; of each pair what one sends the other receives, in order.
   void check_alike(const std::set<std::size_t>& together) {
-    std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::pair<Dtype, std::int64_t>>> sent, received;
+    std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::pair<Dtype, std::int64_t>>> sent,
+        received;
     std::vector<NcclCall> collectives;
     for (const std::size_t rank : together) {
       const NcclGroupOfCalls& group = *front(rank);
@@ -166,8 +167,8 @@ TEST_CASE("NCCL: pipeline ranks have a communicator per edge and direction") {
 TEST_CASE("NCCL: shards of ZeRO are gathered and scattered by NCCL's own collectives") {
   for (const char* stage : {"1", "2", "3"}) {
     CAPTURE(stage);
-    const Counted counted = check_calls(
-        compile(tiny_job({.model = tiny_llama, .optimizer = "{zero_stage: " + std::string(stage) + "}", .gpus = 4})));
+    const Counted counted = check_calls(compile(
+        tiny_job({.model = tiny_llama, .optimizer = "{zero_stage: " + std::string(stage) + "}", .gpus = 4})));
     CHECK(counted.of(NcclKind::all_gather) > 0);
     CHECK(counted.of(NcclKind::reduce_scatter) > 0);
     CHECK(counted.of(NcclKind::send) == 0);
@@ -175,8 +176,8 @@ TEST_CASE("NCCL: shards of ZeRO are gathered and scattered by NCCL's own collect
 }
 
 TEST_CASE("NCCL: sequence-parallel gathers and scatters along the sequence are NCCL's own") {
-  const Counted counted = check_calls(
-      compile(tiny_job({.parallelism = "{tensor_model_parallel_size: 2, sequence_parallel: true}", .gpus = 2})));
+  const Counted counted = check_calls(compile(
+      tiny_job({.parallelism = "{tensor_model_parallel_size: 2, sequence_parallel: true}", .gpus = 2})));
   CHECK(counted.of(NcclKind::all_gather) > 0);
   CHECK(counted.of(NcclKind::reduce_scatter) > 0);
   CHECK(counted.of(NcclKind::send) == 0);
@@ -196,12 +197,13 @@ TEST_CASE("NCCL: every schedule's calls meet, at every sharding of the optimizer
         if (!entry.refusal(shape).empty()) continue;
         Plan plan;
         try {
-          plan = compile(tiny_job({.parallelism = "{pipeline_model_parallel_size: 2, tensor_model_parallel_size: 2, "
-                                                  "pipeline_schedule: " + entry.name +
-                                                  ", virtual_pipeline_model_parallel_size: " +
-                                                  std::to_string(virtual_stages) + "}",
-                                   .optimizer = "{zero_stage: " + std::string(zero) + "}",
-                                   .gpus = 8}));
+          plan = compile(
+              tiny_job({.parallelism = "{pipeline_model_parallel_size: 2, tensor_model_parallel_size: 2, "
+                                       "pipeline_schedule: " +
+                                       entry.name + ", virtual_pipeline_model_parallel_size: " +
+                                       std::to_string(virtual_stages) + "}",
+                        .optimizer = "{zero_stage: " + std::string(zero) + "}",
+                        .gpus = 8}));
         } catch (const std::exception&) {
           continue;  // not with this placement
         }
@@ -231,7 +233,8 @@ TEST_CASE("NCCL: the calls of context and expert parallelism meet; rings are one
 }
 
 TEST_CASE("NCCL: ranks that would wait for each other are noticed, and counts that differ") {
-  const NcclCommunicator forward{NcclCommunicator::Use::edge, {0, 1}}, backward{NcclCommunicator::Use::edge, {1, 0}};
+  const NcclCommunicator forward{NcclCommunicator::Use::edge, {0, 1}},
+      backward{NcclCommunicator::Use::edge, {1, 0}};
   const auto one = [](const NcclCommunicator& on, NcclKind kind, int peer, std::int64_t count) {
     return NcclGroupOfCalls{on, {{kind, Dtype::fp32, count, peer, Reduction::sum}}, 0, 0};
   };

@@ -103,7 +103,8 @@ Bytes joined(const Shared::Collective& of, const Call& call, std::size_t first, 
 int run_collective(Communicator& communicator, const Call& call) {
   Shared& shared = *communicator.shared;
   const std::size_t bytes = call.count * bytes_of_type(call.type);
-  const std::size_t sent = bytes * (call.kind == Kind::reduce_scatter ? static_cast<std::size_t>(communicator.ranks) : 1);
+  const std::size_t sent =
+      bytes * (call.kind == Kind::reduce_scatter ? static_cast<std::size_t>(communicator.ranks) : 1);
   Bytes own(sent);
   std::memcpy(own.data(), call.from, sent);
   std::unique_lock lock(shared.mutex);
@@ -116,10 +117,12 @@ int run_collective(Communicator& communicator, const Call& call) {
     if (!member.first.alike(call)) return invalid_usage;
   if (call.kind == Kind::all_gather) {
     auto* to = static_cast<std::byte*>(call.to);
-    for (const auto& [rank, member] : all.members) std::memcpy(to + static_cast<std::size_t>(rank) * bytes, member.second.data(), bytes);
+    for (const auto& [rank, member] : all.members)
+      std::memcpy(to + static_cast<std::size_t>(rank) * bytes, member.second.data(), bytes);
     return cuda::nccl_success;
   }
-  const std::size_t piece = call.kind == Kind::reduce_scatter ? static_cast<std::size_t>(communicator.rank) : 0;
+  const std::size_t piece =
+      call.kind == Kind::reduce_scatter ? static_cast<std::size_t>(communicator.rank) : 0;
   std::memcpy(call.to, joined(all, call, piece, bytes).data(), bytes);
   return cuda::nccl_success;
 }
@@ -210,10 +213,13 @@ int get_version(int* version) {
   *version = 22809;
   return cuda::nccl_success;
 }
-const char* error_text(int result) { return result == invalid_usage ? "invalid usage" : "unhandled system error"; }
+const char* error_text(int result) {
+  return result == invalid_usage ? "invalid usage" : "unhandled system error";
+}
 const char* last_error(void*) { return "members call unlike collectives"; }
 
-int all_reduce(const void* from, void* to, std::size_t count, int type, int operation, void* communicator, void*) {
+int all_reduce(const void* from, void* to, std::size_t count, int type, int operation, void* communicator,
+               void*) {
   return submit(communicator, {Kind::all_reduce, from, to, count, type, operation, -1});
 }
 int all_gather(const void* from, void* to, std::size_t count, int type, void* communicator, void*) {
@@ -233,9 +239,9 @@ int recv(void* to, std::size_t count, int type, int peer, void* communicator, vo
 }  // namespace
 
 const cuda::NcclTable& threads_nccl() {
-  static const cuda::NcclTable table{
-      get_version, get_unique_id, init_rank,  destroy,    destroy,        get_async_error, error_text, last_error,
-      group_start, group_end,     all_reduce, all_gather, reduce_scatter, send,            recv};
+  static const cuda::NcclTable table{get_version,     get_unique_id, init_rank,      destroy,     destroy,
+                                     get_async_error, error_text,    last_error,     group_start, group_end,
+                                     all_reduce,      all_gather,    reduce_scatter, send,        recv};
   return table;
 }
 

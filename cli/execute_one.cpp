@@ -9,6 +9,7 @@
 
 #include "backend/agreement.h"
 #include "backend/execute.h"
+#include "backend/plugin_device.h"
 #include "backend/process_group.h"
 #include "backend/reference_job.h"
 #include "cli/console.h"
@@ -32,13 +33,19 @@ std::string dtype_of(const ExecuteFlags& flags) { return flags.dtype.value_or("f
 ExecutionDevice execution_device(const ExecuteFlags& flags) {
   if (device_of(flags) == "null") return ExecutionDevice::null;
   const std::string dtype = dtype_of(flags);
+  if (device_of(flags) == "cuda")
+    return dtype == "f64"   ? ExecutionDevice::cuda_f64
+           : dtype == "f32" ? ExecutionDevice::cuda_f32
+                            : ExecutionDevice::cuda_half;
   return dtype == "f64"   ? ExecutionDevice::cpu_f64
          : dtype == "f32" ? ExecutionDevice::cpu_f32
                           : ExecutionDevice::cpu_half;
 }
 
-// What is rounded is held against what is not.
+// What is rounded is held against what is not; a GPU against the CPU.
 ExecuteOptions reference_options(ExecuteOptions how) {
+  if (how.device == ExecutionDevice::cuda_half) how.device = ExecutionDevice::cpu_f32;
+  if (is_cuda(how.device)) how.device = ExecutionDevice::cpu_f64;
   if (how.device == ExecutionDevice::cpu_half) how.device = ExecutionDevice::cpu_f32;
   how.processes = nullptr;
   return how;
@@ -182,9 +189,11 @@ PreparedExecution prepare_execution(const Options& options, const Input& input, 
     faults.push_back({position, why, hint});
   };
   const SourcePosition file{input.path, 0, 0};
-  if (device_of(flags) == "cuda")
-    refuse(file, "--device cuda: this simrun has no CUDA plugin", "--device cpu runs anywhere.");
-  if (device_of(flags) == "cpu" && dtype_of(flags) == "bf16" && !has_halves(input.plan))
+  if (const std::string why = device_of(flags) == "cuda" ? why_no_cuda_device() : ""; !why.empty())
+    refuse(file, "--device cuda: " + why, "--device cpu runs anywhere.");
+  if (device_of(flags) == "cuda" && flags.data)
+    refuse(file, "--device cuda does not read --data yet", "--device cpu reads it.");
+  if (device_of(flags) != "null" && dtype_of(flags) == "bf16" && !has_halves(input.plan))
     refuse(position_of(input, ": training.precision"),
            "--dtype bf16 rounds what the plan holds in bf16 or fp16, and this plan holds nothing in them",
            "--dtype f32 runs it as it is.");
@@ -194,7 +203,7 @@ PreparedExecution prepare_execution(const Options& options, const Input& input, 
   how.processes = processes;
   for (const std::string& refusal : execution_refusals(input.plan, how.device))
     refuse(position_of(input, refusal), "cannot be executed: " + refusal, "");
-  if (faults.empty() && how.device != ExecutionDevice::null) {
+  if (faults.empty() && how.device != ExecutionDevice::null && !is_cuda(how.device)) {
     const std::int64_t shares =
         processes == nullptr ? 1 : processes->processes();  // perhaps on other machines
     const std::int64_t bytes = bytes_of_run(input.plan, how) / shares, there_is = memory_of_this_machine();

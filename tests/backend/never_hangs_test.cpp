@@ -105,7 +105,8 @@ TEST_CASE("threads that cannot be started are told of, and the ranks that were s
   CHECK(words.find("Resource temporarily unavailable") != std::string::npos);
 }
 
-TEST_CASE("a rank that runs out of memory is a crash, and one that disagrees is a disagreement", "[threads]") {
+TEST_CASE("a rank that runs out of memory is a crash, and one that disagrees is a disagreement",
+          "[threads]") {
   ThreadFabric hungry(2, std::chrono::minutes(1));
   hungry.run([](std::int64_t rank, Transport& transport) {
     if (rank == 1) throw std::bad_alloc();

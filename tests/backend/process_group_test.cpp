@@ -50,7 +50,8 @@ void check_failure(const Outcomes& outcomes, FailureKind kind, const std::string
 
 }  // namespace
 
-TEST_CASE("every rank of every process reaches every other, and process 0 gets what each has collected", "[threads]") {
+TEST_CASE("every rank of every process reaches every other, and process 0 gets what each has collected",
+          "[threads]") {
   constexpr std::int64_t ranks = 6;
   std::atomic<int> received = 0;
   const Outcomes outcomes = run_processes(3, [&](int process) {
@@ -72,7 +73,8 @@ TEST_CASE("every rank of every process reaches every other, and process 0 gets w
   CHECK(outcomes[1].collected.empty());
 }
 
-TEST_CASE("processes run one thing after another, and what process 0 shares between reaches all", "[threads]") {
+TEST_CASE("processes run one thing after another, and what process 0 shares between reaches all",
+          "[threads]") {
   FrameNetwork network(3);
   std::vector<std::string> got(3);
   std::atomic<int> ran = 0;

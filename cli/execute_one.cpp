@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <stdexcept>
 
@@ -14,6 +13,7 @@
 #include "configs/diagnostics.h"
 #include "schedules/compile.h"
 #include "schedules/lint.h"
+#include "sim/core_replay.h"
 #include "visualizer/quantity.h"
 
 namespace simrun {
@@ -37,6 +37,7 @@ ExecutionDevice execution_device(const ExecuteFlags& flags) {
 // What is rounded is held against what is not.
 ExecuteOptions reference_options(ExecuteOptions how) {
   if (how.device == ExecutionDevice::cpu_half) how.device = ExecutionDevice::cpu_f32;
+  how.timed = false;
   return how;
 }
 
@@ -117,17 +118,17 @@ ReferencePlan reference_plan(const Options& options, const Input& input, const E
   return reference;
 }
 
-struct TimedExecution {
-  Execution execution;
-  double seconds_per_step = 0;  // of the whole run, initial values included
-};
-
-TimedExecution timed(const Plan& plan, const ExecuteOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  TimedExecution run{execute(plan, options), 0};
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  run.seconds_per_step = took.count() / options.steps;
-  return run;
+// How long it took, beside what was predicted.
+void add_times(const Plan& plan, const Timeline& predicted, const Measurement& measured,
+               ExecutionReport& report) {
+  report.measured_step_s = measured_step_seconds(measured).median;
+  report.cores = measured.cores;
+  report.replayed_step_s =
+      static_cast<double>(replay_on_cores(plan, measured_costs(plan, measured), measured.cores)) * 1e-12;
+  report.measured = measured_timeline(plan, measured);
+  const auto has_lanes = [](const RankTimeline& rank) { return !rank.lanes.empty(); };
+  if (std::any_of(predicted.ranks.begin(), predicted.ranks.end(), has_lanes))
+    report.by_instruction = compare_measured(plan, predicted, *report.measured);
 }
 
 std::string memory_fault(const ExecutionReport& report) {
@@ -198,39 +199,40 @@ void check_execution(const Options& options, const Input& input) {
   if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 
-ExecutionReport execute_one(const Options& options, const Input& input, double predicted_step_s) {
+ExecutionReport execute_one(const Options& options, const Input& input, const Timeline& predicted) {
   const ExecuteFlags& flags = options.execute;
   const Plan& plan = input.plan;
-  const ExecuteOptions how = execute_options(flags);
+  ExecuteOptions how = execute_options(flags);
   const bool computes = how.device != ExecutionDevice::null;
+  how.timed = computes;
   ExecutionReport report;
   report.device = device_of(flags);
   report.dtype = computes ? dtype_of(flags) : "";
   report.transport = "threads";
   report.ranks = plan.ranks();
   report.steps = how.steps;
-  report.predicted_step_s = predicted_step_s;
+  report.predicted_step_s = static_cast<double>(predicted.step) * 1e-12;
   const Plan stored = as_stored(plan, how.device);
   report.stores_other_types = stored != plan;
   report.predicted_peak_bytes = predicted_peaks(stored, how.steps);
 
-  const TimedExecution run = timed(plan, how);
-  report.fault = run.execution.failure;
-  for (const RankReport& rank : run.execution.ranks) report.instructions += rank.instructions;
+  const Execution run = execute(plan, how);
+  report.fault = run.failure;
+  for (const RankReport& rank : run.ranks) report.instructions += rank.instructions;
   if (!report.fault.empty()) {
     report.no_reference = "the run failed";
     return report;
   }
   // The null device counts all memory spaces as one.
-  for (const RankReport& rank : run.execution.ranks)
+  for (const RankReport& rank : run.ranks)
     report.allocated_peak_bytes.push_back(computes ? rank.allocated_peak_bytes : rank.planned_peak_bytes);
   report.fault = memory_fault(report);
-  if (report.fault.empty() && computes) report.fault = replica_fault(run.execution, tolerance_of(how.device));
+  if (report.fault.empty() && computes) report.fault = replica_fault(run, tolerance_of(how.device));
   if (computes) {
-    report.loss = run.execution.loss;
-    report.measured_step_s = run.seconds_per_step;
+    report.loss = run.loss;
+    add_times(plan, predicted, run.measured, report);
   }
-  compare_with_one_rank(reference_plan(options, input, how), how, run.execution, report);
+  compare_with_one_rank(reference_plan(options, input, how), how, run, report);
   return report;
 }
 

@@ -11,7 +11,7 @@ namespace simrun {
 void check_execution(const Options& options, const Input& input);
 
 // Runs the plan that was simulated, and the same job on one rank without any parallelism to compare it with
-// where that is small enough. REQUIRES: check_execution() was content. `predicted_step_s`: as simulated.
-ExecutionReport execute_one(const Options& options, const Input& input, double predicted_step_s);
+// where that is small enough. REQUIRES: check_execution() was content. `predicted`: as simulated.
+ExecutionReport execute_one(const Options& options, const Input& input, const Timeline& predicted);
 
 }  // namespace simrun

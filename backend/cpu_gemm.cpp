@@ -117,6 +117,13 @@ void multiply(const Matrices<Real>& a, const Matrices<Real>& b, Real* d, std::in
   }
 }
 
+// Of summands over several ranks, the one that has the first of the sum.
+bool begins_sum(const Argument& a, const Names& summed) {
+  for (std::size_t d = 0; d < a.part.size(); ++d)
+    if (has(summed, a.buffer->dims[d].name) && a.part[d].first > 0) return false;
+  return true;
+}
+
 template <class Real>
 void add_bias(const Argument& out, const Argument& bias) {
   const BroadcastIndex index(out, bias);
@@ -170,7 +177,7 @@ void run_gemm(const KernelCall& call) {
       to[place] = adds ? to[place] + value : value;
     });
   }
-  if (call.inputs.size() > 2) add_bias<Real>(d, call.inputs[2]);
+  if (call.inputs.size() > 2 && begins_sum(*a, summed)) add_bias<Real>(d, call.inputs[2]);
 }
 
 template void run_gemm<float>(const KernelCall&);

@@ -18,7 +18,8 @@ struct Head {
   std::int64_t batch = 0, kv = 0, query = 0;
 };
 
-// An operand [batch, positions, kv_heads, (slots,) width]: of a head, its rows [positions, width] in one slot.
+// An operand [batch, positions, kv_heads, (slots,) width]: of a head, its rows [positions, width] in one
+// slot.
 template <class Real>
 class HeadRows {
  public:
@@ -86,7 +87,9 @@ struct HeadCounts {
         kv(context.part[2]),
         group(context.part.size() > 4 ? context.part[3].extent : 1) {}
 
-  std::int64_t number(const Head& head) const { return (head.batch * kv.extent + head.kv) * group + head.query; }
+  std::int64_t number(const Head& head) const {
+    return (head.batch * kv.extent + head.kv) * group + head.query;
+  }
   // Of the whole model's heads.
   std::int64_t whole_number(const Head& head) const { return (kv.first + head.kv) * group + head.query; }
   std::int64_t whole() const { return kv.whole * group; }

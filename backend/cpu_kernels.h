@@ -22,6 +22,18 @@ void run_attention(const KernelCall& call);
 template <class Real>
 void run_attention_backward(const KernelCall& call);
 template <class Real>
+void run_attention_block(const KernelCall& call);  // Instruction::part
+template <class Real>
+void run_attention_block_backward(const KernelCall& call);
+template <class Real>
+void run_attention_join(const KernelCall& call);  // MAP flash
+template <class Real>
+void run_split_heads(const KernelCall& call);  // MAP split of packed q, k, v
+template <class Real>
+void run_concat_heads(const KernelCall& call);
+template <class Real>
+void run_select_heads(const KernelCall& call);  // COPY between rows of all heads and a rank's heads
+template <class Real>
 void run_norm(const KernelCall& call);
 template <class Real>
 void run_norm_backward(const KernelCall& call);

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "backend/cpu_experts.h"
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_math.h"
 #include "backend/cpu_packed_parts.h"
@@ -147,12 +148,19 @@ void run_map(const KernelCall& call) {
     case Function::log_loss: return log_loss<Real>(call);
     case Function::cast: return scaled_copy<Real>(call, 1);
     case Function::scale: return scaled_copy<Real>(call, static_cast<Real>(call.what.constants.at(0)));
+    case Function::flash: return run_attention_join<Real>(call);
     case Function::rope:
     case Function::rope_backward: return run_rope<Real>(call);
+    case Function::sigmoid_gate:
+    case Function::sigmoid_gate_backward: return run_sigmoid_gate<Real>(call);
     case Function::mla_rope:
     case Function::mla_rope_backward: return run_latent_rope<Real>(call);
     case Function::split:
-    case Function::concat: return run_split<Real>(call);
+      return position_of(call, call.inputs[0], "qkv") >= 0 ? run_split_heads<Real>(call)
+                                                           : run_split<Real>(call);
+    case Function::concat:
+      return position_of(call, call.outputs[0], "qkv") >= 0 ? run_concat_heads<Real>(call)
+                                                            : run_split<Real>(call);
     case Function::concatenate:
     case Function::concatenate_backward:
     case Function::select:
@@ -163,6 +171,8 @@ void run_map(const KernelCall& call) {
 
 template <class Real>
 void run_copy(const KernelCall& call) {
+  if (PackedPart::is_part(call.plan, *call.outputs[0].buffer, *call.inputs[0].buffer))
+    return run_copy_of_part<Real>(call);
   scaled_copy<Real>(call, 1);
 }
 

@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_math.h"
 
@@ -14,6 +16,26 @@ template <class Real>
 void clear_unless_added(const KernelCall& call, const Argument& output) {
   if (!adds_to(call, output)) std::fill_n(reals<Real>(output), elements(output.part), Real{0});
 }
+
+// Where the gradients go. Outputs are those that are wanted of x, weight and bias, in this order: of a frozen
+// norm there is x's alone, of one behind frozen layers the others. What is not wanted goes nowhere.
+template <class Real>
+struct NormGradients {
+  Real *x = nullptr, *weight = nullptr, *bias = nullptr;
+  std::vector<Real> row, unwanted;
+
+  NormGradients(const KernelCall& call, const Argument& of)
+      : row(static_cast<std::size_t>(last_extent(of))),
+        unwanted(static_cast<std::size_t>(elements(call.inputs[2].part))) {
+    std::size_t next = 0;
+    const bool wants_x = call.outputs[0].part.size() == of.part.size();
+    if (wants_x) x = reals<Real>(call.outputs[next++]);
+    weight = next < call.outputs.size() ? reals<Real>(call.outputs[next]) : unwanted.data();
+    if (next + 1 < call.outputs.size()) bias = reals<Real>(call.outputs[next + 1]);
+    for (; next < call.outputs.size(); ++next) clear_unless_added<Real>(call, call.outputs[next]);
+  }
+  Real* of_row(std::int64_t at, std::int64_t n) { return x != nullptr ? x + at * n : row.data(); }
+};
 
 }  // namespace
 
@@ -52,11 +74,10 @@ void run_norm_backward(const KernelCall& call) {
   const bool of_heads = call.what.function == Function::qk_norm;
   const std::int64_t n = last_extent(x), rows = rows_of(x), kept = last_extent(call.inputs[3]);
   const std::int64_t qkv = of_heads ? part_named(call, x, "qkv").extent : 1;
-  for (std::size_t o = 1; o < call.outputs.size(); ++o) clear_unless_added<Real>(call, call.outputs[o]);
-  Real* dbias = call.outputs.size() > 2 ? reals<Real>(call.outputs[2]) : nullptr;
+  NormGradients<Real> to(call, x);
   for (std::int64_t at = 0; at < rows; ++at) {
     const Real* dy = reals<Real>(call.inputs[0]) + at * n;
-    Real* dx = reals<Real>(call.outputs[0]) + at * n;
+    Real* dx = to.of_row(at, n);
     const std::int64_t weight = of_heads ? weight_row(at, qkv) : 0;
     if (weight < 0) {
       std::copy_n(dy, n, dx);
@@ -69,7 +90,7 @@ void run_norm_backward(const KernelCall& call) {
                                            centred,
                                            centred ? statistics[0] : 0,
                                            statistics[centred ? 1 : 0]};
-    math<Real>().norm_backward(row, {dy, dx, reals<Real>(call.outputs[1]) + weight * n, dbias});
+    math<Real>().norm_backward(row, {dy, dx, to.weight + weight * n, to.bias});
   }
 }
 

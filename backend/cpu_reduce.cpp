@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "backend/cpu_experts.h"
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_math.h"
 
@@ -28,6 +29,7 @@ void sum_squares(const KernelCall& call) {
 template <class Real>
 void run_reduce(const KernelCall& call) {
   if (call.what.function == Function::sum_squares) return sum_squares<Real>(call);
+  if (call.inputs[0].buffer->dtype == Dtype::int32) return run_expert_load<Real>(call);
   const Argument &in = call.inputs[0], &out = call.outputs[0];
   const bool takes_max = call.what.function == Function::max;
   Real* to = reals<Real>(out);

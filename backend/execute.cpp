@@ -11,7 +11,7 @@
 #include "backend/null_device.h"
 #include "backend/rank_run.h"
 #include "backend/recycling_device.h"
-#include "backend/thread_fabric.h"
+#include "backend/run_ranks.h"
 #include "schedules/extent_tables.h"
 
 namespace simrun {
@@ -24,18 +24,6 @@ std::unique_ptr<Device> make_device(ExecutionDevice device) {
     case ExecutionDevice::cpu_half: return make_cpu_device_half();
     default: return std::make_unique<NullDevice>();
   }
-}
-
-// Shards that two copies of a stage divide between them are not at their axes' places.
-bool divides_shards_further(const Plan& plan) {
-  return std::any_of(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& shard) {
-    const bool is_view = shard.parent != no_index && shard.parameter == no_index;
-    const Index whole = shard.shard_of != no_index ? shard.shard_of : is_view ? shard.parent : no_index;
-    if (whole == no_index || shard.split.size() != 1) return false;
-    const Mesh& mesh = plan.stages.front().meshes.front();
-    const std::int64_t pieces = place_along(mesh, axes_of_split(shard.split.front(), mesh), 0).count;
-    return shard.elements() * pieces != plan.buffers[whole].elements();
-  });
 }
 
 class Refusals {
@@ -68,9 +56,6 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
   Refusals refusals;
   refuse_shapes(plan, refusals);
   if (device == ExecutionDevice::null) return refusals.take();
-  if (divides_shards_further(plan))
-    refusals.add(
-        "both copies of a stage share optimizer shards, which are not run yet: optimizer.zero_stage 0");
   for (const Program& program : plan.programs)
     for (const Binding& binding : program.bindings)
       if (binding.weight_version != 0 || binding.slice != 0)
@@ -112,28 +97,34 @@ Execution execute(const Plan& plan, const ExecuteOptions& options) {
   const RankRun::Shared shared{plan, buckets, options.training, options.steps, observed, options.compares};
   Execution execution;
   execution.ranks.resize(places.size());
-  ThreadFabric fabric(static_cast<std::int64_t>(places.size()), options.limit);
   CoreGate gate(options.timed ? available_cores() : 0);
   execution.measured = empty_measurement(options, places.size());
-  execution.failure = fabric.run([&](std::int64_t rank, Transport& transport) {
+  const auto run_rank = [&](std::int64_t rank, Transport& transport) {
     const auto number = static_cast<std::size_t>(rank);
+    const std::unique_ptr<Transport> around =
+        options.around_transport ? options.around_transport(transport, rank) : nullptr;
+    Transport& fabric = around ? *around : transport;
     std::optional<RankClock> clock;
     std::optional<CoreGate::Hold> core;
     if (options.timed) {
-      clock.emplace(transport, gate, rank, static_cast<std::int64_t>(places.size()));
+      clock.emplace(fabric, gate, rank, static_cast<std::int64_t>(places.size()));
       core.emplace(gate);
     }
     std::unique_ptr<Device> device = make_device(options.device);
     if (options.timed && options.device != ExecutionDevice::null) device = recycling(std::move(device));
-    Transport& through = clock ? static_cast<Transport&>(*clock) : transport;
+    Transport& through = clock ? static_cast<Transport&>(*clock) : fabric;
     RankRun run(shared, *device, through, places[number], clock ? &*clock : nullptr);
     run.run();
     execution.ranks[number] = {run.planned_peak_bytes(), device->peak_bytes(), run.instructions()};
     if (clock) execution.measured.ranks[number] = clock->take_steps();
-  });
+  };
+  const RunFailure failure = run_ranks(plan, options, run_rank, observed, execution.ranks);
+  execution.failure_kind = failure.kind;
+  execution.failure = failure.text;
   execution.loss = observed.loss();
   execution.gradients = observed.take_gradients();
   execution.parameters = observed.take_parameters();
+  execution.expert_rows = observed.take_rows();
   return execution;
 }
 

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 
+#include "backend/row_copies.h"
 #include "schedules/extent_tables.h"
 
 namespace simrun {
@@ -53,6 +56,7 @@ void RankRun::run() {
     const std::vector<std::string> left = memory_.left_over();
     if (!left.empty())
       throw ExecutionError(fmt::format("step {} ends without a FREE of {}", step_, fmt::join(left, ", ")));
+    shared_.observed.add_rows(step_, memory_.take_recorded_rows());
   }
 }
 
@@ -122,8 +126,10 @@ void RankRun::run_entry(std::size_t entry) {
       run(at, what);
     } catch (const TransportError&) {
       throw;
-    } catch (const std::exception& error) {
+    } catch (const Disagreement& error) {
       throw ExecutionError(fmt::format("{}: {}", describe(at, what), error.what()));
+    } catch (const std::exception& error) {
+      throw std::runtime_error(fmt::format("{}: {}", describe(at, what), error.what()));
     }
     ++instructions_;
   }
@@ -146,7 +152,9 @@ void RankRun::run(const Place& at, const Instruction& what) {
   for (const Index buffer : what.inputs) inputs.push_back(memory_.read({buffer, at.microbatch}));
   for (const Index buffer : what.outputs) {
     const bool adds = what.accumulate && plan_.buffers[buffer].category == Category::gradients;
-    outputs.push_back(adds ? memory_.read({buffer, at.microbatch}) : memory_.write({buffer, at.microbatch}));
+    outputs.push_back(
+        adds ? memory_.read({buffer, at.microbatch})
+             : memory_.write({buffer, at.microbatch}, rows_of_output(at, what, inputs, buffer)));
   }
   if (is_communication(what.opcode))
     exchange_.run({what, inputs, outputs, at.microbatch, describe(at, what)});
@@ -154,6 +162,27 @@ void RankRun::run(const Place& at, const Instruction& what) {
     compute(at, what, inputs, outputs);
   end_clock(at);
   observe(what, outputs);
+}
+
+// The rows of an experts' buffer that is about to be written; none on a device without memory, where the plan
+// decides.
+SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
+                                   const std::vector<Argument>& inputs, Index output) {
+  const Buffer& buffer = plan_.buffers[output];
+  if (!has_expert_rows(plan_, buffer)) return nullptr;
+  if (what.opcode == Opcode::gather && what.function == Function::dispatch && inputs.size() > 1) {
+    const TensorPart& tokens = inputs[1].part;
+    const std::vector<std::int64_t> chosen = device_.indices(inputs[1], tokens);
+    if (chosen.empty()) return nullptr;
+    return std::make_shared<const ExpertRows>(
+        dispatched_rows({plan_, what, place_, tokens, chosen}, at.microbatch));
+  }
+  const auto with_rows = std::find_if(inputs.begin(), inputs.end(),
+                                      [](const Argument& input) { return input.rows != nullptr; });
+  if (with_rows == inputs.end()) return nullptr;
+  if (is_communication(what.opcode) || what.opcode == Opcode::copy)
+    return exchange_.rows_behind({what, *with_rows, buffer, at.microbatch, describe(at, what)});
+  return with_rows->rows;
 }
 
 void RankRun::end_clock(const Place& at) {
@@ -169,6 +198,9 @@ void RankRun::compute(const Place& at, const Instruction& what, const std::vecto
   }
   if (what.opcode == Opcode::copy && inputs.size() == 1 && outputs.size() == 1 &&
       same_dimensions(*inputs[0].buffer, *outputs[0].buffer)) {
+    if (inputs[0].rows != nullptr)
+      return copy_rows(device_, {inputs[0], outputs[0]},
+                       rows_of_part(*inputs[0].rows, plan_, *outputs[0].buffer, place_));
     device_.unpack(device_.pack(inputs[0], outputs[0].part), outputs[0], outputs[0].part, Combine::assign);
     return;
   }

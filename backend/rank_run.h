@@ -51,6 +51,8 @@ class RankRun {
   void run(const Place& at, const Instruction& what);
   void compute(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
                const std::vector<Argument>& outputs);
+  SharedRows rows_of_output(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
+                            Index output);
   void end_clock(const Place& at);
   void observe(const Instruction& what, const std::vector<Argument>& outputs);
   void record(ParameterValues& values, Index flat, const Argument& argument);

@@ -121,6 +121,7 @@ ReferencePlan reference_plan(const Options& options, const Input& input, const E
 // How long it took, beside what was predicted.
 void add_times(const Plan& plan, const Timeline& predicted, const Measurement& measured,
                ExecutionReport& report) {
+  if (measured.empty()) return;
   report.measured_step_s = measured_step_seconds(measured).median;
   report.cores = measured.cores;
   report.replayed_step_s =

@@ -108,6 +108,11 @@ struct Relu {
 };
 
 template <class Real>
+struct Tanh {
+  static Real value(Real x) { return std::tanh(x); }
+};
+
+template <class Real>
 struct SquaredRelu {
   static Real value(Real x) { return x > 0 ? x * x : 0; }
   static Real slope(Real x) { return x > 0 ? 2 * x : 0; }
@@ -138,6 +143,8 @@ void run_activation(const KernelCall& call) {
     case Function::swiglu_backward: return gated_backward<Real, Silu<Real>>(call);
     case Function::geglu: return gated<Real, Gelu<Real>>(call);
     case Function::geglu_backward: return gated_backward<Real, Gelu<Real>>(call);
+    case Function::tanh: return plain<Real, Tanh<Real>>(call);
+    case Function::tanh_backward: return from_output<Real>(call, [](Real y) { return 1 - y * y; });
     case Function::soft_cap: return soft_cap<Real>(call);
     case Function::soft_cap_backward: {
       const auto cap = static_cast<Real>(call.what.constants.at(0));

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_packed_parts.h"
 #include "backend/cpu_refusals.h"
 
 namespace simrun {

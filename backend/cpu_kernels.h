@@ -28,13 +28,17 @@ void run_norm_backward(const KernelCall& call);
 template <class Real>
 void run_map(const KernelCall& call);
 template <class Real>
-void run_copy(const KernelCall& call);  // between operands whose dimensions have other names
+void run_copy(const KernelCall& call);  // of operands whose dimensions have other names
 template <class Real>
 void run_activation(const KernelCall& call);  // MAPs of one activation function and their gradients
 template <class Real>
 void run_rope(const KernelCall& call);
 template <class Real>
 void run_join(const KernelCall& call);  // MAPs concatenate, select and their backwards
+template <class Real>
+void run_latent_rope(const KernelCall& call);  // rope of latent attention's queries, mla_rope
+template <class Real>
+void run_split(const KernelCall& call);  // MAPs split and concat along the last dimension
 template <class Real>
 void run_reduce(const KernelCall& call);
 template <class Real>

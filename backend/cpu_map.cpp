@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_packed_parts.h"
 #include "backend/philox.h"
 
 namespace simrun::cpu {
@@ -13,7 +14,9 @@ class Summands {
   explicit Summands(const KernelCall& call) {
     for (std::size_t i = 1; i < call.inputs.size(); ++i) {
       const bool is_bias = call.inputs[i].part.size() < call.inputs[0].part.size();
-      if (is_bias)
+      if (PackedPart::is_part(call.plan, *call.inputs[i].buffer, *call.inputs[0].buffer))
+        parts_.push_back({reals<Real>(call.inputs[i]), PackedPart(call.inputs[i], call.inputs[0])});
+      else if (is_bias)
         biases_.push_back({reals<Real>(call.inputs[i]), BroadcastIndex(call.inputs[0], call.inputs[i])});
       else
         residuals_.push_back(reals<Real>(call.inputs[i]));
@@ -23,6 +26,8 @@ class Summands {
   Real branch(std::int64_t i) const {
     Real sum = first_[i];
     for (const Bias& bias : biases_) sum += bias.values[bias.index(i)];
+    for (const Part& part : parts_)
+      if (const std::int64_t at = part.place(i); at >= 0) sum += part.values[at];
     return sum;
   }
   Real rest(std::int64_t i) const {
@@ -36,7 +41,12 @@ class Summands {
     const Real* values;
     BroadcastIndex index;
   };
+  struct Part {
+    const Real* values;
+    PackedPart place;
+  };
   const Real* first_ = nullptr;
+  std::vector<Part> parts_;
   std::vector<Bias> biases_;
   std::vector<const Real*> residuals_;
 };
@@ -122,13 +132,20 @@ void run_map(const KernelCall& call) {
     case Function::concatenate_backward:
     case Function::select:
     case Function::select_backward: return run_join<Real>(call);
+    case Function::mla_rope:
+    case Function::mla_rope_backward: return run_latent_rope<Real>(call);
+    case Function::split:
+    case Function::concat: return run_split<Real>(call);
     default: return run_activation<Real>(call);
   }
 }
 
 template <class Real>
 void run_copy(const KernelCall& call) {
-  scaled_copy<Real>(call, 1);
+  const TensorPart &from = call.inputs[0].part, &to = call.outputs[0].part;
+  const bool same = std::equal(from.begin(), from.end(), to.begin(), to.end(),
+                               [](const DimPart& a, const DimPart& b) { return a.extent == b.extent; });
+  same ? scaled_copy<Real>(call, 1) : run_copy_of_part<Real>(call);
 }
 
 template void run_copy<float>(const KernelCall&);

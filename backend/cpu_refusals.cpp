@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/cpu_packed_parts.h"
+
 namespace simrun {
 namespace {
 
@@ -28,13 +30,20 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
       for (const Index input : what.inputs) {
         if (same_extents(plan.buffers[input], out)) continue;
         for (const BufferDim& dim : plan.buffers[input].dims)
-          if (std::none_of(out.dims.begin(), out.dims.end(),
+          if (!cpu::PackedPart::is_part(plan, plan.buffers[input], out) &&
+              std::none_of(out.dims.begin(), out.dims.end(),
                            [&](const BufferDim& of) { return of.name == dim.name; }))
-            return no_kernel("training.lora");
+            return no_kernel("model.model_type");
       }
       return "";
     case Function::rope:
-    case Function::rope_backward: return has_dim(plan, out, "qkv") ? "" : no_kernel("model.kv_lora_rank");
+    case Function::rope_backward:
+    case Function::mla_rope:
+    case Function::mla_rope_backward:
+    case Function::split:
+    case Function::concat:
+    case Function::tanh:
+    case Function::tanh_backward:
     case Function::add_backward:
     case Function::sum_gradients:
     case Function::gelu:
@@ -57,22 +66,30 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::cast:
     case Function::log_loss: return "";
     case Function::flash: return no_kernel("parallelism.cp_comm_type: a2a has");
-    default: return no_kernel("model.model_type: gpt and llama have");
+    default: return no_kernel("model.model_type: models of text have");
   }
+}
+
+// Of one head, over values that are no heads'.
+bool is_content_attention(const Plan& plan, const Instruction& what) {
+  const std::size_t queries = what.opcode == Opcode::attention ? 0 : 1;
+  return what.inputs.size() > queries + 2 && plan.buffers[what.inputs[queries]].dims.size() == 5 &&
+         plan.buffers[what.inputs[queries + 2]].dims.size() == 3;
 }
 
 std::string attention_refusal(const Plan& plan, const Instruction& what) {
   const bool forward = what.opcode == Opcode::attention;
-  const Buffer& packed = plan.buffers[what.inputs.at(forward ? 0 : 1)];
+  const Buffer& first = plan.buffers[what.inputs.at(forward ? 0 : 1)];
+  const Buffer& context = plan.buffers[forward ? what.outputs.at(0) : what.inputs.at(0)];
   if (!what.part.axes.empty()) return no_kernel("parallelism.cp_comm_type: a2a has");
-  const std::size_t queries = forward ? 0 : 1;
-  const bool of_content = what.inputs.size() > queries + 2 &&
-                          plan.buffers[what.inputs[queries + 2]].dims.size() == 3 && packed.dims.size() == 5;
-  if (of_content) return "";
-  if (!has_dim(plan, packed, "qkv")) return no_kernel("model.model_type: gpt and llama have");
-  if (forward && what.inputs.size() > 1) return no_kernel("model.attention_sinks or position biases");
-  if (what.work_table >= 0) return no_kernel("training.documents");
-  if (what.alibi) return no_kernel("model.model_type: ALiBi's biases");
+  if (is_content_attention(plan, what)) return "";
+  if (context.dims.size() < 4) return no_kernel("model.model_type");
+  // Which of q, k and v a gradient is of is told by their order.
+  const std::size_t operands = has_dim(plan, first, "qkv") ? 1 : 3;
+  if (!forward && (what.outputs.size() < operands || !std::equal(first.dims.begin(), first.dims.end(),
+                                                                 plan.buffers[what.outputs[0]].dims.begin(),
+                                                                 plan.buffers[what.outputs[0]].dims.end())))
+    return no_kernel("model.frozen: not some of an attention's queries, keys and values");
   return "";
 }
 
@@ -103,7 +120,7 @@ std::string copy_refusal(const Plan& plan, const Instruction& what) {
   bool is_part = what.inputs.size() == what.outputs.size();
   for (std::size_t i = 0; is_part && i < what.inputs.size(); ++i) {
     const Buffer &from = plan.buffers[what.inputs[i]], &to = plan.buffers[what.outputs[i]];
-    is_part = same_names(from, to) || same_extents(from, to);
+    is_part = same_names(from, to) || same_extents(from, to) || cpu::PackedPart::is_part(plan, to, from);
   }
   return is_part ? "" : no_kernel("parallelism.tensor_model_parallel_size beyond the key-value heads");
 }
@@ -119,18 +136,19 @@ std::string optimizer_refusal(const Plan& plan, const Instruction& what) {
 }  // namespace
 
 std::string cpu_refusal(const Plan& plan, const Instruction& what) {
-  if (plan.job.frozen_parameters > 0) return no_kernel("training.lora or model.frozen");
-  if (what.work_table >= 0) return no_kernel("training.documents or moe");
+  const bool is_attention = what.opcode == Opcode::attention || what.opcode == Opcode::attention_backward;
+  if (what.work_table >= 0 && !is_attention) return no_kernel("moe");
   const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
   if (std::any_of(what.inputs.begin(), what.inputs.end(), is_fp8) ||
       std::any_of(what.outputs.begin(), what.outputs.end(), is_fp8))
     return no_kernel("training.precision: fp8");
   switch (what.opcode) {
     case Opcode::input:
-      return what.label == "tokens" || what.label == "labels" || what.label == "images" ||
-                     what.label == "encoder_tokens" || what.label == "decoder_tokens"
+      return what.label == "images" || what.label == "labels" ||
+                     (plan.buffers[what.outputs.at(0)].dtype == Dtype::int64 &&
+                      (what.constants.size() > 1 || has_dim(plan, plan.buffers[what.outputs[0]], "sequence")))
                  ? ""
-                 : no_kernel("model.model_type: gpt and llama have, without num_nextn_predict_layers");
+                 : no_kernel("model.model_type: models of text have");
     case Opcode::map: return map_refusal(plan, what);
     case Opcode::attention:
     case Opcode::attention_backward: return attention_refusal(plan, what);
@@ -162,7 +180,7 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::all_gather:
     case Opcode::reduce_scatter:
     case Opcode::all_to_all: return "";
-    default: return no_kernel("model.model_type: gpt and llama have");
+    default: return no_kernel("model.model_type: models of text have");
   }
 }
 

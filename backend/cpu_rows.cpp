@@ -31,17 +31,34 @@ std::int64_t table_row(const KernelCall& call, const Argument& table, const Argu
   return at >= 0 && at < table.part[0].extent ? at : -1;
 }
 
+// Indices of so many kinds that are no words: one per sample, or per place in it.
+void draw_kinds(const KernelCall& call, std::uint32_t kinds) {
+  const Argument& out = call.outputs[0];
+  const WholeRows whole(call, out);
+  const RandomStream stream(call.training.seed, call.what.label, 0);
+  auto* to = static_cast<std::int64_t*>(out.data);
+  const std::int64_t n = out.part.size() > 1 ? last_extent(out) : 1, rows = elements(out.part) / n;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t begin = out.part.size() > 1 ? whole.begin(row) : whole.begin(0) + row;
+    for (std::int64_t i = 0; i < n; ++i) *to++ = stream.word(begin + i, call.step) % kinds;
+  }
+}
+
 }  // namespace
 
 template <class Real>
 void run_input(const KernelCall& call) {
   const Argument& out = call.outputs[0];
+  const std::vector<double>& constants = call.what.constants;
+  if (constants.size() > 1) return draw_kinds(call, static_cast<std::uint32_t>(constants[1]));
   if (call.what.label == "images" || position_of(call, out, "sequence") < 0) return run_images<Real>(call);
   const auto vocab = std::find(call.plan.dimension_names.begin(), call.plan.dimension_names.end(), "vocab");
   const auto size = static_cast<std::uint32_t>(
       call.plan.dimension_sizes[static_cast<std::size_t>(vocab - call.plan.dimension_names.begin())]);
   const DimPart &batch = part_named(call, out, "batch"), &sequence = part_named(call, out, "sequence");
-  const std::int64_t ahead = call.what.label == "labels" ? 1 : 0;
+  const std::int64_t ahead = !constants.empty()            ? static_cast<std::int64_t>(constants[0])
+                             : call.what.label == "labels" ? 1
+                                                           : 0;
   const bool is_source = call.what.label == "encoder_tokens";
   const RandomStream stream(call.training.seed, is_source ? "source text" : "text", 0);
   auto* to = static_cast<std::int64_t*>(out.data);
@@ -106,7 +123,8 @@ template <class Real>
 void run_cross_entropy_backward(const KernelCall& call) {
   const Argument &sums = call.inputs[0], &logits = call.inputs[2];
   const std::int64_t n = last_extent(logits), rows = rows_of(logits), columns = true_columns(call, logits);
-  const Real scale = 1 / static_cast<Real>(call.plan.job.tokens_per_step);
+  const auto scale = static_cast<Real>(weight_of_loss(call.what) /
+                                       rows_of_step(call.plan, logits.part, /*has_classes=*/true));
   for (std::int64_t row = 0; row < rows; ++row) {
     const Real* x = reals<Real>(logits) + row * n;
     const Real maximum = reals<Real>(call.inputs[1])[row], sum = reals<Real>(sums)[2 * row];

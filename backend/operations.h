@@ -26,32 +26,45 @@
 //  written;
 //    other memory holds anything.
 //
-// INPUT          out0 [batch, sequence]: x(sample, p) for `tokens`, x(sample, p + 1) for `labels`; x is
-// uniform
-//                below the whole extent of `vocab`, without padding
-// COPY           out0 = the rank's part of in0 (both parts of one tensor; in0's holds out0's)
+// INPUT          out0 [batch, sequence]: x(sample, p + ahead), constants = {ahead}; without constants 1 for
+//                `labels`, else 0. x is uniform below the whole extent of `vocab`, without padding; an
+//                encoder-decoder's two sequences are two texts. constants = {0, kinds}: uniform below `kinds`
+// COPY           out0 = the rank's part of in0 (both parts of one tensor; in0's holds out0's); or out0 = the
+//                queries, keys or values of in0 = packed q, k, v: a tensor with `group` or `one` in place of
+//                `qkv` is the part whose name (q.., k.., v..) its own begins with
 // GEMM           out0[D] (+)= sum over (A and B) - D of in0[A] in1[B], by the names of dimensions; a name
 // that
 //                A, B and D have is a batch. in2, if there: a bias over a subset of D, added
 // ATTENTION      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim]: per kv head the
 // queries
 //                of its group, then its key, then its value. out0 [batch, sequence, kv_heads, group,
-//                head_dim] = softmax(mask(cap(scale q k))) v; constants = {scale, cap or 0}; cap(x) = cap
-//                tanh(x / cap). Query i sees key j if not causal, or j <= i, and i - j < window where there
-//                is one. flash:   out1 = log of the sum of exponentials [batch, kv_heads, group, sequence]
+//                head_dim] = softmax(mask(cap(scale q k) + bias)) v; constants = {scale, cap or 0}; cap(x) =
+//                cap tanh(x / cap). Query i sees key j if not causal, or j <= i, and i - j < window where
+//                there is one, and where documents are packed both are of one
+//                (models/packed_documents.h; sequence n of the step is sample n).
+//                Or in0 = q [batch, sequence, kv_heads, (group,) qk_dim], in1 = k [batch, keys, kv_heads,
+//                qk_dim], in2 = v [.., v_dim]; the context has v's width.
+//                Behind them sinks [kv_heads, group]: a score of every row that has no value; or a table of
+//                position biases [buckets, kv_heads]: bias = table[row(j - i)] (RelativeBuckets in
+//                backend/cpu_mask.h, to both sides unless causal), constants[2] = distance that all
+//                beyond share. With `alibi` bias = -slope(head) |i - j|, constants[2] = largest exponent
+//                flash:   out1 = log of the sum of exponentials [batch, kv_heads, group, sequence]
 //                unfused: out1 = probabilities [batch, kv_heads, group, sequence, key_sequence]; with dropout
-//                         out2 = mask of what stays, out3 = mask x probabilities / (1 - dropout)
+//                         out2 = mask of what stays, out3 = mask x probabilities / (1 - dropout); with a cap
+//                         the last output = capped scores
 //                Dropout is on the probabilities. Flash draws the same mask and keeps nothing of it.
-// ATTENTION_BACKWARD  in = gradient of out0, in0, (flash: out0), out1...; out0 = gradient of packed q, k, v
+// ATTENTION_BACKWARD  in = gradient of out0, in0.., (flash: out0), out1...; out = gradients of in0.., (+)= of
+//                sinks or the table
 // NORM           in0 = x, in1 = weight, in2 = bias; constants = {epsilon}
 //                layer_norm: y = (x - mean) r weight + bias, out1 = (mean, r), r = 1 / sqrt(variance +
 //                epsilon) rms_norm:   y = x r weight,                 out1 = r,         r = 1 / sqrt(mean x^2
 //                + epsilon) qk_norm: rms norm over head_dim of every q with weight[0] and k with weight[1]; v
 //                is copied
 // NORM_BACKWARD  in = gradient, x, weight, out1; out0 = gradient of x, out1 (+)= of the weight, out2 (+)=
-// bias MAP            add: out0 = dropout(in0 + biases) + residuals (a bias lacks dimensions, a residual has
-// them
-//                all); with dropout out1 = mask of what stays, and what stays is divided by 1 - dropout
+// bias
+// MAP            add: out0 = dropout(in0 + biases) + residuals (a bias lacks dimensions, a residual has them
+//                all; a part of packed q, k, v, as in COPY, is added to that part); with dropout out1 = mask
+//                of what stays, and what stays is divided by 1 - dropout
 //                add_backward: out0 = in0 x mask in1 / (1 - dropout)
 //                sum_gradients: out0 (+)= sum of all inputs
 //                gelu: x = in0 (+ in1); x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
@@ -61,9 +74,16 @@
 //                soft_cap: cap tanh(in0 / cap), constants = {cap}; its backward from gradient and output
 //                scale: out0 = in0 x constants[0]
 //                rope: constants = {base, turned share}; of every query and key the first r = share x
-//                head_dim elements (i, i + r/2) turn by position x base^(-2 i / r); v is copied cast: out0 =
-//                in0 log_loss: in0 = (sum of exponentials, target), in1 = row maximum; out0 = log(sum) -
-//                target
+//                head_dim elements (i, i + r/2) turn by position x base^(-2 i / r); v is copied. Of queries
+//                [batch, sequence, kv_heads, qk_dim] the last r elements turn
+//                mla_rope: in0 = [batch, sequence, kv_heads, nope + v_dim], in1 = [batch, sequence, r];
+//                out0 = every head's first nope elements of in0, then in1 turned as by rope; out1 = the
+//                last v_dim of in0; constants = {base}. mla_rope_backward: in = gradients of both
+//                split: out0.. = in0's last dimension, one behind the other; concat: the reverse
+//                tanh; its backward from gradient and output
+//                cast: out0 = in0
+//                log_loss: in0 = (sum of exponentials, target), in1 = row maximum; out0 = log(sum) - target.
+//                The model's loss has the mean over the rows of the step, by constants[0] where there is one
 // REDUCE         out0 (+)= sum, or out0 = max, of in0 over the dimensions that out0 lacks; of `vocab` only
 //                what is no padding
 //                sum_squares: out0 = sum over all inputs, which are (shards of) gradient buckets, of each
@@ -76,7 +96,8 @@
 // rank's
 //                columns of exp(logit - maximum), target's logit - maximum or 0 if another rank has it)
 // CROSS_ENTROPY_BACKWARD  in = out0 (summed over ranks), maximum, logits, labels;
-//                out0 = (exp(logit - maximum) / sum - [column is label]) / tokens of the step; padding: 0
+//                out0 = (exp(logit - maximum) / sum - [column is label]) / rows of the step, by constants[0]
+//                where there is one; padding: 0
 // OPTIMIZER      in0 = gradients, out0 = weights, then adam: exp_avg, exp_avg_sq (, main weights); all flat.
 //                Where the weights are not read there are main weights, and out0 is a copy of them.
 //                The gradient is scaled by min(1, clip / (sqrt(sum of squares) + 1e-6)) where the last input
@@ -154,5 +175,18 @@ struct KernelCall {
   const Hyperparameters& training;
   std::vector<std::vector<CountedRange>> counted = {};  // sum_squares: by input
 };
+
+// Rows that a loss takes the mean over: those of its logits [.., classes], or of the losses [..], in all
+// microbatches of the step.
+inline double rows_of_step(const Plan& plan, const TensorPart& part, bool has_classes) {
+  auto rows = static_cast<double>(plan.job.microbatches);
+  for (std::size_t d = 0; d + (has_classes ? 1 : 0) < part.size(); ++d)
+    rows *= static_cast<double>(part[d].whole);
+  return rows;
+}
+// Of a loss in the model's.
+inline double weight_of_loss(const Instruction& what) {
+  return what.constants.empty() ? 1 : what.constants.front();
+}
 
 }  // namespace simrun

@@ -177,7 +177,8 @@ void RankRun::observe(const Instruction& what, const std::vector<Argument>& outp
     for (const DimPart& dim : outputs.front().part)
       ranks /= static_cast<double>(dim.whole) / static_cast<double>(dim.extent);
     const double sum = std::accumulate(rows.begin(), rows.end(), 0.0);
-    shared_.observed.add_loss(step_, sum / ranks / static_cast<double>(plan_.job.tokens_per_step));
+    const double all = rows_of_step(plan_, outputs.front().part, /*has_classes=*/false);
+    shared_.observed.add_loss(step_, weight_of_loss(what) * sum / ranks / all);
   }
   if (what.opcode != Opcode::optimizer || step_ + 1 != shared_.steps) return;
   const std::size_t kept = has_main_weights(what) ? outputs.size() - 1 : 0;

@@ -31,6 +31,7 @@ void read_bert(const ModelKeys& keys) {
   section.ignore({"classifier_dropout", "gradient_checkpointing", "directionality", "pooler_fc_size",
                   "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
                   "pooler_type"});
+  read_norm_epsilon(keys, "layer_norm_eps", 1e-12);
   ignore_bookkeeping(keys);
   model.family = bert;
 }

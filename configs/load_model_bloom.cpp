@@ -26,6 +26,7 @@ void read_bloom(const ModelKeys& keys) {
   section.ignore({"attention_softmax_in_fp32", "bias_dropout_fusion", "gradient_checkpointing",
                   "masked_softmax_fusion", "offset_alibi", "seq_length", "skip_bias_add", "skip_bias_add_qkv",
                   "slow_but_exact"});
+  read_norm_epsilon(keys, "layer_norm_epsilon", 1e-5);
   ignore_bookkeeping(keys);
 }
 

@@ -1,5 +1,7 @@
 // Gemma 2 (arXiv 2408.00118), section 2: norms before and behind attention and MLP, GeGLU, soft caps, every
 // other layer with a sliding window.
+#include <cmath>
+
 #include "configs/limits.h"
 #include "configs/load_model_families.h"
 
@@ -23,7 +25,11 @@ void read_gemma2(const ModelKeys& keys) {
   model.qkv_bias = model.projection_bias = section.boolean("attention_bias", false);
   model.attention_soft_cap = read_soft_cap(keys, "attn_logit_softcapping");
   model.logit_soft_cap = read_soft_cap(keys, "final_logit_softcapping");
+  // Gemma2Config's default, whatever head_dim is.
+  const double scalar =
+      section.has("query_pre_attn_scalar") ? section.real("query_pre_attn_scalar", limits::score_factor) : 256;
   section.ignore({"query_pre_attn_scalar"});
+  model.attention_scale = scalar > 0 ? 1 / std::sqrt(scalar) : 0;
   refuse_if_true(keys, "use_bidirectional_attention");
   read_dropout(keys, {"attention_dropout", ""}, 0);
   // hidden_act is what the published configs also hold and the model does not read.

@@ -23,6 +23,7 @@ void read_gpt2(const ModelKeys& keys) {
   model.activation = read_activation(keys, "activation_function", gelu_words());
   refuse_if_true(keys, "add_cross_attention");
   derive_head_size(keys, "n_embd", "");
+  read_norm_epsilon(keys, "layer_norm_epsilon", 1e-5);
   ignore_bookkeeping(keys);
 }
 
@@ -68,7 +69,9 @@ void read_gpt(const ModelKeys& keys) {
   model.normalization = norm == "RMSNorm" ? Normalization::rms_norm : Normalization::layer_norm;
   model.position_embedding = megatron_positions(keys);
   if (section.has("rotary_percent")) model.rotary_share = section.real("rotary_percent", limits::share);
-  section.ignore({"rotary_percent"});
+  if (section.has("rotary_base")) model.rope_base = section.real("rotary_base", limits::rope_base);
+  section.ignore({"rotary_percent", "rotary_base"});
+  read_norm_epsilon(keys, "norm_epsilon", 1e-5);
   model.projection_bias = model.mlp_bias = !section.boolean("disable_bias_linear", false);
   model.qkv_bias = section.boolean("add_qkv_bias", false) || model.projection_bias;
   read_dropout(keys, {"attention_dropout", "hidden_dropout"}, 0.1);

@@ -25,7 +25,9 @@ void read_gpt_neox(const ModelKeys& keys) {
   derive_head_size(keys, "hidden_size", "");
   // The first two are of GPT-NeoX-20B's config.json, and Hugging Face's model does not read them.
   section.ignore({"attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout",
-                  "max_position_embeddings", "rotary_emb_base"});
+                  "max_position_embeddings"});
+  read_norm_epsilon(keys, "layer_norm_eps", 1e-5);
+  read_rope_base(keys, "rotary_emb_base", 10000);
   ignore_bookkeeping(keys);
 }
 

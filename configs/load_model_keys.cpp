@@ -70,6 +70,27 @@ void refuse_if_written(const ModelKeys& keys, const std::string& key, const std:
       {node->position, fmt::format("{} is not supported yet", what), fmt::format("{}: null is.", key)});
 }
 
+namespace {
+
+double written_or(SectionReader& section, const std::string& key, RealRange range, double fallback) {
+  section.ignore({key});
+  return section.has(key) ? section.real(key, range) : fallback;
+}
+
+}  // namespace
+
+void read_norm_epsilon(const ModelKeys& keys, const std::string& key, double fallback) {
+  keys.model.norm_epsilon = written_or(keys.section, key, limits::epsilon, fallback);
+}
+
+void read_rope_base(const ModelKeys& keys, const std::string& key, double fallback) {
+  keys.model.rope_base = written_or(keys.section, key, limits::rope_base, fallback);
+  const ConfigNode* parameters = keys.section.section("rope_parameters");
+  if (parameters == nullptr || keys.section.has(key)) return;
+  SectionReader inner(keys.reading, parameters, keys.section.path_of("rope_parameters"));
+  keys.model.rope_base = written_or(inner, "rope_theta", limits::rope_base, keys.model.rope_base);
+}
+
 Spelled read_spelled(const ModelKeys& keys, const std::vector<std::string>& spellings, IntegerRange range) {
   Spelled read{spellings.front(), 0};
   const auto written = std::ranges::find_if(
@@ -198,6 +219,8 @@ void read_llama_shape(const ModelKeys& keys, const LlamaDefaults& defaults) {
     section.ignore({"quantization_config"});
   else
     refuse_if_written(keys, "quantization_config", "a quantized model");
+  read_norm_epsilon(keys, defaults.epsilon_key, defaults.norm_epsilon);
+  read_rope_base(keys, "rope_theta", defaults.rope_base);
   ignore_bookkeeping(keys);
 }
 

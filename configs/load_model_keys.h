@@ -26,6 +26,11 @@ void refuse_if_true(const ModelKeys& keys, const std::string& key);
 // A key whose only supported value is null; `what` names the feature.
 void refuse_if_written(const ModelKeys& keys, const std::string& key, const std::string& what);
 
+// What a norm adds to the variance: a key that changes no cost, with the family's own default.
+void read_norm_epsilon(const ModelKeys& keys, const std::string& key, double fallback);
+// The base of the rotary angles under `key`, or within Hugging Face's newer map `rope_parameters`.
+void read_rope_base(const ModelKeys& keys, const std::string& key, double fallback);
+
 // A required number that is written under one of several keys; two that are written must agree.
 struct Spelled {
   std::string key;  // the first that is written, or else of all
@@ -67,6 +72,9 @@ struct LlamaDefaults {
   bool has_head_dim = true;           // false: heads have other sizes than hidden_size / num_attention_heads
   bool is_shipped_quantized = false;  // the published weights are; what training uses is in its own section
   bool has_shape_defaults = false;    // LlamaConfig's own, Llama 7B's, where the shape is not written
+  const char* epsilon_key = "rms_norm_eps";
+  double norm_epsilon = 1e-6;
+  double rope_base = 10000;
 };
 void read_llama_shape(const ModelKeys& keys, const LlamaDefaults& defaults);
 

@@ -58,7 +58,7 @@ void read_qwen3(const ModelKeys& keys) {
 
 // Nemotron-4 15B (arXiv 2402.16819), section 2: squared ReLU, half of each head rotated, layer norms.
 void read_nemotron(const ModelKeys& keys) {
-  read_llama_shape(keys, {});
+  read_llama_shape(keys, {.epsilon_key = "norm_eps", .norm_epsilon = 1e-5});
   keys.model.normalization = Normalization::layer_norm;
   keys.model.rotary_share = keys.section.real("partial_rotary_factor", limits::share, 0.5);
   read_attention_biases(keys);
@@ -69,7 +69,7 @@ void read_nemotron(const ModelKeys& keys) {
 
 // Its fused qkv_proj and gate_up_proj are what every decoder here has.
 void read_phi3(const ModelKeys& keys) {
-  read_llama_shape(keys, {});
+  read_llama_shape(keys, {.norm_epsilon = 1e-5});
   keys.section.ignore({"full_attn_mod", "interpolate_factor", "original_max_position_embeddings"});
   keys.model.rotary_share = keys.section.real("partial_rotary_factor", limits::share, 1.0);
   for (const char* key : {"attention_bias", "lm_head_bias", "mlp_bias"}) refuse_if_true(keys, key);

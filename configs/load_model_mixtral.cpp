@@ -5,7 +5,7 @@
 namespace simrun {
 
 void read_mixtral(const ModelKeys& keys) {
-  read_llama_shape(keys, {.has_key_value_default = false});
+  read_llama_shape(keys, {.has_key_value_default = false, .norm_epsilon = 1e-5, .rope_base = 1e6});
   keys.model.ffn_hidden_size = 0;  // intermediate_size is an expert's
   read_experts({"num_local_experts", "num_experts_per_tok", "intermediate_size"}, keys);
   ignore_router_keys(keys);
@@ -17,7 +17,7 @@ void read_mixtral(const ModelKeys& keys) {
 
 // Phi-3.5-MoE (PhimoeForCausalLM): layer norms, and biases of attention and of the output head.
 void read_phimoe(const ModelKeys& keys) {
-  read_llama_shape(keys, {.has_key_value_default = false});
+  read_llama_shape(keys, {.has_key_value_default = false, .norm_epsilon = 1e-5, .rope_base = 1e6});
   ModelConfig& model = keys.model;
   model.ffn_hidden_size = 0;
   read_experts({"num_local_experts", "num_experts_per_tok", "intermediate_size"}, keys);

@@ -29,6 +29,10 @@ void read_attention(const ModelKeys& outer) {
   refuse_if_written(keys, "clip_qkv", "clipping queries, keys and values");
   for (const char* key : {"attn_uses_sequence_id", "prefix_lm", "qk_gn", "qk_ln", "rope"})
     refuse_if_true(keys, key);
+  if (section.has("alibi_bias_max"))
+    outer.model.alibi_bias_max = section.real("alibi_bias_max", limits::alibi_bias);
+  if (section.has("softmax_scale"))
+    outer.model.attention_scale = section.real("softmax_scale", limits::score_factor);
   section.ignore({"alibi_bias_max", "attn_impl", "softmax_scale"});
   section.finish();
 }
@@ -61,6 +65,7 @@ void read_mpt(const ModelKeys& keys) {
   keys.reading.take(section.path_of("norm_type"));
   derive_head_size(keys, "d_model", "");
   section.ignore({"embedding_fraction", "init_config", "tokenizer_name", "verbose"});
+  read_norm_epsilon(keys, "layer_norm_epsilon", 1e-5);
   ignore_bookkeeping(keys);
 }
 

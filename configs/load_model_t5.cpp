@@ -59,6 +59,9 @@ void read_t5(const ModelKeys& keys) {
   model.num_attention_heads = section.integer("num_heads", limits::heads);
   model.vocab_size = section.integer("vocab_size", limits::vocabulary);
   stacks.relative_buckets = section.integer("relative_attention_num_buckets", limits::heads, 32);
+  if (section.has("relative_attention_max_distance"))
+    stacks.relative_distance = section.integer("relative_attention_max_distance", limits::sequence);
+  model.attention_scale = 1;  // which the initial values make up for (section 2.1)
   const std::string feed_forward =
       section.word("feed_forward_proj", {{"relu", "gated-gelu"}, {"gated-silu", "gelu", "silu"}}, "relu");
   model.activation = feed_forward == "gated-gelu" ? Activation::geglu : Activation::relu;
@@ -68,6 +71,7 @@ void read_t5(const ModelKeys& keys) {
   read_one_dropout(keys, "dropout_rate", 0.1);
   section.ignore({"dense_act_fn", "initializer_factor", "is_encoder_decoder", "is_gated_act", "n_positions",
                   "relative_attention_max_distance", "classifier_dropout"});
+  read_norm_epsilon(keys, "layer_norm_epsilon", 1e-6);
   ignore_bookkeeping(keys);
   use_encoder_decoder(model, stacks);
 }

@@ -68,6 +68,7 @@ void read_vit(const ModelKeys& keys) {
   read_dropout(keys, {"attention_probs_dropout_prob", "hidden_dropout_prob"}, 0);
   derive_head_size(keys, "hidden_size", "");
   section.ignore({"encoder_stride", "pooler_act", "pooler_output_size"});
+  read_norm_epsilon(keys, "layer_norm_eps", 1e-12);
   ignore_bookkeeping(keys);
   use_classes(model, vit.image);
   model.family = vit;

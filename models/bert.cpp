@@ -1,5 +1,8 @@
 #include "models/bert.h"
 
+#include <utility>
+#include <vector>
+
 #include "models/decoder.h"
 #include "models/decoder_layer.h"
 #include "models/first_token.h"
@@ -34,8 +37,8 @@ class BertBuilder {
 
  private:
   std::vector<DimensionId> rows() const { return {dims_.batch, dims_.sequence, dims_.hidden}; }
-  TensorId data(const char* name) {
-    return add_indices(graph_, name, {dims_.batch, dims_.sequence}, dims_.sequence);
+  TensorId data(const char* name, std::vector<double> constants = {}) {
+    return add_indices(graph_, name, {dims_.batch, dims_.sequence}, dims_.sequence, std::move(constants));
   }
   TensorId dense(const std::string& name, TensorId x, DimensionId from, std::vector<DimensionId> to) {
     const TensorId weight = graph_.parameter(name + "_weight", {from, to.back()});
@@ -53,14 +56,14 @@ class BertBuilder {
     const DimensionId positions = graph_.dimension("positions", model_.max_position_embeddings);
     const TensorId table = graph_.parameter("position_embeddings", {positions, dims_.hidden});
     const TensorId placed = graph_.activation("position_embedding", rows());
-    graph_.add("position_embedding", Opcode::gather, Function::none, {table, x}, {placed});
+    graph_.add("position_embedding", Opcode::gather, Function::none, {table, x}, {placed}).constants = {0};
     x = bert_.token_types > 0 ? segments(placed) : placed;
     x = layer_.norm("embedding_norm", x, "");
     return training_.hidden_dropout > 0 ? layer_.add_rows("embedding_dropout", {x}) : x;
   }
 
   TensorId segments(TensorId x) {
-    const TensorId types = data("token_types");
+    const TensorId types = data("token_types", {0, static_cast<double>(bert_.token_types)});
     const DimensionId kinds = graph_.dimension("token_types", bert_.token_types);
     const TensorId table = graph_.parameter("token_type_embeddings", {kinds, dims_.hidden});
     const TensorId rows_of_types = graph_.activation("token_type_embedding", rows());
@@ -97,12 +100,12 @@ class BertBuilder {
     const TensorId statistics =
         graph_.tensor("transform_norm_statistics", {dims_.batch, dims_.sequence, dims_.statistics},
                       Dtype::fp32, TensorKind::activation);
-    graph_
-        .add("transform_norm", Opcode::norm, Function::layer_norm,
-             {x, graph_.parameter("transform_norm_weight", {transform}),
-              graph_.parameter("transform_norm_bias", {transform})},
-             {y, statistics})
-        .whole_dims = {dims_.hidden, transform};
+    Operator& op = graph_.add("transform_norm", Opcode::norm, Function::layer_norm,
+                              {x, graph_.parameter("transform_norm_weight", {transform}),
+                               graph_.parameter("transform_norm_bias", {transform})},
+                              {y, statistics});
+    op.whole_dims = {dims_.hidden, transform};
+    op.constants = {model_.norm_epsilon};
     return y;
   }
 
@@ -116,7 +119,7 @@ class BertBuilder {
     const TensorId logits = dense("next_sentence_logits", activated, pooled, {dims_.batch, two});
     const TensorId wide =
         add_fp32(graph_, "next_sentence_logits", logits, {dims_.batch, two}, training_.precision);
-    const TensorId labels = add_indices(graph_, "next_sentence_labels", {dims_.batch});
+    const TensorId labels = add_indices(graph_, "next_sentence_labels", {dims_.batch}, {}, {0, 2});
     add_cross_entropy(graph_, "next_sentence_", {wide, labels}, {dims_.batch});
   }
 

@@ -53,6 +53,7 @@ TensorId DecoderLayer::cross_core(TensorId q, TensorId k, TensorId v) {
   Operator& op = graph_.add("cross_attention", Opcode::attention, flash ? Function::flash : Function::unfused,
                             {q, k, v}, std::move(outputs));
   op.module = "core_attn";
+  op.constants = {score_factor(), 0};
   op.dropout = static_cast<float>(training_.attention_dropout);
   op.whole_dims = {dims_.sequence, memory_->sequence, dims_.head_dim, dims_.group};
   return context;

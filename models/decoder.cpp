@@ -50,6 +50,9 @@ DimensionId padded_vocabulary(const Job& job, GraphBuilder& graph) {
 
 namespace {
 
+// Of the mean loss of the further tokens, DeepSeek-V3's lambda (section 4.2, of most of its training).
+constexpr double further_weight = 0.3;
+
 // Embedding, layers and head.
 class DecoderBuilder {
  public:
@@ -74,7 +77,9 @@ class DecoderBuilder {
     for (std::size_t depth = 0; depth < states.size(); ++depth) {
       const std::string prefix = depth == 0 ? "" : "mtp_";
       const TensorId scores = logits(states[depth], prefix);
-      add_cross_entropy(graph_, prefix, {scores, data(prefix + "labels")}, {dims_.batch, dims_.sequence});
+      const TensorId labels = data(prefix + "labels", {static_cast<double>(depth + 1)});
+      const double weight = depth == 0 ? 1 : further_weight / static_cast<double>(states.size() - 1);
+      add_cross_entropy(graph_, prefix, {scores, labels, weight}, {dims_.batch, dims_.sequence});
     }
     return graph_.take();
   }
@@ -87,8 +92,8 @@ class DecoderBuilder {
   }
 
   // Every rank can read all of its samples: the data need no exchange.
-  TensorId data(const std::string& name) {
-    return add_indices(graph_, name, {dims_.batch, dims_.sequence}, dims_.sequence);
+  TensorId data(const std::string& name, std::vector<double> constants = {}) {
+    return add_indices(graph_, name, {dims_.batch, dims_.sequence}, dims_.sequence, std::move(constants));
   }
 
   TensorId embedding() {
@@ -124,7 +129,7 @@ class DecoderBuilder {
   TensorId further_token(TensorId state, std::int32_t depth) {
     const auto layers = static_cast<std::int32_t>(model_.num_layers);
     graph_.enter_layer(layers + depth);
-    const TensorId tokens = data("mtp_tokens");
+    const TensorId tokens = data("mtp_tokens", {static_cast<double>(depth + 1)});
     const TensorId embedded = graph_.activation("mtp_embedding", rows());
     graph_.add("mtp_embedding", Opcode::gather, Function::none, {word_table_, tokens}, {embedded});
     if (depth == 0) double_hidden_ = graph_.dimension("double_hidden", 2 * model_.hidden_size);

@@ -11,8 +11,6 @@ namespace simrun {
 namespace {
 
 constexpr const char* no_module = "";
-constexpr double norm_epsilon = 1e-5;  // GPT-2's and Llama 3's
-constexpr double rope_base = 10000;    // Su et al. 2021, arXiv 2104.09864, section 3.4.3
 
 }  // namespace
 
@@ -82,7 +80,7 @@ TensorId DecoderLayer::norm(const std::string& name, TensorId x, const char* mod
                             std::move(inputs), {y, statistics});
   op.whole_dims = {dims_.hidden};
   op.module = module;
-  op.constants = {norm_epsilon};
+  op.constants = {model_.norm_epsilon};
   return y;
 }
 
@@ -136,16 +134,16 @@ std::vector<TensorId> DecoderLayer::attention(TensorId y) {
         graph_.activation("rope", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.head_dim});
     Operator& op = graph_.add("rope", Opcode::map, Function::rope, {qkv}, {rotated});
     op.whole_dims = {dims_.head_dim, dims_.qkv};
-    op.constants = {rope_base, model_.rotary_share};
+    op.constants = {model_.rope_base, model_.rotary_share};
     qkv = rotated;
   }
   std::vector<TensorId> inputs_of_core{qkv};
   if (model_.attention_sinks)
     inputs_of_core.push_back(graph_.parameter("attention_sinks", {dims_.kv_heads, dims_.group}));
-  if (position_bias_) inputs_of_core.push_back(*position_bias_);
-  position_bias_.reset();
+  if (position_bias_) inputs_of_core.push_back(position_bias_->table);
   const TensorId context = core_attention(
       std::move(inputs_of_core), {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.group, dims_.head_dim});
+  position_bias_.reset();
   const TensorId weight = graph_.parameter("attention_projection_weight",
                                            {dims_.kv_heads, dims_.group, dims_.head_dim, dims_.hidden});
   std::optional<TensorId> bias;
@@ -162,17 +160,23 @@ TensorId DecoderLayer::qk_norm(TensorId qkv) {
                     Dtype::fp32, TensorKind::activation);
   Operator& op = graph_.add("qk_norm", Opcode::norm, Function::qk_norm, {qkv, weight}, {normed, statistics});
   op.whole_dims = {dims_.head_dim, dims_.qkv};
-  op.constants = {norm_epsilon};
+  op.constants = {model_.norm_epsilon};
   return normed;
 }
 
 std::vector<TensorId> DecoderLayer::latent_attention(TensorId y) {
-  const AttentionHeads heads = add_latent_heads(model_.mla, dims_, y, graph_);
+  const AttentionHeads heads = add_latent_heads(model_, dims_, y, graph_);
   const TensorId context = core_attention({heads.q, heads.k, heads.v},
                                           {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.latent->v_dim});
   const TensorId weight =
       graph_.parameter("attention_projection_weight", {dims_.kv_heads, dims_.latent->v_dim, dims_.hidden});
   return projection("attention_projection", {context, weight}, no_module, {});
+}
+
+double DecoderLayer::score_factor() const {
+  if (model_.attention_scale > 0) return model_.attention_scale;
+  const std::int64_t width = model_.mla.on() ? model_.mla.qk_head_dim() : model_.head_dim;
+  return 1 / std::sqrt(static_cast<double>(width));
 }
 
 TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims) {
@@ -199,8 +203,9 @@ TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<
   op.causal = {model_.causal_attention, model_.attention_window(layer_)};
   op.soft_cap = model_.attention_soft_cap;
   op.alibi = model_.position_embedding == PositionEmbedding::alibi;
-  const std::int64_t score_dim = model_.mla.on() ? model_.mla.qk_head_dim() : model_.head_dim;
-  op.constants = {1 / std::sqrt(static_cast<double>(score_dim)), model_.attention_soft_cap};
+  op.constants = {score_factor(), model_.attention_soft_cap};
+  if (op.alibi) op.constants.push_back(model_.alibi_bias_max);
+  if (position_bias_) op.constants.push_back(static_cast<double>(position_bias_->distance));
   op.dropout = static_cast<float>(training_.attention_dropout);
   op.whole_dims = {dims_.sequence, dims_.key_sequence, dims_.head_dim, dims_.qkv, dims_.group};
   return context;

@@ -31,8 +31,12 @@ class DecoderLayer {
     DimensionId sequence = 0;
   };
   void attend_to(Memory memory) { memory_ = memory; }
-  // The next layer's self attention reads this table [buckets, kv_heads].
-  void use_position_bias(std::optional<TensorId> table) { position_bias_ = table; }
+  // What the next layer's self attention adds to its scores.
+  struct PositionBias {
+    TensorId table = 0;         // [buckets, kv_heads]
+    std::int64_t distance = 0;  // beyond which all share a bucket
+  };
+  void use_position_bias(std::optional<PositionBias> bias) { position_bias_ = bias; }
 
   // A norm over the hidden dimension with its parameters; `module` as in Operator.
   TensorId norm(const std::string& name, TensorId x, const char* module);
@@ -58,6 +62,7 @@ class DecoderLayer {
   TensorId packed_qkv_of_rows(TensorId y);
   std::vector<TensorId> latent_attention(TensorId y);
   // `inputs`: packed q, k, v, or each by itself; `dims` of the context.
+  double score_factor() const;
   TensorId core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims);
   TensorId qk_norm(TensorId qkv);
 
@@ -67,7 +72,7 @@ class DecoderLayer {
   GraphBuilder& graph_;
   std::int32_t layer_ = 0;
   std::optional<Memory> memory_;
-  std::optional<TensorId> position_bias_;
+  std::optional<PositionBias> position_bias_;
 };
 
 }  // namespace simrun

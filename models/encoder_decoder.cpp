@@ -1,5 +1,7 @@
 #include "models/encoder_decoder.h"
 
+#include <cmath>
+
 #include "models/decoder.h"
 #include "models/decoder_layer.h"
 #include "models/graph_builder.h"
@@ -68,10 +70,11 @@ class EncoderDecoderBuilder {
   TensorId dropped(DecoderLayer& layer, const std::string& name, TensorId x) {
     return job_.training.hidden_dropout > 0 ? layer.add_rows(name + "_dropout", {x}) : x;
   }
-  std::optional<TensorId> bias_table(const std::string& name) {
+  std::optional<DecoderLayer::PositionBias> bias_table(const std::string& name) {
     if (stacks_.relative_buckets == 0) return {};
     const DimensionId buckets = graph_.dimension("buckets", stacks_.relative_buckets);
-    return graph_.parameter(name + "_position_bias", {buckets, source_.kv_heads});
+    return DecoderLayer::PositionBias{
+        graph_.parameter(name + "_position_bias", {buckets, source_.kv_heads}), stacks_.relative_distance};
   }
 
   TensorId embedding(const std::string& name, DecoderLayer& layer, const DecoderDimensions& dims) {
@@ -82,7 +85,8 @@ class EncoderDecoderBuilder {
       const DimensionId positions = graph_.dimension("positions", job_.model.max_position_embeddings);
       const TensorId table = graph_.parameter(name + "_positions", {positions, dims.hidden});
       const TensorId sum = graph_.activation(name + "_position_embedding", rows(dims));
-      graph_.add(name + "_position_embedding", Opcode::gather, Function::none, {table, x}, {sum});
+      graph_.add(name + "_position_embedding", Opcode::gather, Function::none, {table, x}, {sum}).constants =
+          {0};
       x = sum;
     }
     return dropped(layer, name + "_embedding", x);
@@ -95,7 +99,8 @@ class EncoderDecoderBuilder {
       table = graph_.parameter("output_weight", {vocab_, target_.hidden});
     } else if (stacks_.relative_buckets > 0) {
       const TensorId scaled = graph_.activation("output_scale", rows(target_));
-      graph_.add("output_scale", Opcode::map, Function::scale, {y}, {scaled});
+      graph_.add("output_scale", Opcode::map, Function::scale, {y}, {scaled}).constants = {
+          1 / std::sqrt(static_cast<double>(job_.model.hidden_size))};
       y = scaled;
     }
     add_token_loss(graph_, y, table, {target_.batch, target_.sequence, vocab_});

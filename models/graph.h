@@ -120,7 +120,8 @@ struct Operator {
   std::optional<Regroup> regroup;       // dispatch: its output; combine: its first input
   // Numbers of the function that change no cost (backend/operations.h): of a norm its epsilon, of rope its
   // base and turned share, of a scale the factor, of a soft cap the cap, of attention the factor of its
-  // scores and their cap, of an input of indices how many there are, of learned positions the first row's.
+  // scores, their cap and what their biases are made of, of an input of indices how far ahead they are read
+  // and how many kinds there are, of learned positions the first row's, of a loss its weight.
   std::vector<double> constants;
 };
 

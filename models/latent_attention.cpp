@@ -9,8 +9,8 @@ constexpr const char* up_module = "mla_up_proj";
 
 class LatentHeads {
  public:
-  LatentHeads(const MlaConfig& mla, const DecoderDimensions& dims, GraphBuilder& graph)
-      : mla_(mla), dims_(dims), latent_(*dims.latent), graph_(graph) {}
+  LatentHeads(const ModelConfig& model, const DecoderDimensions& dims, GraphBuilder& graph)
+      : model_(model), mla_(model.mla), dims_(dims), latent_(*dims.latent), graph_(graph) {}
 
   AttentionHeads add(TensorId y) {
     DimensionId q_source_dim = dims_.hidden;
@@ -53,10 +53,10 @@ class LatentHeads {
     const TensorId y = graph_.activation(name, tokens(dim));
     const TensorId statistics =
         graph_.tensor(name + "_statistics", tokens(dims_.one), Dtype::fp32, TensorKind::activation);
-    graph_
-        .add(name, Opcode::norm, Function::rms_norm, {x, graph_.parameter(name + "_weight", {dim})},
-             {y, statistics})
-        .whole_dims = {dim};
+    Operator& op = graph_.add(name, Opcode::norm, Function::rms_norm,
+                              {x, graph_.parameter(name + "_weight", {dim})}, {y, statistics});
+    op.whole_dims = {dim};
+    op.constants = {model_.norm_epsilon};
     return y;
   }
 
@@ -64,12 +64,19 @@ class LatentHeads {
     const AttentionHeads made{graph_.activation("q_rope", heads(latent_.qk_dim)),
                               graph_.activation("key", heads(latent_.qk_dim)),
                               graph_.activation("value", heads(latent_.v_dim))};
-    graph_.add("q_rope", Opcode::map, Function::rope, {q}, {made.q}).module = up_module;
-    graph_.add("kv_rope", Opcode::map, Function::mla_rope, {kv, shared_key}, {made.k, made.v}).module =
-        up_module;
+    const double turned =
+        static_cast<double>(mla_.qk_rope_head_dim) / static_cast<double>(mla_.qk_head_dim());
+    Operator& of_queries = graph_.add("q_rope", Opcode::map, Function::rope, {q}, {made.q});
+    of_queries.module = up_module;
+    of_queries.constants = {model_.rope_base, turned};
+    Operator& of_keys =
+        graph_.add("kv_rope", Opcode::map, Function::mla_rope, {kv, shared_key}, {made.k, made.v});
+    of_keys.module = up_module;
+    of_keys.constants = {model_.rope_base};
     return made;
   }
 
+  const ModelConfig& model_;
   const MlaConfig& mla_;
   const DecoderDimensions& dims_;
   const LatentDimensions& latent_;
@@ -90,9 +97,9 @@ LatentDimensions latent_dimensions(const MlaConfig& mla, GraphBuilder& graph) {
   return dims;
 }
 
-AttentionHeads add_latent_heads(const MlaConfig& mla, const DecoderDimensions& dims, TensorId y,
+AttentionHeads add_latent_heads(const ModelConfig& model, const DecoderDimensions& dims, TensorId y,
                                 GraphBuilder& graph) {
-  return LatentHeads(mla, dims, graph).add(y);
+  return LatentHeads(model, dims, graph).add(y);
 }
 
 }  // namespace simrun

@@ -19,7 +19,7 @@ struct AttentionHeads {
 //   kv_down [hidden, kv_lora + qk_rope], norm of its first part, kv_up [kv_lora, heads, qk_nope + v_dim]
 //   rope of each head's last qk_rope query elements, and of the keys' shared part
 // The up projections and what follows them are Megatron-LM's recompute module mla_up_proj.
-AttentionHeads add_latent_heads(const MlaConfig& mla, const DecoderDimensions& dims, TensorId y,
+AttentionHeads add_latent_heads(const ModelConfig& model, const DecoderDimensions& dims, TensorId y,
                                 GraphBuilder& graph);
 
 }  // namespace simrun

@@ -102,6 +102,7 @@ class LoraWriter {
     scale.inputs = {b};
     scale.forward_inputs = 1;
     scale.outputs = {scaled};
+    scale.constants = {lora_.alpha / static_cast<double>(lora_.rank)};
     return scaled;
   }
 

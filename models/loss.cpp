@@ -5,10 +5,11 @@
 namespace simrun {
 
 TensorId add_indices(GraphBuilder& graph, const std::string& name, std::vector<DimensionId> dims,
-                     std::optional<DimensionId> whole) {
+                     std::optional<DimensionId> whole, std::vector<double> constants) {
   const TensorId indices = graph.tensor(name, std::move(dims), Dtype::int64, TensorKind::index);
   Operator& op = graph.add(name, Opcode::input, Function::none, {}, {indices});
   if (whole) op.whole_dims = {*whole};
+  op.constants = std::move(constants);
   return indices;
 }
 
@@ -25,10 +26,10 @@ void add_cross_entropy(GraphBuilder& graph, const std::string& prefix, Scored sc
   graph.add(prefix + "cross_entropy", Opcode::cross_entropy, Function::none,
             {scored.logits, maximum, scored.labels}, {sums});
   const TensorId loss = wide("loss", rows);
-  graph
-      .add(prefix + "loss", Opcode::map, Function::log_loss, {sums, maximum, scored.logits, scored.labels},
-           {loss})
-      .forward_inputs = 2;
+  Operator& op = graph.add(prefix + "loss", Opcode::map, Function::log_loss,
+                           {sums, maximum, scored.logits, scored.labels}, {loss});
+  op.forward_inputs = 2;
+  op.constants = {scored.weight};
 }
 
 TensorId add_fp32(GraphBuilder& graph, const std::string& name, TensorId logits,

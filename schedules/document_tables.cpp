@@ -78,6 +78,8 @@ class DocumentTables {
   void state_facts(const Graph& graph) {
     DocumentMask facts;
     facts.origin = config_.origin;
+    facts.config = config_;
+    facts.config.origin.clear();  // told once
     double whole = 0, within = 0, highest = 0;
     for (const Operator& op : graph.operators) {
       if (op.opcode != Opcode::attention) continue;

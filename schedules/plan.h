@@ -308,6 +308,7 @@ struct DocumentMask {
   double mean_share = 1;            // of the score matrix that one document per sequence leaves
   double highest_share = 1;         // of the (data-parallel rank, microbatch) that attends most
   double model_flops_per_step = 0;  // counting only scores within documents; JobFacts counts whole sequences
+  DocumentConfig config;            // where they begin: models/packed_documents.h
   bool operator==(const DocumentMask&) const = default;
 };
 

@@ -46,6 +46,18 @@ void require_length(int length, int rows, const char* what) {
 
 Dtype decode_dtype(int number) { return enum_of(number, Dtype::uint8, "dtype"); }
 
+DocumentConfig decode_lengths(const proto::DocumentMask& in) {
+  DocumentConfig config;
+  config.lengths = enum_of(in.lengths(), DocumentLengths::lognormal, "document lengths");
+  config.recorded.assign(in.recorded().begin(), in.recorded().end());
+  for (const std::int64_t tokens : config.recorded)
+    if (tokens <= 0) throw MalformedPlan("a document has no tokens");
+  config.mean = in.mean();
+  config.sigma = finite(in.sigma(), "sigma");
+  config.seed = in.seed();
+  return config;
+}
+
 JobFacts decode(const proto::JobFacts& in) {
   JobFacts job;
   job.name = in.name();
@@ -88,7 +100,8 @@ JobFacts decode(const proto::JobFacts& in) {
     const proto::DocumentMask& documents = in.documents();
     job.documents = DocumentMask{documents.origin(), finite(documents.mean_share(), "mean_share"),
                                  finite(documents.highest_share(), "highest_share"),
-                                 finite(documents.model_flops_per_step(), "model_flops_per_step")};
+                                 finite(documents.model_flops_per_step(), "model_flops_per_step"),
+                                 decode_lengths(documents)};
   }
   if (in.has_found_schedule()) {
     const proto::FoundSchedule& found = in.found_schedule();

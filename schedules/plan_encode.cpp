@@ -62,6 +62,12 @@ void encode_choices(const JobFacts& job, proto::JobFacts& out) {
     documents.set_mean_share(job.documents->mean_share);
     documents.set_highest_share(job.documents->highest_share);
     documents.set_model_flops_per_step(job.documents->model_flops_per_step);
+    const DocumentConfig& config = job.documents->config;
+    documents.set_lengths(static_cast<std::int32_t>(config.lengths));
+    documents.mutable_recorded()->Add(config.recorded.begin(), config.recorded.end());
+    documents.set_mean(config.mean);
+    documents.set_sigma(config.sigma);
+    documents.set_seed(config.seed);
   }
 }
 

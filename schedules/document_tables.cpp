@@ -78,8 +78,7 @@ class DocumentTables {
   void state_facts(const Graph& graph) {
     DocumentMask facts;
     facts.origin = config_.origin;
-    facts.config = config_;
-    facts.config.origin.clear();  // told once
+    facts.config = config_of_step();
     double whole = 0, within = 0, highest = 0;
     for (const Operator& op : graph.operators) {
       if (op.opcode != Opcode::attention) continue;
@@ -100,6 +99,17 @@ class DocumentTables {
     facts.model_flops_per_step =
         plan_.job.model_flops_per_step - (whole - within) * static_cast<double>(plan_.job.microbatches);
     plan_.job.documents = facts;
+  }
+
+  // Without the recorded documents behind the last sequence of a step.
+  DocumentConfig config_of_step() const {
+    DocumentConfig config = config_;
+    config.origin.clear();
+    std::int64_t left = job_.training.global_batch_size * job_.training.seq_length;
+    std::size_t read = 0;
+    for (; read < config.recorded.size() && left > 0; ++read) left -= config.recorded[read];
+    config.recorded.resize(read);
+    return config;
   }
 
   // As the attentions of the plan have them.

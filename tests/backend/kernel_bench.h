@@ -24,7 +24,11 @@ class KernelBench {
     std::vector<std::uint8_t> mask;
   };
 
-  KernelBench() { plan_.job.tokens_per_step = 6; }
+  KernelBench() {
+    plan_.job.tokens_per_step = 6;
+    plan_.job.microbatches = 1;
+  }
+  Plan& plan() { return plan_; }
 
   Index tensor(const std::string& dims, Dtype dtype = Dtype::fp64) {
     Buffer buffer;

@@ -97,7 +97,6 @@ class ScalarModel {
   }
 
   Row norm(const std::string& name, const Row& x) {
-    constexpr double epsilon = 1e-5;
     const auto n = static_cast<double>(x.size());
     Row centred = x;
     if (model_.normalization == Normalization::layer_norm) {
@@ -105,7 +104,7 @@ class ScalarModel {
       for (Number& value : centred) value = tape_.minus(value, mean);
     }
     const Number variance = tape_.scaled(dot(centred, centred), 1 / n);
-    const Number scale = tape_.power(tape_.shifted(variance, epsilon), -0.5);
+    const Number scale = tape_.power(tape_.shifted(variance, model_.norm_epsilon), -0.5);
     const Row& weight = parameter(name + "_weight");
     Row y;
     for (std::size_t i = 0; i < x.size(); ++i)
@@ -113,14 +112,14 @@ class ScalarModel {
     return has(name + "_bias") ? added(y, parameter(name + "_bias")) : y;
   }
 
-  // RoFormer's rotation of the pairs (i, i + d / 2) by position x 10000^(-2 i / d).
+  // RoFormer's rotation of the pairs (i, i + d / 2) by position x base^(-2 i / d).
   Row rotated(const Row& x, std::size_t position) {
     if (model_.position_embedding != PositionEmbedding::rope) return x;
     const std::size_t half = x.size() / 2;
     Row y = x;
     for (std::size_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(position) *
-                           std::pow(10000.0, -2 * static_cast<double>(i) / static_cast<double>(x.size()));
+                           std::pow(model_.rope_base, -2 * static_cast<double>(i) / static_cast<double>(x.size()));
       const double c = std::cos(angle), s = std::sin(angle);
       y[i] = tape_.minus(tape_.scaled(x[i], c), tape_.scaled(x[i + half], s));
       y[i + half] = tape_.plus(tape_.scaled(x[i], s), tape_.scaled(x[i + half], c));

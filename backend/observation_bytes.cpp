@@ -76,6 +76,7 @@ std::vector<std::byte> Observations::to_bytes() const {
   parameters_.write(writer);
   write(rows_.of_first_step, writer);
   write(rows_.of_further_steps, writer);
+  for (const ParameterValues& moment : moments_) moment.write(writer);
   return writer.take();
 }
 
@@ -90,6 +91,7 @@ void Observations::merge(const std::vector<std::byte>& bytes) {
   parameters_.merge(reader);
   merge_into(rows_.of_first_step, reader);
   merge_into(rows_.of_further_steps, reader);
+  for (ParameterValues& moment : moments_) moment.merge(reader);
 }
 
 }  // namespace simrun

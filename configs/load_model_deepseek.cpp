@@ -60,6 +60,7 @@ void read_deepseek(const ModelKeys& keys, const std::string& method, const std::
   read_expert_layers(keys);
   read_router(keys, method, score);
   read_router_weights(weights, keys);
+  keys.model.experts.balance_by_sequence = !keys.section.has("seq_aux") || keys.section.boolean("seq_aux");
   ignore_router_keys(keys);
   read_dropout(keys, {"attention_dropout", ""}, 0);
   keys.model.activation = read_activation(keys, "hidden_act", {{"silu", Activation::swiglu}});

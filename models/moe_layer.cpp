@@ -79,6 +79,7 @@ MoeLayer::Routing MoeLayer::route(TensorId y) {
   op.module = module;
   op.inner_module = router_module;
   op.whole_dims = {moe_.expert_scores};
+  if (!experts_.is_topk) return routing;
   op.constants = {experts_.score == RouterScore::sigmoid ? 1.0 : 0.0,
                   experts_.normalizes_weights ? 1.0 : 0.0,
                   experts_.scaling,
@@ -87,6 +88,7 @@ MoeLayer::Routing MoeLayer::route(TensorId y) {
                   static_cast<double>(experts_.group_best),
                   experts_.balance_loss};
   op.constants.insert(op.constants.end(), moe_.scope.begin(), moe_.scope.end());
+  op.constants.push_back(experts_.balance_by_sequence ? 1.0 : 0.0);
   return routing;
 }
 

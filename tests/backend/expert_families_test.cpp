@@ -22,9 +22,10 @@ struct ExpertFamily {
 
 const ExpertFamily families[] = {
     {"phimoe", llama_shape + "num_local_experts: 8, num_experts_per_tok: 2"},
-    {"qwen3_moe", llama_shape + "num_experts: 8, num_experts_per_tok: 3, moe_intermediate_size: 12, head_dim: 8"},
+    {"qwen3_moe",
+     llama_shape + "num_experts: 8, num_experts_per_tok: 3, moe_intermediate_size: 12, head_dim: 8"},
     {"gpt_oss", llama_shape + "head_dim: 6, sliding_window: 3, num_local_experts: 8, num_experts_per_tok: 2"},
-    {"grok1", llama_shape + "num_experts: 8, num_experts_per_tok: 2"},
+    {"grok-1", llama_shape + "num_experts: 8, num_experts_per_tok: 2"},
     {"deepseek_v2", latent_shape + "topk_method: group_limited_greedy, n_group: 4, topk_group: 2, "
                                    "routed_scaling_factor: 3, aux_loss_alpha: 0.1"},
     {"deepseek_v3", latent_shape + "q_lora_rank: 10, n_group: 4, topk_group: 2, num_nextn_predict_layers: 1"},
@@ -34,7 +35,8 @@ const ExpertFamily families[] = {
      ", decoder_seq_length: 4"},
     {"m6",
      "encoder_num_layers: 2, hidden_size: 24, ffn_hidden_size: 40, num_attention_heads: 4, vocab_size: 50, "
-     "max_position_embeddings: 12, attention_dropout: 0, hidden_dropout: 0, num_experts: 4, moe_layer_freq: 2",
+     "max_position_embeddings: 12, attention_dropout: 0, hidden_dropout: 0, num_experts: 4, moe_layer_freq: "
+     "2",
      ", decoder_seq_length: 4"}};
 
 }  // namespace

@@ -17,6 +17,7 @@ struct Router {
   int groups = 0, topk_groups = 0, group_best = 1;
   double balance = 0;
   int parts = 1;
+  bool by_sequence = false;  // two of 3 tokens, not one of 6
   std::vector<double> constants() const {
     return {sigmoid ? 1.0 : 0.0,
             normalizes ? 1.0 : 0.0,
@@ -26,7 +27,8 @@ struct Router {
             double(group_best),
             balance,
             double(parts),
-            1};
+            1,
+            by_sequence ? 1.0 : 0.0};
   }
 };
 
@@ -36,7 +38,7 @@ struct Routed {
   Instruction route;
 
   Routed(const Router& router, int topk, bool has_bias) {
-    const std::string row = "batch:1 sequence:" + std::to_string(tokens) + " ";
+    const std::string row = router.by_sequence ? "batch:2 sequence:3 " : "batch:1 sequence:6 ";
     logits = bench.tensor(row + "expert_scores:" + std::to_string(experts));
     bias = bench.tensor("expert_scores:" + std::to_string(experts));
     weights = bench.tensor(row + "topk:" + std::to_string(topk));
@@ -60,8 +62,8 @@ struct Routed {
 double balance_loss(Routed& of, const Router& router) {
   const auto topk = of.bench.at(of.chosen).choices.size() / tokens;
   double loss = 0;
-  const int length = tokens / router.parts;
-  for (int part = 0; part < router.parts; ++part) {
+  const int scopes = router.by_sequence ? 2 : router.parts, length = tokens / scopes;
+  for (int part = 0; part < scopes; ++part) {
     std::vector<double> choices(experts, 0), shares(experts, 0);
     for (int t = part * length; t < (part + 1) * length; ++t) {
       std::vector<double> s;
@@ -75,7 +77,7 @@ double balance_loss(Routed& of, const Router& router) {
         choices[static_cast<std::size_t>(e)] += 1.0 / static_cast<double>(length * static_cast<int>(topk));
     }
     for (std::size_t e = 0; e < experts; ++e)
-      loss += router.balance * experts * choices[e] * shares[e] / router.parts;
+      loss += router.balance * experts * choices[e] * shares[e] / scopes;
   }
   return loss;
 }
@@ -131,13 +133,15 @@ TEST_CASE("the gradients of routers are those of finite differences, balance los
     for (const bool normalizes : {false, true})
       for (const int groups : {0, 2})
         for (const double balance : {0.0, 0.7})
-          for (const int parts : {1, 2}) {
-            CAPTURE(sigmoid, normalizes, groups, balance, parts);
-            const Router router{sigmoid, normalizes, 1.5, groups, groups / 2, 2, balance, parts};
+          for (const int scopes : {1, 2, 3}) {  // one, two parts of one sequence, two sequences
+            CAPTURE(sigmoid, normalizes, groups, balance, scopes);
+            const Router router{sigmoid, normalizes,          1.5,        groups, groups / 2, 2,
+                                balance, scopes == 2 ? 2 : 1, scopes == 3};
             Routed of(router, 2, true);
             for (double& bias : of.bench.values(of.bias)) bias *= 0.1;
-            const Index r = of.bench.tensor("batch:1 sequence:6 topk:2");
-            const Index gradient = of.bench.tensor("batch:1 sequence:6 expert_scores:4");
+            const std::string row = router.by_sequence ? "batch:2 sequence:3 " : "batch:1 sequence:6 ";
+            const Index r = of.bench.tensor(row + "topk:2");
+            const Index gradient = of.bench.tensor(row + "expert_scores:4");
             const auto loss = [&] {
               of.bench.run(of.route);
               return of.bench.dot(of.weights, r) + balance_loss(of, router);

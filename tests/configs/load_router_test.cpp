@@ -59,6 +59,20 @@ TEST_CASE("routers: keys that are written count, and the effective config gives 
             .model.experts.normalizes_weights);
 }
 
+TEST_CASE("routers: how the load is kept even") {
+  const auto experts = [](const std::string& type) {
+    return load(gpt(", moe_aux_loss_coeff: 0.01, moe_router_load_balancing_type: " + type)).model.experts;
+  };
+  CHECK(experts("none").balance_loss == 0);
+  CHECK(experts("aux_loss").balance_loss == 0.01);
+  CHECK_FALSE(experts("aux_loss").balance_by_sequence);
+  CHECK(experts("seq_aux_loss").balance_by_sequence);
+  CHECK(experts("seq_aux_loss").is_topk);
+  CHECK_FALSE(experts("sinkhorn").is_topk);
+  CHECK_FALSE(experts("global_aux_loss").is_topk);
+  CHECK(refusal(gpt(", moe_router_load_balancing_type: sinkhron")).find("sinkhorn") != std::string::npos);
+}
+
 TEST_CASE("routers: groups must be equal and have enough experts; all mistakes have their place") {
   CHECK(refusal(gpt(", moe_router_num_groups: 3, moe_router_group_topk: 2"))
             .find("8 experts do not split into 3 groups") != std::string::npos);

@@ -80,20 +80,28 @@ void limit_groups(const RouterNumbers& numbers, std::vector<Real>& choices) {
     if (!open[e / size]) choices[e] = -std::numeric_limits<Real>::infinity();
 }
 
-// Gradient of one token's scores from that of its weights: w = scaling s, or scaling s / sum of the chosen s.
+// One token's choices and the gradients of their weights.
 template <class Real>
-void add_weight_gradient(const RouterNumbers& numbers, const std::vector<Real>& s, const Real* gradient,
-                         const std::int32_t* chosen, std::int64_t topk, std::vector<Real>& ds) {
+struct Choices {
+  const std::int32_t* experts;
+  const Real* gradients;
+  std::int64_t count;
+};
+
+// Adds to the gradient of one token's scores that of its weights: w = scaling s, or scaling s / sum of the
+// chosen s.
+template <class Real>
+void add_weight_gradient(const RouterNumbers& numbers, const std::vector<Real>& s,
+                         const Choices<Real>& chosen, std::vector<Real>& ds) {
+  const auto expert = [&](std::int64_t k) { return static_cast<std::size_t>(chosen.experts[k]); };
   Real sum = 1, weighted = 0;
   if (numbers.normalizes) {
     sum = 0;
-    for (std::int64_t k = 0; k < topk; ++k) sum += s[static_cast<std::size_t>(chosen[k])];
-    for (std::int64_t k = 0; k < topk; ++k)
-      weighted += gradient[k] * s[static_cast<std::size_t>(chosen[k])] / sum;
+    for (std::int64_t k = 0; k < chosen.count; ++k) sum += s[expert(k)];
+    for (std::int64_t k = 0; k < chosen.count; ++k) weighted += chosen.gradients[k] * s[expert(k)] / sum;
   }
-  for (std::int64_t k = 0; k < topk; ++k)
-    ds[static_cast<std::size_t>(chosen[k])] +=
-        static_cast<Real>(numbers.scaling) * (gradient[k] - weighted) / sum;
+  for (std::int64_t k = 0; k < chosen.count; ++k)
+    ds[expert(k)] += static_cast<Real>(numbers.scaling) * (chosen.gradients[k] - weighted) / sum;
 }
 
 // Gradient of the logits from that of the scores.
@@ -193,7 +201,8 @@ void run_route_backward(const KernelCall& call) {
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::vector<Real> s = scores(reals<Real>(logits) + row * experts, experts, numbers.is_sigmoid);
     std::vector<Real> ds(s.size(), 0);
-    add_weight_gradient(numbers, s, reals<Real>(gradient) + row * topk, chosen + row * topk, topk, ds);
+    const Choices<Real> of_token{chosen + row * topk, reals<Real>(gradient) + row * topk, topk};
+    add_weight_gradient(numbers, s, of_token, ds);
     if (!balance.empty()) add_balance_gradient(s, balance[scopes.of_row(row)], numbers.is_sigmoid, ds);
     from_scores(s, ds, numbers.is_sigmoid, reals<Real>(call.outputs[0]) + row * experts);
   }

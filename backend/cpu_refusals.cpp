@@ -85,15 +85,19 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
   }
 }
 
+// Of one head, over values that are no heads'.
+bool is_content_attention(const Plan& plan, const Instruction& what) {
+  const std::size_t queries = what.opcode == Opcode::attention ? 0 : 1;
+  return what.inputs.size() > queries + 2 && plan.buffers[what.inputs[queries]].dims.size() == 5 &&
+         plan.buffers[what.inputs[queries + 2]].dims.size() == 3;
+}
+
 std::string attention_refusal(const Plan& plan, const Instruction& what) {
   const bool forward = what.opcode == Opcode::attention;
   const Buffer& first = plan.buffers[what.inputs.at(forward ? 0 : 1)];
   const Buffer& context = plan.buffers[forward ? what.outputs.at(0) : what.inputs.at(0)];
   if (!what.part.axes.empty()) return "";
-  const std::size_t queries = forward ? 0 : 1;
-  const bool of_content = what.inputs.size() > queries + 2 &&
-                          plan.buffers[what.inputs[queries + 2]].dims.size() == 3 && first.dims.size() == 5;
-  if (of_content) return "";
+  if (is_content_attention(plan, what)) return "";
   if (context.dims.size() < 4) return no_kernel("model.model_type");
   // Which of q, k and v a gradient is of is told by their order.
   const std::size_t operands = has_dim(plan, first, "qkv") ? 1 : 3;

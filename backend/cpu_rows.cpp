@@ -3,6 +3,7 @@
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_math.h"
 #include "backend/philox.h"
+#include "backend/text_data.h"
 
 // Kernels over rows of tokens: data, table look-ups, losses.
 namespace simrun::cpu {
@@ -64,12 +65,16 @@ void run_input(const KernelCall& call) {
                                                            : 0;
   const bool is_source = call.what.label == "encoder_tokens";
   const RandomStream stream(call.training.seed, is_source ? "source text" : "text", 0);
+  const TextData* text = call.training.text;
+  const std::int64_t samples = call.plan.job.microbatches * batch.whole;  // of a step
   auto* to = static_cast<std::int64_t*>(out.data);
   for (std::int64_t b = 0; b < batch.extent; ++b) {
     const std::int64_t sample = call.microbatch * batch.whole + batch.first + b;
     for (std::int64_t s = 0; s < sequence.extent; ++s) {
-      const std::int64_t at = sample * (sequence.whole + 1) + sequence.at(s) + ahead;
-      *to++ = stream.word(at, call.step) % size;
+      const std::int64_t place = sequence.at(s) + ahead;
+      *to++ = text == nullptr
+                  ? stream.word(sample * (sequence.whole + 1) + place, call.step) % size
+                  : text->token(call.training.seed, call.step * samples + sample, place, sequence.whole);
     }
   }
 }

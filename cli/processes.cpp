@@ -82,8 +82,8 @@ int run_among_processes(const std::function<Ending(ProcessGroup* processes)>& at
   }
   const Ending ending = attempt(&*group);
   if (ending.complaint.empty()) {
-    group->leave();
-    return ending.code;
+    const FailureKind kind = group->leave().kind;
+    return kind == FailureKind::none ? ending.code : exit_code(kind);
   }
   const RunFailure failure = group->fail({kind_of(ending.code), ending.complaint});
   // The run itself may have ended well before something else went wrong in this process.

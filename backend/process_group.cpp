@@ -180,8 +180,9 @@ void ProcessGroup::carry() {
   }
 }
 
-// One that stood still and is told to end when it wakes has been given up by the others: it says nothing, and
-// takes nothing that libraries would fetch from the memory of a process that is no more.
+// One that stood still has perhaps been given up by the others, and is told to end as soon as it wakes. It
+// waits for that before it takes what libraries would fetch from the memory of a process that is no more, and
+// then says nothing.
 bool ProcessGroup::is_deaf(Time now, Time last) {
   const std::lock_guard lock(mutex_);
   if (now - last > limits_.silence / 2) {
@@ -189,7 +190,8 @@ bool ProcessGroup::is_deaf(Time now, Time last) {
     awake_since_ = now;
   }
   look_for_signals(now);
-  if (!told_to_end_ || now > awake_since_ + limits_.silence) return false;
+  if (awake_since_ == Time{} || now > awake_since_ + limits_.silence) return false;
+  if (!told_to_end_) return now < awake_since_ + limits_.farewell / 4;
   outgoing_.clear();
   if (!end_) speaks_ = false;
   accept_end({FailureKind::crash, "ended while it stood still"});

@@ -97,8 +97,7 @@ void from_scores(const std::vector<Real>& s, const std::vector<Real>& ds, bool i
   Real mean = 0;
   if (!is_sigmoid)
     for (std::size_t e = 0; e < s.size(); ++e) mean += s[e] * ds[e];
-  for (std::size_t e = 0; e < s.size(); ++e)
-    out[e] = s[e] * (is_sigmoid ? (1 - s[e]) * ds[e] : ds[e] - mean);
+  for (std::size_t e = 0; e < s.size(); ++e) out[e] = s[e] * (is_sigmoid ? (1 - s[e]) * ds[e] : ds[e] - mean);
 }
 
 // The balance loss's gradient of one token's scores: a[e] of its share P = s / sum(s).

@@ -110,8 +110,7 @@ ExpertRows selected_rows(const ExpertRows& rows, const std::vector<std::int64_t>
                          const DimPart& experts) {
   std::vector<ExpertRow> selected;
   selected.reserve(numbers.size());
-  for (const std::int64_t number : numbers)
-    selected.push_back(rows.rows()[static_cast<std::size_t>(number)]);
+  for (const std::int64_t number : numbers) selected.push_back(rows.rows()[static_cast<std::size_t>(number)]);
   return {experts, std::move(selected)};
 }
 

@@ -5,8 +5,8 @@
 
 namespace simrun {
 
-// How a run ended that did not end well. `refusal`: it was not to be run as asked. `disagreement`: ranks, plan
-// and processes do not fit together. `crash`: a rank or process died, or ran out of something.
+// How a run ended that did not end well. `refusal`: it was not to be run as asked. `disagreement`: ranks,
+// plan and processes do not fit together. `crash`: a rank or process died, or ran out of something.
 enum class FailureKind : std::uint8_t { none, refusal, disagreement, crash };
 
 struct RunFailure {

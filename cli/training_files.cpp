@@ -50,9 +50,10 @@ void append(Execution& whole, Execution part) {
 
 std::string checkpoint_of(const Plan& plan, const ExecuteOptions& options, const Execution& run,
                           std::int64_t steps) {
-  return serialize(
-      {steps, options.training.seed, saved_optimizer(plan).name, run.parameters, run.moments},
-      options.device == ExecutionDevice::cpu_f64 ? CheckpointElement::f64 : CheckpointElement::f32);
+  return serialize({steps, options.training.seed, saved_optimizer(plan).name, run.parameters, run.moments},
+                   options.device == ExecutionDevice::cpu_f64 || options.device == ExecutionDevice::cuda_f64
+                       ? CheckpointElement::f64
+                       : CheckpointElement::f32);
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ TEST_CASE("--doctor prints a line for each, yes or no, and ends well") {
     CHECK(ran.output.find(start) != std::string::npos);
 }
 
-TEST_CASE("a plugin path that holds no plugin is named as the reason, and a broken one in the loader's words") {
+TEST_CASE(
+    "a plugin path that holds no plugin is named as the reason, and a broken one in the loader's words") {
   setenv("SIMRUN_PLUGIN_PATH", "/nowhere", 1);
   const std::vector<Facility> all = facilities();
   unsetenv("SIMRUN_PLUGIN_PATH");
@@ -48,13 +49,15 @@ TEST_CASE("a plugin path that holds no plugin is named as the reason, and a brok
 }
 
 TEST_CASE("--doctor --json says the same for programs") {
-  Facility broken{.kind = "device", .name = "cuda", .about = "", .why_not = "no \"driver\"", .plugin = "/a.so"};
+  Facility broken{
+      .kind = "device", .name = "cuda", .about = "", .why_not = "no \"driver\"", .plugin = "/a.so"};
   Facility whole{.kind = "transport", .name = "threads", .about = "up to 64", .devices = {"one", "two"}};
   CHECK(facilities_json({broken, whole}) ==
         "{\"facilities\": [\n"
         "  {\"kind\": \"device\", \"name\": \"cuda\", \"usable\": false, \"about\": null, \"why_not\": \"no "
         "\\\"driver\\\"\", \"devices\": [], \"plugin\": \"/a.so\"},\n"
-        "  {\"kind\": \"transport\", \"name\": \"threads\", \"usable\": true, \"about\": \"up to 64\", \"why_not\": "
+        "  {\"kind\": \"transport\", \"name\": \"threads\", \"usable\": true, \"about\": \"up to 64\", "
+        "\"why_not\": "
         "null, \"devices\": [\"one\", \"two\"], \"plugin\": null}\n"
         "]}\n");
   const Ran ran = run_simrun("--doctor --json");

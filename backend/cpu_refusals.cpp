@@ -30,9 +30,11 @@ std::string missing_gradient_refusal(const Plan& plan, const Instruction& what) 
     for (const Index buffer : buffers) sum += plan.buffers[buffer].dims.back().extent;
     return sum;
   };
-  const bool is_missing = what.function == Function::mla_rope_backward
-                              ? what.outputs.size() < 2
-                              : width(what.inputs) != width(what.outputs);
+  const bool is_packed = has_dim(plan, plan.buffers[what.inputs[0]], "qkv") ||
+                         has_dim(plan, plan.buffers[what.outputs[0]], "qkv");
+  const bool is_missing = what.function == Function::mla_rope_backward ? what.outputs.size() < 2
+                          : is_packed ? what.inputs.size() + what.outputs.size() < 3
+                                      : width(what.inputs) != width(what.outputs);
   return is_missing ? no_kernel("model.frozen: not some of an operator's inputs") : "";
 }
 
@@ -89,7 +91,12 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
   const bool forward = what.opcode == Opcode::attention;
   const Buffer& first = plan.buffers[what.inputs.at(forward ? 0 : 1)];
   const Buffer& context = plan.buffers[forward ? what.outputs.at(0) : what.inputs.at(0)];
-  if (!what.part.axes.empty()) return "";
+  if (!what.part.axes.empty()) {
+    const bool is_pair = has_dim(plan, plan.buffers[what.inputs.at(forward ? 1 : 2)], "key_value");
+    return forward || what.outputs.size() == (is_pair ? 2 : 3)
+               ? ""
+               : no_kernel("model.frozen: not some of an attention's queries, keys and values");
+  }
   const std::size_t queries = forward ? 0 : 1;
   const bool of_content = what.inputs.size() > queries + 2 &&
                           plan.buffers[what.inputs[queries + 2]].dims.size() == 3 && first.dims.size() == 5;
@@ -124,11 +131,12 @@ std::string gemm_refusal(const Plan& plan, const Instruction& what) {
 // The rows of a token that are on one GPU or node are summed there, before the probabilities that the final
 // combine applies: no weighted sum can be made of such sums.
 std::string token_rows_refusal(const Instruction& what) {
-  const bool in_between = what.inputs.size() == 1 &&
-                          (what.function == Function::dispatch || what.function == Function::combine);
-  return in_between ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
-                      "moe.token_dispatcher: alltoall or allgather"
-                    : "";
+  const bool in_between =
+      what.inputs.size() == 1 && (what.function == Function::dispatch || what.function == Function::combine);
+  return in_between
+             ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
+               "moe.token_dispatcher: alltoall or allgather"
+             : "";
 }
 
 bool same_names(const Buffer& a, const Buffer& b) {

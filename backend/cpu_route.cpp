@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "backend/cpu_kernels.h"
+#include "backend/sequence_parts.h"
 
 // Routers: which experts a token goes to, and with what weight.
 namespace simrun::cpu {
@@ -17,13 +18,13 @@ struct RouterNumbers {
         topk_groups(std::int64_t(at(call, 4))),
         group_best(std::int64_t(at(call, 5))),
         balance(at(call, 6)),
-        parts(std::int64_t(at(call, 7))) {}
+        parts{std::int64_t(at(call, 7)), std::int64_t(at(call, 8))} {}
 
   bool is_sigmoid, normalizes;
   double scaling;
   std::int64_t groups, topk_groups, group_best;
   double balance;
-  std::int64_t parts;
+  SequenceParts parts;
 
  private:
   static double at(const KernelCall& call, std::size_t i) { return call.what.constants.at(i); }
@@ -97,8 +98,7 @@ void from_scores(const std::vector<Real>& s, const std::vector<Real>& ds, bool i
   Real mean = 0;
   if (!is_sigmoid)
     for (std::size_t e = 0; e < s.size(); ++e) mean += s[e] * ds[e];
-  for (std::size_t e = 0; e < s.size(); ++e)
-    out[e] = s[e] * (is_sigmoid ? (1 - s[e]) * ds[e] : ds[e] - mean);
+  for (std::size_t e = 0; e < s.size(); ++e) out[e] = s[e] * (is_sigmoid ? (1 - s[e]) * ds[e] : ds[e] - mean);
 }
 
 // The balance loss's gradient of one token's scores: a[e] of its share P = s / sum(s).
@@ -119,15 +119,16 @@ std::vector<std::vector<double>> balance_factors(const KernelCall& call, const R
   const Argument& chosen = call.inputs[2];
   const auto* at = static_cast<const std::int32_t*>(chosen.data);
   const std::int64_t sequence = chosen.part[1].extent, topk = last_extent(chosen);
-  std::vector<std::vector<double>> factors(static_cast<std::size_t>(numbers.parts),
+  std::vector<std::vector<double>> factors(static_cast<std::size_t>(numbers.parts.count),
                                            std::vector<double>(static_cast<std::size_t>(experts)));
-  const double choices = static_cast<double>(elements(chosen.part)) / static_cast<double>(numbers.parts);
+  const double choices =
+      static_cast<double>(elements(chosen.part)) / static_cast<double>(numbers.parts.count);
   const double one = numbers.balance * static_cast<double>(experts) / choices /
                      static_cast<double>(call.plan.job.tokens_per_step);
   const std::int64_t rows = rows_of(chosen);
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t k = 0; k < topk; ++k)
-      factors[static_cast<std::size_t>(row % sequence * numbers.parts / sequence)]
+      factors[static_cast<std::size_t>(numbers.parts.of(row % sequence, sequence))]
              [static_cast<std::size_t>(at[row * topk + k])] += one;
   return factors;
 }
@@ -173,7 +174,7 @@ void run_route_backward(const KernelCall& call) {
     std::vector<Real> ds(s.size(), 0);
     add_weight_gradient(numbers, s, reals<Real>(gradient) + row * topk, chosen + row * topk, topk, ds);
     if (!balance.empty())
-      add_balance_gradient(s, balance[static_cast<std::size_t>(row % sequence * numbers.parts / sequence)],
+      add_balance_gradient(s, balance[static_cast<std::size_t>(numbers.parts.of(row % sequence, sequence))],
                            numbers.is_sigmoid, ds);
     from_scores(s, ds, numbers.is_sigmoid, reals<Real>(call.outputs[0]) + row * experts);
   }

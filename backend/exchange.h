@@ -36,8 +36,8 @@ class RankExchange {
   };
   void run(const Call& call);
 
-  // The rows of an experts' buffer behind the exchange (or the copy of a part) of another; its members tell one
-  // another.
+  // The rows of an experts' buffer behind the exchange (or the copy of a part) of another; its members tell
+  // one another.
   struct RowsCall {
     const Instruction& what;
     const Argument& input;
@@ -50,7 +50,15 @@ class RankExchange {
  private:
   void collect(const Call& call, std::size_t operand);
   void collect_rows(const Call& call, std::size_t operand);
-  void sum_in_pieces(const Call& call, std::size_t operand);
+  void all_reduce(const Call& call, std::size_t operand);
+  // A range of the elements of flat operands.
+  struct Sum {
+    const Call& call;
+    const std::vector<RankPlace>& members;
+    const Argument &input, &output;
+    DimPart range;
+  };
+  void sum_in_pieces(const Sum& sum);
   void send(const Call& call, std::int64_t to, const Argument& from, const TensorPart& part);
   Message receive(const Call& call, const RankPlace& from, std::int64_t elements);
 

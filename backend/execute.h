@@ -50,8 +50,8 @@ struct Execution {
   ParameterValues gradients;   // of the first step, summed over all ranks, not clipped
   ParameterValues parameters;  // behind the last step
   std::vector<RankReport> ranks;
-  // Rows that experts' buffers had, by step: with_recorded_rows() of each step's gives the plan whose memory is
-  // this run's. Empty records where nothing is routed, or on the null device.
+  // Rows that experts' buffers had, by step: with_recorded_rows() of each step's gives the plan whose memory
+  // is this run's. Empty records where nothing is routed, or on the null device.
   std::vector<RecordedRows> expert_rows;
   Measurement measured;
 };

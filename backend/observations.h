@@ -15,7 +15,10 @@ namespace simrun {
 class Observations {
  public:
   Observations(const Plan& plan, int steps)
-      : gradients_(plan), parameters_(plan), loss_(static_cast<std::size_t>(steps)), rows_(static_cast<std::size_t>(steps)) {}
+      : gradients_(plan),
+        parameters_(plan),
+        loss_(static_cast<std::size_t>(steps)),
+        rows_(static_cast<std::size_t>(steps)) {}
 
   void add_loss(std::int64_t step, double share) {
     const std::lock_guard lock(mutex_);

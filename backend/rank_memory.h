@@ -35,10 +35,10 @@ class RankMemory {
     Index buffer = 0;
     std::int32_t microbatch = 0;
   };
-  Argument read(Instance instance);   // throws ExecutionError if it is not there
+  Argument read(Instance instance);  // throws ExecutionError if it is not there
   // Makes it if it is not there; `rows`: of an experts' buffer on a device with memory.
   Argument write(Instance instance, SharedRows rows = nullptr);
-  void release(Instance instance);    // throws ExecutionError if it is not there
+  void release(Instance instance);  // throws ExecutionError if it is not there
   // The owners that are neither freed nor of run scope.
   std::vector<std::string> left_over() const;
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "backend/message_pieces.h"
 #include "backend/row_copies.h"
 #include "schedules/extent_tables.h"
 
@@ -97,12 +98,16 @@ void RankRun::initialise_weights(Index buffer) {
     const TensorPart part = part_of(plan_, view, place_, 0);
     const std::vector<std::int64_t> extents = whole_extents(plan_, view, part);
     const InitialValues initial(*parameter, shared_.training.seed);
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < overlap.count; ++i) {
-      const std::int64_t at = whole_index(part, extents, overlap.view_first + i);
-      values.push_back(at < 0 ? 0 : initial(at));
+    const TensorPart all{{overlap.flat_first, overlap.count, flat.part.front().whole}};
+    for (const TensorPart& piece : message_pieces(all)) {
+      std::vector<double> values;
+      for (std::int64_t i = 0; i < piece.front().extent; ++i) {
+        const std::int64_t in_view = overlap.view_first + piece.front().first - overlap.flat_first + i;
+        const std::int64_t at = whole_index(part, extents, in_view);
+        values.push_back(at < 0 ? 0 : initial(at));
+      }
+      device_.set_values(values, flat, piece);
     }
-    device_.set_values(values, flat, {{overlap.flat_first, overlap.count, flat.part.front().whole}});
   }
 }
 
@@ -110,7 +115,8 @@ void RankRun::copy_main_weights(const Instruction& what) {
   const Argument weights = memory_.read({what.outputs.front(), 0});
   const Argument main = flat_range(memory_.read({what.outputs.back(), 0}));
   const Argument from = flat_range(weights);
-  device_.unpack(device_.pack(from, from.part), main, main.part, Combine::assign);
+  for (const TensorPart& piece : message_pieces(from.part))
+    device_.unpack(device_.pack(from, piece), main, piece, Combine::assign);
 }
 
 void RankRun::run_entry(std::size_t entry) {
@@ -152,9 +158,9 @@ void RankRun::run(const Place& at, const Instruction& what) {
   for (const Index buffer : what.inputs) inputs.push_back(memory_.read({buffer, at.microbatch}));
   for (const Index buffer : what.outputs) {
     const bool adds = what.accumulate && plan_.buffers[buffer].category == Category::gradients;
-    outputs.push_back(
-        adds ? memory_.read({buffer, at.microbatch})
-             : memory_.write({buffer, at.microbatch}, rows_of_output(at, what, inputs, buffer)));
+    outputs.push_back(adds
+                          ? memory_.read({buffer, at.microbatch})
+                          : memory_.write({buffer, at.microbatch}, rows_of_output(at, what, inputs, buffer)));
   }
   if (is_communication(what.opcode))
     exchange_.run({what, inputs, outputs, at.microbatch, describe(at, what)});
@@ -177,8 +183,8 @@ SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
     return std::make_shared<const ExpertRows>(
         dispatched_rows({plan_, what, place_, tokens, chosen}, at.microbatch));
   }
-  const auto with_rows = std::find_if(inputs.begin(), inputs.end(),
-                                      [](const Argument& input) { return input.rows != nullptr; });
+  const auto with_rows =
+      std::find_if(inputs.begin(), inputs.end(), [](const Argument& input) { return input.rows != nullptr; });
   if (with_rows == inputs.end()) return nullptr;
   if (is_communication(what.opcode) || what.opcode == Opcode::copy)
     return exchange_.rows_behind({what, *with_rows, buffer, at.microbatch, describe(at, what)});

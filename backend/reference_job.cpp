@@ -1,5 +1,7 @@
 #include "backend/reference_job.h"
 
+#include "models/expert_scope.h"
+
 namespace simrun {
 namespace {
 
@@ -30,6 +32,7 @@ Job reference_job(const Job& job) {
   alone.optimizer.num_distributed_optimizer_instances = 1;
   alone.optimizer.all_reduce = AllReduceKind::flat;
   alone.optimizer.parameter_server.reset();
+  if (job.model.experts.count > 0) alone.moe.scope = expert_scope(job);
   alone.recompute = RecomputeConfig{};
   alone.offload = Offload{};
   alone.layout = LayoutConfig{};

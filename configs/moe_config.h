@@ -53,11 +53,12 @@ struct ExpertHistogram {
 };
 
 // Over which tokens of a microbatch an expert's capacity and the balance loss count, where that is not what the
-// job's own ranks have: so one rank computes what many do. A sequence is in so many parts; an expert takes so
-// many rows of each.
+// job's own ranks have: so one rank computes what many do. A sequence is in so many parts, of the blocks of so many
+// zigzag ranks (0: in order); an expert takes so many rows of each.
 struct ExpertScope {
   std::int64_t sequence_parts = 1;
   std::int64_t rows = 0;
+  std::int64_t zigzag_ranks = 0;
   bool operator==(const ExpertScope&) const = default;
 };
 

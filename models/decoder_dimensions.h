@@ -22,6 +22,7 @@ struct MoeDimensions {
   std::optional<DimensionId> node_rows = {}, gpu_rows = {};
   bool gathers_tokens = false;      // every rank gets all tokens (allgather)
   std::int64_t sequence_parts = 1;  // of a rank's, for each of which a balance loss and a capacity count
+  std::int64_t zigzag_ranks = 0;    // whose blocks of the sequence those are parts of; 0: they are in order
   bool has_capacity = false;
 };
 

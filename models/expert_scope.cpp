@@ -25,6 +25,8 @@ ExpertScope expert_scope(const Job& job) {
   ExpertScope scope;
   scope.sequence_parts = parallelism.context_parallel_size *
                          (parallelism.sequence_parallel ? parallelism.tensor_model_parallel_size : 1);
+  const std::int64_t dealt = parallelism.context_parallel_size / parallelism.context_a2a_size;
+  if (parallelism.context_parallel_layout == ContextLayout::zigzag && dealt > 1) scope.zigzag_ranks = dealt;
   scope.rows = expert_row_count(job, static_cast<double>(job.model.experts.topk)).planned /
                (parallelism.data_parallel_size * scope.sequence_parts);
   return scope;

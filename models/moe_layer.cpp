@@ -37,7 +37,10 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph) {
   if (experts.shared_ffn_hidden_size > 0)
     dims.shared_ffn = graph.dimension("shared_ffn", experts.shared_ffn_hidden_size);
   dims.has_capacity = job.moe.capacity_factor > 0;
-  if (job.moe.scope) dims.sequence_parts = job.moe.scope->sequence_parts;
+  if (job.moe.scope) {
+    dims.sequence_parts = job.moe.scope->sequence_parts;
+    dims.zigzag_ranks = job.moe.scope->zigzag_ranks;
+  }
   dims.gathers_tokens = job.moe.token_dispatcher == TokenDispatcher::allgather;
   if (job.moe.token_dispatcher != TokenDispatcher::deepep) return dims;
   const std::optional<ExpertNodes> on = expert_nodes(job);
@@ -84,7 +87,8 @@ MoeLayer::Routing MoeLayer::route(TensorId y) {
                   static_cast<double>(experts_.topk_groups),
                   static_cast<double>(experts_.group_best),
                   experts_.balance_loss,
-                  static_cast<double>(moe_.sequence_parts)};
+                  static_cast<double>(moe_.sequence_parts),
+                  static_cast<double>(moe_.zigzag_ranks)};
   return routing;
 }
 
@@ -142,7 +146,8 @@ TensorId MoeLayer::dispatch(TensorId y, const Routing& routing) {
     Operator& op = graph_.add(hop.dispatch, Opcode::gather, Function::dispatch, std::move(inputs), {out});
     describe(op, {from, hop.rows});
     op.sums_later = !first || moe_.gathers_tokens;
-    if (moe_.has_capacity) op.constants = {static_cast<double>(moe_.sequence_parts)};
+    if (moe_.has_capacity)
+      op.constants = {static_cast<double>(moe_.sequence_parts), static_cast<double>(moe_.zigzag_ranks)};
     from = {hop.rows};
     inputs = {out};
   }

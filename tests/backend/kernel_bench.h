@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@ class KernelBench {
     std::vector<double> values;
     std::vector<std::int64_t> indices;
     std::vector<std::uint8_t> mask;
+    std::map<std::size_t, DimPart> parts;  // by dimension, where it is not whole
   };
 
   KernelBench() {
@@ -52,6 +54,8 @@ class KernelBench {
     return tensor.buffer;
   }
   std::vector<double>& values(Index tensor) { return tensors_[tensor].values; }
+  // Which indices of a dimension it has.
+  void set_part(Index tensor, std::size_t dim, const DimPart& part) { tensors_[tensor].parts[dim] = part; }
 
   Instruction instruction(Opcode opcode, Function function, std::vector<Index> inputs,
                           std::vector<Index> outputs) const {
@@ -118,6 +122,7 @@ class KernelBench {
     if (buffer.dtype == Dtype::int64) argument.data = tensors_[tensor].indices.data();
     if (buffer.dtype == Dtype::uint8) argument.data = tensors_[tensor].mask.data();
     for (const BufferDim& of : buffer.dims) argument.part.push_back({0, of.extent, of.extent});
+    for (const auto& [dim, part] : tensors_[tensor].parts) argument.part[dim] = part;
     return argument;
   }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "backend/message_pieces.h"
 #include "backend/row_copies.h"
 #include "schedules/extent_tables.h"
 
@@ -117,7 +118,8 @@ void RankRun::initialise_optimizer(const Instruction& what) {
   if (shared_.start == nullptr && has_main) {
     const Argument from = flat_range(memory_.read({weights, 0}));
     const Argument main = flat_range(memory_.read({what.outputs.back(), 0}));
-    device_.unpack(device_.pack(from, from.part), main, main.part, Combine::assign);
+    for (const TensorPart& piece : message_pieces(from.part))
+      device_.unpack(device_.pack(from, piece), main, piece, Combine::assign);
   }
   if (shared_.start == nullptr) return;
   for (std::size_t state = 1; state < what.outputs.size(); ++state) {
@@ -138,12 +140,16 @@ void RankRun::fill(Index buffer, Index like, ValueOf value_of) {
                                         [&](const ModelParameter& of) { return of.id == view.parameter; });
     const TensorPart part = part_of(plan_, view, place_, 0);
     const std::vector<std::int64_t> extents = whole_extents(plan_, view, part);
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < overlap.count; ++i) {
-      const std::int64_t at = whole_index(part, extents, overlap.view_first + i);
-      values.push_back(at < 0 ? 0 : value_of(*parameter, at));
+    const TensorPart all{{overlap.flat_first, overlap.count, flat.part.front().whole}};
+    for (const TensorPart& piece : message_pieces(all)) {
+      std::vector<double> values;
+      for (std::int64_t i = 0; i < piece.front().extent; ++i) {
+        const std::int64_t in_view = overlap.view_first + piece.front().first - overlap.flat_first + i;
+        const std::int64_t at = whole_index(part, extents, in_view);
+        values.push_back(at < 0 ? 0 : value_of(*parameter, at));
+      }
+      device_.set_values(values, flat, piece);
     }
-    device_.set_values(values, flat, {{overlap.flat_first, overlap.count, flat.part.front().whole}});
   }
 }
 
@@ -238,7 +244,8 @@ void RankRun::compute(const Place& at, const Instruction& what, const std::vecto
     if (inputs[0].rows != nullptr)
       return copy_rows(device_, {inputs[0], outputs[0]},
                        rows_of_part(*inputs[0].rows, plan_, *outputs[0].buffer, place_));
-    device_.unpack(device_.pack(inputs[0], outputs[0].part), outputs[0], outputs[0].part, Combine::assign);
+    for (const TensorPart& piece : message_pieces(outputs[0].part))
+      device_.unpack(device_.pack(inputs[0], piece), outputs[0], piece, Combine::assign);
     return;
   }
   KernelCall call{plan_, what, inputs, outputs, at.microbatch, global_step(), shared_.training};

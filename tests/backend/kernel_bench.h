@@ -24,7 +24,7 @@ class KernelBench {
     std::vector<std::uint8_t> mask;
   };
 
-  KernelBench() {
+  explicit KernelBench(std::unique_ptr<Device> device = make_cpu_device_f64()) : device_(std::move(device)) {
     plan_.job.tokens_per_step = 6;
     plan_.job.microbatches = 1;
   }
@@ -52,6 +52,7 @@ class KernelBench {
     return tensor.buffer;
   }
   std::vector<double>& values(Index tensor) { return tensors_[tensor].values; }
+  const std::vector<std::uint8_t>& mask(Index tensor) const { return tensors_[tensor].mask; }
 
   Instruction instruction(Opcode opcode, Function function, std::vector<Index> inputs,
                           std::vector<Index> outputs) const {
@@ -124,7 +125,7 @@ class KernelBench {
   Plan plan_;
   std::vector<Tensor> tensors_;
   Hyperparameters training_;
-  std::unique_ptr<Device> device_ = make_cpu_device_f64();
+  std::unique_ptr<Device> device_;
 };
 
 // Of a kernel's gradient in f64 from finite differences, by the largest element.

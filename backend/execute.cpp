@@ -11,6 +11,7 @@
 #include "backend/null_device.h"
 #include "backend/plugin_device.h"
 #include "backend/rank_run.h"
+#include "backend/recycling_device.h"
 #include "backend/run_ranks.h"
 #include "schedules/extent_tables.h"
 
@@ -85,6 +86,7 @@ const char* name_of(ExecutionDevice device) {
   switch (device) {
     case ExecutionDevice::cpu_f64: return "cpu f64";
     case ExecutionDevice::cpu_f32: return "cpu f32";
+    case ExecutionDevice::cpu_half: return "cpu f32, 16-bit types rounded";
     case ExecutionDevice::cuda_f64: return "cuda f64";
     case ExecutionDevice::cuda_f32: return "cuda f32";
     case ExecutionDevice::cuda_half: return "cuda bf16";
@@ -128,7 +130,8 @@ Execution execute_on(const Plan& plan, const ExecuteOptions& options, const Devi
       clock.emplace(fabric, gate, rank, static_cast<std::int64_t>(places.size()));
       core.emplace(gate);
     }
-    const std::unique_ptr<Device> device = make(rank);
+    std::unique_ptr<Device> device = make(rank);
+    if (options.timed && options.device != ExecutionDevice::null) device = recycling(std::move(device));
     Transport& through = clock ? static_cast<Transport&>(*clock) : fabric;
     RankRun run(shared, *device, through, places[number], clock ? &*clock : nullptr);
     run.run();

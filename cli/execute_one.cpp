@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <stdexcept>
 
@@ -18,6 +17,7 @@
 #include "configs/diagnostics.h"
 #include "schedules/compile.h"
 #include "schedules/lint.h"
+#include "sim/core_replay.h"
 #include "visualizer/quantity.h"
 
 namespace simrun {
@@ -48,6 +48,7 @@ ExecuteOptions reference_options(ExecuteOptions how) {
   if (is_cuda(how.device)) how.device = ExecutionDevice::cpu_f64;
   if (how.device == ExecutionDevice::cpu_half) how.device = ExecutionDevice::cpu_f32;
   how.processes = nullptr;
+  how.timed = false;
   return how;
 }
 
@@ -142,6 +143,20 @@ TimedExecution timed(int steps, Run run_steps) {
   return run;
 }
 
+// How long it took, beside what was predicted.
+void add_times(const Plan& plan, const Timeline& predicted, const Measurement& measured,
+               ExecutionReport& report) {
+  if (measured.empty()) return;
+  report.measured_step_s = measured_step_seconds(measured).median;
+  report.cores = measured.cores;
+  report.replayed_step_s =
+      static_cast<double>(replay_on_cores(plan, measured_costs(plan, measured), measured.cores)) * 1e-12;
+  report.measured = measured_timeline(plan, measured);
+  const auto has_lanes = [](const RankTimeline& rank) { return !rank.lanes.empty(); };
+  if (std::any_of(predicted.ranks.begin(), predicted.ranks.end(), has_lanes))
+    report.by_instruction = compare_measured(plan, predicted, *report.measured);
+}
+
 std::string memory_fault(const ExecutionReport& report) {
   for (std::size_t rank = 0; rank < report.allocated_peak_bytes.size(); ++rank)
     if (report.allocated_peak_bytes[rank] != report.predicted_peak_bytes[rank])
@@ -230,11 +245,13 @@ int execute_share(const Options& options, const Input& input, ProcessGroup& proc
 }
 
 ExecutionReport execute_one(const Options& options, const Input& input, const PreparedExecution& prepared,
-                            double predicted_step_s) {
+                            const Timeline& predicted) {
   const ExecuteFlags& flags = options.execute;
   const Plan& plan = input.plan;
-  const ExecuteOptions& how = prepared.how;
+  ExecuteOptions how = prepared.how;
   const bool computes = how.device != ExecutionDevice::null;
+  // A thread's clock knows nothing of a GPU, and of other processes only they.
+  how.timed = computes && !is_cuda(how.device) && how.processes == nullptr && !flags.save_every;
   ExecutionReport report;
   report.device = device_of(flags);
   report.dtype = computes ? dtype_of(flags) : "";
@@ -245,7 +262,7 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   report.steps_before = how.start == nullptr ? 0 : how.start->steps();
   report.data = flags.data.value_or("");
   report.saved = flags.save.value_or("");
-  report.predicted_step_s = predicted_step_s;
+  report.predicted_step_s = static_cast<double>(predicted.step) * 1e-12;
   const Plan stored = as_stored(plan, how.device);
   report.stores_other_types = stored != plan;
   report.predicted_peak_bytes = predicted_peaks(stored, steps_at_once(how, flags));
@@ -265,15 +282,15 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
     return report;
   }
   // The null device counts all memory spaces as one.
-  for (const RankReport& rank : run.execution.ranks)
+  for (const RankReport& rank : run.ranks)
     report.allocated_peak_bytes.push_back(computes ? rank.allocated_peak_bytes : rank.planned_peak_bytes);
   report.fault = memory_fault(report);
-  if (report.fault.empty() && computes) report.fault = replica_fault(run.execution, tolerance_of(how.device));
+  if (report.fault.empty() && computes) report.fault = replica_fault(run, tolerance_of(how.device));
   if (computes) {
-    report.loss = run.execution.loss;
-    report.measured_step_s = run.seconds_per_step;
+    report.loss = run.loss;
+    add_times(plan, predicted, run.measured, report);
   }
-  compare_with_one_rank(reference_plan(options, input, how), how, run.execution, report);
+  compare_with_one_rank(reference_plan(options, input, how), how, run, report);
   return report;
 }
 

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "backend/run_failure.h"
+#include "schedules/measured_comparison.h"
+#include "schedules/timeline.h"
 
 namespace simrun {
 
@@ -37,7 +39,13 @@ struct ExecutionReport {
   // Other sizes than the plan's, as f32 in place of bf16.
   bool stores_other_types = false;
   double predicted_step_s = 0;            // of the job's cluster, as simulated
-  std::optional<double> measured_step_s;  // on this machine
+  std::optional<double> measured_step_s;  // on this machine: median, first step not counted
+  // What was predicted beside it, where that was simulated instruction by instruction; and the step that the
+  // measured instructions make (sim/core_replay.h).
+  std::optional<Timeline> measured;
+  std::optional<MeasuredComparison> by_instruction;
+  std::optional<double> replayed_step_s;
+  int cores = 1;
   std::int64_t instructions = 0;          // of all ranks and steps
   std::string fault;                      // what ran is not what was planned: a sentence; empty: it is
   FailureKind fault_kind = FailureKind::disagreement;

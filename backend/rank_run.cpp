@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
+#include "backend/message_pieces.h"
 #include "backend/row_copies.h"
 #include "schedules/extent_tables.h"
 
@@ -55,8 +57,20 @@ void RankRun::run() {
     if (clock_ != nullptr) clock_->end_step();
     const std::vector<std::string> left = memory_.left_over();
     if (!left.empty())
-      throw ExecutionError(fmt::format("step {} ends without a FREE of {}", step_, fmt::join(left, ", ")));
-    shared_.observed.add_rows(step_, memory_.take_recorded_rows());
+      throw ExecutionError(
+          fmt::format("step {} ends without a FREE of {}", global_step(), fmt::join(left, ", ")));
+    end_step(memory_.end_step());
+  }
+  shared_.observed.add_rows(rows_);
+}
+
+// Of the steps behind the first the fullest is told.
+void RankRun::end_step(RankMemory::Step memory) {
+  if (step_ == 0) {
+    rows_.of_first_step = std::move(memory.rows);
+  } else if (memory.peak_bytes > fullest_) {
+    fullest_ = memory.peak_bytes;
+    rows_.of_further_steps = std::move(memory.rows);
   }
 }
 
@@ -79,38 +93,64 @@ void RankRun::initialise() {
     if (flat.scope == Scope::run && flat.category == Category::weights)
       weights.insert(flat.parent == no_index ? buffer : flat.parent);
   }
-  for (const Index buffer : weights) initialise_weights(buffer);
+  for (const Index buffer : weights) {
+    const ModelParameter* of = nullptr;
+    std::optional<InitialValues> drawn;
+    fill(buffer, buffer, [&](const ModelParameter& parameter, std::int64_t at) {
+      if (shared_.start != nullptr && shared_.start->is_trained(parameter.id))
+        return shared_.start->value(parameter.id, 0, at);
+      if (of != &parameter) drawn.emplace(parameter, shared_.training.seed);
+      of = &parameter;
+      return (*drawn)(at);
+    });
+  }
   std::set<Index> segments;
   for (const Entry& entry : program_.entries) segments.insert(entry.segment);
   for (const Index segment : segments)
     for (const Instruction& what : plan_.segments[segment].instructions)
-      if (what.opcode == Opcode::optimizer && has_main_weights(what)) copy_main_weights(what);
+      if (what.opcode == Opcode::optimizer) initialise_optimizer(what);
 }
 
-void RankRun::initialise_weights(Index buffer) {
+// Main weights are the weights, moments are zero, unless a checkpoint says what they are.
+void RankRun::initialise_optimizer(const Instruction& what) {
+  const Index weights = what.outputs.front();
+  const bool has_main = has_main_weights(what);
+  if (shared_.start == nullptr && has_main) {
+    const Argument from = flat_range(memory_.read({weights, 0}));
+    const Argument main = flat_range(memory_.read({what.outputs.back(), 0}));
+    for (const TensorPart& piece : message_pieces(from.part))
+      device_.unpack(device_.pack(from, piece), main, piece, Combine::assign);
+  }
+  if (shared_.start == nullptr) return;
+  for (std::size_t state = 1; state < what.outputs.size(); ++state) {
+    const bool is_main = has_main && state + 1 == what.outputs.size();
+    fill(what.outputs[state], weights, [&](const ModelParameter& parameter, std::int64_t at) {
+      return shared_.start->value(parameter.id, is_main ? 0 : state, at);
+    });
+  }
+}
+
+template <class ValueOf>
+void RankRun::fill(Index buffer, Index like, ValueOf value_of) {
   const Argument flat = flat_range(memory_.read({buffer, 0}));
   if (flat.data == nullptr) return;
-  for (const BucketViews::Overlap& overlap : shared_.buckets.overlaps(buffer, place_)) {
+  for (const BucketViews::Overlap& overlap : shared_.buckets.overlaps(like, place_)) {
     const Buffer& view = plan_.buffers[overlap.view];
     const auto parameter = std::find_if(plan_.parameters.begin(), plan_.parameters.end(),
                                         [&](const ModelParameter& of) { return of.id == view.parameter; });
     const TensorPart part = part_of(plan_, view, place_, 0);
     const std::vector<std::int64_t> extents = whole_extents(plan_, view, part);
-    const InitialValues initial(*parameter, shared_.training.seed);
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < overlap.count; ++i) {
-      const std::int64_t at = whole_index(part, extents, overlap.view_first + i);
-      values.push_back(at < 0 ? 0 : initial(at));
+    const TensorPart all{{overlap.flat_first, overlap.count, flat.part.front().whole}};
+    for (const TensorPart& piece : message_pieces(all)) {
+      std::vector<double> values;
+      for (std::int64_t i = 0; i < piece.front().extent; ++i) {
+        const std::int64_t in_view = overlap.view_first + piece.front().first - overlap.flat_first + i;
+        const std::int64_t at = whole_index(part, extents, in_view);
+        values.push_back(at < 0 ? 0 : value_of(*parameter, at));
+      }
+      device_.set_values(values, flat, piece);
     }
-    device_.set_values(values, flat, {{overlap.flat_first, overlap.count, flat.part.front().whole}});
   }
-}
-
-void RankRun::copy_main_weights(const Instruction& what) {
-  const Argument weights = memory_.read({what.outputs.front(), 0});
-  const Argument main = flat_range(memory_.read({what.outputs.back(), 0}));
-  const Argument from = flat_range(weights);
-  device_.unpack(device_.pack(from, from.part), main, main.part, Combine::assign);
 }
 
 void RankRun::run_entry(std::size_t entry) {
@@ -137,8 +177,9 @@ void RankRun::run_entry(std::size_t entry) {
 
 std::string RankRun::describe(const Place& at, const Instruction& what) const {
   const Segment& segment = plan_.segments[program_.entries[at.entry].segment];
-  return fmt::format("step {}, entry {} ('{}' of microbatch {}), instruction {} ({} {})", step_, at.entry,
-                     segment.name, at.microbatch, at.instruction, to_string(what.opcode), what.label);
+  return fmt::format("step {}, entry {} ('{}' of microbatch {}), instruction {} ({} {})", global_step(),
+                     at.entry, segment.name, at.microbatch, at.instruction, to_string(what.opcode),
+                     what.label);
 }
 
 void RankRun::run(const Place& at, const Instruction& what) {
@@ -150,11 +191,11 @@ void RankRun::run(const Place& at, const Instruction& what) {
   std::vector<Argument> inputs, outputs;
   for (const Index buffer : what.waits_for) memory_.read({buffer, at.microbatch});
   for (const Index buffer : what.inputs) inputs.push_back(memory_.read({buffer, at.microbatch}));
-  for (const Index buffer : what.outputs) {
+  for (std::size_t o = 0; o < what.outputs.size(); ++o) {
+    const Index buffer = what.outputs[o];
     const bool adds = what.accumulate && plan_.buffers[buffer].category == Category::gradients;
-    outputs.push_back(
-        adds ? memory_.read({buffer, at.microbatch})
-             : memory_.write({buffer, at.microbatch}, rows_of_output(at, what, inputs, buffer)));
+    outputs.push_back(adds ? memory_.read({buffer, at.microbatch})
+                           : memory_.write({buffer, at.microbatch}, rows_of_output(at, what, inputs, o)));
   }
   if (is_communication(what.opcode))
     exchange_.run({what, inputs, outputs, at.microbatch, describe(at, what)});
@@ -167,8 +208,8 @@ void RankRun::run(const Place& at, const Instruction& what) {
 // The rows of an experts' buffer that is about to be written; none on a device without memory, where the plan
 // decides.
 SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
-                                   const std::vector<Argument>& inputs, Index output) {
-  const Buffer& buffer = plan_.buffers[output];
+                                   const std::vector<Argument>& inputs, std::size_t output) {
+  const Buffer& buffer = plan_.buffers[what.outputs[output]];
   if (!has_expert_rows(plan_, buffer)) return nullptr;
   if (what.opcode == Opcode::gather && what.function == Function::dispatch && inputs.size() > 1) {
     const TensorPart& tokens = inputs[1].part;
@@ -177,12 +218,14 @@ SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
     return std::make_shared<const ExpertRows>(
         dispatched_rows({plan_, what, place_, tokens, chosen}, at.microbatch));
   }
-  const auto with_rows = std::find_if(inputs.begin(), inputs.end(),
-                                      [](const Argument& input) { return input.rows != nullptr; });
-  if (with_rows == inputs.end()) return nullptr;
-  if (is_communication(what.opcode) || what.opcode == Opcode::copy)
-    return exchange_.rows_behind({what, *with_rows, buffer, at.microbatch, describe(at, what)});
-  return with_rows->rows;
+  if (is_communication(what.opcode) || what.opcode == Opcode::copy) {
+    const Argument& input = inputs.at(output);
+    if (input.rows == nullptr) return nullptr;
+    return exchange_.rows_behind({what, input, buffer, at.microbatch, describe(at, what)});
+  }
+  const auto with_rows =
+      std::find_if(inputs.begin(), inputs.end(), [](const Argument& input) { return input.rows != nullptr; });
+  return with_rows == inputs.end() ? nullptr : with_rows->rows;
 }
 
 void RankRun::end_clock(const Place& at) {
@@ -201,10 +244,11 @@ void RankRun::compute(const Place& at, const Instruction& what, const std::vecto
     if (inputs[0].rows != nullptr)
       return copy_rows(device_, {inputs[0], outputs[0]},
                        rows_of_part(*inputs[0].rows, plan_, *outputs[0].buffer, place_));
-    device_.unpack(device_.pack(inputs[0], outputs[0].part), outputs[0], outputs[0].part, Combine::assign);
+    for (const TensorPart& piece : message_pieces(outputs[0].part))
+      device_.unpack(device_.pack(inputs[0], piece), outputs[0], piece, Combine::assign);
     return;
   }
-  KernelCall call{plan_, what, inputs, outputs, at.microbatch, step_, shared_.training};
+  KernelCall call{plan_, what, inputs, outputs, at.microbatch, global_step(), shared_.training};
   if (what.opcode == Opcode::reduce && what.function == Function::sum_squares)
     for (const Index input : what.inputs) call.counted.push_back(shared_.buckets.counted(input, place_));
   device_.run(call);
@@ -227,6 +271,9 @@ void RankRun::observe(const Instruction& what, const std::vector<Argument>& outp
   const std::size_t kept = has_main_weights(what) ? outputs.size() - 1 : 0;
   shared_.observed.with_parameters(
       [&](ParameterValues& values) { record(values, what.outputs.front(), outputs[kept]); });
+  for (std::size_t m = 0; m < shared_.observed.kept_moments(); ++m)
+    shared_.observed.with_moment(
+        m, [&](ParameterValues& values) { record(values, what.outputs.front(), outputs[1 + m]); });
 }
 
 void RankRun::record(ParameterValues& values, Index flat, const Argument& argument) {

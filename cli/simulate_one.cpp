@@ -7,6 +7,7 @@
 #include "cli/levers.h"
 #include "cli/outputs.h"
 #include "cli/plan_schedule.h"
+#include "cli/processes.h"
 #include "cli/sensitivity.h"
 #include "cli/trace_format.h"
 #include "schedules/plan_file.h"
@@ -39,9 +40,16 @@ std::int64_t instruction_instances(const Plan& plan) {
 std::vector<std::string> outputs_of(const Options& options) {
   std::vector<std::string> outputs = options.traces;
   for (const std::optional<std::string>& path :
-       {page_path(options, ".html"), options.plan, options.schedule_csv})
+       {page_path(options, ".html"), options.plan, options.schedule_csv, options.execute.save})
     if (path) outputs.push_back(*path);
   return outputs;
+}
+
+// --load may name the checkpoint that --save replaces.
+std::vector<std::string> files_read(const Options& options, const Input& input) {
+  std::vector<std::string> files = input.files();
+  if (options.execute.data) files.push_back(*options.execute.data);
+  return files;
 }
 
 Detail detail_for(const Options& options, const Plan& plan) {
@@ -103,21 +111,28 @@ void print_report(const Options& options, const Report& report) {
     std::string text = terminal_summary(report.plan, report.summary, terminal);
     if (options.sensitivity)
       text += "\n" + sensitivity_table(report.sensitivities, report.summary.step_time_s);
-    if (report.execution) text += "\n" + execution_text(*report.execution);
     print(text + report.wrote);
   }
   if (!is_printed && !report.misfit.empty() && !(options.json && options.quiet))
     complain("simrun: " + report.misfit + "\n");
-  if (report.execution && !report.execution->fault.empty() && !is_printed)
-    complain("simrun: not as planned: " + report.execution->fault + "\n");
+}
+
+// Behind the summary; of JSON it is a part.
+void print_execution(const Options& options, const ExecutionReport& execution, const std::string& wrote) {
+  const bool is_printed = !options.json && !options.quiet;
+  if (is_printed) print("\n" + execution_text(execution) + wrote);
+  if (!is_printed && !execution.fault.empty()) complain("simrun: not as planned: " + execution.fault + "\n");
 }
 
 }  // namespace
 
-int simulate_one(const Options& options, const LoadOptions& load, const Input& input) {
+int simulate_one(const Options& options, const LoadOptions& load, const Input& input,
+                 ProcessGroup* processes) {
+  if (processes != nullptr && !processes->speaks()) return execute_share(options, input, *processes);
   const Plan& plan = input.plan;
-  probe_outputs(outputs_of(options), input.files());
-  if (options.execute.execute) check_execution(options, input);
+  probe_outputs(outputs_of(options), files_read(options, input));
+  std::optional<PreparedExecution> prepared;
+  if (options.execute.execute) prepared = prepare_execution(options, input, processes);
   const Timeline timeline = simulate(plan, {detail_for(options, plan), options.engine});
   const Summary summary = summarize(plan, timeline);
   Report report{plan, summary, {}, "", "", {}};
@@ -128,15 +143,20 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
   if (misses) report.misfit = explain_recompute_misfit(*recompute);
   if (!summary.fits)
     report.misfit += explain_misfit(plan, timeline, summary, input.job ? &*input.job : nullptr, load);
-  if (options.execute.execute) report.execution = execute_one(options, input, timeline);
-  report.wrote = write_files(options, plan, timeline, summary, report.execution);
-  print_report(options, report);
+  if (!prepared) report.wrote = write_files(options, plan, timeline, summary, report.execution);
+  if (!options.json) print_report(options, report);
+  if (prepared) {
+    report.execution = execute_one(options, input, *prepared, timeline);
+    report.wrote = write_files(options, plan, timeline, summary, report.execution);
+  }
+  if (options.json) print_report(options, report);
+  if (report.execution) print_execution(options, *report.execution, report.wrote);
   if (options.verbose)
     complain(
         fmt::format("{} instruction instances simulated, {} of them communication; {} buffers, {} segments\n",
                     timeline.instructions, timeline.communication_instructions, plan.buffers.size(),
                     plan.segments.size()));
-  if (report.execution && !report.execution->fault.empty()) return 4;
+  if (report.execution && !report.execution->fault.empty()) return exit_code(report.execution->fault_kind);
   return summary.fits && summary.host_fits && !misses ? 0 : 3;
 }
 

@@ -10,6 +10,7 @@
 #include "backend/cpu_device.h"
 #include "backend/null_device.h"
 #include "backend/rank_run.h"
+#include "backend/recycling_device.h"
 #include "backend/run_ranks.h"
 #include "schedules/extent_tables.h"
 
@@ -77,6 +78,7 @@ const char* name_of(ExecutionDevice device) {
   switch (device) {
     case ExecutionDevice::cpu_f64: return "cpu f64";
     case ExecutionDevice::cpu_f32: return "cpu f32";
+    case ExecutionDevice::cpu_half: return "cpu f32, 16-bit types rounded";
     default: return "null";
   }
 }
@@ -113,7 +115,8 @@ Execution execute(const Plan& plan, const ExecuteOptions& options) {
       clock.emplace(fabric, gate, rank, static_cast<std::int64_t>(places.size()));
       core.emplace(gate);
     }
-    const std::unique_ptr<Device> device = make_device(options.device);
+    std::unique_ptr<Device> device = make_device(options.device);
+    if (options.timed && options.device != ExecutionDevice::null) device = recycling(std::move(device));
     Transport& through = clock ? static_cast<Transport&>(*clock) : fabric;
     RankRun run(shared, *device, through, places[number], clock ? &*clock : nullptr);
     run.run();

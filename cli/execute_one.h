@@ -18,8 +18,8 @@ struct PreparedExecution {
 PreparedExecution prepare_execution(const Options& options, const Input& input);
 
 // Runs the plan that was simulated, and the same job on one rank without any parallelism to compare it with
-// where that is small enough. `predicted_step_s`: as simulated.
+// where that is small enough. `predicted`: as simulated.
 ExecutionReport execute_one(const Options& options, const Input& input, const PreparedExecution& prepared,
-                            double predicted_step_s);
+                            const Timeline& predicted);
 
 }  // namespace simrun

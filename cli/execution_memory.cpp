@@ -28,15 +28,26 @@ Plan as_stored(const Plan& plan, ExecutionDevice device) {
   return stored;
 }
 
-std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps) {
-  std::vector<std::int64_t> peaks;
-  for (const RankPlace& place : ranks_of(plan)) {
-    const Program& program = plan.programs[static_cast<std::size_t>(place.pipeline_rank)];
-    const auto peak = [&](WhichStep step) {
-      return walk_memory(plan, program, step, MemoryDetail::peak, {place.local}).peak.bytes;
-    };
-    peaks.push_back(std::max(peak(WhichStep::first), steps > 1 ? peak(WhichStep::steady) : 0));
+std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps,
+                                          const std::vector<RecordedRows>& rows) {
+  const std::vector<RankPlace> places = ranks_of(plan);
+  std::vector<std::int64_t> peaks(places.size());
+  const auto walk = [&](const Plan& of, WhichStep step) {
+    for (const RankPlace& place : places) {
+      const Program& program = of.programs[static_cast<std::size_t>(place.pipeline_rank)];
+      std::int64_t& peak = peaks[static_cast<std::size_t>(place.rank)];
+      peak = std::max(peak, walk_memory(of, program, step, MemoryDetail::peak, {place.local}).peak.bytes);
+    }
+  };
+  const auto has_rows = [](const RecordedRows& of) { return !of.empty(); };
+  if (std::none_of(rows.begin(), rows.end(), has_rows)) {
+    walk(plan, WhichStep::first);
+    if (steps > 1) walk(plan, WhichStep::steady);
+    return peaks;
   }
+  for (std::size_t step = 0; step < rows.size(); ++step)
+    walk(with_recorded_rows(plan, rows[step]),
+         step % static_cast<std::size_t>(steps) == 0 ? WhichStep::first : WhichStep::steady);
   return peaks;
 }
 
@@ -47,9 +58,10 @@ std::int64_t memory_of_this_machine() {
   return bytes;
 }
 
-std::int64_t observation_bytes(const Plan& plan) {
-  constexpr std::int64_t kept = 2;  // gradients and parameters, a double each
-  return plan.job.parameters * kept * static_cast<std::int64_t>(sizeof(double));
+std::int64_t observation_bytes(const Plan& plan, const ExecuteOptions& options) {
+  const std::size_t moments = options.keeps_moments ? saved_optimizer(plan).moments : 0;
+  const std::size_t kept = 2 + 2 * moments;  // gradients and parameters; moments, and all of it as a file
+  return plan.job.parameters * static_cast<std::int64_t>(kept * sizeof(double));
 }
 
 }  // namespace simrun

@@ -5,6 +5,7 @@
 
 #include "backend/execute.h"
 #include "schedules/plan.h"
+#include "schedules/recorded_rows.h"
 
 namespace simrun {
 
@@ -12,13 +13,15 @@ namespace simrun {
 // memory walk says of it is what the device has to allocate. Null device: the plan's own types.
 Plan as_stored(const Plan& plan, ExecutionDevice device);
 
-// Peak bytes by rank that the simulator predicts for so many steps.
-std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps);
+// Peak bytes by rank that the simulator predicts for runs of at most `steps` steps. `rows`: those that
+// experts' buffers had, by step of all the runs (Execution::expert_rows); none: as planned.
+std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps,
+                                          const std::vector<RecordedRows>& rows = {});
 
 // Bytes that this machine, or the control group that we are in, lets us have.
 std::int64_t memory_of_this_machine();
 
-// Bytes for the gradients and parameters that a run tells, beside the ranks' own memory.
-std::int64_t observation_bytes(const Plan& plan);
+// Bytes for what a run tells, a double per element, beside the ranks' own memory.
+std::int64_t observation_bytes(const Plan& plan, const ExecuteOptions& options);
 
 }  // namespace simrun

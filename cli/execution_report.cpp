@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "visualizer/json.h"
+#include "visualizer/measured_table.h"
 #include "visualizer/quantity.h"
 
 namespace simrun {
@@ -64,6 +65,13 @@ std::string memory_line(const ExecutionReport& report) {
                      memory_text(report.predicted_peak_bytes[rank]));
 }
 
+std::string replay_text(const ExecutionReport& report) {
+  if (!report.replayed_step_s) return "";
+  return fmt::format("; what its instructions took makes {} ({:+.1f} %)",
+                     seconds_text(*report.replayed_step_s),
+                     100 * (*report.replayed_step_s / *report.measured_step_s - 1));
+}
+
 }  // namespace
 
 std::string execution_json(const ExecutionReport& report) {
@@ -95,6 +103,9 @@ std::string execution_json(const ExecutionReport& report) {
   add("allocated_peak_bytes", fmt::format("[{}]", fmt::join(report.allocated_peak_bytes, ", ")));
   add("predicted_step_s", number(report.predicted_step_s));
   add("measured_step_s", optional_number(report.measured_step_s));
+  add("replayed_step_s", optional_number(report.replayed_step_s));
+  add("cores", fmt::format("{}", report.cores));
+  add("measured", report.by_instruction ? measured_json(*report.by_instruction) : "null");
   add("instructions", fmt::format("{}", report.instructions));
   add("fault", text_or_null(report.fault));
   return json + "\n  }";
@@ -111,18 +122,20 @@ std::string execution_text(const ExecutionReport& report) {
     text += fmt::format("  one rank  {}   the same model and data without parallelism, {} microbatches\n",
                         loss_line(reference.loss), reference.microbatches);
     text += fmt::format(
-        "  differ      loss {:.1e}  gradients {:.1e}{}  parameters {:.1e}   at most {:.0e} is allowed\n",
+        "  differ      loss {:.1e}  gradients {:.1e}{}, at most {:.0e} is allowed; parameters {:.1e}\n",
         reference.max_loss_error, reference.max_gradient_error,
         reference.worst_tensor.empty() ? "" : fmt::format(" ({})", reference.worst_tensor),
-        reference.max_parameter_error, reference.tolerance);
+        reference.tolerance, reference.max_parameter_error);
   } else {
     text += fmt::format("  not compared with one rank: {}\n", report.no_reference);
   }
   if (!report.allocated_peak_bytes.empty()) text += fmt::format("  memory      {}\n", memory_line(report));
   if (report.measured_step_s)
-    text += fmt::format("  step        {} measured here, {} predicted for the job's cluster\n",
-                        seconds_text(*report.measured_step_s), seconds_text(report.predicted_step_s));
+    text += fmt::format("  step        {} measured here on {} core{}, {} predicted for the job's cluster{}\n",
+                        seconds_text(*report.measured_step_s), report.cores, report.cores == 1 ? "" : "s",
+                        seconds_text(report.predicted_step_s), replay_text(report));
   if (report.loss.size() > most_losses_on_a_line) text += loss_curve(report);
+  if (report.by_instruction) text += "\n" + measured_table(*report.by_instruction);
   if (!report.fault.empty()) text += fmt::format("  NOT AS PLANNED: {}\n", report.fault);
   return text;
 }

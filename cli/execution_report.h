@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "schedules/measured_comparison.h"
+#include "schedules/timeline.h"
+
 namespace simrun {
 
 // What the run of a plan has told, as plain numbers. Losses are by step, bytes by rank.
@@ -34,9 +37,16 @@ struct ExecutionReport {
   // Other sizes than the plan's, as f32 in place of bf16.
   bool stores_other_types = false;
   double predicted_step_s = 0;            // of the job's cluster, as simulated
-  std::optional<double> measured_step_s;  // on this machine
-  std::int64_t instructions = 0;          // of all ranks and steps
-  std::string fault;                      // what ran is not what was planned: a sentence; empty: it is
+  std::optional<double> measured_step_s;  // on this machine: median, first step not counted
+  // What was predicted beside it, where that was simulated instruction by instruction; and the step that the
+  // measured instructions make (sim/core_replay.h).
+  std::optional<Timeline> measured;
+  std::optional<MeasuredComparison> by_instruction;
+  std::optional<double> replayed_step_s;
+  int cores = 1;
+  std::int64_t instructions = 0;  // of all ranks and steps
+  std::string fault;              // what ran is not what was planned: a sentence; empty: it is
+  bool has_crashed = false;       // the fault is of the program, not of the plan
 };
 
 // The value of the key `execute` beside the simulation's keys.

@@ -20,9 +20,9 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--import-hf", "--export",    "--open",           "--validate",
-                                 "--serve",     "--calibrate", "--doctor",         "--collective",
-                                 "--placement", "--fit",       "--print-topology", "--import-trace"};
+constexpr std::array later_flags{"--import-hf", "--export",         "--open",        "--validate",
+                                 "--serve",     "--doctor",         "--collective",  "--placement",
+                                 "--fit",       "--print-topology", "--import-trace"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -104,6 +104,15 @@ void add_execute(CLI::App& app, ExecuteFlags& flags) {
   app.add_option("--save", flags.save, "write a checkpoint here behind the last step")->group(group);
   app.add_option("--save-every", flags.save_every, "and behind every so many steps")
       ->check(CLI::Range(1, 1'000'000))
+      ->group(group);
+}
+
+void add_calibrate(CLI::App& app, Options& options) {
+  constexpr const char* group = "Measure this machine";
+  app.add_flag("--calibrate", options.calibrate,
+               "measure operators and exchanges of this machine's CPU: a cluster for `cluster: {from: FILE}`")
+      ->group(group);
+  app.add_option("-o,--output", options.calibration, "write what was measured here (default: print it)")
       ->group(group);
 }
 
@@ -207,6 +216,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   add_what_to_run(app, parsed.options, words);
   add_schedule(app, parsed.options.schedule_flags);
   add_execute(app, parsed.options.execute);
+  add_calibrate(app, parsed.options);
   add_outputs(app, parsed.options, words);
   try {
     app.parse(argc, argv);
@@ -222,7 +232,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     return refusal(error.what(), "simrun --help shows the command line.");
   }
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
-  if (words.inputs.empty() && !parsed.options.schedule_flags.schedule)
+  if (words.inputs.empty() && !parsed.options.schedule_flags.schedule && !parsed.options.calibrate)
     return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);
   if (!wrong.empty()) return refusal(wrong, "");

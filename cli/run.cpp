@@ -5,6 +5,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "cli/calibrate.h"
 #include "cli/compare.h"
 #include "cli/console.h"
 #include "cli/derived_numbers.h"
@@ -25,6 +26,7 @@ namespace simrun {
 namespace {
 
 int run_checked(const Options& options) {
+  if (options.calibrate) return calibrate(options);
   if (options.schedule_flags.schedule) return run_playground(options);
   const LoadOptions load = load_options(options);
   if (!options.sweep.empty()) return run_sweep(options, load);

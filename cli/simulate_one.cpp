@@ -52,7 +52,8 @@ std::vector<std::string> files_read(const Options& options, const Input& input) 
 }
 
 Detail detail_for(const Options& options, const Plan& plan) {
-  if (!page_path(options, ".html") && options.traces.empty()) return Detail::totals;
+  if (!page_path(options, ".html") && options.traces.empty() && !options.execute.execute)
+    return Detail::totals;
   const std::int64_t instances = instruction_instances(plan);
   if (instances <= instruction_limit) return Detail::instructions;
   if (!options.traces.empty())
@@ -72,10 +73,12 @@ std::string trace_bytes(const std::string& path, const Plan& plan, const Timelin
 
 // Every file that was asked for; says which.
 std::string write_files(const Options& options, const Plan& plan, const Timeline& timeline,
-                        const Summary& summary) {
+                        const Summary& summary, const std::optional<ExecutionReport>& execution) {
   std::string wrote;
+  const bool is_measured = execution && execution->by_instruction;
   if (const std::optional<std::string> page = page_path(options, ".html"))
-    wrote += write_reported(*page, html_page(plan, timeline, summary));
+    wrote += write_reported(*page, is_measured ? html_page(plan, timeline, *execution->measured, summary)
+                                               : html_page(plan, timeline, summary));
   if (options.plan) wrote += write_reported(*options.plan, serialize(plan));
   for (const std::string& path : options.traces)
     wrote += write_reported(path, trace_bytes(path, plan, timeline));
@@ -107,7 +110,7 @@ void print_report(const Options& options, const Report& report) {
     std::string text = terminal_summary(report.plan, report.summary, terminal);
     if (options.sensitivity)
       text += "\n" + sensitivity_table(report.sensitivities, report.summary.step_time_s);
-    print(text + report.wrote);
+    print(text);
   }
   if (!is_printed && !report.misfit.empty() && !(options.json && options.quiet))
     complain("simrun: " + report.misfit + "\n");
@@ -131,7 +134,6 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
   const Summary summary = summarize(plan, timeline);
   Report report{plan, summary, {}, "", "", {}};
   if (options.sensitivity) report.sensitivities = sensitivities(plan, timeline);
-  report.wrote = write_files(options, plan, timeline, summary);
   // A limit of one's own may be missed by a plan that fits the GPU.
   const std::optional<FoundRecompute>& recompute = plan.job.found_recompute;
   const bool misses = recompute && recompute->peak_bytes > recompute->memory_limit;
@@ -139,15 +141,17 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
   if (!summary.fits)
     report.misfit += explain_misfit(plan, timeline, summary, input.job ? &*input.job : nullptr, load);
   if (!options.json) print_report(options, report);
-  if (prepared) report.execution = execute_one(options, input, *prepared, summary.step_time_s);
+  if (prepared) report.execution = execute_one(options, input, *prepared, timeline);
+  report.wrote = write_files(options, plan, timeline, summary, report.execution);
   if (options.json) print_report(options, report);
   if (report.execution) print_execution(options, *report.execution);
+  if (!options.json && !options.quiet) print(report.wrote);
   if (options.verbose)
     complain(
         fmt::format("{} instruction instances simulated, {} of them communication; {} buffers, {} segments\n",
                     timeline.instructions, timeline.communication_instructions, plan.buffers.size(),
                     plan.segments.size()));
-  if (report.execution && !report.execution->fault.empty()) return 4;
+  if (report.execution && !report.execution->fault.empty()) return report.execution->has_crashed ? 1 : 4;
   return summary.fits && summary.host_fits && !misses ? 0 : 3;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/output_file.h"
+#include "cli/refusal_position.h"
 #include "configs/diagnostics.h"
 #include "configs/text_file.h"
 
@@ -23,8 +24,10 @@ std::optional<std::string> read_file(const std::string& path, std::vector<Diagno
   return std::move(file.text);
 }
 
-void refuse(std::vector<Diagnostic>& faults, const std::string& path, const std::string& why) {
-  faults.push_back({{path, 0, 0}, why, ""});
+// For a reason that is in the job as much as in the file.
+void refuse(std::vector<Diagnostic>& faults, const Input& input, const std::string& path,
+            const std::string& why) {
+  faults.push_back({refusal_position(input, why), fmt::format("{}: {}", path, why), ""});
 }
 
 // Of a run that ended well; its parts one behind the other.
@@ -33,10 +36,12 @@ void append(Execution& whole, Execution part) {
     whole = std::move(part);
     return;
   }
+  whole.failure_kind = part.failure_kind;
   whole.failure = std::move(part.failure);
   whole.loss.insert(whole.loss.end(), part.loss.begin(), part.loss.end());
   whole.parameters = std::move(part.parameters);
   whole.moments = std::move(part.moments);
+  whole.expert_rows.insert(whole.expert_rows.end(), part.expert_rows.begin(), part.expert_rows.end());
   for (std::size_t rank = 0; rank < whole.ranks.size(); ++rank) {
     RankReport& to = whole.ranks[rank];
     const RankReport& from = part.ranks[rank];
@@ -55,27 +60,29 @@ std::string checkpoint_of(const Plan& plan, const ExecuteOptions& options, const
 
 }  // namespace
 
-TrainingFiles read_training_files(const ExecuteFlags& flags, const Plan& plan) {
+TrainingFiles read_training_files(const ExecuteFlags& flags, const Input& input) {
   TrainingFiles files;
   std::vector<Diagnostic> faults;
   if (flags.data)
     if (std::optional<std::string> bytes = read_file(*flags.data, faults)) {
       files.text = std::make_unique<TextData>(std::move(*bytes));
-      if (const std::string why = text_refusal(plan, *files.text); !why.empty())
-        refuse(faults, *flags.data, why);
+      const std::string why = text_refusal(input.plan, *files.text);
+      if (!why.empty()) refuse(faults, input, *flags.data, why);
     }
   if (flags.load)
     if (std::optional<std::string> bytes = read_file(*flags.load, faults)) {
       try {
         files.start = std::make_unique<Checkpoint>(std::move(*bytes));
-        const ResumedParameters resumed(*files.start, plan);
-        if (!resumed.mismatch().empty()) refuse(faults, *flags.load, "the checkpoint " + resumed.mismatch());
+        const ResumedParameters resumed(*files.start, input.plan);
+        if (!resumed.mismatch().empty())
+          refuse(faults, input, *flags.load, "the checkpoint " + resumed.mismatch());
       } catch (const CheckpointError& error) {
-        refuse(faults, *flags.load, fmt::format("the checkpoint {}", error.what()));
+        faults.push_back({{*flags.load, 0, 0}, fmt::format("the checkpoint {}", error.what()), ""});
       }
     }
   if (flags.save)
-    if (const std::string why = saved_optimizer(plan).refusal; !why.empty()) refuse(faults, *flags.save, why);
+    if (const std::string why = saved_optimizer(input.plan).refusal; !why.empty())
+      refuse(faults, input, *flags.save, why);
   if (!faults.empty()) throw ConfigError(std::move(faults));
   return files;
 }
@@ -88,7 +95,6 @@ Execution execute_and_save(const Plan& plan, const ExecuteOptions& options, cons
                            const std::function<void(const std::string&)>& report) {
   if (!flags.save) return execute(plan, options);
   ExecuteOptions part = options;
-  part.keeps_moments = true;
   std::unique_ptr<const Checkpoint> saved;
   std::int64_t done = options.start == nullptr ? 0 : options.start->steps();
   Execution whole;
@@ -98,11 +104,12 @@ Execution execute_and_save(const Plan& plan, const ExecuteOptions& options, cons
     if (!whole.failure.empty()) return whole;
     done += part.steps;
     std::string bytes = checkpoint_of(plan, options, whole, done);
-    write_output(*flags.save, bytes);
+    write_output(*flags.save, bytes, Durability::synced);
     report(fmt::format("step {}  loss {:.6f}  wrote {} ({:.2f} MB)\n", done, whole.loss.back(), *flags.save,
                        static_cast<double>(bytes.size()) / 1e6));
     if (left > part.steps) saved = std::make_unique<Checkpoint>(std::move(bytes));
     part.start = saved.get();
+    part.timed = false;  // the first part's times are the others', too
   }
   return whole;
 }

@@ -5,8 +5,8 @@
 #include "backend/cpu_kernels.h"
 #include "backend/row_copies.h"
 
-// Rows of tokens to their experts and back. Where a kernel meets an experts' buffer otherwise, it runs expert by
-// expert: a grouped product is one product per expert.
+// Rows of tokens to their experts and back. Where a kernel meets an experts' buffer otherwise, it runs expert
+// by expert: a grouped product is one product per expert.
 namespace simrun::cpu {
 namespace {
 
@@ -16,8 +16,8 @@ class TokenPlaces {
   explicit TokenPlaces(const Argument& tokens) : batch_(tokens.part[0]), sequence_(tokens.part[1]) {}
   std::int64_t count() const { return batch_.extent * sequence_.extent; }
   std::int64_t operator()(std::int64_t token) const {
-    const std::int64_t b = token / sequence_.whole - batch_.first;
-    return b * sequence_.extent + token % sequence_.whole - sequence_.first;
+    const std::int64_t b = local_of(batch_, token / sequence_.whole);
+    return b * sequence_.extent + local_of(sequence_, token % sequence_.whole);
   }
 
  private:
@@ -29,8 +29,7 @@ std::vector<std::int64_t> rows_by_choice(const Argument& rows, const TokenPlaces
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(places.count() * topk), -1);
   for (std::int64_t i = 0; i < rows.rows->size(); ++i) {
     const ExpertRow& row = rows.rows->rows()[static_cast<std::size_t>(i)];
-    if (row.token != no_token)
-      numbers[static_cast<std::size_t>(places(row.token) * topk + row.slot)] = i;
+    if (row.token != no_token) numbers[static_cast<std::size_t>(places(row.token) * topk + row.slot)] = i;
   }
   return numbers;
 }

@@ -40,7 +40,7 @@ void run_norm_backward(const KernelCall& call);
 template <class Real>
 void run_map(const KernelCall& call);
 template <class Real>
-void run_copy(const KernelCall& call);  // between operands whose dimensions have other names
+void run_copy(const KernelCall& call);  // of operands whose dimensions have other names
 template <class Real>
 void run_activation(const KernelCall& call);  // MAPs of one activation function and their gradients
 template <class Real>

@@ -25,14 +25,14 @@ bool same_extents(const Buffer& a, const Buffer& b) {
 
 // A gradient that is not wanted leaves its output out: which of two alike the other is, nothing says.
 std::string missing_gradient_refusal(const Plan& plan, const Instruction& what) {
-  const auto width = [&](const std::vector<Index>& buffers) {
+  const auto elements_of = [&](const std::vector<Index>& buffers) {
     std::int64_t sum = 0;
-    for (const Index buffer : buffers) sum += plan.buffers[buffer].dims.back().extent;
+    for (const Index buffer : buffers) sum += plan.buffers[buffer].elements();
     return sum;
   };
   const bool is_missing = what.function == Function::mla_rope_backward
                               ? what.outputs.size() < 2
-                              : width(what.inputs) != width(what.outputs);
+                              : elements_of(what.inputs) != elements_of(what.outputs);
   return is_missing ? no_kernel("model.frozen: not some of an operator's inputs") : "";
 }
 
@@ -85,15 +85,24 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
   }
 }
 
+// Of one head, over values that are no heads'.
+bool is_content_attention(const Plan& plan, const Instruction& what) {
+  const std::size_t queries = what.opcode == Opcode::attention ? 0 : 1;
+  return what.inputs.size() > queries + 2 && plan.buffers[what.inputs[queries]].dims.size() == 5 &&
+         plan.buffers[what.inputs[queries + 2]].dims.size() == 3;
+}
+
 std::string attention_refusal(const Plan& plan, const Instruction& what) {
   const bool forward = what.opcode == Opcode::attention;
   const Buffer& first = plan.buffers[what.inputs.at(forward ? 0 : 1)];
   const Buffer& context = plan.buffers[forward ? what.outputs.at(0) : what.inputs.at(0)];
-  if (!what.part.axes.empty()) return "";
-  const std::size_t queries = forward ? 0 : 1;
-  const bool of_content = what.inputs.size() > queries + 2 &&
-                          plan.buffers[what.inputs[queries + 2]].dims.size() == 3 && first.dims.size() == 5;
-  if (of_content) return "";
+  if (!what.part.axes.empty()) {
+    const bool is_pair = has_dim(plan, plan.buffers[what.inputs.at(forward ? 1 : 2)], "key_value");
+    return forward || what.outputs.size() == (is_pair ? 2 : 3)
+               ? ""
+               : no_kernel("model.frozen: not some of an attention's queries, keys and values");
+  }
+  if (is_content_attention(plan, what)) return "";
   if (context.dims.size() < 4) return no_kernel("model.model_type");
   // Which of q, k and v a gradient is of is told by their order.
   const std::size_t operands = has_dim(plan, first, "qkv") ? 1 : 3;
@@ -124,11 +133,12 @@ std::string gemm_refusal(const Plan& plan, const Instruction& what) {
 // The rows of a token that are on one GPU or node are summed there, before the probabilities that the final
 // combine applies: no weighted sum can be made of such sums.
 std::string token_rows_refusal(const Instruction& what) {
-  const bool in_between = what.inputs.size() == 1 &&
-                          (what.function == Function::dispatch || what.function == Function::combine);
-  return in_between ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
-                      "moe.token_dispatcher: alltoall or allgather"
-                    : "";
+  const bool in_between =
+      what.inputs.size() == 1 && (what.function == Function::dispatch || what.function == Function::combine);
+  return in_between
+             ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
+               "moe.token_dispatcher: alltoall or allgather"
+             : "";
 }
 
 bool same_names(const Buffer& a, const Buffer& b) {
@@ -169,7 +179,7 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     return no_kernel("training.precision: fp8");
   switch (what.opcode) {
     case Opcode::input:
-      return what.constants.size() > 1 || what.label == "images" || what.label.ends_with("tokens") ||
+      return what.constants.size() > 1 || what.label.ends_with("images") || what.label.ends_with("tokens") ||
                      what.label.ends_with("labels")
                  ? ""
                  : no_kernel("model.model_type: models of text have");
@@ -193,8 +203,11 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::pool_backward:
     case Opcode::lstm:
     case Opcode::lstm_backward:
-    case Opcode::free:
     case Opcode::route:
+      return what.constants.empty()
+                 ? no_kernel("model.moe_router_load_balancing_type: aux_loss, seq_aux_loss and none have")
+                 : "";
+    case Opcode::free:
     case Opcode::route_backward:
     case Opcode::cross_entropy:
     case Opcode::cross_entropy_backward:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,21 +24,18 @@ RankPlace peer_of(const Plan& plan, const Communication& communication, const Ra
 class RankExchange {
  public:
   RankExchange(const Plan& plan, Device& device, Transport& transport, const RankPlace& place)
-      : plan_(plan), device_(device), transport_(transport), place_(place) {}
+      : plan_(plan),
+        device_(device),
+        transport_(transport),
+        place_(place),
+        own_(device.connect(plan, place, transport)) {}
 
-  // `of`: what this rank would say that it is doing ("entry 3 (...)"). Throws TransportError, and
-  // ExecutionError where a partner sent another number of elements.
-  struct Call {
-    const Instruction& what;
-    const std::vector<Argument>& inputs;
-    const std::vector<Argument>& outputs;
-    std::int32_t microbatch = 0;
-    std::string of;
-  };
+  // Throws TransportError, and ExecutionError where a partner sent another number of elements.
+  using Call = ExchangeCall;
   void run(const Call& call);
 
-  // The rows of an experts' buffer behind the exchange (or the copy of a part) of another; its members tell one
-  // another.
+  // The rows of an experts' buffer behind the exchange (or the copy of a part) of another; its members tell
+  // one another.
   struct RowsCall {
     const Instruction& what;
     const Argument& input;
@@ -50,7 +48,15 @@ class RankExchange {
  private:
   void collect(const Call& call, std::size_t operand);
   void collect_rows(const Call& call, std::size_t operand);
-  void sum_in_pieces(const Call& call, std::size_t operand);
+  void all_reduce(const Call& call, std::size_t operand);
+  // A range of the elements of flat operands.
+  struct Sum {
+    const Call& call;
+    const std::vector<RankPlace>& members;
+    const Argument &input, &output;
+    DimPart range;
+  };
+  void sum_in_pieces(const Sum& sum);
   void send(const Call& call, std::int64_t to, const Argument& from, const TensorPart& part);
   Message receive(const Call& call, const RankPlace& from, std::int64_t elements);
 
@@ -58,6 +64,7 @@ class RankExchange {
   Device& device_;
   Transport& transport_;
   const RankPlace place_;
+  const std::unique_ptr<DeviceExchange> own_;  // of the device; nullptr: messages
 };
 
 }  // namespace simrun

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/checkpoint.h"
+#include "backend/device.h"
 #include "backend/measured_timeline.h"
 #include "backend/observations.h"
 #include "backend/operations.h"
@@ -20,8 +21,8 @@ namespace simrun {
 
 class ProcessGroup;
 
-// cpu_half: f32 arithmetic, bf16 and fp16 where the plan has them.
-enum class ExecutionDevice : std::uint8_t { null, cpu_f64, cpu_f32, cpu_half };
+// cpu_half, cuda_half: f32 arithmetic, bf16 (the CPU: and fp16) where the plan has them.
+enum class ExecutionDevice : std::uint8_t { null, cpu_f64, cpu_f32, cpu_half, cuda_f64, cuda_f32, cuda_half };
 
 struct ExecuteOptions {
   ExecutionDevice device = ExecutionDevice::cpu_f64;
@@ -54,9 +55,7 @@ struct Execution {
   ParameterValues parameters;            // behind the last step
   std::vector<ParameterValues> moments;  // of the optimizer, behind the last step; if asked for
   std::vector<RankReport> ranks;
-  // Rows that experts' buffers had, by step: with_recorded_rows() of each step's gives the plan whose memory is
-  // this run's. Empty records where nothing is routed, or on the null device.
-  std::vector<RecordedRows> expert_rows;
+  RoutedRows expert_rows;
   Measurement measured;
 };
 
@@ -67,5 +66,9 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
 // Runs a plan with a thread per rank, in this process or its share of them. REQUIRES: lint() and
 // execution_refusals() have nothing to say.
 Execution execute(const Plan& plan, const ExecuteOptions& options);
+
+// The same on devices that the caller makes: one per rank, made and used on the rank's thread.
+using DeviceOfRank = std::function<std::unique_ptr<Device>(std::int64_t rank)>;
+Execution execute_on(const Plan& plan, const ExecuteOptions& options, const DeviceOfRank& make);
 
 }  // namespace simrun

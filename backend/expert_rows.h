@@ -7,14 +7,14 @@
 #include "backend/tensor_part.h"
 #include "schedules/plan.h"
 
-// Rows of tokens on their way to experts and back. How many rows a buffer [experts, capacity, ...] has is known
-// when tokens have been routed; a plan has a bound or an expectation of it. So such a buffer is a list of rows:
-// every row knows its expert and the token that it is of, and what ranks exchange follows from these lists as
-// it follows from parts of tensors otherwise (backend/tensor_part.h).
+// Rows of tokens on their way to experts and back. How many rows a buffer [experts, capacity, ...] has is
+// known when tokens have been routed; a plan has a bound or an expectation of it. So such a buffer is a list
+// of rows: every row knows its expert and the token that it is of, and what ranks exchange follows from these
+// lists as it follows from parts of tensors otherwise (backend/tensor_part.h).
 namespace simrun {
 
-// One row: choice number `slot` of a token. Rows lie by expert, then token, then slot, whoever has them, so that
-// sums over them have one order.
+// One row: choice number `slot` of a token. Rows lie by expert, then token, then slot, whoever has them, so
+// that sums over them have one order.
 struct ExpertRow {
   std::int64_t token = 0;   // place in the microbatch, batch x sequence + place in the sequence; or no_token
   std::int64_t source = 0;  // place in the device list of the rank that dispatched it
@@ -43,11 +43,11 @@ using SharedRows = std::shared_ptr<const ExpertRows>;
 // A buffer [experts, capacity, ...] whose rows routing decides.
 bool has_expert_rows(const Plan& plan, const Buffer& buffer);
 
-// The rows that a dispatch makes of tokens: one for each choice whose expert the rank's part of the output has.
-// With constants = {parts of the sequence} an expert takes no more of a rank's tokens than the output has room
-// for by the plan, the first ones of each part of the sequence (Lepikhin et al. 2020, arXiv 2006.16668, section
-// 2.2), and has that many rows.
-// `chosen`: the experts [batch, sequence, topk] of the tokens in `tokens`.
+// The rows that a dispatch makes of tokens: one for each choice whose expert the rank's part of the output
+// has. With constants = {parts of the sequence, zigzag ranks} (backend/sequence_parts.h) an expert takes no
+// more of a rank's tokens than the output has room for by the plan, the first ones of each part of the
+// sequence (Lepikhin et al. 2020, arXiv 2006.16668, section 2.2), and has that many rows. `chosen`: the
+// experts [batch, sequence, topk] of the tokens in `tokens`.
 struct Dispatch {
   const Plan& plan;
   const Instruction& what;
@@ -57,8 +57,8 @@ struct Dispatch {
 };
 ExpertRows dispatched_rows(const Dispatch& dispatch, std::int32_t microbatch);
 
-// Numbers, ascending, of the rows that a rank's part of a buffer has: those of its experts, dispatched by ranks
-// that have the same place along the axes that split the buffer's rows.
+// Numbers, ascending, of the rows that a rank's part of a buffer has: those of its experts, dispatched by
+// ranks that have the same place along the axes that split the buffer's rows.
 std::vector<std::int64_t> rows_of_part(const ExpertRows& rows, const Plan& plan, const Buffer& buffer,
                                        const RankPlace& place);
 

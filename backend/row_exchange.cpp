@@ -6,9 +6,9 @@
 #include "backend/exchange.h"
 #include "backend/row_copies.h"
 
-// Exchanges of experts' buffers: which rows go where follows from the rows that a rank has and the part of the
-// other's buffer. Where rows change their rank, the members first tell one another which ones they send: what an
-// all-to-all of unequal counts has to know.
+// Exchanges of experts' buffers: which rows go where follows from the rows that a rank has and the part of
+// the other's buffer. Where rows change their rank, the members first tell one another which ones they send:
+// what an all-to-all of unequal counts has to know.
 namespace simrun {
 namespace {
 
@@ -50,8 +50,7 @@ SharedRows RankExchange::rows_behind(const RowsCall& call) {
     transport_.send(member.rank, tag, {static_cast<std::int64_t>(sent.size()), bytes_of_rows(sent)});
   }
   for (const RankPlace& member : members)
-    if (member.rank != place_.rank)
-      append_rows(transport_.receive(member.rank, tag, call.of), arriving);
+    if (member.rank != place_.rank) append_rows(transport_.receive(member.rank, tag, call.of), arriving);
   return std::make_shared<const ExpertRows>(experts, std::move(arriving));
 }
 

@@ -8,9 +8,12 @@
 
 #include "backend/agreement.h"
 #include "backend/execute.h"
+#include "backend/plugin_device.h"
+#include "backend/process_group.h"
 #include "backend/reference_job.h"
 #include "cli/console.h"
 #include "cli/execution_memory.h"
+#include "cli/processes.h"
 #include "cli/refusal_position.h"
 #include "configs/diagnostics.h"
 #include "schedules/compile.h"
@@ -31,14 +34,21 @@ std::string dtype_of(const ExecuteFlags& flags) { return flags.dtype.value_or("f
 ExecutionDevice execution_device(const ExecuteFlags& flags) {
   if (device_of(flags) == "null") return ExecutionDevice::null;
   const std::string dtype = dtype_of(flags);
+  if (device_of(flags) == "cuda")
+    return dtype == "f64"   ? ExecutionDevice::cuda_f64
+           : dtype == "f32" ? ExecutionDevice::cuda_f32
+                            : ExecutionDevice::cuda_half;
   return dtype == "f64"   ? ExecutionDevice::cpu_f64
          : dtype == "f32" ? ExecutionDevice::cpu_f32
                           : ExecutionDevice::cpu_half;
 }
 
-// What is rounded is held against what is not.
+// What is rounded is held against what is not; a GPU against the CPU.
 ExecuteOptions reference_options(ExecuteOptions how) {
+  if (how.device == ExecutionDevice::cuda_half) how.device = ExecutionDevice::cpu_f32;
+  if (is_cuda(how.device)) how.device = ExecutionDevice::cpu_f64;
   if (how.device == ExecutionDevice::cpu_half) how.device = ExecutionDevice::cpu_f32;
+  how.processes = nullptr;
   how.timed = false;
   how.keeps_moments = false;
   return how;
@@ -175,31 +185,37 @@ void compare_with_one_rank(const ReferencePlan& reference, const ExecuteOptions&
 
 }  // namespace
 
-PreparedExecution prepare_execution(const Options& options, const Input& input) {
+PreparedExecution prepare_execution(const Options& options, const Input& input, ProcessGroup* processes) {
   const ExecuteFlags& flags = options.execute;
   std::vector<Diagnostic> faults;
   const auto refuse = [&](const SourcePosition& position, const std::string& why, const std::string& hint) {
     faults.push_back({position, why, hint});
   };
   const SourcePosition file{input.path, 0, 0};
-  if (device_of(flags) == "cuda")
-    refuse(file, "--device cuda: this simrun has no CUDA plugin", "--device cpu runs anywhere.");
-  if (device_of(flags) == "cpu" && dtype_of(flags) == "bf16" && !has_halves(input.plan))
+  if (const std::string why = device_of(flags) == "cuda" ? why_no_cuda_device() : ""; !why.empty())
+    refuse(file, "--device cuda: " + why, "--device cpu runs anywhere.");
+  if (device_of(flags) == "cuda" && flags.data)
+    refuse(file, "--device cuda does not read --data yet", "--device cpu reads it.");
+  if (device_of(flags) != "null" && dtype_of(flags) == "bf16" && !has_halves(input.plan))
     refuse(refusal_position(input, ": training.precision"),
            "--dtype bf16 rounds what the plan holds in bf16 or fp16, and this plan holds nothing in them",
            "--dtype f32 runs it as it is.");
   if (!faults.empty()) throw ConfigError(std::move(faults));
   PreparedExecution prepared{execute_options(flags), {}};
   ExecuteOptions& how = prepared.how;
+  how.processes = processes;
   for (const std::string& refusal : execution_refusals(input.plan, how.device))
     refuse(refusal_position(input, refusal), "cannot be executed: " + refusal, "");
-  if (faults.empty() && how.device != ExecutionDevice::null) {
-    const std::int64_t bytes = bytes_of_run(input.plan, how), there_is = memory_of_this_machine();
+  if (faults.empty() && how.device != ExecutionDevice::null && !is_cuda(how.device)) {
+    const std::int64_t shares =
+        processes == nullptr ? 1 : processes->processes();  // perhaps on other machines
+    const std::int64_t bytes = bytes_of_run(input.plan, how) / shares, there_is = memory_of_this_machine();
     if (bytes > there_is)
-      refuse(file,
-             fmt::format("cannot be executed: all ranks together take {}, this machine has {}",
-                         memory_text(bytes), memory_text(there_is)),
-             "--device null checks the plan without its numbers.");
+      refuse(
+          file,
+          fmt::format("cannot be executed: all ranks {} take {}, this machine has {}",
+                      shares == 1 ? "together" : "of a process", memory_text(bytes), memory_text(there_is)),
+          "--device null checks the plan without its numbers.");
   }
   if (!faults.empty()) throw ConfigError(std::move(faults));
   prepared.files = read_training_files(flags, input);
@@ -209,17 +225,27 @@ PreparedExecution prepare_execution(const Options& options, const Input& input) 
   return prepared;
 }
 
+int execute_share(const Options& options, const Input& input, ProcessGroup& processes) {
+  const PreparedExecution prepared = prepare_execution(options, input, &processes);
+  const Execution run =
+      execute_and_save(input.plan, prepared.how, options.execute, [](const std::string&) {});
+  return exit_code(run.failure_kind);
+}
+
 ExecutionReport execute_one(const Options& options, const Input& input, const PreparedExecution& prepared,
                             const Timeline& predicted) {
   const ExecuteFlags& flags = options.execute;
   const Plan& plan = input.plan;
   ExecuteOptions how = prepared.how;
   const bool computes = how.device != ExecutionDevice::null;
-  how.timed = computes && is_short_enough_to_time(plan, steps_at_once(how, flags));
+  // A thread's clock knows nothing of a GPU, and of other processes only they.
+  how.timed = computes && !is_cuda(how.device) && how.processes == nullptr &&
+              is_short_enough_to_time(plan, steps_at_once(how, flags));
   ExecutionReport report;
   report.device = device_of(flags);
   report.dtype = computes ? dtype_of(flags) : "";
-  report.transport = "threads";
+  report.transport = how.processes == nullptr ? "threads" : "mpi";
+  report.processes = how.processes == nullptr ? 1 : how.processes->processes();
   report.ranks = plan.ranks();
   report.steps = how.steps;
   report.steps_before = how.start == nullptr ? 0 : how.start->steps();
@@ -234,7 +260,8 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
     if (is_told) print(line);
   });
   report.fault = run.failure;
-  report.has_crashed = run.failure_kind == FailureKind::crash;
+  if (!report.fault.empty()) report.fault_kind = run.failure_kind;
+  if (how.processes != nullptr) how.processes->leave();
   for (const RankReport& rank : run.ranks) report.instructions += rank.instructions;
   if (!report.fault.empty()) {
     report.no_reference = "the run failed";

@@ -18,32 +18,27 @@ bool is_floating(Dtype dtype) {
 }  // namespace
 
 Plan as_stored(const Plan& plan, ExecutionDevice device) {
-  if (device != ExecutionDevice::cpu_f64 && device != ExecutionDevice::cpu_f32) return plan;
+  const bool is_double = device == ExecutionDevice::cpu_f64 || device == ExecutionDevice::cuda_f64;
+  if (!is_double && device != ExecutionDevice::cpu_f32 && device != ExecutionDevice::cuda_f32) return plan;
   Plan stored = plan;
   for (Buffer& buffer : stored.buffers) {
     if (!is_floating(buffer.dtype)) continue;
-    buffer.dtype = device == ExecutionDevice::cpu_f64 ? Dtype::fp64 : Dtype::fp32;
+    buffer.dtype = is_double ? Dtype::fp64 : Dtype::fp32;
     buffer.scale_block = 0;
   }
   return stored;
 }
 
-std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps,
-                                          const std::vector<RecordedRows>& rows) {
-  const std::vector<RankPlace> places = ranks_of(plan);
-  std::vector<std::int64_t> peaks(places.size());
-  const auto walk = [&](const Plan& of, WhichStep step) {
-    for (const RankPlace& place : places) {
-      const Program& program = of.programs[static_cast<std::size_t>(place.pipeline_rank)];
-      std::int64_t& peak = peaks[static_cast<std::size_t>(place.rank)];
-      peak = std::max(peak, walk_memory(of, program, step, MemoryDetail::peak, {place.local}).peak.bytes);
-    }
-  };
-  const auto has_rows = [](const RecordedRows& of) { return !of.empty(); };
-  if (std::none_of(rows.begin(), rows.end(), has_rows)) {
-    walk(plan, WhichStep::first);
-    if (steps > 1) walk(plan, WhichStep::steady);
-    return peaks;
+std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps, const RoutedRows& rows) {
+  const Plan first = with_recorded_rows(plan, rows.of_first_step);
+  const Plan steady = with_recorded_rows(plan, rows.of_further_steps);
+  std::vector<std::int64_t> peaks;
+  for (const RankPlace& place : ranks_of(plan)) {
+    const Program& program = plan.programs[static_cast<std::size_t>(place.pipeline_rank)];
+    const auto peak = [&](const Plan& of, WhichStep step) {
+      return walk_memory(of, program, step, MemoryDetail::peak, {place.local}).peak.bytes;
+    };
+    peaks.push_back(std::max(peak(first, WhichStep::first), steps > 1 ? peak(steady, WhichStep::steady) : 0));
   }
   for (std::size_t step = 0; step < rows.size(); ++step)
     walk(with_recorded_rows(plan, rows[step]),

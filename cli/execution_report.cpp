@@ -53,6 +53,11 @@ std::string loss_curve(const ExecutionReport& report) {
   return text;
 }
 
+std::string transport_text(const ExecutionReport& report) {
+  return report.processes == 1 ? report.transport
+                               : fmt::format("{}, {} processes", report.transport, report.processes);
+}
+
 std::string memory_line(const ExecutionReport& report) {
   const auto fullest = std::ranges::max_element(report.allocated_peak_bytes);
   const auto rank = static_cast<std::size_t>(fullest - report.allocated_peak_bytes.begin());
@@ -86,6 +91,7 @@ std::string execution_json(const ExecutionReport& report) {
   add("dtype", text_or_null(report.dtype));
   add("transport", json_quoted(report.transport));
   add("ranks", fmt::format("{}", report.ranks));
+  add("processes", fmt::format("{}", report.processes));
   add("steps", fmt::format("{}", report.steps));
   add("steps_before", fmt::format("{}", report.steps_before));
   add("data", text_or_null(report.data));
@@ -113,7 +119,7 @@ std::string execution_json(const ExecutionReport& report) {
 
 std::string execution_text(const ExecutionReport& report) {
   std::string text = fmt::format("executed on {} {} {} ({}){}, {} {}, {} instructions\n", report.ranks,
-                                 report.device, report.ranks == 1 ? "rank" : "ranks", report.transport,
+                                 report.device, report.ranks == 1 ? "rank" : "ranks", transport_text(report),
                                  report.dtype.empty() ? "" : ", " + report.dtype, report.steps,
                                  report.steps == 1 ? "step" : "steps", report.instructions);
   if (!report.loss.empty()) text += fmt::format("  loss      {}\n", loss_line(report.loss));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/run_failure.h"
 #include "schedules/measured_comparison.h"
 #include "schedules/timeline.h"
 
@@ -14,8 +15,9 @@ namespace simrun {
 struct ExecutionReport {
   std::string device;     // cpu, null
   std::string dtype;      // of the numbers: f64, f32, bf16; empty: the device computes nothing
-  std::string transport;  // threads
+  std::string transport;  // threads, mpi
   std::int64_t ranks = 0;
+  int processes = 1;  // that share the ranks
   int steps = 0;
   std::int64_t steps_before = 0;  // done when the checkpoint was saved from which it went on
   std::string data, saved;        // the text and the checkpoint written; empty: none
@@ -44,9 +46,9 @@ struct ExecutionReport {
   std::optional<MeasuredComparison> by_instruction;
   std::optional<double> replayed_step_s;
   int cores = 1;
-  std::int64_t instructions = 0;  // of all ranks and steps
-  std::string fault;              // what ran is not what was planned: a sentence; empty: it is
-  bool has_crashed = false;       // the fault is of the program, not of the plan
+  std::int64_t instructions = 0;          // of all ranks and steps
+  std::string fault;                      // what ran is not what was planned: a sentence; empty: it is
+  FailureKind fault_kind = FailureKind::disagreement;
 };
 
 // The value of the key `execute` beside the simulation's keys.

@@ -28,7 +28,7 @@ constexpr const char* llama_model =
     "{model_type: llama, num_hidden_layers: 1, hidden_size: 512, intermediate_size: 1376, "
     "num_attention_heads: 8, num_key_value_heads: 4, vocab_size: 4096, max_position_embeddings: 512}";
 constexpr const char* job_around =
-    "training: {{seq_length: 512, micro_batch_size: 2, global_batch_size: 4, precision: fp32}}\n"
+    "training: {{seq_length: 512, micro_batch_size: 2, global_batch_size: 2, precision: fp32}}\n"
     "parallelism: {{}}\n"
     "cluster: {{nodes: 1, gpus_per_node: 1, reserved_memory: 0 GiB, gpu: {{peak_flops: {{fp32: 1 TFLOP/s}}, "
     "vector_flops: 1 TFLOP/s, memory: 64 GiB, memory_bandwidth: 100 GB/s, sm_count: 1, l2: 1 MiB, "

@@ -111,6 +111,22 @@ OptionFault execute_fault(const Options& options) {
   return {};
 }
 
+OptionFault doctor_fault(const Options& options) {
+  if (!options.input.empty()) return {"--doctor takes no job: it is about this machine", ""};
+  std::vector<GivenFlag> others = prints(options);
+  const std::vector<GivenFlag> outputs = outputs_of_one(options), runs = execute_flags(options.execute);
+  others.insert(others.end(), outputs.begin(), outputs.end());
+  others.insert(others.end(), runs.begin(), runs.end());
+  others.insert(others.end(), {{"--execute", options.execute.execute},
+                               {"--set", !options.overrides.empty()},
+                               {"--sweep", !options.sweep.empty()},
+                               {"--schedule", options.schedule_flags.schedule.has_value()},
+                               {"--sensitivity", options.sensitivity},
+                               {"--html", options.html.has_value()},
+                               {"--csv", options.csv.has_value()}});
+  return excluded("--doctor", others);
+}
+
 // A schedule alone takes none of what needs a model.
 OptionFault schedule_fault(const Options& options) {
   const ScheduleFlags& flags = options.schedule_flags;
@@ -193,6 +209,7 @@ OptionFault fault_of(const Options& options) {
     if (!trace_format(path))
       return {fmt::format("--trace cannot tell the format of '{}' from its name", path),
               "end it in .json or .json.gz (Chrome's trace format) or .perfetto-trace."};
+  if (options.doctor) return doctor_fault(options);
   if (OptionFault fault = calibrate_fault(options); !fault.message.empty() || options.calibrate) return fault;
   if (OptionFault fault = execute_fault(options); !fault.message.empty()) return fault;
   OptionFault alone = schedule_fault(options);

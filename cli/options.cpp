@@ -21,7 +21,7 @@ constexpr const char* footer =
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
 constexpr std::array later_flags{"--import-hf", "--export",         "--open",        "--validate",
-                                 "--serve",     "--doctor",         "--collective",  "--placement",
+                                 "--serve",     "--collective",     "--placement",
                                  "--fit",       "--print-topology", "--import-trace"};
 
 // Values that are read further after the parse.
@@ -105,6 +105,14 @@ void add_execute(CLI::App& app, ExecuteFlags& flags) {
   app.add_option("--save-every", flags.save_every, "and behind every so many steps")
       ->check(CLI::Range(1, 1'000'000))
       ->group(group);
+}
+
+void add_doctor(CLI::App& app, Options& options) {
+  app.add_flag(
+         "--doctor", options.doctor,
+         "say which devices and transports this machine has and, for each missing one, why (with --json: "
+         "as JSON)")
+      ->group("Run the plan");
 }
 
 void add_calibrate(CLI::App& app, Options& options) {
@@ -216,6 +224,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   add_what_to_run(app, parsed.options, words);
   add_schedule(app, parsed.options.schedule_flags);
   add_execute(app, parsed.options.execute);
+  add_doctor(app, parsed.options);
   add_calibrate(app, parsed.options);
   add_outputs(app, parsed.options, words);
   try {
@@ -232,7 +241,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     return refusal(error.what(), "simrun --help shows the command line.");
   }
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
-  if (words.inputs.empty() && !parsed.options.schedule_flags.schedule && !parsed.options.calibrate)
+  const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor && !parsed.options.calibrate;
+  if (words.inputs.empty() && needs_job)
     return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);
   if (!wrong.empty()) return refusal(wrong, "");

@@ -20,6 +20,7 @@ struct Options {
   std::vector<Override> overrides;
   std::vector<SweepKey> sweep;  // empty: no sweep
   bool sensitivity = false;
+  bool doctor = false;           // what this machine has, no job
   ScheduleFlags schedule_flags;  // a schedule without a model
   ExecuteFlags execute;
   bool calibrate = false;                  // measure this machine instead

@@ -7,6 +7,7 @@
 #include "cli/levers.h"
 #include "cli/outputs.h"
 #include "cli/plan_schedule.h"
+#include "cli/processes.h"
 #include "cli/sensitivity.h"
 #include "cli/trace_format.h"
 #include "schedules/plan_file.h"
@@ -117,19 +118,21 @@ void print_report(const Options& options, const Report& report) {
 }
 
 // Behind the summary; of JSON it is a part.
-void print_execution(const Options& options, const ExecutionReport& execution) {
+void print_execution(const Options& options, const ExecutionReport& execution, const std::string& wrote) {
   const bool is_printed = !options.json && !options.quiet;
-  if (is_printed) print("\n" + execution_text(execution));
+  if (is_printed) print("\n" + execution_text(execution) + wrote);
   if (!is_printed && !execution.fault.empty()) complain("simrun: not as planned: " + execution.fault + "\n");
 }
 
 }  // namespace
 
-int simulate_one(const Options& options, const LoadOptions& load, const Input& input) {
+int simulate_one(const Options& options, const LoadOptions& load, const Input& input,
+                 ProcessGroup* processes) {
+  if (processes != nullptr && !processes->speaks()) return execute_share(options, input, *processes);
   const Plan& plan = input.plan;
   probe_outputs(outputs_of(options), files_read(options, input));
   std::optional<PreparedExecution> prepared;
-  if (options.execute.execute) prepared = prepare_execution(options, input);
+  if (options.execute.execute) prepared = prepare_execution(options, input, processes);
   const Timeline timeline = simulate(plan, {detail_for(options, plan), options.engine});
   const Summary summary = summarize(plan, timeline);
   Report report{plan, summary, {}, "", "", {}};
@@ -140,18 +143,20 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
   if (misses) report.misfit = explain_recompute_misfit(*recompute);
   if (!summary.fits)
     report.misfit += explain_misfit(plan, timeline, summary, input.job ? &*input.job : nullptr, load);
+  if (!prepared) report.wrote = write_files(options, plan, timeline, summary, report.execution);
   if (!options.json) print_report(options, report);
-  if (prepared) report.execution = execute_one(options, input, *prepared, timeline);
-  report.wrote = write_files(options, plan, timeline, summary, report.execution);
+  if (prepared) {
+    report.execution = execute_one(options, input, *prepared, timeline);
+    report.wrote = write_files(options, plan, timeline, summary, report.execution);
+  }
   if (options.json) print_report(options, report);
-  if (report.execution) print_execution(options, *report.execution);
-  if (!options.json && !options.quiet) print(report.wrote);
+  if (report.execution) print_execution(options, *report.execution, report.wrote);
   if (options.verbose)
     complain(
         fmt::format("{} instruction instances simulated, {} of them communication; {} buffers, {} segments\n",
                     timeline.instructions, timeline.communication_instructions, plan.buffers.size(),
                     plan.segments.size()));
-  if (report.execution && !report.execution->fault.empty()) return report.execution->has_crashed ? 1 : 4;
+  if (report.execution && !report.execution->fault.empty()) return exit_code(report.execution->fault_kind);
   return summary.fits && summary.host_fits && !misses ? 0 : 3;
 }
 

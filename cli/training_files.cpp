@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "backend/process_group.h"
 #include "cli/output_file.h"
 #include "cli/refusal_position.h"
 #include "configs/diagnostics.h"
@@ -36,26 +37,27 @@ void append(Execution& whole, Execution part) {
     whole = std::move(part);
     return;
   }
-  whole.failure_kind = part.failure_kind;
   whole.failure = std::move(part.failure);
+  whole.failure_kind = part.failure_kind;
   whole.loss.insert(whole.loss.end(), part.loss.begin(), part.loss.end());
   whole.parameters = std::move(part.parameters);
   whole.moments = std::move(part.moments);
-  whole.expert_rows.insert(whole.expert_rows.end(), part.expert_rows.begin(), part.expert_rows.end());
   for (std::size_t rank = 0; rank < whole.ranks.size(); ++rank) {
     RankReport& to = whole.ranks[rank];
     const RankReport& from = part.ranks[rank];
+    to.instructions += from.instructions;
+    if (!whole.expert_rows.of_first_step.empty()) continue;  // memory that is known for the first part alone
     to.planned_peak_bytes = std::max(to.planned_peak_bytes, from.planned_peak_bytes);
     to.allocated_peak_bytes = std::max(to.allocated_peak_bytes, from.allocated_peak_bytes);
-    to.instructions += from.instructions;
   }
 }
 
 std::string checkpoint_of(const Plan& plan, const ExecuteOptions& options, const Execution& run,
                           std::int64_t steps) {
-  return serialize(
-      {steps, options.training.seed, saved_optimizer(plan).name, run.parameters, run.moments},
-      options.device == ExecutionDevice::cpu_f64 ? CheckpointElement::f64 : CheckpointElement::f32);
+  return serialize({steps, options.training.seed, saved_optimizer(plan).name, run.parameters, run.moments},
+                   options.device == ExecutionDevice::cpu_f64 || options.device == ExecutionDevice::cuda_f64
+                       ? CheckpointElement::f64
+                       : CheckpointElement::f32);
 }
 
 }  // namespace
@@ -103,10 +105,14 @@ Execution execute_and_save(const Plan& plan, const ExecuteOptions& options, cons
     append(whole, execute(plan, part));
     if (!whole.failure.empty()) return whole;
     done += part.steps;
-    std::string bytes = checkpoint_of(plan, options, whole, done);
-    write_output(*flags.save, bytes, Durability::synced);
-    report(fmt::format("step {}  loss {:.6f}  wrote {} ({:.2f} MB)\n", done, whole.loss.back(), *flags.save,
-                       static_cast<double>(bytes.size()) / 1e6));
+    std::string bytes;
+    if (options.processes == nullptr || options.processes->speaks()) {
+      bytes = checkpoint_of(plan, options, whole, done);
+      write_output(*flags.save, bytes, Durability::synced);
+      report(fmt::format("step {}  loss {:.6f}  wrote {} ({:.2f} MB)\n", done, whole.loss.back(), *flags.save,
+                         static_cast<double>(bytes.size()) / 1e6));
+    }
+    if (left > part.steps && options.processes != nullptr) bytes = options.processes->share(bytes);
     if (left > part.steps) saved = std::make_unique<Checkpoint>(std::move(bytes));
     part.start = saved.get();
     part.timed = false;  // the first part's times are the others', too

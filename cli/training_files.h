@@ -26,9 +26,8 @@ TrainingFiles read_training_files(const ExecuteFlags& flags, const Input& input)
 
 // Runs all steps; with --save writes the checkpoint behind the last one, with --save-every N also behind
 // every Nth (then each N steps are a run of their own that goes on from the last). `report` is told of each
-// ("step 100  loss 2.345678  wrote run.ckpt (1.50 MB)\n"). A run that fails writes nothing more. Throws
-// OutputError; the file that was there is then as it was. REQUIRES: all ranks are in this process, which
-// alone is told what all of them hold.
+// ("step 100  loss 2.345678  wrote run.ckpt (1.50 MB)\n"). A run that fails writes nothing more. Of several
+// processes the first writes. Throws OutputError; the file that was there is then as it was.
 Execution execute_and_save(const Plan& plan, const ExecuteOptions& options, const ExecuteFlags& flags,
                            const std::function<void(const std::string&)>& report);
 

@@ -29,6 +29,7 @@ Outcomes run_processes(int processes, const std::function<ProcessGroup::Work(int
     threads.emplace_back([&, process] {
       ProcessGroup group([&] { return frames.link(process); }, nullptr, limits);
       outcomes[static_cast<std::size_t>(process)] = group.run(work(process));
+      group.leave();
     });
   for (std::thread& thread : threads) thread.join();
   return outcomes;
@@ -69,6 +70,31 @@ TEST_CASE("every rank of every process reaches every other, and process 0 gets w
   for (std::size_t process = 0; process < 3; ++process)
     CHECK(outcomes[0].collected[process].size() == process + 1);
   CHECK(outcomes[1].collected.empty());
+}
+
+TEST_CASE("processes run one thing after another, and what process 0 shares between reaches all") {
+  FrameNetwork network(3);
+  std::vector<std::string> got(3);
+  std::atomic<int> ran = 0;
+  std::vector<std::thread> threads;
+  for (int process = 0; process < 3; ++process)
+    threads.emplace_back([&, process] {
+      ProcessGroup group([&] { return network.link(process); }, nullptr, quick);
+      std::string& all = got[static_cast<std::size_t>(process)];
+      for (int turn = 0; turn < 4; ++turn) {
+        const ProcessGroup::Outcome outcome =
+            group.run(work_of(6, [&](std::int64_t rank, Transport& transport) {
+              transport.send((rank + 1) % 6, {0, 0}, {turn, {}});
+              ran += transport.receive((rank + 5) % 6, {0, 0}, "a turn").elements == turn ? 1 : 0;
+            }));
+        CHECK(outcome.failure.text == "");
+        all += group.share(process == 0 ? std::to_string(turn) : "");
+      }
+      group.leave();
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(ran == 4 * 6);
+  CHECK(got == std::vector<std::string>{"0123", "0123", "0123"});
 }
 
 TEST_CASE("a plan whose ranks do not divide among the processes runs in none of them") {

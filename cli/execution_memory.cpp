@@ -40,6 +40,9 @@ std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps, const Rou
     };
     peaks.push_back(std::max(peak(first, WhichStep::first), steps > 1 ? peak(steady, WhichStep::steady) : 0));
   }
+  for (std::size_t step = 0; step < rows.size(); ++step)
+    walk(with_recorded_rows(plan, rows[step]),
+         step % static_cast<std::size_t>(steps) == 0 ? WhichStep::first : WhichStep::steady);
   return peaks;
 }
 
@@ -50,9 +53,10 @@ std::int64_t memory_of_this_machine() {
   return bytes;
 }
 
-std::int64_t observation_bytes(const Plan& plan) {
-  constexpr std::int64_t kept = 2;  // gradients and parameters, a double each
-  return plan.job.parameters * kept * static_cast<std::int64_t>(sizeof(double));
+std::int64_t observation_bytes(const Plan& plan, const ExecuteOptions& options) {
+  const std::size_t moments = options.keeps_moments ? saved_optimizer(plan).moments : 0;
+  const std::size_t kept = 2 + 2 * moments;  // gradients and parameters; moments, and all of it as a file
+  return plan.job.parameters * static_cast<std::int64_t>(kept * sizeof(double));
 }
 
 }  // namespace simrun

@@ -102,6 +102,9 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
                ? ""
                : no_kernel("model.frozen: not some of an attention's queries, keys and values");
   }
+  const bool of_two_stacks = !has_dim(plan, first, "qkv") && first.dims.size() == 5;
+  if (of_two_stacks && plan.job.documents)  // which document of one sequence is which of the other?
+    return no_kernel("training.documents with cross attention");
   if (is_content_attention(plan, what)) return "";
   if (context.dims.size() < 4) return no_kernel("model.model_type");
   // Which of q, k and v a gradient is of is told by their order.

@@ -129,20 +129,6 @@ ReferencePlan reference_plan(const Options& options, const Input& input, const E
   return reference;
 }
 
-struct TimedExecution {
-  Execution execution;
-  double seconds_per_step = 0;  // of the whole run, initial values included
-};
-
-template <class Run>
-TimedExecution timed(int steps, Run run_steps) {
-  const auto start = std::chrono::steady_clock::now();
-  TimedExecution run{run_steps(), 0};
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  run.seconds_per_step = took.count() / steps;
-  return run;
-}
-
 // How long it took, beside what was predicted.
 void add_times(const Plan& plan, const Timeline& predicted, const Measurement& measured,
                ExecutionReport& report) {
@@ -268,15 +254,13 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   report.predicted_peak_bytes = predicted_peaks(stored, steps_at_once(how, flags));
 
   const bool is_told = !options.json && !options.quiet;
-  const TimedExecution run = timed(how.steps, [&] {
-    return execute_and_save(plan, how, flags, [&](const std::string& line) {
-      if (is_told) print(line);
-    });
+  const Execution run = execute_and_save(plan, how, flags, [&](const std::string& line) {
+    if (is_told) print(line);
   });
-  report.fault = run.execution.failure;
-  if (!report.fault.empty()) report.fault_kind = run.execution.failure_kind;
+  report.fault = run.failure;
+  if (!report.fault.empty()) report.fault_kind = run.failure_kind;
   if (how.processes != nullptr) how.processes->leave();
-  for (const RankReport& rank : run.execution.ranks) report.instructions += rank.instructions;
+  for (const RankReport& rank : run.ranks) report.instructions += rank.instructions;
   if (!report.fault.empty()) {
     report.no_reference = "the run failed";
     return report;
@@ -284,8 +268,8 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   // The null device counts all memory spaces as one.
   for (const RankReport& rank : run.ranks)
     report.allocated_peak_bytes.push_back(computes ? rank.allocated_peak_bytes : rank.planned_peak_bytes);
-  if (!run.execution.expert_rows.of_first_step.empty())
-    report.predicted_peak_bytes = predicted_peaks(stored, how.steps, run.execution.expert_rows);
+  if (!run.expert_rows.of_first_step.empty())
+    report.predicted_peak_bytes = predicted_peaks(stored, how.steps, run.expert_rows);
   report.fault = memory_fault(report);
   if (report.fault.empty() && computes) report.fault = replica_fault(run, tolerance_of(how.device));
   if (computes) {

@@ -70,7 +70,7 @@ stopped() {
   for rank in 5 0; do
     what="the process of rank $rank stops"
     ranks 10 -n 4 "$program" stop "$rank"
-    ends_with 1 "^$(process_of $rank) has not been heard of for 5 s; .*$a_wait"
+    ends_with 1 "^$(process_of $rank) has not been heard of for 4 s; .*$a_wait"
   done
 }
 

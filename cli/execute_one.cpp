@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <stdexcept>
 
@@ -256,9 +257,11 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   report.stores_other_types = stored != plan;
 
   const bool is_told = !options.json && !options.quiet;
+  const auto begin = std::chrono::steady_clock::now();
   const Execution run = execute_and_save(plan, how, flags, [&](const std::string& line) {
     if (is_told) print(line);
   });
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   report.fault = run.failure;
   if (!report.fault.empty()) report.fault_kind = run.failure_kind;
   if (how.processes != nullptr) how.processes->leave();
@@ -268,17 +271,18 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
     return report;
   }
   // The null device counts all memory spaces as one.
-  for (const RankReport& rank : run.execution.ranks)
+  for (const RankReport& rank : run.ranks)
     report.allocated_peak_bytes.push_back(computes ? rank.allocated_peak_bytes : rank.planned_peak_bytes);
   report.predicted_peak_bytes = predicted_peaks(stored, steps_at_once(how, flags), run.expert_rows);
   report.fault = memory_fault(report);
-  if (report.fault.empty() && computes) report.fault = replica_fault(run.execution, tolerance_of(how.device));
+  if (report.fault.empty() && computes) report.fault = replica_fault(run, tolerance_of(how.device));
   if (computes) {
-    report.loss = run.execution.loss;
-    report.measured_step_s = run.seconds_per_step;  // of a run that is not timed instruction by instruction
-    add_times(plan, predicted, run.execution.measured, report);
+    report.loss = run.loss;
+    // Of a run that is not timed instruction by instruction: initial values and files included.
+    report.measured_step_s = took.count() / how.steps;
+    add_times(plan, predicted, run.measured, report);
   }
-  compare_with_one_rank(reference_plan(options, input, how), how, run.execution, report);
+  compare_with_one_rank(reference_plan(options, input, how), how, run, report);
   return report;
 }
 

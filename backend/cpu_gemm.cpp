@@ -138,11 +138,22 @@ void add_bias(const Argument& out, const Argument& bias) {
   for (std::int64_t i = 0; i < count; ++i) to[i] += values[index(i)];
 }
 
+// D = alpha A B + beta B
+template <class Real>
+void scale_and_add(const KernelCall& call) {
+  const auto alpha = static_cast<Real>(call.what.constants[0]),
+             beta = static_cast<Real>(call.what.constants[1]);
+  const Real* b = reals<Real>(call.inputs[1]);
+  Real* d = reals<Real>(call.outputs[0]);
+  const std::int64_t count = elements(call.outputs[0].part);
+  for (std::int64_t i = 0; i < count; ++i) d[i] = alpha * d[i] + beta * b[i];
+}
+
 }  // namespace
 
 template <class Real>
 void run_gemm(const KernelCall& call) {
-  if (!call.what.constants.empty()) return run_recurrent_weight_gradient<Real>(call);
+  if (call.what.constants.size() == 1) return run_recurrent_weight_gradient<Real>(call);
   const Argument *a = &call.inputs[0], *b = &call.inputs[1];
   const Argument& d = call.outputs[0];
   const Names of_d = names_of(d);
@@ -182,6 +193,7 @@ void run_gemm(const KernelCall& call) {
     });
   }
   if (call.inputs.size() > 2) add_bias<Real>(d, call.inputs[2]);
+  if (call.what.constants.size() == 2) scale_and_add<Real>(call);
 }
 
 template void run_gemm<float>(const KernelCall&);

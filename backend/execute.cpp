@@ -10,6 +10,7 @@
 #include "backend/null_device.h"
 #include "backend/rank_run.h"
 #include "backend/thread_fabric.h"
+#include "backend/update_operands.h"
 #include "schedules/extent_tables.h"
 
 namespace simrun {
@@ -59,6 +60,16 @@ void refuse_shapes(const Plan& plan, Refusals& refusals) {
       refusals.add("resharding between unlike pipeline ranks is not run yet: parallelism");
 }
 
+// The plan fetches no weights that are not kept apart from what is updated.
+void refuse_updates(const Plan& plan, Refusals& refusals) {
+  for (const Segment& segment : plan.segments)
+    for (const Instruction& what : segment.instructions)
+      if (what.opcode == Opcode::optimizer && main_weights_of(plan, what).value_or(0) >= what.outputs.size())
+        refusals.add(
+            "weights on drives are updated without being read: offload.parameters: cpu, or "
+            "optimizer.main_params_dtype: fp32 with another training.precision");
+}
+
 }  // namespace
 
 std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice device) {
@@ -72,9 +83,7 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
     for (const Binding& binding : program.bindings)
       if (binding.weight_version != 0 || binding.slice != 0)
         refusals.add("weight versions and sequence slices are not run yet: parallelism.pipeline_schedule");
-  for (const Buffer& buffer : plan.buffers)
-    if (buffer.space != MemorySpace::device)
-      refusals.add("memory of the host or of drives is not used yet: offload");
+  refuse_updates(plan, refusals);
   const std::unique_ptr<Device> asked = make_device(device);
   for (const Segment& segment : plan.segments)
     for (const Instruction& what : segment.instructions) {

@@ -100,10 +100,11 @@
 //                where there is one; padding: 0
 // OPTIMIZER      in0 = gradients, out0 = weights, then adam: exp_avg, exp_avg_sq (, main weights); all flat.
 //                Where the weights are not read there are main weights, and out0 is a copy of them.
-//                The gradient is scaled by min(1, clip / (sqrt(sum of squares) + 1e-6)) where the last input
-//                is that sum and constants = {clip}. Loshchilov and Hutter 2019 (AdamW), bias-corrected:
-//                m, v moments; w -= rate (m' / (sqrt(v') + epsilon) + decay w). sgd: m = momentum m + g; w -=
-//                rate m
+//                constants = {clip, rate, beta1, beta2, epsilon, decay, momentum}, which Hyperparameters has
+//                as the run wants them. Where clip > 0 the last input is the sum of squares of all gradients,
+//                which are scaled by min(1, clip / (sqrt(sum) + 1e-6)).
+//                adam: Loshchilov and Hutter 2019 (AdamW), bias-corrected: m, v moments; w -= rate (m' /
+//                (sqrt(v') + epsilon) + decay w). sgd: m = momentum m + g + decay w; w -= rate m
 // INPUT          `images`: out0 = standard normal numbers, by the sample's place in the step and the
 // element's
 //                in the sample; `labels` of images [batch]: a class, uniform, by the sample
@@ -156,7 +157,7 @@ struct CountedRange {
   double share = 1;  // 1 / number of ranks that count the same elements
 };
 
-// Numbers of training that no plan and no cost depends on.
+// Numbers of training that no cost depends on (backend/hyperparameters.h takes them from a plan).
 struct Hyperparameters {
   std::uint64_t seed = 0;
   double learning_rate = 1e-3;

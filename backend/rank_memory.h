@@ -49,6 +49,7 @@ class RankMemory {
     std::int64_t bytes = 0, planned_bytes = 0;
   };
   using Key = std::pair<Index, std::int32_t>;
+  void give_back(const Buffer& owner, const Allocation& allocation);
   Key key_of(Instance instance) const;
   Index owner_of(Index buffer) const;
   Allocation& make(const Key& key);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "backend/update_operands.h"
 #include "schedules/extent_tables.h"
 
 namespace simrun {
@@ -18,11 +19,6 @@ bool runs_in_step(Steps steps, std::int64_t step) {
 bool same_dimensions(const Buffer& a, const Buffer& b) {
   return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
                     [](const BufferDim& x, const BufferDim& y) { return x.name == y.name; });
-}
-
-// Main weights are kept where the update does not read the weights.
-bool has_main_weights(const Instruction& what) {
-  return std::find(what.inputs.begin(), what.inputs.end(), what.outputs.front()) == what.inputs.end();
 }
 
 Argument flat_range(const Argument& argument) {
@@ -76,7 +72,7 @@ void RankRun::initialise() {
   for (const Entry& entry : program_.entries) segments.insert(entry.segment);
   for (const Index segment : segments)
     for (const Instruction& what : plan_.segments[segment].instructions)
-      if (what.opcode == Opcode::optimizer && has_main_weights(what)) copy_main_weights(what);
+      if (what.opcode == Opcode::optimizer && main_weights_of(plan_, what)) copy_main_weights(what);
 }
 
 void RankRun::initialise_weights(Index buffer) {
@@ -99,10 +95,11 @@ void RankRun::initialise_weights(Index buffer) {
 }
 
 void RankRun::copy_main_weights(const Instruction& what) {
-  const Argument weights = memory_.read({what.outputs.front(), 0});
-  const Argument main = flat_range(memory_.read({what.outputs.back(), 0}));
-  const Argument from = flat_range(weights);
-  device_.unpack(device_.pack(from, from.part), main, main.part, Combine::assign);
+  const auto kept = [&](std::size_t output) {
+    return flat_range(memory_.read({shared_.buckets.kept_of(what.outputs.at(output)), 0}));
+  };
+  const Argument weights = kept(0), main = kept(*main_weights_of(plan_, what));
+  device_.unpack(device_.pack(weights, weights.part), main, main.part, Combine::assign);
 }
 
 void RankRun::run_entry(std::size_t entry) {
@@ -138,6 +135,8 @@ void RankRun::run(const Place& at, const Instruction& what) {
   std::vector<Argument> inputs, outputs;
   for (const Index buffer : what.waits_for) memory_.read({buffer, at.microbatch});
   for (const Index buffer : what.inputs) inputs.push_back(memory_.read({buffer, at.microbatch}));
+  if (what.phase == Phase::optimizer && !what.waits_for.empty() && !what.constants.empty())
+    inputs.push_back(memory_.read({what.waits_for.front(), at.microbatch}));  // the norm, as a number
   for (const Index buffer : what.outputs) {
     const bool adds = what.accumulate && plan_.buffers[buffer].category == Category::gradients;
     outputs.push_back(adds ? memory_.read({buffer, at.microbatch}) : memory_.write({buffer, at.microbatch}));
@@ -156,9 +155,10 @@ void RankRun::compute(const Place& at, const Instruction& what, const std::vecto
     shared_.observed.with_gradients(
         [&](ParameterValues& values) { record(values, what.inputs.front(), inputs.front()); });
   }
-  if (what.opcode == Opcode::copy && inputs.size() == 1 && outputs.size() == 1 &&
+  if (what.opcode == Opcode::copy && inputs.size() == outputs.size() &&
       same_dimensions(*inputs[0].buffer, *outputs[0].buffer)) {
-    device_.unpack(device_.pack(inputs[0], outputs[0].part), outputs[0], outputs[0].part, Combine::assign);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      device_.unpack(device_.pack(inputs[i], outputs[i].part), outputs[i], outputs[i].part, Combine::assign);
     return;
   }
   KernelCall call{plan_, what, inputs, outputs, at.microbatch, step_, shared_.training};
@@ -181,7 +181,7 @@ void RankRun::observe(const Instruction& what, const std::vector<Argument>& outp
     shared_.observed.add_loss(step_, weight_of_loss(what) * sum / ranks / all);
   }
   if (what.opcode != Opcode::optimizer || step_ + 1 != shared_.steps) return;
-  const std::size_t kept = has_main_weights(what) ? outputs.size() - 1 : 0;
+  const std::size_t kept = main_weights_of(plan_, what).value_or(0);
   shared_.observed.with_parameters(
       [&](ParameterValues& values) { record(values, what.outputs.front(), outputs[kept]); });
 }

@@ -19,7 +19,7 @@ struct BertConfig {
 struct EncoderDecoderConfig {
   std::int64_t encoder_layers = 0;
   std::int64_t decoder_layers = 0;
-  std::int64_t relative_buckets = 0;  // rows of each stack's table of relative position biases; 0: none
+  std::int64_t relative_buckets = 0;     // rows of each stack's table of relative position biases; 0: none
   std::int64_t relative_distance = 128;  // beyond which all distances share a row
   bool operator==(const EncoderDecoderConfig&) const = default;
 };

@@ -26,8 +26,9 @@ void read_gemma2(const ModelKeys& keys) {
   model.attention_soft_cap = read_soft_cap(keys, "attn_logit_softcapping");
   model.logit_soft_cap = read_soft_cap(keys, "final_logit_softcapping");
   // Gemma2Config's default, whatever head_dim is.
-  const double scalar =
-      section.has("query_pre_attn_scalar") ? section.real("query_pre_attn_scalar", limits::score_factor) : 256;
+  const double scalar = section.has("query_pre_attn_scalar")
+                            ? section.real("query_pre_attn_scalar", limits::score_factor)
+                            : 256;
   section.ignore({"query_pre_attn_scalar"});
   model.attention_scale = scalar > 0 ? 1 / std::sqrt(scalar) : 0;
   refuse_if_true(keys, "use_bidirectional_attention");

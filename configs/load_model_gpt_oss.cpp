@@ -8,7 +8,8 @@ namespace simrun {
 
 void read_gpt_oss(const ModelKeys& keys) {
   ModelConfig& model = keys.model;
-  read_llama_shape(keys, {.head_dim = 64, .is_shipped_quantized = true, .norm_epsilon = 1e-5, .rope_base = 150000});
+  read_llama_shape(keys,
+                   {.head_dim = 64, .is_shipped_quantized = true, .norm_epsilon = 1e-5, .rope_base = 150000});
   model.ffn_hidden_size = 0;  // intermediate_size is an expert's
   model.qkv_bias = model.projection_bias = keys.section.boolean("attention_bias", true);
   model.attention_sinks = true;

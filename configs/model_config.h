@@ -41,9 +41,9 @@ struct ModelConfig {
   NormPlacement norm_placement = NormPlacement::pre;
   Activation activation = Activation::gelu;
   PositionEmbedding position_embedding = PositionEmbedding::learned_absolute;
-  double rope_base = 10000;        // of the wave lengths (Su et al. 2021, arXiv 2104.09864, section 3.4.3)
-  double alibi_bias_max = 8;       // slopes go down to 2^-this (Press et al. 2021, arXiv 2108.12409, section 3)
-  double attention_scale = 0;      // factor of the scores; 0: 1 / sqrt(elements of a query)
+  double rope_base = 10000;    // of the wave lengths (Su et al. 2021, arXiv 2104.09864, section 3.4.3)
+  double alibi_bias_max = 8;   // slopes go down to 2^-this (Press et al. 2021, arXiv 2108.12409, section 3)
+  double attention_scale = 0;  // factor of the scores; 0: 1 / sqrt(elements of a query)
   double rotary_share = 1;  // of head_dim that rope turns; the kernel copies the rest, so it costs the same
   // By layer: to how many tokens, itself included, a token attends; 0: to all before it. Empty: 0 everywhere.
   std::vector<std::int64_t> attention_windows;

@@ -118,8 +118,9 @@ class ScalarModel {
     const std::size_t half = x.size() / 2;
     Row y = x;
     for (std::size_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(position) *
-                           std::pow(model_.rope_base, -2 * static_cast<double>(i) / static_cast<double>(x.size()));
+      const double angle =
+          static_cast<double>(position) *
+          std::pow(model_.rope_base, -2 * static_cast<double>(i) / static_cast<double>(x.size()));
       const double c = std::cos(angle), s = std::sin(angle);
       y[i] = tape_.minus(tape_.scaled(x[i], c), tape_.scaled(x[i + half], s));
       y[i + half] = tape_.plus(tape_.scaled(x[i], s), tape_.scaled(x[i + half], c));

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_math.h"
 
 namespace simrun::cpu {
 namespace {
@@ -127,20 +128,64 @@ void soft_cap(const KernelCall& call) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = cap * std::tanh(x[i] / cap);
 }
 
+// GELU row by row of the bias, or all at once without one. False where the bias is no row.
+template <class Real>
+bool gelu_rows(const KernelCall& call, std::size_t x) {
+  const bool has_bias = call.inputs.size() > x + 1;
+  const std::int64_t count = elements(call.outputs[0].part);
+  const std::int64_t row = has_bias ? BroadcastIndex(call.inputs[x], call.inputs[x + 1]).row() : count;
+  if (row == 0) return false;
+  const Real* from = reals<Real>(call.inputs[x]);
+  const Real* bias = has_bias ? reals<Real>(call.inputs[x + 1]) : nullptr;
+  Real* to = reals<Real>(call.outputs[0]);
+  for (std::int64_t i = 0; i < count; i += row) {
+    if (x == 0)
+      math<Real>().gelu(from + i, bias, to + i, row);
+    else
+      math<Real>().gelu_backward(reals<Real>(call.inputs[0]) + i, from + i, bias, to + i, row);
+  }
+  return true;
+}
+
+// Without a bias.
+template <class Real>
+void swiglu_rows(const KernelCall& call) {
+  const Real* x = reals<Real>(call.inputs[0]);
+  Real* to = reals<Real>(call.outputs[0]);
+  const std::int64_t n = last_extent(call.outputs[0]), rows = rows_of(call.outputs[0]);
+  for (std::int64_t row = 0; row < rows; ++row)
+    math<Real>().swiglu(x + 2 * row * n, x + (2 * row + 1) * n, to + row * n, n);
+}
+template <class Real>
+void swiglu_backward_rows(const KernelCall& call) {
+  const Real *g = reals<Real>(call.inputs[0]), *x = reals<Real>(call.inputs[1]);
+  Real* to = reals<Real>(call.outputs[0]);
+  const std::int64_t n = last_extent(call.inputs[0]), rows = rows_of(call.inputs[0]);
+  for (std::int64_t row = 0; row < rows; ++row)
+    math<Real>().swiglu_backward(g + row * n, x + 2 * row * n, to + 2 * row * n, n);
+}
+
 }  // namespace
 
 template <class Real>
 void run_activation(const KernelCall& call) {
   switch (call.what.function) {
-    case Function::gelu: return plain<Real, Gelu<Real>>(call);
-    case Function::gelu_backward: return plain_backward<Real, Gelu<Real>>(call);
+    case Function::gelu:
+      if (!gelu_rows<Real>(call, 0)) plain<Real, Gelu<Real>>(call);
+      return;
+    case Function::gelu_backward:
+      if (!gelu_rows<Real>(call, 1)) plain_backward<Real, Gelu<Real>>(call);
+      return;
     case Function::relu: return plain<Real, Relu<Real>>(call);
     case Function::relu_backward:
       return from_output<Real>(call, [](Real y) { return Real{y > 0 ? 1.0f : 0.0f}; });
     case Function::squared_relu: return plain<Real, SquaredRelu<Real>>(call);
     case Function::squared_relu_backward: return plain_backward<Real, SquaredRelu<Real>>(call);
-    case Function::swiglu: return gated<Real, Silu<Real>>(call);
-    case Function::swiglu_backward: return gated_backward<Real, Silu<Real>>(call);
+    case Function::swiglu:
+      return call.inputs.size() > 1 ? gated<Real, Silu<Real>>(call) : swiglu_rows<Real>(call);
+    case Function::swiglu_backward:
+      return call.inputs.size() > 2 ? gated_backward<Real, Silu<Real>>(call)
+                                    : swiglu_backward_rows<Real>(call);
     case Function::geglu: return gated<Real, Gelu<Real>>(call);
     case Function::geglu_backward: return gated_backward<Real, Gelu<Real>>(call);
     case Function::tanh: return plain<Real, Tanh<Real>>(call);

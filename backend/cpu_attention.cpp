@@ -2,6 +2,7 @@
 #include <limits>
 #include <optional>
 
+#include "backend/cpu_flash.h"
 #include "backend/cpu_heads.h"
 #include "backend/cpu_mask.h"
 #include "backend/philox.h"
@@ -197,6 +198,7 @@ void clear_gradients(const KernelCall& call) {
 
 template <class Real>
 void run_attention(const KernelCall& call) {
+  if (is_plain_flash(call)) return run_plain_flash<Real>(call);
   if (has_content_values(call, 0)) return run_content_attention<Real>(call);
   AttentionRun<Real> run(call, call.inputs.data(), call.inputs.size(), call.outputs[0]);
   const HeadRows<Real> context(call.outputs[0], 0, true);
@@ -213,6 +215,7 @@ void run_attention(const KernelCall& call) {
 // value: -P rowsum(P dP). P comes from the scores again: that is what flash does, and unfused may.
 template <class Real>
 void run_attention_backward(const KernelCall& call) {
+  if (is_plain_flash(call)) return run_plain_flash_backward<Real>(call);
   if (has_content_values(call, 1)) return run_content_attention_backward<Real>(call);
   const Argument& of_context = call.inputs[0];
   AttentionRun<Real> run(call, call.inputs.data() + 1, call.inputs.size() - 1, of_context);

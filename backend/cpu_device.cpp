@@ -5,9 +5,11 @@
 #include <limits>
 #include <new>
 
+#include "backend/cpu_experts.h"
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_packed_parts.h"
 #include "backend/cpu_refusals.h"
+#include "backend/part_runs.h"
 
 namespace simrun {
 namespace {
@@ -15,23 +17,6 @@ namespace {
 constexpr std::align_val_t alignment{64};
 
 bool is_real(Dtype dtype) { return dtype != Dtype::int64 && dtype != Dtype::int32 && dtype != Dtype::uint8; }
-
-// Rows of a part of an argument: calls visit(first element in the argument, first in the part, count).
-template <class Visit>
-void for_each_run(const Argument& argument, const TensorPart& part, Visit visit) {
-  if (part.empty()) return visit(std::int64_t{0}, std::int64_t{0}, std::int64_t{1});
-  const std::int64_t run = part.back().extent, rows = run == 0 ? 0 : elements(part) / run;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    std::int64_t rest = row, stride = argument.part.back().extent;
-    std::int64_t first = part.back().first - argument.part.back().first;
-    for (std::size_t d = part.size() - 1; d-- > 0;) {
-      first += (part[d].first - argument.part[d].first + rest % part[d].extent) * stride;
-      rest /= part[d].extent;
-      stride *= argument.part[d].extent;
-    }
-    visit(first, row * run, run);
-  }
-}
 
 template <class Element>
 void combine_into(Element* to, const Element* from, std::int64_t count, Combine combine) {
@@ -43,6 +28,10 @@ void combine_into(Element* to, const Element* from, std::int64_t count, Combine 
     case Combine::maximum:
       for (std::int64_t i = 0; i < count; ++i) to[i] = std::max(to[i], from[i]);
   }
+}
+
+bool moves_token_rows(const Instruction& what) {
+  return what.function == Function::dispatch || what.function == Function::combine;
 }
 
 template <class Real>
@@ -75,15 +64,25 @@ class CpuDevice final : public Device {
   std::int64_t peak_bytes() const override { return peak_; }
 
   void run(const KernelCall& call) override {
+    if (cpu::has_rows(call) && !moves_token_rows(call.what))
+      cpu::run_by_expert<Real>(call, run_kernel);
+    else
+      run_kernel(call);
+  }
+
+  static void run_kernel(const KernelCall& call) {
+    if (moves_token_rows(call.what)) return cpu::run_token_rows<Real>(call);
     switch (call.what.opcode) {
+      case Opcode::route: return cpu::run_route<Real>(call);
+      case Opcode::route_backward: return cpu::run_route_backward<Real>(call);
       case Opcode::input: return cpu::run_input<Real>(call);
+      case Opcode::copy: return run_copy(call);
       case Opcode::gemm: return cpu::run_gemm<Real>(call);
-      case Opcode::attention: return cpu::run_attention<Real>(call);
-      case Opcode::attention_backward: return cpu::run_attention_backward<Real>(call);
+      case Opcode::attention: return run_attention(call);
+      case Opcode::attention_backward: return run_attention_backward(call);
       case Opcode::norm: return cpu::run_norm<Real>(call);
       case Opcode::norm_backward: return cpu::run_norm_backward<Real>(call);
       case Opcode::map: return cpu::run_map<Real>(call);
-      case Opcode::copy: return cpu::run_copy<Real>(call);
       case Opcode::reduce: return cpu::run_reduce<Real>(call);
       case Opcode::gather: return cpu::run_gather<Real>(call);
       case Opcode::scatter: return cpu::run_scatter<Real>(call);
@@ -103,7 +102,7 @@ class CpuDevice final : public Device {
     const std::int64_t size = element_bytes(from.buffer->dtype);
     std::vector<std::byte> payload(static_cast<std::size_t>(elements(part) * size));
     const auto* data = static_cast<const std::byte*>(from.data);
-    for_each_run(from, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
+    for_each_run(from.part, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
       std::copy_n(data + first * size, count * size, payload.data() + to * size);
     });
     return payload;
@@ -120,27 +119,55 @@ class CpuDevice final : public Device {
   std::vector<double> values(const Argument& from, const TensorPart& part) override {
     std::vector<double> numbers(static_cast<std::size_t>(elements(part)));
     const Real* data = cpu::reals<Real>(from);
-    for_each_run(from, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
+    for_each_run(from.part, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
       std::copy_n(data + first, count, numbers.begin() + to);
     });
     return numbers;
   }
 
+  std::vector<std::int64_t> indices(const Argument& from, const TensorPart& part) override {
+    if (from.buffer->dtype == Dtype::int64) return indices_as<std::int64_t>(from, part);
+    return indices_as<std::int32_t>(from, part);
+  }
+
   void set_values(const std::vector<double>& numbers, const Argument& to, const TensorPart& part) override {
     Real* data = cpu::reals<Real>(to);
-    for_each_run(to, part, [&](std::int64_t first, std::int64_t from, std::int64_t count) {
+    for_each_run(to.part, part, [&](std::int64_t first, std::int64_t from, std::int64_t count) {
       std::transform(numbers.begin() + from, numbers.begin() + from + count, data + first,
                      [](double number) { return static_cast<Real>(number); });
     });
   }
 
  private:
+  static void run_copy(const KernelCall& call) {
+    const bool selects = cpu::position_of(call, call.inputs[0], "qkv_rows") >= 0 ||
+                         cpu::position_of(call, call.outputs[0], "qkv_rows") >= 0;
+    selects ? cpu::run_select_heads<Real>(call) : cpu::run_copy<Real>(call);
+  }
+  static void run_attention(const KernelCall& call) {
+    call.what.part.axes.empty() ? cpu::run_attention<Real>(call) : cpu::run_attention_block<Real>(call);
+  }
+  static void run_attention_backward(const KernelCall& call) {
+    call.what.part.axes.empty() ? cpu::run_attention_backward<Real>(call)
+                                : cpu::run_attention_block_backward<Real>(call);
+  }
+
+  template <class Element>
+  static std::vector<std::int64_t> indices_as(const Argument& from, const TensorPart& part) {
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(elements(part)));
+    const auto* data = static_cast<const Element*>(from.data);
+    for_each_run(from, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
+      std::copy_n(data + first, count, numbers.begin() + to);
+    });
+    return numbers;
+  }
+
   template <class Element>
   void unpack_as(const std::vector<std::byte>& payload, const Argument& to, const TensorPart& part,
                  Combine combine) {
     const auto* from = reinterpret_cast<const Element*>(payload.data());
     auto* data = static_cast<Element*>(to.data);
-    for_each_run(to, part, [&](std::int64_t first, std::int64_t at, std::int64_t count) {
+    for_each_run(to.part, part, [&](std::int64_t first, std::int64_t at, std::int64_t count) {
       combine_into(data + first, from + at, count, combine);
     });
   }

@@ -1,8 +1,9 @@
-#include <Eigen/Core>
 #include <algorithm>
 #include <numeric>
 
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_math.h"
+#include "backend/cpu_scratch.h"
 
 // Matrix products by the names of dimensions. Names fall into four groups: batch (in A, B and D), m (A and
 // D), n (B and D) and k (A and B). Where an operand has each group in one piece it is a matrix as it stands,
@@ -11,11 +12,6 @@ namespace simrun::cpu {
 namespace {
 
 using Names = std::vector<std::uint16_t>;
-
-template <class Real>
-using Matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <class Real>
-using View = Eigen::Map<const Matrix<Real>>;
 
 bool has(const Names& names, std::uint16_t name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -79,7 +75,7 @@ void for_each(const Strided& strided, Visit visit) {
 // An operand as a batch of matrices rows x columns.
 template <class Real>
 struct Matrices {
-  std::vector<Real> packed;  // if it had to be copied
+  Scratch<Real> packed;  // if it had to be copied
   const Real* data = nullptr;
   std::int64_t rows = 1, columns = 1;
   bool transposed = false;  // stored columns x rows
@@ -99,12 +95,10 @@ Matrices<Real> matrices(const Argument& argument, const Groups& groups) {
   if (names == joined(groups.batch, groups.rows, groups.columns)) return result;
   result.transposed = names == joined(groups.batch, groups.columns, groups.rows);
   if (result.transposed) return result;
-  result.packed.resize(static_cast<std::size_t>(elements(argument.part)));
+  result.packed = Scratch<Real>(elements(argument.part));
   const Real* from = result.data;
   for_each(in_order(argument, joined(groups.batch, groups.rows, groups.columns)),
-           [&](std::int64_t to, std::int64_t place) {
-             result.packed[static_cast<std::size_t>(to)] = from[place];
-           });
+           [&](std::int64_t to, std::int64_t place) { result.packed[to] = from[place]; });
   result.data = result.packed.data();
   return result;
 }
@@ -112,21 +106,22 @@ Matrices<Real> matrices(const Argument& argument, const Groups& groups) {
 // D[i] (+)= A[i] B[i].
 template <class Real>
 void multiply(const Matrices<Real>& a, const Matrices<Real>& b, Real* d, std::int64_t batch, bool adds) {
+  Product<Real> product{.rows = a.rows, .columns = b.columns, .depth = a.columns};
+  product.out_stride = b.columns;
+  product.adds = adds;
   for (std::int64_t i = 0; i < batch; ++i) {
-    const Real* left = a.data + i * a.rows * a.columns;
-    const Real* right = b.data + i * b.rows * b.columns;
-    Eigen::Map<Matrix<Real>> out(d + i * a.rows * b.columns, a.rows, b.columns);
-    if (!adds) out.setZero();
-    if (!a.transposed && !b.transposed)
-      out.noalias() += View<Real>(left, a.rows, a.columns) * View<Real>(right, b.rows, b.columns);
-    else if (!b.transposed)
-      out.noalias() += View<Real>(left, a.columns, a.rows).transpose() * View<Real>(right, b.rows, b.columns);
-    else if (!a.transposed)
-      out.noalias() += View<Real>(left, a.rows, a.columns) * View<Real>(right, b.columns, b.rows).transpose();
-    else
-      out.noalias() +=
-          View<Real>(left, a.columns, a.rows).transpose() * View<Real>(right, b.columns, b.rows).transpose();
+    product.left = {a.data + i * a.rows * a.columns, a.transposed ? a.rows : a.columns, a.transposed};
+    product.right = {b.data + i * b.rows * b.columns, b.transposed ? b.rows : b.columns, b.transposed};
+    product.out = d + i * a.rows * b.columns;
+    math<Real>().multiply(product);
   }
+}
+
+// Of summands over several ranks, the one that has the first of the sum.
+bool begins_sum(const Argument& a, const Names& summed) {
+  for (std::size_t d = 0; d < a.part.size(); ++d)
+    if (has(summed, a.buffer->dims[d].name) && a.part[d].first > 0) return false;
+  return true;
 }
 
 template <class Real>
@@ -134,8 +129,9 @@ void add_bias(const Argument& out, const Argument& bias) {
   const BroadcastIndex index(out, bias);
   const Real* values = reals<Real>(bias);
   Real* to = reals<Real>(out);
-  const std::int64_t count = elements(out.part);
-  for (std::int64_t i = 0; i < count; ++i) to[i] += values[index(i)];
+  const std::int64_t count = elements(out.part), row = index.row();
+  for (std::int64_t i = 0; row > 0 && i < count; i += row) math<Real>().add(to + i, values, row);
+  for (std::int64_t i = 0; row == 0 && i < count; ++i) to[i] += values[index(i)];
 }
 
 // D = alpha A B + beta B
@@ -184,15 +180,15 @@ void run_gemm(const KernelCall& call) {
   if (of_d == order) {
     multiply(left, right, reals<Real>(d), batch, adds);
   } else {
-    std::vector<Real> product(static_cast<std::size_t>(elements(d.part)));
+    const Scratch<Real> product(elements(d.part));
     multiply(left, right, product.data(), batch, false);
     Real* to = reals<Real>(d);
     for_each(in_order(d, order), [&](std::int64_t from, std::int64_t place) {
-      const Real value = product[static_cast<std::size_t>(from)];
+      const Real value = product[from];
       to[place] = adds ? to[place] + value : value;
     });
   }
-  if (call.inputs.size() > 2) add_bias<Real>(d, call.inputs[2]);
+  if (call.inputs.size() > 2 && begins_sum(*a, summed)) add_bias<Real>(d, call.inputs[2]);
   if (call.what.constants.size() == 2) scale_and_add<Real>(call);
 }
 

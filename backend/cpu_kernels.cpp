@@ -44,7 +44,7 @@ WholeRows::WholeRows(const KernelCall& call, const Argument& argument)
 std::int64_t WholeRows::begin(std::int64_t row) const {
   std::int64_t local = row, index = part_.back().first, stride = extents_.back();
   for (std::size_t d = part_.size() - 1; d-- > 0;) {
-    index += (part_[d].first + local % part_[d].extent) * stride;
+    index += part_[d].at(local % part_[d].extent) * stride;
     local /= part_[d].extent;
     if (d > 0) stride *= extents_[d];
   }

@@ -23,6 +23,18 @@ void run_attention(const KernelCall& call);
 template <class Real>
 void run_attention_backward(const KernelCall& call);
 template <class Real>
+void run_attention_block(const KernelCall& call);  // Instruction::part
+template <class Real>
+void run_attention_block_backward(const KernelCall& call);
+template <class Real>
+void run_attention_join(const KernelCall& call);  // MAP flash
+template <class Real>
+void run_split_heads(const KernelCall& call);  // MAP split of packed q, k, v
+template <class Real>
+void run_concat_heads(const KernelCall& call);
+template <class Real>
+void run_select_heads(const KernelCall& call);  // COPY between rows of all heads and a rank's heads
+template <class Real>
 void run_norm(const KernelCall& call);
 template <class Real>
 void run_norm_backward(const KernelCall& call);
@@ -35,11 +47,11 @@ void run_activation(const KernelCall& call);  // MAPs of one activation function
 template <class Real>
 void run_rope(const KernelCall& call);
 template <class Real>
-void run_join(const KernelCall& call);  // MAPs concatenate, select and their backwards
-template <class Real>
 void run_latent_rope(const KernelCall& call);  // rope of latent attention's queries, mla_rope
 template <class Real>
 void run_split(const KernelCall& call);  // MAPs split and concat along the last dimension
+template <class Real>
+void run_join(const KernelCall& call);  // MAPs concatenate, select and their backwards
 template <class Real>
 void run_reduce(const KernelCall& call);
 template <class Real>
@@ -149,6 +161,10 @@ class BroadcastIndex {
     for (std::size_t d = extents_.size(); d-- > 0; i /= extents_[d]) index += i % extents_[d] * strides_[d];
     return index;
   }
+  // Elements of `of` where they are those of every row of the argument, in order; 0 where not.
+  std::int64_t row() const { return is_suffix_ ? size_ : 0; }
+  // Neighbours in the argument that share one element of `of`; 0 where they are not neighbours.
+  std::int64_t run() const { return is_prefix_ ? rest_ : 0; }
 
  private:
   bool is_suffix_ = false, is_prefix_ = false;

@@ -13,7 +13,7 @@ struct RowPlace {
   const DimPart& sequence;
   std::int64_t heads;
   double position(std::int64_t row) const {
-    return static_cast<double>(sequence.first + row / heads % sequence.extent);
+    return static_cast<double>(sequence.at(row / heads % sequence.extent));
   }
 };
 

@@ -1,6 +1,8 @@
 #include <cmath>
 
+#include "backend/cpu_experts.h"
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_math.h"
 #include "backend/cpu_packed_parts.h"
 #include "backend/philox.h"
 
@@ -51,6 +53,27 @@ class Summands {
   std::vector<const Real*> residuals_;
 };
 
+// Without dropout, row by row of the biases. False where an operand is neither whole nor a row.
+template <class Real>
+bool add_rows(const KernelCall& call) {
+  const Argument &out = call.outputs[0], &first = call.inputs[0];
+  const std::int64_t n = last_extent(out), count = elements(out.part);
+  const auto is_row = [&](const Argument& in) {
+    if (PackedPart::is_part(call.plan, *in.buffer, *first.buffer)) return false;
+    return in.part.size() == first.part.size() || BroadcastIndex(first, in).row() == n;
+  };
+  if (!std::all_of(call.inputs.begin(), call.inputs.end(), is_row)) return false;
+  for (std::int64_t i = 0; i < count; i += n) {
+    Real* to = reals<Real>(out) + i;
+    std::copy_n(reals<Real>(first) + i, n, to);
+    for (std::size_t in = 1; in < call.inputs.size(); ++in) {
+      const bool is_whole = call.inputs[in].part.size() == first.part.size();
+      math<Real>().add(to, reals<Real>(call.inputs[in]) + (is_whole ? i : 0), n);
+    }
+  }
+  return true;
+}
+
 template <class Real>
 void add(const KernelCall& call) {
   const Argument& out = call.outputs[0];
@@ -59,6 +82,7 @@ void add(const KernelCall& call) {
   const std::int64_t n = last_extent(out), rows = rows_of(out);
   const double p = static_cast<double>(call.what.dropout);
   if (p == 0) {
+    if (add_rows<Real>(call)) return;
     for (std::int64_t i = 0; i < rows * n; ++i) to[i] = in.branch(i) + in.rest(i);
     return;
   }
@@ -91,12 +115,10 @@ void sum_gradients(const KernelCall& call) {
   const Argument& out = call.outputs[0];
   Real* to = reals<Real>(out);
   const std::int64_t count = elements(out.part);
-  const bool adds = adds_to(call, out);
-  for (std::int64_t i = 0; i < count; ++i) {
-    Real sum = adds ? to[i] : 0;
-    for (const Argument& input : call.inputs) sum += reals<Real>(input)[i];
-    to[i] = sum;
-  }
+  std::size_t first = 0;
+  if (!adds_to(call, out)) std::copy_n(reals<Real>(call.inputs[first++]), count, to);
+  for (std::size_t in = first; in < call.inputs.size(); ++in)
+    math<Real>().add(to, reals<Real>(call.inputs[in]), count);
 }
 
 template <class Real>
@@ -129,26 +151,32 @@ void run_map(const KernelCall& call) {
     case Function::scale:
       if (call.what.phase == Phase::optimizer) return run_newton_schulz_start<Real>(call);
       return scaled_copy<Real>(call, static_cast<Real>(call.what.constants.at(0)));
+    case Function::flash: return run_attention_join<Real>(call);
     case Function::rope:
     case Function::rope_backward: return run_rope<Real>(call);
+    case Function::sigmoid_gate:
+    case Function::sigmoid_gate_backward: return run_sigmoid_gate<Real>(call);
+    case Function::mla_rope:
+    case Function::mla_rope_backward: return run_latent_rope<Real>(call);
+    case Function::split:
+      return position_of(call, call.inputs[0], "qkv") >= 0 ? run_split_heads<Real>(call)
+                                                           : run_split<Real>(call);
+    case Function::concat:
+      return position_of(call, call.outputs[0], "qkv") >= 0 ? run_concat_heads<Real>(call)
+                                                            : run_split<Real>(call);
     case Function::concatenate:
     case Function::concatenate_backward:
     case Function::select:
     case Function::select_backward: return run_join<Real>(call);
-    case Function::mla_rope:
-    case Function::mla_rope_backward: return run_latent_rope<Real>(call);
-    case Function::split:
-    case Function::concat: return run_split<Real>(call);
     default: return run_activation<Real>(call);
   }
 }
 
 template <class Real>
 void run_copy(const KernelCall& call) {
-  const TensorPart &from = call.inputs[0].part, &to = call.outputs[0].part;
-  const bool same = std::equal(from.begin(), from.end(), to.begin(), to.end(),
-                               [](const DimPart& a, const DimPart& b) { return a.extent == b.extent; });
-  same ? scaled_copy<Real>(call, 1) : run_copy_of_part<Real>(call);
+  if (PackedPart::is_part(call.plan, *call.outputs[0].buffer, *call.inputs[0].buffer))
+    return run_copy_of_part<Real>(call);
+  scaled_copy<Real>(call, 1);
 }
 
 template void run_copy<float>(const KernelCall&);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_math.h"
 #include "backend/quantised_moment.h"
 #include "backend/update_operands.h"
 
@@ -71,6 +72,26 @@ void for_each_element(Update<Real>& update, Change change) {
   }
 }
 
+// Of moments as they are.
+template <class Real>
+void plain_adam(const KernelCall& call, Update<Real>& update) {
+  const Hyperparameters& with = call.training;
+  const auto steps = static_cast<double>(call.step + 1);
+  AdamUpdate<Real> of{
+      .count = update.count, .gradient = update.gradient, .first = update.moments[0].numbers()};
+  of.second = update.moments[1].numbers();
+  of.weights = update.main;
+  of.clip = update.clip;
+  of.beta1 = with.beta1;
+  of.beta2 = with.beta2;
+  of.epsilon = with.epsilon;
+  of.rate = with.learning_rate;
+  of.decay = with.weight_decay;
+  of.first_correction = 1 / (1 - std::pow(with.beta1, steps));
+  of.second_correction = 1 / (1 - std::pow(with.beta2, steps));
+  math<Real>().adam(of);
+}
+
 template <class Real>
 void adam(const KernelCall& call, Update<Real>& update) {
   const Hyperparameters& with = call.training;
@@ -136,7 +157,11 @@ void run_optimizer(const KernelCall& call) {
   switch (call.what.function) {
     case Function::sgd: sgd(call, update); break;
     case Function::muon: muon(call, update); break;
-    default: adam(call, update);
+    default:
+      if (update.moments[0].numbers() != nullptr && update.moments[1].numbers() != nullptr)
+        plain_adam(call, update);
+      else
+        adam(call, update);
   }
   if (update.main != update.weights) std::copy_n(update.main, update.count, update.weights);
 }

@@ -23,6 +23,19 @@ bool same_extents(const Buffer& a, const Buffer& b) {
                     [](const BufferDim& x, const BufferDim& y) { return x.extent == y.extent; });
 }
 
+// A gradient that is not wanted leaves its output out: which of two alike the other is, nothing says.
+std::string missing_gradient_refusal(const Plan& plan, const Instruction& what) {
+  const auto width = [&](const std::vector<Index>& buffers) {
+    std::int64_t sum = 0;
+    for (const Index buffer : buffers) sum += plan.buffers[buffer].dims.back().extent;
+    return sum;
+  };
+  const bool is_missing = what.function == Function::mla_rope_backward
+                              ? what.outputs.size() < 2
+                              : width(what.inputs) != width(what.outputs);
+  return is_missing ? no_kernel("model.frozen: not some of an operator's inputs") : "";
+}
+
 std::string map_refusal(const Plan& plan, const Instruction& what) {
   const Buffer& out = plan.buffers[what.outputs.at(0)];
   switch (what.function) {
@@ -39,9 +52,6 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::rope:
     case Function::rope_backward:
     case Function::mla_rope:
-    case Function::mla_rope_backward:
-    case Function::split:
-    case Function::concat:
     case Function::tanh:
     case Function::tanh_backward:
     case Function::add_backward:
@@ -63,8 +73,13 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::select:
     case Function::select_backward:
     case Function::cast:
-    case Function::log_loss: return "";
-    case Function::flash: return no_kernel("parallelism.cp_comm_type: a2a has");
+    case Function::sigmoid_gate:
+    case Function::sigmoid_gate_backward:
+    case Function::log_loss:
+    case Function::flash: return "";
+    case Function::mla_rope_backward:
+    case Function::split:
+    case Function::concat: return missing_gradient_refusal(plan, what);
     case Function::scale:
       // Muon starts from a part of its update, or from a matrix that is gathered.
       return what.phase == Phase::optimizer && plan.buffers[what.inputs.at(0)].parent == no_index
@@ -85,7 +100,7 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
   const bool forward = what.opcode == Opcode::attention;
   const Buffer& first = plan.buffers[what.inputs.at(forward ? 0 : 1)];
   const Buffer& context = plan.buffers[forward ? what.outputs.at(0) : what.inputs.at(0)];
-  if (!what.part.axes.empty()) return no_kernel("parallelism.cp_comm_type: a2a has");
+  if (!what.part.axes.empty()) return "";
   if (is_content_attention(plan, what)) return "";
   if (context.dims.size() < 4) return no_kernel("model.model_type");
   // Which of q, k and v a gradient is of is told by their order.
@@ -114,19 +129,33 @@ std::string gemm_refusal(const Plan& plan, const Instruction& what) {
   return distinct && !alone(of_a, of_b) && !alone(of_b, of_a) ? "" : no_kernel("model.model_type");
 }
 
+// The rows of a token that are on one GPU or node are summed there, before the probabilities that the final
+// combine applies: no weighted sum can be made of such sums.
+std::string token_rows_refusal(const Instruction& what) {
+  const bool in_between =
+      what.inputs.size() == 1 && (what.function == Function::dispatch || what.function == Function::combine);
+  return in_between
+             ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
+               "moe.token_dispatcher: alltoall or allgather"
+             : "";
+}
+
 bool same_names(const Buffer& a, const Buffer& b) {
   return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
                     [](const BufferDim& x, const BufferDim& y) { return x.name == y.name; });
 }
 
-// Local parts or whole copies, not a rearrangement.
+// Local parts or whole copies, parts of a packed tensor, or rows of all heads.
 std::string copy_refusal(const Plan& plan, const Instruction& what) {
   bool is_part = what.inputs.size() == what.outputs.size();
   for (std::size_t i = 0; is_part && i < what.inputs.size(); ++i) {
     const Buffer &from = plan.buffers[what.inputs[i]], &to = plan.buffers[what.outputs[i]];
-    is_part = same_names(from, to) || same_extents(from, to) || cpu::PackedPart::is_part(plan, to, from);
+    const bool selects = (has_dim(plan, from, "qkv_rows") && has_dim(plan, to, "qkv")) ||
+                         (has_dim(plan, to, "qkv_rows") && has_dim(plan, from, "qkv"));
+    is_part =
+        selects || same_names(from, to) || same_extents(from, to) || cpu::PackedPart::is_part(plan, to, from);
   }
-  return is_part ? "" : no_kernel("parallelism.tensor_model_parallel_size beyond the key-value heads");
+  return is_part ? "" : no_kernel("model.model_type");
 }
 
 // An optimizer of whole matrices has parts of them on several ranks.
@@ -159,16 +188,16 @@ std::string reduce_refusal(const Plan& plan, const Instruction& what) {
 
 std::string cpu_refusal(const Plan& plan, const Instruction& what) {
   const bool is_attention = what.opcode == Opcode::attention || what.opcode == Opcode::attention_backward;
-  if (what.work_table >= 0 && !is_attention) return no_kernel("moe");
+  const bool joins_blocks = what.function == Function::flash || what.function == Function::sum_gradients;
+  if (what.work_table >= 0 && !is_attention && !joins_blocks) return no_kernel("moe.load_imbalance");
   const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
   if (std::any_of(what.inputs.begin(), what.inputs.end(), is_fp8) ||
       std::any_of(what.outputs.begin(), what.outputs.end(), is_fp8))
     return no_kernel("fp8 in training.precision, optimizer.exp_avg_dtype or grad_reduce_dtype");
   switch (what.opcode) {
     case Opcode::input:
-      return what.label == "images" || what.label == "labels" ||
-                     (plan.buffers[what.outputs.at(0)].dtype == Dtype::int64 &&
-                      (what.constants.size() > 1 || has_dim(plan, plan.buffers[what.outputs[0]], "sequence")))
+      return what.constants.size() > 1 || what.label == "images" || what.label.ends_with("tokens") ||
+                     what.label.ends_with("labels")
                  ? ""
                  : no_kernel("model.model_type: models of text have");
     case Opcode::map: return map_refusal(plan, what);
@@ -178,9 +207,7 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::copy: return copy_refusal(plan, what);
     case Opcode::optimizer: return matrix_refusal(plan, what);
     case Opcode::gather:
-    case Opcode::scatter: return what.function == Function::none ? "" : no_kernel("model.num_experts");
-    case Opcode::route:
-    case Opcode::route_backward: return no_kernel("model.num_experts");
+    case Opcode::scatter: return token_rows_refusal(what);
     case Opcode::reduce: return reduce_refusal(plan, what);
     case Opcode::norm:
     case Opcode::norm_backward:
@@ -190,6 +217,8 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::lstm:
     case Opcode::lstm_backward:
     case Opcode::free:
+    case Opcode::route:
+    case Opcode::route_backward:
     case Opcode::cross_entropy:
     case Opcode::cross_entropy_backward:
     case Opcode::send:

@@ -19,7 +19,7 @@ void run_rope(const KernelCall& call) {
     Real* y = reals<Real>(out) + row * n;
     std::copy_n(x, n, y);
     if (row % qkv == qkv - 1) continue;  // a value
-    const auto position = static_cast<double>(sequence.first + row / heads % sequence.extent);
+    const auto position = static_cast<double>(sequence.at(row / heads % sequence.extent));
     rotation.turn(x, y, direction * position);
   }
 }

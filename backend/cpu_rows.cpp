@@ -1,7 +1,7 @@
-#include <cmath>
-#include <limits>
+#include <algorithm>
 
 #include "backend/cpu_kernels.h"
+#include "backend/cpu_math.h"
 #include "backend/philox.h"
 
 // Kernels over rows of tokens: data, table look-ups, losses.
@@ -15,7 +15,7 @@ const std::int64_t* indices_of(const Argument& argument) {
 // Place in the sequence of a row of [batch, sequence, hidden].
 std::int64_t position_of_row(const KernelCall& call, const Argument& rows, std::int64_t row) {
   const DimPart& sequence = part_named(call, rows, "sequence");
-  return sequence.first + row % sequence.extent;
+  return sequence.at(row % sequence.extent);
 }
 
 // The row of a table, in this rank's part of it, that row `row` of an activation looks up; -1: another rank
@@ -51,11 +51,11 @@ void run_input(const KernelCall& call) {
   const Argument& out = call.outputs[0];
   const std::vector<double>& constants = call.what.constants;
   if (constants.size() > 1) return draw_kinds(call, static_cast<std::uint32_t>(constants[1]));
-  if (call.what.label == "images" || position_of(call, out, "sequence") < 0) return run_images<Real>(call);
+  if (call.what.label == "images" || out.part.size() < 2) return run_images<Real>(call);
   const auto vocab = std::find(call.plan.dimension_names.begin(), call.plan.dimension_names.end(), "vocab");
   const auto size = static_cast<std::uint32_t>(
       call.plan.dimension_sizes[static_cast<std::size_t>(vocab - call.plan.dimension_names.begin())]);
-  const DimPart &batch = part_named(call, out, "batch"), &sequence = part_named(call, out, "sequence");
+  const DimPart &batch = part_named(call, out, "batch"), &sequence = out.part[1];
   const std::int64_t ahead = !constants.empty()            ? static_cast<std::int64_t>(constants[0])
                              : call.what.label == "labels" ? 1
                                                            : 0;
@@ -65,7 +65,7 @@ void run_input(const KernelCall& call) {
   for (std::int64_t b = 0; b < batch.extent; ++b) {
     const std::int64_t sample = call.microbatch * batch.whole + batch.first + b;
     for (std::int64_t s = 0; s < sequence.extent; ++s) {
-      const std::int64_t at = sample * (sequence.whole + 1) + sequence.first + s + ahead;
+      const std::int64_t at = sample * (sequence.whole + 1) + sequence.at(s) + ahead;
       *to++ = stream.word(at, call.step) % size;
     }
   }
@@ -110,8 +110,7 @@ void run_cross_entropy(const KernelCall& call) {
   for (std::int64_t row = 0; row < rows; ++row) {
     const Real* x = reals<Real>(logits) + row * n;
     const Real maximum = reals<Real>(call.inputs[1])[row];
-    double sum = 0;
-    for (std::int64_t i = 0; i < columns; ++i) sum += std::exp(static_cast<double>(x[i] - maximum));
+    const double sum = math<Real>().sum_exponentials(x, maximum, columns);
     const std::int64_t label = indices_of(call.inputs[2])[row] - logits.part.back().first;
     Real* out = reals<Real>(call.outputs[0]) + 2 * row;
     out[0] = static_cast<Real>(sum);
@@ -130,8 +129,9 @@ void run_cross_entropy_backward(const KernelCall& call) {
     const Real maximum = reals<Real>(call.inputs[1])[row], sum = reals<Real>(sums)[2 * row];
     const std::int64_t label = indices_of(call.inputs[3])[row] - logits.part.back().first;
     Real* out = reals<Real>(call.outputs[0]) + row * n;
-    for (std::int64_t i = 0; i < n; ++i)
-      out[i] = i < columns ? (std::exp(x[i] - maximum) / sum - (i == label ? 1 : 0)) * scale : 0;
+    math<Real>().exponentials(x, maximum, scale / sum, out, columns);
+    std::fill(out + columns, out + n, Real{0});
+    if (label >= 0 && label < columns) out[label] -= scale;
   }
 }
 

@@ -47,6 +47,8 @@ class Device {
                       Combine combine) = 0;
   // The same as numbers, for initial values, comparison and the loss; none from a device without memory.
   virtual std::vector<double> values(const Argument& from, const TensorPart& part) = 0;
+  // Of a tensor of indices.
+  virtual std::vector<std::int64_t> indices(const Argument&, const TensorPart&) { return {}; }
   virtual void set_values(const std::vector<double>& values, const Argument& to, const TensorPart& part) = 0;
 };
 

@@ -37,14 +37,6 @@ std::int64_t moved_along(const Mesh& mesh, const std::vector<std::uint8_t>& axes
   return local;
 }
 
-MessageTag tag_of(const Plan& plan, const Instruction& what, std::int32_t microbatch) {
-  const Index channel = plan.communications[what.communication].channel;
-  if (channel != no_index) return {channel, microbatch};
-  // Within a mesh SENDs and RECVs meet in the order of issue, whatever their communications.
-  const bool p2p = what.opcode == Opcode::send || what.opcode == Opcode::recv;
-  return {without_channel | (p2p ? 0x7fffffffu : what.communication), 0};
-}
-
 Argument flat(const Argument& argument) {
   const std::int64_t count = elements(argument.part);
   return {argument.buffer, {{0, count, count}}, argument.data};
@@ -59,6 +51,14 @@ TensorPart piece(std::int64_t count, std::size_t member, std::size_t members) {
 }
 
 }  // namespace
+
+MessageTag tag_of(const Plan& plan, const Instruction& what, std::int32_t microbatch) {
+  const Index channel = plan.communications[what.communication].channel;
+  if (channel != no_index) return {channel, microbatch};
+  // Within a mesh SENDs and RECVs meet in the order of issue, whatever their communications.
+  const bool p2p = what.opcode == Opcode::send || what.opcode == Opcode::recv;
+  return {without_channel | (p2p ? 0x7fffffffu : what.communication), 0};
+}
 
 std::vector<RankPlace> members_of(const Plan& plan, const Group& group, const RankPlace& place) {
   std::vector<std::int32_t> pipeline_ranks = group.pipeline_ranks;
@@ -101,7 +101,8 @@ void RankExchange::run(const Call& call) {
       for (std::size_t i = 0; i < call.inputs.size(); ++i) sum_in_pieces(call, i);
       return;
     default:
-      for (std::size_t i = 0; i < call.inputs.size(); ++i) collect(call, i);
+      for (std::size_t i = 0; i < call.inputs.size(); ++i)
+        call.inputs[i].rows != nullptr ? collect_rows(call, i) : collect(call, i);
   }
 }
 

@@ -13,6 +13,8 @@ namespace simrun {
 // The ranks of a communication group in its order: pipeline ranks first, then its axes, the first outermost.
 std::vector<RankPlace> members_of(const Plan& plan, const Group& group, const RankPlace& place);
 
+MessageTag tag_of(const Plan& plan, const Instruction& what, std::int32_t microbatch);
+
 // The rank at the other end of a SEND or RECV.
 RankPlace peer_of(const Plan& plan, const Communication& communication, const RankPlace& place);
 
@@ -34,8 +36,20 @@ class RankExchange {
   };
   void run(const Call& call);
 
+  // The rows of an experts' buffer behind the exchange (or the copy of a part) of another; its members tell
+  // one another.
+  struct RowsCall {
+    const Instruction& what;
+    const Argument& input;
+    const Buffer& output;
+    std::int32_t microbatch = 0;
+    std::string of;
+  };
+  SharedRows rows_behind(const RowsCall& call);
+
  private:
   void collect(const Call& call, std::size_t operand);
+  void collect_rows(const Call& call, std::size_t operand);
   void sum_in_pieces(const Call& call, std::size_t operand);
   void send(const Call& call, std::int64_t to, const Argument& from, const TensorPart& part);
   Message receive(const Call& call, const RankPlace& from, std::int64_t elements);

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "backend/bucket_views.h"
 #include "backend/cpu_device.h"
 #include "backend/null_device.h"
 #include "backend/rank_run.h"
-#include "backend/thread_fabric.h"
+#include "backend/run_ranks.h"
 #include "backend/update_operands.h"
 #include "schedules/extent_tables.h"
 
@@ -20,20 +21,9 @@ std::unique_ptr<Device> make_device(ExecutionDevice device) {
   switch (device) {
     case ExecutionDevice::cpu_f64: return make_cpu_device_f64();
     case ExecutionDevice::cpu_f32: return make_cpu_device_f32();
+    case ExecutionDevice::cpu_half: return make_cpu_device_half();
     default: return std::make_unique<NullDevice>();
   }
-}
-
-// Shards that two copies of a stage divide between them are not at their axes' places.
-bool divides_shards_further(const Plan& plan) {
-  return std::any_of(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& shard) {
-    const bool is_view = shard.parent != no_index && shard.parameter == no_index;
-    const Index whole = shard.shard_of != no_index ? shard.shard_of : is_view ? shard.parent : no_index;
-    if (whole == no_index || shard.split.size() != 1) return false;
-    const Mesh& mesh = plan.stages.front().meshes.front();
-    const std::int64_t pieces = place_along(mesh, axes_of_split(shard.split.front(), mesh), 0).count;
-    return shard.elements() * pieces != plan.buffers[whole].elements();
-  });
 }
 
 class Refusals {
@@ -76,9 +66,6 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
   Refusals refusals;
   refuse_shapes(plan, refusals);
   if (device == ExecutionDevice::null) return refusals.take();
-  if (divides_shards_further(plan))
-    refusals.add(
-        "both copies of a stage share optimizer shards, which are not run yet: optimizer.zero_stage 0");
   for (const Program& program : plan.programs)
     for (const Binding& binding : program.bindings)
       if (binding.weight_version != 0 || binding.slice != 0)
@@ -93,24 +80,57 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
   return refusals.take();
 }
 
+namespace {
+
+const char* name_of(ExecutionDevice device) {
+  switch (device) {
+    case ExecutionDevice::cpu_f64: return "cpu f64";
+    case ExecutionDevice::cpu_f32: return "cpu f32";
+    default: return "null";
+  }
+}
+
+Measurement empty_measurement(const ExecuteOptions& options, std::size_t ranks) {
+  if (!options.timed) return {};
+  return {std::vector<std::vector<MeasuredStep>>(ranks), name_of(options.device), available_cores()};
+}
+
+}  // namespace
+
 Execution execute(const Plan& plan, const ExecuteOptions& options) {
   const std::vector<RankPlace> places = ranks_of(plan);
   const BucketViews buckets(plan);
   Observations observed(plan, options.steps);
-  const RankRun::Shared shared{plan, buckets, options.training, options.steps, observed};
+  const RankRun::Shared shared{plan, buckets, options.training, options.steps, observed, options.compares};
   Execution execution;
   execution.ranks.resize(places.size());
-  ThreadFabric fabric(static_cast<std::int64_t>(places.size()), options.limit);
-  execution.failure = fabric.run([&](std::int64_t rank, Transport& transport) {
+  CoreGate gate(options.timed ? available_cores() : 0);
+  execution.measured = empty_measurement(options, places.size());
+  const auto run_rank = [&](std::int64_t rank, Transport& transport) {
+    const auto number = static_cast<std::size_t>(rank);
+    const std::unique_ptr<Transport> around =
+        options.around_transport ? options.around_transport(transport, rank) : nullptr;
+    Transport& fabric = around ? *around : transport;
+    std::optional<RankClock> clock;
+    std::optional<CoreGate::Hold> core;
+    if (options.timed) {
+      clock.emplace(fabric, gate, rank, static_cast<std::int64_t>(places.size()));
+      core.emplace(gate);
+    }
     const std::unique_ptr<Device> device = make_device(options.device);
-    RankRun run(shared, *device, transport, places[static_cast<std::size_t>(rank)]);
+    Transport& through = clock ? static_cast<Transport&>(*clock) : fabric;
+    RankRun run(shared, *device, through, places[number], clock ? &*clock : nullptr);
     run.run();
-    execution.ranks[static_cast<std::size_t>(rank)] = {run.planned_peak_bytes(), device->peak_bytes(),
-                                                       run.instructions()};
-  });
+    execution.ranks[number] = {run.planned_peak_bytes(), device->peak_bytes(), run.instructions()};
+    if (clock) execution.measured.ranks[number] = clock->take_steps();
+  };
+  const RunFailure failure = run_ranks(plan, options, run_rank, observed, execution.ranks);
+  execution.failure_kind = failure.kind;
+  execution.failure = failure.text;
   execution.loss = observed.loss();
   execution.gradients = observed.take_gradients();
   execution.parameters = observed.take_parameters();
+  execution.expert_rows = observed.take_rows();
   return execution;
 }
 

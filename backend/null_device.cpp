@@ -71,10 +71,8 @@ void NullDevice::run(const KernelCall& call) {
 }
 
 std::vector<std::byte> NullDevice::pack(const Argument& from, const TensorPart& part) {
-  for (std::size_t d = 0; d < part.size(); ++d)
-    if (part[d].first < from.part[d].first ||
-        part[d].first + part[d].extent > from.part[d].first + from.part[d].extent)
-      throw ExecutionError(fmt::format("takes more of '{}' than the rank has", from.buffer->name));
+  if (!is_within(part, from.part))
+    throw ExecutionError(fmt::format("takes more of '{}' than the rank has", from.buffer->name));
   return {};
 }
 

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "backend/parameter_values.h"
+#include "schedules/recorded_rows.h"
 
 namespace simrun {
 
@@ -13,11 +15,18 @@ namespace simrun {
 class Observations {
  public:
   Observations(const Plan& plan, int steps)
-      : gradients_(plan), parameters_(plan), loss_(static_cast<std::size_t>(steps)) {}
+      : gradients_(plan),
+        parameters_(plan),
+        loss_(static_cast<std::size_t>(steps)),
+        rows_(static_cast<std::size_t>(steps)) {}
 
   void add_loss(std::int64_t step, double share) {
     const std::lock_guard lock(mutex_);
     loss_parts_.emplace_back(step, share);
+  }
+  void add_rows(std::int64_t step, const RecordedRows& rows) {
+    const std::lock_guard lock(mutex_);
+    rows_[static_cast<std::size_t>(step)].insert(rows.begin(), rows.end());
   }
   template <typename Record>
   void with_gradients(Record record) {
@@ -30,16 +39,22 @@ class Observations {
     record(parameters_);
   }
 
+  // When all ranks of this process have ended: what they told, for another, and what those of another told.
+  std::vector<std::byte> to_bytes() const;
+  void merge(const std::vector<std::byte>& bytes);
+
   // When all ranks have ended.
   ParameterValues take_gradients() { return std::move(gradients_); }    // of the first step, as summed
   ParameterValues take_parameters() { return std::move(parameters_); }  // behind the last step
   std::vector<double> loss() const;                                     // by step
+  std::vector<RecordedRows> take_rows() { return std::move(rows_); }    // likewise
 
  private:
   std::mutex mutex_;
   ParameterValues gradients_, parameters_;
   std::vector<double> loss_;
   std::vector<std::pair<std::int64_t, double>> loss_parts_;
+  std::vector<RecordedRows> rows_;
 };
 
 }  // namespace simrun

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/expert_rows.h"
 #include "backend/tensor_part.h"
 #include "schedules/plan.h"
 
@@ -11,7 +12,7 @@
 //
 // Conventions
 //  * A tensor is named by its dimensions (Buffer::dims, the last fastest); of every dimension a rank has the
-//    indices [first, first + extent) of the whole (backend/tensor_part.h). Nothing else says who has what:
+//    indices that its part says (backend/tensor_part.h), ascending. Nothing else says who has what:
 //    which rows of an embedding, which columns of a product, which place in the batch.
 //  * All arithmetic is on `real`: the device's one floating-point type, whatever Buffer::dtype says (f64 on
 //  the
@@ -32,6 +33,10 @@
 // COPY           out0 = the rank's part of in0 (both parts of one tensor; in0's holds out0's); or out0 = the
 //                queries, keys or values of in0 = packed q, k, v: a tensor with `group` or `one` in place of
 //                `qkv` is the part whose name (q.., k.., v..) its own begins with
+//                Or between rows of all heads [.., qkv_rows] (per key-value head of the model the queries of
+//                its group, its key and its value) and packed q, k, v of more kv_heads, each a copy with a
+//                share of the group's queries: out0 = the rank's heads; its gradient: out0 = zero but for the
+//                rank's heads
 // GEMM           out0[D] (+)= sum over (A and B) - D of in0[A] in1[B], by the names of dimensions; a name
 // that
 //                A, B and D have is a batch. in2, if there: a bias over a subset of D, added
@@ -52,9 +57,16 @@
 //                unfused: out1 = probabilities [batch, kv_heads, group, sequence, key_sequence]; with dropout
 //                         out2 = mask of what stays, out3 = mask x probabilities / (1 - dropout); with a cap
 //                         the last output = capped scores
+//                With Instruction::part (context parallelism) in1 may be k and v [batch, key_sequence,
+//                kv_heads, key_value, head_dim]. The softmax is over these keys alone; masks, biases and
+//                dropout are over the places of queries and keys in the whole sequence, of keys in a ring
+//                those of the rank `key_offset` before (keys_in_ring()). A query that sees no key has out0 =
+//                0, out1 = -infinity; so a rank whose share of the work (work_table) is none need not compute
 //                Dropout is on the probabilities. Flash draws the same mask and keeps nothing of it.
 // ATTENTION_BACKWARD  in = gradient of out0, in0.., (flash: out0), out1...; out = gradients of in0.., (+)= of
 //                sinks or the table
+//                With Instruction::part: out0 and out1 of the whole attention, and gradients that these keys
+//                give
 // NORM           in0 = x, in1 = weight, in2 = bias; constants = {epsilon}
 //                layer_norm: y = (x - mean) r weight + bias, out1 = (mean, r), r = 1 / sqrt(variance +
 //                epsilon) rms_norm:   y = x r weight,                 out1 = r,         r = 1 / sqrt(mean x^2
@@ -73,13 +85,16 @@
 //                relu, squared_relu; their backwards from gradient and output
 //                soft_cap: cap tanh(in0 / cap), constants = {cap}; its backward from gradient and output
 //                scale: out0 = in0 x constants[0]
+//                flash: joins two results of ATTENTION over different keys: in = o, l, o', l'; out1 = L =
+//                log(exp(l) + exp(l')), out0 = exp(l - L) o + exp(l' - L) o'
 //                rope: constants = {base, turned share}; of every query and key the first r = share x
 //                head_dim elements (i, i + r/2) turn by position x base^(-2 i / r); v is copied. Of queries
 //                [batch, sequence, kv_heads, qk_dim] the last r elements turn
 //                mla_rope: in0 = [batch, sequence, kv_heads, nope + v_dim], in1 = [batch, sequence, r];
 //                out0 = every head's first nope elements of in0, then in1 turned as by rope; out1 = the
 //                last v_dim of in0; constants = {base}. mla_rope_backward: in = gradients of both
-//                split: out0.. = in0's last dimension, one behind the other; concat: the reverse
+//                split: out0.. = in0's last dimension, one behind the other; concat: the reverse. Of packed
+//                q, k, v: out0 = q, out1 = k and v [.., key_value, head_dim]
 //                tanh; its backward from gradient and output
 //                cast: out0 = in0
 //                log_loss: in0 = (sum of exponentials, target), in1 = row maximum; out0 = log(sum) - target.
@@ -149,6 +164,8 @@ struct Argument {
   const Buffer* buffer = nullptr;
   TensorPart part;       // of the rank, by dimension; part[d].extent: the extents to run with
   void* data = nullptr;  // nullptr where the device has no memory
+  // Of an experts' buffer on a device with memory: its rows. Part [1, rows, ...] then counts them all.
+  SharedRows rows = nullptr;
 };
 
 // A parameter's elements within a flat buffer (a bucket or a rank's shard of one).

@@ -86,6 +86,28 @@ double InitialValues::operator()(std::int64_t whole_index) const {
   return mean_ + 0.02 * stream_.normal(whole_index);
 }
 
+namespace {
+
+using NumberedName =
+    std::pair<std::string, int>;  // the how many-th of this name, in order of the forward pass
+
+// A layout may give its graph tensors of its own, and so other ids to parameters; their names stay.
+std::map<NumberedName, const ParameterValues::Tensor*> by_name(const ParameterValues& values) {
+  std::map<NumberedName, const ParameterValues::Tensor*> tensors;
+  std::map<std::string, int> seen;
+  for (const auto& [id, tensor] : values.tensors()) tensors[{tensor.name, seen[tensor.name]++}] = &tensor;
+  return tensors;
+}
+
+std::vector<NumberedName> names_of(const ParameterValues& values) {
+  std::vector<NumberedName> names;
+  std::map<std::string, int> seen;
+  for (const auto& [id, tensor] : values.tensors()) names.emplace_back(tensor.name, seen[tensor.name]++);
+  return names;
+}
+
+}  // namespace
+
 ValueDifference compare(const ParameterValues& values, const ParameterValues& reference, double tolerance) {
   double squares = 0, count = 0;
   for (const auto& [id, tensor] : reference.tensors()) {
@@ -94,14 +116,16 @@ ValueDifference compare(const ParameterValues& values, const ParameterValues& re
   }
   const double rms = count > 0 ? std::sqrt(squares / count) : 0;
   ValueDifference result;
-  for (auto at = reference.tensors().rbegin(); at != reference.tensors().rend(); ++at) {
-    const ParameterValues::Tensor& b = at->second;
-    const auto found = values.tensors().find(at->first);
-    if (found == values.tensors().end() || found->second.values.size() != b.values.size()) {
+  const auto ours = by_name(values), theirs = by_name(reference);
+  const std::vector<NumberedName> names = names_of(reference);
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    const ParameterValues::Tensor& b = *theirs.at(*name);
+    const auto found = ours.find(*name);
+    if (found == ours.end() || found->second->values.size() != b.values.size()) {
       result.missing += static_cast<std::int64_t>(b.values.size());
       continue;
     }
-    const ParameterValues::Tensor& a = found->second;
+    const ParameterValues::Tensor& a = *found->second;
     double apart = 0, size = 0;
     for (std::size_t i = 0; i < b.values.size(); ++i) {
       if (!a.known[i] || !b.known[i]) ++result.missing;

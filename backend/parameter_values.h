@@ -11,6 +11,9 @@
 
 namespace simrun {
 
+class ByteReader;
+class ByteWriter;
+
 // Values of the unsharded model's parameters (or of their gradients), put together from what ranks hold.
 class ParameterValues {
  public:
@@ -28,6 +31,10 @@ class ParameterValues {
   // passed over. An element that another rank has told before must agree: see replica_difference().
   void record(const Buffer& view, const TensorPart& part, std::int64_t first,
               const std::vector<double>& values);
+
+  // To another process, which adds what it has not (backend/observation_bytes.cpp).
+  void write(ByteWriter& writer) const;
+  void merge(ByteReader& reader);
 
   // By ModelParameter::id, which follows the forward pass.
   const std::map<Index, Tensor>& tensors() const { return tensors_; }
@@ -61,7 +68,8 @@ class InitialValues {
 };
 
 // How far two sets of values are apart, tensor by tensor: ||a - b|| / max(||b||, 1e-3 rms sqrt(n)), with the
-// root mean square over all elements of b, so that a gradient that is truly zero does not decide.
+// root mean square over all elements of b, so that a gradient that is truly zero does not decide. Tensors
+// meet by name, their elements in storage order.
 struct ValueDifference {
   double error = 0;          // of the worst tensor
   std::string worst;         // its name; empty: all equal

@@ -23,6 +23,8 @@ class StoredMoment {
   StoredMoment(std::uint8_t* codes, Real* scales, bool is_signed, std::int64_t count)
       : codes_(codes), scales_(scales), values_(&moment_codes(is_signed)), count_(count) {}
 
+  Real* numbers() const { return numbers_; }  // nullptr: codes
+
   using Block = std::array<double, moment_block>;
   void load(std::int64_t block, Block& to) const {
     const std::int64_t begin = block * moment_block;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace simrun {
 
@@ -46,11 +47,23 @@ RankMemory::Key RankMemory::key_of(Instance instance) const {
   return {owner, of_microbatch ? instance.microbatch : 0};
 }
 
-RankMemory::Allocation& RankMemory::make(const Key& key) {
+// [1, rows, ...]: all rows, whatever the plan expected.
+static void count_rows(const ExpertRows& rows, TensorPart& part) {
+  part[0] = {0, 1, 1};
+  part[1] = {0, rows.size(), rows.size()};
+}
+
+RankMemory::Allocation& RankMemory::make(const Key& key, SharedRows rows) {
   const Buffer& owner = plan_.buffers[key.first];
-  const std::int64_t count = elements(part_of(plan_, owner, place_, key.second));
+  TensorPart part = part_of(plan_, owner, place_, key.second);
+  if (rows != nullptr) {
+    count_rows(*rows, part);
+    recorded_[{key.first, key.second, place_.local}] = rows->size();
+  }
+  const std::int64_t count = elements(part);
   const bool is_bucket = owner.dims.size() == 1 && plan_.dimension_names[owner.dims[0].name] == "elements";
   Allocation allocation;
+  allocation.rows = std::move(rows);
   allocation.bytes = count * device_.element_bytes(owner.dtype);
   allocation.planned_bytes = owner.stored_bytes(count);
   const bool cleared = is_bucket || owner.scope == Scope::run;
@@ -65,7 +78,9 @@ RankMemory::Allocation& RankMemory::make(const Key& key) {
 Argument RankMemory::argument(Instance instance, const Allocation& allocation) const {
   Index at = instance.buffer;
   const Buffer& buffer = plan_.buffers[at];
-  Argument argument{&buffer, part_of(plan_, buffer, place_, instance.microbatch), allocation.memory};
+  Argument argument{&buffer, part_of(plan_, buffer, place_, instance.microbatch), allocation.memory,
+                    allocation.rows};
+  if (argument.rows != nullptr) count_rows(*argument.rows, argument.part);
   std::int64_t begin = 0;
   for (; plan_.buffers[at].parent != no_index; at = plan_.buffers[at].parent)
     begin += view_begin(plan_, plan_.buffers[at], place_);
@@ -81,10 +96,10 @@ Argument RankMemory::read(Instance instance) {
   return argument(instance, at->second);
 }
 
-Argument RankMemory::write(Instance instance) {
+Argument RankMemory::write(Instance instance, SharedRows rows) {
   const Key key = key_of(instance);
   const auto at = live_.find(key);
-  return argument(instance, at == live_.end() ? make(key) : at->second);
+  return argument(instance, at == live_.end() ? make(key, std::move(rows)) : at->second);
 }
 
 void RankMemory::release(Instance instance) {

@@ -2,20 +2,21 @@
 
 #include <cstdint>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backend/device.h"
 #include "backend/tensor_part.h"
+#include "backend/transport.h"
+#include "schedules/recorded_rows.h"
 
 namespace simrun {
 
 // The plan does what no plan may: says which rank and instruction.
-class ExecutionError : public std::runtime_error {
+class ExecutionError : public Disagreement {
  public:
-  using std::runtime_error::runtime_error;
+  using Disagreement::Disagreement;
 };
 
 // The buffers of one rank, instance by instance: made by their first writer, gone with their FREE. Run-scope
@@ -34,25 +35,30 @@ class RankMemory {
     Index buffer = 0;
     std::int32_t microbatch = 0;
   };
-  Argument read(Instance instance);   // throws ExecutionError if it is not there
-  Argument write(Instance instance);  // makes it if it is not there
-  void release(Instance instance);    // throws ExecutionError if it is not there
+  Argument read(Instance instance);  // throws ExecutionError if it is not there
+  // Makes it if it is not there; `rows`: of an experts' buffer on a device with memory.
+  Argument write(Instance instance, SharedRows rows = nullptr);
+  void release(Instance instance);  // throws ExecutionError if it is not there
   // The owners that are neither freed nor of run scope.
   std::vector<std::string> left_over() const;
 
   // By the plan's types, whatever the device's are.
   std::int64_t planned_peak_bytes() const { return planned_peak_; }
 
+  // The rows that the experts' buffers had since this was last asked.
+  RecordedRows take_recorded_rows() { return std::exchange(recorded_, {}); }
+
  private:
   struct Allocation {
     void* memory = nullptr;
     std::int64_t bytes = 0, planned_bytes = 0;
+    SharedRows rows = nullptr;
   };
   using Key = std::pair<Index, std::int32_t>;
   void give_back(const Buffer& owner, const Allocation& allocation);
   Key key_of(Instance instance) const;
   Index owner_of(Index buffer) const;
-  Allocation& make(const Key& key);
+  Allocation& make(const Key& key, SharedRows rows = nullptr);
   Argument argument(Instance instance, const Allocation& allocation) const;
 
   const Plan& plan_;
@@ -60,6 +66,7 @@ class RankMemory {
   const RankPlace place_;
   std::map<Key, Allocation> live_;
   std::int64_t planned_ = 0, planned_peak_ = 0;
+  RecordedRows recorded_;
 };
 
 }  // namespace simrun

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 
+#include "backend/row_copies.h"
 #include "backend/update_operands.h"
 #include "schedules/extent_tables.h"
 
@@ -28,23 +31,28 @@ Argument flat_range(const Argument& argument) {
 
 }  // namespace
 
-RankRun::RankRun(const Shared& shared, Device& device, Transport& transport, const RankPlace& place)
+RankRun::RankRun(const Shared& shared, Device& device, Transport& transport, const RankPlace& place,
+                 RankClock* clock)
     : shared_(shared),
       plan_(shared.plan),
       program_(plan_.programs[static_cast<std::size_t>(place.pipeline_rank)]),
       device_(device),
       place_(place),
       memory_(plan_, device, place),
-      exchange_(plan_, device, transport, place) {}
+      exchange_(plan_, device, transport, place),
+      clock_(clock) {}
 
 void RankRun::run() {
   initialise();
   for (step_ = 0; step_ < shared_.steps; ++step_) {
+    if (clock_ != nullptr) clock_->begin_step();
     for (std::size_t entry = 0; entry < program_.entries.size(); ++entry)
       if (runs_in_step(program_.entries[entry].steps, step_)) run_entry(entry);
+    if (clock_ != nullptr) clock_->end_step();
     const std::vector<std::string> left = memory_.left_over();
     if (!left.empty())
       throw ExecutionError(fmt::format("step {} ends without a FREE of {}", step_, fmt::join(left, ", ")));
+    shared_.observed.add_rows(step_, memory_.take_recorded_rows());
   }
 }
 
@@ -111,11 +119,14 @@ void RankRun::run_entry(std::size_t entry) {
     if (what.binding < of.binding_count)
       at.microbatch = program_.bindings[of.first_binding + what.binding].microbatch;
     try {
+      if (clock_ != nullptr) clock_->begin();
       run(at, what);
     } catch (const TransportError&) {
       throw;
-    } catch (const std::exception& error) {
+    } catch (const Disagreement& error) {
       throw ExecutionError(fmt::format("{}: {}", describe(at, what), error.what()));
+    } catch (const std::exception& error) {
+      throw std::runtime_error(fmt::format("{}: {}", describe(at, what), error.what()));
     }
     ++instructions_;
   }
@@ -130,6 +141,7 @@ std::string RankRun::describe(const Place& at, const Instruction& what) const {
 void RankRun::run(const Place& at, const Instruction& what) {
   if (what.opcode == Opcode::free) {
     for (const Index buffer : what.inputs) memory_.release({buffer, at.microbatch});
+    end_clock(at);
     return;
   }
   std::vector<Argument> inputs, outputs;
@@ -139,24 +151,55 @@ void RankRun::run(const Place& at, const Instruction& what) {
     inputs.push_back(memory_.read({what.waits_for.front(), at.microbatch}));  // the norm, as a number
   for (const Index buffer : what.outputs) {
     const bool adds = what.accumulate && plan_.buffers[buffer].category == Category::gradients;
-    outputs.push_back(adds ? memory_.read({buffer, at.microbatch}) : memory_.write({buffer, at.microbatch}));
+    outputs.push_back(adds
+                          ? memory_.read({buffer, at.microbatch})
+                          : memory_.write({buffer, at.microbatch}, rows_of_output(at, what, inputs, buffer)));
   }
   if (is_communication(what.opcode))
     exchange_.run({what, inputs, outputs, at.microbatch, describe(at, what)});
   else
     compute(at, what, inputs, outputs);
+  end_clock(at);
   observe(what, outputs);
+}
+
+// The rows of an experts' buffer that is about to be written; none on a device without memory, where the plan
+// decides.
+SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
+                                   const std::vector<Argument>& inputs, Index output) {
+  const Buffer& buffer = plan_.buffers[output];
+  if (!has_expert_rows(plan_, buffer)) return nullptr;
+  if (what.opcode == Opcode::gather && what.function == Function::dispatch && inputs.size() > 1) {
+    const TensorPart& tokens = inputs[1].part;
+    const std::vector<std::int64_t> chosen = device_.indices(inputs[1], tokens);
+    if (chosen.empty()) return nullptr;
+    return std::make_shared<const ExpertRows>(
+        dispatched_rows({plan_, what, place_, tokens, chosen}, at.microbatch));
+  }
+  const auto with_rows =
+      std::find_if(inputs.begin(), inputs.end(), [](const Argument& input) { return input.rows != nullptr; });
+  if (with_rows == inputs.end()) return nullptr;
+  if (is_communication(what.opcode) || what.opcode == Opcode::copy)
+    return exchange_.rows_behind({what, *with_rows, buffer, at.microbatch, describe(at, what)});
+  return with_rows->rows;
+}
+
+void RankRun::end_clock(const Place& at) {
+  if (clock_ != nullptr) clock_->end(static_cast<Index>(at.entry), static_cast<Index>(at.instruction));
 }
 
 void RankRun::compute(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
                       const std::vector<Argument>& outputs) {
-  if (what.opcode == Opcode::optimizer && step_ == 0) {
+  if (what.opcode == Opcode::optimizer && step_ == 0 && shared_.compares) {
     // Gradients as summed, before the update.
     shared_.observed.with_gradients(
         [&](ParameterValues& values) { record(values, what.inputs.front(), inputs.front()); });
   }
   if (what.opcode == Opcode::copy && inputs.size() == outputs.size() &&
       same_dimensions(*inputs[0].buffer, *outputs[0].buffer)) {
+    if (inputs[0].rows != nullptr)
+      return copy_rows(device_, {inputs[0], outputs[0]},
+                       rows_of_part(*inputs[0].rows, plan_, *outputs[0].buffer, place_));
     for (std::size_t i = 0; i < inputs.size(); ++i)
       device_.unpack(device_.pack(inputs[i], outputs[i].part), outputs[i], outputs[i].part, Combine::assign);
     return;
@@ -180,7 +223,7 @@ void RankRun::observe(const Instruction& what, const std::vector<Argument>& outp
     const double all = rows_of_step(plan_, outputs.front().part, /*has_classes=*/false);
     shared_.observed.add_loss(step_, weight_of_loss(what) * sum / ranks / all);
   }
-  if (what.opcode != Opcode::optimizer || step_ + 1 != shared_.steps) return;
+  if (what.opcode != Opcode::optimizer || step_ + 1 != shared_.steps || !shared_.compares) return;
   const std::size_t kept = main_weights_of(plan_, what).value_or(0);
   shared_.observed.with_parameters(
       [&](ParameterValues& values) { record(values, what.outputs.front(), outputs[kept]); });

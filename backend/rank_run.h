@@ -8,6 +8,7 @@
 #include "backend/device.h"
 #include "backend/exchange.h"
 #include "backend/observations.h"
+#include "backend/rank_clock.h"
 #include "backend/rank_memory.h"
 #include "backend/transport.h"
 
@@ -24,8 +25,11 @@ class RankRun {
     const Hyperparameters& training;
     int steps = 1;
     Observations& observed;
+    bool compares = true;  // gradients and parameters are told
   };
-  RankRun(const Shared& shared, Device& device, Transport& transport, const RankPlace& place);
+  // `clock`: times every instruction; the transport, then, is the clock.
+  RankRun(const Shared& shared, Device& device, Transport& transport, const RankPlace& place,
+          RankClock* clock = nullptr);
 
   // All steps. Throws ExecutionError or TransportError that says at which entry and instruction.
   void run();
@@ -47,6 +51,9 @@ class RankRun {
   void run(const Place& at, const Instruction& what);
   void compute(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
                const std::vector<Argument>& outputs);
+  SharedRows rows_of_output(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
+                            Index output);
+  void end_clock(const Place& at);
   void observe(const Instruction& what, const std::vector<Argument>& outputs);
   void record(ParameterValues& values, Index flat, const Argument& argument);
   std::vector<Index> buffers_touched() const;
@@ -59,6 +66,7 @@ class RankRun {
   const RankPlace place_;
   RankMemory memory_;
   RankExchange exchange_;
+  RankClock* const clock_;
   std::int64_t step_ = 0;
   std::int64_t instructions_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "backend/tensor_part.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "schedules/extent_tables.h"
 
@@ -12,16 +13,81 @@ std::int64_t elements(const TensorPart& part) {
   return product;
 }
 
+std::vector<IndexRun> runs_of(const DimPart& part) {
+  if (part.gap == 0) return {{part.first, part.extent}};
+  return {{part.first, part.near}, {part.first + part.near + part.gap, part.extent - part.near}};
+}
+
+DimPart contiguous_part(std::int64_t whole, std::int64_t index, std::int64_t count) {
+  const std::int64_t block = whole / count;
+  return {index * block, block, whole};
+}
+
+DimPart zigzag_part(std::int64_t whole, std::int64_t index, std::int64_t count) {
+  const std::int64_t block = whole / (2 * count);
+  DimPart part{index * block, 2 * block, whole};
+  if (index + 1 == count) return part;  // its blocks are neighbours
+  part.near = block;
+  part.gap = (2 * (count - 1 - index)) * block;
+  return part;
+}
+
+DimPart keys_in_ring(const SequencePart& part, const DimPart& queries) {
+  const std::int64_t ranks = queries.whole / queries.extent;
+  const std::int64_t rank = queries.first / (part.zigzag ? queries.extent / 2 : queries.extent);
+  const std::int64_t source = ((rank - part.key_offset) % ranks + ranks) % ranks;
+  return part.zigzag ? zigzag_part(queries.whole, source, ranks)
+                     : contiguous_part(queries.whole, source, ranks);
+}
+
+DimPart slice_of(const DimPart& part, std::int64_t begin, std::int64_t count) {
+  DimPart slice{part.at(begin), count, part.whole};
+  if (begin >= part.near || begin + count <= part.near) return slice;
+  slice.near = part.near - begin;
+  slice.gap = part.gap;
+  return slice;
+}
+
+namespace {
+
+std::optional<DimPart> common_part(const DimPart& a, const DimPart& b) {
+  std::vector<IndexRun> runs;
+  for (const IndexRun& of_a : runs_of(a))
+    for (const IndexRun& of_b : runs_of(b)) {
+      const std::int64_t first = std::max(of_a.first, of_b.first);
+      const std::int64_t end = std::min(of_a.first + of_a.count, of_b.first + of_b.count);
+      if (first >= end) continue;
+      if (!runs.empty() && runs.back().first + runs.back().count == first)
+        runs.back().count += end - first;
+      else
+        runs.push_back({first, end - first});
+    }
+  if (runs.empty()) return {};
+  if (runs.size() > 2) throw std::logic_error("two parts of a dimension have three runs in common");
+  DimPart common{runs[0].first, runs[0].count, a.whole};
+  if (runs.size() == 1) return common;
+  common.extent += runs[1].count;
+  common.near = runs[0].count;
+  common.gap = runs[1].first - runs[0].first - runs[0].count;
+  return common;
+}
+
+}  // namespace
+
 std::optional<TensorPart> common_part(const TensorPart& a, const TensorPart& b) {
-  TensorPart common = a;
+  TensorPart common;
   for (std::size_t d = 0; d < a.size(); ++d) {
-    const std::int64_t first = std::max(a[d].first, b[d].first);
-    const std::int64_t end = std::min(a[d].first + a[d].extent, b[d].first + b[d].extent);
-    if (first >= end) return {};
-    common[d].first = first;
-    common[d].extent = end - first;
+    const std::optional<DimPart> along = common_part(a[d], b[d]);
+    if (!along) return {};
+    common.push_back(*along);
   }
   return common;
+}
+
+bool is_within(const TensorPart& part, const TensorPart& of) {
+  if (elements(part) == 0) return true;
+  const std::optional<TensorPart> common = common_part(part, of);
+  return common && elements(*common) == elements(part);
 }
 
 std::vector<RankPlace> ranks_of(const Plan& plan) {
@@ -46,16 +112,38 @@ AxesPlace place_along(const Mesh& mesh, const std::vector<std::uint8_t>& axes, s
   return place;
 }
 
+namespace {
+
+// Of a dimension of which every rank has `extent` indices. Zigzag blocks come first; the axes behind cut what
+// they leave to a rank.
+DimPart split_part(const Mesh& mesh, const std::string& split, std::int64_t extent, const RankPlace& place) {
+  const std::int64_t local = place.local;
+  const std::vector<std::uint8_t> axes = axes_of_split(split, mesh);
+  const auto turn = axes.begin() + static_cast<std::ptrdiff_t>(zigzag_axes(split));
+  const AxesPlace dealt = place_along(mesh, {axes.begin(), turn}, local);
+  AxesPlace along = place_along(mesh, {turn, axes.end()}, local);
+  const std::vector<std::int32_t> ranks = ranks_of_split(split);
+  if (!ranks.empty()) {
+    const auto own = std::find(ranks.begin(), ranks.end(), place.pipeline_rank);
+    along.index += (own - ranks.begin()) * along.count;
+    along.count *= static_cast<std::int64_t>(ranks.size());
+  }
+  const std::int64_t whole = dealt.count * along.count * extent;
+  if (dealt.count == 1) return contiguous_part(whole, along.index, along.count);
+  return slice_of(zigzag_part(whole, dealt.index, dealt.count), along.index * extent, extent);
+}
+
+}  // namespace
+
 TensorPart part_of(const Plan& plan, const Buffer& buffer, const RankPlace& place, std::int32_t microbatch) {
   const Mesh& mesh = plan.stages[static_cast<std::size_t>(place.pipeline_rank)].meshes.front();
   TensorPart part;
   for (std::size_t d = 0; d < buffer.dims.size(); ++d) {
     const std::int64_t extent =
         extent_at(plan, buffer.dims[d], {place.pipeline_rank, place.local, microbatch});
-    AxesPlace along;
-    if (d < buffer.split.size() && !buffer.split[d].empty())
-      along = place_along(mesh, axes_of_split(buffer.split[d], mesh), place.local);
-    part.push_back({along.index * extent, extent, along.count * extent});
+    const bool is_split = d < buffer.split.size() && !buffer.split[d].empty();
+    part.push_back(is_split ? split_part(mesh, buffer.split[d], extent, place)
+                            : contiguous_part(extent, 0, 1));
   }
   return part;
 }

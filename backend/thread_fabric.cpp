@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 
 namespace simrun {
@@ -33,29 +34,72 @@ class OtherRankFailed : public TransportError {
 }  // namespace
 
 ThreadFabric::ThreadFabric(std::int64_t ranks, std::chrono::milliseconds limit)
-    : mailboxes_(static_cast<std::size_t>(ranks)), limit_(limit) {}
+    : ThreadFabric(Part{0, ranks, nullptr}, limit) {}
+
+ThreadFabric::ThreadFabric(Part part, std::chrono::milliseconds limit)
+    : part_(std::move(part)), mailboxes_(static_cast<std::size_t>(part_.count)), limit_(limit) {}
 
 std::string ThreadFabric::run(const std::function<void(std::int64_t, Transport&)>& body) {
   std::vector<std::thread> threads;
-  for (std::int64_t rank = 0; rank < static_cast<std::int64_t>(mailboxes_.size()); ++rank)
-    threads.emplace_back([this, rank, &body] {
-      ThreadRank transport(*this, rank);
-      std::string failure;
-      try {
-        body(rank, transport);
-      } catch (const OtherRankFailed&) {  // which said why
-      } catch (const std::exception& error) {
-        failure = fmt::format("rank {}: {}", rank, error.what());
-      }
-      end(rank, failure);
-    });
+  std::int64_t rank = part_.first;
+  try {
+    for (; rank < part_.first + part_.count; ++rank)
+      threads.emplace_back([this, rank, &body] { run_rank(rank, body); });
+  } catch (const std::system_error& error) {
+    const std::int64_t started = rank - part_.first;
+    for (; rank < part_.first + part_.count; ++rank)
+      end(rank,
+          {FailureKind::crash, fmt::format("rank {}: no thread can be started for it beside {} others: {}",
+                                           rank, started, error.code().message())});
+  }
   for (std::thread& thread : threads) thread.join();
-  return failure_;
+  return failure_.text;
+}
+
+void ThreadFabric::run_rank(std::int64_t rank, const std::function<void(std::int64_t, Transport&)>& body) {
+  ThreadRank transport(*this, rank);
+  const auto failure = [&](FailureKind kind, const std::exception& error) {
+    return RunFailure{kind, fmt::format("rank {}: {}", rank, error.what())};
+  };
+  try {
+    body(rank, transport);
+    end(rank, {});
+  } catch (const OtherRankFailed&) {  // which said why
+    end(rank, {});
+  } catch (const Disagreement& error) {
+    end(rank, failure(FailureKind::disagreement, error));
+  } catch (const std::exception& error) {
+    end(rank, failure(FailureKind::crash, error));
+  }
+}
+
+bool ThreadFabric::is_here(std::int64_t rank) const {
+  return rank >= part_.first && rank < part_.first + part_.count;
+}
+
+ThreadFabric::Mailbox& ThreadFabric::mailbox_of(std::int64_t rank) {
+  return mailboxes_.at(static_cast<std::size_t>(rank - part_.first));
 }
 
 void ThreadFabric::send(std::int64_t from, std::int64_t to, const MessageTag& tag, Message message) {
+  if (!is_here(to) && part_.send_away) {
+    part_.send_away(from, to, tag, std::move(message));
+    const std::lock_guard lock(mutex_);
+    ++sent_;
+    return;
+  }
   const std::lock_guard lock(mutex_);
-  Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(to)];
+  put(from, to, tag, std::move(message));
+}
+
+void ThreadFabric::deliver(std::int64_t from, std::int64_t to, const MessageTag& tag, Message message) {
+  const std::lock_guard lock(mutex_);
+  ++delivered_;
+  put(from, to, tag, std::move(message));
+}
+
+void ThreadFabric::put(std::int64_t from, std::int64_t to, const MessageTag& tag, Message message) {
+  Mailbox& mailbox = mailbox_of(to);
   mailbox.messages[{from, tag}].push_back(std::move(message));
   if (!mailbox.waiting || mailbox.waiting->from != from || mailbox.waiting->tag != tag) return;
   mailbox.waiting.reset();
@@ -64,17 +108,19 @@ void ThreadFabric::send(std::int64_t from, std::int64_t to, const MessageTag& ta
 
 Message ThreadFabric::receive(std::int64_t rank, Waiting waiting) {
   std::unique_lock lock(mutex_);
-  Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(rank)];
+  Mailbox& mailbox = mailbox_of(rank);
   const std::pair<std::int64_t, MessageTag> key{waiting.from, waiting.tag};
   if (mailbox.messages.find(key) == mailbox.messages.end()) {
     mailbox.waiting = std::make_unique<Waiting>(std::move(waiting));
     fail_if_stuck();
     const bool in_time = mailbox.arrived.wait_for(
-        lock, limit_, [&] { return mailbox.waiting == nullptr || !failure_.empty(); });
+        lock, limit_, [&] { return mailbox.waiting == nullptr || !failure_.text.empty(); });
     if (!in_time)
-      fail(fmt::format("after {} s, {}", std::chrono::duration<double>(limit_).count(), who_waits()));
+      fail(
+          {FailureKind::disagreement,
+           fmt::format("after {} s, {}", std::chrono::duration<double>(limit_).count(), who_waits(ranks()))});
   }
-  if (!failure_.empty()) throw OtherRankFailed(failure_);
+  if (!failure_.text.empty()) throw OtherRankFailed(failure_.text);
   const auto at = mailbox.messages.find(key);
   Message message = std::move(at->second.front());
   at->second.pop_front();
@@ -82,45 +128,51 @@ Message ThreadFabric::receive(std::int64_t rank, Waiting waiting) {
   return message;
 }
 
-void ThreadFabric::end(std::int64_t rank, const std::string& failure) {
+void ThreadFabric::end(std::int64_t rank, RunFailure failure) {
   const std::lock_guard lock(mutex_);
-  mailboxes_[static_cast<std::size_t>(rank)].ended = true;
-  if (!failure.empty()) fail(failure);
+  mailbox_of(rank).ended = true;
+  if (!failure.text.empty()) fail(std::move(failure));
   fail_if_stuck();
 }
 
-void ThreadFabric::fail(std::string failure) {
-  if (!failure_.empty()) return;
+void ThreadFabric::stop(const RunFailure& failure) {
+  const std::lock_guard lock(mutex_);
+  fail(failure);
+}
+
+void ThreadFabric::fail(RunFailure failure) {
+  if (!failure_.text.empty()) return;
   failure_ = std::move(failure);
   for (Mailbox& mailbox : mailboxes_) mailbox.arrived.notify_all();
 }
 
-// Every rank waits or has ended, and some wait.
-void ThreadFabric::fail_if_stuck() {
-  bool any_waits = false;
-  for (const Mailbox& mailbox : mailboxes_) {
-    if (!mailbox.ended && !mailbox.waiting) return;
-    any_waits |= !mailbox.ended;
-  }
-  if (any_waits) fail("no rank can go on: " + who_waits());
+bool ThreadFabric::is_idle() const {
+  return std::all_of(mailboxes_.begin(), mailboxes_.end(),
+                     [](const Mailbox& mailbox) { return mailbox.ended || mailbox.waiting; });
 }
 
-std::string ThreadFabric::who_waits() const {
-  constexpr int most = 8;
-  std::vector<std::string> lines;
-  int others = 0;
-  for (std::size_t rank = 0; rank < mailboxes_.size(); ++rank) {
-    const Mailbox& mailbox = mailboxes_[rank];
-    if (!mailbox.waiting) continue;
-    const Waiting& waiting = *mailbox.waiting;
-    const bool ended = mailboxes_[static_cast<std::size_t>(waiting.from)].ended;
-    if (static_cast<int>(lines.size()) < most)
-      lines.push_back(fmt::format("rank {} waits for rank {}{} in {}", rank, waiting.from,
-                                  ended ? ", which has ended," : "", waiting.what));
-    else
-      ++others;
+void ThreadFabric::fail_if_stuck() {
+  if (part_.send_away || !is_idle()) return;
+  const RankWaits all = ranks();
+  if (!all.waits.empty()) fail({FailureKind::disagreement, "no rank can go on: " + who_waits(all)});
+}
+
+RankWaits ThreadFabric::ranks() const {
+  RankWaits all;
+  std::int64_t rank = part_.first;
+  for (const Mailbox& mailbox : mailboxes_) {
+    if (mailbox.ended)
+      all.ended.push_back(rank);
+    else if (mailbox.waiting)
+      all.waits.push_back({rank, mailbox.waiting->from, mailbox.waiting->what});
+    ++rank;
   }
-  return fmt::format("{}{}", fmt::join(lines, "; "), others == 0 ? "" : fmt::format("; and {} more", others));
+  return all;
+}
+
+ThreadFabric::State ThreadFabric::state() const {
+  const std::lock_guard lock(mutex_);
+  return {failure_, is_idle(), sent_, delivered_, ranks()};
 }
 
 }  // namespace simrun

@@ -22,10 +22,16 @@ struct Message {
   std::vector<std::byte> payload;
 };
 
-// Ranks disagree, one has died, or none can go on. `what` names them.
-class TransportError : public std::runtime_error {
+// Ranks, plan or processes do not fit together. Whatever else ends a rank is a crash.
+class Disagreement : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+// Ranks disagree, one has died, or none can go on. `what` names them.
+class TransportError : public Disagreement {
+ public:
+  using Disagreement::Disagreement;
 };
 
 // The transport seam: messages from one rank to all others. Collectives are made of these

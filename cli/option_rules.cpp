@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/sweep_values.h"
 #include "cli/trace_format.h"
@@ -35,6 +36,42 @@ std::vector<GivenFlag> outputs_of_one(const Options& options) {
   return {{"--plan", options.plan.has_value()},
           {"--trace", !options.traces.empty()},
           {"--schedule-csv", options.schedule_csv.has_value()}};
+}
+
+// Flags that say how a plan is run.
+std::vector<GivenFlag> execute_flags(const ExecuteFlags& flags) {
+  return {{"--device", flags.device.has_value()},
+          {"--dtype", flags.dtype.has_value()},
+          {"--steps", flags.steps.has_value()},
+          {"--reference", flags.reference},
+          {"--no-reference", flags.no_reference},
+          {"--seed", flags.seed.has_value()},
+          {"--learning-rate", flags.learning_rate.has_value()}};
+}
+
+OptionFault execute_fault(const Options& options) {
+  const ExecuteFlags& flags = options.execute;
+  if (!flags.execute) {
+    for (const GivenFlag& flag : execute_flags(flags))
+      if (flag.is_given) return {fmt::format("{} goes with --execute", flag.name), ""};
+    return {};
+  }
+  std::vector<GivenFlag> others = prints(options);
+  others.insert(others.begin(), {{"--sweep", !options.sweep.empty()},
+                                 {"--schedule", options.schedule_flags.schedule.has_value()}});
+  if (OptionFault fault = excluded("--execute", others); !fault.message.empty()) return fault;
+  if (options.other_input) return {"--execute takes one job, not two", ""};
+  if (flags.reference && flags.no_reference)
+    return {"--reference and --no-reference contradict each other", ""};
+  if (flags.learning_rate && !std::isfinite(*flags.learning_rate))
+    return {"--learning-rate takes a number above 0", ""};
+  if (flags.device.value_or("cpu") == "null")
+    return excluded("--device null, which computes nothing",
+                    {{"--dtype", flags.dtype.has_value()},
+                     {"--reference", flags.reference},
+                     {"--seed", flags.seed.has_value()},
+                     {"--learning-rate", flags.learning_rate.has_value()}});
+  return {};
 }
 
 // A schedule alone takes none of what needs a model.
@@ -119,6 +156,7 @@ OptionFault fault_of(const Options& options) {
     if (!trace_format(path))
       return {fmt::format("--trace cannot tell the format of '{}' from its name", path),
               "end it in .json or .json.gz (Chrome's trace format) or .perfetto-trace."};
+  if (OptionFault fault = execute_fault(options); !fault.message.empty()) return fault;
   OptionFault alone = schedule_fault(options);
   if (!alone.message.empty() || options.schedule_flags.schedule) return alone;
   const OptionFault fault = mode_fault(options);

@@ -16,14 +16,13 @@ constexpr const char* footer =
     "CONFIG is a job in YAML or a Plan file written by --plan.\n"
     "exit: 0 ok, 1 a bug of ours or a lost worker process, 2 wrong command line or config (a sweep: no point "
     "ran), "
-    "3 the plan does not fit in memory (of two: neither)\n";
+    "3 the plan does not fit in memory (of two: neither), 4 --execute: what ran is not what was planned\n";
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--execute", "--device",     "--import-hf",   "--export",
-                                 "--open",    "--validate",   "--serve",       "--calibrate",
-                                 "--doctor",  "--collective", "--placement",   "--print-topology",
-                                 "--steps",   "--fit",        "--import-trace"};
+constexpr std::array later_flags{"--import-hf", "--export",    "--open",           "--validate",
+                                 "--serve",     "--calibrate", "--doctor",         "--collective",
+                                 "--placement", "--fit",       "--print-topology", "--import-trace"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -70,6 +69,34 @@ void add_schedule(CLI::App& app, ScheduleFlags& flags) {
       "of auto: million passes in the orders that are tried (default 160, some seconds; in all: 4)");
   app.add_flag("--dry", flags.dry, "print the ops of every rank, write no page")
       ->group("A pipeline schedule alone");
+}
+
+// Of the run of a plan beside its simulation.
+void add_execute(CLI::App& app, ExecuteFlags& flags) {
+  constexpr const char* group = "Run the plan";
+  app.add_flag("--execute", flags.execute,
+               "also run the plan, ranks as threads, and compare it with one rank without any parallelism")
+      ->group(group);
+  app.add_option("--device", flags.device,
+                 "cpu, cuda, or null, which computes nothing and checks memory and messages (default cpu)")
+      ->check(CLI::IsMember({"cpu", "null", "cuda"}))
+      ->group(group);
+  app.add_option("--dtype", flags.dtype, "numbers of the CPU: f64, f32 or bf16 (default f32)")
+      ->check(CLI::IsMember({"f64", "f32", "bf16"}))
+      ->group(group);
+  app.add_option("--steps", flags.steps, "optimizer steps (default 2)")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group(group);
+  app.add_flag("--reference", flags.reference,
+               "compare with one rank however long that takes (default: where it takes minutes at most)")
+      ->group(group);
+  app.add_flag("--no-reference", flags.no_reference, "do not compare with one rank")->group(group);
+  app.add_option("--seed", flags.seed, "of parameters, data and dropout (default 0)")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_option("--learning-rate", flags.learning_rate, "of the optimizer (default 0.001)")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
 }
 
 void add_outputs(CLI::App& app, Options& options, Words& words) {
@@ -171,6 +198,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   Words words;
   add_what_to_run(app, parsed.options, words);
   add_schedule(app, parsed.options.schedule_flags);
+  add_execute(app, parsed.options.execute);
   add_outputs(app, parsed.options, words);
   try {
     app.parse(argc, argv);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/execute_flags.h"
 #include "cli/schedule_flags.h"
 #include "configs/load_job.h"
 #include "sim/simulate.h"
@@ -20,6 +21,7 @@ struct Options {
   std::vector<SweepKey> sweep;  // empty: no sweep
   bool sensitivity = false;
   ScheduleFlags schedule_flags;  // a schedule without a model
+  ExecuteFlags execute;
   EngineChoice engine = EngineChoice::automatic;
   std::optional<std::string> html;  // path of the page; unset: beside the input
   bool no_html = false;

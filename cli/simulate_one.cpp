@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/console.h"
+#include "cli/execute_one.h"
 #include "cli/levers.h"
 #include "cli/outputs.h"
 #include "cli/plan_schedule.h"
@@ -81,6 +82,7 @@ struct Report {
   std::vector<Sensitivity> sensitivities;
   std::string misfit;  // why it does not fit, or ""
   std::string wrote;
+  std::optional<ExecutionReport> execution;
 };
 
 void print_report(const Options& options, const Report& report) {
@@ -88,6 +90,7 @@ void print_report(const Options& options, const Report& report) {
   if (options.json) {
     std::string json = summary_json(report.plan, report.summary);
     if (options.sensitivity) json = with_member(json, "sensitivity", sensitivity_json(report.sensitivities));
+    if (report.execution) json = with_member(json, "execute", execution_json(*report.execution));
     print(json);
   } else if (is_printed) {
     TerminalOptions terminal;
@@ -97,10 +100,13 @@ void print_report(const Options& options, const Report& report) {
     std::string text = terminal_summary(report.plan, report.summary, terminal);
     if (options.sensitivity)
       text += "\n" + sensitivity_table(report.sensitivities, report.summary.step_time_s);
+    if (report.execution) text += "\n" + execution_text(*report.execution);
     print(text + report.wrote);
   }
   if (!is_printed && !report.misfit.empty() && !(options.json && options.quiet))
     complain("simrun: " + report.misfit + "\n");
+  if (report.execution && !report.execution->fault.empty() && !is_printed)
+    complain("simrun: not as planned: " + report.execution->fault + "\n");
 }
 
 }  // namespace
@@ -108,9 +114,10 @@ void print_report(const Options& options, const Report& report) {
 int simulate_one(const Options& options, const LoadOptions& load, const Input& input) {
   const Plan& plan = input.plan;
   probe_outputs(outputs_of(options), input.files());
+  if (options.execute.execute) check_execution(options, input);
   const Timeline timeline = simulate(plan, {detail_for(options, plan), options.engine});
   const Summary summary = summarize(plan, timeline);
-  Report report{plan, summary, {}, "", ""};
+  Report report{plan, summary, {}, "", "", {}};
   if (options.sensitivity) report.sensitivities = sensitivities(plan, timeline);
   report.wrote = write_files(options, plan, timeline, summary);
   // A limit of one's own may be missed by a plan that fits the GPU.
@@ -119,12 +126,14 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
   if (misses) report.misfit = explain_recompute_misfit(*recompute);
   if (!summary.fits)
     report.misfit += explain_misfit(plan, timeline, summary, input.job ? &*input.job : nullptr, load);
+  if (options.execute.execute) report.execution = execute_one(options, input, summary.step_time_s);
   print_report(options, report);
   if (options.verbose)
     complain(
         fmt::format("{} instruction instances simulated, {} of them communication; {} buffers, {} segments\n",
                     timeline.instructions, timeline.communication_instructions, plan.buffers.size(),
                     plan.segments.size()));
+  if (report.execution && !report.execution->fault.empty()) return 4;
   return summary.fits && summary.host_fits && !misses ? 0 : 3;
 }
 

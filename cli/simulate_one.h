@@ -5,8 +5,8 @@
 
 namespace simrun {
 
-// Simulates one job or Plan, writes what was asked for and prints the summary. Returns the exit code: 0, or 3
-// if it does not fit.
+// Simulates one job or Plan, writes what was asked for and prints the summary. Returns the exit code: 0, 3
+// if it does not fit, 4 if it was run (--execute) and what ran is not what was planned.
 int simulate_one(const Options& options, const LoadOptions& load, const Input& input);
 
 }  // namespace simrun

@@ -51,6 +51,7 @@ constexpr RealRange score_factor = {1e-9, 1e9};
 constexpr RealRange alibi_bias = {1e-3, 1e3};
 constexpr RealRange capacity_factor = {0.01, 1000};
 constexpr RealRange imbalance = {1, 100'000};
+constexpr RealRange router_weight = {0, 1e9};
 constexpr RealRange zipf = {0, 10};
 constexpr RealRange flops = {1e9, 1e18};
 constexpr RealRange optional_flops = {0, 1e18};

@@ -43,6 +43,7 @@ void read_router(const ModelKeys& keys, const std::string& method, const std::st
   const std::string scored = section.word("scoring_func", {{"softmax", "sigmoid"}, {}}, score);
   experts.score = scored == "sigmoid" ? RouterScore::sigmoid : RouterScore::softmax;
   experts.selection_bias = chosen == "noaux_tc";
+  experts.group_best = chosen == "noaux_tc" ? 2 : 1;
   if (section.has("n_group")) experts.groups = section.integer("n_group", limits::experts);
   if (section.has("topk_group")) experts.topk_groups = section.integer("topk_group", limits::experts);
   section.ignore({"n_group", "topk_group"});
@@ -51,13 +52,15 @@ void read_router(const ModelKeys& keys, const std::string& method, const std::st
   if (experts.groups <= 1 || chosen == "greedy") experts.groups = experts.topk_groups = 0;
 }
 
-void read_deepseek(const ModelKeys& keys, const std::string& method, const std::string& score) {
+void read_deepseek(const ModelKeys& keys, const std::string& method, const std::string& score,
+                   const RouterWeightKeys& weights) {
   read_llama_shape(keys, {.has_head_dim = false, .is_shipped_quantized = true});
   read_latent_attention(keys);
   read_experts({"n_routed_experts", "num_experts_per_tok", "moe_intermediate_size"}, keys);
   read_shared_experts(keys);
   read_expert_layers(keys);
   read_router(keys, method, score);
+  read_router_weights(weights, keys);
   ignore_router_keys(keys);
   read_dropout(keys, {"attention_dropout", ""}, 0);
   keys.model.activation = read_activation(keys, "hidden_act", {{"silu", Activation::swiglu}});
@@ -66,10 +69,20 @@ void read_deepseek(const ModelKeys& keys, const std::string& method, const std::
 
 }  // namespace
 
-void read_deepseek_v2(const ModelKeys& keys) { read_deepseek(keys, "greedy", "softmax"); }
+void read_deepseek_v2(const ModelKeys& keys) {
+  read_deepseek(keys, "greedy", "softmax",
+                {.normalizes = "norm_topk_prob",
+                 .scaling = "routed_scaling_factor",
+                 .balance_loss = "aux_loss_alpha",
+                 .normalizes_default = false});
+}
 
 void read_deepseek_v3(const ModelKeys& keys) {
-  read_deepseek(keys, "noaux_tc", "sigmoid");
+  read_deepseek(keys, "noaux_tc", "sigmoid",
+                {.normalizes = "norm_topk_prob",
+                 .scaling = "routed_scaling_factor",
+                 .balance_loss = "aux_loss_alpha",
+                 .scaling_default = 2.5});
   if (keys.section.has("num_nextn_predict_layers"))
     keys.model.num_nextn_predict_layers =
         keys.section.integer("num_nextn_predict_layers", {0, limits::layers.most});

@@ -57,6 +57,18 @@ std::vector<std::int64_t> read_layer_numbers(const std::string& key, const Model
   return layers;
 }
 
+void read_router_weights(const RouterWeightKeys& names, const ModelKeys& keys) {
+  SectionReader& section = keys.section;
+  ExpertConfig& experts = keys.model.experts;
+  const auto written = [&](const std::string& name) { return !name.empty() && section.has(name); };
+  experts.normalizes_weights =
+      written(names.normalizes) ? section.boolean(names.normalizes) : names.normalizes_default;
+  experts.scaling =
+      written(names.scaling) ? section.real(names.scaling, limits::router_weight) : names.scaling_default;
+  if (written(names.balance_loss))
+    experts.balance_loss = section.real(names.balance_loss, limits::router_weight);
+}
+
 void ignore_router_keys(const ModelKeys& keys) {
   keys.section.ignore({"aux_loss_alpha", "ep_size", "input_jitter_noise", "moe_aux_loss_coeff",
                        "norm_topk_prob", "output_router_logits", "routed_scaling_factor",

@@ -29,7 +29,18 @@ void select_expert_layers(const ExpertLayers& layers, ModelConfig& model);
 // A key that is a list of layer numbers, or not written.
 std::vector<std::int64_t> read_layer_numbers(const std::string& key, const ModelKeys& keys);
 
-// Keys of routers that change neither a shape nor a kernel: auxiliary losses, jitter, scaling.
+// What a router's scores become: the keys of a family (empty: it has none) and what holds without them.
+struct RouterWeightKeys {
+  std::string normalizes = "";
+  std::string scaling = "";
+  std::string balance_loss = "router_aux_loss_coef";
+  bool normalizes_default = true;
+  double scaling_default = 1;
+};
+void read_router_weights(const RouterWeightKeys& names, const ModelKeys& keys);
+
+// Keys of routers that change neither a shape nor a kernel: jitter, what is put out; or that read_router_weights reads
+// where a family has them.
 void ignore_router_keys(const ModelKeys& keys);
 
 }  // namespace simrun

@@ -74,6 +74,16 @@ void read_router(const ModelKeys& keys) {
     experts.groups = section.integer("moe_router_num_groups", limits::experts);
   if (section.has("moe_router_group_topk"))
     experts.topk_groups = section.integer("moe_router_group_topk", limits::experts);
+  if (experts.topk_groups > 0)
+    experts.group_best = std::max<std::int64_t>(experts.topk / experts.topk_groups, 1);
+  // Megatron-LM's softmax is over the chosen experts, or before the choice, as it must be for one.
+  const bool before = section.has("moe_router_pre_softmax") && section.boolean("moe_router_pre_softmax");
+  section.ignore({"moe_router_pre_softmax", "moe_router_topk_scaling_factor"});
+  read_router_weights(
+      {.scaling = "moe_router_topk_scaling_factor",
+       .balance_loss = "moe_aux_loss_coeff",
+       .normalizes_default = experts.topk > 1 && !(before && experts.score == RouterScore::softmax)},
+      keys);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ void read_gpt_oss(const ModelKeys& keys) {
   model.attention_sinks = true;
   read_experts({"num_local_experts", "num_experts_per_tok", "intermediate_size"}, keys);
   model.experts.bias = model.experts.router_bias = true;
+  read_router_weights({}, keys);
   ignore_router_keys(keys);
   keys.section.ignore({"experts_per_token", "initial_context_length", "swiglu_limit"});
   read_dropout(keys, {"attention_dropout", ""}, 0);

@@ -20,6 +20,7 @@ void read_grok1(const ModelKeys& keys) {
   section.ignore(
       {"max_attn_value", "attn_output_multiplier", "embedding_multiplier_scale", "output_multiplier_scale"});
   read_experts({"num_experts", "num_experts_per_tok", "intermediate_size"}, keys);
+  read_router_weights({.normalizes_default = false}, keys);
   ignore_router_keys(keys);
   read_dropout(keys, {"attention_dropout", ""}, 0);
   model.activation =

@@ -8,6 +8,7 @@ void read_mixtral(const ModelKeys& keys) {
   read_llama_shape(keys, {.has_key_value_default = false, .norm_epsilon = 1e-5, .rope_base = 1e6});
   keys.model.ffn_hidden_size = 0;  // intermediate_size is an expert's
   read_experts({"num_local_experts", "num_experts_per_tok", "intermediate_size"}, keys);
+  read_router_weights({}, keys);
   ignore_router_keys(keys);
   read_dropout(keys, {"attention_dropout", ""}, 0);
   keys.model.activation =
@@ -21,6 +22,7 @@ void read_phimoe(const ModelKeys& keys) {
   ModelConfig& model = keys.model;
   model.ffn_hidden_size = 0;
   read_experts({"num_local_experts", "num_experts_per_tok", "intermediate_size"}, keys);
+  read_router_weights({}, keys);
   ignore_router_keys(keys);
   keys.section.ignore({"input_jitter_noise", "original_max_position_embeddings", "expert_dropout"});
   model.normalization = Normalization::layer_norm;

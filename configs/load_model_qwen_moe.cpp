@@ -21,6 +21,7 @@ void read_sparse_layers(const ModelKeys& keys) {
 void read_qwen_experts(const ModelKeys& keys) {
   read_experts({"num_experts", "num_experts_per_tok", "moe_intermediate_size"}, keys);
   read_sparse_layers(keys);
+  read_router_weights({.normalizes = "norm_topk_prob", .normalizes_default = false}, keys);
   ignore_router_keys(keys);
   read_dropout(keys, {"attention_dropout", ""}, 0);
   keys.model.activation = read_activation(keys, "hidden_act", {{"silu", Activation::swiglu}});

@@ -92,6 +92,7 @@ void read_switch(const ModelKeys& keys) {
         fmt::format("at most {}.", model.experts.count));
   model.experts.ffn_hidden_size = model.ffn_hidden_size;
   model.experts.router_bias = section.boolean("router_bias", false);
+  read_router_weights({.normalizes_default = false}, keys);
   select_expert_layers({.first = 0, .step = 0, .phase = 0}, model);
   select_sparse_layers(keys, "num_sparse_encoder_layers", {.first = 0}, stacks->encoder_layers);
   select_sparse_layers(keys, "num_sparse_decoder_layers", {.first = stacks->encoder_layers},

@@ -27,6 +27,13 @@ struct ExpertConfig {
   bool selection_bias = false;
   std::int64_t groups = 0;  // of experts; a token's experts are in at most topk_groups of them. 0: no groups
   std::int64_t topk_groups = 0;  // (DeepSeek-V2, arXiv 2405.04434, section 2.2.2)
+  std::int64_t group_best = 1;   // a group's score is the sum of its so many best experts' scores
+  // The weights of a token's experts are their scores, divided by their sum or not, times `scaling`.
+  bool normalizes_weights = true;
+  double scaling = 1;
+  // Weight of the balance loss, experts / (topk tokens) sum over experts of (choices x mean share of the scores),
+  // of each rank and microbatch (Fedus et al. 2021, arXiv 2101.03961, equations 4 to 6); 0: none.
+  double balance_loss = 0;
   bool operator==(const ExpertConfig&) const = default;
 
   bool in_layer(std::int64_t layer) const {
@@ -45,6 +52,15 @@ struct ExpertHistogram {
   bool operator==(const ExpertHistogram& other) const { return tokens == other.tokens; }
 };
 
+// Over which tokens of a microbatch an expert's capacity and the balance loss count, where that is not what the
+// job's own ranks have: so one rank computes what many do. A sequence is in so many parts; an expert takes so
+// many rows of each.
+struct ExpertScope {
+  std::int64_t sequence_parts = 1;
+  std::int64_t rows = 0;
+  bool operator==(const ExpertScope&) const = default;
+};
+
 // The moe section of a job. At most one of load_imbalance, zipf and histogram says how uneven the load is.
 struct MoeConfig {
   double capacity_factor = 0;  // an expert takes this x the mean load and drops the rest; 0: dropless
@@ -53,6 +69,7 @@ struct MoeConfig {
   double zipf = 0;            // the r-th expert's load is in proportion to r^-zipf; 0: even
   std::optional<ExpertHistogram> histogram;
   std::int64_t node_limit = 0;  // most nodes that a token is sent to; 0: any number
+  std::optional<ExpertScope> scope = {};  // no key: of the run that others are compared with
   bool operator==(const MoeConfig&) const = default;
 };
 

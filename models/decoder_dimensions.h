@@ -20,7 +20,9 @@ namespace simrun {
 struct MoeDimensions {
   DimensionId experts = 0, expert_scores = 0, topk = 0, capacity = 0, expert_ffn = 0, shared_ffn = 0;
   std::optional<DimensionId> node_rows = {}, gpu_rows = {};
-  bool gathers_tokens = false;  // every rank gets all tokens (allgather)
+  bool gathers_tokens = false;      // every rank gets all tokens (allgather)
+  std::int64_t sequence_parts = 1;  // of a rank's, for each of which a balance loss and a capacity count
+  bool has_capacity = false;
 };
 
 // Dimensions of multi-head latent attention:

@@ -73,8 +73,8 @@ class EncoderDecoderBuilder {
   std::optional<DecoderLayer::PositionBias> bias_table(const std::string& name) {
     if (stacks_.relative_buckets == 0) return {};
     const DimensionId buckets = graph_.dimension("buckets", stacks_.relative_buckets);
-    return DecoderLayer::PositionBias{
-        graph_.parameter(name + "_position_bias", {buckets, source_.kv_heads}), stacks_.relative_distance};
+    return DecoderLayer::PositionBias{graph_.parameter(name + "_position_bias", {buckets, source_.kv_heads}),
+                                      stacks_.relative_distance};
   }
 
   TensorId embedding(const std::string& name, DecoderLayer& layer, const DecoderDimensions& dims) {
@@ -85,8 +85,8 @@ class EncoderDecoderBuilder {
       const DimensionId positions = graph_.dimension("positions", job_.model.max_position_embeddings);
       const TensorId table = graph_.parameter(name + "_positions", {positions, dims.hidden});
       const TensorId sum = graph_.activation(name + "_position_embedding", rows(dims));
-      graph_.add(name + "_position_embedding", Opcode::gather, Function::none, {table, x}, {sum}).constants =
-          {0};
+      graph_.add(name + "_position_embedding", Opcode::gather, Function::none, {table, x}, {sum})
+          .constants = {0};
       x = sum;
     }
     return dropped(layer, name + "_embedding", x);

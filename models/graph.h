@@ -121,7 +121,8 @@ struct Operator {
   // Numbers of the function that change no cost (backend/operations.h): of a norm its epsilon, of rope its
   // base and turned share, of a scale the factor, of a soft cap the cap, of attention the factor of its
   // scores, their cap and what their biases are made of, of an input of indices how far ahead they are read
-  // and how many kinds there are, of learned positions the first row's, of a loss its weight.
+  // and how many kinds there are, of learned positions the first row's, of a loss its weight, of a route how
+  // scores become weights, of a dispatch to experts with a capacity the parts of a sequence.
   std::vector<double> constants;
 };
 

@@ -1,12 +1,12 @@
 #include "models/moe_layer.h"
 
-#include <cmath>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "configs/expert_nodes.h"
 #include "models/expert_fanout.h"
+#include "models/expert_scope.h"
 #include "models/up_projection.h"
 
 namespace simrun {
@@ -18,21 +18,10 @@ constexpr const char* router_module = "moe_router";
 constexpr const char* activation_module = "moe_act";
 constexpr const char* shared_module = "shared_experts";
 
-std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
-// Rows per expert of a token's copies: `copies` of each of `tokens`, times a capacity factor.
+// Rows per expert of a token's copies.
 DimensionId rows(const char* name, const Job& job, double copies, GraphBuilder& graph) {
-  const Parallelism& parallelism = job.parallelism;
-  const std::int64_t tokens =
-      job.training.micro_batch_size * parallelism.data_parallel_size * job.training.seq_length;
-  const double mean = static_cast<double>(tokens) * copies / static_cast<double>(job.model.experts.count);
-  const double factor = job.moe.capacity_factor > 0 ? job.moe.capacity_factor : 1;
-  const std::int64_t ranks = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size *
-                             parallelism.data_parallel_size;
-  return graph.dimension(name, std::llround(std::ceil(mean)),
-                         rounded_up(std::llround(std::ceil(mean * factor)), ranks));
+  const ExpertRowCount count = expert_row_count(job, copies);
+  return graph.dimension(name, count.expected, count.planned);
 }
 
 }  // namespace
@@ -47,6 +36,8 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph) {
   dims.expert_ffn = graph.dimension("expert_ffn", experts.ffn_hidden_size);
   if (experts.shared_ffn_hidden_size > 0)
     dims.shared_ffn = graph.dimension("shared_ffn", experts.shared_ffn_hidden_size);
+  dims.has_capacity = job.moe.capacity_factor > 0;
+  if (job.moe.scope) dims.sequence_parts = job.moe.scope->sequence_parts;
   dims.gathers_tokens = job.moe.token_dispatcher == TokenDispatcher::allgather;
   if (job.moe.token_dispatcher != TokenDispatcher::deepep) return dims;
   const std::optional<ExpertNodes> on = expert_nodes(job);
@@ -86,6 +77,14 @@ MoeLayer::Routing MoeLayer::route(TensorId y) {
   op.module = module;
   op.inner_module = router_module;
   op.whole_dims = {moe_.expert_scores};
+  op.constants = {experts_.score == RouterScore::sigmoid ? 1.0 : 0.0,
+                  experts_.normalizes_weights ? 1.0 : 0.0,
+                  experts_.scaling,
+                  static_cast<double>(experts_.groups),
+                  static_cast<double>(experts_.topk_groups),
+                  static_cast<double>(experts_.group_best),
+                  experts_.balance_loss,
+                  static_cast<double>(moe_.sequence_parts)};
   return routing;
 }
 
@@ -143,6 +142,7 @@ TensorId MoeLayer::dispatch(TensorId y, const Routing& routing) {
     Operator& op = graph_.add(hop.dispatch, Opcode::gather, Function::dispatch, std::move(inputs), {out});
     describe(op, {from, hop.rows});
     op.sums_later = !first || moe_.gathers_tokens;
+    if (moe_.has_capacity) op.constants = {static_cast<double>(moe_.sequence_parts)};
     from = {hop.rows};
     inputs = {out};
   }

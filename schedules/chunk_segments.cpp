@@ -102,9 +102,7 @@ void ChunkSegments::add_chunk(Index chunk) {
   compiled.emission = declare_buffers(plan_, source_of(chunk));
   if (placement_.directions() == 2) {
     // Both copies of a stage have the same buckets; two channels each, behind all others.
-    std::vector<std::int32_t>& pair = compiled.emission.pair_ranks;
-    pair = {placement_.rank(stage, Direction::down), placement_.rank(stage, Direction::up)};
-    std::sort(pair.begin(), pair.end());
+    compiled.emission.pair_ranks = holders_of(stage);
     const Index before = chunk < 2 ? context().first_channel + fixed_channels
                                    : chunks_[chunk - 2].emission.first_pair_channel +
                                          2 * static_cast<Index>(chunks_[chunk - 2].emission.buckets.size());
@@ -140,6 +138,14 @@ bool ChunkSegments::follows_on_rank(int stage, Direction direction) const {
          placement_.rank(stage - 1, direction) == placement_.rank(stage, direction);
 }
 
+// The pipeline ranks that hold a stage in a bidirectional schedule, ascending.
+std::vector<std::int32_t> ChunkSegments::holders_of(int stage) const {
+  std::vector<std::int32_t> pair{placement_.rank(stage, Direction::down),
+                                 placement_.rank(stage, Direction::up)};
+  std::sort(pair.begin(), pair.end());
+  return pair;
+}
+
 ChunkSource ChunkSegments::source_of(Index chunk) const {
   const int stage = placement_.stage_of(chunk);
   const Direction direction = placement_.direction_of(chunk);
@@ -154,7 +160,7 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   rules.reduces_once = job_.optimizer.no_sync;
   rules.offload = job_.offload;
   rules.bucket_size = bucket_size(job_.optimizer);
-  rules.copies = placement_.directions();
+  if (placement_.directions() == 2) rules.copy_ranks = holders_of(stage);
   rules.tied_tensor = model_.partition.tied_tensor;
   rules.optimizer = job_.optimizer;
   ChunkSource source{model_.graph, stage_code.code, chunk, rules, job_.training.precision};

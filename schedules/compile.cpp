@@ -10,6 +10,7 @@
 
 #include "schedules/bpipe.h"
 #include "schedules/chunk_segments.h"
+#include "schedules/context_parallel.h"
 #include "schedules/document_tables.h"
 #include "schedules/expert_tables.h"
 #include "schedules/gathered_weights.h"
@@ -117,6 +118,7 @@ class Compiler {
     add_programs(build(schedule_, schedule_.shape));
     add_document_tables(plan_, job_, model_.graph);
     add_expert_tables(plan_, job_);
+    ContextParallelism(job_, model_.mesh).mark_zigzag(plan_);
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
     plan_.job.found_schedule = schedule_.found;
     plan_.job.parameter_servers = segments_.parameter_servers();

@@ -178,6 +178,24 @@ std::int32_t ContextParallelism::where_launched(const CodeStep& attention) {
   return table_of(work);
 }
 
+void ContextParallelism::mark_zigzag(Plan& plan) const {
+  if (!part_.zigzag) return;
+  const Mesh& mesh = plan.stages.front().meshes.front();
+  std::string dealt;
+  for (const AxisId axis : part_.axes) dealt += (dealt.empty() ? "" : ",") + mesh.axes[axis].name + ":zigzag";
+  for (Buffer& buffer : plan.buffers)
+    for (std::size_t d = 0; d < buffer.split.size(); ++d) {
+      const std::string& name = plan.dimension_names[buffer.dims[d].name];
+      if (name != "sequence" && name != "key_sequence") continue;
+      const std::vector<AxisId> axes = axes_of_split(buffer.split[d], mesh);
+      if (axes.size() < part_.axes.size() || !std::equal(part_.axes.begin(), part_.axes.end(), axes.begin()))
+        continue;
+      buffer.split[d] = dealt;
+      for (std::size_t a = part_.axes.size(); a < axes.size(); ++a)
+        buffer.split[d] += "," + mesh.axes[axes[a]].name;
+    }
+}
+
 std::int32_t ContextParallelism::table_of(const std::vector<std::int64_t>& work) {
   const bool uniform = std::equal(work.begin() + 1, work.end(), work.begin());
   if (uniform && work.front() == whole_work) return -1;

@@ -60,6 +60,9 @@ class ContextParallelism {
 
   const std::vector<ExtentTable>& tables() const { return tables_; }
 
+  // Says of every buffer of a plan which of its dimensions are dealt out in zigzag blocks (Buffer::split).
+  void mark_zigzag(Plan& plan) const;
+
  private:
   std::int32_t table_of(const std::vector<std::int64_t>& work);
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace simrun {
@@ -213,16 +214,51 @@ std::vector<std::int64_t> MicrobatchRows::of(const Entry& entry) const {
   return rows;
 }
 
+namespace {
+
+constexpr std::string_view zigzag_mark = ":zigzag";
+constexpr std::string_view ranks_mark = "pp:";
+
+}  // namespace
+
 std::vector<std::uint8_t> axes_of_split(const std::string& names, const Mesh& mesh) {
   std::vector<std::uint8_t> axes;
   for (std::size_t begin = 0; begin < names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
+    std::string_view name = std::string_view(names).substr(begin, end - begin);
+    if (name.ends_with(zigzag_mark)) name.remove_suffix(zigzag_mark.size());
     for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
-      if (mesh.axes[axis].name == names.substr(begin, end - begin))
-        axes.push_back(static_cast<std::uint8_t>(axis));
+      if (mesh.axes[axis].name == name) axes.push_back(static_cast<std::uint8_t>(axis));
     begin = end + 1;
   }
   return axes;
+}
+
+std::vector<std::int32_t> ranks_of_split(const std::string& names) {
+  std::vector<std::int32_t> ranks;
+  if (!names.starts_with(ranks_mark)) return ranks;
+  const std::size_t end = std::min(names.find(','), names.size());
+  for (std::size_t at = ranks_mark.size(); at < end;) {
+    const std::size_t next = std::min(names.find('+', at), end);
+    ranks.push_back(std::stoi(names.substr(at, next - at)));
+    at = next + 1;
+  }
+  return ranks;
+}
+
+std::string split_over_ranks(const std::vector<std::int32_t>& pipeline_ranks) {
+  std::string text;
+  for (const std::int32_t rank : pipeline_ranks)
+    text += (text.empty() ? std::string(ranks_mark) : "+") + std::to_string(rank);
+  return text;
+}
+
+std::size_t zigzag_axes(const std::string& names) {
+  std::size_t count = 0;
+  for (std::size_t at = names.find(zigzag_mark); at != std::string::npos;
+       at = names.find(zigzag_mark, at + zigzag_mark.size()))
+    ++count;
+  return count;
 }
 
 }  // namespace simrun

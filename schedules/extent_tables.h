@@ -39,6 +39,12 @@ double mean_extent(const Plan& plan, const BufferDim& dim);
 
 // The axes that Buffer::split names for a dimension, the outermost first.
 std::vector<std::uint8_t> axes_of_split(const std::string& names, const Mesh& mesh);
+// The pipeline ranks that hold the pieces, outside all axes; none: the ranks of one have them all. And how
+// Buffer::split says so.
+std::vector<std::int32_t> ranks_of_split(const std::string& names);
+std::string split_over_ranks(const std::vector<std::int32_t>& pipeline_ranks);
+// How many of the axes, the outermost, deal the dimension out in zigzag blocks.
+std::size_t zigzag_axes(const std::string& names);
 
 // Parts per million of an instruction's work.
 constexpr std::int64_t whole_work = 1'000'000;

@@ -177,6 +177,14 @@ Layout output_layout(const Graph& graph, const Operator& op, const Layout& layou
 Layout gradient_layout(const Graph& graph, const Operator& op, const Layout& layout, std::size_t input) {
   std::vector<AxisId> rest;
   Layout result = project(layout, graph.tensors[op.inputs[input]].dims, rest);
+  // A product's bias is of its rows and columns: ranks that divide the sum have equal gradients of it.
+  if (op.opcode == Opcode::gemm && input > 1)
+    std::erase_if(rest, [&](AxisId axis) {
+      const std::vector<DimensionId>& out = graph.tensors[op.outputs[0]].dims;
+      return std::none_of(layout.splits.begin(), layout.splits.end(), [&](const DimensionSplit& split) {
+        return contains(split.axes, axis) && has_dim(out, split.dim);
+      });
+    });
   result.partial_sum = std::move(rest);
   return result;
 }

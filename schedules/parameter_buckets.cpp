@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "schedules/extent_tables.h"
 #include "schedules/flat_buffer.h"
 #include "schedules/optimizer_state.h"
 
@@ -64,12 +65,16 @@ SumAxes sum_axes(const ChunkCode& code, std::size_t parameter, const DeviceMesh&
   return axes;
 }
 
+std::int64_t copies(const BucketRules& rules) {
+  return std::max<std::int64_t>(static_cast<std::int64_t>(rules.copy_ranks.size()), 1);
+}
+
 void pad_for_shards(ParameterBucket& bucket, const BucketRules& rules) {
   for (const AxisId axis : bucket.data_axes) {
     const bool cut = std::count(rules.replica_axes.begin(), rules.replica_axes.end(), axis) > 0;
     (cut ? bucket.replica_axes : bucket.shard_axes).push_back(axis);
   }
-  const std::int64_t pieces = rules.mesh.size(bucket.shard_axes) * rules.copies;
+  const std::int64_t pieces = rules.mesh.size(bucket.shard_axes) * copies(rules);
   const int first_stage = bucket.frozen ? 3 : 1;  // frozen weights have no optimizer to divide
   if (rules.zero_stage >= first_stage) bucket.shards = pieces;
   const bool is_served = rules.servers.any() && !bucket.frozen;
@@ -137,7 +142,7 @@ struct Sharding {
   std::string axes;
 };
 Sharding sharding_of(const ParameterBucket& bucket, const BucketRules& rules) {
-  Sharding sharding{bucket.shards, ""};
+  Sharding sharding{bucket.shards, split_over_ranks(rules.copy_ranks)};
   for (const AxisId axis : bucket.shard_axes)
     sharding.axes += (sharding.axes.empty() ? "" : ",") + rules.mesh.mesh.axes[axis].name;
   return sharding;
@@ -213,9 +218,9 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
     plan.buffers[bucket.reduced].dtype = reduced;
   }
   if (rules.hierarchical && !bucket.replica_axes.empty())
-    bucket.piece =
-        add_shard(plan, bucket.gradients, {rules.mesh.size(bucket.shard_axes) * rules.copies, sharding.axes});
-  if (reduced != kept && (rules.copies > 1 || !bucket.data_axes.empty())) {
+    bucket.piece = add_shard(plan, bucket.gradients,
+                             {rules.mesh.size(bucket.shard_axes) * copies(rules), sharding.axes});
+  if (reduced != kept && (copies(rules) > 1 || !bucket.data_axes.empty())) {
     bucket.compressed =
         add_flat_buffer(plan, name + " compressed gradients", Category::comm, reduced, bucket.elements);
     plan.buffers[bucket.compressed].scope = Scope::pass;

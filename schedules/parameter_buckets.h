@@ -69,11 +69,13 @@ struct BucketRules {
   bool reduces_once = false;     // gradients add up unsharded over a step
   bool splits_backward = false;  // gradients of one microbatch are written in two passes
   Offload offload = {};
-  std::int64_t bucket_size = 0;      // elements at which a bucket is closed
-  std::int64_t copies = 1;           // pipeline ranks that hold the stage and divide the optimizer's work
-  TensorId tied_tensor = no_index;   // word embeddings held by the first and last stage
-  std::size_t elsewhere = no_index;  // index of a parameter that is in another chunk's bucket
-  OptimizerConfig optimizer = {};    // rule and types of what is kept
+  std::int64_t bucket_size = 0;  // elements at which a bucket is closed
+  // Pipeline ranks that hold a copy of the stage each and divide the optimizer's work, ascending; none where
+  // one holds it.
+  std::vector<std::int32_t> copy_ranks = {};
+  TensorId tied_tensor = no_index;             // word embeddings held by the first and last stage
+  std::size_t elsewhere = no_index;            // index of a parameter that is in another chunk's bucket
+  OptimizerConfig optimizer = {};              // rule and types of what is kept
   std::vector<ParameterMatrix> matrices = {};  // by parameter; empty: the optimizer has no use for them
 };
 

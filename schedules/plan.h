@@ -147,7 +147,10 @@ struct Buffer {
   Dtype dtype = Dtype::bf16;
   std::vector<BufferDim> dims;  // local, in storage order, last fastest
   std::vector<std::string>
-      split;  // per dim: "" or the axes it is split over, e.g. "tp"; empty vector: nothing is split
+      split;  // per dim: "" or the axes it is split over, the outermost first, e.g. "cp:zigzag,tp"; empty
+              // vector: nothing is split. Axes marked `:zigzag`, always the outermost, deal it out as one: of
+              // n ranks, rank r has the blocks r and 2n-1-r of 2n, and the axes behind cut these.
+              // "pp:0+3,dp": the pieces lie on pipeline ranks 0 and 3, and there over dp
   Index parent = no_index;         // a view into a bucket: owns no bytes
   std::int64_t parent_offset = 0;  // elements
   std::int32_t scale_block = 0;    // fp8 in blocks: elements that share a scale; 0: no scales are counted

@@ -4,8 +4,8 @@
 #include "backend/cpu_mask.h"
 #include "tests/backend/kernel_bench.h"
 
-// What attentions of other families than GPT's and Llama's are made of, against finite differences and against
-// numbers that a reader can work out.
+// What attentions of other families than GPT's and Llama's are made of, against finite differences and
+// against numbers that a reader can work out.
 namespace simrun {
 namespace {
 
@@ -62,11 +62,10 @@ TEST_CASE("the gradients of attention over operands apart are those of finite di
   latent.forward.causal = latent.backward.causal = {true, 0};
   latent.check_gradients();
   // Cross attention: 5 queries of two per kv head, 7 keys.
-  BenchAttention cross({"batch:2 sequence:5 kv_heads:2 group:2 head_dim:3",
-                        "batch:2 key_sequence:7 kv_heads:2 head_dim:3",
-                        "batch:2 key_sequence:7 kv_heads:2 head_dim:3"},
-                       "batch:2 sequence:5 kv_heads:2 group:2 head_dim:3",
-                       "batch:2 kv_heads:2 group:2 sequence:5");
+  BenchAttention cross(
+      {"batch:2 sequence:5 kv_heads:2 group:2 head_dim:3", "batch:2 key_sequence:7 kv_heads:2 head_dim:3",
+       "batch:2 key_sequence:7 kv_heads:2 head_dim:3"},
+      "batch:2 sequence:5 kv_heads:2 group:2 head_dim:3", "batch:2 kv_heads:2 group:2 sequence:5");
   cross.check_gradients();
   cross.forward.dropout = cross.backward.dropout = 0.3f;
   cross.check_gradients();
@@ -93,7 +92,8 @@ TEST_CASE("the gradients of attention with sinks and biases are those of finite 
 
 TEST_CASE("a sink as large as the only score that is seen takes half of the probability") {
   BenchAttention one({"batch:1 sequence:1 kv_heads:1 qkv:3 head_dim:2", "kv_heads:1 group:1"},
-                     "batch:1 sequence:1 kv_heads:1 group:1 head_dim:2", "batch:1 kv_heads:1 group:1 sequence:1");
+                     "batch:1 sequence:1 kv_heads:1 group:1 head_dim:2",
+                     "batch:1 kv_heads:1 group:1 sequence:1");
   one.forward.constants = {1, 0};
   one.bench.values(one.operands[0]) = {1, 2, 3, 4, 10, 20};  // q k = 11
   one.bench.values(one.operands[1]) = {11};
@@ -110,7 +110,8 @@ TEST_CASE("tokens of two documents do not see each other, and the first of each 
   of.bench.plan().job.documents = documents;
   of.check_gradients();
   const auto value = [&](int sample, int token) {  // of the first kv head, element 0
-    return of.bench.values(of.operands[0])[static_cast<std::size_t>((((sample * 5 + token) * 2) * 4 + 3) * 3)];
+    return of.bench.values(
+        of.operands[0])[static_cast<std::size_t>((((sample * 5 + token) * 2) * 4 + 3) * 3)];
   };
   const auto context = [&](int sample, int token) {
     return of.bench.values(of.context)[static_cast<std::size_t>((((sample * 5 + token) * 2) * 2) * 3)];
@@ -132,9 +133,20 @@ TEST_CASE("ALiBi's slopes are the paper's") {
 
 TEST_CASE("T5's rows of distances: near ones by themselves, far ones by their logarithm") {
   const cpu::RelativeBuckets encoder{32, 128, true}, decoder{32, 128, false};
-  // 32 rows to both sides: 8 near ones each, then 8 x log(d / 8) / log(16): 16 is 2 rows on, 32 is 4, 64 is 6.
-  for (const auto& [distance, row] : {std::pair{0, 0}, {-7, 7}, {-8, 8}, {-16, 10}, {-32, 12}, {-64, 14},
-                                      {-128, 15}, {-5000, 15}, {1, 17}, {7, 23}, {64, 30}, {500, 31}})
+  // 32 rows to both sides: 8 near ones each, then 8 x log(d / 8) / log(16): 16 is 2 rows on, 32 is 4, 64
+  // is 6.
+  for (const auto& [distance, row] : {std::pair{0, 0},
+                                      {-7, 7},
+                                      {-8, 8},
+                                      {-16, 10},
+                                      {-32, 12},
+                                      {-64, 14},
+                                      {-128, 15},
+                                      {-5000, 15},
+                                      {1, 17},
+                                      {7, 23},
+                                      {64, 30},
+                                      {500, 31}})
     CHECK(encoder.row(distance) == row);
   // Before only: 16 near ones, then 16 x log(d / 16) / log(8).
   for (const auto& [distance, row] :
@@ -168,7 +180,8 @@ TEST_CASE("rope of latent attention turns the last elements of queries and the p
 
 TEST_CASE("the gradients of latent attention's keys and values are those of finite differences") {
   KernelBench bench;
-  const char *up_shape = "batch:2 sequence:3 kv_heads:2 kv_up:5", *shared_shape = "batch:2 sequence:3 qk_rope:4";
+  const char *up_shape = "batch:2 sequence:3 kv_heads:2 kv_up:5",
+             *shared_shape = "batch:2 sequence:3 qk_rope:4";
   const char *key_shape = "batch:2 sequence:3 kv_heads:2 qk_dim:6",
              *value_shape = "batch:2 sequence:3 kv_heads:2 v_dim:3";
   const Index up = bench.tensor(up_shape), shared = bench.tensor(shared_shape), key = bench.tensor(key_shape),
@@ -191,8 +204,10 @@ TEST_CASE("the gradients of latent attention's keys and values are those of fini
 
 TEST_CASE("split and concat are each other's reverse") {
   KernelBench bench;
-  const Index whole = bench.tensor("batch:2 sequence:3 kv_down:5"), a = bench.tensor("batch:2 sequence:3 kv_lora:3"),
-              b = bench.tensor("batch:2 sequence:3 qk_rope:2"), again = bench.tensor("batch:2 sequence:3 kv_down:5");
+  const Index whole = bench.tensor("batch:2 sequence:3 kv_down:5"),
+              a = bench.tensor("batch:2 sequence:3 kv_lora:3"),
+              b = bench.tensor("batch:2 sequence:3 qk_rope:2"),
+              again = bench.tensor("batch:2 sequence:3 kv_down:5");
   bench.run(bench.instruction(Opcode::map, Function::split, {whole}, {a, b}));
   CHECK(bench.values(a)[3] == bench.values(whole)[5]);
   CHECK(bench.values(b)[0] == bench.values(whole)[3]);
@@ -206,7 +221,8 @@ TEST_CASE("an adapter of keys alone is added to keys, and their gradient comes b
              *one = "batch:1 sequence:2 kv_heads:2 one:1 head_dim:3",
              *group = "batch:1 sequence:2 kv_heads:2 group:2 head_dim:3";
   const Index x = bench.tensor(packed), y = bench.tensor(packed), r = bench.tensor(packed);
-  const Index k = bench.tensor(one), dk = bench.tensor(one), q = bench.tensor(group), dq = bench.tensor(group);
+  const Index k = bench.tensor(one), dk = bench.tensor(one), q = bench.tensor(group),
+              dq = bench.tensor(group);
   bench.plan().buffers[k].name = bench.plan().buffers[dk].name = "k_lora_scale";
   bench.plan().buffers[q].name = bench.plan().buffers[dq].name = "q_lora_scale";
   const auto loss = [&] {

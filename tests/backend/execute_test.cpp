@@ -116,18 +116,14 @@ TEST_CASE("what the CPU cannot run yet is refused before anything runs, by opera
       "num_experts_per_tok: 2}\n"
       "training: {seq_length: 64, micro_batch_size: 1, global_batch_size: 16, precision: bf16}\n"
       "cluster: {from: dgx_h100, nodes: 1}\n";
-  const std::vector<std::string> experts = refusals(mixtral, {});
-  REQUIRE(!experts.empty());
-  CHECK(experts.front() == "'route' (route) has no CPU kernel yet: model.num_experts");
-  // What would run, and give other numbers: ALiBi without its biases, fp8 without its rounding.
-  const auto first = [](const TinyJob& job) {
-    const std::vector<std::string> said =
-        execution_refusals(compile(tiny_job(job)), ExecutionDevice::cpu_f64);
-    return said.empty() ? "" : said.front();
-  };
-  CHECK(first({.model = "model: {model_type: mpt, n_layers: 2, d_model: 24, n_heads: 4, vocab_size: 50, "
-                        "max_seq_len: 12, attn_config: {alibi: true}}\n"}) ==
-        "'core_attention' (attention) has no CPU kernel yet: model.model_type: ALiBi's biases");
+  CHECK(refusals(mixtral, {}).empty());
+  const std::vector<std::string> deepep = refusals(
+      mixtral, {{"parallelism.expert_model_parallel_size", "8"}, {"moe.token_dispatcher", "deepep"}});
+  REQUIRE(!deepep.empty());
+  CHECK(deepep.front() ==
+        "'permute' (gather) sums a token's rows before their probabilities are applied, which gives other "
+        "numbers: moe.token_dispatcher: alltoall or allgather");
+  // What would run, and give other numbers: fp8 without its rounding.
   Job fp8 = job_from(small_gpt(2, 1, 1, 1));
   fp8.training.fp8 = Fp8Config{};
   const std::vector<std::string> rounded = execution_refusals(compile(fp8), ExecutionDevice::cpu_f64);

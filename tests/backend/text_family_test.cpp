@@ -17,27 +17,36 @@ struct TextFamily {
 };
 
 const TextFamily families[] = {
-    {"gpt2", "n_layer: 4, n_embd: 24, n_head: 4, vocab_size: 50, n_positions: 12, attn_pdrop: 0, "
-             "resid_pdrop: 0, embd_pdrop: 0"},
-    {"gpt_neox", "num_hidden_layers: 4, hidden_size: 32, intermediate_size: 40, num_attention_heads: 4, "
-                 "vocab_size: 50, rotary_pct: 0.5, rotary_emb_base: 500"},
-    {"opt", "num_hidden_layers: 4, hidden_size: 24, ffn_dim: 40, num_attention_heads: 4, vocab_size: 50, "
-            "max_position_embeddings: 12, dropout: 0"},
+    {"gpt2",
+     "n_layer: 4, n_embd: 24, n_head: 4, vocab_size: 50, n_positions: 12, attn_pdrop: 0, "
+     "resid_pdrop: 0, embd_pdrop: 0"},
+    {"gpt_neox",
+     "num_hidden_layers: 4, hidden_size: 32, intermediate_size: 40, num_attention_heads: 4, "
+     "vocab_size: 50, rotary_pct: 0.5, rotary_emb_base: 500"},
+    {"opt",
+     "num_hidden_layers: 4, hidden_size: 24, ffn_dim: 40, num_attention_heads: 4, vocab_size: 50, "
+     "max_position_embeddings: 12, dropout: 0"},
     {"bloom", "n_layer: 4, hidden_size: 24, n_head: 4, vocab_size: 50"},
     {"mpt", "n_layers: 4, d_model: 24, n_heads: 6, expansion_ratio: 2, vocab_size: 50, max_seq_len: 12"},
-    {"mistral", "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
-                "num_key_value_heads: 2, vocab_size: 50, sliding_window: 3, rms_norm_eps: 0.01"},
-    {"qwen2", "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
-              "num_key_value_heads: 2, vocab_size: 50, tie_word_embeddings: true"},
-    {"qwen3", "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
-              "num_key_value_heads: 2, head_dim: 8, vocab_size: 50, rope_theta: 77"},
-    {"nemotron", "num_hidden_layers: 4, hidden_size: 32, intermediate_size: 40, num_attention_heads: 4, "
-                 "num_key_value_heads: 2, vocab_size: 50"},
-    {"phi3", "num_hidden_layers: 4, hidden_size: 32, intermediate_size: 40, num_attention_heads: 4, "
-             "num_key_value_heads: 2, vocab_size: 50, partial_rotary_factor: 0.75, sliding_window: 4"},
-    {"gemma2", "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
-               "num_key_value_heads: 2, head_dim: 6, vocab_size: 50, attn_logit_softcapping: 0.7, "
-               "final_logit_softcapping: 0.9, query_pre_attn_scalar: 9, sliding_window: 3"},
+    {"mistral",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, sliding_window: 3, rms_norm_eps: 0.01"},
+    {"qwen2",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, tie_word_embeddings: true"},
+    {"qwen3",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, head_dim: 8, vocab_size: 50, rope_theta: 77"},
+    {"nemotron",
+     "num_hidden_layers: 4, hidden_size: 32, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50"},
+    {"phi3",
+     "num_hidden_layers: 4, hidden_size: 32, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, partial_rotary_factor: 0.75, sliding_window: 4"},
+    {"gemma2",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, head_dim: 6, vocab_size: 50, attn_logit_softcapping: 0.7, "
+     "final_logit_softcapping: 0.9, query_pre_attn_scalar: 9, sliding_window: 3"},
     {"deepseek_v2",
      "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, vocab_size: 50, "
      "kv_lora_rank: 12, qk_nope_head_dim: 6, qk_rope_head_dim: 4, v_head_dim: 5, n_routed_experts: 4, "
@@ -47,9 +56,10 @@ const TextFamily families[] = {
      "q_lora_rank: 10, kv_lora_rank: 12, qk_nope_head_dim: 6, qk_rope_head_dim: 4, v_head_dim: 5, "
      "n_routed_experts: 4, num_experts_per_tok: 2, moe_intermediate_size: 8, first_k_dense_replace: 4, "
      "num_nextn_predict_layers: 1"},
-    {"bert", "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
-             "vocab_size: 50, max_position_embeddings: 12, attention_probs_dropout_prob: 0, "
-             "hidden_dropout_prob: 0"},
+    {"bert",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "vocab_size: 50, max_position_embeddings: 12, attention_probs_dropout_prob: 0, "
+     "hidden_dropout_prob: 0"},
     {"t5",
      "num_layers: 2, d_model: 24, d_kv: 5, d_ff: 40, num_heads: 4, vocab_size: 50, dropout_rate: 0, "
      "relative_attention_num_buckets: 8, relative_attention_max_distance: 6",
@@ -110,8 +120,7 @@ TEST_CASE("an encoder-decoder computes the same wherever its pipeline is cut") {
     for (const char* parallelism :
          {"{pipeline_model_parallel_size: 4}", "{pipeline_model_parallel_size: 4, pipeline_schedule: gpipe}",
           "{tensor_model_parallel_size: 4, sequence_parallel: true}"})
-      check_job(
-          {.model = model.c_str(), .parallelism = parallelism, .training = family.training, .gpus = 4});
+      check_job({.model = model.c_str(), .parallelism = parallelism, .training = family.training, .gpus = 4});
     check_job({.model = model.c_str(),
                .parallelism = "{tensor_model_parallel_size: 2, sequence_parallel: true}",
                .optimizer = "{zero_stage: 3}",

@@ -34,7 +34,8 @@ Plan plan_with_every_field() {
               1.0 / 3, 6.02e23, Dtype::fp8, 5,     {},     {},
               {}};
   plan.job.found_recompute = FoundRecompute{"{granularity: full}", 1, 2, 3, 0.25};
-  plan.job.documents = DocumentMask{"a.csv", 0.5, 0.75, 1e20, {DocumentLengths::lognormal, {3, 5}, 7, 0.5, 9, ""}};
+  plan.job.documents =
+      DocumentMask{"a.csv", 0.5, 0.75, 1e20, {DocumentLengths::lognormal, {3, 5}, 7, 0.5, 9, ""}};
   plan.job.parameter_servers = ParameterServers{4, true, ServerMode::bounded_staleness, 3, 2, 1 << 20};
   Gpu& gpu = plan.cluster.gpu;
   gpu = {"g", {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}}, 1.5, 2, 3.5, 4, 5, 6.5, 7.5, 8.5, 9.5, 10.5, true};

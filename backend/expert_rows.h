@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backend/tensor_part.h"
+#include "schedules/plan.h"
+
+// Rows of tokens on their way to experts and back. How many rows a buffer [experts, capacity, ...] has is
+// known when tokens have been routed; a plan has a bound or an expectation of it. So such a buffer is a list
+// of rows: every row knows its expert and the token that it is of, and what ranks exchange follows from these
+// lists as it follows from parts of tensors otherwise (backend/tensor_part.h).
+namespace simrun {
+
+// One row: choice number `slot` of a token. Rows lie by expert, then token, then slot, whoever has them, so
+// that sums over them have one order.
+struct ExpertRow {
+  std::int64_t token = 0;   // place in the microbatch, batch x sequence + place in the sequence; or no_token
+  std::int64_t source = 0;  // place in the device list of the rank that dispatched it
+  std::int32_t expert = 0;  // of the model
+  std::int32_t slot = 0;    // of an empty row: its number among those of its source
+};
+constexpr std::int64_t no_token = INT64_MAX;  // an empty row, which pads an expert to its capacity: zero
+
+class ExpertRows {
+ public:
+  ExpertRows(const DimPart& experts, std::vector<ExpertRow> rows);
+
+  const DimPart& experts() const { return experts_; }
+  const std::vector<ExpertRow>& rows() const { return rows_; }
+  std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
+  // Rows of the rank's expert number `expert`, counted from its first: [begin(expert), begin(expert + 1)).
+  std::int64_t begin(std::int64_t expert) const { return begins_[static_cast<std::size_t>(expert)]; }
+
+ private:
+  DimPart experts_;
+  std::vector<ExpertRow> rows_;
+  std::vector<std::int64_t> begins_;
+};
+using SharedRows = std::shared_ptr<const ExpertRows>;
+
+// A buffer [experts, capacity, ...] whose rows routing decides.
+bool has_expert_rows(const Plan& plan, const Buffer& buffer);
+
+// The rows that a dispatch makes of tokens: one for each choice whose expert the rank's part of the output
+// has. With constants = {parts of the sequence} an expert takes no more of a rank's tokens than the output
+// has room for by the plan, the first ones of each part of the sequence (Lepikhin et al. 2020, arXiv
+// 2006.16668, section 2.2), and has that many rows. `chosen`: the experts [batch, sequence, topk] of the
+// tokens in `tokens`.
+struct Dispatch {
+  const Plan& plan;
+  const Instruction& what;
+  RankPlace place;
+  const TensorPart& tokens;  // of the indices, [batch, sequence, topk]
+  const std::vector<std::int64_t>& chosen;
+};
+ExpertRows dispatched_rows(const Dispatch& dispatch, std::int32_t microbatch);
+
+// Numbers, ascending, of the rows that a rank's part of a buffer has: those of its experts, dispatched by
+// ranks that have the same place along the axes that split the buffer's rows.
+std::vector<std::int64_t> rows_of_part(const ExpertRows& rows, const Plan& plan, const Buffer& buffer,
+                                       const RankPlace& place);
+
+// The rows of these numbers, as a rank has them.
+ExpertRows selected_rows(const ExpertRows& rows, const std::vector<std::int64_t>& numbers,
+                         const DimPart& experts);
+
+}  // namespace simrun

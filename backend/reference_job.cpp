@@ -1,0 +1,43 @@
+#include "backend/reference_job.h"
+
+namespace simrun {
+namespace {
+
+// All virtual stages as one.
+StageContent whole_model(const std::vector<StageContent>& stages) {
+  StageContent whole;
+  for (const StageContent& stage : stages) {
+    whole.embedding |= stage.embedding;
+    whole.layers += stage.layers;
+    whole.loss |= stage.loss;
+    whole.mtp_layers += stage.mtp_layers;
+  }
+  return whole;
+}
+
+}  // namespace
+
+Job reference_job(const Job& job) {
+  Job alone = job;
+  alone.parallelism = Parallelism{};
+  alone.parallelism.pipeline_schedule = "1f1b";
+  alone.parallelism.microbatch_group_size_per_vp_stage = 1;
+  alone.parallelism.stages = {whole_model(job.parallelism.stages)};
+  alone.optimizer.zero_stage = 0;
+  alone.optimizer.overlap_grad_reduce = false;
+  alone.optimizer.overlap_param_gather = false;
+  alone.optimizer.no_sync = false;
+  alone.optimizer.num_distributed_optimizer_instances = 1;
+  alone.optimizer.all_reduce = AllReduceKind::flat;
+  alone.optimizer.parameter_server.reset();
+  alone.recompute = RecomputeConfig{};
+  alone.offload = Offload{};
+  alone.layout = LayoutConfig{};
+  alone.cluster.nodes = 1;
+  alone.cluster.gpus_per_node = 1;
+  alone.cluster.nics_per_node = 1;
+  alone.cluster.fabric = Fabric{};
+  return alone;
+}
+
+}  // namespace simrun

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "configs/job.h"
+
+namespace simrun {
+
+// The job that says what a job must compute: the same model, data and optimizer on one rank. Every parallel
+// size is 1, with the default schedule, no ZeRO, no parameter servers, no recompute, no offload and no layout
+// of one's own. The micro batch is of the same size and the global batch too, so that the one rank runs as
+// many microbatches as all data-parallel ranks together, each with the same sequences: what is done per
+// microbatch (batch norm, expert capacity) has the same scope. Pure.
+Job reference_job(const Job& job);
+
+}  // namespace simrun

@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "backend/exchange.h"
+#include "backend/row_copies.h"
+
+// Exchanges of experts' buffers: which rows go where follows from the rows that a rank has and the part of
+// the other's buffer. Where rows change their rank, the members first tell one another which ones they send:
+// what an all-to-all of unequal counts has to know.
+namespace simrun {
+namespace {
+
+std::vector<std::byte> bytes_of_rows(const std::vector<ExpertRow>& rows) {
+  std::vector<std::byte> bytes(rows.size() * sizeof(ExpertRow));
+  if (!rows.empty()) std::memcpy(bytes.data(), rows.data(), bytes.size());
+  return bytes;
+}
+
+void append_rows(const Message& message, std::vector<ExpertRow>& rows) {
+  const std::size_t before = rows.size();
+  rows.resize(before + static_cast<std::size_t>(message.elements));
+  if (message.elements > 0) std::memcpy(&rows[before], message.payload.data(), message.payload.size());
+}
+
+DimPart experts_of(const Plan& plan, const Buffer& buffer, const RankPlace& place) {
+  return part_of(plan, buffer, place, 0).front();
+}
+
+}  // namespace
+
+SharedRows RankExchange::rows_behind(const RowsCall& call) {
+  const ExpertRows& rows = *call.input.rows;
+  if (call.what.opcode == Opcode::all_reduce) return call.input.rows;
+  const DimPart experts = experts_of(plan_, call.output, place_);
+  const auto rows_for = [&](const RankPlace& member) {
+    return selected_rows(rows, rows_of_part(rows, plan_, call.output, member), experts).rows();
+  };
+  std::vector<ExpertRow> arriving = rows_for(place_);
+  // Summands have the same rows on every rank.
+  if (call.what.opcode == Opcode::copy || call.what.opcode == Opcode::reduce_scatter)
+    return std::make_shared<const ExpertRows>(experts, std::move(arriving));
+  const std::vector<RankPlace> members =
+      members_of(plan_, plan_.communications[call.what.communication].group, place_);
+  const MessageTag tag = tag_of(plan_, call.what, call.microbatch);
+  for (const RankPlace& member : members) {
+    if (member.rank == place_.rank) continue;
+    const std::vector<ExpertRow> sent = rows_for(member);
+    transport_.send(member.rank, tag, {static_cast<std::int64_t>(sent.size()), bytes_of_rows(sent)});
+  }
+  for (const RankPlace& member : members)
+    if (member.rank != place_.rank) append_rows(transport_.receive(member.rank, tag, call.of), arriving);
+  return std::make_shared<const ExpertRows>(experts, std::move(arriving));
+}
+
+// all_gather, all_to_all, reduce_scatter.
+void RankExchange::collect_rows(const Call& call, std::size_t operand) {
+  const Communication& communication = plan_.communications[call.what.communication];
+  const std::vector<RankPlace> members = members_of(plan_, communication.group, place_);
+  const Argument& input = call.inputs[operand];
+  const Argument& output = call.outputs[operand];
+  const std::int64_t width = width_of_rows(input);
+  const MessageTag tag = tag_of(plan_, call.what, call.microbatch);
+  std::vector<std::byte> own;
+  for (const RankPlace& member : members) {
+    const std::vector<std::int64_t> wanted = rows_of_part(*input.rows, plan_, *output.buffer, member);
+    std::vector<std::byte> payload = pack_rows(device_, input, wanted);
+    if (member.rank == place_.rank)
+      own = std::move(payload);
+    else
+      transport_.send(member.rank, tag,
+                      {static_cast<std::int64_t>(wanted.size()) * width, std::move(payload)});
+  }
+  const bool adds = call.what.opcode == Opcode::reduce_scatter;
+  bool first = true;
+  for (const RankPlace& member : members) {
+    const std::vector<std::int64_t> from = rows_of_part(*output.rows, plan_, *input.buffer, member);
+    const std::int64_t count = static_cast<std::int64_t>(from.size()) * width;
+    const std::vector<std::byte> payload =
+        member.rank == place_.rank ? std::exchange(own, {}) : receive(call, member, count).payload;
+    unpack_rows(device_, payload, output, from, first || !adds ? Combine::assign : Combine::add);
+    first = false;
+  }
+}
+
+}  // namespace simrun

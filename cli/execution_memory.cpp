@@ -1,0 +1,55 @@
+#include "cli/execution_memory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "backend/tensor_part.h"
+#include "sim/memory.h"
+
+namespace simrun {
+namespace {
+
+bool is_floating(Dtype dtype) {
+  return dtype != Dtype::int64 && dtype != Dtype::int32 && dtype != Dtype::uint8;
+}
+
+}  // namespace
+
+Plan as_stored(const Plan& plan, ExecutionDevice device) {
+  if (device != ExecutionDevice::cpu_f64 && device != ExecutionDevice::cpu_f32) return plan;
+  Plan stored = plan;
+  for (Buffer& buffer : stored.buffers) {
+    if (!is_floating(buffer.dtype)) continue;
+    buffer.dtype = device == ExecutionDevice::cpu_f64 ? Dtype::fp64 : Dtype::fp32;
+    buffer.scale_block = 0;
+  }
+  return stored;
+}
+
+std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps) {
+  std::vector<std::int64_t> peaks;
+  for (const RankPlace& place : ranks_of(plan)) {
+    const Program& program = plan.programs[static_cast<std::size_t>(place.pipeline_rank)];
+    const auto peak = [&](WhichStep step) {
+      return walk_memory(plan, program, step, MemoryDetail::peak, {place.local}).peak.bytes;
+    };
+    peaks.push_back(std::max(peak(WhichStep::first), steps > 1 ? peak(WhichStep::steady) : 0));
+  }
+  return peaks;
+}
+
+std::int64_t memory_of_this_machine() {
+  std::int64_t bytes = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  std::int64_t limit = 0;
+  if (std::ifstream group("/sys/fs/cgroup/memory.max"); group >> limit) bytes = std::min(bytes, limit);
+  return bytes;
+}
+
+std::int64_t observation_bytes(const Plan& plan) {
+  constexpr std::int64_t kept = 2;  // gradients and parameters, a double each
+  return plan.job.parameters * kept * static_cast<std::int64_t>(sizeof(double));
+}
+
+}  // namespace simrun

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/execute.h"
+#include "schedules/plan.h"
+
+namespace simrun {
+
+// The plan with its floating-point buffers in the type in which a device stores them: what the simulator's
+// memory walk says of it is what the device has to allocate. Null device: the plan's own types.
+Plan as_stored(const Plan& plan, ExecutionDevice device);
+
+// Peak bytes by rank that the simulator predicts for so many steps.
+std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps);
+
+// Bytes that this machine, or the control group that we are in, lets us have.
+std::int64_t memory_of_this_machine();
+
+// Bytes for the gradients and parameters that a run tells, beside the ranks' own memory.
+std::int64_t observation_bytes(const Plan& plan);
+
+}  // namespace simrun

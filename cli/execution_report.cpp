@@ -1,0 +1,109 @@
+#include "cli/execution_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "visualizer/json.h"
+#include "visualizer/quantity.h"
+
+namespace simrun {
+namespace {
+
+std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
+std::string optional_number(const std::optional<double>& value) { return value ? number(*value) : "null"; }
+std::string text_or_null(const std::string& text) { return text.empty() ? "null" : json_quoted(text); }
+
+std::string numbers(const std::vector<double>& values) {
+  std::vector<std::string> texts;
+  for (const double value : values) texts.push_back(number(value));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+// Up to six losses: the first three and the last three.
+std::string loss_line(const std::vector<double>& loss) {
+  constexpr std::size_t ends = 3;
+  std::string line;
+  for (std::size_t step = 0; step < loss.size(); ++step) {
+    if (loss.size() > 2 * ends && step >= ends && step < loss.size() - ends) {
+      if (step == ends) line += "  ...";
+      continue;
+    }
+    line += fmt::format("  {:.6f}", loss[step]);
+  }
+  return line;
+}
+
+std::string memory_line(const ExecutionReport& report) {
+  const auto fullest = std::ranges::max_element(report.allocated_peak_bytes);
+  const auto rank = static_cast<std::size_t>(fullest - report.allocated_peak_bytes.begin());
+  const bool equal = report.allocated_peak_bytes == report.predicted_peak_bytes;
+  const std::string sizes = report.stores_other_types ? fmt::format(" (in {})", report.dtype) : "";
+  if (equal)
+    return fmt::format("{} allocated on the fullest rank{}, on every rank the bytes predicted",
+                       memory_text(*fullest), sizes);
+  return fmt::format("{} allocated on the fullest rank{}, {} predicted for it", memory_text(*fullest), sizes,
+                     memory_text(report.predicted_peak_bytes[rank]));
+}
+
+}  // namespace
+
+std::string execution_json(const ExecutionReport& report) {
+  const ExecutionReport::Reference none;
+  const ExecutionReport::Reference& reference = report.reference ? *report.reference : none;
+  const auto compared = [&](const std::string& value) { return report.reference ? value : "null"; };
+  std::string json = "{";
+  const auto add = [&](const char* key, const std::string& value) {
+    json += fmt::format("{}\n    \"{}\": {}", json.size() == 1 ? "" : ",", key, value);
+  };
+  add("device", json_quoted(report.device));
+  add("dtype", text_or_null(report.dtype));
+  add("transport", json_quoted(report.transport));
+  add("ranks", fmt::format("{}", report.ranks));
+  add("steps", fmt::format("{}", report.steps));
+  add("loss", numbers(report.loss));
+  add("reference_loss", compared(numbers(reference.loss)));
+  add("max_loss_error", compared(number(reference.max_loss_error)));
+  add("max_gradient_error", compared(number(reference.max_gradient_error)));
+  add("max_parameter_error", compared(number(reference.max_parameter_error)));
+  add("worst_tensor", text_or_null(reference.worst_tensor));
+  add("first_tensor", text_or_null(reference.first_tensor));
+  add("tolerance", compared(number(reference.tolerance)));
+  add("no_reference", text_or_null(report.no_reference));
+  add("predicted_peak_bytes", fmt::format("[{}]", fmt::join(report.predicted_peak_bytes, ", ")));
+  add("allocated_peak_bytes", fmt::format("[{}]", fmt::join(report.allocated_peak_bytes, ", ")));
+  add("predicted_step_s", number(report.predicted_step_s));
+  add("measured_step_s", optional_number(report.measured_step_s));
+  add("instructions", fmt::format("{}", report.instructions));
+  add("fault", text_or_null(report.fault));
+  return json + "\n  }";
+}
+
+std::string execution_text(const ExecutionReport& report) {
+  std::string text = fmt::format("executed on {} {} {} ({}){}, {} {}, {} instructions\n", report.ranks,
+                                 report.device, report.ranks == 1 ? "rank" : "ranks", report.transport,
+                                 report.dtype.empty() ? "" : ", " + report.dtype, report.steps,
+                                 report.steps == 1 ? "step" : "steps", report.instructions);
+  if (!report.loss.empty()) text += fmt::format("  loss      {}\n", loss_line(report.loss));
+  if (report.reference) {
+    const ExecutionReport::Reference& reference = *report.reference;
+    text += fmt::format("  one rank  {}   the same model and data without parallelism, {} microbatches\n",
+                        loss_line(reference.loss), reference.microbatches);
+    text += fmt::format(
+        "  differ      loss {:.1e}  gradients {:.1e}{}  parameters {:.1e}   at most {:.0e} is allowed\n",
+        reference.max_loss_error, reference.max_gradient_error,
+        reference.worst_tensor.empty() ? "" : fmt::format(" ({})", reference.worst_tensor),
+        reference.max_parameter_error, reference.tolerance);
+  } else {
+    text += fmt::format("  not compared with one rank: {}\n", report.no_reference);
+  }
+  if (!report.allocated_peak_bytes.empty()) text += fmt::format("  memory      {}\n", memory_line(report));
+  if (report.measured_step_s)
+    text += fmt::format("  step        {} measured here, {} predicted for the job's cluster\n",
+                        seconds_text(*report.measured_step_s), seconds_text(report.predicted_step_s));
+  if (!report.fault.empty()) text += fmt::format("  NOT AS PLANNED: {}\n", report.fault);
+  return text;
+}
+
+}  // namespace simrun

@@ -1,0 +1,33 @@
+#include "models/expert_scope.h"
+
+#include <cmath>
+
+namespace simrun {
+
+ExpertRowCount expert_row_count(const Job& job, double copies) {
+  const Parallelism& parallelism = job.parallelism;
+  const std::int64_t tokens =
+      job.training.micro_batch_size * parallelism.data_parallel_size * job.training.seq_length;
+  const double mean = static_cast<double>(tokens) * copies / static_cast<double>(job.model.experts.count);
+  const std::int64_t expected = std::llround(std::ceil(mean));
+  if (job.moe.scope && job.moe.capacity_factor > 0)
+    return {expected, job.moe.scope->sequence_parts * job.moe.scope->rows};
+  const double factor = job.moe.capacity_factor > 0 ? job.moe.capacity_factor : 1;
+  const std::int64_t ranks = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size *
+                             parallelism.data_parallel_size;
+  const std::int64_t rows = std::llround(std::ceil(mean * factor));
+  return {expected, (rows + ranks - 1) / ranks * ranks};
+}
+
+ExpertScope expert_scope(const Job& job) {
+  if (job.moe.scope) return *job.moe.scope;
+  const Parallelism& parallelism = job.parallelism;
+  ExpertScope scope;
+  scope.sequence_parts = parallelism.context_parallel_size *
+                         (parallelism.sequence_parallel ? parallelism.tensor_model_parallel_size : 1);
+  scope.rows = expert_row_count(job, static_cast<double>(job.model.experts.topk)).planned /
+               (parallelism.data_parallel_size * scope.sequence_parts);
+  return scope;
+}
+
+}  // namespace simrun

@@ -162,7 +162,8 @@ std::string copy_refusal(const Plan& plan, const Instruction& what) {
 std::string matrix_refusal(const Plan& plan, const Instruction& what) {
   const Buffer& gradients = plan.buffers[what.inputs.at(0)];
   const bool is_sharded = gradients.parent != no_index || gradients.shard_of != no_index;
-  const bool of_matrices = what.function == Function::adafactor || what.function == Function::muon;
+  const bool of_matrices = what.function == Function::adafactor || what.function == Function::muon ||
+                           what.function == Function::sum_squares;
   const bool is_update = plan.buffers[what.outputs.at(0)].category == Category::weights;
   // Muon's last kernel reads a part of its own update.
   if (of_matrices && is_sharded && !(what.function == Function::muon && is_update))
@@ -175,8 +176,9 @@ std::string reduce_refusal(const Plan& plan, const Instruction& what) {
   const auto is_workspace = [&](Index output) {
     return plan.buffers[output].category == Category::workspace;
   };
-  if (what.function == Function::sum_squares && !what.constants.empty() &&
-      plan.buffers[what.outputs.at(0)].category == Category::optimizer &&
+  const bool of_adafactor = what.function == Function::sum_squares && !what.constants.empty();
+  if (std::string why = of_adafactor ? matrix_refusal(plan, what) : ""; !why.empty()) return why;
+  if (of_adafactor && plan.buffers[what.outputs.at(0)].category == Category::optimizer &&
       std::any_of(what.outputs.begin(), what.outputs.end(), is_workspace))
     return no_kernel("parallelism.tensor_model_parallel_size of adafactor: 1 has");
   const bool is_known = what.function == Function::sum || what.function == Function::max ||
@@ -193,7 +195,9 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
   const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
   if (std::any_of(what.inputs.begin(), what.inputs.end(), is_fp8) ||
       std::any_of(what.outputs.begin(), what.outputs.end(), is_fp8))
-    return no_kernel("fp8 in training.precision, optimizer.exp_avg_dtype or grad_reduce_dtype");
+    return no_kernel(what.phase == Phase::optimizer   ? "optimizer.exp_avg_dtype: fp8"
+                     : what.phase == Phase::reduction ? "optimizer.grad_reduce_dtype: fp8"
+                                                      : "training.precision: fp8");
   switch (what.opcode) {
     case Opcode::input:
       return what.constants.size() > 1 || what.label == "images" || what.label.ends_with("tokens") ||
@@ -226,6 +230,8 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::all_reduce:
     case Opcode::all_gather:
     case Opcode::reduce_scatter:
+    case Opcode::push:
+    case Opcode::pull:
     case Opcode::all_to_all: return "";
     default: return no_kernel("model.model_type: models of text have");
   }

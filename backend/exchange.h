@@ -50,6 +50,8 @@ class RankExchange {
  private:
   void collect(const Call& call, std::size_t operand);
   void collect_rows(const Call& call, std::size_t operand);
+  void push(const Call& call);
+  void pull(const Call& call);
   void sum_in_pieces(const Call& call, std::size_t operand);
   void send(const Call& call, std::int64_t to, const Argument& from, const TensorPart& part);
   Message receive(const Call& call, const RankPlace& from, std::int64_t elements);

@@ -43,7 +43,7 @@ void refuse_shapes(const Plan& plan, Refusals& refusals) {
     refusals.add(fmt::format("the plan has {} ranks; threads run up to {}: fewer nodes or gpus_per_node",
                              plan.ranks(), most_thread_ranks));
   for (const StageDevices& stage : plan.stages)
-    if (stage.meshes != plan.stages.front().meshes)
+    if (stage.meshes != plan.stages.front().meshes && !plan.job.parameter_servers)
       refusals.add("pipeline ranks have unlike meshes, which are not run yet: parallelism");
   for (const Communication& communication : plan.communications)
     if (!communication.peer.coordinate_map.empty())
@@ -71,6 +71,9 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
       if (binding.weight_version != 0 || binding.slice != 0)
         refusals.add("weight versions and sequence slices are not run yet: parallelism.pipeline_schedule");
   refuse_updates(plan, refusals);
+  if (plan.job.parameter_servers && plan.job.parameter_servers->mode != ServerMode::synchronous)
+    refusals.add(
+        "servers' weights of earlier steps are not run yet: optimizer.parameter_server.mode: synchronous");
   const std::unique_ptr<Device> asked = make_device(device);
   for (const Segment& segment : plan.segments)
     for (const Instruction& what : segment.instructions) {

@@ -7,7 +7,8 @@
 
 // Moments of 8 bits (Dettmers et al. 2022, arXiv 2110.02861): blocks of 256 elements of a flat buffer share a
 // scale, the largest magnitude among them; a code is the nearest of 256 multiples of it, which lie denser
-// towards zero (section 1.3, dynamic tree quantisation: 7 decades).
+// towards zero (section 1.3, dynamic tree quantisation: 7 decades). A second moment that is not zero never
+// becomes zero, by whose root the first is divided: it is at least the smallest positive multiple.
 namespace simrun {
 
 constexpr std::int64_t moment_block = 256;
@@ -56,7 +57,8 @@ class StoredMoment {
     const auto above = std::lower_bound(values_->begin(), values_->end(), share);
     if (above == values_->begin()) return 0;
     if (above == values_->end()) return 255;
-    const bool is_below = share - *(above - 1) <= *above - share;
+    const bool is_least = above - values_->begin() == 1 && values_->front() == 0;
+    const bool is_below = !is_least && share - *(above - 1) <= *above - share;
     return static_cast<std::uint8_t>(above - values_->begin() - (is_below ? 1 : 0));
   }
 

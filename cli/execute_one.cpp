@@ -9,6 +9,7 @@
 
 #include "backend/agreement.h"
 #include "backend/execute.h"
+#include "backend/hyperparameters.h"
 #include "backend/reference_job.h"
 #include "cli/execution_memory.h"
 #include "configs/diagnostics.h"
@@ -46,8 +47,9 @@ bool has_halves(const Plan& plan) {
   });
 }
 
-ExecuteOptions execute_options(const ExecuteFlags& flags) {
+ExecuteOptions execute_options(const ExecuteFlags& flags, const Plan& plan) {
   ExecuteOptions options;
+  options.training = hyperparameters_of(plan);
   options.device = execution_device(flags);
   options.steps = flags.steps.value_or(default_steps);
   options.training.seed = flags.seed.value_or(options.training.seed);
@@ -184,7 +186,7 @@ void check_execution(const Options& options, const Input& input) {
            "--dtype bf16 rounds what the plan holds in bf16 or fp16, and this plan holds nothing in them",
            "--dtype f32 runs it as it is.");
   if (!faults.empty()) throw ConfigError(std::move(faults));
-  const ExecuteOptions how = execute_options(flags);
+  const ExecuteOptions how = execute_options(flags, input.plan);
   for (const std::string& refusal : execution_refusals(input.plan, how.device))
     refuse(position_of(input, refusal), "cannot be executed: " + refusal, "");
   if (faults.empty() && how.device != ExecutionDevice::null) {
@@ -201,7 +203,7 @@ void check_execution(const Options& options, const Input& input) {
 ExecutionReport execute_one(const Options& options, const Input& input, double predicted_step_s) {
   const ExecuteFlags& flags = options.execute;
   const Plan& plan = input.plan;
-  const ExecuteOptions how = execute_options(flags);
+  const ExecuteOptions how = execute_options(flags, input.plan);
   const bool computes = how.device != ExecutionDevice::null;
   ExecutionReport report;
   report.device = device_of(flags);

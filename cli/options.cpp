@@ -94,7 +94,7 @@ void add_execute(CLI::App& app, ExecuteFlags& flags) {
   app.add_option("--seed", flags.seed, "of parameters, data and dropout (default 0)")
       ->check(CLI::NonNegativeNumber)
       ->group(group);
-  app.add_option("--learning-rate", flags.learning_rate, "of the optimizer (default 0.001)")
+  app.add_option("--learning-rate", flags.learning_rate, "of the optimizer (default optimizer.lr)")
       ->check(CLI::PositiveNumber)
       ->group(group);
 }

@@ -24,7 +24,8 @@ ParameterMatrix matrix_of(const Graph& graph, const Value& value, const Mesh& me
       matrix.count *= extent;
     else
       (column ? matrix.columns : matrix.rows) *= extent;
-    if (has(in, dim) != has(out, dim) && std::exchange(is_first, false)) matrix.columns_first = column;
+    const bool of_all = has(in, dim) && has(out, dim);
+    if (!of_all && std::exchange(is_first, false)) matrix.columns_first = column;
     const DimensionSplit* split = value.layout.split_of(dim);
     if (split == nullptr || (has(in, dim) && has(out, dim))) continue;
     matrix.axes.insert(matrix.axes.end(), split->axes.begin(), split->axes.end());

@@ -35,8 +35,8 @@ Plan with_recorded_rows(Plan plan, const RecordedRows& rows) {
     const Index index = first->first.buffer;
     const auto last = rows.upper_bound({index, INT32_MAX, INT64_MAX});
     ExtentTable table = table_of(plan, first, last);
-    const auto [at, is_new] = known.try_emplace({table.axes, table.values},
-                                                static_cast<std::int32_t>(plan.extent_tables.size()));
+    const auto [at, is_new] =
+        known.try_emplace({table.axes, table.values}, static_cast<std::int32_t>(plan.extent_tables.size()));
     Buffer& buffer = plan.buffers[index];
     buffer.dims[0] = {buffer.dims[0].name, -1, 1};
     buffer.dims[1] = {buffer.dims[1].name, at->second,

@@ -7,8 +7,8 @@
 #include "tests/backend/checked_run.h"
 #include "tests/backend/expert_jobs.h"
 
-// Mixtures of experts: the same training steps whatever ranks the experts are on, and memory as the simulator says
-// of the routing that was.
+// Mixtures of experts: the same training steps whatever ranks the experts are on, and memory as the simulator
+// says of the routing that was.
 namespace simrun {
 namespace {
 
@@ -39,8 +39,7 @@ TEST_CASE("experts on several ranks compute what they do on one") {
   for (const char* model : {tiny_mixtral, tiny_qwen, tiny_deepseek, tiny_switch})
     for (const int ranks : {1, 2, 4})
       for (const int gpus : {2, 4})
-        if (ranks <= gpus)
-          check_expert_job({.model = model, .parallelism = experts_on(ranks), .gpus = gpus});
+        if (ranks <= gpus) check_expert_job({.model = model, .parallelism = experts_on(ranks), .gpus = gpus});
 }
 
 TEST_CASE("experts of a capacity drop the same tokens wherever they are") {
@@ -56,32 +55,33 @@ TEST_CASE("experts of a capacity drop the same tokens wherever they are") {
                           .gpus = 4});
 }
 
-TEST_CASE("expert, tensor, expert tensor, data and pipeline parallelism together compute what one rank does") {
+TEST_CASE(
+    "expert, tensor, expert tensor, data and pipeline parallelism together compute what one rank does") {
   struct Case {
     const char *parallelism, *optimizer, *more;
     int gpus;
   };
   for (const char* model : {tiny_mixtral, tiny_deepseek, tiny_qwen})
-    for (const Case& c : {
-             Case{"{expert_model_parallel_size: 2, tensor_model_parallel_size: 2, "
-                  "expert_tensor_parallel_size: 1}",
-                  "{zero_stage: 1}", "", 4},
-             Case{"{expert_model_parallel_size: 4, tensor_model_parallel_size: 2, sequence_parallel: true, "
-                  "expert_tensor_parallel_size: 1}",
-                  "{zero_stage: 2}", "", 4},
-             Case{"{expert_model_parallel_size: 2, expert_tensor_parallel_size: 2, "
-                  "tensor_model_parallel_size: 2, sequence_parallel: true}",
-                  "{zero_stage: 3}", "", 8},
-             Case{"{expert_model_parallel_size: 2, expert_tensor_parallel_size: 2, "
-                  "tensor_model_parallel_size: 2}",
-                  "{}", "", 4},
-             Case{"{expert_model_parallel_size: 2, expert_tensor_parallel_size: 2}", "{zero_stage: 1}", "", 4},
-             Case{"{expert_model_parallel_size: 2, pipeline_model_parallel_size: 2, "
-                  "tensor_model_parallel_size: 2, sequence_parallel: true}",
-                  "{overlap_grad_reduce: true}", "", 8},
-             Case{"{expert_model_parallel_size: 4, tensor_model_parallel_size: 2, sequence_parallel: true, "
-                  "expert_tensor_parallel_size: 1}",
-                  "{zero_stage: 1}", "recompute: {granularity: selective, modules: [moe]}\n", 8}})
+    for (const Case& c :
+         {Case{"{expert_model_parallel_size: 2, tensor_model_parallel_size: 2, "
+               "expert_tensor_parallel_size: 1}",
+               "{zero_stage: 1}", "", 4},
+          Case{"{expert_model_parallel_size: 4, tensor_model_parallel_size: 2, sequence_parallel: true, "
+               "expert_tensor_parallel_size: 1}",
+               "{zero_stage: 2}", "", 4},
+          Case{"{expert_model_parallel_size: 2, expert_tensor_parallel_size: 2, "
+               "tensor_model_parallel_size: 2, sequence_parallel: true}",
+               "{zero_stage: 3}", "", 8},
+          Case{"{expert_model_parallel_size: 2, expert_tensor_parallel_size: 2, "
+               "tensor_model_parallel_size: 2}",
+               "{}", "", 4},
+          Case{"{expert_model_parallel_size: 2, expert_tensor_parallel_size: 2}", "{zero_stage: 1}", "", 4},
+          Case{"{expert_model_parallel_size: 2, pipeline_model_parallel_size: 2, "
+               "tensor_model_parallel_size: 2, sequence_parallel: true}",
+               "{overlap_grad_reduce: true}", "", 8},
+          Case{"{expert_model_parallel_size: 4, tensor_model_parallel_size: 2, sequence_parallel: true, "
+               "expert_tensor_parallel_size: 1}",
+               "{zero_stage: 1}", "recompute: {granularity: selective, modules: [moe]}\n", 8}})
       check_expert_job({model, c.parallelism, c.optimizer, "", c.more, c.gpus});
 }
 
@@ -100,10 +100,9 @@ TEST_CASE("tokens gathered for all experts give the same sums") {
 }
 
 TEST_CASE("experts in every pipeline schedule compute what they do on one rank") {
-  for (const char* schedule :
-       {"gpipe", "1f1b", "zb_h1", "chimera", "dualpipe",
-        "interleaved_1f1b, virtual_pipeline_model_parallel_size: 2",
-        "zb_v, virtual_pipeline_model_parallel_size: 2"})
+  for (const char* schedule : {"gpipe", "1f1b", "zb_h1", "chimera", "dualpipe",
+                               "interleaved_1f1b, virtual_pipeline_model_parallel_size: 2",
+                               "zb_v, virtual_pipeline_model_parallel_size: 2"})
     check_expert_job({.model = tiny_mixtral,
                       .parallelism = experts_on(2, ", pipeline_model_parallel_size: 2, pipeline_schedule: " +
                                                        std::string(schedule)),

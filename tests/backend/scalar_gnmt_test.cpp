@@ -26,7 +26,7 @@ class ScalarGnmt {
     Rows x = looked_up("word_embeddings", -1, source);
     x = joined(lstm(0, "lstm", x, false), lstm(0, "reversed_lstm", x, true));
     const Rows memory = lstm(1, "lstm", x, false);
-    const Rows first = lstm(2, "lstm", looked_up("decoder_word_embeddings", -1, target), false);
+    const Rows first = lstm(2, "lstm", looked_up("decoder_word_embeddings", 2, target), false);
     const Rows last = lstm(3, "lstm", joined(first, attended(first, memory)), false);
     Rows result;
     for (const Row& row : last) {

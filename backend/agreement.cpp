@@ -34,8 +34,11 @@ std::string fault_of(const Agreement& agreed, double first_loss, const Agreement
 
 AgreementTolerance tolerance_of(ExecutionDevice device) {
   switch (device) {
+    case ExecutionDevice::cuda_f64:
     case ExecutionDevice::cpu_f64: return {1e-10, 1e-10, 1e-10};
     case ExecutionDevice::cpu_f32: return {1e-5, 1e-5, 0};
+    case ExecutionDevice::cuda_f32: return {1e-4, 1e-4, 0};
+    case ExecutionDevice::cuda_half:
     case ExecutionDevice::cpu_half: return {2e-3, 5e-2, 0};
     case ExecutionDevice::null: break;
   }

@@ -57,6 +57,7 @@ class ScoreBias {
     if (call.what.alibi) bias_max_ = call.what.constants.at(2);
     if (operands.biases == nullptr) return;
     table_ = reals<Real>(*operands.biases);
+    columns_ = operands.biases->part[1];
     buckets_ =
         RelativeBuckets{operands.biases->part[0].extent, call.what.constants.at(2), !call.what.causal.on};
   }
@@ -80,12 +81,13 @@ class ScoreBias {
 
  private:
   std::int64_t element(const Head& head, std::int64_t distance) const {
-    return buckets_.row(distance) * heads_.kv.extent + head.kv;
+    return buckets_.row(distance) * columns_.extent + heads_.kv.first + head.kv - columns_.first;
   }
   const HeadCounts& heads_;
   double bias_max_ = 0;
   const Real* table_ = nullptr;
   RelativeBuckets buckets_;
+  DimPart columns_;  // kv heads of the table
 };
 
 // A head's probabilities and what they were made of.
@@ -111,7 +113,11 @@ class AttentionRun {
   const HeadCounts& heads() const { return heads_; }
   const AttentionOperands<Real>& operands() const { return operands_; }
   const ScoreBias<Real>& bias() const { return bias_; }
-  std::int64_t place_of_sink(const Head& head) const { return head.kv * heads_.group + head.query; }
+  // The rank may have the sinks of more heads than it attends with.
+  std::int64_t place_of_sink(const Head& head) const {
+    const std::int64_t kv = heads_.kv.first + head.kv - operands_.sinks->part[0].first;
+    return kv * heads_.group + head.query;
+  }
 
   HeadProbabilities<Real> probabilities(const Head& head) {
     HeadProbabilities<Real> of;

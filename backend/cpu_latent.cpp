@@ -34,9 +34,9 @@ struct LatentRows {
         nope(last_extent(apart[0]) - last_extent(joint[1])),
         rope(last_extent(joint[1])),
         v(last_extent(apart[1])),
-        heads(part_named(call, apart[0], "kv_heads").extent),
+        heads(part_named(call, joint[0], "kv_heads").extent),
         rows(rows_of(apart[0])),
-        place{part_named(call, apart[0], "sequence"), heads},
+        place{part_named(call, joint[0], "sequence"), heads},
         rotation(call.what.constants.at(0), rope) {}
 };
 

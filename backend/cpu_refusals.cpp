@@ -25,14 +25,14 @@ bool same_extents(const Buffer& a, const Buffer& b) {
 
 // A gradient that is not wanted leaves its output out: which of two alike the other is, nothing says.
 std::string missing_gradient_refusal(const Plan& plan, const Instruction& what) {
-  const auto width = [&](const std::vector<Index>& buffers) {
+  const auto elements_of = [&](const std::vector<Index>& buffers) {
     std::int64_t sum = 0;
-    for (const Index buffer : buffers) sum += plan.buffers[buffer].dims.back().extent;
+    for (const Index buffer : buffers) sum += plan.buffers[buffer].elements();
     return sum;
   };
   const bool is_missing = what.function == Function::mla_rope_backward
                               ? what.outputs.size() < 2
-                              : width(what.inputs) != width(what.outputs);
+                              : elements_of(what.inputs) != elements_of(what.outputs);
   return is_missing ? no_kernel("model.frozen: not some of an operator's inputs") : "";
 }
 
@@ -200,7 +200,7 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
                                                       : "training.precision: fp8");
   switch (what.opcode) {
     case Opcode::input:
-      return what.constants.size() > 1 || what.label == "images" || what.label.ends_with("tokens") ||
+      return what.constants.size() > 1 || what.label.ends_with("images") || what.label.ends_with("tokens") ||
                      what.label.ends_with("labels")
                  ? ""
                  : no_kernel("model.model_type: models of text have");

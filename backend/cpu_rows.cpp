@@ -3,6 +3,7 @@
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_math.h"
 #include "backend/philox.h"
+#include "backend/text_data.h"
 
 // Kernels over rows of tokens: data, table look-ups, losses.
 namespace simrun::cpu {
@@ -34,13 +35,16 @@ std::int64_t table_row(const KernelCall& call, const Argument& table, const Argu
 // Indices of so many kinds that are no words: one per sample, or per place in it.
 void draw_kinds(const KernelCall& call, std::uint32_t kinds) {
   const Argument& out = call.outputs[0];
-  const WholeRows whole(call, out);
+  const DimPart &batch = part_named(call, out, "batch"), &places = out.part.back();
+  const bool is_per_sample = out.part.size() < 2;
   const RandomStream stream(call.training.seed, call.what.label, 0);
   auto* to = static_cast<std::int64_t*>(out.data);
-  const std::int64_t n = out.part.size() > 1 ? last_extent(out) : 1, rows = elements(out.part) / n;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t begin = out.part.size() > 1 ? whole.begin(row) : whole.begin(0) + row;
-    for (std::int64_t i = 0; i < n; ++i) *to++ = stream.word(begin + i, call.step) % kinds;
+  for (std::int64_t b = 0; b < batch.extent; ++b) {
+    const std::int64_t sample = call.microbatch * batch.whole + batch.at(b);
+    for (std::int64_t i = 0; i < (is_per_sample ? 1 : places.extent); ++i) {
+      const std::int64_t place = is_per_sample ? sample : sample * places.whole + places.at(i);
+      *to++ = stream.word(place, call.step) % kinds;
+    }
   }
 }
 
@@ -51,7 +55,7 @@ void run_input(const KernelCall& call) {
   const Argument& out = call.outputs[0];
   const std::vector<double>& constants = call.what.constants;
   if (constants.size() > 1) return draw_kinds(call, static_cast<std::uint32_t>(constants[1]));
-  if (call.what.label == "images" || out.part.size() < 2) return run_images<Real>(call);
+  if (out.buffer->dtype != Dtype::int64 || out.part.size() < 2) return run_images<Real>(call);
   const auto vocab = std::find(call.plan.dimension_names.begin(), call.plan.dimension_names.end(), "vocab");
   const auto size = static_cast<std::uint32_t>(
       call.plan.dimension_sizes[static_cast<std::size_t>(vocab - call.plan.dimension_names.begin())]);
@@ -61,12 +65,16 @@ void run_input(const KernelCall& call) {
                                                            : 0;
   const bool is_source = call.what.label == "encoder_tokens";
   const RandomStream stream(call.training.seed, is_source ? "source text" : "text", 0);
+  const TextData* text = call.training.text;
+  const std::int64_t samples = call.plan.job.microbatches * batch.whole;  // of a step
   auto* to = static_cast<std::int64_t*>(out.data);
   for (std::int64_t b = 0; b < batch.extent; ++b) {
     const std::int64_t sample = call.microbatch * batch.whole + batch.first + b;
     for (std::int64_t s = 0; s < sequence.extent; ++s) {
-      const std::int64_t at = sample * (sequence.whole + 1) + sequence.at(s) + ahead;
-      *to++ = stream.word(at, call.step) % size;
+      const std::int64_t place = sequence.at(s) + ahead;
+      *to++ = text == nullptr
+                  ? stream.word(sample * (sequence.whole + 1) + place, call.step) % size
+                  : text->token(call.training.seed, call.step * samples + sample, place, sequence.whole);
     }
   }
 }

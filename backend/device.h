@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,27 @@ namespace simrun {
 
 // How arriving elements join those that are there.
 enum class Combine : std::uint8_t { assign, add, maximum };
+
+class Transport;
+
+// One communication instruction of a rank. `of`: what the rank would say that it is doing ("entry 3 (...)").
+struct ExchangeCall {
+  const Instruction& what;
+  const std::vector<Argument>& inputs;
+  const std::vector<Argument>& outputs;
+  std::int32_t microbatch = 0;
+  std::string of;
+};
+
+// Communication of a device's own (NCCL), in place of messages (backend/exchange.h).
+class DeviceExchange {
+ public:
+  virtual ~DeviceExchange() = default;
+  DeviceExchange() = default;
+  DeviceExchange(const DeviceExchange&) = delete;
+  DeviceExchange& operator=(const DeviceExchange&) = delete;
+  virtual void run(const ExchangeCall& call) = 0;
+};
 
 // The device seam: memory and kernels of one rank. The executor (backend/rank_run.h) knows order, memory and
 // partners and nothing of arithmetic; a device knows arithmetic (backend/operations.h) and nothing of the
@@ -40,8 +62,15 @@ class Device {
 
   virtual void run(const KernelCall& call) = 0;
 
+  // Asked once, before anything runs, on all ranks: what does the rank's communication; nullptr: messages. It
+  // may use the transport to find its partners, and ends before the device.
+  virtual std::unique_ptr<DeviceExchange> connect(const Plan&, const RankPlace&, Transport&) {
+    return nullptr;
+  }
+
   // A part of an argument's part, packed in row-major order, and back. Payloads may be empty on a device
-  // without memory.
+  // without memory. A device whose ranks share a process may pass handles instead of elements: what was
+  // packed is unpacked once, by a device of the same kind.
   virtual std::vector<std::byte> pack(const Argument& from, const TensorPart& part) = 0;
   virtual void unpack(const std::vector<std::byte>& payload, const Argument& to, const TensorPart& part,
                       Combine combine) = 0;

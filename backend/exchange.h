@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,17 +24,14 @@ RankPlace peer_of(const Plan& plan, const Communication& communication, const Ra
 class RankExchange {
  public:
   RankExchange(const Plan& plan, Device& device, Transport& transport, const RankPlace& place)
-      : plan_(plan), device_(device), transport_(transport), place_(place) {}
+      : plan_(plan),
+        device_(device),
+        transport_(transport),
+        place_(place),
+        own_(device.connect(plan, place, transport)) {}
 
-  // `of`: what this rank would say that it is doing ("entry 3 (...)"). Throws TransportError, and
-  // ExecutionError where a partner sent another number of elements.
-  struct Call {
-    const Instruction& what;
-    const std::vector<Argument>& inputs;
-    const std::vector<Argument>& outputs;
-    std::int32_t microbatch = 0;
-    std::string of;
-  };
+  // Throws TransportError, and ExecutionError where a partner sent another number of elements.
+  using Call = ExchangeCall;
   void run(const Call& call);
 
   // The rows of an experts' buffer behind the exchange (or the copy of a part) of another; its members tell
@@ -60,6 +58,7 @@ class RankExchange {
   Device& device_;
   Transport& transport_;
   const RankPlace place_;
+  const std::unique_ptr<DeviceExchange> own_;  // of the device; nullptr: messages
 };
 
 }  // namespace simrun

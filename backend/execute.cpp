@@ -9,7 +9,9 @@
 #include "backend/bucket_views.h"
 #include "backend/cpu_device.h"
 #include "backend/null_device.h"
+#include "backend/plugin_device.h"
 #include "backend/rank_run.h"
+#include "backend/recycling_device.h"
 #include "backend/run_ranks.h"
 #include "backend/update_operands.h"
 #include "schedules/extent_tables.h"
@@ -17,8 +19,9 @@
 namespace simrun {
 namespace {
 
-std::unique_ptr<Device> make_device(ExecutionDevice device) {
-  switch (device) {
+std::unique_ptr<Device> make_device(const ExecuteOptions& options, std::int64_t rank) {
+  if (is_cuda(options.device)) return make_cuda_plugin_device(options, rank);
+  switch (options.device) {
     case ExecutionDevice::cpu_f64: return make_cpu_device_f64();
     case ExecutionDevice::cpu_f32: return make_cpu_device_f32();
     case ExecutionDevice::cpu_half: return make_cpu_device_half();
@@ -74,7 +77,17 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
   if (plan.job.parameter_servers && plan.job.parameter_servers->mode != ServerMode::synchronous)
     refusals.add(
         "servers' weights of earlier steps are not run yet: optimizer.parameter_server.mode: synchronous");
-  const std::unique_ptr<Device> asked = make_device(device);
+  const bool has_host = !is_cuda(device);
+  for (const Buffer& buffer : plan.buffers)
+    if (!has_host && buffer.space != MemorySpace::device)
+      refusals.add("memory of the host or of drives is not used yet: offload");
+  if (const std::string why = is_cuda(device) ? why_no_cuda_device() : ""; !why.empty()) {
+    refusals.add("there is no device cuda: " + why);
+    return refusals.take();
+  }
+  ExecuteOptions alone;
+  alone.device = device;
+  const std::unique_ptr<Device> asked = make_device(alone, 0);
   for (const Segment& segment : plan.segments)
     for (const Instruction& what : segment.instructions) {
       const std::string why = asked->refusal(plan, what);
@@ -89,6 +102,10 @@ const char* name_of(ExecutionDevice device) {
   switch (device) {
     case ExecutionDevice::cpu_f64: return "cpu f64";
     case ExecutionDevice::cpu_f32: return "cpu f32";
+    case ExecutionDevice::cpu_half: return "cpu f32, 16-bit types rounded";
+    case ExecutionDevice::cuda_f64: return "cuda f64";
+    case ExecutionDevice::cuda_f32: return "cuda f32";
+    case ExecutionDevice::cuda_half: return "cuda bf16";
     default: return "null";
   }
 }
@@ -101,10 +118,19 @@ Measurement empty_measurement(const ExecuteOptions& options, std::size_t ranks) 
 }  // namespace
 
 Execution execute(const Plan& plan, const ExecuteOptions& options) {
+  return execute_on(plan, options, [&](std::int64_t rank) { return make_device(options, rank); });
+}
+
+Execution execute_on(const Plan& plan, const ExecuteOptions& options, const DeviceOfRank& make) {
   const std::vector<RankPlace> places = ranks_of(plan);
   const BucketViews buckets(plan);
   Observations observed(plan, options.steps);
-  const RankRun::Shared shared{plan, buckets, options.training, options.steps, observed, options.compares};
+  const std::size_t moments = options.keeps_moments ? saved_optimizer(plan).moments : 0;
+  observed.keep_moments(plan, moments);
+  std::optional<ResumedParameters> start;
+  if (options.start != nullptr) start.emplace(*options.start, plan);
+  const RankRun::Shared shared{
+      plan, buckets, options.training, options.steps, observed, start ? &*start : nullptr, options.compares};
   Execution execution;
   execution.ranks.resize(places.size());
   CoreGate gate(options.timed ? available_cores() : 0);
@@ -120,19 +146,21 @@ Execution execute(const Plan& plan, const ExecuteOptions& options) {
       clock.emplace(fabric, gate, rank, static_cast<std::int64_t>(places.size()));
       core.emplace(gate);
     }
-    const std::unique_ptr<Device> device = make_device(options.device);
+    std::unique_ptr<Device> device = make(rank);
+    if (options.timed && options.device != ExecutionDevice::null) device = recycling(std::move(device));
     Transport& through = clock ? static_cast<Transport&>(*clock) : fabric;
     RankRun run(shared, *device, through, places[number], clock ? &*clock : nullptr);
     run.run();
     execution.ranks[number] = {run.planned_peak_bytes(), device->peak_bytes(), run.instructions()};
     if (clock) execution.measured.ranks[number] = clock->take_steps();
   };
-  const RunFailure failure = run_ranks(plan, options, run_rank, observed, execution.ranks);
+  const RunFailure failure = run_ranks(plan, options, run_rank, observed, execution);
   execution.failure_kind = failure.kind;
   execution.failure = failure.text;
   execution.loss = observed.loss();
   execution.gradients = observed.take_gradients();
   execution.parameters = observed.take_parameters();
+  execution.moments = observed.take_moments();
   execution.expert_rows = observed.take_rows();
   return execution;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/checkpoint.h"
+#include "backend/device.h"
 #include "backend/measured_timeline.h"
 #include "backend/observations.h"
 #include "backend/operations.h"
@@ -19,13 +21,15 @@ namespace simrun {
 
 class ProcessGroup;
 
-// cpu_half: f32 arithmetic, bf16 and fp16 where the plan has them.
-enum class ExecutionDevice : std::uint8_t { null, cpu_f64, cpu_f32, cpu_half };
+// cpu_half, cuda_half: f32 arithmetic, bf16 (the CPU: and fp16) where the plan has them.
+enum class ExecutionDevice : std::uint8_t { null, cpu_f64, cpu_f32, cpu_half, cuda_f64, cuda_f32, cuda_half };
 
 struct ExecuteOptions {
   ExecutionDevice device = ExecutionDevice::cpu_f64;
   int steps = 1;             // optimizer steps
   Hyperparameters training;  // hyperparameters_of(plan), unless another learning rate, say, is wanted
+  const Checkpoint* start = nullptr;        // to go on from; REQUIRES: no mismatch (ResumedParameters)
+  bool keeps_moments = false;               // for a checkpoint behind the last step
   std::chrono::milliseconds limit{60'000};  // for which a rank waits for another
   ProcessGroup* processes = nullptr;        // that share the ranks; nullptr: all are threads of this one
   bool timed = false;                       // fills Execution::measured
@@ -47,8 +51,9 @@ struct Execution {
   FailureKind failure_kind = FailureKind::none;
   std::string failure;       // why it did not end well: rank, instruction, who waited for whom; empty: it did
   std::vector<double> loss;  // by step: mean over all tokens of the step
-  ParameterValues gradients;   // of the first step, summed over all ranks, not clipped
-  ParameterValues parameters;  // behind the last step
+  ParameterValues gradients;             // of the first step, summed over all ranks, not clipped
+  ParameterValues parameters;            // behind the last step
+  std::vector<ParameterValues> moments;  // of the optimizer, behind the last step; if asked for
   std::vector<RankReport> ranks;
   // Rows that experts' buffers had, by step: with_recorded_rows() of each step's gives the plan whose memory
   // is this run's. Empty records where nothing is routed, or on the null device.
@@ -63,5 +68,9 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
 // Runs a plan with a thread per rank, in this process or its share of them. REQUIRES: lint() and
 // execution_refusals() have nothing to say.
 Execution execute(const Plan& plan, const ExecuteOptions& options);
+
+// The same on devices that the caller makes: one per rank, made and used on the rank's thread.
+using DeviceOfRank = std::function<std::unique_ptr<Device>(std::int64_t rank)>;
+Execution execute_on(const Plan& plan, const ExecuteOptions& options, const DeviceOfRank& make);
 
 }  // namespace simrun

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <string_view>
 
 namespace simrun {
 namespace {
@@ -17,8 +18,8 @@ struct Names {
 constexpr std::array<Names, 5> launchers{{
     {"SIMRUN_RANK", "SIMRUN_WORLD", nullptr},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", nullptr},
-    {"PMIX_RANK", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"},
-    {"SLURM_PROCID", "SLURM_NTASKS", nullptr},
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr},
     {"RANK", "WORLD_SIZE", nullptr},
 }};
 
@@ -55,9 +56,12 @@ Launch read(const Names& names, const std::string& number, const Variable& varia
 }  // namespace
 
 Launch detect_launch(const Variable& variable) {
-  for (const Names& names : launchers)
+  for (const Names& names : launchers) {
+    // A batch script has a number, too, but is no process of a step.
+    if (names.number == std::string_view("SLURM_PROCID") && !variable(names.count)) continue;
     if (const std::optional<std::string> number = variable(names.number))
       return read(names, *number, variable);
+  }
   return {};
 }
 

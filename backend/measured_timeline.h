@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,7 +18,11 @@ struct Measurement {
   std::vector<std::vector<MeasuredStep>> ranks;  // by rank, then step
   std::string device;                            // "cpu f32"
   int cores = 1;                                 // that the ranks shared
-  bool empty() const { return ranks.empty(); }
+  // Nothing was timed, or not every rank in this process.
+  bool empty() const {
+    return ranks.empty() ||
+           std::any_of(ranks.begin(), ranks.end(), [](const auto& steps) { return steps.empty(); });
+  }
 };
 
 // One number for each of several repetitions. Quantiles are those of the sorted values, the lower one of two

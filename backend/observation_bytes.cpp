@@ -55,6 +55,14 @@ std::vector<std::byte> Observations::to_bytes() const {
   }
   gradients_.write(writer);
   parameters_.write(writer);
+  for (const RecordedRows& rows : rows_) {
+    writer.number(static_cast<std::int64_t>(rows.size()));
+    for (const auto& [key, count] : rows) {
+      writer.number(key);
+      writer.number(count);
+    }
+  }
+  for (const ParameterValues& moment : moments_) moment.write(writer);
   return writer.take();
 }
 
@@ -67,6 +75,14 @@ void Observations::merge(const std::vector<std::byte>& bytes) {
   }
   gradients_.merge(reader);
   parameters_.merge(reader);
+  for (RecordedRows& rows : rows_) {
+    const auto count = reader.number<std::int64_t>();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto key = reader.number<RowsKey>();
+      rows.insert_or_assign(key, reader.number<std::int64_t>());
+    }
+  }
+  for (ParameterValues& moment : moments_) moment.merge(reader);
 }
 
 }  // namespace simrun

@@ -39,19 +39,30 @@ class Observations {
     record(parameters_);
   }
 
+  // Before any rank begins: so many moments of the optimizer are told, too.
+  void keep_moments(const Plan& plan, std::size_t count) { moments_.assign(count, ParameterValues(plan)); }
+  std::size_t kept_moments() const { return moments_.size(); }
+  template <typename Record>
+  void with_moment(std::size_t moment, Record record) {
+    const std::lock_guard lock(mutex_);
+    record(moments_.at(moment));
+  }
+
   // When all ranks of this process have ended: what they told, for another, and what those of another told.
   std::vector<std::byte> to_bytes() const;
   void merge(const std::vector<std::byte>& bytes);
 
   // When all ranks have ended.
-  ParameterValues take_gradients() { return std::move(gradients_); }    // of the first step, as summed
-  ParameterValues take_parameters() { return std::move(parameters_); }  // behind the last step
-  std::vector<double> loss() const;                                     // by step
-  std::vector<RecordedRows> take_rows() { return std::move(rows_); }    // likewise
+  ParameterValues take_gradients() { return std::move(gradients_); }           // of the first step, as summed
+  ParameterValues take_parameters() { return std::move(parameters_); }         // behind the last step
+  std::vector<ParameterValues> take_moments() { return std::move(moments_); }  // of the optimizer, then too
+  std::vector<double> loss() const;                                            // by step
+  std::vector<RecordedRows> take_rows() { return std::move(rows_); }           // likewise
 
  private:
   std::mutex mutex_;
   ParameterValues gradients_, parameters_;
+  std::vector<ParameterValues> moments_;
   std::vector<double> loss_;
   std::vector<std::pair<std::int64_t, double>> loss_parts_;
   std::vector<RecordedRows> rows_;

@@ -30,6 +30,8 @@
 // INPUT          out0 [batch, sequence]: x(sample, p + ahead), constants = {ahead}; without constants 1 for
 //                `labels`, else 0. x is uniform below the whole extent of `vocab`, without padding; an
 //                encoder-decoder's two sequences are two texts. constants = {0, kinds}: uniform below `kinds`
+//                With a text (backend/text_data.h) x(sample, p) is byte p of the sample's stretch of it, and
+//                samples are numbered over the whole run.
 // COPY           out0 = the rank's part of in0 (both parts of one tensor; in0's holds out0's); or out0 = the
 //                queries, keys or values of in0 = packed q, k, v: a tensor with `group` or `one` in place of
 //                `qkv` is the part whose name (q.., k.., v..) its own begins with
@@ -191,13 +193,16 @@ struct CountedRange {
   double share = 1;  // 1 / number of ranks that count the same elements
 };
 
+class TextData;
+
 // Numbers of training that no cost depends on (backend/hyperparameters.h takes them from a plan).
 struct Hyperparameters {
   std::uint64_t seed = 0;
   double learning_rate = 1e-3;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
-  double weight_decay = 0.1;  // of every parameter
-  double momentum = 0.9;      // sgd
+  double weight_decay = 0.1;       // of every parameter
+  double momentum = 0.9;           // sgd
+  const TextData* text = nullptr;  // whose bytes are the tokens; none: tokens are drawn
 };
 
 // One instruction, bound to a rank's memory.
@@ -206,7 +211,7 @@ struct KernelCall {
   const Instruction& what;
   std::vector<Argument> inputs, outputs;
   std::int64_t microbatch = 0;
-  std::int64_t step = 0;  // from 0
+  std::int64_t step = 0;  // from 0; of a run that goes on from a checkpoint, from where that was saved
   const Hyperparameters& training;
   std::vector<std::vector<CountedRange>> counted = {};  // sum_squares: by input
 };

@@ -32,6 +32,8 @@ struct DeviceRequest {
   std::int64_t rank = 0;  // of the plan
   int local_rank = 0;     // among the ranks of this machine
   int local_ranks = 1;
+  bool one_process = false;  // all ranks of the plan are threads of this process: payloads may be handles
+  std::int64_t limit_ms = 60'000;  // for which a rank waits for another
 };
 
 // Of processes that were started together (backend/launch.h).
@@ -58,7 +60,7 @@ struct BackendPlugin {
 // The number that both sides must have: a version, changed by hand when a meaning changes, and the sizes of
 // all that crosses the seam.
 constexpr std::uint64_t plugin_abi() {
-  std::uint64_t abi = 1;
+  std::uint64_t abi = 2;
   for (const std::size_t size :
        {sizeof(BackendPlugin), sizeof(DeviceRequest), sizeof(LinkRequest), sizeof(Plan), sizeof(Buffer),
         sizeof(BufferDim), sizeof(Instruction), sizeof(Communication), sizeof(Program), sizeof(Segment),

@@ -23,8 +23,10 @@ enum class FrameKind : std::uint32_t {
   agreement,  // to process 0: what it is about to run
   start,      // from process 0: all agree
   done,       // to process 0: its ranks have ended well, and what they tell
+  finished,   // from process 0: all ranks have
+  shared,     // from process 0: bytes for all
   failure,    // to process 0: why the run must end
-  end,        // to all: how the run ended
+  end,        // to all: that they part, and why
 };
 
 std::vector<std::byte> to_bytes(const ProcessIdentity& identity);

@@ -93,14 +93,38 @@ ProcessGroup::Outcome ProcessGroup::run(const Work& work) {
     else
       note_done(process_, std::move(collected));
   }
-  news_.wait(lock, [&] { return end_.has_value(); });
+  news_.wait(lock, [&] { return has_finished_ || end_; });
   fabric_ = nullptr;
-  Outcome outcome{*end_, {}};
+  may_start_ = has_finished_ = false;
+  Outcome outcome;
+  if (end_) outcome.failure = *end_;
   for (std::optional<std::vector<std::byte>>& part : collected_)
     if (part) outcome.collected.push_back(std::move(*part));
-  lock.unlock();
-  if (outcome.failure.kind == FailureKind::none) dissolve();
+  collected_.assign(collected_.size(), std::nullopt);
   return outcome;
+}
+
+std::string ProcessGroup::share(std::string bytes) {
+  std::unique_lock lock(mutex_);
+  if (process_ == 0) {
+    for (int to = 1; to < processes_; ++to) post(to, FrameKind::shared, bytes_from(bytes));
+    return bytes;
+  }
+  news_.wait(lock, [&] { return !shared_.empty() || end_; });
+  if (shared_.empty()) throw TransportError(end_->text);
+  bytes = std::move(shared_.front());
+  shared_.pop_front();
+  return bytes;
+}
+
+void ProcessGroup::leave() {
+  {
+    std::unique_lock lock(mutex_);
+    if (process_ == 0) conclude({});
+    news_.wait(lock, [&] { return end_.has_value(); });
+    if (end_->kind != FailureKind::none) return;
+  }
+  dissolve();
 }
 
 RunFailure ProcessGroup::fail(const RunFailure& failure) {
@@ -133,7 +157,7 @@ void ProcessGroup::carry() {
     bool moved = false;
     std::string failure;
     try {
-      moved = move_frames();
+      if (!is_deaf(now, last)) moved = move_frames();
     } catch (const std::exception& error) {
       failure = error.what();
     }
@@ -142,19 +166,33 @@ void ProcessGroup::carry() {
       speaks_ = true;  // nobody else would know
       accept_end({FailureKind::crash, with_waits(fmt::format("{}: {}", name(process_), failure))});
     }
-    if (now - last > limits_.silence / 2) roll_.forgive(now - last);  // this process itself stood still
     last = now;
     if (now >= next_look) {
       watch(now);
       next_look = now + limits_.beat;
     }
-    look_for_signals(now);
     conclude_if_due(now);
     give_up_if_late(lock, now);
     if (leaving_ && may_leave(now)) return;
     idle_turns = moved ? 0 : idle_turns + 1;
     if (idle_turns > turns_before_nap) work_.wait_for(lock, longest_nap, [&] { return !outgoing_.empty(); });
   }
+}
+
+// One that stood still and is told to end when it wakes has been given up by the others: it says nothing, and
+// takes nothing that libraries would fetch from the memory of a process that is no more.
+bool ProcessGroup::is_deaf(Time now, Time last) {
+  const std::lock_guard lock(mutex_);
+  if (now - last > limits_.silence / 2) {
+    roll_.forgive(now - last);
+    awake_since_ = now;
+  }
+  look_for_signals(now);
+  if (!told_to_end_ || now > awake_since_ + limits_.silence) return false;
+  outgoing_.clear();
+  if (!end_) speaks_ = false;
+  accept_end({FailureKind::crash, "ended while it stood still"});
+  return true;
 }
 
 // Whether any frame moved.
@@ -204,7 +242,7 @@ void ProcessGroup::post(int to, FrameKind kind, std::vector<std::byte> payload, 
   head.kind = static_cast<std::uint32_t>(kind);
   head.bytes = static_cast<std::int64_t>(payload.size());
   outgoing_.emplace_back(to, Frame{head, std::move(payload)});
-  if (kind == FrameKind::data) work_.notify_one();
+  work_.notify_one();
 }
 
 void ProcessGroup::handle(int from, Frame frame) {
@@ -227,14 +265,19 @@ void ProcessGroup::handle(int from, Frame frame) {
       news_.notify_all();
       return;
     case FrameKind::done: note_done(from, std::move(frame.payload)); return;
+    case FrameKind::finished: finish_run(); return;
+    case FrameKind::shared:
+      shared_.push_back(text_from(frame.payload));
+      news_.notify_all();
+      return;
     case FrameKind::failure: conclude(failure_from(frame.payload)); return;
     case FrameKind::end: accept_end(failure_from(frame.payload)); return;
   }
 }
 
 void ProcessGroup::tell_state(std::int64_t wave) {
-  if (fabric_ == nullptr) return;
-  ThreadFabric::State state = fabric_->state();
+  ThreadFabric::State state;  // between runs: not idle
+  if (fabric_ != nullptr) state = fabric_->state();
   if (process_ == 0) {
     take_state(0, wave, std::move(state));
     return;
@@ -292,7 +335,16 @@ void ProcessGroup::note_done(int from, std::vector<std::byte> collected) {
   collected_[static_cast<std::size_t>(from)] = std::move(collected);
   const bool all =
       std::all_of(collected_.begin(), collected_.end(), [](const auto& part) { return part.has_value(); });
-  if (all) conclude({});
+  if (!all) return;
+  for (int to = 1; to < processes_; ++to) post(to, FrameKind::finished, {});
+  agreements_.assign(agreements_.size(), std::nullopt);
+  waves_.forget();
+  finish_run();
+}
+
+void ProcessGroup::finish_run() {
+  has_finished_ = true;
+  news_.notify_all();
 }
 
 }  // namespace simrun

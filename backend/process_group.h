@@ -37,7 +37,7 @@ class ProcessGroup {
  public:
   struct Limits {
     std::chrono::milliseconds beat{200};  // between signs of life
-    std::chrono::milliseconds silence{6'000};
+    std::chrono::milliseconds silence{5'000};
     std::chrono::milliseconds farewell{2'000};  // for ranks that compute on, and for other processes' words
   };
   // Called where this process must end and one of its ranks goes on computing; `speaks`: the failure is this
@@ -68,9 +68,14 @@ class ProcessGroup {
     RunFailure failure;
     std::vector<std::vector<std::byte>> collected;  // by process, in process 0
   };
-  // Runs this process's ranks, once. All processes get the same failure. Where there is none the group is
-  // dissolved: all have left.
+  // Runs this process's ranks. All processes get the same failure; behind one nothing more can be run.
   Outcome run(const Work& work);
+  // Between runs: bytes of process 0 for all; it passes them, the others get them. Throws TransportError
+  // where the run has failed meanwhile.
+  std::string share(std::string bytes);
+  // Behind the last run, by all processes: waits for the others to come so far. Does nothing where one
+  // failed.
+  void leave();
 
   // Ends all processes instead of run(); returns what the run fails with, which may be another's failure.
   RunFailure fail(const RunFailure& failure);
@@ -81,6 +86,7 @@ class ProcessGroup {
 
   // ---- the thread that carries and watches ----
   void carry();
+  bool is_deaf(Time now, Time last);
   bool move_frames();
   void watch(Time now);      // needs mutex_
   bool may_leave(Time now);  // needs mutex_
@@ -95,6 +101,7 @@ class ProcessGroup {
   void ask_all();
   void note_agreement(int from, const std::string& agreement);
   void note_done(int from, std::vector<std::byte> collected);
+  void finish_run();
 
   // ---- how the run ends (process_group_end.cpp); all need mutex_ ----
   void look_after_others(Time now);
@@ -119,10 +126,12 @@ class ProcessGroup {
   bool speaks_ = false;
   std::int64_t ranks_ = 0;  // of the plan, once known
   ThreadFabric* fabric_ = nullptr;
-  bool may_start_ = false, computes_ = false, leaving_ = false;
-  bool told_to_end_ = false;       // by a signal
-  std::optional<RunFailure> end_;  // how the run ended; of kind none: well
+  bool may_start_ = false, computes_ = false, has_finished_ = false, leaving_ = false;
+  std::deque<std::string> shared_;  // by process 0, not yet taken
+  bool told_to_end_ = false;        // by a signal
+  std::optional<RunFailure> end_;   // how the run ended; of kind none: well
   Time ended_at_{}, leave_by_{};
+  Time awake_since_{};  // this process stood still until then
   ProcessRoll roll_;
   struct Suspicion {
     RunFailure failure;

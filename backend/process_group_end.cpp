@@ -86,6 +86,7 @@ std::string ProcessGroup::with_waits(const std::string& text) const {
     ranks = waves_.waits();
   else if (fabric_ != nullptr)
     ranks = fabric_->state().ranks;
+  if (fabric_ != nullptr && !may_start_) return fmt::format("{}; no rank had started", text);
   const std::string waits = who_waits(ranks);
   return waits.empty() ? text : fmt::format("{}; {}", text, waits);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -51,7 +52,8 @@ void RankRun::run() {
     if (clock_ != nullptr) clock_->end_step();
     const std::vector<std::string> left = memory_.left_over();
     if (!left.empty())
-      throw ExecutionError(fmt::format("step {} ends without a FREE of {}", step_, fmt::join(left, ", ")));
+      throw ExecutionError(
+          fmt::format("step {} ends without a FREE of {}", global_step(), fmt::join(left, ", ")));
     shared_.observed.add_rows(step_, memory_.take_recorded_rows());
   }
 }
@@ -75,39 +77,58 @@ void RankRun::initialise() {
     if (flat.scope == Scope::run && flat.category == Category::weights)
       weights.insert(flat.parent == no_index ? buffer : flat.parent);
   }
-  for (const Index buffer : weights) initialise_weights(buffer);
+  for (const Index buffer : weights) {
+    const ModelParameter* of = nullptr;
+    std::optional<InitialValues> drawn;
+    fill(buffer, buffer, [&](const ModelParameter& parameter, std::int64_t at) {
+      if (shared_.start != nullptr && shared_.start->is_trained(parameter.id))
+        return shared_.start->value(parameter.id, 0, at);
+      if (of != &parameter) drawn.emplace(parameter, shared_.training.seed);
+      of = &parameter;
+      return (*drawn)(at);
+    });
+  }
   std::set<Index> segments;
   for (const Entry& entry : program_.entries) segments.insert(entry.segment);
   for (const Index segment : segments)
     for (const Instruction& what : plan_.segments[segment].instructions)
-      if (what.opcode == Opcode::optimizer && main_weights_of(plan_, what)) copy_main_weights(what);
+      if (what.opcode == Opcode::optimizer) initialise_optimizer(what);
 }
 
-void RankRun::initialise_weights(Index buffer) {
+// Main weights are the weights, moments are zero, unless a checkpoint says what they are.
+void RankRun::initialise_optimizer(const Instruction& what) {
+  const auto main = main_weights_of(plan_, what);
+  const auto kept = [&](std::size_t output) { return shared_.buckets.kept_of(what.outputs.at(output)); };
+  if (shared_.start == nullptr) {
+    if (!main) return;
+    const Argument from = flat_range(memory_.read({kept(0), 0}));
+    const Argument to = flat_range(memory_.read({kept(*main), 0}));
+    device_.unpack(device_.pack(from, from.part), to, to.part, Combine::assign);
+    return;
+  }
+  for (std::size_t state = 1; state <= moments_of(what) + (main ? 1 : 0); ++state)
+    fill(kept(state), what.outputs.front(), [&](const ModelParameter& parameter, std::int64_t at) {
+      return shared_.start->value(parameter.id, state == main ? 0 : state, at);
+    });
+}
+
+template <class ValueOf>
+void RankRun::fill(Index buffer, Index like, ValueOf value_of) {
   const Argument flat = flat_range(memory_.read({buffer, 0}));
   if (flat.data == nullptr) return;
-  for (const BucketViews::Overlap& overlap : shared_.buckets.overlaps(buffer, place_)) {
+  for (const BucketViews::Overlap& overlap : shared_.buckets.overlaps(like, place_)) {
     const Buffer& view = plan_.buffers[overlap.view];
     const auto parameter = std::find_if(plan_.parameters.begin(), plan_.parameters.end(),
                                         [&](const ModelParameter& of) { return of.id == view.parameter; });
     const TensorPart part = part_of(plan_, view, place_, 0);
     const std::vector<std::int64_t> extents = whole_extents(plan_, view, part);
-    const InitialValues initial(*parameter, shared_.training.seed);
     std::vector<double> values;
     for (std::int64_t i = 0; i < overlap.count; ++i) {
       const std::int64_t at = whole_index(part, extents, overlap.view_first + i);
-      values.push_back(at < 0 ? 0 : initial(at));
+      values.push_back(at < 0 ? 0 : value_of(*parameter, at));
     }
     device_.set_values(values, flat, {{overlap.flat_first, overlap.count, flat.part.front().whole}});
   }
-}
-
-void RankRun::copy_main_weights(const Instruction& what) {
-  const auto kept = [&](std::size_t output) {
-    return flat_range(memory_.read({shared_.buckets.kept_of(what.outputs.at(output)), 0}));
-  };
-  const Argument weights = kept(0), main = kept(*main_weights_of(plan_, what));
-  device_.unpack(device_.pack(weights, weights.part), main, main.part, Combine::assign);
 }
 
 void RankRun::run_entry(std::size_t entry) {
@@ -134,8 +155,9 @@ void RankRun::run_entry(std::size_t entry) {
 
 std::string RankRun::describe(const Place& at, const Instruction& what) const {
   const Segment& segment = plan_.segments[program_.entries[at.entry].segment];
-  return fmt::format("step {}, entry {} ('{}' of microbatch {}), instruction {} ({} {})", step_, at.entry,
-                     segment.name, at.microbatch, at.instruction, to_string(what.opcode), what.label);
+  return fmt::format("step {}, entry {} ('{}' of microbatch {}), instruction {} ({} {})", global_step(),
+                     at.entry, segment.name, at.microbatch, at.instruction, to_string(what.opcode),
+                     what.label);
 }
 
 void RankRun::run(const Place& at, const Instruction& what) {
@@ -204,7 +226,7 @@ void RankRun::compute(const Place& at, const Instruction& what, const std::vecto
       device_.unpack(device_.pack(inputs[i], outputs[i].part), outputs[i], outputs[i].part, Combine::assign);
     return;
   }
-  KernelCall call{plan_, what, inputs, outputs, at.microbatch, step_, shared_.training};
+  KernelCall call{plan_, what, inputs, outputs, at.microbatch, global_step(), shared_.training};
   if (what.opcode == Opcode::reduce && what.function == Function::sum_squares)
     for (const Index input : what.inputs) call.counted.push_back(shared_.buckets.counted(input, place_));
   device_.run(call);
@@ -227,6 +249,9 @@ void RankRun::observe(const Instruction& what, const std::vector<Argument>& outp
   const std::size_t kept = main_weights_of(plan_, what).value_or(0);
   shared_.observed.with_parameters(
       [&](ParameterValues& values) { record(values, what.outputs.front(), outputs[kept]); });
+  for (std::size_t m = 0; m < shared_.observed.kept_moments(); ++m)
+    shared_.observed.with_moment(
+        m, [&](ParameterValues& values) { record(values, what.outputs.front(), outputs[1 + m]); });
 }
 
 void RankRun::record(ParameterValues& values, Index flat, const Argument& argument) {

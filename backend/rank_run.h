@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/bucket_views.h"
+#include "backend/checkpoint.h"
 #include "backend/device.h"
 #include "backend/exchange.h"
 #include "backend/observations.h"
@@ -25,6 +26,7 @@ class RankRun {
     const Hyperparameters& training;
     int steps = 1;
     Observations& observed;
+    const ResumedParameters* start = nullptr;
     bool compares = true;  // gradients and parameters are told
   };
   // `clock`: times every instruction; the transport, then, is the clock.
@@ -45,8 +47,8 @@ class RankRun {
   };
 
   void initialise();
-  void initialise_weights(Index buffer);
-  void copy_main_weights(const Instruction& what);
+  void initialise_optimizer(const Instruction& what);
+  std::int64_t global_step() const { return step_ + (shared_.start == nullptr ? 0 : shared_.start->steps()); }
   void run_entry(std::size_t entry);
   void run(const Place& at, const Instruction& what);
   void compute(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
@@ -56,6 +58,9 @@ class RankRun {
   void end_clock(const Place& at);
   void observe(const Instruction& what, const std::vector<Argument>& outputs);
   void record(ParameterValues& values, Index flat, const Argument& argument);
+  // Of a flat buffer whose elements are parameters as in the buffer `like`: value_of(parameter, whole index).
+  template <class ValueOf>
+  void fill(Index flat, Index like, ValueOf value_of);
   std::vector<Index> buffers_touched() const;
   std::string describe(const Place& at, const Instruction& what) const;
 

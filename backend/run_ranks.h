@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <vector>
+#include <string>
 
 #include "backend/execute.h"
 #include "backend/observations.h"
@@ -16,7 +16,7 @@ namespace simrun {
 // reported.
 RunFailure run_ranks(const Plan& plan, const ExecuteOptions& options,
                      const std::function<void(std::int64_t rank, Transport&)>& body, Observations& observed,
-                     std::vector<RankReport>& reports);
+                     Execution& execution);
 
 // What processes must have alike to run together: "plan 41c0b7ff, 2 steps of device 1, seed 0, options
 // 8ab0..".

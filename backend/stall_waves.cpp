@@ -31,6 +31,12 @@ void StallWaves::answer(std::int64_t wave, int process, Answer answer) {
   quiet_at_ = quiet ? sent() : -1;
 }
 
+void StallWaves::forget() {
+  answers_.assign(answers_.size(), {});
+  under_way_ = false;
+  quiet_at_ = -1;
+}
+
 RankWaits StallWaves::waits() const {
   RankWaits all;
   for (const Process& process : answers_) {

@@ -25,6 +25,9 @@ class StallWaves {
   // An answer to a wave; old waves' are passed over.
   void answer(std::int64_t wave, int process, Answer answer);
 
+  // Between runs.
+  void forget();
+
   bool stalled() const { return stalled_; }
   // By the last that was heard of each.
   RankWaits waits() const;

@@ -16,6 +16,9 @@ struct ExecuteFlags {
   std::optional<int> steps;           // optimizer steps (default 2: the second differs from the first)
   std::optional<std::uint64_t> seed;
   std::optional<double> learning_rate;
+  std::optional<std::string> data;        // a text to train on; unset: random tokens
+  std::optional<std::string> load, save;  // checkpoints
+  std::optional<int> save_every;          // steps; unset: behind the last one
 };
 
 }  // namespace simrun

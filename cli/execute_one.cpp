@@ -3,18 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <stdexcept>
 
 #include "backend/agreement.h"
 #include "backend/execute.h"
 #include "backend/hyperparameters.h"
+#include "backend/plugin_device.h"
+#include "backend/process_group.h"
 #include "backend/reference_job.h"
+#include "cli/console.h"
 #include "cli/execution_memory.h"
+#include "cli/processes.h"
 #include "configs/diagnostics.h"
 #include "schedules/compile.h"
 #include "schedules/lint.h"
+#include "sim/core_replay.h"
 #include "visualizer/quantity.h"
 
 namespace simrun {
@@ -30,14 +34,22 @@ std::string dtype_of(const ExecuteFlags& flags) { return flags.dtype.value_or("f
 ExecutionDevice execution_device(const ExecuteFlags& flags) {
   if (device_of(flags) == "null") return ExecutionDevice::null;
   const std::string dtype = dtype_of(flags);
+  if (device_of(flags) == "cuda")
+    return dtype == "f64"   ? ExecutionDevice::cuda_f64
+           : dtype == "f32" ? ExecutionDevice::cuda_f32
+                            : ExecutionDevice::cuda_half;
   return dtype == "f64"   ? ExecutionDevice::cpu_f64
          : dtype == "f32" ? ExecutionDevice::cpu_f32
                           : ExecutionDevice::cpu_half;
 }
 
-// What is rounded is held against what is not.
+// What is rounded is held against what is not; a GPU against the CPU.
 ExecuteOptions reference_options(ExecuteOptions how) {
+  if (how.device == ExecutionDevice::cuda_half) how.device = ExecutionDevice::cpu_f32;
+  if (is_cuda(how.device)) how.device = ExecutionDevice::cpu_f64;
   if (how.device == ExecutionDevice::cpu_half) how.device = ExecutionDevice::cpu_f32;
+  how.processes = nullptr;
+  how.timed = false;
   return how;
 }
 
@@ -124,12 +136,27 @@ struct TimedExecution {
   double seconds_per_step = 0;  // of the whole run, initial values included
 };
 
-TimedExecution timed(const Plan& plan, const ExecuteOptions& options) {
+template <class Run>
+TimedExecution timed(int steps, Run run_steps) {
   const auto start = std::chrono::steady_clock::now();
-  TimedExecution run{execute(plan, options), 0};
+  TimedExecution run{run_steps(), 0};
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  run.seconds_per_step = took.count() / options.steps;
+  run.seconds_per_step = took.count() / steps;
   return run;
+}
+
+// How long it took, beside what was predicted.
+void add_times(const Plan& plan, const Timeline& predicted, const Measurement& measured,
+               ExecutionReport& report) {
+  if (measured.empty()) return;
+  report.measured_step_s = measured_step_seconds(measured).median;
+  report.cores = measured.cores;
+  report.replayed_step_s =
+      static_cast<double>(replay_on_cores(plan, measured_costs(plan, measured), measured.cores)) * 1e-12;
+  report.measured = measured_timeline(plan, measured);
+  const auto has_lanes = [](const RankTimeline& rank) { return !rank.lanes.empty(); };
+  if (std::any_of(predicted.ranks.begin(), predicted.ranks.end(), has_lanes))
+    report.by_instruction = compare_measured(plan, predicted, *report.measured);
 }
 
 std::string memory_fault(const ExecutionReport& report) {
@@ -172,67 +199,100 @@ void compare_with_one_rank(const ReferencePlan& reference, const ExecuteOptions&
 
 }  // namespace
 
-void check_execution(const Options& options, const Input& input) {
+PreparedExecution prepare_execution(const Options& options, const Input& input, ProcessGroup* processes) {
   const ExecuteFlags& flags = options.execute;
   std::vector<Diagnostic> faults;
   const auto refuse = [&](const SourcePosition& position, const std::string& why, const std::string& hint) {
     faults.push_back({position, why, hint});
   };
   const SourcePosition file{input.path, 0, 0};
-  if (device_of(flags) == "cuda")
-    refuse(file, "--device cuda: this simrun has no CUDA plugin", "--device cpu runs anywhere.");
-  if (device_of(flags) == "cpu" && dtype_of(flags) == "bf16" && !has_halves(input.plan))
+  if (const std::string why = device_of(flags) == "cuda" ? why_no_cuda_device() : ""; !why.empty())
+    refuse(file, "--device cuda: " + why, "--device cpu runs anywhere.");
+  if (device_of(flags) == "cuda" && flags.data)
+    refuse(file, "--device cuda does not read --data yet", "--device cpu reads it.");
+  if (device_of(flags) != "null" && dtype_of(flags) == "bf16" && !has_halves(input.plan))
     refuse(position_of(input, ": training.precision"),
            "--dtype bf16 rounds what the plan holds in bf16 or fp16, and this plan holds nothing in them",
            "--dtype f32 runs it as it is.");
   if (!faults.empty()) throw ConfigError(std::move(faults));
-  const ExecuteOptions how = execute_options(flags, input.plan);
+  PreparedExecution prepared{execute_options(flags, input.plan), {}};
+  ExecuteOptions& how = prepared.how;
+  how.processes = processes;
   for (const std::string& refusal : execution_refusals(input.plan, how.device))
     refuse(position_of(input, refusal), "cannot be executed: " + refusal, "");
-  if (faults.empty() && how.device != ExecutionDevice::null) {
-    const std::int64_t bytes = bytes_of_run(input.plan, how), there_is = memory_of_this_machine();
+  if (faults.empty() && how.device != ExecutionDevice::null && !is_cuda(how.device)) {
+    const std::int64_t shares =
+        processes == nullptr ? 1 : processes->processes();  // perhaps on other machines
+    const std::int64_t bytes = bytes_of_run(input.plan, how) / shares, there_is = memory_of_this_machine();
     if (bytes > there_is)
-      refuse(file,
-             fmt::format("cannot be executed: all ranks together take {}, this machine has {}",
-                         memory_text(bytes), memory_text(there_is)),
-             "--device null checks the plan without its numbers.");
+      refuse(
+          file,
+          fmt::format("cannot be executed: all ranks {} take {}, this machine has {}",
+                      shares == 1 ? "together" : "of a process", memory_text(bytes), memory_text(there_is)),
+          "--device null checks the plan without its numbers.");
   }
   if (!faults.empty()) throw ConfigError(std::move(faults));
+  prepared.files = read_training_files(flags, input.plan);
+  how.training.text = prepared.files.text.get();
+  how.start = prepared.files.start.get();
+  if (how.start != nullptr) how.training.seed = how.start->seed();
+  return prepared;
 }
 
-ExecutionReport execute_one(const Options& options, const Input& input, double predicted_step_s) {
+int execute_share(const Options& options, const Input& input, ProcessGroup& processes) {
+  const PreparedExecution prepared = prepare_execution(options, input, &processes);
+  const Execution run =
+      execute_and_save(input.plan, prepared.how, options.execute, [](const std::string&) {});
+  return exit_code(run.failure_kind);
+}
+
+ExecutionReport execute_one(const Options& options, const Input& input, const PreparedExecution& prepared,
+                            const Timeline& predicted) {
   const ExecuteFlags& flags = options.execute;
   const Plan& plan = input.plan;
-  const ExecuteOptions how = execute_options(flags, input.plan);
+  ExecuteOptions how = prepared.how;
   const bool computes = how.device != ExecutionDevice::null;
+  // A thread's clock knows nothing of a GPU, and of other processes only they.
+  how.timed = computes && !is_cuda(how.device) && how.processes == nullptr && !flags.save_every;
   ExecutionReport report;
   report.device = device_of(flags);
   report.dtype = computes ? dtype_of(flags) : "";
-  report.transport = "threads";
+  report.transport = how.processes == nullptr ? "threads" : "mpi";
+  report.processes = how.processes == nullptr ? 1 : how.processes->processes();
   report.ranks = plan.ranks();
   report.steps = how.steps;
-  report.predicted_step_s = predicted_step_s;
+  report.steps_before = how.start == nullptr ? 0 : how.start->steps();
+  report.data = flags.data.value_or("");
+  report.saved = flags.save.value_or("");
+  report.predicted_step_s = static_cast<double>(predicted.step) * 1e-12;
   const Plan stored = as_stored(plan, how.device);
   report.stores_other_types = stored != plan;
-  report.predicted_peak_bytes = predicted_peaks(stored, how.steps);
+  report.predicted_peak_bytes = predicted_peaks(stored, steps_at_once(how, flags));
 
-  const TimedExecution run = timed(plan, how);
+  const bool is_told = !options.json && !options.quiet;
+  const TimedExecution run = timed(how.steps, [&] {
+    return execute_and_save(plan, how, flags, [&](const std::string& line) {
+      if (is_told) print(line);
+    });
+  });
   report.fault = run.execution.failure;
+  if (!report.fault.empty()) report.fault_kind = run.execution.failure_kind;
+  if (how.processes != nullptr) how.processes->leave();
   for (const RankReport& rank : run.execution.ranks) report.instructions += rank.instructions;
   if (!report.fault.empty()) {
     report.no_reference = "the run failed";
     return report;
   }
   // The null device counts all memory spaces as one.
-  for (const RankReport& rank : run.execution.ranks)
+  for (const RankReport& rank : run.ranks)
     report.allocated_peak_bytes.push_back(computes ? rank.allocated_peak_bytes : rank.planned_peak_bytes);
   report.fault = memory_fault(report);
-  if (report.fault.empty() && computes) report.fault = replica_fault(run.execution, tolerance_of(how.device));
+  if (report.fault.empty() && computes) report.fault = replica_fault(run, tolerance_of(how.device));
   if (computes) {
-    report.loss = run.execution.loss;
-    report.measured_step_s = run.seconds_per_step;
+    report.loss = run.loss;
+    add_times(plan, predicted, run.measured, report);
   }
-  compare_with_one_rank(reference_plan(options, input, how), how, run.execution, report);
+  compare_with_one_rank(reference_plan(options, input, how), how, run, report);
   return report;
 }
 

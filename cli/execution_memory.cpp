@@ -18,11 +18,12 @@ bool is_floating(Dtype dtype) {
 }  // namespace
 
 Plan as_stored(const Plan& plan, ExecutionDevice device) {
-  if (device != ExecutionDevice::cpu_f64 && device != ExecutionDevice::cpu_f32) return plan;
+  const bool is_double = device == ExecutionDevice::cpu_f64 || device == ExecutionDevice::cuda_f64;
+  if (!is_double && device != ExecutionDevice::cpu_f32 && device != ExecutionDevice::cuda_f32) return plan;
   Plan stored = plan;
   for (Buffer& buffer : stored.buffers) {
     if (!is_floating(buffer.dtype)) continue;
-    buffer.dtype = device == ExecutionDevice::cpu_f64 ? Dtype::fp64 : Dtype::fp32;
+    buffer.dtype = is_double ? Dtype::fp64 : Dtype::fp32;
     buffer.scale_block = 0;
   }
   return stored;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "visualizer/json.h"
+#include "visualizer/measured_table.h"
 #include "visualizer/quantity.h"
 
 namespace simrun {
@@ -21,18 +22,40 @@ std::string numbers(const std::vector<double>& values) {
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
-// Up to six losses: the first three and the last three.
+constexpr std::size_t most_losses_on_a_line = 6;
+
+// The first three and the last three where there are more.
 std::string loss_line(const std::vector<double>& loss) {
-  constexpr std::size_t ends = 3;
   std::string line;
   for (std::size_t step = 0; step < loss.size(); ++step) {
-    if (loss.size() > 2 * ends && step >= ends && step < loss.size() - ends) {
-      if (step == ends) line += "  ...";
-      continue;
-    }
-    line += fmt::format("  {:.6f}", loss[step]);
+    constexpr std::size_t ends = most_losses_on_a_line / 2;
+    const bool is_left_out = loss.size() > 2 * ends && step >= ends && step + ends < loss.size();
+    if (!is_left_out) line += fmt::format("  {:.6f}", loss[step]);
+    if (is_left_out && step == ends) line += "  ...";
   }
   return line;
+}
+
+// At most so many rows, evenly spread, the first and the last among them.
+std::string loss_curve(const ExecutionReport& report) {
+  constexpr std::size_t rows = 16, width = 60;
+  const std::size_t count = report.loss.size();
+  const double highest = *std::ranges::max_element(report.loss);
+  std::string text = "    step      loss\n";
+  for (std::size_t row = 0; row < std::min(rows, count); ++row) {
+    const std::size_t step = count <= rows ? row : row * (count - 1) / (rows - 1);
+    const double share = std::clamp(report.loss[step] / highest, 0.0, 1.0);
+    text += fmt::format("{:>8}  {:>8.4f}  ", report.steps_before + static_cast<std::int64_t>(step) + 1,
+                        report.loss[step]);
+    for (std::size_t bar = 0; bar < static_cast<std::size_t>(share * width); ++bar) text += "█";
+    text += "\n";
+  }
+  return text;
+}
+
+std::string transport_text(const ExecutionReport& report) {
+  return report.processes == 1 ? report.transport
+                               : fmt::format("{}, {} processes", report.transport, report.processes);
 }
 
 std::string memory_line(const ExecutionReport& report) {
@@ -45,6 +68,13 @@ std::string memory_line(const ExecutionReport& report) {
                        memory_text(*fullest), sizes);
   return fmt::format("{} allocated on the fullest rank{}, {} predicted for it", memory_text(*fullest), sizes,
                      memory_text(report.predicted_peak_bytes[rank]));
+}
+
+std::string replay_text(const ExecutionReport& report) {
+  if (!report.replayed_step_s) return "";
+  return fmt::format("; what its instructions took makes {} ({:+.1f} %)",
+                     seconds_text(*report.replayed_step_s),
+                     100 * (*report.replayed_step_s / *report.measured_step_s - 1));
 }
 
 }  // namespace
@@ -61,7 +91,11 @@ std::string execution_json(const ExecutionReport& report) {
   add("dtype", text_or_null(report.dtype));
   add("transport", json_quoted(report.transport));
   add("ranks", fmt::format("{}", report.ranks));
+  add("processes", fmt::format("{}", report.processes));
   add("steps", fmt::format("{}", report.steps));
+  add("steps_before", fmt::format("{}", report.steps_before));
+  add("data", text_or_null(report.data));
+  add("saved", text_or_null(report.saved));
   add("loss", numbers(report.loss));
   add("reference_loss", compared(numbers(reference.loss)));
   add("max_loss_error", compared(number(reference.max_loss_error)));
@@ -75,6 +109,9 @@ std::string execution_json(const ExecutionReport& report) {
   add("allocated_peak_bytes", fmt::format("[{}]", fmt::join(report.allocated_peak_bytes, ", ")));
   add("predicted_step_s", number(report.predicted_step_s));
   add("measured_step_s", optional_number(report.measured_step_s));
+  add("replayed_step_s", optional_number(report.replayed_step_s));
+  add("cores", fmt::format("{}", report.cores));
+  add("measured", report.by_instruction ? measured_json(*report.by_instruction) : "null");
   add("instructions", fmt::format("{}", report.instructions));
   add("fault", text_or_null(report.fault));
   return json + "\n  }";
@@ -82,7 +119,7 @@ std::string execution_json(const ExecutionReport& report) {
 
 std::string execution_text(const ExecutionReport& report) {
   std::string text = fmt::format("executed on {} {} {} ({}){}, {} {}, {} instructions\n", report.ranks,
-                                 report.device, report.ranks == 1 ? "rank" : "ranks", report.transport,
+                                 report.device, report.ranks == 1 ? "rank" : "ranks", transport_text(report),
                                  report.dtype.empty() ? "" : ", " + report.dtype, report.steps,
                                  report.steps == 1 ? "step" : "steps", report.instructions);
   if (!report.loss.empty()) text += fmt::format("  loss      {}\n", loss_line(report.loss));
@@ -100,8 +137,11 @@ std::string execution_text(const ExecutionReport& report) {
   }
   if (!report.allocated_peak_bytes.empty()) text += fmt::format("  memory      {}\n", memory_line(report));
   if (report.measured_step_s)
-    text += fmt::format("  step        {} measured here, {} predicted for the job's cluster\n",
-                        seconds_text(*report.measured_step_s), seconds_text(report.predicted_step_s));
+    text += fmt::format("  step        {} measured here on {} core{}, {} predicted for the job's cluster{}\n",
+                        seconds_text(*report.measured_step_s), report.cores, report.cores == 1 ? "" : "s",
+                        seconds_text(report.predicted_step_s), replay_text(report));
+  if (report.loss.size() > most_losses_on_a_line) text += loss_curve(report);
+  if (report.by_instruction) text += "\n" + measured_table(*report.by_instruction);
   if (!report.fault.empty()) text += fmt::format("  NOT AS PLANNED: {}\n", report.fault);
   return text;
 }

@@ -5,15 +5,22 @@
 #include <string>
 #include <vector>
 
+#include "backend/run_failure.h"
+#include "schedules/measured_comparison.h"
+#include "schedules/timeline.h"
+
 namespace simrun {
 
 // What the run of a plan has told, as plain numbers. Losses are by step, bytes by rank.
 struct ExecutionReport {
   std::string device;     // cpu, null
   std::string dtype;      // of the numbers: f64, f32, bf16; empty: the device computes nothing
-  std::string transport;  // threads
+  std::string transport;  // threads, mpi
   std::int64_t ranks = 0;
+  int processes = 1;  // that share the ranks
   int steps = 0;
+  std::int64_t steps_before = 0;  // done when the checkpoint was saved from which it went on
+  std::string data, saved;        // the text and the checkpoint written; empty: none
   std::vector<double> loss;
   // Of the unsharded run; nothing where there is none, and why.
   struct Reference {
@@ -32,9 +39,16 @@ struct ExecutionReport {
   // Other sizes than the plan's, as f32 in place of bf16.
   bool stores_other_types = false;
   double predicted_step_s = 0;            // of the job's cluster, as simulated
-  std::optional<double> measured_step_s;  // on this machine
+  std::optional<double> measured_step_s;  // on this machine: median, first step not counted
+  // What was predicted beside it, where that was simulated instruction by instruction; and the step that the
+  // measured instructions make (sim/core_replay.h).
+  std::optional<Timeline> measured;
+  std::optional<MeasuredComparison> by_instruction;
+  std::optional<double> replayed_step_s;
+  int cores = 1;
   std::int64_t instructions = 0;          // of all ranks and steps
   std::string fault;                      // what ran is not what was planned: a sentence; empty: it is
+  FailureKind fault_kind = FailureKind::disagreement;
 };
 
 // The value of the key `execute` beside the simulation's keys.

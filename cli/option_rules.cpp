@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "cli/sweep_values.h"
 #include "cli/trace_format.h"
@@ -46,7 +47,36 @@ std::vector<GivenFlag> execute_flags(const ExecuteFlags& flags) {
           {"--reference", flags.reference},
           {"--no-reference", flags.no_reference},
           {"--seed", flags.seed.has_value()},
-          {"--learning-rate", flags.learning_rate.has_value()}};
+          {"--learning-rate", flags.learning_rate.has_value()},
+          {"--data", flags.data.has_value()},
+          {"--load", flags.load.has_value()},
+          {"--save", flags.save.has_value()},
+          {"--save-every", flags.save_every.has_value()}};
+}
+
+// A measurement of the machine takes no job.
+OptionFault calibrate_fault(const Options& options) {
+  if (!options.calibrate)
+    return options.calibration ? OptionFault{"-o goes with --calibrate", "--html names the page of a job."}
+                               : OptionFault{};
+  if (!options.input.empty())
+    return {"--calibrate measures this machine and takes no job",
+            "simrun --calibrate -o machine.yaml, then cluster: {from: machine.yaml} in the job."};
+  if (options.execute.dtype.value_or("f32") == "bf16")
+    return {"--calibrate measures f64 or f32: this CPU has no arithmetic in bf16", ""};
+  std::vector<GivenFlag> others = prints(options);
+  const std::vector<GivenFlag> outputs = outputs_of_one(options);
+  others.insert(others.end(), outputs.begin(), outputs.end());
+  others.insert(others.end(), {{"--execute", options.execute.execute},
+                               {"--set", !options.overrides.empty()},
+                               {"--sweep", !options.sweep.empty()},
+                               {"--schedule", options.schedule_flags.schedule.has_value()},
+                               {"--sensitivity", options.sensitivity},
+                               {"--html", options.html.has_value()},
+                               {"--json", options.json}});
+  for (const GivenFlag& flag : execute_flags(options.execute))
+    if (std::string_view(flag.name) != "--dtype") others.push_back(flag);
+  return excluded("--calibrate", others);
 }
 
 OptionFault execute_fault(const Options& options) {
@@ -70,8 +100,31 @@ OptionFault execute_fault(const Options& options) {
                     {{"--dtype", flags.dtype.has_value()},
                      {"--reference", flags.reference},
                      {"--seed", flags.seed.has_value()},
-                     {"--learning-rate", flags.learning_rate.has_value()}});
+                     {"--learning-rate", flags.learning_rate.has_value()},
+                     {"--data", flags.data.has_value()},
+                     {"--load", flags.load.has_value()},
+                     {"--save", flags.save.has_value()}});
+  if (flags.save_every && !flags.save) return {"--save-every goes with --save", ""};
+  if (flags.load && flags.seed)
+    return {"--seed does not go with --load",
+            "a run goes on with the seed that its checkpoint was made with."};
   return {};
+}
+
+OptionFault doctor_fault(const Options& options) {
+  if (!options.input.empty()) return {"--doctor takes no job: it is about this machine", ""};
+  std::vector<GivenFlag> others = prints(options);
+  const std::vector<GivenFlag> outputs = outputs_of_one(options), runs = execute_flags(options.execute);
+  others.insert(others.end(), outputs.begin(), outputs.end());
+  others.insert(others.end(), runs.begin(), runs.end());
+  others.insert(others.end(), {{"--execute", options.execute.execute},
+                               {"--set", !options.overrides.empty()},
+                               {"--sweep", !options.sweep.empty()},
+                               {"--schedule", options.schedule_flags.schedule.has_value()},
+                               {"--sensitivity", options.sensitivity},
+                               {"--html", options.html.has_value()},
+                               {"--csv", options.csv.has_value()}});
+  return excluded("--doctor", others);
 }
 
 // A schedule alone takes none of what needs a model.
@@ -156,6 +209,8 @@ OptionFault fault_of(const Options& options) {
     if (!trace_format(path))
       return {fmt::format("--trace cannot tell the format of '{}' from its name", path),
               "end it in .json or .json.gz (Chrome's trace format) or .perfetto-trace."};
+  if (options.doctor) return doctor_fault(options);
+  if (OptionFault fault = calibrate_fault(options); !fault.message.empty() || options.calibrate) return fault;
   if (OptionFault fault = execute_fault(options); !fault.message.empty()) return fault;
   OptionFault alone = schedule_fault(options);
   if (!alone.message.empty() || options.schedule_flags.schedule) return alone;

@@ -20,9 +20,9 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--import-hf", "--export",    "--open",           "--validate",
-                                 "--serve",     "--calibrate", "--doctor",         "--collective",
-                                 "--placement", "--fit",       "--print-topology", "--import-trace"};
+constexpr std::array later_flags{"--import-hf",      "--export",      "--open",      "--validate",
+                                 "--serve",          "--collective",  "--placement", "--fit",
+                                 "--print-topology", "--import-trace"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -96,6 +96,31 @@ void add_execute(CLI::App& app, ExecuteFlags& flags) {
       ->group(group);
   app.add_option("--learning-rate", flags.learning_rate, "of the optimizer (default optimizer.lr)")
       ->check(CLI::PositiveNumber)
+      ->group(group);
+  app.add_option("--data", flags.data, "a text to train on, byte by byte (default: random tokens)")
+      ->group(group);
+  app.add_option("--load", flags.load, "go on from a checkpoint, saved by any layout of the same model")
+      ->group(group);
+  app.add_option("--save", flags.save, "write a checkpoint here behind the last step")->group(group);
+  app.add_option("--save-every", flags.save_every, "and behind every so many steps")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group(group);
+}
+
+void add_doctor(CLI::App& app, Options& options) {
+  app.add_flag(
+         "--doctor", options.doctor,
+         "say which devices and transports this machine has and, for each missing one, why (with --json: "
+         "as JSON)")
+      ->group("Run the plan");
+}
+
+void add_calibrate(CLI::App& app, Options& options) {
+  constexpr const char* group = "Measure this machine";
+  app.add_flag("--calibrate", options.calibrate,
+               "measure operators and exchanges of this machine's CPU: a cluster for `cluster: {from: FILE}`")
+      ->group(group);
+  app.add_option("-o,--output", options.calibration, "write what was measured here (default: print it)")
       ->group(group);
 }
 
@@ -199,6 +224,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   add_what_to_run(app, parsed.options, words);
   add_schedule(app, parsed.options.schedule_flags);
   add_execute(app, parsed.options.execute);
+  add_doctor(app, parsed.options);
+  add_calibrate(app, parsed.options);
   add_outputs(app, parsed.options, words);
   try {
     app.parse(argc, argv);
@@ -214,7 +241,9 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     return refusal(error.what(), "simrun --help shows the command line.");
   }
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
-  if (words.inputs.empty() && !parsed.options.schedule_flags.schedule)
+  const bool needs_job =
+      !parsed.options.schedule_flags.schedule && !parsed.options.doctor && !parsed.options.calibrate;
+  if (words.inputs.empty() && needs_job)
     return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);
   if (!wrong.empty()) return refusal(wrong, "");

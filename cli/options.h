@@ -20,8 +20,11 @@ struct Options {
   std::vector<Override> overrides;
   std::vector<SweepKey> sweep;  // empty: no sweep
   bool sensitivity = false;
+  bool doctor = false;           // what this machine has, no job
   ScheduleFlags schedule_flags;  // a schedule without a model
   ExecuteFlags execute;
+  bool calibrate = false;                  // measure this machine instead
+  std::optional<std::string> calibration;  // path of the YAML that it gives; unset: standard output
   EngineChoice engine = EngineChoice::automatic;
   std::optional<std::string> html;  // path of the page; unset: beside the input
   bool no_html = false;

@@ -5,12 +5,15 @@
 #include <new>
 #include <stdexcept>
 
+#include "cli/calibrate.h"
 #include "cli/compare.h"
 #include "cli/console.h"
 #include "cli/derived_numbers.h"
+#include "cli/doctor.h"
 #include "cli/output_file.h"
 #include "cli/plan_schedule.h"
 #include "cli/playground.h"
+#include "cli/processes.h"
 #include "cli/read_input.h"
 #include "cli/simulate_one.h"
 #include "cli/sweep.h"
@@ -24,7 +27,9 @@
 namespace simrun {
 namespace {
 
-int run_checked(const Options& options) {
+int run_checked(const Options& options, ProcessGroup* processes) {
+  if (options.doctor) return run_doctor(options);
+  if (options.calibrate) return calibrate(options);
   if (options.schedule_flags.schedule) return run_playground(options);
   const LoadOptions load = load_options(options);
   if (!options.sweep.empty()) return run_sweep(options, load);
@@ -47,38 +52,40 @@ int run_checked(const Options& options) {
     print(options.json ? layout_json(report) : layout_text(report));
     return 0;
   }
-  return simulate_one(options, load, input);
+  return simulate_one(options, load, input, processes);
+}
+
+Ending attempt(const Options& options, ProcessGroup* processes) {
+  try {
+    return {run_checked(options, processes), ""};
+  } catch (const ConfigError& error) {
+    return {2, render(error.diagnostics())};
+  } catch (const OutputError& error) {
+    return {2, fmt::format("simrun: error: {}\n", error.what())};
+  } catch (const WorkerError& error) {
+    const bool is_asked_for = options.engine != EngineChoice::fast;
+    return {1, fmt::format("simrun: error: {}\n{}", error.what(),
+                           is_asked_for ? "  hint: --engine fast does not need a worker process.\n" : "")};
+  } catch (const std::range_error& error) {
+    return {2, render({{{options.input, 0, 0},
+                        error.what(),
+                        "a smaller global_batch_size or a faster device takes less."}})};
+  } catch (const std::bad_alloc&) {
+    return {2, "simrun: error: out of memory; fewer microbatches or layers need less\n"};
+  } catch (const std::exception& error) {
+    return {1, fmt::format("simrun: internal error: {}\n  Please report this with the config; simrun {}.\n",
+                           error.what(), version())};
+  }
 }
 
 }  // namespace
 
 int run(const Options& options) {
-  try {
-    return run_checked(options);
-  } catch (const ConfigError& error) {
-    complain(render(error.diagnostics()));
-    return 2;
-  } catch (const OutputError& error) {
-    complain(fmt::format("simrun: error: {}\n", error.what()));
-    return 2;
-  } catch (const WorkerError& error) {
-    complain(fmt::format("simrun: error: {}\n", error.what()));
-    if (options.engine != EngineChoice::fast)
-      complain("  hint: --engine fast does not need a worker process.\n");
-    return 1;
-  } catch (const std::range_error& error) {
-    complain(render({{{options.input, 0, 0},
-                      error.what(),
-                      "a smaller global_batch_size or a faster device takes less."}}));
-    return 2;
-  } catch (const std::bad_alloc&) {
-    complain("simrun: error: out of memory; fewer microbatches or layers need less\n");
-    return 2;
-  } catch (const std::exception& error) {
-    complain(fmt::format("simrun: internal error: {}\n  Please report this with the config; simrun {}.\n",
-                         error.what(), version()));
-    return 1;
-  }
+  const auto once = [&](ProcessGroup* processes) { return attempt(options, processes); };
+  if (options.execute.execute) return run_among_processes(once);
+  const Ending ending = once(nullptr);
+  complain(ending.complaint);
+  return ending.code;
 }
 
 }  // namespace simrun

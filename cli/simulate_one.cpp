@@ -7,6 +7,7 @@
 #include "cli/levers.h"
 #include "cli/outputs.h"
 #include "cli/plan_schedule.h"
+#include "cli/processes.h"
 #include "cli/sensitivity.h"
 #include "cli/trace_format.h"
 #include "schedules/plan_file.h"
@@ -39,13 +40,21 @@ std::int64_t instruction_instances(const Plan& plan) {
 std::vector<std::string> outputs_of(const Options& options) {
   std::vector<std::string> outputs = options.traces;
   for (const std::optional<std::string>& path :
-       {page_path(options, ".html"), options.plan, options.schedule_csv})
+       {page_path(options, ".html"), options.plan, options.schedule_csv, options.execute.save})
     if (path) outputs.push_back(*path);
   return outputs;
 }
 
+// --load may name the checkpoint that --save replaces.
+std::vector<std::string> files_read(const Options& options, const Input& input) {
+  std::vector<std::string> files = input.files();
+  if (options.execute.data) files.push_back(*options.execute.data);
+  return files;
+}
+
 Detail detail_for(const Options& options, const Plan& plan) {
-  if (!page_path(options, ".html") && options.traces.empty()) return Detail::totals;
+  if (!page_path(options, ".html") && options.traces.empty() && !options.execute.execute)
+    return Detail::totals;
   const std::int64_t instances = instruction_instances(plan);
   if (instances <= instruction_limit) return Detail::instructions;
   if (!options.traces.empty())
@@ -65,10 +74,12 @@ std::string trace_bytes(const std::string& path, const Plan& plan, const Timelin
 
 // Every file that was asked for; says which.
 std::string write_files(const Options& options, const Plan& plan, const Timeline& timeline,
-                        const Summary& summary) {
+                        const Summary& summary, const std::optional<ExecutionReport>& execution) {
   std::string wrote;
+  const bool is_measured = execution && execution->by_instruction;
   if (const std::optional<std::string> page = page_path(options, ".html"))
-    wrote += write_reported(*page, html_page(plan, timeline, summary));
+    wrote += write_reported(*page, is_measured ? html_page(plan, timeline, *execution->measured, summary)
+                                               : html_page(plan, timeline, summary));
   if (options.plan) wrote += write_reported(*options.plan, serialize(plan));
   for (const std::string& path : options.traces)
     wrote += write_reported(path, trace_bytes(path, plan, timeline));
@@ -100,40 +111,52 @@ void print_report(const Options& options, const Report& report) {
     std::string text = terminal_summary(report.plan, report.summary, terminal);
     if (options.sensitivity)
       text += "\n" + sensitivity_table(report.sensitivities, report.summary.step_time_s);
-    if (report.execution) text += "\n" + execution_text(*report.execution);
     print(text + report.wrote);
   }
   if (!is_printed && !report.misfit.empty() && !(options.json && options.quiet))
     complain("simrun: " + report.misfit + "\n");
-  if (report.execution && !report.execution->fault.empty() && !is_printed)
-    complain("simrun: not as planned: " + report.execution->fault + "\n");
+}
+
+// Behind the summary; of JSON it is a part.
+void print_execution(const Options& options, const ExecutionReport& execution, const std::string& wrote) {
+  const bool is_printed = !options.json && !options.quiet;
+  if (is_printed) print("\n" + execution_text(execution) + wrote);
+  if (!is_printed && !execution.fault.empty()) complain("simrun: not as planned: " + execution.fault + "\n");
 }
 
 }  // namespace
 
-int simulate_one(const Options& options, const LoadOptions& load, const Input& input) {
+int simulate_one(const Options& options, const LoadOptions& load, const Input& input,
+                 ProcessGroup* processes) {
+  if (processes != nullptr && !processes->speaks()) return execute_share(options, input, *processes);
   const Plan& plan = input.plan;
-  probe_outputs(outputs_of(options), input.files());
-  if (options.execute.execute) check_execution(options, input);
+  probe_outputs(outputs_of(options), files_read(options, input));
+  std::optional<PreparedExecution> prepared;
+  if (options.execute.execute) prepared = prepare_execution(options, input, processes);
   const Timeline timeline = simulate(plan, {detail_for(options, plan), options.engine});
   const Summary summary = summarize(plan, timeline);
   Report report{plan, summary, {}, "", "", {}};
   if (options.sensitivity) report.sensitivities = sensitivities(plan, timeline);
-  report.wrote = write_files(options, plan, timeline, summary);
   // A limit of one's own may be missed by a plan that fits the GPU.
   const std::optional<FoundRecompute>& recompute = plan.job.found_recompute;
   const bool misses = recompute && recompute->peak_bytes > recompute->memory_limit;
   if (misses) report.misfit = explain_recompute_misfit(*recompute);
   if (!summary.fits)
     report.misfit += explain_misfit(plan, timeline, summary, input.job ? &*input.job : nullptr, load);
-  if (options.execute.execute) report.execution = execute_one(options, input, summary.step_time_s);
-  print_report(options, report);
+  if (!prepared) report.wrote = write_files(options, plan, timeline, summary, report.execution);
+  if (!options.json) print_report(options, report);
+  if (prepared) {
+    report.execution = execute_one(options, input, *prepared, timeline);
+    report.wrote = write_files(options, plan, timeline, summary, report.execution);
+  }
+  if (options.json) print_report(options, report);
+  if (report.execution) print_execution(options, *report.execution, report.wrote);
   if (options.verbose)
     complain(
         fmt::format("{} instruction instances simulated, {} of them communication; {} buffers, {} segments\n",
                     timeline.instructions, timeline.communication_instructions, plan.buffers.size(),
                     plan.segments.size()));
-  if (report.execution && !report.execution->fault.empty()) return 4;
+  if (report.execution && !report.execution->fault.empty()) return exit_code(report.execution->fault_kind);
   return summary.fits && summary.host_fits && !misses ? 0 : 3;
 }
 

@@ -6,6 +6,7 @@
 
 #include "configs/dtype.h"
 #include "configs/host_config.h"
+#include "configs/measured_config.h"
 
 // The cluster of a job as plain values.
 namespace simrun {
@@ -25,6 +26,7 @@ struct Gpu {
   double memory_efficiency = 0;  // best sustained stream / memory_bandwidth
   double special_functions = 0;  // exponentials, tanh ... per second; 0: not known, and taken to cost nothing
   bool mxfp8 = false;            // tensor cores take MXFP8, and fp8 operands in any order (Blackwell)
+  MeasuredKernels measured = {};  // in place of the model of kernels
   bool operator==(const Gpu&) const = default;
 };
 
@@ -34,6 +36,10 @@ struct LinkClass {
   double efficiency = 1;  // payload share that large collectives reach
   bool operator==(const LinkClass&) const = default;
 };
+
+// Whether a device computes while it communicates. blocking: a rank waits for every communication but the
+// sends that it has begun, as one thread per rank does.
+enum class CommunicationMode : std::uint8_t { overlapped, blocking };
 
 enum class FabricTopology : std::uint8_t { non_blocking, leaf_spine };
 
@@ -62,6 +68,8 @@ struct Cluster {
   LinkClass inter_node;  // one NIC
   Fabric fabric;
   Host host = {};
+  CommunicationMode communication = CommunicationMode::overlapped;
+  MeasuredExchanges measured = {};  // inside a node, in place of intra_node
   std::int64_t reserved_bytes = 0;  // CUDA context, NCCL buffers: what `fits` keeps free on every GPU
   bool operator==(const Cluster&) const = default;
 };

@@ -48,6 +48,7 @@ Gpu read_gpu(const ConfigNode& node, const std::string& base_name, Reading& read
   gpu.special_functions =
       section.quantity("special_functions", Unit::flops_per_second, limits::optional_flops, "0 TFLOP/s");
   gpu.mxfp8 = section.boolean("mxfp8", false);
+  gpu.measured = read_measured_kernels(section.section("measured"), reading);
   section.finish();
   return gpu;
 }
@@ -185,6 +186,11 @@ void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& r
     cluster.inter_node = read_link(inter_node, "inter_node", std::nullopt, reading);
   read_fabric(section.section("fabric"), reading, cluster);
   read_host(section.section("host"), reading, cluster);
+  cluster.communication =
+      section.word("communication", {{"overlapped", "blocking"}}, "overlapped") == "blocking"
+          ? CommunicationMode::blocking
+          : CommunicationMode::overlapped;
+  cluster.measured = read_measured_exchanges(section.section("measured"), reading);
   cluster.reserved_bytes = bytes_in(section, "reserved_memory", limits::reserve, "2 GiB");
   if (cluster.gpu.memory_bytes > 0 && cluster.reserved_bytes >= cluster.gpu.memory_bytes)
     reading.problem("cluster.reserved_memory",

@@ -39,8 +39,8 @@ struct RouterWeightKeys {
 };
 void read_router_weights(const RouterWeightKeys& names, const ModelKeys& keys);
 
-// Keys of routers that change neither a shape nor a kernel: jitter, what is put out; or that read_router_weights reads
-// where a family has them.
+// Keys of routers that change neither a shape nor a kernel: jitter, what is put out; or that
+// read_router_weights reads where a family has them.
 void ignore_router_keys(const ModelKeys& keys);
 
 }  // namespace simrun

@@ -31,8 +31,8 @@ struct ExpertConfig {
   // The weights of a token's experts are their scores, divided by their sum or not, times `scaling`.
   bool normalizes_weights = true;
   double scaling = 1;
-  // Weight of the balance loss, experts / (topk tokens) sum over experts of (choices x mean share of the scores),
-  // of each rank and microbatch (Fedus et al. 2021, arXiv 2101.03961, equations 4 to 6); 0: none.
+  // Weight of the balance loss, experts / (topk tokens) sum over experts of (choices x mean share of the
+  // scores), of each rank and microbatch (Fedus et al. 2021, arXiv 2101.03961, equations 4 to 6); 0: none.
   double balance_loss = 0;
   bool operator==(const ExpertConfig&) const = default;
 
@@ -52,9 +52,9 @@ struct ExpertHistogram {
   bool operator==(const ExpertHistogram& other) const { return tokens == other.tokens; }
 };
 
-// Over which tokens of a microbatch an expert's capacity and the balance loss count, where that is not what the
-// job's own ranks have: so one rank computes what many do. A sequence is in so many parts; an expert takes so
-// many rows of each.
+// Over which tokens of a microbatch an expert's capacity and the balance loss count, where that is not what
+// the job's own ranks have: so one rank computes what many do. A sequence is in so many parts; an expert
+// takes so many rows of each.
 struct ExpertScope {
   std::int64_t sequence_parts = 1;
   std::int64_t rows = 0;
@@ -68,7 +68,7 @@ struct MoeConfig {
   double load_imbalance = 1;  // busiest expert rank / mean
   double zipf = 0;            // the r-th expert's load is in proportion to r^-zipf; 0: even
   std::optional<ExpertHistogram> histogram;
-  std::int64_t node_limit = 0;  // most nodes that a token is sent to; 0: any number
+  std::int64_t node_limit = 0;            // most nodes that a token is sent to; 0: any number
   std::optional<ExpertScope> scope = {};  // no key: of the run that others are compared with
   bool operator==(const MoeConfig&) const = default;
 };

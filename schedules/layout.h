@@ -73,8 +73,8 @@ Layout input_layout(const Graph& graph, const Operator& op, const Layout& layout
 // Partial where the operator contracts a split dimension.
 Layout output_layout(const Graph& graph, const Operator& op, const Layout& layout, std::size_t output);
 // What a backward step's contribution to an input's gradient looks like: partial over the operator's axes
-// that do not split the input. Of a product's bias only over those that split the product: it is added to it once,
-// not to each summand of it.
+// that do not split the input. Of a product's bias only over those that split the product: it is added to it
+// once, not to each summand of it.
 Layout gradient_layout(const Graph& graph, const Operator& op, const Layout& layout, std::size_t input);
 Layout without_partials(Layout layout);
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "configs/limits.h"
@@ -37,6 +38,27 @@ void check_fabric(const Cluster& cluster, Findings& findings) {
                              limits::leaf_links));
 }
 
+// Rates that times are divided by.
+void check_measured(const Cluster& cluster, Findings& findings) {
+  const MeasuredKernels& kernels = cluster.gpu.measured;
+  const auto is_rate = [](double rate) { return rate > 0 && std::isfinite(rate); };
+  const bool products = std::ranges::all_of(kernels.products, [&](const MeasuredKernels::Product& of) {
+    return is_rate(of.flops) && of.m > 0 && of.n > 0 && of.k > 0;
+  });
+  const auto is_attention = [&](const MeasuredKernels::Attention& of) {
+    return is_rate(of.flops) && of.sequence > 0 && of.head_dim > 0;
+  };
+  const bool rows = std::ranges::all_of(kernels.kernels, [&](const auto& of) { return is_rate(of.second); });
+  if (!products || !rows || !std::ranges::all_of(kernels.attention, is_attention) ||
+      !std::ranges::all_of(kernels.attention_backward, is_attention))
+    findings.add("a measured rate of the GPU is not above 0, or its sizes are not");
+  for (const auto& [name, exchanges] : cluster.measured)
+    for (const MeasuredExchange& of : exchanges)
+      if (!is_rate(of.bandwidth) || !(of.latency_s >= 0) || of.ranks < 2)
+        findings.add(fmt::format("measured {} over {} ranks has bandwidth {} and latency {} s", name,
+                                 of.ranks, of.bandwidth, of.latency_s));
+}
+
 void check_devices(const Plan& plan, Findings& findings) {
   const std::int64_t gpus = plan.cluster.nodes * plan.cluster.gpus_per_node;
   for (std::size_t rank = 0; rank < plan.stages.size(); ++rank)
@@ -62,6 +84,7 @@ void check_cluster(const Plan& plan, Findings& findings) {
   if (cluster.gpus_per_node > 1) check_link("intra_node", cluster.intra_node, findings);
   if (cluster.nodes > 1) check_link("inter_node", cluster.inter_node, findings);
   check_fabric(cluster, findings);
+  check_measured(cluster, findings);
   check_devices(plan, findings);
 }
 

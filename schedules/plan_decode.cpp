@@ -111,6 +111,37 @@ JobFacts decode(const proto::JobFacts& in) {
   return job;
 }
 
+std::int64_t size_of(const proto::MeasuredKernels::Rate& rate, int place, int count) {
+  if (rate.sizes_size() != count) throw MalformedPlan("a measured rate has another number of sizes");
+  return rate.sizes(place);
+}
+
+MeasuredKernels::Attention decode_attention(const proto::MeasuredKernels::Rate& in) {
+  return {size_of(in, 0, 2), size_of(in, 1, 2), finite(in.per_second(), "measured attention")};
+}
+
+MeasuredKernels decode(const proto::MeasuredKernels& in) {
+  MeasuredKernels measured;
+  for (const proto::MeasuredKernels::Rate& of : in.products())
+    measured.products.push_back({size_of(of, 0, 3), size_of(of, 1, 3), size_of(of, 2, 3),
+                                 finite(of.per_second(), "measured product")});
+  for (const proto::MeasuredKernels::Rate& of : in.attention())
+    measured.attention.push_back(decode_attention(of));
+  for (const proto::MeasuredKernels::Rate& of : in.attention_backward())
+    measured.attention_backward.push_back(decode_attention(of));
+  for (const proto::MeasuredKernels::Kernel& of : in.kernels())
+    measured.kernels[of.name()] = finite(of.bandwidth(), "measured kernel");
+  return measured;
+}
+
+MeasuredExchanges decode_exchanges(const proto::Cluster& in) {
+  MeasuredExchanges measured;
+  for (const proto::MeasuredExchange& of : in.measured())
+    measured[of.name()].push_back({of.ranks(), finite(of.latency_s(), "measured latency"),
+                                   finite(of.bandwidth(), "measured bandwidth")});
+  return measured;
+}
+
 Gpu decode(const proto::Gpu& in) {
   Gpu gpu;
   gpu.name = in.name();
@@ -128,6 +159,7 @@ Gpu decode(const proto::Gpu& in) {
   gpu.memory_efficiency = finite(in.memory_efficiency(), "memory_efficiency");
   gpu.special_functions = finite(in.special_functions(), "special_functions");
   gpu.mxfp8 = in.mxfp8();
+  gpu.measured = decode(in.measured());
   return gpu;
 }
 
@@ -169,6 +201,8 @@ Cluster decode(const proto::Cluster& in) {
           .inter_node = decode(in.inter_node()),
           .fabric = decode(in.fabric()),
           .host = decode(in.host()),
+          .communication = in.blocking() ? CommunicationMode::blocking : CommunicationMode::overlapped,
+          .measured = decode_exchanges(in),
           .reserved_bytes = in.reserved_bytes()};
 }
 

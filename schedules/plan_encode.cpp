@@ -102,6 +102,27 @@ void encode(const JobFacts& job, proto::JobFacts& out) {
   found.set_memory_limit(job.found_schedule->memory_limit);
 }
 
+void encode(const MeasuredKernels& measured, proto::MeasuredKernels& out) {
+  for (const MeasuredKernels::Product& of : measured.products) {
+    proto::MeasuredKernels::Rate& rate = *out.add_products();
+    for (const std::int64_t size : {of.m, of.n, of.k}) rate.add_sizes(size);
+    rate.set_per_second(of.flops);
+  }
+  const auto add = [](const MeasuredKernels::Attention& of, proto::MeasuredKernels::Rate& rate) {
+    rate.add_sizes(of.sequence);
+    rate.add_sizes(of.head_dim);
+    rate.set_per_second(of.flops);
+  };
+  for (const MeasuredKernels::Attention& of : measured.attention) add(of, *out.add_attention());
+  for (const MeasuredKernels::Attention& of : measured.attention_backward)
+    add(of, *out.add_attention_backward());
+  for (const auto& [name, bandwidth] : measured.kernels) {
+    proto::MeasuredKernels::Kernel& kernel = *out.add_kernels();
+    kernel.set_name(name);
+    kernel.set_bandwidth(bandwidth);
+  }
+}
+
 void encode(const Gpu& gpu, proto::Gpu& out) {
   out.set_name(gpu.name);
   for (const auto& [dtype, flops] : gpu.peak_flops) {
@@ -120,6 +141,7 @@ void encode(const Gpu& gpu, proto::Gpu& out) {
   out.set_memory_efficiency(gpu.memory_efficiency);
   out.set_special_functions(gpu.special_functions);
   out.set_mxfp8(gpu.mxfp8);
+  if (!gpu.measured.empty()) encode(gpu.measured, *out.mutable_measured());
 }
 
 void encode(const LinkClass& link, proto::LinkClass& out) {
@@ -158,6 +180,15 @@ void encode(const Cluster& cluster, proto::Cluster& out) {
   encode(cluster.inter_node, *out.mutable_inter_node());
   out.set_reserved_bytes(cluster.reserved_bytes);
   out.set_nics_per_node(cluster.nics_per_node);
+  out.set_blocking(cluster.communication == CommunicationMode::blocking);
+  for (const auto& [name, exchanges] : cluster.measured)
+    for (const MeasuredExchange& of : exchanges) {
+      proto::MeasuredExchange& exchange = *out.add_measured();
+      exchange.set_name(name);
+      exchange.set_ranks(of.ranks);
+      exchange.set_latency_s(of.latency_s);
+      exchange.set_bandwidth(of.bandwidth);
+    }
   encode(cluster.fabric, *out.mutable_fabric());
   if (cluster.host != Host{}) encode(cluster.host, *out.mutable_host());
 }

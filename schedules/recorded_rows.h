@@ -17,10 +17,10 @@ struct RowsKey {
 };
 using RecordedRows = std::map<RowsKey, std::int64_t>;
 
-// The plan as routing would have had it: the buffers [experts, capacity, ...] of a record have their rows from
-// tables (ExtentSource::recorded_histogram), counted over all experts of a GPU, so that memory walked is memory
-// used. Buffers that the record lacks stay as planned. Rows are no longer divisible by expert: the plan is for
-// memory, not for running.
+// The plan as routing would have had it: the buffers [experts, capacity, ...] of a record have their rows
+// from tables (ExtentSource::recorded_histogram), counted over all experts of a GPU, so that memory walked is
+// memory used. Buffers that the record lacks stay as planned. Rows are no longer divisible by expert: the
+// plan is for memory, not for running.
 Plan with_recorded_rows(Plan plan, const RecordedRows& rows);
 
 }  // namespace simrun

@@ -1,9 +1,12 @@
 #include "sim/collective_flows.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <optional>
 
 #include "sim/exchange_costs.h"
+#include "sim/measured_cost.h"
 
 namespace simrun {
 
@@ -78,6 +81,26 @@ double share_of(Opcode opcode, double ranks) {
   return (opcode == Opcode::all_reduce ? 2 : 1) * ((ranks - 1) / ranks);
 }
 
+// From each rank to the next at the measured rate; a transfer's only edge is from the first to the second.
+ExchangeFlows measured_flows(const Topology& topology, const MeasuredExchange& measured, Ranks devices,
+                             bool is_transfer) {
+  FlowPhase phase;
+  phase.latency_s = measured.latency_s;
+  for (std::size_t i = 0; i < (is_transfer ? 1 : devices.size()); ++i) {
+    const Route route = topology.route(devices[i], devices[(i + 1) % devices.size()]);
+    phase.flows.push_back({route, topology.bandwidth(route.link.front()) / measured.bandwidth});
+  }
+  return {phase};
+}
+
+std::optional<ExchangeFlows> measured_inside_node(const Topology& topology, Opcode opcode, Ranks devices) {
+  if (topology.node_of(devices.front()) != topology.node_of(devices.back())) return std::nullopt;
+  const auto ranks = static_cast<std::int64_t>(devices.size());
+  const std::optional<MeasuredExchange> measured = measured_exchange(topology.measured(), opcode, ranks);
+  if (!measured) return std::nullopt;
+  return measured_flows(topology, *measured, devices, opcode == Opcode::send);
+}
+
 ExchangeFlows node_flows(const Topology& topology, Opcode opcode, Ranks devices) {
   const auto n = static_cast<double>(devices.size());
   FlowPhase phase;
@@ -116,6 +139,8 @@ ExchangeFlows all_to_all_flows(const Topology& topology, Ranks devices) {
 
 ExchangeFlows ring_flows(const Topology& topology, Opcode opcode, std::span<const std::int64_t> devices) {
   if (devices.size() <= 1) return {};
+  if (std::optional<ExchangeFlows> measured = measured_inside_node(topology, opcode, devices))
+    return *measured;
   if (opcode == Opcode::all_to_all) return all_to_all_flows(topology, devices);
   const std::vector<Ranks> nodes = by_node(topology, devices);
   if (nodes.size() == 1) return node_flows(topology, opcode, devices);
@@ -171,6 +196,9 @@ ExchangeFlows collective_flows(const Topology& topology, Opcode opcode, std::spa
 
 ExchangeFlows transfer_flows(const Topology& topology, std::int64_t from, std::int64_t to) {
   if (from == to) return {};
+  const std::array<std::int64_t, 2> ends{from, to};
+  if (std::optional<ExchangeFlows> measured = measured_inside_node(topology, Opcode::send, ends))
+    return *measured;
   const Route route = topology.route(from, to);
   return {{route.latency_s, {{route, 1}}}};
 }

@@ -37,6 +37,8 @@ using ExchangeFlows = std::vector<FlowPhase>;
 //              are one flow (to the rank of the same number there), and so are all those within its node.
 //              n-1 messages of latency. Above 2^22 (rank, node) pairs those to all other nodes are one flow,
 //              to the next node
+// Inside one node an exchange that was measured (Cluster::measured) takes its latency, and its edges to the
+// next ranks carry as much as takes its time.
 // Returns the faster of ring and two-level on idle links. One device: no phases.
 ExchangeFlows collective_flows(const Topology& topology, Opcode opcode, std::span<const std::int64_t> devices,
                                double bytes);

@@ -36,6 +36,9 @@ struct IssuedOperation {
 struct StreamState {
   Picoseconds tail = 0;              // end of the last operation that ended
   Index issued = 0, ended = 0;       // operations
+  Index waited_for = 0;              // the last one that a blocking device waits for
+  Picoseconds waited_until = 0;      // its end
+  Span arrival;                      // of those, the last pipeline transfer to this rank
   bool posted = false;               // the head waits for partners or for its transfer
   Picoseconds posted_at = 0;         // when it was ready
   Index next_at_meeting = no_index;  // stream of another GPU, by its number in the whole engine

@@ -28,11 +28,29 @@ std::size_t Durations::KeyHash::operator()(const std::vector<Index>& key) const 
   return hash ^ (hash >> 29);
 }
 
-Durations::Durations(const Plan& plan) : plan_(plan), topology_(plan.cluster), sized_(plan) {
+Durations::Durations(const Plan& plan, const InstructionCosts* measured)
+    : plan_(plan), topology_(plan.cluster), sized_(plan) {
+  if (measured != nullptr) take_measured(*measured);
   shape_of_buffer_.reserve(plan.buffers.size());
   for (const Buffer& buffer : plan.buffers) shape_of_buffer_.push_back(new_shape(buffer));
   if (plan.extent_tables.empty()) return;
   for (const Buffer& buffer : plan.buffers) buffer_varies_.push_back(has_table(plan, buffer));
+}
+
+void Durations::take_measured(const InstructionCosts& costs) {
+  for (const Program& program : plan_.programs)
+    for (Index s = 0; s < plan_.segments.size(); ++s) {
+      const std::vector<Instruction>& instructions = plan_.segments[s].instructions;
+      for (Index i = 0; i < instructions.size(); ++i)
+        if (const std::optional<Picoseconds> took = costs.of({program.pipeline_rank, s, i}))
+          measured_[{program.pipeline_rank, &instructions[i]}] = *took;
+    }
+}
+
+const Picoseconds* Durations::measured(std::int32_t pipeline_rank, const Instruction& instruction) const {
+  if (measured_.empty()) return nullptr;
+  const auto found = measured_.find({pipeline_rank, &instruction});
+  return found == measured_.end() ? nullptr : &found->second;
 }
 
 Index Durations::new_shape(const Buffer& buffer) {
@@ -67,6 +85,7 @@ Picoseconds Durations::of(std::int32_t pipeline_rank, const Instruction& instruc
 Picoseconds Durations::exchange_time(std::int32_t pipeline_rank, const Instruction& instruction,
                                      double bytes) {
   if (bytes < 0) return 0;
+  if (const Picoseconds* took = measured(pipeline_rank, instruction)) return *took;
   ExchangeCosts& costs = exchange(pipeline_rank, instruction);
   uniform_ = uniform_ && costs.is_uniform(bytes);
   return costs.together(bytes);
@@ -87,6 +106,7 @@ double Durations::bytes_at(const TablePlace& place, const Instruction& instructi
 }
 
 Picoseconds Durations::kernel_at(const TablePlace& place, const Instruction& instruction) {
+  if (const Picoseconds* took = measured(place.pipeline_rank, instruction)) return *took;
   if (!varies(instruction)) return kernel(plan_, instruction);
   const std::int64_t work = work_at(plan_, instruction, place);
   const Plan& sized = sized_.at(place, instruction);

@@ -3,9 +3,11 @@
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "schedules/extent_tables.h"
+#include "schedules/instruction_costs.h"
 #include "schedules/plan.h"
 #include "schedules/timeline.h"
 #include "sim/exchange_costs.h"
@@ -22,7 +24,9 @@ namespace simrun {
 // and takes no time.
 class Durations {
  public:
-  explicit Durations(const Plan& plan);  // the plan must outlive it
+  // `measured`: in place of prices for kernels, and for communications as every instance's time; where an
+  // instruction has none its price stays. The plan must outlive it.
+  explicit Durations(const Plan& plan, const InstructionCosts* measured = nullptr);
 
   // A communication: until its slowest instance over the stage's devices is done, all begun at once. With
   // tables: the mean over microbatches, of the GPU on which it is longest.
@@ -58,6 +62,9 @@ class Durations {
   const Topology& topology() const { return topology_; }
 
  private:
+  void take_measured(const InstructionCosts& costs);
+  // nullptr: it was not measured.
+  const Picoseconds* measured(std::int32_t pipeline_rank, const Instruction& instruction) const;
   Picoseconds kernel(const Plan& sized, const Instruction& instruction);
   Picoseconds mean_time(std::int32_t pipeline_rank, const Instruction& instruction);
   bool is_launched(const Plan& sized, const Instruction& instruction) const;
@@ -66,6 +73,7 @@ class Durations {
   ExchangeCosts& exchange(std::int32_t pipeline_rank, const Instruction& instruction);
 
   const Plan& plan_;
+  std::map<std::pair<std::int32_t, const Instruction*>, Picoseconds> measured_;  // by pipeline rank
   Topology topology_;
   SizedPlan sized_;
   bool uniform_ = true;

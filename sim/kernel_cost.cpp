@@ -10,6 +10,7 @@
 
 #include "sim/attention_cost.h"
 #include "sim/conv_cost.h"
+#include "sim/measured_cost.h"
 #include "sim/offload_cost.h"
 
 namespace simrun {
@@ -211,6 +212,9 @@ Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
   if (instruction.opcode != Opcode::free)
     if (const std::optional<double> off = offload_seconds(plan, instruction)) return to_picoseconds(*off);
   const Gpu& gpu = plan.cluster.gpu;
+  if (!gpu.measured.empty() && instruction.opcode != Opcode::free && instruction.opcode != Opcode::init)
+    if (const std::optional<double> measured = measured_seconds(plan, instruction))
+      return to_picoseconds(*measured + gpu.kernel_launch_s);
   switch (instruction.opcode) {
     case Opcode::init:
     case Opcode::free: return 0;

@@ -207,7 +207,7 @@ Timeline simgrid_timeline(const Plan& plan, const CompiledPlan& steady, Duration
 
 Timeline simulate(const Plan& plan, const SimulateOptions& options) {
   constexpr double tolerated = 0.01;  // share of the step
-  Durations durations(plan);
+  Durations durations(plan, options.measured);
   const CompiledPlan steady = compile_programs(plan, WhichStep::steady, durations);
   require_countable(steady);
   if (options.engine == EngineChoice::simgrid) {

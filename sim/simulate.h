@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "schedules/instruction_costs.h"
 #include "schedules/plan.h"
 #include "schedules/timeline.h"
 
@@ -14,6 +15,8 @@ enum class EngineChoice : std::uint8_t { automatic, fast, simgrid };
 struct SimulateOptions {
   Detail detail = Detail::totals;
   EngineChoice engine = EngineChoice::fast;
+  // Replay: what instructions took where the plan ran, in place of their prices. Must outlive the call.
+  const InstructionCosts* measured = nullptr;
 };
 
 // Runs one steady step (and the first one, for its time). Kernel times come from sim/kernel_cost.h,

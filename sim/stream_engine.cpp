@@ -27,6 +27,7 @@ class Engine {
         meetings_(input.meetings),
         network_(input.network),
         waits_are_imbalance_(input.compiled.has_classes()),
+        is_blocking_(input.plan.cluster.communication == CommunicationMode::blocking),
         streams_(static_cast<Index>(input.plan.streams.size())),
         recorder_(input),
         rendezvous_(input.meetings.rendezvous) {
@@ -113,6 +114,7 @@ class Engine {
     const CompiledStep* const steps = device.code->steps.data() + segment.first_step;
     for (; device.step < segment.steps; ++device.step) {
       const CompiledStep& step = steps[device.step];
+      if (is_blocking_ && !wait_for_communication(device, segment)) return false;
       if (step.stream != compute_stream) {
         issue(device, step);
         continue;
@@ -157,6 +159,29 @@ class Engine {
     return true;
   }
 
+  // Of a blocking device, before anything else is begun: the end of what it has begun on other streams, but
+  // for sends. Parks the GPU if that is not known yet.
+  bool wait_for_communication(DeviceState& device, const CompiledSegment& segment) {
+    Picoseconds ready = device.compute_tail;
+    Span arrival;
+    for (Index s = 1; s < streams_; ++s) {
+      const StreamState& stream = device.streams[s];
+      if (stream.ended < stream.waited_for) {
+        park(device, {static_cast<std::uint8_t>(s), stream.waited_for});
+        return false;
+      }
+      ready = std::max(ready, stream.waited_until);
+      arrival = later(arrival, stream.arrival);
+    }
+    if (ready == device.compute_tail) return true;
+    needed_.clear();
+    if (arrival.end > device.compute_tail) needed_.push_back(arrival);
+    device.accounting.add_gap({device.compute_tail, ready}, needed_, cause(device, segment),
+                              {device.issued, first_outstanding(device)});
+    device.compute_tail = ready;
+    return true;
+  }
+
   BubbleCause cause(const DeviceState& device, const CompiledSegment& segment) const {
     const CompiledRank& code = *device.code;
     const bool first_compute = device.entry == code.first_backward && device.step <= segment.first_compute;
@@ -169,6 +194,11 @@ class Engine {
   }
 
   // ---- The other streams ----
+
+  bool waits_for_end(const CompiledStep& step) const {
+    return is_blocking_ && (step.exchange == no_index ||
+                            compiled_.exchanges[step.exchange].instruction->opcode != Opcode::send);
+  }
 
   void issue(DeviceState& device, const CompiledStep& step) {
     const CompiledRank& code = *device.code;
@@ -191,6 +221,7 @@ class Engine {
     }
     if (!operation.awaits.empty()) ++device.awaiting;
     const OperationNumber own{step.stream, ++stream.issued};
+    if (waits_for_end(step)) stream.waited_for = own.ordinal;
     for (Index i = step.first_write; i < step.first_write + step.writes; ++i)
       device.slots[code.slot(code.references[i], entry)].writer = own;
     if (is_head) start_head(device, step.stream);
@@ -281,6 +312,10 @@ class Engine {
       slot.p2p = p2p;
     }
     stream.tail = span.end;
+    if (waits_for_end(step)) {
+      stream.waited_until = span.end;
+      if (step.pipeline_arrival) stream.arrival = span;
+    }
     stream.posted = false;
     stream.pop();
     if (!stream.empty()) startable_.push_back(stream_number(device, number));
@@ -346,6 +381,7 @@ class Engine {
   const Meetings& meetings_;
   Network* const network_;
   const bool waits_are_imbalance_;  // GPUs of one pipeline rank have different work
+  const bool is_blocking_;          // CommunicationMode
   const Index streams_;             // per GPU
   RunRecorder recorder_;
   std::vector<DeviceState> devices_;

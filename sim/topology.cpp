@@ -36,6 +36,7 @@ Topology::Topology(const Cluster& cluster)
   cluster_.intra_node = cluster.intra_node;
   cluster_.inter_node = cluster.inter_node;
   cluster_.fabric = cluster.fabric;
+  cluster_.measured = cluster.measured;
   first_nic_link_ = link_at(2 * cluster_.nodes * gpus_);
   first_spine_link_ = links_ = link_at(2 * cluster_.nodes * (gpus_ + nics_));
   if (cluster_.fabric.topology == FabricTopology::non_blocking) return;

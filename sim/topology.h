@@ -46,6 +46,8 @@ class Topology {
   bool is_inbound(LinkIndex link) const { return link % 2 != 0; }  // rx, or down from a spine
   std::string name(LinkIndex link) const;  // "node0.gpu5.nvlink_tx", "node0.nic3.rx", "rail3.leaf0.spine1.up"
   std::int64_t node_of(std::int64_t device) const { return device / gpus_; }
+  // What was measured inside a node in place of what its links say.
+  const MeasuredExchanges& measured() const { return cluster_.measured; }
   Route route(std::int64_t from, std::int64_t to) const;  // of two different devices of the cluster
 
  private:

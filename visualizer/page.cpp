@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 
 #include "visualizer/bound_chunks.h"
 #include "visualizer/columns.h"
 #include "visualizer/json.h"
+#include "visualizer/measured_table.h"
 #include "visualizer/page_tables.h"
 #include "visualizer/payload.h"
 #include "visualizer/quantity.h"
@@ -35,9 +38,36 @@ std::string drawn_list(const Items& items, const Item& item) {
   return "[" + text + "]";
 }
 
-std::string rank_facts(const RankTimeline& rank, const Summary& summary) {
-  return fmt::format("{{\"pp\":{},\"multiplicity\":{},\"gpus\":{}}}", rank.pipeline_rank, rank.multiplicity,
-                     summary.stages.at(static_cast<std::size_t>(rank.pipeline_rank)).gpus);
+std::string rank_facts(const RankTimeline& rank, const Summary& summary, bool is_measured) {
+  return fmt::format("{{\"pp\":{},\"multiplicity\":{},\"gpus\":{}{}}}", rank.pipeline_rank, rank.multiplicity,
+                     summary.stages.at(static_cast<std::size_t>(rank.pipeline_rank)).gpus,
+                     is_measured ? ",\"measured\":true" : "");
+}
+
+// What is drawn: a Timeline whose ranks may be those of two, and which of them were measured.
+struct Drawn {
+  Timeline timeline;
+  std::vector<bool> is_measured;  // by rank; empty: none
+};
+
+// Each measured rank behind the predicted one of its pipeline rank.
+Drawn side_by_side(const Timeline& timeline, const Timeline& measured) {
+  Drawn drawn{timeline, {}};
+  drawn.timeline.step = std::max(timeline.step, measured.step);
+  drawn.timeline.ranks.clear();
+  const auto add = [&](const RankTimeline& rank, bool is_measured) {
+    drawn.timeline.ranks.push_back(rank);
+    drawn.is_measured.push_back(is_measured);
+  };
+  std::set<std::int32_t> shown;
+  for (const RankTimeline& rank : timeline.ranks) {
+    if (!is_drawn(rank)) continue;
+    add(rank, false);
+    if (!shown.insert(rank.pipeline_rank).second) continue;
+    for (const RankTimeline& other : measured.ranks)
+      if (other.pipeline_rank == rank.pipeline_rank && is_drawn(other)) add(other, true);
+  }
+  return drawn;
 }
 
 std::string link_facts(const LinkTimeline& link) {
@@ -47,8 +77,13 @@ std::string link_facts(const LinkTimeline& link) {
 }
 
 // What the page must know besides the columns. visualizer/src/model.ts declares the same as `Facts`.
-std::string page_facts(const Plan& plan, const Timeline& timeline, const Summary& summary,
+std::string page_facts(const Plan& plan, const Drawn& drawn, const Summary& summary,
                        const std::vector<std::string>& strings) {
+  const Timeline& timeline = drawn.timeline;
+  const auto is_measured = [&](const RankTimeline& rank) {
+    return !drawn.is_measured.empty() &&
+           drawn.is_measured[static_cast<std::size_t>(&rank - timeline.ranks.data())];
+  };
   const auto peak_flops = plan.cluster.gpu.peak_flops.find(plan.job.precision);
   std::string categories;
   for (int c = 0; c < category_count; ++c)
@@ -64,7 +99,8 @@ std::string page_facts(const Plan& plan, const Timeline& timeline, const Summary
                                      short_name(stream.traffic));
                 }),
       categories,
-      drawn_list(timeline.ranks, [&](const RankTimeline& rank) { return rank_facts(rank, summary); }),
+      drawn_list(timeline.ranks,
+                 [&](const RankTimeline& rank) { return rank_facts(rank, summary, is_measured(rank)); }),
       use_steps, drawn_list(timeline.links, link_facts), json_list(strings, json_quoted));
 }
 
@@ -88,22 +124,37 @@ std::string filled(std::string_view html, const std::map<std::string, std::strin
   return page;
 }
 
+std::string drawn_page(const Plan& plan, const Drawn& drawn, const Summary& summary, const PageText& text) {
+  const PagePayload payload = page_payload(plan, drawn.timeline);
+  return filled(viewer_html(), {{"title", html_escaped(text.title)},
+                                {"numbers", text.numbers},
+                                {"tables", text.tables},
+                                {"facts", page_facts(plan, drawn, summary, payload.strings)},
+                                {"columns", base64(raw_deflate(payload.columns))}});
+}
+
+PageText text_of(const Plan& plan, const Timeline& timeline, const Summary& summary) {
+  const std::string name = plan.job.name.empty() ? plan.job.model_type : plan.job.name;
+  return {name, page_numbers(plan, summary), page_tables(plan, timeline, summary)};
+}
+
 }  // namespace
 
 std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary) {
-  const std::string name = plan.job.name.empty() ? plan.job.model_type : plan.job.name;
-  return html_page(plan, timeline, summary,
-                   {name, page_numbers(plan, summary), page_tables(plan, timeline, summary)});
+  return html_page(plan, timeline, summary, text_of(plan, timeline, summary));
+}
+
+std::string html_page(const Plan& plan, const Timeline& timeline, const Timeline& measured,
+                      const Summary& summary) {
+  PageText text = text_of(plan, timeline, summary);
+  text.tables += "<h2>Measured</h2>\n<pre>" +
+                 html_escaped(measured_table(compare_measured(plan, timeline, measured))) + "</pre>\n";
+  return drawn_page(plan, side_by_side(timeline, measured), summary, text);
 }
 
 std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary,
                       const PageText& text) {
-  const PagePayload payload = page_payload(plan, timeline);
-  return filled(viewer_html(), {{"title", html_escaped(text.title)},
-                                {"numbers", text.numbers},
-                                {"tables", text.tables},
-                                {"facts", page_facts(plan, timeline, summary, payload.strings)},
-                                {"columns", base64(raw_deflate(payload.columns))}});
+  return drawn_page(plan, {timeline, {}}, summary, text);
 }
 
 }  // namespace simrun

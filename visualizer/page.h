@@ -14,6 +14,10 @@ namespace simrun {
 // bytes.
 std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary);
 
+// Beside it, rank by rank on the same axis, what was measured where the plan ran.
+std::string html_page(const Plan& plan, const Timeline& timeline, const Timeline& measured,
+                      const Summary& summary);
+
 // The same drawing under other numbers and tables.
 struct PageText {
   std::string title;    // text

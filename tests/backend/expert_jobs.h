@@ -19,8 +19,8 @@ inline const char* const tiny_qwen =
     "moe_intermediate_size: 12, shared_expert_intermediate_size: 20, num_attention_heads: 4, "
     "num_key_value_heads: 2, vocab_size: 50, max_position_embeddings: 12, num_experts: 8, "
     "num_experts_per_tok: 3, mlp_only_layers: [1], router_aux_loss_coef: 0.2}\n";
-// DeepSeek-V3's router and layers, with plain attention: sigmoid scores, a bias that only chooses, the best two
-// of four groups, scaled weights, a shared expert, dense layers first.
+// DeepSeek-V3's router and layers, with plain attention: sigmoid scores, a bias that only chooses, the best
+// two of four groups, scaled weights, a shared expert, dense layers first.
 inline const char* const tiny_deepseek =
     "model: {model_type: gpt, num_layers: 4, hidden_size: 24, num_attention_heads: 4, ffn_hidden_size: 40, "
     "vocab_size: 50, position_embedding_type: rope, normalization: RMSNorm, "

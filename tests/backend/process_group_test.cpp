@@ -29,6 +29,7 @@ Outcomes run_processes(int processes, const std::function<ProcessGroup::Work(int
     threads.emplace_back([&, process] {
       ProcessGroup group([&] { return frames.link(process); }, nullptr, limits);
       outcomes[static_cast<std::size_t>(process)] = group.run(work(process));
+      group.leave();
     });
   for (std::thread& thread : threads) thread.join();
   return outcomes;
@@ -49,7 +50,8 @@ void check_failure(const Outcomes& outcomes, FailureKind kind, const std::string
 
 }  // namespace
 
-TEST_CASE("every rank of every process reaches every other, and process 0 gets what each has collected") {
+TEST_CASE("every rank of every process reaches every other, and process 0 gets what each has collected",
+          "[threads]") {
   constexpr std::int64_t ranks = 6;
   std::atomic<int> received = 0;
   const Outcomes outcomes = run_processes(3, [&](int process) {
@@ -71,7 +73,33 @@ TEST_CASE("every rank of every process reaches every other, and process 0 gets w
   CHECK(outcomes[1].collected.empty());
 }
 
-TEST_CASE("a plan whose ranks do not divide among the processes runs in none of them") {
+TEST_CASE("processes run one thing after another, and what process 0 shares between reaches all",
+          "[threads]") {
+  FrameNetwork network(3);
+  std::vector<std::string> got(3);
+  std::atomic<int> ran = 0;
+  std::vector<std::thread> threads;
+  for (int process = 0; process < 3; ++process)
+    threads.emplace_back([&, process] {
+      ProcessGroup group([&] { return network.link(process); }, nullptr, quick);
+      std::string& all = got[static_cast<std::size_t>(process)];
+      for (int turn = 0; turn < 4; ++turn) {
+        const ProcessGroup::Outcome outcome =
+            group.run(work_of(6, [&](std::int64_t rank, Transport& transport) {
+              transport.send((rank + 1) % 6, {0, 0}, {turn, {}});
+              ran += transport.receive((rank + 5) % 6, {0, 0}, "a turn").elements == turn ? 1 : 0;
+            }));
+        CHECK(outcome.failure.text == "");
+        all += group.share(process == 0 ? std::to_string(turn) : "");
+      }
+      group.leave();
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(ran == 4 * 6);
+  CHECK(got == std::vector<std::string>{"0123", "0123", "0123"});
+}
+
+TEST_CASE("a plan whose ranks do not divide among the processes runs in none of them", "[threads]") {
   std::atomic<int> ran = 0;
   const auto body = [&](std::int64_t, Transport&) { ++ran; };
   check_failure(run_processes(3, [&](int) { return work_of(8, body); }), FailureKind::disagreement,
@@ -81,7 +109,7 @@ TEST_CASE("a plan whose ranks do not divide among the processes runs in none of 
   CHECK(ran == 0);
 }
 
-TEST_CASE("a process that is about to run another plan is named before any rank starts") {
+TEST_CASE("a process that is about to run another plan is named before any rank starts", "[threads]") {
   std::atomic<int> ran = 0;
   const Outcomes outcomes = run_processes(4, [&](int process) {
     ProcessGroup::Work work = work_of(8, [&](std::int64_t, Transport&) { ++ran; });
@@ -94,7 +122,7 @@ TEST_CASE("a process that is about to run another plan is named before any rank 
   CHECK(ran == 0);
 }
 
-TEST_CASE("a rank that throws ends the ranks of all processes with its words") {
+TEST_CASE("a rank that throws ends the ranks of all processes with its words", "[threads]") {
   for (const std::int64_t thrower : {0, 5}) {
     const Outcomes outcomes = run_processes(3, [&](int) {
       return work_of(6, [&](std::int64_t rank, Transport& transport) {
@@ -106,7 +134,7 @@ TEST_CASE("a rank that throws ends the ranks of all processes with its words") {
   }
 }
 
-TEST_CASE("a deadlock over processes is noticed and says who waits for whom in what") {
+TEST_CASE("a deadlock over processes is noticed and says who waits for whom in what", "[threads]") {
   const auto start = std::chrono::steady_clock::now();
   const Outcomes outcomes = run_processes(2, [&](int) {
     return work_of(4, [&](std::int64_t rank, Transport& transport) {
@@ -122,7 +150,7 @@ TEST_CASE("a deadlock over processes is noticed and says who waits for whom in w
   CHECK(std::chrono::steady_clock::now() - start < milliseconds(10'000));
 }
 
-TEST_CASE("slow ranks and messages that are long under way are no deadlock") {
+TEST_CASE("slow ranks and messages that are long under way are no deadlock", "[threads]") {
   FrameNetwork network(2);
   network.delay = milliseconds(60);  // twelve beats
   const Outcomes outcomes = run_processes(
@@ -140,7 +168,7 @@ TEST_CASE("slow ranks and messages that are long under way are no deadlock") {
   check_failure(outcomes, FailureKind::none, "");
 }
 
-TEST_CASE("a process that falls silent is missed, and so is process 0") {
+TEST_CASE("a process that falls silent is missed, and so is process 0", "[threads]") {
   for (const int silent : {0, 1}) {
     FrameNetwork network(3);
     ProcessGroup::Limits limits = quick;
@@ -173,7 +201,7 @@ TEST_CASE("a process that falls silent is missed, and so is process 0") {
   }
 }
 
-TEST_CASE("a rank that computes on while its run has failed does not keep its process") {
+TEST_CASE("a rank that computes on while its run has failed does not keep its process", "[threads]") {
   FrameNetwork network(2);
   std::atomic<bool> gave_up = false;
   std::vector<std::thread> threads;

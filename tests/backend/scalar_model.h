@@ -19,12 +19,18 @@ struct ScalarStep {
   ScalarParameters gradients;  // of the loss, as the parameters lie
 };
 
-// A training step of a GPT-2 or Llama as their papers write it (Radford et al. 2019; Touvron et al. 2023), in
-// scalars on a ScalarTape: token by token, head by head. Knows of the product only how its parameters lie in
-// memory: products [in, out], packed q, k, v [hidden, kv_heads, group + 2, head_dim], gated feed-forward
-// [hidden, 2, ffn], tables [rows, hidden]. REQUIRES: every parameter of the model in `parameters`.
-ScalarStep scalar_step(const ModelConfig& model, const ScalarParameters& parameters,
-                       const std::vector<std::vector<std::int64_t>>& tokens,
-                       const std::vector<std::vector<std::int64_t>>& labels);
+using ScalarText = std::vector<std::vector<std::int64_t>>;  // by sample and place
+
+// A training step of a GPT-2, Llama or DeepSeek without experts as their papers write it (Radford et al.
+// 2019; Touvron et al. 2023; arXiv 2405.04434), in scalars on a ScalarTape: token by token, head by head.
+// Knows of the product only how its parameters lie in memory: products [in, out], packed q, k, v [hidden,
+// kv_heads, group + 2, head_dim], gated feed-forward [hidden, 2, ffn], tables [rows, hidden]. REQUIRES: every
+// parameter of the model in `parameters`.
+ScalarStep scalar_step(const ModelConfig& model, const ScalarParameters& parameters, const ScalarText& tokens,
+                       const ScalarText& labels);
+
+// The same of a T5 with `relu`.
+ScalarStep scalar_t5_step(const ModelConfig& model, const ScalarParameters& parameters,
+                          const ScalarText& source, const ScalarText& target, const ScalarText& labels);
 
 }  // namespace simrun

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
+#include <string>
 
 #include "backend/philox.h"
 #include "schedules/compile.h"
@@ -13,32 +15,33 @@
 namespace simrun {
 namespace {
 
-using Text = std::vector<std::vector<std::int64_t>>;
-
-// Word `ahead` behind each position of 8 sequences of 8, as INPUT defines it (backend/operations.h).
-Text text(std::uint64_t seed, std::int64_t ahead) {
-  const RandomStream stream(seed, "text", 0);
-  Text samples(8);
+// Word `ahead` behind each position of 8 sequences, as INPUT defines it (backend/operations.h).
+ScalarText text(const char* name, std::int64_t length, std::int64_t ahead) {
+  const RandomStream stream(ExecuteOptions{}.training.seed, name, 0);
+  ScalarText samples(8);
   for (std::int64_t sample = 0; sample < 8; ++sample)
-    for (std::int64_t t = 0; t < 8; ++t)
-      samples[static_cast<std::size_t>(sample)].push_back(stream.word(sample * 9 + t + ahead) % 50);
+    for (std::int64_t t = 0; t < length; ++t)
+      samples[static_cast<std::size_t>(sample)].push_back(stream.word(sample * (length + 1) + t + ahead) %
+                                                          50);
   return samples;
 }
 
-void check_against_scalars(const char* model) {
-  const Job job = tiny_job({model});
+// One step of the product, and of the scalars from the same initial values.
+void check_against_scalars(
+    const TinyJob& of,
+    const std::function<ScalarStep(const ModelConfig&, const ScalarParameters&)>& scalars) {
+  const Job job = tiny_job(of);
   const Plan plan = compile(job);
   const Execution run = checked_run(plan, ExecutionDevice::cpu_f64, 1);
-  const std::uint64_t seed = ExecuteOptions{}.training.seed;
 
   ScalarParameters parameters;
   for (const ModelParameter& parameter : plan.parameters) {
-    const InitialValues initial(parameter, seed);
+    const InitialValues initial(parameter, ExecuteOptions{}.training.seed);
     std::vector<double>& values = parameters[{parameter.layer, parameter.name}];
     for (std::size_t i = 0; i < run.gradients.tensors().at(parameter.id).values.size(); ++i)
       values.push_back(initial(static_cast<std::int64_t>(i)));
   }
-  const ScalarStep reference = scalar_step(job.model, parameters, text(seed, 0), text(seed, 1));
+  const ScalarStep reference = scalars(job.model, parameters);
 
   CHECK(run.loss[0] == Approx(reference.loss).epsilon(1e-12));
   for (const ModelParameter& parameter : plan.parameters) {
@@ -55,14 +58,44 @@ void check_against_scalars(const char* model) {
   }
 }
 
-}  // namespace
-
-TEST_CASE("a step of a small GPT-2 is what its formulas say, scalar by scalar") {
-  check_against_scalars(tiny_gpt);
+void check_decoder(const char* model) {
+  check_against_scalars({model}, [](const ModelConfig& config, const ScalarParameters& parameters) {
+    return scalar_step(config, parameters, text("text", 8, 0), text("text", 8, 1));
+  });
 }
 
+}  // namespace
+
+TEST_CASE("a step of a small GPT-2 is what its formulas say, scalar by scalar") { check_decoder(tiny_gpt); }
+
 TEST_CASE("a step of a small Llama is what its formulas say, scalar by scalar") {
-  check_against_scalars(tiny_llama);
+  check_decoder(tiny_llama);
+  check_decoder(
+      "model: {model_type: llama, num_hidden_layers: 1, hidden_size: 24, intermediate_size: 40, "
+      "num_attention_heads: 4, vocab_size: 50, rms_norm_eps: 0.01, rope_theta: 50}\n");
+}
+
+TEST_CASE("a step of latent attention is what its formulas say, scalar by scalar") {
+  for (const char* queries : {"", ", q_lora_rank: 10"}) {
+    const std::string model =
+        "model: {model_type: deepseek_v2, num_hidden_layers: 2, hidden_size: 24, intermediate_size: 40, "
+        "num_attention_heads: 4, vocab_size: 50, kv_lora_rank: 12, qk_nope_head_dim: 6, qk_rope_head_dim: 4, "
+        "v_head_dim: 5, n_routed_experts: 4, num_experts_per_tok: 2, moe_intermediate_size: 8, "
+        "first_k_dense_replace: 2" +
+        std::string(queries) + "}\n";
+    check_decoder(model.c_str());
+  }
+}
+
+TEST_CASE("a step of a small T5 is what its formulas say, scalar by scalar") {
+  const char* model =
+      "model: {model_type: t5, num_layers: 2, d_model: 12, d_kv: 5, d_ff: 20, num_heads: 2, vocab_size: 50, "
+      "dropout_rate: 0, relative_attention_num_buckets: 8, relative_attention_max_distance: 6}\n";
+  check_against_scalars({.model = model, .training = ", decoder_seq_length: 6"},
+                        [](const ModelConfig& config, const ScalarParameters& parameters) {
+                          return scalar_t5_step(config, parameters, text("source text", 8, 0),
+                                                text("text", 6, 0), text("text", 6, 1));
+                        });
 }
 
 }  // namespace simrun

@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <stdexcept>
 #include <string>
 
 #include "schedules/compile.h"
@@ -94,6 +97,15 @@ TEST_CASE("text families over tensor, pipeline and data ranks compute what one r
   }
 }
 
+TEST_CASE("a second loss counts by its weight: 0.3 of a further token's, all of the next sentence's") {
+  const auto untrained_loss = [](const char* name) {
+    const std::string model = model_of(family_named(name));
+    return one_rank({.model = model.c_str()}).loss[0];
+  };
+  CHECK(untrained_loss("deepseek_v3") == Approx(1.3 * std::log(50)).epsilon(0.01));
+  CHECK(untrained_loss("bert") == Approx(std::log(50) + std::log(2)).epsilon(0.01));
+}
+
 TEST_CASE("latent attention computes the same with every ZeRO stage, pipeline schedule and recompute") {
   const std::string model = model_of(family_named("deepseek_v2"), ", q_lora_rank: 10");
   struct Case {
@@ -162,6 +174,121 @@ TEST_CASE("adapters and what is frozen around them") {
                .more = "recompute: {granularity: full}\n",
                .gpus = 2});
   }
+}
+
+TEST_CASE("frozen parts stay what they were, and what is trained around them is trained alike") {
+  for (const char* frozen : {"[embedding]", "[\"layers[0-1]\"]", "[\"layers[1-3].*norm\", \"layers[2].fc1\"]",
+                             "[\"layers[0].qkv\", \"layers[0].input_norm\", embedding]"}) {
+    const std::string model =
+        "model: {model_type: llama, num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, "
+        "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 50, frozen: " +
+        std::string(frozen) + "}\n";
+    check_job({.model = model.c_str(),
+               .parallelism = "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, "
+                              "sequence_parallel: true}",
+               .optimizer = "{zero_stage: 1}",
+               .gpus = 8});
+    check_job({.model = model.c_str(), .optimizer = "{zero_stage: 3}", .gpus = 2});
+  }
+}
+
+TEST_CASE("attention sinks belong to the tensor-parallel rank of their heads") {
+  const auto with_sinks = [](const TinyJob& of) {
+    Job job = tiny_job(of);
+    job.model.attention_sinks = true;
+    job.model.attention_windows = {0, 3, 0, 3};
+    return compile(job);
+  };
+  const Execution one = checked_run(with_sinks({.model = tiny_llama}));
+  const Plan plan = with_sinks({.model = tiny_llama,
+                                .parallelism = "{tensor_model_parallel_size: 2, "
+                                               "pipeline_model_parallel_size: 2, sequence_parallel: true}",
+                                .optimizer = "{zero_stage: 1}",
+                                .gpus = 8});
+  const Execution run = checked_run(plan);
+  check_equal(run, one, 1e-10);
+  check_memory(plan, run, false);
+  const auto sinks = std::ranges::find(plan.parameters, "attention_sinks", &ModelParameter::name);
+  REQUIRE(sinks != plan.parameters.end());
+  CHECK(run.gradients.tensors().at(sinks->id).values.size() == 4);
+}
+
+TEST_CASE("in f32 text families allocate to the byte what the simulator predicts") {
+  for (const char* name : {"deepseek_v3", "t5", "bert", "gpt_neox"}) {
+    CAPTURE(name);
+    const TextFamily& family = family_named(name);
+    const std::string model = model_of(family);
+    const TinyJob job{.model = model.c_str(),
+                      .parallelism = "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2}",
+                      .optimizer = "{zero_stage: 1}",
+                      .training = family.training,
+                      .gpus = 8};
+    const Plan plan = compile(tiny_job(job));
+    const Execution run = checked_run(plan, ExecutionDevice::cpu_f32);
+    check_memory(plan, run, true);
+    CHECK(compare(run.gradients, one_rank(job).gradients, 1e-5).first == "");
+  }
+}
+
+TEST_CASE("a language model behind images computes what one rank does") {
+  const char* model =
+      "model: {model_type: llava, text_config: {model_type: llama, num_hidden_layers: 2, hidden_size: 24, "
+      "intermediate_size: 40, num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 50}, "
+      "vision_config: {image_size: 8, patch_size: 4, num_hidden_layers: 2, hidden_size: 16, "
+      "intermediate_size: 20, num_attention_heads: 2}}\n";
+  for (const char* parallelism :
+       {"{}", "{tensor_model_parallel_size: 2}", "{pipeline_model_parallel_size: 2}"})
+    check_job({.model = model, .parallelism = parallelism, .gpus = 4});
+}
+
+TEST_CASE("text families over parts of the sequence compute what one rank does") {
+  for (const char* name : {"bloom", "gemma2", "deepseek_v2", "deepseek_v3", "gpt_neox"}) {
+    const TextFamily& family = family_named(name);
+    const std::string model = model_of(family);
+    for (const std::string exchange : {"p2p", "all_gather", "a2a"}) {
+      if (exchange == "a2a" && family.name == std::string("gemma2")) continue;  // one kv head on each rank
+      check_job({.model = model.c_str(),
+                 .parallelism = "{tensor_model_parallel_size: 2, sequence_parallel: true, "
+                                "context_parallel_size: 2, cp_comm_type: " +
+                                exchange + "}",
+                 .training = family.training,
+                 .gpus = 4});
+    }
+  }
+  check_job({.model = tiny_llama,
+             .parallelism = "{context_parallel_size: 2}",
+             .training = ", documents: {mean: 3, distribution: uniform, seed: 4}",
+             .gpus = 4});
+}
+
+TEST_CASE("ranks that share heads further have the sinks of theirs") {
+  const auto with_sinks = [](const TinyJob& of) {
+    Job job = tiny_job(of);
+    job.model.attention_sinks = true;
+    return compile(job);
+  };
+  const Execution one = checked_run(with_sinks({.model = tiny_gpt}));
+  const Plan plan = with_sinks({.model = tiny_gpt,
+                                .parallelism = "{tensor_model_parallel_size: 2, context_parallel_size: 2, "
+                                               "cp_comm_type: a2a}",
+                                .gpus = 4});
+  check_equal(checked_run(plan), one, 1e-10);
+}
+
+TEST_CASE("gpt-oss and Grok, sinks and caps beside experts, compute what one rank does") {
+  for (
+      const char* model :
+      {"model: {model_type: gpt_oss, num_hidden_layers: 4, hidden_size: 24, intermediate_size: 20, head_dim: "
+       "6, num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 50, num_local_experts: 4, "
+       "num_experts_per_tok: 2, sliding_window: 3, router_aux_loss_coef: 0}\n",
+       "model: {model_type: grok-1, num_hidden_layers: 4, hidden_size: 24, intermediate_size: 20, "
+       "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 50, num_experts: 4, num_experts_per_tok: "
+       "2, max_attn_value: 0.8, router_aux_loss_coef: 0}\n"})
+    check_job({.model = model,
+               .parallelism = "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, "
+                              "expert_model_parallel_size: 2, sequence_parallel: true}",
+               .optimizer = "{zero_stage: 1}",
+               .gpus = 8});
 }
 
 }  // namespace simrun

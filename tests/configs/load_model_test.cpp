@@ -108,7 +108,7 @@ TEST_CASE("Megatron-LM's names describe the same models") {
     num_attention_heads: 32, num_query_groups: 8, vocab_size: 128256,
     untie_embeddings_and_output_weights: true,
     swiglu: true, normalization: RMSNorm, position_embedding_type: rope, disable_bias_linear: true,
-    attention_dropout: 0, hidden_dropout: 0})"))
+    attention_dropout: 0, hidden_dropout: 0, norm_epsilon: 1.0e-5, rotary_base: 500000})"))
           .model;
   CHECK(gpt.model_type == "gpt");
   gpt.model_type = "llama";

@@ -22,11 +22,12 @@
 // job of 8 ranks and prints a hash of all its results, or one line of what went wrong.
 //
 //   rank_program [FAULT WHERE]
-//     throw RANK      the rank throws in its first message
+//     throw RANK      the rank throws when it sends
 //     die RANK        its process kills itself (SIGKILL)
 //     stop RANK       its process stops (SIGSTOP): neither alive nor dead
 //     wait RANK       the rank waits for a message that nobody sends
 //     compute RANK    another rank throws while this one computes for a minute
+//     linger RANK     the rank computes for a minute
 //     plan PROCESS    the process has another plan
 namespace simrun {
 namespace {
@@ -36,13 +37,13 @@ struct Fault {
   std::int64_t where = -1;
 };
 
-// Passes messages on until the fault is due: at the rank's third message.
+// Passes messages on until the fault is due: at the rank's 24th message, when all have started.
 class FaultyTransport final : public Transport {
  public:
   FaultyTransport(Transport& through, Fault fault, std::int64_t rank)
       : through_(through), fault_(std::move(fault)), rank_(rank) {}
   void send(std::int64_t to, const MessageTag& tag, Message message) override {
-    if (++messages_ == 3) misbehave();
+    if (++messages_ == 24) misbehave();
     through_.send(to, tag, std::move(message));
   }
   Message receive(std::int64_t from, const MessageTag& tag, const std::string& waiting_for) override {
@@ -58,7 +59,8 @@ class FaultyTransport final : public Transport {
     if (fault_.kind == "die") std::raise(SIGKILL);
     if (fault_.kind == "stop") std::raise(SIGSTOP);
     if (fault_.kind == "wait") through_.receive((rank_ + 1) % 8, {0x7000, 0}, "a test");
-    if (fault_.kind == "compute") std::this_thread::sleep_for(std::chrono::minutes(1));
+    if (fault_.kind == "compute" || fault_.kind == "linger")
+      std::this_thread::sleep_for(std::chrono::minutes(1));
   }
   Transport& through_;
   const Fault fault_;
@@ -122,6 +124,7 @@ int run(const Fault& fault) {
     return std::make_unique<FaultyTransport>(through, fault, rank);
   };
   const Execution execution = execute(plan, options);
+  if (group) group->leave();
   return tell(execution, !group || group->speaks());
 }
 

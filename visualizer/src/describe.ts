@@ -49,13 +49,15 @@ function idleBefore(model: Model, box: Box): string {
   return gap > duration[box.index]! * 0.005 ? `no compute for ${timeText(gap)} before it` : "";
 }
 
+const measured = (model: Model, box: Box) => (model.ranks[box.rank]!.measured ? ", measured" : "");
+
 function describePass(model: Model, box: Box): string[] {
   const segment = segmentOf(model, box);
   const kind = passNames[model.segments.kind[segment]!]!;
   const name = model.facts.strings[model.segments.name[segment]!]!;
   const pair = isPair(model, box);
   const places = partsOf(model, box).map((part) => (pair ? `${passNames[part.kind]}: ` : "") + where(model, part));
-  return [`${passName(model, box)}  ${kind} pass on pp ${model.ranks[box.rank]!.pp}`, when(model, box), ...places, name,
+  return [`${passName(model, box)}  ${kind} pass on pp ${model.ranks[box.rank]!.pp}${measured(model, box)}`, when(model, box), ...places, name,
           idleBefore(model, box)];
 }
 
@@ -82,7 +84,7 @@ function describeInstruction(model: Model, box: Box): string[] {
   const place = [own === "" || own === pass ? pass : `${own} in ${pass}`, layer[row]! >= 0 ? `layer ${layer[row]}` : "",
                  phase[row] === recomputePhase ? "recompute" : "", `stream ${streams[lane.stream]!.name}`];
   const wait = lane.wait[box.index]!;
-  return [name, when(model, box), wait > 0 ? `waited ${timeText(wait)} for its partners` : "", where(model, part),
+  return [name + measured(model, box), when(model, box), wait > 0 ? `waited ${timeText(wait)} for its partners` : "", where(model, part),
           place.filter((s) => s !== "").join(", "), work(model, row, lane.duration[box.index]!), strings[cause[row]!]!];
 }
 

@@ -1,7 +1,8 @@
 import { boxesOf, directionOf, instructionOf, partsOf, passLane, type Box, type Model, type Part } from "./model";
 
 // Who hands what to whom. Instructions of one exchange have equal channel and microbatch on all ranks that take part; passes hand
-// over to the same microbatch of the next stage (forward) or the one before (backward). An overlapped pair hands over both its results.
+// over to the same microbatch of the next stage (forward) or the one before (backward). An overlapped pair hands over both its results. What was
+// measured exchanges nothing with what was predicted.
 
 export interface Arrow {
   from: Box;
@@ -33,14 +34,18 @@ export class Exchanges {
 
   private exchangeKeys(box: Box): string[] {
     const channel = this.model.instructions.channel[instructionOf(this.model, box)]!;
-    return channel < 0 ? [] : [`${channel}/${partsOf(this.model, box)[0]!.microbatch}`];
+    return channel < 0 ? [] : [`${channel}/${partsOf(this.model, box)[0]!.microbatch}/${this.run(box)}`];
+  }
+
+  private run(box: Box): string {
+    return this.model.ranks[box.rank]!.measured ? "measured" : "predicted";
   }
 
   // Of the pass `stages` further on the microbatch's way. A weight gradient (W) hands nothing to a neighbour, and step work has no stage.
   private passKeys(box: Box, stages: number): string[] {
     const keyOf = (part: Part) => {
       const [letter, stage] = part.kind === 0 ? ["F", part.stage + stages] : ["B", part.stage - stages];
-      return `${letter}/${stage}/${directionOf(this.model, part)}/${part.microbatch}`;
+      return `${letter}/${stage}/${directionOf(this.model, part)}/${part.microbatch}/${this.run(box)}`;
     };
     return partsOf(this.model, box).filter(({ kind, stage }) => kind <= 2 && stage >= 0).map(keyOf);
   }

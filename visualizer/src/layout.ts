@@ -2,7 +2,8 @@ import { passLane, type Box, type Model } from "./model";
 import { firstEndingAfter, type Scale } from "./raster";
 import { boxesOf } from "./model";
 
-// Where rows lie, in CSS pixels from the top of all lanes. Per pipeline rank: its compute, a thin row per stream in use, its memory.
+// Where rows lie, in CSS pixels from the top of all lanes. Per pipeline rank: its compute, a thin row per stream in use, its memory; behind
+// them the same of what was measured, on the same axis.
 // Below them one row for all links, and one per link when it is open.
 
 export type RowKind = "compute" | "traffic" | "memory" | "links" | "link";
@@ -32,8 +33,9 @@ function median(values: number[]): number {
   return Float64Array.from(values).sort()[values.length >> 1] ?? Infinity;
 }
 
-// "pp 0 x16", or "pp 0 x3 of 16" where the rank's GPUs differ and only some are drawn.
-export function rankLabel(rank: { pp: number; multiplicity: number; gpus: number }): string {
+// "pp 0 x16", or "pp 0 x3 of 16" where the rank's GPUs differ and only some are drawn; "pp 0 measured".
+export function rankLabel(rank: { pp: number; multiplicity: number; gpus: number; measured?: boolean }): string {
+  if (rank.measured) return `pp ${rank.pp} measured`;
   const share = rank.multiplicity < rank.gpus ? `${rank.multiplicity} of ${rank.gpus}` : `${rank.multiplicity}`;
   return `pp ${rank.pp} \u00d7${share}`;
 }

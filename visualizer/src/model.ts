@@ -8,7 +8,8 @@ export interface Facts {
   bidirectional: boolean; // two pipelines over the same stages: chunk 0 of a rank is of the one down, 1 of the one up
   streams: { name: string; traffic: string }[];
   categories: string[];
-  ranks: { pp: number; multiplicity: number; gpus: number }[]; // stands for `multiplicity` of the pipeline rank's `gpus`
+  // Stands for `multiplicity` of the pipeline rank's `gpus`; measured: where the plan ran, beside what was predicted.
+  ranks: { pp: number; multiplicity: number; gpus: number; measured?: boolean }[];
   useSteps: number; // a utilisation of 1 in the data
   links: LinkFacts[]; // busiest first
   strings: string[];
@@ -74,6 +75,7 @@ export interface Rank {
   pp: number;
   multiplicity: number;
   gpus: number;
+  measured?: boolean;
   segment: Float64Array; // by entry
   microbatch: Float64Array[]; // by binding, then entry; -1: none
   passes: Passes;

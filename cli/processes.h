@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "backend/process_group.h"
+
+namespace simrun {
+
+// What a command came to: its exit code, and the text of what ended it before it was through, if anything
+// did.
+struct Ending {
+  int code = 0;
+  std::string complaint;
+};
+
+// Runs a command that may execute a plan as one of several processes, as mpirun or srun started them
+// (backend/launch.h): joins the others and hands `attempt` their group, or nullptr where this process is
+// alone. Of all processes one complains. Returns the exit code.
+int run_among_processes(const std::function<Ending(ProcessGroup* processes)>& attempt);
+
+// 2, 4 or 1 (see --help).
+int exit_code(FailureKind kind);
+
+}  // namespace simrun

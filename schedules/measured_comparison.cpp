@@ -1,0 +1,65 @@
+#include "schedules/measured_comparison.h"
+
+#include <array>
+#include <map>
+
+namespace simrun {
+namespace {
+
+struct Tables {
+  std::map<Opcode, MeasuredRow> by_kind;
+  std::map<Phase, MeasuredRow> by_phase;
+};
+
+using Seconds = double MeasuredRow::*;
+
+void add(const Plan& plan, const Timeline& timeline, Seconds column, Tables& tables) {
+  for (const RankTimeline& rank : timeline.ranks) {
+    const Program& program = plan.programs[static_cast<std::size_t>(rank.pipeline_rank)];
+    for (const Lane& lane : rank.lanes)
+      for (const Interval& interval : lane.intervals) {
+        const Segment& segment = plan.segments[program.entries[interval.entry].segment];
+        const Instruction& what = segment.instructions[interval.instruction];
+        const double seconds = static_cast<double>(interval.duration) * 1e-12;
+        for (MeasuredRow* row : {&tables.by_kind[what.opcode], &tables.by_phase[what.phase]}) {
+          row->*column += seconds;
+          if (column == &MeasuredRow::measured_s) ++row->instructions;
+        }
+      }
+  }
+}
+
+template <typename Key>
+std::vector<MeasuredRow> rows_of(const std::map<Key, MeasuredRow>& table) {
+  std::vector<MeasuredRow> rows;
+  for (const auto& [key, row] : table) {
+    rows.push_back(row);
+    rows.back().name = to_string(key);
+  }
+  return rows;
+}
+
+}  // namespace
+
+double MeasuredRow::error() const { return measured_s > 0 ? (predicted_s - measured_s) / measured_s : 0; }
+
+const char* to_string(Phase phase) {
+  static constexpr std::array<const char*, 6> names{"forward",         "recompute", "backward_input",
+                                                    "backward_weight", "reduction", "optimizer"};
+  return names.at(static_cast<std::size_t>(phase));
+}
+
+MeasuredComparison compare_measured(const Plan& plan, const Timeline& predicted, const Timeline& measured) {
+  Tables tables;
+  add(plan, predicted, &MeasuredRow::predicted_s, tables);
+  add(plan, measured, &MeasuredRow::measured_s, tables);
+  MeasuredComparison comparison;
+  comparison.by_kind = rows_of(tables.by_kind);
+  comparison.by_phase = rows_of(tables.by_phase);
+  comparison.step = {"step", static_cast<double>(predicted.step) * 1e-12,
+                     static_cast<double>(measured.step) * 1e-12, 0};
+  for (const MeasuredRow& row : comparison.by_kind) comparison.step.instructions += row.instructions;
+  return comparison;
+}
+
+}  // namespace simrun

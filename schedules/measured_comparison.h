@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedules/plan.h"
+#include "schedules/timeline.h"
+
+namespace simrun {
+
+// Seconds of the instructions of one kind or phase, over the recorded GPUs (one of each pipeline rank).
+// Waiting for other ranks is not among them.
+struct MeasuredRow {
+  std::string name;
+  double predicted_s = 0, measured_s = 0;
+  std::int64_t instructions = 0;
+  // (predicted - measured) / measured; 0 where nothing was measured.
+  double error() const;
+  bool operator==(const MeasuredRow&) const = default;
+};
+
+struct MeasuredComparison {
+  MeasuredRow step;                            // of all ranks; instructions: of the recorded GPUs
+  std::vector<MeasuredRow> by_kind, by_phase;  // by opcode and by Phase, in their order
+  bool operator==(const MeasuredComparison&) const = default;
+};
+
+const char* to_string(Phase phase);
+
+// What was predicted beside what was measured of the same plan. REQUIRES: both at Detail::instructions.
+MeasuredComparison compare_measured(const Plan& plan, const Timeline& predicted, const Timeline& measured);
+
+}  // namespace simrun

@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { exampleModel } from "./example_model.mjs";
+import { load } from "./load.mjs";
+
+const { describe } = await load("describe");
+const { Exchanges } = await load("exchanges");
+const { layoutOf, rankLabel } = await load("layout");
+
+// What was measured stands behind what was predicted: here the same times again.
+function measuredModel() {
+  const model = exampleModel();
+  model.ranks = model.ranks.flatMap((rank) => [rank, { ...rank, multiplicity: 1, measured: true }]);
+  return model;
+}
+
+test("each pipeline rank has a group of lanes for what was predicted and one for what was measured", () => {
+  assert.equal(rankLabel({ pp: 3, multiplicity: 1, gpus: 8, measured: true }), "pp 3 measured");
+  const labels = layoutOf(measuredModel(), "folded").rows.filter(({ kind }) => kind === "compute").map(({ label }) => label);
+  assert.deepEqual(labels, ["pp 0 \u00d78", "pp 0 measured", "pp 1 \u00d78", "pp 1 measured"]);
+});
+
+test("what was measured exchanges nothing with what was predicted", () => {
+  const exchanges = new Exchanges(measuredModel());
+  const [sent, sentMeasured] = [{ rank: 0, lane: 2, index: 0 }, { rank: 1, lane: 2, index: 0 }];
+  assert.deepEqual(exchanges.partners(sent), [{ rank: 2, lane: 0, index: 0 }]);
+  assert.deepEqual(exchanges.partners(sentMeasured), [{ rank: 3, lane: 0, index: 0 }]);
+  assert.deepEqual(exchanges.arrows({ rank: 1, lane: -1, index: 0 }), [
+    { from: { rank: 1, lane: -1, index: 0 }, to: { rank: 3, lane: -1, index: 0 } },
+  ]);
+});
+
+test("a measured box says so", () => {
+  const model = measuredModel();
+  assert.match(describe(model, { rank: 1, lane: -1, index: 0 })[0], /on pp 0, measured$/);
+  assert.match(describe(model, { rank: 1, lane: 0, index: 0 })[0], /gemm, measured$/);
+  assert.doesNotMatch(describe(model, { rank: 0, lane: 0, index: 0 })[0], /measured/);
+});

@@ -9,7 +9,6 @@
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_packed_parts.h"
 #include "backend/cpu_refusals.h"
-#include "backend/part_runs.h"
 
 namespace simrun {
 namespace {
@@ -156,7 +155,7 @@ class CpuDevice final : public Device {
   static std::vector<std::int64_t> indices_as(const Argument& from, const TensorPart& part) {
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(elements(part)));
     const auto* data = static_cast<const Element*>(from.data);
-    for_each_run(from, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
+    for_each_run(from.part, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
       std::copy_n(data + first, count, numbers.begin() + to);
     });
     return numbers;

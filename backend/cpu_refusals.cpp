@@ -220,8 +220,11 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::pool_backward:
     case Opcode::lstm:
     case Opcode::lstm_backward:
-    case Opcode::free:
     case Opcode::route:
+      return what.constants.empty()
+                 ? no_kernel("model.moe_router_load_balancing_type: aux_loss, seq_aux_loss and none have")
+                 : "";
+    case Opcode::free:
     case Opcode::route_backward:
     case Opcode::cross_entropy:
     case Opcode::cross_entropy_backward:

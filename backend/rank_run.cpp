@@ -54,7 +54,18 @@ void RankRun::run() {
     if (!left.empty())
       throw ExecutionError(
           fmt::format("step {} ends without a FREE of {}", global_step(), fmt::join(left, ", ")));
-    shared_.observed.add_rows(step_, memory_.take_recorded_rows());
+    end_step(memory_.end_step());
+  }
+  shared_.observed.add_rows(rows_);
+}
+
+// Of the steps behind the first the fullest is told.
+void RankRun::end_step(RankMemory::Step memory) {
+  if (step_ == 0) {
+    rows_.of_first_step = std::move(memory.rows);
+  } else if (memory.peak_bytes > fullest_) {
+    fullest_ = memory.peak_bytes;
+    rows_.of_further_steps = std::move(memory.rows);
   }
 }
 
@@ -169,13 +180,14 @@ void RankRun::run(const Place& at, const Instruction& what) {
   std::vector<Argument> inputs, outputs;
   for (const Index buffer : what.waits_for) memory_.read({buffer, at.microbatch});
   for (const Index buffer : what.inputs) inputs.push_back(memory_.read({buffer, at.microbatch}));
-  if (what.phase == Phase::optimizer && !what.waits_for.empty() && !what.constants.empty())
+  if (what.phase == Phase::optimizer && !what.waits_for.empty() && !what.constants.empty() &&
+      what.constants.front() > 0)
     inputs.push_back(memory_.read({what.waits_for.front(), at.microbatch}));  // the norm, as a number
-  for (const Index buffer : what.outputs) {
+  for (std::size_t o = 0; o < what.outputs.size(); ++o) {
+    const Index buffer = what.outputs[o];
     const bool adds = what.accumulate && plan_.buffers[buffer].category == Category::gradients;
-    outputs.push_back(adds
-                          ? memory_.read({buffer, at.microbatch})
-                          : memory_.write({buffer, at.microbatch}, rows_of_output(at, what, inputs, buffer)));
+    outputs.push_back(adds ? memory_.read({buffer, at.microbatch})
+                           : memory_.write({buffer, at.microbatch}, rows_of_output(at, what, inputs, o)));
   }
   if (is_communication(what.opcode))
     exchange_.run({what, inputs, outputs, at.microbatch, describe(at, what)});
@@ -188,8 +200,8 @@ void RankRun::run(const Place& at, const Instruction& what) {
 // The rows of an experts' buffer that is about to be written; none on a device without memory, where the plan
 // decides.
 SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
-                                   const std::vector<Argument>& inputs, Index output) {
-  const Buffer& buffer = plan_.buffers[output];
+                                   const std::vector<Argument>& inputs, std::size_t output) {
+  const Buffer& buffer = plan_.buffers[what.outputs[output]];
   if (!has_expert_rows(plan_, buffer)) return nullptr;
   if (what.opcode == Opcode::gather && what.function == Function::dispatch && inputs.size() > 1) {
     const TensorPart& tokens = inputs[1].part;
@@ -198,12 +210,14 @@ SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
     return std::make_shared<const ExpertRows>(
         dispatched_rows({plan_, what, place_, tokens, chosen}, at.microbatch));
   }
+  if (is_communication(what.opcode) || what.opcode == Opcode::copy) {
+    const Argument& input = inputs.at(output);
+    if (input.rows == nullptr) return nullptr;
+    return exchange_.rows_behind({what, input, buffer, at.microbatch, describe(at, what)});
+  }
   const auto with_rows =
       std::find_if(inputs.begin(), inputs.end(), [](const Argument& input) { return input.rows != nullptr; });
-  if (with_rows == inputs.end()) return nullptr;
-  if (is_communication(what.opcode) || what.opcode == Opcode::copy)
-    return exchange_.rows_behind({what, *with_rows, buffer, at.microbatch, describe(at, what)});
-  return with_rows->rows;
+  return with_rows == inputs.end() ? nullptr : with_rows->rows;
 }
 
 void RankRun::end_clock(const Place& at) {

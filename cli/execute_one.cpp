@@ -286,6 +286,8 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   // The null device counts all memory spaces as one.
   for (const RankReport& rank : run.ranks)
     report.allocated_peak_bytes.push_back(computes ? rank.allocated_peak_bytes : rank.planned_peak_bytes);
+  if (!run.execution.expert_rows.of_first_step.empty())
+    report.predicted_peak_bytes = predicted_peaks(stored, how.steps, run.execution.expert_rows);
   report.fault = memory_fault(report);
   if (report.fault.empty() && computes) report.fault = replica_fault(run, tolerance_of(how.device));
   if (computes) {

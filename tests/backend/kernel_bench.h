@@ -22,6 +22,8 @@ class KernelBench {
     std::vector<double> values;
     std::vector<std::int64_t> indices;
     std::vector<std::uint8_t> mask;
+    std::vector<std::int32_t> choices;  // of an int32 tensor
+    SharedRows rows = nullptr;          // of an experts' buffer
   };
 
   KernelBench() {
@@ -51,6 +53,7 @@ class KernelBench {
     tensors_.push_back(tensor);
     return tensor.buffer;
   }
+  Tensor& at(Index tensor) { return tensors_[tensor]; }
   std::vector<double>& values(Index tensor) { return tensors_[tensor].values; }
 
   Instruction instruction(Opcode opcode, Function function, std::vector<Index> inputs,
@@ -117,7 +120,13 @@ class KernelBench {
     Argument argument{&buffer, {}, tensors_[tensor].values.data()};
     if (buffer.dtype == Dtype::int64) argument.data = tensors_[tensor].indices.data();
     if (buffer.dtype == Dtype::uint8) argument.data = tensors_[tensor].mask.data();
+    if (buffer.dtype == Dtype::int32) argument.data = tensors_[tensor].choices.data();
     for (const BufferDim& of : buffer.dims) argument.part.push_back({0, of.extent, of.extent});
+    argument.rows = tensors_[tensor].rows;
+    if (argument.rows != nullptr) {
+      argument.part[0] = {0, 1, 1};
+      argument.part[1] = {0, argument.rows->size(), argument.rows->size()};
+    }
     return argument;
   }
 

@@ -255,10 +255,6 @@ TEST_CASE("text families over parts of the sequence compute what one rank does")
                  .gpus = 4});
     }
   }
-  check_job({.model = tiny_llama,
-             .parallelism = "{context_parallel_size: 2}",
-             .training = ", documents: {mean: 3, distribution: uniform, seed: 4}",
-             .gpus = 4});
 }
 
 TEST_CASE("ranks that share heads further have the sinks of theirs") {

@@ -9,6 +9,7 @@
 
 #include "backend/agreement.h"
 #include "backend/execute.h"
+#include "backend/hyperparameters.h"
 #include "backend/plugin_device.h"
 #include "backend/process_group.h"
 #include "backend/reference_job.h"
@@ -61,8 +62,9 @@ bool has_halves(const Plan& plan) {
   });
 }
 
-ExecuteOptions execute_options(const ExecuteFlags& flags) {
+ExecuteOptions execute_options(const ExecuteFlags& flags, const Plan& plan) {
   ExecuteOptions options;
+  options.training = hyperparameters_of(plan);
   options.device = execution_device(flags);
   options.steps = flags.steps.value_or(default_steps);
   options.keeps_moments = flags.save.has_value();
@@ -202,7 +204,7 @@ PreparedExecution prepare_execution(const Options& options, const Input& input, 
            "--dtype bf16 rounds what the plan holds in bf16 or fp16, and this plan holds nothing in them",
            "--dtype f32 runs it as it is.");
   if (!faults.empty()) throw ConfigError(std::move(faults));
-  PreparedExecution prepared{execute_options(flags), {}};
+  PreparedExecution prepared{execute_options(flags, input.plan), {}};
   ExecuteOptions& how = prepared.how;
   how.processes = processes;
   for (const std::string& refusal : execution_refusals(input.plan, how.device))

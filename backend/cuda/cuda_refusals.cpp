@@ -99,6 +99,7 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
 
 // A product of two dimensions of one name, or with a sum over a dimension that only one operand has.
 std::string gemm_refusal(const Plan& plan, const Instruction& what, NumberStorage storage) {
+  if (!what.constants.empty()) return no_kernel("model.model_type: gnmt, or optimizer.name: muon");
   std::set<std::uint16_t> of_a, of_b, of_d;
   const auto collect = [&](Index buffer, std::set<std::uint16_t>& names) {
     for (const BufferDim& dim : plan.buffers[buffer].dims)

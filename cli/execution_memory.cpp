@@ -40,9 +40,6 @@ std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps, const Rou
     };
     peaks.push_back(std::max(peak(first, WhichStep::first), steps > 1 ? peak(steady, WhichStep::steady) : 0));
   }
-  for (std::size_t step = 0; step < rows.size(); ++step)
-    walk(with_recorded_rows(plan, rows[step]),
-         step % static_cast<std::size_t>(steps) == 0 ? WhichStep::first : WhichStep::steady);
   return peaks;
 }
 

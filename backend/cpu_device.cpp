@@ -9,12 +9,10 @@
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_packed_parts.h"
 #include "backend/cpu_refusals.h"
-#include "backend/part_runs.h"
+#include "backend/device_memory.h"
 
 namespace simrun {
 namespace {
-
-constexpr std::align_val_t alignment{64};
 
 bool is_real(Dtype dtype) { return dtype != Dtype::int64 && dtype != Dtype::int32 && dtype != Dtype::uint8; }
 
@@ -47,14 +45,14 @@ class CpuDevice final : public Device {
 
   // What is read before it was written is to be seen.
   void* allocate(std::int64_t bytes, bool cleared) override {
-    void* memory = ::operator new(static_cast<std::size_t>(bytes), alignment);
+    void* memory = take_device_memory(bytes);
     std::memset(memory, cleared ? 0 : 0xff, static_cast<std::size_t>(bytes));  // all ones: not a number
     bytes_ += bytes;
     peak_ = std::max(peak_, bytes_);
     return memory;
   }
   void release(void* memory, std::int64_t bytes) override {
-    ::operator delete(memory, alignment);
+    return_device_memory(memory, bytes);
     bytes_ -= bytes;
   }
   std::int64_t peak_bytes() const override { return peak_; }
@@ -152,7 +150,7 @@ class CpuDevice final : public Device {
   static std::vector<std::int64_t> indices_as(const Argument& from, const TensorPart& part) {
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(elements(part)));
     const auto* data = static_cast<const Element*>(from.data);
-    for_each_run(from, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
+    for_each_run(from.part, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
       std::copy_n(data + first, count, numbers.begin() + to);
     });
     return numbers;

@@ -16,8 +16,8 @@ class TokenPlaces {
   explicit TokenPlaces(const Argument& tokens) : batch_(tokens.part[0]), sequence_(tokens.part[1]) {}
   std::int64_t count() const { return batch_.extent * sequence_.extent; }
   std::int64_t operator()(std::int64_t token) const {
-    const std::int64_t b = token / sequence_.whole - batch_.first;
-    return b * sequence_.extent + token % sequence_.whole - sequence_.first;
+    const std::int64_t b = local_of(batch_, token / sequence_.whole);
+    return b * sequence_.extent + local_of(sequence_, token % sequence_.whole);
   }
 
  private:

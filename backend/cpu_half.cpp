@@ -4,7 +4,7 @@
 
 #include "backend/cpu_device.h"
 #include "backend/half_float.h"
-#include "backend/part_runs.h"
+#include "backend/tensor_part.h"
 
 namespace simrun {
 namespace {
@@ -88,7 +88,7 @@ class CpuHalfDevice final : public Device {
     if (!is_half(from.buffer->dtype)) return f32_->pack(from, part);
     std::vector<std::byte> payload(static_cast<std::size_t>(elements(part)) * sizeof(float));
     const HalfElements stored(from);
-    for_each_run(from, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
+    for_each_run(from.part, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i) {
         const float value = stored.get(first + i);
         std::memcpy(payload.data() + static_cast<std::size_t>(to + i) * sizeof value, &value, sizeof value);
@@ -101,7 +101,7 @@ class CpuHalfDevice final : public Device {
               Combine combine) override {
     if (!is_half(to.buffer->dtype)) return f32_->unpack(payload, to, part, combine);
     const HalfElements stored(to);
-    for_each_run(to, part, [&](std::int64_t first, std::int64_t from, std::int64_t count) {
+    for_each_run(to.part, part, [&](std::int64_t first, std::int64_t from, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i) {
         float value = 0;
         std::memcpy(&value, payload.data() + static_cast<std::size_t>(from + i) * sizeof value, sizeof value);
@@ -116,17 +116,21 @@ class CpuHalfDevice final : public Device {
     if (!is_half(from.buffer->dtype)) return f32_->values(from, part);
     std::vector<double> numbers(static_cast<std::size_t>(elements(part)));
     const HalfElements stored(from);
-    for_each_run(from, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
+    for_each_run(from.part, part, [&](std::int64_t first, std::int64_t to, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i)
         numbers[static_cast<std::size_t>(to + i)] = static_cast<double>(stored.get(first + i));
     });
     return numbers;
   }
 
+  std::vector<std::int64_t> indices(const Argument& from, const TensorPart& part) override {
+    return f32_->indices(from, part);
+  }
+
   void set_values(const std::vector<double>& numbers, const Argument& to, const TensorPart& part) override {
     if (!is_half(to.buffer->dtype)) return f32_->set_values(numbers, to, part);
     const HalfElements stored(to);
-    for_each_run(to, part, [&](std::int64_t first, std::int64_t from, std::int64_t count) {
+    for_each_run(to.part, part, [&](std::int64_t first, std::int64_t from, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i)
         stored.set(first + i, static_cast<float>(numbers[static_cast<std::size_t>(from + i)]));
     });

@@ -96,7 +96,12 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
   const bool forward = what.opcode == Opcode::attention;
   const Buffer& first = plan.buffers[what.inputs.at(forward ? 0 : 1)];
   const Buffer& context = plan.buffers[forward ? what.outputs.at(0) : what.inputs.at(0)];
-  if (!what.part.axes.empty()) return "";
+  if (!what.part.axes.empty()) {
+    const bool is_pair = has_dim(plan, plan.buffers[what.inputs.at(forward ? 1 : 2)], "key_value");
+    return forward || what.outputs.size() == (is_pair ? 2 : 3)
+               ? ""
+               : no_kernel("model.frozen: not some of an attention's queries, keys and values");
+  }
   const bool of_two_stacks = !has_dim(plan, first, "qkv") && first.dims.size() == 5;
   if (of_two_stacks && plan.job.documents)  // which document of one sequence is which of the other?
     return no_kernel("training.documents with cross attention");
@@ -201,8 +206,11 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::pool_backward:
     case Opcode::lstm:
     case Opcode::lstm_backward:
-    case Opcode::free:
     case Opcode::route:
+      return what.constants.empty()
+                 ? no_kernel("model.moe_router_load_balancing_type: aux_loss, seq_aux_loss and none have")
+                 : "";
+    case Opcode::free:
     case Opcode::route_backward:
     case Opcode::cross_entropy:
     case Opcode::cross_entropy_backward:

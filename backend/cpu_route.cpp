@@ -1,7 +1,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "backend/cpu_experts.h"
 #include "backend/cpu_kernels.h"
+#include "backend/sequence_parts.h"
 
 // Routers: which experts a token goes to, and with what weight.
 namespace simrun::cpu {
@@ -17,13 +19,16 @@ struct RouterNumbers {
         topk_groups(std::int64_t(at(call, 4))),
         group_best(std::int64_t(at(call, 5))),
         balance(at(call, 6)),
-        parts(std::int64_t(at(call, 7))) {}
+        parts(std::int64_t(at(call, 7))),
+        zigzag(std::int64_t(at(call, 8))),
+        by_sequence(at(call, 9) != 0) {}
 
   bool is_sigmoid, normalizes;
   double scaling;
   std::int64_t groups, topk_groups, group_best;
   double balance;
-  std::int64_t parts;
+  std::int64_t parts, zigzag;
+  bool by_sequence;
 
  private:
   static double at(const KernelCall& call, std::size_t i) { return call.what.constants.at(i); }
@@ -111,23 +116,41 @@ void add_balance_gradient(const std::vector<Real>& s, const std::vector<double>&
   for (std::size_t e = 0; e < s.size(); ++e) ds[e] += (static_cast<Real>(a[e]) - mean) / sum;
 }
 
-// balance x f[e] / tokens of the step, by part of the sequence and expert: f[e] = experts / (topk tokens) x
-// choices of e among the tokens of that part that the rank has.
+// Over which of a rank's tokens the balance loss counts: all, those of a sequence, of a part of each, or
+// both.
+class BalanceScopes {
+ public:
+  BalanceScopes(const RouterNumbers& numbers, const Argument& tokens)
+      : parts_(numbers.parts),
+        sequence_(tokens.part[1].extent),
+        sequences_(numbers.by_sequence ? tokens.part[0].extent : 1),
+        part_of_(numbers.parts, numbers.zigzag, tokens.part[1].extent) {}
+  std::size_t count() const { return static_cast<std::size_t>(parts_ * sequences_); }
+  std::size_t of_row(std::int64_t row) const {
+    const std::int64_t sequence = sequences_ > 1 ? row / sequence_ : 0;
+    return static_cast<std::size_t>(sequence * parts_ + part_of_(row % sequence_));
+  }
+
+ private:
+  std::int64_t parts_, sequence_, sequences_;
+  SequenceParts part_of_;
+};
+
+// balance x f[e] / tokens of the step, by scope and expert: f[e] = experts / (topk tokens) x choices of e
+// among the tokens of the scope.
 std::vector<std::vector<double>> balance_factors(const KernelCall& call, const RouterNumbers& numbers,
-                                                 std::int64_t experts) {
+                                                 const BalanceScopes& scopes, std::int64_t experts) {
   const Argument& chosen = call.inputs[2];
   const auto* at = static_cast<const std::int32_t*>(chosen.data);
-  const std::int64_t sequence = chosen.part[1].extent, topk = last_extent(chosen);
-  std::vector<std::vector<double>> factors(static_cast<std::size_t>(numbers.parts),
+  const std::int64_t topk = last_extent(chosen), rows = rows_of(chosen);
+  std::vector<std::vector<double>> factors(scopes.count(),
                                            std::vector<double>(static_cast<std::size_t>(experts)));
-  const double choices = static_cast<double>(elements(chosen.part)) / static_cast<double>(numbers.parts);
+  const double choices = static_cast<double>(elements(chosen.part)) / static_cast<double>(scopes.count());
   const double one = numbers.balance * static_cast<double>(experts) / choices /
                      static_cast<double>(call.plan.job.tokens_per_step);
-  const std::int64_t rows = rows_of(chosen);
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t k = 0; k < topk; ++k)
-      factors[static_cast<std::size_t>(row % sequence * numbers.parts / sequence)]
-             [static_cast<std::size_t>(at[row * topk + k])] += one;
+      factors[scopes.of_row(row)][static_cast<std::size_t>(at[row * topk + k])] += one;
   return factors;
 }
 
@@ -164,16 +187,14 @@ void run_route_backward(const KernelCall& call) {
   const Argument &gradient = call.inputs[0], &logits = call.inputs[1];
   const auto* chosen = static_cast<const std::int32_t*>(call.inputs[2].data);
   const std::int64_t experts = last_extent(logits), rows = rows_of(logits), topk = last_extent(gradient);
-  const std::int64_t sequence = logits.part[1].extent;
+  const BalanceScopes scopes(numbers, logits);
   std::vector<std::vector<double>> balance;
-  if (numbers.balance > 0) balance = balance_factors(call, numbers, experts);
+  if (numbers.balance > 0) balance = balance_factors(call, numbers, scopes, experts);
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::vector<Real> s = scores(reals<Real>(logits) + row * experts, experts, numbers.is_sigmoid);
     std::vector<Real> ds(s.size(), 0);
     add_weight_gradient(numbers, s, reals<Real>(gradient) + row * topk, chosen + row * topk, topk, ds);
-    if (!balance.empty())
-      add_balance_gradient(s, balance[static_cast<std::size_t>(row % sequence * numbers.parts / sequence)],
-                           numbers.is_sigmoid, ds);
+    if (!balance.empty()) add_balance_gradient(s, balance[scopes.of_row(row)], numbers.is_sigmoid, ds);
     from_scores(s, ds, numbers.is_sigmoid, reals<Real>(call.outputs[0]) + row * experts);
   }
 }

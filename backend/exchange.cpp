@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "backend/message_pieces.h"
 
 namespace simrun {
 namespace {
-
-constexpr std::uint32_t without_channel = 0x80000000;
 
 Argument flat(const Argument& argument) {
   const std::int64_t count = elements(argument.part);
@@ -23,14 +24,6 @@ TensorPart piece(std::int64_t count, std::size_t member, std::size_t members) {
 }
 
 }  // namespace
-
-MessageTag tag_of(const Plan& plan, const Instruction& what, std::int32_t microbatch) {
-  const Index channel = plan.communications[what.communication].channel;
-  if (channel != no_index) return {channel, microbatch};
-  // Within a mesh SENDs and RECVs meet in the order of issue, whatever their communications.
-  const bool p2p = what.opcode == Opcode::send || what.opcode == Opcode::recv;
-  return {without_channel | (p2p ? 0x7fffffffu : what.communication), 0};
-}
 
 void RankExchange::run(const Call& call) {
   if (own_ != nullptr) return own_->run(call);
@@ -49,7 +42,7 @@ void RankExchange::run(const Call& call) {
       return;
     }
     case Opcode::all_reduce:
-      for (std::size_t i = 0; i < call.inputs.size(); ++i) sum_in_pieces(call, i);
+      for (std::size_t i = 0; i < call.inputs.size(); ++i) all_reduce(call, i);
       return;
     default:
       for (std::size_t i = 0; i < call.inputs.size(); ++i)
@@ -69,72 +62,110 @@ Message RankExchange::receive(const Call& call, const RankPlace& from, std::int6
   return message;
 }
 
-// all_gather, all_to_all, reduce_scatter: what one member's input and another's output have in common.
+namespace {
+
+// What one member's input and another's output have in common, message by message.
+struct Meeting {
+  RankPlace member;
+  std::vector<TensorPart> sent, arriving;
+};
+
+std::vector<TensorPart> pieces_in_common(const TensorPart& a, const TensorPart& b) {
+  const std::optional<TensorPart> common = common_part(a, b);
+  return common ? message_pieces(*common) : std::vector<TensorPart>{};
+}
+
+}  // namespace
+
+// all_gather, all_to_all, reduce_scatter, in rounds of a message to and from each member: none sends a second
+// before all that it waits for have come. Where an output is part of its input's memory, or the other way
+// round, a rank writes where only it has read.
 void RankExchange::collect(const Call& call, std::size_t operand) {
   const Communication& communication = plan_.communications[call.what.communication];
-  const std::vector<RankPlace> members = members_of(plan_, communication.group, place_);
   const Argument& input = call.inputs[operand];
   const Argument& output = call.outputs[operand];
-  const auto part = [&](const Argument& of, const RankPlace& member) {
-    return part_of(plan_, *of.buffer, member, call.microbatch);
-  };
-  // The output may be a part of the input's memory, or the other way round: all is packed before any is
-  // written.
-  std::vector<std::byte> own;
-  for (const RankPlace& member : members) {
-    const std::optional<TensorPart> wanted = common_part(input.part, part(output, member));
-    if (!wanted) continue;
-    if (member.rank == place_.rank)
-      own = device_.pack(input, *wanted);
-    else
-      send(call, member.rank, input, *wanted);
+  std::vector<Meeting> meetings;
+  std::size_t rounds = 0;
+  for (const RankPlace& member : members_of(plan_, communication.group, place_)) {
+    const auto theirs = [&](const Argument& of) {
+      return part_of(plan_, *of.buffer, member, call.microbatch);
+    };
+    meetings.push_back(
+        {member, pieces_in_common(input.part, theirs(output)), pieces_in_common(theirs(input), output.part)});
+    rounds = std::max({rounds, meetings.back().sent.size(), meetings.back().arriving.size()});
   }
   const bool adds = call.what.opcode == Opcode::reduce_scatter;
   const Combine combine = communication.reduction == Reduction::max ? Combine::maximum
                           : adds                                    ? Combine::add
                                                                     : Combine::assign;
-  bool first = true;
-  for (const RankPlace& member : members) {
-    const std::optional<TensorPart> arriving = common_part(part(input, member), output.part);
-    if (!arriving) continue;
-    const bool is_own = member.rank == place_.rank;
-    const std::vector<std::byte> payload =
-        is_own ? std::exchange(own, {}) : receive(call, member, elements(*arriving)).payload;
-    device_.unpack(payload, output, *arriving, first || !adds ? Combine::assign : combine);
-    first = false;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<std::byte> own;
+    for (const Meeting& with : meetings) {
+      if (round >= with.sent.size()) continue;
+      if (with.member.rank == place_.rank)
+        own = device_.pack(input, with.sent[round]);
+      else
+        send(call, with.member.rank, input, with.sent[round]);
+    }
+    bool first = true;
+    for (const Meeting& with : meetings) {
+      if (round >= with.arriving.size()) continue;
+      const TensorPart& part = with.arriving[round];
+      const bool is_own = with.member.rank == place_.rank;
+      const std::vector<std::byte> payload =
+          is_own ? std::exchange(own, {}) : receive(call, with.member, elements(part)).payload;
+      device_.unpack(payload, output, part, first || !adds ? Combine::assign : combine);
+      first = false;
+    }
   }
 }
 
-// all_reduce: every member reduces one piece, in the group's order, and sends it to all.
-void RankExchange::sum_in_pieces(const Call& call, std::size_t operand) {
+// all_reduce, some elements of each member's after another: every member reduces one piece of them, in the
+// group's order, and sends it to all.
+void RankExchange::all_reduce(const Call& call, std::size_t operand) {
   const Communication& communication = plan_.communications[call.what.communication];
   const std::vector<RankPlace> members = members_of(plan_, communication.group, place_);
   const Argument input = flat(call.inputs[operand]), output = flat(call.outputs[operand]);
   const std::int64_t count = input.part.front().whole;
-  const auto piece_of = [&](std::size_t member) { return piece(count, member, members.size()); };
+  const std::int64_t step = message_elements * static_cast<std::int64_t>(members.size());
+  for (std::int64_t begin = 0; begin < count; begin += step)
+    sum_in_pieces({call, members, input, output, {begin, std::min(step, count - begin), count}});
+}
+
+void RankExchange::sum_in_pieces(const Sum& sum) {
+  const std::vector<RankPlace>& members = sum.members;
+  const auto piece_of = [&](std::size_t member) {
+    TensorPart part = piece(sum.range.extent, member, members.size());
+    part.front().first += sum.range.first;
+    part.front().whole = sum.range.whole;
+    return part;
+  };
   std::size_t self = 0;
   std::vector<std::byte> own;
   for (std::size_t m = 0; m < members.size(); ++m) {
     if (members[m].rank != place_.rank) {
-      send(call, members[m].rank, input, piece_of(m));
+      send(sum.call, members[m].rank, sum.input, piece_of(m));
     } else {
       self = m;
-      own = device_.pack(input, piece_of(m));
+      own = device_.pack(sum.input, piece_of(m));
     }
   }
   const TensorPart mine = piece_of(self);
-  const Combine combine = communication.reduction == Reduction::max ? Combine::maximum : Combine::add;
+  const bool is_max = plan_.communications[sum.call.what.communication].reduction == Reduction::max;
   for (std::size_t m = 0; m < members.size(); ++m) {
     const std::vector<std::byte> payload =
-        m == self ? std::exchange(own, {}) : receive(call, members[m], mine.front().extent).payload;
-    device_.unpack(payload, output, mine, m == 0 ? Combine::assign : combine);
+        m == self ? std::exchange(own, {}) : receive(sum.call, members[m], mine.front().extent).payload;
+    device_.unpack(payload, sum.output, mine,
+                   m == 0   ? Combine::assign
+                   : is_max ? Combine::maximum
+                            : Combine::add);
   }
   for (const RankPlace& member : members)
-    if (member.rank != place_.rank) send(call, member.rank, output, mine);
+    if (member.rank != place_.rank) send(sum.call, member.rank, sum.output, mine);
   for (std::size_t m = 0; m < members.size(); ++m)
     if (m != self)
-      device_.unpack(receive(call, members[m], piece_of(m).front().extent).payload, output, piece_of(m),
-                     Combine::assign);
+      device_.unpack(receive(sum.call, members[m], piece_of(m).front().extent).payload, sum.output,
+                     piece_of(m), Combine::assign);
 }
 
 }  // namespace simrun

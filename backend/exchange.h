@@ -48,7 +48,15 @@ class RankExchange {
  private:
   void collect(const Call& call, std::size_t operand);
   void collect_rows(const Call& call, std::size_t operand);
-  void sum_in_pieces(const Call& call, std::size_t operand);
+  void all_reduce(const Call& call, std::size_t operand);
+  // A range of the elements of flat operands.
+  struct Sum {
+    const Call& call;
+    const std::vector<RankPlace>& members;
+    const Argument &input, &output;
+    DimPart range;
+  };
+  void sum_in_pieces(const Sum& sum);
   void send(const Call& call, std::int64_t to, const Argument& from, const TensorPart& part);
   Message receive(const Call& call, const RankPlace& from, std::int64_t elements);
 

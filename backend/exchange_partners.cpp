@@ -4,6 +4,8 @@
 namespace simrun {
 namespace {
 
+constexpr std::uint32_t without_channel = 0x80000000;
+
 const StageDevices& stage_of(const Plan& plan, std::int32_t pipeline_rank) {
   return plan.stages[static_cast<std::size_t>(pipeline_rank)];
 }
@@ -33,6 +35,14 @@ std::int64_t moved_along(const Mesh& mesh, const std::vector<std::uint8_t>& axes
 }
 
 }  // namespace
+
+MessageTag tag_of(const Plan& plan, const Instruction& what, std::int32_t microbatch) {
+  const Index channel = plan.communications[what.communication].channel;
+  if (channel != no_index) return {channel, microbatch};
+  // Within a mesh SENDs and RECVs meet in the order of issue, whatever their communications.
+  const bool p2p = what.opcode == Opcode::send || what.opcode == Opcode::recv;
+  return {without_channel | (p2p ? 0x7fffffffu : what.communication), 0};
+}
 
 std::vector<RankPlace> members_of(const Plan& plan, const Group& group, const RankPlace& place) {
   std::vector<std::int32_t> pipeline_ranks = group.pipeline_ranks;

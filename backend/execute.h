@@ -55,9 +55,7 @@ struct Execution {
   ParameterValues parameters;            // behind the last step
   std::vector<ParameterValues> moments;  // of the optimizer, behind the last step; if asked for
   std::vector<RankReport> ranks;
-  // Rows that experts' buffers had, by step: with_recorded_rows() of each step's gives the plan whose memory
-  // is this run's. Empty records where nothing is routed, or on the null device.
-  std::vector<RecordedRows> expert_rows;
+  RoutedRows expert_rows;
   Measurement measured;
 };
 

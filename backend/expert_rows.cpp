@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "backend/sequence_parts.h"
 #include "schedules/extent_tables.h"
 
 namespace simrun {
@@ -23,16 +24,19 @@ DimPart experts_of(const Plan& plan, const Buffer& buffer, const RankPlace& plac
 class Capacity {
  public:
   Capacity(const Dispatch& dispatch, const Buffer& out, std::int32_t microbatch)
-      : sequence_(dispatch.tokens[1]),
-        parts_(dispatch.what.constants.empty() ? 0 : std::int64_t(dispatch.what.constants.front())) {
-    if (parts_ > 0) room_ = part_of(dispatch.plan, out, dispatch.place, microbatch)[1].extent / parts_;
+      : part_of_place_(1, 1, dispatch.tokens[1].extent) {
+    const std::vector<double>& constants = dispatch.what.constants;
+    if (constants.empty()) return;
+    parts_ = std::int64_t(constants.at(0));
+    part_of_place_ = {parts_, std::int64_t(constants.at(1)), dispatch.tokens[1].extent};
+    room_ = part_of(dispatch.plan, out, dispatch.place, microbatch)[1].extent / parts_;
   }
   bool is_limited() const { return parts_ > 0; }
 
   // Whether an expert takes a token whose place in the rank's part of the sequence is given.
   bool takes(std::int32_t expert, std::int64_t in_sequence) {
     if (parts_ == 0) return true;
-    std::int64_t& taken = taken_[{expert, in_sequence * parts_ / sequence_.extent}];
+    std::int64_t& taken = taken_[{expert, part_of_place_(in_sequence)}];
     return taken < room_ && taken++ < room_;
   }
   std::int64_t empty_rows(std::int32_t expert) const {
@@ -43,7 +47,7 @@ class Capacity {
   }
 
  private:
-  const DimPart& sequence_;
+  SequenceParts part_of_place_;
   std::int64_t parts_ = 0, room_ = 0;
   std::map<std::pair<std::int32_t, std::int64_t>, std::int64_t> taken_;  // by expert and part
 };
@@ -79,7 +83,7 @@ ExpertRows dispatched_rows(const Dispatch& dispatch, std::int32_t microbatch) {
       for (std::int32_t slot = 0; slot < slots.extent; ++slot) {
         const auto expert = static_cast<std::int32_t>(*chosen++);
         if (expert < experts.first || expert >= experts.first + experts.extent) continue;
-        const std::int64_t token = (batch.first + b) * sequence.whole + sequence.first + s;
+        const std::int64_t token = batch.at(b) * sequence.whole + sequence.at(s);
         if (capacity.takes(expert, s)) rows.push_back({token, dispatch.place.local, expert, slot});
       }
   if (capacity.is_limited())

@@ -44,10 +44,10 @@ using SharedRows = std::shared_ptr<const ExpertRows>;
 bool has_expert_rows(const Plan& plan, const Buffer& buffer);
 
 // The rows that a dispatch makes of tokens: one for each choice whose expert the rank's part of the output
-// has. With constants = {parts of the sequence} an expert takes no more of a rank's tokens than the output
-// has room for by the plan, the first ones of each part of the sequence (Lepikhin et al. 2020, arXiv
-// 2006.16668, section 2.2), and has that many rows. `chosen`: the experts [batch, sequence, topk] of the
-// tokens in `tokens`.
+// has. With constants = {parts of the sequence, zigzag ranks} (backend/sequence_parts.h) an expert takes no
+// more of a rank's tokens than the output has room for by the plan, the first ones of each part of the
+// sequence (Lepikhin et al. 2020, arXiv 2006.16668, section 2.2), and has that many rows. `chosen`: the
+// experts [batch, sequence, topk] of the tokens in `tokens`.
 struct Dispatch {
   const Plan& plan;
   const Instruction& what;

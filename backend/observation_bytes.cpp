@@ -46,6 +46,25 @@ void ParameterValues::merge(ByteReader& reader) {
   }
 }
 
+namespace {
+
+struct RecordedRow {
+  RowsKey key;
+  std::int64_t rows = 0;
+};
+
+void write(const RecordedRows& recorded, ByteWriter& writer) {
+  std::vector<RecordedRow> rows;
+  for (const auto& [key, count] : recorded) rows.push_back({key, count});
+  writer.numbers(rows);
+}
+
+void merge_into(RecordedRows& recorded, ByteReader& reader) {
+  for (const RecordedRow& row : reader.numbers<RecordedRow>()) recorded.emplace(row.key, row.rows);
+}
+
+}  // namespace
+
 std::vector<std::byte> Observations::to_bytes() const {
   ByteWriter writer;
   writer.number(static_cast<std::int64_t>(loss_parts_.size()));
@@ -55,13 +74,8 @@ std::vector<std::byte> Observations::to_bytes() const {
   }
   gradients_.write(writer);
   parameters_.write(writer);
-  for (const RecordedRows& rows : rows_) {
-    writer.number(static_cast<std::int64_t>(rows.size()));
-    for (const auto& [key, count] : rows) {
-      writer.number(key);
-      writer.number(count);
-    }
-  }
+  write(rows_.of_first_step, writer);
+  write(rows_.of_further_steps, writer);
   for (const ParameterValues& moment : moments_) moment.write(writer);
   return writer.take();
 }
@@ -75,13 +89,8 @@ void Observations::merge(const std::vector<std::byte>& bytes) {
   }
   gradients_.merge(reader);
   parameters_.merge(reader);
-  for (RecordedRows& rows : rows_) {
-    const auto count = reader.number<std::int64_t>();
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto key = reader.number<RowsKey>();
-      rows.insert_or_assign(key, reader.number<std::int64_t>());
-    }
-  }
+  merge_into(rows_.of_first_step, reader);
+  merge_into(rows_.of_further_steps, reader);
   for (ParameterValues& moment : moments_) moment.merge(reader);
 }
 

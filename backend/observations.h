@@ -15,18 +15,16 @@ namespace simrun {
 class Observations {
  public:
   Observations(const Plan& plan, int steps)
-      : gradients_(plan),
-        parameters_(plan),
-        loss_(static_cast<std::size_t>(steps)),
-        rows_(static_cast<std::size_t>(steps)) {}
+      : gradients_(plan), parameters_(plan), loss_(static_cast<std::size_t>(steps)) {}
 
   void add_loss(std::int64_t step, double share) {
     const std::lock_guard lock(mutex_);
     loss_parts_.emplace_back(step, share);
   }
-  void add_rows(std::int64_t step, const RecordedRows& rows) {
+  void add_rows(const RoutedRows& rows) {
     const std::lock_guard lock(mutex_);
-    rows_[static_cast<std::size_t>(step)].insert(rows.begin(), rows.end());
+    rows_.of_first_step.insert(rows.of_first_step.begin(), rows.of_first_step.end());
+    rows_.of_further_steps.insert(rows.of_further_steps.begin(), rows.of_further_steps.end());
   }
   template <typename Record>
   void with_gradients(Record record) {
@@ -57,7 +55,7 @@ class Observations {
   ParameterValues take_parameters() { return std::move(parameters_); }         // behind the last step
   std::vector<ParameterValues> take_moments() { return std::move(moments_); }  // of the optimizer, then too
   std::vector<double> loss() const;                                            // by step
-  std::vector<RecordedRows> take_rows() { return std::move(rows_); }           // likewise
+  RoutedRows take_rows() { return std::move(rows_); }
 
  private:
   std::mutex mutex_;
@@ -65,7 +63,7 @@ class Observations {
   std::vector<ParameterValues> moments_;
   std::vector<double> loss_;
   std::vector<std::pair<std::int64_t, double>> loss_parts_;
-  std::vector<RecordedRows> rows_;
+  RoutedRows rows_;
 };
 
 }  // namespace simrun

@@ -41,7 +41,8 @@
 //                rank's heads
 // GEMM           out0[D] (+)= sum over (A and B) - D of in0[A] in1[B], by the names of dimensions; a name
 // that
-//                A, B and D have is a batch. in2, if there: a bias over a subset of D, added
+//                A, B and D have is a batch. in2, if there: a bias over a subset of D, added; where ranks
+//                divide the sum, by the one that has its beginning
 // ATTENTION      in0 = packed q, k, v [batch, sequence, kv_heads, group + 2, head_dim]: per kv head the
 // queries
 //                of its group, then its key, then its value. out0 [batch, sequence, kv_heads, group,
@@ -153,6 +154,43 @@
 //                [batch, source, .., head_dim], in2 = v [batch, source, width]; out0 [batch, target, width],
 //                out1 = probabilities. Backward: in = gradient, in0.., out1; out = gradients of in0..
 // COPY           operands of other names and equal extents: element by element
+//
+// Mixtures of experts. How many rows an experts' buffer [experts, capacity, ...] has is known when tokens are
+// routed: it is a list of rows (backend/expert_rows.h) whose length is its extent, not the plan's number.
+// Rows lie by expert, then token (batch, then sequence), whoever has them; a dispatch makes the list, an
+// exchange moves and a COPY selects rows, whatever else writes such a buffer takes the list of its input. A
+// kernel that is none of those below runs expert by expert: GEMM over [experts, capacity, ...] is a product
+// for each expert. Before an exchange of rows its members tell one another which ones they send. ROUTE in0 =
+// logits [batch, sequence, expert_scores], in1, if there: a bias b of the choice. Scores s =
+//                softmax or sigmoid of the logits. A token's choices are the topk largest s + b, the largest
+//                first, of equals the expert with the lower number; with groups only experts of its best
+//                groups, a group's worth being the sum of its so many largest s + b. out0 = weights [..,
+//                topk]: the s of the chosen, divided by their sum or not, x scaling; out1 = the chosen
+//                experts, int32. constants = {1: sigmoid, 1: divided by the sum, scaling, groups (0: none),
+//                groups to choose from, experts that make a group's worth, balance, parts, zigzag, 1: each
+//                sequence by itself}; parts of the rank's sequence (backend/sequence_parts.h)
+// ROUTE_BACKWARD in = gradient of out0, logits, out1; out0 = gradient of the logits. With balance also that
+// of
+//                balance x experts / (topk tokens) sum over e of (choices of e) x (mean of s[e] / sum of s),
+//                over the tokens that the rank has of a microbatch (of each equal part of its sequence), by
+//                their share of the step's tokens: the loss that is told has no part of it (Fedus et al.
+//                2021)
+// GATHER         dispatch: in0 = tokens [batch, sequence, hidden], in1 = out1 of ROUTE: a row for each choice
+//                whose expert the rank's part of out0 has. constants = {parts, zigzag}: an expert has as many
+//                rows as the plan says, an equal number for each part of the rank's sequence; the first
+//                choices by token take them, further ones are dropped, rows left over are zero combine: in0 =
+//                rows, in1, in2 = out0, out1 of ROUTE: out0 = each token's rows that the rank has, x their
+//                weights, summed in the order of its choices
+// SCATTER        dispatch: in = gradient of the rows, in1; out0 = each token's rows summed, in that order
+//                combine: in = gradient of the tokens, in0..; out0 = gradient of the rows, zero for empty
+//                ones, out1 = of the weights, zero where the rank has no row
+// REDUCE         in0 = out1 of ROUTE, out0 [expert_scores] (+)= (choices of each expert - their mean over all
+//                experts) / tokens of the step. It stands for the gradient of the choice's bias, so that an
+//                overloaded expert's falls: with Adam at first by the learning rate (DeepSeek-V3,
+//                section 2.1.2)
+// MAP            sigmoid_gate: out0 = in0 x sigmoid(in1), one in1 per row; its backward: in = gradient, in0,
+// in1;
+//                out = gradients of both
 // Collectives    every member has a part of a tensor and wants a part: all_reduce and reduce_scatter add (or
 //                take the maximum of) the members' values in the group's order, all_gather and all_to_all
 //                take each element from the member that has it. A bucket's shard is the group member's place

@@ -31,9 +31,17 @@ std::string not_found(std::string_view name, const std::string& file,
   return fmt::format("no {} in {}", file, fmt::join(folders, ", "));
 }
 
+// A plugin's library comes before the program's: SimGrid, which simrun uses, has functions of MPI's names.
+// Sanitizers replace functions of all libraries and refuse that order.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int own_libraries_first = 0;
+#else
+constexpr int own_libraries_first = RTLD_DEEPBIND;
+#endif
+
 // REQUIRES: `plugin.path` is a file.
 void open(LoadedPlugin& plugin) {
-  void* const library = dlopen(plugin.path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const library = dlopen(plugin.path.c_str(), RTLD_NOW | RTLD_LOCAL | own_libraries_first);
   if (library == nullptr) {
     plugin.why_not = dl_error();
     return;

@@ -18,7 +18,8 @@
 //
 // A plugin links what it needs of the backend statically and hides it (cmake/plugins.cmake), rather than
 // taking it from the program that opens it: so the linker finds what is missing when the plugin is built,
-// any program may open it without exporting its symbols, and neither sees the other's libraries. Two copies
+// any program may open it without exporting its symbols, and neither sees the other's libraries (a plugin's
+// names mean its own libraries first: dlopen's RTLD_DEEPBIND). Two copies
 // of the same pure functions do no harm, since no room has state.
 //
 // C++ objects cross the seam, so both sides must agree on every type: plugin_abi() changes with any of them,
@@ -55,6 +56,9 @@ struct BackendPlugin {
   // Those that it does not offer are null. They throw std::runtime_error with the library's words.
   std::unique_ptr<Device> (*make_device)(const DeviceRequest& request) = nullptr;
   std::unique_ptr<ProcessLink> (*join_processes)(const LinkRequest& request) = nullptr;
+  // Calls what the plugin's library does for it, alone on this machine, and says what went wrong; empty:
+  // nothing.
+  std::string (*check_library)() = nullptr;
 };
 
 // The number that both sides must have: a version, changed by hand when a meaning changes, and the sizes of

@@ -117,14 +117,15 @@ std::string ProcessGroup::share(std::string bytes) {
   return bytes;
 }
 
-void ProcessGroup::leave() {
+RunFailure ProcessGroup::leave() {
   {
     std::unique_lock lock(mutex_);
     if (process_ == 0) conclude({});
     news_.wait(lock, [&] { return end_.has_value(); });
-    if (end_->kind != FailureKind::none) return;
+    if (end_->kind != FailureKind::none) return *end_;
   }
   dissolve();
+  return {};
 }
 
 RunFailure ProcessGroup::fail(const RunFailure& failure) {
@@ -179,8 +180,9 @@ void ProcessGroup::carry() {
   }
 }
 
-// One that stood still and is told to end when it wakes has been given up by the others: it says nothing, and
-// takes nothing that libraries would fetch from the memory of a process that is no more.
+// One that stood still has perhaps been given up by the others, and is told to end as soon as it wakes. It
+// waits for that before it takes what libraries would fetch from the memory of a process that is no more, and
+// then says nothing.
 bool ProcessGroup::is_deaf(Time now, Time last) {
   const std::lock_guard lock(mutex_);
   if (now - last > limits_.silence / 2) {
@@ -188,7 +190,8 @@ bool ProcessGroup::is_deaf(Time now, Time last) {
     awake_since_ = now;
   }
   look_for_signals(now);
-  if (!told_to_end_ || now > awake_since_ + limits_.silence) return false;
+  if (awake_since_ == Time{} || now > awake_since_ + limits_.silence) return false;
+  if (!told_to_end_) return now < awake_since_ + limits_.farewell / 4;
   outgoing_.clear();
   if (!end_) speaks_ = false;
   accept_end({FailureKind::crash, "ended while it stood still"});
@@ -225,7 +228,14 @@ void ProcessGroup::watch(Time now) {
   look_after_others(now);
 }
 
-bool ProcessGroup::may_leave(Time now) { return now > leave_by_ || (outgoing_.empty() && link_->sent_all()); }
+bool ProcessGroup::may_leave(Time now) {
+  if (now > leave_by_) return true;
+  try {
+    return outgoing_.empty() && link_->sent_all();
+  } catch (const std::exception&) {  // nobody is left to be told
+    return true;
+  }
+}
 
 void ProcessGroup::give_up_if_late(std::unique_lock<std::mutex>& lock, Time now) {
   if (!computes_ || !end_ || !give_up_ || now < ended_at_ + limits_.farewell) return;

@@ -73,9 +73,8 @@ class ProcessGroup {
   // Between runs: bytes of process 0 for all; it passes them, the others get them. Throws TransportError
   // where the run has failed meanwhile.
   std::string share(std::string bytes);
-  // Behind the last run, by all processes: waits for the others to come so far. Does nothing where one
-  // failed.
-  void leave();
+  // Behind the last run, by all processes: waits for the others to come so far. Returns why they did not.
+  RunFailure leave();
 
   // Ends all processes instead of run(); returns what the run fails with, which may be another's failure.
   RunFailure fail(const RunFailure& failure);

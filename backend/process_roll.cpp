@@ -35,10 +35,12 @@ bool process_runs(std::int64_t pid) {
 }
 
 ProcessRoll::ProcessRoll(int processes, ProcessIdentity self, std::chrono::milliseconds silence)
-    : entries_(static_cast<std::size_t>(processes)), self_(std::move(self)), silence_(silence) {}
+    : entries_(static_cast<std::size_t>(processes), Entry{{}, std::chrono::steady_clock::now()}),
+      self_(std::move(self)),
+      silence_(silence) {}
 
 void ProcessRoll::introduce(int process, ProcessIdentity identity, Time now) {
-  of(process) = {std::move(identity), now, true};
+  of(process) = {std::move(identity), now};
 }
 
 void ProcessRoll::forgive(std::chrono::steady_clock::duration standstill) {
@@ -47,19 +49,21 @@ void ProcessRoll::forgive(std::chrono::steady_clock::duration standstill) {
 
 std::string ProcessRoll::loss(int process, Time now) const {
   const Entry& entry = of(process);
-  if (!entry.introduced) return "";
-  if (entry.identity.machine == self_.machine && !process_runs(entry.identity.pid)) return "has died";
+  if (entry.identity.pid != 0 && entry.identity.machine == self_.machine && !process_runs(entry.identity.pid))
+    return "has died";
   if (now - entry.heard > silence_)
     return fmt::format("has not been heard of for {} s", std::chrono::duration<double>(silence_).count());
   return "";
 }
 
 std::string ProcessRoll::name(int process, std::int64_t ranks_each) const {
-  std::string ranks;
-  if (ranks_each == 1) ranks = fmt::format("rank {}, ", process);
+  std::string about;
+  if (ranks_each == 1) about = fmt::format("rank {}, ", process);
   if (ranks_each > 1)
-    ranks = fmt::format("ranks {}-{}, ", process * ranks_each, (process + 1) * ranks_each - 1);
-  return fmt::format("process {} ({}pid {})", process, ranks, of(process).identity.pid);
+    about = fmt::format("ranks {}-{}, ", process * ranks_each, (process + 1) * ranks_each - 1);
+  const std::int64_t pid = of(process).identity.pid;
+  about += pid == 0 ? "not heard of yet" : fmt::format("pid {}", pid);
+  return fmt::format("process {} ({})", process, about);
 }
 
 }  // namespace simrun

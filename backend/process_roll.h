@@ -30,8 +30,7 @@ class ProcessRoll {
   // This process itself stood still for so long: nobody was silent in that time.
   void forgive(std::chrono::steady_clock::duration standstill);
 
-  // Why a process is lost, as a clause ("has died"); empty: it is there. One that has not introduced itself
-  // is.
+  // Why a process is lost, as a clause ("has died"); empty: it is there.
   std::string loss(int process, Time now) const;
   // "process 3 (ranks 6-7, pid 4711)"; `ranks_each`: 0 where not known yet.
   std::string name(int process, std::int64_t ranks_each) const;
@@ -40,7 +39,6 @@ class ProcessRoll {
   struct Entry {
     ProcessIdentity identity;
     Time heard;
-    bool introduced = false;
   };
   Entry& of(int process) { return entries_[static_cast<std::size_t>(process)]; }
   const Entry& of(int process) const { return entries_[static_cast<std::size_t>(process)]; }

@@ -24,6 +24,8 @@ RankMemory::RankMemory(const Plan& plan, Device& device, const RankPlace& place)
   }
 }
 
+RankMemory::Step RankMemory::end_step() { return std::exchange(recorded_, {stored_, {}}); }
+
 RankMemory::~RankMemory() {
   for (const auto& [key, allocation] : live_) device_.release(allocation.memory, allocation.bytes);
 }
@@ -51,7 +53,7 @@ RankMemory::Allocation& RankMemory::make(const Key& key, SharedRows rows) {
   TensorPart part = part_of(plan_, owner, place_, key.second);
   if (rows != nullptr) {
     count_rows(*rows, part);
-    recorded_[{key.first, key.second, place_.local}] = rows->size();
+    recorded_.rows[{key.first, key.second, place_.local}] = rows->size();
   }
   const std::int64_t count = elements(part);
   const bool is_bucket = owner.dims.size() == 1 && plan_.dimension_names[owner.dims[0].name] == "elements";
@@ -62,6 +64,8 @@ RankMemory::Allocation& RankMemory::make(const Key& key, SharedRows rows) {
   allocation.memory = device_.allocate(allocation.bytes, is_bucket || owner.scope == Scope::run);
   if (owner.space == MemorySpace::device) planned_ += allocation.planned_bytes;
   planned_peak_ = std::max(planned_peak_, planned_);
+  if (owner.space == MemorySpace::device) stored_ += allocation.bytes;
+  recorded_.peak_bytes = std::max(recorded_.peak_bytes, stored_);
   return live_[key] = allocation;
 }
 
@@ -100,7 +104,10 @@ void RankMemory::release(Instance instance) {
     throw ExecutionError(fmt::format("frees '{}', which {}", buffer.name,
                                      at == live_.end() ? "is not there" : "lives for the whole run"));
   device_.release(at->second.memory, at->second.bytes);
-  if (buffer.space == MemorySpace::device) planned_ -= at->second.planned_bytes;
+  if (buffer.space == MemorySpace::device) {
+    planned_ -= at->second.planned_bytes;
+    stored_ -= at->second.bytes;
+  }
   live_.erase(at);
 }
 

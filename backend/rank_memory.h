@@ -45,8 +45,12 @@ class RankMemory {
   // By the plan's types, whatever the device's are.
   std::int64_t planned_peak_bytes() const { return planned_peak_; }
 
-  // The rows that the experts' buffers had since this was last asked.
-  RecordedRows take_recorded_rows() { return std::exchange(recorded_, {}); }
+  // Of the step that ends: its most bytes, as the device stores them, and the rows that experts' buffers had.
+  struct Step {
+    std::int64_t peak_bytes = 0;
+    RecordedRows rows;
+  };
+  Step end_step();
 
  private:
   struct Allocation {
@@ -65,7 +69,8 @@ class RankMemory {
   const RankPlace place_;
   std::map<Key, Allocation> live_;
   std::int64_t planned_ = 0, planned_peak_ = 0;
-  RecordedRows recorded_;
+  std::int64_t stored_ = 0;  // as the device stores them
+  Step recorded_;
 };
 
 }  // namespace simrun

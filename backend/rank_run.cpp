@@ -9,6 +9,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "backend/message_pieces.h"
 #include "backend/row_copies.h"
 #include "schedules/extent_tables.h"
 
@@ -58,7 +59,18 @@ void RankRun::run() {
     if (!left.empty())
       throw ExecutionError(
           fmt::format("step {} ends without a FREE of {}", global_step(), fmt::join(left, ", ")));
-    shared_.observed.add_rows(step_, memory_.take_recorded_rows());
+    end_step(memory_.end_step());
+  }
+  shared_.observed.add_rows(rows_);
+}
+
+// Of the steps behind the first the fullest is told.
+void RankRun::end_step(RankMemory::Step memory) {
+  if (step_ == 0) {
+    rows_.of_first_step = std::move(memory.rows);
+  } else if (memory.peak_bytes > fullest_) {
+    fullest_ = memory.peak_bytes;
+    rows_.of_further_steps = std::move(memory.rows);
   }
 }
 
@@ -106,7 +118,8 @@ void RankRun::initialise_optimizer(const Instruction& what) {
   if (shared_.start == nullptr && has_main) {
     const Argument from = flat_range(memory_.read({weights, 0}));
     const Argument main = flat_range(memory_.read({what.outputs.back(), 0}));
-    device_.unpack(device_.pack(from, from.part), main, main.part, Combine::assign);
+    for (const TensorPart& piece : message_pieces(from.part))
+      device_.unpack(device_.pack(from, piece), main, piece, Combine::assign);
   }
   if (shared_.start == nullptr) return;
   for (std::size_t state = 1; state < what.outputs.size(); ++state) {
@@ -127,12 +140,16 @@ void RankRun::fill(Index buffer, Index like, ValueOf value_of) {
                                         [&](const ModelParameter& of) { return of.id == view.parameter; });
     const TensorPart part = part_of(plan_, view, place_, 0);
     const std::vector<std::int64_t> extents = whole_extents(plan_, view, part);
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < overlap.count; ++i) {
-      const std::int64_t at = whole_index(part, extents, overlap.view_first + i);
-      values.push_back(at < 0 ? 0 : value_of(*parameter, at));
+    const TensorPart all{{overlap.flat_first, overlap.count, flat.part.front().whole}};
+    for (const TensorPart& piece : message_pieces(all)) {
+      std::vector<double> values;
+      for (std::int64_t i = 0; i < piece.front().extent; ++i) {
+        const std::int64_t in_view = overlap.view_first + piece.front().first - overlap.flat_first + i;
+        const std::int64_t at = whole_index(part, extents, in_view);
+        values.push_back(at < 0 ? 0 : value_of(*parameter, at));
+      }
+      device_.set_values(values, flat, piece);
     }
-    device_.set_values(values, flat, {{overlap.flat_first, overlap.count, flat.part.front().whole}});
   }
 }
 
@@ -174,11 +191,11 @@ void RankRun::run(const Place& at, const Instruction& what) {
   std::vector<Argument> inputs, outputs;
   for (const Index buffer : what.waits_for) memory_.read({buffer, at.microbatch});
   for (const Index buffer : what.inputs) inputs.push_back(memory_.read({buffer, at.microbatch}));
-  for (const Index buffer : what.outputs) {
+  for (std::size_t o = 0; o < what.outputs.size(); ++o) {
+    const Index buffer = what.outputs[o];
     const bool adds = what.accumulate && plan_.buffers[buffer].category == Category::gradients;
-    outputs.push_back(adds
-                          ? memory_.read({buffer, at.microbatch})
-                          : memory_.write({buffer, at.microbatch}, rows_of_output(at, what, inputs, buffer)));
+    outputs.push_back(adds ? memory_.read({buffer, at.microbatch})
+                           : memory_.write({buffer, at.microbatch}, rows_of_output(at, what, inputs, o)));
   }
   if (is_communication(what.opcode))
     exchange_.run({what, inputs, outputs, at.microbatch, describe(at, what)});
@@ -191,8 +208,8 @@ void RankRun::run(const Place& at, const Instruction& what) {
 // The rows of an experts' buffer that is about to be written; none on a device without memory, where the plan
 // decides.
 SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
-                                   const std::vector<Argument>& inputs, Index output) {
-  const Buffer& buffer = plan_.buffers[output];
+                                   const std::vector<Argument>& inputs, std::size_t output) {
+  const Buffer& buffer = plan_.buffers[what.outputs[output]];
   if (!has_expert_rows(plan_, buffer)) return nullptr;
   if (what.opcode == Opcode::gather && what.function == Function::dispatch && inputs.size() > 1) {
     const TensorPart& tokens = inputs[1].part;
@@ -201,12 +218,14 @@ SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
     return std::make_shared<const ExpertRows>(
         dispatched_rows({plan_, what, place_, tokens, chosen}, at.microbatch));
   }
+  if (is_communication(what.opcode) || what.opcode == Opcode::copy) {
+    const Argument& input = inputs.at(output);
+    if (input.rows == nullptr) return nullptr;
+    return exchange_.rows_behind({what, input, buffer, at.microbatch, describe(at, what)});
+  }
   const auto with_rows =
       std::find_if(inputs.begin(), inputs.end(), [](const Argument& input) { return input.rows != nullptr; });
-  if (with_rows == inputs.end()) return nullptr;
-  if (is_communication(what.opcode) || what.opcode == Opcode::copy)
-    return exchange_.rows_behind({what, *with_rows, buffer, at.microbatch, describe(at, what)});
-  return with_rows->rows;
+  return with_rows == inputs.end() ? nullptr : with_rows->rows;
 }
 
 void RankRun::end_clock(const Place& at) {
@@ -225,7 +244,8 @@ void RankRun::compute(const Place& at, const Instruction& what, const std::vecto
     if (inputs[0].rows != nullptr)
       return copy_rows(device_, {inputs[0], outputs[0]},
                        rows_of_part(*inputs[0].rows, plan_, *outputs[0].buffer, place_));
-    device_.unpack(device_.pack(inputs[0], outputs[0].part), outputs[0], outputs[0].part, Combine::assign);
+    for (const TensorPart& piece : message_pieces(outputs[0].part))
+      device_.unpack(device_.pack(inputs[0], piece), outputs[0], piece, Combine::assign);
     return;
   }
   KernelCall call{plan_, what, inputs, outputs, at.microbatch, global_step(), shared_.training};

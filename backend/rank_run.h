@@ -49,12 +49,13 @@ class RankRun {
   void initialise();
   void initialise_optimizer(const Instruction& what);
   std::int64_t global_step() const { return step_ + (shared_.start == nullptr ? 0 : shared_.start->steps()); }
+  void end_step(RankMemory::Step memory);
   void run_entry(std::size_t entry);
   void run(const Place& at, const Instruction& what);
   void compute(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
                const std::vector<Argument>& outputs);
   SharedRows rows_of_output(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
-                            Index output);
+                            std::size_t output);
   void end_clock(const Place& at);
   void observe(const Instruction& what, const std::vector<Argument>& outputs);
   void record(ParameterValues& values, Index flat, const Argument& argument);
@@ -73,6 +74,8 @@ class RankRun {
   RankExchange exchange_;
   RankClock* const clock_;
   std::int64_t step_ = 0;
+  RoutedRows rows_;
+  std::int64_t fullest_ = -1;
   std::int64_t instructions_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "backend/reference_job.h"
 
+#include "models/expert_scope.h"
+
 namespace simrun {
 namespace {
 
@@ -33,6 +35,7 @@ Job reference_job(const Job& job) {
   alone.recompute = RecomputeConfig{};
   alone.offload = Offload{};
   alone.layout = LayoutConfig{};
+  if (job.model.experts.count > 0) alone.moe.scope = expert_scope(job);
   alone.cluster.nodes = 1;
   alone.cluster.gpus_per_node = 1;
   alone.cluster.nics_per_node = 1;

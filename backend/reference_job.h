@@ -8,7 +8,8 @@ namespace simrun {
 // size is 1, with the default schedule, no ZeRO, no parameter servers, no recompute, no offload and no layout
 // of one's own. The micro batch is of the same size and the global batch too, so that the one rank runs as
 // many microbatches as all data-parallel ranks together, each with the same sequences: what is done per
-// microbatch (batch norm, expert capacity) has the same scope. Pure.
+// microbatch (batch norm) has the same scope. An expert's capacity and the balance loss count over the parts
+// of sequences that the job's ranks have (models/expert_scope.h). Pure.
 Job reference_job(const Job& job);
 
 }  // namespace simrun

@@ -20,7 +20,7 @@ Argument as_matrix(const Argument& argument) {
 
 // Calls visit(part) for every run of neighbouring rows.
 template <class Visit>
-void for_each_run(const Argument& matrix, const std::vector<std::int64_t>& numbers, Visit visit) {
+void for_each_run_of_rows(const Argument& matrix, const std::vector<std::int64_t>& numbers, Visit visit) {
   for (std::size_t i = 0; i < numbers.size();) {
     std::size_t end = i + 1;
     while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
@@ -38,7 +38,7 @@ std::vector<std::byte> pack_rows(Device& device, const Argument& from,
                                  const std::vector<std::int64_t>& numbers) {
   const Argument matrix = as_matrix(from);
   std::vector<std::byte> payload;
-  for_each_run(matrix, numbers, [&](const TensorPart& part) {
+  for_each_run_of_rows(matrix, numbers, [&](const TensorPart& part) {
     const std::vector<std::byte> run = device.pack(matrix, part);
     payload.insert(payload.end(), run.begin(), run.end());
   });
@@ -47,10 +47,12 @@ std::vector<std::byte> pack_rows(Device& device, const Argument& from,
 
 void unpack_rows(Device& device, const std::vector<std::byte>& payload, const Argument& to,
                  const std::vector<std::int64_t>& numbers, Combine combine) {
+  if (numbers.empty()) return;
   const Argument matrix = as_matrix(to);
+  const auto row_bytes = static_cast<std::ptrdiff_t>(payload.size() / numbers.size());
   auto from = payload.begin();
-  for_each_run(matrix, numbers, [&](const TensorPart& part) {
-    const auto end = from + elements(part) * device.element_bytes(to.buffer->dtype);
+  for_each_run_of_rows(matrix, numbers, [&](const TensorPart& part) {
+    const auto end = from + part[0].extent * row_bytes;
     device.unpack({from, end}, matrix, part, combine);
     from = end;
   });

@@ -125,6 +125,7 @@ DimPart split_part(const Mesh& mesh, const std::string& split, std::int64_t exte
   const std::vector<std::int32_t> ranks = ranks_of_split(split);
   if (!ranks.empty()) {
     const auto own = std::find(ranks.begin(), ranks.end(), place.pipeline_rank);
+    if (own == ranks.end()) throw std::logic_error("the rank's pipeline rank holds no part of a buffer");
     along.index += (own - ranks.begin()) * along.count;
     along.count *= static_cast<std::int64_t>(ranks.size());
   }

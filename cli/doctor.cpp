@@ -39,14 +39,14 @@ std::string instruction_sets() {
   return all.empty() ? " none known" : all;
 }
 
-Facility cpu() {
-  Facility cpu{.kind = "device", .name = "cpu"};
+Facility processor() {
+  Facility facility{.kind = "device", .name = "cpu"};
   const std::string model = cpu_fact("model name");
-  cpu.about = fmt::format("{}, {} of {} cores, {}, has{}; kernels for {}; f64, f32, bf16",
+  facility.about = fmt::format("{}, {} of {} cores, {}, has{}; kernels for {}; f64, f32, bf16",
                           model.empty() ? "processor of unknown name" : model, available_cores(),
                           sysconf(_SC_NPROCESSORS_ONLN), memory_text(memory_of_this_machine()),
                           instruction_sets(), cpu::has_avx2() ? "AVX2 and FMA" : "any processor");
-  return cpu;
+  return facility;
 }
 
 // A device or transport whose plugin is named so.
@@ -71,7 +71,7 @@ std::string started_how() {
   return fmt::format("this is process {} of {} by {}", launch.process, launch.processes, launch.from);
 }
 
-Facility nccl(const Facility& cuda) {
+Facility nccl_of(const Facility& cuda) {
   Facility nccl{.kind = "transport", .name = "nccl"};
   nccl.plugin = cuda.plugin;
   nccl.why_not = cuda.why_not.empty() ? "" : "it goes with the device cuda, which cannot be used";
@@ -83,7 +83,7 @@ Facility nccl(const Facility& cuda) {
 
 std::vector<Facility> facilities() {
   std::vector<Facility> all;
-  all.push_back(cpu());
+  all.push_back(processor());
   all.push_back({.kind = "device", .name = "null", .about = "computes nothing, checks memory and messages"});
   all.push_back(from_plugin("device", "cuda"));
   all.push_back({.kind = "transport",
@@ -92,7 +92,7 @@ std::vector<Facility> facilities() {
   Facility mpi = from_plugin("transport", "mpi");
   if (mpi.why_not.empty()) mpi.about += "; " + started_how();
   all.push_back(std::move(mpi));
-  all.push_back(nccl(all[2]));
+  all.push_back(nccl_of(all[2]));
   return all;
 }
 

@@ -282,15 +282,18 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
     return report;
   }
   // The null device counts all memory spaces as one.
-  for (const RankReport& rank : run.ranks)
+  for (const RankReport& rank : run.execution.ranks)
     report.allocated_peak_bytes.push_back(computes ? rank.allocated_peak_bytes : rank.planned_peak_bytes);
+  if (!run.execution.expert_rows.of_first_step.empty())
+    report.predicted_peak_bytes = predicted_peaks(stored, how.steps, run.execution.expert_rows);
   report.fault = memory_fault(report);
-  if (report.fault.empty() && computes) report.fault = replica_fault(run, tolerance_of(how.device));
+  if (report.fault.empty() && computes) report.fault = replica_fault(run.execution, tolerance_of(how.device));
   if (computes) {
-    report.loss = run.loss;
-    add_times(plan, predicted, run.measured, report);
+    report.loss = run.execution.loss;
+    report.measured_step_s = run.seconds_per_step;  // of a run that is not timed instruction by instruction
+    add_times(plan, predicted, run.execution.measured, report);
   }
-  compare_with_one_rank(reference_plan(options, input, how), how, run, report);
+  compare_with_one_rank(reference_plan(options, input, how), how, run.execution, report);
   return report;
 }
 

@@ -29,14 +29,16 @@ Plan as_stored(const Plan& plan, ExecutionDevice device) {
   return stored;
 }
 
-std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps) {
+std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps, const RoutedRows& rows) {
+  const Plan first = with_recorded_rows(plan, rows.of_first_step);
+  const Plan steady = with_recorded_rows(plan, rows.of_further_steps);
   std::vector<std::int64_t> peaks;
   for (const RankPlace& place : ranks_of(plan)) {
     const Program& program = plan.programs[static_cast<std::size_t>(place.pipeline_rank)];
-    const auto peak = [&](WhichStep step) {
-      return walk_memory(plan, program, step, MemoryDetail::peak, {place.local}).peak.bytes;
+    const auto peak = [&](const Plan& of, WhichStep step) {
+      return walk_memory(of, program, step, MemoryDetail::peak, {place.local}).peak.bytes;
     };
-    peaks.push_back(std::max(peak(WhichStep::first), steps > 1 ? peak(WhichStep::steady) : 0));
+    peaks.push_back(std::max(peak(first, WhichStep::first), steps > 1 ? peak(steady, WhichStep::steady) : 0));
   }
   return peaks;
 }

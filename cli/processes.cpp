@@ -50,6 +50,13 @@ FailureKind kind_of(int exit_code) {
 
 }  // namespace
 
+bool tells_of_mistakes() {
+  const Launch launch = detect_launch();
+  if (launch.process == 0) return true;
+  std::this_thread::sleep_for(for_process_0);
+  return false;
+}
+
 int exit_code(FailureKind kind) {
   switch (kind) {
     case FailureKind::none: return 0;
@@ -74,16 +81,13 @@ int run_among_processes(const std::function<Ending(ProcessGroup* processes)>& at
     others.why_not = error.what();
   }
   if (!group) {
-    if (launch.process == 0)
-      complain(fmt::format("simrun: error: {}\n", others.why_not));
-    else
-      std::this_thread::sleep_for(for_process_0);
+    if (tells_of_mistakes()) complain(fmt::format("simrun: error: {}\n", others.why_not));
     return 2;
   }
   const Ending ending = attempt(&*group);
   if (ending.complaint.empty()) {
-    group->leave();
-    return ending.code;
+    const FailureKind kind = group->leave().kind;
+    return kind == FailureKind::none ? ending.code : exit_code(kind);
   }
   const RunFailure failure = group->fail({kind_of(ending.code), ending.complaint});
   // The run itself may have ended well before something else went wrong in this process.

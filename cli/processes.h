@@ -19,6 +19,10 @@ struct Ending {
 // alone. Of all processes one complains. Returns the exit code.
 int run_among_processes(const std::function<Ending(ProcessGroup* processes)>& attempt);
 
+// For what goes wrong before processes join, in all of them alike: whether this one is to tell of it. The
+// others are held until the first has been read.
+bool tells_of_mistakes();
+
 // 2, 4 or 1 (see --help).
 int exit_code(FailureKind kind);
 

@@ -54,9 +54,8 @@ void read_router(const ModelKeys& keys, const std::string& method, const std::st
   if (section.has("n_group")) experts.groups = section.integer("n_group", limits::experts);
   if (section.has("topk_group")) experts.topk_groups = section.integer("topk_group", limits::experts);
   section.ignore({"n_group", "topk_group"});
-  if (experts.groups > 0 && experts.topk_groups > experts.groups)
-    keys.reading.problem(section.path_of("topk_group"), "topk_group is more than n_group");
   if (experts.groups <= 1 || chosen == "greedy") experts.groups = experts.topk_groups = 0;
+  check_expert_groups("n_group", "topk_group", keys);
 }
 
 void read_deepseek(const ModelKeys& keys, const std::string& method, const std::string& score,
@@ -68,6 +67,7 @@ void read_deepseek(const ModelKeys& keys, const std::string& method, const std::
   read_expert_layers(keys);
   read_router(keys, method, score);
   read_router_weights(weights, keys);
+  keys.model.experts.balance_by_sequence = !keys.section.has("seq_aux") || keys.section.boolean("seq_aux");
   ignore_router_keys(keys);
   read_dropout(keys, {"attention_dropout", ""}, 0);
   keys.model.activation = read_activation(keys, "hidden_act", {{"silu", Activation::swiglu}});

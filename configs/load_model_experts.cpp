@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "configs/limits.h"
+#include "configs/nearest.h"
 
 namespace simrun {
 
@@ -67,6 +68,35 @@ void read_router_weights(const RouterWeightKeys& names, const ModelKeys& keys) {
       written(names.scaling) ? section.real(names.scaling, limits::router_weight) : names.scaling_default;
   if (written(names.balance_loss))
     experts.balance_loss = section.real(names.balance_loss, limits::router_weight);
+}
+
+void check_expert_groups(const std::string& groups_key, const std::string& topk_groups_key,
+                         const ModelKeys& keys) {
+  const ExpertConfig& experts = keys.model.experts;
+  const std::string groups = keys.section.path_of(groups_key), chosen = keys.section.path_of(topk_groups_key);
+  const bool lacks_groups = !keys.section.has(groups_key);
+  if (lacks_groups != !keys.section.has(topk_groups_key) && experts.groups + experts.topk_groups > 0) {
+    return keys.reading.problem(
+        lacks_groups ? chosen : groups,
+        fmt::format("'{}' says nothing without '{}'", lacks_groups ? topk_groups_key : groups_key,
+                    lacks_groups ? groups_key : topk_groups_key),
+        "write both, or neither.");
+  }
+  if (experts.groups == 0 || experts.topk_groups == 0 || experts.count == 0) return;
+  if (experts.topk_groups > experts.groups)
+    return keys.reading.problem(
+        chosen, fmt::format("a token's experts are in {} of {} groups", experts.topk_groups, experts.groups),
+        fmt::format("at most {}.", experts.groups));
+  if (experts.count % experts.groups != 0)
+    return keys.reading.problem(
+        groups, fmt::format("{} experts do not split into {} groups", experts.count, experts.groups),
+        nearest_divisors(experts.count, experts.groups));
+  const std::int64_t open = experts.count / experts.groups * experts.topk_groups;
+  if (experts.topk > open)
+    keys.reading.problem(chosen,
+                         fmt::format("a token goes to {} experts, and {} of {} groups have {}", experts.topk,
+                                     experts.topk_groups, experts.groups, open),
+                         "more groups to choose from, or fewer experts of a token.");
 }
 
 void ignore_router_keys(const ModelKeys& keys) {

@@ -39,6 +39,10 @@ struct RouterWeightKeys {
 };
 void read_router_weights(const RouterWeightKeys& names, const ModelKeys& keys);
 
+// Groups of experts, as these keys say: equal ones, with enough experts in those to choose from.
+void check_expert_groups(const std::string& groups_key, const std::string& topk_groups_key,
+                         const ModelKeys& keys);
+
 // Keys of routers that change neither a shape nor a kernel: jitter, what is put out; or that
 // read_router_weights reads where a family has them.
 void ignore_router_keys(const ModelKeys& keys);

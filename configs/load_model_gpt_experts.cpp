@@ -61,6 +61,18 @@ void read_layers(const ModelKeys& keys) {
   select_expert_layers({.first = 0, .step = step, .phase = 0}, keys.model);
 }
 
+// How Megatron-LM keeps the load of experts even.
+void read_balancing(const ModelKeys& keys) {
+  constexpr const char* key = "moe_router_load_balancing_type";
+  if (!keys.section.has(key)) return;
+  ExpertConfig& experts = keys.model.experts;
+  const std::string type =
+      keys.section.word(key, {{"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none"}, {}});
+  if (type == "none") experts.balance_loss = 0;
+  experts.balance_by_sequence = type == "seq_aux_loss";
+  experts.is_topk = type != "sinkhorn" && !(type == "global_aux_loss" && experts.balance_loss > 0);
+}
+
 void read_router(const ModelKeys& keys) {
   SectionReader& section = keys.section;
   ExpertConfig& experts = keys.model.experts;
@@ -74,6 +86,7 @@ void read_router(const ModelKeys& keys) {
     experts.groups = section.integer("moe_router_num_groups", limits::experts);
   if (section.has("moe_router_group_topk"))
     experts.topk_groups = section.integer("moe_router_group_topk", limits::experts);
+  check_expert_groups("moe_router_num_groups", "moe_router_group_topk", keys);
   if (experts.topk_groups > 0)
     experts.group_best = std::max<std::int64_t>(experts.topk / experts.topk_groups, 1);
   // Megatron-LM's softmax is over the chosen experts, or before the choice, as it must be for one.
@@ -84,6 +97,7 @@ void read_router(const ModelKeys& keys) {
        .balance_loss = "moe_aux_loss_coeff",
        .normalizes_default = experts.topk > 1 && !(before && experts.score == RouterScore::softmax)},
       keys);
+  read_balancing(keys);
 }
 
 }  // namespace

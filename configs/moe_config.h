@@ -34,6 +34,8 @@ struct ExpertConfig {
   // Weight of the balance loss, experts / (topk tokens) sum over experts of (choices x mean share of the
   // scores), of each rank and microbatch (Fedus et al. 2021, arXiv 2101.03961, equations 4 to 6); 0: none.
   double balance_loss = 0;
+  bool balance_by_sequence = false;  // of each sequence, not of all tokens of a microbatch
+  bool is_topk = true;  // else tokens are divided by a rule that no kernel knows; the work is the same
   bool operator==(const ExpertConfig&) const = default;
 
   bool in_layer(std::int64_t layer) const {
@@ -53,10 +55,10 @@ struct ExpertHistogram {
 };
 
 // Over which tokens of a microbatch an expert's capacity and the balance loss count, where that is not what
-// the job's own ranks have: so one rank computes what many do. A sequence is in so many parts; an expert
-// takes so many rows of each.
+// the job's own ranks have: so one rank computes what many do. A sequence is in so many parts, dealt to so
+// many ranks in zigzag blocks (1: contiguous); an expert takes so many rows of each.
 struct ExpertScope {
-  std::int64_t sequence_parts = 1;
+  std::int64_t sequence_parts = 1, zigzag_ranks = 1;
   std::int64_t rows = 0;
   bool operator==(const ExpertScope&) const = default;
 };

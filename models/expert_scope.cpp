@@ -1,5 +1,6 @@
 #include "models/expert_scope.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace simrun {
@@ -25,6 +26,9 @@ ExpertScope expert_scope(const Job& job) {
   ExpertScope scope;
   scope.sequence_parts = parallelism.context_parallel_size *
                          (parallelism.sequence_parallel ? parallelism.tensor_model_parallel_size : 1);
+  if (parallelism.context_parallel_layout == ContextLayout::zigzag)
+    scope.zigzag_ranks =
+        parallelism.context_parallel_size / std::max<std::int64_t>(parallelism.context_a2a_size, 1);
   scope.rows = expert_row_count(job, static_cast<double>(job.model.experts.topk)).planned /
                (parallelism.data_parallel_size * scope.sequence_parts);
   return scope;

@@ -37,7 +37,9 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph) {
   if (experts.shared_ffn_hidden_size > 0)
     dims.shared_ffn = graph.dimension("shared_ffn", experts.shared_ffn_hidden_size);
   dims.has_capacity = job.moe.capacity_factor > 0;
-  if (job.moe.scope) dims.sequence_parts = job.moe.scope->sequence_parts;
+  if (job.moe.scope)
+    dims.scope = {static_cast<double>(job.moe.scope->sequence_parts),
+                  static_cast<double>(job.moe.scope->zigzag_ranks)};
   dims.gathers_tokens = job.moe.token_dispatcher == TokenDispatcher::allgather;
   if (job.moe.token_dispatcher != TokenDispatcher::deepep) return dims;
   const std::optional<ExpertNodes> on = expert_nodes(job);
@@ -77,14 +79,16 @@ MoeLayer::Routing MoeLayer::route(TensorId y) {
   op.module = module;
   op.inner_module = router_module;
   op.whole_dims = {moe_.expert_scores};
+  if (!experts_.is_topk) return routing;
   op.constants = {experts_.score == RouterScore::sigmoid ? 1.0 : 0.0,
                   experts_.normalizes_weights ? 1.0 : 0.0,
                   experts_.scaling,
                   static_cast<double>(experts_.groups),
                   static_cast<double>(experts_.topk_groups),
                   static_cast<double>(experts_.group_best),
-                  experts_.balance_loss,
-                  static_cast<double>(moe_.sequence_parts)};
+                  experts_.balance_loss};
+  op.constants.insert(op.constants.end(), moe_.scope.begin(), moe_.scope.end());
+  op.constants.push_back(experts_.balance_by_sequence ? 1.0 : 0.0);
   return routing;
 }
 
@@ -142,7 +146,7 @@ TensorId MoeLayer::dispatch(TensorId y, const Routing& routing) {
     Operator& op = graph_.add(hop.dispatch, Opcode::gather, Function::dispatch, std::move(inputs), {out});
     describe(op, {from, hop.rows});
     op.sums_later = !first || moe_.gathers_tokens;
-    if (moe_.has_capacity) op.constants = {static_cast<double>(moe_.sequence_parts)};
+    if (moe_.has_capacity) op.constants = moe_.scope;
     from = {hop.rows};
     inputs = {out};
   }

@@ -1,6 +1,7 @@
 #include "schedules/extent_tables.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <numeric>
 #include <set>
@@ -240,7 +241,9 @@ std::vector<std::int32_t> ranks_of_split(const std::string& names) {
   const std::size_t end = std::min(names.find(','), names.size());
   for (std::size_t at = ranks_mark.size(); at < end;) {
     const std::size_t next = std::min(names.find('+', at), end);
-    ranks.push_back(std::stoi(names.substr(at, next - at)));
+    std::int32_t rank = -1;  // of no pipeline rank: lint says so
+    std::from_chars(names.data() + at, names.data() + next, rank);
+    ranks.push_back(rank);
     at = next + 1;
   }
   return ranks;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedules/extent_tables.h"
 #include "schedules/lint_checks.h"
 
 // Indices are in range and sizes are ones that arithmetic on them cannot overflow.
@@ -87,6 +88,11 @@ void check_buffer(const Plan& plan, const Buffer& buffer, Findings& findings) {
   if (!buffer.split.empty() && buffer.split.size() != buffer.dims.size())
     findings.add(fmt::format("buffer '{}' splits {} of {} dimensions", buffer.name, buffer.split.size(),
                              buffer.dims.size()));
+  for (const std::string& names : buffer.split)
+    for (const std::int32_t rank : ranks_of_split(names))
+      if (!is_index(rank, plan.stages.size()))
+        findings.add(fmt::format("buffer '{}' is split over pipeline ranks that are not there: '{}'",
+                                 buffer.name, names));
   if (buffer.shard_of != no_index && !is_index(buffer.shard_of, plan.buffers.size()))
     findings.add(fmt::format("buffer '{}' is a shard of buffer {} of {}", buffer.name, buffer.shard_of,
                              plan.buffers.size()));

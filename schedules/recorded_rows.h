@@ -17,6 +17,13 @@ struct RowsKey {
 };
 using RecordedRows = std::map<RowsKey, std::int64_t>;
 
+// Of a run: the rows of its first step, and of each GPU's fullest step behind it. with_recorded_rows() of
+// them gives the plans whose memory, walked for the first and for a steady step, is the run's. Empty where
+// nothing is routed, or nothing computed.
+struct RoutedRows {
+  RecordedRows of_first_step, of_further_steps;
+};
+
 // The plan as routing would have had it: the buffers [experts, capacity, ...] of a record have their rows
 // from tables (ExtentSource::recorded_histogram), counted over all experts of a GPU, so that memory walked is
 // memory used. Buffers that the record lacks stay as planned. Rows are no longer divisible by expert: the

@@ -41,10 +41,10 @@ cmake --build --preset dev -j "$(nproc)"
 cmake --build --preset release -j "$(nproc)"
 # tsan: ranks as threads and the threads that carry messages between processes, under the thread sanitizer.
 cmake --preset tsan -DSIMRUN_TESTS=ON -DSIMRUN_MPI=OFF -DSIMRUN_CUDA=OFF
-cmake --build --preset tsan -j "$(nproc)" --target test_backend
+cmake --build --preset tsan -j "$(nproc)" --target test_threads
 
 # One list of tests over all builds, so that one summary covers everything.
 mkdir -p build/tests
-printf 'subdirs("%s" "%s")\nadd_test(tsan.backend "%s" "[threads]")\n' "$PWD/build/dev" "$PWD/build/release" \
-  "$PWD/build/tsan/tests/test_backend" >build/tests/CTestTestfile.cmake
+printf 'subdirs("%s" "%s")\nadd_test(tsan.threads "%s")\n' "$PWD/build/dev" "$PWD/build/release" \
+  "$PWD/build/tsan/tests/test_threads" >build/tests/CTestTestfile.cmake
 exec ctest --test-dir build/tests -j "$(nproc)" --output-on-failure --no-label-summary --no-tests=error

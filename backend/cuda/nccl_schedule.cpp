@@ -214,7 +214,7 @@ std::vector<NcclGroupOfCalls> nccl_calls(const Plan& plan, const RankPlace& plac
       const std::int32_t microbatch = what.binding < entry.binding_count
                                           ? program.bindings[entry.first_binding + what.binding].microbatch
                                           : 0;
-      NcclGroupOfCalls group{{}, {}, e, i};
+      NcclGroupOfCalls group{{}, {}, e, i, tag_of(plan, what, microbatch)};
       for (const NcclMove& move : nccl_moves(plan, what, place, microbatch)) {
         group.communicator = move.communicator;
         for (const NcclCall& call : move.calls()) group.calls.push_back(call);

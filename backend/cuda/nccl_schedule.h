@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/tensor_part.h"
+#include "backend/transport.h"
 #include "schedules/plan.h"
 
 // A plan's communication as calls of NCCL: pure functions of the plan, so that every rank knows what all
@@ -73,6 +74,7 @@ struct NcclGroupOfCalls {
   NcclCommunicator communicator;
   std::vector<NcclCall> calls;
   Index entry = 0, instruction = 0;
+  MessageTag tag = {};  // of the instruction: the same on all that call
 };
 std::vector<NcclGroupOfCalls> nccl_calls(const Plan& plan, const RankPlace& place, std::int64_t step);
 

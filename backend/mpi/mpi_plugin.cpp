@@ -18,11 +18,20 @@ std::string about() {
   return version.substr(0, version.find_first_of(",\n"));
 }
 
+// Another library may have taken the place of MPI's functions (backend/plugin.cpp).
+std::string why_not() {
+#ifdef OPEN_MPI
+  if (about().rfind("Open MPI", 0) != 0)
+    return "it was built with Open MPI, but MPI's functions are those of " + about();
+#endif
+  return "";
+}
+
 const BackendPlugin mpi_plugin = {
     .abi = plugin_abi(),
     .name = "mpi",
     .about = about,
-    .why_not = [] { return std::string(); },
+    .why_not = why_not,
     .devices = [] { return std::vector<std::string>(); },
     .make_device = nullptr,
     .join_processes = [](const LinkRequest& request) -> std::unique_ptr<ProcessLink> {

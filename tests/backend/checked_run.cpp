@@ -37,14 +37,14 @@ void check_equal(const Execution& run, const Execution& reference, double tolera
 }
 
 void check_memory(const Plan& plan, const Execution& run, bool by_device) {
-  std::vector<Plan> plans;  // of each step, with the rows that experts had
-  for (const RecordedRows& rows : run.expert_rows) plans.push_back(with_recorded_rows(plan, rows));
+  const Plan first = with_recorded_rows(plan, run.expert_rows.of_first_step);
+  const Plan further = with_recorded_rows(plan, run.expert_rows.of_further_steps);
   for (const RankPlace& place : ranks_of(plan)) {
     const Program& program = plan.programs[static_cast<std::size_t>(place.pipeline_rank)];
     std::int64_t most = 0;
-    for (const Plan& of : plans)
-      for (const WhichStep step : {WhichStep::first, WhichStep::steady})
-        most = std::max(most, walk_memory(of, program, step, MemoryDetail::peak, {place.local}).peak.bytes);
+    for (const auto& [of, step] :
+         {std::pair{&first, WhichStep::first}, std::pair{&further, WhichStep::steady}})
+      most = std::max(most, walk_memory(*of, program, step, MemoryDetail::peak, {place.local}).peak.bytes);
     const RankReport& report = run.ranks[static_cast<std::size_t>(place.rank)];
     CHECK(report.planned_peak_bytes == most);
     if (by_device) CHECK(report.allocated_peak_bytes == most);

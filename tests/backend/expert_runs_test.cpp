@@ -1,33 +1,16 @@
 #include <catch2/catch.hpp>
 
-#include "models/expert_scope.h"
 #include "schedules/compile.h"
 #include "schedules/recorded_rows.h"
 #include "sim/memory.h"
 #include "tests/backend/checked_run.h"
+#include "tests/backend/expert_job_check.h"
 #include "tests/backend/expert_jobs.h"
 
 // Mixtures of experts: the same training steps whatever ranks the experts are on, and memory as the simulator
 // says of the routing that was.
 namespace simrun {
 namespace {
-
-// One rank that counts capacities and balance losses over the same tokens as the job's ranks do.
-Plan plan_on_one_rank(const TinyJob& job) {
-  Job alone = tiny_job({.model = job.model, .training = job.training});
-  const Job of = tiny_job(job);
-  alone.moe.capacity_factor = of.moe.capacity_factor;
-  alone.moe.scope = expert_scope(of);
-  return compile(alone);
-}
-
-void check_expert_job(const TinyJob& job) {
-  CAPTURE(job.model, job.parallelism, job.optimizer, job.training, job.more, job.gpus);
-  const Plan plan = compile(tiny_job(job));
-  const Execution run = checked_run(plan);
-  check_equal(run, checked_run(plan_on_one_rank(job)), 1e-10);
-  check_memory(plan, run, false);
-}
 
 std::string experts_on(int ranks, const std::string& more = "") {
   return "{expert_model_parallel_size: " + std::to_string(ranks) + more + "}";
@@ -99,9 +82,59 @@ TEST_CASE("tokens gathered for all experts give the same sums") {
                         .gpus = 4});
 }
 
+TEST_CASE(
+    "capacities and balance losses count over the tokens of a rank, whatever part of a sequence those are") {
+  for (const char* model : {tiny_mixtral, tiny_deepseek})
+    for (const char* parallelism :
+         {"{context_parallel_size: 2, expert_model_parallel_size: 2}",
+          "{context_parallel_size: 2, context_parallel_layout: contiguous, expert_model_parallel_size: 4}",
+          "{context_parallel_size: 2, tensor_model_parallel_size: 2, sequence_parallel: true, "
+          "expert_tensor_parallel_size: 1, expert_model_parallel_size: 2}"})
+      for (const char* capacity : {"", "moe: {capacity_factor: 0.8}\n"})
+        check_expert_job({.model = model, .parallelism = parallelism, .more = capacity, .gpus = 4});
+}
+
+TEST_CASE("experts under every sharded optimizer and recompute compute what one rank does") {
+  for (const char* optimizer : {"{zero_stage: 1}", "{zero_stage: 2}", "{zero_stage: 3}",
+                                "{zero_stage: 1, overlap_grad_reduce: true, overlap_param_gather: true}"})
+    check_expert_job(
+        {.model = tiny_deepseek, .parallelism = experts_on(2), .optimizer = optimizer, .gpus = 4});
+  for (const char* recompute : {"{granularity: full}", "{granularity: selective, modules: [moe]}",
+                                "{granularity: selective, modules: [moe_act, shared_experts]}"})
+    check_expert_job({.model = tiny_deepseek,
+                      .parallelism = experts_on(2,
+                                                ", tensor_model_parallel_size: 2, "
+                                                "expert_tensor_parallel_size: 1, sequence_parallel: true"),
+                      .more = std::string("recompute: ") + recompute + "\n",
+                      .gpus = 4});
+}
+
+TEST_CASE("memory follows the rows that experts had, to the byte, and with a capacity the plan alone") {
+  for (const char* moe : {"", "moe: {zipf: 1}\n", "moe: {capacity_factor: 1}\n"}) {
+    CAPTURE(moe);
+    const TinyJob job{.model = tiny_mixtral, .parallelism = experts_on(4), .more = moe, .gpus = 4};
+    const Plan plan = compile(tiny_job(job));
+    const Execution run = checked_run(plan, ExecutionDevice::cpu_f32);
+    check_memory(plan, run, true);
+    const bool is_planned = std::string(moe).find("capacity") != std::string::npos;
+    const Plan recorded = with_recorded_rows(plan, run.expert_rows.of_first_step);
+    int apart = 0;
+    for (const RankPlace& place : ranks_of(plan)) {
+      const auto peak = [&](const Plan& of) {
+        return walk_memory(of, of.programs[0], WhichStep::first, MemoryDetail::peak, {place.local})
+            .peak.bytes;
+      };
+      apart += peak(plan) != peak(recorded) ? 1 : 0;
+    }
+    // Nobody has the mean: 8 tokens, 2 choices, 8 experts.
+    CHECK((apart == 0) == is_planned);
+  }
+}
+
 TEST_CASE("experts in every pipeline schedule compute what they do on one rank") {
   for (const char* schedule : {"gpipe", "1f1b", "zb_h1", "chimera", "dualpipe",
                                "interleaved_1f1b, virtual_pipeline_model_parallel_size: 2",
+                               "interleaved_1f1b_overlap, virtual_pipeline_model_parallel_size: 2",
                                "zb_v, virtual_pipeline_model_parallel_size: 2"})
     check_expert_job({.model = tiny_mixtral,
                       .parallelism = experts_on(2, ", pipeline_model_parallel_size: 2, pipeline_schedule: " +

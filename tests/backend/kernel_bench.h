@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,9 +23,12 @@ class KernelBench {
     std::vector<double> values;
     std::vector<std::int64_t> indices;
     std::vector<std::uint8_t> mask;
+    std::vector<std::int32_t> choices;  // of an int32 tensor
+    SharedRows rows = nullptr;          // of an experts' buffer
+    std::map<std::size_t, DimPart> parts;  // by dimension, where it is not whole
   };
 
-  KernelBench() {
+  explicit KernelBench(std::unique_ptr<Device> device = make_cpu_device_f64()) : device_(std::move(device)) {
     plan_.job.tokens_per_step = 6;
     plan_.job.microbatches = 1;
   }
@@ -51,7 +55,11 @@ class KernelBench {
     tensors_.push_back(tensor);
     return tensor.buffer;
   }
+  Tensor& at(Index tensor) { return tensors_[tensor]; }
   std::vector<double>& values(Index tensor) { return tensors_[tensor].values; }
+  // Which indices of a dimension it has.
+  void set_part(Index tensor, std::size_t dim, const DimPart& part) { tensors_[tensor].parts[dim] = part; }
+  const std::vector<std::uint8_t>& mask(Index tensor) const { return tensors_[tensor].mask; }
 
   Instruction instruction(Opcode opcode, Function function, std::vector<Index> inputs,
                           std::vector<Index> outputs) const {
@@ -117,14 +125,21 @@ class KernelBench {
     Argument argument{&buffer, {}, tensors_[tensor].values.data()};
     if (buffer.dtype == Dtype::int64) argument.data = tensors_[tensor].indices.data();
     if (buffer.dtype == Dtype::uint8) argument.data = tensors_[tensor].mask.data();
+    if (buffer.dtype == Dtype::int32) argument.data = tensors_[tensor].choices.data();
     for (const BufferDim& of : buffer.dims) argument.part.push_back({0, of.extent, of.extent});
+    argument.rows = tensors_[tensor].rows;
+    if (argument.rows != nullptr) {
+      argument.part[0] = {0, 1, 1};
+      argument.part[1] = {0, argument.rows->size(), argument.rows->size()};
+    }
+    for (const auto& [dim, part] : tensors_[tensor].parts) argument.part[dim] = part;
     return argument;
   }
 
   Plan plan_;
   std::vector<Tensor> tensors_;
   Hyperparameters training_;
-  std::unique_ptr<Device> device_ = make_cpu_device_f64();
+  std::unique_ptr<Device> device_;
 };
 
 // Of a kernel's gradient in f64 from finite differences, by the largest element.

@@ -12,7 +12,6 @@
 #include "backend/execute.h"
 #include "backend/thread_fabric.h"
 #include "schedules/compile.h"
-#include "tests/backend/checked_run.h"
 #include "tests/backend/tiny_jobs.h"
 
 // Ranks as threads end, whatever happens, and their bits do not depend on who is first.
@@ -65,17 +64,18 @@ std::string in_child_process(Body body) {
 
 }  // namespace
 
-TEST_CASE("twenty runs with ranks that are late at random have the same bits", "[threads]") {
+TEST_CASE("twenty runs with ranks that are late at random have the same bits") {
   const Plan plan = compile(tiny_job(
       {.model = tiny_llama,
        .parallelism =
            "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, sequence_parallel: true}",
        .optimizer = "{zero_stage: 1, overlap_grad_reduce: true}",
        .gpus = 8}));
-  const Execution prompt = checked_run(plan);
+  ExecuteOptions options;
+  options.steps = 2;
+  const Execution prompt = execute(plan, options);
+  REQUIRE(prompt.failure == "");
   for (std::uint32_t run = 0; run < 20; ++run) {
-    ExecuteOptions options;
-    options.steps = 2;
     options.around_transport = [&](Transport& through, std::int64_t rank) -> std::unique_ptr<Transport> {
       return std::make_unique<LateTransport>(through, 1 + run * 64 + static_cast<std::uint32_t>(rank));
     };
@@ -88,7 +88,7 @@ TEST_CASE("twenty runs with ranks that are late at random have the same bits", "
   }
 }
 
-TEST_CASE("threads that cannot be started are told of, and the ranks that were started end", "[threads]") {
+TEST_CASE("threads that cannot be started are told of, and the ranks that were started end") {
   const std::string words = in_child_process([]() -> std::string {
     // Limits do not bind root.
     if (geteuid() == 0 && setuid(65534) != 0) return "skipped";
@@ -105,8 +105,7 @@ TEST_CASE("threads that cannot be started are told of, and the ranks that were s
   CHECK(words.find("Resource temporarily unavailable") != std::string::npos);
 }
 
-TEST_CASE("a rank that runs out of memory is a crash, and one that disagrees is a disagreement",
-          "[threads]") {
+TEST_CASE("a rank that runs out of memory is a crash, and one that disagrees is a disagreement") {
   ThreadFabric hungry(2, std::chrono::minutes(1));
   hungry.run([](std::int64_t rank, Transport& transport) {
     if (rank == 1) throw std::bad_alloc();

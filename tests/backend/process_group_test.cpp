@@ -50,8 +50,7 @@ void check_failure(const Outcomes& outcomes, FailureKind kind, const std::string
 
 }  // namespace
 
-TEST_CASE("every rank of every process reaches every other, and process 0 gets what each has collected",
-          "[threads]") {
+TEST_CASE("every rank of every process reaches every other, and process 0 gets what each has collected") {
   constexpr std::int64_t ranks = 6;
   std::atomic<int> received = 0;
   const Outcomes outcomes = run_processes(3, [&](int process) {
@@ -73,8 +72,7 @@ TEST_CASE("every rank of every process reaches every other, and process 0 gets w
   CHECK(outcomes[1].collected.empty());
 }
 
-TEST_CASE("processes run one thing after another, and what process 0 shares between reaches all",
-          "[threads]") {
+TEST_CASE("processes run one thing after another, and what process 0 shares between reaches all") {
   FrameNetwork network(3);
   std::vector<std::string> got(3);
   std::atomic<int> ran = 0;
@@ -99,7 +97,7 @@ TEST_CASE("processes run one thing after another, and what process 0 shares betw
   CHECK(got == std::vector<std::string>{"0123", "0123", "0123"});
 }
 
-TEST_CASE("a plan whose ranks do not divide among the processes runs in none of them", "[threads]") {
+TEST_CASE("a plan whose ranks do not divide among the processes runs in none of them") {
   std::atomic<int> ran = 0;
   const auto body = [&](std::int64_t, Transport&) { ++ran; };
   check_failure(run_processes(3, [&](int) { return work_of(8, body); }), FailureKind::disagreement,
@@ -109,7 +107,7 @@ TEST_CASE("a plan whose ranks do not divide among the processes runs in none of 
   CHECK(ran == 0);
 }
 
-TEST_CASE("a process that is about to run another plan is named before any rank starts", "[threads]") {
+TEST_CASE("a process that is about to run another plan is named before any rank starts") {
   std::atomic<int> ran = 0;
   const Outcomes outcomes = run_processes(4, [&](int process) {
     ProcessGroup::Work work = work_of(8, [&](std::int64_t, Transport&) { ++ran; });
@@ -122,7 +120,7 @@ TEST_CASE("a process that is about to run another plan is named before any rank 
   CHECK(ran == 0);
 }
 
-TEST_CASE("a rank that throws ends the ranks of all processes with its words", "[threads]") {
+TEST_CASE("a rank that throws ends the ranks of all processes with its words") {
   for (const std::int64_t thrower : {0, 5}) {
     const Outcomes outcomes = run_processes(3, [&](int) {
       return work_of(6, [&](std::int64_t rank, Transport& transport) {
@@ -134,7 +132,7 @@ TEST_CASE("a rank that throws ends the ranks of all processes with its words", "
   }
 }
 
-TEST_CASE("a deadlock over processes is noticed and says who waits for whom in what", "[threads]") {
+TEST_CASE("a deadlock over processes is noticed and says who waits for whom in what") {
   const auto start = std::chrono::steady_clock::now();
   const Outcomes outcomes = run_processes(2, [&](int) {
     return work_of(4, [&](std::int64_t rank, Transport& transport) {
@@ -150,7 +148,7 @@ TEST_CASE("a deadlock over processes is noticed and says who waits for whom in w
   CHECK(std::chrono::steady_clock::now() - start < milliseconds(10'000));
 }
 
-TEST_CASE("slow ranks and messages that are long under way are no deadlock", "[threads]") {
+TEST_CASE("slow ranks and messages that are long under way are no deadlock") {
   FrameNetwork network(2);
   network.delay = milliseconds(60);  // twelve beats
   const Outcomes outcomes = run_processes(
@@ -168,7 +166,7 @@ TEST_CASE("slow ranks and messages that are long under way are no deadlock", "[t
   check_failure(outcomes, FailureKind::none, "");
 }
 
-TEST_CASE("a process that falls silent is missed, and so is process 0", "[threads]") {
+TEST_CASE("a process that falls silent is missed, and so is process 0") {
   for (const int silent : {0, 1}) {
     FrameNetwork network(3);
     ProcessGroup::Limits limits = quick;
@@ -201,7 +199,7 @@ TEST_CASE("a process that falls silent is missed, and so is process 0", "[thread
   }
 }
 
-TEST_CASE("a rank that computes on while its run has failed does not keep its process", "[threads]") {
+TEST_CASE("a rank that computes on while its run has failed does not keep its process") {
   FrameNetwork network(2);
   std::atomic<bool> gave_up = false;
   std::vector<std::thread> threads;

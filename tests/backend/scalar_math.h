@@ -33,11 +33,13 @@ class ScalarMath {
   void enter(std::int32_t layer) { layer_ = layer; }
   ScalarTape& tape() { return tape_; }
 
-  // The mean of losses of tokens and its gradients.
-  ScalarStep step(const Row& losses) {
+  // The mean of losses of tokens, and the gradients of it and of what is added to it.
+  ScalarStep step(const Row& losses, const Row& added_losses = {}) {
     const Number mean = tape_.scaled(sum(losses), 1 / static_cast<double>(losses.size()));
     ScalarStep result{tape_.value(mean), {}};
-    const std::vector<double> gradients = tape_.gradients(mean);
+    Number total = mean;
+    for (const Number loss : added_losses) total = tape_.plus(total, loss);
+    const std::vector<double> gradients = tape_.gradients(total);
     for (const auto& [key, numbers] : parameters_)
       for (const Number number : numbers) result.gradients[key].push_back(gradients[number.node]);
     return result;
@@ -68,9 +70,15 @@ class ScalarMath {
     return sum(products);
   }
 
+  // Of several experts' parameters those of one.
+  struct OfExpert {
+    std::size_t number = 0, experts = 1;
+  };
+
   // x W (+ bias), W [x.size(), out].
-  Row product(const std::string& name, const Row& x) {
-    const Row& weight = parameter(name + "_weight");
+  Row product(const std::string& name, const Row& x, OfExpert of = {}) {
+    const Row& all = parameter(name + "_weight");
+    const Row weight = part(all, of.number, all.size() / of.experts);
     const std::size_t out = weight.size() / x.size();
     Row y;
     for (std::size_t o = 0; o < out; ++o) {
@@ -78,7 +86,7 @@ class ScalarMath {
       for (std::size_t i = 0; i < x.size(); ++i) column.push_back(weight[i * out + o]);
       y.push_back(dot(x, column));
     }
-    return has(name + "_bias") ? added(y, parameter(name + "_bias")) : y;
+    return has(name + "_bias") ? added(y, part(parameter(name + "_bias"), of.number, out)) : y;
   }
 
   Row norm(const std::string& name, const Row& x) {
@@ -145,8 +153,8 @@ class ScalarMath {
     return tape_.times(tape_.scaled(x, 0.5), tape_.shifted(t, 1));
   }
 
-  Row feed_forward(const Row& y) {
-    const Row up = product("fc1", y);
+  Row feed_forward(const Row& y, const std::string& name = "fc", OfExpert of = {}) {
+    const Row up = product(name + "1", y, of);
     Row activated;
     if (model_.activation == Activation::swiglu) {
       const Row gate = part(up, 0, up.size() / 2), value = part(up, 1, up.size() / 2);
@@ -155,7 +163,7 @@ class ScalarMath {
     } else {
       for (const Number x : up) activated.push_back(gelu(x));
     }
-    return product("fc2", activated);
+    return product(name + "2", activated, of);
   }
 
   // -log softmax of a table's rows times the state, at the label's.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tests/backend/scalar_experts.h"
 #include "tests/backend/scalar_math.h"
 
 namespace simrun {
@@ -9,13 +10,14 @@ namespace {
 
 class ScalarDecoder {
  public:
-  ScalarDecoder(const ModelConfig& model, const ScalarParameters& parameters)
-      : model_(model), m_(model, parameters) {}
+  ScalarDecoder(const ModelConfig& model, const ScalarParameters& parameters, double capacity_factor)
+      : model_(model), m_(model, parameters), experts_(model, m_, capacity_factor) {}
 
-  ScalarStep step(const Row& losses) { return m_.step(losses); }
+  ScalarStep step(const Row& losses) { return m_.step(losses, experts_.balance_losses(samples_)); }
 
   Row losses(const ScalarText& tokens, const ScalarText& labels) {
     Row losses;
+    samples_ = tokens.size();
     for (std::size_t sample = 0; sample < tokens.size(); ++sample) {
       const std::vector<Row> states = forward(tokens[sample]);
       for (std::size_t t = 0; t < states.size(); ++t) losses.push_back(m_.loss(states[t], labels[sample][t]));
@@ -34,12 +36,15 @@ class ScalarDecoder {
     }
     for (std::int32_t layer = 0; layer < model_.num_layers; ++layer) {
       m_.enter(layer);
+      const bool has_experts = model_.experts.in_layer(layer);
+      if (has_experts) experts_.begin_layer(tokens.size());
       std::vector<Row> normed;
       for (const Row& x : states) normed.push_back(m_.norm("input_norm", x));
       const std::vector<Row> attended = model_.mla.on() ? latent_attention(normed) : attention(normed);
       for (std::size_t t = 0; t < states.size(); ++t) {
         states[t] = m_.added(states[t], attended[t]);
-        states[t] = m_.added(states[t], m_.feed_forward(m_.norm("mlp_norm", states[t])));
+        const Row y = m_.norm("mlp_norm", states[t]);
+        states[t] = m_.added(states[t], has_experts ? experts_.of_token(y) : m_.feed_forward(y));
       }
     }
     m_.enter(-1);
@@ -119,13 +124,15 @@ class ScalarDecoder {
 
   const ModelConfig& model_;
   ScalarMath m_;
+  ScalarExperts experts_;
+  std::size_t samples_ = 0;
 };
 
 }  // namespace
 
 ScalarStep scalar_step(const ModelConfig& model, const ScalarParameters& parameters, const ScalarText& tokens,
-                       const ScalarText& labels) {
-  ScalarDecoder decoder(model, parameters);
+                       const ScalarText& labels, double capacity_factor) {
+  ScalarDecoder decoder(model, parameters, capacity_factor);
   return decoder.step(decoder.losses(tokens, labels));
 }
 

@@ -21,13 +21,15 @@ struct ScalarStep {
 
 using ScalarText = std::vector<std::vector<std::int64_t>>;  // by sample and place
 
-// A training step of a GPT-2, Llama or DeepSeek without experts as their papers write it (Radford et al.
+// A training step of a GPT-2, Llama or DeepSeek as their papers write it (Radford et al.
 // 2019; Touvron et al. 2023; arXiv 2405.04434), in scalars on a ScalarTape: token by token, head by head.
 // Knows of the product only how its parameters lie in memory: products [in, out], packed q, k, v [hidden,
 // kv_heads, group + 2, head_dim], gated feed-forward [hidden, 2, ffn], tables [rows, hidden]. REQUIRES: every
-// parameter of the model in `parameters`.
+// parameter of the model in `parameters`. With experts (Shazeer et al. 2017), whose matrices are [experts,
+// ...], a sample is a microbatch: an expert takes ceil(factor x tokens x topk / experts) of its tokens, the
+// first ones (0: all), and the gradients are also those of its balance losses.
 ScalarStep scalar_step(const ModelConfig& model, const ScalarParameters& parameters, const ScalarText& tokens,
-                       const ScalarText& labels);
+                       const ScalarText& labels, double capacity_factor = 0);
 
 // The same of a T5 with `relu`.
 ScalarStep scalar_t5_step(const ModelConfig& model, const ScalarParameters& parameters,

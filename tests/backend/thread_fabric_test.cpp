@@ -18,7 +18,7 @@ Message number(std::int64_t value) { return {value, {}}; }
 
 }  // namespace
 
-TEST_CASE("messages of one tag between two ranks arrive in the order in which they were sent", "[threads]") {
+TEST_CASE("messages of one tag between two ranks arrive in the order in which they were sent") {
   ThreadFabric fabric(2, milliseconds(10'000));
   std::vector<std::int64_t> arrived;
   const std::string failure = fabric.run([&](std::int64_t rank, Transport& transport) {
@@ -32,7 +32,7 @@ TEST_CASE("messages of one tag between two ranks arrive in the order in which th
   CHECK(arrived == std::vector<std::int64_t>{1, 2, 3});
 }
 
-TEST_CASE("a deadlock is noticed at once and says who waits for whom in what", "[threads]") {
+TEST_CASE("a deadlock is noticed at once and says who waits for whom in what") {
   ThreadFabric fabric(3, milliseconds(60'000));
   const auto start = std::chrono::steady_clock::now();
   const std::string failure = fabric.run([](std::int64_t rank, Transport& transport) {
@@ -44,7 +44,7 @@ TEST_CASE("a deadlock is noticed at once and says who waits for whom in what", "
   CHECK(std::chrono::steady_clock::now() - start < milliseconds(10'000));
 }
 
-TEST_CASE("waiting for a rank that has ended is a deadlock", "[threads]") {
+TEST_CASE("waiting for a rank that has ended is a deadlock") {
   ThreadFabric fabric(2, milliseconds(60'000));
   const std::string failure = fabric.run([](std::int64_t rank, Transport& transport) {
     if (rank == 1) transport.receive(0, {0, 3}, "entry 4");
@@ -52,7 +52,7 @@ TEST_CASE("waiting for a rank that has ended is a deadlock", "[threads]") {
   CHECK(failure == "no rank can go on: rank 1 waits for rank 0, which has ended, in entry 4");
 }
 
-TEST_CASE("a rank that throws ends the others, and its own words are told", "[threads]") {
+TEST_CASE("a rank that throws ends the others, and its own words are told") {
   ThreadFabric fabric(16, milliseconds(60'000));
   std::atomic<int> went_on = 0;
   const std::string failure = fabric.run([&](std::int64_t rank, Transport& transport) {
@@ -64,7 +64,7 @@ TEST_CASE("a rank that throws ends the others, and its own words are told", "[th
   CHECK(went_on == 0);
 }
 
-TEST_CASE("a message that does not come within the limit is an error that names it", "[threads]") {
+TEST_CASE("a message that does not come within the limit is an error that names it") {
   ThreadFabric fabric(2, milliseconds(50));
   std::atomic<bool> over = false;
   const std::string failure = fabric.run([&](std::int64_t rank, Transport& transport) {

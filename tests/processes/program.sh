@@ -5,8 +5,9 @@
 #   program.sh SIMRUN
 set -uo pipefail
 simrun=$1
-if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$simrun")/libsimrun_mpi.so" ]; then
-  echo "program.sh: mpirun or the MPI plugin is missing" >&2
+if ! command -v mpirun >/dev/null || ! "$simrun" --doctor | grep -q '^transport  mpi  *yes'; then
+  echo "program.sh: mpirun or the MPI plugin is missing:" >&2
+  "$simrun" --doctor | grep '^transport  mpi' >&2
   exit 77
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -43,14 +44,18 @@ for processes in 2 4 8; do
   expect "$processes processes: silent" [ ! -s error ]
   expect "$processes processes: transport" grep -q '"transport": "mpi"' mpi.json
   sed -i 's/mpi\.ckpt/threads.ckpt/' mpi.json
-  expect "$processes processes: result" diff <(same_for_all threads.json) <(same_for_all mpi.json)
+  expect "$processes processes: result" diff -q <(same_for_all threads.json) <(same_for_all mpi.json)
   expect "$processes processes: checkpoint" cmp threads.ckpt mpi.ckpt
 done
 
+execute=("$simrun" job.yaml --execute --dtype f64 --json --no-html)
 timeout -k 5 60 mpirun -q --oversubscribe -n 3 "${execute[@]}" >result 2>error
 expect "3 processes: exit code" [ $? -eq 4 ]
 expect "3 processes: one message" [ "$(grep -c 'the plan has 8 ranks, which 3 processes' error)" -eq 1 ]
 timeout -k 5 60 mpirun -q --oversubscribe -n 4 "${execute[@]}" --set training.micro_batch_size=3 >result 2>error
 expect "mistake: exit code" [ $? -eq 2 ]
 expect "mistake: told once" [ "$(grep -c 'error:' error)" -eq 1 ]
+timeout -k 5 60 mpirun -q --oversubscribe -n 4 "${execute[@]}" --dtype f46 >result 2>error
+expect "mistaken flag: exit code" [ $? -eq 2 ]
+expect "mistaken flag: told once" [ "$(grep -c 'error:' error)" -eq 1 ]
 exit $bad

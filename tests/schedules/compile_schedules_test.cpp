@@ -234,6 +234,11 @@ TEST_CASE("with two copies of every stage ZeRO-1 divides the optimizer state by 
   const Plan two = compile(job_with("dualpipe", 1, {{"optimizer.zero_stage", "1"}}));
   // Rank 1 holds stage 1, or stages 1 and 2: twice the parameters over twice the ranks.
   CHECK(optimizer_bytes(two, 1) == Approx(optimizer_bytes(one, 1)).epsilon(1e-3));
+  // Of the stages 0 and 3 that ranks 0 and 3 hold, and of 1 and 2.
+  std::set<std::string> pieces;
+  for (const Buffer& buffer : two.buffers)
+    if (buffer.name.ends_with("shard")) pieces.insert(buffer.split.front());
+  CHECK(pieces == std::set<std::string>{"pp:0+3,dp", "pp:1+2,dp"});
 }
 
 TEST_CASE("an overlapped pair has the instructions of both passes, each in its order") {

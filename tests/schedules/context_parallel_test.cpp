@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "schedules/compile.h"
 #include "schedules/lint.h"
@@ -181,6 +182,27 @@ TEST_CASE("sequence over tp and cp at once: norms on a quarter, products on a ha
     CHECK(tokens[quarter] == 1024);
   for (const char* half : {"qkv", "rope", "core_attention", "fc1", "fc2", "logits"})
     CHECK(tokens[half] == 2048);
+}
+
+TEST_CASE("buffers say over which axes a sequence is dealt out in zigzag blocks, and which cut these") {
+  // Of the activations of a job: how the sequence is split, wherever it is.
+  const auto splits = [](const Job& job) {
+    const Plan plan = compile(job);
+    std::set<std::string> found;
+    for (const Buffer& buffer : plan.buffers)
+      for (std::size_t d = 0; d < buffer.split.size(); ++d)
+        if (plan.dimension_names[buffer.dims[d].name] == "sequence") found.insert(buffer.split[d]);
+    return found;
+  };
+  using Splits = std::set<std::string>;
+  const std::vector<Override> sequence_parallel{{"parallelism.tensor_model_parallel_size", "2"},
+                                                {"parallelism.sequence_parallel", "true"}};
+  CHECK(splits(context_job("p2p")) == Splits{"cp:zigzag"});
+  CHECK(splits(context_job("p2p", {{"parallelism.context_parallel_layout", "contiguous"}})) == Splits{"cp"});
+  CHECK(splits(context_job("all_gather", sequence_parallel, 2)) == Splits{"cp:zigzag", "cp:zigzag,tp"});
+  // Whole where heads are exchanged; of a hybrid the outer ranks deal, the inner ones cut.
+  CHECK(splits(context_job("a2a")) == Splits{"", "cp"});
+  CHECK(splits(context_job("a2a+p2p")) == Splits{"cp1:zigzag", "cp1:zigzag,cp0"});
 }
 
 TEST_CASE("a ring goes around a group that experts cut in two, its axes as one") {

@@ -86,6 +86,12 @@ TEST_CASE("lint: sizes that cannot be") {
     plan.buffers[view_0].parent_offset = 0;
   });
   expect("splits 1 of 2 dimensions", [](Plan& plan) { plan.buffers[weight_0].split = {"tp"}; });
+  expect("split over pipeline ranks that are not there: 'pp:0+7'", [](Plan& plan) {
+    plan.buffers[weight_0].split = {"pp:0+7", "tp"};
+  });
+  expect("split over pipeline ranks that are not there: 'pp:0+x,dp'", [](Plan& plan) {
+    plan.buffers[weight_0].split = {"pp:0+x,dp", "tp"};
+  });
   expect("has 3 coordinates for 2 devices", [](Plan& plan) { plan.stages[0].meshes[0].axes[0].size = 3; });
   expect("dropout probability", [](Plan& plan) { plan.segments[forward_0].instructions[1].dropout = 1; });
 }

@@ -77,11 +77,22 @@ void add_bias(const Argument& out, const Argument& bias) {
   for (std::int64_t i = 0; row == 0 && i < count; ++i) to[i] += values[index(i)];
 }
 
+// D = alpha A B + beta B
+template <class Real>
+void scale_and_add(const KernelCall& call) {
+  const auto alpha = static_cast<Real>(call.what.constants[0]),
+             beta = static_cast<Real>(call.what.constants[1]);
+  const Real* b = reals<Real>(call.inputs[1]);
+  Real* d = reals<Real>(call.outputs[0]);
+  const std::int64_t count = elements(call.outputs[0].part);
+  for (std::int64_t i = 0; i < count; ++i) d[i] = alpha * d[i] + beta * b[i];
+}
+
 }  // namespace
 
 template <class Real>
 void run_gemm(const KernelCall& call) {
-  if (!call.what.constants.empty()) return run_recurrent_weight_gradient<Real>(call);
+  if (call.what.constants.size() == 1) return run_recurrent_weight_gradient<Real>(call);
   const Argument& d = call.outputs[0];
   const GemmShape shape = gemm_shape(call.inputs[0], call.inputs[1], d);
   const Argument &a = call.inputs[shape.swapped ? 1 : 0], &b = call.inputs[shape.swapped ? 0 : 1];
@@ -100,6 +111,7 @@ void run_gemm(const KernelCall& call) {
     });
   }
   if (call.inputs.size() > 2 && shape.begins_sum) add_bias<Real>(d, call.inputs[2]);
+  if (call.what.constants.size() == 2) scale_and_add<Real>(call);
 }
 
 template void run_gemm<float>(const KernelCall&);

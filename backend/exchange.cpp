@@ -41,6 +41,8 @@ void RankExchange::run(const Call& call) {
                        Combine::assign);
       return;
     }
+    case Opcode::push: return push(call);
+    case Opcode::pull: return pull(call);
     case Opcode::all_reduce:
       for (std::size_t i = 0; i < call.inputs.size(); ++i) all_reduce(call, i);
       return;

@@ -41,7 +41,8 @@ int init_rank(void** communicator, int ranks, NcclId id, int rank, const char* n
   ncclUniqueId with{};
   static_assert(sizeof with.internal == sizeof id.bytes);
   for (std::size_t i = 0; i < sizeof id.bytes; ++i) with.internal[i] = id.bytes[i];
-  static const auto init = reinterpret_cast<decltype(&ncclCommInitRankConfig)>(dlsym(opened(), init_rank_name));
+  static const auto init =
+      reinterpret_cast<decltype(&ncclCommInitRankConfig)>(dlsym(opened(), init_rank_name));
   return init(reinterpret_cast<ncclComm_t*>(communicator), ranks, with, rank, &config);
 }
 
@@ -63,7 +64,8 @@ NcclLibrary open_library() {
   }
   NcclTable& table = nccl.table;
   table.init_rank = init_rank;
-  if (dlsym(library, init_rank_name) == nullptr) nccl.why_not = fmt::format("libnccl.so.2 has no {}", init_rank_name);
+  if (dlsym(library, init_rank_name) == nullptr)
+    nccl.why_not = fmt::format("libnccl.so.2 has no {}", init_rank_name);
   find(library, "ncclGetVersion", table.get_version, nccl.why_not);
   find(library, "ncclGetUniqueId", table.get_unique_id, nccl.why_not);
   find(library, "ncclCommDestroy", table.destroy, nccl.why_not);

@@ -223,12 +223,13 @@ std::vector<NcclGroupOfCalls> nccl_calls(const Plan& plan, const RankPlace& plac
         held.push_back(std::move(group));
         continue;
       }
-      for (auto& sent : held)
-        if (sent.communicator == group.communicator)
-          group.calls.insert(group.calls.begin(), sent.calls.begin(), sent.calls.end());
-      held.erase(std::remove_if(held.begin(), held.end(),
-                                [&](const auto& of) { return of.communicator == group.communicator; }),
-                 held.end());
+      const auto sent = std::find_if(held.begin(), held.end(), [&](const NcclGroupOfCalls& of) {
+        return what.opcode == Opcode::recv && of.communicator == group.communicator;
+      });
+      if (sent != held.end()) {
+        group.calls.insert(group.calls.begin(), sent->calls.begin(), sent->calls.end());
+        held.erase(sent);
+      }
       if (!group.calls.empty()) result.push_back(std::move(group));
     }
   }

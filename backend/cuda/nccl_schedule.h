@@ -16,7 +16,9 @@
 //    channel of its own: what goes forward never waits for what comes back).
 //  * all_reduce, all_gather and reduce_scatter are NCCL's where the members' parts are equal pieces in order;
 //    what else moves, moves as sends and receives of one ncclGroup.
-//  * SENDs along a ring wait for the RECV behind them: NCCL would wait for itself around the ring otherwise.
+//  * A SEND along a ring goes with the next RECV there, as one ncclGroup: NCCL would wait for itself around
+//  the ring
+//    otherwise. So every SEND needs a RECV of its own behind it.
 namespace simrun::cuda {
 
 enum class NcclKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, send, recv };

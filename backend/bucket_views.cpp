@@ -15,20 +15,53 @@ BucketViews::BucketViews(const Plan& plan) : plan_(plan) {
     std::sort(views.begin(), views.end(), [&](Index a, Index b) {
       return plan.buffers[a].parent_offset < plan.buffers[b].parent_offset;
     });
+  find_copies();
   count_holders();
 }
 
-Index BucketViews::bucket_of(Index flat) const {
+void BucketViews::find_copies() {
+  for (const Segment& segment : plan_.segments)
+    for (const Instruction& what : segment.instructions) {
+      if (what.opcode != Opcode::copy || what.inputs.size() != what.outputs.size()) continue;
+      for (std::size_t i = 0; i < what.inputs.size(); ++i) {
+        if (plan_.buffers[what.inputs[i]].space == plan_.buffers[what.outputs[i]].space) continue;
+        copies_[what.inputs[i]].push_back(what.outputs[i]);
+        copies_[what.outputs[i]].push_back(what.inputs[i]);
+      }
+    }
+}
+
+bool BucketViews::is_in_bucket(Index flat) const {
+  const Buffer& buffer = plan_.buffers[flat];
+  return buffer.shard_of != no_index || buffer.parent != no_index || views_.count(flat) > 0;
+}
+
+Index BucketViews::kept_of(Index flat) const {
+  if (plan_.buffers[flat].scope == Scope::run) return flat;
+  const auto copies = copies_.find(flat);
+  if (copies != copies_.end())
+    for (const Index copy : copies->second)
+      if (plan_.buffers[copy].scope == Scope::run) return copy;
+  return flat;
+}
+
+std::vector<Index> BucketViews::chain(Index flat) const {
+  const auto copies = copies_.find(flat);
+  if (!is_in_bucket(flat) && copies != copies_.end()) {
+    const auto at = std::find_if(copies->second.begin(), copies->second.end(),
+                                 [&](Index copy) { return is_in_bucket(copy); });
+    if (at != copies->second.end()) flat = *at;
+  }
+  std::vector<Index> links{flat};
   for (;;) {
-    const Buffer& buffer = plan_.buffers[flat];
-    if (buffer.shard_of != no_index)
-      flat = buffer.shard_of;
-    else if (buffer.parent != no_index)
-      flat = buffer.parent;
-    else
-      return flat;
+    const Buffer& buffer = plan_.buffers[links.back()];
+    const Index next = buffer.shard_of != no_index ? buffer.shard_of : buffer.parent;
+    if (next == no_index) return links;
+    links.push_back(next);
   }
 }
+
+Index BucketViews::bucket_of(Index flat) const { return chain(flat).back(); }
 
 const std::vector<Index>& BucketViews::views(Index bucket) const {
   static const std::vector<Index> none;
@@ -37,9 +70,18 @@ const std::vector<Index>& BucketViews::views(Index bucket) const {
 }
 
 std::vector<BucketViews::Overlap> BucketViews::overlaps(Index flat, const RankPlace& place) const {
-  const DimPart held = part_of(plan_, plan_.buffers[flat], place, 0).front();
+  const std::vector<Index> links = chain(flat);
+  DimPart held = part_of(plan_, plan_.buffers[flat], place, 0).front();
+  held.first = 0;
+  for (const Index link : links) {
+    const Buffer& of = plan_.buffers[link];
+    if (of.shard_of != no_index)
+      held.first += part_of(plan_, of, place, 0).front().first;
+    else if (of.parent != no_index)
+      held.first += view_begin(plan_, of, place);
+  }
   std::vector<Overlap> overlaps;
-  for (const Index view : views(bucket_of(flat))) {
+  for (const Index view : views(links.back())) {
     const Buffer& of = plan_.buffers[view];
     const std::int64_t first = std::max(held.first, of.parent_offset);
     const std::int64_t end = std::min(held.first + held.extent, of.parent_offset + of.elements());
@@ -52,7 +94,9 @@ std::vector<BucketViews::Overlap> BucketViews::overlaps(Index flat, const RankPl
 std::int64_t BucketViews::holders(Index flat, Index view, const StageDevices& stage) const {
   const Mesh& mesh = stage.meshes.front();
   std::set<std::uint8_t> divided;
-  for (const Index buffer : {flat, view})
+  std::vector<Index> parts = chain(flat);
+  parts.push_back(view);
+  for (const Index buffer : parts)
     for (const std::string& split : plan_.buffers[buffer].split)
       for (const std::uint8_t axis : axes_of_split(split, mesh)) divided.insert(axis);
   std::int64_t ranks = 1;
@@ -76,7 +120,7 @@ void BucketViews::count_holders() {
       for (const Instruction& what : plan_.segments[segment].instructions) {
         if (what.opcode != Opcode::optimizer || what.inputs.empty()) continue;
         const Index flat = what.inputs.front();
-        if (!seen.insert(flat).second) continue;
+        if (!seen.insert(bucket_of(flat)).second) continue;  // its parts are updated by several
         if (!is_counted_on(plan_.buffers[flat], program.pipeline_rank)) continue;
         for (const Index view : views(bucket_of(flat)))
           holders_of_[plan_.buffers[view].parameter] +=

@@ -15,8 +15,10 @@ class BucketViews {
  public:
   explicit BucketViews(const Plan& plan);
 
-  // The bucket of which a flat buffer is a shard, or itself.
+  // The bucket of which a flat buffer is a shard or a part of one, wherever its memory, or itself.
   Index bucket_of(Index flat) const;
+  // The buffer of run scope that holds what a flat one does for a while (state that is fetched from drives).
+  Index kept_of(Index flat) const;
   // Views of parameters in a bucket, by offset.
   const std::vector<Index>& views(Index bucket) const;
 
@@ -33,12 +35,17 @@ class BucketViews {
   std::vector<CountedRange> counted(Index flat, const RankPlace& place) const;
 
  private:
+  // A flat buffer and those that it is a part of, up to the bucket.
+  std::vector<Index> chain(Index flat) const;
+  bool is_in_bucket(Index flat) const;
+  void find_copies();
   std::int64_t holders(Index flat, Index view, const StageDevices& stage) const;
   void count_holders();
 
   const Plan& plan_;
-  std::map<Index, std::vector<Index>> views_;  // by bucket
-  std::map<Index, std::int64_t> holders_of_;   // by parameter: ranks that give its elements to an optimizer
+  std::map<Index, std::vector<Index>> views_;   // by bucket
+  std::map<Index, std::vector<Index>> copies_;  // of a flat buffer, in another memory
+  std::map<Index, std::int64_t> holders_of_;    // by parameter: ranks that give its elements to an optimizer
 };
 
 }  // namespace simrun

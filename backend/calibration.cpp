@@ -127,14 +127,19 @@ void add_exchange(ExperimentPlan& plan, Opcode opcode, std::int64_t bytes, std::
   plan.add(to_string(opcode), {bytes}, what);
 }
 
-// All ranks together: from the last begin to the last end.
-double meeting_seconds(const Measurement& measured, std::size_t step, const Experiment& of) {
-  std::int64_t begin = INT64_MIN, end = INT64_MIN;
+void add_repetition(const Measurement& measured, std::size_t step, const Experiment& of,
+                    ExperimentSeconds& seconds) {
+  std::int64_t begin = INT64_MIN, end = INT64_MIN, longest = 0;
   for (const std::vector<MeasuredStep>& rank : measured.ranks) {
-    begin = std::max(begin, rank[step].instructions[of.first].begin_ns);
-    end = std::max(end, rank[step].instructions[of.last].end_ns);
+    const std::vector<MeasuredInstruction>& instructions = rank[step].instructions;
+    begin = std::max(begin, instructions[of.first].begin_ns);
+    end = std::max(end, instructions[of.last].end_ns);
+    std::int64_t work = 0;
+    for (Index i = of.first; i <= of.last; ++i) work += instructions[i].busy_ns;
+    longest = std::max(longest, work);
   }
-  return static_cast<double>(end - begin) * 1e-9;
+  seconds.work.push_back(static_cast<double>(longest) * 1e-9);
+  seconds.wall.push_back(static_cast<double>(end - begin) * 1e-9);
 }
 
 }  // namespace
@@ -144,7 +149,7 @@ CalibrationPlan kernel_experiments() {
   const Index one = plan.buffer({{"m", 1}}), other = plan.buffer({{"k", 1}});
   Instruction sum = ExperimentPlan::instruction(Opcode::map, {one, one}, {other});
   sum.function = Function::sum_gradients;
-  plan.add("overhead", {}, sum);
+  for (int i = 0; i < 16; ++i) plan.add("overhead", {}, sum);
   const std::vector<std::int64_t> sizes{32, 128, 512, 2048};
   for (const std::int64_t m : sizes)
     for (const std::int64_t n : sizes)
@@ -179,8 +184,8 @@ CalibrationPlan exchange_experiments(std::int64_t ranks) {
   return plan.take();
 }
 
-std::vector<std::vector<double>> run_experiments(const CalibrationPlan& of, ExecutionDevice device,
-                                                 int repetitions) {
+std::vector<ExperimentSeconds> run_experiments(const CalibrationPlan& of, ExecutionDevice device,
+                                               int repetitions) {
   ExecuteOptions options;
   options.device = device;
   options.steps = repetitions + 1;
@@ -189,14 +194,11 @@ std::vector<std::vector<double>> run_experiments(const CalibrationPlan& of, Exec
   options.limit = std::chrono::minutes(10);
   const Execution run = execute(of.plan, options);
   if (!run.failure.empty()) throw std::runtime_error(run.failure);
-  std::vector<std::vector<double>> seconds;
+  std::vector<ExperimentSeconds> seconds;
   for (const Experiment& experiment : of.experiments) {
-    std::vector<double>& own = seconds.emplace_back();
-    for (std::size_t step = 1; step < run.measured.ranks.front().size(); ++step) {
-      const MeasuredInstruction& first = run.measured.ranks[0][step].instructions[experiment.first];
-      own.push_back(of.plan.ranks() == 1 ? static_cast<double>(first.busy_ns) * 1e-9
-                                         : meeting_seconds(run.measured, step, experiment));
-    }
+    ExperimentSeconds& own = seconds.emplace_back();
+    for (std::size_t step = 1; step < run.measured.ranks.front().size(); ++step)
+      add_repetition(run.measured, step, experiment, own);
   }
   return seconds;
 }

@@ -23,7 +23,7 @@ struct CalibrationPlan {
 };
 
 // On one rank, all in f32 or f64 as the device has it:
-//   overhead            {}: a sum of two numbers
+//   overhead            {}: a sum of two numbers, several times
 //   product             {m, n, k}: three times, as the forward pass, the gradient of its input and that of
 //                       its weight (which adds) make it
 //   attention, attention_backward  {sequence, head_dim}: 4 heads, flash, causal
@@ -33,10 +33,13 @@ CalibrationPlan kernel_experiments();
 // once), each {bytes}, the bytes of f32 that the simulator counts (sim/collective_cost.h).
 CalibrationPlan exchange_experiments(std::int64_t ranks);
 
-// Seconds by experiment, then repetition. On one rank its thread's own work; on several from the moment at
-// which the last of them begins to that at which the last ends. Throws std::runtime_error with the reason if
-// a run fails.
-std::vector<std::vector<double>> run_experiments(const CalibrationPlan& of, ExecutionDevice device,
-                                                 int repetitions);
+// Seconds of one experiment, by repetition.
+struct ExperimentSeconds {
+  std::vector<double> work;  // of the rank that works longest, by its thread's clock
+  std::vector<double> wall;  // from when the last rank begins to when the last ends
+};
+// By experiment. Throws std::runtime_error with the reason if a run fails.
+std::vector<ExperimentSeconds> run_experiments(const CalibrationPlan& of, ExecutionDevice device,
+                                               int repetitions);
 
 }  // namespace simrun

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "backend/bucket_views.h"
+#include "backend/update_operands.h"
 #include "configs/sha256.h"
 
 namespace simrun {
@@ -94,13 +95,16 @@ SavedOptimizer saved_optimizer(const Plan& plan) {
   for (const Segment& segment : plan.segments)
     for (const Instruction& what : segment.instructions) {
       if (what.opcode != Opcode::optimizer) continue;
-      const bool has_main =
-          std::find(what.inputs.begin(), what.inputs.end(), what.outputs.front()) == what.inputs.end();
-      const std::size_t moments = what.outputs.size() - (has_main ? 2 : 1);
+      const std::size_t moments = moments_of(what);
       const std::string name = to_string(what.function);
       const bool is_flat = what.function == Function::adam || what.function == Function::sgd;
       if (!is_flat || (!saved.name.empty() && (name != saved.name || moments != saved.moments))) {
         saved.refusal = fmt::format("what {} keeps cannot be saved yet: optimizer.name", name);
+        return saved;
+      }
+      if (std::any_of(what.outputs.begin(), what.outputs.end(),
+                      [&](Index output) { return plan.buffers[output].dtype == Dtype::uint8; })) {
+        saved.refusal = "moments quantised in blocks cannot be saved yet: optimizer.exp_avg_dtype";
         return saved;
       }
       saved.name = name;

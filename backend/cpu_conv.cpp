@@ -85,7 +85,9 @@ template <class Real>
 void forward(const KernelCall& call) {
   const Argument &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
   const Sizes s = sizes_of(call, x, weight, y);
-  const Real* bias = call.inputs.size() > 2 ? reals<Real>(call.inputs[2]) : nullptr;
+  // Of a sum over ranks that have different channels the first adds it.
+  const bool has_bias = call.inputs.size() > 2 && x.part[3].first == 0;
+  const Real* bias = has_bias ? reals<Real>(call.inputs[2]) : nullptr;
   for_each_row<Real>(s, [&](std::int64_t b, std::int64_t row, Matrix<Real>& windows) {
     unfold(s, reals<Real>(x) + b * s.image(), row, windows);
     auto out = row_of<Real>(s, y, b, row);

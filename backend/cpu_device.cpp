@@ -14,6 +14,8 @@
 namespace simrun {
 namespace {
 
+constexpr std::align_val_t host_alignment{64};
+
 bool is_real(Dtype dtype) { return dtype != Dtype::int64 && dtype != Dtype::int32 && dtype != Dtype::uint8; }
 
 template <class Element>
@@ -45,16 +47,22 @@ class CpuDevice final : public Device {
 
   // What is read before it was written is to be seen.
   void* allocate(std::int64_t bytes, bool cleared) override {
-    void* memory = take_device_memory(bytes);
-    std::memset(memory, cleared ? 0 : 0xff, static_cast<std::size_t>(bytes));  // all ones: not a number
     bytes_ += bytes;
     peak_ = std::max(peak_, bytes_);
+    void* memory = take_device_memory(bytes);
+    std::memset(memory, cleared ? 0 : 0xff, static_cast<std::size_t>(bytes));  // all ones: not a number
     return memory;
   }
   void release(void* memory, std::int64_t bytes) override {
     return_device_memory(memory, bytes);
     bytes_ -= bytes;
   }
+  void* allocate_outside(std::int64_t bytes, bool cleared) override {
+    void* memory = ::operator new(static_cast<std::size_t>(bytes), host_alignment);
+    std::memset(memory, cleared ? 0 : 0xff, static_cast<std::size_t>(bytes));  // all ones: not a number
+    return memory;
+  }
+  void release_outside(void* memory) override { ::operator delete(memory, host_alignment); }
   std::int64_t peak_bytes() const override { return peak_; }
 
   void run(const KernelCall& call) override {

@@ -1,62 +1,18 @@
-#include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_math.h"
 #include "backend/cpu_scratch.h"
+#include "backend/gemm_shape.h"
 
-// Matrix products by the names of dimensions. Names fall into four groups: batch (in A, B and D), m (A and
-// D), n (B and D) and k (A and B). Where an operand has each group in one piece it is a matrix as it stands,
-// transposed or not; where not it is copied into that order first.
+// Matrix products by the names of dimensions, as backend/gemm_shape.h divides them.
 namespace simrun::cpu {
 namespace {
 
-using Names = std::vector<std::uint16_t>;
-
-bool has(const Names& names, std::uint16_t name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-Names names_of(const Argument& argument) {
-  Names names;
-  for (const BufferDim& dim : argument.buffer->dims) names.push_back(dim.name);
-  return names;
-}
-
-Names joined(const Names& a, const Names& b, const Names& c) {
-  Names names = a;
-  names.insert(names.end(), b.begin(), b.end());
-  names.insert(names.end(), c.begin(), c.end());
-  return names;
-}
-
-std::int64_t extent_of(const Argument& argument, const Names& group) {
-  std::int64_t product = 1;
-  for (std::size_t d = 0; d < argument.part.size(); ++d)
-    if (has(group, argument.buffer->dims[d].name)) product *= argument.part[d].extent;
-  return product;
-}
-
-// Strides, in elements, of an argument's dimensions in a given order.
-struct Strided {
-  std::vector<std::int64_t> extents, strides;
-};
-Strided in_order(const Argument& argument, const Names& order) {
-  const Names names = names_of(argument);
-  Strided result;
-  for (const std::uint16_t name : order) {
-    std::int64_t stride = 1;
-    std::size_t d = names.size();
-    while (names[--d] != name) stride *= argument.part[d].extent;
-    result.extents.push_back(argument.part[d].extent);
-    result.strides.push_back(stride);
-  }
-  return result;
-}
-
 // Calls visit(place in the order, place in the argument).
 template <class Visit>
-void for_each(const Strided& strided, Visit visit) {
+void for_each(const ReorderedDims& strided, Visit visit) {
   const std::int64_t count =
       std::accumulate(strided.extents.begin(), strided.extents.end(), std::int64_t{1}, std::multiplies<>());
   std::vector<std::int64_t> at(strided.extents.size(), 0);
@@ -81,24 +37,18 @@ struct Matrices {
   bool transposed = false;  // stored columns x rows
 };
 
-struct Groups {
-  Names batch, rows, columns;
-};
-
 template <class Real>
-Matrices<Real> matrices(const Argument& argument, const Groups& groups) {
-  const Names names = names_of(argument);
+Matrices<Real> matrices(const Argument& argument, const GemmFactor& as, std::int64_t rows,
+                        std::int64_t columns) {
   Matrices<Real> result;
-  result.rows = extent_of(argument, groups.rows);
-  result.columns = extent_of(argument, groups.columns);
+  result.rows = rows;
+  result.columns = columns;
+  result.transposed = as.transposed;
   result.data = reals<Real>(argument);
-  if (names == joined(groups.batch, groups.rows, groups.columns)) return result;
-  result.transposed = names == joined(groups.batch, groups.columns, groups.rows);
-  if (result.transposed) return result;
+  if (as.as_stored) return result;
   result.packed = Scratch<Real>(elements(argument.part));
   const Real* from = result.data;
-  for_each(in_order(argument, joined(groups.batch, groups.rows, groups.columns)),
-           [&](std::int64_t to, std::int64_t place) { result.packed[to] = from[place]; });
+  for_each(as.order, [&](std::int64_t to, std::int64_t place) { result.packed[to] = from[place]; });
   result.data = result.packed.data();
   return result;
 }
@@ -117,13 +67,6 @@ void multiply(const Matrices<Real>& a, const Matrices<Real>& b, Real* d, std::in
   }
 }
 
-// Of summands over several ranks, the one that has the first of the sum.
-bool begins_sum(const Argument& a, const Names& summed) {
-  for (std::size_t d = 0; d < a.part.size(); ++d)
-    if (has(summed, a.buffer->dims[d].name) && a.part[d].first > 0) return false;
-  return true;
-}
-
 template <class Real>
 void add_bias(const Argument& out, const Argument& bias) {
   const BroadcastIndex index(out, bias);
@@ -134,50 +77,41 @@ void add_bias(const Argument& out, const Argument& bias) {
   for (std::int64_t i = 0; row == 0 && i < count; ++i) to[i] += values[index(i)];
 }
 
+// D = alpha A B + beta B
+template <class Real>
+void scale_and_add(const KernelCall& call) {
+  const auto alpha = static_cast<Real>(call.what.constants[0]),
+             beta = static_cast<Real>(call.what.constants[1]);
+  const Real* b = reals<Real>(call.inputs[1]);
+  Real* d = reals<Real>(call.outputs[0]);
+  const std::int64_t count = elements(call.outputs[0].part);
+  for (std::int64_t i = 0; i < count; ++i) d[i] = alpha * d[i] + beta * b[i];
+}
+
 }  // namespace
 
 template <class Real>
 void run_gemm(const KernelCall& call) {
-  if (!call.what.constants.empty()) return run_recurrent_weight_gradient<Real>(call);
-  const Argument *a = &call.inputs[0], *b = &call.inputs[1];
+  if (call.what.constants.size() == 1) return run_recurrent_weight_gradient<Real>(call);
   const Argument& d = call.outputs[0];
-  const Names of_d = names_of(d);
-  const auto split = [&](const Names& of_a, const Names& of_b) {
-    Groups groups;  // batch, m, n in D's order
-    for (const std::uint16_t name : of_d)
-      (has(of_a, name) && has(of_b, name) ? groups.batch
-       : has(of_a, name)                  ? groups.rows
-                                          : groups.columns)
-          .push_back(name);
-    return groups;
-  };
-  Groups groups = split(names_of(*a), names_of(*b));
-  // D as [batch, n, m] is the product the other way round.
-  if (of_d != joined(groups.batch, groups.rows, groups.columns) &&
-      of_d == joined(groups.batch, groups.columns, groups.rows)) {
-    std::swap(a, b);
-    std::swap(groups.rows, groups.columns);
-  }
-  Names summed;
-  for (const std::uint16_t name : names_of(*a))
-    if (has(names_of(*b), name) && !has(of_d, name)) summed.push_back(name);
-  const Matrices<Real> left = matrices<Real>(*a, {groups.batch, groups.rows, summed});
-  const Matrices<Real> right = matrices<Real>(*b, {groups.batch, summed, groups.columns});
-  const std::int64_t batch = extent_of(d, groups.batch);
+  const GemmShape shape = gemm_shape(call.inputs[0], call.inputs[1], d);
+  const Argument &a = call.inputs[shape.swapped ? 1 : 0], &b = call.inputs[shape.swapped ? 0 : 1];
+  const Matrices<Real> left = matrices<Real>(a, shape.a, shape.m, shape.k);
+  const Matrices<Real> right = matrices<Real>(b, shape.b, shape.k, shape.n);
   const bool adds = adds_to(call, d);
-  const Names order = joined(groups.batch, groups.rows, groups.columns);
-  if (of_d == order) {
-    multiply(left, right, reals<Real>(d), batch, adds);
+  if (shape.d_as_stored) {
+    multiply(left, right, reals<Real>(d), shape.batch, adds);
   } else {
     const Scratch<Real> product(elements(d.part));
-    multiply(left, right, product.data(), batch, false);
+    multiply(left, right, product.data(), shape.batch, false);
     Real* to = reals<Real>(d);
-    for_each(in_order(d, order), [&](std::int64_t from, std::int64_t place) {
+    for_each(shape.d_order, [&](std::int64_t from, std::int64_t place) {
       const Real value = product[from];
       to[place] = adds ? to[place] + value : value;
     });
   }
-  if (call.inputs.size() > 2 && begins_sum(*a, summed)) add_bias<Real>(d, call.inputs[2]);
+  if (call.inputs.size() > 2 && shape.begins_sum) add_bias<Real>(d, call.inputs[2]);
+  if (call.what.constants.size() == 2) scale_and_add<Real>(call);
 }
 
 template void run_gemm<float>(const KernelCall&);

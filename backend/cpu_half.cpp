@@ -76,6 +76,10 @@ class CpuHalfDevice final : public Device {
   std::int64_t element_bytes(Dtype dtype) const override { return bytes_of(dtype); }
   void* allocate(std::int64_t bytes, bool cleared) override { return f32_->allocate(bytes, cleared); }
   void release(void* memory, std::int64_t bytes) override { f32_->release(memory, bytes); }
+  void* allocate_outside(std::int64_t bytes, bool cleared) override {
+    return f32_->allocate_outside(bytes, cleared);
+  }
+  void release_outside(void* memory) override { f32_->release_outside(memory); }
   std::int64_t peak_bytes() const override { return f32_->peak_bytes(); }
 
   void run(const KernelCall& call) override {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -63,6 +64,16 @@ template <class Real>
 void run_cross_entropy_backward(const KernelCall& call);
 template <class Real>
 void run_optimizer(const KernelCall& call);
+template <class Real>
+void run_adafactor(const KernelCall& call);
+template <class Real>
+void run_adafactor_factors(const KernelCall& call);  // REDUCEs in front of it
+template <class Real>
+void run_adafactor_norms(const KernelCall& call);
+template <class Real>
+void run_newton_schulz_start(const KernelCall& call);  // MAPs of Muon
+template <class Real>
+void run_newton_schulz_end(const KernelCall& call);
 template <class Real>
 void run_conv(const KernelCall& call);
 template <class Real>
@@ -127,6 +138,15 @@ inline bool has_content_values(const KernelCall& call, std::size_t queries) {
 // Whether an output is added to.
 inline bool adds_to(const KernelCall& call, const Argument& output) {
   return call.what.accumulate && output.buffer->category == Category::gradients;
+}
+
+// By what an optimizer scales the gradients: their norm is the last input.
+template <class Real>
+double clip_factor(const KernelCall& call) {
+  const std::vector<double>& constants = call.what.constants;
+  if (constants.empty() || constants[0] <= 0) return 1;
+  const double norm = std::sqrt(static_cast<double>(*reals<Real>(call.inputs.back())));
+  return std::min(1.0, constants[0] / (norm + 1e-6));
 }
 
 // For each element of an argument, where the element of `of` is that has the same indices in the dimensions

@@ -146,8 +146,11 @@ void run_map(const KernelCall& call) {
     case Function::add_backward: return add_backward<Real>(call);
     case Function::sum_gradients: return sum_gradients<Real>(call);
     case Function::log_loss: return log_loss<Real>(call);
-    case Function::cast: return scaled_copy<Real>(call, 1);
-    case Function::scale: return scaled_copy<Real>(call, static_cast<Real>(call.what.constants.at(0)));
+    case Function::cast:
+      return call.what.constants.empty() ? scaled_copy<Real>(call, 1) : run_newton_schulz_end<Real>(call);
+    case Function::scale:
+      if (call.what.phase == Phase::optimizer) return run_newton_schulz_start<Real>(call);
+      return scaled_copy<Real>(call, static_cast<Real>(call.what.constants.at(0)));
     case Function::flash: return run_attention_join<Real>(call);
     case Function::rope:
     case Function::rope_backward: return run_rope<Real>(call);

@@ -28,7 +28,11 @@ void sum_squares(const KernelCall& call) {
 
 template <class Real>
 void run_reduce(const KernelCall& call) {
-  if (call.what.function == Function::sum_squares) return sum_squares<Real>(call);
+  if (call.what.function == Function::sum_squares) {
+    if (call.what.constants.empty()) return sum_squares<Real>(call);
+    const bool writes_state = call.outputs[0].buffer->category == Category::optimizer;
+    return writes_state ? run_adafactor_factors<Real>(call) : run_adafactor_norms<Real>(call);
+  }
   if (call.inputs[0].buffer->dtype == Dtype::int32) return run_expert_load<Real>(call);
   const Argument &in = call.inputs[0], &out = call.outputs[0];
   const bool takes_max = call.what.function == Function::max;

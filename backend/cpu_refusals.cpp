@@ -72,7 +72,6 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::concatenate_backward:
     case Function::select:
     case Function::select_backward:
-    case Function::scale:
     case Function::cast:
     case Function::sigmoid_gate:
     case Function::sigmoid_gate_backward:
@@ -81,6 +80,11 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::mla_rope_backward:
     case Function::split:
     case Function::concat: return missing_gradient_refusal(plan, what);
+    case Function::scale:
+      // Muon starts from a part of its update, or from a matrix that is gathered.
+      return what.phase == Phase::optimizer && plan.buffers[what.inputs.at(0)].parent == no_index
+                 ? no_kernel("parallelism.tensor_model_parallel_size of muon: 1 has")
+                 : "";
     default: return no_kernel("model.model_type: models of text have");
   }
 }
@@ -102,6 +106,9 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
                ? ""
                : no_kernel("model.frozen: not some of an attention's queries, keys and values");
   }
+  const bool of_two_stacks = !has_dim(plan, first, "qkv") && first.dims.size() == 5;
+  if (of_two_stacks && plan.job.documents)  // which document of one sequence is which of the other?
+    return no_kernel("training.documents with cross attention");
   if (is_content_attention(plan, what)) return "";
   if (context.dims.size() < 4) return no_kernel("model.model_type");
   // Which of q, k and v a gradient is of is told by their order.
@@ -159,12 +166,32 @@ std::string copy_refusal(const Plan& plan, const Instruction& what) {
   return is_part ? "" : no_kernel("model.model_type");
 }
 
-std::string optimizer_refusal(const Plan& plan, const Instruction& what) {
-  if (what.function != Function::adam && what.function != Function::sgd)
-    return no_kernel("optimizer.name: adam, adamw and sgd have");
-  for (const Index output : what.outputs)
-    if (plan.buffers[output].dtype == Dtype::uint8) return no_kernel("optimizer.exp_avg_dtype");
+// An optimizer of whole matrices has parts of them on several ranks.
+std::string matrix_refusal(const Plan& plan, const Instruction& what) {
+  const Buffer& gradients = plan.buffers[what.inputs.at(0)];
+  const bool is_sharded = gradients.parent != no_index || gradients.shard_of != no_index;
+  const bool of_matrices = what.function == Function::adafactor || what.function == Function::muon ||
+                           what.function == Function::sum_squares;
+  const bool is_update = plan.buffers[what.outputs.at(0)].category == Category::weights;
+  // Muon's last kernel reads a part of its own update.
+  if (of_matrices && is_sharded && !(what.function == Function::muon && is_update))
+    return no_kernel("optimizer.zero_stage of adafactor and muon: 0 has");
   return "";
+}
+
+// Sums over ranks of what adafactor keeps by row and by column.
+std::string reduce_refusal(const Plan& plan, const Instruction& what) {
+  const auto is_workspace = [&](Index output) {
+    return plan.buffers[output].category == Category::workspace;
+  };
+  const bool of_adafactor = what.function == Function::sum_squares && !what.constants.empty();
+  if (std::string why = of_adafactor ? matrix_refusal(plan, what) : ""; !why.empty()) return why;
+  if (of_adafactor && plan.buffers[what.outputs.at(0)].category == Category::optimizer &&
+      std::any_of(what.outputs.begin(), what.outputs.end(), is_workspace))
+    return no_kernel("parallelism.tensor_model_parallel_size of adafactor: 1 has");
+  const bool is_known = what.function == Function::sum || what.function == Function::max ||
+                        what.function == Function::sum_squares;
+  return is_known ? "" : no_kernel("model.model_type");
 }
 
 }  // namespace
@@ -176,7 +203,9 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
   const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
   if (std::any_of(what.inputs.begin(), what.inputs.end(), is_fp8) ||
       std::any_of(what.outputs.begin(), what.outputs.end(), is_fp8))
-    return no_kernel("training.precision: fp8");
+    return no_kernel(what.phase == Phase::optimizer   ? "optimizer.exp_avg_dtype: fp8"
+                     : what.phase == Phase::reduction ? "optimizer.grad_reduce_dtype: fp8"
+                                                      : "training.precision: fp8");
   switch (what.opcode) {
     case Opcode::input:
       return what.constants.size() > 1 || what.label.ends_with("images") || what.label.ends_with("tokens") ||
@@ -188,14 +217,10 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::attention_backward: return attention_refusal(plan, what);
     case Opcode::gemm: return gemm_refusal(plan, what);
     case Opcode::copy: return copy_refusal(plan, what);
-    case Opcode::optimizer: return optimizer_refusal(plan, what);
+    case Opcode::optimizer: return matrix_refusal(plan, what);
     case Opcode::gather:
     case Opcode::scatter: return token_rows_refusal(what);
-    case Opcode::reduce:
-      return what.function == Function::sum || what.function == Function::max ||
-                     what.function == Function::sum_squares
-                 ? ""
-                 : no_kernel("model.model_type");
+    case Opcode::reduce: return reduce_refusal(plan, what);
     case Opcode::norm:
     case Opcode::norm_backward:
     case Opcode::conv:
@@ -216,6 +241,8 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::all_reduce:
     case Opcode::all_gather:
     case Opcode::reduce_scatter:
+    case Opcode::push:
+    case Opcode::pull:
     case Opcode::all_to_all: return "";
     default: return no_kernel("model.model_type: models of text have");
   }

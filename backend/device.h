@@ -53,6 +53,10 @@ class Device {
   // `cleared`: all zero.
   virtual void* allocate(std::int64_t bytes, bool cleared) = 0;
   virtual void release(void* memory, std::int64_t bytes) = 0;
+  // Memory of the node that is not the device's: the host's, or in its place a drive's. Not counted. A device
+  // whose refusals leave no plan with any need not have it.
+  virtual void* allocate_outside(std::int64_t /*bytes*/, bool /*cleared*/) { return nullptr; }
+  virtual void release_outside(void* /*memory*/) {}
   // Most bytes that were allocated at once, by its own count.
   virtual std::int64_t peak_bytes() const = 0;
 

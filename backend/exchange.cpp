@@ -10,8 +10,6 @@
 namespace simrun {
 namespace {
 
-constexpr std::uint32_t without_channel = 0x80000000;
-
 Argument flat(const Argument& argument) {
   const std::int64_t count = elements(argument.part);
   return {argument.buffer, {{0, count, count}}, argument.data};
@@ -26,14 +24,6 @@ TensorPart piece(std::int64_t count, std::size_t member, std::size_t members) {
 }
 
 }  // namespace
-
-MessageTag tag_of(const Plan& plan, const Instruction& what, std::int32_t microbatch) {
-  const Index channel = plan.communications[what.communication].channel;
-  if (channel != no_index) return {channel, microbatch};
-  // Within a mesh SENDs and RECVs meet in the order of issue, whatever their communications.
-  const bool p2p = what.opcode == Opcode::send || what.opcode == Opcode::recv;
-  return {without_channel | (p2p ? 0x7fffffffu : what.communication), 0};
-}
 
 void RankExchange::run(const Call& call) {
   if (own_ != nullptr) return own_->run(call);
@@ -51,6 +41,8 @@ void RankExchange::run(const Call& call) {
                        Combine::assign);
       return;
     }
+    case Opcode::push: return push(call);
+    case Opcode::pull: return pull(call);
     case Opcode::all_reduce:
       for (std::size_t i = 0; i < call.inputs.size(); ++i) all_reduce(call, i);
       return;

@@ -57,6 +57,8 @@ class RankExchange {
     DimPart range;
   };
   void sum_in_pieces(const Sum& sum);
+  void push(const Call& call);
+  void pull(const Call& call);
   void send(const Call& call, std::int64_t to, const Argument& from, const TensorPart& part);
   Message receive(const Call& call, const RankPlace& from, std::int64_t elements);
 

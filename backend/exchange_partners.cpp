@@ -4,6 +4,8 @@
 namespace simrun {
 namespace {
 
+constexpr std::uint32_t without_channel = 0x80000000;
+
 const StageDevices& stage_of(const Plan& plan, std::int32_t pipeline_rank) {
   return plan.stages[static_cast<std::size_t>(pipeline_rank)];
 }
@@ -19,30 +21,28 @@ RankPlace place_of(const Plan& plan, std::int32_t pipeline_rank, std::int64_t lo
   return {pipeline_rank, local, first_rank_of(plan, pipeline_rank) + local};
 }
 
-// The local place with other coordinates along some axes: number `index` of those that `axes` make.
-std::int64_t moved_along(const Mesh& mesh, const std::vector<std::uint8_t>& axes, std::int64_t local,
-                         std::int64_t index) {
-  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    std::int64_t stride = 1;
-    for (std::size_t faster = 0; faster < *axis; ++faster) stride *= mesh.axes[faster].size;
-    const std::int64_t size = mesh.axes[*axis].size;
-    local += (index % size - local / stride % size) * stride;
-    index /= size;
-  }
-  return local;
-}
-
 }  // namespace
+
+MessageTag tag_of(const Plan& plan, const Instruction& what, std::int32_t microbatch) {
+  const Index channel = plan.communications[what.communication].channel;
+  if (channel != no_index) return {channel, microbatch};
+  // Within a mesh SENDs and RECVs meet in the order of issue, whatever their communications.
+  const bool p2p = what.opcode == Opcode::send || what.opcode == Opcode::recv;
+  return {without_channel | (p2p ? 0x7fffffffu : what.communication), 0};
+}
 
 std::vector<RankPlace> members_of(const Plan& plan, const Group& group, const RankPlace& place) {
   std::vector<std::int32_t> pipeline_ranks = group.pipeline_ranks;
   if (pipeline_ranks.empty()) pipeline_ranks = {place.pipeline_rank};
   std::vector<RankPlace> members;
+  const Mesh& own = stage_of(plan, place.pipeline_rank).meshes[group.mesh];
   for (const std::int32_t stage : pipeline_ranks) {
     const Mesh& mesh = stage_of(plan, stage).meshes[group.mesh];
-    const std::int64_t count = place_along(mesh, group.axes, place.local).count;
+    // Dedicated servers have a mesh of their own, with no other axis than the group's.
+    const std::int64_t local = mesh == own ? place.local : 0;
+    const std::int64_t count = place_along(mesh, group.axes, local).count;
     for (std::int64_t i = 0; i < count; ++i)
-      members.push_back(place_of(plan, stage, moved_along(mesh, group.axes, place.local, i)));
+      members.push_back(place_of(plan, stage, moved_along(mesh, group.axes, local, i)));
   }
   return members;
 }

@@ -13,6 +13,7 @@
 #include "backend/rank_run.h"
 #include "backend/recycling_device.h"
 #include "backend/run_ranks.h"
+#include "backend/update_operands.h"
 #include "schedules/extent_tables.h"
 
 namespace simrun {
@@ -45,11 +46,21 @@ void refuse_shapes(const Plan& plan, Refusals& refusals) {
     refusals.add(fmt::format("the plan has {} ranks; threads run up to {}: fewer nodes or gpus_per_node",
                              plan.ranks(), most_thread_ranks));
   for (const StageDevices& stage : plan.stages)
-    if (stage.meshes != plan.stages.front().meshes)
+    if (stage.meshes != plan.stages.front().meshes && !plan.job.parameter_servers)
       refusals.add("pipeline ranks have unlike meshes, which are not run yet: parallelism");
   for (const Communication& communication : plan.communications)
     if (!communication.peer.coordinate_map.empty())
       refusals.add("resharding between unlike pipeline ranks is not run yet: parallelism");
+}
+
+// The plan fetches no weights that are not kept apart from what is updated.
+void refuse_updates(const Plan& plan, Refusals& refusals) {
+  for (const Segment& segment : plan.segments)
+    for (const Instruction& what : segment.instructions)
+      if (what.opcode == Opcode::optimizer && main_weights_of(plan, what).value_or(0) >= what.outputs.size())
+        refusals.add(
+            "weights on drives are updated without being read: offload.parameters: cpu, or "
+            "optimizer.main_params_dtype: fp32 with another training.precision");
 }
 
 }  // namespace
@@ -62,8 +73,13 @@ std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice de
     for (const Binding& binding : program.bindings)
       if (binding.weight_version != 0 || binding.slice != 0)
         refusals.add("weight versions and sequence slices are not run yet: parallelism.pipeline_schedule");
+  refuse_updates(plan, refusals);
+  if (plan.job.parameter_servers && plan.job.parameter_servers->mode != ServerMode::synchronous)
+    refusals.add(
+        "servers' weights of earlier steps are not run yet: optimizer.parameter_server.mode: synchronous");
+  const bool has_host = !is_cuda(device);
   for (const Buffer& buffer : plan.buffers)
-    if (buffer.space != MemorySpace::device)
+    if (!has_host && buffer.space != MemorySpace::device)
       refusals.add("memory of the host or of drives is not used yet: offload");
   if (const std::string why = is_cuda(device) ? why_no_cuda_device() : ""; !why.empty()) {
     refusals.add("there is no device cuda: " + why);

@@ -26,8 +26,8 @@ enum class ExecutionDevice : std::uint8_t { null, cpu_f64, cpu_f32, cpu_half, cu
 
 struct ExecuteOptions {
   ExecutionDevice device = ExecutionDevice::cpu_f64;
-  int steps = 1;  // optimizer steps
-  Hyperparameters training;
+  int steps = 1;             // optimizer steps
+  Hyperparameters training;  // hyperparameters_of(plan), unless another learning rate, say, is wanted
   const Checkpoint* start = nullptr;        // to go on from; REQUIRES: no mismatch (ResumedParameters)
   bool keeps_moments = false;               // for a checkpoint behind the last step
   std::chrono::milliseconds limit{60'000};  // for which a rank waits for another

@@ -86,6 +86,8 @@ GemmShape gemm_shape(const Argument& first, const Argument& second, const Argume
   shape.m = extent_of(*a, groups.rows);
   shape.n = extent_of(*b, groups.columns);
   shape.k = extent_of(*a, summed);
+  for (std::size_t at = 0; at < a->part.size(); ++at)
+    if (has(summed, a->buffer->dims[at].name) && a->part[at].first > 0) shape.begins_sum = false;
   shape.a = factor(*a, {groups.batch, groups.rows, summed});
   shape.b = factor(*b, {groups.batch, summed, groups.columns});
   const Names order = joined(groups.batch, groups.rows, groups.columns);

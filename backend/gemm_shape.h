@@ -26,6 +26,7 @@ struct GemmShape {
   bool swapped = false;  // A is the second input
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   GemmFactor a, b;
+  bool begins_sum = true;   // of summands over several ranks this one has the first: the one that adds a bias
   bool d_as_stored = true;  // else the product is copied to D from `d_order`: batch, m, n
   ReorderedDims d_order;
 };

@@ -118,10 +118,24 @@
 //                where there is one; padding: 0
 // OPTIMIZER      in0 = gradients, out0 = weights, then adam: exp_avg, exp_avg_sq (, main weights); all flat.
 //                Where the weights are not read there are main weights, and out0 is a copy of them.
-//                The gradient is scaled by min(1, clip / (sqrt(sum of squares) + 1e-6)) where the last input
-//                is that sum and constants = {clip}. Loshchilov and Hutter 2019 (AdamW), bias-corrected:
-//                m, v moments; w -= rate (m' / (sqrt(v') + epsilon) + decay w). sgd: m = momentum m + g; w -=
-//                rate m
+//                constants = {clip, rate, beta1, beta2, epsilon, decay, momentum}, which Hyperparameters has
+//                as the run wants them. Where clip > 0 the last input is the sum of squares of all gradients,
+//                which are scaled by min(1, clip / (sqrt(sum) + 1e-6)).
+//                adam: Loshchilov and Hutter 2019 (AdamW), bias-corrected: m, v moments; w -= rate (m' /
+//                (sqrt(v') + epsilon) + decay w). sgd: m = momentum m + g + decay w; w -= rate m
+//                Outputs behind the weights: moments, main weights, and of moments in uint8 the scales of
+//                their blocks (backend/quantised_moment.h).
+//                adafactor (Shazeer and Stern 2018, without a first moment, beta2 = 1 - step^-0.8): in front
+//                of it a REDUCE sum_squares writes the means of squares by row and by column (of a vector
+//                each element's square) and another each parameter's sum of squared updates; constants go on
+//                with {matrices, rows, columns, lies by columns} of every parameter; w -= rate (update /
+//                max(1, its root mean square) + decay w) muon (Jordan et al. 2024; Liu et al. 2025): without
+//                weights among the outputs m = momentum m
+//                + g, out0 = g + momentum m; then MAP `scale` with constants {leading extent} makes matrices
+//                of norm 1 with at least as many columns as rows of it, GEMMs with constants {alpha, beta}
+//                are out0 = alpha in0 in1 + beta in1, MAP `cast` with constants {leading extent, factor}
+//                brings them back; with weights: w -= rate (in0 + decay w) On the host's stream the sum of
+//                squares is what it waits for, and no input.
 // INPUT          `images`: out0 = standard normal numbers, by the sample's place in the step and the
 // element's
 //                in the sample; `labels` of images [batch]: a class, uniform, by the sample
@@ -153,7 +167,11 @@
 // ATTENTION      of one head over values that are no heads': in0 = q [batch, target, .., head_dim], in1 = k
 //                [batch, source, .., head_dim], in2 = v [batch, source, width]; out0 [batch, target, width],
 //                out1 = probabilities. Backward: in = gradient, in0.., out1; out = gradients of in0..
-// COPY           operands of other names and equal extents: element by element
+// COPY           operands of other names and equal extents: element by element; of several operands each to
+//                its own, also from one memory space to another
+// PUSH, PULL     a bucket in as many equal pieces as there are servers: PUSH adds at server j, in the
+// workers'
+//                order, what the workers have of piece j; PULL hands every worker each server's piece
 //
 // Mixtures of experts. How many rows an experts' buffer [experts, capacity, ...] has is known when tokens are
 // routed: it is a list of rows (backend/expert_rows.h) whose length is its extent, not the plan's number.
@@ -215,7 +233,7 @@ struct CountedRange {
 
 class TextData;
 
-// Numbers of training that no plan and no cost depends on.
+// Numbers of training that no cost depends on (backend/hyperparameters.h takes them from a plan).
 struct Hyperparameters {
   std::uint64_t seed = 0;
   double learning_rate = 1e-3;

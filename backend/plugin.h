@@ -56,6 +56,9 @@ struct BackendPlugin {
   // Those that it does not offer are null. They throw std::runtime_error with the library's words.
   std::unique_ptr<Device> (*make_device)(const DeviceRequest& request) = nullptr;
   std::unique_ptr<ProcessLink> (*join_processes)(const LinkRequest& request) = nullptr;
+  // Calls what the plugin's library does for it, alone on this machine, and says what went wrong; empty:
+  // nothing.
+  std::string (*check_library)() = nullptr;
 };
 
 // The number that both sides must have: a version, changed by hand when a meaning changes, and the sizes of

@@ -191,7 +191,7 @@ bool ProcessGroup::is_deaf(Time now, Time last) {
   }
   look_for_signals(now);
   if (awake_since_ == Time{} || now > awake_since_ + limits_.silence) return false;
-  if (!told_to_end_) return now < awake_since_ + limits_.farewell / 4;
+  if (!told_to_end_) return now < awake_since_ + limits_.farewell;
   outgoing_.clear();
   if (!end_) speaks_ = false;
   accept_end({FailureKind::crash, "ended while it stood still"});

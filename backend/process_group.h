@@ -37,7 +37,7 @@ class ProcessGroup {
  public:
   struct Limits {
     std::chrono::milliseconds beat{200};  // between signs of life
-    std::chrono::milliseconds silence{5'000};
+    std::chrono::milliseconds silence{4'000};
     std::chrono::milliseconds farewell{2'000};  // for ranks that compute on, and for other processes' words
   };
   // Called where this process must end and one of its ranks goes on computing; `speaks`: the failure is this

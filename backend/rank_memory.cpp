@@ -27,7 +27,14 @@ RankMemory::RankMemory(const Plan& plan, Device& device, const RankPlace& place)
 RankMemory::Step RankMemory::end_step() { return std::exchange(recorded_, {stored_, {}}); }
 
 RankMemory::~RankMemory() {
-  for (const auto& [key, allocation] : live_) device_.release(allocation.memory, allocation.bytes);
+  for (const auto& [key, allocation] : live_) give_back(plan_.buffers[key.first], allocation);
+}
+
+void RankMemory::give_back(const Buffer& owner, const Allocation& allocation) {
+  if (owner.space == MemorySpace::device)
+    device_.release(allocation.memory, allocation.bytes);
+  else
+    device_.release_outside(allocation.memory);
 }
 
 Index RankMemory::owner_of(Index buffer) const {
@@ -61,7 +68,10 @@ RankMemory::Allocation& RankMemory::make(const Key& key, SharedRows rows) {
   allocation.rows = std::move(rows);
   allocation.bytes = count * device_.element_bytes(owner.dtype);
   allocation.planned_bytes = owner.stored_bytes(count);
-  allocation.memory = device_.allocate(allocation.bytes, is_bucket || owner.scope == Scope::run);
+  const bool cleared = is_bucket || owner.scope == Scope::run;
+  allocation.memory = owner.space == MemorySpace::device
+                          ? device_.allocate(allocation.bytes, cleared)
+                          : device_.allocate_outside(allocation.bytes, cleared);
   if (owner.space == MemorySpace::device) planned_ += allocation.planned_bytes;
   planned_peak_ = std::max(planned_peak_, planned_);
   if (owner.space == MemorySpace::device) stored_ += allocation.bytes;
@@ -103,7 +113,7 @@ void RankMemory::release(Instance instance) {
   if (at == live_.end() || buffer.scope == Scope::run)
     throw ExecutionError(fmt::format("frees '{}', which {}", buffer.name,
                                      at == live_.end() ? "is not there" : "lives for the whole run"));
-  device_.release(at->second.memory, at->second.bytes);
+  give_back(buffer, at->second);
   if (buffer.space == MemorySpace::device) {
     planned_ -= at->second.planned_bytes;
     stored_ -= at->second.bytes;

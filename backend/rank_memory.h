@@ -59,6 +59,7 @@ class RankMemory {
     SharedRows rows = nullptr;
   };
   using Key = std::pair<Index, std::int32_t>;
+  void give_back(const Buffer& owner, const Allocation& allocation);
   Key key_of(Instance instance) const;
   Index owner_of(Index buffer) const;
   Allocation& make(const Key& key, SharedRows rows = nullptr);

@@ -11,6 +11,7 @@
 
 #include "backend/message_pieces.h"
 #include "backend/row_copies.h"
+#include "backend/update_operands.h"
 #include "schedules/extent_tables.h"
 
 namespace simrun {
@@ -23,11 +24,6 @@ bool runs_in_step(Steps steps, std::int64_t step) {
 bool same_dimensions(const Buffer& a, const Buffer& b) {
   return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
                     [](const BufferDim& x, const BufferDim& y) { return x.name == y.name; });
-}
-
-// Main weights are kept where the update does not read the weights.
-bool has_main_weights(const Instruction& what) {
-  return std::find(what.inputs.begin(), what.inputs.end(), what.outputs.front()) == what.inputs.end();
 }
 
 Argument flat_range(const Argument& argument) {
@@ -111,23 +107,27 @@ void RankRun::initialise() {
       if (what.opcode == Opcode::optimizer) initialise_optimizer(what);
 }
 
+// Of the source what the target has of it, a message's length at a time.
+void RankRun::copy(const Argument& from, const Argument& to) {
+  for (const TensorPart& piece : message_pieces(to.part))
+    device_.unpack(device_.pack(from, piece), to, piece, Combine::assign);
+}
+
 // Main weights are the weights, moments are zero, unless a checkpoint says what they are.
 void RankRun::initialise_optimizer(const Instruction& what) {
-  const Index weights = what.outputs.front();
-  const bool has_main = has_main_weights(what);
-  if (shared_.start == nullptr && has_main) {
-    const Argument from = flat_range(memory_.read({weights, 0}));
-    const Argument main = flat_range(memory_.read({what.outputs.back(), 0}));
-    for (const TensorPart& piece : message_pieces(from.part))
-      device_.unpack(device_.pack(from, piece), main, piece, Combine::assign);
+  const auto main = main_weights_of(plan_, what);
+  const auto kept = [&](std::size_t output) { return shared_.buckets.kept_of(what.outputs.at(output)); };
+  if (shared_.start == nullptr) {
+    if (!main) return;
+    const Argument from = flat_range(memory_.read({kept(0), 0}));
+    const Argument to = flat_range(memory_.read({kept(*main), 0}));
+    copy(from, to);
+    return;
   }
-  if (shared_.start == nullptr) return;
-  for (std::size_t state = 1; state < what.outputs.size(); ++state) {
-    const bool is_main = has_main && state + 1 == what.outputs.size();
-    fill(what.outputs[state], weights, [&](const ModelParameter& parameter, std::int64_t at) {
-      return shared_.start->value(parameter.id, is_main ? 0 : state, at);
+  for (std::size_t state = 1; state <= moments_of(what) + (main ? 1 : 0); ++state)
+    fill(kept(state), what.outputs.front(), [&](const ModelParameter& parameter, std::int64_t at) {
+      return shared_.start->value(parameter.id, state == main ? 0 : state, at);
     });
-  }
 }
 
 template <class ValueOf>
@@ -191,6 +191,9 @@ void RankRun::run(const Place& at, const Instruction& what) {
   std::vector<Argument> inputs, outputs;
   for (const Index buffer : what.waits_for) memory_.read({buffer, at.microbatch});
   for (const Index buffer : what.inputs) inputs.push_back(memory_.read({buffer, at.microbatch}));
+  if (what.phase == Phase::optimizer && !what.waits_for.empty() && !what.constants.empty() &&
+      what.constants.front() > 0)
+    inputs.push_back(memory_.read({what.waits_for.front(), at.microbatch}));  // the norm, as a number
   for (std::size_t o = 0; o < what.outputs.size(); ++o) {
     const Index buffer = what.outputs[o];
     const bool adds = what.accumulate && plan_.buffers[buffer].category == Category::gradients;
@@ -239,13 +242,12 @@ void RankRun::compute(const Place& at, const Instruction& what, const std::vecto
     shared_.observed.with_gradients(
         [&](ParameterValues& values) { record(values, what.inputs.front(), inputs.front()); });
   }
-  if (what.opcode == Opcode::copy && inputs.size() == 1 && outputs.size() == 1 &&
+  if (what.opcode == Opcode::copy && inputs.size() == outputs.size() &&
       same_dimensions(*inputs[0].buffer, *outputs[0].buffer)) {
     if (inputs[0].rows != nullptr)
       return copy_rows(device_, {inputs[0], outputs[0]},
                        rows_of_part(*inputs[0].rows, plan_, *outputs[0].buffer, place_));
-    for (const TensorPart& piece : message_pieces(outputs[0].part))
-      device_.unpack(device_.pack(inputs[0], piece), outputs[0], piece, Combine::assign);
+    for (std::size_t i = 0; i < inputs.size(); ++i) copy(inputs[i], outputs[i]);
     return;
   }
   KernelCall call{plan_, what, inputs, outputs, at.microbatch, global_step(), shared_.training};
@@ -268,7 +270,7 @@ void RankRun::observe(const Instruction& what, const std::vector<Argument>& outp
     shared_.observed.add_loss(step_, weight_of_loss(what) * sum / ranks / all);
   }
   if (what.opcode != Opcode::optimizer || step_ + 1 != shared_.steps || !shared_.compares) return;
-  const std::size_t kept = has_main_weights(what) ? outputs.size() - 1 : 0;
+  const std::size_t kept = main_weights_of(plan_, what).value_or(0);
   shared_.observed.with_parameters(
       [&](ParameterValues& values) { record(values, what.outputs.front(), outputs[kept]); });
   for (std::size_t m = 0; m < shared_.observed.kept_moments(); ++m)

@@ -47,6 +47,7 @@ class RankRun {
   };
 
   void initialise();
+  void copy(const Argument& from, const Argument& to);
   void initialise_optimizer(const Instruction& what);
   std::int64_t global_step() const { return step_ + (shared_.start == nullptr ? 0 : shared_.start->steps()); }
   void end_step(RankMemory::Step memory);

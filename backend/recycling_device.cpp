@@ -36,6 +36,10 @@ class RecyclingDevice final : public Device {
     bytes_ -= bytes;
     kept_.emplace(bytes, memory);
   }
+  void* allocate_outside(std::int64_t bytes, bool cleared) override {
+    return device_->allocate_outside(bytes, cleared);
+  }
+  void release_outside(void* memory) override { device_->release_outside(memory); }
   std::int64_t peak_bytes() const override { return peak_; }
 
   void run(const KernelCall& call) override { device_->run(call); }
@@ -48,6 +52,9 @@ class RecyclingDevice final : public Device {
   }
   std::vector<double> values(const Argument& from, const TensorPart& part) override {
     return device_->values(from, part);
+  }
+  std::vector<std::int64_t> indices(const Argument& from, const TensorPart& part) override {
+    return device_->indices(from, part);
   }
   void set_values(const std::vector<double>& values, const Argument& to, const TensorPart& part) override {
     device_->set_values(values, to, part);

@@ -112,7 +112,37 @@ AxesPlace place_along(const Mesh& mesh, const std::vector<std::uint8_t>& axes, s
   return place;
 }
 
+std::int64_t moved_along(const Mesh& mesh, const std::vector<std::uint8_t>& axes, std::int64_t local,
+                         std::int64_t index) {
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    std::int64_t stride = 1;
+    for (std::size_t faster = 0; faster < *axis; ++faster) stride *= mesh.axes[faster].size;
+    const std::int64_t size = mesh.axes[*axis].size;
+    local += (index % size - local / stride % size) * stride;
+    index /= size;
+  }
+  return local;
+}
+
 namespace {
+
+// Of a dimension of which a table says how much every rank has (parameter servers on some of them).
+DimPart uneven_part(const Plan& plan, const BufferDim& dim, const std::string& split,
+                    const TablePlace& place) {
+  const Mesh& mesh = plan.stages[static_cast<std::size_t>(place.pipeline_rank)].meshes.front();
+  const std::vector<std::uint8_t> axes = axes_of_split(split, mesh);
+  const AxesPlace own = place_along(mesh, axes, place.local_gpu);
+  DimPart part{0, 0, 0};
+  for (std::int64_t i = 0; i < own.count; ++i) {
+    TablePlace other = place;
+    other.local_gpu = moved_along(mesh, axes, place.local_gpu, i);
+    const std::int64_t extent = extent_at(plan, dim, other);
+    if (i < own.index) part.first += extent;
+    if (i == own.index) part.extent = extent;
+    part.whole += extent;
+  }
+  return part;
+}
 
 // Of a dimension of which every rank has `extent` indices. Zigzag blocks come first; the axes behind cut what
 // they leave to a rank.
@@ -140,9 +170,14 @@ TensorPart part_of(const Plan& plan, const Buffer& buffer, const RankPlace& plac
   const Mesh& mesh = plan.stages[static_cast<std::size_t>(place.pipeline_rank)].meshes.front();
   TensorPart part;
   for (std::size_t d = 0; d < buffer.dims.size(); ++d) {
-    const std::int64_t extent =
-        extent_at(plan, buffer.dims[d], {place.pipeline_rank, place.local, microbatch});
+    const BufferDim& dim = buffer.dims[d];
+    const TablePlace at{place.pipeline_rank, place.local, microbatch};
     const bool is_split = d < buffer.split.size() && !buffer.split[d].empty();
+    if (is_split && dim.table >= 0 && buffer.dims.size() == 1) {
+      part.push_back(uneven_part(plan, dim, buffer.split[d], at));
+      continue;
+    }
+    const std::int64_t extent = extent_at(plan, dim, at);
     part.push_back(is_split ? split_part(mesh, buffer.split[d], extent, place)
                             : contiguous_part(extent, 0, 1));
   }

@@ -99,5 +99,8 @@ struct AxesPlace {
   std::int64_t index = 0, count = 1;
 };
 AxesPlace place_along(const Mesh& mesh, const std::vector<std::uint8_t>& axes, std::int64_t local);
+// The local place with other coordinates along some axes: number `index` of those that `axes` make.
+std::int64_t moved_along(const Mesh& mesh, const std::vector<std::uint8_t>& axes, std::int64_t local,
+                         std::int64_t index);
 
 }  // namespace simrun

@@ -3,17 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <stdexcept>
 
 #include "backend/agreement.h"
 #include "backend/execute.h"
+#include "backend/hyperparameters.h"
 #include "backend/plugin_device.h"
 #include "backend/process_group.h"
 #include "backend/reference_job.h"
 #include "cli/console.h"
 #include "cli/execution_memory.h"
 #include "cli/processes.h"
+#include "cli/refusal_position.h"
 #include "configs/diagnostics.h"
 #include "schedules/compile.h"
 #include "schedules/lint.h"
@@ -49,6 +52,7 @@ ExecuteOptions reference_options(ExecuteOptions how) {
   if (how.device == ExecutionDevice::cpu_half) how.device = ExecutionDevice::cpu_f32;
   how.processes = nullptr;
   how.timed = false;
+  how.keeps_moments = false;
   return how;
 }
 
@@ -58,35 +62,21 @@ bool has_halves(const Plan& plan) {
   });
 }
 
-ExecuteOptions execute_options(const ExecuteFlags& flags) {
+ExecuteOptions execute_options(const ExecuteFlags& flags, const Plan& plan) {
   ExecuteOptions options;
+  options.training = hyperparameters_of(plan);
   options.device = execution_device(flags);
   options.steps = flags.steps.value_or(default_steps);
+  options.keeps_moments = flags.save.has_value();
   options.training.seed = flags.seed.value_or(options.training.seed);
   options.training.learning_rate = flags.learning_rate.value_or(options.training.learning_rate);
   return options;
 }
 
-// The key that a refusal names behind its last colon, where the job has it.
-SourcePosition position_of(const Input& input, const std::string& refusal) {
-  const SourcePosition file{input.path, 0, 0};
-  const std::size_t colon = refusal.rfind(": ");
-  if (!input.job || colon == std::string::npos) return file;
-  const std::size_t begin = colon + 2;
-  std::string key = refusal.substr(begin, refusal.find_first_of(" ,:", begin) - begin);
-  for (;;) {
-    const auto at = input.job->positions.find(key);
-    if (at != input.job->positions.end()) return at->second;
-    const std::size_t dot = key.rfind('.');
-    if (dot == std::string::npos) return file;
-    key.resize(dot);
-  }
-}
-
 // All ranks are in this process.
 std::int64_t bytes_of_run(const Plan& plan, const ExecuteOptions& options) {
   const std::vector<std::int64_t> peaks = predicted_peaks(as_stored(plan, options.device), options.steps);
-  return std::accumulate(peaks.begin(), peaks.end(), observation_bytes(plan));
+  return std::accumulate(peaks.begin(), peaks.end(), observation_bytes(plan, options));
 }
 
 // What there is to compare with: a plan, or why there is none.
@@ -96,7 +86,8 @@ struct ReferencePlan {
 };
 
 std::string too_large(const Plan& alone, const Plan& plan, const ExecuteOptions& options, bool wanted) {
-  const std::int64_t bytes = bytes_of_run(alone, reference_options(options)) + observation_bytes(plan);
+  const std::int64_t bytes =
+      bytes_of_run(alone, reference_options(options)) + observation_bytes(plan, options);
   const std::int64_t there_is = memory_of_this_machine();
   if (bytes > there_is)
     return fmt::format("it takes {}, this machine has {}", memory_text(bytes), memory_text(there_is));
@@ -129,18 +120,18 @@ ReferencePlan reference_plan(const Options& options, const Input& input, const E
   return reference;
 }
 
-struct TimedExecution {
-  Execution execution;
-  double seconds_per_step = 0;  // of the whole run, initial values included
-};
-
-template <class Run>
-TimedExecution timed(int steps, Run run_steps) {
-  const auto start = std::chrono::steady_clock::now();
-  TimedExecution run{run_steps(), 0};
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  run.seconds_per_step = took.count() / steps;
-  return run;
+// A measurement keeps some tens of bytes of every instruction of every rank and step.
+bool is_short_enough_to_time(const Plan& plan, int steps) {
+  constexpr std::int64_t most_instructions = 4'000'000;
+  std::int64_t instructions = 0;
+  for (const Program& program : plan.programs) {
+    std::int64_t devices = 0;
+    for (const DeviceRange& range : plan.stages[static_cast<std::size_t>(program.pipeline_rank)].devices)
+      devices += range.count;
+    for (const Entry& entry : program.entries)
+      instructions += devices * static_cast<std::int64_t>(plan.segments[entry.segment].instructions.size());
+  }
+  return instructions * steps <= most_instructions;
 }
 
 // How long it took, beside what was predicted.
@@ -209,15 +200,15 @@ PreparedExecution prepare_execution(const Options& options, const Input& input, 
   if (device_of(flags) == "cuda" && flags.data)
     refuse(file, "--device cuda does not read --data yet", "--device cpu reads it.");
   if (device_of(flags) != "null" && dtype_of(flags) == "bf16" && !has_halves(input.plan))
-    refuse(position_of(input, ": training.precision"),
+    refuse(refusal_position(input, ": training.precision"),
            "--dtype bf16 rounds what the plan holds in bf16 or fp16, and this plan holds nothing in them",
            "--dtype f32 runs it as it is.");
   if (!faults.empty()) throw ConfigError(std::move(faults));
-  PreparedExecution prepared{execute_options(flags), {}};
+  PreparedExecution prepared{execute_options(flags, input.plan), {}};
   ExecuteOptions& how = prepared.how;
   how.processes = processes;
   for (const std::string& refusal : execution_refusals(input.plan, how.device))
-    refuse(position_of(input, refusal), "cannot be executed: " + refusal, "");
+    refuse(refusal_position(input, refusal), "cannot be executed: " + refusal, "");
   if (faults.empty() && how.device != ExecutionDevice::null && !is_cuda(how.device)) {
     const std::int64_t shares =
         processes == nullptr ? 1 : processes->processes();  // perhaps on other machines
@@ -230,7 +221,7 @@ PreparedExecution prepare_execution(const Options& options, const Input& input, 
           "--device null checks the plan without its numbers.");
   }
   if (!faults.empty()) throw ConfigError(std::move(faults));
-  prepared.files = read_training_files(flags, input.plan);
+  prepared.files = read_training_files(flags, input);
   how.training.text = prepared.files.text.get();
   how.start = prepared.files.start.get();
   if (how.start != nullptr) how.training.seed = how.start->seed();
@@ -251,7 +242,8 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   ExecuteOptions how = prepared.how;
   const bool computes = how.device != ExecutionDevice::null;
   // A thread's clock knows nothing of a GPU, and of other processes only they.
-  how.timed = computes && !is_cuda(how.device) && how.processes == nullptr && !flags.save_every;
+  how.timed = computes && !is_cuda(how.device) && how.processes == nullptr &&
+              is_short_enough_to_time(plan, steps_at_once(how, flags));
   ExecutionReport report;
   report.device = device_of(flags);
   report.dtype = computes ? dtype_of(flags) : "";
@@ -265,18 +257,17 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   report.predicted_step_s = static_cast<double>(predicted.step) * 1e-12;
   const Plan stored = as_stored(plan, how.device);
   report.stores_other_types = stored != plan;
-  report.predicted_peak_bytes = predicted_peaks(stored, steps_at_once(how, flags));
 
   const bool is_told = !options.json && !options.quiet;
-  const TimedExecution run = timed(how.steps, [&] {
-    return execute_and_save(plan, how, flags, [&](const std::string& line) {
-      if (is_told) print(line);
-    });
+  const auto begin = std::chrono::steady_clock::now();
+  const Execution run = execute_and_save(plan, how, flags, [&](const std::string& line) {
+    if (is_told) print(line);
   });
-  report.fault = run.execution.failure;
-  if (!report.fault.empty()) report.fault_kind = run.execution.failure_kind;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  report.fault = run.failure;
+  if (!report.fault.empty()) report.fault_kind = run.failure_kind;
   if (how.processes != nullptr) how.processes->leave();
-  for (const RankReport& rank : run.execution.ranks) report.instructions += rank.instructions;
+  for (const RankReport& rank : run.ranks) report.instructions += rank.instructions;
   if (!report.fault.empty()) {
     report.no_reference = "the run failed";
     return report;
@@ -284,12 +275,13 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   // The null device counts all memory spaces as one.
   for (const RankReport& rank : run.ranks)
     report.allocated_peak_bytes.push_back(computes ? rank.allocated_peak_bytes : rank.planned_peak_bytes);
-  if (!run.execution.expert_rows.of_first_step.empty())
-    report.predicted_peak_bytes = predicted_peaks(stored, how.steps, run.execution.expert_rows);
+  report.predicted_peak_bytes = predicted_peaks(stored, steps_at_once(how, flags), run.expert_rows);
   report.fault = memory_fault(report);
   if (report.fault.empty() && computes) report.fault = replica_fault(run, tolerance_of(how.device));
   if (computes) {
     report.loss = run.loss;
+    // Of a run that is not timed instruction by instruction: initial values and files included.
+    report.measured_step_s = took.count() / how.steps;
     add_times(plan, predicted, run.measured, report);
   }
   compare_with_one_rank(reference_plan(options, input, how), how, run, report);

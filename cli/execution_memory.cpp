@@ -50,9 +50,10 @@ std::int64_t memory_of_this_machine() {
   return bytes;
 }
 
-std::int64_t observation_bytes(const Plan& plan) {
-  constexpr std::int64_t kept = 2;  // gradients and parameters, a double each
-  return plan.job.parameters * kept * static_cast<std::int64_t>(sizeof(double));
+std::int64_t observation_bytes(const Plan& plan, const ExecuteOptions& options) {
+  const std::size_t moments = options.keeps_moments ? saved_optimizer(plan).moments : 0;
+  const std::size_t kept = 2 + 2 * moments;  // gradients and parameters; moments, and all of it as a file
+  return plan.job.parameters * static_cast<std::int64_t>(kept * sizeof(double));
 }
 
 }  // namespace simrun

@@ -5,6 +5,7 @@
 
 #include "backend/execute.h"
 #include "schedules/plan.h"
+#include "schedules/recorded_rows.h"
 
 namespace simrun {
 
@@ -19,7 +20,7 @@ std::vector<std::int64_t> predicted_peaks(const Plan& plan, int steps, const Rou
 // Bytes that this machine, or the control group that we are in, lets us have.
 std::int64_t memory_of_this_machine();
 
-// Bytes for the gradients and parameters that a run tells, beside the ranks' own memory.
-std::int64_t observation_bytes(const Plan& plan);
+// Bytes for what a run tells, a double per element, beside the ranks' own memory.
+std::int64_t observation_bytes(const Plan& plan, const ExecuteOptions& options);
 
 }  // namespace simrun

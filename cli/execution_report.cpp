@@ -128,10 +128,10 @@ std::string execution_text(const ExecutionReport& report) {
     text += fmt::format("  one rank  {}   the same model and data without parallelism, {} microbatches\n",
                         loss_line(reference.loss), reference.microbatches);
     text += fmt::format(
-        "  differ      loss {:.1e}  gradients {:.1e}{}  parameters {:.1e}   at most {:.0e} is allowed\n",
+        "  differ      loss {:.1e}  gradients {:.1e}{}, at most {:.0e} is allowed; parameters {:.1e}\n",
         reference.max_loss_error, reference.max_gradient_error,
         reference.worst_tensor.empty() ? "" : fmt::format(" ({})", reference.worst_tensor),
-        reference.max_parameter_error, reference.tolerance);
+        reference.tolerance, reference.max_parameter_error);
   } else {
     text += fmt::format("  not compared with one rank: {}\n", report.no_reference);
   }

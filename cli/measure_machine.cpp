@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "backend/calibration.h"
 #include "cli/calibrate.h"
@@ -54,6 +55,20 @@ bool is_kernel_of_rows(Opcode opcode) {
   return !is_communication(opcode) && others.find(opcode) == others.end();
 }
 
+// The smallest instructions take little more than every instruction does.
+double without(double overhead_s, double seconds) {
+  constexpr double least_share = 0.2;
+  return std::max(seconds - overhead_s, least_share * seconds);
+}
+
+// The first is left out: it stands behind a barrier.
+Spread overhead_of(const CalibrationPlan& experiments, const std::vector<ExperimentSeconds>& seconds) {
+  std::vector<double> all;
+  for (std::size_t e = 1; experiments.experiments[e].what == "overhead"; ++e)
+    all.insert(all.end(), seconds[e].work.begin(), seconds[e].work.end());
+  return spread_of(std::move(all));
+}
+
 void add_kernels_of(const char* model, ExecutionDevice device, double overhead_s, RowWorks& works) {
   const Plan plan = plan_of(model);
   ExecuteOptions options;
@@ -75,7 +90,7 @@ void add_kernels_of(const char* model, ExecutionDevice device, double overhead_s
     work.seconds.resize(repetitions, 0);
     for (std::size_t step = 1; step < steps.size(); ++step)
       work.seconds[step - 1] +=
-          std::max(static_cast<double>(steps[step].instructions[i].busy_ns) * 1e-9 - overhead_s, 1e-9);
+          without(overhead_s, static_cast<double>(steps[step].instructions[i].busy_ns) * 1e-9);
   }
 }
 
@@ -91,17 +106,18 @@ std::string sizes_text(const std::vector<std::int64_t>& sizes) {
 
 void measure_kernels(ExecutionDevice device, Calibration& calibration) {
   const CalibrationPlan experiments = kernel_experiments();
-  const std::vector<std::vector<double>> seconds = run_experiments(experiments, device, repetitions);
-  calibration.overhead_s = spread_of(seconds.front());
+  const std::vector<ExperimentSeconds> seconds = run_experiments(experiments, device, repetitions);
+  calibration.overhead_s = overhead_of(experiments, seconds);
   const double overhead_s = calibration.overhead_s.median;
   // The three products of one shape are one rate.
   std::map<std::vector<std::int64_t>, RowWork> products;
-  for (std::size_t e = 1; e < experiments.experiments.size(); ++e) {
+  for (std::size_t e = 0; e < experiments.experiments.size(); ++e) {
     const Experiment& of = experiments.experiments[e];
+    if (of.what == "overhead") continue;
     const Instruction& what = experiments.plan.segments.front().instructions[of.first];
     const double flops = kernel_work(experiments.plan, what).flops;
-    std::vector<double> own = seconds[e];
-    for (double& s : own) s = std::max(s - overhead_s, 1e-9);
+    std::vector<double> own = seconds[e].work;
+    for (double& s : own) s = without(overhead_s, s);
     if (of.what == "product") {
       RowWork& product = products[of.sizes];
       product.bytes += flops;
@@ -120,20 +136,22 @@ void measure_kernels(ExecutionDevice device, Calibration& calibration) {
     calibration.kernels.push_back({name, spread_of(rates(work.bytes, work.seconds))});
 }
 
-// Each exchange's smallest message is its latency; the largest, without it, its bandwidth.
+// Each exchange's smallest message is its latency. The largest, by the work that it makes beyond the
+// smallest, is its bandwidth: ranks work at once.
 void measure_exchanges(ExecutionDevice device, std::int64_t ranks, Calibration& calibration) {
   const CalibrationPlan experiments = exchange_experiments(ranks);
-  const std::vector<std::vector<double>> seconds = run_experiments(experiments, device, exchange_repetitions);
-  std::map<std::string, std::map<std::int64_t, std::vector<double>>> by_name;
+  const std::vector<ExperimentSeconds> seconds = run_experiments(experiments, device, exchange_repetitions);
+  std::map<std::string, std::map<std::int64_t, const ExperimentSeconds*>> by_name;
   for (std::size_t e = 0; e < experiments.experiments.size(); ++e)
-    by_name[experiments.experiments[e].what][experiments.experiments[e].sizes.front()] = seconds[e];
+    by_name[experiments.experiments[e].what][experiments.experiments[e].sizes.front()] = &seconds[e];
   for (const auto& [name, by_bytes] : by_name) {
-    const Spread latency = spread_of(by_bytes.begin()->second);
-    const auto& [most, slowest] = *by_bytes.rbegin();
-    std::vector<double> moving = slowest;
-    for (double& s : moving) s = std::max(s - latency.median, 1e-9);
+    const ExperimentSeconds& least = *by_bytes.begin()->second;
+    const auto& [most_bytes, most] = *by_bytes.rbegin();
+    const double least_work = spread_of(least.work).median;
+    std::vector<double> moving = most->work;
+    for (double& s : moving) s = without(least_work, s);
     calibration.exchanges.push_back(
-        {name, ranks, latency, spread_of(rates(static_cast<double>(most), moving))});
+        {name, ranks, spread_of(least.wall), spread_of(rates(static_cast<double>(most_bytes), moving))});
   }
 }
 

@@ -20,9 +20,9 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--import-hf", "--export",         "--open",        "--validate",
-                                 "--serve",     "--collective",     "--placement",
-                                 "--fit",       "--print-topology", "--import-trace"};
+constexpr std::array later_flags{"--import-hf",      "--export",      "--open",      "--validate",
+                                 "--serve",          "--collective",  "--placement", "--fit",
+                                 "--print-topology", "--import-trace"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -94,7 +94,7 @@ void add_execute(CLI::App& app, ExecuteFlags& flags) {
   app.add_option("--seed", flags.seed, "of parameters, data and dropout (default 0)")
       ->check(CLI::NonNegativeNumber)
       ->group(group);
-  app.add_option("--learning-rate", flags.learning_rate, "of the optimizer (default 0.001)")
+  app.add_option("--learning-rate", flags.learning_rate, "of the optimizer (default optimizer.lr)")
       ->check(CLI::PositiveNumber)
       ->group(group);
   app.add_option("--data", flags.data, "a text to train on, byte by byte (default: random tokens)")
@@ -241,7 +241,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     return refusal(error.what(), "simrun --help shows the command line.");
   }
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
-  const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor && !parsed.options.calibrate;
+  const bool needs_job =
+      !parsed.options.schedule_flags.schedule && !parsed.options.doctor && !parsed.options.calibrate;
   if (words.inputs.empty() && needs_job)
     return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);

@@ -73,7 +73,7 @@ std::string probe_output(const std::string& path) {
   return "";
 }
 
-void write_output(const std::string& path, const std::string& bytes) {
+void write_output(const std::string& path, const std::string& bytes, Durability durability) {
   const std::string target = target_of(path);
   const std::string part = part_name(target);
   int file = open_nameless(target);
@@ -83,6 +83,7 @@ void write_output(const std::string& path, const std::string& bytes) {
   bool ok = file >= 0;
   if (ok && ::stat(target.c_str(), &status) == 0) ok = ::fchmod(file, status.st_mode & 07777) == 0;
   ok = ok && write_all(file, bytes);
+  if (ok && durability == Durability::synced) ok = ::fsync(file) == 0;
   if (ok && nameless) {
     ::unlink(part.c_str());  // of a process that had our number
     ok = name_file(file, part);

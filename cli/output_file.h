@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -16,7 +17,12 @@ class OutputError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// `synced`: on the disk when it returns, and before it takes the place of what was there, so that a machine
+// that loses its power has one or the other.
+enum class Durability : std::uint8_t { cached, synced };
+
 // Throws OutputError with the system's reason; the target is then as it was.
-void write_output(const std::string& path, const std::string& bytes);
+void write_output(const std::string& path, const std::string& bytes,
+                  Durability durability = Durability::cached);
 
 }  // namespace simrun

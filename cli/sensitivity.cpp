@@ -24,12 +24,31 @@ double& real(Cluster& cluster, double LinkClass::*field, LinkClass Cluster::*lin
   return cluster.*link.*field;
 }
 
+// What was measured stands in the place of intra_node and of the GPU's own figures, and changes with them.
+void scale_exchanges(Cluster& cluster, double MeasuredExchange::*field, double factor) {
+  for (auto& [name, exchanges] : cluster.measured)
+    for (MeasuredExchange& exchange : exchanges) exchange.*field *= factor;
+}
+void scale_matrix_rates(MeasuredKernels& measured, double factor) {
+  for (MeasuredKernels::Product& of : measured.products) of.flops *= factor;
+  for (MeasuredKernels::Attention& of : measured.attention) of.flops *= factor;
+  for (MeasuredKernels::Attention& of : measured.attention_backward) of.flops *= factor;
+}
+
 void add_link(std::vector<MachineNumber>& numbers, const Cluster& cluster, const std::string& name,
               LinkClass Cluster::*link) {
   numbers.push_back({name + ".bandwidth", Sensitivity::Unit::bytes_per_second, (cluster.*link).bandwidth,
-                     [link](Cluster& c, double factor) { real(c, &LinkClass::bandwidth, link) *= factor; }});
+                     [link](Cluster& c, double factor) {
+                       real(c, &LinkClass::bandwidth, link) *= factor;
+                       if (link == &Cluster::intra_node)
+                         scale_exchanges(c, &MeasuredExchange::bandwidth, factor);
+                     }});
   numbers.push_back({name + ".latency", Sensitivity::Unit::seconds, (cluster.*link).latency_s,
-                     [link](Cluster& c, double factor) { real(c, &LinkClass::latency_s, link) *= factor; }});
+                     [link](Cluster& c, double factor) {
+                       real(c, &LinkClass::latency_s, link) *= factor;
+                       if (link == &Cluster::intra_node)
+                         scale_exchanges(c, &MeasuredExchange::latency_s, factor);
+                     }});
 }
 
 void add_gpu(std::vector<MachineNumber>& numbers, const Plan& plan) {
@@ -43,9 +62,14 @@ void add_gpu(std::vector<MachineNumber>& numbers, const Plan& plan) {
   numbers.push_back({"gpu.peak_flops", Unit::flops_per_second,
                      peak == gpu.peak_flops.end() ? 0 : peak->second, [](Cluster& c, double factor) {
                        for (auto& [dtype, flops] : c.gpu.peak_flops) flops *= factor;
+                       scale_matrix_rates(c.gpu.measured, factor);
                      }});
   add("gpu.vector_flops", Unit::flops_per_second, &Gpu::vector_flops);
-  add("gpu.memory_bandwidth", Unit::bytes_per_second, &Gpu::memory_bandwidth);
+  numbers.push_back(
+      {"gpu.memory_bandwidth", Unit::bytes_per_second, gpu.memory_bandwidth, [](Cluster& c, double factor) {
+         c.gpu.memory_bandwidth *= factor;
+         for (auto& [name, rate] : c.gpu.measured.kernels) rate *= factor;
+       }});
   add("gpu.kernel_launch", Unit::seconds, &Gpu::kernel_launch_s);
 }
 

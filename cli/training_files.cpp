@@ -9,6 +9,7 @@
 
 #include "backend/process_group.h"
 #include "cli/output_file.h"
+#include "cli/refusal_position.h"
 #include "configs/diagnostics.h"
 #include "configs/text_file.h"
 
@@ -24,8 +25,10 @@ std::optional<std::string> read_file(const std::string& path, std::vector<Diagno
   return std::move(file.text);
 }
 
-void refuse(std::vector<Diagnostic>& faults, const std::string& path, const std::string& why) {
-  faults.push_back({{path, 0, 0}, why, ""});
+// For a reason that is in the job as much as in the file.
+void refuse(std::vector<Diagnostic>& faults, const Input& input, const std::string& path,
+            const std::string& why) {
+  faults.push_back({refusal_position(input, why), fmt::format("{}: {}", path, why), ""});
 }
 
 // Of a run that ended well; its parts one behind the other.
@@ -42,9 +45,10 @@ void append(Execution& whole, Execution part) {
   for (std::size_t rank = 0; rank < whole.ranks.size(); ++rank) {
     RankReport& to = whole.ranks[rank];
     const RankReport& from = part.ranks[rank];
+    to.instructions += from.instructions;
+    if (!whole.expert_rows.of_first_step.empty()) continue;  // memory that is known for the first part alone
     to.planned_peak_bytes = std::max(to.planned_peak_bytes, from.planned_peak_bytes);
     to.allocated_peak_bytes = std::max(to.allocated_peak_bytes, from.allocated_peak_bytes);
-    to.instructions += from.instructions;
   }
 }
 
@@ -58,27 +62,29 @@ std::string checkpoint_of(const Plan& plan, const ExecuteOptions& options, const
 
 }  // namespace
 
-TrainingFiles read_training_files(const ExecuteFlags& flags, const Plan& plan) {
+TrainingFiles read_training_files(const ExecuteFlags& flags, const Input& input) {
   TrainingFiles files;
   std::vector<Diagnostic> faults;
   if (flags.data)
     if (std::optional<std::string> bytes = read_file(*flags.data, faults)) {
       files.text = std::make_unique<TextData>(std::move(*bytes));
-      if (const std::string why = text_refusal(plan, *files.text); !why.empty())
-        refuse(faults, *flags.data, why);
+      const std::string why = text_refusal(input.plan, *files.text);
+      if (!why.empty()) refuse(faults, input, *flags.data, why);
     }
   if (flags.load)
     if (std::optional<std::string> bytes = read_file(*flags.load, faults)) {
       try {
         files.start = std::make_unique<Checkpoint>(std::move(*bytes));
-        const ResumedParameters resumed(*files.start, plan);
-        if (!resumed.mismatch().empty()) refuse(faults, *flags.load, "the checkpoint " + resumed.mismatch());
+        const ResumedParameters resumed(*files.start, input.plan);
+        if (!resumed.mismatch().empty())
+          refuse(faults, input, *flags.load, "the checkpoint " + resumed.mismatch());
       } catch (const CheckpointError& error) {
-        refuse(faults, *flags.load, fmt::format("the checkpoint {}", error.what()));
+        faults.push_back({{*flags.load, 0, 0}, fmt::format("the checkpoint {}", error.what()), ""});
       }
     }
   if (flags.save)
-    if (const std::string why = saved_optimizer(plan).refusal; !why.empty()) refuse(faults, *flags.save, why);
+    if (const std::string why = saved_optimizer(input.plan).refusal; !why.empty())
+      refuse(faults, input, *flags.save, why);
   if (!faults.empty()) throw ConfigError(std::move(faults));
   return files;
 }
@@ -91,7 +97,6 @@ Execution execute_and_save(const Plan& plan, const ExecuteOptions& options, cons
                            const std::function<void(const std::string&)>& report) {
   if (!flags.save) return execute(plan, options);
   ExecuteOptions part = options;
-  part.keeps_moments = true;
   std::unique_ptr<const Checkpoint> saved;
   std::int64_t done = options.start == nullptr ? 0 : options.start->steps();
   Execution whole;
@@ -103,13 +108,14 @@ Execution execute_and_save(const Plan& plan, const ExecuteOptions& options, cons
     std::string bytes;
     if (options.processes == nullptr || options.processes->speaks()) {
       bytes = checkpoint_of(plan, options, whole, done);
-      write_output(*flags.save, bytes);
+      write_output(*flags.save, bytes, Durability::synced);
       report(fmt::format("step {}  loss {:.6f}  wrote {} ({:.2f} MB)\n", done, whole.loss.back(), *flags.save,
                          static_cast<double>(bytes.size()) / 1e6));
     }
     if (left > part.steps && options.processes != nullptr) bytes = options.processes->share(bytes);
     if (left > part.steps) saved = std::make_unique<Checkpoint>(std::move(bytes));
     part.start = saved.get();
+    part.timed = false;  // the first part's times are the others', too
   }
   return whole;
 }

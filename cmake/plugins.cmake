@@ -21,6 +21,7 @@ function(simrun_plugin name)
   set_target_properties(simrun_${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
   if(arg_INSTALL)
     install(TARGETS simrun_${name} LIBRARY DESTINATION lib/simrun)
+    set_property(GLOBAL APPEND PROPERTY SIMRUN_PLUGINS simrun_${name})
   endif()
 endfunction()
 

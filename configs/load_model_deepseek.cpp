@@ -1,5 +1,7 @@
 // DeepSeek-V2 (arXiv 2405.04434) and V3 (arXiv 2412.19437): latent attention, fine-grained and shared
 // experts.
+#include <fmt/format.h>
+
 #include "configs/limits.h"
 #include "configs/load_model_experts.h"
 #include "configs/load_model_families.h"
@@ -15,6 +17,11 @@ void read_latent_attention(const ModelKeys& keys) {
   mla.kv_lora_rank = section.integer("kv_lora_rank", limits::width);
   mla.qk_nope_head_dim = section.integer("qk_nope_head_dim", limits::width);
   mla.qk_rope_head_dim = section.integer("qk_rope_head_dim", limits::width);
+  if (mla.qk_rope_head_dim % 2 != 0)
+    keys.reading.problem(
+        section.path_of("qk_rope_head_dim"),
+        fmt::format("qk_rope_head_dim {} is odd, and rope turns pairs of elements", mla.qk_rope_head_dim),
+        fmt::format("{} has pairs.", mla.qk_rope_head_dim + 1));
   mla.v_head_dim = section.integer("v_head_dim", limits::width);
   refuse_if_true(keys, "attention_bias");
   keys.model.head_dim = mla.qk_head_dim();

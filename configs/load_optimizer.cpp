@@ -36,6 +36,23 @@ Dtype moment_type(SectionReader& section, const OptimizerConfig& optimizer, cons
   return dtype_named(section.word(key, rule, "fp32"), Dtype::fp32);
 }
 
+// `ignores`: after a rule that was refused.
+void read_numbers(SectionReader& section, OptimizerConfig& optimizer, bool ignores) {
+  UpdateNumbers& numbers = optimizer.numbers;
+  const UpdateRule rule = optimizer.name;
+  const bool uses_adam = rule == UpdateRule::adam || rule == UpdateRule::adamw || rule == UpdateRule::muon;
+  numbers.lr = section.real("lr", limits::learning_rate, numbers.lr);
+  numbers.weight_decay =
+      section.real("weight_decay", limits::weight_decay, uses_adam ? numbers.weight_decay : 0.0);
+  if (uses_adam && !ignores) {
+    numbers.adam_beta1 = section.real("adam_beta1", limits::decay_rate, numbers.adam_beta1);
+    numbers.adam_beta2 = section.real("adam_beta2", limits::decay_rate, numbers.adam_beta2);
+    numbers.adam_eps = section.real("adam_eps", limits::epsilon, numbers.adam_eps);
+  }
+  if (rule == UpdateRule::muon)
+    numbers.muon_momentum = section.real("muon_momentum", limits::decay_rate, numbers.muon_momentum);
+}
+
 }  // namespace
 
 void read_update_rule(SectionReader& section, OptimizerConfig& optimizer) {
@@ -46,7 +63,8 @@ void read_update_rule(SectionReader& section, OptimizerConfig& optimizer) {
   if (optimizer.name == UpdateRule::sgd)
     optimizer.sgd_momentum = section.real("sgd_momentum", limits::probability, 0.9);
   else if (name.empty())
-    section.ignore({"sgd_momentum"});
+    section.ignore({"sgd_momentum", "adam_beta1", "adam_beta2", "adam_eps", "muon_momentum"});
+  read_numbers(section, optimizer, name.empty());
 }
 
 void read_state_types(SectionReader& section, Dtype precision, OptimizerConfig& optimizer) {

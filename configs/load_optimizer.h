@@ -5,7 +5,7 @@
 
 namespace simrun {
 
-// optimizer.name and the keys of that rule alone (sgd_momentum).
+// optimizer.name, its numbers (lr, weight_decay) and the keys of that rule alone (sgd_momentum, adam_beta1).
 void read_update_rule(SectionReader& section, OptimizerConfig& optimizer);
 
 // main_params_dtype, main_grads_dtype, exp_avg_dtype, exp_avg_sq_dtype and grad_reduce_dtype. What the rule

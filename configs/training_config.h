@@ -61,8 +61,19 @@ enum class AllReduceKind : std::uint8_t { flat, hierarchical };
 // Update rules by what they keep and do; adamw is adam with decoupled weight decay: the same bytes.
 enum class UpdateRule : std::uint8_t { adam, adamw, sgd, adafactor, muon };
 
+// Numbers of the update that no time and no memory depends on, by Megatron-LM's names (--lr, --adam-beta1,
+// ..).
+struct UpdateNumbers {
+  double lr = 1e-3;
+  double adam_beta1 = 0.9, adam_beta2 = 0.95, adam_eps = 1e-8;
+  double weight_decay = 0.1;  // of every parameter; decoupled, but added to the gradient by sgd
+  double muon_momentum = 0.95;
+  bool operator==(const UpdateNumbers&) const = default;
+};
+
 struct OptimizerConfig {
   UpdateRule name = UpdateRule::adam;
+  UpdateNumbers numbers;
   // Types of what is kept per parameter, as Megatron-LM's --main-params-dtype, --main-grads-dtype,
   // --exp-avg-dtype and --exp-avg-sq-dtype. `exp_avg` is the momentum of sgd and muon.
   std::optional<Dtype> main_params_dtype = Dtype::fp32;  // nothing: the weights themselves are updated

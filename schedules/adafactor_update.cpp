@@ -10,7 +10,20 @@ namespace {
 
 std::int64_t share(std::int64_t elements, std::int64_t shards) { return (elements + shards - 1) / shards; }
 
-Instruction sums(const ParameterBucket& bucket, std::vector<Index> results, const char* label) {
+// Numbers of the update, and behind them of every parameter: matrices, rows, columns, and 1 where [columns,
+// rows] lie in memory; of a vector 0, its elements, 1 and 0.
+std::vector<double> adafactor_constants(const UpdateContext& context, const ParameterBucket& bucket) {
+  std::vector<double> constants = update_constants(context);
+  for (const ParameterMatrix& of : bucket.matrices) {
+    const std::int64_t rows = of.count == 0 ? of.elements : of.rows;
+    for (const std::int64_t number : {of.count, rows, of.columns, std::int64_t{of.columns_first ? 1 : 0}})
+      constants.push_back(static_cast<double>(number));
+  }
+  return constants;
+}
+
+Instruction sums(const UpdateContext& context, const ParameterBucket& bucket, std::vector<Index> results,
+                 const char* label) {
   Instruction instruction;
   instruction.opcode = Opcode::reduce;
   instruction.function = Function::sum_squares;
@@ -18,6 +31,9 @@ Instruction sums(const ParameterBucket& bucket, std::vector<Index> results, cons
   instruction.inputs = {bucket.gradient_shard};
   instruction.outputs = std::move(results);
   instruction.label = label;
+  instruction.constants = adafactor_constants(context, bucket);
+  // A number that is known on the host: no operand.
+  if (context.norm != no_index) instruction.waits_for = {context.norm};
   return instruction;
 }
 
@@ -54,7 +70,7 @@ class Sums {
       reduction.label = name;
       reductions.push_back(std::move(reduction));
     }
-    reductions.insert(reductions.begin(), sums(bucket_, std::move(results), label));
+    reductions.insert(reductions.begin(), sums(context_, bucket_, std::move(results), label));
     made = release.inputs;
     if (!release.inputs.empty()) freed = {std::move(release)};
     return reductions;
@@ -116,6 +132,8 @@ std::vector<Instruction> adafactor_update(const UpdateContext& context, const Pa
   reads.insert(reads.end(), factors.made.begin(), factors.made.end());
   instructions.insert(instructions.end(), norms.begin(), norms.end());
   Instruction update = update_kernel(context, bucket, Function::adafactor, bucket.gradient_shard);
+  update.constants = adafactor_constants(context, bucket);
+  if (context.norm != no_index) update.waits_for = {context.norm};
   update.inputs.insert(update.inputs.end(), squares.made.begin(), squares.made.end());
   instructions.push_back(std::move(update));
   for (const Sums* of : {&factors, &squares})

@@ -133,6 +133,9 @@ void regroup(Layout& layout, const Regroup& tokens, const DeviceMesh& mesh) {
   if (!axes.empty()) add_split(layout, {tokens.to, axes});
 }
 
+// Sums over the dimensions that its output lacks; in2 is a bias.
+bool is_product(const Operator& op) { return op.opcode == Opcode::gemm || op.opcode == Opcode::conv; }
+
 }  // namespace
 
 Layout operator_layout(const Graph& graph, const Operator& op, const std::vector<LayoutRule>& rules,
@@ -168,8 +171,8 @@ Layout input_layout(const Graph& graph, const Operator& op, const Layout& layout
 Layout output_layout(const Graph& graph, const Operator& op, const Layout& layout, std::size_t output) {
   std::vector<AxisId> rest;
   Layout result = project(layout, graph.tensors[op.outputs[output]].dims, rest);
-  const bool contracts = op.opcode == Opcode::gemm || op.opcode == Opcode::gather ||
-                         op.opcode == Opcode::reduce || op.opcode == Opcode::cross_entropy;
+  const bool contracts = is_product(op) || op.opcode == Opcode::gather || op.opcode == Opcode::reduce ||
+                         op.opcode == Opcode::cross_entropy;
   if (contracts) (op.function == Function::max ? result.partial_max : result.partial_sum) = std::move(rest);
   return result;
 }
@@ -178,7 +181,7 @@ Layout gradient_layout(const Graph& graph, const Operator& op, const Layout& lay
   std::vector<AxisId> rest;
   Layout result = project(layout, graph.tensors[op.inputs[input]].dims, rest);
   // A product's bias is of its rows and columns: ranks that divide the sum have equal gradients of it.
-  if (op.opcode == Opcode::gemm && input > 1)
+  if (is_product(op) && input > 1)
     std::erase_if(rest, [&](AxisId axis) {
       const std::vector<DimensionId>& out = graph.tensors[op.outputs[0]].dims;
       return std::none_of(layout.splits.begin(), layout.splits.end(), [&](const DimensionSplit& split) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,10 @@ namespace simrun {
 namespace {
 
 constexpr int newton_schulz_iterations = 5;
+// a X + b (X X') X + c (X X')^2 X (Jordan et al. 2024).
+constexpr double of_x = 3.4445, of_gram = -4.7750, of_square = 2.0315;
+// Of an update to have adamw's root mean square, whatever the matrix's sides (Liu et al. 2025, equation 4).
+constexpr double update_scale = 0.2;
 
 // A member of the bucket of which a shard has a part: which, where it starts, and how many of its matrices.
 struct Touched {
@@ -133,6 +138,7 @@ class MuonUpdate {
       momentum.outputs.push_back(scales);
     }
     if (context_.norm != no_index) momentum.inputs.push_back(context_.norm);
+    momentum.constants = update_constants(context_);
     emit(std::move(momentum));
     if (bucket_.shards == 1) return;
     emit(gather(context_.step.data_stream, bucket_.shard_axes, made, update_, "muon gather"));
@@ -156,11 +162,16 @@ class MuonUpdate {
                                of.count * size.rows * size.columns);
       emit(gather(context_.step.tensor_stream, matrix.axes, part, source, "muon gather over tp"));
     }
-    emit(kernel(Opcode::map, Function::scale, {source}, buffers.x[0].whole, "muon normalisation"));
+    Instruction start =
+        kernel(Opcode::map, Function::scale, {source}, buffers.x[0].whole, "muon normalisation");
+    start.constants = {static_cast<double>(matrix.columns_first ? size.columns : size.rows)};
+    emit(start);
     if (source != part) emit(release({source}));
     iterate(buffers);
     constexpr int last = newton_schulz_iterations % 2;
     Instruction keep = kernel(Opcode::map, Function::cast, {buffers.x[last].whole}, part, "muon keep part");
+    keep.constants = {start.constants[0],
+                      update_scale * std::sqrt(static_cast<double>(std::max(size.rows, size.columns)))};
     emit(std::move(keep));
     emit(release({buffers.x[last].whole}));
   }
@@ -169,10 +180,14 @@ class MuonUpdate {
     for (int i = 0; i < newton_schulz_iterations; ++i) {
       const NewtonSchulzBuffers::Iterate& x = buffers.x[i % 2];
       emit(kernel(Opcode::gemm, Function::none, {x.whole, x.transposed}, buffers.gram, "newton-schulz X X'"));
-      emit(kernel(Opcode::gemm, Function::none, {buffers.gram, buffers.gram_right}, buffers.square,
-                  "newton-schulz A A"));
-      emit(kernel(Opcode::gemm, Function::none, {buffers.square, x.right}, buffers.x[1 - i % 2].whole,
-                  "newton-schulz B X"));
+      Instruction square = kernel(Opcode::gemm, Function::none, {buffers.gram, buffers.gram_right},
+                                  buffers.square, "newton-schulz A A");
+      square.constants = {of_square, of_gram};
+      emit(std::move(square));
+      Instruction next = kernel(Opcode::gemm, Function::none, {buffers.square, x.right},
+                                buffers.x[1 - i % 2].whole, "newton-schulz B X");
+      next.constants = {1, of_x};
+      emit(std::move(next));
       emit(release({x.whole, buffers.gram, buffers.square}));
     }
   }

@@ -37,7 +37,8 @@ std::vector<Index> working_state(const OffloadedState& of) {
   return state;
 }
 
-Instruction host_update(const Plan& plan, const OffloadedState& of, Index norm) {
+Instruction host_update(const UpdateContext& context, const OffloadedState& of) {
+  const Plan& plan = context.plan;
   Instruction update;
   update.opcode = Opcode::optimizer;
   update.function = Function::adam;
@@ -50,7 +51,8 @@ Instruction host_update(const Plan& plan, const OffloadedState& of, Index norm) 
   update.outputs.insert(update.outputs.end(), state.begin(), state.end());
   // Without fp32 main weights the weights themselves are read.
   if (of.main_weights == no_index && of.nvme_weights == no_index) update.inputs.push_back(of.host_weights);
-  if (norm != no_index) update.waits_for = {norm};
+  if (context.norm != no_index) update.waits_for = {context.norm};
+  update.constants = update_constants(context);
   update.label = "host optimizer";
   return update;
 }
@@ -83,8 +85,9 @@ std::vector<Instruction> gradients_to_host(const Plan& plan, const ParameterBuck
   return {copy_of(plan, "to_host", {of.gradients}, {of.host_gradients})};
 }
 
-std::vector<Instruction> host_optimizer(const Plan& plan, const std::vector<const ParameterBucket*>& buckets,
-                                        Index norm) {
+std::vector<Instruction> host_optimizer(const UpdateContext& context,
+                                        const std::vector<const ParameterBucket*>& buckets) {
+  const Plan& plan = context.plan;
   std::vector<Instruction> instructions;
   const auto read = [&](std::size_t b) {
     if (b >= buckets.size() || buckets[b]->offloaded.staged_avg == no_index) return;
@@ -97,7 +100,7 @@ std::vector<Instruction> host_optimizer(const Plan& plan, const std::vector<cons
     const OffloadedState& of = buckets[b]->offloaded;
     if (!of.any()) continue;
     read(b + 1);
-    instructions.push_back(host_update(plan, of, norm));
+    instructions.push_back(host_update(context, of));
     if (of.staged_avg != no_index) {
       instructions.push_back(copy_of(plan, "nvme_write", working_state(of), kept_state(of)));
       instructions.push_back(free_all(working_state(of), Phase::optimizer));

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "schedules/optimizer_update.h"
 #include "schedules/parameter_buckets.h"
 #include "schedules/plan.h"
 
@@ -20,9 +21,9 @@ std::vector<Instruction> release_fetched(const ParameterBucket& bucket);
 std::vector<Instruction> gradients_to_host(const Plan& plan, const ParameterBucket& bucket);
 
 // The host's share of the optimizer, bucket after bucket, and the new weights back to where they are kept. It
-// begins when `norm` (no_index: none) is known. State on NVMe is read two buckets ahead: a third waits until
-// the first is written back.
-std::vector<Instruction> host_optimizer(const Plan& plan, const std::vector<const ParameterBucket*>& buckets,
-                                        Index norm);
+// begins when the norm, if there is one, is known. State on NVMe is read two buckets ahead: a third waits
+// until the first is written back.
+std::vector<Instruction> host_optimizer(const UpdateContext& context,
+                                        const std::vector<const ParameterBucket*>& buckets);
 
 }  // namespace simrun

@@ -65,6 +65,8 @@ class Offloader {
     part.dims.front().extent = elements;
     part.parent = shard;
     part.parent_offset = offset;
+    part.split.clear();  // of the rank's own shard: no place among ranks
+    part.shard_of = no_index;
     return add(plan_, std::move(part));
   }
 

@@ -5,6 +5,18 @@
 
 namespace simrun {
 
+std::vector<double> update_constants(const UpdateContext& context) {
+  const OptimizerConfig& optimizer = context.step.optimizer;
+  const UpdateNumbers& numbers = optimizer.numbers;
+  return {context.norm == no_index ? 0 : optimizer.clip_grad,
+          numbers.lr,
+          numbers.adam_beta1,
+          numbers.adam_beta2,
+          numbers.adam_eps,
+          numbers.weight_decay,
+          optimizer.name == UpdateRule::muon ? numbers.muon_momentum : optimizer.sgd_momentum};
+}
+
 Instruction update_kernel(const UpdateContext& context, const ParameterBucket& bucket, Function function,
                           Index gradients) {
   Instruction instruction;
@@ -22,10 +34,8 @@ Instruction update_kernel(const UpdateContext& context, const ParameterBucket& b
                             instruction.outputs.end());
   // Without main weights the weights themselves are read.
   if (bucket.main_weights == no_index) instruction.inputs.push_back(weights);
-  if (context.norm != no_index) {
-    instruction.inputs.push_back(context.norm);
-    instruction.constants = {context.step.optimizer.clip_grad};
-  }
+  if (context.norm != no_index) instruction.inputs.push_back(context.norm);
+  instruction.constants = update_constants(context);
   instruction.label = "optimizer";
   return instruction;
 }

@@ -21,6 +21,10 @@ struct UpdateContext {
 // others see adafactor_update.h and muon_update.h.
 std::vector<Instruction> optimizer_update(const UpdateContext& context, const ParameterBucket& bucket);
 
+// Numbers of an update (backend/operations.h, OPTIMIZER): the norm to clip to (0: not), learning rate, Adam's
+// beta1, beta2 and epsilon, weight decay, momentum.
+std::vector<double> update_constants(const UpdateContext& context);
+
 // The last kernel of an update: from the gradients (or what an optimizer made of them) and all state.
 Instruction update_kernel(const UpdateContext& context, const ParameterBucket& bucket, Function function,
                           Index gradients);

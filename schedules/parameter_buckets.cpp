@@ -122,7 +122,10 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
     }
     ParameterBucket& bucket = buckets[open->second];
     bucket.members.push_back(p);
-    if (!rules.matrices.empty()) bucket.matrices.push_back(rules.matrices[p]);
+    if (!rules.matrices.empty()) {
+      bucket.matrices.push_back(rules.matrices[p]);
+      bucket.matrices.back().elements = local_elements[p];
+    }
     bucket.elements += local_elements[p];
     bucket.unpadded += local_elements[p];
     bucket.complete_after = std::max(bucket.complete_after, written[p]);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace simrun {
 namespace {
@@ -15,6 +16,7 @@ ParameterMatrix matrix_of(const Graph& graph, const Value& value, const Mesh& me
                           const std::vector<DimensionId>& in, const std::vector<DimensionId>& out) {
   ParameterMatrix matrix;
   matrix.count = 1;
+  bool is_first = true;
   for (const DimensionId dim : graph.tensors[value.tensor].dims) {
     const std::int64_t extent = local_extent(graph, value.layout, dim, mesh);
     const bool column = has(in, dim) && !has(out, dim);
@@ -22,6 +24,8 @@ ParameterMatrix matrix_of(const Graph& graph, const Value& value, const Mesh& me
       matrix.count *= extent;
     else
       (column ? matrix.columns : matrix.rows) *= extent;
+    const bool of_all = has(in, dim) && has(out, dim);
+    if (!of_all && std::exchange(is_first, false)) matrix.columns_first = column;
     const DimensionSplit* split = value.layout.split_of(dim);
     if (split == nullptr || (has(in, dim) && has(out, dim))) continue;
     matrix.axes.insert(matrix.axes.end(), split->axes.begin(), split->axes.end());

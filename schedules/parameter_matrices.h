@@ -16,6 +16,8 @@ struct ParameterMatrix {
   std::vector<AxisId> axes;     // over which its rows or its columns are split
   bool splits_columns = false;  // rows otherwise
   bool hidden = false;          // in a layer: neither embedding nor head
+  bool columns_first = false;   // in memory: [columns, rows]
+  std::int64_t elements = 1;    // of all of them, on one rank
 };
 
 // By ChunkCode::parameters: matrices are the second operands of products and the tables of gathers.

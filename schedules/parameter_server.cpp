@@ -11,11 +11,19 @@ namespace {
 
 constexpr int longest_delay = 2;
 
-// The servers' part of a buffer of a bucket: a view of it, or a buffer of their own.
-Index add_part(Plan& plan, Index whole, std::int64_t servers, bool is_view) {
+// The servers' part of a buffer of a bucket: a view of it, or a buffer of their own. `axes`: along which the
+// ranks are that have the parts one after the other.
+struct ServedPart {
+  std::int64_t servers = 1;
+  std::string axes;
+  bool is_view = false;
+};
+Index add_part(Plan& plan, Index whole, const ServedPart& served) {
   const Buffer of = plan.buffers[whole];
-  const Index part = add_flat_buffer(plan, of.name + " part", of.category, of.dtype, of.elements() / servers);
-  if (is_view) plan.buffers[part].parent = whole;
+  const Index part =
+      add_flat_buffer(plan, of.name + " part", of.category, of.dtype, of.elements() / served.servers);
+  (served.is_view ? plan.buffers[part].parent : plan.buffers[part].shard_of) = whole;
+  plan.buffers[part].split = {served.axes};
   return part;
 }
 
@@ -69,10 +77,13 @@ void add_served_parts(Plan& plan, ParameterBucket& bucket, const std::string& na
   if (servers.delay >= 1) bucket.incoming = add_copy(plan, bucket.weights, name + " pulled weights");
   if (servers.delay >= 2) bucket.outgoing = add_copy(plan, bucket.gradients, name + " pushed gradients");
   // The weights of a worker that is behind are not those that its server has.
-  bucket.weight_shard =
-      add_part(plan, bucket.weights, servers.count, !servers.dedicated && servers.delay == 0);
+  ServedPart served{servers.count, "", !servers.dedicated && servers.delay == 0};
+  for (const AxisId axis : bucket.data_axes)
+    served.axes += (served.axes.empty() ? "" : ",") + rules.mesh.mesh.axes[axis].name;
+  bucket.weight_shard = add_part(plan, bucket.weights, served);
   const Index pushed = bucket.outgoing == no_index ? bucket.gradients : bucket.outgoing;
-  bucket.gradient_shard = add_part(plan, pushed, servers.count, !servers.dedicated);
+  served.is_view = !servers.dedicated;
+  bucket.gradient_shard = add_part(plan, pushed, served);
 }
 
 void leave_parts_to_servers(Plan& plan, const ParameterBucket& bucket, const BucketRules& rules) {

@@ -340,10 +340,11 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
     for (const ParameterBucket& bucket : chunk->buckets)
       if (!bucket.frozen) buckets.push_back(&bucket);
   // The host first, so that it works while the GPU does.
-  append(host_optimizer(plan, buckets, norm));
   MatrixWorkspace workspace;
+  const UpdateContext update{context, plan, table, workspace, norm};
+  append(host_optimizer(update, buckets));
   for (const ParameterBucket* bucket : buckets)
-    if (updates_on_gpu(*bucket)) append(optimizer_update({context, plan, table, workspace, norm}, *bucket));
+    if (updates_on_gpu(*bucket)) append(optimizer_update(update, *bucket));
   if (norm != no_index) instructions.push_back(release_of(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));

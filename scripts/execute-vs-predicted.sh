@@ -8,7 +8,8 @@
 #   --steps    steps per run, of which the first is not counted (default 6: the median of 5)
 #
 # Columns: ranks and the cores they share; the predicted and the measured step; the error of the prediction; the step that the measured
-# instructions make in the simulator, and its error.
+# instructions make in the simulator, and its error; last the error of the prediction against that step, which counts the ranks' own work
+# by their threads' clocks and so nearly holds on a machine that does something else as well.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 simrun=${SIMRUN:-$root/build/release/simrun}
@@ -37,7 +38,7 @@ profile=$(realpath "$profile")
 # number KEY < JSON: the first value of a key of ours, which is a plain number.
 number() { grep -o "\"$1\": [-0-9.e+]*" | head -n 1 | sed 's/.*: //'; }
 
-printf '%-16s %5s %5s %12s %12s %8s %12s %8s\n' job ranks cores predicted_s measured_s error replayed_s error
+printf '%-16s %5s %5s %12s %12s %8s %12s %8s %10s\n' job ranks cores predicted_s measured_s error replayed_s error of_work
 for job in "${jobs[@]}"; do
   gpus=$(sed -n 's/.*gpus_per_node: \([0-9]*\).*/\1/p' "$job")
   json=$("$simrun" "$job" --set "cluster={from: $profile, nodes: 1, gpus_per_node: $gpus}" --execute --no-reference \
@@ -46,7 +47,7 @@ for job in "${jobs[@]}"; do
   awk -v job="$(basename "$job" .yaml)" -v ranks="$gpus" -v cores="$(number cores <<<"$execute")" \
     -v predicted="$(number predicted_step_s <<<"$execute")" -v measured="$(number measured_step_s <<<"$execute")" \
     -v replayed="$(number replayed_step_s <<<"$execute")" 'BEGIN {
-      printf "%-16s %5d %5d %12.4f %12.4f %+7.1f%% %12.4f %+7.1f%%\n", job, ranks, cores, predicted, measured,
-        100 * (predicted / measured - 1), replayed, 100 * (replayed / measured - 1)
+      printf "%-16s %5d %5d %12.4f %12.4f %+7.1f%% %12.4f %+7.1f%% %+9.1f%%\n", job, ranks, cores, predicted, measured,
+        100 * (predicted / measured - 1), replayed, 100 * (replayed / measured - 1), 100 * (predicted / replayed - 1)
     }'
 done

@@ -159,11 +159,10 @@ class Engine {
     return true;
   }
 
-  // Of a blocking device, before anything else is begun: the end of what it has begun on other streams, but
-  // for sends. Parks the GPU if that is not known yet.
+  // A blocking device's wait for what it has begun on other streams, sends excepted; parks it if need be.
   bool wait_for_communication(DeviceState& device, const CompiledSegment& segment) {
-    Picoseconds ready = device.compute_tail;
     Span arrival;
+    Picoseconds ready = device.compute_tail;
     for (Index s = 1; s < streams_; ++s) {
       const StreamState& stream = device.streams[s];
       if (stream.ended < stream.waited_for) {

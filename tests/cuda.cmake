@@ -7,3 +7,6 @@ if(TARGET simrun_cuda)
 else()
   target_compile_definitions(test_backend PRIVATE SIMRUN_CUDA_PLUGIN_FOLDER="")
 endif()
+add_test(NAME ${build_type}.gpu COMMAND test_backend [gpu])
+set_tests_properties(${build_type}.gpu PROPERTIES LABELS gpu TIMEOUT 300 SKIP_REGULAR_EXPRESSION "skipped: "
+  ENVIRONMENT SIMRUN_PLUGIN_PATH=${CMAKE_BINARY_DIR})

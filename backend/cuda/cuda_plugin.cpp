@@ -2,6 +2,7 @@
 
 #include "backend/cuda/cuda_check.h"
 #include "backend/cuda/cuda_device.h"
+#include "backend/cuda/nccl_check.h"
 
 // The plugin `cuda`: libsimrun_cuda.so.
 namespace simrun::cuda {
@@ -22,7 +23,8 @@ constexpr BackendPlugin plugin{.abi = plugin_abi(),
                                .why_not = why_no_cuda,
                                .devices = cuda_devices,
                                .make_device = make_cuda_device,
-                               .join_processes = nullptr};
+                               .join_processes = nullptr,
+                               .check_library = check_nccl};
 
 }  // namespace
 }  // namespace simrun::cuda

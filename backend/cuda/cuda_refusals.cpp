@@ -28,6 +28,7 @@ std::string type_refusal(const Plan& plan, const Instruction& what, NumberStorag
   const auto refuse = [&](Index index) -> std::string {
     const Buffer& buffer = plan.buffers[index];
     if (buffer.dtype == Dtype::fp8) return no_kernel("training.precision: fp8");
+    if (buffer.space != MemorySpace::device) return no_kernel("offload");
     if (!storage.by_dtype || !is_number(buffer.dtype)) return "";
     if (buffer.dtype == Dtype::bf16 || buffer.dtype == Dtype::fp32 || buffer.dtype == Dtype::tf32) return "";
     return no_kernel(fmt::format("training.precision: {} beside bf16 and fp32", to_string(buffer.dtype)));
@@ -86,7 +87,6 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
   if (what.function != Function::flash && what.function != Function::unfused)
     return no_kernel("training.attention");
   const Buffer& packed = plan.buffers[what.inputs.at(forward ? 0 : 1)];
-  if (!what.part.axes.empty()) return no_kernel("parallelism.context_parallel_size");
   if (!has_dim(plan, packed, "qkv") || (what.outputs.size() > 1 && !forward))
     return no_kernel("model.model_type: gpt and llama have");
   if (plan.job.documents) return no_kernel("training.documents");
@@ -99,6 +99,7 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
 
 // A product of two dimensions of one name, or with a sum over a dimension that only one operand has.
 std::string gemm_refusal(const Plan& plan, const Instruction& what, NumberStorage storage) {
+  if (!what.constants.empty()) return no_kernel("model.model_type: gnmt, or optimizer.name: muon");
   std::set<std::uint16_t> of_a, of_b, of_d;
   const auto collect = [&](Index buffer, std::set<std::uint16_t>& names) {
     for (const BufferDim& dim : plan.buffers[buffer].dims)
@@ -192,6 +193,7 @@ std::string refusal_by_opcode(const Plan& plan, const Instruction& what, NumberS
 
 std::string cuda_refusal(const Plan& plan, const Instruction& what, NumberStorage storage) {
   if (plan.job.frozen_parameters > 0) return no_kernel("training.lora or model.frozen");
+  if (!what.part.axes.empty()) return no_kernel("parallelism.context_parallel_size");
   if (what.work_table >= 0) return no_kernel("training.documents or moe");
   std::string why = type_refusal(plan, what, storage);
   return why.empty() ? refusal_by_opcode(plan, what, storage) : why;

@@ -63,7 +63,7 @@ void lower_gemm(LaunchList<Math>& list) {
                                in_row(count),
                                joined_places(0, shape.d_order.extents, shape.d_order.strides)});
   }
-  if (call.inputs.size() > 2) add_bias(list, d, call.inputs[2]);
+  if (call.inputs.size() > 2 && shape.begins_sum) add_bias(list, d, call.inputs[2]);
 }
 
 template void lower_gemm(LaunchList<float>&);

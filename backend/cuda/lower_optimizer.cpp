@@ -19,7 +19,7 @@ void lower_optimizer(LaunchList<Math>& list) {
   kernel.main = list.output(has_main ? call.outputs.size() - 1 : 0);
   if (moments_end > 1) kernel.first = list.output(1);
   if (moments_end > 2) kernel.second = list.output(2);
-  if (!call.what.constants.empty()) {
+  if (!call.what.constants.empty() && call.what.constants[0] > 0) {
     kernel.squares = list.input(call.inputs.size() - 1);
     kernel.most_norm = call.what.constants[0];
   }

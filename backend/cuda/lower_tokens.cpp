@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <stdexcept>
 
 #include "backend/cuda/lower.h"
 
@@ -23,6 +24,7 @@ TableRows table_rows(const KernelCall& call, const Argument& table, const Argume
 template <class Math>
 void lower_input(LaunchList<Math>& list) {
   const KernelCall& call = list.call;
+  if (call.training.text != nullptr) throw std::runtime_error("the CUDA device reads no text yet: --data");
   const Argument& out = call.outputs[0];
   const auto vocab = std::find(call.plan.dimension_names.begin(), call.plan.dimension_names.end(), "vocab");
   const DimPart &batch = cpu::part_named(call, out, "batch"),

@@ -102,16 +102,14 @@ void NcclExchange::run(const ExchangeCall& call) {
     held_.push_back(std::move(group));
     return;
   }
-  std::vector<Group> later;
-  for (Group& held : held_) {
-    if (held.communicator != group.communicator) {
-      later.push_back(std::move(held));
-      continue;
-    }
-    group.calls.insert(group.calls.begin(), held.calls.begin(), held.calls.end());
-    group.staging.insert(group.staging.end(), held.staging.begin(), held.staging.end());
+  const auto sent = std::find_if(held_.begin(), held_.end(), [&](const Group& held) {
+    return call.what.opcode == Opcode::recv && held.communicator == group.communicator;
+  });
+  if (sent != held_.end()) {
+    group.calls.insert(group.calls.begin(), sent->calls.begin(), sent->calls.end());
+    group.staging.insert(group.staging.end(), sent->staging.begin(), sent->staging.end());
+    held_.erase(sent);
   }
-  held_ = std::move(later);
   issue(group, call.of);
   finish(group);
 }

@@ -21,8 +21,13 @@ static_assert(nccl_uint8 == static_cast<int>(ncclUint8) && nccl_int32 == static_
               nccl_bfloat16 == static_cast<int>(ncclBfloat16));
 static_assert(nccl_sum == static_cast<int>(ncclSum) && nccl_max == static_cast<int>(ncclMax));
 
-using InitRank = decltype(&ncclCommInitRankConfig);
-InitRank library_init_rank = nullptr;  // NOLINT: set once, when the library is opened
+constexpr const char* init_rank_name = "ncclCommInitRankConfig";
+
+// nullptr: it cannot be opened.
+void* opened() {
+  static void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+  return library;
+}
 
 // ncclConfig_t is the header's affair: it grows with the version.
 int init_rank(void** communicator, int ranks, NcclId id, int rank, const char* name) {
@@ -36,7 +41,9 @@ int init_rank(void** communicator, int ranks, NcclId id, int rank, const char* n
   ncclUniqueId with{};
   static_assert(sizeof with.internal == sizeof id.bytes);
   for (std::size_t i = 0; i < sizeof id.bytes; ++i) with.internal[i] = id.bytes[i];
-  return library_init_rank(reinterpret_cast<ncclComm_t*>(communicator), ranks, with, rank, &config);
+  static const auto init =
+      reinterpret_cast<decltype(&ncclCommInitRankConfig)>(dlsym(opened(), init_rank_name));
+  return init(reinterpret_cast<ncclComm_t*>(communicator), ranks, with, rank, &config);
 }
 
 // Functions that differ from the table's in the names of their types alone.
@@ -49,7 +56,7 @@ void find(void* library, const char* name, Function& function, std::string& why_
 
 NcclLibrary open_library() {
   NcclLibrary nccl;
-  void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+  void* const library = opened();
   if (library == nullptr) {
     const char* const text = dlerror();  // NOLINT(concurrency-mt-unsafe)
     nccl.why_not = text == nullptr ? "libnccl.so.2 cannot be opened" : text;
@@ -57,7 +64,8 @@ NcclLibrary open_library() {
   }
   NcclTable& table = nccl.table;
   table.init_rank = init_rank;
-  find(library, "ncclCommInitRankConfig", library_init_rank, nccl.why_not);
+  if (dlsym(library, init_rank_name) == nullptr)
+    nccl.why_not = fmt::format("libnccl.so.2 has no {}", init_rank_name);
   find(library, "ncclGetVersion", table.get_version, nccl.why_not);
   find(library, "ncclGetUniqueId", table.get_unique_id, nccl.why_not);
   find(library, "ncclCommDestroy", table.destroy, nccl.why_not);

@@ -214,7 +214,7 @@ std::vector<NcclGroupOfCalls> nccl_calls(const Plan& plan, const RankPlace& plac
       const std::int32_t microbatch = what.binding < entry.binding_count
                                           ? program.bindings[entry.first_binding + what.binding].microbatch
                                           : 0;
-      NcclGroupOfCalls group{{}, {}, e, i};
+      NcclGroupOfCalls group{{}, {}, e, i, tag_of(plan, what, microbatch)};
       for (const NcclMove& move : nccl_moves(plan, what, place, microbatch)) {
         group.communicator = move.communicator;
         for (const NcclCall& call : move.calls()) group.calls.push_back(call);
@@ -223,12 +223,13 @@ std::vector<NcclGroupOfCalls> nccl_calls(const Plan& plan, const RankPlace& plac
         held.push_back(std::move(group));
         continue;
       }
-      for (auto& sent : held)
-        if (sent.communicator == group.communicator)
-          group.calls.insert(group.calls.begin(), sent.calls.begin(), sent.calls.end());
-      held.erase(std::remove_if(held.begin(), held.end(),
-                                [&](const auto& of) { return of.communicator == group.communicator; }),
-                 held.end());
+      const auto sent = std::find_if(held.begin(), held.end(), [&](const NcclGroupOfCalls& of) {
+        return what.opcode == Opcode::recv && of.communicator == group.communicator;
+      });
+      if (sent != held.end()) {
+        group.calls.insert(group.calls.begin(), sent->calls.begin(), sent->calls.end());
+        held.erase(sent);
+      }
       if (!group.calls.empty()) result.push_back(std::move(group));
     }
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/tensor_part.h"
+#include "backend/transport.h"
 #include "schedules/plan.h"
 
 // A plan's communication as calls of NCCL: pure functions of the plan, so that every rank knows what all
@@ -15,7 +16,9 @@
 //    channel of its own: what goes forward never waits for what comes back).
 //  * all_reduce, all_gather and reduce_scatter are NCCL's where the members' parts are equal pieces in order;
 //    what else moves, moves as sends and receives of one ncclGroup.
-//  * SENDs along a ring wait for the RECV behind them: NCCL would wait for itself around the ring otherwise.
+//  * A SEND along a ring goes with the next RECV there, as one ncclGroup: NCCL would wait for itself around
+//  the ring
+//    otherwise. So every SEND needs a RECV of its own behind it.
 namespace simrun::cuda {
 
 enum class NcclKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, send, recv };
@@ -73,6 +76,7 @@ struct NcclGroupOfCalls {
   NcclCommunicator communicator;
   std::vector<NcclCall> calls;
   Index entry = 0, instruction = 0;
+  MessageTag tag = {};  // of the instruction: the same on all that call
 };
 std::vector<NcclGroupOfCalls> nccl_calls(const Plan& plan, const RankPlace& place, std::int64_t step);
 

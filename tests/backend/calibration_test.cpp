@@ -13,16 +13,19 @@ TEST_CASE("the experiments on kernels run on one rank, and each names what it me
   std::set<std::string> names;
   for (const Experiment& experiment : of.experiments) names.insert(experiment.what);
   CHECK(names == std::set<std::string>{"overhead", "product", "attention", "attention_backward"});
-  CHECK(of.experiments.size() == 1 + 3 * 64 + 2 * 9);
+  CHECK(of.experiments.size() == 16 + 3 * 64 + 2 * 9);
 }
 
 TEST_CASE("the experiments on exchanges run on any number of ranks, and give a time per repetition") {
   const std::int64_t ranks = GENERATE(2, 3, 4, 8);
   CAPTURE(ranks);
   const CalibrationPlan of = exchange_experiments(ranks);
-  const std::vector<std::vector<double>> seconds = run_experiments(of, ExecutionDevice::null, 2);
+  const std::vector<ExperimentSeconds> seconds = run_experiments(of, ExecutionDevice::null, 2);
   REQUIRE(seconds.size() == of.experiments.size());
-  for (const std::vector<double>& own : seconds) CHECK(own.size() == 2);
+  for (const ExperimentSeconds& own : seconds) {
+    CHECK(own.work.size() == 2);
+    CHECK(own.wall.size() == 2);
+  }
   std::set<std::string> names;
   for (const Experiment& experiment : of.experiments) names.insert(experiment.what);
   std::set<std::string> all{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"};
@@ -32,7 +35,7 @@ TEST_CASE("the experiments on exchanges run on any number of ranks, and give a t
 
 TEST_CASE("the experiments on exchanges run on the CPU") {
   const CalibrationPlan of = exchange_experiments(2);
-  CHECK(run_experiments(of, ExecutionDevice::cpu_f32, 1).front().size() == 1);
+  CHECK(run_experiments(of, ExecutionDevice::cpu_f32, 1).front().work.size() == 1);
 }
 
 }  // namespace simrun

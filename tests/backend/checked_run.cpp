@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "backend/hyperparameters.h"
 #include "schedules/compile.h"
 #include "schedules/lint.h"
 #include "sim/memory.h"
@@ -16,6 +17,7 @@ Execution checked_run(const Plan& plan, ExecutionDevice device, int steps) {
   REQUIRE(execution_refusals(plan, device) == std::vector<std::string>{});
   ExecuteOptions options;
   options.device = device;
+  options.training = hyperparameters_of(plan);
   options.steps = steps;
   Execution execution = execute(plan, options);
   CHECK(execution.failure == "");

@@ -118,7 +118,7 @@ TEST_CASE("a checkpoint of another model or optimizer is refused with what diffe
     return ResumedParameters(checkpoint, compile(tiny_job(job))).mismatch();
   };
   CHECK(mismatch(three_axes) == "");
-  CHECK(mismatch({.model = tiny_llama}).find("is of another model: it has no '") == 0);
+  CHECK(mismatch({.model = tiny_llama}).find("is of another model: ") == 0);
   CHECK(mismatch({.model =
                       "model: {model_type: gpt, num_layers: 4, hidden_size: 24, num_attention_heads: 4, "
                       "ffn_hidden_size: 48, vocab_size: 50, max_position_embeddings: 12, hidden_dropout: 0, "

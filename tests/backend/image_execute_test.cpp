@@ -80,6 +80,24 @@ TEST_CASE("tensor-parallel ranks split the classifier, and what is before it is 
     check({.model = model, .parallelism = "{tensor_model_parallel_size: 2}", .gpus = 4});
 }
 
+TEST_CASE("channels split over ranks by a layout of one's own give the same") {
+  // Every convolution sums over the channels that its ranks have apart, and batch norm has them apart again.
+  const char* const even =
+      "{model_type: resnet, image_size: 24, embedding_size: 4, hidden_sizes: [8, 16], depths: [1, 2], "
+      "num_labels: 7}";
+  check({.model = even,
+         .parallelism = "{tensor_model_parallel_size: 2}",
+         .more = "layout: [{scope: layers, split: {channels: tp}}]\n",
+         .gpus = 2});
+}
+
+TEST_CASE("a side of an image is not split: windows reach over the border") {
+  CHECK_THROWS_WITH(plan_of({.parallelism = "{tensor_model_parallel_size: 2}",
+                             .more = "layout: [{scope: stem, split: {height: tp}}]\n",
+                             .gpus = 2}),
+                    Catch::Contains("needs its dimension 'height' whole"));
+}
+
 TEST_CASE("pipelines of images compute what one rank does") {
   for (const char* model : {tiny_resnet, tiny_vit})
     for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})

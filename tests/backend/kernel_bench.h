@@ -28,7 +28,7 @@ class KernelBench {
     std::map<std::size_t, DimPart> parts;  // by dimension, where it is not whole
   };
 
-  KernelBench() {
+  explicit KernelBench(std::unique_ptr<Device> device = make_cpu_device_f64()) : device_(std::move(device)) {
     plan_.job.tokens_per_step = 6;
     plan_.job.microbatches = 1;
   }
@@ -59,6 +59,7 @@ class KernelBench {
   std::vector<double>& values(Index tensor) { return tensors_[tensor].values; }
   // Which indices of a dimension it has.
   void set_part(Index tensor, std::size_t dim, const DimPart& part) { tensors_[tensor].parts[dim] = part; }
+  const std::vector<std::uint8_t>& mask(Index tensor) const { return tensors_[tensor].mask; }
 
   Instruction instruction(Opcode opcode, Function function, std::vector<Index> inputs,
                           std::vector<Index> outputs) const {
@@ -138,7 +139,7 @@ class KernelBench {
   Plan plan_;
   std::vector<Tensor> tensors_;
   Hyperparameters training_;
-  std::unique_ptr<Device> device_ = make_cpu_device_f64();
+  std::unique_ptr<Device> device_;
 };
 
 // Of a kernel's gradient in f64 from finite differences, by the largest element.

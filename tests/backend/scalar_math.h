@@ -21,6 +21,11 @@ struct ScalarScores {
   Row biases = {};  // by key; none: 0
 };
 
+// Of several experts' parameters those of one.
+struct OfScalarExpert {
+  std::size_t number = 0, experts = 1;
+};
+
 // Rows of scalars on a tape, and what transformers are made of by their papers' formulas. Parameters are
 // those of layer `layer_`.
 class ScalarMath {
@@ -70,13 +75,8 @@ class ScalarMath {
     return sum(products);
   }
 
-  // Of several experts' parameters those of one.
-  struct OfExpert {
-    std::size_t number = 0, experts = 1;
-  };
-
   // x W (+ bias), W [x.size(), out].
-  Row product(const std::string& name, const Row& x, OfExpert of = {}) {
+  Row product(const std::string& name, const Row& x, OfScalarExpert of = {}) {
     const Row& all = parameter(name + "_weight");
     const Row weight = part(all, of.number, all.size() / of.experts);
     const std::size_t out = weight.size() / x.size();
@@ -153,7 +153,7 @@ class ScalarMath {
     return tape_.times(tape_.scaled(x, 0.5), tape_.shifted(t, 1));
   }
 
-  Row feed_forward(const Row& y, const std::string& name = "fc", OfExpert of = {}) {
+  Row feed_forward(const Row& y, const std::string& name = "fc", OfScalarExpert of = {}) {
     const Row up = product(name + "1", y, of);
     Row activated;
     if (model_.activation == Activation::swiglu) {

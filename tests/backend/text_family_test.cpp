@@ -158,6 +158,18 @@ TEST_CASE("packed documents are the same tokens whoever reads them") {
   }
 }
 
+TEST_CASE("documents of two sequences that attend to each other are refused") {
+  const TextFamily& family = family_named("t5");
+  const std::string model = model_of(family);
+  const std::vector<std::string> refused = execution_refusals(
+      compile(
+          tiny_job({.model = model.c_str(), .training = ", decoder_seq_length: 16, documents: {mean: 3}"})),
+      ExecutionDevice::cpu_f64);
+  REQUIRE(!refused.empty());
+  CHECK(refused.front() ==
+        "'cross_attention' (attention) has no CPU kernel yet: training.documents with cross attention");
+}
+
 TEST_CASE("adapters and what is frozen around them") {
   for (const char* targets : {"[qkv, attention_projection, fc1, fc2]", "[q, v]", "[k, fc2]"}) {
     const std::string training = ", lora: {rank: 3, alpha: 5, targets: " + std::string(targets) + "}";

@@ -29,10 +29,26 @@ TEST_CASE("types of an optimizer's state are those of mixed precision training u
   CHECK(pure.grad_reduce_dtype == Dtype::bf16);  // gradients are reduced as they are kept
 }
 
+TEST_CASE("the numbers of an update are those of large language models unless written") {
+  const UpdateNumbers plain = test::load(test::small_job).optimizer.numbers;
+  CHECK(plain.lr == 1e-3);
+  CHECK(plain.adam_beta2 == 0.95);
+  CHECK(plain.weight_decay == 0.1);
+  // Decay is part of sgd's gradient and no habit of it.
+  CHECK(test::load(with_optimizer("name: sgd")).optimizer.numbers.weight_decay == 0);
+  CHECK(test::load(with_optimizer("name: adafactor")).optimizer.numbers.weight_decay == 0);
+  const UpdateNumbers written =
+      test::load(with_optimizer("lr: 3.0e-4, adam_beta1: 0.8, adam_eps: 1.0e-5, weight_decay: 0"))
+          .optimizer.numbers;
+  CHECK(written == UpdateNumbers{3e-4, 0.8, 0.95, 1e-5, 0});
+}
+
 TEST_CASE("the effective config of every optimizer is read back as the same job") {
   for (const char* keys :
        {"name: adam", "name: adamw, zero_stage: 3", "name: sgd", "name: adafactor",
         "name: muon, exp_avg_dtype: bf16", "name: sgd, sgd_momentum: 0",
+        "lr: 3.0e-4, adam_beta1: 0.8, adam_beta2: 0.99, adam_eps: 1.0e-5, weight_decay: 0",
+        "name: muon, lr: 0.02, muon_momentum: 0.9", "name: sgd, lr: 0.1, weight_decay: 1.0e-4",
         "main_params_dtype: none, main_grads_dtype: bf16, grad_reduce_dtype: fp32",
         "exp_avg_dtype: fp8, exp_avg_sq_dtype: uint8, main_params_dtype: fp16, grad_reduce_dtype: fp8"}) {
     CAPTURE(keys);
@@ -55,6 +71,12 @@ TEST_CASE("an optimizer that is misspelt, or a type that it has nothing of, is r
       {"name: adafactor, exp_avg_dtype: bf16", "adafactor keeps no first moment"},
       {"name: moun", "did you mean 'muon'?"},
       {"name: sgd, sgd_momentum: 0, exp_avg_dtype: bf16", "sgd keeps no first moment"},
+      {"name: sgd, adam_beta1: 0.9", "unknown key 'adam_beta1'"},
+      {"name: adafactor, adam_eps: 1.0e-8", "unknown key 'adam_eps'"},
+      {"muon_momentum: 0.9", "unknown key 'muon_momentum'"},
+      {"adam_beta2: 1", "must be from 0 to 0.999999"},
+      {"lr: -1", "must be from 0 to 1000"},
+      {"weight_decai: 0", "did you mean 'weight_decay'?"},
       {"name: sgd, sgd_momentum: 1", "must be from 0 to 0.999"}};
   for (const auto& [keys, message] : wrong) {
     CAPTURE(keys);

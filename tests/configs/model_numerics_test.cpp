@@ -71,4 +71,12 @@ TEST_CASE("an epsilon below 0 and a base below 1 are refused where they stand") 
   CHECK_THAT(text, Catch::Contains("2 errors"));
 }
 
+TEST_CASE("latent attention's rotated part is made of pairs") {
+  CHECK_THAT(refusal(job_with("{model_type: deepseek_v2, " + llama_shape +
+                              ", kv_lora_rank: 16, qk_nope_head_dim: 8, qk_rope_head_dim: 5, v_head_dim: 8, "
+                              "n_routed_experts: 4, num_experts_per_tok: 2, moe_intermediate_size: 8}")),
+             Catch::Contains("qk_rope_head_dim 5 is odd, and rope turns pairs of elements\n") &&
+                 Catch::Contains("hint: 6 has pairs."));
+}
+
 }  // namespace simrun::test

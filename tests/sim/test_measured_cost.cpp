@@ -2,6 +2,7 @@
 
 #include "schedules/compile.h"
 #include "schedules/plan_file.h"
+#include "sim/collective_cost.h"
 #include "sim/core_replay.h"
 #include "sim/measured_cost.h"
 #include "sim/simulate.h"
@@ -13,7 +14,7 @@ namespace {
 
 Job job_on(const std::string& parallelism, const std::string& cluster, int gpus) {
   return job_from(
-      "simrun: 1\nmodel: {model_type: gpt, num_layers: 2, hidden_size: 64, num_attention_heads: 4, "
+      "simrun: 1\nmodel: {model_type: gpt, num_layers: 4, hidden_size: 64, num_attention_heads: 4, "
       "vocab_size: 128, max_position_embeddings: 64, hidden_dropout: 0, attention_dropout: 0}\n"
       "training: {seq_length: 64, micro_batch_size: 1, global_batch_size: 4, precision: fp32}\n"
       "parallelism: " +

@@ -36,9 +36,11 @@ TEST_CASE("the table of predicted and measured seconds shows the error of the pr
   of.by_kind = {{"gemm", 0.9, 1, 5}, {"all_reduce", 0.1, 0, 2}};
   of.by_phase = {{"forward", 1, 1, 7}};
   CHECK(measured_table(of) ==
-        "              predicted   measured    error  instructions\n"
-        "step              1.5 s        1 s  +50.0 %             7\n"
-        "kind   gemm    900 ms        1 s  -10.0 %             5\n");
+        "                   predicted  measured    error  instructions\n"
+        "step                 1.500 s   1.000 s  +50.0 %             7\n"
+        "kind   gemm         900.0 ms   1.000 s  -10.0 %             5\n"
+        "       all_reduce   100.0 ms       0 s                      2\n"
+        "phase  forward       1.000 s   1.000 s   +0.0 %             7\n");
   CHECK(measured_json(of) ==
         "{\"step\": {\"name\": \"step\", \"predicted_s\": 1.5, \"measured_s\": 1, \"error\": 0.5, "
         "\"instructions\": "

@@ -38,6 +38,7 @@ struct UpdateElement {
     return w - rate * (m * first_correction / (std::sqrt(v * second_correction) + epsilon) + decay * w);
   }
   SIMRUN_HD double sgd(std::int64_t i, double g, double w) const {
+    g += decay * w;
     if (first) {
       g += momentum * static_cast<double>(first[i]);
       first.set(i, static_cast<Math>(g));

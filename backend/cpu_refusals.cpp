@@ -221,6 +221,10 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::gather:
     case Opcode::scatter: return token_rows_refusal(what);
     case Opcode::reduce: return reduce_refusal(plan, what);
+    case Opcode::route:
+      return what.constants.empty()
+                 ? no_kernel("model.moe_router_load_balancing_type: aux_loss, seq_aux_loss and none have")
+                 : "";
     case Opcode::norm:
     case Opcode::norm_backward:
     case Opcode::conv:
@@ -228,10 +232,6 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::pool_backward:
     case Opcode::lstm:
     case Opcode::lstm_backward:
-    case Opcode::route:
-      return what.constants.empty()
-                 ? no_kernel("model.moe_router_load_balancing_type: aux_loss, seq_aux_loss and none have")
-                 : "";
     case Opcode::free:
     case Opcode::route_backward:
     case Opcode::cross_entropy:

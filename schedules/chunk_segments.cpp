@@ -138,14 +138,6 @@ bool ChunkSegments::follows_on_rank(int stage, Direction direction) const {
          placement_.rank(stage - 1, direction) == placement_.rank(stage, direction);
 }
 
-// The pipeline ranks that hold a stage in a bidirectional schedule, ascending.
-std::vector<std::int32_t> ChunkSegments::holders_of(int stage) const {
-  std::vector<std::int32_t> pair{placement_.rank(stage, Direction::down),
-                                 placement_.rank(stage, Direction::up)};
-  std::sort(pair.begin(), pair.end());
-  return pair;
-}
-
 ChunkSource ChunkSegments::source_of(Index chunk) const {
   const int stage = placement_.stage_of(chunk);
   const Direction direction = placement_.direction_of(chunk);
@@ -359,7 +351,8 @@ Index ChunkSegments::parameter_gather(Index chunk) {
 Index ChunkSegments::finish(int rank) {
   std::vector<const ChunkEmission*> emissions;
   for (const Index chunk : chunks_of(rank)) emissions.push_back(&chunks_[chunk].emission);
-  const StepContext step = context();
+  StepContext step = context();
+  if (placement_.directions() == 2) sum_over_pairs(rank, step);
   std::vector<Instruction> instructions = finish_step(step, plan_, emissions, table_);
   return add_segment(fmt::format("rank {} optimizer step", rank), PassKind::step, emissions.front()->chunk,
                      std::move(instructions));
@@ -393,7 +386,7 @@ StepContext ChunkSegments::context() const {
                    StreamIndex::tp,
                    static_cast<Index>(2 * placement_.chunks())};
   step.servers = server_rules(job_);
-  // Copies of one stage sum all their gradients, tied or not.
+  // Copies of one stage sum all their gradients, tied or not (sum_over_pairs).
   std::set<std::int32_t> ranks;
   if (placement_.directions() == 1)
     for (const std::int32_t stage : model_.partition.tied_stages)

@@ -85,6 +85,7 @@ class ChunkSegments {
 
   void add_chunk(Index chunk);
   std::vector<std::int32_t> holders_of(int stage) const;
+  void sum_over_pairs(int rank, StepContext& step) const;
   ChunkSource source_of(Index chunk) const;
   void share_embeddings(Index chunk, ChunkSource& source) const;
   Index transfer(StepKind kind, Index chunk);

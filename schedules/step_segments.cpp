@@ -125,7 +125,7 @@ std::vector<Instruction> tied_reduction(const StepContext& context, const Parame
   if (context.tied_ranks.empty()) return {};
   Communication communication;
   communication.group.pipeline_ranks = context.tied_ranks;
-  communication.channel = context.first_channel;
+  communication.channel = context.first_channel + 2 * context.tied_group;
   communication.cause = "word embedding gradients: tied over the first and last stage";
   return {collective(Opcode::all_reduce, context.data_stream,
                      {kept_gradients(bucket), kept_gradients(bucket)}, table.add(communication),

@@ -17,10 +17,11 @@ struct StepContext {
   std::uint8_t tensor_stream;
   Index first_channel;                        // channels from here on are free for exchanges between stages
   std::vector<std::int32_t> tied_ranks = {};  // that each have a copy of tied word embeddings to sum
+  Index tied_group = 0;                       // 1: the other of two such groups of ranks
   ServerRules servers = {};
 };
-// Channels behind first_channel that a plan uses for tied embeddings and the gradient norm.
-constexpr Index fixed_channels = 2;
+// Channels behind first_channel that a plan uses for tied embeddings, the gradient norm, and tied embeddings of a second group.
+constexpr Index fixed_channels = 3;
 
 // Data-parallel reductions of a chunk, by bucket, for the last backward pass; empty for buckets that wait for
 // the step's end because they are also summed over tensor-parallel ranks or stages.

@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <string>
+
+#include "backend/execute.h"
+#include "backend/tensor_part.h"
+#include "schedules/compile.h"
+#include "sim/memory.h"
+#include "tests/allocation/allocation_counts.h"
+#include "tests/jobs.h"
+
+// What ranks really allocate, counted by hooks that know of no plan.
+namespace simrun {
+namespace {
+
+std::vector<std::int64_t> predicted_peaks(const Plan& plan) {
+  std::vector<std::int64_t> peaks;
+  for (const RankPlace& place : ranks_of(plan)) {
+    const Program& program = plan.programs[static_cast<std::size_t>(place.pipeline_rank)];
+    std::int64_t most = 0;
+    for (const WhichStep step : {WhichStep::first, WhichStep::steady})
+      most = std::max(most, walk_memory(plan, program, step, MemoryDetail::peak, {place.local}).peak.bytes);
+    peaks.push_back(most);
+  }
+  std::sort(peaks.begin(), peaks.end());
+  return peaks;
+}
+
+// In f32, so that the CPU stores what the plan says; gradients and parameters are not kept to be compared.
+AllocationCounts allocations_of(const Plan& plan) {
+  ExecuteOptions options;
+  options.device = ExecutionDevice::cpu_f32;
+  options.steps = 2;
+  options.compares = false;
+  std::string failure;
+  const AllocationCounts counts = count_allocations([&] { failure = execute(plan, options).failure; });
+  CHECK(failure == "");
+  return counts;
+}
+
+std::string text_job(const std::string& model, const std::string& parallelism, const std::string& rest,
+                     int tokens, int gpus) {
+  return "simrun: 1\nmodel: {" + model + "}\ntraining: {seq_length: " + std::to_string(tokens) +
+         ", micro_batch_size: 1, global_batch_size: 4, precision: fp32}\nparallelism: {" + parallelism +
+         "}\n" + rest + "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: " + std::to_string(gpus) + "}\n";
+}
+
+const std::string tiny =
+    "model_type: llama, num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, "
+    "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 50, max_position_embeddings: 16";
+
+}  // namespace
+
+TEST_CASE("the hooks see every byte: of malloc, of operator new, and of device memory by thread") {
+  const AllocationCounts counts = count_allocations([] {
+    const auto a = std::make_unique<char[]>(100'000);
+    void* const b = std::malloc(50'000);
+    a[0] = *static_cast<char*>(b) = 0;
+    std::free(b);
+  });
+  CHECK(counts.device_peaks.empty());
+  CHECK(counts.other_peak >= 150'000);
+  CHECK(counts.other_peak < 160'000);
+}
+
+TEST_CASE("every rank takes to the byte what the simulator predicts, by a count that knows of no plan") {
+  struct Case {
+    const char *parallelism, *rest;
+    int gpus;
+  };
+  for (const Case& c :
+       {Case{"", "", 1}, Case{"tensor_model_parallel_size: 2, sequence_parallel: true", "", 4},
+        Case{"pipeline_model_parallel_size: 2, pipeline_schedule: dualpipe", "optimizer: {zero_stage: 1}\n",
+             4},
+        Case{"pipeline_model_parallel_size: 2, pipeline_schedule: zb_h1",
+             "recompute: {granularity: selective}\n", 2},
+        Case{"context_parallel_size: 2", "optimizer: {zero_stage: 3}\n", 4},
+        Case{"context_parallel_size: 2, cp_comm_type: a2a, tensor_model_parallel_size: 1",
+             "optimizer: {zero_stage: 2}\nrecompute: {granularity: full}\n", 4}}) {
+    CAPTURE(c.parallelism, c.rest);
+    const Plan plan = compile(job_from(text_job(tiny, c.parallelism, c.rest, 16, c.gpus)));
+    CHECK(allocations_of(plan).device_peaks == predicted_peaks(plan));
+  }
+}
+
+TEST_CASE("outside device memory a run of a model of some size takes less than a percent") {
+  // 12 x 4 layers x 512^2 = 12.6 M parameters and the words: 16 B each are far more than a rank's messages.
+  const std::string model =
+      "model_type: gpt, num_layers: 4, hidden_size: 512, num_attention_heads: 8, vocab_size: 2048, "
+      "max_position_embeddings: 256, hidden_dropout: 0, attention_dropout: 0";
+  for (const char* parallelism :
+       {"", "tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2", "context_parallel_size: 2"}) {
+    const int gpus = parallelism[0] == 't' ? 4 : parallelism[0] == 'c' ? 2 : 1;
+    CAPTURE(parallelism);
+    const Plan plan = compile(job_from(text_job(model, parallelism, "", 64, gpus)));
+    const AllocationCounts counts = allocations_of(plan);
+    const std::int64_t device =
+        std::accumulate(counts.device_peaks.begin(), counts.device_peaks.end(), std::int64_t{0});
+    CHECK(counts.device_peaks == predicted_peaks(plan));
+    CAPTURE(counts.other_peak, device);
+    CHECK(static_cast<double>(counts.other_peak) < 0.01 * static_cast<double>(device));
+  }
+}
+
+}  // namespace simrun

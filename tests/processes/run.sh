@@ -38,8 +38,10 @@ ranks() {
   if [ "$took" -gt $((limit * 1000)) ]; then fail "$*: $took ms"; fi
 }
 
-# exit code, pattern: exactly one line of error, and it says so.
+# exit code, pattern: exactly one line of error, and it says so. A process that was stopped and wakes within MPI may find that MPI cannot
+# read the memory of one that has ended, and MPI says so itself.
 ends_with() {
+  sed -i '/^\[[^]]*\] Read -1, expected [0-9]*, errno = 3$/d' "$out/error"
   if [ "$code" -ne "$1" ]; then fail "$what: exit code $code, not $1"; fi
   if [ "$(wc -l <"$out/error")" -ne 1 ]; then fail "$what: not one message"; fi
   if ! grep -Eq "$2" "$out/error"; then fail "$what: not '$2'"; fi

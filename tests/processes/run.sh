@@ -69,10 +69,11 @@ died() {
   done
 }
 
+# Four seconds of silence, and mpirun takes two to end a stopped process; the rest is for starting.
 stopped() {
   for rank in 5 0; do
     what="the process of rank $rank stops"
-    ranks 10 -n 4 "$program" stop "$rank"
+    ranks 15 -n 4 "$program" stop "$rank"
     ends_with 1 "^$(process_of $rank) has not been heard of for 4 s; .*$a_wait"
   done
 }

@@ -38,8 +38,10 @@ ranks() {
   if [ "$took" -gt $((limit * 1000)) ]; then fail "$*: $took ms"; fi
 }
 
-# exit code, pattern: exactly one line of error, and it says so.
+# exit code, pattern: exactly one line of error, and it says so. A process that was stopped and wakes within MPI may find that MPI cannot
+# read the memory of one that has ended, and MPI says so itself.
 ends_with() {
+  sed -i '/^\[[^]]*\] Read -1, expected [0-9]*, errno = 3$/d' "$out/error"
   if [ "$code" -ne "$1" ]; then fail "$what: exit code $code, not $1"; fi
   if [ "$(wc -l <"$out/error")" -ne 1 ]; then fail "$what: not one message"; fi
   if ! grep -Eq "$2" "$out/error"; then fail "$what: not '$2'"; fi
@@ -67,10 +69,11 @@ died() {
   done
 }
 
+# Four seconds of silence, and mpirun takes two to end a stopped process; the rest is for starting.
 stopped() {
   for rank in 5 0; do
     what="the process of rank $rank stops"
-    ranks 10 -n 4 "$program" stop "$rank"
+    ranks 15 -n 4 "$program" stop "$rank"
     ends_with 1 "^$(process_of $rank) has not been heard of for 4 s; .*$a_wait"
   done
 }

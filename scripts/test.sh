@@ -32,19 +32,16 @@ scripts/setup.sh "${purposes[@]}"
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros; fi
 
 # dev: Debug with the address and undefined-behaviour sanitizers; release: what users run, with the tests of
-# schedules and engines: the long ones, and those where optimisation could show; tsan: below.
+# schedules and engines: the long ones, and those where optimisation could show, the CUDA plugin, and ranks as threads under the thread
+# sanitizer.
 # SIMRUN_LINT and SIMRUN_FUZZ_TESTS add those checks to dev's list of tests; with SIMRUN_PAGE_REQUIRED release's check of the pages
 # may not be skipped.
-cmake --preset dev -DSIMRUN_TESTS=ON -DSIMRUN_LINT=$lint -DSIMRUN_FUZZ_TESTS=$fuzz
+cmake --preset dev -DSIMRUN_TESTS=ON -DSIMRUN_CUDA=OFF -DSIMRUN_LINT=$lint -DSIMRUN_FUZZ_TESTS=$fuzz
 cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRED=$page "-DSIMRUN_TEST_ROOMS=schedules;sim"
 cmake --build --preset dev -j "$(nproc)"
 cmake --build --preset release -j "$(nproc)"
-# tsan: ranks as threads and the threads that carry messages between processes, under the thread sanitizer.
-cmake --preset tsan -DSIMRUN_TESTS=ON -DSIMRUN_MPI=OFF -DSIMRUN_CUDA=OFF
-cmake --build --preset tsan -j "$(nproc)" --target test_threads
 
 # One list of tests over all builds, so that one summary covers everything.
 mkdir -p build/tests
-printf 'subdirs("%s" "%s")\nadd_test(tsan.threads "%s")\n' "$PWD/build/dev" "$PWD/build/release" \
-  "$PWD/build/tsan/tests/test_threads" >build/tests/CTestTestfile.cmake
+printf 'subdirs("%s" "%s")\n' "$PWD/build/dev" "$PWD/build/release" >build/tests/CTestTestfile.cmake
 exec ctest --test-dir build/tests -j "$(nproc)" --output-on-failure --no-label-summary --no-tests=error

@@ -43,9 +43,9 @@ Facility processor() {
   Facility facility{.kind = "device", .name = "cpu"};
   const std::string model = cpu_fact("model name");
   facility.about = fmt::format("{}, {} of {} cores, {}, has{}; kernels for {}; f64, f32, bf16",
-                          model.empty() ? "processor of unknown name" : model, available_cores(),
-                          sysconf(_SC_NPROCESSORS_ONLN), memory_text(memory_of_this_machine()),
-                          instruction_sets(), cpu::has_avx2() ? "AVX2 and FMA" : "any processor");
+                               model.empty() ? "processor of unknown name" : model, available_cores(),
+                               sysconf(_SC_NPROCESSORS_ONLN), memory_text(memory_of_this_machine()),
+                               instruction_sets(), cpu::has_avx2() ? "AVX2 and FMA" : "any processor");
   return facility;
 }
 

@@ -20,7 +20,8 @@ struct StepContext {
   Index tied_group = 0;                       // 1: the other of two such groups of ranks
   ServerRules servers = {};
 };
-// Channels behind first_channel that a plan uses for tied embeddings, the gradient norm, and tied embeddings of a second group.
+// Channels behind first_channel that a plan uses for tied embeddings, the gradient norm, and tied embeddings
+// of a second group.
 constexpr Index fixed_channels = 3;
 
 // Data-parallel reductions of a chunk, by bucket, for the last backward pass; empty for buckets that wait for

@@ -23,8 +23,8 @@ class KernelBench {
     std::vector<double> values;
     std::vector<std::int64_t> indices;
     std::vector<std::uint8_t> mask;
-    std::vector<std::int32_t> choices;  // of an int32 tensor
-    SharedRows rows = nullptr;          // of an experts' buffer
+    std::vector<std::int32_t> choices;     // of an int32 tensor
+    SharedRows rows = nullptr;             // of an experts' buffer
     std::map<std::size_t, DimPart> parts;  // by dimension, where it is not whole
   };
 

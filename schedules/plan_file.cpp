@@ -77,10 +77,22 @@ bool is_new_in_version_5(const Plan& plan) {
          });
 }
 
+// Clusters that were measured, and sequences dealt out in zigzag blocks.
+bool is_new_in_version_6(const Plan& plan) {
+  const Cluster& cluster = plan.cluster;
+  const auto is_dealt = [](const std::string& split) { return split.find(':') != std::string::npos; };
+  return cluster.communication != CommunicationMode::overlapped || cluster.measured != MeasuredExchanges{} ||
+         cluster.gpu.measured != MeasuredKernels{} ||
+         std::ranges::any_of(plan.buffers, [&](const Buffer& buffer) {
+           return std::ranges::any_of(buffer.split, is_dealt);
+         });
+}
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
-// and 4 would misread what is_new_in_version_4() and _5() name.
+// to 5 would misread what is_new_in_version_4() to _6() name.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_6(plan)) return 6;
   if (is_new_in_version_5(plan)) return 5;
   if (is_new_in_version_4(plan)) return 4;
   if (std::ranges::any_of(plan.segments, [](const Segment& segment) {

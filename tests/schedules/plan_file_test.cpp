@@ -131,9 +131,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 6; this simrun reads versions 1 to 5");
+  CHECK(refusal(bytes) == "the plan file has format version 7; this simrun reads versions 1 to 6");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 5");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 6");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -178,6 +178,17 @@ TEST_CASE("a plan with parameter servers or scales of blocks is version 5") {
   plan = two_stage_plan();
   plan.segments[0].instructions[0].opcode = Opcode::push;
   CHECK(serialize(plan)[8] == 5);
+}
+
+TEST_CASE("a plan of a measured cluster, or with a sequence in zigzag blocks, is version 6") {
+  Plan plan = two_stage_plan();
+  plan.cluster.communication = CommunicationMode::blocking;
+  CHECK(serialize(plan)[8] == 6);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan = two_stage_plan();
+  REQUIRE(serialize(plan)[8] < 6);
+  plan.buffers[0].split = {"cp:zigzag,tp"};
+  CHECK(serialize(plan)[8] == 6);
 }
 
 TEST_CASE("a plan file without NICs and fabric has a NIC per GPU on a non-blocking fabric") {

@@ -111,7 +111,7 @@ void print_report(const Options& options, const Report& report) {
     std::string text = terminal_summary(report.plan, report.summary, terminal);
     if (options.sensitivity)
       text += "\n" + sensitivity_table(report.sensitivities, report.summary.step_time_s);
-    print(text);
+    print(text + report.wrote);
   }
   if (!is_printed && !report.misfit.empty() && !(options.json && options.quiet))
     complain("simrun: " + report.misfit + "\n");

@@ -83,9 +83,8 @@ bool is_new_in_version_6(const Plan& plan) {
   const auto is_dealt = [](const std::string& split) { return split.find(':') != std::string::npos; };
   return cluster.communication != CommunicationMode::overlapped || cluster.measured != MeasuredExchanges{} ||
          cluster.gpu.measured != MeasuredKernels{} ||
-         std::ranges::any_of(plan.buffers, [&](const Buffer& buffer) {
-           return std::ranges::any_of(buffer.split, is_dealt);
-         });
+         std::ranges::any_of(
+             plan.buffers, [&](const Buffer& buffer) { return std::ranges::any_of(buffer.split, is_dealt); });
 }
 
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2

@@ -107,10 +107,15 @@ void RankRun::initialise() {
       if (what.opcode == Opcode::optimizer) initialise_optimizer(what);
 }
 
-// Of the source what the target has of it, a message's length at a time.
+// Of the source what the target has of it, a message's length at a time. A payload is of one type: between
+// two, numbers are copied.
 void RankRun::copy(const Argument& from, const Argument& to) {
+  const bool is_of_one_type = from.buffer->dtype == to.buffer->dtype;
   for (const TensorPart& piece : message_pieces(to.part))
-    device_.unpack(device_.pack(from, piece), to, piece, Combine::assign);
+    if (is_of_one_type)
+      device_.unpack(device_.pack(from, piece), to, piece, Combine::assign);
+    else
+      device_.set_values(device_.values(from, piece), to, piece);
 }
 
 // Main weights are the weights, moments are zero, unless a checkpoint says what they are.

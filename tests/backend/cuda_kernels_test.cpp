@@ -280,6 +280,7 @@ TEST_CASE("CUDA kernels: optimizer updates, with clipping, main weights and mome
       check_alike([&](KernelBench& bench) {
         const Index gradient = bench.tensor("elements:40"), weights = bench.tensor("elements:40");
         const Index m = bench.tensor("elements:40"), v = bench.tensor("elements:40");
+        bench.plan().buffers[weights].category = Category::weights;
         for (double& x : bench.values(v)) x = x * x;
         std::vector<Index> inputs{gradient}, outputs{weights, m, v};
         if (!has_main) inputs.push_back(weights);

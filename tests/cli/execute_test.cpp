@@ -94,6 +94,25 @@ TEST_CASE("--execute: a Plan file runs as the job does, with nothing to compare 
   CHECK(texts(member(run, "loss")) == texts(member(executed(shipped + " --no-reference"), "loss")));
 }
 
+TEST_CASE("--execute: routed tokens take the memory that routing asks for, in parts of a run too") {
+  const Scratch scratch;
+  const std::string job = scratch.write(
+      "experts.yaml",
+      "simrun: 1\n"
+      "model: {model_type: mixtral, num_hidden_layers: 2, hidden_size: 32, intermediate_size: 64, "
+      "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, num_local_experts: 4, "
+      "num_experts_per_tok: 2}\n"
+      "training: {seq_length: 16, micro_batch_size: 1, global_batch_size: 4, precision: bf16}\n"
+      "parallelism: {expert_model_parallel_size: 2}\n"
+      "cluster: {from: dgx_h100, nodes: 1, gpus_per_node: 2}\n");
+  for (const std::string& flags : {std::string(" --dtype f64"), std::string(" --dtype bf16 --no-reference"),
+                                   " --steps 3 --save-every 1 --save " + scratch.file("x.ckpt")}) {
+    CAPTURE(flags);
+    const ConfigNode run = executed(job + flags);
+    CHECK(texts(member(run, "predicted_peak_bytes")) == texts(member(run, "allocated_peak_bytes")));
+  }
+}
+
 TEST_CASE("--execute: ranks whose copies of a parameter part ways are exit 4, with the reason") {
   const Scratch scratch;
   const std::string path = scratch.file("wrong.plan");

@@ -192,6 +192,31 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
           reading.position_of("parallelism.pipeline_schedule"), std::move(reading.positions)};
 }
 
+Cluster load_cluster(const std::string& preset, std::int64_t nodes, const LoadOptions& options) {
+  Reading reading;
+  reading.file = preset;
+  ConfigNode from;
+  from.kind = ConfigNode::Kind::scalar;
+  from.key = "from";
+  from.text = preset;
+  ConfigNode count = from;
+  count.key = "nodes";
+  count.text = std::to_string(nodes);
+  ConfigNode cluster;
+  cluster.kind = ConfigNode::Kind::map;
+  cluster.key = "cluster";
+  cluster.children = {from, count};
+  ConfigNode root;
+  root.kind = ConfigNode::Kind::map;
+  root.children = {cluster};
+  for (const Override& flag_value : options.overrides) apply_override(flag_value, root, reading);
+  check_sections(root, reading);
+  Job job;
+  read_cluster(root.find("cluster"), {"", options.preset_directories}, reading, job);
+  if (!reading.problems.empty()) refuse(reading);
+  return std::move(job.cluster);
+}
+
 LoadedJob load_job(const std::string& path, const LoadOptions& options) {
   const TextFile file = read_text_file(path);
   if (!file.text) throw ConfigError({{{path, 0, 0}, "cannot read this file: " + file.reason, ""}});

@@ -75,8 +75,12 @@ class ThreadFabric {
   void end(std::int64_t rank, RunFailure failure);
   bool is_here(std::int64_t rank) const;
   Mailbox& mailbox_of(std::int64_t rank);
-  // These need mutex_.
-  void put(std::int64_t from, std::int64_t to, const MessageTag& tag, Message message);
+  struct Envelope {
+    std::int64_t from = 0, to = 0;
+    MessageTag tag;
+  };
+  // These need mutex_, which put() releases.
+  void put(std::unique_lock<std::mutex> lock, const Envelope& of, Message message);
   void fail(RunFailure failure);
   void fail_if_stuck();
   bool is_idle() const;

@@ -1,4 +1,4 @@
-#include "tests/backend/cover_jobs.h"
+#include "tests/cover/cover_jobs.h"
 
 #include <fmt/format.h>
 
@@ -67,20 +67,20 @@ const std::vector<CoverModel>& cover_models() {
                "ffn_hidden_size: 40, vocab_size: 50, max_position_embeddings: 16",
        .dropout = ", hidden_dropout: 0.1, attention_dropout: 0.1",
        .whole = ", hidden_dropout: 0, attention_dropout: 0",
-       .least = 40},
+       .least = 30},
       {.name = "llama",
        .yaml = "{model_type: llama, num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, "
                "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 50, max_position_embeddings: 16",
        .dropout = ", attention_dropout: 0.1",
        .whole = "",
-       .least = 40},
+       .least = 25},
       {.name = "moe",
        .yaml = "{model_type: mixtral, num_hidden_layers: 4, hidden_size: 24, intermediate_size: 20, "
                "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 50, max_position_embeddings: 16, "
                "num_local_experts: 4, num_experts_per_tok: 2, router_aux_loss_coef: 0.1",
        .dropout = ", attention_dropout: 0.1",
        .whole = "",
-       .least = 30},
+       .least = 25},
       {.name = "mla",
        .yaml = "{model_type: deepseek_v2, num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, "
                "num_attention_heads: 4, vocab_size: 50, q_lora_rank: 10, kv_lora_rank: 12, "
@@ -88,26 +88,27 @@ const std::vector<CoverModel>& cover_models() {
                "num_experts_per_tok: 2, moe_intermediate_size: 8, first_k_dense_replace: 2",
        .dropout = ", attention_dropout: 0.1",
        .whole = "",
-       .least = 30},
+       .least = 25},
       {.name = "t5",
        .yaml = "{model_type: t5, num_layers: 2, d_model: 24, d_kv: 5, d_ff: 40, num_heads: 4, "
                "vocab_size: 50, relative_attention_num_buckets: 8, relative_attention_max_distance: 6",
        .dropout = ", dropout_rate: 0.1",
        .whole = ", dropout_rate: 0",
-       .least = 20,
+       .least = 15,
        .training = ", seq_length: 16, decoder_seq_length: 8"},
       {.name = "wide_resnet",
        .yaml = "{model_type: wide_resnet, image_size: 64, num_layers: 50, base_channels: 2, width_factor: 2, "
                "widens: 3x3, num_labels: 9",
        .dropout = "",
        .whole = "",
-       .least = 20,
-       .training = ""},
+       .least = 12,
+       .training = "",
+       .least_micro_batch_in_f32 = 2},
       {.name = "gnmt",
        .yaml = "{model_type: gnmt, encoder_layers: 3, decoder_layers: 3, hidden_size: 6, vocab_size: 50",
        .dropout = ", dropout: 0.1",
        .whole = ", dropout: 0",
-       .least = 20,
+       .least = 12,
        .training = ", seq_length: 8, decoder_seq_length: 5"},
   };
   return models;
@@ -154,7 +155,9 @@ CoverJob cover_job(const Combination& combination) {
   const bool drops = at(combination, Factor::dropout) == 1;
   CoverJob job;
   job.in_f32 = at(combination, Factor::type) == 1;
+  const int micro_batch = 1 + static_cast<int>(at(combination, Factor::micro_batch));
   if (ranks > most_ranks || (drops && model.dropout.empty())) return job;
+  if (job.in_f32 && micro_batch < model.least_micro_batch_in_f32) return job;
   std::string parallelism = fmt::format(
       "tensor_model_parallel_size: {}, context_parallel_size: {}, "
       "pipeline_model_parallel_size: {}",
@@ -171,7 +174,6 @@ CoverJob cover_job(const Combination& combination) {
   const std::string rest =
       fmt::format("optimizer: {{zero_stage: {}{}}}\n{}", at(combination, Factor::zero),
                   overlaps[at(combination, Factor::overlap)], recomputes[at(combination, Factor::recompute)]);
-  const std::size_t micro_batch = 1 + at(combination, Factor::micro_batch);
   job.yaml = fmt::format(
       "simrun: 1\nmodel: {}{}}}\ntraining: {{precision: fp32, micro_batch_size: {}, global_batch_size: "
       "{}{}}}\n"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "configs/job.h"
-#include "tests/backend/pairwise_cover.h"
+#include "tests/cover/pairwise_cover.h"
 
 // The jobs of the cover test: tiny models x layouts x schedules x optimizers. Every list is here.
 namespace simrun {
@@ -18,6 +18,9 @@ struct CoverModel {
   std::string whole;                          // and without
   std::size_t least = 0;                      // combinations that must have it
   std::string training = ", seq_length: 16";  // keys of its own, each behind a comma
+  // Batch norm over the 2 x 2 last positions of one image is too ill-conditioned for f32: on one rank,
+  // parameters rounded to f32 alone move the loss behind one step by 5e-4.
+  int least_micro_batch_in_f32 = 1;
 };
 const std::vector<CoverModel>& cover_models();
 
@@ -42,7 +45,8 @@ std::vector<std::size_t> factor_sizes();
 std::string name_of(const Combination& combination);
 
 struct CoverJob {
-  std::string yaml;  // of the whole job; empty: it has more than 16 ranks, or dropout that the model has not
+  std::string yaml;  // of the whole job; empty: it has more than 16 ranks, or dropout or a type
+                     // that the model has not
   bool in_f32 = false;
 };
 CoverJob cover_job(const Combination& combination);

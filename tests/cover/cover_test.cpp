@@ -11,7 +11,7 @@
 #include "schedules/compile.h"
 #include "schedules/lint.h"
 #include "tests/backend/checked_run.h"
-#include "tests/backend/cover_jobs.h"
+#include "tests/cover/cover_jobs.h"
 #include "tests/jobs.h"
 
 // Every strategy with every schedule, model and optimizer, two by two: loss of two steps, every gradient and

@@ -1,4 +1,4 @@
-#include "tests/backend/pairwise_cover.h"
+#include "tests/cover/pairwise_cover.h"
 
 #include <algorithm>
 #include <map>

@@ -103,7 +103,7 @@ const std::vector<CoverModel>& cover_models() {
        .whole = "",
        .least = 12,
        .training = "",
-       .least_micro_batch_in_f32 = 2},
+       .in_f32 = false},
       {.name = "gnmt",
        .yaml = "{model_type: gnmt, encoder_layers: 3, decoder_layers: 3, hidden_size: 6, vocab_size: 50",
        .dropout = ", dropout: 0.1",
@@ -157,7 +157,7 @@ CoverJob cover_job(const Combination& combination) {
   job.in_f32 = at(combination, Factor::type) == 1;
   const int micro_batch = 1 + static_cast<int>(at(combination, Factor::micro_batch));
   if (ranks > most_ranks || (drops && model.dropout.empty())) return job;
-  if (job.in_f32 && micro_batch < model.least_micro_batch_in_f32) return job;
+  if (job.in_f32 && !model.in_f32) return job;
   std::string parallelism = fmt::format(
       "tensor_model_parallel_size: {}, context_parallel_size: {}, "
       "pipeline_model_parallel_size: {}",

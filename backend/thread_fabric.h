@@ -24,7 +24,7 @@ namespace simrun {
 // every rank that still runs waits (a deadlock, noticed at once and told with who waits for whom), or at the
 // limit.
 //
-// The ranks may be a part of a run over several processes (backend/process_group.h): then the others' state
+// The ranks may be a part of a run over several processes (backend/processes/group.h): then the others' state
 // is not known here, and whoever knows it notices deadlocks.
 class ThreadFabric {
  public:

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "backend/execute.h"
-#include "backend/launch.h"
 #include "backend/plugin.h"
-#include "backend/process_group.h"
+#include "backend/processes/group.h"
+#include "backend/processes/launch.h"
 #include "backend/run_ranks.h"
 #include "configs/sha256.h"
 #include "schedules/compile.h"

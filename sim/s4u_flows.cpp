@@ -1,11 +1,8 @@
-// FlowEngine on SimGrid 3.32, through its installed headers only. SimGrid shares the links and keeps the heap
-// of ends; routes, latencies, the calendar of starts and the order of reports are ours.
-#include <xbt/log.h>
+// Flows on SimGrid 3.32 through its installed headers only. SimGrid shares the links and keeps the heap of
+// ends; routes, latencies, the calendar of starts and the order of reports are ours.
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
-#include <csignal>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -16,15 +13,14 @@
 #include <simgrid/kernel/resource/NetworkModelIntf.hpp>
 #include <simgrid/kernel/routing/NetZoneImpl.hpp>
 #include <simgrid/s4u.hpp>
-#include <stdexcept>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "sim/flow_engine.h"
+#include "sim/flow_mover.h"
+#include "sim/simgrid_engine.h"
 
 namespace simrun {
 
@@ -75,37 +71,8 @@ double units_per_byte(double bytes) {
   return std::ldexp(1.0, 53 - std::clamp(exponent, -64, 53));
 }
 
-// A flow to start, or a wake-up if there is none.
-struct Appointment {
-  double date = 0;
-  std::uint64_t order = 0;  // of calls: two of one date are kept in it
-  Flow* flow = nullptr;
-  bool operator>(const Appointment& other) const {
-    return std::tie(date, order) > std::tie(other.date, other.order);
-  }
-};
-
 template <class T>
 using EarliestFirst = std::priority_queue<T, std::vector<T>, std::greater<>>;
-
-void require(bool right, const char* sentence) {
-  if (!right) throw std::logic_error(sentence);
-}
-
-// The engine lives until the process ends: SimGrid allows one, its clock cannot be reset, and taking it down
-// with flows alive crashes.
-s4u::Engine& simgrid_engine() {
-  require(!s4u::Engine::has_instance(), "a process can have one FlowEngine only: construct it in a worker");
-  xbt_log_control_set("root.thres:critical");
-  s4u::Engine& engine = *std::make_unique<s4u::Engine>("simrun").release();
-  for (const int number : {SIGINT, SIGSEGV, SIGBUS})
-    std::signal(number, SIG_DFL);  // its handlers talk and exit
-  for (const char* setting :
-       {"network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0", "network/optim:Lazy",
-        "surf/precision:1e-12", "maxmin/precision:1e-9", "debug/verbose-exit:0"})
-    s4u::Engine::set_config(setting);
-  return engine;
-}
 
 // `done` is called while SimGrid ends a Comm: it is marked as finished, but its share is still taken.
 void release_share(s4u::Comm& comm) {
@@ -120,28 +87,24 @@ Model& network_model(const s4u::Engine& engine) {
   throw std::logic_error("SimGrid has no network model Network_CM02: simrun was written for SimGrid 3.32");
 }
 
-}  // namespace
-
-class FlowEngine::Implementation {
+class S4uFlows final : public FlowMover {
  public:
-  Implementation();
-  Implementation(const Implementation&) = delete;
-  ~Implementation();
+  S4uFlows();
+  S4uFlows(const S4uFlows&) = delete;
+  S4uFlows& operator=(const S4uFlows&) = delete;
+  ~S4uFlows() override;
 
-  LinkNumber link(double bytes_per_second);
-  void start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber number);
-  void wake(double date);
-  std::size_t live() const { return live_.size(); }
-  double remaining(FlowNumber number) const;
-  double usage(LinkNumber link) const;
-  void run(const std::function<void(FlowNumber)>& done, const std::function<void()>& woken);
-
-  static double now() { return s4u::Engine::get_clock(); }
+  void add_link(double bytes_per_second) override;
+  void seal() override { zone_.get_iface()->seal(); }
+  void start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber number) override;
+  void wake(double date) override;
+  double now() const override { return s4u::Engine::get_clock(); }
+  std::size_t live() const override { return live_.size(); }
+  double remaining(FlowNumber number) const override;
+  double usage(LinkNumber link) const override;
+  void run(const std::function<void(FlowNumber)>& done, const std::function<void()>& woken) override;
 
  private:
-  void seal() {
-    if (!std::exchange(sealed_, true)) zone_.get_iface()->seal();
-  }
   Flow& new_flow(std::span<const LinkNumber> links, double bytes, FlowNumber number);
   void begin(Flow& flow);
   void make_appointment(double date, Flow* flow);
@@ -159,14 +122,13 @@ class FlowEngine::Implementation {
   s4u::Host* destination_;
   Model& network_;
   std::vector<s4u::Link*> links_;
-  bool sealed_ = false;
 
   std::deque<Flow> flows_;  // addresses stay; `idle_` ones are taken again
   std::vector<Flow*> idle_;
   std::unordered_map<FlowNumber, Flow*> live_;
   std::uint64_t starts_ = 0;
 
-  EarliestFirst<Appointment> calendar_;
+  EarliestFirst<Appointment<Flow>> calendar_;
   std::uint64_t appointments_ = 0;
   std::vector<double> alarms_;  // dates of SimGrid timers that are set, latest first
 
@@ -180,10 +142,10 @@ class FlowEngine::Implementation {
   const std::function<void(FlowNumber)>* done_ = nullptr;
   const std::function<void()>* woken_ = nullptr;
   // SimGrid's signals cannot be disconnected: they look here whether there still is somebody.
-  std::shared_ptr<Implementation*> self_ = std::make_shared<Implementation*>(this);
+  std::shared_ptr<S4uFlows*> self_ = std::make_shared<S4uFlows*>(this);
 };
 
-FlowEngine::Implementation::Implementation()
+S4uFlows::S4uFlows()
     : engine_(simgrid_engine()),
       zone_(*std::make_unique<CallerRoutedZone>().release()),  // SimGrid's from here on
       source_(zone_.get_iface()->create_host("source", 1.0)),
@@ -204,22 +166,17 @@ FlowEngine::Implementation::Implementation()
   });
 }
 
-FlowEngine::Implementation::~Implementation() {
+S4uFlows::~S4uFlows() {
   *self_ = nullptr;
   // SimGrid crashes if the last reference to a moving Comm goes.
   for (Flow& flow : flows_) flow.comm.detach();
 }
 
-LinkNumber FlowEngine::Implementation::link(double bytes_per_second) {
-  require(!sealed_, "links must be there before the first flow or wake-up");
-  require(bytes_per_second > 0 && std::isfinite(bytes_per_second), "a link needs a positive bandwidth");
-  const std::size_t number = links_.size();
-  links_.push_back(zone_.get_iface()->create_link(std::to_string(number), bytes_per_second)->seal());
-  return static_cast<LinkNumber>(number);
+void S4uFlows::add_link(double bytes_per_second) {
+  links_.push_back(zone_.get_iface()->create_link(std::to_string(links_.size()), bytes_per_second)->seal());
 }
 
-Flow& FlowEngine::Implementation::new_flow(std::span<const LinkNumber> links, double bytes,
-                                           FlowNumber number) {
+Flow& S4uFlows::new_flow(std::span<const LinkNumber> links, double bytes, FlowNumber number) {
   const auto [entry, is_new] = live_.try_emplace(number, nullptr);
   require(is_new, "a flow of that number is alive");
   if (idle_.empty()) idle_.push_back(&flows_.emplace_back());
@@ -234,16 +191,7 @@ Flow& FlowEngine::Implementation::new_flow(std::span<const LinkNumber> links, do
   return flow;
 }
 
-void FlowEngine::Implementation::start(std::span<const LinkNumber> links, double bytes, double date,
-                                       FlowNumber number) {
-  require(!links.empty(), "a flow needs a link");
-  require(bytes >= 0 && bytes <= 1e18, "a flow cannot have that many bytes");
-  require(std::isfinite(date), "a flow must start at some date");
-  for (std::size_t i = 0; i < links.size(); ++i) {
-    require(links[i] < links_.size(), "a flow uses a link that does not exist");
-    for (std::size_t j = 0; j < i; ++j) assert(links[i] != links[j] && "a flow uses a link twice");
-  }
-  seal();
+void S4uFlows::start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber number) {
   Flow& flow = new_flow(links, bytes, number);
   if (date > now())
     make_appointment(date, &flow);
@@ -251,15 +199,13 @@ void FlowEngine::Implementation::start(std::span<const LinkNumber> links, double
     begin(flow);
 }
 
-void FlowEngine::Implementation::wake(double date) {
-  require(std::isfinite(date), "a wake-up needs a date");
-  seal();
+void S4uFlows::wake(double date) {
   if (date > now()) return make_appointment(date, nullptr);
   ++wakes_due_;
   if (!reporting_) set_alarm(now());
 }
 
-void FlowEngine::Implementation::begin(Flow& flow) {
+void S4uFlows::begin(Flow& flow) {
   flow.order = starts_++;
   flow.units_per_byte = units_per_byte(flow.bytes);
   const auto units = static_cast<std::uint64_t>(flow.bytes * flow.units_per_byte);
@@ -276,14 +222,14 @@ void FlowEngine::Implementation::begin(Flow& flow) {
   flow.comm->set_source(source_)->set_destination(destination_);  // both ends known: it starts
 }
 
-void FlowEngine::Implementation::make_appointment(double date, Flow* flow) {
+void S4uFlows::make_appointment(double date, Flow* flow) {
   calendar_.push({date, appointments_++, flow});
   set_alarm(date);
 }
 
 // Timers of SimGrid fire in no particular order at one date, and cost more than our calendar: only one is set
 // for the calendar's first date, and another when an earlier one comes.
-void FlowEngine::Implementation::set_alarm(double date) {
+void S4uFlows::set_alarm(double date) {
   if (!alarms_.empty() && alarms_.back() <= date) return;
   alarms_.push_back(date);
   Timer::set(date, [self = self_] {
@@ -291,7 +237,7 @@ void FlowEngine::Implementation::set_alarm(double date) {
   });
 }
 
-void FlowEngine::Implementation::on_alarm() {
+void S4uFlows::on_alarm() {
   alarms_.pop_back();
   reporting_ = true;  // at the end of this function: begin() needs no alarm for it
   while (!calendar_.empty() && calendar_.top().date <= now()) {
@@ -307,7 +253,7 @@ void FlowEngine::Implementation::on_alarm() {
   if (!completions_pending()) report();
 }
 
-void FlowEngine::Implementation::on_completion(const s4u::Activity& comm) {
+void S4uFlows::on_completion(const s4u::Activity& comm) {
   Flow& flow = *comm.get_data<Flow>();
   flow.ended = true;
   graves_.push_back(std::move(flow.comm));
@@ -320,7 +266,7 @@ void FlowEngine::Implementation::on_completion(const s4u::Activity& comm) {
 
 // Calls back for all that has happened at this date. Callbacks may add to it. Nothing may be thrown through
 // SimGrid's code that ends a Comm: a timer of this date throws instead.
-void FlowEngine::Implementation::report() {
+void S4uFlows::report() {
   if (failure_) return;
   reporting_ = true;
   try {
@@ -334,7 +280,7 @@ void FlowEngine::Implementation::report() {
   reporting_ = false;
 }
 
-void FlowEngine::Implementation::report_end() {
+void S4uFlows::report_end() {
   Flow* flow = ended_.top().second;
   ended_.pop();
   live_.erase(flow->number);
@@ -342,12 +288,12 @@ void FlowEngine::Implementation::report_end() {
   (*done_)(flow->number);
 }
 
-void FlowEngine::Implementation::report_wake() {
+void S4uFlows::report_wake() {
   --wakes_due_;
   (*woken_)();
 }
 
-double FlowEngine::Implementation::remaining(FlowNumber number) const {
+double S4uFlows::remaining(FlowNumber number) const {
   const auto found = live_.find(number);
   require(found != live_.end(), "no flow of that number is alive");
   const Flow& flow = *found->second;
@@ -355,44 +301,22 @@ double FlowEngine::Implementation::remaining(FlowNumber number) const {
   return flow.comm ? flow.comm->get_remaining() / flow.units_per_byte : flow.bytes;  // brought up to now
 }
 
-double FlowEngine::Implementation::usage(LinkNumber link) const {
-  require(link < links_.size(), "that link does not exist");
+double S4uFlows::usage(LinkNumber link) const {
   if (in_completion_) release_share(*graves_.back());
   network_.next_occurring_event(now());  // solves if something changed; changes nothing otherwise
   return links_[link]->get_usage();
 }
 
-void FlowEngine::Implementation::run(const std::function<void(FlowNumber)>& done,
-                                     const std::function<void()>& woken) {
-  require(done_ == nullptr, "run() was called by a callback of run()");
+void S4uFlows::run(const std::function<void(FlowNumber)>& done, const std::function<void()>& woken) {
   done_ = &done;
   woken_ = &woken;
-  struct Reset {
-    Implementation& of;
-    ~Reset() { of.done_ = nullptr; }
-  } const reset{*this};
-  seal();
   if (!ended_.empty() || wakes_due_ > 0) set_alarm(now());  // left by a run that threw
   engine_.run();
   require(live_.empty() && calendar_.empty(), "SimGrid stopped while flows were alive");
 }
 
-FlowEngine::FlowEngine() : implementation_(std::make_unique<Implementation>()) {}
-FlowEngine::~FlowEngine() = default;
+}  // namespace
 
-LinkNumber FlowEngine::link(double bytes_per_second) { return implementation_->link(bytes_per_second); }
-
-void FlowEngine::start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber flow) {
-  implementation_->start(links, bytes, date, flow);
-}
-void FlowEngine::wake(double date) { implementation_->wake(date); }
-double FlowEngine::now() const { return Implementation::now(); }
-std::size_t FlowEngine::live() const { return implementation_->live(); }
-double FlowEngine::remaining(FlowNumber flow) const { return implementation_->remaining(flow); }
-double FlowEngine::usage(LinkNumber link) const { return implementation_->usage(link); }
-
-void FlowEngine::run(const std::function<void(FlowNumber)>& done, const std::function<void()>& woken) {
-  implementation_->run(done, woken);
-}
+std::unique_ptr<FlowMover> s4u_mover() { return std::make_unique<S4uFlows>(); }
 
 }  // namespace simrun

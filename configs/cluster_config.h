@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "configs/collectives_config.h"
 #include "configs/dtype.h"
 #include "configs/fabric_config.h"
 #include "configs/host_config.h"
@@ -52,6 +53,7 @@ struct Cluster {
   Host host = {};
   CommunicationMode communication = CommunicationMode::overlapped;
   MeasuredExchanges measured = {};  // inside a node, in place of intra_node
+  CollectivesConfig collectives = {};
   std::int64_t reserved_bytes = 0;  // CUDA context, NCCL buffers: what `fits` keeps free on every GPU
   bool operator==(const Cluster&) const = default;
 };

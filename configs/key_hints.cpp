@@ -141,7 +141,7 @@ const std::vector<OwnKeys>& own_keys() {
       {"offload", {"optimizer_fraction", "parameters", "activations"}},
       {"recompute", {"granularity", "method", "modules", "module_layers", "memory_limit"}},
       {"cluster",
-       {"nodes", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric",
+       {"nodes", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric", "collectives",
         "reserved_memory", "pcie", "gpu_direct", "nvidia_smi_topo"}},
       {"cluster.intra_node", {"nvlinks", "relay", "nodes_per_domain"}},
       {"cluster.pcie", {"gpu_switches", "nic_switches", "switch_sockets", "socket_bandwidth"}},

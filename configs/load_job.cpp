@@ -192,25 +192,24 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
           reading.position_of("parallelism.pipeline_schedule"), std::move(reading.positions)};
 }
 
-Cluster load_cluster(const std::string& preset, std::int64_t nodes, const LoadOptions& options) {
+Cluster load_cluster(const std::string& name, const LoadOptions& options) {
   Reading reading;
-  reading.file = preset;
-  ConfigNode from;
-  from.kind = ConfigNode::Kind::scalar;
-  from.key = "from";
-  from.text = preset;
-  ConfigNode count = from;
-  count.key = "nodes";
-  count.text = std::to_string(nodes);
-  ConfigNode cluster;
-  cluster.kind = ConfigNode::Kind::map;
-  cluster.key = "cluster";
-  cluster.children = {from, count};
+  reading.file = "--cluster " + name;
   ConfigNode root;
   root.kind = ConfigNode::Kind::map;
-  root.children = {cluster};
-  for (const Override& flag_value : options.overrides) apply_override(flag_value, root, reading);
-  check_sections(root, reading);
+  ConfigNode from;
+  from.kind = ConfigNode::Kind::scalar;
+  from.text = name;
+  set_position(from, {reading.file, 0, 0});
+  root.children = {nested("cluster.from", std::move(from))};
+  for (const Override& flag_value : options.overrides) {
+    if (!flag_value.key.starts_with("cluster."))
+      reading.problems.push_back({{fmt::format("--set {}={}", flag_value.key, flag_value.value), 0, 0},
+                                  "only keys of 'cluster' have an effect here",
+                                  "for example cluster.inter_node.latency=2us."});
+    else
+      apply_override(flag_value, root, reading);
+  }
   Job job;
   read_cluster(root.find("cluster"), {"", options.preset_directories}, reading, job);
   if (!reading.problems.empty()) refuse(reading);

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "plan.pb.h"
+#include "schedules/plan_collectives.h"
 #include "schedules/plan_fields.h"
 #include "schedules/plan_message.h"
 #include "schedules/plan_network_message.h"
@@ -179,6 +180,7 @@ Cluster decode(const proto::Cluster& in) {
           .host = decode(in.host()),
           .communication = in.blocking() ? CommunicationMode::blocking : CommunicationMode::overlapped,
           .measured = decode_exchanges(in),
+          .collectives = decode_collectives(in.collectives()),
           .reserved_bytes = in.reserved_bytes()};
 }
 

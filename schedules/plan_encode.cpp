@@ -1,5 +1,6 @@
 
 #include "plan.pb.h"
+#include "schedules/plan_collectives.h"
 #include "schedules/plan_message.h"
 #include "schedules/plan_network_message.h"
 
@@ -173,6 +174,7 @@ void encode(const Cluster& cluster, proto::Cluster& out) {
       exchange.set_bandwidth(of.bandwidth);
     }
   encode_network(cluster, out);
+  if (cluster.collectives != CollectivesConfig{}) encode(cluster.collectives, *out.mutable_collectives());
   if (cluster.host != Host{}) encode(cluster.host, *out.mutable_host());
 }
 

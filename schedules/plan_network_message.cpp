@@ -15,11 +15,12 @@ void encode(const LinkClass& link, proto::LinkClass& out) {
   out.set_bandwidth(link.bandwidth);
   out.set_latency_s(link.latency_s);
   out.set_efficiency(link.efficiency);
+  out.set_sharp(link.sharp);
 }
 
 LinkClass decode(const proto::LinkClass& in) {
   return {finite(in.bandwidth(), "link bandwidth"), finite(in.latency_s(), "link latency"),
-          finite(in.efficiency(), "link efficiency")};
+          finite(in.efficiency(), "link efficiency"), in.sharp()};
 }
 
 void encode(const Fabric& fabric, proto::Fabric& out) {

@@ -92,9 +92,9 @@ void Network::start_flow(Index transfer, const SharedFlow& flow, double bytes) {
   if (alone) {
     live.order = add_event(live.end, Event::flow_ends, number);
   } else {
-    LinkList numbers;
-    for (const LinkIndex link : flow.route.links()) numbers.push_back(number_[link]);
-    engine_.start({numbers.data(), numbers.size()}, bytes, seconds(now_), number);
+    Route numbers;
+    for (const LinkIndex link : flow.route.links()) numbers.add(number_[link]);
+    engine_.start(numbers.links(), bytes, seconds(now_), number);
     ++handed_over_;
   }
 }
@@ -107,13 +107,13 @@ void Network::hand_over(Index number) {
                            : 0;
   meter(number, flow.bytes * (1 - share));
   flow.alone = false;
-  LinkList numbers;
+  Route numbers;
   for (const LinkIndex link : flow.flow->route.links()) {
-    numbers.push_back(number_[link]);
+    numbers.add(number_[link]);
     links_[link].alone = no_index;
     if (meter_.records(link)) links_[link].shared.push_back(number);
   }
-  engine_.start({numbers.data(), numbers.size()}, flow.bytes * share, seconds(now_), number);
+  engine_.start(numbers.links(), flow.bytes * share, seconds(now_), number);
   ++handed_over_;
 }
 

@@ -34,13 +34,13 @@ void TorusLinks::cross(std::int64_t from, std::int64_t to, Route& route) const {
     for (std::int64_t hop = 0, place = own; ahead != 0 && hop < hops; ++hop) {
       const std::int64_t next = (place + (forwards ? 1 : size - 1)) % size;
       const std::int64_t owner = at + ((forwards ? place : next) - place) * stride;
-      route.link.push_back(static_cast<LinkIndex>(2 * (3 * owner + dimension) + (forwards ? 0 : 1)));
+      route.add(static_cast<LinkIndex>(2 * (3 * owner + dimension) + (forwards ? 0 : 1)));
       at += (next - place) * stride;
       place = next;
     }
     stride *= size;
   }
-  route.latency_s += latency_s_ + static_cast<double>(route.count() - 1) * hop_latency_s_;
+  route.latency_s += latency_s_ + static_cast<double>(route.count - 1) * hop_latency_s_;
 }
 
 }  // namespace simrun

@@ -59,7 +59,9 @@ TEST_CASE("every GPU preset loads, with its numbers in a plausible order") {
 TEST_CASE("every cluster preset loads") {
   for (const std::string& file : files_in("clusters")) {
     CAPTURE(file);
-    const Cluster cluster = load_cluster(stem(file), 2, with_presets());
+    LoadOptions options = with_presets();
+    options.overrides = {{"cluster.nodes", "2"}};
+    const Cluster cluster = load_cluster(stem(file), options);
     CHECK(cluster.name == stem(file));
     CHECK(cluster.nodes == 2);
     CHECK(cluster.gpus_per_node >= 4);

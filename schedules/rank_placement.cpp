@@ -1,6 +1,8 @@
 #include "schedules/rank_placement.h"
 
 #include <array>
+#include <optional>
+#include <stdexcept>
 
 #include "configs/rank_order.h"
 
@@ -21,7 +23,9 @@ std::array<std::int64_t, 4> strides_of(const Parallelism& parallelism) {
                                          parallelism.pipeline_model_parallel_size};
   std::array<std::int64_t, 4> strides{};
   std::int64_t stride = 1;
-  for (const RankAxis axis : *parse_rank_order(parallelism.rank_order)) {
+  const std::optional<std::vector<RankAxis>> order = parse_rank_order(parallelism.rank_order);
+  if (!order) throw std::logic_error("an order of axes that the loader refuses: " + parallelism.rank_order);
+  for (const RankAxis axis : *order) {
     strides[static_cast<std::size_t>(axis)] = stride;
     stride *= size[static_cast<std::size_t>(axis)];
   }

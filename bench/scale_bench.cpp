@@ -5,6 +5,7 @@
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
+#include "bench/ring_contention.h"
 #include "bench/scale_jobs.h"
 #include "schedules/compile.h"
 #include "sim/flow_engine.h"
@@ -90,6 +91,21 @@ BENCHMARK_CAPTURE(deepseek, dualpipe, "dualpipe")
     ->Iterations(1)
     ->UseManualTime()
     ->Unit(benchmark::kSecond);
+
+// What it costs in exactness that a collective is one flow per edge: itself it ends as its messages do, a
+// stranger on one of its links does not.
+void ring_under_contention(benchmark::State& state) {
+  simrun::RingContention messages, edges;
+  for (auto _ : state) {
+    messages = simrun::ring_of_messages(simrun::flow_solvers().front());
+    edges = simrun::ring_of_edges(simrun::flow_solvers().front());
+  }
+  state.counters["collective_error"] = edges.collective_end_s / messages.collective_end_s - 1;
+  state.counters["third_party_error"] = edges.stranger_end_s / messages.stranger_end_s - 1;
+  state.counters["third_party_messages_s"] = messages.stranger_end_s;
+  state.counters["third_party_edges_s"] = edges.stranger_end_s;
+}
+BENCHMARK(ring_under_contention)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

@@ -8,10 +8,10 @@
 #include <fstream>
 
 #include "backend/core_gate.h"
-#include "backend/cpu_math.h"
+#include "backend/cpu/math.h"
 #include "backend/execute.h"
-#include "backend/launch.h"
 #include "backend/plugin.h"
+#include "backend/processes/launch.h"
 #include "cli/console.h"
 #include "cli/execution_memory.h"
 #include "sim/flow_engine.h"

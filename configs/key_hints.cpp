@@ -142,7 +142,7 @@ const std::vector<OwnKeys>& own_keys() {
       {"recompute", {"granularity", "method", "modules", "module_layers", "memory_limit"}},
       {"cluster",
        {"nodes", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric",
-        "reserved_memory"}},
+        "collectives", "reserved_memory"}},
       {"cluster.fabric",
        {"topology", "rail_optimized", "nodes_per_leaf", "spines", "oversubscription", "spine_latency"}},
       {"model", {"model_type", "hidden_size", "vocab_size"}},

@@ -128,7 +128,7 @@ SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Dura
                             Detail detail, bool folds) {
   const Topology& topology = durations.topology();
   const Meetings meetings = find_meetings(plan, compiled, Instantiation::every_gpu, durations);
-  ExchangeTraffic traffic = exchange_traffic(compiled, meetings, topology);
+  ExchangeTraffic traffic = exchange_traffic(compiled, meetings, topology, plan.cluster);
   std::vector<bool> recorded = recorded_links(compiled, meetings, traffic);
   LinkMeter meter(topology.links(), {});
   CarriedTraffic carried = take_carried(topology, compiled, meetings, traffic, meter);

@@ -38,7 +38,8 @@ double peak_megabytes() {
   return peak;
 }
 
-void simulate_job(benchmark::State& state, const simrun::Job& job, double config_s) {
+void simulate_job(benchmark::State& state, const simrun::Job& job, double config_s,
+                  simrun::EngineChoice engine = simrun::EngineChoice::simgrid) {
   const double before = processor_seconds();
   const simrun::Plan plan = simrun::compile(job);
   state.counters["config_s"] = config_s;
@@ -46,7 +47,7 @@ void simulate_job(benchmark::State& state, const simrun::Job& job, double config
   simrun::Timeline timeline;
   for (auto _ : state) {
     const double begin = processor_seconds();
-    timeline = simrun::simulate(plan, {simrun::Detail::totals, simrun::EngineChoice::simgrid});
+    timeline = simrun::simulate(plan, {simrun::Detail::totals, engine});
     state.SetIterationTime(processor_seconds() - begin);
   }
   state.SetLabel(timeline.engine_reason);
@@ -89,6 +90,20 @@ BENCHMARK_CAPTURE(deepseek, dualpipe, "dualpipe")
     ->Arg(4096)
     ->Arg(15360)
     ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kSecond);
+
+void llama_70b(benchmark::State& state, simrun::EngineChoice engine) {
+  const double before = processor_seconds();
+  const simrun::Job job = simrun::shipped_job("llama3-70b-64xh100");
+  simulate_job(state, job, processor_seconds() - before, engine);
+}
+BENCHMARK_CAPTURE(llama_70b, fast, simrun::EngineChoice::fast)
+    ->Iterations(5)
+    ->UseManualTime()
+    ->Unit(benchmark::kSecond);
+BENCHMARK_CAPTURE(llama_70b, contention, simrun::EngineChoice::simgrid)
+    ->Iterations(5)
     ->UseManualTime()
     ->Unit(benchmark::kSecond);
 

@@ -16,11 +16,11 @@ double seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
 
 }  // namespace
 
-Network::Network(const Topology& topology, const CarriedTraffic& traffic, LinkMeter& meter)
-    : traffic_(traffic), meter_(meter), links_(topology.links()) {
+Network::Network(const Topology& topology, CarriedTraffic traffic, LinkMeter& meter)
+    : traffic_(std::move(traffic)), meter_(meter), links_(topology.links()) {
   number_.assign(topology.links(), 0);
   std::vector<bool> used(topology.links(), false);
-  for (const CarriedLink& link : traffic.links) used[link.link] = true;
+  for (const CarriedLink& link : traffic_.links) used[link.link] = true;
   bandwidth_.assign(topology.links(), 0);
   for (LinkIndex link = 0; link < topology.links(); ++link) {
     if (!used[link]) continue;

@@ -20,8 +20,11 @@ namespace simrun {
 // what it has yet to move, when a second one joins. Latency passes in this calendar before flows start.
 class Network {
  public:
-  // Traffic and meter must outlive it. Flows that stand for several need FlowSolver::lmm.
-  Network(const Topology& topology, const CarriedTraffic& traffic, LinkMeter& meter);
+  // The meter must outlive it. Flows that stand for several need FlowSolver::lmm.
+  Network(const Topology& topology, CarriedTraffic traffic, LinkMeter& meter);
+  Network(const Topology& topology, const std::vector<std::vector<NetworkExchange>>& exchanges,
+          LinkMeter& meter)
+      : Network(topology, carried_traffic(exchanges), meter) {}
 
   bool carries(Index exchange, Index position) const {
     return !traffic_.exchanges[exchange].empty() && traffic_.exchanges[exchange][position].phases > 0;
@@ -87,7 +90,7 @@ class Network {
     std::vector<Index> shared;  // flows in SimGrid, kept where the link is recorded
   };
 
-  const CarriedTraffic& traffic_;
+  const CarriedTraffic traffic_;
   LinkMeter& meter_;
   FlowEngine engine_;
   std::vector<double> bandwidth_;   // by link

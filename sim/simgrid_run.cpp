@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>  // __GLIBC__
+#include <utility>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -138,7 +139,7 @@ SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Dura
   for (LinkIndex link = 0; folding && link < topology.links(); ++link)
     recorded[link] = recorded[link] && folding->alike[link] > 0;
   meter.record_only(recorded);
-  Network network(topology, carried, meter);
+  Network network(topology, std::move(carried), meter);
   std::vector<bool> watched(compiled.exchanges.size(), false);
   for (std::size_t e = 0; e < watched.size() && detail != Detail::totals; ++e)
     if (const NetworkExchange* exchange = recorded_exchange(compiled, meetings, traffic, e))

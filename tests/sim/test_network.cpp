@@ -42,8 +42,7 @@ Outcome run(const std::vector<Posting>& postings) {
       exchanges.push_back({{flows, posting.bytes}});
     }
     LinkMeter meter(topology.links(), std::vector<bool>(topology.links(), true));
-    const CarriedTraffic traffic = carried_traffic(exchanges);
-    Network network(topology, traffic, meter);
+    Network network(topology, exchanges, meter);
     for (Index p = 0; p < postings.size(); ++p) network.post(p, 0, postings[p].at, p);
     std::vector<Picoseconds> ends(postings.size());
     Picoseconds last = 0;

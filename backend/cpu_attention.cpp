@@ -5,7 +5,7 @@
 #include "backend/cpu_flash.h"
 #include "backend/cpu_heads.h"
 #include "backend/cpu_mask.h"
-#include "backend/philox.h"
+#include "models/philox.h"
 
 // Attention one head at a time, with its whole matrix of scores in a workspace. Plain on purpose: this is
 // what other devices are compared with.

@@ -4,7 +4,7 @@
 #include "backend/cpu_kernels.h"
 #include "backend/cpu_math.h"
 #include "backend/cpu_packed_parts.h"
-#include "backend/philox.h"
+#include "models/philox.h"
 
 namespace simrun::cpu {
 namespace {

@@ -145,6 +145,7 @@ const std::vector<OwnKeys>& own_keys() {
         "reserved_memory"}},
       {"cluster.fabric",
        {"topology", "rail_optimized", "nodes_per_leaf", "spines", "oversubscription", "spine_latency"}},
+      {"imperfections", {"seed", "jitter", "stragglers", "background"}},
       {"model", {"model_type", "hidden_size", "vocab_size"}},
   };
   return table;

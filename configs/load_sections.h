@@ -55,5 +55,7 @@ std::optional<ScopePattern> read_scope(const ConfigNode& node, Reading& reading)
 // The layout section: rules over names of dimensions, scopes and axes.
 void read_layout(const ConfigNode* section, Reading& reading, Job& job);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
+// After read_cluster.
+void read_imperfections(const ConfigNode* section, Reading& reading, Job& job);
 
 }  // namespace simrun

@@ -81,10 +81,15 @@ void check_cluster(const Plan& plan, Findings& findings) {
   if (cluster.nics_per_node < 0 || cluster.nics_per_node > cluster.gpus_per_node)
     return findings.add(fmt::format("a node with {} GPUs has {} NICs, not from 1 to one per GPU",
                                     cluster.gpus_per_node, cluster.nics_per_node));
+  if (cluster.gpu.communication_sms < 0 ||
+      (cluster.gpu.communication_sms > 0 && cluster.gpu.communication_sms >= cluster.gpu.sm_count))
+    findings.add(fmt::format("communication occupies {} of a GPU's {} multiprocessors",
+                             cluster.gpu.communication_sms, cluster.gpu.sm_count));
   if (cluster.gpus_per_node > 1) check_link("intra_node", cluster.intra_node, findings);
   if (cluster.nodes > 1) check_link("inter_node", cluster.inter_node, findings);
   check_fabric(cluster, findings);
   check_measured(cluster, findings);
+  check_imperfections(cluster, findings);
   check_devices(plan, findings);
 }
 

@@ -2,9 +2,16 @@
 #include <utility>
 
 #include "plan.pb.h"
+#include "schedules/plan_imperfections.h"
 #include "schedules/plan_message.h"
 
 namespace simrun {
+
+double finite(double value, const char* what) {
+  if (!std::isfinite(value)) throw MalformedPlan(std::string(what) + " is not a finite number");
+  return value;
+}
+
 namespace {
 
 // `last` is the highest enumerator that this version knows.
@@ -20,11 +27,6 @@ Integer narrow(std::int64_t value, const char* what) {
   if (!std::in_range<Integer>(value))
     throw MalformedPlan(std::string(what) + " " + std::to_string(value) + " is out of range");
   return static_cast<Integer>(value);
-}
-
-double finite(double value, const char* what) {
-  if (!std::isfinite(value)) throw MalformedPlan(std::string(what) + " is not a finite number");
-  return value;
 }
 
 // 0 becomes no_index.
@@ -159,6 +161,7 @@ Gpu decode(const proto::Gpu& in) {
   gpu.memory_efficiency = finite(in.memory_efficiency(), "memory_efficiency");
   gpu.special_functions = finite(in.special_functions(), "special_functions");
   gpu.mxfp8 = in.mxfp8();
+  gpu.communication_sms = in.communication_sms();
   gpu.measured = decode(in.measured());
   return gpu;
 }
@@ -203,6 +206,7 @@ Cluster decode(const proto::Cluster& in) {
           .host = decode(in.host()),
           .communication = in.blocking() ? CommunicationMode::blocking : CommunicationMode::overlapped,
           .measured = decode_exchanges(in),
+          .imperfections = decode_imperfections(in.imperfections()),
           .reserved_bytes = in.reserved_bytes()};
 }
 

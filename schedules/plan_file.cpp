@@ -77,14 +77,15 @@ bool is_new_in_version_5(const Plan& plan) {
          });
 }
 
-// Clusters that were measured, and sequences dealt out in zigzag blocks.
+// Clusters that were measured or have imperfections, and sequences dealt out in zigzag blocks.
 bool is_new_in_version_6(const Plan& plan) {
   const Cluster& cluster = plan.cluster;
   const auto is_dealt = [](const std::string& split) { return split.find(':') != std::string::npos; };
   return cluster.communication != CommunicationMode::overlapped || cluster.measured != MeasuredExchanges{} ||
-         cluster.gpu.measured != MeasuredKernels{} ||
-         std::ranges::any_of(
-             plan.buffers, [&](const Buffer& buffer) { return std::ranges::any_of(buffer.split, is_dealt); });
+         cluster.gpu.measured != MeasuredKernels{} || !cluster.imperfections.empty() ||
+         cluster.gpu.communication_sms != 0 || std::ranges::any_of(plan.buffers, [&](const Buffer& buffer) {
+           return std::ranges::any_of(buffer.split, is_dealt);
+         });
 }
 
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2

@@ -5,6 +5,7 @@
 
 #include "sim/contention.h"
 #include "sim/exchange_traffic.h"
+#include "sim/kernel_slowdowns.h"
 #include "sim/link_meter.h"
 #include "sim/network.h"
 
@@ -123,7 +124,9 @@ SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Dura
     if (const NetworkExchange* exchange = recorded_exchange(compiled, meetings, traffic, e))
       watched[e] = !uses_shared_link(exchange->flows, traffic.shared);
   SimgridRun result;
-  result.run = run_streams({plan, compiled, meetings, detail, watched, &network});
+  const KernelSlowdowns slowdowns(plan.cluster);
+  result.run = run_streams(
+      {plan, compiled, meetings, detail, watched, &network, slowdowns.empty() ? nullptr : &slowdowns});
   meter_flights({topology, compiled, meetings, traffic}, result.run.flights, meter);
   result.links = link_timelines(topology, meter, result.run.step, detail);
   result.flows = network.flows();

@@ -29,7 +29,7 @@ LinkIndex link_at(std::int64_t number) {
 
 }  // namespace
 
-Topology::Topology(const Cluster& cluster)
+Topology::Topology(const Cluster& cluster, WithoutFaults)
     : gpus_(std::max<std::int64_t>(cluster.gpus_per_node, 1)),
       nics_(cluster.nics_per_node > 0 ? std::min(cluster.nics_per_node, gpus_) : gpus_) {
   cluster_.nodes = std::max<std::int64_t>(cluster.nodes, 1);
@@ -61,7 +61,7 @@ LinkIndex Topology::spine_link(std::int64_t leaf, std::int64_t spine) const {
   return first_spine_link_ + static_cast<LinkIndex>(2 * (leaf * cluster_.fabric.spines + spine));
 }
 
-double Topology::bandwidth(LinkIndex link) const {
+double Topology::nominal_bandwidth(LinkIndex link) const {
   assert(link < links_ && "no such link");
   if (link < first_nic_link_) return effective(cluster_.intra_node);
   if (link < first_spine_link_) return effective(cluster_.inter_node);
@@ -71,7 +71,7 @@ double Topology::bandwidth(LinkIndex link) const {
          static_cast<double>(fabric.spines);
 }
 
-bool Topology::can_limit(LinkIndex link) const {
+bool Topology::can_limit_nominally(LinkIndex link) const {
   return link < first_spine_link_ || cluster_.fabric.spines > 1 || cluster_.fabric.oversubscription > 1;
 }
 
@@ -93,7 +93,7 @@ std::string Topology::name(LinkIndex link) const {
   return fmt::format("{}leaf{}.spine{}.{}", rail, leaf % rail_leaves_, spine, back ? "down" : "up");
 }
 
-Route Topology::route(std::int64_t from, std::int64_t to) const {
+Route Topology::nominal_route(std::int64_t from, std::int64_t to, std::int64_t attempt) const {
   assert(from != to && from >= 0 && to >= 0 && std::max(from, to) < cluster_.nodes * gpus_ &&
          "a route between two GPUs of the cluster");
   if (node_of(from) == node_of(to))
@@ -106,8 +106,9 @@ Route Topology::route(std::int64_t from, std::int64_t to) const {
   const Fabric& fabric = cluster_.fabric;
   if (rail_leaves_ == 0 || leaf_of(sender) == leaf_of(receiver))
     return {{tx, rx}, 2, cluster_.inter_node.latency_s};
+  const auto spines = static_cast<std::uint64_t>(fabric.spines);
   const auto spine =
-      static_cast<std::int64_t>(pair_hash(sender, receiver) % static_cast<std::uint64_t>(fabric.spines));
+      static_cast<std::int64_t>((pair_hash(sender, receiver) + static_cast<std::uint64_t>(attempt)) % spines);
   return {{tx, spine_link(leaf_of(sender), spine), spine_link(leaf_of(receiver), spine) + 1, rx},
           4,
           cluster_.inter_node.latency_s + fabric.spine_latency_s};

@@ -2,12 +2,15 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "configs/job.h"
 
 namespace simrun {
+
+class LinkFaults;
 
 using LinkIndex = std::uint32_t;
 
@@ -34,8 +37,13 @@ struct Route {
 // Numbers: all NVLink ports by device, all NIC ports by node and NIC, then leaf-spine links by leaf and
 // spine; of each two directions tx or up is the even one. The loader and lint() keep them far below 2^32
 // (limits::leaf_links).
+//
+// Cluster::imperfections change bandwidths, latencies and routes (sim/link_faults.h); nominal_...() are those
+// without any.
 class Topology {
  public:
+  // Throws std::invalid_argument, beginning with the key (imperfections.links.NAME), for links that do not
+  // exist and traffic that leaves nothing.
   explicit Topology(const Cluster& cluster);
 
   LinkIndex links() const { return links_; }
@@ -48,9 +56,20 @@ class Topology {
   std::int64_t node_of(std::int64_t device) const { return device / gpus_; }
   // What was measured inside a node in place of what its links say.
   const MeasuredExchanges& measured() const { return cluster_.measured; }
-  Route route(std::int64_t from, std::int64_t to) const;  // of two different devices of the cluster
+  // Of two different devices of the cluster. Throws std::invalid_argument, which names the links, if all ways
+  // have failed.
+  Route route(std::int64_t from, std::int64_t to) const;
+
+  double nominal_bandwidth(LinkIndex link) const;
+  bool can_limit_nominally(LinkIndex link) const;
+  // `attempt`: how many ways to pass over of those that the fabric has between the same two ports.
+  Route nominal_route(std::int64_t from, std::int64_t to, std::int64_t attempt = 0) const;
+  // Whether imperfections make links, or ways between nodes, unequal.
+  bool has_faults() const { return faults_ != nullptr; }
 
  private:
+  struct WithoutFaults {};
+  Topology(const Cluster& cluster, WithoutFaults);
   std::int64_t nic_of(std::int64_t device) const;                     // counted over all nodes
   std::int64_t leaf_of(std::int64_t nic) const;                       // rail by rail
   LinkIndex spine_link(std::int64_t leaf, std::int64_t spine) const;  // its direction up
@@ -62,6 +81,7 @@ class Topology {
   LinkIndex first_nic_link_ = 0;
   LinkIndex first_spine_link_ = 0;
   LinkIndex links_ = 0;
+  std::shared_ptr<const LinkFaults> faults_;  // null: none
 };
 
 }  // namespace simrun

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "backend/philox.h"
+#include "models/philox.h"
 
 // Both variants of the innermost loops against the plainest code there is.
 namespace simrun::cpu {

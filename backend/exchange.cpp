@@ -31,6 +31,7 @@ void RankExchange::run(const Call& call) {
   switch (call.what.opcode) {
     case Opcode::send: {
       const RankPlace to = peer_of(plan_, communication, place_);
+      announce_rows(call, to.rank);
       for (const Argument& input : call.inputs) send(call, to.rank, input, input.part);
       return;
     }

@@ -45,7 +45,13 @@ class RankExchange {
   };
   SharedRows rows_behind(const RowsCall& call);
 
+  // The rows of an experts' buffer that a RECV is about to bring, as its SEND told; called once per such
+  // output, in their order, before run(). Nothing from a device without memory.
+  SharedRows rows_announced(const Instruction& what, const Buffer& output, std::int32_t microbatch,
+                            const std::string& of);
+
  private:
+  void announce_rows(const Call& call, std::int64_t to);
   void collect(const Call& call, std::size_t operand);
   void collect_rows(const Call& call, std::size_t operand);
   void all_reduce(const Call& call, std::size_t operand);

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "backend/bucket_views.h"
-#include "backend/cpu_device.h"
+#include "backend/cpu/device.h"
 #include "backend/null_device.h"
 #include "backend/plugin_device.h"
 #include "backend/rank_run.h"

@@ -54,7 +54,7 @@
 //                qk_dim], in2 = v [.., v_dim]; the context has v's width.
 //                Behind them sinks [kv_heads, group]: a score of every row that has no value; or a table of
 //                position biases [buckets, kv_heads]: bias = table[row(j - i)] (RelativeBuckets in
-//                backend/cpu_mask.h, to both sides unless causal), constants[2] = distance that all
+//                backend/cpu/mask.h, to both sides unless causal), constants[2] = distance that all
 //                beyond share. With `alibi` bias = -slope(head) |i - j|, constants[2] = largest exponent
 //                flash:   out1 = log of the sum of exponentials [batch, kv_heads, group, sequence]
 //                unfused: out1 = probabilities [batch, kv_heads, group, sequence, key_sequence]; with dropout

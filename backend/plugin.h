@@ -8,7 +8,7 @@
 
 #include "backend/device.h"
 #include "backend/operations.h"
-#include "backend/process_link.h"
+#include "backend/processes/link.h"
 #include "backend/transport.h"
 #include "schedules/plan.h"
 
@@ -37,7 +37,7 @@ struct DeviceRequest {
   std::int64_t limit_ms = 60'000;  // for which a rank waits for another
 };
 
-// Of processes that were started together (backend/launch.h).
+// Of processes that were started together (backend/processes/launch.h).
 struct LinkRequest {
   int process = 0;
   int processes = 1;

@@ -226,6 +226,8 @@ SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
     return std::make_shared<const ExpertRows>(
         dispatched_rows({plan_, what, place_, tokens, chosen}, at.microbatch));
   }
+  if (what.opcode == Opcode::recv)
+    return exchange_.rows_announced(what, buffer, at.microbatch, describe(at, what));
   if (is_communication(what.opcode) || what.opcode == Opcode::copy) {
     const Argument& input = inputs.at(output);
     if (input.rows == nullptr) return nullptr;

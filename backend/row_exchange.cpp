@@ -8,9 +8,12 @@
 
 // Exchanges of experts' buffers: which rows go where follows from the rows that a rank has and the part of
 // the other's buffer. Where rows change their rank, the members first tell one another which ones they send:
-// what an all-to-all of unequal counts has to know.
+// what an all-to-all of unequal counts has to know. A SEND tells which rows its buffers have before it sends
+// them.
 namespace simrun {
 namespace {
+
+constexpr std::int64_t no_rows_known = -1;
 
 std::vector<std::byte> bytes_of_rows(const std::vector<ExpertRow>& rows) {
   std::vector<std::byte> bytes(rows.size() * sizeof(ExpertRow));
@@ -52,6 +55,25 @@ SharedRows RankExchange::rows_behind(const RowsCall& call) {
   for (const RankPlace& member : members)
     if (member.rank != place_.rank) append_rows(transport_.receive(member.rank, tag, call.of), arriving);
   return std::make_shared<const ExpertRows>(experts, std::move(arriving));
+}
+
+void RankExchange::announce_rows(const Call& call, std::int64_t to) {
+  for (const Argument& input : call.inputs) {
+    if (!has_expert_rows(plan_, *input.buffer)) continue;
+    Message rows{no_rows_known, {}};
+    if (input.rows != nullptr) rows = {input.rows->size(), bytes_of_rows(input.rows->rows())};
+    transport_.send(to, tag_of(plan_, call.what, call.microbatch), std::move(rows));
+  }
+}
+
+SharedRows RankExchange::rows_announced(const Instruction& what, const Buffer& output,
+                                        std::int32_t microbatch, const std::string& of) {
+  const RankPlace from = peer_of(plan_, plan_.communications[what.communication], place_);
+  const Message message = transport_.receive(from.rank, tag_of(plan_, what, microbatch), of);
+  if (message.elements == no_rows_known) return nullptr;
+  std::vector<ExpertRow> rows;
+  append_rows(message, rows);
+  return std::make_shared<const ExpertRows>(experts_of(plan_, output, place_), std::move(rows));
 }
 
 // all_gather, all_to_all, reduce_scatter.

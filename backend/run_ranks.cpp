@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "backend/byte_stream.h"
-#include "backend/process_group.h"
+#include "backend/processes/group.h"
 #include "backend/text_data.h"
 #include "backend/thread_fabric.h"
 #include "configs/sha256.h"

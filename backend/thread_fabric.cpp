@@ -88,21 +88,22 @@ void ThreadFabric::send(std::int64_t from, std::int64_t to, const MessageTag& ta
     ++sent_;
     return;
   }
-  const std::lock_guard lock(mutex_);
-  put(from, to, tag, std::move(message));
+  put(std::unique_lock(mutex_), {from, to, tag}, std::move(message));
 }
 
 void ThreadFabric::deliver(std::int64_t from, std::int64_t to, const MessageTag& tag, Message message) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   ++delivered_;
-  put(from, to, tag, std::move(message));
+  put(std::move(lock), {from, to, tag}, std::move(message));
 }
 
-void ThreadFabric::put(std::int64_t from, std::int64_t to, const MessageTag& tag, Message message) {
-  Mailbox& mailbox = mailbox_of(to);
-  mailbox.messages[{from, tag}].push_back(std::move(message));
-  if (!mailbox.waiting || mailbox.waiting->from != from || mailbox.waiting->tag != tag) return;
+// The rank is woken without the lock that it would wait for next.
+void ThreadFabric::put(std::unique_lock<std::mutex> lock, const Envelope& of, Message message) {
+  Mailbox& mailbox = mailbox_of(of.to);
+  mailbox.messages[{of.from, of.tag}].push_back(std::move(message));
+  if (!mailbox.waiting || mailbox.waiting->from != of.from || mailbox.waiting->tag != of.tag) return;
   mailbox.waiting.reset();
+  lock.unlock();
   mailbox.arrived.notify_one();
 }
 

@@ -24,7 +24,7 @@ namespace simrun {
 // every rank that still runs waits (a deadlock, noticed at once and told with who waits for whom), or at the
 // limit.
 //
-// The ranks may be a part of a run over several processes (backend/process_group.h): then the others' state
+// The ranks may be a part of a run over several processes (backend/processes/group.h): then the others' state
 // is not known here, and whoever knows it notices deadlocks.
 class ThreadFabric {
  public:
@@ -75,8 +75,12 @@ class ThreadFabric {
   void end(std::int64_t rank, RunFailure failure);
   bool is_here(std::int64_t rank) const;
   Mailbox& mailbox_of(std::int64_t rank);
-  // These need mutex_.
-  void put(std::int64_t from, std::int64_t to, const MessageTag& tag, Message message);
+  struct Envelope {
+    std::int64_t from = 0, to = 0;
+    MessageTag tag;
+  };
+  // These need mutex_, which put() releases.
+  void put(std::unique_lock<std::mutex> lock, const Envelope& of, Message message);
   void fail(RunFailure failure);
   void fail_if_stuck();
   bool is_idle() const;

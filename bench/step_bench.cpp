@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu_math.h"
+#include "backend/cpu/math.h"
 #include "backend/execute.h"
 #include "configs/load_job.h"
 #include "schedules/compile.h"

@@ -8,12 +8,13 @@
 #include <fstream>
 
 #include "backend/core_gate.h"
-#include "backend/cpu_math.h"
+#include "backend/cpu/math.h"
 #include "backend/execute.h"
-#include "backend/launch.h"
 #include "backend/plugin.h"
+#include "backend/processes/launch.h"
 #include "cli/console.h"
 #include "cli/execution_memory.h"
+#include "sim/flow_engine.h"
 #include "visualizer/json.h"
 #include "visualizer/quantity.h"
 
@@ -79,6 +80,21 @@ Facility nccl_of(const Facility& cuda) {
   return nccl;
 }
 
+// Who shares links under --engine simgrid: SimGrid's solver where it is built in, else SimGrid's
+// communications.
+std::vector<Facility> flow_engines() {
+  const bool has_lmm = flow_solvers().front() == FlowSolver::lmm;
+  return {
+      {.kind = "flows",
+       .name = "lmm",
+       .about = has_lmm ? "in use: " + why_flow_solver() : "",
+       .why_not = has_lmm ? "" : why_flow_solver()},
+      {.kind = "flows",
+       .name = "s4u",
+       .about = std::string(has_lmm ? "" : "in use: ") + "SimGrid's own communications, to the same dates" +
+                (has_lmm ? "" : "; slow with thousands of flows at once")}};
+}
+
 }  // namespace
 
 std::vector<Facility> facilities() {
@@ -93,6 +109,7 @@ std::vector<Facility> facilities() {
   if (mpi.why_not.empty()) mpi.about += "; " + started_how();
   all.push_back(std::move(mpi));
   all.push_back(nccl_of(all[2]));
+  for (Facility& flows : flow_engines()) all.push_back(std::move(flows));
   return all;
 }
 

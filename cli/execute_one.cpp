@@ -11,7 +11,7 @@
 #include "backend/execute.h"
 #include "backend/hyperparameters.h"
 #include "backend/plugin_device.h"
-#include "backend/process_group.h"
+#include "backend/processes/group.h"
 #include "backend/reference_job.h"
 #include "cli/console.h"
 #include "cli/execution_memory.h"

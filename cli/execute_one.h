@@ -1,6 +1,6 @@
 #pragma once
 
-#include "backend/process_group.h"
+#include "backend/processes/group.h"
 #include "cli/execution_report.h"
 #include "cli/options.h"
 #include "cli/read_input.h"

@@ -159,6 +159,37 @@ OptionFault schedule_fault(const Options& options) {
   return excluded(flags.dry ? "--dry" : *flags.schedule == "all" ? "--schedule all" : "--schedule", others);
 }
 
+// A collective alone takes none of what needs a job, but --set, --json, --html and -q.
+OptionFault collective_fault(const Options& options) {
+  const CollectiveFlags& flags = options.collective;
+  if (!flags.collective) {
+    for (const GivenFlag& flag :
+         {GivenFlag{"--bytes", flags.bytes.has_value()}, GivenFlag{"--cluster", flags.cluster.has_value()},
+          GivenFlag{"--nodes", flags.nodes.has_value()},
+          GivenFlag{"--gpus-per-node", flags.gpus_per_node.has_value()},
+          GivenFlag{"--algorithm", flags.algorithm.has_value()},
+          GivenFlag{"--protocol", flags.protocol.has_value()}})
+      if (flag.is_given)
+        return {fmt::format("{} goes with --collective", flag.name),
+                "in a job: --set cluster.nodes=..., --set cluster.collectives.algorithm=..."};
+    return {};
+  }
+  if (!options.input.empty())
+    return {"--collective takes no job: it is about a cluster", "name it with --cluster."};
+  std::vector<GivenFlag> others = prints(options);
+  const std::vector<GivenFlag> outputs = outputs_of_one(options), runs = execute_flags(options.execute);
+  others.insert(others.end(), outputs.begin(), outputs.end());
+  others.insert(others.end(), runs.begin(), runs.end());
+  others.insert(others.end(), {{"--execute", options.execute.execute},
+                               {"--sweep", !options.sweep.empty()},
+                               {"--schedule", options.schedule_flags.schedule.has_value()},
+                               {"--sensitivity", options.sensitivity},
+                               {"--calibrate", options.calibrate},
+                               {"--engine", options.engine != EngineChoice::automatic},
+                               {"--csv", options.csv.has_value()}});
+  return excluded("--collective", others);
+}
+
 OptionFault mode_fault(const Options& options) {
   std::vector<GivenFlag> others = prints(options);
   const std::vector<GivenFlag> outputs = outputs_of_one(options);
@@ -210,6 +241,8 @@ OptionFault fault_of(const Options& options) {
       return {fmt::format("--trace cannot tell the format of '{}' from its name", path),
               "end it in .json or .json.gz (Chrome's trace format) or .perfetto-trace."};
   if (options.doctor) return doctor_fault(options);
+  if (OptionFault fault = collective_fault(options); !fault.message.empty() || options.collective.collective)
+    return fault;
   if (OptionFault fault = calibrate_fault(options); !fault.message.empty() || options.calibrate) return fault;
   if (OptionFault fault = execute_fault(options); !fault.message.empty()) return fault;
   OptionFault alone = schedule_fault(options);

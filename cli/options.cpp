@@ -20,9 +20,8 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--import-hf",      "--export",      "--open",      "--validate",
-                                 "--serve",          "--collective",  "--placement", "--fit",
-                                 "--print-topology", "--import-trace"};
+constexpr std::array later_flags{"--import-hf", "--export", "--open",           "--validate",    "--serve",
+                                 "--placement", "--fit",    "--print-topology", "--import-trace"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -69,6 +68,23 @@ void add_schedule(CLI::App& app, ScheduleFlags& flags) {
       "of auto: million passes in the orders that are tried (default 160, some seconds; in all: 4)");
   app.add_flag("--dry", flags.dry, "print the ops of every rank, write no page")
       ->group("A pipeline schedule alone");
+}
+
+// Of a collective alone, without CONFIG.
+void add_collective(CLI::App& app, CollectiveFlags& flags) {
+  const auto add = [&](const char* name, std::optional<std::string>& word, const char* meaning) {
+    app.add_option(name, word, meaning)->group("A collective alone");
+  };
+  add("--collective", flags.collective,
+      "time and bandwidth as nccl-tests measure them: all_reduce, all_gather, reduce_scatter, broadcast, "
+      "all_to_all or send_recv");
+  add("--bytes", flags.bytes,
+      "sizes: 1M..1G (powers of two; the default), 64k,1M or one; k, M, G are binary");
+  add("--cluster", flags.cluster, "a preset or a file; --set cluster.KEY=VALUE changes it");
+  add("--nodes", flags.nodes, "numbers of nodes, 1,2,4 (default 1)");
+  add("--gpus-per-node", flags.gpus_per_node, "the first so many of each node (default all)");
+  add("--algorithm", flags.algorithm, "instead of the fastest: ring, tree, nvls ... (cluster.collectives)");
+  add("--protocol", flags.protocol, "instead of the fastest: ll, ll128 or simple");
 }
 
 // Of the run of a plan beside its simulation.
@@ -223,6 +239,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   Words words;
   add_what_to_run(app, parsed.options, words);
   add_schedule(app, parsed.options.schedule_flags);
+  add_collective(app, parsed.options.collective);
   add_execute(app, parsed.options.execute);
   add_doctor(app, parsed.options);
   add_calibrate(app, parsed.options);
@@ -241,8 +258,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     return refusal(error.what(), "simrun --help shows the command line.");
   }
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
-  const bool needs_job =
-      !parsed.options.schedule_flags.schedule && !parsed.options.doctor && !parsed.options.calibrate;
+  const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor &&
+                         !parsed.options.calibrate && !parsed.options.collective.collective;
   if (words.inputs.empty() && needs_job)
     return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);

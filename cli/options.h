@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/collective_flags.h"
 #include "cli/execute_flags.h"
 #include "cli/schedule_flags.h"
 #include "configs/load_job.h"
@@ -22,6 +23,7 @@ struct Options {
   bool sensitivity = false;
   bool doctor = false;           // what this machine has, no job
   ScheduleFlags schedule_flags;  // a schedule without a model
+  CollectiveFlags collective;    // a collective without a job
   ExecuteFlags execute;
   bool calibrate = false;                  // measure this machine instead
   std::optional<std::string> calibration;  // path of the YAML that it gives; unset: standard output

@@ -9,8 +9,8 @@
 #include <optional>
 #include <thread>
 
-#include "backend/launch.h"
 #include "backend/plugin.h"
+#include "backend/processes/launch.h"
 #include "cli/console.h"
 
 namespace simrun {

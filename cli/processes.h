@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "backend/process_group.h"
+#include "backend/processes/group.h"
 
 namespace simrun {
 
@@ -15,8 +15,8 @@ struct Ending {
 };
 
 // Runs a command that may execute a plan as one of several processes, as mpirun or srun started them
-// (backend/launch.h): joins the others and hands `attempt` their group, or nullptr where this process is
-// alone. Of all processes one complains. Returns the exit code.
+// (backend/processes/launch.h): joins the others and hands `attempt` their group, or nullptr where this
+// process is alone. Of all processes one complains. Returns the exit code.
 int run_among_processes(const std::function<Ending(ProcessGroup* processes)>& attempt);
 
 // For what goes wrong before processes join, in all of them alike: whether this one is to tell of it. The

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "cli/calibrate.h"
+#include "cli/collective.h"
 #include "cli/compare.h"
 #include "cli/console.h"
 #include "cli/derived_numbers.h"
@@ -32,6 +33,7 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.calibrate) return calibrate(options);
   if (options.schedule_flags.schedule) return run_playground(options);
   const LoadOptions load = load_options(options);
+  if (options.collective.collective) return run_collective(options, load);
   if (!options.sweep.empty()) return run_sweep(options, load);
   if (options.other_input) return compare(options, load);
   const Input input = read_input(options.input, options, load);

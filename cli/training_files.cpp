@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "backend/process_group.h"
+#include "backend/processes/group.h"
 #include "cli/output_file.h"
 #include "cli/refusal_position.h"
 #include "configs/diagnostics.h"

@@ -1,13 +1,13 @@
 # Kernels are fast in every build: an unoptimised matrix product takes a hundred times as long.
-file(GLOB cpu_kernels ${CMAKE_SOURCE_DIR}/backend/cpu_*.cpp ${CMAKE_SOURCE_DIR}/backend/parameter_values.cpp)
+file(GLOB cpu_kernels ${CMAKE_SOURCE_DIR}/backend/cpu/*.cpp ${CMAKE_SOURCE_DIR}/backend/parameter_values.cpp)
 set_source_files_properties(${cpu_kernels} PROPERTIES COMPILE_OPTIONS "-O2" COMPILE_DEFINITIONS "EIGEN_DONT_PARALLELIZE"
   SKIP_PRECOMPILE_HEADERS ON)
 
-# The two variants of the innermost loops (backend/cpu_math.h). No sanitizer: its checks are per element, and what it makes of
+# The two variants of the innermost loops (backend/cpu/math.h). No sanitizer: its checks are per element, and what it makes of
 # inline functions of the standard library would be shared by both variants.
 set(math_options -O3 -fno-math-errno -fno-trapping-math -fno-sanitize=all)
 function(simrun_math_variant name)
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/backend/cpu_math_${name}.cpp PROPERTIES
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/backend/cpu/math_${name}.cpp PROPERTIES
     COMPILE_OPTIONS "${math_options};${ARGN}"
     COMPILE_DEFINITIONS "EIGEN_DONT_PARALLELIZE;EIGEN_NO_DEBUG;Eigen=Eigen_${name};SIMRUN_MATH=${name}")
 endfunction()

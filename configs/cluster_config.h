@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "configs/collectives_config.h"
 #include "configs/dtype.h"
 #include "configs/host_config.h"
 #include "configs/imperfections.h"
@@ -38,6 +39,7 @@ struct LinkClass {
   double bandwidth = 0;   // bytes/s and direction, per GPU (intra_node) or per NIC (inter_node)
   double latency_s = 0;   // one hop, one message
   double efficiency = 1;  // payload share that large collectives reach
+  bool sharp = false;     // its switches reduce: NVLink SHARP (intra_node), InfiniBand SHARP (inter_node)
   bool operator==(const LinkClass&) const = default;
 };
 
@@ -73,7 +75,8 @@ struct Cluster {
   Fabric fabric;
   Host host = {};
   CommunicationMode communication = CommunicationMode::overlapped;
-  MeasuredExchanges measured = {};   // inside a node, in place of intra_node
+  MeasuredExchanges measured = {};  // inside a node, in place of intra_node
+  CollectivesConfig collectives = {};
   Imperfections imperfections = {};  // from a job's own section, never from a preset
   std::int64_t reserved_bytes = 0;   // CUDA context, NCCL buffers: what `fits` keeps free on every GPU
   bool operator==(const Cluster&) const = default;

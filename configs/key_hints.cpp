@@ -141,7 +141,7 @@ const std::vector<OwnKeys>& own_keys() {
       {"offload", {"optimizer_fraction", "parameters", "activations"}},
       {"recompute", {"granularity", "method", "modules", "module_layers", "memory_limit"}},
       {"cluster",
-       {"nodes", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric",
+       {"nodes", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric", "collectives",
         "reserved_memory"}},
       {"cluster.fabric",
        {"topology", "rail_optimized", "nodes_per_leaf", "spines", "oversubscription", "spine_latency"}},

@@ -98,6 +98,7 @@ LinkClass read_link(const ConfigNode* node, const std::string& name,
     link.bandwidth = section.quantity("bandwidth", Unit::bytes_per_second, limits::bandwidth, fallback);
   link.latency_s = section.quantity("latency", Unit::seconds, limits::latency);
   link.efficiency = section.real("efficiency", limits::share, 1.0);
+  link.sharp = section.boolean("sharp", false);
   section.finish();
   return link;
 }
@@ -195,6 +196,7 @@ void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& r
           ? CommunicationMode::blocking
           : CommunicationMode::overlapped;
   cluster.measured = read_measured_exchanges(section.section("measured"), reading);
+  read_collectives(section.section("collectives"), search, reading, cluster);
   cluster.reserved_bytes = bytes_in(section, "reserved_memory", limits::reserve, "2 GiB");
   if (cluster.gpu.memory_bytes > 0 && cluster.reserved_bytes >= cluster.gpu.memory_bytes)
     reading.problem("cluster.reserved_memory",

@@ -194,6 +194,30 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
           reading.position_of("parallelism.pipeline_schedule"), std::move(reading.positions)};
 }
 
+Cluster load_cluster(const std::string& name, const LoadOptions& options) {
+  Reading reading;
+  reading.file = "--cluster " + name;
+  ConfigNode root;
+  root.kind = ConfigNode::Kind::map;
+  ConfigNode from;
+  from.kind = ConfigNode::Kind::scalar;
+  from.text = name;
+  set_position(from, {reading.file, 0, 0});
+  root.children = {nested("cluster.from", std::move(from))};
+  for (const Override& flag_value : options.overrides) {
+    if (!flag_value.key.starts_with("cluster."))
+      reading.problems.push_back({{fmt::format("--set {}={}", flag_value.key, flag_value.value), 0, 0},
+                                  "only keys of 'cluster' have an effect here",
+                                  "for example cluster.inter_node.latency=2us."});
+    else
+      apply_override(flag_value, root, reading);
+  }
+  Job job;
+  read_cluster(root.find("cluster"), {"", options.preset_directories}, reading, job);
+  if (!reading.problems.empty()) refuse(reading);
+  return std::move(job.cluster);
+}
+
 LoadedJob load_job(const std::string& path, const LoadOptions& options) {
   const TextFile file = read_text_file(path);
   if (!file.text) throw ConfigError({{{path, 0, 0}, "cannot read this file: " + file.reason, ""}});

@@ -49,6 +49,9 @@ void read_host(const ConfigNode* section, Reading& reading, Cluster& cluster);
 // Of cluster.gpu and of cluster: what simrun --calibrate writes.
 MeasuredKernels read_measured_kernels(const ConfigNode* section, Reading& reading);
 MeasuredExchanges read_measured_exchanges(const ConfigNode* section, Reading& reading);
+// Of cluster, after its links.
+void read_collectives(const ConfigNode* section, const PresetSearch& search, Reading& reading,
+                      Cluster& cluster);
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
 // One scope of the layout section or of model.frozen; nothing, and a problem noted, if it cannot be read.
 std::optional<ScopePattern> read_scope(const ConfigNode& node, Reading& reading);

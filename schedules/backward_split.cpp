@@ -1,10 +1,12 @@
 #include "schedules/backward_split.h"
 
+#include <algorithm>
+
 namespace simrun {
 
-BackwardSplit split_backward(const ChunkCode& code) {
-  // From the last step to the first: a step belongs to I if it is not for weights alone or I reads what it
-  // writes.
+BackwardSplit split_backward(const ChunkCode& code, const std::vector<ValueId>& kept_before) {
+  // From the last step to the first: a step belongs to I if it is not for weights alone, I reads what it
+  // writes, or what it reads does not live until W.
   std::vector<bool> wanted(code.values.size(), false), in_input(code.backward.size(), false);
   for (std::size_t s = code.backward.size(); s-- > 0;) {
     const CodeStep& step = code.backward[s];
@@ -12,6 +14,8 @@ BackwardSplit split_backward(const ChunkCode& code) {
     for (const ValueId output : step.outputs) needed = needed || wanted[output];
     // In a recomputed ring what a rank sends is needed where the next step, its RECV, is.
     if (step.opcode == Opcode::send && s + 1 < code.backward.size()) needed = needed || in_input[s + 1];
+    needed = needed || std::find_first_of(step.inputs.begin(), step.inputs.end(), kept_before.begin(),
+                                          kept_before.end()) != step.inputs.end();
     in_input[s] = needed;
     if (!needed) continue;
     for (const ValueId input : step.inputs)

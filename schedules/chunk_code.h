@@ -106,6 +106,13 @@ RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& co
 class ContextParallelism;  // schedules/context_parallel.h
 struct Fp8Linears;         // schedules/fp8_linears.h
 
+// The gradient of a parameter; no_index: the chunk has none.
+inline ValueId gradient_of(const ChunkCode& code, TensorId parameter) {
+  for (std::size_t p = 0; p < code.parameters.size(); ++p)
+    if (code.values[code.parameters[p]].tensor == parameter) return code.parameter_gradients[p];
+  return no_index;
+}
+
 // A tensor crossing a border, in the layout that its first reader behind it wants.
 struct BorderTensor {
   TensorId tensor = 0;

@@ -48,13 +48,6 @@ void append_reductions(BucketInstructions& reductions, const BucketInstructions&
     reductions[b].insert(reductions[b].end(), more[b].begin(), more[b].end());
 }
 
-// Without overlap Megatron-LM reduces a chunk's gradients in one piece.
-std::int64_t bucket_size(const OptimizerConfig& optimizer) {
-  const bool in_pieces = optimizer.parameter_server || optimizer.overlap_grad_reduce ||
-                         optimizer.overlap_param_gather || optimizer.zero_stage >= 2;
-  return in_pieces ? optimizer.bucket_size : std::int64_t{1} << 60;
-}
-
 // What the chunk's forward pass leaves for its backward pass.
 std::vector<Index> kept_activations(const ChunkEmission& emission, const ChunkCode& code) {
   std::vector<Index> kept;
@@ -62,12 +55,6 @@ std::vector<Index> kept_activations(const ChunkEmission& emission, const ChunkCo
     if (code.values[v].saved && code.values[v].kind == ValueKind::activation)
       kept.push_back(emission.buffer_of[v]);
   return kept;
-}
-
-ValueId gradient_of(const ChunkCode& code, TensorId parameter) {
-  for (std::size_t p = 0; p < code.parameters.size(); ++p)
-    if (code.values[code.parameters[p]].tensor == parameter) return code.parameter_gradients[p];
-  return no_index;
 }
 
 }  // namespace
@@ -99,6 +86,7 @@ void ChunkSegments::add_chunk(Index chunk) {
 
   Compiled& compiled = chunks_[chunk];
   compiled.code = &model_.stages[s];
+  if (splits_) compiled.split = split_backward(*compiled.code, kept_before(chunk));
   compiled.emission = declare_buffers(plan_, source_of(chunk));
   if (placement_.directions() == 2) {
     // Both copies of a stage have the same buckets; two channels each, behind all others.
@@ -116,9 +104,9 @@ Index ChunkSegments::forward(Index chunk, WeightUse weights) {
   Compiled& compiled = chunks_[chunk];
   const auto known = compiled.forward.find(weights);
   if (known != compiled.forward.end()) return known->second;
-  return compiled.forward[weights] = add_segment(
-             compiled.emission.name + " forward" + name_of(weights), PassKind::forward, chunk,
-             emit_forward(compiled.emission, compiled.code->code, table_, compiled.weights, weights));
+  return compiled.forward[weights] =
+             add_segment(compiled.emission.name + " forward" + name_of(weights), PassKind::forward, chunk,
+                         emit_forward(compiled.emission, *compiled.code, table_, compiled.weights, weights));
 }
 
 bool ChunkSegments::gathers_in_passes() const {
@@ -133,74 +121,19 @@ WeightGathers ChunkSegments::weight_gathers(const ChunkEmission& emission) {
   return {gathers_of_pass(context(), emission, table_), job_.optimizer.overlap_param_gather};
 }
 
-bool ChunkSegments::follows_on_rank(int stage, Direction direction) const {
-  return stage > 0 && stage < placement_.stages &&
-         placement_.rank(stage - 1, direction) == placement_.rank(stage, direction);
-}
-
-ChunkSource ChunkSegments::source_of(Index chunk) const {
-  const int stage = placement_.stage_of(chunk);
-  const Direction direction = placement_.direction_of(chunk);
-  const StageCode& stage_code = model_.stages[static_cast<std::size_t>(stage)];
-  BucketRules rules{model_.mesh};
-  rules.zero_stage = job_.optimizer.zero_stage;
-  if (data_parallel_replicas(job_) > 1) rules.replica_axes = model_.mesh.axes("dp_outer");
-  rules.hierarchical = job_.optimizer.all_reduce == AllReduceKind::hierarchical;
-  rules.servers = server_rules(job_);
-  rules.splits_backward = splits_;
-  if (!job_.optimizer.reshard_after_forward) rules.gathered = Scope::step;
-  rules.reduces_once = job_.optimizer.no_sync;
-  rules.offload = job_.offload;
-  rules.bucket_size = bucket_size(job_.optimizer);
-  if (placement_.directions() == 2) rules.copy_ranks = holders_of(stage);
-  rules.tied_tensor = model_.partition.tied_tensor;
-  rules.optimizer = job_.optimizer;
-  ChunkSource source{model_.graph, stage_code.code, chunk, rules, job_.training.precision};
-  source.name = fmt::format("stage {}{}", stage, direction == Direction::up ? " up" : "");
-  source.offloads_activations = job_.offload.activations != OffloadTarget::none;
-  if (job_.training.fp8) source.scales_by_largest_weight = job_.training.fp8->recipe == Fp8Recipe::tensorwise;
-  if (splits_) source.split = &stage_code.split;
-  if (follows_on_rank(stage, direction)) {
-    const Compiled& before = chunks_[placement_.chunk_of(stage - 1, direction)];
-    const ChunkCode& code = before.code->code;
-    for (std::size_t i = 0; i < code.outputs.size(); ++i) {
-      const ValueId gradient = code.output_gradients[i];
-      source.inputs.push_back(before.emission.buffer_of[code.outputs[i]]);
-      source.input_gradients.push_back(gradient == no_index ? no_index : before.emission.buffer_of[gradient]);
-      source.input_kept_before.push_back(code.values[code.outputs[i]].saved);
-    }
-  }
-  share_embeddings(chunk, source);
-  return source;
-}
-
-// Where one rank holds both the first and the last stage, tied word embeddings are one parameter there.
-void ChunkSegments::share_embeddings(Index chunk, ChunkSource& source) const {
-  const TensorId tied = source.rules.tied_tensor;
-  if (tied == no_index || gradient_of(source.code, tied) == no_index) return;
-  for (Index before = 0; before < chunk; ++before) {
-    if (placement_.rank_of_chunk(before) != placement_.rank_of_chunk(chunk)) continue;
-    const ChunkCode& code = chunks_[before].code->code;
-    for (std::size_t p = 0; p < code.parameters.size(); ++p) {
-      if (code.values[code.parameters[p]].tensor != tied) continue;
-      source.shared_weights = chunks_[before].emission.buffer_of[code.parameters[p]];
-      source.shared_gradients = chunks_[before].emission.buffer_of[code.parameter_gradients[p]];
-    }
-  }
-}
-
 bool ChunkSegments::writes_shared_gradient(Index chunk, BackwardPart part) const {
   const TensorId tied = model_.partition.tied_tensor;
   if (tied == no_index) return false;
-  const StageCode& code = *chunks_[chunk].code;
-  const ValueId gradient = gradient_of(code.code, tied);
+  const ChunkCode& code = *chunks_[chunk].code;
+  const BackwardSplit& split = chunks_[chunk].split;
+  const ValueId gradient = gradient_of(code, tied);
   if (gradient == no_index) return false;
   const auto writes = [&](std::size_t step) {
-    const std::vector<ValueId>& outputs = code.code.backward[step].outputs;
+    const std::vector<ValueId>& outputs = code.backward[step].outputs;
     return std::find(outputs.begin(), outputs.end(), gradient) != outputs.end();
   };
   if (part == BackwardPart::full) return true;
-  const std::vector<std::size_t>& steps = part == BackwardPart::input ? code.split.input : code.split.weight;
+  const std::vector<std::size_t>& steps = part == BackwardPart::input ? split.input : split.weight;
   return std::any_of(steps.begin(), steps.end(), writes);
 }
 
@@ -213,10 +146,10 @@ std::vector<Instruction> ChunkSegments::backward_instructions(Index chunk, const
         reductions_of_pass(context(), compiled.emission, {once || variant.first, variant.last}, table_);
   if (variant.last)
     append_reductions(reductions, overlapped_reductions(context(), compiled.emission, table_));
-  BackwardPass pass{variant, splits_ ? &compiled.code->split : nullptr, reductions, compiled.weights};
+  BackwardPass pass{variant, splits_ ? &compiled.split : nullptr, reductions, compiled.weights};
   const TensorId tied = model_.partition.tied_tensor;
-  if (tied != no_index) pass.shared_gradient = gradient_of(compiled.code->code, tied);
-  return emit_backward(compiled.emission, compiled.code->code, table_, pass);
+  if (tied != no_index) pass.shared_gradient = gradient_of(*compiled.code, tied);
+  return emit_backward(compiled.emission, *compiled.code, table_, pass);
 }
 
 Index ChunkSegments::backward(Index chunk, BackwardVariant variant) {
@@ -252,7 +185,7 @@ Index ChunkSegments::transfer(StepKind kind, Index chunk) {
   const bool gradients = kind == StepKind::send_backward || kind == StepKind::recv_backward;
   const int peer_stage = send == gradients ? stage - 1 : stage + 1;
   const int border = std::min(stage, peer_stage) * placement_.directions() + static_cast<int>(direction);
-  const ChunkCode& code = chunks_[chunk].code->code;
+  const ChunkCode& code = *chunks_[chunk].code;
   TransferEnd end;
   end.opcode = send ? Opcode::send : Opcode::recv;
   if (peer_stage < stage)
@@ -279,7 +212,7 @@ Index ChunkSegments::transfer(StepKind kind, Index chunk) {
 Index ChunkSegments::move(StepKind kind, Index chunk) {
   Compiled& compiled = chunks_[chunk];
   if (compiled.lent.empty()) {
-    compiled.kept = kept_activations(compiled.emission, compiled.code->code);
+    compiled.kept = kept_activations(compiled.emission, *compiled.code);
     for (const Index own : compiled.kept) {
       Buffer copy = plan_.buffers[own];
       copy.name = compiled.emission.name + " lent " + copy.name;

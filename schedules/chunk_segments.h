@@ -74,7 +74,8 @@ class ChunkSegments {
 
  private:
   struct Compiled {
-    const StageCode* code = nullptr;
+    const ChunkCode* code = nullptr;
+    BackwardSplit split;  // where the schedule has backward-input passes
     ChunkEmission emission;
     WeightGathers weights;
     std::map<WeightUse, Index> forward;
@@ -87,6 +88,8 @@ class ChunkSegments {
   std::vector<std::int32_t> holders_of(int stage) const;
   void sum_over_pairs(int rank, StepContext& step) const;
   ChunkSource source_of(Index chunk) const;
+  // Inputs that the stage before, on the same rank, needs for its own backward pass, and frees.
+  std::vector<ValueId> kept_before(Index chunk) const;
   void share_embeddings(Index chunk, ChunkSource& source) const;
   Index transfer(StepKind kind, Index chunk);
   Index move(StepKind kind, Index chunk);

@@ -19,13 +19,6 @@ bool is_among(const std::vector<ValueId>& values, ValueId v) {
   return std::find(values.begin(), values.end(), v) != values.end();
 }
 
-// An input that the stage before, on the same rank, still needs.
-bool is_kept_before(const ChunkEmission& emission, const ChunkCode& code, ValueId v) {
-  for (std::size_t i = 0; i < emission.input_kept_before.size(); ++i)
-    if (emission.input_kept_before[i] && code.inputs[i] == v) return true;
-  return false;
-}
-
 Scope scope_of(const ChunkCode& code, const BackwardSplit* split, ValueId v) {
   const Value& value = code.values[v];
   const bool crosses = value.saved || value.arrived || is_among(code.outputs, v) ||
@@ -193,7 +186,7 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   emission.chunk = source.chunk;
   emission.name = source.name;
   emission.buffer_of.assign(code.values.size(), no_index);
-  emission.input_kept_before = source.input_kept_before;
+  emission.kept_before = source.kept_before;
   for (std::size_t i = 0; i < source.inputs.size(); ++i) {
     emission.buffer_of[code.inputs[i]] = source.inputs[i];
     if (source.input_gradients[i] != no_index)
@@ -258,7 +251,7 @@ std::vector<Instruction> emit_forward(const ChunkEmission& emission, const Chunk
     std::vector<ValueId> dead;
     for (const ValueId v : last[s]) {
       const Value& value = code.values[v];
-      const bool kept = value.saved || is_among(code.outputs, v) || is_kept_before(emission, code, v);
+      const bool kept = value.saved || is_among(code.outputs, v) || is_among(emission.kept_before, v);
       if (value.kind == ValueKind::activation && !kept) dead.push_back(v);
     }
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, Phase::forward));
@@ -341,7 +334,7 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
     instructions.push_back(std::move(instruction));
     std::vector<ValueId> dead;
     for (const ValueId v : last[s]) {
-      const bool kept = is_among(code.input_gradients, v) || is_kept_before(emission, code, v);
+      const bool kept = is_among(code.input_gradients, v) || is_among(emission.kept_before, v);
       if (!is_run_scope(code.values[v]) && !kept) dead.push_back(v);
     }
     if (!dead.empty()) instructions.push_back(free_of(emission, dead, step.phase));
@@ -366,7 +359,7 @@ std::vector<Instruction> emit_transfer(const ChunkEmission& emission, const Chun
   std::vector<ValueId> sent;
   for (const ValueId value : end.values) {
     (end.opcode == Opcode::send ? transfer.inputs : transfer.outputs).push_back(emission.buffer_of[value]);
-    if (!code.values[value].saved && !is_kept_before(emission, code, value)) sent.push_back(value);
+    if (!code.values[value].saved && !is_among(emission.kept_before, value)) sent.push_back(value);
   }
   std::vector<Instruction> instructions{transfer};
   if (end.opcode == Opcode::send && !sent.empty())

@@ -32,8 +32,8 @@ struct ChunkEmission {
   // and from it. Empty: none are.
   std::vector<Index> host_copy = {};
   std::uint8_t to_host = 0, from_host = 0;
-  std::vector<bool> input_kept_before = {};  // by input: the stage before frees it
-  Index largest_of_weight = no_index;        // fp8, tensorwise scaling: what a weight's cast is scaled by
+  std::vector<ValueId> kept_before = {};  // inputs that the stage before frees
+  Index largest_of_weight = no_index;     // fp8, tensorwise scaling: what a weight's cast is scaled by
   // Bidirectional schedules: the two pipeline ranks that hold the stage, ascending, and the first of two
   // channels per bucket for the exchanges between them. Otherwise empty.
   std::vector<std::int32_t> pair_ranks;
@@ -56,7 +56,7 @@ struct ChunkSource {
   std::vector<Index> inputs = {}, input_gradients = {};
   bool offloads_activations = false;
   bool scales_by_largest_weight = false;  // fp8, tensorwise scaling
-  std::vector<bool> input_kept_before = {};
+  std::vector<ValueId> kept_before = {};
   // Tied word embeddings that an earlier chunk of the same rank has: its parameter and main gradient.
   Index shared_weights = no_index, shared_gradients = no_index;
 };

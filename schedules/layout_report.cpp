@@ -50,7 +50,7 @@ class ReportWriter {
 
   LayoutReport write() {
     for (std::size_t stage = 0; stage < model_.stages.size(); ++stage) {
-      const ChunkCode& code = model_.stages[stage].code;
+      const ChunkCode& code = model_.stages[stage];
       const std::size_t last = model_.partition.operators[stage].back();
       add_steps(code, code.forward, last);
       add_steps(code, code.backward, last);

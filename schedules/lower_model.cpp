@@ -87,12 +87,11 @@ LoweredModel lower_model(const Job& job) {
   const std::vector<std::uint8_t> stream_of_axis = streams_of(model.mesh);
   for (std::size_t stage = 0; stage < model.partition.operators.size(); ++stage) {
     const ChunkContext context = context_of(job, model, strategy, stream_of_axis, stage);
-    StageCode lowered;
-    lower_forward(context, lowered.code);
-    lower_backward(context, lowered.code);
-    settle_saved_copies(context, lowered.code);
-    lowered.split = split_backward(lowered.code);
-    model.stages.push_back(std::move(lowered));
+    ChunkCode code;
+    lower_forward(context, code);
+    lower_backward(context, code);
+    settle_saved_copies(context, code);
+    model.stages.push_back(std::move(code));
   }
   model.tables = strategy.context_parallel.tables();
   model.layouts = strategy.layouts;

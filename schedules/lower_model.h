@@ -3,17 +3,10 @@
 #include <vector>
 
 #include "configs/job.h"
-#include "schedules/backward_split.h"
 #include "schedules/chunk_code.h"
 #include "schedules/partition.h"
 
 namespace simrun {
-
-// A stage's code, the same on every rank that holds the stage.
-struct StageCode {
-  ChunkCode code;
-  BackwardSplit split;
-};
 
 // A job's model as code, stage by stage, before anybody decides which rank runs what when.
 struct LoweredModel {
@@ -21,7 +14,7 @@ struct LoweredModel {
   DeviceMesh mesh;
   std::vector<ExtentTable> tables;  // that steps name
   Partition partition;
-  std::vector<StageCode> stages;
+  std::vector<ChunkCode> stages;     // the same on every rank that holds the stage
   std::vector<Layout> layouts = {};  // by operator
 };
 

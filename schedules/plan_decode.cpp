@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "plan.pb.h"
+#include "schedules/plan_collectives.h"
 #include "schedules/plan_imperfections.h"
 #include "schedules/plan_message.h"
 
@@ -168,7 +169,7 @@ Gpu decode(const proto::Gpu& in) {
 
 LinkClass decode(const proto::LinkClass& in) {
   return {finite(in.bandwidth(), "link bandwidth"), finite(in.latency_s(), "link latency"),
-          finite(in.efficiency(), "link efficiency")};
+          finite(in.efficiency(), "link efficiency"), in.sharp()};
 }
 
 Fabric decode(const proto::Fabric& in) {
@@ -206,6 +207,7 @@ Cluster decode(const proto::Cluster& in) {
           .host = decode(in.host()),
           .communication = in.blocking() ? CommunicationMode::blocking : CommunicationMode::overlapped,
           .measured = decode_exchanges(in),
+          .collectives = decode_collectives(in.collectives()),
           .imperfections = decode_imperfections(in.imperfections()),
           .reserved_bytes = in.reserved_bytes()};
 }

@@ -1,5 +1,6 @@
 
 #include "plan.pb.h"
+#include "schedules/plan_collectives.h"
 #include "schedules/plan_imperfections.h"
 #include "schedules/plan_message.h"
 
@@ -150,6 +151,7 @@ void encode(const LinkClass& link, proto::LinkClass& out) {
   out.set_bandwidth(link.bandwidth);
   out.set_latency_s(link.latency_s);
   out.set_efficiency(link.efficiency);
+  out.set_sharp(link.sharp);
 }
 
 void encode(const Fabric& fabric, proto::Fabric& out) {
@@ -192,6 +194,7 @@ void encode(const Cluster& cluster, proto::Cluster& out) {
       exchange.set_bandwidth(of.bandwidth);
     }
   encode(cluster.fabric, *out.mutable_fabric());
+  if (cluster.collectives != CollectivesConfig{}) encode(cluster.collectives, *out.mutable_collectives());
   if (cluster.host != Host{}) encode(cluster.host, *out.mutable_host());
   if (cluster.imperfections != Imperfections{})
     encode_imperfections(cluster.imperfections, *out.mutable_imperfections());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <utility>
 
 #include "sim/exchange_groups.h"
@@ -116,11 +117,7 @@ void ExchangeCosts::classify_collectives() {
       add(known->second);
       continue;
     }
-    Class instance;
-    instance.ring = idle_cost(topology_, ring_of(devices));
-    const ExchangeFlows two_level = two_level_of(devices);
-    instance.has_two_level = !two_level.empty();
-    instance.two_level = idle_cost(topology_, two_level);
+    const Class instance = class_of(devices);
     if (is_inside) inside_node.emplace(devices.size(), instance);
     add(instance);
   }
@@ -131,16 +128,19 @@ void ExchangeCosts::classify_transfers() {
   inside_nodes_ = false;  // their ends need not be distinct devices
   const std::int64_t devices = device_count(plan_, pipeline_rank_);
   for (std::int64_t i = 0; i < devices; ++i)
-    add({.ring = idle_cost(topology_, transfer_of(i)), .two_level = {}});
+    add({{.choice = {}, .cost = idle_cost(topology_, transfer_of(i))}});
 }
 
-// Of a PUSH or PULL, what it has in the place of a ring.
-ExchangeFlows ExchangeCosts::ring_of(std::span<const std::int64_t> devices) const {
-  return has_servers(opcode_) ? server_flows(topology_, opcode_, communication_.servers, devices)
-                              : ring_flows(topology_, opcode_, devices);
-}
-ExchangeFlows ExchangeCosts::two_level_of(std::span<const std::int64_t> devices) const {
-  return has_servers(opcode_) ? ExchangeFlows{} : two_level_flows(topology_, opcode_, devices);
+ExchangeCosts::Class ExchangeCosts::class_of(std::span<const std::int64_t> devices) const {
+  if (has_servers(opcode_))
+    return {
+        {.choice = {},
+         .cost = idle_cost(topology_, server_flows(topology_, opcode_, communication_.servers, devices))}};
+  Class instance;
+  for (const TunedCollective& way : collective_ways(topology_, plan_.cluster, opcode_, devices))
+    instance.push_back({way.choice, idle_cost(topology_, way.flows)});
+  if (instance.empty()) instance.emplace_back();  // one device
+  return instance;
 }
 
 ExchangeFlows ExchangeCosts::transfer_of(std::int64_t local_index) const {
@@ -156,13 +156,16 @@ ExchangeFlows ExchangeCosts::transfer_of(std::int64_t local_index) const {
 }
 
 ExchangeCosts::Choice ExchangeCosts::choice(double bytes) const {
-  Choice two_level(classes_.size());
-  for (std::size_t i = 0; i < classes_.size(); ++i)
-    two_level[i] = classes_[i].has_two_level && classes_[i].two_level.at(bytes) < classes_[i].ring.at(bytes);
-  return two_level;
+  Choice choice(classes_.size());
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
+    const auto fastest = std::ranges::min_element(classes_[i], std::less<>(),
+                                                  [&](const Way& way) { return way.cost.at(bytes); });
+    choice[i] = static_cast<std::uint8_t>(fastest - classes_[i].begin());
+  }
+  return choice;
 }
 
-std::vector<ExchangeFlows> ExchangeCosts::flows(const Choice& two_level) const {
+std::vector<ExchangeFlows> ExchangeCosts::flows(const Choice& choice) const {
   std::vector<ExchangeFlows> flows;
   flows.reserve(class_of_.size());
   if (is_by_device()) {
@@ -171,8 +174,12 @@ std::vector<ExchangeFlows> ExchangeCosts::flows(const Choice& two_level) const {
     return flows;
   }
   for (const std::vector<std::int64_t>& devices :
-       group_instances(plan_, pipeline_rank_, communication_.group))
-    flows.push_back(two_level[class_of_[flows.size()]] ? two_level_of(devices) : ring_of(devices));
+       group_instances(plan_, pipeline_rank_, communication_.group)) {
+    const Index index = class_of_[flows.size()];
+    flows.push_back(has_servers(opcode_) ? server_flows(topology_, opcode_, communication_.servers, devices)
+                                         : flows_of_way(topology_, plan_.cluster, opcode_, devices,
+                                                        classes_[index][choice[index]].choice));
+  }
   return flows;
 }
 
@@ -182,7 +189,7 @@ const LockstepCosts& ExchangeCosts::costs(double bytes) {
   if (is_new && inside_nodes_) {
     // A GPU's NVLink ports serve one instance: nothing is shared, and the flows need not be listed.
     for (const Index index : class_of_) {
-      const LinearCost& own = classes_[index].ring;
+      const LinearCost& own = classes_[index][found->first[index]].cost;
       costs.together.latency_s = std::max(costs.together.latency_s, own.latency_s);
       costs.together.seconds_per_byte = std::max(costs.together.seconds_per_byte, own.seconds_per_byte);
       costs.each.push_back(own);
@@ -208,10 +215,8 @@ Picoseconds ExchangeCosts::of_device(std::int32_t pipeline_rank, std::int64_t lo
 }
 
 bool ExchangeCosts::is_uniform(double bytes) const {
-  const Choice two_level = choice(bytes);
-  const auto alone = [&](std::size_t i) {
-    return to_picoseconds((two_level[i] ? classes_[i].two_level : classes_[i].ring).at(bytes));
-  };
+  const Choice chosen = choice(bytes);
+  const auto alone = [&](std::size_t i) { return to_picoseconds(classes_[i][chosen[i]].cost.at(bytes)); };
   for (std::size_t i = 1; i < classes_.size(); ++i)
     if (alone(i) != alone(0)) return false;
   return true;

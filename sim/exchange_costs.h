@@ -6,7 +6,7 @@
 
 #include "schedules/plan.h"
 #include "schedules/timeline.h"
-#include "sim/collective_flows.h"
+#include "sim/collective_tuner.h"
 
 namespace simrun {
 
@@ -44,13 +44,15 @@ class ExchangeCosts {
   bool is_uniform(double bytes) const;
 
  private:
-  // Instances of a collective that cost the same alone, or transfers that do. These have no second way.
-  struct Class {
-    LinearCost ring, two_level;
-    bool has_two_level = false;
-    bool operator==(const Class&) const = default;
+  // Instances of a collective that cost the same alone in each of their ways, or transfers that do: these
+  // have one. Not empty.
+  struct Way {
+    CollectiveChoice choice;
+    LinearCost cost;
+    bool operator==(const Way&) const = default;
   };
-  using Choice = std::vector<bool>;  // by class: two-level
+  using Class = std::vector<Way>;
+  using Choice = std::vector<std::uint8_t>;  // by class: which of its ways
   bool is_transfer() const { return opcode_ == Opcode::send || opcode_ == Opcode::recv; }
   // Each device has an exchange of its own.
   bool is_by_device() const { return is_transfer() || communication_.servers.one_sided; }
@@ -59,9 +61,8 @@ class ExchangeCosts {
   void add(const Class& instance);
   Choice choice(double bytes) const;
   ExchangeFlows transfer_of(std::int64_t local_index) const;
-  ExchangeFlows ring_of(std::span<const std::int64_t> devices) const;
-  ExchangeFlows two_level_of(std::span<const std::int64_t> devices) const;
-  std::vector<ExchangeFlows> flows(const Choice& two_level) const;
+  Class class_of(std::span<const std::int64_t> devices) const;
+  std::vector<ExchangeFlows> flows(const Choice& choice) const;
   const LockstepCosts& costs(double bytes);
 
   const Topology& topology_;

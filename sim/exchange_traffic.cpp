@@ -25,24 +25,25 @@ void drop_unlimiting_links(const Topology& topology, ExchangeFlows& flows) {
     }
 }
 
-ExchangeFlows instance_flows(Opcode opcode, const Meeting& meeting, Index position,
-                             const Topology& topology) {
+ExchangeFlows instance_flows(Opcode opcode, const Meeting& meeting, Index position, const Topology& topology,
+                             const Cluster& cluster) {
   const std::span<const std::int64_t> members = meeting.members[position];
   if (opcode == Opcode::send || opcode == Opcode::recv)
     return transfer_flows(topology, members[0], members[1]);
   if (meeting.servers.one_sided) return one_sided_flows(topology, opcode, members[0], members.subspan(1));
   if (has_servers(opcode)) return server_flows(topology, opcode, meeting.servers, members);
-  return collective_flows(topology, opcode, members, meeting.bytes[position]);
+  return collective_flows(topology, cluster, opcode, members, meeting.bytes[position]);
 }
 
 std::vector<NetworkExchange> flows_of(const CompiledExchange& exchange, const Meeting& meeting,
-                                      const Topology& topology) {
+                                      const Topology& topology, const Cluster& cluster) {
   std::vector<NetworkExchange> positions(meeting.positions);
   for (Index position = 0; position < meeting.positions; ++position) {
     const double bytes = meeting.bytes[position];
     if (meeting.members[position].empty() || bytes < 0) continue;
     positions[position].bytes = bytes;
-    positions[position].flows = instance_flows(exchange.instruction->opcode, meeting, position, topology);
+    positions[position].flows =
+        instance_flows(exchange.instruction->opcode, meeting, position, topology, cluster);
     drop_unlimiting_links(topology, positions[position].flows);
   }
   return positions;
@@ -109,10 +110,10 @@ std::vector<std::int64_t> count_executions(const CompiledPlan& compiled) {
 }  // namespace
 
 ExchangeTraffic exchange_traffic(const CompiledPlan& compiled, const Meetings& meetings,
-                                 const Topology& topology) {
+                                 const Topology& topology, const Cluster& cluster) {
   ExchangeTraffic traffic;
   for (std::size_t e = 0; e < compiled.exchanges.size(); ++e)
-    traffic.flows.push_back(flows_of(compiled.exchanges[e], meetings.of_exchange[e], topology));
+    traffic.flows.push_back(flows_of(compiled.exchanges[e], meetings.of_exchange[e], topology, cluster));
   traffic.shared.assign(topology.links(), false);
   mark_shared(topology, compiled, meetings, traffic);
   traffic.executions = count_executions(compiled);

@@ -20,9 +20,9 @@ struct ExchangeTraffic {
       executions;  // by exchange: times that each GPU of its pipeline rank runs it in the step
 };
 
-// `meetings` of every GPU.
+// `meetings` of every GPU; `cluster` is the plan's.
 ExchangeTraffic exchange_traffic(const CompiledPlan& compiled, const Meetings& meetings,
-                                 const Topology& topology);
+                                 const Topology& topology, const Cluster& cluster);
 
 // Whether any of the flows crosses a shared link.
 bool uses_shared_link(const ExchangeFlows& flows, const std::vector<bool>& shared);

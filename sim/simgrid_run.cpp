@@ -115,7 +115,7 @@ SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Dura
                             Detail detail) {
   const Topology& topology = durations.topology();
   const Meetings meetings = find_meetings(plan, compiled, Instantiation::every_gpu, durations);
-  const ExchangeTraffic traffic = exchange_traffic(compiled, meetings, topology);
+  const ExchangeTraffic traffic = exchange_traffic(compiled, meetings, topology, plan.cluster);
   LinkMeter meter(topology.links(), recorded_links(compiled, meetings, traffic));
   const std::vector<std::vector<NetworkExchange>> exchanges = carried(topology, compiled, traffic, meter);
   Network network(topology, exchanges, meter);

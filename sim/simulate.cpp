@@ -151,7 +151,7 @@ class FastEngine {
 
   Timeline run(Detail detail) {
     const Meetings all = find_meetings(plan_, steady_, Instantiation::every_gpu, durations_);
-    const ExchangeTraffic traffic = exchange_traffic(steady_, all, durations_.topology());
+    const ExchangeTraffic traffic = exchange_traffic(steady_, all, durations_.topology(), plan_.cluster);
     const std::vector<bool> watched = watched_exchanges(traffic, detail);
     EngineRun run = run_streams({plan_, steady_, meetings(steady_), detail, watched, nullptr, slowdowns_});
     Contention contention =

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu_kernels.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cuda/kernel_launch.h"
 #include "backend/device.h"
 #include "backend/operations.h"

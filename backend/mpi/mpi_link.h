@@ -8,7 +8,7 @@
 #include <list>
 #include <vector>
 
-#include "backend/process_link.h"
+#include "backend/processes/link.h"
 
 namespace simrun {
 

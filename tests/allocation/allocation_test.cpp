@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <memory>
 #include <numeric>
 #include <string>
 
@@ -44,7 +43,7 @@ AllocationCounts allocations_of(const Plan& plan) {
 std::string text_job(const std::string& model, const std::string& parallelism, const std::string& rest,
                      int tokens, int gpus) {
   return "simrun: 1\nmodel: {" + model + "}\ntraining: {seq_length: " + std::to_string(tokens) +
-         ", micro_batch_size: 1, global_batch_size: 4, precision: fp32}\nparallelism: {" + parallelism +
+         ", micro_batch_size: 1, global_batch_size: 8, precision: fp32}\nparallelism: {" + parallelism +
          "}\n" + rest + "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: " + std::to_string(gpus) + "}\n";
 }
 
@@ -55,11 +54,12 @@ const std::string tiny =
 }  // namespace
 
 TEST_CASE("the hooks see every byte: of malloc, of operator new, and of device memory by thread") {
+  // Through volatile pointers: an allocation that nobody sees may be optimised away.
   const AllocationCounts counts = count_allocations([] {
-    const auto a = std::make_unique<char[]>(100'000);
-    void* const b = std::malloc(50'000);
-    a[0] = *static_cast<char*>(b) = 0;
+    char* volatile const a = new char[100'000];
+    void* volatile const b = std::malloc(50'000);
     std::free(b);
+    delete[] a;
   });
   CHECK(counts.device_peaks.empty());
   CHECK(counts.other_peak >= 150'000);
@@ -87,15 +87,16 @@ TEST_CASE("every rank takes to the byte what the simulator predicts, by a count 
 }
 
 TEST_CASE("outside device memory a run of a model of some size takes less than a percent") {
-  // 12 x 4 layers x 512^2 = 12.6 M parameters and the words: 16 B each are far more than a rank's messages.
+  // 12 x 4 layers x 1152^2 = 63.7 M parameters and the words, 16 B each: a rank's messages and packed blocks
+  // of matrices are about 1 MB.
   const std::string model =
-      "model_type: gpt, num_layers: 4, hidden_size: 512, num_attention_heads: 8, vocab_size: 2048, "
+      "model_type: gpt, num_layers: 4, hidden_size: 1152, num_attention_heads: 8, vocab_size: 2048, "
       "max_position_embeddings: 256, hidden_dropout: 0, attention_dropout: 0";
   for (const char* parallelism :
-       {"", "tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2", "context_parallel_size: 2"}) {
-    const int gpus = parallelism[0] == 't' ? 4 : parallelism[0] == 'c' ? 2 : 1;
+       {"", "tensor_model_parallel_size: 2", "pipeline_model_parallel_size: 2", "context_parallel_size: 2"}) {
+    const int gpus = parallelism[0] == '\0' ? 1 : 2;
     CAPTURE(parallelism);
-    const Plan plan = compile(job_from(text_job(model, parallelism, "", 64, gpus)));
+    const Plan plan = compile(job_from(text_job(model, parallelism, "", 32, gpus)));
     const AllocationCounts counts = allocations_of(plan);
     const std::int64_t device =
         std::accumulate(counts.device_peaks.begin(), counts.device_peaks.end(), std::int64_t{0});

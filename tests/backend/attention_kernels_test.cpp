@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "backend/cpu_mask.h"
+#include "backend/cpu/mask.h"
 #include "tests/backend/kernel_bench.h"
 
 // What attentions of other families than GPT's and Llama's are made of, against finite differences and

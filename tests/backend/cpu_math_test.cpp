@@ -1,10 +1,9 @@
-#include "backend/cpu_math.h"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "backend/cpu/math.h"
 #include "models/philox.h"
 
 // Both variants of the innermost loops against the plainest code there is.

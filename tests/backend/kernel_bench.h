@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu_device.h"
+#include "backend/cpu/device.h"
 #include "models/philox.h"
 
 namespace simrun {

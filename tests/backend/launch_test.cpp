@@ -1,4 +1,4 @@
-#include "backend/launch.h"
+#include "backend/processes/launch.h"
 
 #include <catch2/catch.hpp>
 #include <map>

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/process_link.h"
+#include "backend/processes/link.h"
 
 namespace simrun {
 

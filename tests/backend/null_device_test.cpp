@@ -38,7 +38,9 @@ TEST_CASE("every schedule runs to its end on every rank, with the simulator's me
           Job job;
           try {
             job = job_on(
-                ranks, {{"parallelism.pipeline_schedule", entry.name},
+                ranks, {{"model.hidden_size", "64"},
+                        {"model.vocab_size", "512"},
+                        {"parallelism.pipeline_schedule", entry.name},
                         {"parallelism.virtual_pipeline_model_parallel_size", std::to_string(virtual_stages)},
                         {"training.global_batch_size", std::to_string(16 * (8 / ranks))},
                         {"optimizer.zero_stage", zero}});

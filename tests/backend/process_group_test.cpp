@@ -1,11 +1,10 @@
-#include "backend/process_group.h"
-
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
 
+#include "backend/processes/group.h"
 #include "tests/backend/memory_link.h"
 
 // Ranks over several processes: they run like ranks of one, and whatever goes wrong ends all of them with one

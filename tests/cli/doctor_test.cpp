@@ -24,7 +24,7 @@ TEST_CASE("a CPU, the null device and threads are everywhere; what is missing sa
   for (const char* name : {"cpu", "null", "threads"}) CHECK(named(all, name).why_not == "");
   for (const Facility& facility : all) {
     CAPTURE(facility.name, facility.why_not);
-    CHECK((facility.kind == "device" || facility.kind == "transport"));
+    CHECK((facility.kind == "device" || facility.kind == "transport" || facility.kind == "flows"));
     CHECK((facility.why_not.empty() ? !facility.about.empty() : facility.why_not.size() > 10));
   }
 }
@@ -35,6 +35,16 @@ TEST_CASE("--doctor prints a line for each, yes or no, and ends well") {
   for (const char* start : {"device     cpu      yes", "device     null     yes", "device     cuda     ",
                             "transport  threads  yes", "transport  mpi      ", "transport  nccl     "})
     CHECK(ran.output.find(start) != std::string::npos);
+}
+
+TEST_CASE("one flow engine is in use, and it says why") {
+  const std::vector<Facility> all = facilities();
+  const bool lmm = named(all, "lmm").why_not.empty();
+  CHECK((named(all, "lmm").about.find("in use: ") == 0) == lmm);
+  CHECK((named(all, "s4u").about.find("in use: ") == 0) == !lmm);
+  CHECK(named(all, "s4u").why_not.empty());
+  CHECK((lmm ? named(all, "lmm").about : named(all, "lmm").why_not).find("when simrun was built") !=
+        std::string::npos);
 }
 
 TEST_CASE(

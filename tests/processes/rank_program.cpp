@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "backend/execute.h"
-#include "backend/launch.h"
 #include "backend/plugin.h"
-#include "backend/process_group.h"
+#include "backend/processes/group.h"
+#include "backend/processes/launch.h"
 #include "backend/run_ranks.h"
 #include "configs/sha256.h"
 #include "schedules/compile.h"
@@ -27,7 +27,7 @@
 //     stop RANK       its process stops (SIGSTOP): neither alive nor dead
 //     wait RANK       the rank waits for a message that nobody sends
 //     compute RANK    another rank throws while this one computes for a minute
-//     linger RANK     the rank computes for a minute
+//     linger RANK     says so, and computes for a minute
 //     plan PROCESS    the process has another plan
 namespace simrun {
 namespace {
@@ -59,6 +59,7 @@ class FaultyTransport final : public Transport {
     if (fault_.kind == "die") std::raise(SIGKILL);
     if (fault_.kind == "stop") std::raise(SIGSTOP);
     if (fault_.kind == "wait") through_.receive((rank_ + 1) % 8, {0x7000, 0}, "a test");
+    if (fault_.kind == "linger") std::fputs("lingers\n", stderr);
     if (fault_.kind == "compute" || fault_.kind == "linger")
       std::this_thread::sleep_for(std::chrono::minutes(1));
   }

@@ -78,12 +78,23 @@ stopped() {
   done
 }
 
-# ^C is sent to mpirun, which ends the ranks by SIGTERM.
+# As a scheduler ends a job: SIGTERM to every process. The 10 seconds count from then. (mpirun, told to end, sends it too, and ends with or
+# without what they say.)
 interrupted() {
-  what="mpirun is told to end"
-  (sleep 3; pkill -TERM -P $$ -x timeout) &
-  ranks 10 -n 4 "$program" linger 3
+  what="every process is told to end"
+  (
+    until grep -qs '^lingers$' "$out/error"; do sleep 0.1; done
+    sleep 1
+    date +%s%N >"$out/told"
+    pkill -TERM -f "^$program linger"
+  ) &
+  local teller=$!
+  ranks 60 -n 4 "$program" linger 3
+  kill "$teller" 2>/dev/null
+  sed -i '/^lingers$/d' "$out/error"
   ends_with "$code" "^ended by SIGTERM; .*rank 2 waits for rank 3 in step"
+  local took=$((($(date +%s%N) - $(cat "$out/told")) / 1000000))
+  if [ "$took" -gt 10000 ]; then fail "$what: $took ms"; fi
 }
 
 failed() {

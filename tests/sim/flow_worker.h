@@ -45,9 +45,9 @@ inline std::vector<double> run_flows(FlowEngine& engine, const TestNetwork& netw
 }
 
 // The date at which each flow ends.
-inline std::vector<double> ends_of(const TestNetwork& network) {
-  return in_worker([&network] {
-    FlowEngine engine;
+inline std::vector<double> ends_of(FlowSolver solver, const TestNetwork& network) {
+  return in_worker([solver, &network] {
+    FlowEngine engine(solver);
     return run_flows(engine, network);
   });
 }

@@ -3,7 +3,8 @@
 #include <map>
 #include <numeric>
 
-#include "sim/collective_flows.h"
+#include "sim/collective_all_to_all.h"
+#include "sim/collective_ring.h"
 
 namespace simrun {
 namespace {
@@ -29,7 +30,7 @@ std::vector<std::int64_t> first_gpus(const Cluster& cluster, std::int64_t nodes,
 double seconds(const Cluster& cluster, Opcode opcode, const std::vector<std::int64_t>& devices,
                double bytes) {
   const Topology topology(cluster);
-  const ExchangeFlows flows = collective_flows(topology, opcode, devices, bytes);
+  const ExchangeFlows flows = collective_flows(topology, cluster, opcode, devices, bytes);
   return lockstep_seconds(topology, {&flows, 1}, bytes);
 }
 
@@ -174,7 +175,7 @@ TEST_CASE("an all-to-all brings every rank the share of every other") {
   const Topology topology(cluster);
   const std::vector<std::int64_t> devices = first_gpus(cluster, nodes, per_node);
   const auto n = static_cast<double>(devices.size()), k = static_cast<double>(per_node);
-  for (const auto& [link, share] : loads(topology, ring_flows(topology, Opcode::all_to_all, devices))) {
+  for (const auto& [link, share] : loads(topology, direct_all_to_all_flows(topology, devices))) {
     INFO(link);
     CHECK(share == Approx(link.find("nic") == std::string::npos ? (k - 1) / n : (n - k) / n));
   }
@@ -211,7 +212,7 @@ TEST_CASE("a ring of n ranks is O(n) flows, an all-to-all of many ranks too") {
   std::vector<std::int64_t> devices(32000);
   std::iota(devices.begin(), devices.end(), 0);
   CHECK(ring_flows(topology, Opcode::all_reduce, devices).at(0).flows.size() == 2 * devices.size());
-  const ExchangeFlows pairwise = ring_flows(topology, Opcode::all_to_all, devices);
+  const ExchangeFlows pairwise = direct_all_to_all_flows(topology, devices);
   CHECK(pairwise.at(0).flows.size() == 2 * devices.size());
   // 7 hops within a node and 31,992 messages beyond; 31992 / 32000 x 1 GB / 10 GB/s
   CHECK(lockstep_seconds(topology, {&pairwise, 1}, 1e9) == Approx(7e-6 + 31992 * 5e-6 + 0.099975));

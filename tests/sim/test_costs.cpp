@@ -339,7 +339,7 @@ TEST_CASE("the cheaper of ring and two levels depends on the bytes, priced once 
   for (const std::int64_t bytes : {std::int64_t{1}, std::int64_t{1'000'000}, std::int64_t{10'000'000'000}}) {
     const Instruction gather = communicate(plan, Opcode::all_gather, bytes, all);
     const auto size = static_cast<double>(bytes);
-    const ExchangeFlows flows = collective_flows(topology, Opcode::all_gather, devices, size);
+    const ExchangeFlows flows = collective_flows(topology, plan.cluster, Opcode::all_gather, devices, size);
     CHECK(Durations(plan).of(0, gather) == to_picoseconds(lockstep_seconds(topology, {&flows, 1}, size)));
     // Two levels have one slow hop, the ring two, but the ring is faster on many bytes.
     CHECK(flows.size() == (bytes > 1'000'000'000 ? 1 : 2));

@@ -20,9 +20,10 @@ bool close_to(double found, double expected) {
 }  // namespace
 
 TEST_CASE("wake-ups come at their dates between ends, once each, after the ends of their date") {
+  const FlowSolver solver = GENERATE(from_range(flow_solvers()));
   // The flow ends at 0.02. Each entry: date x 1000, and 0.5 for an end.
-  const std::vector<double> events = in_worker([] {
-    FlowEngine engine;
+  const std::vector<double> events = in_worker([solver] {
+    FlowEngine engine(solver);
     const LinkNumber link = engine.link(bandwidth);
     std::vector<double> result;
     for (const double date : {0.03, 0.02, 0.01, 0.01, -5.0}) engine.wake(date);
@@ -40,8 +41,9 @@ TEST_CASE("wake-ups come at their dates between ends, once each, after the ends 
 }
 
 TEST_CASE("remaining bytes are exact at any moment") {
-  const std::vector<double> left = in_worker([] {
-    FlowEngine engine;
+  const FlowSolver solver = GENERATE(from_range(flow_solvers()));
+  const std::vector<double> left = in_worker([solver] {
+    FlowEngine engine(solver);
     const LinkNumber link = engine.link(bandwidth);
     engine.start({&link, 1}, 3 * gb, 0, 7);
     engine.start({&link, 1}, 1 * gb, 0.02, 8);
@@ -65,8 +67,9 @@ TEST_CASE("remaining bytes are exact at any moment") {
 }
 
 TEST_CASE("usage counts who started and ended at this very moment") {
-  const std::vector<double> usage = in_worker([] {
-    FlowEngine engine;
+  const FlowSolver solver = GENERATE(from_range(flow_solvers()));
+  const std::vector<double> usage = in_worker([solver] {
+    FlowEngine engine(solver);
     std::vector<LinkNumber> link;
     for (const double speed : {10.0, 50.0, 30.0}) link.push_back(engine.link(speed * gb));
     std::vector<double> result;
@@ -100,9 +103,10 @@ TEST_CASE("usage counts who started and ended at this very moment") {
 }
 
 TEST_CASE("looking does not change the dates") {
-  const auto ends = [](bool look) {
-    return in_worker([look] {
-      FlowEngine engine;
+  const FlowSolver solver = GENERATE(from_range(flow_solvers()));
+  const auto ends = [solver](bool look) {
+    return in_worker([solver, look] {
+      FlowEngine engine(solver);
       const LinkNumber link = engine.link(bandwidth);
       std::vector<double> result;
       FlowNumber next = 0;
@@ -125,8 +129,9 @@ TEST_CASE("looking does not change the dates") {
 }
 
 TEST_CASE("live counts flows until their end is reported") {
-  const std::vector<double> live = in_worker([] {
-    FlowEngine engine;
+  const FlowSolver solver = GENERATE(from_range(flow_solvers()));
+  const std::vector<double> live = in_worker([solver] {
+    FlowEngine engine(solver);
     const LinkNumber link = engine.link(bandwidth);
     for (FlowNumber flow = 0; flow < 3; ++flow) engine.start({&link, 1}, 1 * gb, flow == 2 ? 1 : 0, flow);
     std::vector<double> result{static_cast<double>(engine.live())};
@@ -137,8 +142,9 @@ TEST_CASE("live counts flows until their end is reported") {
 }
 
 TEST_CASE("an exception of a callback leaves run, and another run goes on") {
-  const std::vector<double> ends = in_worker([] {
-    FlowEngine engine;
+  const FlowSolver solver = GENERATE(from_range(flow_solvers()));
+  const std::vector<double> ends = in_worker([solver] {
+    FlowEngine engine(solver);
     const LinkNumber link = engine.link(bandwidth);
     for (FlowNumber flow = 0; flow < 3; ++flow) engine.start({&link, 1}, 1 * gb, 0, flow);  // all end at 0.06
     engine.start({&link, 1}, 1 * gb, 0.1, 3);
@@ -167,9 +173,10 @@ TEST_CASE("an exception of a callback leaves run, and another run goes on") {
 }
 
 TEST_CASE("an engine may be left with flows alive, and there is one per process") {
-  CHECK_THROWS_AS(run_in_worker([]() -> std::string {
+  const FlowSolver solver = GENERATE(from_range(flow_solvers()));
+  CHECK_THROWS_AS(run_in_worker([solver]() -> std::string {
                     {
-                      FlowEngine engine;
+                      FlowEngine engine(solver);
                       const LinkNumber link = engine.link(bandwidth);
                       engine.start({&link, 1}, 1 * gb, 0, 0);
                       engine.start({&link, 1}, 1 * gb, 1, 1);
@@ -178,16 +185,17 @@ TEST_CASE("an engine may be left with flows alive, and there is one per process"
                       } catch (const std::range_error&) {
                       }
                     }
-                    FlowEngine second;
+                    FlowEngine second(solver);
                     return "";
                   }),
                   std::logic_error);
 }
 
 TEST_CASE("calls that make no sense are refused before SimGrid sees them") {
-  const auto refused = [](const std::function<void(FlowEngine&)>& call) {
-    return run_in_worker([&call]() -> std::string {
-             FlowEngine engine;
+  const FlowSolver solver = GENERATE(from_range(flow_solvers()));
+  const auto refused = [solver](const std::function<void(FlowEngine&)>& call) {
+    return run_in_worker([solver, &call]() -> std::string {
+             FlowEngine engine(solver);
              engine.link(bandwidth);
              try {
                call(engine);

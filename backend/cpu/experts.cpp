@@ -1,0 +1,156 @@
+#include "backend/cpu/experts.h"
+
+#include <utility>
+
+#include "backend/cpu/kernels.h"
+#include "backend/row_copies.h"
+
+// Rows of tokens to their experts and back. Where a kernel meets an experts' buffer otherwise, it runs expert
+// by expert: a grouped product is one product per expert.
+namespace simrun::cpu {
+namespace {
+
+// Where tokens of the microbatch are among those that a rank has in a tensor [batch, sequence, ...].
+class TokenPlaces {
+ public:
+  explicit TokenPlaces(const Argument& tokens) : batch_(tokens.part[0]), sequence_(tokens.part[1]) {}
+  std::int64_t count() const { return batch_.extent * sequence_.extent; }
+  std::int64_t operator()(std::int64_t token) const {
+    const std::int64_t b = local_of(batch_, token / sequence_.whole);
+    return b * sequence_.extent + local_of(sequence_, token % sequence_.whole);
+  }
+
+ private:
+  DimPart batch_, sequence_;
+};
+
+// Numbers of the rows of each token's choices, [token, slot]; -1: another rank has it, or nobody.
+std::vector<std::int64_t> rows_by_choice(const Argument& rows, const TokenPlaces& places, std::int64_t topk) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(places.count() * topk), -1);
+  for (std::int64_t i = 0; i < rows.rows->size(); ++i) {
+    const ExpertRow& row = rows.rows->rows()[static_cast<std::size_t>(i)];
+    if (row.token != no_token) numbers[static_cast<std::size_t>(places(row.token) * topk + row.slot)] = i;
+  }
+  return numbers;
+}
+
+template <class Real>
+void dispatch(const KernelCall& call) {
+  const Argument &tokens = call.inputs[0], &out = call.outputs[0];
+  const TokenPlaces places(tokens);
+  const std::int64_t n = last_extent(tokens);
+  const Real* from = reals<Real>(tokens);
+  Real* to = reals<Real>(out);
+  for (const ExpertRow& row : out.rows->rows()) {
+    if (row.token == no_token)
+      std::fill_n(to, n, Real{0});
+    else
+      std::copy_n(from + places(row.token) * n, n, to);
+    to += n;
+  }
+}
+
+// Each token's rows summed in the order of its choices; `weights`: by choice, or 1.
+template <class Real>
+void sum_rows(const Argument& rows, const Real* weights, std::int64_t topk, const Argument& out) {
+  const TokenPlaces places(out);
+  const std::int64_t n = last_extent(out);
+  const std::vector<std::int64_t> numbers = rows_by_choice(rows, places, topk);
+  Real* to = reals<Real>(out);
+  std::fill_n(to, places.count() * n, Real{0});
+  for (std::size_t choice = 0; choice < numbers.size(); ++choice) {
+    if (numbers[choice] < 0) continue;
+    const Real* from = reals<Real>(rows) + numbers[choice] * n;
+    const Real weight = weights == nullptr ? 1 : weights[choice];
+    Real* sum = to + static_cast<std::int64_t>(choice) / topk * n;
+    for (std::int64_t i = 0; i < n; ++i) sum[i] += weight * from[i];
+  }
+}
+
+template <class Real>
+void combine_backward(const KernelCall& call) {
+  const Argument &gradient = call.inputs[0], &rows = call.inputs[1];
+  const TokenPlaces places(gradient);
+  const std::int64_t n = last_extent(gradient), topk = last_extent(call.inputs[2]);
+  const Real* weights = reals<Real>(call.inputs[2]);
+  Real* of_rows = reals<Real>(call.outputs[0]);
+  Real* of_weights = reals<Real>(call.outputs[1]);
+  std::fill_n(of_weights, elements(call.outputs[1].part), Real{0});
+  const Real* x = reals<Real>(rows);
+  for (const ExpertRow& row : rows.rows->rows()) {
+    if (row.token == no_token) {
+      std::fill_n(of_rows, n, Real{0});
+    } else {
+      const std::int64_t token = places(row.token), choice = token * topk + row.slot;
+      const Real* g = reals<Real>(gradient) + token * n;
+      Real product = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        product += g[i] * x[i];
+        of_rows[i] = weights[choice] * g[i];
+      }
+      of_weights[choice] = product;
+    }
+    of_rows += n;
+    x += n;
+  }
+}
+
+// The part of an operand that is one expert's, as a tensor of that expert alone.
+template <class Real>
+Argument of_expert(const KernelCall& call, const Argument& argument, std::int64_t expert) {
+  if (position_of(call, argument, "experts") != 0) return argument;
+  Argument part = argument;
+  part.rows = nullptr;
+  std::int64_t begin = 0;
+  if (argument.rows != nullptr) {
+    const std::int64_t rows = argument.rows->begin(expert + 1) - argument.rows->begin(expert);
+    begin = argument.rows->begin(expert) * width_of_rows(argument);
+    part.part[1] = {0, rows, rows};
+    part.part[0] = argument.rows->experts();
+  } else {
+    begin = expert * elements(argument.part) / argument.part[0].extent;
+  }
+  part.part[0].first += expert;
+  part.part[0].extent = 1;
+  part.data = reals<Real>(argument) + begin;
+  return part;
+}
+
+}  // namespace
+
+bool has_rows(const KernelCall& call) {
+  const auto is_of_rows = [](const Argument& argument) { return argument.rows != nullptr; };
+  return std::any_of(call.inputs.begin(), call.inputs.end(), is_of_rows) ||
+         std::any_of(call.outputs.begin(), call.outputs.end(), is_of_rows);
+}
+
+template <class Real>
+void run_token_rows(const KernelCall& call) {
+  const bool forward = call.what.opcode == Opcode::gather;
+  if (call.what.function == Function::dispatch)
+    return forward ? dispatch<Real>(call)
+                   : sum_rows<Real>(call.inputs[0], nullptr, last_extent(call.inputs[1]), call.outputs[0]);
+  if (!forward) return combine_backward<Real>(call);
+  sum_rows<Real>(call.inputs[0], reals<Real>(call.inputs[1]), last_extent(call.inputs[1]), call.outputs[0]);
+}
+
+template <class Real>
+void run_by_expert(const KernelCall& call, void (*kernel)(const KernelCall&)) {
+  const ExpertRows* rows = nullptr;
+  for (const std::vector<Argument>* operands : {&call.inputs, &call.outputs})
+    for (const Argument& operand : *operands)
+      if (operand.rows != nullptr) rows = operand.rows.get();
+  for (std::int64_t expert = 0; expert < rows->experts().extent; ++expert) {
+    KernelCall one = call;
+    for (Argument& input : one.inputs) input = of_expert<Real>(call, input, expert);
+    for (Argument& output : one.outputs) output = of_expert<Real>(call, output, expert);
+    kernel(one);
+  }
+}
+
+template void run_token_rows<float>(const KernelCall&);
+template void run_token_rows<double>(const KernelCall&);
+template void run_by_expert<float>(const KernelCall&, void (*)(const KernelCall&));
+template void run_by_expert<double>(const KernelCall&, void (*)(const KernelCall&));
+
+}  // namespace simrun::cpu

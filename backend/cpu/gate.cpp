@@ -1,0 +1,29 @@
+#include <cmath>
+
+#include "backend/cpu/experts.h"
+#include "backend/cpu/kernels.h"
+
+namespace simrun::cpu {
+
+// One gate per row.
+template <class Real>
+void run_sigmoid_gate(const KernelCall& call) {
+  const bool forward = call.what.function == Function::sigmoid_gate;
+  const Argument &x = call.inputs[forward ? 0 : 1], &gates = call.inputs[forward ? 1 : 2];
+  const std::int64_t n = last_extent(x), rows = rows_of(x);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const Real gate = 1 / (1 + std::exp(-reals<Real>(gates)[row]));
+    const Real* from = reals<Real>(forward ? x : call.inputs[0]) + row * n;
+    Real* to = reals<Real>(call.outputs[0]) + row * n;
+    for (std::int64_t i = 0; i < n; ++i) to[i] = gate * from[i];
+    if (forward) continue;
+    Real product = 0;
+    for (std::int64_t i = 0; i < n; ++i) product += from[i] * reals<Real>(x)[row * n + i];
+    reals<Real>(call.outputs[1])[row] = product * gate * (1 - gate);
+  }
+}
+
+template void run_sigmoid_gate<float>(const KernelCall&);
+template void run_sigmoid_gate<double>(const KernelCall&);
+
+}  // namespace simrun::cpu

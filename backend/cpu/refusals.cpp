@@ -1,0 +1,251 @@
+#include "backend/cpu/refusals.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "backend/cpu/packed_parts.h"
+
+namespace simrun {
+namespace {
+
+std::string no_kernel(const char* key) { return fmt::format("has no CPU kernel yet: {}", key); }
+
+bool has_dim(const Plan& plan, const Buffer& buffer, const char* name) {
+  return std::any_of(buffer.dims.begin(), buffer.dims.end(),
+                     [&](const BufferDim& dim) { return plan.dimension_names[dim.name] == name; });
+}
+
+// Element by element, whatever the dimensions are called.
+bool same_extents(const Buffer& a, const Buffer& b) {
+  return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
+                    [](const BufferDim& x, const BufferDim& y) { return x.extent == y.extent; });
+}
+
+// A gradient that is not wanted leaves its output out: which of two alike the other is, nothing says.
+std::string missing_gradient_refusal(const Plan& plan, const Instruction& what) {
+  const auto elements_of = [&](const std::vector<Index>& buffers) {
+    std::int64_t sum = 0;
+    for (const Index buffer : buffers) sum += plan.buffers[buffer].elements();
+    return sum;
+  };
+  const bool is_missing = what.function == Function::mla_rope_backward
+                              ? what.outputs.size() < 2
+                              : elements_of(what.inputs) != elements_of(what.outputs);
+  return is_missing ? no_kernel("model.frozen: not some of an operator's inputs") : "";
+}
+
+std::string map_refusal(const Plan& plan, const Instruction& what) {
+  const Buffer& out = plan.buffers[what.outputs.at(0)];
+  switch (what.function) {
+    case Function::add:
+      for (const Index input : what.inputs) {
+        if (same_extents(plan.buffers[input], out)) continue;
+        for (const BufferDim& dim : plan.buffers[input].dims)
+          if (!cpu::PackedPart::is_part(plan, plan.buffers[input], out) &&
+              std::none_of(out.dims.begin(), out.dims.end(),
+                           [&](const BufferDim& of) { return of.name == dim.name; }))
+            return no_kernel("model.model_type");
+      }
+      return "";
+    case Function::rope:
+    case Function::rope_backward:
+    case Function::mla_rope:
+    case Function::tanh:
+    case Function::tanh_backward:
+    case Function::add_backward:
+    case Function::sum_gradients:
+    case Function::gelu:
+    case Function::gelu_backward:
+    case Function::swiglu:
+    case Function::swiglu_backward:
+    case Function::geglu:
+    case Function::geglu_backward:
+    case Function::relu:
+    case Function::relu_backward:
+    case Function::squared_relu:
+    case Function::squared_relu_backward:
+    case Function::soft_cap:
+    case Function::soft_cap_backward:
+    case Function::concatenate:
+    case Function::concatenate_backward:
+    case Function::select:
+    case Function::select_backward:
+    case Function::cast:
+    case Function::sigmoid_gate:
+    case Function::sigmoid_gate_backward:
+    case Function::log_loss:
+    case Function::flash: return "";
+    case Function::mla_rope_backward:
+    case Function::split:
+    case Function::concat: return missing_gradient_refusal(plan, what);
+    case Function::scale:
+      // Muon starts from a part of its update, or from a matrix that is gathered.
+      return what.phase == Phase::optimizer && plan.buffers[what.inputs.at(0)].parent == no_index
+                 ? no_kernel("parallelism.tensor_model_parallel_size of muon: 1 has")
+                 : "";
+    default: return no_kernel("model.model_type: models of text have");
+  }
+}
+
+// Of one head, over values that are no heads'.
+bool is_content_attention(const Plan& plan, const Instruction& what) {
+  const std::size_t queries = what.opcode == Opcode::attention ? 0 : 1;
+  return what.inputs.size() > queries + 2 && plan.buffers[what.inputs[queries]].dims.size() == 5 &&
+         plan.buffers[what.inputs[queries + 2]].dims.size() == 3;
+}
+
+std::string attention_refusal(const Plan& plan, const Instruction& what) {
+  const bool forward = what.opcode == Opcode::attention;
+  const Buffer& first = plan.buffers[what.inputs.at(forward ? 0 : 1)];
+  const Buffer& context = plan.buffers[forward ? what.outputs.at(0) : what.inputs.at(0)];
+  if (!what.part.axes.empty()) {
+    const bool is_pair = has_dim(plan, plan.buffers[what.inputs.at(forward ? 1 : 2)], "key_value");
+    return forward || what.outputs.size() == (is_pair ? 2 : 3)
+               ? ""
+               : no_kernel("model.frozen: not some of an attention's queries, keys and values");
+  }
+  const bool of_two_stacks = !has_dim(plan, first, "qkv") && first.dims.size() == 5;
+  if (of_two_stacks && plan.job.documents)  // which document of one sequence is which of the other?
+    return no_kernel("training.documents with cross attention");
+  if (is_content_attention(plan, what)) return "";
+  if (context.dims.size() < 4) return no_kernel("model.model_type");
+  // Which of q, k and v a gradient is of is told by their order.
+  const std::size_t operands = has_dim(plan, first, "qkv") ? 1 : 3;
+  if (!forward && (what.outputs.size() < operands || !std::equal(first.dims.begin(), first.dims.end(),
+                                                                 plan.buffers[what.outputs[0]].dims.begin(),
+                                                                 plan.buffers[what.outputs[0]].dims.end())))
+    return no_kernel("model.frozen: not some of an attention's queries, keys and values");
+  return "";
+}
+
+// A product of two dimensions of one name, or with a sum over a dimension that only one operand has.
+std::string gemm_refusal(const Plan& plan, const Instruction& what) {
+  std::set<std::uint16_t> of_a, of_b, of_d;
+  const auto collect = [&](Index buffer, std::set<std::uint16_t>& names) {
+    for (const BufferDim& dim : plan.buffers[buffer].dims)
+      if (!names.insert(dim.name).second) return false;
+    return true;
+  };
+  const bool distinct = collect(what.inputs.at(0), of_a) && collect(what.inputs.at(1), of_b) &&
+                        collect(what.outputs.at(0), of_d);
+  const auto alone = [&](const std::set<std::uint16_t>& names, const std::set<std::uint16_t>& other) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](std::uint16_t name) { return other.count(name) == 0 && of_d.count(name) == 0; });
+  };
+  return distinct && !alone(of_a, of_b) && !alone(of_b, of_a) ? "" : no_kernel("model.model_type");
+}
+
+// The rows of a token that are on one GPU or node are summed there, before the probabilities that the final
+// combine applies: no weighted sum can be made of such sums.
+std::string token_rows_refusal(const Instruction& what) {
+  const bool in_between =
+      what.inputs.size() == 1 && (what.function == Function::dispatch || what.function == Function::combine);
+  return in_between
+             ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
+               "moe.token_dispatcher: alltoall or allgather"
+             : "";
+}
+
+bool same_names(const Buffer& a, const Buffer& b) {
+  return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
+                    [](const BufferDim& x, const BufferDim& y) { return x.name == y.name; });
+}
+
+// Local parts or whole copies, parts of a packed tensor, or rows of all heads.
+std::string copy_refusal(const Plan& plan, const Instruction& what) {
+  bool is_part = what.inputs.size() == what.outputs.size();
+  for (std::size_t i = 0; is_part && i < what.inputs.size(); ++i) {
+    const Buffer &from = plan.buffers[what.inputs[i]], &to = plan.buffers[what.outputs[i]];
+    const bool selects = (has_dim(plan, from, "qkv_rows") && has_dim(plan, to, "qkv")) ||
+                         (has_dim(plan, to, "qkv_rows") && has_dim(plan, from, "qkv"));
+    is_part =
+        selects || same_names(from, to) || same_extents(from, to) || cpu::PackedPart::is_part(plan, to, from);
+  }
+  return is_part ? "" : no_kernel("model.model_type");
+}
+
+// An optimizer of whole matrices has parts of them on several ranks.
+std::string matrix_refusal(const Plan& plan, const Instruction& what) {
+  const Buffer& gradients = plan.buffers[what.inputs.at(0)];
+  const bool is_sharded = gradients.parent != no_index || gradients.shard_of != no_index;
+  const bool of_matrices = what.function == Function::adafactor || what.function == Function::muon ||
+                           what.function == Function::sum_squares;
+  const bool is_update = plan.buffers[what.outputs.at(0)].category == Category::weights;
+  // Muon's last kernel reads a part of its own update.
+  if (of_matrices && is_sharded && !(what.function == Function::muon && is_update))
+    return no_kernel("optimizer.zero_stage of adafactor and muon: 0 has");
+  return "";
+}
+
+// Sums over ranks of what adafactor keeps by row and by column.
+std::string reduce_refusal(const Plan& plan, const Instruction& what) {
+  const auto is_workspace = [&](Index output) {
+    return plan.buffers[output].category == Category::workspace;
+  };
+  const bool of_adafactor = what.function == Function::sum_squares && !what.constants.empty();
+  if (std::string why = of_adafactor ? matrix_refusal(plan, what) : ""; !why.empty()) return why;
+  if (of_adafactor && plan.buffers[what.outputs.at(0)].category == Category::optimizer &&
+      std::any_of(what.outputs.begin(), what.outputs.end(), is_workspace))
+    return no_kernel("parallelism.tensor_model_parallel_size of adafactor: 1 has");
+  const bool is_known = what.function == Function::sum || what.function == Function::max ||
+                        what.function == Function::sum_squares;
+  return is_known ? "" : no_kernel("model.model_type");
+}
+
+}  // namespace
+
+std::string cpu_refusal(const Plan& plan, const Instruction& what) {
+  const bool is_attention = what.opcode == Opcode::attention || what.opcode == Opcode::attention_backward;
+  const bool joins_blocks = what.function == Function::flash || what.function == Function::sum_gradients;
+  if (what.work_table >= 0 && !is_attention && !joins_blocks) return no_kernel("moe.load_imbalance");
+  const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
+  if (std::any_of(what.inputs.begin(), what.inputs.end(), is_fp8) ||
+      std::any_of(what.outputs.begin(), what.outputs.end(), is_fp8))
+    return no_kernel(what.phase == Phase::optimizer   ? "optimizer.exp_avg_dtype: fp8"
+                     : what.phase == Phase::reduction ? "optimizer.grad_reduce_dtype: fp8"
+                                                      : "training.precision: fp8");
+  switch (what.opcode) {
+    case Opcode::input:
+      return what.constants.size() > 1 || what.label.ends_with("images") || what.label.ends_with("tokens") ||
+                     what.label.ends_with("labels")
+                 ? ""
+                 : no_kernel("model.model_type: models of text have");
+    case Opcode::map: return map_refusal(plan, what);
+    case Opcode::attention:
+    case Opcode::attention_backward: return attention_refusal(plan, what);
+    case Opcode::gemm: return gemm_refusal(plan, what);
+    case Opcode::copy: return copy_refusal(plan, what);
+    case Opcode::optimizer: return matrix_refusal(plan, what);
+    case Opcode::gather:
+    case Opcode::scatter: return token_rows_refusal(what);
+    case Opcode::reduce: return reduce_refusal(plan, what);
+    case Opcode::route:
+      return what.constants.empty()
+                 ? no_kernel("model.moe_router_load_balancing_type: aux_loss, seq_aux_loss and none have")
+                 : "";
+    case Opcode::norm:
+    case Opcode::norm_backward:
+    case Opcode::conv:
+    case Opcode::pool:
+    case Opcode::pool_backward:
+    case Opcode::lstm:
+    case Opcode::lstm_backward:
+    case Opcode::free:
+    case Opcode::route_backward:
+    case Opcode::cross_entropy:
+    case Opcode::cross_entropy_backward:
+    case Opcode::send:
+    case Opcode::recv:
+    case Opcode::all_reduce:
+    case Opcode::all_gather:
+    case Opcode::reduce_scatter:
+    case Opcode::push:
+    case Opcode::pull:
+    case Opcode::all_to_all: return "";
+    default: return no_kernel("model.model_type: models of text have");
+  }
+}
+
+}  // namespace simrun

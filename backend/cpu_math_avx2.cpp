@@ -1,2 +1,0 @@
-// With -mavx2 -mfma, Eigen as Eigen_avx2 and SIMRUN_MATH as avx2 (cmake/backend.cmake).
-#include "backend/cpu_math_variant.h"

@@ -1,2 +1,0 @@
-// With Eigen as Eigen_baseline and SIMRUN_MATH as baseline (cmake/backend.cmake).
-#include "backend/cpu_math_variant.h"

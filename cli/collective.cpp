@@ -1,0 +1,90 @@
+#include "cli/collective.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/console.h"
+#include "cli/output_file.h"
+#include "configs/diagnostics.h"
+#include "sim/collective_table.h"
+#include "visualizer/collective_page.h"
+
+namespace simrun {
+namespace {
+
+[[noreturn]] void refuse(const std::string& flag, std::string message, std::string hint) {
+  throw ConfigError({{{flag, 0, 0}, std::move(message), std::move(hint)}});
+}
+
+// The cluster with as many nodes as are asked for at most. Where it says nothing of collectives, as NCCL has
+// them.
+Cluster cluster_for(const CollectiveRequest& request, const LoadOptions& load) {
+  LoadOptions with = load;
+  with.overrides.insert(with.overrides.begin(),
+                        {"cluster.nodes", fmt::format("{}", std::ranges::max(request.nodes))});
+  const std::string cluster = request.cluster;
+  if (load_cluster(cluster, with).collectives == CollectivesConfig{})
+    with.overrides.push_back({"cluster.collectives.from", "nccl"});
+  if (!request.algorithm.empty())
+    with.overrides.push_back({"cluster.collectives.algorithm", request.algorithm});
+  if (!request.protocol.empty()) with.overrides.push_back({"cluster.collectives.protocol", request.protocol});
+  return load_cluster(cluster, with);
+}
+
+CollectiveQuery query_of(const CollectiveRequest& request, const LoadOptions& load) {
+  CollectiveQuery query{.cluster = cluster_for(request, load),
+                        .opcode = request.opcode,
+                        .nodes = request.nodes,
+                        .gpus_per_node = request.gpus_per_node,
+                        .bytes = request.bytes};
+  const std::int64_t gpus = query.cluster.gpus_per_node;
+  if (query.gpus_per_node > gpus)
+    refuse("--gpus-per-node",
+           fmt::format("a node of {} has {} GPUs, not {}", request.cluster, gpus, query.gpus_per_node),
+           fmt::format("{} at most.", gpus));
+  if (query.gpus_per_node == 0) query.gpus_per_node = gpus;
+  if (query.gpus_per_node == 1 && std::ranges::min(query.nodes) == 1)
+    refuse("--nodes", "one GPU has nobody to talk to", "more nodes, or more GPUs per node.");
+  return query;
+}
+
+// What is forced must be possible for every number of nodes: the table would show something else.
+void check_way(const CollectiveRequest& request, const CollectiveQuery& query) {
+  const Topology topology(query.cluster);
+  for (const std::int64_t nodes : query.nodes) {
+    const TunedCollective tuned = collective_of(query, topology, nodes, query.bytes.front());
+    const auto differs = [](const std::string& asked, const std::string& taken) {
+      return !asked.empty() && asked != "auto" && asked != taken;
+    };
+    const std::string places =
+        fmt::format("{} node{} x {} GPUs", nodes, nodes == 1 ? "" : "s", query.gpus_per_node);
+    if (differs(request.algorithm, to_string(tuned.choice.algorithm)))
+      refuse("--algorithm",
+             fmt::format("{} cannot run {} on {}", request.algorithm, request.collective, places),
+             fmt::format("{} can.", to_string(tuned.choice.algorithm)));
+    if (differs(request.protocol, to_string(tuned.choice.protocol)))
+      refuse("--protocol",
+             fmt::format("no algorithm of {} has protocol {} on {}", request.collective, request.protocol,
+                         places),
+             fmt::format("{} has {}.", to_string(tuned.choice.algorithm), to_string(tuned.choice.protocol)));
+  }
+}
+
+}  // namespace
+
+int run_collective(const Options& options, const LoadOptions& load) {
+  const CollectiveRequest request = read_collective_flags(options.collective);
+  const CollectiveQuery query = query_of(request, load);
+  check_way(request, query);
+  CollectiveCurves curves{request.collective, std::filesystem::path(request.cluster).stem().string(), {}};
+  for (const CollectiveRow& row : collective_table(query))
+    curves.points.push_back({row.nodes, row.ranks, row.bytes, to_string(row.choice.algorithm),
+                             to_string(row.choice.protocol), row.time_s, row.algbw, row.busbw});
+  if (options.html) write_output(*options.html, collective_page(curves));
+  if (!options.quiet) print(options.json ? collective_json(curves) : collective_text(curves));
+  return 0;
+}
+
+}  // namespace simrun

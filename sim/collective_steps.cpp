@@ -1,0 +1,61 @@
+#include "sim/collective_steps.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace simrun {
+
+std::vector<Ranks> by_node(const Topology& topology, Ranks devices) {
+  std::vector<Ranks> nodes;
+  for (std::size_t first = 0, i = 1; i <= devices.size(); ++i)
+    if (i == devices.size() || topology.node_of(devices[i]) != topology.node_of(devices[first])) {
+      nodes.push_back(devices.subspan(first, i - first));
+      first = i;
+    }
+  return nodes;
+}
+
+std::size_t fewest_ranks(const std::vector<Ranks>& nodes) {
+  std::size_t fewest = nodes.front().size();
+  for (const Ranks& node : nodes) fewest = std::min(fewest, node.size());
+  return fewest;
+}
+
+bool are_equally_many(const std::vector<Ranks>& nodes) {
+  return std::ranges::all_of(nodes, [&](const Ranks& node) { return node.size() == nodes.front().size(); });
+}
+
+double step_inside(const Topology& topology, const std::vector<Ranks>& nodes, const StepCosts& costs) {
+  for (const Ranks& node : nodes)
+    if (node.size() > 1 && node[0] != node[1])
+      return costs.inside_s > 0 ? costs.inside_s : topology.route(node[0], node[1]).latency_s;
+  return 0;
+}
+
+void add_flow(const Topology& topology, std::int64_t from, std::int64_t to, double share, FlowPhase& phase) {
+  if (from != to && share > 0) phase.flows.push_back({topology.route(from, to), share});
+}
+
+NodeRing add_node_ring(const Topology& topology, const std::vector<Ranks>& nodes, const StepCosts& costs,
+                       NodeRing ring, FlowPhase& phase) {
+  double fastest_s = std::numeric_limits<double>::infinity();
+  for (std::size_t a = 0; a < nodes.size(); ++a) {
+    const Route route = topology.route(nodes[a][ring.rank], nodes[(a + 1) % nodes.size()][ring.rank]);
+    const double step_s = std::max(route.latency_s, costs.network_s);
+    ring.latency_s += step_s;
+    fastest_s = std::min(fastest_s, step_s);
+    if (ring.returns || a + 1 < nodes.size()) phase.flows.push_back({route, ring.share});
+  }
+  ring.all_but_one_s = ring.latency_s - fastest_s;
+  return ring;
+}
+
+void add_inside(const Topology& topology, Ranks node, std::size_t rings, double share, FlowPhase& phase) {
+  const double entering = rings == 0 ? 1 : static_cast<double>(rings - 1) / static_cast<double>(rings);
+  for (std::size_t j = 0; j < node.size(); ++j) {
+    const std::size_t next = (j + 1) % node.size();
+    add_flow(topology, node[j], node[next], next < rings ? entering * share : share, phase);
+  }
+}
+
+}  // namespace simrun

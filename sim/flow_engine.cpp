@@ -1,0 +1,87 @@
+#include "sim/flow_engine.h"
+
+#include <cassert>
+#include <cmath>
+
+#include "sim/flow_mover.h"
+
+namespace simrun {
+
+namespace {
+
+std::unique_ptr<FlowMover> new_mover(FlowSolver solver) {
+#ifdef SIMRUN_HAS_LMM
+  if (solver == FlowSolver::lmm) return lmm_mover();
+#endif
+  require(solver == FlowSolver::s4u, "simrun was built without SimGrid's solver as a plug-in");
+  return s4u_mover();
+}
+
+}  // namespace
+
+std::vector<FlowSolver> flow_solvers() {
+#ifdef SIMRUN_HAS_LMM
+  return {FlowSolver::lmm, FlowSolver::s4u};
+#else
+  return {FlowSolver::s4u};
+#endif
+}
+
+std::string why_flow_solver() { return SIMRUN_WHY_FLOW_SOLVER; }
+
+FlowEngine::FlowEngine(FlowSolver solver) : mover_(new_mover(solver)) {}
+FlowEngine::~FlowEngine() = default;
+
+LinkNumber FlowEngine::link(double bytes_per_second) {
+  require(!sealed_, "links must be there before the first flow or wake-up");
+  require(bytes_per_second > 0 && std::isfinite(bytes_per_second), "a link needs a positive bandwidth");
+  mover_->add_link(bytes_per_second);
+  return links_++;
+}
+
+void FlowEngine::seal() {
+  if (sealed_) return;
+  sealed_ = true;
+  mover_->seal();
+}
+
+void FlowEngine::start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber flow) {
+  constexpr double least = 0x1p-64;
+  require(!links.empty(), "a flow needs a link");
+  require(bytes >= 0 && bytes <= 1e18, "a flow cannot have that many bytes");
+  require(std::isfinite(date), "a flow must start at some date");
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    require(links[i] < links_, "a flow uses a link that does not exist");
+    for (std::size_t j = 0; j < i; ++j) assert(links[i] != links[j] && "a flow uses a link twice");
+  }
+  seal();
+  mover_->start(links, bytes < least ? 0 : bytes, date, flow);
+}
+
+void FlowEngine::wake(double date) {
+  require(std::isfinite(date), "a wake-up needs a date");
+  seal();
+  mover_->wake(date);
+}
+
+double FlowEngine::now() const { return mover_->now(); }
+std::size_t FlowEngine::live() const { return mover_->live(); }
+double FlowEngine::remaining(FlowNumber flow) const { return mover_->remaining(flow); }
+
+double FlowEngine::usage(LinkNumber link) const {
+  require(link < links_, "that link does not exist");
+  return mover_->usage(link);
+}
+
+void FlowEngine::run(const std::function<void(FlowNumber)>& done, const std::function<void()>& woken) {
+  require(!running_, "run() was called by a callback of run()");
+  running_ = true;
+  struct Reset {
+    bool& running;
+    ~Reset() { running = false; }
+  } const reset{running_};
+  seal();
+  mover_->run(done, woken);
+}
+
+}  // namespace simrun

@@ -53,8 +53,8 @@ TEST_CASE("program: the summary and --json say what imperfections cost; a plan f
   const Ran text = run_simrun(imperfect + " --no-html --plan " + scratch.file("job.plan"));
   CAPTURE(text.output);
   CHECK(text.code == 0);
-  CHECK(text.output.find("\nstragglers.hot_gpu    node1.gpu2 x 1.15") != std::string::npos);
-  CHECK(text.output.find("\nlinks.dead_nic        node1.nic3.* failed") != std::string::npos);
+  CHECK(text.output.find("\nstragglers.hot_gpu     node1.gpu2 x 1.15") != std::string::npos);
+  CHECK(text.output.find("\nlinks.dead_nic         node1.nic3.* failed") != std::string::npos);
   const std::string json = run_simrun(imperfect + " --json --no-html").output;
   CHECK(member(member(parsed_json(json), "imperfections"), "causes").children.size() == 5);
   CHECK(run_simrun(scratch.file("job.plan") + " --json --no-html").output == json);
@@ -74,7 +74,7 @@ TEST_CASE("program: links that do not exist, or leave no way, are refused where 
   CHECK(refusal("imperfections.links.dead_nic.pattern='node1.nic?.rx'").find(" without node1.nic0.rx") !=
         std::string::npos);
   CHECK(refusal("imperfections.background.checkpoint.rate='400 GB/s'")
-            .find("of background traffic nothing is left of the 11.38 GB/s of node0.nic1.") !=
+            .find("with 200 GB/s of background traffic nothing is left of the 22.75 GB/s of node0.nic0.tx") !=
         std::string::npos);
 }
 

@@ -12,8 +12,8 @@ TEST_CASE("imperfection table: what each adds, alone and together, in time and i
       {{"jitter", "lognormal, 2 % of a kernel's time", 0.1}, {"stragglers.hot", "node1.gpu2 x 1.25", 0.5}},
       -0.05};
   CHECK(imperfection_table(costs, 2.55) ==
-        "imperfections                                         step\n"
-        "without any                                        2.000 s\n"
+        "imperfections                                           step\n"
+        "without any                                          2.000 s\n"
         "jitter          lognormal, 2 % of a kernel's time  +100.0 ms   +5.00 %\n"
         "stragglers.hot  node1.gpu2 x 1.25                  +500.0 ms  +25.00 %\n"
         "interaction     together less each alone           -50.00 ms   -2.50 %\n"

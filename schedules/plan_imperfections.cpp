@@ -1,20 +1,12 @@
 #include "schedules/plan_imperfections.h"
 
-#include <string>
-
 #include "plan.pb.h"
-#include "schedules/plan_message.h"
+#include "schedules/plan_fields.h"
 
 namespace simrun {
 namespace {
 
 static_assert(static_cast<int>(JitterDistribution::uniform) == proto::Imperfections::UNIFORM);
-
-JitterDistribution distribution(int number) {
-  if (number < 0 || number > static_cast<int>(JitterDistribution::uniform))
-    throw MalformedPlan("unknown jitter distribution " + std::to_string(number));
-  return static_cast<JitterDistribution>(number);
-}
 
 }  // namespace
 
@@ -53,7 +45,8 @@ void encode_imperfections(const Imperfections& imperfections, proto::Imperfectio
 Imperfections decode_imperfections(const proto::Imperfections& in) {
   Imperfections imperfections;
   imperfections.seed = in.seed();
-  imperfections.jitter.distribution = distribution(in.jitter_distribution());
+  imperfections.jitter.distribution =
+      enum_of(in.jitter_distribution(), JitterDistribution::uniform, "jitter distribution");
   imperfections.jitter.coefficient_of_variation =
       finite(in.jitter_coefficient_of_variation(), "jitter coefficient of variation");
   for (const proto::Imperfections::Straggler& of : in.stragglers())

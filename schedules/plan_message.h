@@ -20,7 +20,4 @@ std::string encode_plan(const Plan& plan);
 // Uses memory in proportion to the message. Throws MalformedPlan.
 Plan decode_plan(const std::string& message);
 
-// The value. Throws MalformedPlan, which names it, if it is not finite.
-double finite(double value, const char* what);
-
 }  // namespace simrun

@@ -57,7 +57,7 @@ std::vector<NodePair> node_pairs(const Cluster& cluster, const BackgroundTraffic
 
 LinkFaults::LinkFaults(const Topology& nominal, const Cluster& cluster)
     : gpus_(std::max<std::int64_t>(cluster.gpus_per_node, 1)),
-      ways_(std::clamp<std::int64_t>(cluster.fabric.spines, 1, most_ways)) {
+      ways_(nominal.switches() == nullptr ? 1 : std::min(nominal.switches()->ways(), most_ways)) {
   add_degraded(nominal, cluster.imperfections);
   for (const BackgroundTraffic& traffic : cluster.imperfections.background)
     add_background(nominal, cluster, traffic);
@@ -151,7 +151,7 @@ Route LinkFaults::route(const Topology& topology, std::int64_t from, std::int64_
   const Route nominal = topology.nominal_route(from, to);
   if (is_open(nominal)) return with_latency(nominal);
   const std::int64_t sender = from / gpus_ * gpus_, receiver = to / gpus_ * gpus_;
-  if (sender != receiver)
+  if (topology.has_nics() && topology.domain_of(from) != topology.domain_of(to))
     for (std::int64_t further = 0; further < gpus_; ++further) {
       const std::int64_t by = sender + (from % gpus_ + further) % gpus_;
       const std::int64_t into = receiver + (to % gpus_ + further) % gpus_;

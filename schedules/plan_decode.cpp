@@ -4,10 +4,12 @@
 #include "plan.pb.h"
 #include "schedules/plan_collectives.h"
 #include "schedules/plan_fields.h"
+#include "schedules/plan_imperfections.h"
 #include "schedules/plan_message.h"
 #include "schedules/plan_network_message.h"
 
 namespace simrun {
+
 namespace {
 
 template <class Integer>
@@ -141,6 +143,7 @@ Gpu decode(const proto::Gpu& in) {
   gpu.memory_efficiency = finite(in.memory_efficiency(), "memory_efficiency");
   gpu.special_functions = finite(in.special_functions(), "special_functions");
   gpu.mxfp8 = in.mxfp8();
+  gpu.communication_sms = in.communication_sms();
   gpu.measured = decode(in.measured());
   return gpu;
 }
@@ -173,6 +176,7 @@ Cluster decode(const proto::Cluster& in) {
           .communication = in.blocking() ? CommunicationMode::blocking : CommunicationMode::overlapped,
           .measured = decode_measured_exchanges(in),
           .collectives = decode_collectives(in.collectives()),
+          .imperfections = decode_imperfections(in.imperfections()),
           .reserved_bytes = in.reserved_bytes()};
 }
 

@@ -165,6 +165,8 @@ void Network::fire_due() {
     calendar_.pop();
     if (entry.event == Event::phase_starts)
       start_flows(entry.number);
+    else if (entry.event == Event::alarm)
+      (*ended_)(entry.number, entry.date);
     else if (live_[entry.number].alone && live_[entry.number].order == entry.order)
       end_flow(entry.number);
   }

@@ -33,6 +33,9 @@ class Network {
   // Begins an exchange at a time that run() has not passed; its end is reported with `ticket`.
   void post(Index exchange, Index position, Picoseconds at, Index ticket);
 
+  // Reports `ticket` at a date that run() has not passed, as if an exchange ended.
+  void alarm(Picoseconds at, Index ticket) { add_event(at, Event::alarm, ticket); }
+
   // Reports the end of every exchange in order of time; `ended` may post others. Returns when none is left.
   using Ended = std::function<void(Index ticket, Picoseconds end)>;
   void run(const Ended& ended);
@@ -57,12 +60,12 @@ class Network {
     double metered = 0;              // bytes that the meter knows of
     Picoseconds metered_until = 0;
   };
-  enum class Event : std::uint8_t { flow_ends, phase_starts };
+  enum class Event : std::uint8_t { flow_ends, phase_starts, alarm };
   struct CalendarEntry {
     Picoseconds date = 0;
     Event event = Event::flow_ends;
     std::uint64_t order = 0;
-    Index number = 0;  // flow or transfer
+    Index number = 0;  // flow, transfer or ticket
     bool operator>(const CalendarEntry& other) const {
       return std::tie(date, event, order) > std::tie(other.date, other.event, other.order);
     }

@@ -9,7 +9,6 @@ namespace simrun {
 RunRecorder::RunRecorder(const EngineInput& input) : input_(input) {
   const std::size_t programs = input.compiled.ranks.size();
   run_.ranks.resize(programs);
-  class_of_.resize(programs, 0);
   run_.issue_times.resize(programs);
   for (std::size_t p = 0; p < programs; ++p) {
     const CompiledRank& code = input.compiled.ranks[p];
@@ -58,15 +57,17 @@ void RunRecorder::entry_ends(const DeviceState& device) {
       {device.pass_start, device.compute_tail - device.pass_start, entry.entry});
 }
 
-void RunRecorder::compute(const DeviceState& device, const CompiledStep& step) {
+void RunRecorder::compute(const DeviceState& device, const CompiledStep& step,
+                          const std::vector<Picoseconds>& times) {
   if (input_.detail != Detail::instructions || !recorded(device)) return;
   const CompiledRank& code = *device.code;
   const Index entry = code.entries[device.entry].entry;
   Picoseconds at = device.compute_tail;
   for (Index p = step.first_piece; p < step.first_piece + step.pieces; ++p) {
+    const Picoseconds time = times.empty() ? code.pieces[p].duration : times[p - step.first_piece];
     run_.ranks[device.program].lanes[compute_stream].intervals.push_back(
-        {at, code.pieces[p].duration, 0, entry, code.pieces[p].instruction});
-    at += code.pieces[p].duration;
+        {at, time, 0, entry, code.pieces[p].instruction});
+    at += time;
   }
 }
 
@@ -100,19 +101,18 @@ void RunRecorder::totals(const DeviceState& device, const RankTotals& totals) {
     first.multiplicity += alike.gpus;
     return;
   }
-  for (std::size_t r = input_.compiled.ranks.size(); r < run_.ranks.size(); ++r)
-    if (run_.ranks[r].pipeline_rank == first.pipeline_rank && class_of_[r] == own &&
-        run_.ranks[r].totals == totals) {
-      run_.ranks[r].multiplicity += alike.gpus;
-      return;
-    }
+  const auto [known, fresh] = further_.try_emplace(
+      {device.program, own, totals.compute, totals.exposed, totals.bubble, totals.hidden}, run_.ranks.size());
+  if (!fresh) {
+    run_.ranks[known->second].multiplicity += alike.gpus;
+    return;
+  }
   RankTimeline rank;
   rank.pipeline_rank = first.pipeline_rank;
   rank.device = number;
   rank.multiplicity = alike.gpus;
   rank.totals = totals;
   run_.ranks.push_back(std::move(rank));
-  class_of_.push_back(own);
 }
 
 EngineRun RunRecorder::take(Picoseconds step) {

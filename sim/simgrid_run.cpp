@@ -10,6 +10,7 @@
 
 #include "sim/contention.h"
 #include "sim/exchange_traffic.h"
+#include "sim/kernel_slowdowns.h"
 #include "sim/link_meter.h"
 #include "sim/network.h"
 #include "sim/symmetry.h"
@@ -134,7 +135,9 @@ SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Dura
   LinkMeter meter(topology.links(), {});
   CarriedTraffic carried = take_carried(topology, compiled, meetings, traffic, meter);
   std::optional<Folding> folding;
-  if (folds) folding = fold_alike({compiled, meetings, carried, topology, meter, recorded});
+  const KernelSlowdowns slowdowns(plan.cluster);
+  if (folds && slowdowns.empty())
+    folding = fold_alike({compiled, meetings, carried, topology, meter, recorded});
   if (folding) carried = std::move(folding->traffic);
   for (LinkIndex link = 0; folding && link < topology.links(); ++link)
     recorded[link] = recorded[link] && folding->alike[link] > 0;
@@ -145,8 +148,8 @@ SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Dura
     if (const NetworkExchange* exchange = recorded_exchange(compiled, meetings, traffic, e))
       watched[e] = !uses_shared_link(exchange->flows, traffic.shared);
   SimgridRun result;
-  result.run =
-      run_streams({plan, compiled, folding ? folding->meetings : meetings, detail, watched, &network});
+  result.run = run_streams({plan, compiled, folding ? folding->meetings : meetings, detail, watched, &network,
+                            slowdowns.empty() ? nullptr : &slowdowns});
   meter_flights({topology, compiled, meetings, traffic}, result.run.flights, meter);
   result.links = link_timelines(topology, meter, folding, result.run, detail);
   result.flows = network.flows();

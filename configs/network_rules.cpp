@@ -115,6 +115,9 @@ void check_wiring(const Cluster& cluster, Faults& faults) {
   if (wiring.topology == IntraNodeTopology::pcie && wiring.pcie.empty())
     faults.push_back({"intra_node.topology", "topology pcie needs a pcie section",
                       "it says which switch each GPU and NIC hangs on."});
+  if (cluster.intra_node.sharp && !is_switched)
+    faults.push_back(
+        {"intra_node.sharp", "only a topology of nvswitch has switches that reduce", "write sharp: false."});
   if (!wiring.gpu_direct && wiring.pcie.empty())
     faults.push_back({"gpu_direct", "without gpu_direct traffic takes the PCIe tree, which is not described",
                       "add a pcie section."});

@@ -8,7 +8,7 @@ namespace simrun {
 std::vector<Ranks> by_node(const Topology& topology, Ranks devices) {
   std::vector<Ranks> nodes;
   for (std::size_t first = 0, i = 1; i <= devices.size(); ++i)
-    if (i == devices.size() || topology.node_of(devices[i]) != topology.node_of(devices[first])) {
+    if (i == devices.size() || topology.domain_of(devices[i]) != topology.domain_of(devices[first])) {
       nodes.push_back(devices.subspan(first, i - first));
       first = i;
     }

@@ -164,7 +164,7 @@ std::vector<TunedCollective> collective_ways(const Topology& topology, const Clu
   if (const std::optional<MeasuredExchange> measured = measured_inside_node(topology, opcode, devices))
     return {{{ring, CollectiveProtocol::simple}, measured_flows(topology, *measured, devices, false)}};
   const std::string name = to_string(opcode);
-  const bool across = topology.node_of(devices.front()) != topology.node_of(devices.back());
+  const bool across = topology.domain_of(devices.front()) != topology.domain_of(devices.back());
   const CollectiveChoice forced = forced_choice(cluster.collectives, name);
   const auto possible = [&](CollectiveAlgorithm algorithm) {
     Ways ways = known_ways(cluster.collectives, name, algorithm);

@@ -111,7 +111,7 @@ void ExchangeCosts::classify_collectives() {
   for (const std::vector<std::int64_t>& devices :
        group_instances(plan_, pipeline_rank_, communication_.group)) {
     const bool is_inside = !topology_.has_faults() && topology_.is_switched() &&
-                           topology_.node_of(devices.front()) == topology_.node_of(devices.back());
+                           topology_.domain_of(devices.front()) == topology_.domain_of(devices.back());
     inside_nodes_ &= is_inside;
     if (const auto known = inside_node.find(devices.size()); is_inside && known != inside_node.end()) {
       add(known->second);

@@ -18,7 +18,7 @@ bool is_transfer(const CompiledExchange& exchange) {
 void drop_unlimiting_links(const Topology& topology, ExchangeFlows& flows) {
   for (FlowPhase& phase : flows)
     for (SharedFlow& flow : phase.flows)
-      flow.route.link.remove_if([&](LinkIndex link) { return !topology.can_limit(link); });
+      flow.route.remove_if([&](LinkIndex link) { return !topology.can_limit(link); });
 }
 
 ExchangeFlows instance_flows(Opcode opcode, const Meeting& meeting, Index position, const Topology& topology,

@@ -27,7 +27,7 @@ void NodeLinks::Table::add(const Way& way, double seconds) {
 }
 
 void NodeLinks::Table::append(std::size_t number, LinkIndex first, Route& route) const {
-  for (std::uint32_t i = start[number]; i < start[number + 1]; ++i) route.link.push_back(first + links[i]);
+  for (std::uint32_t i = start[number]; i < start[number + 1]; ++i) route.add(first + links[i]);
   route.latency_s += latency_s[number];
 }
 
@@ -194,8 +194,8 @@ std::string NodeLinks::name(std::int64_t pair, bool back) const {
 
 void NodeLinks::connect(std::int64_t from, std::int64_t to, LinkIndex first, Route& route) const {
   if (!is_switched()) return between_.append(at(from * gpus_ + to), first, route);
-  route.link.push_back(first + link_number(from, false));
-  route.link.push_back(first + link_number(to, true));
+  route.add(first + link_number(from, false));
+  route.add(first + link_number(to, true));
   route.latency_s += nvlink_.latency_s;
 }
 

@@ -61,6 +61,11 @@ struct Route {
   double latency_s = 0;
   std::span<const LinkIndex> links() const { return {link.data(), link.size()}; }
   std::size_t count() const { return link.size(); }
+  void add(LinkIndex next) { link.push_back(next); }
+  template <class Predicate>
+  void remove_if(const Predicate& is_removed) {
+    link.remove_if(is_removed);
+  }
 };
 
 }  // namespace simrun

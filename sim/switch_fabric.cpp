@@ -66,11 +66,11 @@ void SwitchFabric::cross_pods(const ChosenPath& path, std::int64_t from, std::in
                               Route& route) const {
   route.latency_s += fabric_.core_latency_s;
   if (fabric_.topology == FabricTopology::fat_tree) {
-    route.link.push_back(directed(first, core_pair(path, from), false));
-    route.link.push_back(directed(first, core_pair(path, to), true));
+    route.add(directed(first, core_pair(path, from), false));
+    route.add(directed(first, core_pair(path, to), true));
   } else {
     const auto [low, high] = std::minmax(from, to);
-    route.link.push_back(directed(first, pod_pair(path, low, high), from > to));
+    route.add(directed(first, pod_pair(path, low, high), from > to));
   }
 }
 
@@ -85,10 +85,10 @@ std::int64_t SwitchFabric::cross(const NicPlace& from, const NicPlace& to, LinkI
   const std::int64_t own = leaf_of(from.node, from.rail), other = leaf_of(to.node, to.rail);
   if (own == other) return path.plane;
   route.latency_s += fabric_.spine_latency_s;
-  route.link.push_back(directed(first, leaf_pair(path.plane, own, path.spine), false));
+  route.add(directed(first, leaf_pair(path.plane, own, path.spine), false));
   const std::int64_t own_pod = pod_of(from.node), other_pod = pod_of(to.node);
   if (own_pod != other_pod) cross_pods(path, own_pod, other_pod, first, route);
-  route.link.push_back(directed(first, leaf_pair(path.plane, other, path.spine), true));
+  route.add(directed(first, leaf_pair(path.plane, other, path.spine), true));
   return path.plane;
 }
 

@@ -100,8 +100,7 @@ std::int64_t Topology::proxy_of(std::int64_t device, std::int64_t rail) const {
 }
 
 void Topology::add_port(std::int64_t nic, std::int64_t plane, bool back, Route& route) const {
-  route.link.push_back(first_nic_link_ +
-                       static_cast<LinkIndex>(2 * (nic * planes_ + plane) + (back ? 1 : 0)));
+  route.add(first_nic_link_ + static_cast<LinkIndex>(2 * (nic * planes_ + plane) + (back ? 1 : 0)));
 }
 
 Route Topology::nominal_route(std::int64_t from, std::int64_t to, std::int64_t attempt) const {
@@ -117,8 +116,8 @@ Route Topology::nominal_route(std::int64_t from, std::int64_t to, std::int64_t a
     return route;
   }
   if (domain_of(from) == domain_of(to)) {
-    route.link.push_back(node_link(from) + static_cast<LinkIndex>(2 * (from % gpus_)));
-    route.link.push_back(node_link(to) + static_cast<LinkIndex>(2 * (to % gpus_) + 1));
+    route.add(node_link(from) + static_cast<LinkIndex>(2 * (from % gpus_)));
+    route.add(node_link(to) + static_cast<LinkIndex>(2 * (to % gpus_) + 1));
     route.latency_s = intra_latency_s_;
     return route;
   }
@@ -135,7 +134,7 @@ Route Topology::nominal_route(std::int64_t from, std::int64_t to, std::int64_t a
   route.latency_s += across.latency_s;
   node_.leave(from % gpus_, node_link(from), route);
   add_port(sender.number, plane, false, route);
-  for (const LinkIndex link : across.links()) route.link.push_back(link);
+  for (const LinkIndex link : across.links()) route.add(link);
   add_port(receiver.number, plane, true, route);
   node_.enter(to % gpus_, node_link(to), route);
   return route;

@@ -34,7 +34,7 @@ void TorusLinks::cross(std::int64_t from, std::int64_t to, Route& route) const {
     for (std::int64_t hop = 0, place = own; ahead != 0 && hop < hops; ++hop) {
       const std::int64_t next = (place + (forwards ? 1 : size - 1)) % size;
       const std::int64_t owner = at + ((forwards ? place : next) - place) * stride;
-      route.link.push_back(static_cast<LinkIndex>(2 * (3 * owner + dimension) + (forwards ? 0 : 1)));
+      route.add(static_cast<LinkIndex>(2 * (3 * owner + dimension) + (forwards ? 0 : 1)));
       at += (next - place) * stride;
       place = next;
     }

@@ -60,7 +60,7 @@ TEST_CASE("every cluster preset loads") {
   for (const std::string& file : files_in("clusters")) {
     CAPTURE(file);
     LoadOptions options = with_presets();
-    options.overrides.push_back({"cluster.nodes", "2"});
+    options.overrides = {{"cluster.nodes", "2"}};
     const Cluster cluster = load_cluster(stem(file), options);
     CHECK(cluster.name == stem(file));
     CHECK(cluster.nodes == 2);

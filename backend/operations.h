@@ -21,7 +21,7 @@
 //  afresh.
 //  * A sample is numbered over the whole step: microbatch x (whole batch) + place in the batch. What is
 //  random
-//    (parameters, data, dropout) is a function of seed, name and whole index only (backend/philox.h), so any
+//    (parameters, data, dropout) is a function of seed, name and whole index only (models/philox.h), so any
 //    layout draws the same numbers.
 //  * A buffer of run scope and the elements of a bucket that no parameter has are zero before they are
 //  written;

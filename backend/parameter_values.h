@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/philox.h"
 #include "backend/tensor_part.h"
+#include "models/philox.h"
 #include "schedules/plan.h"
 
 namespace simrun {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "backend/philox.h"
 #include "configs/sha256.h"
+#include "models/philox.h"
 
 namespace simrun {
 namespace {

@@ -73,6 +73,7 @@ Plan compile_checked(const LoadedJob& job) {
   Plan plan;
   try {
     plan = plan_job(job.job);
+    require_links(plan);
   } catch (const std::invalid_argument& error) {
     throw ConfigError({{position_of(job, error.what()), error.what(), ""}});
   } catch (const ConfigError& error) {
@@ -95,6 +96,11 @@ Input read_input(const std::string& path, const Options& options, const LoadOpti
     if (options.print_config) refuse(path, "--print-config needs a job, this is a Plan file");
     if (options.print_layout) refuse(path, "--print-layout needs a job, this is a Plan file");
     input.plan = read_plan(path);
+    try {
+      require_links(input.plan);
+    } catch (const std::invalid_argument& error) {
+      refuse(path, error.what());
+    }
     return input;
   }
   input.job = load_job(path, load);

@@ -4,6 +4,7 @@
 
 #include "cli/console.h"
 #include "cli/execute_one.h"
+#include "cli/imperfection_costs.h"
 #include "cli/levers.h"
 #include "cli/outputs.h"
 #include "cli/plan_schedule.h"
@@ -91,6 +92,7 @@ struct Report {
   const Plan& plan;
   const Summary& summary;
   std::vector<Sensitivity> sensitivities;
+  std::optional<ImperfectionCosts> imperfections;
   std::string misfit;  // why it does not fit, or ""
   std::string wrote;
   std::optional<ExecutionReport> execution;
@@ -101,6 +103,8 @@ void print_report(const Options& options, const Report& report) {
   if (options.json) {
     std::string json = summary_json(report.plan, report.summary);
     if (options.sensitivity) json = with_member(json, "sensitivity", sensitivity_json(report.sensitivities));
+    if (report.imperfections)
+      json = with_member(json, "imperfections", imperfection_json(*report.imperfections));
     if (report.execution) json = with_member(json, "execute", execution_json(*report.execution));
     print(json);
   } else if (is_printed) {
@@ -111,6 +115,8 @@ void print_report(const Options& options, const Report& report) {
     std::string text = terminal_summary(report.plan, report.summary, terminal);
     if (options.sensitivity)
       text += "\n" + sensitivity_table(report.sensitivities, report.summary.step_time_s);
+    if (report.imperfections)
+      text += "\n" + imperfection_table(*report.imperfections, report.summary.step_time_s);
     print(text + report.wrote);
   }
   if (!is_printed && !report.misfit.empty() && !(options.json && options.quiet))
@@ -135,8 +141,9 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
   if (options.execute.execute) prepared = prepare_execution(options, input, processes);
   const Timeline timeline = simulate(plan, {detail_for(options, plan), options.engine});
   const Summary summary = summarize(plan, timeline);
-  Report report{plan, summary, {}, "", "", {}};
+  Report report{plan, summary, {}, {}, "", "", {}};
   if (options.sensitivity) report.sensitivities = sensitivities(plan, timeline);
+  if (!plan.cluster.imperfections.empty()) report.imperfections = imperfection_costs(plan, timeline);
   // A limit of one's own may be missed by a plan that fits the GPU.
   const std::optional<FoundRecompute>& recompute = plan.job.found_recompute;
   const bool misses = recompute && recompute->peak_bytes > recompute->memory_limit;

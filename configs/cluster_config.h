@@ -8,6 +8,7 @@
 #include "configs/dtype.h"
 #include "configs/fabric_config.h"
 #include "configs/host_config.h"
+#include "configs/imperfections.h"
 #include "configs/link_class.h"
 #include "configs/measured_config.h"
 #include "configs/node_wiring.h"
@@ -29,7 +30,10 @@ struct Gpu {
   double matmul_efficiency = 0;  // best sustained GEMM / peak
   double memory_efficiency = 0;  // best sustained stream / memory_bandwidth
   double special_functions = 0;  // exponentials, tanh ... per second; 0: not known, and taken to cost nothing
-  bool mxfp8 = false;            // tensor cores take MXFP8, and fp8 operands in any order (Blackwell)
+  // Multiprocessors that communication kernels occupy while one is in flight; 0: none, they leave compute
+  // alone.
+  std::int64_t communication_sms = 0;
+  bool mxfp8 = false;             // tensor cores take MXFP8, and fp8 operands in any order (Blackwell)
   MeasuredKernels measured = {};  // in place of the model of kernels
   bool operator==(const Gpu&) const = default;
 };
@@ -54,7 +58,8 @@ struct Cluster {
   CommunicationMode communication = CommunicationMode::overlapped;
   MeasuredExchanges measured = {};  // inside a node, in place of intra_node
   CollectivesConfig collectives = {};
-  std::int64_t reserved_bytes = 0;  // CUDA context, NCCL buffers: what `fits` keeps free on every GPU
+  Imperfections imperfections = {};  // from a job's own section, never from a preset
+  std::int64_t reserved_bytes = 0;   // CUDA context, NCCL buffers: what `fits` keeps free on every GPU
   bool operator==(const Cluster&) const = default;
 };
 

@@ -48,6 +48,10 @@ Gpu read_gpu(const ConfigNode& node, const std::string& base_name, Reading& read
   gpu.memory_efficiency = section.real("memory_efficiency", limits::share);
   gpu.special_functions =
       section.quantity("special_functions", Unit::flops_per_second, limits::optional_flops, "0 TFLOP/s");
+  if (section.has("communication_sms"))
+    gpu.communication_sms =
+        section.integer("communication_sms", {0, std::max<std::int64_t>(gpu.sm_count, 1) - 1});
+  section.ignore({"communication_sms"});
   gpu.mxfp8 = section.boolean("mxfp8", false);
   gpu.measured = read_measured_kernels(section.section("measured"), reading);
   section.finish();

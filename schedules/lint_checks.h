@@ -33,6 +33,7 @@ inline bool runs_in(const Entry& entry, StepOf step) {
 void check_structure(const Plan& plan, Findings& findings);
 void check_tables(const Plan& plan, Findings& findings);
 void check_cluster(const Plan& plan, Findings& findings);
+void check_imperfections(const Cluster& cluster, Findings& findings);
 void check_memory_spaces(const Plan& plan, Findings& findings);
 void check_shapes(const Plan& plan, Findings& findings);
 void check_rings(const Plan& plan, Findings& findings);

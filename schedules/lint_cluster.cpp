@@ -107,11 +107,16 @@ void check_cluster(const Plan& plan, Findings& findings) {
     return findings.add(fmt::format("a node with {} GPUs has {} NICs, not from 1 to {}",
                                     cluster.gpus_per_node, cluster.nics_per_node,
                                     limits::nics_per_node.most));
+  if (cluster.gpu.communication_sms < 0 ||
+      (cluster.gpu.communication_sms > 0 && cluster.gpu.communication_sms >= cluster.gpu.sm_count))
+    findings.add(fmt::format("communication occupies {} of a GPU's {} multiprocessors",
+                             cluster.gpu.communication_sms, cluster.gpu.sm_count));
   if (cluster.gpus_per_node > 1) check_link("intra_node", cluster.intra_node, findings);
   if (cluster.nodes > 1) check_link("inter_node", cluster.inter_node, findings);
   check_fabric(cluster, findings);
   check_network(cluster, findings);
   check_measured(cluster, findings);
+  check_imperfections(cluster, findings);
   check_devices(plan, findings);
   check_distinct_devices(plan, findings);
 }

@@ -4,10 +4,12 @@
 #include "plan.pb.h"
 #include "schedules/plan_collectives.h"
 #include "schedules/plan_fields.h"
+#include "schedules/plan_imperfections.h"
 #include "schedules/plan_message.h"
 #include "schedules/plan_network_message.h"
 
 namespace simrun {
+
 namespace {
 
 template <class Integer>
@@ -124,14 +126,6 @@ MeasuredKernels decode(const proto::MeasuredKernels& in) {
   return measured;
 }
 
-MeasuredExchanges decode_exchanges(const proto::Cluster& in) {
-  MeasuredExchanges measured;
-  for (const proto::MeasuredExchange& of : in.measured())
-    measured[of.name()].push_back({of.ranks(), finite(of.latency_s(), "measured latency"),
-                                   finite(of.bandwidth(), "measured bandwidth")});
-  return measured;
-}
-
 Gpu decode(const proto::Gpu& in) {
   Gpu gpu;
   gpu.name = in.name();
@@ -149,6 +143,7 @@ Gpu decode(const proto::Gpu& in) {
   gpu.memory_efficiency = finite(in.memory_efficiency(), "memory_efficiency");
   gpu.special_functions = finite(in.special_functions(), "special_functions");
   gpu.mxfp8 = in.mxfp8();
+  gpu.communication_sms = in.communication_sms();
   gpu.measured = decode(in.measured());
   return gpu;
 }
@@ -179,8 +174,9 @@ Cluster decode(const proto::Cluster& in) {
           .wiring = network.wiring,
           .host = decode(in.host()),
           .communication = in.blocking() ? CommunicationMode::blocking : CommunicationMode::overlapped,
-          .measured = decode_exchanges(in),
+          .measured = decode_measured_exchanges(in),
           .collectives = decode_collectives(in.collectives()),
+          .imperfections = decode_imperfections(in.imperfections()),
           .reserved_bytes = in.reserved_bytes()};
 }
 

@@ -1,6 +1,7 @@
 
 #include "plan.pb.h"
 #include "schedules/plan_collectives.h"
+#include "schedules/plan_imperfections.h"
 #include "schedules/plan_message.h"
 #include "schedules/plan_network_message.h"
 
@@ -142,6 +143,7 @@ void encode(const Gpu& gpu, proto::Gpu& out) {
   out.set_memory_efficiency(gpu.memory_efficiency);
   out.set_special_functions(gpu.special_functions);
   out.set_mxfp8(gpu.mxfp8);
+  out.set_communication_sms(gpu.communication_sms);
   if (!gpu.measured.empty()) encode(gpu.measured, *out.mutable_measured());
 }
 
@@ -176,6 +178,8 @@ void encode(const Cluster& cluster, proto::Cluster& out) {
   encode_network(cluster, out);
   if (cluster.collectives != CollectivesConfig{}) encode(cluster.collectives, *out.mutable_collectives());
   if (cluster.host != Host{}) encode(cluster.host, *out.mutable_host());
+  if (cluster.imperfections != Imperfections{})
+    encode_imperfections(cluster.imperfections, *out.mutable_imperfections());
 }
 
 void encode(const Stream& stream, proto::Stream& out) {

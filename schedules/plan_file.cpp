@@ -87,12 +87,14 @@ bool has_known_network(const Cluster& cluster) {
          cluster.nics_per_node <= cluster.gpus_per_node;
 }
 
-// Clusters that were measured or have other networks, and sequences dealt out in zigzag blocks.
+// Clusters that were measured, have other networks or imperfections, and sequences dealt out in zigzag
+// blocks.
 bool is_new_in_version_6(const Plan& plan) {
   const Cluster& cluster = plan.cluster;
   const auto is_dealt = [](const std::string& split) { return split.find(':') != std::string::npos; };
   return !has_known_network(cluster) || cluster.communication != CommunicationMode::overlapped ||
          cluster.measured != MeasuredExchanges{} || cluster.gpu.measured != MeasuredKernels{} ||
+         !cluster.imperfections.empty() || cluster.gpu.communication_sms != 0 ||
          std::ranges::any_of(
              plan.buffers, [&](const Buffer& buffer) { return std::ranges::any_of(buffer.split, is_dealt); });
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "sim/accounting.h"
@@ -61,11 +62,12 @@ struct DeviceState {
       : streams(streams_of_plan.size()), accounting(streams_of_plan) {}
 
   const CompiledRank* code = nullptr;
-  Index number = 0;     // among all simulated GPUs
-  Index program = 0;    // of the plan
-  Index local_gpu = 0;  // among the simulated GPUs of its pipeline rank
-  Index entry = 0;      // into CompiledRank::entries
-  Index step = 0;       // of the entry's segment
+  Index number = 0;      // among all simulated GPUs
+  Index program = 0;     // of the plan
+  Index local_gpu = 0;   // among the simulated GPUs of its pipeline rank
+  std::int64_t gpu = 0;  // of the cluster
+  Index entry = 0;       // into CompiledRank::entries
+  Index step = 0;        // of the entry's segment
   Picoseconds compute_tail = 0;
   Picoseconds pass_start = 0;
   std::vector<StreamState> streams;
@@ -76,6 +78,19 @@ struct DeviceState {
   Index issued = 0;    // operations of all streams
   Index awaiting = 0;  // issued operations that await others
   Accounting accounting;
+
+  bool ended(OperationNumber operation) const { return operation.ordinal <= streams[operation.stream].ended; }
+  void park(OperationNumber on) {
+    parked = true;
+    parked_on = on;
+  }
+  // Issue number of the oldest operation that has not ended; no_index if all have.
+  Index first_outstanding() const {
+    Index first = no_index;
+    for (std::size_t s = 1; s < streams.size(); ++s)
+      if (!streams[s].empty()) first = std::min(first, streams[s].front().issue);
+    return first;
+  }
 };
 
 }  // namespace simrun

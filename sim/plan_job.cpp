@@ -8,6 +8,8 @@
 #include "schedules/evaluate_schedule.h"
 #include "schedules/schedule_search.h"
 #include "sim/activation_limit.h"
+#include "sim/compiled_program.h"
+#include "sim/durations.h"
 #include "sim/memory.h"
 #include "sim/pass_times.h"
 #include "sim/recompute_search.h"
@@ -116,6 +118,14 @@ Plan plan_job(const Job& job) {
   if (job.recompute.granularity == RecomputeGranularity::automatic)
     return plan_with_cheapest_recompute(job, plan_as_written);
   return plan_as_written(job);
+}
+
+// All routes are asked for where exchanges are priced.
+void require_links(const Plan& plan) {
+  if (!plan.cluster.imperfections.of_links()) return;
+  Durations durations(plan);
+  compile_programs(plan, WhichStep::steady, durations);
+  compile_programs(plan, WhichStep::first, durations);
 }
 
 }  // namespace simrun

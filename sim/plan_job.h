@@ -10,4 +10,8 @@ namespace simrun {
 // gradients and optimizer. Throws what compile() throws.
 Plan plan_job(const Job& job);
 
+// Throws std::invalid_argument, which begins with the key of the imperfection, if the cluster's links cannot
+// be as its imperfections say, or leave no way between GPUs that talk to each other.
+void require_links(const Plan& plan);
+
 }  // namespace simrun

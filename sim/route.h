@@ -4,68 +4,67 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <initializer_list>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace simrun {
 
 using LinkIndex = std::uint32_t;
 
-// Room for the links of a route: eight, which nearly all routes have at most, and 256 where the ninth is
-// written to.
-class LinkRoom {
+// Directed links in the order that bytes pass them. Up to eight, which nearly all routes have at most, lie in
+// the list itself.
+class LinkList {
  public:
-  LinkRoom() = default;
-  LinkRoom(const LinkRoom& other) : near_(other.near_) { copy_far(other); }
-  LinkRoom& operator=(const LinkRoom& other) {
-    if (this == &other) return *this;
-    near_ = other.near_;
-    far_ = nullptr;
-    copy_far(other);
-    return *this;
+  LinkList() = default;
+  LinkList(std::initializer_list<LinkIndex> links) {
+    for (const LinkIndex link : links) push_back(link);
   }
-  LinkRoom(LinkRoom&&) noexcept = default;
-  LinkRoom& operator=(LinkRoom&&) noexcept = default;
-  ~LinkRoom() = default;
 
-  LinkIndex* data() { return far_ == nullptr ? near_.data() : far_.get(); }
-  const LinkIndex* data() const { return far_ == nullptr ? near_.data() : far_.get(); }
-  LinkIndex& operator[](std::size_t place) { return data()[place]; }
+  std::size_t size() const { return size_; }
+  const LinkIndex* data() const { return far_.empty() ? near_.data() : far_.data(); }
+  const LinkIndex* begin() const { return data(); }
+  const LinkIndex* end() const { return data() + size_; }
   LinkIndex operator[](std::size_t place) const { return data()[place]; }
   LinkIndex front() const { return data()[0]; }
-  void make_room(std::size_t place) {
-    if (far_ != nullptr || place < near_.size()) return;
-    far_ = std::make_unique<LinkIndex[]>(most);
-    std::copy(near_.begin(), near_.end(), far_.get());
-  }
+  LinkIndex back() const { return data()[size_ - 1]; }
 
-  static constexpr std::size_t most = 256;
-
- private:
-  void copy_far(const LinkRoom& other) {
-    if (other.far_ == nullptr) return;
-    far_ = std::make_unique<LinkIndex[]>(most);
-    std::copy_n(other.far_.get(), most, far_.get());
-  }
-  std::array<LinkIndex, 8> near_{};
-  std::unique_ptr<LinkIndex[]> far_;
-};
-
-// Directed links in the order that bytes pass them, and the time of the first byte.
-struct Route {
-  LinkRoom link;
-  std::uint8_t count = 0;
-  double latency_s = 0;
-
-  std::span<const LinkIndex> links() const { return {link.data(), count}; }
-  void add(LinkIndex next) {
-    link.make_room(count);
-    link[count++] = next;
+  void push_back(LinkIndex link) {
+    if (size_ == near_.size()) far_.assign(near_.begin(), near_.end());
+    if (size_ < near_.size())
+      near_[size_] = link;
+    else
+      far_.push_back(link);
+    ++size_;
   }
   template <class Predicate>
   void remove_if(const Predicate& is_removed) {
-    LinkIndex* const first = link.data();
-    count = static_cast<std::uint8_t>(std::remove_if(first, first + count, is_removed) - first);
+    LinkList kept;
+    for (const LinkIndex link : *this)
+      if (!is_removed(link)) kept.push_back(link);
+    *this = std::move(kept);
+  }
+  bool operator==(const LinkList& other) const {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
+
+ private:
+  std::array<LinkIndex, 8> near_{};
+  std::vector<LinkIndex> far_;  // all of them, if there are more
+  std::size_t size_ = 0;
+};
+
+// The links of a flow, and the time of its first byte.
+struct Route {
+  LinkList link;
+  double latency_s = 0;
+  std::span<const LinkIndex> links() const { return {link.data(), link.size()}; }
+  std::size_t count() const { return link.size(); }
+  void add(LinkIndex next) { link.push_back(next); }
+  template <class Predicate>
+  void remove_if(const Predicate& is_removed) {
+    link.remove_if(is_removed);
   }
 };
 

@@ -9,15 +9,17 @@ namespace simrun {
 RunRecorder::RunRecorder(const EngineInput& input) : input_(input) {
   const std::size_t programs = input.compiled.ranks.size();
   run_.ranks.resize(programs);
-  class_of_.resize(programs, 0);
   run_.issue_times.resize(programs);
   for (std::size_t p = 0; p < programs; ++p) {
     const CompiledRank& code = input.compiled.ranks[p];
     run_.ranks[p].pipeline_rank = input.plan.programs[p].pipeline_rank;
-    const Index gpus = input.meetings.gpus[static_cast<std::size_t>(run_.ranks[p].pipeline_rank)];
+    const std::int32_t rank = run_.ranks[p].pipeline_rank;
+    std::int64_t gpus = 0;
+    for (Index g = 0; g < input.meetings.gpus[static_cast<std::size_t>(rank)]; ++g)
+      gpus += input.meetings.gpus_like(rank, g).gpus;
     for (const CompiledEntry& entry : code.entries) {
-      run_.instructions += std::int64_t{gpus} * code.segments[entry.segment].instructions;
-      run_.communications += std::int64_t{gpus} * code.segments[entry.segment].communications;
+      run_.instructions += gpus * code.segments[entry.segment].instructions;
+      run_.communications += gpus * code.segments[entry.segment].communications;
     }
     if (input.detail != Detail::totals) run_.issue_times[p].resize(input.plan.programs[p].entries.size());
     if (input.detail == Detail::instructions) reserve_lanes(p);
@@ -55,15 +57,17 @@ void RunRecorder::entry_ends(const DeviceState& device) {
       {device.pass_start, device.compute_tail - device.pass_start, entry.entry});
 }
 
-void RunRecorder::compute(const DeviceState& device, const CompiledStep& step) {
+void RunRecorder::compute(const DeviceState& device, const CompiledStep& step,
+                          const std::vector<Picoseconds>& times) {
   if (input_.detail != Detail::instructions || !recorded(device)) return;
   const CompiledRank& code = *device.code;
   const Index entry = code.entries[device.entry].entry;
   Picoseconds at = device.compute_tail;
   for (Index p = step.first_piece; p < step.first_piece + step.pieces; ++p) {
+    const Picoseconds time = times.empty() ? code.pieces[p].duration : times[p - step.first_piece];
     run_.ranks[device.program].lanes[compute_stream].intervals.push_back(
-        {at, code.pieces[p].duration, 0, entry, code.pieces[p].instruction});
-    at += code.pieces[p].duration;
+        {at, time, 0, entry, code.pieces[p].instruction});
+    at += time;
   }
 }
 
@@ -84,29 +88,31 @@ void RunRecorder::operation(const DeviceState& device, const IssuedOperation& op
 // behind.
 void RunRecorder::totals(const DeviceState& device, const RankTotals& totals) {
   RankTimeline& first = run_.ranks[device.program];
-  const std::int64_t number = device_at(input_.plan, first.pipeline_rank, device.local_gpu);
+  const GpuClass alike = input_.meetings.gpus_like(first.pipeline_rank, device.local_gpu);
+  const std::int64_t number = device_at(input_.plan, first.pipeline_rank, alike.first);
   if (recorded(device)) {
     first.totals = totals;
     first.device = number;
+    first.multiplicity = alike.gpus;
     return;
   }
   const Index own = input_.compiled.class_of(device.program, device.local_gpu);
   if (own == 0 && first.totals == totals) {
-    ++first.multiplicity;
+    first.multiplicity += alike.gpus;
     return;
   }
-  for (std::size_t r = input_.compiled.ranks.size(); r < run_.ranks.size(); ++r)
-    if (run_.ranks[r].pipeline_rank == first.pipeline_rank && class_of_[r] == own &&
-        run_.ranks[r].totals == totals) {
-      ++run_.ranks[r].multiplicity;
-      return;
-    }
+  const auto [known, fresh] = further_.try_emplace(
+      {device.program, own, totals.compute, totals.exposed, totals.bubble, totals.hidden}, run_.ranks.size());
+  if (!fresh) {
+    run_.ranks[known->second].multiplicity += alike.gpus;
+    return;
+  }
   RankTimeline rank;
   rank.pipeline_rank = first.pipeline_rank;
   rank.device = number;
+  rank.multiplicity = alike.gpus;
   rank.totals = totals;
   run_.ranks.push_back(std::move(rank));
-  class_of_.push_back(own);
 }
 
 EngineRun RunRecorder::take(Picoseconds step) {

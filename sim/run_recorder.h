@@ -1,5 +1,10 @@
 #pragma once
 
+#include <array>
+#include <map>
+#include <tuple>
+#include <vector>
+
 #include "sim/device_state.h"
 #include "sim/stream_engine.h"
 
@@ -13,7 +18,9 @@ class RunRecorder {
 
   void entry_begins(const DeviceState& device);
   void entry_ends(const DeviceState& device);
-  void compute(const DeviceState& device, const CompiledStep& step);  // at the GPU's compute tail
+  // At the GPU's compute tail. `times`: of the step's pieces, where they are not those of the code.
+  void compute(const DeviceState& device, const CompiledStep& step,
+               const std::vector<Picoseconds>& times = {});
   void operation(const DeviceState& device, const IssuedOperation& operation, Span span, Picoseconds wait);
   void totals(const DeviceState& device, const RankTotals& totals);
 
@@ -25,7 +32,11 @@ class RunRecorder {
 
   const EngineInput& input_;
   EngineRun run_;
-  std::vector<Index> class_of_;  // of the GPUs' tables, by run_.ranks
+  // GPUs behind the recorded ones, by program, class of their tables and totals: into run_.ranks.
+  std::map<std::tuple<Index, Index, Picoseconds, std::array<Picoseconds, traffic_count>,
+                      std::array<Picoseconds, bubble_cause_count>, std::array<Picoseconds, traffic_count>>,
+           std::size_t>
+      further_;
 };
 
 }  // namespace simrun

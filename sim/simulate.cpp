@@ -1,6 +1,7 @@
 #include "sim/simulate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -11,10 +12,12 @@
 
 #include "schedules/extent_tables.h"
 #include "sim/compiled_program.h"
+#include "sim/compute_overlap.h"
 #include "sim/contention.h"
 #include "sim/durations.h"
 #include "sim/exchange_groups.h"
 #include "sim/exchange_traffic.h"
+#include "sim/kernel_slowdowns.h"
 #include "sim/meetings.h"
 #include "sim/memory.h"
 #include "sim/simgrid_run.h"
@@ -44,8 +47,8 @@ Picoseconds longest(const CompiledPlan& plan, std::size_t rank, std::size_t segm
 }
 
 // No event is later than all work of all ranks done one after the other: where that fits into picoseconds,
-// every sum does.
-void require_countable(const CompiledPlan& plan) {
+// every sum does. `most_slowdown`: of a kernel.
+void require_countable(const CompiledPlan& plan, double most_slowdown) {
   double total = 0;
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const CompiledRank& rank = plan.ranks[r];
@@ -53,7 +56,7 @@ void require_countable(const CompiledPlan& plan) {
     for (std::size_t segment = 0; segment < duration.size(); ++segment)
       for (Index step = 0; step < rank.segments[segment].steps; ++step)
         duration[segment] += static_cast<double>(longest(plan, r, segment, step));
-    for (const CompiledEntry& entry : rank.entries) total += duration[entry.segment];
+    for (const CompiledEntry& entry : rank.entries) total += duration[entry.segment] * most_slowdown;
   }
   constexpr double limit = 9e18;
   if (total > limit)
@@ -81,10 +84,12 @@ void join_equal(std::vector<RankTimeline>& ranks, std::size_t recorded) {
 
 // Peaks are equal on all GPUs of a pipeline rank that have equal tables; events belong to the recorded one.
 void add_memory(const Plan& plan, EngineRun& run, Detail detail) {
+  bool has_classes = false;
   const MemoryDetail entries = detail == Detail::totals ? MemoryDetail::peak : MemoryDetail::entries;
   for (std::size_t r = 0; r < plan.programs.size(); ++r) {
     const Program& program = plan.programs[r];
     const TableClasses classes = table_classes(plan, program);
+    has_classes = has_classes || classes.first_gpu.size() > 1;
     const MemoryWalk walk = walk_memory(plan, program, WhichStep::steady, entries, MemoryPlace{});
     std::vector<MemoryPeak> peaks{walk.peak};
     for (std::size_t c = 1; c < classes.first_gpu.size(); ++c)
@@ -102,7 +107,7 @@ void add_memory(const Plan& plan, EngineRun& run, Detail detail) {
     }
     if (detail != Detail::totals) run.ranks[r].memory = memory_events(walk, run.issue_times[r]);
   }
-  join_equal(run.ranks, plan.programs.size());
+  if (has_classes) join_equal(run.ranks, plan.programs.size());
 }
 
 Timeline timeline_of(const Plan& plan, EngineRun run, Detail detail) {
@@ -121,21 +126,34 @@ Timeline timeline_of(const Plan& plan, EngineRun run, Detail detail) {
 
 std::string percent(double share) { return fmt::format("{:.2g} %", 100 * share); }
 
-// One GPU may stand for its pipeline rank only if all of them take equally long for everything.
+// Why one GPU cannot stand for all of its pipeline rank; "" where it can, since all of them take equally long
+// for everything.
+std::string why_apart(const CompiledPlan& steady, const Durations& durations,
+                      const KernelSlowdowns& slowdowns) {
+  std::vector<std::string> reasons;
+  if (slowdowns.has_jitter()) reasons.emplace_back("kernels jitter");
+  if (slowdowns.has_stragglers()) reasons.emplace_back("some GPUs straggle");
+  if (steady.has_classes()) reasons.emplace_back("they have unequal work");
+  if (!durations.uniform()) reasons.emplace_back("their links are unequal");
+  return fmt::format("{}", fmt::join(reasons, ", "));
+}
+
 class FastEngine {
  public:
-  FastEngine(const Plan& plan, const CompiledPlan& steady, Durations& durations)
+  FastEngine(const Plan& plan, const CompiledPlan& steady, Durations& durations,
+             const KernelSlowdowns& slowdowns)
       : plan_(plan),
         steady_(steady),
         durations_(durations),
-        instantiation_(durations.uniform() && !steady.has_classes() ? Instantiation::representatives
-                                                                    : Instantiation::every_gpu) {}
+        slowdowns_(slowdowns.empty() ? nullptr : &slowdowns),
+        why_apart_(why_apart(steady, durations, slowdowns)),
+        instantiation_(why_apart_.empty() ? Instantiation::representatives : Instantiation::every_gpu) {}
 
   Timeline run(Detail detail) {
     const Meetings all = find_meetings(plan_, steady_, Instantiation::every_gpu, durations_);
     const ExchangeTraffic traffic = exchange_traffic(steady_, all, durations_.topology(), plan_.cluster);
     const std::vector<bool> watched = watched_exchanges(traffic, detail);
-    EngineRun run = run_streams({plan_, steady_, meetings(steady_), detail, watched, nullptr});
+    EngineRun run = run_streams({plan_, steady_, meetings(steady_), detail, watched, nullptr, slowdowns_});
     Contention contention =
         find_contention(durations_.topology(), {steady_, all, traffic, run.flights, run.step}, detail);
     Timeline timeline = timeline_of(plan_, std::move(run), detail);
@@ -150,12 +168,14 @@ class FastEngine {
             ? "no two transfers share a link at a time"
             : fmt::format("{} transfers overlap others on a link, worth at most {} of the step",
                           contention.overlapping, percent(contention.bound));
+    if (!why_apart_.empty())
+      timeline.engine_reason += "; no GPU stands for others of its stage: " + why_apart_;
     return timeline;
   }
 
   Picoseconds first_step() {
     const CompiledPlan first = compile_programs(plan_, WhichStep::first, durations_);
-    return run_streams({plan_, first, meetings(first), Detail::totals, {}, nullptr}).step;
+    return run_streams({plan_, first, meetings(first), Detail::totals, {}, nullptr, slowdowns_}).step;
   }
 
  private:
@@ -176,6 +196,8 @@ class FastEngine {
   const Plan& plan_;
   const CompiledPlan& steady_;
   Durations& durations_;
+  const KernelSlowdowns* const slowdowns_;  // nullptr: none
+  const std::string why_apart_;
   const Instantiation instantiation_;
 };
 
@@ -209,13 +231,14 @@ Timeline simulate(const Plan& plan, const SimulateOptions& options) {
   constexpr double tolerated = 0.01;  // share of the step
   Durations durations(plan, options.measured);
   const CompiledPlan steady = compile_programs(plan, WhichStep::steady, durations);
-  require_countable(steady);
+  const KernelSlowdowns slowdowns(plan.cluster);
+  require_countable(steady, slowdowns.most() / (1 - communication_share(plan.cluster.gpu)));
   if (options.engine == EngineChoice::simgrid) {
     Timeline timeline = simgrid_timeline(plan, steady, durations, options.detail);
     timeline.engine_reason = "asked for; " + timeline.engine_reason;
     return timeline;
   }
-  FastEngine fast(plan, steady, durations);
+  FastEngine fast(plan, steady, durations, slowdowns);
   Timeline timeline = fast.run(options.detail);
   if (options.engine == EngineChoice::automatic && timeline.contention_bound > tolerated) {
     const std::string bound = percent(timeline.contention_bound);

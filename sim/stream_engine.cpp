@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 #include <utility>
 
+#include "sim/alarm_clock.h"
+#include "sim/compute_overlap.h"
+#include "sim/compute_times.h"
+#include "sim/compute_waits.h"
 #include "sim/deadlock.h"
 #include "sim/device_state.h"
+#include "sim/exchange_groups.h"
 #include "sim/network.h"
 #include "sim/rendezvous.h"
 #include "sim/run_recorder.h"
@@ -14,11 +20,6 @@ namespace simrun {
 
 namespace {
 
-// The later of two pipeline transfers; of those that end together the one that began later.
-Span later(const Span& a, const Span& b) {
-  return std::pair(a.end, a.start) < std::pair(b.end, b.start) ? b : a;
-}
-
 class Engine {
  public:
   explicit Engine(const EngineInput& input)
@@ -26,35 +27,28 @@ class Engine {
         compiled_(input.compiled),
         meetings_(input.meetings),
         network_(input.network),
-        waits_are_imbalance_(input.compiled.has_classes()),
+        compute_(input.compiled, input.slowdowns),
+        waits_are_imbalance_(input.compiled.has_classes() || input.slowdowns != nullptr),
         is_blocking_(input.plan.cluster.communication == CommunicationMode::blocking),
+        interferes_(communication_share(input.plan.cluster.gpu) > 0),
         streams_(static_cast<Index>(input.plan.streams.size())),
         recorder_(input),
-        rendezvous_(input.meetings.rendezvous) {
+        rendezvous_(input.meetings.rendezvous),
+        clock_(input.network) {
     add_devices();
+    if (interferes_) overlap_.emplace(communication_share(plan_.cluster.gpu), devices_.size());
   }
 
   EngineRun run() {
     for (Index d = static_cast<Index>(devices_.size()); d-- > 0;) runnable_.push_back(d);
     drain();
-    if (network_ != nullptr)
-      network_->run([this](Index ticket, Picoseconds end) {
-        const InFlight flight = in_flight_[ticket];
-        free_tickets_.push_back(ticket);
-        end_exchange(flight.waiting, {flight.start, end});
-        drain();
-      });
+    clock_.run([this](const InFlight& flight, Picoseconds now) { fire(flight, now); });
     if (std::any_of(devices_.begin(), devices_.end(), [](const DeviceState& d) { return !d.finished; }))
       throw_deadlock({plan_, compiled_, meetings_, devices_, rendezvous_});
     return finish();
   }
 
  private:
-  struct InFlight {
-    Index waiting = no_index;
-    Picoseconds start = 0;
-  };
-
   void add_devices() {
     for (Index program = 0; program < plan_.programs.size(); ++program) {
       const auto rank = static_cast<std::size_t>(plan_.programs[program].pipeline_rank);
@@ -64,6 +58,7 @@ class Engine {
         device.number = static_cast<Index>(devices_.size() - 1);
         device.program = program;
         device.local_gpu = local;
+        device.gpu = device_at(plan_, plan_.programs[program].pipeline_rank, local);
         device.slots.resize(compiled_.ranks[program].slots);
       }
     }
@@ -90,6 +85,28 @@ class Engine {
     }
   }
 
+  void fire(const InFlight& flight, Picoseconds now) {
+    if (flight.computing != no_index) {
+      const auto next = overlap_->reach(flight.computing, flight.foresight, now);
+      if (next) clock_.set(next->end, {.computing = flight.computing, .foresight = next->number});
+      if (overlap_->is_done(flight.computing)) runnable_.push_back(flight.computing);
+    } else {
+      if (interferes_ && flight.communicates) count_flights(flight.waiting, -1, now);
+      end_exchange(flight.waiting, {flight.start, now});
+    }
+    drain();
+  }
+
+  // Of the GPUs at a meeting.
+  void count_flights(Index waiting, int change, Picoseconds now) {
+    for (; waiting != no_index;) {
+      const Index device = waiting / streams_;
+      if (const auto next = overlap_->count_flight(device, change, now))
+        clock_.set(next->end, {.computing = device, .foresight = next->number});
+      waiting = devices_[device].streams[waiting % streams_].next_at_meeting;
+    }
+  }
+
   // ---- The compute stream and the order of issue ----
 
   // Runs a GPU until it finishes or is parked.
@@ -101,12 +118,12 @@ class Engine {
       const CompiledSegment& segment = code.segments[entry.segment];
       if (device.step == 0) recorder_.entry_begins(device);
       if (!advance_entry(device, segment)) return;
-      device.accounting.add_compute(segment.compute);
+      if (compute_.are_as_compiled() && !interferes_) device.accounting.add_compute(segment.compute);
       recorder_.entry_ends(device);
     }
     for (Index s = 1; s < streams_; ++s)
       if (const StreamState& stream = device.streams[s]; stream.ended < stream.issued)
-        return park(device, {static_cast<std::uint8_t>(s), stream.issued});
+        return device.park({static_cast<std::uint8_t>(s), stream.issued});
     device.finished = true;
   }
 
@@ -114,82 +131,39 @@ class Engine {
     const CompiledStep* const steps = device.code->steps.data() + segment.first_step;
     for (; device.step < segment.steps; ++device.step) {
       const CompiledStep& step = steps[device.step];
-      if (is_blocking_ && !wait_for_communication(device, segment)) return false;
+      if (interferes_ && overlap_->is_done(device.number)) {
+        account_compute(device, step, overlap_->take(device.number));
+        continue;
+      }
+      if (is_blocking_ && !waits_.for_communication(device, segment)) return false;
       if (step.stream != compute_stream) {
         issue(device, step);
         continue;
       }
-      if (step.reads > 0 && !wait_for_inputs(device, segment, step)) return false;
+      if (step.reads > 0 && !waits_.for_inputs(device, segment, step)) return false;
       if (device.step == segment.first_compute) device.pass_start = device.compute_tail;
-      recorder_.compute(device, step);
-      device.compute_tail += step.duration;
-    }
-    return true;
-  }
-
-  static void park(DeviceState& device, OperationNumber on) {
-    device.parked = true;
-    device.parked_on = on;
-  }
-
-  static bool ended(const DeviceState& device, OperationNumber operation) {
-    return operation.ordinal <= device.streams[operation.stream].ended;
-  }
-
-  // A compute step with inputs from other streams: moves the compute tail to when they are written and
-  // accounts for the gap; parks the GPU if one is not known yet.
-  bool wait_for_inputs(DeviceState& device, const CompiledSegment& segment, const CompiledStep& step) {
-    const CompiledRank& code = *device.code;
-    const CompiledEntry& entry = code.entries[device.entry];
-    Picoseconds ready = device.compute_tail;
-    needed_.clear();
-    for (Index i = step.first_read; i < step.first_read + step.reads; ++i) {
-      const Slot& slot = device.slots[code.slot(code.references[i], entry)];
-      if (!ended(device, slot.writer)) {
-        park(device, slot.writer);
+      if (interferes_) {
+        const auto next = overlap_->begin(device.number, compute_.of(device, step), device.compute_tail);
+        clock_.set(next.end, {.computing = device.number, .foresight = next.number});
         return false;
       }
-      ready = std::max(ready, slot.end);
-      if (slot.p2p.end > 0) needed_.push_back(slot.p2p);
-    }
-    if (ready == device.compute_tail) return true;
-    device.accounting.add_gap({device.compute_tail, ready}, needed_, cause(device, segment),
-                              {device.issued, first_outstanding(device)});
-    device.compute_tail = ready;
-    return true;
-  }
-
-  // A blocking device's wait for what it has begun on other streams, sends excepted; parks it if need be.
-  bool wait_for_communication(DeviceState& device, const CompiledSegment& segment) {
-    Span arrival;
-    Picoseconds ready = device.compute_tail;
-    for (Index s = 1; s < streams_; ++s) {
-      const StreamState& stream = device.streams[s];
-      if (stream.ended < stream.waited_for) {
-        park(device, {static_cast<std::uint8_t>(s), stream.waited_for});
-        return false;
+      if (compute_.are_as_compiled()) {
+        recorder_.compute(device, step);
+        device.compute_tail += step.duration;
+      } else {
+        account_compute(device, step, compute_.of(device, step));
       }
-      ready = std::max(ready, stream.waited_until);
-      arrival = later(arrival, stream.arrival);
     }
-    if (ready == device.compute_tail) return true;
-    needed_.clear();
-    if (arrival.end > device.compute_tail) needed_.push_back(arrival);
-    device.accounting.add_gap({device.compute_tail, ready}, needed_, cause(device, segment),
-                              {device.issued, first_outstanding(device)});
-    device.compute_tail = ready;
     return true;
   }
 
-  BubbleCause cause(const DeviceState& device, const CompiledSegment& segment) const {
-    const CompiledRank& code = *device.code;
-    const bool first_compute = device.entry == code.first_backward && device.step <= segment.first_compute;
-    if (device.entry < code.first_backward || first_compute) {
-      const bool forwards_left = code.last_forward != no_index && device.entry <= code.last_forward;
-      if (code.first_backward != no_index || forwards_left) return BubbleCause::warm_up;
+  // A compute step of which the times are not as compiled.
+  void account_compute(DeviceState& device, const CompiledStep& step, const std::vector<Picoseconds>& times) {
+    recorder_.compute(device, step, times);
+    for (const Picoseconds time : times) {
+      device.accounting.add_compute(time);
+      device.compute_tail += time;
     }
-    return code.last_forward == no_index || device.entry > code.last_forward ? BubbleCause::drain
-                                                                             : BubbleCause::imbalance;
   }
 
   // ---- The other streams ----
@@ -211,11 +185,11 @@ class Engine {
     operation.issue = device.issued++;
     for (Index i = step.first_read; i < step.first_read + step.reads; ++i) {
       const Slot& slot = device.slots[code.slot(code.references[i], entry)];
-      if (!ended(device, slot.writer)) {
+      if (!device.ended(slot.writer)) {
         operation.awaits.push_back(slot.writer);
       } else {
         operation.ready = std::max(operation.ready, slot.end);
-        operation.p2p = later(operation.p2p, slot.p2p);
+        operation.p2p = later_transfer(operation.p2p, slot.p2p);
       }
     }
     if (!operation.awaits.empty()) ++device.awaiting;
@@ -234,7 +208,7 @@ class Engine {
     const CompiledStep& step = step_of(device, operation);
     const Picoseconds ready = std::max(operation.ready, stream.tail);
     if (step.exchange == no_index) {
-      end_operation(device, number, {ready, ready + step.duration});
+      end_alone(device, number, {ready, ready + step.duration});
     } else {
       stream.posted_at = ready;
       meet(device, step, ready);
@@ -248,7 +222,7 @@ class Engine {
     const Picoseconds duration = meeting.durations.empty() ? step.duration : meeting.durations[position];
     const bool carried = network_ != nullptr && network_->carries(step.exchange, position);
     if (meeting.expected[position] == 1 && !carried)
-      return end_operation(device, step.stream, {ready, ready + duration});
+      return end_alone(device, step.stream, {ready, ready + duration});
     StreamState& stream = device.streams[step.stream];
     const Index instance = device.code->instance(device.code->entries[stream.front().entry], step.binding);
     Rendezvous& rendezvous = rendezvous_[meetings_.rendezvous_of(meeting, position, instance)];
@@ -265,21 +239,27 @@ class Engine {
     const Rendezvous complete = rendezvous;
     rendezvous = {};
     rendezvous.over = meeting.per_instance;
+    if (interferes_) count_flights(complete.waiting, +1, complete.ready);
     if (network_ != nullptr && network_->carries(complete.exchange, position))
-      network_->post(complete.exchange, position, complete.ready, ticket({complete.waiting, complete.ready}));
+      network_->post(complete.exchange, position, complete.ready,
+                     clock_.ticket({complete.waiting, complete.ready}));
+    else if (interferes_)
+      clock_.set(complete.ready + complete.duration, {complete.waiting, complete.ready});
     else
       end_exchange(complete.waiting, {complete.ready, complete.ready + complete.duration});
   }
 
-  Index ticket(const InFlight& flight) {
-    if (free_tickets_.empty()) {
-      in_flight_.push_back(flight);
-      return static_cast<Index>(in_flight_.size() - 1);
-    }
-    const Index number = free_tickets_.back();
-    free_tickets_.pop_back();
-    in_flight_[number] = flight;
-    return number;
+  // An operation that meets nobody.
+  void end_alone(DeviceState& device, std::uint8_t number, Span span) {
+    if (!interferes_) return end_operation(device, number, span);
+    StreamState& stream = device.streams[number];
+    stream.posted = true;
+    stream.posted_at = span.start;
+    stream.next_at_meeting = no_index;
+    const bool communicates = step_of(device, stream.front()).exchange != no_index;
+    const Index waiting = stream_number(device, number);
+    if (communicates) count_flights(waiting, +1, span.start);
+    clock_.set(span.end, {.waiting = waiting, .start = span.start, .communicates = communicates});
   }
 
   void end_exchange(Index waiting, Span span) {
@@ -319,11 +299,11 @@ class Engine {
     stream.pop();
     if (!stream.empty()) startable_.push_back(stream_number(device, number));
     if (device.awaiting > 0) tell(device, own, span.end, p2p);
-    if (device.parked && ended(device, device.parked_on)) {
+    if (device.parked && device.ended(device.parked_on)) {
       device.parked = false;
       runnable_.push_back(device.number);
     }
-    if (device.accounting.defers()) device.accounting.settle(first_outstanding(device));
+    if (device.accounting.defers()) device.accounting.settle(device.first_outstanding());
   }
 
   void tell(DeviceState& device, OperationNumber writer, Picoseconds end, Span p2p) {
@@ -338,20 +318,12 @@ class Engine {
         });
         if (operation.awaits.size() == awaited) continue;
         operation.ready = std::max(operation.ready, end);
-        operation.p2p = later(operation.p2p, p2p);
+        operation.p2p = later_transfer(operation.p2p, p2p);
         if (!operation.awaits.empty()) continue;
         --device.awaiting;
         if (i == stream.head) startable_.push_back(stream_number(device, static_cast<std::uint8_t>(s)));
       }
     }
-  }
-
-  // Issue number of the oldest operation that has not ended; no_index if all have.
-  Index first_outstanding(const DeviceState& device) const {
-    Index first = no_index;
-    for (Index s = 1; s < streams_; ++s)
-      if (!device.streams[s].empty()) first = std::min(first, device.streams[s].front().issue);
-    return first;
   }
 
   // ---- The end ----
@@ -379,17 +351,21 @@ class Engine {
   const CompiledPlan& compiled_;
   const Meetings& meetings_;
   Network* const network_;
-  const bool waits_are_imbalance_;  // GPUs of one pipeline rank have different work
+  ComputeTimes compute_;
+  ComputeWaits waits_;
+  const bool waits_are_imbalance_;  // GPUs of one pipeline rank have different work, or speeds
   const bool is_blocking_;          // CommunicationMode
-  const Index streams_;             // per GPU
+  // Communication slows compute down: compute, too, goes in order of time over all GPUs, and every end is an
+  // alarm.
+  const bool interferes_;
+  const Index streams_;  // per GPU
   RunRecorder recorder_;
   std::vector<DeviceState> devices_;
   std::vector<Rendezvous> rendezvous_;
-  std::vector<InFlight> in_flight_;
-  std::vector<Index> free_tickets_;
+  AlarmClock clock_;
+  std::optional<ComputeOverlap> overlap_;
   std::vector<Index> startable_;  // streams, numbered over all GPUs
   std::vector<Index> runnable_;   // GPUs
-  std::vector<Span> needed_;      // pipeline transfers that the present instruction waits for
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 namespace simrun {
 
+class KernelSlowdowns;
 class Network;
 
 // One execution of an exchange on the network, without the waiting.
@@ -37,6 +38,8 @@ struct EngineInput {
   Detail detail = Detail::totals;
   const std::vector<bool>& watched;  // exchanges whose flights are wanted; empty: none
   Network* network = nullptr;        // none: every exchange takes its fixed duration
+  // Where GPUs compute at unequal speeds: `meetings` are then of every GPU.
+  const KernelSlowdowns* slowdowns = nullptr;
 };
 
 // Runs every simulated GPU's streams. A GPU consumes its compute instructions without any event until one

@@ -74,9 +74,14 @@ void SwitchFabric::cross_pods(const ChosenPath& path, std::int64_t from, std::in
   }
 }
 
-std::int64_t SwitchFabric::cross(const NicPlace& from, const NicPlace& to, LinkIndex first,
-                                 Route& route) const {
-  const ChosenPath path = choose_path(fabric_.routing, count_, from, to);
+// Other spines first, then other cores of them, then other planes.
+std::int64_t SwitchFabric::cross(const NicPlace& from, const NicPlace& to, LinkIndex first, Route& route,
+                                 std::int64_t attempt) const {
+  ChosenPath path = choose_path(fabric_.routing, count_, from, to);
+  path.spine = (path.spine + attempt) % count_.spines;
+  attempt /= count_.spines;
+  path.core = (path.core + attempt) % count_.cores_of_spine;
+  path.plane = (path.plane + attempt / count_.cores_of_spine) % count_.planes;
   const std::int64_t own = leaf_of(from.node, from.rail), other = leaf_of(to.node, to.rail);
   if (own == other) return path.plane;
   route.latency_s += fabric_.spine_latency_s;

@@ -38,8 +38,11 @@ class SwitchFabric {
   double pod_uplinks(std::int64_t others) const;
 
   // Adds the links between two NICs and the latency of the switches above the leaves; returns the plane.
-  // `first`: the fabric's first link.
-  std::int64_t cross(const NicPlace& from, const NicPlace& to, LinkIndex first, Route& route) const;
+  // `first`: the fabric's first link. `attempt`: how many of the ways() to pass over, from the chosen one on.
+  std::int64_t cross(const NicPlace& from, const NicPlace& to, LinkIndex first, Route& route,
+                     std::int64_t attempt = 0) const;
+  // Between two leaves of two pods.
+  std::int64_t ways() const { return count_.spines * count_.cores_of_spine * count_.planes; }
 
  private:
   bool is_core(std::int64_t pair) const { return pair % plane_pairs_ >= leaf_pairs_; }

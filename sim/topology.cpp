@@ -26,7 +26,7 @@ std::int64_t ports_of(const Cluster& cluster) {
 
 }  // namespace
 
-Topology::Topology(const Cluster& cluster)
+Topology::Topology(const Cluster& cluster, WithoutFaults)
     : gpus_(at_least_1(cluster.gpus_per_node)),
       nics_(ports_of(cluster)),
       nics_of_port_(at_least_1(cluster.nics_per_node / nics_)),
@@ -57,7 +57,7 @@ NicPlace Topology::nic_place(std::int64_t device) const {
   return {nic, node, rail_of(device), rails_ ? node : nic};
 }
 
-double Topology::bandwidth(LinkIndex link) const {
+double Topology::nominal_bandwidth(LinkIndex link) const {
   assert(link < links_ && "no such link");
   if (const auto* torus = std::get_if<TorusLinks>(&fabric_)) return torus->bandwidth();
   if (link < first_nic_link_) return node_.bandwidth(link / 2 % node_.pairs());
@@ -65,7 +65,7 @@ double Topology::bandwidth(LinkIndex link) const {
   return switches()->bandwidth((link - first_fabric_link_) / 2);
 }
 
-bool Topology::can_limit(LinkIndex link) const {
+bool Topology::can_limit_nominally(LinkIndex link) const {
   return switches() == nullptr || link < first_fabric_link_ ||
          switches()->can_limit((link - first_fabric_link_) / 2);
 }
@@ -103,7 +103,7 @@ void Topology::add_port(std::int64_t nic, std::int64_t plane, bool back, Route& 
   route.add(first_nic_link_ + static_cast<LinkIndex>(2 * (nic * planes_ + plane) + (back ? 1 : 0)));
 }
 
-Route Topology::route(std::int64_t from, std::int64_t to) const {
+Route Topology::nominal_route(std::int64_t from, std::int64_t to, std::int64_t attempt) const {
   assert(from != to && from >= 0 && to >= 0 && std::max(from, to) < devices_ &&
          "a route between two GPUs of the cluster");
   Route route;
@@ -130,7 +130,7 @@ Route Topology::route(std::int64_t from, std::int64_t to) const {
   Route across;
   across.latency_s = nic_latency_s_;
   const std::int64_t plane =
-      switches() == nullptr ? 0 : switches()->cross(sender, receiver, first_fabric_link_, across);
+      switches() == nullptr ? 0 : switches()->cross(sender, receiver, first_fabric_link_, across, attempt);
   route.latency_s += across.latency_s;
   node_.leave(from % gpus_, node_link(from), route);
   add_port(sender.number, plane, false, route);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 
@@ -11,6 +12,8 @@
 #include "sim/torus_links.h"
 
 namespace simrun {
+
+class LinkFaults;
 
 // The cluster's links, each direction one link with its own bandwidth, and the route between any two GPUs.
 // Device d is GPU d % gpus_per_node of node d / gpus_per_node. Values only: nothing is stored per link, and a
@@ -31,8 +34,13 @@ namespace simrun {
 //
 // Numbers: the links of all nodes, all NIC ports by node, NIC and plane, then the fabric's; of each two
 // directions tx or up is the even one. The loader and lint() keep them far below 2^32 (limits::leaf_links).
+//
+// Cluster::imperfections change bandwidths, latencies and routes (sim/link_faults.h); nominal_...() are those
+// without any.
 class Topology {
  public:
+  // Throws std::invalid_argument, beginning with the key (imperfections.links.NAME), for links that do not
+  // exist and traffic that leaves nothing.
   explicit Topology(const Cluster& cluster);
 
   LinkIndex links() const { return links_; }
@@ -59,9 +67,22 @@ class Topology {
   const SwitchFabric* switches() const { return std::get_if<SwitchFabric>(&fabric_); }
   // What was measured inside a node in place of what its links say.
   const MeasuredExchanges& measured() const { return measured_; }
-  Route route(std::int64_t from, std::int64_t to) const;  // of two different devices of the cluster
+  // Of two different devices of the cluster. Throws std::invalid_argument, which names the links, if all ways
+  // have failed.
+  Route route(std::int64_t from, std::int64_t to) const;
+
+  double nominal_bandwidth(LinkIndex link) const;
+  bool can_limit_nominally(LinkIndex link) const;
+  // `attempt`: how many ways to pass over of those that the fabric has between the same two ports.
+  Route nominal_route(std::int64_t from, std::int64_t to, std::int64_t attempt = 0) const;
+  // Whether GPUs of two domains reach each other over NICs, of whichever GPU of their nodes.
+  bool has_nics() const { return !std::holds_alternative<TorusLinks>(fabric_); }
+  // Whether imperfections make links, or ways between nodes, unequal.
+  bool has_faults() const { return faults_ != nullptr; }
 
  private:
+  struct WithoutFaults {};
+  Topology(const Cluster& cluster, WithoutFaults);
   LinkIndex node_link(std::int64_t device) const {  // the first of its node
     return static_cast<LinkIndex>(device / gpus_ * 2 * node_.pairs());
   }
@@ -85,6 +106,7 @@ class Topology {
   LinkIndex first_nic_link_ = 0;
   LinkIndex first_fabric_link_ = 0;
   LinkIndex links_ = 0;
+  std::shared_ptr<const LinkFaults> faults_;  // null: none
 };
 
 }  // namespace simrun

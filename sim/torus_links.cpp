@@ -40,7 +40,7 @@ void TorusLinks::cross(std::int64_t from, std::int64_t to, Route& route) const {
     }
     stride *= size;
   }
-  route.latency_s += latency_s_ + static_cast<double>(route.count - 1) * hop_latency_s_;
+  route.latency_s += latency_s_ + static_cast<double>(route.count() - 1) * hop_latency_s_;
 }
 
 }  // namespace simrun

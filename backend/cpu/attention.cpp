@@ -5,7 +5,7 @@
 #include "backend/cpu/flash.h"
 #include "backend/cpu/heads.h"
 #include "backend/cpu/mask.h"
-#include "backend/philox.h"
+#include "models/philox.h"
 
 // Attention one head at a time, with its whole matrix of scores in a workspace. Plain on purpose: this is
 // what other devices are compared with.

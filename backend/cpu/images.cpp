@@ -1,5 +1,5 @@
 #include "backend/cpu/kernels.h"
-#include "backend/philox.h"
+#include "models/philox.h"
 
 // Data of models that read images: what a sample shows and what it is called.
 namespace simrun::cpu {

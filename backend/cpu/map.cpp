@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/math.h"
 #include "backend/cpu/packed_parts.h"
-#include "backend/philox.h"
+#include "models/philox.h"
 
 namespace simrun::cpu {
 namespace {

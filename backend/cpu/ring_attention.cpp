@@ -3,7 +3,7 @@
 
 #include "backend/cpu/heads.h"
 #include "backend/cpu/mask.h"
-#include "backend/philox.h"
+#include "models/philox.h"
 
 // Attention of context-parallel ranks: of the rank's queries to a block of keys, over their places in the
 // whole sequence. Blocks join by their log-sum-exps.

@@ -2,8 +2,8 @@
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/math.h"
-#include "backend/philox.h"
 #include "backend/text_data.h"
+#include "models/philox.h"
 
 // Kernels over rows of tokens: data, table look-ups, losses.
 namespace simrun::cpu {

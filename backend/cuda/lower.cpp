@@ -1,7 +1,7 @@
 #include "backend/cuda/lower.h"
 
 #include "backend/parameter_values.h"
-#include "backend/philox.h"
+#include "models/philox.h"
 
 namespace simrun::cuda {
 namespace {

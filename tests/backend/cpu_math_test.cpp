@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "backend/cpu/math.h"
-#include "backend/philox.h"
+#include "models/philox.h"
 
 // Both variants of the innermost loops against the plainest code there is.
 namespace simrun::cpu {

@@ -6,7 +6,7 @@
 
 #include "backend/agreement.h"
 #include "backend/half_float.h"
-#include "backend/philox.h"
+#include "models/philox.h"
 #include "schedules/compile.h"
 #include "schedules/lint.h"
 #include "tests/backend/checked_run.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backend/cpu/device.h"
-#include "backend/philox.h"
+#include "models/philox.h"
 
 namespace simrun {
 

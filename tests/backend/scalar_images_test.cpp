@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "backend/philox.h"
+#include "models/philox.h"
 #include "schedules/compile.h"
 #include "tests/backend/checked_run.h"
 #include "tests/backend/scalar_recorded_step.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "backend/philox.h"
+#include "models/philox.h"
 #include "schedules/compile.h"
 #include "tests/backend/checked_run.h"
 #include "tests/backend/expert_jobs.h"

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "backend/philox.h"
+#include "models/philox.h"
 
 // Ranks as threads: messages arrive in order, and nobody waits for what cannot come.
 namespace simrun {

@@ -76,6 +76,13 @@ Plan plan_with_every_field() {
   plan.programs[0].entries[0] = {1, 2, 3, Steps::first_only, 9};
   plan.programs[0].bindings[0] = {no_index, -5, -6, -7, Direction::up};
   plan.programs[0].pipeline_rank = -1;
+  plan.cluster.gpu.communication_sms = 20;
+  plan.cluster.imperfections = {
+      .seed = 9,
+      .jitter = {JitterDistribution::uniform, 0.1},
+      .stragglers = {{.name = "hot", .gpus = {3, 1}, .nodes = {2}, .count = 4, .slowdown = 1.1}},
+      .links = {{"fibre", "node0.*", 0.3, 1e-6}},
+      .background = {{"others", "*.up", true, {0, 1}, {1, 0}, 1e9, 0.7}}};
   return plan;
 }
 

@@ -1,6 +1,7 @@
 #include "tests/sim/reference_engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <optional>
 #include <set>
@@ -8,6 +9,7 @@
 
 #include "sim/collective_cost.h"
 #include "sim/kernel_cost.h"
+#include "sim/kernel_slowdowns.h"
 
 namespace simrun {
 
@@ -84,7 +86,9 @@ struct Task {
 class Replay {
  public:
   explicit Replay(const Plan& plan)
-      : plan_(plan), gpus_(plan.extent_tables.empty() ? 1 : gpus_of_rank(plan)) {
+      : plan_(plan),
+        slowdowns_(plan.cluster),
+        gpus_(plan.extent_tables.empty() && slowdowns_.empty() ? 1 : gpus_of_rank(plan)) {
     for (std::size_t r = 0; r < plan.programs.size(); ++r)
       for (std::size_t gpu = 0; gpu < gpus_; ++gpu) add_gpu(r, gpu);
     for (auto& [key, tasks] : exchanges_)
@@ -113,6 +117,9 @@ class Replay {
   }
 
  private:
+  std::int64_t device_of(std::size_t rank, std::size_t gpu) const {
+    return plan_.stages[rank].devices.at(0).first + static_cast<std::int64_t>(gpu);
+  }
   static bool arrives(const Plan& plan, const Task& task) {
     return is_communication(task.what->opcode) && task.what->opcode != Opcode::send &&
            plan.streams[task.what->stream].traffic == Traffic::pipeline;
@@ -135,6 +142,9 @@ class Replay {
         task.kind = segment.kind;
         task.microbatch = program.bindings[entry.first_binding + what.binding].microbatch;
         task.duration = time_of(plan_, program.pipeline_rank, what, gpu, task.microbatch);
+        if (what.stream == compute_stream)
+          task.duration =
+              std::llround(static_cast<double>(task.duration) * slowdowns_.of({device_of(r, gpu), e, i}));
         link(task);
         tasks_.push_back(task);
       }
@@ -291,10 +301,11 @@ class Replay {
   }
 
   const Plan& plan_;
+  const KernelSlowdowns slowdowns_;
+  const std::size_t gpus_;  // simulated, per pipeline rank
   std::vector<Task> tasks_;
   std::map<std::pair<std::size_t, std::uint8_t>, std::size_t> last_of_stream_;
   std::map<std::tuple<std::size_t, Index, std::int64_t, std::uint8_t, bool>, std::size_t> last_writer_;
-  const std::size_t gpus_;  // simulated, per pipeline rank
   // By channel, microbatch and GPU; or, of one rank's own mesh, by entry, rank and instruction.
   std::map<std::tuple<Index, std::int64_t, std::size_t, Index>, std::vector<std::size_t>> exchanges_;
 };

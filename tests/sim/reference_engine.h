@@ -13,8 +13,8 @@ namespace simrun {
 // stream), maps for everything, a global loop that starts whatever can start, and time divided by looking at
 // every elementary interval.
 //
-// A plan without extent tables runs on one GPU per pipeline rank; one with tables on all of them, which must
-// be in one mesh of one axis, and links must have no latency.
+// A plan without extent tables, jitter and stragglers runs on one GPU per pipeline rank; any other on all of
+// them, which must be in one mesh of one axis, and links must have no latency.
 struct ReferenceRun {
   Picoseconds step = 0;
   std::size_t gpus_per_rank = 1;

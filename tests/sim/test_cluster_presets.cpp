@@ -29,9 +29,9 @@ Job small_job_on(const std::string& cluster) {
   const std::int64_t gpus = preset(cluster, 2).gpus_per_node;
   const std::int64_t nodes = std::max<std::int64_t>(16 / gpus, 2);
   return job_from(small_gpt(4, 4, 2, 2), {{"cluster", "{from: " + cluster + "}"},
-                                          {"cluster.nodes", std::to_string(nodes)},
-                                          {"training.precision", "fp16"},
-                                          {"training.global_batch_size", "64"}});
+                                              {"cluster.nodes", std::to_string(nodes)},
+                                              {"training.precision", "fp16"},
+                                              {"training.global_batch_size", "64"}});
 }
 
 }  // namespace
@@ -81,20 +81,19 @@ TEST_CASE("published clusters: two planes, eight planes, a 72-GPU domain, 15:1 b
   hashed.fabric.routing = PathChoice::ecmp;
   const Topology hpn(hashed);
   CHECK(hpn.name(hpn.route(0, 8).link.front()).find("plane") != std::string::npos);
-  CHECK(hpn.route(0, 8).count == 2);     // one segment
-  CHECK(hpn.route(0, 1024).count == 4);  // another
+  CHECK(hpn.route(0, 8).count() == 2);     // one segment
+  CHECK(hpn.route(0, 1024).count() == 4);  // another
   // Half the nodes are 15 segments of 128: 15 x 8 rails x 2 planes x 24 Tb/s / 15 leave their pod.
   CHECK(bisection_bandwidth(preset("alibaba_hpn", 3840)) ==
         Approx(15.0 * 8 * 2 * (128 * 25e9 * 0.91 / 1.067) / 15));
   const Topology deepseek(preset("deepseek_h800", 256));
   for (std::int64_t to = 8; to < 16; ++to)
-    CHECK(deepseek.name(deepseek.route(0, to).links().back()) ==
-          "node1.nic" + std::to_string(to % 8) + ".rx");
-  CHECK(deepseek.route(0, 8).count == 2);
-  CHECK(deepseek.route(0, 9).count == 4);
+    CHECK(deepseek.name(deepseek.route(0, to).links().back()) == "node1.nic" + std::to_string(to % 8) + ".rx");
+  CHECK(deepseek.route(0, 8).count() == 2);
+  CHECK(deepseek.route(0, 9).count() == 4);
   const Topology nvl72(preset("gb200_nvl72", 36));
   CHECK(nvl72.domain_of(71) == nvl72.domain_of(0));
-  CHECK(nvl72.route(0, 71).count == 2);
+  CHECK(nvl72.route(0, 71).count() == 2);
   CHECK(Topology(preset("gb200_nvl36", 18)).domain_of(36) == 1);
   // 3,072 GPUs of 50 GB/s x 0.91 leave a pod at a seventh of their rate: two of four pods.
   CHECK(bisection_bandwidth(preset("meta_h100_roce", 1536)) == Approx(2 * 3072 * 50e9 * 0.91 / 7));

@@ -140,7 +140,7 @@ void require_equal(const Plan& plan, const Timeline& folded, const Timeline& unf
       CAPTURE(i);
       REQUIRE(figures[i].totals.compute == others[i].totals.compute);
       REQUIRE(figures[i].peak == others[i].peak);
-      if (has_tables(plan)) continue;
+      if (has_tables(plan) || !plan.cluster.imperfections.empty()) continue;
       REQUIRE(figures[i].totals == others[i].totals);
     }
   }
@@ -166,6 +166,28 @@ TEST_CASE("folding: a plan with a program for every GPU is valid and takes the s
   }
   CHECK(with_tables > 5);
   CHECK(over_nodes > 10);
+}
+
+TEST_CASE(
+    "folding: with a straggler and a degraded NIC the plan with a program for every GPU takes the same times",
+    "[long]") {
+  int apart_for_links = 0;
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    Random random(seed);
+    const std::string text = random_job(random);
+    CAPTURE(seed, text);
+    Plan plan = plan_job(job_from(text));
+    const Picoseconds whole = simulate(plan).step;
+    const auto last = static_cast<std::int64_t>(plan.ranks()) - 1;
+    if (seed % 3 != 0) plan.cluster.imperfections.links = {{"fibre", "node0.*1.*", 0.25, 3e-6}};
+    if (seed % 3 != 1)
+      plan.cluster.imperfections.stragglers = {{.name = "hot", .gpus = {last}, .slowdown = 1.5}};
+    const Timeline folded = simulate(plan);
+    require_equal(plan, folded, simulate(unfolded(plan)));
+    REQUIRE(folded.step >= whole);
+    apart_for_links += folded.engine_reason.find("their links are unequal") != std::string::npos ? 1 : 0;
+  }
+  CHECK(apart_for_links > 5);
 }
 
 TEST_CASE("folding: SimGrid, to which every GPU is one anyway, finds no other time for the plan apart") {

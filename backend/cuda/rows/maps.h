@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "backend/cuda/rows/lanes.h"
-#include "backend/philox_block.h"
+#include "models/philox_block.h"
 
 // Kernels over elements: copies, sums, dropout (MAP, COPY, pack and unpack in backend/operations.h).
 namespace simrun::cuda {
@@ -70,7 +70,7 @@ struct RoundElement {
   SIMRUN_HD void operator()(std::int64_t i) const { to[written(i)] = bf16_bits(from[i]); }
 };
 
-// A stream of random numbers, as RandomStream (backend/philox.h) draws them.
+// A stream of random numbers, as RandomStream (models/philox.h) draws them.
 struct RandomKey {
   PhiloxKey key;
   std::int64_t group;  // the step

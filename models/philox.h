@@ -5,7 +5,7 @@
 #include <numbers>
 #include <string_view>
 
-#include "backend/philox_block.h"
+#include "models/philox_block.h"
 
 // Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
 // 3", section 3.3). Number i of a stream needs no number before it, so every rank draws its own part of a

@@ -29,7 +29,8 @@ std::vector<GivenFlag> prints(const Options& options) {
   return {{"--check", options.check},
           {"--print-config", options.print_config},
           {"--print-schedule", options.print_schedule},
-          {"--print-layout", options.print_layout}};
+          {"--print-layout", options.print_layout},
+          {"--print-topology", options.print_topology}};
 }
 
 // Flags that write something about one simulated plan.
@@ -194,6 +195,16 @@ OptionFault mode_fault(const Options& options) {
   std::vector<GivenFlag> others = prints(options);
   const std::vector<GivenFlag> outputs = outputs_of_one(options);
   others.insert(others.end(), outputs.begin(), outputs.end());
+  if (options.print_topology && options.html) return {"--print-topology prints text or JSON, no page", ""};
+  if (options.placement) {
+    if (options.other_input) return {"--placement takes one job, not two", ""};
+    const auto is_order = [](const Override& given) { return given.key == "parallelism.rank_order"; };
+    if (std::ranges::any_of(options.overrides, is_order))
+      return {"--placement auto tries values of parallelism.rank_order, which --set gives", ""};
+    others.push_back({"--sweep", !options.sweep.empty()});
+    others.push_back({"--sensitivity", options.sensitivity});
+    return excluded("--placement", others);
+  }
   if (!options.sweep.empty()) {
     if (options.other_input) return {"--sweep takes one job, not two", ""};
     others.push_back({"--sensitivity", options.sensitivity});
@@ -231,10 +242,14 @@ OptionFault sweep_fault(const Options& options) {
 
 OptionFault fault_of(const Options& options) {
   if (options.html && options.no_html) return {"--html and --no-html contradict each other", ""};
-  const int printed = int{options.json && !options.print_layout} + int{options.check} +
-                      int{options.print_config} + int{options.print_schedule} + int{options.print_layout};
+  const bool json = options.json && !options.print_layout && !options.print_topology;
+  const int printed = int{json} + int{options.check} + int{options.print_config} +
+                      int{options.print_schedule} + int{options.print_layout} + int{options.print_topology};
   if (printed > 1)
-    return {"--json, --check, --print-config, --print-schedule and --print-layout exclude one another", ""};
+    return {
+        "--json, --check, --print-config, --print-schedule, --print-layout and --print-topology exclude "
+        "one another",
+        ""};
   if (options.quiet && options.verbose) return {"-q and -v contradict each other", ""};
   for (const std::string& path : options.traces)
     if (!trace_format(path))

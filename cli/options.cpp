@@ -20,14 +20,15 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--import-hf", "--export", "--open",           "--validate",    "--serve",
-                                 "--placement", "--fit",    "--print-topology", "--import-trace"};
+constexpr std::array later_flags{"--import-hf", "--export", "--open",        "--validate",
+                                 "--serve",     "--fit",    "--import-trace"};
 
 // Values that are read further after the parse.
 struct Words {
   std::vector<std::string> inputs;
   std::vector<std::string> sets;
   std::vector<std::string> sweeps;
+  std::string placement;
   std::string engine = "auto";
   std::string color = "auto";
 };
@@ -44,6 +45,9 @@ void add_what_to_run(CLI::App& app, Options& options, Words& words) {
                  "simulate each value, KEY=A,B,C; repeatable (every combination): --sweep "
                  "training.micro_batch_size=1,2")
       ->allow_extra_args(false);
+  app.add_option("--placement", words.placement,
+                 "auto: simulate the job with its ranks placed in each sensible order of axes over the GPUs")
+      ->check(CLI::IsMember({"auto"}));
   app.add_flag("--sensitivity", options.sensitivity,
                "also how the step answers to bandwidths, latencies, FLOP/s and memory rate");
 }
@@ -157,6 +161,9 @@ void add_outputs(CLI::App& app, Options& options, Words& words) {
                "print the compute passes of every rank, in PyTorch's spelling");
   app.add_flag("--print-layout", options.print_layout,
                "print how each operator is split, and each collective with its cause (with --json: as JSON)");
+  app.add_flag(
+      "--print-topology", options.print_topology,
+      "print the links and routes of a job's cluster, or of a preset: dgx_h100 (with --json: as JSON)");
   app.add_option("--color", words.color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   app.add_flag("-q,--quiet", options.quiet, "print nothing but errors");
@@ -216,6 +223,7 @@ std::string read_words(const Words& words, Options& options) {
   if (words.inputs.size() > 2) return "more than two configs: one is simulated, two are compared";
   if (!words.inputs.empty()) options.input = words.inputs.front();
   if (words.inputs.size() == 2) options.other_input = words.inputs.back();
+  options.placement = !words.placement.empty();
   options.engine = words.engine == "fast"      ? EngineChoice::fast
                    : words.engine == "simgrid" ? EngineChoice::simgrid
                                                : EngineChoice::automatic;

@@ -20,6 +20,7 @@ struct Options {
   std::optional<std::string> other_input;  // to compare it with
   std::vector<Override> overrides;
   std::vector<SweepKey> sweep;  // empty: no sweep
+  bool placement = false;       // a sweep over the sensible orders of ranks
   bool sensitivity = false;
   bool doctor = false;           // what this machine has, no job
   ScheduleFlags schedule_flags;  // a schedule without a model
@@ -39,6 +40,7 @@ struct Options {
   bool print_config = false;
   bool print_schedule = false;
   bool print_layout = false;
+  bool print_topology = false;
   ColorMode color = ColorMode::automatic;
   bool quiet = false;
   bool verbose = false;

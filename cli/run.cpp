@@ -12,8 +12,10 @@
 #include "cli/derived_numbers.h"
 #include "cli/doctor.h"
 #include "cli/output_file.h"
+#include "cli/placement_orders.h"
 #include "cli/plan_schedule.h"
 #include "cli/playground.h"
+#include "cli/print_topology.h"
 #include "cli/processes.h"
 #include "cli/read_input.h"
 #include "cli/simulate_one.h"
@@ -34,7 +36,12 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.schedule_flags.schedule) return run_playground(options);
   const LoadOptions load = load_options(options);
   if (options.collective.collective) return run_collective(options, load);
+  if (options.placement) return run_sweep(with_rank_orders(options, load), load);
   if (!options.sweep.empty()) return run_sweep(options, load);
+  if (options.print_topology) {
+    print(topology_report_text(options, load));
+    return 0;
+  }
   if (options.other_input) return compare(options, load);
   const Input input = read_input(options.input, options, load);
   if (options.print_config) {

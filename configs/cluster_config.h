@@ -6,8 +6,11 @@
 
 #include "configs/collectives_config.h"
 #include "configs/dtype.h"
+#include "configs/fabric_config.h"
 #include "configs/host_config.h"
+#include "configs/link_class.h"
 #include "configs/measured_config.h"
+#include "configs/node_wiring.h"
 
 // The cluster of a job as plain values.
 namespace simrun {
@@ -31,44 +34,22 @@ struct Gpu {
   bool operator==(const Gpu&) const = default;
 };
 
-struct LinkClass {
-  double bandwidth = 0;   // bytes/s and direction, per GPU (intra_node) or per NIC (inter_node)
-  double latency_s = 0;   // one hop, one message
-  double efficiency = 1;  // payload share that large collectives reach
-  bool sharp = false;     // its switches reduce: NVLink SHARP (intra_node), InfiniBand SHARP (inter_node)
-  bool operator==(const LinkClass&) const = default;
-};
-
 // Whether a device computes while it communicates. blocking: a rank waits for every communication but the
 // sends that it has begun, as one thread per rank does.
 enum class CommunicationMode : std::uint8_t { overlapped, blocking };
-
-enum class FabricTopology : std::uint8_t { non_blocking, leaf_spine };
-
-// How the nodes' NICs are connected. non_blocking: only NICs limit traffic. leaf_spine: two levels of
-// switches; a leaf serves nodes_per_leaf nodes, one leaf per rail if rail_optimized (NIC i of every node is
-// on rail i), else one for all their NICs; each leaf has one link per direction to each of `spines` switches,
-// together (a full leaf's NICs) x (NIC bandwidth) / oversubscription. One spine stands for any number of them
-// between which traffic is spread evenly, as adaptive routing does.
-struct Fabric {
-  FabricTopology topology = FabricTopology::non_blocking;
-  bool rail_optimized = true;
-  std::int64_t nodes_per_leaf = 0;
-  std::int64_t spines = 0;
-  double oversubscription = 1;
-  double spine_latency_s = 0;  // added to inter_node's latency where a route crosses a spine switch
-  bool operator==(const Fabric&) const = default;
-};
 
 struct Cluster {
   std::string name;
   std::int64_t nodes = 0;
   std::int64_t gpus_per_node = 0;
-  std::int64_t nics_per_node = 0;  // GPU g of a node uses NIC g x nics / gpus; at most one per GPU
+  // Divides the GPUs, or is a multiple of them. GPU g of a node uses NIC g x nics / gpus (with a PCIe tree:
+  // the nearest), or the several NICs that are its own as if they were one.
+  std::int64_t nics_per_node = 0;
   Gpu gpu;
   LinkClass intra_node;  // NVLink
   LinkClass inter_node;  // one NIC
   Fabric fabric;
+  NodeWiring wiring = {};
   Host host = {};
   CommunicationMode communication = CommunicationMode::overlapped;
   MeasuredExchanges measured = {};  // inside a node, in place of intra_node

@@ -240,6 +240,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_sharding_rules(reading, job);
   apply_parameter_server_rules(reading, job);
   apply_offload_rules(reading, job);
+  check_rank_placement(job, reading);
   check_batch(reading, job);
   check_tensor_parallel(reading, job);
   check_context_parallel(reading, job);

@@ -43,6 +43,9 @@ void apply_sharding_rules(Reading& reading, const Job& job);
 // What a parameter server needs of the other keys (configs/parameter_server_rules.cpp).
 void apply_parameter_server_rules(Reading& reading, const Job& job);
 
+// What rank_order and rank_map need of the other keys (configs/load_rank_order.cpp).
+void check_rank_placement(const Job& job, Reading& reading);
+
 // What the offload section needs of the others (configs/offload_rules.cpp).
 void apply_offload_rules(Reading& reading, const Job& job);
 

@@ -142,9 +142,13 @@ const std::vector<OwnKeys>& own_keys() {
       {"recompute", {"granularity", "method", "modules", "module_layers", "memory_limit"}},
       {"cluster",
        {"nodes", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric", "collectives",
-        "reserved_memory"}},
+        "reserved_memory", "pcie", "gpu_direct", "nvidia_smi_topo"}},
+      {"cluster.intra_node", {"nvlinks", "relay", "nodes_per_domain"}},
+      {"cluster.pcie", {"gpu_switches", "nic_switches", "switch_sockets", "socket_bandwidth"}},
       {"cluster.fabric",
-       {"topology", "rail_optimized", "nodes_per_leaf", "spines", "oversubscription", "spine_latency"}},
+       {"topology", "rail_optimized", "nodes_per_leaf", "spines", "oversubscription", "spine_latency",
+        "routing", "pxn", "rail_only", "planes", "leaves_per_pod", "cores", "core_oversubscription",
+        "core_latency", "torus", "torus_wraps", "hop_latency"}},
       {"model", {"model_type", "hidden_size", "vocab_size"}},
   };
   return table;

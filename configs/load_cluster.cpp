@@ -6,6 +6,7 @@
 
 #include "configs/limits.h"
 #include "configs/load_sections.h"
+#include "configs/network_rules.h"
 
 namespace simrun {
 namespace {
@@ -75,7 +76,7 @@ void read_gpu_of(const ConfigNode* node, const PresetSearch& search, Reading& re
 
 // `fallback` is the bandwidth of a link that does not say its own.
 LinkClass read_link(const ConfigNode* node, const std::string& name,
-                    const std::optional<std::string>& fallback, Reading& reading) {
+                    const std::optional<std::string>& fallback, Reading& reading, Cluster& cluster) {
   LinkClass link;
   if (node == nullptr) {
     if (reading.is_partial("cluster")) return link;
@@ -95,60 +96,16 @@ LinkClass read_link(const ConfigNode* node, const std::string& name,
   link.latency_s = section.quantity("latency", Unit::seconds, limits::latency);
   link.efficiency = section.real("efficiency", limits::share, 1.0);
   link.sharp = section.boolean("sharp", false);
+  if (name == "intra_node") read_intra_wiring(section, reading, cluster);
   section.finish();
   return link;
 }
 
-// Each NIC serves equally many GPUs.
-void check_nics(const Cluster& cluster, Reading& reading) {
-  const std::int64_t gpus = cluster.gpus_per_node, nics = cluster.nics_per_node;
-  if (gpus == 0 || nics == 0 || gpus % nics == 0) return;
-  std::string divisors;
-  for (std::int64_t n = 1; n <= gpus; ++n)
-    if (gpus % n == 0) divisors += fmt::format("{}{}", n == 1 ? "" : n == gpus ? " and " : ", ", n);
-  reading.problem("cluster.nics_per_node",
-                  fmt::format("{} GPUs do not divide over nics_per_node {}", gpus, nics), divisors + " do.");
-}
-
-// A leaf has a link per direction to every spine switch.
-void check_leaf_links(const Cluster& cluster, Reading& reading) {
-  const Fabric& fabric = cluster.fabric;
-  if (fabric.nodes_per_leaf == 0 || fabric.spines == 0 || cluster.nodes == 0) return;
-  const std::int64_t leaves =
-      ((cluster.nodes - 1) / fabric.nodes_per_leaf + 1) * (fabric.rail_optimized ? cluster.nics_per_node : 1);
-  if (2 * leaves * fabric.spines > limits::leaf_links)
-    reading.problem("cluster.fabric.spines",
-                    fmt::format("{} leaves x {} spines have more links than simrun's {}", leaves,
-                                fabric.spines, limits::leaf_links));
-}
-
-// A written section names its topology; where that is non_blocking the other keys have no effect, so that it
-// can be chosen over a preset's switches.
-void read_fabric(const ConfigNode* node, Reading& reading, Cluster& cluster) {
-  SectionReader section(reading, node, "cluster.fabric");
-  const WordRule rule{{"non_blocking", "leaf_spine"}, {"fat_tree", "dragonfly", "torus"}};
-  const std::optional<std::string> fallback =
-      node == nullptr ? std::optional<std::string>("non_blocking") : std::nullopt;
-  const std::string topology = section.word("topology", rule, fallback);
-  if (section.is_no_map()) return;
-  const std::vector<std::string> keys = {"rail_optimized", "nodes_per_leaf", "spines", "oversubscription",
-                                         "spine_latency"};
-  if (topology == "non_blocking") {
-    section.ignore(keys);
-    return section.finish();
-  }
-  // Beside a refused topology only what is written is judged.
-  const std::optional<std::int64_t> unknown =
-      topology.empty() ? std::optional<std::int64_t>(1) : std::nullopt;
-  Fabric fabric{.topology = FabricTopology::leaf_spine};
-  fabric.rail_optimized = section.boolean("rail_optimized", true);
-  fabric.nodes_per_leaf = section.integer("nodes_per_leaf", limits::nodes, unknown);
-  fabric.spines = section.integer("spines", limits::spines, unknown);
-  fabric.oversubscription = section.real("oversubscription", limits::oversubscription, 1.0);
-  fabric.spine_latency_s = section.quantity("spine_latency", Unit::seconds, limits::latency, "0 us");
-  section.finish();
-  cluster.fabric = fabric;
-  check_leaf_links(cluster, reading);
+// Beside a refused value only what is written is judged.
+void report_faults(const Cluster& cluster, std::size_t problems_before, Reading& reading) {
+  if (reading.is_partial("cluster") || reading.problems.size() > problems_before) return;
+  for (NetworkFault& fault : network_faults(cluster))
+    reading.problem("cluster." + fault.key, std::move(fault.message), std::move(fault.hint));
 }
 
 // What the GPUs of a node talk over unless the config says: their NVLink.
@@ -166,7 +123,9 @@ void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& r
   if (node == nullptr)
     return reading.problem("cluster", "missing required section 'cluster'",
                            "for example cluster: {from: dgx_h100, nodes: 8}.");
-  const ResolvedSection resolved = resolve_from(*node, "clusters", search, reading);
+  const std::size_t problems_before = reading.problems.size();
+  ResolvedSection resolved = resolve_from(*node, "clusters", search, reading);
+  resolved.node = with_nvidia_smi_topo(std::move(resolved.node), reading);
   if (!resolved.found) reading.partial_sections.emplace_back("cluster");
   Cluster& cluster = job.cluster;
   SectionReader section(reading, &resolved.node, "cluster");
@@ -175,17 +134,20 @@ void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& r
   cluster.name = section.name("name", resolved.base_name.empty() ? "custom" : resolved.base_name);
   cluster.nodes = section.integer("nodes", limits::nodes);
   cluster.gpus_per_node = section.integer("gpus_per_node", limits::gpus_per_node);
-  cluster.nics_per_node = section.integer("nics_per_node", limits::gpus_per_node,
+  cluster.nics_per_node = section.integer("nics_per_node", limits::nics_per_node,
                                           std::max<std::int64_t>(cluster.gpus_per_node, 1));
-  check_nics(cluster, reading);
   read_gpu_of(section.section("gpu"), search, reading, cluster);
   const ConfigNode* intra_node = section.section("intra_node");
   const ConfigNode* inter_node = section.section("inter_node");
   if (intra_node != nullptr || cluster.gpus_per_node > 1)
-    cluster.intra_node = read_link(intra_node, "intra_node", nvlink_of(reading, cluster.gpu), reading);
+    cluster.intra_node =
+        read_link(intra_node, "intra_node", nvlink_of(reading, cluster.gpu), reading, cluster);
   if (inter_node != nullptr || cluster.nodes > 1)
-    cluster.inter_node = read_link(inter_node, "inter_node", std::nullopt, reading);
+    cluster.inter_node = read_link(inter_node, "inter_node", std::nullopt, reading, cluster);
+  read_pcie(section.section("pcie"), reading, cluster);
+  cluster.wiring.gpu_direct = section.boolean("gpu_direct", true);
   read_fabric(section.section("fabric"), reading, cluster);
+  report_faults(cluster, problems_before, reading);
   read_host(section.section("host"), reading, cluster);
   cluster.communication =
       section.word("communication", {{"overlapped", "blocking"}}, "overlapped") == "blocking"

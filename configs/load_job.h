@@ -38,8 +38,8 @@ LoadedJob load_job(const std::string& path, const LoadOptions& options);
 // The same from text; `file` names it in messages and anchors relative `from:` paths.
 LoadedJob load_job_text(const std::string& text, const std::string& file, const LoadOptions& options);
 
-// A cluster alone: `name` is a preset or a file, as after `cluster: {from:`; overrides name keys of `cluster`.
-// Throws ConfigError with every problem found.
+// A cluster alone: `name` is a preset or a file, as after `cluster: {from:`; overrides name keys of
+// `cluster`. Throws ConfigError with every problem found.
 Cluster load_cluster(const std::string& name, const LoadOptions& options);
 
 }  // namespace simrun

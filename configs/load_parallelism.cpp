@@ -39,6 +39,7 @@ std::string read_parallelism(const ConfigNode* node, Reading& reading, Job& job)
                      written->origin + ", off because tensor_model_parallel_size is 1");
   }
   read_schedule(section, reading, parallelism);
+  read_rank_order(section, reading, parallelism);
   std::string layout = section.text("pipeline_model_parallel_layout");
   section.finish();
   return layout;

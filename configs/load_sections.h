@@ -19,6 +19,7 @@ std::string read_parallelism(const ConfigNode* section, Reading& reading, Job& j
 // have.
 void read_context_parallel(SectionReader& section, Reading& reading, Parallelism& parallelism);
 void read_schedule(SectionReader& section, Reading& reading, Parallelism& parallelism);
+void read_rank_order(SectionReader& section, Reading& reading, Parallelism& parallelism);
 // Of the training section: precision, and fp8's recipe.
 void read_precision(SectionReader& section, Reading& reading, Training& training);
 // Of the training section: low-rank adapters. Of the model section: what is frozen; after the family's keys.
@@ -45,6 +46,10 @@ void read_parameter_server(SectionReader& optimizer, Reading& reading, Optimizer
 void read_moe(const ConfigNode* section, Reading& reading, Job& job);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_offload(const ConfigNode* section, Reading& reading, Job& job);
+// Of cluster.intra_node, and cluster.pcie.
+void read_intra_wiring(SectionReader& section, Reading& reading, Cluster& cluster);
+void read_pcie(const ConfigNode* section, Reading& reading, Cluster& cluster);
+void read_fabric(const ConfigNode* section, Reading& reading, Cluster& cluster);
 void read_host(const ConfigNode* section, Reading& reading, Cluster& cluster);
 // Of cluster.gpu and of cluster: what simrun --calibrate writes.
 MeasuredKernels read_measured_kernels(const ConfigNode* section, Reading& reading);
@@ -57,6 +62,9 @@ void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
 std::optional<ScopePattern> read_scope(const ConfigNode& node, Reading& reading);
 // The layout section: rules over names of dimensions, scopes and axes.
 void read_layout(const ConfigNode* section, Reading& reading, Job& job);
+// Where the cluster section names a file of `nvidia-smi topo -m`: the keys that follow from it, below those
+// that are written.
+ConfigNode with_nvidia_smi_topo(ConfigNode cluster, Reading& reading);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
 
 }  // namespace simrun

@@ -57,6 +57,10 @@ struct Parallelism {
   // Size pipeline x virtual, in model order: entry s is global (virtual) stage s, on pipeline rank s %
   // pipeline size.
   std::vector<StageContent> stages;
+  // Which device runs which rank, see schedules/rank_placement.h: an order of axes, or the rank of every
+  // device. A rank's number is by Megatron-LM's order, whatever this says.
+  std::string rank_order = "tp-cp-ep-dp-pp";
+  std::vector<std::int64_t> rank_map = {};
   bool operator==(const Parallelism&) const = default;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "configs/limits.h"
+#include "configs/network_rules.h"
 #include "schedules/lint_checks.h"
 
 // The plan's devices are in its cluster, and its links have numbers (sim/topology.h) and move bytes.
@@ -21,7 +22,7 @@ void check_link(const char* name, const LinkClass& link, Findings& findings) {
 
 void check_fabric(const Cluster& cluster, Findings& findings) {
   const Fabric& fabric = cluster.fabric;
-  if (fabric.topology == FabricTopology::non_blocking) return;
+  if (fabric.topology == FabricTopology::non_blocking || fabric.topology == FabricTopology::torus) return;
   if (!is_within(fabric.nodes_per_leaf, limits::nodes) || !is_within(fabric.spines, limits::spines) ||
       !(fabric.oversubscription >= limits::oversubscription.least &&
         fabric.oversubscription <= limits::oversubscription.most) ||
@@ -29,13 +30,21 @@ void check_fabric(const Cluster& cluster, Findings& findings) {
     return findings.add(
         fmt::format("the fabric has {} nodes per leaf, {} spines, oversubscription {} and spine latency {} s",
                     fabric.nodes_per_leaf, fabric.spines, fabric.oversubscription, fabric.spine_latency_s));
-  const std::int64_t rails = !fabric.rail_optimized       ? 1
-                             : cluster.nics_per_node == 0 ? cluster.gpus_per_node
-                                                          : cluster.nics_per_node;
-  const std::int64_t leaves = ((cluster.nodes - 1) / fabric.nodes_per_leaf + 1) * rails;
-  if (2 * leaves * fabric.spines > limits::leaf_links)
-    findings.add(fmt::format("{} leaves x {} spines have more than {} links", leaves, fabric.spines,
-                             limits::leaf_links));
+}
+
+// Beyond what holds of a fabric of leaves and spines.
+void check_network(const Cluster& cluster, Findings& findings) {
+  const Fabric& fabric = cluster.fabric;
+  const PcieTree& pcie = cluster.wiring.pcie;
+  if (!pcie.empty()) check_link("pcie", pcie.link, findings);
+  const auto [least, most] =
+      std::ranges::minmax(pcie.switch_sockets.empty() ? std::vector<std::int64_t>{0} : pcie.switch_sockets);
+  if (least != most) check_link("socket", pcie.socket_link, findings);
+  if (!(fabric.hop_latency_s >= 0))
+    findings.add(fmt::format("a hop of the torus has latency {} s", fabric.hop_latency_s));
+  if (cluster.wiring.nodes_per_domain < 1)
+    findings.add(fmt::format("an NVLink domain has {} nodes", cluster.wiring.nodes_per_domain));
+  for (const NetworkFault& fault : network_faults(cluster)) findings.add(fault.message);
 }
 
 // Rates that times are divided by.
@@ -69,6 +78,22 @@ void check_devices(const Plan& plan, Findings& findings) {
                                  plan.cluster.gpus_per_node));
 }
 
+// A device computes for one rank.
+void check_distinct_devices(const Plan& plan, Findings& findings) {
+  struct Owned {
+    DeviceRange range;
+    std::size_t rank = 0;
+  };
+  std::vector<Owned> owned;
+  for (std::size_t rank = 0; rank < plan.stages.size(); ++rank)
+    for (const DeviceRange& range : plan.stages[rank].devices) owned.push_back({range, rank});
+  std::ranges::sort(owned, {}, [](const Owned& of) { return of.range.first; });
+  for (std::size_t i = 1; i < owned.size(); ++i)
+    if (owned[i].range.first < owned[i - 1].range.first + owned[i - 1].range.count)
+      findings.add(fmt::format("two ranks are on device {}, of pipeline rank {} and of {}",
+                               owned[i].range.first, owned[i - 1].rank, owned[i].rank));
+}
+
 }  // namespace
 
 void check_cluster(const Plan& plan, Findings& findings) {
@@ -78,14 +103,17 @@ void check_cluster(const Plan& plan, Findings& findings) {
       cluster.nodes * cluster.gpus_per_node > limits::world)
     return findings.add(fmt::format("a cluster of {} nodes x {} GPUs is beyond simrun's limits",
                                     cluster.nodes, cluster.gpus_per_node));
-  if (cluster.nics_per_node < 0 || cluster.nics_per_node > cluster.gpus_per_node)
-    return findings.add(fmt::format("a node with {} GPUs has {} NICs, not from 1 to one per GPU",
-                                    cluster.gpus_per_node, cluster.nics_per_node));
+  if (cluster.nics_per_node < 0 || cluster.nics_per_node > limits::nics_per_node.most)
+    return findings.add(fmt::format("a node with {} GPUs has {} NICs, not from 1 to {}",
+                                    cluster.gpus_per_node, cluster.nics_per_node,
+                                    limits::nics_per_node.most));
   if (cluster.gpus_per_node > 1) check_link("intra_node", cluster.intra_node, findings);
   if (cluster.nodes > 1) check_link("inter_node", cluster.inter_node, findings);
   check_fabric(cluster, findings);
+  check_network(cluster, findings);
   check_measured(cluster, findings);
   check_devices(plan, findings);
+  check_distinct_devices(plan, findings);
 }
 
 }  // namespace simrun

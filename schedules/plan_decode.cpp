@@ -3,29 +3,18 @@
 
 #include "plan.pb.h"
 #include "schedules/plan_collectives.h"
+#include "schedules/plan_fields.h"
 #include "schedules/plan_message.h"
+#include "schedules/plan_network_message.h"
 
 namespace simrun {
 namespace {
-
-// `last` is the highest enumerator that this version knows.
-template <class Enum>
-Enum enum_of(int number, Enum last, const char* what) {
-  if (number < 0 || number > static_cast<int>(last))
-    throw MalformedPlan(std::string("unknown ") + what + " " + std::to_string(number));
-  return static_cast<Enum>(number);
-}
 
 template <class Integer>
 Integer narrow(std::int64_t value, const char* what) {
   if (!std::in_range<Integer>(value))
     throw MalformedPlan(std::string(what) + " " + std::to_string(value) + " is out of range");
   return static_cast<Integer>(value);
-}
-
-double finite(double value, const char* what) {
-  if (!std::isfinite(value)) throw MalformedPlan(std::string(what) + " is not a finite number");
-  return value;
 }
 
 // 0 becomes no_index.
@@ -156,21 +145,6 @@ Gpu decode(const proto::Gpu& in) {
   return gpu;
 }
 
-LinkClass decode(const proto::LinkClass& in) {
-  return {finite(in.bandwidth(), "link bandwidth"), finite(in.latency_s(), "link latency"),
-          finite(in.efficiency(), "link efficiency"), in.sharp()};
-}
-
-Fabric decode(const proto::Fabric& in) {
-  const double oversubscription = finite(in.oversubscription(), "oversubscription");
-  return {.topology = enum_of(in.topology(), FabricTopology::leaf_spine, "fabric topology"),
-          .rail_optimized = !in.is_mixed(),
-          .nodes_per_leaf = in.nodes_per_leaf(),
-          .spines = in.spines(),
-          .oversubscription = oversubscription == 0 ? 1 : oversubscription,
-          .spine_latency_s = finite(in.spine_latency_s(), "spine latency")};
-}
-
 Host decode(const proto::Host& in) {
   return {.memory_bytes = in.memory_bytes(),
           .memory_bandwidth = finite(in.memory_bandwidth(), "host memory_bandwidth"),
@@ -185,14 +159,16 @@ Host decode(const proto::Host& in) {
 
 // Version 1 files know neither NICs nor a fabric: their GPUs have one each, and only these limit traffic.
 Cluster decode(const proto::Cluster& in) {
+  const ClusterNetwork network = decode_network(in);
   return {.name = in.name(),
           .nodes = in.nodes(),
           .gpus_per_node = in.gpus_per_node(),
           .nics_per_node = in.nics_per_node() == 0 ? in.gpus_per_node() : in.nics_per_node(),
           .gpu = decode(in.gpu()),
-          .intra_node = decode(in.intra_node()),
-          .inter_node = decode(in.inter_node()),
-          .fabric = decode(in.fabric()),
+          .intra_node = network.intra_node,
+          .inter_node = network.inter_node,
+          .fabric = network.fabric,
+          .wiring = network.wiring,
           .host = decode(in.host()),
           .communication = in.blocking() ? CommunicationMode::blocking : CommunicationMode::overlapped,
           .measured = decode_measured_exchanges(in),

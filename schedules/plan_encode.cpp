@@ -2,6 +2,7 @@
 #include "plan.pb.h"
 #include "schedules/plan_collectives.h"
 #include "schedules/plan_message.h"
+#include "schedules/plan_network_message.h"
 
 namespace simrun {
 namespace {
@@ -17,7 +18,6 @@ static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == pro
 static_assert(static_cast<int>(Scope::pass) == proto::SCOPE_PASS &&
               static_cast<int>(Phase::optimizer) == proto::PHASE_OPTIMIZER);
 static_assert(memory_space_count == proto::MemorySpace_ARRAYSIZE);
-static_assert(static_cast<int>(FabricTopology::leaf_spine) == proto::FABRIC_TOPOLOGY_LEAF_SPINE);
 static_assert(static_cast<int>(PassKind::overlapped) == proto::PASS_KIND_OVERLAPPED);
 
 template <class Proto, class Enum>
@@ -145,22 +145,6 @@ void encode(const Gpu& gpu, proto::Gpu& out) {
   if (!gpu.measured.empty()) encode(gpu.measured, *out.mutable_measured());
 }
 
-void encode(const LinkClass& link, proto::LinkClass& out) {
-  out.set_bandwidth(link.bandwidth);
-  out.set_latency_s(link.latency_s);
-  out.set_efficiency(link.efficiency);
-  out.set_sharp(link.sharp);
-}
-
-void encode(const Fabric& fabric, proto::Fabric& out) {
-  out.set_topology(number<proto::FabricTopology>(fabric.topology));
-  out.set_is_mixed(!fabric.rail_optimized);
-  out.set_nodes_per_leaf(fabric.nodes_per_leaf);
-  out.set_spines(fabric.spines);
-  out.set_oversubscription(fabric.oversubscription);
-  out.set_spine_latency_s(fabric.spine_latency_s);
-}
-
 void encode(const Host& host, proto::Host& out) {
   out.set_memory_bytes(host.memory_bytes);
   out.set_memory_bandwidth(host.memory_bandwidth);
@@ -178,8 +162,6 @@ void encode(const Cluster& cluster, proto::Cluster& out) {
   out.set_nodes(cluster.nodes);
   out.set_gpus_per_node(cluster.gpus_per_node);
   encode(cluster.gpu, *out.mutable_gpu());
-  encode(cluster.intra_node, *out.mutable_intra_node());
-  encode(cluster.inter_node, *out.mutable_inter_node());
   out.set_reserved_bytes(cluster.reserved_bytes);
   out.set_nics_per_node(cluster.nics_per_node);
   out.set_blocking(cluster.communication == CommunicationMode::blocking);
@@ -191,7 +173,7 @@ void encode(const Cluster& cluster, proto::Cluster& out) {
       exchange.set_latency_s(of.latency_s);
       exchange.set_bandwidth(of.bandwidth);
     }
-  encode(cluster.fabric, *out.mutable_fabric());
+  encode_network(cluster, out);
   if (cluster.collectives != CollectivesConfig{}) encode(cluster.collectives, *out.mutable_collectives());
   if (cluster.host != Host{}) encode(cluster.host, *out.mutable_host());
 }

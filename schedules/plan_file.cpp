@@ -77,12 +77,22 @@ bool is_new_in_version_5(const Plan& plan) {
          });
 }
 
-// Clusters that were measured, and sequences dealt out in zigzag blocks.
+// What Cluster could say before there were other fabrics than leaves and spines, and other nodes than
+// switches.
+bool has_known_network(const Cluster& cluster) {
+  const Fabric& fabric = cluster.fabric;
+  const Fabric known = {fabric.topology, fabric.rail_optimized,   fabric.nodes_per_leaf,
+                        fabric.spines,   fabric.oversubscription, fabric.spine_latency_s};
+  return fabric == known && fabric.topology <= FabricTopology::leaf_spine && cluster.wiring == NodeWiring{} &&
+         cluster.nics_per_node <= cluster.gpus_per_node;
+}
+
+// Clusters that were measured or have other networks, and sequences dealt out in zigzag blocks.
 bool is_new_in_version_6(const Plan& plan) {
   const Cluster& cluster = plan.cluster;
   const auto is_dealt = [](const std::string& split) { return split.find(':') != std::string::npos; };
-  return cluster.communication != CommunicationMode::overlapped || cluster.measured != MeasuredExchanges{} ||
-         cluster.gpu.measured != MeasuredKernels{} ||
+  return !has_known_network(cluster) || cluster.communication != CommunicationMode::overlapped ||
+         cluster.measured != MeasuredExchanges{} || cluster.gpu.measured != MeasuredKernels{} ||
          std::ranges::any_of(
              plan.buffers, [&](const Buffer& buffer) { return std::ranges::any_of(buffer.split, is_dealt); });
 }

@@ -4,6 +4,7 @@
 
 #include "models/flops.h"
 #include "schedules/device_mesh.h"
+#include "schedules/rank_placement.h"
 
 namespace simrun {
 
@@ -64,11 +65,9 @@ std::uint8_t expert_stream(const Job& job) {
 
 std::vector<StageDevices> make_stages(const Job& job) {
   const DeviceMesh mesh = device_mesh(mesh_shape(job));
-  std::int64_t per_stage = 1;
-  for (const Axis& axis : mesh.mesh.axes) per_stage *= axis.size;
   std::vector<StageDevices> stages;
-  for (std::int64_t rank = 0; rank < job.parallelism.pipeline_model_parallel_size; ++rank)
-    stages.push_back({{{rank * per_stage, per_stage}}, {mesh.mesh}});
+  for (std::vector<DeviceRange>& devices : placed_devices(job))
+    stages.push_back({std::move(devices), {mesh.mesh}});
   if (const std::int64_t servers = job.server_gpus(); servers > 0) {
     StageDevices of_servers{{{job.world_size() - servers, servers}}, {mesh.mesh}};
     for (Axis& axis : of_servers.meshes.front().axes) axis.size = axis.name == "dp" ? servers : 1;

@@ -8,7 +8,7 @@ namespace simrun {
 std::vector<Ranks> by_node(const Topology& topology, Ranks devices) {
   std::vector<Ranks> nodes;
   for (std::size_t first = 0, i = 1; i <= devices.size(); ++i)
-    if (i == devices.size() || topology.node_of(devices[i]) != topology.node_of(devices[first])) {
+    if (i == devices.size() || topology.domain_of(devices[i]) != topology.domain_of(devices[first])) {
       nodes.push_back(devices.subspan(first, i - first));
       first = i;
     }
@@ -26,10 +26,15 @@ bool are_equally_many(const std::vector<Ranks>& nodes) {
 }
 
 double step_inside(const Topology& topology, const std::vector<Ranks>& nodes, const StepCosts& costs) {
+  if (costs.inside_s > 0) return costs.inside_s;
+  double longest_s = 0;
   for (const Ranks& node : nodes)
-    if (node.size() > 1 && node[0] != node[1])
-      return costs.inside_s > 0 ? costs.inside_s : topology.route(node[0], node[1]).latency_s;
-  return 0;
+    for (std::size_t j = 0; j + 1 < node.size(); ++j) {
+      if (node[j] != node[j + 1])
+        longest_s = std::max(longest_s, topology.route(node[j], node[j + 1]).latency_s);
+      if (topology.is_switched() && longest_s > 0) return longest_s;  // all are alike
+    }
+  return longest_s;
 }
 
 void add_flow(const Topology& topology, std::int64_t from, std::int64_t to, double share, FlowPhase& phase) {

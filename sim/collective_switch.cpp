@@ -18,8 +18,7 @@ void add_uneven_ports(const Topology& topology, Ranks node, double sent, double 
   add_inside(topology, node, 0, std::min(sent, received), phase);
   for (std::size_t j = 0; j < node.size(); ++j) {
     Route port = topology.route(node[j], node[(j + 1) % node.size()]);
-    if (received > sent) port.link[0] = port.link[port.count - 1];
-    port.count = 1;
+    port.link = {received > sent ? port.link.back() : port.link.front()};
     phase.flows.push_back({port, std::max(sent, received) - std::min(sent, received)});
   }
 }

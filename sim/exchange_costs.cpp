@@ -44,7 +44,7 @@ void add_phase(const Topology& topology, std::span<const ExchangeFlows> exchange
   std::size_t links = 0;
   for (const ExchangeFlows& flows : exchanges)
     if (phase < flows.size())
-      for (const SharedFlow& flow : flows[phase].flows) links += flow.route.count;
+      for (const SharedFlow& flow : flows[phase].flows) links += flow.route.count();
   LinkLoads loads(links);
   for (const ExchangeFlows& flows : exchanges)
     if (phase < flows.size())
@@ -110,7 +110,8 @@ void ExchangeCosts::classify_collectives() {
   std::map<std::size_t, Class> inside_node;  // by ranks
   for (const std::vector<std::int64_t>& devices :
        group_instances(plan_, pipeline_rank_, communication_.group)) {
-    const bool is_inside = topology_.node_of(devices.front()) == topology_.node_of(devices.back());
+    const bool is_inside =
+        topology_.is_switched() && topology_.node_of(devices.front()) == topology_.node_of(devices.back());
     inside_nodes_ &= is_inside;
     if (const auto known = inside_node.find(devices.size()); is_inside && known != inside_node.end()) {
       add(known->second);

@@ -70,7 +70,7 @@ class ExchangeCosts {
   const Communication& communication_;
   std::int32_t pipeline_rank_;
   Opcode opcode_;
-  bool inside_nodes_ = true;     // every instance of the collective
+  bool inside_nodes_ = true;     // every instance of the collective, over switches
   std::vector<Class> classes_;   // different ones
   std::vector<Index> class_of_;  // by instance of the group, or by local index of the device
   std::vector<std::vector<std::int64_t>> one_sided_;  // by local index: the device and its servers

@@ -17,12 +17,8 @@ bool is_transfer(const CompiledExchange& exchange) {
 // them.
 void drop_unlimiting_links(const Topology& topology, ExchangeFlows& flows) {
   for (FlowPhase& phase : flows)
-    for (SharedFlow& flow : phase.flows) {
-      Route& route = flow.route;
-      auto* const end = std::remove_if(route.link.data(), route.link.data() + route.count,
-                                       [&](LinkIndex link) { return !topology.can_limit(link); });
-      route.count = static_cast<std::uint8_t>(end - route.link.data());
-    }
+    for (SharedFlow& flow : phase.flows)
+      flow.route.link.remove_if([&](LinkIndex link) { return !topology.can_limit(link); });
 }
 
 ExchangeFlows instance_flows(Opcode opcode, const Meeting& meeting, Index position, const Topology& topology,

@@ -92,9 +92,9 @@ void Network::start_flow(Index transfer, const SharedFlow& flow, double bytes) {
   if (alone) {
     live.order = add_event(live.end, Event::flow_ends, number);
   } else {
-    std::array<LinkNumber, 4> numbers{};
-    for (std::uint8_t i = 0; i < flow.route.count; ++i) numbers[i] = number_[flow.route.link[i]];
-    engine_.start({numbers.data(), flow.route.count}, bytes, seconds(now_), number);
+    LinkList numbers;
+    for (const LinkIndex link : flow.route.links()) numbers.push_back(number_[link]);
+    engine_.start({numbers.data(), numbers.size()}, bytes, seconds(now_), number);
     ++handed_over_;
   }
 }
@@ -107,14 +107,13 @@ void Network::hand_over(Index number) {
                            : 0;
   meter(number, flow.bytes * (1 - share));
   flow.alone = false;
-  std::array<LinkNumber, 4> numbers{};
-  const Route& route = flow.flow->route;
-  for (std::uint8_t i = 0; i < route.count; ++i) {
-    numbers[i] = number_[route.link[i]];
-    links_[route.link[i]].alone = no_index;
-    if (meter_.records(route.link[i])) links_[route.link[i]].shared.push_back(number);
+  LinkList numbers;
+  for (const LinkIndex link : flow.flow->route.links()) {
+    numbers.push_back(number_[link]);
+    links_[link].alone = no_index;
+    if (meter_.records(link)) links_[link].shared.push_back(number);
   }
-  engine_.start({numbers.data(), route.count}, flow.bytes * share, seconds(now_), number);
+  engine_.start({numbers.data(), numbers.size()}, flow.bytes * share, seconds(now_), number);
   ++handed_over_;
 }
 

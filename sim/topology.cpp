@@ -12,105 +12,133 @@ namespace {
 
 double effective(const LinkClass& link) { return link.bandwidth * link.efficiency; }
 
-// Both directions of a pair of NICs hash alike. The mixing steps are splitmix64's (Steele et al. 2014).
-std::uint64_t pair_hash(std::int64_t a, std::int64_t b) {
-  const auto [low, high] = std::minmax(a, b);
-  std::uint64_t x = (static_cast<std::uint64_t>(low) << 32) ^ static_cast<std::uint64_t>(high);
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 LinkIndex link_at(std::int64_t number) {
   assert(std::in_range<LinkIndex>(number) && "a cluster with more links than limits::leaf_links allows");
   return static_cast<LinkIndex>(number);
 }
 
+std::int64_t at_least_1(std::int64_t number) { return std::max<std::int64_t>(number, 1); }
+
+std::int64_t ports_of(const Cluster& cluster) {
+  const std::int64_t gpus = at_least_1(cluster.gpus_per_node);
+  return cluster.nics_per_node > 0 ? std::min(cluster.nics_per_node, gpus) : gpus;
+}
+
 }  // namespace
 
 Topology::Topology(const Cluster& cluster)
-    : gpus_(std::max<std::int64_t>(cluster.gpus_per_node, 1)),
-      nics_(cluster.nics_per_node > 0 ? std::min(cluster.nics_per_node, gpus_) : gpus_) {
-  cluster_.nodes = std::max<std::int64_t>(cluster.nodes, 1);
-  cluster_.intra_node = cluster.intra_node;
-  cluster_.inter_node = cluster.inter_node;
-  cluster_.fabric = cluster.fabric;
-  cluster_.measured = cluster.measured;
-  first_nic_link_ = link_at(2 * cluster_.nodes * gpus_);
-  first_spine_link_ = links_ = link_at(2 * cluster_.nodes * (gpus_ + nics_));
-  if (cluster_.fabric.topology == FabricTopology::non_blocking) return;
-  Fabric& fabric = cluster_.fabric;
-  fabric.nodes_per_leaf = std::max<std::int64_t>(fabric.nodes_per_leaf, 1);
-  fabric.spines = std::max<std::int64_t>(fabric.spines, 1);
-  rail_leaves_ = (cluster_.nodes - 1) / fabric.nodes_per_leaf + 1;
-  const std::int64_t leaves = rail_leaves_ * (fabric.rail_optimized ? nics_ : 1);
-  links_ = link_at(first_spine_link_ + 2 * leaves * fabric.spines);
+    : gpus_(at_least_1(cluster.gpus_per_node)),
+      nics_(ports_of(cluster)),
+      nics_of_port_(at_least_1(cluster.nics_per_node / nics_)),
+      nodes_per_domain_(at_least_1(cluster.wiring.nodes_per_domain)),
+      pxn_(cluster.fabric.pxn),
+      rails_(cluster.fabric.rail_optimized),
+      port_bandwidth_(effective(cluster.inter_node) * static_cast<double>(nics_of_port_)),
+      nic_latency_s_(cluster.inter_node.latency_s),
+      intra_latency_s_(cluster.intra_node.latency_s),
+      node_(cluster, nics_),
+      measured_(cluster.measured) {
+  const std::int64_t nodes = at_least_1(cluster.nodes);
+  devices_ = nodes * gpus_;
+  if (cluster.fabric.topology == FabricTopology::torus) {
+    const TorusLinks& torus = fabric_.emplace<TorusLinks>(cluster);
+    links_ = link_at(2 * torus.pairs());
+    return;
+  }
+  if (cluster.fabric.topology != FabricTopology::non_blocking)
+    planes_ = fabric_.emplace<SwitchFabric>(cluster, nics_, port_bandwidth_).planes();
+  first_nic_link_ = link_at(2 * nodes * node_.pairs());
+  first_fabric_link_ = link_at(first_nic_link_ + 2 * nodes * nics_ * planes_);
+  links_ = link_at(first_fabric_link_ + (switches() == nullptr ? 0 : 2 * switches()->pairs()));
 }
 
-std::int64_t Topology::nic_of(std::int64_t device) const {
-  return device / gpus_ * nics_ + device % gpus_ * nics_ / gpus_;
-}
-
-std::int64_t Topology::leaf_of(std::int64_t nic) const {
-  const std::int64_t leaf = nic / nics_ / cluster_.fabric.nodes_per_leaf;
-  return cluster_.fabric.rail_optimized ? nic % nics_ * rail_leaves_ + leaf : leaf;
-}
-
-LinkIndex Topology::spine_link(std::int64_t leaf, std::int64_t spine) const {
-  return first_spine_link_ + static_cast<LinkIndex>(2 * (leaf * cluster_.fabric.spines + spine));
+NicPlace Topology::nic_place(std::int64_t device) const {
+  const std::int64_t nic = nic_of(device), node = node_of(device);
+  return {nic, node, rail_of(device), rails_ ? node : nic};
 }
 
 double Topology::bandwidth(LinkIndex link) const {
   assert(link < links_ && "no such link");
-  if (link < first_nic_link_) return effective(cluster_.intra_node);
-  if (link < first_spine_link_) return effective(cluster_.inter_node);
-  const Fabric& fabric = cluster_.fabric;
-  const auto ports = static_cast<double>(fabric.nodes_per_leaf * (fabric.rail_optimized ? 1 : nics_));
-  return ports * effective(cluster_.inter_node) / fabric.oversubscription /
-         static_cast<double>(fabric.spines);
+  if (const auto* torus = std::get_if<TorusLinks>(&fabric_)) return torus->bandwidth();
+  if (link < first_nic_link_) return node_.bandwidth(link / 2 % node_.pairs());
+  if (link < first_fabric_link_) return port_bandwidth_ / static_cast<double>(planes_);
+  return switches()->bandwidth((link - first_fabric_link_) / 2);
 }
 
 bool Topology::can_limit(LinkIndex link) const {
-  return link < first_spine_link_ || cluster_.fabric.spines > 1 || cluster_.fabric.oversubscription > 1;
+  return switches() == nullptr || link < first_fabric_link_ ||
+         switches()->can_limit((link - first_fabric_link_) / 2);
+}
+
+// "nic3.tx"; of several that are one port "nic12-15.tx"; on one of several planes "nic3.plane1.tx".
+std::string Topology::nic_name(std::int64_t pair, bool back) const {
+  const std::int64_t first = pair / planes_ % nics_ * nics_of_port_;
+  const std::string last = nics_of_port_ > 1 ? fmt::format("-{}", first + nics_of_port_ - 1) : std::string();
+  const std::string plane = planes_ > 1 ? fmt::format("plane{}.", pair % planes_) : std::string();
+  return fmt::format("nic{}{}.{}{}", first, last, plane, back ? "rx" : "tx");
 }
 
 std::string Topology::name(LinkIndex link) const {
   assert(link < links_ && "no such link");
   const bool back = is_inbound(link);
-  if (link < first_nic_link_) {
-    const std::int64_t device = link / 2;
-    return fmt::format("node{}.gpu{}.nvlink_{}", device / gpus_, device % gpus_, back ? "rx" : "tx");
+  if (const auto* torus = std::get_if<TorusLinks>(&fabric_)) return torus->name(link / 2, back);
+  if (link < first_nic_link_)
+    return fmt::format("node{}.{}", link / 2 / node_.pairs(), node_.name(link / 2 % node_.pairs(), back));
+  if (link >= first_fabric_link_) return switches()->name((link - first_fabric_link_) / 2, back);
+  const std::int64_t pair = (link - first_nic_link_) / 2;
+  return fmt::format("node{}.{}", pair / planes_ / nics_, nic_name(pair, back));
+}
+
+// The GPU of a device's node that has a rail's NIC, of several one by the device's own number.
+std::int64_t Topology::proxy_of(std::int64_t device, std::int64_t rail) const {
+  const std::int64_t first = device / gpus_ * gpus_;
+  for (std::int64_t step = 0; step < gpus_; ++step) {
+    const std::int64_t gpu = (rail * gpus_ / nics_ + device % (gpus_ / nics_) + step) % gpus_;
+    if (node_.port_of(gpu) == rail) return first + gpu;
   }
-  if (link < first_spine_link_) {
-    const std::int64_t nic = (link - first_nic_link_) / 2;
-    return fmt::format("node{}.nic{}.{}", nic / nics_, nic % nics_, back ? "rx" : "tx");
-  }
-  const std::int64_t number = (link - first_spine_link_) / 2;
-  const std::int64_t leaf = number / cluster_.fabric.spines, spine = number % cluster_.fabric.spines;
-  const std::string rail =
-      cluster_.fabric.rail_optimized ? fmt::format("rail{}.", leaf / rail_leaves_) : std::string();
-  return fmt::format("{}leaf{}.spine{}.{}", rail, leaf % rail_leaves_, spine, back ? "down" : "up");
+  return device;
+}
+
+void Topology::add_port(std::int64_t nic, std::int64_t plane, bool back, Route& route) const {
+  route.link.push_back(first_nic_link_ +
+                       static_cast<LinkIndex>(2 * (nic * planes_ + plane) + (back ? 1 : 0)));
 }
 
 Route Topology::route(std::int64_t from, std::int64_t to) const {
-  assert(from != to && from >= 0 && to >= 0 && std::max(from, to) < cluster_.nodes * gpus_ &&
+  assert(from != to && from >= 0 && to >= 0 && std::max(from, to) < devices_ &&
          "a route between two GPUs of the cluster");
-  if (node_of(from) == node_of(to))
-    return {{static_cast<LinkIndex>(2 * from), static_cast<LinkIndex>(2 * to + 1)},
-            2,
-            cluster_.intra_node.latency_s};
-  const std::int64_t sender = nic_of(from), receiver = nic_of(to);
-  const LinkIndex tx = first_nic_link_ + static_cast<LinkIndex>(2 * sender);
-  const LinkIndex rx = first_nic_link_ + static_cast<LinkIndex>(2 * receiver + 1);
-  const Fabric& fabric = cluster_.fabric;
-  if (rail_leaves_ == 0 || leaf_of(sender) == leaf_of(receiver))
-    return {{tx, rx}, 2, cluster_.inter_node.latency_s};
-  const auto spine =
-      static_cast<std::int64_t>(pair_hash(sender, receiver) % static_cast<std::uint64_t>(fabric.spines));
-  return {{tx, spine_link(leaf_of(sender), spine), spine_link(leaf_of(receiver), spine) + 1, rx},
-          4,
-          cluster_.inter_node.latency_s + fabric.spine_latency_s};
+  Route route;
+  if (const auto* torus = std::get_if<TorusLinks>(&fabric_)) {
+    torus->cross(from, to, route);
+    return route;
+  }
+  if (node_of(from) == node_of(to)) {
+    node_.connect(from % gpus_, to % gpus_, node_link(from), route);
+    return route;
+  }
+  if (domain_of(from) == domain_of(to)) {
+    route.link.push_back(node_link(from) + static_cast<LinkIndex>(2 * (from % gpus_)));
+    route.link.push_back(node_link(to) + static_cast<LinkIndex>(2 * (to % gpus_) + 1));
+    route.latency_s = intra_latency_s_;
+    return route;
+  }
+  if (pxn_ && rail_of(from) != rail_of(to)) {
+    const std::int64_t proxy = proxy_of(from, rail_of(to));
+    node_.connect(from % gpus_, proxy % gpus_, node_link(from), route);
+    from = proxy;
+  }
+  const NicPlace sender = nic_place(from), receiver = nic_place(to);
+  Route across;
+  across.latency_s = nic_latency_s_;
+  const std::int64_t plane =
+      switches() == nullptr ? 0 : switches()->cross(sender, receiver, first_fabric_link_, across);
+  route.latency_s += across.latency_s;
+  node_.leave(from % gpus_, node_link(from), route);
+  add_port(sender.number, plane, false, route);
+  for (const LinkIndex link : across.links()) route.link.push_back(link);
+  add_port(receiver.number, plane, true, route);
+  node_.enter(to % gpus_, node_link(to), route);
+  return route;
 }
 
 }  // namespace simrun

@@ -1,39 +1,36 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <span>
 #include <string>
+#include <variant>
 
 #include "configs/job.h"
+#include "sim/node_links.h"
+#include "sim/route.h"
+#include "sim/switch_fabric.h"
+#include "sim/torus_links.h"
 
 namespace simrun {
 
-using LinkIndex = std::uint32_t;
-
-// Directed links in the order that bytes pass them, and the time of the first byte.
-struct Route {
-  std::array<LinkIndex, 4> link{};
-  std::uint8_t count = 0;
-  double latency_s = 0;
-  std::span<const LinkIndex> links() const { return {link.data(), count}; }
-};
-
 // The cluster's links, each direction one link with its own bandwidth, and the route between any two GPUs.
-// Device d is GPU d % gpus_per_node of node d / gpus_per_node. Values only: nothing is stored per link.
+// Device d is GPU d % gpus_per_node of node d / gpus_per_node. Values only: nothing is stored per link, and a
+// route takes constant time.
 //
-//   inside a node    GPU's NVLink out (tx) and the other's in (rx); the switch itself does not block.
-//                    Bandwidth and latency of Cluster::intra_node
-//   between nodes    NIC tx, [leaf to spine up, spine to leaf down,] NIC rx. A leaf does not block. The
-//                    spine is chosen by a hash of the two NICs, as ECMP does: one route per pair, back over
-//                    the same switches. Same leaf: no spine
+//   inside a node    over an NVSwitch the GPU's NVLink out (tx) and the other's in (rx); the switch itself
+//                    does not block. Over a mesh of NVLinks the link between the two, or two by a neighbour;
+//                    else through the PCIe tree (NodeLinks). Latency of Cluster::intra_node, or of the tree.
+//                    Nodes of one NVLink domain are like one node
+//   between nodes    [the PCIe tree to] NIC tx, the links between switches (SwitchFabric), NIC rx [and the
+//                    PCIe tree]. One route per pair. With PXN what goes to another rail first goes over
+//                    NVLink to the GPU whose NIC is on it
+//   torus            links from GPU to GPU only (TorusLinks)
 //
 // Every bandwidth is LinkClass::bandwidth x efficiency. A leaf that serves fewer nodes than nodes_per_leaf,
-// the last one, has the uplinks of a full one. nics_per_node 0 means one per GPU.
+// the last one, has the uplinks of a full one. nics_per_node 0 means one per GPU; where a GPU has several
+// they are one port, since NCCL spreads every message over them.
 //
-// Numbers: all NVLink ports by device, all NIC ports by node and NIC, then leaf-spine links by leaf and
-// spine; of each two directions tx or up is the even one. The loader and lint() keep them far below 2^32
-// (limits::leaf_links).
+// Numbers: the links of all nodes, all NIC ports by node, NIC and plane, then the fabric's; of each two
+// directions tx or up is the even one. The loader and lint() keep them far below 2^32 (limits::leaf_links).
 class Topology {
  public:
   explicit Topology(const Cluster& cluster);
@@ -45,22 +42,48 @@ class Topology {
   bool can_limit(LinkIndex link) const;
   bool is_inbound(LinkIndex link) const { return link % 2 != 0; }  // rx, or down from a spine
   std::string name(LinkIndex link) const;  // "node0.gpu5.nvlink_tx", "node0.nic3.rx", "rail3.leaf0.spine1.up"
+  std::int64_t gpus_per_node() const { return gpus_; }
   std::int64_t node_of(std::int64_t device) const { return device / gpus_; }
+  // GPUs of one domain reach each other over NVLink: those of a node, or of several.
+  std::int64_t domain_of(std::int64_t device) const { return device / gpus_ / nodes_per_domain_; }
+  // The NIC that a device sends over, counted over all nodes, and its number within the node. Where a GPU has
+  // several they count as one. Not on a torus.
+  std::int64_t nic_of(std::int64_t device) const {
+    return device / gpus_ * nics_ + node_.port_of(device % gpus_);
+  }
+  std::int64_t rail_of(std::int64_t device) const { return node_.port_of(device % gpus_); }
+  // Within a domain every GPU has a port of its own into one switch: all pairs are alike, and routes share
+  // links only at their ends.
+  bool is_switched() const { return node_.is_switched() && !std::holds_alternative<TorusLinks>(fabric_); }
+  // The switch fabric, or null.
+  const SwitchFabric* switches() const { return std::get_if<SwitchFabric>(&fabric_); }
   // What was measured inside a node in place of what its links say.
-  const MeasuredExchanges& measured() const { return cluster_.measured; }
+  const MeasuredExchanges& measured() const { return measured_; }
   Route route(std::int64_t from, std::int64_t to) const;  // of two different devices of the cluster
 
  private:
-  std::int64_t nic_of(std::int64_t device) const;                     // counted over all nodes
-  std::int64_t leaf_of(std::int64_t nic) const;                       // rail by rail
-  LinkIndex spine_link(std::int64_t leaf, std::int64_t spine) const;  // its direction up
+  LinkIndex node_link(std::int64_t device) const {  // the first of its node
+    return static_cast<LinkIndex>(device / gpus_ * 2 * node_.pairs());
+  }
+  NicPlace nic_place(std::int64_t device) const;
+  std::int64_t proxy_of(std::int64_t device, std::int64_t rail) const;
+  std::string nic_name(std::int64_t pair, bool back) const;
+  void add_port(std::int64_t nic, std::int64_t plane, bool back, Route& route) const;
 
-  Cluster cluster_;               // without its Gpu
-  std::int64_t gpus_ = 1;         // per node
-  std::int64_t nics_ = 1;         // per node
-  std::int64_t rail_leaves_ = 0;  // leaves of one rail, or all of a fabric without rails; 0: non-blocking
+  std::int64_t devices_ = 1;
+  std::int64_t gpus_ = 1;  // per node
+  std::int64_t nics_ = 1;  // NIC ports per node
+  std::int64_t nics_of_port_ = 1;
+  std::int64_t nodes_per_domain_ = 1;
+  bool pxn_ = false, rails_ = false;
+  double port_bandwidth_ = 0, nic_latency_s_ = 0;
+  double intra_latency_s_ = 0;
+  NodeLinks node_;
+  std::variant<std::monostate, SwitchFabric, TorusLinks> fabric_;  // none: non-blocking
+  std::int64_t planes_ = 1;
+  MeasuredExchanges measured_;
   LinkIndex first_nic_link_ = 0;
-  LinkIndex first_spine_link_ = 0;
+  LinkIndex first_fabric_link_ = 0;
   LinkIndex links_ = 0;
 };
 

@@ -79,7 +79,8 @@ TEST_CASE("a preset's fabric is overridden key by key, and left out as non_block
 TEST_CASE("NICs that no GPUs share equally are refused with the numbers that do") {
   CHECK(only_message("nics_per_node: 3") == "8 GPUs do not divide over nics_per_node 3");
   CHECK(only_hint("nics_per_node: 3") == "1, 2, 4 and 8 do.");
-  CHECK(only_message("nics_per_node: 16") == "8 GPUs do not divide over nics_per_node 16");
+  CHECK(only_message("nics_per_node: 12") == "nics_per_node 12 do not divide over 8 GPUs");
+  CHECK(cluster("nics_per_node: 16").nics_per_node == 16);
   CHECK(only_message("nics_per_node: 0") == "'cluster.nics_per_node': must be at least 1, not 0");
   CHECK(cluster("nics_per_node: 4").nics_per_node == 4);
 }

@@ -113,13 +113,13 @@ TEST_CASE("collectives at once on shared NICs end between the slowest alone and 
     exchanges.push_back({{flows, bytes}});
   }
   const double together = 1e-12 * std::stod(run_in_worker([&] {
-    LinkMeter meter(topology.links(), {});
-    Network network(topology, exchanges, meter);
-    for (Index e = 0; e < exchanges.size(); ++e) network.post(e, 0, 0, e);
-    Picoseconds last = 0;
-    network.run([&](Index, Picoseconds end) { last = end; });
-    return std::to_string(last);
-  }));
+                            LinkMeter meter(topology.links(), {});
+                            Network network(topology, exchanges, meter);
+                            for (Index e = 0; e < exchanges.size(); ++e) network.post(e, 0, 0, e);
+                            Picoseconds last = 0;
+                            network.run([&](Index, Picoseconds end) { last = end; });
+                            return std::to_string(last);
+                          }));
   double in_turn = 0;
   for (const double one : alone) in_turn += one;
   CHECK(together >= *std::max_element(alone.begin(), alone.end()));

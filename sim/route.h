@@ -1,0 +1,66 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace simrun {
+
+using LinkIndex = std::uint32_t;
+
+// Directed links in the order that bytes pass them. Up to eight, which nearly all routes have at most, lie in
+// the list itself.
+class LinkList {
+ public:
+  LinkList() = default;
+  LinkList(std::initializer_list<LinkIndex> links) {
+    for (const LinkIndex link : links) push_back(link);
+  }
+
+  std::size_t size() const { return size_; }
+  const LinkIndex* data() const { return far_.empty() ? near_.data() : far_.data(); }
+  const LinkIndex* begin() const { return data(); }
+  const LinkIndex* end() const { return data() + size_; }
+  LinkIndex operator[](std::size_t place) const { return data()[place]; }
+  LinkIndex front() const { return data()[0]; }
+  LinkIndex back() const { return data()[size_ - 1]; }
+
+  void push_back(LinkIndex link) {
+    if (size_ == near_.size()) far_.assign(near_.begin(), near_.end());
+    if (size_ < near_.size())
+      near_[size_] = link;
+    else
+      far_.push_back(link);
+    ++size_;
+  }
+  template <class Predicate>
+  void remove_if(const Predicate& is_removed) {
+    LinkList kept;
+    for (const LinkIndex link : *this)
+      if (!is_removed(link)) kept.push_back(link);
+    *this = std::move(kept);
+  }
+  bool operator==(const LinkList& other) const {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
+
+ private:
+  std::array<LinkIndex, 8> near_{};
+  std::vector<LinkIndex> far_;  // all of them, if there are more
+  std::size_t size_ = 0;
+};
+
+// The links of a flow, and the time of its first byte.
+struct Route {
+  LinkList link;
+  double latency_s = 0;
+  std::span<const LinkIndex> links() const { return {link.data(), link.size()}; }
+  std::size_t count() const { return link.size(); }
+};
+
+}  // namespace simrun

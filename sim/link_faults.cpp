@@ -147,19 +147,23 @@ Route LinkFaults::with_latency(Route route) const {
   return route;
 }
 
+std::optional<Route> LinkFaults::detour(const Topology& topology, std::int64_t from, std::int64_t to) const {
+  const std::int64_t sender = from / gpus_ * gpus_, receiver = to / gpus_ * gpus_;
+  for (std::int64_t further = 0; further < gpus_; ++further) {
+    const std::int64_t by = sender + (from % gpus_ + further) % gpus_;
+    const std::int64_t into = receiver + (to % gpus_ + further) % gpus_;
+    for (const auto& [a, b] : {NodePair{by, into}, NodePair{by, to}, NodePair{from, into}})
+      for (std::int64_t attempt = 0; attempt < ways_; ++attempt)
+        if (const Route other = topology.nominal_route(a, b, attempt); is_open(other)) return other;
+  }
+  return std::nullopt;
+}
+
 Route LinkFaults::route(const Topology& topology, std::int64_t from, std::int64_t to) const {
   const Route nominal = topology.nominal_route(from, to);
   if (is_open(nominal)) return with_latency(nominal);
-  const std::int64_t sender = from / gpus_ * gpus_, receiver = to / gpus_ * gpus_;
   if (topology.has_nics() && topology.domain_of(from) != topology.domain_of(to))
-    for (std::int64_t further = 0; further < gpus_; ++further) {
-      const std::int64_t by = sender + (from % gpus_ + further) % gpus_;
-      const std::int64_t into = receiver + (to % gpus_ + further) % gpus_;
-      for (const auto& [a, b] : {NodePair{by, into}, NodePair{by, to}, NodePair{from, into}})
-        for (std::int64_t attempt = 0; attempt < ways_; ++attempt)
-          if (const Route other = topology.nominal_route(a, b, attempt); is_open(other))
-            return with_latency(other);
-    }
+    if (const std::optional<Route> other = detour(topology, from, to)) return with_latency(*other);
   std::string failed;
   for (const LinkIndex link : nominal.links())
     if (const Fault* const fault = find(link); fault != nullptr && fault->share == 0)

@@ -59,6 +59,7 @@ LinkFaults::LinkFaults(const Topology& nominal, const Cluster& cluster)
     : gpus_(std::max<std::int64_t>(cluster.gpus_per_node, 1)),
       ways_(nominal.switches() == nullptr ? 1 : std::min(nominal.switches()->ways(), most_ways)) {
   add_degraded(nominal, cluster.imperfections);
+  if (!cluster.measured.empty()) refuse_inside_nodes(nominal);
   for (const BackgroundTraffic& traffic : cluster.imperfections.background)
     add_background(nominal, cluster, traffic);
 }
@@ -93,6 +94,17 @@ void LinkFaults::add_degraded(const Topology& topology, const Imperfections& imp
     for (const LinkIndex link : matching(topology, "imperfections.links." + entry.name, entry.pattern))
       faults.push_back({link, entry.bandwidth_share, 0, entry.added_latency_s});
   merge(std::move(faults));
+}
+
+// What was measured there is not derived from links, and would not feel them.
+void LinkFaults::refuse_inside_nodes(const Topology& topology) const {
+  for (const Fault& fault : faults_) {
+    const std::string name = topology.name(fault.link);
+    if (!name.starts_with("node") || name.find(".nic") != std::string::npos) continue;
+    throw std::invalid_argument(fmt::format(
+        "imperfections.links: {} is inside a node, where cluster.measured stands in the place of links",
+        name));
+  }
 }
 
 void LinkFaults::add_background(const Topology& topology, const Cluster& cluster,

@@ -38,6 +38,7 @@ class LinkFaults {
   };
   const Fault* find(LinkIndex link) const;
   void add_degraded(const Topology& topology, const Imperfections& imperfections);
+  void refuse_inside_nodes(const Topology& topology) const;
   void add_background(const Topology& topology, const Cluster& cluster, const BackgroundTraffic& traffic);
   void take(const Topology& topology, const BackgroundTraffic& traffic, const std::vector<Fault>& taken);
   void merge(std::vector<Fault> more);

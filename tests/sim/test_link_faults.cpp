@@ -130,6 +130,17 @@ TEST_CASE("a pattern that no link has is refused with names that links have") {
       "node0.gpu0.nvlink_tx, the last node1.nic0.rx");
 }
 
+TEST_CASE("links that a measurement of the node stands for cannot be faulty") {
+  Cluster cluster = cluster_of(2, 2, 2);
+  cluster.measured["all_reduce"] = {{2, 1e-6, 1e9}};
+  cluster.imperfections.links = {{"fibre", "node0.nic?.tx", 0.5, 0}};
+  CHECK(bandwidth_of(Topology(cluster), "node0.nic1.tx") == 5e9);
+  cluster.imperfections.links = {{"all", "node0.*", 0.5, 0}};
+  CHECK_THROWS_WITH(Topology(cluster),
+                    "imperfections.links: node0.gpu0.nvlink_tx is inside a node, where "
+                    "cluster.measured stands in the place of links");
+}
+
 TEST_CASE("background traffic takes its rate from every link that it crosses") {
   Cluster cluster = cluster_of(3, 2, 2);
   cluster.imperfections.background = {{.name = "storage", .from = {0}, .to = {2}, .rate = 4e9}};

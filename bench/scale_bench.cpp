@@ -5,6 +5,7 @@
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
+#include "bench/ring_contention.h"
 #include "bench/scale_jobs.h"
 #include "schedules/compile.h"
 #include "sim/flow_engine.h"
@@ -37,7 +38,8 @@ double peak_megabytes() {
   return peak;
 }
 
-void simulate_job(benchmark::State& state, const simrun::Job& job, double config_s) {
+void simulate_job(benchmark::State& state, const simrun::Job& job, double config_s,
+                  simrun::EngineChoice engine = simrun::EngineChoice::simgrid) {
   const double before = processor_seconds();
   const simrun::Plan plan = simrun::compile(job);
   state.counters["config_s"] = config_s;
@@ -45,7 +47,7 @@ void simulate_job(benchmark::State& state, const simrun::Job& job, double config
   simrun::Timeline timeline;
   for (auto _ : state) {
     const double begin = processor_seconds();
-    timeline = simrun::simulate(plan, {simrun::Detail::totals, simrun::EngineChoice::simgrid});
+    timeline = simrun::simulate(plan, {simrun::Detail::totals, engine});
     state.SetIterationTime(processor_seconds() - begin);
   }
   state.SetLabel(timeline.engine_reason);
@@ -90,6 +92,35 @@ BENCHMARK_CAPTURE(deepseek, dualpipe, "dualpipe")
     ->Iterations(1)
     ->UseManualTime()
     ->Unit(benchmark::kSecond);
+
+void llama_70b(benchmark::State& state, simrun::EngineChoice engine) {
+  const double before = processor_seconds();
+  const simrun::Job job = simrun::shipped_job("llama3-70b-64xh100");
+  simulate_job(state, job, processor_seconds() - before, engine);
+}
+BENCHMARK_CAPTURE(llama_70b, fast, simrun::EngineChoice::fast)
+    ->Iterations(5)
+    ->UseManualTime()
+    ->Unit(benchmark::kSecond);
+BENCHMARK_CAPTURE(llama_70b, contention, simrun::EngineChoice::simgrid)
+    ->Iterations(5)
+    ->UseManualTime()
+    ->Unit(benchmark::kSecond);
+
+// What it costs in exactness that a collective is one flow per edge: itself it ends as its messages do, a
+// stranger on one of its links does not.
+void ring_under_contention(benchmark::State& state) {
+  simrun::RingContention messages, edges;
+  for (auto _ : state) {
+    messages = simrun::ring_of_messages(simrun::flow_solvers().front());
+    edges = simrun::ring_of_edges(simrun::flow_solvers().front());
+  }
+  state.counters["collective_error"] = edges.collective_end_s / messages.collective_end_s - 1;
+  state.counters["third_party_error"] = edges.stranger_end_s / messages.stranger_end_s - 1;
+  state.counters["third_party_messages_s"] = messages.stranger_end_s;
+  state.counters["third_party_edges_s"] = edges.stranger_end_s;
+}
+BENCHMARK(ring_under_contention)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

@@ -51,4 +51,10 @@ cluster: {{from: dgx_h100, nodes: 256}}
                 "deepseek-v3.yaml");
 }
 
+Job shipped_job(const char* name) {
+  LoadOptions options;
+  options.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  return load_job(std::string(SIMRUN_SOURCE_DIR "/configs/jobs/") + name + ".yaml", options).job;
+}
+
 }  // namespace simrun

@@ -15,4 +15,7 @@ Job llama3_405b(std::int64_t data_parallel);
 // per microbatch.
 Job deepseek_v3(const char* schedule, std::int64_t global_batch_size);
 
+// Of configs/jobs.
+Job shipped_job(const char* name);
+
 }  // namespace simrun

@@ -18,19 +18,25 @@ namespace {
   throw ConfigError({{{flag, 0, 0}, std::move(message), std::move(hint)}});
 }
 
-// The cluster with as many nodes as are asked for at most. Where it says nothing of collectives, as NCCL has
-// them.
+// SimGrid ends flows one by one: more than so many at once take minutes.
+constexpr std::size_t most_flows = 65'536;
+
+bool is_about_collectives(const Override& flag) { return flag.key.starts_with("cluster.collectives"); }
+
+// The cluster with as many nodes as are asked for at most. Where its file says nothing of collectives, as
+// NCCL has them.
 Cluster cluster_for(const CollectiveRequest& request, const LoadOptions& load) {
   LoadOptions with = load;
   with.overrides.insert(with.overrides.begin(),
                         {"cluster.nodes", fmt::format("{}", std::ranges::max(request.nodes))});
-  const std::string cluster = request.cluster;
-  if (load_cluster(cluster, with).collectives == CollectivesConfig{})
-    with.overrides.push_back({"cluster.collectives.from", "nccl"});
+  LoadOptions without = with;
+  std::erase_if(without.overrides, is_about_collectives);
+  if (load_cluster(request.cluster, without).collectives == CollectivesConfig{})
+    with.overrides.insert(with.overrides.begin(), {"cluster.collectives", "nccl"});
   if (!request.algorithm.empty())
     with.overrides.push_back({"cluster.collectives.algorithm", request.algorithm});
   if (!request.protocol.empty()) with.overrides.push_back({"cluster.collectives.protocol", request.protocol});
-  return load_cluster(cluster, with);
+  return load_cluster(request.cluster, with);
 }
 
 CollectiveQuery query_of(const CollectiveRequest& request, const LoadOptions& load) {
@@ -58,6 +64,13 @@ void check_way(const CollectiveRequest& request, const CollectiveQuery& query) {
     const auto differs = [](const std::string& asked, const std::string& taken) {
       return !asked.empty() && asked != "auto" && asked != taken;
     };
+    std::size_t flows = 0;
+    for (const FlowPhase& phase : tuned.flows) flows += phase.flows.size();
+    if (flows > most_flows)
+      refuse("--nodes",
+             fmt::format("{} on {} nodes is {} flows, more than {}", request.collective, nodes, flows,
+                         most_flows),
+             "fewer nodes, or fewer GPUs of each.");
     const std::string places =
         fmt::format("{} node{} x {} GPUs", nodes, nodes == 1 ? "" : "s", query.gpus_per_node);
     if (differs(request.algorithm, to_string(tuned.choice.algorithm)))

@@ -25,11 +25,13 @@ void expect(double found, double expected, const char* what) {
 
 void check() {
   const auto engine = simrun::lmm_mover();
-  for (const double bandwidth : {6.0, 10.0, 30.0, 4.0}) engine->add_link(bandwidth);
+  for (const double bandwidth : {6.0, 10.0, 30.0, 4.0, 40.0}) engine->add_link(bandwidth);
   engine->seal();
-  std::vector<double> ends(8, -1);
-  const auto start = [&](std::vector<simrun::LinkNumber> links, double bytes, double date,
-                         simrun::FlowNumber flow) { engine->start(links, bytes, date, flow); };
+  std::vector<double> ends(10, -1);
+  const auto start = [&](const std::vector<simrun::LinkNumber>& links, double bytes, double date,
+                         simrun::FlowNumber flow, const std::vector<double>& weights = {}) {
+    engine->start({links, weights}, bytes, date, flow);
+  };
   // Link 0 gives 2 to each of flows 0, 1, 2; link 1 what flow 2 leaves, 8, to flow 3; link 2 22 to flow 4.
   start({0}, 2, 0, 0);
   start({0}, 2, 0, 1);
@@ -39,6 +41,9 @@ void check() {
   // Apart from them: flow 5 alone until 1/3, then halves link 3 with flow 6, which has a fraction to move.
   start({3}, 4, 0, 5);
   start({3}, 0.5, 1.0 / 3, 6);
+  // Flow 8 stands for seven on link 4, flow 9 is one more: 5 each.
+  start({4}, 5, 0, 8, {7});
+  start({4}, 5, 0, 9);
   double usage = -1;
   double left = -1;
   engine->wake(0.5);
@@ -55,6 +60,7 @@ void check() {
   expect(usage, 30, "the usage of a link is not the sum of its flows' rates");
   expect(left, 4 - 4.0 / 3 - 2.0 / 6, "what a flow has yet to move is not known between events");
   expect(ends[6], 1.0 / 3 + 0.25, "rates do not change with a late joiner");
+  for (const int flow : {8, 9}) expect(ends[flow], 1, "weights on links do not count");
   expect(ends[5], 1.125, "rates do not change when a flow ends");
   expect(ends[7], 1.375, "a flow that an end starts does not run on from there");
 }

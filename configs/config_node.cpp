@@ -42,7 +42,8 @@ std::string describe(const ConfigNode& node) {
 ConfigNode merged(ConfigNode base, const ConfigNode& over) {
   using enum ConfigNode::Kind;
   const bool over_is_partial = over.kind == map && over.find("from") == nullptr;
-  if (base.kind == scalar && over_is_partial && over.key == "gpu") {
+  const bool names_preset = over.key == "gpu" || over.key == "collectives";
+  if (base.kind == scalar && over_is_partial && names_preset) {
     ConfigNode preset = base;
     preset.key = "from";
     base.kind = map;

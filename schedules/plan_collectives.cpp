@@ -86,4 +86,14 @@ CollectivesConfig decode_collectives(const proto::Collectives& in) {
   return config;
 }
 
+MeasuredExchanges decode_measured_exchanges(const proto::Cluster& in) {
+  MeasuredExchanges measured;
+  for (const proto::MeasuredExchange& of : in.measured()) {
+    if (!std::isfinite(of.latency_s()) || !std::isfinite(of.bandwidth()))
+      throw MalformedPlan("what was measured of an exchange is not a finite number");
+    measured[of.name()].push_back({of.ranks(), of.latency_s(), of.bandwidth()});
+  }
+  return measured;
+}
+
 }  // namespace simrun

@@ -1,16 +1,19 @@
 #pragma once
 
 #include "configs/collectives_config.h"
+#include "configs/measured_config.h"
 
 namespace simrun::proto {
+class Cluster;
 class Collectives;
-}
+}  // namespace simrun::proto
 
 namespace simrun {
 
-// The part of plan.proto about what collectives cost (plan_message.h).
+// The parts of plan.proto about what collectives cost and what was measured of them (plan_message.h).
 void encode(const CollectivesConfig& config, proto::Collectives& out);
-// Throws MalformedPlan.
+// These throw MalformedPlan.
 CollectivesConfig decode_collectives(const proto::Collectives& in);
+MeasuredExchanges decode_measured_exchanges(const proto::Cluster& in);
 
 }  // namespace simrun

@@ -126,14 +126,6 @@ MeasuredKernels decode(const proto::MeasuredKernels& in) {
   return measured;
 }
 
-MeasuredExchanges decode_exchanges(const proto::Cluster& in) {
-  MeasuredExchanges measured;
-  for (const proto::MeasuredExchange& of : in.measured())
-    measured[of.name()].push_back({of.ranks(), finite(of.latency_s(), "measured latency"),
-                                   finite(of.bandwidth(), "measured bandwidth")});
-  return measured;
-}
-
 Gpu decode(const proto::Gpu& in) {
   Gpu gpu;
   gpu.name = in.name();
@@ -182,7 +174,7 @@ Cluster decode(const proto::Cluster& in) {
           .wiring = network.wiring,
           .host = decode(in.host()),
           .communication = in.blocking() ? CommunicationMode::blocking : CommunicationMode::overlapped,
-          .measured = decode_exchanges(in),
+          .measured = decode_measured_exchanges(in),
           .collectives = decode_collectives(in.collectives()),
           .imperfections = decode_imperfections(in.imperfections()),
           .reserved_bytes = in.reserved_bytes()};

@@ -48,6 +48,17 @@ std::uint8_t root_stream(const DeviceState& device, OperationNumber awaited) {
   return stream;
 }
 
+// Those that a simulated GPU stands for.
+void add_devices(const Standstill& at, std::int32_t pipeline_rank, Index simulated,
+                 std::set<std::int64_t>& gpus) {
+  if (at.meetings.classes.empty()) gpus.insert(device_at(at.plan, pipeline_rank, simulated));
+  if (at.meetings.classes.empty()) return;
+  const std::vector<Index>& class_of = at.meetings.class_of_gpu[static_cast<std::size_t>(pipeline_rank)];
+  for (std::size_t local = 0; local < class_of.size(); ++local)
+    if (class_of[local] == simulated)
+      gpus.insert(device_at(at.plan, pipeline_rank, static_cast<std::int64_t>(local)));
+}
+
 // Who has not come to the meeting at which the head of this stream waits: pipeline ranks of a channel, else
 // GPUs.
 std::string absent(const Standstill& at, const DeviceState& device, std::uint8_t number) {
@@ -65,7 +76,7 @@ std::string absent(const Standstill& at, const DeviceState& device, std::uint8_t
     const DeviceState& present = at.devices[next / streams];
     const std::int32_t rank = at.plan.programs[present.program].pipeline_rank;
     ranks.insert(rank);
-    gpus.insert(device_at(at.plan, rank, present.local_gpu));
+    add_devices(at, rank, present.local_gpu, gpus);
     next = present.streams[next % streams].next_at_meeting;
   }
   std::string list;

@@ -45,7 +45,8 @@ void FlowEngine::seal() {
   mover_->seal();
 }
 
-void FlowEngine::start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber flow) {
+void FlowEngine::start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber flow,
+                       std::span<const double> weights) {
   constexpr double least = 0x1p-64;
   require(!links.empty(), "a flow needs a link");
   require(bytes >= 0 && bytes <= 1e18, "a flow cannot have that many bytes");
@@ -54,8 +55,11 @@ void FlowEngine::start(std::span<const LinkNumber> links, double bytes, double d
     require(links[i] < links_, "a flow uses a link that does not exist");
     for (std::size_t j = 0; j < i; ++j) assert(links[i] != links[j] && "a flow uses a link twice");
   }
+  require(weights.empty() || weights.size() == links.size(), "a flow needs a weight for every link, or none");
+  for (const double weight : weights)
+    require(weight > 0 && std::isfinite(weight), "a flow's weight on a link must be positive");
   seal();
-  mover_->start(links, bytes < least ? 0 : bytes, date, flow);
+  mover_->start({links, weights}, bytes < least ? 0 : bytes, date, flow);
 }
 
 void FlowEngine::wake(double date) {

@@ -42,7 +42,10 @@ class FlowEngine {
   // Starts a flow at `date`; a date before now() starts it now. Links must differ from one another and be at
   // least one. Bytes may be a fraction, up to 1e18; fewer than 2^-64 are none, and a flow of none ends when
   // it starts. Flows alive at one time need different numbers.
-  void start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber flow);
+  // `weights`, one per link, > 0: a flow of rate r takes weight x r of a link, as so many flows of rate r do
+  // that are alike in all they meet; none: 1 each. Other weights than 1 need FlowSolver::lmm.
+  void start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber flow,
+             std::span<const double> weights = {});
 
   // Calls `woken` (see run) once at `date`, or at once when run() goes on if that is past.
   void wake(double date);

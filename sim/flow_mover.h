@@ -10,6 +10,11 @@
 // What stands behind a FlowEngine.
 namespace simrun {
 
+struct FlowLinks {
+  std::span<const LinkNumber> links;
+  std::span<const double> weights;  // none: 1 each
+};
+
 // As FlowEngine says of its own functions, whose arguments are checked before they come here, but for the
 // numbers of flows: whether one is alive is known here.
 class FlowMover {
@@ -21,7 +26,7 @@ class FlowMover {
 
   virtual void add_link(double bytes_per_second) = 0;  // numbers count from 0
   virtual void seal() = 0;                             // before the first flow or wake-up: no more links
-  virtual void start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber flow) = 0;
+  virtual void start(const FlowLinks& links, double bytes, double date, FlowNumber flow) = 0;
   virtual void wake(double date) = 0;
   virtual double now() const = 0;
   virtual std::size_t live() const = 0;

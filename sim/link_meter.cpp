@@ -51,9 +51,14 @@ std::vector<double> ByteHistogram::resampled(std::size_t count, Picoseconds end)
   return sums;
 }
 
-LinkMeter::LinkMeter(LinkIndex links, const std::vector<bool>& recorded)
-    : links_(links), presence_(links), recorded_(recorded) {
-  histogram_of_.assign(links, no_index);
+LinkMeter::LinkMeter(LinkIndex links, const std::vector<bool>& recorded) : links_(links), presence_(links) {
+  record_only(recorded);
+}
+
+void LinkMeter::record_only(const std::vector<bool>& recorded) {
+  recorded_ = recorded;
+  histogram_of_.assign(links_.size(), no_index);
+  histograms_.clear();
   for (LinkIndex link = 0; link < recorded_.size(); ++link)
     if (recorded_[link]) {
       histogram_of_[link] = static_cast<Index>(histograms_.size());
@@ -68,19 +73,19 @@ void LinkMeter::account(LinkIndex link, Picoseconds at) {
   presence.since = at;
 }
 
-void LinkMeter::begin(LinkIndex link, Index transfer, Picoseconds at) {
-  account(link, at);
-  Presence& presence = presence_[link];
-  if (presence.flows++ == 0)
-    presence.transfer = transfer;
-  else if (presence.transfer != transfer)
-    presence.mixed = true;
+void LinkMeter::begin(const CarriedLink& link, Index transfer, Picoseconds at) {
+  account(link.link, at);
+  Presence& presence = presence_[link.link];
+  if (presence.flows == 0) presence.transfer = transfer;
+  if (presence.transfer != transfer || link.several != 0) presence.mixed = true;
+  presence.flows += link.flows;
 }
 
-void LinkMeter::end(LinkIndex link, Picoseconds at) {
-  account(link, at);
-  Presence& presence = presence_[link];
-  if (--presence.flows > 1) return;
+void LinkMeter::end(const CarriedLink& link, Picoseconds at) {
+  account(link.link, at);
+  Presence& presence = presence_[link.link];
+  presence.flows -= link.flows;
+  if (presence.flows > 1) return;
   presence.mixed = false;
   presence.transfer = no_index;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "schedules/timeline.h"
+#include "sim/carried_traffic.h"
 #include "sim/topology.h"
 
 namespace simrun {
@@ -36,10 +37,12 @@ class LinkMeter {
 
   // `recorded`: links of which the use over time is kept.
   LinkMeter(LinkIndex links, const std::vector<bool>& recorded);
+  void record_only(const std::vector<bool>& recorded);  // before anything was recorded
 
-  // A flow of a transfer begins or ends to move bytes over the link. In order of time per link.
-  void begin(LinkIndex link, Index transfer, Picoseconds at);
-  void end(LinkIndex link, Picoseconds at);
+  // A flow of a transfer, or several alike, begins or ends to move bytes over the link. In order of time per
+  // link.
+  void begin(const CarriedLink& link, Index transfer, Picoseconds at);
+  void end(const CarriedLink& link, Picoseconds at);
   void move(LinkIndex link, double bytes, Picoseconds start, Picoseconds end);
   // Whole transfers of an exchange that nobody shares its links with, in no order of time.
   void add_alone(LinkIndex link, double bytes, Picoseconds busy);

@@ -55,7 +55,8 @@ struct LmmFlow {
   double bytes = 0;
   std::uint64_t order = 0;        // of starting; set when it starts
   std::vector<LinkNumber> links;  // until it starts
-  Movement* movement = nullptr;   // from its start to its end
+  std::vector<double> weights;
+  Movement* movement = nullptr;  // from its start to its end
   bool ended = false;
 };
 
@@ -97,7 +98,7 @@ class LmmFlows final : public FlowMover {
     links_.push_back(model_->get_maxmin_system()->constraint_new(nullptr, bytes_per_second));
   }
   void seal() override {}
-  void start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber number) override;
+  void start(const FlowLinks& links, double bytes, double date, FlowNumber number) override;
   void wake(double date) override;
   double now() const override { return s4u::Engine::get_clock(); }
   std::size_t live() const override { return live_.size(); }
@@ -107,7 +108,7 @@ class LmmFlows final : public FlowMover {
 
  private:
   LmmFlow& new_flow(double bytes, FlowNumber number);
-  void begin(LmmFlow& flow, std::span<const LinkNumber> links);
+  void begin(LmmFlow& flow, const FlowLinks& links);
   void make_appointment(double date, LmmFlow* flow) { calendar_.push({date, appointments_++, flow}); }
   bool is_past(double date) const { return date <= now() + simultaneous_s; }
   double next_of_calendar() const;
@@ -152,10 +153,11 @@ LmmFlow& LmmFlows::new_flow(double bytes, FlowNumber number) {
   return flow;
 }
 
-void LmmFlows::start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber number) {
+void LmmFlows::start(const FlowLinks& links, double bytes, double date, FlowNumber number) {
   LmmFlow& flow = new_flow(bytes, number);
   if (is_past(date)) return begin(flow, links);
-  flow.links.assign(links.begin(), links.end());
+  flow.links.assign(links.links.begin(), links.links.end());
+  flow.weights.assign(links.weights.begin(), links.weights.end());
   make_appointment(date, &flow);
 }
 
@@ -164,7 +166,7 @@ void LmmFlows::wake(double date) {
   ++wakes_due_;
 }
 
-void LmmFlows::begin(LmmFlow& flow, std::span<const LinkNumber> links) {
+void LmmFlows::begin(LmmFlow& flow, const FlowLinks& links) {
   flow.order = starts_++;
   if (flow.bytes == 0) {
     flow.ended = true;
@@ -173,8 +175,10 @@ void LmmFlows::begin(LmmFlow& flow, std::span<const LinkNumber> links) {
   }
   lmm::System& system = *model_->get_maxmin_system();
   flow.movement = std::make_unique<Movement>(model_.get(), flow, flow.bytes).release();
-  flow.movement->set_variable(system.variable_new(flow.movement, 1.0, -1.0, links.size()));
-  for (const LinkNumber link : links) system.expand(links_[link], flow.movement->get_variable(), 1.0, true);
+  flow.movement->set_variable(system.variable_new(flow.movement, 1.0, -1.0, links.links.size()));
+  for (std::size_t i = 0; i < links.links.size(); ++i)
+    system.expand(links_[links.links[i]], flow.movement->get_variable(),
+                  links.weights.empty() ? 1.0 : links.weights[i], true);
 }
 
 // 0 also while something is left to be reported at this date.
@@ -192,7 +196,7 @@ void LmmFlows::happen() {
     if (flow == nullptr)
       ++wakes_due_;
     else
-      begin(*flow, flow->links);
+      begin(*flow, {flow->links, flow->weights});
   }
   auto& ends = model_->get_action_heap();
   while (!ends.empty() && is_past(ends.top_date())) {

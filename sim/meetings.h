@@ -26,12 +26,26 @@ struct Meeting {
   ServerGroup servers;                             // PUSH, PULL
 };
 
+// GPUs of one pipeline rank that one stands for, itself among them.
+struct GpuClass {
+  Index first = 0;  // local index: the one that is simulated
+  Index gpus = 1;
+};
+
 struct Meetings {
   Instantiation instantiation = Instantiation::representatives;
   std::vector<Meeting> of_exchange;  // by CompiledPlan::exchanges
   std::vector<Index> gpus;           // simulated, by pipeline rank
   Index rendezvous = 0;
+  // Of a folded run (sim/symmetry.h), by pipeline rank: the simulated GPUs, whose numbers here take the place
+  // of local indices, and which of them every GPU is like, by local index. Empty: each is simulated.
+  std::vector<std::vector<GpuClass>> classes;
+  std::vector<std::vector<Index>> class_of_gpu;
 
+  GpuClass gpus_like(std::int32_t pipeline_rank, Index simulated) const {
+    return classes.empty() ? GpuClass{simulated, 1}
+                           : classes[static_cast<std::size_t>(pipeline_rank)][simulated];
+  }
   Index rendezvous_of(const Meeting& meeting, Index position, Index instance) const {
     return meeting.first + position + (meeting.per_instance ? instance * meeting.positions : 0);
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "sim/kernel_cost.h"
 
@@ -14,16 +16,11 @@ double seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
 
 }  // namespace
 
-Network::Network(const Topology& topology, const std::vector<std::vector<NetworkExchange>>& exchanges,
-                 LinkMeter& meter)
-    : exchanges_(exchanges), meter_(meter), links_(topology.links()) {
+Network::Network(const Topology& topology, CarriedTraffic traffic, LinkMeter& meter)
+    : traffic_(std::move(traffic)), meter_(meter), links_(topology.links()) {
   number_.assign(topology.links(), 0);
   std::vector<bool> used(topology.links(), false);
-  for (const std::vector<NetworkExchange>& positions : exchanges)
-    for (const NetworkExchange& exchange : positions)
-      for (const FlowPhase& phase : exchange.flows)
-        for (const SharedFlow& flow : phase.flows)
-          for (const LinkIndex link : flow.route.links()) used[link] = true;
+  for (const CarriedLink& link : traffic_.links) used[link.link] = true;
   bandwidth_.assign(topology.links(), 0);
   for (LinkIndex link = 0; link < topology.links(); ++link) {
     if (!used[link]) continue;
@@ -46,33 +43,35 @@ void Network::post(Index exchange, Index position, Picoseconds at, Index ticket)
     number = free_transfers_.back();
     free_transfers_.pop_back();
   }
-  transfers_[number] = {&exchanges_[exchange][position], ticket, 0, 0};
+  const CarriedExchange& carried = traffic_.exchanges[exchange][position];
+  transfers_[number] = {ticket, carried.first_phase, carried.first_phase + carried.phases, 0};
   begin_phase(number, at);
 }
 
 void Network::begin_phase(Index transfer, Picoseconds at) {
-  const Transfer& posted = transfers_[transfer];
-  const FlowPhase& phase = posted.exchange->flows[posted.phase];
+  const CarriedPhase& phase = traffic_.phases[transfers_[transfer].phase];
   add_event(at + to_picoseconds(phase.latency_s), Event::phase_starts, transfer);
 }
 
 void Network::start_flows(Index transfer) {
-  const NetworkExchange* const exchange = transfers_[transfer].exchange;
-  const FlowPhase& phase = exchange->flows[transfers_[transfer].phase];
-  transfers_[transfer].pending = static_cast<Index>(phase.flows.size());
-  if (phase.flows.empty()) return end_transfer(transfer);
-  for (const SharedFlow& flow : phase.flows) start_flow(transfer, flow, flow.share * exchange->bytes);
+  const CarriedPhase& phase = traffic_.phases[transfers_[transfer].phase];
+  transfers_[transfer].pending = phase.flows;
+  if (phase.flows == 0) return end_transfer(transfer);
+  for (Index f = phase.first_flow; f < phase.first_flow + phase.flows; ++f)
+    start_flow(transfer, traffic_.flows[f]);
 }
 
-void Network::start_flow(Index transfer, const SharedFlow& flow, double bytes) {
-  ++started_;
+void Network::start_flow(Index transfer, const CarriedFlow& flow) {
+  const std::span<const CarriedLink> links = links_of(flow);
+  started_ += flow.alike;
   meter_neighbours(flow);
-  bool alone = true;
-  double slowest = bandwidth_[flow.route.link[0]];
-  for (const LinkIndex link : flow.route.links()) {
-    slowest = std::min(slowest, bandwidth_[link]);
-    alone = alone && links_[link].live == 0;
-    if (links_[link].alone != no_index) hand_over(links_[link].alone);
+  bool alone = true, meets_its_like = false;
+  double rate = std::numeric_limits<double>::infinity();
+  for (const CarriedLink& link : links) {
+    rate = std::min(rate, bandwidth_[link.link] / link.flows);
+    meets_its_like = meets_its_like || link.flows > 1;
+    alone = alone && links_[link.link].live == 0;
+    if (links_[link.link].alone != no_index) hand_over(links_[link.link].alone);
   }
   Index number = static_cast<Index>(live_.size());
   if (free_flows_.empty()) {
@@ -82,21 +81,16 @@ void Network::start_flow(Index transfer, const SharedFlow& flow, double bytes) {
     free_flows_.pop_back();
   }
   LiveFlow& live = live_[number];
-  live = {&flow, transfer, alone, bytes, now_, now_ + to_picoseconds(bytes / slowest), 0, 0, now_};
-  for (const LinkIndex link : flow.route.links()) {
-    ++links_[link].live;
-    if (alone) links_[link].alone = number;
-    if (!alone && meter_.records(link)) links_[link].shared.push_back(number);
+  live = {&flow, transfer, alone, meets_its_like, flow.bytes, now_, now_, 0, 0, now_};
+  if (meets_its_like) handed_over_ += flow.alike;
+  for (const CarriedLink& link : links) {
+    ++links_[link.link].live;
+    if (alone) links_[link.link].alone = number;
     meter_.begin(link, transfer, now_);
   }
-  if (alone) {
-    live.order = add_event(live.end, Event::flow_ends, number);
-  } else {
-    LinkList numbers;
-    for (const LinkIndex link : flow.route.links()) numbers.push_back(number_[link]);
-    engine_.start({numbers.data(), numbers.size()}, bytes, seconds(now_), number);
-    ++handed_over_;
-  }
+  if (!alone) return give_to_engine(number, flow.bytes);
+  live.end = now_ + to_picoseconds(flow.bytes / rate);
+  live.order = add_event(live.end, Event::flow_ends, number);
 }
 
 // A flow that was alone gets company: SimGrid moves what is left of it.
@@ -107,27 +101,36 @@ void Network::hand_over(Index number) {
                            : 0;
   meter(number, flow.bytes * (1 - share));
   flow.alone = false;
-  LinkList numbers;
-  for (const LinkIndex link : flow.flow->route.links()) {
-    numbers.push_back(number_[link]);
-    links_[link].alone = no_index;
-    if (meter_.records(link)) links_[link].shared.push_back(number);
+  for (const CarriedLink& link : links_of(*flow.flow)) links_[link.link].alone = no_index;
+  give_to_engine(number, flow.bytes * share);
+}
+
+void Network::give_to_engine(Index number, double bytes) {
+  LiveFlow& live = live_[number];
+  numbers_.clear();
+  weights_.clear();
+  bool weighs = false;
+  for (const CarriedLink& link : links_of(*live.flow)) {
+    numbers_.push_back(number_[link.link]);
+    weights_.push_back(link.flows);
+    weighs = weighs || link.flows > 1;
+    if (meter_.records(link.link)) links_[link.link].shared.push_back(number);
   }
-  engine_.start({numbers.data(), numbers.size()}, flow.bytes * share, seconds(now_), number);
-  ++handed_over_;
+  engine_.start(numbers_, bytes, seconds(now_), number, weighs ? weights_ : std::span<const double>());
+  if (!std::exchange(live.counted, true)) handed_over_ += live.flow->alike;
 }
 
 // Tells the meter how far the flows got that share a recorded link with this one: their rates change now.
-void Network::meter_neighbours(const SharedFlow& flow) {
-  for (const LinkIndex link : flow.route.links())
-    for (const Index number : links_[link].shared)
+void Network::meter_neighbours(const CarriedFlow& flow) {
+  for (const CarriedLink& link : links_of(flow))
+    for (const Index number : links_[link.link].shared)
       meter(number, live_[number].bytes - engine_.remaining(number));
 }
 
 void Network::meter(Index number, double moved) {
   LiveFlow& flow = live_[number];
-  for (const LinkIndex link : flow.flow->route.links())
-    meter_.move(link, moved - flow.metered, flow.metered_until, now_);
+  for (const CarriedLink& link : links_of(*flow.flow))
+    meter_.move(link.link, link.flows * (moved - flow.metered), flow.metered_until, now_);
   flow.metered = moved;
   flow.metered_until = now_;
 }
@@ -135,8 +138,8 @@ void Network::meter(Index number, double moved) {
 void Network::end_flow(Index number) {
   const LiveFlow flow = live_[number];
   meter(number, flow.bytes);
-  for (const LinkIndex link : flow.flow->route.links()) {
-    LinkState& state = links_[link];
+  for (const CarriedLink& link : links_of(*flow.flow)) {
+    LinkState& state = links_[link.link];
     --state.live;
     state.alone = no_index;
     if (!flow.alone) std::erase(state.shared, number);
@@ -150,7 +153,7 @@ void Network::end_flow(Index number) {
 // The phase is over.
 void Network::end_transfer(Index number) {
   Transfer& transfer = transfers_[number];
-  if (++transfer.phase < transfer.exchange->flows.size()) return begin_phase(number, now_);
+  if (++transfer.phase < transfer.phases_end) return begin_phase(number, now_);
   const Index ticket = transfer.ticket;
   free_transfers_.push_back(number);
   (*ended_)(ticket, now_);

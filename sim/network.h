@@ -3,35 +3,31 @@
 #include <functional>
 #include <queue>
 #include <set>
+#include <span>
 #include <tuple>
 #include <vector>
 
 #include "schedules/timeline.h"
-#include "sim/collective_flows.h"
+#include "sim/carried_traffic.h"
 #include "sim/flow_engine.h"
 #include "sim/link_meter.h"
 #include "sim/topology.h"
 
 namespace simrun {
 
-// One position of an exchange as flows, and how many bytes the shares are of.
-struct NetworkExchange {
-  ExchangeFlows flows;
-  double bytes = 0;
-};
-
 // The exchanges that go over shared links, on SimGrid's fluid network. A flow whose links nobody else uses
 // while it lives is its bytes over its slowest link and needs no event in SimGrid; it is handed over, with
 // what it has yet to move, when a second one joins. Latency passes in this calendar before flows start.
 class Network {
  public:
-  // `exchanges[e][position]`: no phases where that position of exchange e is not carried. Both must outlive
-  // it.
+  // The meter must outlive it. Flows that stand for several need FlowSolver::lmm.
+  Network(const Topology& topology, CarriedTraffic traffic, LinkMeter& meter);
   Network(const Topology& topology, const std::vector<std::vector<NetworkExchange>>& exchanges,
-          LinkMeter& meter);
+          LinkMeter& meter)
+      : Network(topology, carried_traffic(exchanges), meter) {}
 
   bool carries(Index exchange, Index position) const {
-    return !exchanges_[exchange].empty() && !exchanges_[exchange][position].flows.empty();
+    return !traffic_.exchanges[exchange].empty() && traffic_.exchanges[exchange][position].phases > 0;
   }
 
   // Begins an exchange at a time that run() has not passed; its end is reported with `ticket`.
@@ -49,15 +45,15 @@ class Network {
 
  private:
   struct Transfer {  // a posted exchange
-    const NetworkExchange* exchange = nullptr;
     Index ticket = 0;
-    Index phase = 0;
-    Index pending = 0;  // flows of the phase
+    Index phase = 0, phases_end = 0;  // into CarriedTraffic::phases
+    Index pending = 0;                // flows of the phase
   };
   struct LiveFlow {
-    const SharedFlow* flow = nullptr;
+    const CarriedFlow* flow = nullptr;
     Index transfer = 0;
     bool alone = true;
+    bool counted = false;  // in handed_over_
     double bytes = 0;
     Picoseconds start = 0, end = 0;  // end: if it stays alone
     std::uint64_t order = 0;         // of the calendar entry for that end
@@ -80,11 +76,15 @@ class Network {
   void arm();
   void begin_phase(Index transfer, Picoseconds at);
   void start_flows(Index transfer);
-  void start_flow(Index transfer, const SharedFlow& flow, double bytes);
+  void start_flow(Index transfer, const CarriedFlow& flow);
   void hand_over(Index flow);
+  void give_to_engine(Index flow, double bytes);
+  std::span<const CarriedLink> links_of(const CarriedFlow& flow) const {
+    return {traffic_.links.data() + flow.first_link, flow.links};
+  }
   void end_flow(Index flow);
   void end_transfer(Index transfer);
-  void meter_neighbours(const SharedFlow& flow);
+  void meter_neighbours(const CarriedFlow& flow);
   void meter(Index flow, double moved);
 
   struct LinkState {
@@ -93,12 +93,14 @@ class Network {
     std::vector<Index> shared;  // flows in SimGrid, kept where the link is recorded
   };
 
-  const std::vector<std::vector<NetworkExchange>>& exchanges_;
+  const CarriedTraffic traffic_;
   LinkMeter& meter_;
   FlowEngine engine_;
   std::vector<double> bandwidth_;   // by link
   std::vector<LinkNumber> number_;  // in the flow engine, by link
   std::vector<LinkState> links_;
+  std::vector<LinkNumber> numbers_;  // of the flow that is being started
+  std::vector<double> weights_;
   std::vector<Transfer> transfers_;
   std::vector<Index> free_transfers_;
   std::vector<LiveFlow> live_;

@@ -13,10 +13,13 @@ RunRecorder::RunRecorder(const EngineInput& input) : input_(input) {
   for (std::size_t p = 0; p < programs; ++p) {
     const CompiledRank& code = input.compiled.ranks[p];
     run_.ranks[p].pipeline_rank = input.plan.programs[p].pipeline_rank;
-    const Index gpus = input.meetings.gpus[static_cast<std::size_t>(run_.ranks[p].pipeline_rank)];
+    const std::int32_t rank = run_.ranks[p].pipeline_rank;
+    std::int64_t gpus = 0;
+    for (Index g = 0; g < input.meetings.gpus[static_cast<std::size_t>(rank)]; ++g)
+      gpus += input.meetings.gpus_like(rank, g).gpus;
     for (const CompiledEntry& entry : code.entries) {
-      run_.instructions += std::int64_t{gpus} * code.segments[entry.segment].instructions;
-      run_.communications += std::int64_t{gpus} * code.segments[entry.segment].communications;
+      run_.instructions += gpus * code.segments[entry.segment].instructions;
+      run_.communications += gpus * code.segments[entry.segment].communications;
     }
     if (input.detail != Detail::totals) run_.issue_times[p].resize(input.plan.programs[p].entries.size());
     if (input.detail == Detail::instructions) reserve_lanes(p);
@@ -85,26 +88,29 @@ void RunRecorder::operation(const DeviceState& device, const IssuedOperation& op
 // behind.
 void RunRecorder::totals(const DeviceState& device, const RankTotals& totals) {
   RankTimeline& first = run_.ranks[device.program];
-  const std::int64_t number = device_at(input_.plan, first.pipeline_rank, device.local_gpu);
+  const GpuClass alike = input_.meetings.gpus_like(first.pipeline_rank, device.local_gpu);
+  const std::int64_t number = device_at(input_.plan, first.pipeline_rank, alike.first);
   if (recorded(device)) {
     first.totals = totals;
     first.device = number;
+    first.multiplicity = alike.gpus;
     return;
   }
   const Index own = input_.compiled.class_of(device.program, device.local_gpu);
   if (own == 0 && first.totals == totals) {
-    ++first.multiplicity;
+    first.multiplicity += alike.gpus;
     return;
   }
   const auto [known, fresh] = further_.try_emplace(
       {device.program, own, totals.compute, totals.exposed, totals.bubble, totals.hidden}, run_.ranks.size());
   if (!fresh) {
-    ++run_.ranks[known->second].multiplicity;
+    run_.ranks[known->second].multiplicity += alike.gpus;
     return;
   }
   RankTimeline rank;
   rank.pipeline_rank = first.pipeline_rank;
   rank.device = number;
+  rank.multiplicity = alike.gpus;
   rank.totals = totals;
   run_.ranks.push_back(std::move(rank));
 }

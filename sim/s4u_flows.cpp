@@ -96,7 +96,7 @@ class S4uFlows final : public FlowMover {
 
   void add_link(double bytes_per_second) override;
   void seal() override { zone_.get_iface()->seal(); }
-  void start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber number) override;
+  void start(const FlowLinks& links, double bytes, double date, FlowNumber number) override;
   void wake(double date) override;
   double now() const override { return s4u::Engine::get_clock(); }
   std::size_t live() const override { return live_.size(); }
@@ -191,8 +191,10 @@ Flow& S4uFlows::new_flow(std::span<const LinkNumber> links, double bytes, FlowNu
   return flow;
 }
 
-void S4uFlows::start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber number) {
-  Flow& flow = new_flow(links, bytes, number);
+void S4uFlows::start(const FlowLinks& links, double bytes, double date, FlowNumber number) {
+  for (const double weight : links.weights)
+    require(weight == 1, "SimGrid's communications take no weights: FlowSolver::lmm does");
+  Flow& flow = new_flow(links.links, bytes, number);
   if (date > now())
     make_appointment(date, &flow);
   else

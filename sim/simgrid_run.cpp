@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>  // __GLIBC__
+#include <utility>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "sim/contention.h"
 #include "sim/exchange_traffic.h"
 #include "sim/kernel_slowdowns.h"
 #include "sim/link_meter.h"
 #include "sim/network.h"
+#include "sim/symmetry.h"
 
 namespace simrun {
 
@@ -50,26 +56,31 @@ std::vector<bool> recorded_links(const CompiledPlan& compiled, const Meetings& m
   return recorded;
 }
 
-// Exchanges without a shared link take their closed-form time; what they moved is metered at once.
-std::vector<std::vector<NetworkExchange>> carried(const Topology& topology, const CompiledPlan& compiled,
-                                                  const ExchangeTraffic& traffic, LinkMeter& meter) {
-  std::vector<std::vector<NetworkExchange>> exchanges(traffic.flows.size());
+// Exchanges without a shared link take their closed-form time; what they moved is metered at once. Of the
+// traffic only what recorded_exchange() returns is left: it has tens of bytes for every flow.
+CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compiled, const Meetings& meetings,
+                            ExchangeTraffic& traffic, LinkMeter& meter) {
+  CarriedTraffic carried;
   LinkUses uses(topology);
   for (std::size_t e = 0; e < traffic.flows.size(); ++e) {
-    exchanges[e].resize(traffic.flows[e].size());
-    for (std::size_t position = 0; position < traffic.flows[e].size(); ++position) {
-      const NetworkExchange& exchange = traffic.flows[e][position];
+    std::vector<CarriedExchange>& positions = carried.exchanges.emplace_back(traffic.flows[e].size());
+    const NetworkExchange* const recorded = recorded_exchange(compiled, meetings, traffic, e);
+    for (std::size_t position = 0; position < positions.size(); ++position) {
+      NetworkExchange& exchange = traffic.flows[e][position];
       if (uses_shared_link(exchange.flows, traffic.shared)) {
-        exchanges[e][position] = exchange;
-        continue;
+        positions[position] = append(carried, exchange);
+      } else if (counts_traffic(compiled, e)) {
+        const std::int64_t times = traffic.executions[e];
+        for (const LinkUse& use : uses.of({&exchange, 1}))
+          meter.add_alone(use.link, use.bytes * static_cast<double>(times), (use.end - use.start) * times);
       }
-      if (!counts_traffic(compiled, e)) continue;
-      const std::int64_t times = traffic.executions[e];
-      for (const LinkUse& use : uses.of({&exchange, 1}))
-        meter.add_alone(use.link, use.bytes * static_cast<double>(times), (use.end - use.start) * times);
+      if (&exchange != recorded) exchange = {};
     }
   }
-  return exchanges;
+#ifdef __GLIBC__
+  malloc_trim(0);  // it would keep what was freed here, a third of all memory
+#endif
+  return carried;
 }
 
 // What the recorded GPUs' flights outside the network put on recorded links.
@@ -91,19 +102,23 @@ void meter_flights(const Setting& of, const std::vector<Flight>& flights, LinkMe
   }
 }
 
-std::vector<LinkTimeline> link_timelines(const Topology& topology, const LinkMeter& meter, Picoseconds step,
+// One for every link, or for every one that stands for others.
+std::vector<LinkTimeline> link_timelines(const Topology& topology, const LinkMeter& meter,
+                                         const std::optional<Folding>& folding, const EngineRun& run,
                                          Detail detail) {
   std::vector<LinkTimeline> links;
   for (LinkIndex link = 0; link < topology.links(); ++link) {
     const LinkMeter::Link& used = meter.at(link);
-    if (used.bytes <= 0) continue;
+    if (used.bytes <= 0 || (folding && folding->alike[link] == 0)) continue;
     LinkTimeline& timeline = links.emplace_back();
     timeline.name = topology.name(link);
     timeline.bandwidth = topology.bandwidth(link);
     timeline.bytes = std::llround(used.bytes);
     timeline.busy = used.busy;
     timeline.contended = used.contended;
-    if (detail != Detail::totals) timeline.utilisation = meter.utilisation(link, timeline.bandwidth, step);
+    if (folding) timeline.multiplicity = folding->alike[link];
+    if (detail != Detail::totals)
+      timeline.utilisation = meter.utilisation(link, timeline.bandwidth, run.step);
   }
   order_links(links);
   return links;
@@ -112,25 +127,34 @@ std::vector<LinkTimeline> link_timelines(const Topology& topology, const LinkMet
 }  // namespace
 
 SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Durations& durations,
-                            Detail detail) {
+                            Detail detail, bool folds) {
   const Topology& topology = durations.topology();
   const Meetings meetings = find_meetings(plan, compiled, Instantiation::every_gpu, durations);
-  const ExchangeTraffic traffic = exchange_traffic(compiled, meetings, topology, plan.cluster);
-  LinkMeter meter(topology.links(), recorded_links(compiled, meetings, traffic));
-  const std::vector<std::vector<NetworkExchange>> exchanges = carried(topology, compiled, traffic, meter);
-  Network network(topology, exchanges, meter);
+  ExchangeTraffic traffic = exchange_traffic(compiled, meetings, topology, plan.cluster);
+  std::vector<bool> recorded = recorded_links(compiled, meetings, traffic);
+  LinkMeter meter(topology.links(), {});
+  CarriedTraffic carried = take_carried(topology, compiled, meetings, traffic, meter);
+  std::optional<Folding> folding;
+  const KernelSlowdowns slowdowns(plan.cluster);
+  if (folds && slowdowns.empty())
+    folding = fold_alike({compiled, meetings, carried, topology, meter, recorded});
+  if (folding) carried = std::move(folding->traffic);
+  for (LinkIndex link = 0; folding && link < topology.links(); ++link)
+    recorded[link] = recorded[link] && folding->alike[link] > 0;
+  meter.record_only(recorded);
+  Network network(topology, std::move(carried), meter);
   std::vector<bool> watched(compiled.exchanges.size(), false);
   for (std::size_t e = 0; e < watched.size() && detail != Detail::totals; ++e)
     if (const NetworkExchange* exchange = recorded_exchange(compiled, meetings, traffic, e))
       watched[e] = !uses_shared_link(exchange->flows, traffic.shared);
   SimgridRun result;
-  const KernelSlowdowns slowdowns(plan.cluster);
-  result.run = run_streams(
-      {plan, compiled, meetings, detail, watched, &network, slowdowns.empty() ? nullptr : &slowdowns});
+  result.run = run_streams({plan, compiled, folding ? folding->meetings : meetings, detail, watched, &network,
+                            slowdowns.empty() ? nullptr : &slowdowns});
   meter_flights({topology, compiled, meetings, traffic}, result.run.flights, meter);
-  result.links = link_timelines(topology, meter, result.run.step, detail);
+  result.links = link_timelines(topology, meter, folding, result.run, detail);
   result.flows = network.flows();
   result.shared_flows = network.shared_flows();
+  for (const Index gpus : (folding ? folding->meetings : meetings).gpus) result.simulated += gpus;
   return result;
 }
 

@@ -27,7 +27,8 @@ struct SimulateOptions {
 //
 // fast: one representative GPU per pipeline rank where all its GPUs have equal times (else every GPU),
 // streams run to block, linear in the executed instructions; every transfer has its links for itself.
-// simgrid: every GPU; transfers that can share a link are flows in SimGrid, in a process of their own.
+// simgrid: every GPU, of those that are alike in all they meet one (sim/symmetry.h); transfers that can share
+// a link are flows in SimGrid, in a process of their own.
 //
 // Throws std::runtime_error naming who waits for whom if the plan deadlocks (a linted plan cannot),
 // WorkerError (sim/worker.h) if the SimGrid process dies, std::range_error if the step is too long for

@@ -59,6 +59,14 @@ TEST_CASE("collectives: nccl is NCCL's table") {
   CHECK(collectives_of("  collectives: nccl_ampere\n").paces.size() == nccl.paces.size());
 }
 
+TEST_CASE("keys over the name of a table change the table") {
+  LoadOptions options = with_presets();
+  options.overrides = {{"cluster.collectives", "nccl"}, {"cluster.collectives.all_gather.algorithm", "ring"}};
+  const CollectivesConfig config = load_job_text(job_with(""), "job.yaml", options).job.cluster.collectives;
+  CHECK(config.paces == collectives_of("  collectives: nccl\n").paces);
+  CHECK(forced_choice(config, "all_gather").algorithm == ring);
+}
+
 TEST_CASE("an algorithm is forced for all collectives that have it, or for one") {
   const CollectivesConfig config = collectives_of(
       "  collectives:\n    from: nccl\n    algorithm: tree\n    all_gather: {algorithm: ring, protocol: "

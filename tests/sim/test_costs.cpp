@@ -346,4 +346,32 @@ TEST_CASE("the cheaper of ring and two levels depends on the bytes, priced once 
   }
 }
 
+TEST_CASE("a job's collectives take the algorithm and protocol of their own size") {
+  Plan plan = two_stages(2, 8, {{"tp", 8}});
+  plan.stages.pop_back();
+  plan.cluster.intra_node = {1.2e11, 1e-6, 1};
+  plan.cluster.inter_node = {1e11, 5e-6, 1};
+  using enum CollectiveAlgorithm;
+  plan.cluster.collectives.paces = {
+      {{ring, CollectiveProtocol::ll}, {.base_s = 1e-6, .network_s = 6e-6, .efficiency = 0.25}},
+      {{ring, CollectiveProtocol::simple}, {.base_s = 9e-6, .network_s = 14e-6}},
+      {{tree, CollectiveProtocol::ll}, {.base_s = 1e-6, .network_s = 7e-6, .efficiency = 0.2}}};
+  Communication all;
+  all.group.axes = {0};
+  const Topology topology(plan.cluster);
+  Durations durations(plan);
+  const std::vector<std::int64_t> devices = {0, 1, 2, 3, 4, 5, 6, 7};
+  std::vector<CollectiveChoice> taken;
+  for (const std::int64_t bytes : {std::int64_t{1}, std::int64_t{2'000'000}, std::int64_t{10'000'000'000}}) {
+    const Instruction reduce = communicate(plan, Opcode::all_reduce, bytes, all);
+    const auto size = static_cast<double>(bytes);
+    const TunedCollective tuned = tuned_collective(topology, plan.cluster, Opcode::all_reduce, devices, size);
+    taken.push_back(tuned.choice);
+    CHECK(Durations(plan).of(0, reduce) ==
+          to_picoseconds(lockstep_seconds(topology, {&tuned.flows, 1}, size)));
+  }
+  CHECK(taken.front().algorithm == tree);
+  CHECK(taken.back() == CollectiveChoice{ring, CollectiveProtocol::simple});
+}
+
 }  // namespace simrun

@@ -197,12 +197,13 @@ TEST_CASE("a deadlock names who waits for whom") {
                       {b.recv(stream, 1, x, 1 - r, static_cast<Index>(r)), b.compute(1, {x}, {y}),
                        b.send(stream, 1, y, 1 - r, static_cast<Index>(1 - r))}),
             3);
-  CHECK_THROWS_WITH(
-      simulate(b.plan),
-      Catch::Contains(
-          "pipeline rank 0 at map (segment s0, microbatch 3) waits for recv (segment s0, microbatch 3), "
-          "which pipeline rank 1 has not posted") &&
-          Catch::Contains("pipeline rank 1 at map (segment s1"));
+  for (const EngineChoice engine : {EngineChoice::fast, EngineChoice::simgrid})
+    CHECK_THROWS_WITH(
+        simulate(b.plan, {Detail::totals, engine}),
+        Catch::Contains(
+            "pipeline rank 0 at map (segment s0, microbatch 3) waits for recv (segment s0, microbatch 3), "
+            "which pipeline rank 1 has not posted") &&
+            Catch::Contains("pipeline rank 1 at map (segment s1"));
 }
 
 TEST_CASE("an exchange that a third end posts is refused") {

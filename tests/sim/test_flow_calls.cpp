@@ -191,6 +191,27 @@ TEST_CASE("an engine may be left with flows alive, and there is one per process"
                   std::logic_error);
 }
 
+TEST_CASE("a flow that stands for seven alike takes seven shares, where the solver is built in") {
+  const std::vector<double> weight{7};
+  const auto ends = [&weight](FlowSolver solver) {
+    return in_worker([solver, &weight] {
+      FlowEngine engine(solver);
+      const LinkNumber link = engine.link(bandwidth);
+      engine.start({&link, 1}, 1 * gb, 0, 0, weight);
+      engine.start({&link, 1}, 2 * gb, 0, 1);
+      std::vector<double> result(2);
+      engine.run([&](FlowNumber flow) { result[flow] = engine.now(); }, [] {});
+      return result;
+    });
+  };
+  CHECK_THROWS_AS(ends(FlowSolver::s4u), std::logic_error);
+  if (flow_solvers().front() != FlowSolver::lmm) return;
+  // 50 / 8 each: 1 / 6.25 = 0.16; then the other has 1 left at 50
+  const std::vector<double> found = ends(FlowSolver::lmm);
+  CHECK(close_to(found[0], 0.16));
+  CHECK(close_to(found[1], 0.18));
+}
+
 TEST_CASE("calls that make no sense are refused before SimGrid sees them") {
   const FlowSolver solver = GENERATE(from_range(flow_solvers()));
   const auto refused = [solver](const std::function<void(FlowEngine&)>& call) {
@@ -217,6 +238,9 @@ TEST_CASE("calls that make no sense are refused before SimGrid sees them") {
     CHECK(refused([&](FlowEngine& e) { e.wake(bad); }));
   }
   CHECK(refused([&](FlowEngine& e) { e.start({}, 1, 0, 0); }));
+  const std::vector<double> two_weights{1, 1}, no_weight{0};
+  for (const std::vector<double>& bad : {two_weights, no_weight})
+    CHECK(refused([&](FlowEngine& e) { e.start({&link, 1}, 1, 0, 0, bad); }));
   CHECK(refused([&](FlowEngine& e) { e.start({&missing, 1}, 1, 0, 0); }));
   CHECK(refused([&](FlowEngine& e) { (void)e.usage(missing); }));
   CHECK(refused([&](FlowEngine& e) { (void)e.remaining(0); }));

@@ -1,0 +1,28 @@
+#include "sim/carried_traffic.h"
+
+namespace simrun {
+
+CarriedExchange append(CarriedTraffic& traffic, const NetworkExchange& exchange) {
+  const auto next = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
+  const CarriedExchange carried{next(traffic.phases), next(exchange.flows)};
+  for (const FlowPhase& phase : exchange.flows) {
+    traffic.phases.push_back({phase.latency_s, next(traffic.flows), next(phase.flows)});
+    for (const SharedFlow& flow : phase.flows) {
+      traffic.flows.push_back({next(traffic.links), 0, flow.share * exchange.bytes});
+      for (const LinkIndex link : flow.route.links()) traffic.links.push_back({link});
+      traffic.flows.back().links = next(traffic.links) - traffic.flows.back().first_link;
+    }
+  }
+  return carried;
+}
+
+CarriedTraffic carried_traffic(const std::vector<std::vector<NetworkExchange>>& exchanges) {
+  CarriedTraffic traffic;
+  for (const std::vector<NetworkExchange>& positions : exchanges) {
+    std::vector<CarriedExchange>& carried = traffic.exchanges.emplace_back();
+    for (const NetworkExchange& exchange : positions) carried.push_back(append(traffic, exchange));
+  }
+  return traffic;
+}
+
+}  // namespace simrun

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedules/timeline.h"
+#include "sim/collective_flows.h"
+
+namespace simrun {
+
+// One position of an exchange as flows, and how many bytes the shares are of.
+struct NetworkExchange {
+  ExchangeFlows flows;
+  double bytes = 0;
+};
+
+// A link of a flow that stands for several (sim/symmetry.h): how many of these cross it, and whether they are
+// of more than one transfer.
+struct CarriedLink {
+  LinkIndex link = 0;
+  std::uint32_t flows : 31 = 1;
+  std::uint32_t several : 1 = 0;
+};
+
+// Flat arrays of what a Network carries: exchanges have phases, these have flows, these have links.
+struct CarriedFlow {
+  std::uint32_t first_link = 0, links = 0;
+  double bytes = 0;
+  std::int64_t alike = 1;  // flows that it stands for
+};
+struct CarriedPhase {
+  double latency_s = 0;
+  std::uint32_t first_flow = 0, flows = 0;
+};
+struct CarriedExchange {
+  std::uint32_t first_phase = 0, phases = 0;  // none: not carried
+};
+struct CarriedTraffic {
+  std::vector<std::vector<CarriedExchange>> exchanges;  // by exchange and position
+  std::vector<CarriedPhase> phases;
+  std::vector<CarriedFlow> flows;
+  std::vector<CarriedLink> links;
+};
+
+// An exchange with every flow for itself, behind those that are there.
+CarriedExchange append(CarriedTraffic& traffic, const NetworkExchange& exchange);
+
+// All of them, as `exchanges[e][position]`: no phases where that position of exchange e is not carried.
+CarriedTraffic carried_traffic(const std::vector<std::vector<NetworkExchange>>& exchanges);
+
+}  // namespace simrun

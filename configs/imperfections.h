@@ -24,9 +24,9 @@ struct Jitter {
 // GPUs whose compute kernels take `slowdown` times as long. Just one of gpus, nodes and count is given.
 struct Straggler {
   std::string name;
-  std::vector<std::int64_t> gpus;   // of the cluster: GPU g of node n is n x gpus_per_node + g
-  std::vector<std::int64_t> nodes;  // all their GPUs
-  std::int64_t count = 0;           // so many GPUs, drawn with the seed
+  std::vector<std::int64_t> gpus = {};   // of the cluster: GPU g of node n is n x gpus_per_node + g
+  std::vector<std::int64_t> nodes = {};  // all their GPUs
+  std::int64_t count = 0;                // so many GPUs, drawn with the seed
   double slowdown = 1;
   bool operator==(const Straggler&) const = default;
 };
@@ -45,9 +45,9 @@ struct LinkFault {
 // `permutation` and from/to says where, one of rate and share how much.
 struct BackgroundTraffic {
   std::string name;
-  std::string pattern;                 // links by name, as in LinkFault
-  bool permutation = false;            // each node of the cluster sends to another one, drawn with the seed
-  std::vector<std::int64_t> from, to;  // nodes: the i-th sends to the i-th
+  std::string pattern = {};  // links by name, as in LinkFault
+  bool permutation = false;  // each node of the cluster sends to another one, drawn with the seed
+  std::vector<std::int64_t> from = {}, to = {};  // nodes: the i-th sends to the i-th
   double rate =
       0;  // bytes/s: over each link of the pattern, or out of each sending node, evenly over its GPUs
   double share = 0;  // of the bandwidth: of each link, or of all NICs of each sending node together

@@ -26,10 +26,15 @@ bool are_equally_many(const std::vector<Ranks>& nodes) {
 }
 
 double step_inside(const Topology& topology, const std::vector<Ranks>& nodes, const StepCosts& costs) {
+  if (costs.inside_s > 0) return costs.inside_s;
+  double longest_s = 0;
   for (const Ranks& node : nodes)
-    if (node.size() > 1 && node[0] != node[1])
-      return costs.inside_s > 0 ? costs.inside_s : topology.route(node[0], node[1]).latency_s;
-  return 0;
+    for (std::size_t j = 0; j + 1 < node.size(); ++j) {
+      if (node[j] != node[j + 1])
+        longest_s = std::max(longest_s, topology.route(node[j], node[j + 1]).latency_s);
+      if (topology.is_switched() && longest_s > 0) return longest_s;  // all are alike
+    }
+  return longest_s;
 }
 
 void add_flow(const Topology& topology, std::int64_t from, std::int64_t to, double share, FlowPhase& phase) {

@@ -16,12 +16,13 @@ struct StepCosts {
   double reduction_efficiency = 1;  // of links inside a node whose switch reduces
 };
 
-// The ranks of each node, in the order of the nodes. `devices` ascend and are not empty.
+// The ranks of each node, in the order of the nodes: those of one NVLink domain are like one. `devices` ascend
+// and are not empty.
 std::vector<Ranks> by_node(const Topology& topology, Ranks devices);
 std::size_t fewest_ranks(const std::vector<Ranks>& nodes);
 bool are_equally_many(const std::vector<Ranks>& nodes);
 
-// Of one step inside a node; 0 where each node has one rank.
+// Of the longest step inside a node, from one rank to the next; 0 where each node has one rank.
 double step_inside(const Topology& topology, const std::vector<Ranks>& nodes, const StepCosts& costs);
 
 // The flow from a device to another with that share, if there is one.

@@ -51,10 +51,12 @@ StepCosts costs_of(const Cluster& cluster, const CollectivePace& pace) {
           pace.reduction_efficiency};
 }
 
-bool have_switches_for(const Cluster& cluster, CollectiveAlgorithm algorithm, bool across) {
+bool have_switches_for(const Topology& topology, const Cluster& cluster, CollectiveAlgorithm algorithm,
+                       bool across) {
+  const bool in_node = topology.is_switched() && cluster.intra_node.sharp;
   switch (algorithm) {
-    case nvls: return cluster.intra_node.sharp && (!across || cluster.inter_node.sharp);
-    case nvls_tree: return cluster.intra_node.sharp;
+    case nvls: return in_node && (!across || cluster.inter_node.sharp);
+    case nvls_tree: return in_node;
     case collnet_direct:
     case collnet_chain: return cluster.inter_node.sharp;
     default: return true;
@@ -168,8 +170,9 @@ std::vector<TunedCollective> collective_ways(const Topology& topology, const Clu
   const CollectiveChoice forced = forced_choice(cluster.collectives, name);
   const auto possible = [&](CollectiveAlgorithm algorithm) {
     Ways ways = known_ways(cluster.collectives, name, algorithm);
-    std::erase_if(ways,
-                  [&](CollectiveChoice way) { return !have_switches_for(cluster, way.algorithm, across); });
+    std::erase_if(ways, [&](CollectiveChoice way) {
+      return !have_switches_for(topology, cluster, way.algorithm, across);
+    });
     std::vector<TunedCollective> built;
     for (const CollectiveChoice way : with_protocol(ways, forced.protocol))
       if (ExchangeFlows flows = paced_flows(topology, cluster, opcode, devices, way); !flows.empty())

@@ -59,6 +59,7 @@ LinkFaults::LinkFaults(const Topology& nominal, const Cluster& cluster)
     : gpus_(std::max<std::int64_t>(cluster.gpus_per_node, 1)),
       ways_(nominal.switches() == nullptr ? 1 : std::min(nominal.switches()->ways(), most_ways)) {
   add_degraded(nominal, cluster.imperfections);
+  if (!cluster.measured.empty()) refuse_inside_nodes(nominal);
   for (const BackgroundTraffic& traffic : cluster.imperfections.background)
     add_background(nominal, cluster, traffic);
 }
@@ -93,6 +94,17 @@ void LinkFaults::add_degraded(const Topology& topology, const Imperfections& imp
     for (const LinkIndex link : matching(topology, "imperfections.links." + entry.name, entry.pattern))
       faults.push_back({link, entry.bandwidth_share, 0, entry.added_latency_s});
   merge(std::move(faults));
+}
+
+// What was measured there is not derived from links, and would not feel them.
+void LinkFaults::refuse_inside_nodes(const Topology& topology) const {
+  for (const Fault& fault : faults_) {
+    const std::string name = topology.name(fault.link);
+    if (!name.starts_with("node") || name.find(".nic") != std::string::npos) continue;
+    throw std::invalid_argument(fmt::format(
+        "imperfections.links: {} is inside a node, where cluster.measured stands in the place of links",
+        name));
+  }
 }
 
 void LinkFaults::add_background(const Topology& topology, const Cluster& cluster,
@@ -147,19 +159,23 @@ Route LinkFaults::with_latency(Route route) const {
   return route;
 }
 
+std::optional<Route> LinkFaults::detour(const Topology& topology, std::int64_t from, std::int64_t to) const {
+  const std::int64_t sender = from / gpus_ * gpus_, receiver = to / gpus_ * gpus_;
+  for (std::int64_t further = 0; further < gpus_; ++further) {
+    const std::int64_t by = sender + (from % gpus_ + further) % gpus_;
+    const std::int64_t into = receiver + (to % gpus_ + further) % gpus_;
+    for (const auto& [a, b] : {NodePair{by, into}, NodePair{by, to}, NodePair{from, into}})
+      for (std::int64_t attempt = 0; attempt < ways_; ++attempt)
+        if (const Route other = topology.nominal_route(a, b, attempt); is_open(other)) return other;
+  }
+  return std::nullopt;
+}
+
 Route LinkFaults::route(const Topology& topology, std::int64_t from, std::int64_t to) const {
   const Route nominal = topology.nominal_route(from, to);
   if (is_open(nominal)) return with_latency(nominal);
-  const std::int64_t sender = from / gpus_ * gpus_, receiver = to / gpus_ * gpus_;
   if (topology.has_nics() && topology.domain_of(from) != topology.domain_of(to))
-    for (std::int64_t further = 0; further < gpus_; ++further) {
-      const std::int64_t by = sender + (from % gpus_ + further) % gpus_;
-      const std::int64_t into = receiver + (to % gpus_ + further) % gpus_;
-      for (const auto& [a, b] : {NodePair{by, into}, NodePair{by, to}, NodePair{from, into}})
-        for (std::int64_t attempt = 0; attempt < ways_; ++attempt)
-          if (const Route other = topology.nominal_route(a, b, attempt); is_open(other))
-            return with_latency(other);
-    }
+    if (const std::optional<Route> other = detour(topology, from, to)) return with_latency(*other);
   std::string failed;
   for (const LinkIndex link : nominal.links())
     if (const Fault* const fault = find(link); fault != nullptr && fault->share == 0)

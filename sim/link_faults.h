@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "configs/cluster_config.h"
@@ -17,7 +18,8 @@ namespace simrun {
 //   failed      a route with such a link takes another way of the fabric between the same two ports; else
 //               the ports of other GPUs of the two nodes (which have other NICs, as far as there are any):
 //               those as many places further in both nodes, in one of them, in turn. The way between a GPU
-//               and another's NIC is taken to cost nothing
+//               and another's NIC is taken to cost nothing. Links inside a node or an NVLink domain, and of a
+//               torus, have no other way
 class LinkFaults {
  public:
   // As Topology::Topology. The topology has no faults yet.
@@ -36,10 +38,13 @@ class LinkFaults {
   };
   const Fault* find(LinkIndex link) const;
   void add_degraded(const Topology& topology, const Imperfections& imperfections);
+  void refuse_inside_nodes(const Topology& topology) const;
   void add_background(const Topology& topology, const Cluster& cluster, const BackgroundTraffic& traffic);
   void take(const Topology& topology, const BackgroundTraffic& traffic, const std::vector<Fault>& taken);
   void merge(std::vector<Fault> more);
   bool is_open(const Route& route) const;
+  // Between GPUs that talk over NICs.
+  std::optional<Route> detour(const Topology& topology, std::int64_t from, std::int64_t to) const;
   Route with_latency(Route route) const;
 
   std::int64_t gpus_ = 1;      // per node

@@ -211,6 +211,21 @@ TEST_CASE("a token that goes to several experts of a node crosses to it once") {
   CHECK(nic() == Approx(0.75 / 4));
 }
 
+TEST_CASE("nodes of one NVLink domain are like one node") {
+  // 2 x 7/8 S over NVLink and 2 x 7 steps; with the switch's sums 9/8 S and one step.
+  const auto seconds = [](CollectiveAlgorithm algorithm) {
+    Cluster cluster = cluster_of(4, 4, algorithm);
+    cluster.wiring.nodes_per_domain = 2;
+    const Topology topology(cluster);
+    const ExchangeFlows flows = tuned_collective(topology, cluster, Opcode::all_reduce,
+                                                 std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7}, 1e9)
+                                    .flows;
+    return lockstep_seconds(topology, {&flows, 1}, 1e9);
+  };
+  CHECK(seconds(ring) == Approx(14e-6 + 1.75e9 / inside));
+  CHECK(seconds(nvls) == Approx(1e-6 + 1.125e9 / inside));
+}
+
 TEST_CASE("what a group cannot do it does as a ring") {
   const auto algorithm = [](Opcode opcode, CollectiveAlgorithm forced,
                             const std::vector<std::int64_t>& devices) {

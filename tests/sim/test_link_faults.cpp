@@ -97,6 +97,30 @@ TEST_CASE("where no way is left the error names the links") {
       "imperfections.links: GPU 1 of node 0 cannot reach GPU 0 of node 0 without node0.gpu1.nvlink_tx");
 }
 
+TEST_CASE("a NIC that has lost a plane sends over the other") {
+  Cluster cluster = cluster_of(4, 1, 1);
+  cluster.fabric = {FabricTopology::leaf_spine, true, 2, 2, 1, 2e-6};
+  cluster.fabric.planes = 2;
+  const Names before = names(Topology(cluster), 0, 2);
+  REQUIRE(before.size() == 4);
+  const bool first = before[0] == "node0.nic0.plane0.tx";
+  cluster.imperfections.links = {{"dead", before[0], 0, 0}};
+  const Names after = names(Topology(cluster), 0, 2);
+  REQUIRE(after.size() == 4);
+  CHECK(after.front() == (first ? "node0.nic0.plane1.tx" : "node0.nic0.plane0.tx"));
+  CHECK(after.back() == (first ? "node2.nic0.plane1.rx" : "node2.nic0.plane0.rx"));
+}
+
+TEST_CASE("a GPU without its NVLink is not reached over another one's, in its domain's other nodes neither") {
+  Cluster cluster = cluster_of(2, 2, 2);
+  cluster.wiring.nodes_per_domain = 2;
+  cluster.imperfections.links = {{"dead", "node0.gpu1.nvlink_tx", 0, 0}};
+  CHECK_THROWS_WITH(
+      Topology(cluster).route(1, 2),
+      "imperfections.links: GPU 1 of node 0 cannot reach GPU 0 of node 1 without node0.gpu1.nvlink_tx");
+  CHECK(names(Topology(cluster), 2, 1).size() == 2);  // the way back
+}
+
 TEST_CASE("a pattern that no link has is refused with names that links have") {
   Cluster cluster = cluster_of(2, 1, 1);
   cluster.imperfections.links = {{"typo", "node9.nic0.*", 0.5, 0}};
@@ -104,6 +128,17 @@ TEST_CASE("a pattern that no link has is refused with names that links have") {
       Topology(cluster),
       "imperfections.links.typo: no link of this cluster is called 'node9.nic0.*'; the first is "
       "node0.gpu0.nvlink_tx, the last node1.nic0.rx");
+}
+
+TEST_CASE("links that a measurement of the node stands for cannot be faulty") {
+  Cluster cluster = cluster_of(2, 2, 2);
+  cluster.measured["all_reduce"] = {{2, 1e-6, 1e9}};
+  cluster.imperfections.links = {{"fibre", "node0.nic?.tx", 0.5, 0}};
+  CHECK(bandwidth_of(Topology(cluster), "node0.nic1.tx") == 5e9);
+  cluster.imperfections.links = {{"all", "node0.*", 0.5, 0}};
+  CHECK_THROWS_WITH(Topology(cluster),
+                    "imperfections.links: node0.gpu0.nvlink_tx is inside a node, where "
+                    "cluster.measured stands in the place of links");
 }
 
 TEST_CASE("background traffic takes its rate from every link that it crosses") {

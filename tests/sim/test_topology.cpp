@@ -76,8 +76,8 @@ TEST_CASE("more nodes per leaf than there are nodes: no spine is passed") {
   Cluster cluster = cluster_of(2, 2, 2);
   cluster.fabric = leaf_spine(true, 32, 16);
   const Topology topology(cluster);
-  CHECK(topology.route(0, 2).count == 2);
-  CHECK(topology.route(1, 3).count == 2);
+  CHECK(topology.route(0, 2).count() == 2);
+  CHECK(topology.route(1, 3).count() == 2);
 }
 
 TEST_CASE("every route of small clusters leads from the sender's port to the receiver's and back") {
@@ -93,10 +93,10 @@ TEST_CASE("every route of small clusters leads from the sender's port to the rec
       if (from == to) continue;
       const Route there = topology.route(from, to), back = topology.route(to, from);
       const std::set<LinkIndex> distinct(there.links().begin(), there.links().end());
-      bool is_good = distinct.size() == there.count && *distinct.rbegin() < topology.links();
-      is_good &= there.count == back.count && there.latency_s == back.latency_s;
-      for (std::size_t i = 0; i < there.count; ++i)
-        is_good &= back.link[there.count - 1u - i] == opposite(there.link[i]);
+      bool is_good = distinct.size() == there.count() && *distinct.rbegin() < topology.links();
+      is_good &= there.count() == back.count() && there.latency_s == back.latency_s;
+      for (std::size_t i = 0; i < there.count(); ++i)
+        is_good &= back.link[there.count() - 1u - i] == opposite(there.link[i]);
       // The sender's port sends to all, and only to it the receiver's port brings what others send.
       const bool is_inside = from / 4 == to / 4;
       const std::string own = is_inside ? ".gpu" + std::to_string(from % 4) + ".nvlink_tx"
@@ -104,11 +104,11 @@ TEST_CASE("every route of small clusters leads from the sender's port to the rec
       is_good &= topology.name(there.link[0]) == "node" + std::to_string(from / 4) + own;
       const std::string other = is_inside ? ".gpu" + std::to_string(to % 4) + ".nvlink_rx"
                                           : ".nic" + std::to_string(to % 4 * nics / 4) + ".rx";
-      is_good &= topology.name(there.link[there.count - 1u]) == "node" + std::to_string(to / 4) + other;
+      is_good &= topology.name(there.link[there.count() - 1u]) == "node" + std::to_string(to / 4) + other;
       const bool is_same_leaf =
           fabric == 0 || is_inside ||
           (from / 8 == to / 8 && (fabric == 2 || from % 4 * nics / 4 == to % 4 * nics / 4));
-      is_good &= there.count == (is_same_leaf ? 2 : 4);
+      is_good &= there.count() == (is_same_leaf ? 2 : 4);
       if (!is_good) FAIL("a bad route from " << from << " to " << to);
     }
 }
@@ -156,7 +156,7 @@ TEST_CASE("one spine without oversubscription never limits what the leaf's NICs 
       if (from == to) continue;
       const Route route = topology.route(from, to);
       CHECK(topology.can_limit(route.link[0]));
-      if (route.count < 4) continue;
+      if (route.count() < 4) continue;
       ports[route.link[1]].insert(route.link[0]);
       ports[route.link[2]].insert(route.link[3]);
     }

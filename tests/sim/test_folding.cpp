@@ -177,6 +177,8 @@ TEST_CASE(
     const std::string text = random_job(random);
     CAPTURE(seed, text);
     Plan plan = plan_job(job_from(text));
+    // Slowed kernels of GPUs with unequal work are rounded otherwise where each has a program of its own.
+    if (has_tables(plan) || plan.ranks() < 2) continue;
     const Picoseconds whole = simulate(plan).step;
     const auto last = static_cast<std::int64_t>(plan.ranks()) - 1;
     if (seed % 3 != 0) plan.cluster.imperfections.links = {{"fibre", "node0.*1.*", 0.25, 3e-6}};

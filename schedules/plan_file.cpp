@@ -87,22 +87,27 @@ bool has_known_network(const Cluster& cluster) {
          cluster.nics_per_node <= cluster.gpus_per_node;
 }
 
-// Clusters that were measured, have other networks or imperfections, and sequences dealt out in zigzag
-// blocks.
+// Clusters that were measured, and sequences dealt out in zigzag blocks.
 bool is_new_in_version_6(const Plan& plan) {
   const Cluster& cluster = plan.cluster;
   const auto is_dealt = [](const std::string& split) { return split.find(':') != std::string::npos; };
-  return !has_known_network(cluster) || cluster.communication != CommunicationMode::overlapped ||
-         cluster.measured != MeasuredExchanges{} || cluster.gpu.measured != MeasuredKernels{} ||
-         !cluster.imperfections.empty() || cluster.gpu.communication_sms != 0 ||
+  return cluster.communication != CommunicationMode::overlapped || cluster.measured != MeasuredExchanges{} ||
+         cluster.gpu.measured != MeasuredKernels{} ||
          std::ranges::any_of(
              plan.buffers, [&](const Buffer& buffer) { return std::ranges::any_of(buffer.split, is_dealt); });
 }
 
+// Other networks, collectives of the cluster's own, imperfections.
+bool is_new_in_version_7(const Cluster& cluster) {
+  return !has_known_network(cluster) || cluster.collectives != CollectivesConfig{} ||
+         !cluster.imperfections.empty() || cluster.gpu.communication_sms != 0;
+}
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
-// to 5 would misread what is_new_in_version_4() to _6() name.
+// to 6 would misread what is_new_in_version_4() to _7() name.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_7(plan.cluster)) return 7;
   if (is_new_in_version_6(plan)) return 6;
   if (is_new_in_version_5(plan)) return 5;
   if (is_new_in_version_4(plan)) return 4;

@@ -16,8 +16,8 @@ struct StepCosts {
   double reduction_efficiency = 1;  // of links inside a node whose switch reduces
 };
 
-// The ranks of each node, in the order of the nodes: those of one NVLink domain are like one. `devices` ascend
-// and are not empty.
+// The ranks of each node, in the order of the nodes: those of one NVLink domain are like one. `devices`
+// ascend and are not empty.
 std::vector<Ranks> by_node(const Topology& topology, Ranks devices);
 std::size_t fewest_ranks(const std::vector<Ranks>& nodes);
 bool are_equally_many(const std::vector<Ranks>& nodes);

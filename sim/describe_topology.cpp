@@ -67,7 +67,8 @@ std::vector<TopologyReport::Routes> route_classes_of(const Topology& topology, s
       const auto [found, is_new] =
           number.try_emplace({between, route.count(), slowest, route.latency_s}, classes.size());
       if (is_new) {
-        classes.push_back({between, 0, static_cast<std::int64_t>(route.count()), slowest, route.latency_s, {}});
+        classes.push_back(
+            {between, 0, static_cast<std::int64_t>(route.count()), slowest, route.latency_s, {}});
         for (const LinkIndex link : route.links()) classes.back().example.push_back(topology.name(link));
       }
       ++classes[found->second].pairs;

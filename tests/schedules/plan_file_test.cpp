@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <functional>
+#include <vector>
 
 #include "configs/diagnostics.h"
 #include "schedules/lint.h"
@@ -196,6 +198,18 @@ TEST_CASE("a plan of a measured cluster, or with a sequence in zigzag blocks, is
   REQUIRE(serialize(plan)[8] < 6);
   plan.buffers[0].split = {"cp:zigzag,tp"};
   CHECK(serialize(plan)[8] == 6);
+}
+
+TEST_CASE("a plan with collectives, a network or imperfections of its own is version 7") {
+  for (const auto& change : std::vector<std::function<void(Cluster&)>>{
+           [](Cluster& cluster) { cluster.wiring.gpu_direct = false; },
+           [](Cluster& cluster) { cluster.gpu.communication_sms = 4; },
+           [](Cluster& cluster) { cluster.imperfections.jitter.coefficient_of_variation = 0.1; }}) {
+    Plan plan = two_stage_plan();
+    change(plan.cluster);
+    CHECK(serialize(plan)[8] == 7);
+    CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  }
 }
 
 TEST_CASE("a plan file without NICs and fabric has a NIC per GPU on a non-blocking fabric") {

@@ -119,9 +119,10 @@ void LinkFaults::add_background(const Topology& topology, const Cluster& cluster
       static_cast<double>(nics) * cluster.inter_node.bandwidth * cluster.inter_node.efficiency;
   const double of_gpu = (traffic.rate + traffic.share * of_nics) / static_cast<double>(gpus_);
   for (const NodePair& pair : node_pairs(cluster, traffic))
-    for (std::int64_t gpu = 0; gpu < gpus_; ++gpu)
-      for (const LinkIndex link : route(topology, pair.from * gpus_ + gpu, pair.to * gpus_ + gpu).links())
-        taken.push_back({link, 1, of_gpu, 0});
+    for (std::int64_t gpu = 0; gpu < gpus_; ++gpu) {
+      const Route way = route(topology, pair.from * gpus_ + gpu, pair.to * gpus_ + gpu);
+      for (const LinkIndex link : way.links()) taken.push_back({link, 1, of_gpu, 0});
+    }
   take(topology, traffic, taken);
 }
 

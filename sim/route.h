@@ -59,7 +59,8 @@ class LinkList {
 struct Route {
   LinkList link;
   double latency_s = 0;
-  std::span<const LinkIndex> links() const { return {link.data(), link.size()}; }
+  std::span<const LinkIndex> links() const& { return {link.data(), link.size()}; }
+  std::span<const LinkIndex> links() const&& = delete;  // of a route that is gone
   std::size_t count() const { return link.size(); }
   void add(LinkIndex next) { link.push_back(next); }
   template <class Predicate>

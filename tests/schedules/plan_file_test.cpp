@@ -140,9 +140,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 7; this simrun reads versions 1 to 6");
+  CHECK(refusal(bytes) == "the plan file has format version 8; this simrun reads versions 1 to 7");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 6");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 7");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -202,8 +202,8 @@ TEST_CASE("a plan of a measured cluster, or with a sequence in zigzag blocks, is
 
 TEST_CASE("a plan with collectives, a network or imperfections of its own is version 7") {
   for (const auto& change : std::vector<std::function<void(Cluster&)>>{
-           [](Cluster& cluster) { cluster.wiring.gpu_direct = false; },
-           [](Cluster& cluster) { cluster.gpu.communication_sms = 4; },
+           [](Cluster& cluster) { cluster.wiring.relay = false; },
+           [](Cluster& cluster) { cluster.gpu.sm_count = 108, cluster.gpu.communication_sms = 4; },
            [](Cluster& cluster) { cluster.imperfections.jitter.coefficient_of_variation = 0.1; }}) {
     Plan plan = two_stage_plan();
     change(plan.cluster);

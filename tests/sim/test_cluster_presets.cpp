@@ -88,8 +88,7 @@ TEST_CASE("published clusters: two planes, eight planes, a 72-GPU domain, 15:1 b
         Approx(15.0 * 8 * 2 * (128 * 25e9 * 0.91 / 1.067) / 15));
   const Topology deepseek(preset("deepseek_h800", 256));
   for (std::int64_t to = 8; to < 16; ++to)
-    CHECK(deepseek.name(deepseek.route(0, to).links().back()) ==
-          "node1.nic" + std::to_string(to % 8) + ".rx");
+    CHECK(deepseek.name(deepseek.route(0, to).link.back()) == "node1.nic" + std::to_string(to % 8) + ".rx");
   CHECK(deepseek.route(0, 8).count() == 2);
   CHECK(deepseek.route(0, 9).count() == 4);
   const Topology nvl72(preset("gb200_nvl72", 36));

@@ -74,6 +74,7 @@ class CollectiveFlagReader {
       return;
     }
     std::vector<std::string> names;
+    names.reserve(opcodes.size());
     for (const auto& [name, opcode] : opcodes) names.push_back(name);
     const std::string near = closest(request_.collective, names);
     refuse("--collective", fmt::format("unknown collective '{}'", request_.collective),

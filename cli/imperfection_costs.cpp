@@ -89,6 +89,7 @@ ImperfectionCosts imperfection_costs(const Plan& plan, const Timeline& timeline)
   std::vector<LoneImperfection> runs = each_alone(plan.cluster);
   runs.insert(runs.begin(), LoneImperfection{});
   std::vector<std::function<std::string()>> tasks;
+  tasks.reserve(runs.size());
   for (const LoneImperfection& run : runs)
     tasks.emplace_back([&plan, &run, engine] {
       Plan changed = plan;

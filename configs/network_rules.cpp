@@ -158,7 +158,8 @@ std::int64_t ports_of(const Cluster& cluster) {
 
 double fabric_links(const Cluster& cluster) {
   const Fabric& fabric = cluster.fabric;
-  const auto leaves = static_cast<double>((cluster.nodes - 1) / fabric.nodes_per_leaf + 1);
+  const std::int64_t whole_leaves = (cluster.nodes - 1) / fabric.nodes_per_leaf + 1;
+  const auto leaves = static_cast<double>(whole_leaves);
   const auto spines = static_cast<double>(fabric.spines);
   double pairs = leaves * static_cast<double>(fabric.rail_optimized ? ports_of(cluster) : 1) * spines;
   const double pods = leaves / static_cast<double>(std::max<std::int64_t>(fabric.leaves_per_pod, 1)) + 1;

@@ -1,5 +1,6 @@
 #include "backend/cpu/experts.h"
 
+#include <cassert>
 #include <utility>
 
 #include "backend/cpu/kernels.h"
@@ -140,6 +141,7 @@ void run_by_expert(const KernelCall& call, void (*kernel)(const KernelCall&)) {
   for (const std::vector<Argument>* operands : {&call.inputs, &call.outputs})
     for (const Argument& operand : *operands)
       if (operand.rows != nullptr) rows = operand.rows.get();
+  assert(rows != nullptr && "a call by expert has rows of experts");
   for (std::int64_t expert = 0; expert < rows->experts().extent; ++expert) {
     KernelCall one = call;
     for (Argument& input : one.inputs) input = of_expert<Real>(call, input, expert);

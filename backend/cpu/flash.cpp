@@ -171,7 +171,7 @@ void run_plain_flash_backward(const KernelCall& call) {
       for (std::int64_t i = 0; i < rows; ++i) {
         const Real sum = math<Real>().dot(dout.row(begin + i), out.row(begin + i), d);
         Real* row = p.data() + i * keys;
-        math<Real>().softmax_gradient(row, dp.data() + i * keys, sum, scale, row, keys);
+        math<Real>().softmax_gradient(row, dp.data() + i * keys, {sum, scale}, row, keys);
       }
       of = {.rows = rows, .columns = d, .depth = keys, .out = dq.row(begin), .out_stride = dq.stride};
       product<Real>({p.data(), keys}, {block.k.data, block.k.stride}, of);

@@ -54,10 +54,19 @@ Real open_gates(Real* gate, std::int64_t cells, Real before) {
   return gate[cells] * before + gate[0] * gate[2 * cells];
 }
 
+// One cell's four gates and the gradients of the sums in front of them, `cells` apart.
+template <class Real>
+struct GateGradients {
+  const Real* gate;
+  Real* to;
+  std::int64_t cells;
+};
+
 // The gradients of one cell: dh of its output, dc of its state from the position read after it, which becomes
 // that for the one before. Writes those of the sums in front of the gates.
 template <class Real>
-void close_gates(const Real* gate, std::int64_t cells, const Real (&states)[2], Real dh, Real& dc, Real* to) {
+void close_gates(const GateGradients<Real>& of, const Real (&states)[2], Real dh, Real& dc) {
+  const auto [gate, to, cells] = of;
   const Real i = gate[0], f = gate[cells], candidate = gate[2 * cells], o = gate[3 * cells];
   const Real squashed = std::tanh(states[0]);
   dc += dh * o * (1 - squashed * squashed);
@@ -109,7 +118,7 @@ void run_lstm_backward(const KernelCall& call) {
         const auto state = [&](std::int64_t position) {
           return s.has(position) ? reals<Real>(cells)[(b * s.length + position) * s.cells + c] : Real{0};
         };
-        close_gates<Real>(&gate(b, c), s.cells, {state(at), state(before)}, dh(b, c), dc(b, c), &to(b, c));
+        close_gates<Real>({&gate(b, c), &to(b, c), s.cells}, {state(at), state(before)}, dh(b, c), dc(b, c));
       }
   }
 }

@@ -38,6 +38,12 @@ struct AdamUpdate {
   double first_correction = 1, second_correction = 1;  // 1 / (1 - beta^steps)
 };
 
+// Of one row of scores: sum of p x dp, and what scores were multiplied by.
+template <class Real>
+struct SoftmaxGradient {
+  Real sum, factor;
+};
+
 template <class Real>
 struct Math {
   void (*multiply)(const Product<Real>&);
@@ -48,7 +54,8 @@ struct Math {
   // y = factor exp(x - shift); x and y may be the same.
   void (*exponentials)(const Real* x, Real shift, Real factor, Real* y, std::int64_t n);
   // ds = factor p (dp - sum): the gradient of a softmax's scores.
-  void (*softmax_gradient)(const Real* p, const Real* dp, Real sum, Real factor, Real* ds, std::int64_t n);
+  void (*softmax_gradient)(const Real* p, const Real* dp, const SoftmaxGradient<Real>& of, Real* ds,
+                           std::int64_t n);
   Real (*sum)(const Real* x, std::int64_t n);
   Real (*dot)(const Real* a, const Real* b, std::int64_t n);
   // y = f(x + bias) and dx = g f'(x + bias); no bias: nullptr.

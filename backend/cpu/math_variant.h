@@ -75,9 +75,9 @@ struct Loops {
     Row<Real>(y, n) = factor * (ConstRow<Real>(x, n) - shift).exp();
   }
 
-  static void softmax_gradient(const Real* p, const Real* dp, Real sum, Real factor, Real* ds,
+  static void softmax_gradient(const Real* p, const Real* dp, const SoftmaxGradient<Real>& of, Real* ds,
                                std::int64_t n) {
-    Row<Real>(ds, n) = factor * ConstRow<Real>(p, n) * (ConstRow<Real>(dp, n) - sum);
+    Row<Real>(ds, n) = of.factor * ConstRow<Real>(p, n) * (ConstRow<Real>(dp, n) - of.sum);
   }
 
   // x/2 (1 + tanh u) = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3): Hendrycks and Gimpel 2016, arXiv
@@ -179,7 +179,9 @@ struct Loops {
 
 }  // namespace
 
+// NOLINTBEGIN(misc-definitions-in-headers): one namespace per source file that includes this
 extern const Math<float> math_f32 = Loops<float>::table();
 extern const Math<double> math_f64 = Loops<double>::table();
+// NOLINTEND(misc-definitions-in-headers)
 
 }  // namespace simrun::cpu::SIMRUN_MATH

@@ -155,11 +155,10 @@ class BroadcastIndex {
  public:
   BroadcastIndex(const Argument& argument, const Argument& of);
   std::int64_t operator()(std::int64_t i) const {
-    if (is_suffix_) return i % size_;
+    if (is_suffix_) return i % size_;  // NOLINT(clang-analyzer-core.DivideZero): no extent is 0
     if (is_prefix_) return i / rest_;
     std::int64_t index = 0;
-    for (std::size_t d = extents_.size(); d-- > 0; i /= extents_[d])
-      index += i % extents_[d] * strides_[d];  // NOLINT(clang-analyzer-core.DivideZero): no extent is 0
+    for (std::size_t d = extents_.size(); d-- > 0; i /= extents_[d]) index += i % extents_[d] * strides_[d];
     return index;
   }
   // Elements of `of` where they are those of every row of the argument, in order; 0 where not.

@@ -14,8 +14,9 @@ using LinkNumber = std::uint32_t;
 using FlowNumber = std::uint64_t;
 
 // Who shares the links: SimGrid's max-min solver itself, through a plug-in below what SimGrid's packages have
-// headers for, so only built where cmake/checks/lmm_check.cpp passes; or SimGrid's communications, through installed
-// headers alone. They agree to 1e-9. With n flows alive at once an end costs the second n steps more.
+// headers for, so only built where cmake/checks/lmm_check.cpp passes; or SimGrid's communications, through
+// installed headers alone. They agree to 1e-9. With n flows alive at once an end costs the second n steps
+// more.
 enum class FlowSolver : std::uint8_t { lmm, s4u };
 std::vector<FlowSolver> flow_solvers();  // those that are built in; the first is the default
 std::string why_flow_solver();           // why that is the default, a sentence

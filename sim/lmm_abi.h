@@ -1,7 +1,8 @@
 #pragma once
 
 // Those members of SimGrid's max-min solver that its library exports and its packages have no header for,
-// alike from 3.32 to 4.1. cmake/checks/lmm_check.cpp finds out whether the installed library is as it says here.
+// alike from 3.32 to 4.1. cmake/checks/lmm_check.cpp finds out whether the installed library is as it says
+// here.
 #include <simgrid/forward.h>
 
 #include <cstddef>

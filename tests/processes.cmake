@@ -13,7 +13,3 @@ foreach(check same died stopped interrupted failed refused)
   # Each has up to 16 processes, and says how long they may take.
   set_tests_properties(${build_type}.processes.${check} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300 RUN_SERIAL ON)
 endforeach()
-if(TARGET simrun)
-  add_test(NAME ${build_type}.processes.program COMMAND ${CMAKE_CURRENT_LIST_DIR}/processes/program.sh $<TARGET_FILE:simrun>)
-  set_tests_properties(${build_type}.processes.program PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300 RUN_SERIAL ON)
-endif()

@@ -34,7 +34,7 @@ cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 8}
 YAML
 
 # The result without what a clock or the transport has to do with.
-same_for_all() { grep -v -E '"(measured_step_s|transport|processes)"' "$1"; }
+same_for_all() { grep -v -E '"(measured_step_s|replayed_step_s|cores|measured|transport|processes)"' "$1"; }
 execute=("$simrun" job.yaml --execute --dtype f64 --steps 4 --save-every 2 --json --no-html)
 "${execute[@]}" --save threads.ckpt >threads.json 2>error
 expect "threads" [ $? -eq 0 ]

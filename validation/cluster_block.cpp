@@ -86,9 +86,9 @@ class ClusterBlock {
 
 }  // namespace
 
-void write_cluster(RowJob& made, ClusterPresets& presets) {
+void write_cluster(RowJob& made, KnownPresets& presets) {
   if (!made.job.has("cluster.from")) return;
-  ClusterBlock(made, presets.get(made.job.value("cluster.from"))).write();
+  ClusterBlock(made, presets.cluster(made.job.value("cluster.from"))).write();
 }
 
 }  // namespace simrun

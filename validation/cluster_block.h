@@ -8,6 +8,6 @@ namespace simrun {
 // rate that its inter_link says. Fewer GPUs than a node has are one smaller node. Where the preset's wiring (a
 // PCIe tree, an NVLink mesh) is that of another number of GPUs or NICs, only its GPU, latencies and efficiencies
 // are kept.
-void write_cluster(RowJob& made, ClusterPresets& presets);
+void write_cluster(RowJob& made, KnownPresets& presets);
 
 }  // namespace simrun

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <numeric>
+#include <filesystem>
 
 #include "validation/cluster_block.h"
 #include "validation/model_block.h"
@@ -43,17 +42,37 @@ std::string source_of(const MeasuredRow& row, const RowRules& rules) {
   return prefix.empty() ? row[Column::source] : prefix;
 }
 
-}  // namespace
-
-const Cluster& ClusterPresets::get(const std::string& name) {
-  const auto found = read_.find(name);
-  if (found != read_.end()) return found->second;
-  LoadOptions with = options_;
-  with.overrides = {{"cluster.nodes", "1"}};
-  return read_.emplace(name, load_cluster(name, with)).first->second;
+void name_framework(RowJob& made, KnownPresets& presets) {
+  const auto named = made.facts.find("framework");
+  if (named == made.facts.end()) return;
+  if (presets.has_framework(named->second))
+    made.job.set_if_absent("framework", named->second);
+  else
+    made.assumed.push_back(fmt::format("no profile of {}", named->second));
 }
 
-RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, ClusterPresets& presets) {
+}  // namespace
+
+const Cluster& KnownPresets::cluster(const std::string& name) {
+  const auto found = clusters_.find(name);
+  if (found != clusters_.end()) return found->second;
+  LoadOptions with = options_;
+  with.overrides = {{"cluster.nodes", "1"}};
+  return clusters_.emplace(name, load_cluster(name, with)).first->second;
+}
+
+bool KnownPresets::has_framework(const std::string& name) {
+  const auto [at, is_new] = frameworks_.emplace(name, false);
+  if (is_new)
+    at->second = std::ranges::any_of(options_.preset_directories, [&](const std::string& directory) {
+      std::error_code ignored;
+      return std::filesystem::is_regular_file(
+          std::filesystem::path(directory) / "frameworks" / (name + ".yaml"), ignored);
+    });
+  return at->second;
+}
+
+RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
   RowJob made;
   made.row = row;
   made.source = source_of(row, rules);
@@ -63,6 +82,7 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, ClusterPresets&
     for (const auto& [key, value] : rule.job) made.job.set_if_absent(key, value);
     for (const auto& [name, value] : rule.facts) made.facts.emplace(name, value);
   }
+  name_framework(made, presets);
   fill_in_defaults(made);
   write_model(made);
   write_training(made);

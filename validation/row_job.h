@@ -22,20 +22,22 @@ struct RowJob {
   double batch_share = 1;            // of the row's global batch that the job has, where it does not divide
 };
 
-// Known cluster presets by name, read once.
-class ClusterPresets {
+// Presets that rows name, each looked up once.
+class KnownPresets {
  public:
-  explicit ClusterPresets(const LoadOptions& options) : options_(options) {}
+  explicit KnownPresets(const LoadOptions& options) : options_(options) {}
   // Throws ConfigError.
-  const Cluster& get(const std::string& name);
+  const Cluster& cluster(const std::string& name);
+  bool has_framework(const std::string& name);
 
  private:
   const LoadOptions& options_;
-  std::map<std::string, Cluster> read_;
+  std::map<std::string, Cluster> clusters_;
+  std::map<std::string, bool> frameworks_;
 };
 
 // Never throws for what a row says: the loader refuses what makes no sense. Throws ConfigError where a rule
 // names a cluster that there is not.
-RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, ClusterPresets& presets);
+RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets);
 
 }  // namespace simrun

@@ -14,16 +14,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> rule_keys = {"match", "reason", "cells", "job", "facts"};
+const std::vector<std::string> rule_keys = {"match", "reason", "like", "cells", "job", "facts"};
 //   keys            spelling of the model's keys: see validation/model_block.cpp
 //   flops           how a printed FLOP/s or MFU counts: see validation/claimed_flops.h
 //   peak            FLOP/s that an MFU is a share of: TFLOP/s, or a precision
+//   framework       the profile of configs/frameworks that it runs on, if there is one
 //   memory_unit     GiB or GB
 //   memory_kind     allocated, reserved or nvidia_smi
 //   memory_rank     worst, last, first
 //   unsupported     a feature that no job can say
 //   set             the set of rows that it is scored in, instead of the others
-const std::vector<std::string> fact_names = {"keys",        "flops",       "peak",        "memory_unit",
+const std::vector<std::string> fact_names = {"keys",        "flops",       "peak",        "framework", "memory_unit",
                                              "memory_kind", "memory_rank", "unsupported", "set"};
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
@@ -67,7 +68,10 @@ class RuleFile {
     }
     const ConfigNode root = read_yaml(*file.text, path_, problems_);
     if (is_map(root))
-      for (const ConfigNode& node : root.children) rules.push_back(rule(node));
+      for (const ConfigNode& node : root.children) {
+        rules.push_back(rule(node));
+        if (const ConfigNode* like = node.find("like")) inherit(*like, rules);
+      }
     return rules;
   }
 
@@ -95,11 +99,27 @@ class RuleFile {
       else if (child.key == "cells") read_cells(child, rule);
       else if (child.key == "job") read_job(child, rule);
       else if (child.key == "facts") read_facts(child, rule);
-      else refuse_key(child, rule_keys);
+      else if (child.key != "like") refuse_key(child, rule_keys);
     }
     if (rule.match.empty()) refuse(node, fmt::format("rule '{}' matches nothing", rule.name), "write match: [..].");
     if (rule.reason.empty()) refuse(node, fmt::format("rule '{}' gives no reason", rule.name), "write reason: ..");
     return rule;
+  }
+
+  // What the last rule does not say, it takes from the one that it names.
+  void inherit(const ConfigNode& like, std::vector<RowRule>& rules) {
+    RowRule& to = rules.back();
+    const auto from = std::ranges::find(rules, like.text, &RowRule::name);
+    if (from == rules.end() || &*from == &to)
+      return refuse(like, fmt::format("no rule {} above this one", in_quotes(like.text)));
+    add_missing(from->cells, to.cells);
+    add_missing(from->job, to.job);
+    to.facts.insert(from->facts.begin(), from->facts.end());
+  }
+  template <typename Pairs>
+  static void add_missing(const Pairs& from, Pairs& to) {
+    for (const auto& pair : from)
+      if (std::ranges::none_of(to, [&](const auto& own) { return own.first == pair.first; })) to.push_back(pair);
   }
 
   std::vector<std::string> texts(const ConfigNode& node) {

@@ -126,7 +126,7 @@ std::vector<MeasuredRow> filtered(std::vector<MeasuredRow> rows,
 
 std::vector<ValidatedRow> validate_rows(const std::vector<MeasuredRow>& rows, const ValidateOptions& options) {
   const RowRules rules = load_row_rules(options.load);
-  ClusterPresets presets(options.load);
+  KnownPresets presets(options.load);
   RunNames runs;
   std::vector<RowJob> made;
   std::vector<ValidatedRow> validated;

@@ -6,6 +6,7 @@
 
 #include "cli/collective_flags.h"
 #include "cli/execute_flags.h"
+#include "cli/import_flags.h"
 #include "cli/schedule_flags.h"
 #include "configs/load_job.h"
 #include "sim/simulate.h"
@@ -26,6 +27,7 @@ struct Options {
   ScheduleFlags schedule_flags;  // a schedule without a model
   CollectiveFlags collective;    // a collective without a job
   ExecuteFlags execute;
+  ImportFlags import;                      // what was measured elsewhere
   bool calibrate = false;                  // measure this machine instead
   std::optional<std::string> calibration;  // path of the YAML that it gives; unset: standard output
   EngineChoice engine = EngineChoice::automatic;

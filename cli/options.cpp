@@ -20,7 +20,7 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--import-hf", "--export", "--open", "--serve", "--fit", "--import-trace"};
+constexpr std::array later_flags{"--import-hf", "--export", "--open", "--serve", "--fit"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -154,6 +154,20 @@ void add_calibrate(CLI::App& app, Options& options) {
       ->group(group);
 }
 
+void add_import(CLI::App& app, ImportFlags& flags) {
+  constexpr const char* group = "A measured step";
+  app.add_option("--import-trace", flags.traces,
+                 "read a measured step: a trace of PyTorch's profiler, Chrome or Chakra, or a folder of "
+                 "one per rank; repeatable")
+      ->allow_extra_args(false)
+      ->group(group);
+  app.add_option("--against", flags.against, "set it beside what is predicted for this job or Plan file")
+      ->group(group);
+  app.add_option("--profile", flags.profile,
+                 "write the rates that it had to this YAML, for `gpu: FILE` (with --against)")
+      ->group(group);
+}
+
 void add_outputs(CLI::App& app, Options& options, Words& words) {
   app.add_option("--html", options.html, "write the page here (default: beside CONFIG)");
   app.add_flag("--no-html", options.no_html, "write no page");
@@ -262,6 +276,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   add_execute(app, parsed.options.execute);
   add_doctor(app, parsed.options);
   add_calibrate(app, parsed.options);
+  add_import(app, parsed.options.import);
   add_outputs(app, parsed.options, words);
   try {
     app.parse(argc, argv);
@@ -279,7 +294,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
   const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor &&
                          !parsed.options.calibrate && !parsed.options.collective.collective &&
-                         !parsed.options.validate.rows;
+                         !parsed.options.validate.rows && parsed.options.import.traces.empty();
   if (words.inputs.empty() && needs_job)
     return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);

@@ -6,6 +6,7 @@
 
 #include "cli/collective_flags.h"
 #include "cli/execute_flags.h"
+#include "cli/import_flags.h"
 #include "cli/schedule_flags.h"
 #include "cli/validate_flags.h"
 #include "configs/load_job.h"
@@ -28,6 +29,7 @@ struct Options {
   CollectiveFlags collective;    // a collective without a job
   ValidateFlags validate;        // published measurements instead of a job
   ExecuteFlags execute;
+  ImportFlags import;                      // what was measured elsewhere
   bool calibrate = false;                  // measure this machine instead
   std::optional<std::string> calibration;  // path of the YAML that it gives; unset: standard output
   EngineChoice engine = EngineChoice::automatic;

@@ -88,11 +88,12 @@ std::vector<std::int64_t> uneven_stages(std::int64_t layers, std::int64_t stages
     --counts.back();
     return counts;
   }
-  std::int64_t left = layers;
   const std::int64_t most = (layers + stages - 1) / stages;
-  for (std::int64_t& count : counts) {
-    count = std::min(most, left);
-    left -= count;
+  if (most * (stages - 1) < layers) {
+    std::ranges::fill(counts, most);
+    counts.back() = layers - most * (stages - 1);
+  } else {
+    for (std::int64_t s = 0; s < layers % stages; ++s) ++counts[static_cast<std::size_t>(s)];
   }
   return counts;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 namespace simrun {
 namespace {
@@ -58,9 +59,25 @@ void write_sharding(RowJob& made) {
   if (stage != "2" && stage != "3") made.job.erase("optimizer.no_sync");
 }
 
+// So many of the layers of every virtual stage, as the fact `recomputed_layers` says ("1/2").
+void recompute_some_layers(RowJob& made, const std::string& share) {
+  const auto layers = made.row.integer(Column::layers);
+  const std::size_t slash = share.find('/');
+  if (!layers || slash == std::string::npos) return;
+  const std::int64_t part = std::atoll(share.c_str()), of = std::atoll(share.c_str() + slash + 1);
+  const std::int64_t stages = std::max<std::int64_t>(made.row.integer(Column::pp).value_or(1), 1) *
+                              std::max<std::int64_t>(made.row.integer(Column::vpp).value_or(1), 1);
+  if (of < 1 || *layers / stages < 1) return;
+  made.job.set("recompute.granularity", "full");
+  made.job.set("recompute.method", "block");
+  made.job.set("recompute.num_layers", fmt::format("{}", *layers / stages * part / of));
+}
+
 void write_recompute(RowJob& made) {
   const std::string recompute = lower_case(made.row[Column::recompute]);
   if (!made.job.has("recompute.granularity")) made.job.set("recompute.granularity", recompute);
+  const auto some = made.facts.find("recomputed_layers");
+  if (some != made.facts.end() && recompute == "selective") recompute_some_layers(made, some->second);
   const std::string granularity = made.job.value("recompute.granularity");
   if (granularity != "selective") {
     made.job.erase("recompute.modules");

@@ -20,12 +20,13 @@ const std::vector<std::string> rule_keys = {"match", "reason", "like", "cells", 
 //   peak            FLOP/s that an MFU is a share of: TFLOP/s, or a precision
 //   framework       the profile of configs/frameworks that it runs on, if there is one
 //   tied            "no": input and output embedding are two matrices
+//   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective
 //   memory_unit     GiB or GB
 //   memory_kind     allocated, reserved or nvidia_smi
 //   memory_rank     worst, last, first
 //   unsupported     a feature that no job can say
 //   set             the set of rows that it is scored in, instead of the others
-const std::vector<std::string> fact_names = {"keys",        "flops",       "peak",        "framework", "tied", "memory_unit",
+const std::vector<std::string> fact_names = {"keys",        "flops",       "peak",        "framework", "tied", "recomputed_layers", "memory_unit",
                                              "memory_kind", "memory_rank", "unsupported", "set"};
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }

@@ -67,12 +67,22 @@ class ModelBlock {
       write_ffn(family_.ffn);
     else
       write_experts();
+    write_tying();
     const std::string positions = std::string("model.") + family_.positions;
     if (*family_.positions != '\0' && !has_preset_)
       made_.job.set_if_absent(positions, made_.row[Column::seq_len]);
   }
 
  private:
+  void write_tying() {
+    const auto tied = made_.facts.find("tied");
+    if (tied == made_.facts.end() || tied->second != "no") return;
+    if (family_.name == "megatron")
+      made_.job.set("model.untie_embeddings_and_output_weights", "true");
+    else
+      made_.job.set("model.tie_word_embeddings", "false");
+  }
+
   void put(const char* key, Column column) {
     if (*key != '\0' && !made_.row[column].empty()) made_.job.set(std::string("model.") + key, made_.row[column]);
   }

@@ -80,13 +80,13 @@ std::optional<double> mean_spearman(const std::vector<SweepScore>& sweeps, const
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// Every configuration once: a run that has several metrics, or none but its failure.
+// Every configuration once, however many metrics its run has. One that ran and failed too is both.
 FitConfusion confusion_of(const std::vector<ValidatedRow>& rows) {
   FitConfusion confusion;
   std::set<std::string> seen;
   for (const ValidatedRow& row : rows) {
     if (!row.is_failure() && !row.set.empty()) continue;
-    if (!seen.insert(row.run).second) continue;
+    if (!seen.insert(row.run + (row.is_failure() ? row.row[Column::measured_metric] : "")).second) continue;
     if (row.status != RowStatus::scored) {
       ++confusion.unscored;
       continue;

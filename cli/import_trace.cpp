@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/console.h"
+#include "cli/import_profile.h"
 #include "cli/import_report.h"
 #include "cli/outputs.h"
 #include "cli/read_input.h"
@@ -56,11 +57,15 @@ Predicted predict(const Options& options, const LoadOptions& load) {
 
 std::string write_files(const Options& options, const ImportReport& report,
                         const std::optional<Predicted>& predicted) {
+  std::string wrote;
+  if (options.import.profile)
+    wrote += write_reported(
+        *options.import.profile,
+        profile_yaml(*predicted->input.job, {predicted->input.plan, predicted->timeline, report.run}));
   const std::optional<std::string> page = predicted ? page_path(options, ".trace.html") : std::nullopt;
-  if (!page && options.traces.empty()) return "";
+  if (!page && options.traces.empty()) return wrote;
   const ImportedTimeline measured =
       imported_timeline(predicted ? predicted->input.plan : plan_of_ranks(report.run), report.run);
-  std::string wrote;
   if (page)
     wrote += write_reported(
         *page, html_page(predicted->input.plan, predicted->timeline,
@@ -80,6 +85,13 @@ int import_traces(const Options& given, const LoadOptions& load) {
   if (options.import.against) predicted = predict(options, load);
   std::vector<std::string> outputs = options.traces, inputs = files;
   if (predicted) {
+    if (options.import.profile) {
+      if (!predicted->input.job)
+        throw ConfigError({{{options.input, 0, 0},
+                            "--profile needs the job: a Plan file has no keys of its GPU",
+                            "--against the job's YAML."}});
+      outputs.push_back(*options.import.profile);
+    }
     if (const std::optional<std::string> page = page_path(options, ".trace.html")) outputs.push_back(*page);
     for (const std::string& file : predicted->input.files()) inputs.push_back(file);
   }

@@ -40,8 +40,7 @@ Traffic traffic_of(const ImportedKernel& kernel) {
   return is_p2p ? Traffic::pipeline : Traffic::data;
 }
 
-// The passes of a rank: kernels on its busiest stream of one direction, one behind the other. Other kernels
-// are in the segment of their own phase.
+// Kernels on a rank's busiest stream are its passes: those of one kind, one behind the other, are one pass.
 enum class SegmentOf : std::uint8_t { forward, backward, optimizer, communication, unassigned };
 
 SegmentOf segment_of(ImportedPhase phase) {
@@ -158,9 +157,7 @@ class RankBuilder {
   }
 
   Index entry_of(SegmentOf of, const Interval& interval, bool computes) {
-    const bool has_passes = computes && (of == SegmentOf::forward || of == SegmentOf::backward);
-    if (!has_passes) {
-      if (computes && of == SegmentOf::optimizer) pass_.reset();
+    if (!computes || of == SegmentOf::communication) {
       const auto [place, is_new] = entries_.try_emplace(of, 0);
       if (is_new) place->second = new_entry(of);
       return place->second;

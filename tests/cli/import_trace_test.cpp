@@ -80,6 +80,8 @@ TEST_CASE("import: a PyTorch profile is told by kind and phase, with what nobody
   CHECK(has(ran.output, "gemm           450.8 us        2\n"));  // 150.3 + 300.5
   CHECK(has(ran.output, "all_reduce     400.0 us        1\n"));
   CHECK(has(ran.output, "phase  forward        150.3 us        1\n"));
+  // 8,388,608 bytes in 400 us x 2 (4 - 1) / 4
+  CHECK(has(ran.output, "all_reduce      4  8388608      1  400.0 us      31.5 GB/s\n"));
   CHECK(has(ran.output, "1 kernel of 1 name not known, counted as unknown:\n"));
   CHECK(has(ran.output, "kernel_of_our_own\n"));
 }

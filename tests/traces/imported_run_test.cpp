@@ -4,6 +4,7 @@
 
 #include "tests/traces/kineto_sample.h"
 #include "traces/compare_imported.h"
+#include "traces/imported_exchanges.h"
 #include "traces/imported_timeline.h"
 #include "traces/imported_totals.h"
 
@@ -193,6 +194,12 @@ TEST_CASE("imported run: clocks that differ are set by common exchanges, and wai
   CHECK(run.ranks[0].kernels[1].wait_ns == 30'000);
   CHECK(run.ranks[1].kernels[1].wait_ns == 0);
   CHECK(run.split.contains(Opcode::all_reduce));
+  const std::vector<ImportedExchange> exchanges = imported_exchanges(run);
+  REQUIRE(exchanges.size() == 1);
+  CHECK(exchanges[0].ranks == 2);
+  CHECK(exchanges[0].bytes == 4096);  // 1024 of f32
+  CHECK(exchanges[0].count == 2);
+  CHECK(exchanges[0].median_s == Approx(20e-6));
   CHECK(row(tally_imported(run).rows.by_kind, "all_reduce")->measured_s == Approx(40e-6));  // 20 us each
 }
 
@@ -219,20 +226,23 @@ TEST_CASE("imported timeline: passes are the runs of kernels of one direction on
   const std::string backward = "autograd::engine::evaluate_function: MmBackward0";
   std::vector<std::string> events;
   int n = 0;
-  for (const char direction : std::string("FFBBFB")) {
+  for (const char direction : std::string("FFBBFBS")) {
     ++n;
     if (direction == 'B') events.push_back(kineto_host("cpu_op", backward, 10.0 * n, 8, 200));
+    if (direction == 'S')
+      events.push_back(kineto_host("user_annotation", "Optimizer.step#Adam.step", 10.0 * n, 8));
     events.push_back(kineto_launch(10.0 * n + 2, n, direction == 'B' ? 200 : 100));
     events.push_back(kineto_kernel("gemm", 1000 + 10.0 * n, 9, n));
   }
   const ImportedRun run = run_of(events);
   const ImportedTimeline imported = imported_timeline(plan_of_ranks(run), run);
   const std::vector<PassInterval>& passes = imported.timeline.ranks[0].passes;
-  REQUIRE(passes.size() == 4);  // FF BB F B
+  REQUIRE(passes.size() == 5);  // FF BB F B S
   CHECK(passes[0].duration == 19'000'000);
   CHECK(passes[1].start == 20'000'000);
   const Program& program = imported.plan.programs[0];
   CHECK(imported.plan.segments[program.entries[passes[1].entry].segment].kind == PassKind::backward);
+  CHECK(imported.plan.segments[program.entries[passes[4].entry].segment].kind == PassKind::step);
   CHECK(program.bindings[program.entries[passes[2].entry].first_binding].microbatch == 1);
 }
 

@@ -55,6 +55,18 @@ Predicted predict(const Options& options, const LoadOptions& load) {
   return predicted;
 }
 
+// Above so many kernels a page shows passes only: it must stay small enough to open.
+constexpr std::size_t most_drawn = 400'000;
+
+Timeline as_drawn(Timeline timeline) {
+  std::size_t intervals = 0;
+  for (const RankTimeline& rank : timeline.ranks)
+    for (const Lane& lane : rank.lanes) intervals += lane.intervals.size();
+  if (intervals > most_drawn)
+    for (RankTimeline& rank : timeline.ranks) rank.lanes.clear();
+  return timeline;
+}
+
 std::string write_files(const Options& options, const ImportReport& report,
                         const std::optional<Predicted>& predicted) {
   std::string wrote;
@@ -67,9 +79,10 @@ std::string write_files(const Options& options, const ImportReport& report,
   const ImportedTimeline measured =
       imported_timeline(predicted ? predicted->input.plan : plan_of_ranks(report.run), report.run);
   if (page)
-    wrote += write_reported(
-        *page, html_page(predicted->input.plan, predicted->timeline,
-                         {measured.plan, measured.timeline, import_table(report)}, predicted->summary));
+    wrote +=
+        write_reported(*page, html_page(predicted->input.plan, as_drawn(predicted->timeline),
+                                        {measured.plan, as_drawn(measured.timeline), import_table(report)},
+                                        predicted->summary));
   for (const std::string& path : options.traces)
     wrote += write_reported(path, trace_bytes(path, measured.plan, measured.timeline));
   return wrote;

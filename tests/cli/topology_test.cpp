@@ -29,7 +29,6 @@ TEST_CASE("--print-topology refuses what it cannot show, exit 2") {
   const Ran unknown = run_simrun("--print-topology dgx_h10");
   CHECK(unknown.code == 2);
   CHECK(has(unknown.output, "did you mean 'dgx_h100'?"));
-  CHECK(run_simrun("--print-topology dgx_h100 --html x.html").code == 2);
   CHECK(run_simrun("--print-topology --check dgx_h100").code == 2);
 }
 

@@ -8,7 +8,7 @@ CarriedExchange append(CarriedTraffic& traffic, const NetworkExchange& exchange)
   for (const FlowPhase& phase : exchange.flows) {
     traffic.phases.push_back({phase.latency_s, next(traffic.flows), next(phase.flows)});
     for (const SharedFlow& flow : phase.flows) {
-      traffic.flows.push_back({next(traffic.links), 0, flow.share * exchange.bytes});
+      traffic.flows.push_back({next(traffic.links), 0, flow.share * exchange.bytes, 1, flow.connections});
       for (const LinkIndex link : flow.route.links()) traffic.links.push_back({link});
       traffic.flows.back().links = next(traffic.links) - traffic.flows.back().first_link;
     }

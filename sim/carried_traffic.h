@@ -26,7 +26,8 @@ struct CarriedLink {
 struct CarriedFlow {
   std::uint32_t first_link = 0, links = 0;
   double bytes = 0;
-  std::int64_t alike = 1;  // flows that it stands for
+  std::uint32_t alike = 1;        // flows that it stands for
+  std::uint32_t connections = 1;  // of each: SharedFlow
 };
 struct CarriedPhase {
   double latency_s = 0;
@@ -35,8 +36,13 @@ struct CarriedPhase {
 struct CarriedExchange {
   std::uint32_t first_phase = 0, phases = 0;  // none: not carried
 };
+struct CarriedPeriodic {  // of another job: sim/other_jobs.h
+  CarriedExchange exchange;
+  Picoseconds period = 0, phase = 0;
+};
 struct CarriedTraffic {
   std::vector<std::vector<CarriedExchange>> exchanges;  // by exchange and position
+  std::vector<CarriedPeriodic> periodic;
   std::vector<CarriedPhase> phases;
   std::vector<CarriedFlow> flows;
   std::vector<CarriedLink> links;

@@ -77,6 +77,8 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
       if (&exchange != recorded) exchange = {};
     }
   }
+  for (const PeriodicExchange& other : traffic.other_jobs)
+    carried.periodic.push_back({append(carried, other.exchange), other.period, other.phase});
 #ifdef __GLIBC__
   malloc_trim(0);  // it would keep what was freed here, a third of all memory
 #endif
@@ -136,7 +138,7 @@ SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Dura
   CarriedTraffic carried = take_carried(topology, compiled, meetings, traffic, meter);
   std::optional<Folding> folding;
   const KernelSlowdowns slowdowns(plan.cluster);
-  if (folds && slowdowns.empty())
+  if (folds && slowdowns.empty() && carried.periodic.empty())
     folding = fold_alike({compiled, meetings, carried, topology, meter, recorded});
   if (folding) carried = std::move(folding->traffic);
   for (LinkIndex link = 0; folding && link < topology.links(); ++link)

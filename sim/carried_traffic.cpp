@@ -2,6 +2,19 @@
 
 namespace simrun {
 
+void reserve(CarriedTraffic& traffic, std::span<const NetworkExchange* const> exchanges) {
+  std::size_t phases = 0, flows = 0, links = 0;
+  for (const NetworkExchange* exchange : exchanges)
+    for (const FlowPhase& phase : exchange->flows) {
+      ++phases;
+      flows += phase.flows.size();
+      for (const SharedFlow& flow : phase.flows) links += flow.route.count();
+    }
+  traffic.phases.reserve(phases);
+  traffic.flows.reserve(flows);
+  traffic.links.reserve(links);
+}
+
 CarriedExchange append(CarriedTraffic& traffic, const NetworkExchange& exchange) {
   const auto next = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
   const CarriedExchange carried{next(traffic.phases), next(exchange.flows)};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "schedules/timeline.h"
@@ -47,6 +48,9 @@ struct CarriedTraffic {
   std::vector<CarriedFlow> flows;
   std::vector<CarriedLink> links;
 };
+
+// Room for all of these, so that lists of millions are not copied while they grow.
+void reserve(CarriedTraffic& traffic, std::span<const NetworkExchange* const> exchanges);
 
 // An exchange with every flow for itself, behind those that are there.
 CarriedExchange append(CarriedTraffic& traffic, const NetworkExchange& exchange);

@@ -41,6 +41,7 @@ std::vector<NetworkExchange> flows_of(const CompiledExchange& exchange, const Me
     positions[position].flows =
         instance_flows(exchange.instruction->opcode, meeting, position, topology, cluster);
     drop_unlimiting_links(topology, positions[position].flows);
+    for (FlowPhase& phase : positions[position].flows) phase.flows.shrink_to_fit();
   }
   return positions;
 }

@@ -56,13 +56,28 @@ std::vector<bool> recorded_links(const CompiledPlan& compiled, const Meetings& m
   return recorded;
 }
 
+// Lets the system have what was freed: malloc would keep it, a third of all memory.
+void give_back_freed() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 // Exchanges without a shared link take their closed-form time; what they moved is metered at once. Of the
 // traffic only what recorded_exchange() returns is left: it has tens of bytes for every flow.
 CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compiled, const Meetings& meetings,
                             ExchangeTraffic& traffic, LinkMeter& meter) {
   CarriedTraffic carried;
+  std::vector<const NetworkExchange*> shared;
+  for (const std::vector<NetworkExchange>& positions : traffic.flows)
+    for (const NetworkExchange& exchange : positions)
+      if (uses_shared_link(exchange.flows, traffic.shared)) shared.push_back(&exchange);
+  for (const PeriodicExchange& other : traffic.other_jobs) shared.push_back(&other.exchange);
+  reserve(carried, shared);
   LinkUses uses(topology);
+  const std::size_t many = traffic.flows.size() / 16 + 1;  // exchanges between two breaks to give back
   for (std::size_t e = 0; e < traffic.flows.size(); ++e) {
+    if (e % many == 0) give_back_freed();
     std::vector<CarriedExchange>& positions = carried.exchanges.emplace_back(traffic.flows[e].size());
     const NetworkExchange* const recorded = recorded_exchange(compiled, meetings, traffic, e);
     for (std::size_t position = 0; position < positions.size(); ++position) {
@@ -79,9 +94,7 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
   }
   for (const PeriodicExchange& other : traffic.other_jobs)
     carried.periodic.push_back({append(carried, other.exchange), other.period, other.phase});
-#ifdef __GLIBC__
-  malloc_trim(0);  // it would keep what was freed here, a third of all memory
-#endif
+  give_back_freed();
   return carried;
 }
 

@@ -45,6 +45,7 @@ class SwitchPicture {
     pods_ = has_pods ? rounded_up(groups_, fabric_.leaves_per_pod) : 1;
     const std::int64_t nics = cluster.nics_per_node > 0 ? cluster.nics_per_node : cluster.gpus_per_node;
     rails_ = fabric_.rail_optimized ? std::min(nics, cluster.gpus_per_node) : 1;
+    if (fabric_.topology == FabricTopology::dragonfly_plus) pod_y_ = 60;
     if (fabric_.topology == FabricTopology::fat_tree) draw_cores();
     draw_pods();
     state();
@@ -53,9 +54,11 @@ class SwitchPicture {
   std::string html() const { return with_facts(svg_, bottom_ + 8, facts_); }
 
  private:
-  static constexpr double core_y = 8, pod_y = 70;
+  static constexpr double core_y = 8;
+  double pod_y_ = 26;
 
   void draw_cores() {
+    pod_y_ = 80;
     const SvgRow row = svg_row(fabric_.cores, most_cores, left, right, core_y);
     cores_ = row.boxes;
     for (std::size_t i = 0; i < cores_.size(); ++i)
@@ -63,33 +66,36 @@ class SwitchPicture {
   }
 
   void draw_pods() {
-    const SvgRow row = svg_row(pods_, most_pods, left, right, pod_y);
+    const SvgRow row = svg_row(pods_, most_pods, left, right, pod_y_);
     const double step = (right - left) / static_cast<double>(row.boxes.size());
     std::vector<std::vector<Box>> spines;
     for (std::size_t pod = 0; pod < row.boxes.size(); ++pod) {
       const double from = left + static_cast<double>(pod) * step;
       if (row.is_cut && pod + 1 == row.boxes.size()) {
-        svg_.text(from + step / 2, pod_y + 90, fmt::format("... and {} more pods", pods_ - 2), "middle");
+        svg_.text(from + step / 2, pod_y_ + 90, fmt::format("... and {} more pods", pods_ - 2), "middle");
         continue;
       }
       spines.push_back(draw_pod(static_cast<std::int64_t>(pod), from, from + step - 8));
     }
     if (fabric_.topology == FabricTopology::dragonfly_plus && spines.size() > 1)
       for (std::size_t i = 0; i < std::min(spines[0].size(), spines[1].size()); ++i)
-        svg_.line(spines[0][i].x, spines[0][i].y, spines[1][i].x, spines[1][i].y);
-    bottom_ = pod_y + (pods_ > 1 ? 222 : 206);
+        svg_.arc(spines[0][i].x, spines[1][i].x, spines[0][i].y, 46);
+    bottom_ = pod_y_ + (pods_ > 1 ? 222 : 206);
   }
 
   // Returns its spines.
   std::vector<Box> draw_pod(std::int64_t pod, double from, double to) {
     if (pods_ > 1) {
-      svg_.box({(from + to) / 2, pod_y - 16, to - from, 226}, "", "frame");
-      svg_.text(from + 6, pod_y + 204, fmt::format("pod {}", pod));
+      svg_.box({(from + to) / 2, pod_y_ - 16, to - from, 226}, "", "frame");
+      svg_.text(from + 6, pod_y_ + 204, fmt::format("pod {}", pod));
     }
-    const SvgRow spines = svg_row(fabric_.spines, most_spines, from + 8, to - 8, pod_y);
+    const SvgRow spines = svg_row(fabric_.spines, most_spines, from + 8, to - 8, pod_y_);
+    const char* const of_rail = fabric_.rail_only && spines.boxes.front().width > 120 ? " of each rail" : "";
     for (std::size_t i = 0; i < spines.boxes.size(); ++i) {
       const bool is_rest = spines.is_cut && i + 1 == spines.boxes.size();
-      svg_.box(spines.boxes[i], is_rest ? "..." : fmt::format("spine {}", i));
+      svg_.box(
+          spines.boxes[i],
+          is_rest ? "..." : fmt::format("{}{}{}", spines.boxes[i].width < 48 ? "" : "spine ", i, of_rail));
       const auto per_spine =
           static_cast<std::size_t>(std::max<std::int64_t>(fabric_.cores / fabric_.spines, 1));
       for (std::size_t core = i * per_spine; core < std::min((i + 1) * per_spine, cores_.size()); ++core)
@@ -99,12 +105,12 @@ class SwitchPicture {
                                  ? groups_
                                  : std::min(fabric_.leaves_per_pod, groups_ - pod * fabric_.leaves_per_pod);
     const std::size_t groups_shown = pods_ > 1 ? 2 : most_groups;
-    const SvgRow groups = svg_row(own, groups_shown, from + 8, to - 8, pod_y + 164);
+    const SvgRow groups = svg_row(own, groups_shown, from + 8, to - 8, pod_y_ + 164);
     const double step = (to - from - 16) / static_cast<double>(groups.boxes.size());
     for (std::size_t g = 0; g < groups.boxes.size(); ++g) {
       const double at = from + 8 + static_cast<double>(g) * step;
       if (groups.is_cut && g + 1 == groups.boxes.size())
-        svg_.text(at + step / 2, pod_y + 180, fmt::format("... {} more", own - static_cast<std::int64_t>(g)),
+        svg_.text(at + step / 2, pod_y_ + 180, fmt::format("... {} more", own - static_cast<std::int64_t>(g)),
                   "middle");
       else
         draw_group(pod * fabric_.leaves_per_pod + static_cast<std::int64_t>(g), groups.boxes[g],
@@ -121,7 +127,7 @@ class SwitchPicture {
     const std::size_t most =
         std::min<std::size_t>(most_leaves, static_cast<std::size_t>((sides.second - sides.first) / 14));
     const SvgRow leaves =
-        svg_row(rails_, std::max<std::size_t>(most, 2), sides.first, sides.second, pod_y + 92);
+        svg_row(rails_, std::max<std::size_t>(most, 2), sides.first, sides.second, pod_y_ + 92);
     for (std::size_t rail = 0; rail < leaves.boxes.size(); ++rail) {
       const bool is_rest = leaves.is_cut && rail + 1 == leaves.boxes.size();
       const Box& leaf = leaves.boxes[rail];

@@ -22,6 +22,13 @@ void SvgShapes::line(double x1, double y1, double x2, double y2, double width) {
       x1, y1, x2, y2, width);
 }
 
+void SvgShapes::arc(double x1, double x2, double y, double rise) {
+  wires_ += fmt::format(
+      "<path class=\"wire\" fill=\"none\" d=\"M{:.1f} {:.1f} C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} "
+      "{:.1f}\"/>\n",
+      x1, y, x1, y - rise, x2, y - rise, x2, y);
+}
+
 void SvgShapes::wire(const Box& from, const Box& to, double width) {
   line(from.x, from.bottom(), to.x, to.y, width);
 }

@@ -18,6 +18,8 @@ class SvgShapes {
   // From the bottom of one to the top of another.
   void wire(const Box& from, const Box& to, double width = 1);
   void line(double x1, double y1, double x2, double y2, double width = 1);
+  // Over what lies between two places at one height.
+  void arc(double x1, double x2, double y, double rise);
   void text(double x, double y, const std::string& text, const char* anchor = "start");
   // An inline <svg>, wires behind boxes. `alternative` says what it shows to who does not see it.
   std::string drawn(double width, double height, const std::string& alternative) const;

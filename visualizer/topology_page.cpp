@@ -26,7 +26,7 @@ std::string route_table(const TopologyReport& report) {
     rows.push_back({{routes.between, fmt::format("{}", routes.pairs), bandwidth_text(routes.bandwidth),
                      fmt::format("{}", routes.hops), seconds_text(routes.latency_s),
                      fmt::format("{}", fmt::join(routes.example, " "))},
-                    ""});
+                    "rule"});
   return html_table("Routes from the first node",
                     {"between", "pairs", "bandwidth", "links", "latency", "one of them"}, rows, 1);
 }

@@ -46,7 +46,7 @@ class Likeness {
     add_gpus();
     for (Index e = 0; e < of.compiled.exchanges.size(); ++e) add_exchange(e);
     add_links();
-    class_of_ = equitable_classes(colours_, [this](const SeeEdge& see) { visit(see); });
+    class_of_ = equitable_classes(std::move(colours_), [this](const SeeEdge& see) { visit(see); });
   }
 
   // Equal numbers: alike.

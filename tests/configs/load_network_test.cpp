@@ -55,7 +55,7 @@ TEST_CASE("what one flow between nodes gets at most is a key of inter_node, and 
   const LoadedJob limited = load_job_text(with_limit("42 Gb/s"), "job.yaml", with_presets());
   CHECK(limited.job.cluster.inter_node.flow_bandwidth == Approx(5.25e9));
   CHECK(load_job_text(limited.effective_yaml, "job.yaml", LoadOptions{}).job == limited.job);
-  const std::vector<Diagnostic> problems = problems_of(with_limit("10 kB/s"));
+  const std::vector<Diagnostic> problems = problems_of(with_limit("0.01 MB/s"));
   REQUIRE(problems.size() == 1);
   CHECK(problems[0].message == "a flow gets at most 10000 bytes/s");
   CHECK(problems[0].hint == "from 1 MB/s on, or 0 for no limit.");

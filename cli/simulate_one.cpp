@@ -6,22 +6,21 @@
 #include "cli/execute_one.h"
 #include "cli/imperfection_costs.h"
 #include "cli/levers.h"
+#include "cli/likely_time.h"
 #include "cli/outputs.h"
 #include "cli/plan_schedule.h"
 #include "cli/processes.h"
 #include "cli/sensitivity.h"
-#include "cli/trace_format.h"
+#include "cli/written_trace.h"
 #include "schedules/plan_file.h"
 #include "schedules/schedule_grid.h"
 #include "schedules/summary.h"
 #include "sim/choose_collectives.h"
 #include "sim/simulate.h"
 #include "visualizer/chosen_collectives_table.h"
-#include "visualizer/chrome_trace.h"
-#include "visualizer/gzip.h"
 #include "visualizer/json.h"
+#include "visualizer/likely_text.h"
 #include "visualizer/page.h"
-#include "visualizer/perfetto_trace.h"
 #include "visualizer/sensitivity_table.h"
 #include "visualizer/terminal.h"
 
@@ -66,15 +65,6 @@ Detail detail_for(const Options& options, const Plan& plan) {
   return Detail::passes;
 }
 
-std::string trace_bytes(const std::string& path, const Plan& plan, const Timeline& timeline) {
-  switch (trace_format(path).value()) {
-    case TraceFormat::chrome: return chrome_trace(plan, timeline);
-    case TraceFormat::chrome_gzip: return gzip(chrome_trace(plan, timeline));
-    case TraceFormat::perfetto: return perfetto_trace(plan, timeline);
-  }
-  return "";
-}
-
 // Every file that was asked for; says which.
 std::string write_files(const Options& options, const Plan& plan, const Timeline& timeline,
                         const Summary& summary, const std::optional<ExecutionReport>& execution) {
@@ -96,7 +86,8 @@ struct Report {
   std::vector<Sensitivity> sensitivities;
   std::optional<ImperfectionCosts> imperfections;
   std::vector<ChosenCollective> collectives;  // where the cluster says what they cost
-  std::string misfit;                         // why it does not fit, or ""
+  std::optional<LikelyTime> likely;
+  std::string misfit;  // why it does not fit, or ""
   std::string wrote;
   std::optional<ExecutionReport> execution;
 };
@@ -105,6 +96,7 @@ void print_report(const Options& options, const Report& report) {
   const bool is_printed = !options.json && !options.quiet;
   if (options.json) {
     std::string json = summary_json(report.plan, report.summary);
+    if (report.likely) json = with_member(json, "likely", likely_json(*report.likely));
     if (options.sensitivity) json = with_member(json, "sensitivity", sensitivity_json(report.sensitivities));
     if (report.imperfections)
       json = with_member(json, "imperfections", imperfection_json(*report.imperfections));
@@ -118,6 +110,7 @@ void print_report(const Options& options, const Report& report) {
     terminal.width = terminal_width();
     terminal.does_not_fit = report.misfit;
     std::string text = terminal_summary(report.plan, report.summary, terminal);
+    if (report.likely) text += likely_line(*report.likely);
     if (options.sensitivity)
       text += "\n" + sensitivity_table(report.sensitivities, report.summary.step_time_s);
     if (report.imperfections)
@@ -147,7 +140,7 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
   if (options.execute.execute) prepared = prepare_execution(options, input, processes);
   const Timeline timeline = simulate(plan, {detail_for(options, plan), options.engine});
   const Summary summary = summarize(plan, timeline);
-  Report report{plan, summary, {}, {}, {}, "", "", {}};
+  Report report{plan, summary, {}, {}, {}, likely_time(input, load, summary.step_time_s), "", "", {}};
   if (options.sensitivity) report.sensitivities = sensitivities(plan, timeline);
   if (!plan.cluster.imperfections.empty()) report.imperfections = imperfection_costs(plan, timeline);
   if (plan.cluster.collectives != CollectivesConfig{}) report.collectives = choose_collectives(plan);

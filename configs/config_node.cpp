@@ -42,7 +42,7 @@ std::string describe(const ConfigNode& node) {
 ConfigNode merged(ConfigNode base, const ConfigNode& over) {
   using enum ConfigNode::Kind;
   const bool over_is_partial = over.kind == map && over.find("from") == nullptr;
-  const bool names_preset = over.key == "gpu" || over.key == "collectives";
+  const bool names_preset = over.key == "gpu" || over.key == "collectives" || over.key == "framework";
   if (base.kind == scalar && over_is_partial && names_preset) {
     ConfigNode preset = base;
     preset.key = "from";

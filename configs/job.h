@@ -4,6 +4,7 @@
 #include <string>
 
 #include "configs/cluster_config.h"
+#include "configs/framework_config.h"
 #include "configs/layout_config.h"
 #include "configs/model_config.h"
 #include "configs/moe_config.h"
@@ -26,6 +27,7 @@ struct Job {
   Offload offload;
   LayoutConfig layout;
   Cluster cluster;
+  Framework framework;
   std::string config_sha256;  // of the effective config, as --print-config writes it
 
   std::int64_t world_size() const { return cluster.nodes * cluster.gpus_per_node; }

@@ -21,9 +21,9 @@ namespace simrun {
 namespace {
 
 constexpr const char* schema_version = "1";
-const std::vector<std::string> section_names = {"model",     "training",     "parallelism", "moe",
-                                                "optimizer", "recompute",    "offload",     "layout",
-                                                "cluster",   "imperfections"};
+const std::vector<std::string> section_names = {"model",     "training",      "parallelism", "moe",
+                                                "optimizer", "recompute",     "offload",     "layout",
+                                                "cluster",   "imperfections", "framework"};
 
 void set_position(ConfigNode& node, const SourcePosition& position) {
   node.position = position;
@@ -185,6 +185,7 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
   read_layout(root.find("layout"), reading, job);
   read_cluster(root.find("cluster"), search, reading, job);
   read_imperfections(root.find("imperfections"), reading, job);
+  read_framework(root.find("framework"), search, reading, job);
   apply_job_rules(layout, reading, job);
   if (!reading.problems.empty()) refuse(reading);
 

@@ -39,6 +39,7 @@ Plan framed_plan(const Job& job, const LoweredModel& model) {
   Plan plan;
   plan.job = make_facts(job, graph);
   plan.cluster = job.cluster;
+  plan.framework = job.framework;
   for (const Dimension& dimension : graph.dimensions) plan.dimension_names.push_back(dimension.name);
   plan.dimension_names.push_back("elements");
   for (const Dimension& dimension : graph.dimensions) plan.dimension_sizes.push_back(dimension.size);

@@ -363,6 +363,7 @@ struct ModelParameter {
 struct Plan {
   JobFacts job;
   Cluster cluster;
+  Framework framework;
   std::vector<std::string> dimension_names;
   // By name as far as the model has the dimension: its whole extent without padding. Rows of a padded
   // vocabulary behind it are zero and take no part in the softmax.

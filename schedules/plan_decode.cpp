@@ -4,6 +4,7 @@
 #include "plan.pb.h"
 #include "schedules/plan_collectives.h"
 #include "schedules/plan_fields.h"
+#include "schedules/plan_framework.h"
 #include "schedules/plan_imperfections.h"
 #include "schedules/plan_message.h"
 #include "schedules/plan_network_message.h"
@@ -354,6 +355,7 @@ Plan decode_plan(const std::string& bytes) {
   Plan plan;
   plan.job = decode(message.job());
   plan.cluster = decode(message.cluster());
+  plan.framework = decode_framework(message.framework());
   plan.dimension_names.assign(message.dimension_names().begin(), message.dimension_names().end());
   plan.dimension_sizes.assign(message.dimension_sizes().begin(), message.dimension_sizes().end());
   for (const proto::ModelParameter& parameter : message.parameters())

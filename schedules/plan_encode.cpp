@@ -1,6 +1,7 @@
 
 #include "plan.pb.h"
 #include "schedules/plan_collectives.h"
+#include "schedules/plan_framework.h"
 #include "schedules/plan_imperfections.h"
 #include "schedules/plan_message.h"
 #include "schedules/plan_network_message.h"
@@ -353,6 +354,7 @@ std::string encode_plan(const Plan& plan) {
   proto::Plan message;
   encode(plan.job, *message.mutable_job());
   encode(plan.cluster, *message.mutable_cluster());
+  if (plan.framework != Framework{}) encode_framework(plan.framework, *message.mutable_framework());
   for (const std::string& name : plan.dimension_names) message.add_dimension_names(name);
   message.mutable_dimension_sizes()->Add(plan.dimension_sizes.begin(), plan.dimension_sizes.end());
   for (const ModelParameter& parameter : plan.parameters) encode(parameter, *message.add_parameters());

@@ -106,8 +106,10 @@ bool is_new_in_version_7(const Cluster& cluster) {
 
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
-// to 6 would misread what is_new_in_version_4() to _7() name.
+// to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
+// framework.
 std::uint64_t version_needed(const Plan& plan) {
+  if (plan.framework != Framework{}) return 8;
   if (is_new_in_version_7(plan.cluster)) return 7;
   if (is_new_in_version_6(plan)) return 6;
   if (is_new_in_version_5(plan)) return 5;

@@ -156,7 +156,9 @@ void set_memory(Summary& summary, const Plan& plan) {
     summary.peak_memory_bytes = stage.peak_memory_bytes;
     summary.peak_pipeline_rank = stage.pipeline_rank;
   }
-  summary.memory_limit_bytes = plan.cluster.gpu.memory_bytes - plan.cluster.reserved_bytes;
+  const std::int64_t context = plan.framework.memory.context_bytes;
+  summary.memory_limit_bytes =
+      plan.cluster.gpu.memory_bytes - (context > 0 ? context : plan.cluster.reserved_bytes);
   summary.fits = summary.peak_memory_bytes <= summary.memory_limit_bytes;
 }
 

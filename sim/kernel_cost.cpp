@@ -208,7 +208,9 @@ KernelWork kernel_work(const Plan& plan, const Instruction& instruction) {
   return {0, bytes + added_to};
 }
 
-Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
+namespace {
+
+Picoseconds time_on_device(const Plan& plan, const Instruction& instruction) {
   if (instruction.opcode != Opcode::free)
     if (const std::optional<double> off = offload_seconds(plan, instruction)) return to_picoseconds(*off);
   const Gpu& gpu = plan.cluster.gpu;
@@ -228,6 +230,13 @@ Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
     default: break;
   }
   return to_picoseconds(row_kernel_seconds(gpu, kernel_work(plan, instruction).bytes));
+}
+
+}  // namespace
+
+Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
+  const Picoseconds time = time_on_device(plan, instruction);
+  return time == 0 ? 0 : std::max(time, to_picoseconds(plan.framework.kernels.host_dispatch_s));
 }
 
 }  // namespace simrun

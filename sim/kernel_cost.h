@@ -50,7 +50,8 @@ AttentionShape attention_shape(const Plan& plan, const Instruction& instruction)
 // unfused attention is several kernels, here summed.
 KernelWork kernel_work(const Plan& plan, const Instruction& instruction);
 
-// Time of a compute instruction on plan.cluster.gpu: max(compute, memory) + launch. 0 for FREE and INIT.
+// Time of a compute instruction on plan.cluster.gpu: max(compute, memory) + launch, and no less than the
+// framework takes to issue it. 0 for FREE and INIT.
 Picoseconds kernel_time(const Plan& plan, const Instruction& instruction);
 
 // Throws std::range_error for what is not a time, or so long that sums of it could leave 64-bit picoseconds

@@ -1,0 +1,40 @@
+#include <catch2/catch.hpp>
+
+#include "configs/load_job.h"
+
+namespace simrun {
+namespace {
+
+const std::string directory = SIMRUN_SOURCE_DIR "/configs";
+
+LoadedJob tiny(const std::vector<Override>& overrides) {
+  return load_job(directory + "/jobs/tiny-4xa100.yaml", {overrides, {directory}});
+}
+
+TEST_CASE("A job names the software that runs it, or writes what is special about it") {
+  CHECK(tiny({}).job.framework == Framework{});
+  const Framework megatron = tiny({{"framework", "megatron_core"}}).job.framework;
+  CHECK(megatron.name == "megatron_core");
+  CHECK(megatron.kernels.host_dispatch_s == Approx(5e-6));
+  const Framework graphs =
+      tiny({{"framework", "megatron_core"}, {"framework.kernels.host_dispatch", "0 us"}}).job.framework;
+  CHECK(graphs.name == "megatron_core");
+  CHECK(graphs.kernels.host_dispatch_s == 0);
+}
+
+TEST_CASE("The effective config says the framework again") {
+  const LoadedJob loaded = tiny({{"framework", "megatron_core"}, {"framework.memory.context", "1 GiB"}});
+  const LoadedJob again = load_job_text(loaded.effective_yaml, "again.yaml", {{}, {directory}});
+  CHECK(again.job.framework == loaded.job.framework);
+  CHECK(again.job.config_sha256 == loaded.job.config_sha256);
+}
+
+TEST_CASE("A framework that there is not is named where it is written") {
+  CHECK_THROWS_WITH(tiny({{"framework", "megatron_cor"}}),
+                    Catch::Contains("no file 'megatron_cor' in frameworks/"));
+  CHECK_THROWS_WITH(tiny({{"framework.kernels.host_dispach", "5 us"}}),
+                    Catch::Contains("unknown key 'host_dispach' in"));
+}
+
+}  // namespace
+}  // namespace simrun

@@ -96,7 +96,7 @@ class NodePicture {
   void state_nics() {
     std::string fact =
         fmt::format("{} NIC{}, {} each way per {}", nics(), nics() == 1 ? "" : "s",
-                    bandwidth_text(rate_of(report_, "nic*")), nics_of_port() > 1 ? "GPU" : "NIC");
+                    bandwidth_text(rate_of(report_, ".nic*", ".tx")), nics_of_port() > 1 ? "GPU" : "NIC");
     if (cluster_.fabric.planes > 1 && cluster_.fabric.routing != PathChoice::spray)
       fact += fmt::format(" and plane, of {}", cluster_.fabric.planes);
     if (cluster_.inter_node.flow_bandwidth > 0)
@@ -209,9 +209,9 @@ std::string mesh_drawing(const Cluster& cluster) {
 
 }  // namespace
 
-double rate_of(const TopologyReport& report, const std::string& part) {
+double rate_of(const TopologyReport& report, const std::string& part, const std::string& end) {
   for (const TopologyReport::Links& links : report.links)
-    if (links.name.find(part) != std::string::npos) return links.bandwidth;
+    if (links.name.find(part) != std::string::npos && links.name.ends_with(end)) return links.bandwidth;
   return 0;
 }
 

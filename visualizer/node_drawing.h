@@ -12,7 +12,8 @@ namespace simrun {
 // all.
 std::string node_drawing(const Cluster& cluster, const TopologyReport& report);
 
-// The rate of the first class of links whose name has this part ("nic*.tx"); 0 if there is none.
-double rate_of(const TopologyReport& report, const std::string& part);
+// The rate of the first class of links whose name has this part ("leaf*.spine*.up") and this end; 0 if there
+// is none.
+double rate_of(const TopologyReport& report, const std::string& part, const std::string& end = "");
 
 }  // namespace simrun

@@ -75,8 +75,13 @@ TEST_CASE(
   CHECK(text.output.find("engine simgrid: other jobs use the plan's links") != std::string::npos);
   CHECK(text.output.find("\nother_jobs.neighbour  0.2 GB from node 0 to 1 every 5 ms  +") !=
         std::string::npos);
-  CHECK(run_simrun(job + " --json --plan " + scratch.file("job.plan")).output ==
-        run_simrun(scratch.file("job.plan") + " --json").output);
+  // A limit of single flows is in the plan file, too.
+  const std::string limited =
+      run_simrun(job + " --set cluster.inter_node.flow_bandwidth='3 GB/s' --json --plan " +
+                 scratch.file("job.plan"))
+          .output;
+  CHECK(limited == run_simrun(scratch.file("job.plan") + " --json").output);
+  CHECK(limited != run_simrun(job + " --json").output);
   const Ran fast = run_simrun(job + " --no-html --engine fast");
   CHECK(fast.code == 2);
   CHECK(fast.output.find("--engine fast does not know the traffic of imperfections.other_jobs") !=

@@ -78,7 +78,10 @@ TEST_CASE(
   mesh.wiring.topology = IntraNodeTopology::nvlink_mesh;
   mesh.wiring.nvlinks = {{0, 1, 2}, {1, 2, 1}, {2, 3, 2}, {0, 3, 1}};
   mesh.wiring.pcie = {{10e9, 1e-6, 1}, {5e9, 1e-6, 1}, {0, 0, 1, 1}, {0, 1}, {0, 1}};
-  const std::string page = topology_page(mesh, report_of(mesh));
+  TopologyReport report = report_of(mesh);
+  report.links.insert(report.links.begin(), {"node*.nic*.pcie_tx", 4, 15e9});
+  const std::string page = topology_page(mesh, report);
+  CHECK(has(page, "2 NICs, 10.0 GB/s each way per NIC"));                         // not of its PCIe link
   CHECK(has(page, "4 pairs of GPUs are linked; 33.3 GB/s each way per NVLink"));  // 100 / 3 links
   for (const char* name : {"PCIe 1", "CPU 1", "NIC 1"}) CHECK(has(page, std::string(">") + name + "</text>"));
   CHECK_FALSE(has(page, "Between nodes"));

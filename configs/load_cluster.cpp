@@ -100,7 +100,11 @@ LinkClass read_link(const ConfigNode* node, const std::string& name,
   link.latency_s = section.quantity("latency", Unit::seconds, limits::latency);
   link.efficiency = section.real("efficiency", limits::share, 1.0);
   link.sharp = section.boolean("sharp", false);
-  if (name == "intra_node") read_intra_wiring(section, reading, cluster);
+  if (name == "intra_node")
+    read_intra_wiring(section, reading, cluster);
+  else
+    link.flow_bandwidth =
+        section.quantity("flow_bandwidth", Unit::bytes_per_second, limits::optional_bandwidth, "0 GB/s");
   section.finish();
   return link;
 }

@@ -122,8 +122,8 @@ bool has_value(const MeasuredRow& row, Column column, const std::string& value) 
 
 std::vector<MeasuredRow> filtered(std::vector<MeasuredRow> rows,
                                   const std::vector<std::pair<Column, std::string>>& filters) {
-  for (const auto& [column, value] : filters)
-    std::erase_if(rows, [&](const MeasuredRow& row) { return !has_value(row, column, value); });
+  for (const auto& filter : filters)
+    std::erase_if(rows, [&](const MeasuredRow& row) { return !has_value(row, filter.first, filter.second); });
   return rows;
 }
 

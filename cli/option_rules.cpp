@@ -232,6 +232,7 @@ OptionFault collective_fault(const Options& options) {
 OptionFault validate_fault(const Options& options) {
   if (!options.validate.rows) {
     if (!options.validate.filters.empty()) return {"--filter goes with --validate", ""};
+    if (options.validate.bands) return {"--bands goes with --validate", ""};
     return {};
   }
   if (!options.input.empty())

@@ -135,6 +135,11 @@ void add_validate(CLI::App& app, ValidateFlags& flags) {
   app.add_option("--filter", flags.filters, "only rows with COLUMN=VALUE; repeatable")
       ->allow_extra_args(false)
       ->group(group);
+  app.add_option(
+         "--bands", flags.bands,
+         "write the spread of the errors by GPU, framework and parallelism, which simrun prints with every "
+         "prediction (configs/validation/error_bands.yaml)")
+      ->group(group);
 }
 
 void add_doctor(CLI::App& app, Options& options) {

@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "cli/console.h"
 #include "cli/outputs.h"
 #include "cli/validation_page.h"
 #include "cli/validation_tables.h"
 #include "configs/text_file.h"
+#include "validation/error_bands.h"
 #include "validation/scores.h"
 #include "validation/validate.h"
 
@@ -64,7 +66,7 @@ int run_validate(const Options& options, const LoadOptions& load) {
   const MeasuredFile file = read_file(path);
   const std::vector<MeasuredRow> measured = filtered(file.rows, read_filters(options.validate.filters));
   std::vector<std::string> outputs;
-  for (const std::optional<std::string>& output : {options.html, options.csv})
+  for (const std::optional<std::string>& output : {options.html, options.csv, options.validate.bands})
     if (output) outputs.push_back(*output);
   probe_outputs(outputs, {path});
 
@@ -74,6 +76,10 @@ int run_validate(const Options& options, const LoadOptions& load) {
   std::string wrote;
   if (options.html) wrote += write_reported(*options.html, validation_page(scores, rows));
   if (options.csv) wrote += write_reported(*options.csv, validation_csv(rows));
+  if (options.validate.bands)
+    wrote +=
+        write_reported(*options.validate.bands,
+                       error_bands_yaml(error_bands(rows), std::filesystem::path(path).filename().string()));
   if (options.json)
     print(validation_json(scores));
   else if (!options.quiet)

@@ -9,7 +9,8 @@
 namespace simrun {
 namespace {
 
-constexpr std::array<const char*, 4> time_metrics{"iter_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu"};
+constexpr std::array<const char*, 4> time_metrics{"iter_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu",
+                                                  "mfu"};
 
 std::string fact(const RowJob& made, const std::string& name) {
   const auto found = made.facts.find(name);
@@ -41,14 +42,14 @@ std::optional<double> predicted_memory(const RowJob& made, const SimulatedJob& s
   if (stage == nullptr) return std::nullopt;
   double bytes = static_cast<double>(stage->peak_memory_bytes);
   if (fact(made, "set") == "steady-state") bytes = steady_bytes(*stage);
-  if (fact(made, "memory_kind") == "nvidia_smi") bytes += static_cast<double>(simulated.job->cluster.reserved_bytes);
+  if (fact(made, "memory_kind") == "nvidia_smi")
+    bytes += static_cast<double>(simulated.job->cluster.reserved_bytes);
   return bytes / (fact(made, "memory_unit") == "GB" ? 1e9 : 0x1p30);
 }
 
 bool has_words(const std::string& text, const std::string& words) {
-  return std::ranges::search(text, words, [](unsigned char a, unsigned char b) {
-           return std::tolower(a) == std::tolower(b);
-         }).begin() != text.end();
+  const auto is_same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  return std::search(text.begin(), text.end(), words.begin(), words.end(), is_same) != text.end();
 }
 
 }  // namespace
@@ -67,8 +68,10 @@ bool ValidatedRow::is_failure() const {
 
 bool ValidatedRow::is_out_of_memory() const {
   const std::string& notes = row[Column::notes];
-  if (!is_failure() || has_words(notes, "not necessarily OOM") || has_words(notes, "OOM/failed")) return false;
-  return row[Column::measured_metric] == "oom" || has_words(notes, "OOM") || has_words(notes, "out of memory");
+  if (!is_failure() || has_words(notes, "not necessarily OOM") || has_words(notes, "OOM/failed"))
+    return false;
+  return row[Column::measured_metric] == "oom" || has_words(notes, "OOM") ||
+         has_words(notes, "out of memory");
 }
 
 int time_metric_rank(const std::string& metric) {

@@ -28,8 +28,16 @@ struct FrameworkKernels {
   bool fused_qkv_bias = true;    // in the product's epilogue
   // Weight gradients are added to the main gradients by the product itself; else by a kernel behind it.
   bool fused_weight_gradient = true;
+  bool fused_cross_entropy = true;  // exponentials, sum and gradient within the loss's own passes
+  // What an optimizer step moves per parameter of the rank beyond the update itself and the gradients' norm:
+  // unscaling, clipping, zeroing, copies between types.
+  double optimizer_bytes = 0;
   // Compute waits for tensor-parallel collectives, also where it could go on with the weights' gradients.
   bool blocking_tensor_parallel = false;
+  // Compute waits until what a pipeline stage sends has arrived (Megatron-LM's p2p_communication.py waits for
+  // both directions before it goes on).
+  bool blocking_pipeline = false;
+  bool blocks() const { return blocking_tensor_parallel || blocking_pipeline; }
   bool operator==(const FrameworkKernels&) const = default;
 };
 

@@ -24,6 +24,8 @@ struct GpuKernels {
   // Share of its best rate that a product keeps under a whole step's load, where the power limit holds the
   // clock down.
   double sustained = 1;
+  // Waves of tiles that a product's ragged start and end are worth.
+  double tail_waves = 0;
   std::array<FlashRate, 3> flash;  // FlashAttention 1, 2, 3
   bool operator==(const GpuKernels&) const = default;
 };

@@ -9,6 +9,8 @@ namespace {
 
 constexpr IntegerRange flash_generations = {0, 3};
 constexpr RealRange masked_keys = {0, 1e5};
+constexpr RealRange waves = {0, 10};
+constexpr RealRange optimizer_bytes = {0, 1000};
 
 FlashRate read_flash_rate(const ConfigNode* node, const std::string& path, Reading& reading) {
   FlashRate rate;
@@ -39,6 +41,7 @@ GpuKernels read_gpu_kernels(const ConfigNode* node, Reading& reading) {
   kernels.random_numbers =
       section.quantity("random_numbers", Unit::flops_per_second, limits::optional_flops, "0 TFLOP/s");
   kernels.sustained = section.real("sustained", limits::share, 1.0);
+  kernels.tail_waves = section.real("tail_waves", waves, 0.0);
   for (std::size_t g = 0; g < kernels.flash.size(); ++g) {
     const std::string key = fmt::format("flash_attention_{}", g + 1);
     kernels.flash[g] = read_flash_rate(section.section(key), section.path_of(key), reading);
@@ -64,6 +67,9 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.fused_qkv_bias = section.boolean("fused_qkv_bias", true);
   kernels.fused_weight_gradient = section.boolean("fused_weight_gradient", true);
   kernels.blocking_tensor_parallel = section.boolean("blocking_tensor_parallel", false);
+  kernels.fused_cross_entropy = section.boolean("fused_cross_entropy", true);
+  kernels.optimizer_bytes = section.real("optimizer_bytes", optimizer_bytes, 0.0);
+  kernels.blocking_pipeline = section.boolean("blocking_pipeline", false);
   section.finish();
   return kernels;
 }

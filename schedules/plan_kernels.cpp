@@ -18,6 +18,9 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_separate_qkv_bias(!kernels.fused_qkv_bias);
   out.set_separate_weight_gradient(!kernels.fused_weight_gradient);
   out.set_blocking_tensor_parallel(kernels.blocking_tensor_parallel);
+  out.set_blocking_pipeline(kernels.blocking_pipeline);
+  out.set_separate_cross_entropy(!kernels.fused_cross_entropy);
+  out.set_optimizer_bytes(kernels.optimizer_bytes);
 }
 
 FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
@@ -35,12 +38,16 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .fused_residual = !in.separate_residual(),
           .fused_qkv_bias = !in.separate_qkv_bias(),
           .fused_weight_gradient = !in.separate_weight_gradient(),
-          .blocking_tensor_parallel = in.blocking_tensor_parallel()};
+          .fused_cross_entropy = !in.separate_cross_entropy(),
+          .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),
+          .blocking_tensor_parallel = in.blocking_tensor_parallel(),
+          .blocking_pipeline = in.blocking_pipeline()};
 }
 
 void encode_kernels(const GpuKernels& kernels, proto::GpuKernels& out) {
   out.set_random_numbers(kernels.random_numbers);
   out.set_sustained(kernels.sustained);
+  out.set_tail_waves(kernels.tail_waves);
   for (const FlashRate& rate : kernels.flash) {
     proto::GpuKernels::FlashRate& to = *out.add_flash();
     to.set_forward(rate.forward);
@@ -54,6 +61,7 @@ GpuKernels decode_kernels(const proto::GpuKernels& in) {
   GpuKernels kernels;
   kernels.random_numbers = finite(in.random_numbers(), "random numbers");
   kernels.sustained = finite(in.sustained(), "sustained share");
+  kernels.tail_waves = finite(in.tail_waves(), "tail of waves");
   if (static_cast<std::size_t>(in.flash_size()) > kernels.flash.size())
     throw MalformedPlan("a GPU has more generations of FlashAttention than there are");
   for (int g = 0; g < in.flash_size(); ++g)

@@ -46,10 +46,10 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 // GPT-2's vocabulary from 50257 to 50304 makes its training step 1.25 times as fast (Karpathy, nanoGPT), of
 // which the head is a third. A batch of small ones leaves the tensor cores: on Jean Zay's A100 heads of 108
 // and 150 elements cost attention's four products 9 of 19.5 TFLOP/s, where heads of 104, 144 and 216 cost
-// next to nothing (BLOOM's chronicles, tables of 2022-02-23 and 02-26).
+// next to nothing, here with the prologue of a short K (BLOOM's chronicles, tables of 2022-02-23 and 02-26).
 constexpr std::int64_t load_bytes = 16;
 constexpr double unaligned_share = 0.5;
-constexpr double unaligned_batch_of_vector_rate = 0.48;
+constexpr double unaligned_batch_of_vector_rate = 0.9;
 
 double peak_flops(const Gpu& gpu, Dtype dtype) {
   if (const auto found = gpu.peak_flops.find(dtype); found != gpu.peak_flops.end()) return found->second;
@@ -121,7 +121,7 @@ double gemm_seconds(const Gpu& gpu, const GemmShape& shape, double bytes) {
       const double partials =
           splits == 1 ? 0 : 8.0 * static_cast<double>(splits * shape.batch * shape.m * shape.n);
       const double extra = splits == 1 ? 0 : row_kernel_seconds(gpu, partials);
-      best = std::min(best, std::max(waves * tile_seconds, memory) + extra);
+      best = std::min(best, std::max((waves + gpu.kernels.tail_waves) * tile_seconds, memory) + extra);
       if (blocks * splits >= gpu.sm_count || shape.k < 2 * splits * least_split_k) break;
     }
   }

@@ -90,6 +90,13 @@ double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel) {
 std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes) {
   if (!instruction.outputs.empty())
     if (std::vector<RowKernel> kernels = separate_kernels(plan, instruction); !kernels.empty()) return kernels;
+  const FrameworkKernels& framework = plan.framework.kernels;
+  if (instruction.opcode == Opcode::optimizer && framework.optimizer_bytes > 0)
+    return {{fused_bytes}, {framework.optimizer_bytes * elements_of(plan, instruction.inputs.at(0))}};
+  if (!framework.fused_cross_entropy && instruction.opcode == Opcode::cross_entropy)
+    return of_elements(elements_of(plan, instruction.inputs.at(0)), {8, 8, 4, 8});
+  if (!framework.fused_cross_entropy && instruction.opcode == Opcode::cross_entropy_backward)
+    return of_elements(elements_of(plan, instruction.inputs.at(0)), {8, 6});
   const bool draws = instruction.function == Function::add && instruction.dropout > 0;
   return {{fused_bytes, draws ? elements_of(plan, instruction.outputs.at(0)) : 0}};
 }

@@ -22,6 +22,8 @@ double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel);
 //   rope            per query and key: x cos, negate, join the halves, x sin, add
 //   swiglu          SiLU, product
 //   gelu            bias, GELU
+//   cross entropy   logits - maximum, exponential, sum, quotient; backward product, cast
+//   optimizer       what else its step moves
 //   add             bias, dropout with its mask of one byte, residual
 //   weight gradient product in the type of the weight, then added to the main gradient
 std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes);

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t most_unknown_listed = 10;
 constexpr std::size_t longest_name = 100;
 
-TextRow cells(const ImportReport& report, const char* table, const MeasuredRow& row) {
+TextRow cells(const ImportReport& report, const char* table, const ComparedTime& row) {
   TextRow cells{table, row.name};
   if (report.is_compared) cells.push_back(seconds_text(row.predicted_s));
   cells.push_back(seconds_text(row.measured_s));
@@ -66,7 +66,7 @@ std::string unknown_text(const ImportReport& report) {
   return text;
 }
 
-std::string row_json(const ImportReport& report, const MeasuredRow& row) {
+std::string row_json(const ImportReport& report, const ComparedTime& row) {
   return fmt::format(
       "{{\"name\": {}, \"predicted_s\": {}, \"measured_s\": {}, \"error\": {}, \"instructions\": {}}}",
       json_quoted(row.name), report.is_compared ? fmt::format("{}", row.predicted_s) : "null", row.measured_s,
@@ -95,10 +95,10 @@ std::string import_table(const ImportReport& report) {
     rows.push_back({"", "", "predicted", "measured", "error", "kernels"});
   else
     rows.push_back({"", "", "measured", "kernels"});
-  const auto add = [&](const char* table, const std::vector<MeasuredRow>& of) {
-    for (const MeasuredRow& row : of) rows.push_back(cells(report, &row == of.data() ? table : "", row));
+  const auto add = [&](const char* table, const std::vector<ComparedTime>& of) {
+    for (const ComparedTime& row : of) rows.push_back(cells(report, &row == of.data() ? table : "", row));
   };
-  const MeasuredRow& step = report.comparison.rows.step;
+  const ComparedTime& step = report.comparison.rows.step;
   rows.push_back(cells(report, "step", {"", step.predicted_s, step.measured_s, step.instructions}));
   add("time", report.comparison.by_time);
   add("kind", report.comparison.rows.by_kind);
@@ -133,7 +133,7 @@ std::string import_json(const ImportReport& report) {
   add("files", list_json(report.files, json_quoted));
   add("ranks", list_json(run.ranks, rank_json));
   add("compared", report.is_compared ? "true" : "false");
-  const auto row = [&](const MeasuredRow& of) { return row_json(report, of); };
+  const auto row = [&](const ComparedTime& of) { return row_json(report, of); };
   add("step", row(report.comparison.rows.step));
   add("by_time", list_json(report.comparison.by_time, row));
   add("by_kind", list_json(report.comparison.rows.by_kind, row));

@@ -315,7 +315,8 @@ OptionFault fault_of(const Options& options) {
       return {fmt::format("--trace cannot tell the format of '{}' from its name", path),
               "end it in .json or .json.gz (Chrome's trace format) or .perfetto-trace."};
   if (options.doctor) return doctor_fault(options);
-  if (OptionFault fault = validate_fault(options); !fault.message.empty() || options.validate.rows) return fault;
+  if (OptionFault fault = validate_fault(options); !fault.message.empty() || options.validate.rows)
+    return fault;
   if (OptionFault fault = import_fault(options); !fault.message.empty() || !options.import.traces.empty())
     return fault;
   if (OptionFault fault = collective_fault(options); !fault.message.empty() || options.collective.collective)

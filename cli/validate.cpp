@@ -57,8 +57,7 @@ int run_validate(const Options& options, const LoadOptions& load) {
     if (output) outputs.push_back(*output);
   probe_outputs(outputs, {path});
 
-  const EngineChoice engine =
-      options.engine == EngineChoice::automatic ? EngineChoice::fast : options.engine;
+  const EngineChoice engine = options.engine == EngineChoice::automatic ? EngineChoice::fast : options.engine;
   const std::vector<ValidatedRow> rows = validate_rows(measured, {load, engine, 0});
   const ValidationScores scores = score_rows(rows);
   std::string wrote;

@@ -22,7 +22,8 @@ TextRow error_cells(const std::string& name, const ErrorStatistics& errors) {
   return cells;
 }
 
-const TextRow error_header = {"", "rows", "scored", "MAPE %", "median %", "bias %", "p90 %", "unscored=100 %"};
+const TextRow error_header = {"",         "rows",   "scored", "MAPE %",
+                              "median %", "bias %", "p90 %",  "unscored=100 %"};
 
 std::string error_table(const std::string& title, const ValidationScores& scores,
                         ErrorStatistics SourceScore::*of) {
@@ -45,7 +46,8 @@ std::string sweep_text(const ValidationScores& scores) {
   for (const SweepScore& sweep : scores.sweeps) {
     found += sweep.finds_best ? 1 : 0;
     table.push_back({sweep.source + ": " + sweep.name, fmt::format("{}", sweep.runs),
-                     sweep.spearman ? fmt::format("{:.3f}", *sweep.spearman) : "-", sweep.finds_best ? "yes" : "no"});
+                     sweep.spearman ? fmt::format("{:.3f}", *sweep.spearman) : "-",
+                     sweep.finds_best ? "yes" : "no"});
   }
   return text_table(table, {0}) +
          fmt::format("mean Spearman {:.3f}; the measured best is among the predicted top 3 in {} of {}\n\n",
@@ -105,17 +107,40 @@ std::string validation_text(const ValidationScores& scores, const std::vector<Va
   text += error_table("memory", scores, &SourceScore::memory);
   text += sweep_text(scores) + fits_text(scores.fits) + reasons_text(scores);
   const auto scored = std::ranges::count(rows, RowStatus::scored, &ValidatedRow::status);
-  text += fmt::format("{} of {} rows scored; headline, mean over sources with unscored rows at 100 %: time {} %, "
-                      "memory {} %\n",
-                      scored, rows.size(), percent(scores.headline_time), percent(scores.headline_memory));
+  text += fmt::format(
+      "{} of {} rows scored; headline, mean over sources with unscored rows at 100 %: time {} %, "
+      "memory {} %\n",
+      scored, rows.size(), percent(scores.headline_time), percent(scores.headline_memory));
   return text;
 }
 
 std::string validation_csv(const std::vector<ValidatedRow>& rows) {
-  std::string csv = csv_line({"id", "source", "group", "set", "run", "counts", "metric", "measured_value", "predicted",
-                              "error", "status", "why", "assumed", "fits", "peak_gib", "step_time_s",
-                              "tokens_per_s_per_gpu", "hardware_flops", "compute_s", "bubble_s", "exposed_s",
-                              "exposed_tp_s", "exposed_cp_s", "exposed_ep_s", "exposed_dp_s", "exposed_pp_s"});
+  std::string csv = csv_line({"id",
+                              "source",
+                              "group",
+                              "set",
+                              "run",
+                              "counts",
+                              "metric",
+                              "measured_value",
+                              "predicted",
+                              "error",
+                              "status",
+                              "why",
+                              "assumed",
+                              "fits",
+                              "peak_gib",
+                              "step_time_s",
+                              "tokens_per_s_per_gpu",
+                              "hardware_flops",
+                              "compute_s",
+                              "bubble_s",
+                              "exposed_s",
+                              "exposed_tp_s",
+                              "exposed_cp_s",
+                              "exposed_ep_s",
+                              "exposed_dp_s",
+                              "exposed_pp_s"});
   for (const ValidatedRow& row : rows) {
     TextRow cells{row.row[Column::id],
                   row.row[Column::source],

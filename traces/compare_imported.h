@@ -12,7 +12,7 @@ namespace simrun {
 // Of one imported run, over its ranks: each with the prediction of its pipeline rank, where there is one.
 struct ImportedComparison {
   MeasuredComparison rows;  // by kind: opcodes, SEND and RECV as send_recv, "unknown"; by ImportedPhase
-  std::vector<MeasuredRow> by_time;  // of the step, mean over the ranks: compute, exposed, idle
+  std::vector<ComparedTime> by_time;  // of the step, mean over the ranks: compute, exposed, idle
 };
 
 // An exchange counts with its waiting for other ranks on both sides, unless the waits of all exchanges of its

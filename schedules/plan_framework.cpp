@@ -8,8 +8,7 @@ namespace simrun {
 
 void encode_framework(const Framework& framework, proto::Framework& out) {
   out.set_name(framework.name);
-  if (framework.kernels != FrameworkKernels{})
-    encode_kernels(framework.kernels, *out.mutable_kernels());
+  if (framework.kernels != FrameworkKernels{}) encode_kernels(framework.kernels, *out.mutable_kernels());
   if (framework.memory != FrameworkMemory{})
     out.mutable_memory()->set_context_bytes(framework.memory.context_bytes);
 }

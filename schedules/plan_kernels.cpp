@@ -65,10 +65,9 @@ GpuKernels decode_kernels(const proto::GpuKernels& in) {
   if (static_cast<std::size_t>(in.flash_size()) > kernels.flash.size())
     throw MalformedPlan("a GPU has more generations of FlashAttention than there are");
   for (int g = 0; g < in.flash_size(); ++g)
-    kernels.flash[static_cast<std::size_t>(g)] = {finite(in.flash(g).forward(), "attention rate"),
-                                                  finite(in.flash(g).backward(), "attention rate"),
-                                                  finite(in.flash(g).narrow(), "attention rate"),
-                                                  finite(in.flash(g).masked_keys(), "masked keys")};
+    kernels.flash[static_cast<std::size_t>(g)] = {
+        finite(in.flash(g).forward(), "attention rate"), finite(in.flash(g).backward(), "attention rate"),
+        finite(in.flash(g).narrow(), "attention rate"), finite(in.flash(g).masked_keys(), "masked keys")};
   return kernels;
 }
 

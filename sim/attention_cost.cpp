@@ -72,8 +72,8 @@ bool is_fused_softmax(const Plan& plan, const Instruction& instruction, const At
 // Scores keep the type of q; a dropout mask is one byte.
 //   forward   scale + mask + softmax (read, write); dropout (read, write, write mask)
 //   backward  softmax (read probabilities, read gradient, write); dropout (read gradient, read mask, write)
-// Not fused, PyTorch goes through fp32 (forward_torch_softmax): cast, masked fill, softmax, cast; backward cast,
-// softmax, fill, cast.
+// Not fused, PyTorch goes through fp32 (forward_torch_softmax): cast, masked fill, softmax, cast; backward
+// cast, softmax, fill, cast.
 std::vector<ScoreKernel> score_kernels(const Instruction& instruction, const AttentionShape& a, bool fused) {
   const auto score = static_cast<double>(bytes_of(a.dtype));
   constexpr double mask = 1, wide = 4;
@@ -101,9 +101,13 @@ std::vector<ScoreKernel> score_kernels(const Instruction& instruction, const Att
 std::vector<GemmShape> unfused_products(const AttentionShape& a, const Instruction& instruction) {
   const std::int64_t batch = a.batch * a.heads;
   const auto times = [&](std::int64_t rows, std::int64_t depth, std::int64_t columns) {
-    return GemmShape{
-        .batch = batch, .m = rows, .n = columns, .k = depth, .input = a.dtype, .output = a.dtype,
-        .unaligned = (a.head_dim | a.values() | a.key_sequence) * bytes_of(a.dtype) % 16 != 0};
+    return GemmShape{.batch = batch,
+                     .m = rows,
+                     .n = columns,
+                     .k = depth,
+                     .input = a.dtype,
+                     .output = a.dtype,
+                     .unaligned = (a.head_dim | a.values() | a.key_sequence) * bytes_of(a.dtype) % 16 != 0};
   };
   const std::int64_t queries = a.sequence, keys = a.key_sequence;
   if (is_backward(instruction))
@@ -112,9 +116,10 @@ std::vector<GemmShape> unfused_products(const AttentionShape& a, const Instructi
   return {times(queries, a.head_dim, keys), times(queries, keys, a.values())};
 }
 
-// Megatron-LM's CoreAttention turns the context from [batch, heads, s, d] into rows of tokens and, backward, joins
-// the gradients of q, k and v: copies that the fused default leaves out.
-std::vector<RowKernel> copies_around(const Plan& plan, const Instruction& instruction, const AttentionShape& a) {
+// Megatron-LM's CoreAttention turns the context from [batch, heads, s, d] into rows of tokens and, backward,
+// joins the gradients of q, k and v: copies that the fused default leaves out.
+std::vector<RowKernel> copies_around(const Plan& plan, const Instruction& instruction,
+                                     const AttentionShape& a) {
   if (plan.framework.kernels.softmax == SoftmaxKernel::fused) return {};
   const double context =
       2.0 * static_cast<double>(a.batch * a.sequence * a.heads * a.values() * bytes_of(a.dtype));
@@ -132,13 +137,15 @@ double score_elements(const AttentionShape& a) {
 double flash_flops_per_second(const Plan& plan, const Instruction& instruction, const AttentionShape& a) {
   const Gpu& gpu = plan.cluster.gpu;
   const int generation = plan.framework.kernels.flash_attention;
-  const FlashRate* rate = generation > 0 ? &gpu.kernels.flash[static_cast<std::size_t>(generation - 1)] : nullptr;
+  const FlashRate* rate =
+      generation > 0 ? &gpu.kernels.flash[static_cast<std::size_t>(generation - 1)] : nullptr;
   const bool backward = is_backward(instruction);
   if (rate == nullptr || !rate->is_stated())
     return matmul_flops_per_second(gpu, a.dtype) * (backward ? flash_backward_share : flash_forward_share);
   const double width = std::clamp(static_cast<double>(a.head_dim - 64) / 64.0, 0.0, 1.0);
   const double of_width = rate->narrow + (1 - rate->narrow) * width;
-  const double keys = static_cast<double>(a.key_sequence) * computed_share(instruction.causal, a.key_sequence);
+  const double keys =
+      static_cast<double>(a.key_sequence) * computed_share(instruction.causal, a.key_sequence);
   const double of_mask = instruction.causal.on ? keys / (keys + rate->masked_keys) : 1;
   return gpu.peak_flops.at(a.dtype) * (backward ? rate->backward : rate->forward) * of_width * of_mask;
 }

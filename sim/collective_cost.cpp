@@ -16,8 +16,9 @@ static double bytes_of_all(const Plan& plan, const std::vector<Index>& buffers) 
   return bytes;
 }
 
-// Of what all tensor-parallel ranks have in full, Megatron-LM's stages send each a part, and gather the parts in
-// the node of the receiver (Narayanan et al. 2021, arXiv 2104.04473, section 4.1); the gather's time is left out.
+// Of what all tensor-parallel ranks have in full, Megatron-LM's stages send each a part, and gather the parts
+// in the node of the receiver (Narayanan et al. 2021, arXiv 2104.04473, section 4.1); the gather's time is
+// left out.
 static double share_of_transfer(const Plan& plan, const Instruction& instruction) {
   const bool is_transfer = instruction.opcode == Opcode::send || instruction.opcode == Opcode::recv;
   if (!is_transfer || !plan.framework.kernels.blocking_pipeline ||

@@ -175,9 +175,10 @@ class Compiler {
     Picoseconds time = 0;
     for (Index p = step.first_piece; p < step.first_piece + step.pieces; ++p) {
       const Instruction& instruction = instructions[first.pieces[p].instruction];
-      time = saturated_sum(time, durations_.varies(instruction)
-                                     ? stretched(durations_.kernel_at(place_of(gpu, run, instruction), instruction), stretch)
-                                     : first.pieces[p].duration);
+      time = saturated_sum(
+          time, durations_.varies(instruction)
+                    ? stretched(durations_.kernel_at(place_of(gpu, run, instruction), instruction), stretch)
+                    : first.pieces[p].duration);
     }
     return time;
   }

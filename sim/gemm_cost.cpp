@@ -69,7 +69,8 @@ bool has_aligned_rows(const Buffer& matrix, std::pair<const Buffer&, const Buffe
     return (has_dim(others.first, dim.name) ? 1 : 0) + (has_dim(others.second, dim.name) ? 2 : 0);
   };
   std::int64_t row = bytes_of(matrix.dtype);
-  for (auto dim = matrix.dims.rbegin(); dim != matrix.dims.rend() && kind(*dim) == kind(matrix.dims.back()); ++dim)
+  for (auto dim = matrix.dims.rbegin(); dim != matrix.dims.rend() && kind(*dim) == kind(matrix.dims.back());
+       ++dim)
     row *= dim->extent;
   return row % load_bytes == 0;
 }
@@ -144,7 +145,8 @@ GemmShape gemm_shape(const Plan& plan, const Instruction& instruction) {
   }
   for (const BufferDim& dim : b.dims)
     if (has_dim(d, dim.name) && !has_dim(a, dim.name)) shape.n *= dim.extent;
-  shape.unaligned = !has_aligned_rows(a, {b, d}) || !has_aligned_rows(b, {a, d}) || !has_aligned_rows(d, {a, b});
+  shape.unaligned =
+      !has_aligned_rows(a, {b, d}) || !has_aligned_rows(b, {a, d}) || !has_aligned_rows(d, {a, b});
   return shape;
 }
 

@@ -135,8 +135,7 @@ Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::init:
     case Opcode::free: return 0;
-    case Opcode::gemm:
-      return to_picoseconds(product_seconds(plan, instruction));
+    case Opcode::gemm: return to_picoseconds(product_seconds(plan, instruction));
     case Opcode::attention:
     case Opcode::attention_backward: return to_picoseconds(attention_seconds(plan, instruction));
     case Opcode::conv: return to_picoseconds(convolution_seconds(plan, instruction));
@@ -160,6 +159,5 @@ std::int64_t kernel_launches(const Plan& plan, const Instruction& instruction) {
     default: return static_cast<std::int64_t>(row_kernels(plan, instruction, 0).size());
   }
 }
-
 
 }  // namespace simrun

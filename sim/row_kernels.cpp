@@ -40,7 +40,8 @@ std::vector<RowKernel> residual_kernels(const Plan& plan, const Instruction& ins
   std::vector<RowKernel> kernels;
   const double dropped = instruction.dropout > 0 ? elements : 0;
   for (std::size_t i = 1; i < instruction.inputs.size(); ++i)
-    kernels.push_back({elements_of(plan, instruction.inputs[i]) < elements ? 2 * b * elements : 3 * b * elements});
+    kernels.push_back(
+        {elements_of(plan, instruction.inputs[i]) < elements ? 2 * b * elements : 3 * b * elements});
   if (dropped > 0) kernels.push_back({(2 * b + 1) * elements, dropped});
   return kernels;
 }
@@ -83,13 +84,15 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
 }  // namespace
 
 double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel) {
-  const double random = gpu.kernels.random_numbers > 0 ? kernel.random_numbers / gpu.kernels.random_numbers : 0;
+  const double random =
+      gpu.kernels.random_numbers > 0 ? kernel.random_numbers / gpu.kernels.random_numbers : 0;
   return row_kernel_seconds(gpu, kernel.bytes) + random;
 }
 
 std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes) {
   if (!instruction.outputs.empty())
-    if (std::vector<RowKernel> kernels = separate_kernels(plan, instruction); !kernels.empty()) return kernels;
+    if (std::vector<RowKernel> kernels = separate_kernels(plan, instruction); !kernels.empty())
+      return kernels;
   const FrameworkKernels& framework = plan.framework.kernels;
   if (instruction.opcode == Opcode::optimizer && framework.optimizer_bytes > 0)
     return {{fused_bytes}, {framework.optimizer_bytes * elements_of(plan, instruction.inputs.at(0))}};

@@ -20,8 +20,9 @@ Applied applied_rules(const MeasuredRow& row, const RowRules& rules) {
   Applied all;
   for (const RowRule& rule : rules.notes)
     if (std::optional<RowRule> found = applied(rule, row[Column::notes])) all.push_back(*found);
-  for (const auto& [file, column] : {std::pair(&rules.sources, Column::source), std::pair(&rules.models, Column::model),
-                                     std::pair(&rules.hardware, Column::hardware)})
+  for (const auto& [file, column] :
+       {std::pair(&rules.sources, Column::source), std::pair(&rules.models, Column::model),
+        std::pair(&rules.hardware, Column::hardware)})
     if (std::optional<RowRule> found = first_applied(*file, row[column])) all.push_back(*found);
   if (std::optional<RowRule> found = first_applied(rules.flops, row[Column::flops_definition]))
     all.push_back(*found);
@@ -37,7 +38,8 @@ std::string prefix_of_id(const std::string& id) {
 }
 
 std::string source_of(const MeasuredRow& row, const RowRules& rules) {
-  if (const std::optional<RowRule> rule = first_applied(rules.sources, row[Column::source])) return rule->name;
+  if (const std::optional<RowRule> rule = first_applied(rules.sources, row[Column::source]))
+    return rule->name;
   const std::string prefix = prefix_of_id(row[Column::id]);
   return prefix.empty() ? row[Column::source] : prefix;
 }

@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-
 #include <filesystem>
 
 #include "configs/load_job.h"
@@ -22,7 +21,10 @@ TEST_CASE("every framework preset loads and keeps its kernels over a reload") {
     const LoadedJob loaded = tiny_on(name);
     CHECK(loaded.job.framework.name == name);
     CHECK(loaded.job.framework.kernels != FrameworkKernels{});
-    CHECK(load_job_text(loaded.effective_yaml, "again.yaml", {{}, {directory}}).job == loaded.job);
+    const LoadedJob again = load_job_text(loaded.effective_yaml, "again.yaml", {{}, {directory}});
+    CHECK(again.job.framework == loaded.job.framework);
+    CHECK(again.job.cluster == loaded.job.cluster);
+    CHECK(again.job.config_sha256 == loaded.job.config_sha256);
     ++presets;
   }
   CHECK(presets > 10);
@@ -39,7 +41,7 @@ TEST_CASE("a framework from another one keeps what it does not say") {
 
 TEST_CASE("kernels that there are not are named where they are written") {
   CHECK_THROWS_WITH(tiny_on("megatron_2021", {{"framework.kernels.softmax", "megatrom"}}),
-                    Catch::Contains("megatron"));
+                    Catch::Contains("cannot be 'megatrom'"));
   CHECK_THROWS_WITH(tiny_on("megatron_2021", {{"framework.kernels.flash_attention", "4"}}),
                     Catch::Contains("flash_attention"));
   CHECK_THROWS_WITH(tiny_on("megatron_2021", {{"cluster.gpu.kernels.sustained", "1.5"}}),

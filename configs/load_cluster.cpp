@@ -53,6 +53,7 @@ Gpu read_gpu(const ConfigNode& node, const std::string& base_name, Reading& read
         section.integer("communication_sms", {0, std::max<std::int64_t>(gpu.sm_count, 1) - 1});
   section.ignore({"communication_sms"});
   gpu.mxfp8 = section.boolean("mxfp8", false);
+  gpu.kernels = read_gpu_kernels(section.section("kernels"), reading);
   gpu.measured = read_measured_kernels(section.section("measured"), reading);
   section.finish();
   return gpu;

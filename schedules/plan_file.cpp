@@ -109,7 +109,7 @@ bool is_new_in_version_7(const Cluster& cluster) {
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
 // framework.
 std::uint64_t version_needed(const Plan& plan) {
-  if (plan.framework != Framework{}) return 8;
+  if (plan.framework != Framework{} || plan.cluster.gpu.kernels != GpuKernels{}) return 8;
   if (is_new_in_version_7(plan.cluster)) return 7;
   if (is_new_in_version_6(plan)) return 6;
   if (is_new_in_version_5(plan)) return 5;

@@ -145,6 +145,8 @@ Gpu decode(const proto::Gpu& in) {
   gpu.special_functions = finite(in.special_functions(), "special_functions");
   gpu.mxfp8 = in.mxfp8();
   gpu.communication_sms = in.communication_sms();
+  gpu.driver_memory_bytes = in.driver_memory_bytes();
+  gpu.matmul_workspace_bytes = in.matmul_workspace_bytes();
   gpu.measured = decode(in.measured());
   return gpu;
 }

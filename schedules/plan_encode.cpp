@@ -145,6 +145,8 @@ void encode(const Gpu& gpu, proto::Gpu& out) {
   out.set_special_functions(gpu.special_functions);
   out.set_mxfp8(gpu.mxfp8);
   out.set_communication_sms(gpu.communication_sms);
+  out.set_driver_memory_bytes(gpu.driver_memory_bytes);
+  out.set_matmul_workspace_bytes(gpu.matmul_workspace_bytes);
   if (!gpu.measured.empty()) encode(gpu.measured, *out.mutable_measured());
 }
 

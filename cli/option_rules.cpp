@@ -112,6 +112,43 @@ OptionFault execute_fault(const Options& options) {
   return {};
 }
 
+// A measured step takes its job by name, and is written, not run.
+OptionFault import_fault(const Options& options) {
+  const ImportFlags& flags = options.import;
+  if (flags.traces.empty()) {
+    for (const GivenFlag& flag : {GivenFlag{"--against", flags.against.has_value()},
+                                  GivenFlag{"--profile", flags.profile.has_value()}})
+      if (flag.is_given)
+        return {fmt::format("{} goes with --import-trace", flag.name),
+                "--import-trace FILE names the trace."};
+    return {};
+  }
+  if (!options.input.empty())
+    return {"--import-trace takes its job with --against", fmt::format("--against {}", options.input)};
+  if (!flags.against)
+    for (const GivenFlag& flag :
+         {GivenFlag{"--profile", flags.profile.has_value()}, GivenFlag{"--html", options.html.has_value()},
+          GivenFlag{"--set", !options.overrides.empty()},
+          GivenFlag{"--engine", options.engine != EngineChoice::automatic}})
+      if (flag.is_given)
+        return {fmt::format("{} goes with --against: a trace alone is no job", flag.name),
+                "--against CONFIG names the job that was profiled."};
+  std::vector<GivenFlag> others = prints(options);
+  const std::vector<GivenFlag> runs = execute_flags(options.execute);
+  others.insert(others.end(), runs.begin(), runs.end());
+  others.insert(others.end(), {{"--plan", options.plan.has_value()},
+                               {"--schedule-csv", options.schedule_csv.has_value()},
+                               {"--execute", options.execute.execute},
+                               {"--sweep", !options.sweep.empty()},
+                               {"--placement", options.placement},
+                               {"--schedule", options.schedule_flags.schedule.has_value()},
+                               {"--collective", options.collective.collective.has_value()},
+                               {"--calibrate", options.calibrate},
+                               {"--sensitivity", options.sensitivity},
+                               {"--csv", options.csv.has_value()}});
+  return excluded("--import-trace", others);
+}
+
 OptionFault doctor_fault(const Options& options) {
   if (!options.input.empty()) return {"--doctor takes no job: it is about this machine", ""};
   std::vector<GivenFlag> others = prints(options);
@@ -191,6 +228,28 @@ OptionFault collective_fault(const Options& options) {
   return excluded("--collective", others);
 }
 
+// Measurements are jobs of their own: no other one, and --set holds for all of them.
+OptionFault validate_fault(const Options& options) {
+  if (!options.validate.rows) {
+    if (!options.validate.filters.empty()) return {"--filter goes with --validate", ""};
+    return {};
+  }
+  if (!options.input.empty())
+    return {"--validate takes no job: its rows are", "--set changes a value of every row's job."};
+  std::vector<GivenFlag> others = prints(options);
+  const std::vector<GivenFlag> outputs = outputs_of_one(options), runs = execute_flags(options.execute);
+  others.insert(others.end(), outputs.begin(), outputs.end());
+  others.insert(others.end(), runs.begin(), runs.end());
+  others.insert(others.end(), {{"--execute", options.execute.execute},
+                               {"--sweep", !options.sweep.empty()},
+                               {"--placement", options.placement},
+                               {"--schedule", options.schedule_flags.schedule.has_value()},
+                               {"--collective", options.collective.collective.has_value()},
+                               {"--sensitivity", options.sensitivity},
+                               {"--calibrate", options.calibrate}});
+  return excluded("--validate", others);
+}
+
 OptionFault mode_fault(const Options& options) {
   std::vector<GivenFlag> others = prints(options);
   const std::vector<GivenFlag> outputs = outputs_of_one(options);
@@ -256,6 +315,10 @@ OptionFault fault_of(const Options& options) {
       return {fmt::format("--trace cannot tell the format of '{}' from its name", path),
               "end it in .json or .json.gz (Chrome's trace format) or .perfetto-trace."};
   if (options.doctor) return doctor_fault(options);
+  if (OptionFault fault = validate_fault(options); !fault.message.empty() || options.validate.rows)
+    return fault;
+  if (OptionFault fault = import_fault(options); !fault.message.empty() || !options.import.traces.empty())
+    return fault;
   if (OptionFault fault = collective_fault(options); !fault.message.empty() || options.collective.collective)
     return fault;
   if (OptionFault fault = calibrate_fault(options); !fault.message.empty() || options.calibrate) return fault;

@@ -20,8 +20,7 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--import-hf", "--export", "--open",        "--validate",
-                                 "--serve",     "--fit",    "--import-trace"};
+constexpr std::array later_flags{"--import-hf", "--export", "--open", "--serve", "--fit"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -127,6 +126,17 @@ void add_execute(CLI::App& app, ExecuteFlags& flags) {
       ->group(group);
 }
 
+// Of predictions against measurements.
+void add_validate(CLI::App& app, ValidateFlags& flags) {
+  constexpr const char* group = "Predicted against measured";
+  app.add_option("--validate", flags.rows,
+                 "simulate every row of a CSV of published measurements and print the errors by source")
+      ->group(group);
+  app.add_option("--filter", flags.filters, "only rows with COLUMN=VALUE; repeatable")
+      ->allow_extra_args(false)
+      ->group(group);
+}
+
 void add_doctor(CLI::App& app, Options& options) {
   app.add_flag(
          "--doctor", options.doctor,
@@ -144,6 +154,20 @@ void add_calibrate(CLI::App& app, Options& options) {
       ->group(group);
 }
 
+void add_import(CLI::App& app, ImportFlags& flags) {
+  constexpr const char* group = "A measured step";
+  app.add_option("--import-trace", flags.traces,
+                 "read a measured step: a trace of PyTorch's profiler, Chrome or Chakra, or a folder of "
+                 "one per rank; repeatable")
+      ->allow_extra_args(false)
+      ->group(group);
+  app.add_option("--against", flags.against, "set it beside what is predicted for this job or Plan file")
+      ->group(group);
+  app.add_option("--profile", flags.profile,
+                 "write the rates that it had to this YAML, for `gpu: FILE` (with --against)")
+      ->group(group);
+}
+
 void add_outputs(CLI::App& app, Options& options, Words& words) {
   app.add_option("--html", options.html, "write the page here (default: beside CONFIG)");
   app.add_flag("--no-html", options.no_html, "write no page");
@@ -152,7 +176,7 @@ void add_outputs(CLI::App& app, Options& options, Words& words) {
                  "write a trace for other viewers: .json, .json.gz or .perfetto-trace; repeatable")
       ->allow_extra_args(false);
   app.add_option("--schedule-csv", options.schedule_csv, "write the pipeline schedule as PyTorch's CSV");
-  app.add_option("--csv", options.csv, "write the table of the sweep as CSV");
+  app.add_option("--csv", options.csv, "write the table of the sweep, or the rows of --validate, as CSV");
   app.add_flag("--json", options.json, "print the summary as JSON (no page unless --html)");
   app.add_flag("--check", options.check, "validate and print every derived number; simulate nothing");
   app.add_flag("--print-config", options.print_config,
@@ -248,9 +272,11 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   add_what_to_run(app, parsed.options, words);
   add_schedule(app, parsed.options.schedule_flags);
   add_collective(app, parsed.options.collective);
+  add_validate(app, parsed.options.validate);
   add_execute(app, parsed.options.execute);
   add_doctor(app, parsed.options);
   add_calibrate(app, parsed.options);
+  add_import(app, parsed.options.import);
   add_outputs(app, parsed.options, words);
   try {
     app.parse(argc, argv);
@@ -267,7 +293,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   }
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
   const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor &&
-                         !parsed.options.calibrate && !parsed.options.collective.collective;
+                         !parsed.options.calibrate && !parsed.options.collective.collective &&
+                         !parsed.options.validate.rows && parsed.options.import.traces.empty();
   if (words.inputs.empty() && needs_job)
     return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);

@@ -10,16 +10,13 @@
 #include "cli/plan_schedule.h"
 #include "cli/processes.h"
 #include "cli/sensitivity.h"
-#include "cli/trace_format.h"
+#include "cli/written_trace.h"
 #include "schedules/plan_file.h"
 #include "schedules/schedule_grid.h"
 #include "schedules/summary.h"
 #include "sim/simulate.h"
-#include "visualizer/chrome_trace.h"
-#include "visualizer/gzip.h"
 #include "visualizer/json.h"
 #include "visualizer/page.h"
-#include "visualizer/perfetto_trace.h"
 #include "visualizer/sensitivity_table.h"
 #include "visualizer/terminal.h"
 
@@ -62,15 +59,6 @@ Detail detail_for(const Options& options, const Plan& plan) {
     complain(fmt::format("simrun: {} instruction instances are too many for a trace: it shows passes only\n",
                          instances));
   return Detail::passes;
-}
-
-std::string trace_bytes(const std::string& path, const Plan& plan, const Timeline& timeline) {
-  switch (trace_format(path).value()) {
-    case TraceFormat::chrome: return chrome_trace(plan, timeline);
-    case TraceFormat::chrome_gzip: return gzip(chrome_trace(plan, timeline));
-    case TraceFormat::perfetto: return perfetto_trace(plan, timeline);
-  }
-  return "";
 }
 
 // Every file that was asked for; says which.

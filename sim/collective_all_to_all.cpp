@@ -24,7 +24,7 @@ ExchangeFlows direct_all_to_all_flows(const Topology& topology, Ranks devices, c
     for (std::size_t j = 0; j < nodes[a].size(); ++j) {
       const Ranks& own = nodes[a];
       double latency_s = static_cast<double>(own.size() - 1) * step_s;
-      add_flow(topology, own[j], own[(j + 1) % own.size()], part(own.size() - 1), phase);
+      add_to_others(topology, own, j, part(own.size() - 1), phase);
       for (std::size_t step = 1; step < (every_pair ? nodes.size() : std::min<std::size_t>(nodes.size(), 2));
            ++step) {
         const Ranks& other = nodes[(a + step) % nodes.size()];
@@ -55,7 +55,8 @@ ExchangeFlows hierarchical_all_to_all_flows(const Topology& topology, Ranks devi
         between_s = std::max(between_s, phase.flows.back().route.latency_s);
       }
   for (const Ranks& node : nodes)
-    add_inside(topology, node, 0, static_cast<double>(k - 1) / static_cast<double>(k), phase);
+    for (std::size_t j = 0; j < k; ++j)
+      add_to_others(topology, node, j, static_cast<double>(k - 1) / static_cast<double>(k), phase);
   phase.latency_s = costs.base_s + static_cast<double>(nodes.size() - 1) * between_s +
                     static_cast<double>(k - 1) * step_inside(topology, nodes, costs);
   return {phase};

@@ -14,8 +14,7 @@ ExchangeFlows node_flows(const Topology& topology, Opcode opcode, Ranks devices,
   const auto n = static_cast<double>(devices.size());
   FlowPhase phase;
   phase.latency_s = costs.base_s + rounds(opcode) * (n - 1) * step_inside(topology, {devices}, costs);
-  add_inside(topology, devices, 0, bus_factor(opcode, n), phase);
-  if (opcode == Opcode::broadcast && !phase.flows.empty()) phase.flows.pop_back();
+  add_rings(topology, devices, bus_factor(opcode, n), opcode != Opcode::broadcast, phase);
   return {phase};
 }
 
@@ -54,7 +53,7 @@ ExchangeFlows two_level_flows(const Topology& topology, Opcode opcode, Ranks dev
   FlowPhase inside, across;
   inside.latency_s = costs.base_s + static_cast<double>(k - 1) * step_inside(topology, nodes, costs);
   for (const Ranks& node : nodes)
-    add_inside(topology, node, 0, bus_factor(Opcode::all_gather, static_cast<double>(k)), inside);
+    add_rings(topology, node, bus_factor(Opcode::all_gather, static_cast<double>(k)), true, inside);
   const double share = bus_factor(opcode, static_cast<double>(nodes.size())) / static_cast<double>(k);
   for (std::size_t rank = 0; rank < k; ++rank)
     across.latency_s =

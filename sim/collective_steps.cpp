@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/mesh_rings.h"
+
 namespace simrun {
 
 std::vector<Ranks> by_node(const Topology& topology, Ranks devices) {
@@ -55,8 +57,22 @@ NodeRing add_node_ring(const Topology& topology, const std::vector<Ranks>& nodes
   return ring;
 }
 
+void add_rings(const Topology& topology, Ranks node, double share, bool returns, FlowPhase& phase) {
+  const std::vector<std::vector<std::int64_t>> rings = rings_inside(topology, node);
+  for (const std::vector<std::int64_t>& ring : rings)
+    for (std::size_t j = 0; j + (returns ? 0 : 1) < ring.size(); ++j)
+      add_flow(topology, ring[j], ring[(j + 1) % ring.size()], share / static_cast<double>(rings.size()),
+               phase);
+}
+
+void add_to_others(const Topology& topology, Ranks node, std::size_t rank, double share, FlowPhase& phase) {
+  const std::size_t n = node.size(), others = topology.is_switched() ? 1 : n - 1;
+  for (std::size_t step = 1; step <= others; ++step)
+    add_flow(topology, node[rank], node[(rank + step) % n], share / static_cast<double>(others), phase);
+}
+
 void add_inside(const Topology& topology, Ranks node, std::size_t rings, double share, FlowPhase& phase) {
-  const double entering = rings == 0 ? 1 : static_cast<double>(rings - 1) / static_cast<double>(rings);
+  const double entering = static_cast<double>(rings - 1) / static_cast<double>(rings);
   for (std::size_t j = 0; j < node.size(); ++j) {
     const std::size_t next = (j + 1) % node.size();
     add_flow(topology, node[j], node[next], next < rings ? entering * share : share, phase);

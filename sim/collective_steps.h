@@ -39,6 +39,13 @@ struct NodeRing {
 NodeRing add_node_ring(const Topology& topology, const std::vector<Ranks>& nodes, const StepCosts& costs,
                        NodeRing ring, FlowPhase& phase);
 
+// The edges of the rings over the ranks of a node (rings_inside()), which have the share together.
+void add_rings(const Topology& topology, Ranks node, double share, bool returns, FlowPhase& phase);
+
+// From a rank to each other one of its node as much, `share` in all. Where the ports of a switch are all that
+// limits, the flows of all ranks put the same on them if each sends all to the next.
+void add_to_others(const Topology& topology, Ranks node, std::size_t rank, double share, FlowPhase& phase);
+
 // The edges from each rank of a node to the next, where `rings` rings enter the node at its first ranks and
 // leave it before they would return there.
 void add_inside(const Topology& topology, Ranks node, std::size_t rings, double share, FlowPhase& phase);

@@ -10,12 +10,12 @@ namespace {
 
 // Every rank sends and receives this share within its node.
 void add_ports(const Topology& topology, const std::vector<Ranks>& nodes, double share, FlowPhase& phase) {
-  for (const Ranks& node : nodes) add_inside(topology, node, 0, share, phase);
+  for (const Ranks& node : nodes) add_rings(topology, node, share, true, phase);
 }
 
 // Every rank sends `sent` to the switch and receives `received` from it.
 void add_uneven_ports(const Topology& topology, Ranks node, double sent, double received, FlowPhase& phase) {
-  add_inside(topology, node, 0, std::min(sent, received), phase);
+  add_rings(topology, node, std::min(sent, received), true, phase);
   for (std::size_t j = 0; j < node.size(); ++j) {
     Route port = topology.route(node[j], node[(j + 1) % node.size()]);
     port.link = {received > sent ? port.link.back() : port.link.front()};

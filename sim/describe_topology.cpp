@@ -111,7 +111,8 @@ double torus_bisection(const Fabric& fabric, double link) {
     longest = std::max(longest, size);
     all *= size;
   }
-  return static_cast<double>(all / longest) * (fabric.torus_wraps ? 2 : 1) * link;
+  const std::int64_t across = all / longest;  // links that a cut through the middle of the longest side meets
+  return static_cast<double>(across) * (fabric.torus_wraps ? 2 : 1) * link;
 }
 
 // What the GPUs or NICs of half the nodes send at most.

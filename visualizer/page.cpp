@@ -152,6 +152,13 @@ std::string html_page(const Plan& plan, const Timeline& timeline, const Timeline
   return drawn_page(plan, side_by_side(timeline, measured), summary, text);
 }
 
+std::string html_page(const Plan& plan, const Timeline& timeline, const MeasuredElsewhere& measured,
+                      const Summary& summary) {
+  PageText text = text_of(plan, timeline, summary);
+  text.tables += "<h2>Measured</h2>\n<pre>" + html_escaped(measured.table) + "</pre>\n";
+  return drawn_page(measured.plan, side_by_side(timeline, measured.timeline), summary, text);
+}
+
 std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary,
                       const PageText& text) {
   return drawn_page(plan, {timeline, {}}, summary, text);

@@ -18,6 +18,16 @@ std::string html_page(const Plan& plan, const Timeline& timeline, const Summary&
 std::string html_page(const Plan& plan, const Timeline& timeline, const Timeline& measured,
                       const Summary& summary);
 
+// What was measured elsewhere. `plan`: the predicted one with what was measured behind it, of which
+// `timeline` is. `table`: text.
+struct MeasuredElsewhere {
+  const Plan& plan;
+  const Timeline& timeline;
+  std::string table;
+};
+std::string html_page(const Plan& plan, const Timeline& timeline, const MeasuredElsewhere& measured,
+                      const Summary& summary);
+
 // The same drawing under other numbers and tables.
 struct PageText {
   std::string title;    // text

@@ -190,7 +190,7 @@ bool ProcessGroup::is_deaf(Time now, Time last) {
     awake_since_ = now;
   }
   look_for_signals(now);
-  if (awake_since_ == Time{} || now > awake_since_ + limits_.silence) return false;
+  if (!has_just_woken(now)) return false;
   if (!told_to_end_) return now < awake_since_ + limits_.farewell;
   outgoing_.clear();
   if (!end_) speaks_ = false;
@@ -281,7 +281,10 @@ void ProcessGroup::handle(int from, Frame frame) {
       news_.notify_all();
       return;
     case FrameKind::failure: conclude(failure_from(frame.payload)); return;
-    case FrameKind::end: accept_end(failure_from(frame.payload)); return;
+    case FrameKind::end:
+      if (!end_) speaks_ = false;  // who ends the run for all says so
+      accept_end(failure_from(frame.payload));
+      return;
   }
 }
 

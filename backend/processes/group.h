@@ -103,6 +103,9 @@ class ProcessGroup {
   void finish_run();
 
   // ---- how the run ends (process_group_end.cpp); all need mutex_ ----
+  bool has_just_woken(Time now) const {
+    return awake_since_ != Time{} && now <= awake_since_ + limits_.silence;
+  }
   void look_after_others(Time now);
   void look_for_signals(Time now);
   void suspect(RunFailure failure, Time due);

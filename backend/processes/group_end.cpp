@@ -16,6 +16,7 @@ constexpr std::chrono::milliseconds to_gather{300};
 }  // namespace
 
 void ProcessGroup::look_after_others(Time now) {
+  if (has_just_woken(now)) return;  // those whom it misses may have ended because they missed it
   if (process_ == 0) {
     for (int other = 1; other < processes_ && !suspicion_; ++other) {
       const std::string why = roll_.loss(other, now);

@@ -1,0 +1,100 @@
+#include "cli/import_trace.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "cli/console.h"
+#include "cli/import_report.h"
+#include "cli/outputs.h"
+#include "cli/read_input.h"
+#include "cli/written_trace.h"
+#include "configs/diagnostics.h"
+#include "schedules/summary.h"
+#include "sim/simulate.h"
+#include "traces/imported_timeline.h"
+#include "traces/read_trace.h"
+#include "visualizer/page.h"
+
+namespace simrun {
+namespace {
+
+std::vector<std::string> files_of(const ImportFlags& flags) {
+  std::vector<std::string> files;
+  for (const std::string& path : flags.traces)
+    for (std::string& file : trace_files(path)) files.push_back(std::move(file));
+  return files;
+}
+
+// Every file is looked at, so that all that cannot be read are told at once.
+ImportedRun read_run(const std::vector<std::string>& files) {
+  std::vector<RecordedTrace> traces;
+  std::vector<Diagnostic> faults;
+  for (const std::string& file : files) try {
+      traces.push_back(read_trace(file));
+    } catch (const ConfigError& error) {
+      faults.insert(faults.end(), error.diagnostics().begin(), error.diagnostics().end());
+    }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+  return imported_run(std::move(traces));
+}
+
+struct Predicted {
+  Input input;
+  Timeline timeline;
+  Summary summary;
+};
+
+Predicted predict(const Options& options, const LoadOptions& load) {
+  Predicted predicted;
+  predicted.input = read_input(options.input, options, load);
+  predicted.timeline = simulate(predicted.input.plan, {Detail::instructions, options.engine});
+  predicted.summary = summarize(predicted.input.plan, predicted.timeline);
+  return predicted;
+}
+
+std::string write_files(const Options& options, const ImportReport& report,
+                        const std::optional<Predicted>& predicted) {
+  const std::optional<std::string> page = predicted ? page_path(options, ".trace.html") : std::nullopt;
+  if (!page && options.traces.empty()) return "";
+  const ImportedTimeline measured =
+      imported_timeline(predicted ? predicted->input.plan : plan_of_ranks(report.run), report.run);
+  std::string wrote;
+  if (page)
+    wrote += write_reported(
+        *page, html_page(predicted->input.plan, predicted->timeline,
+                         {measured.plan, measured.timeline, import_table(report)}, predicted->summary));
+  for (const std::string& path : options.traces)
+    wrote += write_reported(path, trace_bytes(path, measured.plan, measured.timeline));
+  return wrote;
+}
+
+}  // namespace
+
+int import_traces(const Options& given, const LoadOptions& load) {
+  Options options = given;
+  options.input = given.import.against.value_or("");
+  const std::vector<std::string> files = files_of(options.import);
+  std::optional<Predicted> predicted;
+  if (options.import.against) predicted = predict(options, load);
+  std::vector<std::string> outputs = options.traces, inputs = files;
+  if (predicted) {
+    if (const std::optional<std::string> page = page_path(options, ".trace.html")) outputs.push_back(*page);
+    for (const std::string& file : predicted->input.files()) inputs.push_back(file);
+  }
+  probe_outputs(outputs, inputs);
+  const ImportedRun run = read_run(files);
+  ImportReport report{
+      run,
+      predicted ? compare_imported(predicted->input.plan, predicted->timeline, run) : tally_imported(run),
+      predicted.has_value(), files};
+  const std::string wrote = write_files(options, report, predicted);
+  if (options.json)
+    print(import_json(report));
+  else if (!options.quiet)
+    print(import_text(report) + wrote);
+  return 0;
+}
+
+}  // namespace simrun

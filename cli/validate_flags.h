@@ -1,0 +1,15 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace simrun {
+
+// The command line of simrun --validate ROWS.csv.
+struct ValidateFlags {
+  std::optional<std::string> rows;   // path of the measurements
+  std::vector<std::string> filters;  // COLUMN=VALUE
+};
+
+}  // namespace simrun

@@ -1,0 +1,82 @@
+#include "traces/kernel_kind.h"
+
+#include <catch2/catch.hpp>
+
+namespace simrun {
+namespace {
+
+std::optional<Opcode> opcode(const char* name) { return kernel_kind(name).opcode; }
+
+}  // namespace
+
+TEST_CASE("kernel kinds: names of libraries, as profilers write them") {
+  using enum Opcode;
+  CHECK(opcode("ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_nn") == gemm);
+  CHECK(opcode("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_"
+               "segment_k_off_kernel__5x_cublas") == gemm);
+  CHECK(opcode("nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NTT") == gemm);
+  CHECK(opcode("void "
+               "cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8>(T1::"
+               "Params)") == gemm);
+  CHECK(opcode("void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>(...)") == gemm);
+  CHECK(opcode("void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4> >(Flash_fwd_params)") ==
+        attention);
+  CHECK(opcode("void flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<128> "
+               ">(Flash_bwd_params)") == attention_backward);
+  CHECK(opcode("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_3_64x64x128") ==
+        attention_backward);
+  CHECK(opcode("fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<>)") ==
+        attention);
+  CHECK(opcode(
+            "fmha_cutlassB_bf16_aligned_64x64_k64_sm80(PyTorchMemEffAttention::AttentionBackwardKernel<>)") ==
+        attention_backward);
+  CHECK(opcode("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)") == all_reduce);
+  CHECK(opcode("ncclKernel_ReduceScatter_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)") ==
+        reduce_scatter);
+  CHECK(opcode("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)") == all_gather);
+  CHECK(opcode("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)") == send);
+  CHECK(
+      opcode(
+          "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>(int, float)") ==
+      norm);
+  CHECK(opcode("void transformer_engine::normalization::rmsnorm_bwd_tuned_kernel<...>") == norm_backward);
+  CHECK(
+      opcode("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)") ==
+      map);
+  CHECK(opcode("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<..., "
+               "FusedAdamMathFunctor<float, 4>, ...>") == optimizer);
+  CHECK(opcode("void multi_tensor_apply_kernel<TensorListMetadata<2>, L2NormFunctor<float>>(long)") ==
+        reduce);
+  CHECK(opcode("void at::native::(anonymous namespace)::nll_loss_backward_reduce_cuda_kernel_2d<float>") ==
+        cross_entropy_backward);
+  CHECK(
+      opcode(
+          "void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, true, false>(float*)") ==
+      attention);
+  CHECK(opcode("sm80_xmma_wgrad_implicit_gemm_indexed_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32") ==
+        conv);
+  CHECK(opcode("Memcpy DtoD (Device -> Device)") == copy);
+  CHECK(opcode("Memset (Device)") == init);
+  CHECK(opcode("triton_poi_fused_mul_silu_1") == map);
+  CHECK(opcode("aten::mm") == gemm);
+  CHECK(opcode("cross_entropy_backward loss") == cross_entropy_backward);  // simrun's own
+}
+
+TEST_CASE("kernel kinds: what is not known stays so") {
+  CHECK_FALSE(opcode("my_fancy_kernel"));
+  CHECK_FALSE(opcode(""));
+  CHECK_FALSE(opcode("ncclDevKernel_Generic(ncclDevKernelArgs)"));
+}
+
+TEST_CASE("kernel kinds: NCCL runs an all-to-all as SendRecv, and says so beside it") {
+  const auto named = [](const char* collective) { return exchange_opcode({collective, "", "", 8, 0, 0}); };
+  CHECK(named("all_to_allv") == Opcode::all_to_all);
+  CHECK(named("_allgather_base") == Opcode::all_gather);
+  CHECK(named("_reduce_scatter_base") == Opcode::reduce_scatter);
+  CHECK(named("allreduce_coalesced") == Opcode::all_reduce);
+  CHECK(named("recv") == Opcode::recv);
+  CHECK(named("broadcast") == Opcode::broadcast);
+  CHECK_FALSE(named("something"));
+}
+
+}  // namespace simrun

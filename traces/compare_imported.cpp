@@ -1,0 +1,145 @@
+#include "traces/compare_imported.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include "traces/imported_timeline.h"
+#include "traces/imported_totals.h"
+
+namespace simrun {
+namespace {
+
+using Column = double ComparedTime::*;
+constexpr int unknown_kind = opcode_count;
+
+// SEND stands for both ends: NCCL's kernels do not say which.
+int kind_of(std::optional<Opcode> opcode) {
+  if (!opcode) return unknown_kind;
+  return static_cast<int>(*opcode == Opcode::recv ? Opcode::send : *opcode);
+}
+
+std::string kind_name(int kind) {
+  if (kind == unknown_kind) return "unknown";
+  const auto opcode = static_cast<Opcode>(kind);
+  return opcode == Opcode::send ? "send_recv" : to_string(opcode);
+}
+
+ImportedPhase phase_of(const Instruction& instruction) {
+  if (is_communication(instruction.opcode)) return ImportedPhase::communication;
+  switch (instruction.phase) {
+    case Phase::forward: return ImportedPhase::forward;
+    case Phase::recompute: return ImportedPhase::recompute;
+    case Phase::backward_input:
+    case Phase::backward_weight: return ImportedPhase::backward;
+    case Phase::reduction:
+    case Phase::optimizer: return ImportedPhase::optimizer;
+  }
+  return ImportedPhase::unassigned;
+}
+
+class Tally {
+ public:
+  explicit Tally(const ImportedRun& run) : run_(run) {}
+
+  void add_measured() {
+    for (const ImportedRank& rank : run_.ranks) {
+      for (const ImportedKernel& kernel : rank.kernels) {
+        const bool is_split = kernel.kind.opcode && run_.split.contains(*kernel.kind.opcode);
+        const std::int64_t ns = kernel.duration_ns - (is_split ? kernel.wait_ns : 0);
+        for (ComparedTime* row : {&kinds_[kind_of(kernel.kind.opcode)], &phases_[kernel.phase]}) {
+          row->measured_s += static_cast<double>(ns) * 1e-9;
+          ++row->instructions;
+        }
+      }
+      add_totals(imported_totals(rank, run_.length_ns), &ComparedTime::measured_s);
+    }
+  }
+
+  void add_predicted(const Plan& plan, const RankTimeline& rank) {
+    const Program& program = plan.programs[static_cast<std::size_t>(rank.pipeline_rank)];
+    for (const Lane& lane : rank.lanes)
+      for (const Interval& interval : lane.intervals) {
+        const Segment& segment = plan.segments[program.entries[interval.entry].segment];
+        const Instruction& what = segment.instructions[interval.instruction];
+        Picoseconds time = interval.duration;
+        if (is_communication(what.opcode) && !run_.split.contains(what.opcode)) time += interval.wait;
+        kinds_[kind_of(what.opcode)].predicted_s += static_cast<double>(time) * 1e-12;
+        phases_[phase_of(what)].predicted_s += static_cast<double>(time) * 1e-12;
+      }
+    add_totals(rank.totals, &ComparedTime::predicted_s);
+  }
+
+  ImportedComparison comparison(double predicted_step_s) {
+    ImportedComparison of;
+    for (auto& [kind, row] : kinds_) {
+      row.name = kind_name(kind);
+      if (row.instructions > 0 || row.predicted_s > 0) of.rows.by_kind.push_back(row);
+    }
+    for (auto& [phase, row] : phases_) {
+      row.name = to_string(phase);
+      if (row.instructions > 0 || row.predicted_s > 0) of.rows.by_phase.push_back(row);
+    }
+    of.rows.step = {"step", predicted_step_s, static_cast<double>(run_.length_ns) * 1e-9, 0};
+    for (const ImportedRank& rank : run_.ranks)
+      of.rows.step.instructions += static_cast<std::int64_t>(rank.kernels.size());
+    of.by_time.assign(times_.begin(), times_.end());
+    return of;
+  }
+
+ private:
+  void add_totals(const RankTotals& totals, Column column) {
+    const auto share = [&](Picoseconds time) {
+      return static_cast<double>(time) * 1e-12 / static_cast<double>(run_.ranks.size());
+    };
+    times_[0].*column += share(totals.compute);
+    times_[1].*column += share(totals.exposed_total());
+    times_[2].*column += share(totals.bubble_total());
+  }
+
+  const ImportedRun& run_;
+  std::map<int, ComparedTime> kinds_;
+  std::map<ImportedPhase, ComparedTime> phases_;
+  std::array<ComparedTime, 3> times_{ComparedTime{"compute"}, ComparedTime{"exposed"}, ComparedTime{"idle"}};
+};
+
+}  // namespace
+
+ImportedComparison compare_imported(const Plan& plan, const Timeline& predicted, const ImportedRun& run) {
+  Tally tally(run);
+  tally.add_measured();
+  for (const std::int32_t pipeline_rank : pipeline_ranks_of(plan, run)) {
+    const auto rank = std::ranges::find_if(predicted.ranks, [&](const RankTimeline& of) {
+      return of.pipeline_rank == pipeline_rank && !of.lanes.empty();
+    });
+    if (rank != predicted.ranks.end()) tally.add_predicted(plan, *rank);
+  }
+  return tally.comparison(static_cast<double>(predicted.step) * 1e-12);
+}
+
+ImportedComparison tally_imported(const ImportedRun& run) {
+  Tally tally(run);
+  tally.add_measured();
+  return tally.comparison(0);
+}
+
+std::vector<UnknownKernel> unknown_kernels(const ImportedRun& run) {
+  std::map<std::string, UnknownKernel> by_name;
+  for (const ImportedRank& rank : run.ranks)
+    for (const ImportedKernel& kernel : rank.kernels) {
+      if (kernel.kind.opcode) continue;
+      const std::string& name = rank.names[kernel.name];
+      UnknownKernel& unknown = by_name[name];
+      unknown.name = name;
+      ++unknown.count;
+      unknown.seconds += static_cast<double>(kernel.duration_ns) * 1e-9;
+    }
+  std::vector<UnknownKernel> sorted;
+  for (auto& [name, unknown] : by_name) sorted.push_back(std::move(unknown));
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const UnknownKernel& a, const UnknownKernel& b) { return a.seconds > b.seconds; });
+  return sorted;
+}
+
+}  // namespace simrun

@@ -1,0 +1,53 @@
+#include "traces/read_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "traces/byte_source.h"
+#include "traces/read_chrome.h"
+
+namespace simrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string& path, const std::string& message, const std::string& hint) {
+  throw ConfigError({{{path, 0, 0}, message, hint}});
+}
+
+bool is_trace_name(const std::string& name) {
+  return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".et");
+}
+
+}  // namespace
+
+std::vector<std::string> trace_files(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return {path};
+  std::vector<std::string> files;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    std::error_code unreadable;
+    if (at->is_regular_file(unreadable) && is_trace_name(at->path().filename().string()))
+      files.push_back(at->path().string());
+  }
+  if (error) refuse(path, error.message(), "");
+  if (files.empty())
+    refuse(path, "no trace lies in this folder", "a trace's name ends in .json, .json.gz or .et.");
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+RecordedTrace read_trace(const std::string& path) {
+  ByteSource bytes(path);
+  const int first = bytes.peek();
+  if (first == ByteSource::end) refuse(path, "the trace is empty", "");
+  const bool is_text =
+      first == '{' || first == '[' || first == ' ' || first == '\n' || first == '\r' || first == '\t';
+  if (is_text) return read_chrome_trace(bytes);
+  refuse(path, fmt::format("this is no trace: it begins with byte {:#04x}", first),
+         "a trace is the JSON of a PyTorch profiler or of Chrome, or Chakra's messages.");
+}
+
+}  // namespace simrun

@@ -1,0 +1,124 @@
+// Which device and which stream a kernel ran on.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <set>
+
+#include "traces/trace_ranks.h"
+
+namespace simrun {
+namespace {
+
+// The number behind `word` in a text, "rank" in "worker_rank-12.json".
+std::optional<std::int64_t> number_behind(const std::string& text, const std::string& word) {
+  std::size_t at = text.rfind(word);
+  if (at == std::string::npos) return std::nullopt;
+  at += word.size();
+  while (at < text.size() && (text[at] == '_' || text[at] == '-' || text[at] == ' ' || text[at] == '.')) ++at;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), number);
+  if (error != std::errc() || number < 0) return std::nullopt;
+  return number;
+}
+
+std::optional<std::int64_t> rank_of(const RecordedTrace& trace, const std::string& process, bool is_only) {
+  const auto named = trace.processes.find(process);
+  if (trace.origin == TraceOrigin::simrun && named != trace.processes.end())
+    return number_behind(named->second, "gpu");
+  if (!is_only) return std::nullopt;
+  return trace.rank ? trace.rank : number_behind(trace.path.substr(trace.path.rfind('/') + 1), "rank");
+}
+
+// Kernels by stream, then start; of equal starts the longest first.
+std::vector<std::size_t> by_stream(const RecordedTrace& trace) {
+  std::vector<std::size_t> order(trace.kernels.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const TracedKernel &x = trace.kernels[a], &y = trace.kernels[b];
+    return std::tuple(x.stream, x.start_ns, -x.duration_ns) <
+           std::tuple(y.stream, y.start_ns, -y.duration_ns);
+  });
+  return order;
+}
+
+std::int64_t end_of(const TracedKernel& kernel) { return kernel.start_ns + kernel.duration_ns; }
+
+}  // namespace
+
+std::vector<RecordedTrace> devices_of(RecordedTrace trace) {
+  std::vector<std::string> processes;
+  for (const TracedKernel& kernel : trace.kernels) {
+    const std::string& process = trace.streams[kernel.stream].process;
+    if (std::ranges::find(processes, process) == processes.end()) processes.push_back(process);
+  }
+  if (processes.size() == 1) {
+    trace.rank = rank_of(trace, processes.front(), true);
+    std::vector<RecordedTrace> one;
+    one.push_back(std::move(trace));
+    return one;
+  }
+  std::vector<RecordedTrace> parts;
+  const std::vector<TracedKernel> kernels = std::move(trace.kernels);
+  for (const std::string& process : processes) {
+    RecordedTrace part = trace;
+    if (!parts.empty()) {  // told once
+      part.notes.clear();
+      part.events = 0;
+    }
+    part.rank = rank_of(trace, process, false);
+    part.kernels.clear();
+    std::ranges::copy_if(kernels, std::back_inserter(part.kernels), [&](const TracedKernel& kernel) {
+      return trace.streams[kernel.stream].process == process;
+    });
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+void keep_innermost(RecordedTrace& trace) {
+  std::vector<bool> encloses(trace.kernels.size(), false);
+  const std::vector<std::size_t> order = by_stream(trace);
+  for (std::size_t i = 0; i + 1 < order.size(); ++i) {
+    const TracedKernel &outer = trace.kernels[order[i]], &inner = trace.kernels[order[i + 1]];
+    encloses[order[i]] = outer.stream == inner.stream && inner.start_ns < end_of(outer) &&
+                         inner.duration_ns > 0 && end_of(inner) <= end_of(outer);
+  }
+  std::vector<TracedKernel> kept;
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i)
+    if (!encloses[i]) kept.push_back(trace.kernels[i]);
+  if (kept.size() < trace.kernels.size())
+    add_note(trace.notes, "events around others, which are counted instead", {trace.path, 0, 0},
+             static_cast<std::int64_t>(trace.kernels.size() - kept.size()));
+  trace.kernels = std::move(kept);
+}
+
+void separate_overlapping(RecordedTrace& trace) {
+  std::vector<std::pair<Index, std::int64_t>> lanes;  // of the stream at hand: stream and end
+  Index stream = no_index;
+  std::int64_t moved = 0;
+  for (const std::size_t i : by_stream(trace)) {
+    TracedKernel& kernel = trace.kernels[i];
+    if (kernel.stream != stream) {
+      stream = kernel.stream;
+      lanes = {{stream, kernel.start_ns}};
+    }
+    auto lane = std::ranges::find_if(lanes, [&](const auto& of) { return of.second <= kernel.start_ns; });
+    if (lane == lanes.end()) {
+      TracedStream further = trace.streams[stream];
+      further.name += fmt::format(" ({})", lanes.size() + 1);
+      lanes.emplace_back(static_cast<Index>(trace.streams.size()), 0);
+      trace.streams.push_back(further);
+      lane = lanes.end() - 1;
+    }
+    if (lane != lanes.begin()) ++moved;
+    kernel.stream = lane->first;
+    lane->second = end_of(kernel);
+  }
+  if (moved > 0)
+    add_note(trace.notes, "kernels that overlap others of their stream, drawn beside them",
+             {trace.path, 0, 0}, moved);
+}
+
+}  // namespace simrun

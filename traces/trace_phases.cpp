@@ -1,0 +1,180 @@
+// In which step a kernel ran, and what for: by where the host launched it.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <unordered_map>
+
+#include "schedules/measured_comparison.h"
+#include "traces/trace_ranks.h"
+
+namespace simrun {
+namespace {
+
+using LaunchOf = std::unordered_map<std::int64_t, const TracedLaunch*>;
+
+LaunchOf launches_of(const RecordedTrace& trace) {
+  LaunchOf launches;
+  for (const TracedLaunch& launch : trace.launches) launches.try_emplace(launch.correlation, &launch);
+  return launches;
+}
+
+const TracedLaunch* launch_of(const LaunchOf& launches, const TracedKernel& kernel) {
+  const auto found = kernel.correlation > 0 ? launches.find(kernel.correlation) : launches.end();
+  return found == launches.end() ? nullptr : found->second;
+}
+
+// The innermost of a thread's spans at any moment, where they lie inside one another. Moments are asked for
+// in ascending order.
+class SpansOfThread {
+ public:
+  void add(const TracedSpan& span) { spans_.push_back(&span); }
+  void sort() {
+    std::stable_sort(spans_.begin(), spans_.end(), [](const TracedSpan* a, const TracedSpan* b) {
+      return std::pair(a->start_ns, -a->duration_ns) < std::pair(b->start_ns, -b->duration_ns);
+    });
+  }
+  const TracedSpan* at(std::int64_t moment) {
+    while (next_ < spans_.size() && spans_[next_]->start_ns <= moment) open_.push_back(spans_[next_++]);
+    while (!open_.empty() && open_.back()->start_ns + open_.back()->duration_ns < moment) open_.pop_back();
+    return open_.empty() ? nullptr : open_.back();
+  }
+
+ private:
+  std::vector<const TracedSpan*> spans_, open_;
+  std::size_t next_ = 0;
+};
+
+ImportedPhase phase_of(SpanKind kind) {
+  switch (kind) {
+    case SpanKind::backward: return ImportedPhase::backward;
+    case SpanKind::recompute: return ImportedPhase::recompute;
+    case SpanKind::optimizer: return ImportedPhase::optimizer;
+    case SpanKind::step: break;
+  }
+  return ImportedPhase::forward;
+}
+
+// By correlation. Empty where the host's operators were not recorded.
+std::unordered_map<std::int64_t, ImportedPhase> phases_of_launches(const RecordedTrace& trace) {
+  std::map<Index, SpansOfThread> threads;
+  bool has_backward = false;
+  for (const TracedSpan& span : trace.spans) {
+    has_backward = has_backward || span.kind == SpanKind::backward;
+    if (span.kind != SpanKind::step) threads[span.thread].add(span);
+  }
+  if (!has_backward) return {};
+  for (auto& [thread, spans] : threads) spans.sort();
+  std::vector<TracedLaunch> launches = trace.launches;
+  std::stable_sort(launches.begin(), launches.end(),
+                   [](const TracedLaunch& a, const TracedLaunch& b) { return a.start_ns < b.start_ns; });
+  std::unordered_map<std::int64_t, ImportedPhase> phases;
+  for (const TracedLaunch& launch : launches) {
+    const auto thread = threads.find(launch.thread);
+    const TracedSpan* const span = thread == threads.end() ? nullptr : thread->second.at(launch.start_ns);
+    phases.try_emplace(launch.correlation, span == nullptr ? ImportedPhase::forward : phase_of(span->kind));
+  }
+  return phases;
+}
+
+// simrun's own traces name the Plan's phase.
+std::optional<ImportedPhase> phase_named(const std::string& name) {
+  static const std::map<std::string, ImportedPhase> phases{
+      {to_string(Phase::forward), ImportedPhase::forward},
+      {to_string(Phase::recompute), ImportedPhase::recompute},
+      {to_string(Phase::backward_input), ImportedPhase::backward},
+      {to_string(Phase::backward_weight), ImportedPhase::backward},
+      {to_string(Phase::reduction), ImportedPhase::optimizer},
+      {to_string(Phase::optimizer), ImportedPhase::optimizer}};
+  const auto found = phases.find(name);
+  if (found == phases.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<TracedSpan> sorted_steps(const RecordedTrace& trace, bool of_device) {
+  std::vector<TracedSpan> steps;
+  std::ranges::copy_if(of_device ? trace.device_steps : trace.spans, std::back_inserter(steps),
+                       [](const TracedSpan& span) { return span.kind == SpanKind::step; });
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const TracedSpan& a, const TracedSpan& b) { return a.start_ns < b.start_ns; });
+  // The same step may be marked on several streams or threads.
+  std::map<std::int64_t, bool> seen;
+  std::erase_if(steps, [&](const TracedSpan& step) { return !seen.try_emplace(step.number, true).second; });
+  return steps;
+}
+
+std::int64_t step_at(const std::vector<TracedSpan>& steps, std::int64_t moment) {
+  const auto behind = std::upper_bound(steps.begin(), steps.end(), moment,
+                                       [](std::int64_t at, const TracedSpan& s) { return at < s.start_ns; });
+  if (behind == steps.begin()) return -1;
+  const TracedSpan& step = *(behind - 1);
+  return moment <= step.start_ns + step.duration_ns ? behind - steps.begin() - 1 : -1;
+}
+
+std::vector<std::int64_t> steps_of_kernels(const RecordedTrace& trace, const std::vector<TracedSpan>& host,
+                                           const std::vector<TracedSpan>& device) {
+  const LaunchOf launches = launches_of(trace);
+  std::vector<std::int64_t> steps;
+  for (const TracedKernel& kernel : trace.kernels) {
+    const TracedLaunch* const launch = launch_of(launches, kernel);
+    if (host.empty())
+      steps.push_back(step_at(device, kernel.start_ns));
+    else
+      steps.push_back(step_at(host, launch == nullptr ? kernel.start_ns : launch->start_ns));
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::vector<ImportedPhase> phases_of(const RecordedTrace& trace, const std::vector<KernelKind>& kinds) {
+  const std::unordered_map<std::int64_t, ImportedPhase> launched = phases_of_launches(trace);
+  std::vector<ImportedPhase> phases;
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
+    const TracedKernel& kernel = trace.kernels[i];
+    const auto launch = launched.find(kernel.correlation);
+    std::optional<ImportedPhase> named;
+    if (kernel.phase != no_index) named = phase_named(trace.names[kernel.phase]);
+    if ((kinds[i].opcode && is_communication(*kinds[i].opcode)) || kernel.exchange != no_index)
+      phases.push_back(ImportedPhase::communication);
+    else if (named)
+      phases.push_back(*named);
+    else if (kinds[i].opcode == Opcode::optimizer)
+      phases.push_back(ImportedPhase::optimizer);
+    else if (launch != launched.end())
+      phases.push_back(launch->second);
+    else
+      phases.push_back(kinds[i].backward ? ImportedPhase::backward : ImportedPhase::unassigned);
+  }
+  return phases;
+}
+
+TracedSteps steps_of(const RecordedTrace& trace) {
+  const std::vector<TracedSpan> host = sorted_steps(trace, false), device = sorted_steps(trace, true);
+  const std::vector<TracedSpan>& marks = host.empty() ? device : host;
+  std::vector<std::int64_t> of_kernel(trace.kernels.size(), 0);
+  if (!marks.empty()) of_kernel = steps_of_kernels(trace, host, device);
+  constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::int64_t> begin(std::max<std::size_t>(marks.size(), 1), never), end(begin.size(), -never);
+  for (std::size_t i = 0; i < of_kernel.size(); ++i) {
+    if (of_kernel[i] < 0) continue;
+    const auto step = static_cast<std::size_t>(of_kernel[i]);
+    begin[step] = std::min(begin[step], trace.kernels[i].start_ns);
+    end[step] = std::max(end[step], trace.kernels[i].start_ns + trace.kernels[i].duration_ns);
+  }
+  // Marks without a kernel are no steps.
+  TracedSteps found;
+  std::vector<std::int64_t> place(begin.size(), -1);
+  for (std::size_t s = 0; s < begin.size(); ++s) {
+    if (begin[s] == never) continue;
+    place[s] = static_cast<std::int64_t>(found.steps.size());
+    if (!found.steps.empty())
+      found.steps.back().length_ns = std::max<std::int64_t>(begin[s] - found.steps.back().begin_ns, 0);
+    found.steps.push_back({marks.empty() ? 0 : marks[s].number, begin[s], end[s] - begin[s]});
+  }
+  for (std::int64_t& step : of_kernel)
+    if (step >= 0) step = place[static_cast<std::size_t>(step)];
+  found.of_kernel = std::move(of_kernel);
+  return found;
+}
+
+}  // namespace simrun

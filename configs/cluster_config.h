@@ -24,7 +24,7 @@ struct Gpu {
   std::int64_t memory_bytes = 0;
   std::int64_t driver_memory_bytes = 0;     // of these, that the driver keeps and no program gets
   std::int64_t matmul_workspace_bytes = 0;  // that cuBLAS works best with, per handle and stream
-  double memory_bandwidth = 0;  // bytes/s
+  double memory_bandwidth = 0;              // bytes/s
   std::int64_t sm_count = 0;
   std::int64_t l2_bytes = 0;
   double nvlink_bandwidth = 0;   // bytes/s per GPU and direction; 0 without NVLink

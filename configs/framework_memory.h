@@ -30,12 +30,18 @@ struct FrameworkMemory {
   std::int64_t other_workspace_bytes = 0;  // from the allocator, for the whole run
   WeightGradients weight_gradients = WeightGradients::in_place;
   bool keeps_stage_outputs = false;  // until their backward pass: not freed when they have been sent
-  bool attention_mask = false;       // of every microbatch, one byte per pair of tokens of each sample
-  std::int64_t gradient_bucket_bytes = 0;  // a buffer of its own for gradients on their way to be summed
+  // Inputs of products that were gathered over tensor-parallel ranks: until their backward pass, which does
+  // not gather them again.
+  bool keeps_gathered_inputs = false;
+  bool attention_mask = false;             // of every microbatch, one byte per pair of tokens of each sample
+  std::int64_t gradient_bucket_bytes = 0;  // for gradients on their way to be summed, behind the last pass
+  // Likewise for the whole run, for each parameter that the rank holds, where data-parallel ranks have copies
+  // (PyTorch's DistributedDataParallel).
+  double bucket_bytes_per_parameter = 0;
   // Bytes that the update takes for each parameter that the rank's optimizer owns, all at one time.
   double step_bytes_per_parameter = 0;
-  // For the whole run, for each parameter that the rank holds.
-  double run_bytes_per_parameter = 0;
+  // Likewise, for each parameter that the rank holds.
+  double step_bytes_per_held_parameter = 0;
   // Copies of fp32 logits that exist at once while the cross entropy is computed.
   double loss_copies = 0;
   // What operators that are not fused keep for the backward pass beyond the plan's tensors, by function

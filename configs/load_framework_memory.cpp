@@ -34,10 +34,12 @@ void read_allocated(SectionReader& section, FrameworkMemory& memory) {
   memory.other_workspace_bytes = bytes_in(section, "other_workspaces");
   memory.weight_gradients = read_weight_gradients(section);
   memory.keeps_stage_outputs = section.boolean("keeps_stage_outputs", false);
+  memory.keeps_gathered_inputs = section.boolean("keeps_gathered_inputs", false);
   memory.attention_mask = section.boolean("attention_mask", false);
   memory.gradient_bucket_bytes = bytes_in(section, "gradient_bucket");
+  memory.bucket_bytes_per_parameter = section.real("bucket_bytes_per_parameter", multiples, 0.0);
   memory.step_bytes_per_parameter = section.real("step_bytes_per_parameter", multiples, 0.0);
-  memory.run_bytes_per_parameter = section.real("run_bytes_per_parameter", multiples, 0.0);
+  memory.step_bytes_per_held_parameter = section.real("step_bytes_per_held_parameter", multiples, 0.0);
   memory.loss_copies = section.real("loss_copies", multiples, 0.0);
 }
 

@@ -10,8 +10,7 @@ void encode_framework(const Framework& framework, proto::Framework& out) {
   out.set_name(framework.name);
   if (framework.kernels != FrameworkKernels{})
     out.mutable_kernels()->set_host_dispatch_s(framework.kernels.host_dispatch_s);
-  if (framework.memory != FrameworkMemory{})
-    encode_framework_memory(framework.memory, *out.mutable_memory());
+  if (framework.memory != FrameworkMemory{}) encode_framework_memory(framework.memory, *out.mutable_memory());
 }
 
 Framework decode_framework(const proto::Framework& in) {

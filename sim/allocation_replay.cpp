@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -104,14 +105,16 @@ class Replay {
         memory_(plan.framework.memory),
         local_gpu_(local_gpu),
         allocations_(memory_, rules),
-        sent_(plan.buffers.size(), false) {
+        kept_as_(plan.buffers.size(), HeldTensor::plan) {
     for (int f = 0; f < function_count; ++f)
       if (const auto of = memory_.saved.find(to_string(static_cast<Function>(f))); of != memory_.saved.end())
         saved_[static_cast<std::size_t>(f)] = of->second;
     for (const Segment& segment : plan.segments)
       for (const Instruction& instruction : segment.instructions)
-        if (instruction.opcode == Opcode::send && instruction.phase == Phase::forward)
-          for (const Index buffer : instruction.inputs) sent_[owner_of(plan, buffer)] = true;
+        gathers_again_ = gathers_again_ || (instruction.phase == Phase::recompute && gathers(instruction));
+    for (const Segment& segment : plan.segments)
+      for (const Instruction& instruction : segment.instructions)
+        if (instruction.phase == Phase::forward) find_kept(instruction);
   }
 
   ReplayedStep run() {
@@ -133,28 +136,45 @@ class Replay {
  private:
   static constexpr Index kept_periods = 4;
 
+  bool gathers(const Instruction& instruction) const {
+    return instruction.opcode == Opcode::all_gather &&
+           plan_.streams[instruction.stream].traffic == Traffic::tensor;
+  }
+
+  // Buffers of a forward pass that the framework keeps longer than the plan. Under recompute a checkpoint
+  // keeps nothing from within.
+  void find_kept(const Instruction& instruction) {
+    if (memory_.keeps_stage_outputs && instruction.opcode == Opcode::send)
+      for (const Index buffer : instruction.inputs)
+        kept_as_[owner_of(plan_, buffer)] = HeldTensor::stage_outputs;
+    if (memory_.keeps_gathered_inputs && !gathers_again_ && gathers(instruction))
+      for (const Index buffer : instruction.outputs) kept_as_[owner_of(plan_, buffer)] = HeldTensor::saved;
+  }
+
   // Tensors of the framework's own that live for the whole run, and the plan's.
   void hold_run_scope() {
     for (std::int64_t i = 0; i < memory_.matmul_workspaces; ++i)
       keep(plan_.cluster.gpu.matmul_workspace_bytes, HeldTensor::workspaces);
     keep(memory_.other_workspace_bytes, HeldTensor::workspaces);
-    keep(memory_.gradient_bucket_bytes, HeldTensor::gradient_bucket);
-    std::vector<bool> seen_segment(plan_.segments.size(), false), seen(plan_.buffers.size(), false);
-    for (const Entry& entry : program_.entries) {
-      if (seen_segment[entry.segment]) continue;
-      seen_segment[entry.segment] = true;
-      for (const Instruction& i : plan_.segments[entry.segment].instructions)
-        for (const auto* operands : {&i.inputs, &i.outputs})
-          for (const Index operand : *operands) {
-            const Index owned = owner_of(plan_, operand);
-            if (plan_.buffers[owned].scope != Scope::run || seen[owned]) continue;
-            seen[owned] = true;
-            hold(owned, 0, HeldTensor::plan);
-            if (plan_.buffers[owned].category == Category::weights)
-              keep(static_cast<std::int64_t>(memory_.run_bytes_per_parameter *
-                                             static_cast<double>(plan_.buffers[owned].elements())),
-                   HeldTensor::gradient_bucket);
-          }
+    hold_plan_of_run();
+    if (plan_.job.data_parallel * plan_.job.context_parallel > 1)
+      keep(static_cast<std::int64_t>(parameters_ * memory_.bucket_bytes_per_parameter),
+           HeldTensor::gradient_bucket);
+  }
+
+  void hold_plan_of_run() {
+    std::set<Index> segments, owners;
+    for (const Entry& entry : program_.entries)
+      if (segments.insert(entry.segment).second)
+        for (const Instruction& i : plan_.segments[entry.segment].instructions) {
+          for (const Index buffer : i.inputs) owners.insert(owner_of(plan_, buffer));
+          for (const Index buffer : i.outputs) owners.insert(owner_of(plan_, buffer));
+        }
+    for (const Index owned : owners) {
+      const Buffer& buffer = plan_.buffers[owned];
+      if (buffer.scope != Scope::run) continue;
+      hold(owned, 0, HeldTensor::plan);
+      if (buffer.category == Category::weights) parameters_ += static_cast<double>(buffer.elements());
     }
   }
 
@@ -166,8 +186,7 @@ class Replay {
     const Buffer& owned = plan_.buffers[buffer];
     if (owned.space != MemorySpace::device) return {};
     const auto bound = static_cast<std::int32_t>(microbatch & 0xffffffff);
-    return allocations_.take(
-        instance_bytes(plan_, owned, {program_.pipeline_rank, local_gpu_, bound}), kind);
+    return allocations_.take(instance_bytes(plan_, owned, {program_.pipeline_rank, local_gpu_, bound}), kind);
   }
 
   std::int64_t microbatch_of(const Entry& entry, std::uint8_t binding) const {
@@ -214,12 +233,16 @@ class Replay {
     keep_until_backward(entry, 0, allocations_.take(bytes, HeldTensor::attention_mask));
   }
 
+  // Until the step's segment ends, which begins when the last backward pass has.
   void hold_step(const Segment& segment) {
-    double elements = 0;
+    double owned = 0;
     for (const Instruction& instruction : segment.instructions)
       if (instruction.opcode == Opcode::optimizer && !instruction.outputs.empty())
-        elements += static_cast<double>(plan_.buffers[instruction.outputs.front()].elements());
-    hold_for_entry(elements * memory_.step_bytes_per_parameter, HeldTensor::optimizer_step);
+        owned += static_cast<double>(plan_.buffers[instruction.outputs.front()].elements());
+    hold_for_entry(static_cast<double>(memory_.gradient_bucket_bytes), HeldTensor::gradient_bucket);
+    hold_for_entry(
+        owned * memory_.step_bytes_per_parameter + parameters_ * memory_.step_bytes_per_held_parameter,
+        HeldTensor::optimizer_step);
   }
 
   void hold_for_entry(double bytes, HeldTensor kind) {
@@ -235,8 +258,8 @@ class Replay {
   }
 
   void keep_until_backward(const Entry& entry, std::uint8_t binding, const Held& held) {
-    until_backward_.push_back({program_.bindings[entry.first_binding + binding].chunk,
-                               microbatch_of(entry, binding), held});
+    until_backward_.push_back(
+        {program_.bindings[entry.first_binding + binding].chunk, microbatch_of(entry, binding), held});
   }
 
   void let_go(const Entry& entry, std::uint8_t binding) {
@@ -256,9 +279,10 @@ class Replay {
       for (const Index buffer : instruction.outputs) hold_weight_gradient(instruction, buffer);
     if (instruction.opcode == Opcode::cross_entropy && memory_.loss_copies > 0) {
       const auto logits = static_cast<double>(plan_.buffers[owner_of(plan_, instruction.inputs[0])].bytes());
-      allocations_.give_back(allocations_.take(
-          static_cast<std::int64_t>(memory_.loss_copies * logits), HeldTensor::loss));
+      allocations_.give_back(
+          allocations_.take(static_cast<std::int64_t>(memory_.loss_copies * logits), HeldTensor::loss));
     }
+    if (instruction.phase != Phase::forward && instruction.phase != Phase::recompute) return;
     const double saved = saved_[static_cast<std::size_t>(instruction.function)];
     if (saved > 0 && !instruction.outputs.empty()) hold_saved(entry, instruction, saved);
   }
@@ -294,10 +318,10 @@ class Replay {
     }
     const auto found = live_.find(key);
     if (found == live_.end()) return;
-    if (memory_.keeps_stage_outputs && sent_[buffer] && entry.binding_count > 0 &&
+    if (kept_as_[buffer] != HeldTensor::plan && entry.binding_count > 0 &&
         instruction.phase == Phase::forward)
       keep_until_backward(entry, instruction.binding,
-                          allocations_.relabelled(found->second, HeldTensor::stage_outputs));
+                          allocations_.relabelled(found->second, kept_as_[buffer]));
     else
       allocations_.give_back(found->second);
     live_.erase(found);
@@ -320,8 +344,11 @@ class Replay {
   const std::int64_t local_gpu_;
   Allocations allocations_;
   std::array<double, function_count> saved_{};  // FrameworkMemory::saved by Function
-  std::vector<bool> sent_;                      // by buffer: to another stage, by a forward pass
+  std::vector<HeldTensor>
+      kept_as_;  // by buffer: what it is from its FREE to the backward pass; plan: nothing
   Tensors live_, saved_beside_;
+  bool gathers_again_ = false;  // when a layer is recomputed
+  double parameters_ = 0;       // of the rank, as far as it holds them between passes
   std::vector<Held> of_entry_;  // until the entry has ended
   std::vector<KeptTensor> until_backward_;
 };

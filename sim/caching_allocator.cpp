@@ -83,8 +83,8 @@ CachingAllocator::Block CachingAllocator::grown_segment(std::int64_t bytes, Pool
     blocks_[last].free = false;
     return last;
   }
-  const std::int64_t address = last != 0 ? blocks_[last].address + blocks_[last].bytes
-                                         : address_range * (pool == Pool::small ? 1 : 2);
+  const std::int64_t address =
+      last != 0 ? blocks_[last].address + blocks_[last].bytes : address_range * (pool == Pool::small ? 1 : 2);
   const Block block = add_node({mapped, address, last, 0, pool, false});
   if (last != 0) blocks_[last].next = block;
   last = block;

@@ -49,7 +49,7 @@ class CachingAllocator {
   enum class Pool : std::uint8_t { small, large };
   struct Node {
     std::int64_t bytes = 0;
-    std::int64_t address = 0;  // segments lie one behind the other in the order in which they are taken
+    std::int64_t address = 0;      // segments lie one behind the other in the order in which they are taken
     Block previous = 0, next = 0;  // in the segment; 0: none
     Pool pool = Pool::small;
     bool free = false;

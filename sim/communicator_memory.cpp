@@ -12,6 +12,8 @@ namespace simrun {
 
 namespace {
 
+constexpr double nvlink_rate = 25e9;  // bytes/s of one link and direction, NVLink 2 to 4
+constexpr std::int64_t channels_per_nvlink = 2;
 constexpr std::int64_t channels_per_nic = 2, channels_of_transfer_between_nodes = 2;
 
 using Devices = std::vector<std::int64_t>;
@@ -22,14 +24,20 @@ bool spans_nodes(const Plan& plan, const Devices& members) {
                      [&](std::int64_t device) { return device / gpus != members.front() / gpus; });
 }
 
+// Of a communicator within a node: two per NVLink, as far as the framework's NCCL has so many.
+std::int64_t channels_in_node(const Plan& plan) {
+  const auto links = static_cast<std::int64_t>(plan.cluster.gpu.nvlink_bandwidth / nvlink_rate);
+  return std::min(plan.framework.memory.communicator_channels,
+                  channels_per_nvlink * std::max(links, std::int64_t{1}));
+}
+
 // The channels of collectives of these devices, seen from `device`.
 std::int64_t channels(const Plan& plan, const Devices& members, std::int64_t device) {
-  const std::int64_t all = plan.framework.memory.communicator_channels;
+  const std::int64_t all = channels_in_node(plan);
   if (!spans_nodes(plan, members)) return all;
   const std::int64_t gpus = std::max<std::int64_t>(plan.cluster.gpus_per_node, 1);
-  const std::int64_t here = std::count_if(members.begin(), members.end(), [&](std::int64_t member) {
-    return member / gpus == device / gpus;
-  });
+  const std::int64_t here = std::count_if(
+      members.begin(), members.end(), [&](std::int64_t member) { return member / gpus == device / gpus; });
   const std::int64_t nics = std::max<std::int64_t>(here * plan.cluster.nics_per_node / gpus, 1);
   return std::min(all, channels_per_nic * nics);
 }
@@ -86,9 +94,9 @@ class Communicators {
 
   void add_transfer(std::int64_t peer) {
     const FrameworkMemory& memory = plan_.framework.memory;
-    const std::int64_t channels = spans_nodes(plan_, {device_, peer})
-                                      ? std::min(memory.communicator_channels, channels_of_transfer_between_nodes)
-                                      : memory.communicator_channels;
+    const std::int64_t in_node = channels_in_node(plan_);
+    const std::int64_t channels =
+        spans_nodes(plan_, {device_, peer}) ? std::min(in_node, channels_of_transfer_between_nodes) : in_node;
     memory_.bytes += channels * memory.communicator_buffer_bytes;
   }
 

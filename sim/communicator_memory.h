@@ -20,7 +20,8 @@ struct CommunicatorMemory {
 //   collectives of n ranks: communicator + channels x buffer x (1 + 2 (n - 1) / n)
 //   all-to-all, transfers:  communicator + channels x buffer x peers
 //
-// Across nodes a group has no more than 2 channels per NIC that is near its members of a node, and a transfer
+// Within a node there are two channels per NVLink, at most as many as the framework says. Across nodes a
+// group has no more than 2 channels per NIC that is near its members of a node, and a transfer
 // 2. The figures are those of NVIDIA/nccl issue 964 (4 A100: 544 MiB for 2 ranks, 688 for more; 24 channels)
 // and issue 1685 (all-to-all of 8 H100: 32 channels to every peer).
 CommunicatorMemory communicator_memory(const Plan& plan, const Program& program, std::int64_t local_gpu);

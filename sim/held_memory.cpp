@@ -1,6 +1,7 @@
 #include "sim/held_memory.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/allocation_replay.h"
 #include "sim/communicator_memory.h"
@@ -22,7 +23,12 @@ HeldMemory held_memory(const Plan& plan, const Program& program, std::int64_t lo
   held.live_bytes = step.by_kind[static_cast<std::size_t>(HeldTensor::plan)];
   held.allocated_bytes = step.allocated;
   held.reserved_bytes = step.reserved;
-  held.device_bytes = step.reserved + context + nccl.bytes;
+  if (framework.allocator == AllocatorKind::arena) {
+    const auto visible = static_cast<double>(gpu.memory_bytes - gpu.driver_memory_bytes);
+    held.reserved_bytes =
+        std::max<std::int64_t>(step.allocated, std::llround(framework.arena_share * visible));
+  }
+  held.device_bytes = held.reserved_bytes + context + nccl.bytes;
   const auto add = [&](const char* name, HeldLevel level, std::int64_t bytes) {
     if (bytes > 0) held.parts.push_back({name, level, bytes});
   };
@@ -30,7 +36,7 @@ HeldMemory held_memory(const Plan& plan, const Program& program, std::int64_t lo
     add(to_string(static_cast<HeldTensor>(kind)), HeldLevel::allocated,
         step.by_kind[static_cast<std::size_t>(kind)]);
   add("rounding", HeldLevel::allocated, step.rounding);
-  add("cached", HeldLevel::reserved, step.reserved - step.allocated);
+  add("cached", HeldLevel::reserved, held.reserved_bytes - step.allocated);
   add("communicators", HeldLevel::device, nccl.bytes);
   add("context", HeldLevel::device, context);
   return held;

@@ -17,9 +17,9 @@
 #include "sim/durations.h"
 #include "sim/exchange_groups.h"
 #include "sim/exchange_traffic.h"
+#include "sim/held_memory.h"
 #include "sim/kernel_slowdowns.h"
 #include "sim/meetings.h"
-#include "sim/held_memory.h"
 #include "sim/memory.h"
 #include "sim/simgrid_run.h"
 #include "sim/stream_engine.h"
@@ -85,8 +85,7 @@ void join_equal(std::vector<RankTimeline>& ranks, std::size_t recorded) {
 
 // Of the GPU of the pipeline rank with the highest peak, for all of its GPUs.
 std::optional<HeldMemory> held_by_fullest(const Plan& plan, const Program& program,
-                                          const TableClasses& classes,
-                                          const std::vector<MemoryPeak>& peaks) {
+                                          const TableClasses& classes, const std::vector<MemoryPeak>& peaks) {
   if (plan.framework.memory.allocator == AllocatorKind::none) return {};
   const auto fullest = std::max_element(
       peaks.begin(), peaks.end(), [](const MemoryPeak& a, const MemoryPeak& b) { return a.bytes < b.bytes; });

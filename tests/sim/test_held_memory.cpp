@@ -152,7 +152,8 @@ TEST_CASE("Gradients of a pass that wait for its end take two bytes per paramete
   };
   const auto [per_pass, parameters] = held("per_pass");
   CHECK(part_of(per_pass, "weight_gradients") > 3 * parameters / 2);
-  CHECK(part_of(per_pass, "weight_gradients") <= 2 * parameters);
+  // The tied table [1024, 1024] has two: of the embedding and of the head.
+  CHECK(part_of(per_pass, "weight_gradients") <= 2 * (parameters + 1024 * 1024));
   const HeldMemory in_place = held("in_place").first;
   CHECK(part_of(in_place, "weight_gradients") == 0);
   CHECK(per_pass.allocated_bytes - in_place.allocated_bytes > parameters);

@@ -18,7 +18,7 @@ constexpr std::size_t most_unknown_listed = 10;
 constexpr std::size_t most_exchanges_listed = 10;
 constexpr std::size_t longest_name = 100;
 
-TextRow cells(const ImportReport& report, const char* table, const MeasuredRow& row) {
+TextRow cells(const ImportReport& report, const char* table, const ComparedTime& row) {
   TextRow cells{table, row.name};
   if (report.is_compared) cells.push_back(seconds_text(row.predicted_s));
   cells.push_back(seconds_text(row.measured_s));
@@ -100,7 +100,7 @@ std::string exchange_json(const ImportedExchange& of) {
       to_string(of.opcode), of.ranks, of.bytes, of.count, of.median_s, of.total_s, bus_bandwidth_of(of));
 }
 
-std::string row_json(const ImportReport& report, const MeasuredRow& row) {
+std::string row_json(const ImportReport& report, const ComparedTime& row) {
   return fmt::format(
       "{{\"name\": {}, \"predicted_s\": {}, \"measured_s\": {}, \"error\": {}, \"instructions\": {}}}",
       json_quoted(row.name), report.is_compared ? fmt::format("{}", row.predicted_s) : "null", row.measured_s,
@@ -110,6 +110,7 @@ std::string row_json(const ImportReport& report, const MeasuredRow& row) {
 template <typename Items, typename Item>
 std::string list_json(const Items& items, const Item& item) {
   std::vector<std::string> texts;
+  texts.reserve(items.size());
   for (const auto& i : items) texts.push_back(item(i));
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
@@ -129,10 +130,10 @@ std::string import_table(const ImportReport& report) {
     rows.push_back({"", "", "predicted", "measured", "error", "kernels"});
   else
     rows.push_back({"", "", "measured", "kernels"});
-  const auto add = [&](const char* table, const std::vector<MeasuredRow>& of) {
-    for (const MeasuredRow& row : of) rows.push_back(cells(report, &row == of.data() ? table : "", row));
+  const auto add = [&](const char* table, const std::vector<ComparedTime>& of) {
+    for (const ComparedTime& row : of) rows.push_back(cells(report, &row == of.data() ? table : "", row));
   };
-  const MeasuredRow& step = report.comparison.rows.step;
+  const ComparedTime& step = report.comparison.rows.step;
   rows.push_back(cells(report, "step", {"", step.predicted_s, step.measured_s, step.instructions}));
   add("time", report.comparison.by_time);
   add("kind", report.comparison.rows.by_kind);
@@ -168,7 +169,7 @@ std::string import_json(const ImportReport& report) {
   add("files", list_json(report.files, json_quoted));
   add("ranks", list_json(run.ranks, rank_json));
   add("compared", report.is_compared ? "true" : "false");
-  const auto row = [&](const MeasuredRow& of) { return row_json(report, of); };
+  const auto row = [&](const ComparedTime& of) { return row_json(report, of); };
   add("step", row(report.comparison.rows.step));
   add("by_time", list_json(report.comparison.by_time, row));
   add("by_kind", list_json(report.comparison.rows.by_kind, row));

@@ -228,6 +228,29 @@ OptionFault collective_fault(const Options& options) {
   return excluded("--collective", others);
 }
 
+// Measurements are jobs of their own: no other one, and --set holds for all of them.
+OptionFault validate_fault(const Options& options) {
+  if (!options.validate.rows) {
+    if (!options.validate.filters.empty()) return {"--filter goes with --validate", ""};
+    if (options.validate.bands) return {"--bands goes with --validate", ""};
+    return {};
+  }
+  if (!options.input.empty())
+    return {"--validate takes no job: its rows are", "--set changes a value of every row's job."};
+  std::vector<GivenFlag> others = prints(options);
+  const std::vector<GivenFlag> outputs = outputs_of_one(options), runs = execute_flags(options.execute);
+  others.insert(others.end(), outputs.begin(), outputs.end());
+  others.insert(others.end(), runs.begin(), runs.end());
+  others.insert(others.end(), {{"--execute", options.execute.execute},
+                               {"--sweep", !options.sweep.empty()},
+                               {"--placement", options.placement},
+                               {"--schedule", options.schedule_flags.schedule.has_value()},
+                               {"--collective", options.collective.collective.has_value()},
+                               {"--sensitivity", options.sensitivity},
+                               {"--calibrate", options.calibrate}});
+  return excluded("--validate", others);
+}
+
 OptionFault mode_fault(const Options& options) {
   std::vector<GivenFlag> others = prints(options);
   const std::vector<GivenFlag> outputs = outputs_of_one(options);
@@ -293,6 +316,8 @@ OptionFault fault_of(const Options& options) {
       return {fmt::format("--trace cannot tell the format of '{}' from its name", path),
               "end it in .json or .json.gz (Chrome's trace format) or .perfetto-trace."};
   if (options.doctor) return doctor_fault(options);
+  if (OptionFault fault = validate_fault(options); !fault.message.empty() || options.validate.rows)
+    return fault;
   if (OptionFault fault = import_fault(options); !fault.message.empty() || !options.import.traces.empty())
     return fault;
   if (OptionFault fault = collective_fault(options); !fault.message.empty() || options.collective.collective)

@@ -20,7 +20,7 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--import-hf", "--export", "--open", "--validate", "--serve", "--fit"};
+constexpr std::array later_flags{"--import-hf", "--export", "--open", "--serve", "--fit"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -126,6 +126,22 @@ void add_execute(CLI::App& app, ExecuteFlags& flags) {
       ->group(group);
 }
 
+// Of predictions against measurements.
+void add_validate(CLI::App& app, ValidateFlags& flags) {
+  constexpr const char* group = "Predicted against measured";
+  app.add_option("--validate", flags.rows,
+                 "simulate every row of a CSV of published measurements and print the errors by source")
+      ->group(group);
+  app.add_option("--filter", flags.filters, "only rows with COLUMN=VALUE; repeatable")
+      ->allow_extra_args(false)
+      ->group(group);
+  app.add_option(
+         "--bands", flags.bands,
+         "write the spread of the errors by GPU, framework and parallelism, which simrun prints with every "
+         "prediction (configs/validation/error_bands.yaml)")
+      ->group(group);
+}
+
 void add_doctor(CLI::App& app, Options& options) {
   app.add_flag(
          "--doctor", options.doctor,
@@ -165,7 +181,7 @@ void add_outputs(CLI::App& app, Options& options, Words& words) {
                  "write a trace for other viewers: .json, .json.gz or .perfetto-trace; repeatable")
       ->allow_extra_args(false);
   app.add_option("--schedule-csv", options.schedule_csv, "write the pipeline schedule as PyTorch's CSV");
-  app.add_option("--csv", options.csv, "write the table of the sweep as CSV");
+  app.add_option("--csv", options.csv, "write the table of the sweep, or the rows of --validate, as CSV");
   app.add_flag("--json", options.json, "print the summary as JSON (no page unless --html)");
   app.add_flag("--check", options.check, "validate and print every derived number; simulate nothing");
   app.add_flag("--print-config", options.print_config,
@@ -261,6 +277,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   add_what_to_run(app, parsed.options, words);
   add_schedule(app, parsed.options.schedule_flags);
   add_collective(app, parsed.options.collective);
+  add_validate(app, parsed.options.validate);
   add_execute(app, parsed.options.execute);
   add_doctor(app, parsed.options);
   add_calibrate(app, parsed.options);
@@ -282,8 +299,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
   const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor &&
                          !parsed.options.calibrate && !parsed.options.collective.collective &&
-                         parsed.options.import.traces.empty() && !parsed.options.import.against &&
-                         !parsed.options.import.profile;
+                         !parsed.options.validate.rows && parsed.options.import.traces.empty() &&
+                         !parsed.options.import.against && !parsed.options.import.profile;
   if (words.inputs.empty() && needs_job)
     return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);

@@ -8,6 +8,7 @@
 #include "cli/execute_flags.h"
 #include "cli/import_flags.h"
 #include "cli/schedule_flags.h"
+#include "cli/validate_flags.h"
 #include "configs/load_job.h"
 #include "sim/simulate.h"
 #include "visualizer/sweep_tables.h"
@@ -26,6 +27,7 @@ struct Options {
   bool doctor = false;           // what this machine has, no job
   ScheduleFlags schedule_flags;  // a schedule without a model
   CollectiveFlags collective;    // a collective without a job
+  ValidateFlags validate;        // published measurements instead of a job
   ExecuteFlags execute;
   ImportFlags import;                      // what was measured elsewhere
   bool calibrate = false;                  // measure this machine instead
@@ -36,7 +38,7 @@ struct Options {
   std::optional<std::string> plan;  // path of the Plan file to write
   std::vector<std::string> traces;  // .json, .json.gz, .perfetto-trace
   std::optional<std::string> schedule_csv;
-  std::optional<std::string> csv;  // of the sweep
+  std::optional<std::string> csv;  // of the sweep, or of --validate
   bool json = false;
   bool check = false;
   bool print_config = false;

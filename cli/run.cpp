@@ -21,6 +21,7 @@
 #include "cli/read_input.h"
 #include "cli/simulate_one.h"
 #include "cli/sweep.h"
+#include "cli/validate.h"
 #include "cli/version.h"
 #include "configs/diagnostics.h"
 #include "schedules/layout_report.h"
@@ -37,6 +38,7 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.schedule_flags.schedule) return run_playground(options);
   const LoadOptions load = load_options(options);
   if (options.collective.collective) return run_collective(options, load);
+  if (options.validate.rows) return run_validate(options, load);
   if (!options.import.traces.empty()) return import_traces(options, load);
   if (options.placement) return run_sweep(with_rank_orders(options, load), load);
   if (!options.sweep.empty()) return run_sweep(options, load);

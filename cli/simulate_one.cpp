@@ -6,6 +6,7 @@
 #include "cli/execute_one.h"
 #include "cli/imperfection_costs.h"
 #include "cli/levers.h"
+#include "cli/likely_time.h"
 #include "cli/outputs.h"
 #include "cli/plan_schedule.h"
 #include "cli/processes.h"
@@ -16,6 +17,7 @@
 #include "schedules/summary.h"
 #include "sim/simulate.h"
 #include "visualizer/json.h"
+#include "visualizer/likely_text.h"
 #include "visualizer/page.h"
 #include "visualizer/sensitivity_table.h"
 #include "visualizer/terminal.h"
@@ -81,6 +83,7 @@ struct Report {
   const Summary& summary;
   std::vector<Sensitivity> sensitivities;
   std::optional<ImperfectionCosts> imperfections;
+  std::optional<LikelyTime> likely;
   std::string misfit;  // why it does not fit, or ""
   std::string wrote;
   std::optional<ExecutionReport> execution;
@@ -90,6 +93,7 @@ void print_report(const Options& options, const Report& report) {
   const bool is_printed = !options.json && !options.quiet;
   if (options.json) {
     std::string json = summary_json(report.plan, report.summary);
+    if (report.likely) json = with_member(json, "likely", likely_json(*report.likely));
     if (options.sensitivity) json = with_member(json, "sensitivity", sensitivity_json(report.sensitivities));
     if (report.imperfections)
       json = with_member(json, "imperfections", imperfection_json(*report.imperfections));
@@ -101,6 +105,7 @@ void print_report(const Options& options, const Report& report) {
     terminal.width = terminal_width();
     terminal.does_not_fit = report.misfit;
     std::string text = terminal_summary(report.plan, report.summary, terminal);
+    if (report.likely) text += likely_line(*report.likely);
     if (options.sensitivity)
       text += "\n" + sensitivity_table(report.sensitivities, report.summary.step_time_s);
     if (report.imperfections)
@@ -129,7 +134,7 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
   if (options.execute.execute) prepared = prepare_execution(options, input, processes);
   const Timeline timeline = simulate(plan, {detail_for(options, plan), options.engine});
   const Summary summary = summarize(plan, timeline);
-  Report report{plan, summary, {}, {}, "", "", {}};
+  Report report{plan, summary, {}, {}, likely_time(input, load, summary.step_time_s), "", "", {}};
   if (options.sensitivity) report.sensitivities = sensitivities(plan, timeline);
   if (!plan.cluster.imperfections.empty()) report.imperfections = imperfection_costs(plan, timeline);
   // A limit of one's own may be missed by a plan that fits the GPU.

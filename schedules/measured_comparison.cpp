@@ -7,11 +7,11 @@ namespace simrun {
 namespace {
 
 struct Tables {
-  std::map<Opcode, MeasuredRow> by_kind;
-  std::map<Phase, MeasuredRow> by_phase;
+  std::map<Opcode, ComparedTime> by_kind;
+  std::map<Phase, ComparedTime> by_phase;
 };
 
-using Seconds = double MeasuredRow::*;
+using Seconds = double ComparedTime::*;
 
 void add(const Plan& plan, const Timeline& timeline, Seconds column, Tables& tables) {
   for (const RankTimeline& rank : timeline.ranks) {
@@ -21,17 +21,17 @@ void add(const Plan& plan, const Timeline& timeline, Seconds column, Tables& tab
         const Segment& segment = plan.segments[program.entries[interval.entry].segment];
         const Instruction& what = segment.instructions[interval.instruction];
         const double seconds = static_cast<double>(interval.duration) * 1e-12;
-        for (MeasuredRow* row : {&tables.by_kind[what.opcode], &tables.by_phase[what.phase]}) {
+        for (ComparedTime* row : {&tables.by_kind[what.opcode], &tables.by_phase[what.phase]}) {
           row->*column += seconds;
-          if (column == &MeasuredRow::measured_s) ++row->instructions;
+          if (column == &ComparedTime::measured_s) ++row->instructions;
         }
       }
   }
 }
 
 template <typename Key>
-std::vector<MeasuredRow> rows_of(const std::map<Key, MeasuredRow>& table) {
-  std::vector<MeasuredRow> rows;
+std::vector<ComparedTime> rows_of(const std::map<Key, ComparedTime>& table) {
+  std::vector<ComparedTime> rows;
   for (const auto& [key, row] : table) {
     rows.push_back(row);
     rows.back().name = to_string(key);
@@ -41,7 +41,7 @@ std::vector<MeasuredRow> rows_of(const std::map<Key, MeasuredRow>& table) {
 
 }  // namespace
 
-double MeasuredRow::error() const { return measured_s > 0 ? (predicted_s - measured_s) / measured_s : 0; }
+double ComparedTime::error() const { return measured_s > 0 ? (predicted_s - measured_s) / measured_s : 0; }
 
 const char* to_string(Phase phase) {
   static constexpr std::array<const char*, 6> names{"forward",         "recompute", "backward_input",
@@ -51,14 +51,14 @@ const char* to_string(Phase phase) {
 
 MeasuredComparison compare_measured(const Plan& plan, const Timeline& predicted, const Timeline& measured) {
   Tables tables;
-  add(plan, predicted, &MeasuredRow::predicted_s, tables);
-  add(plan, measured, &MeasuredRow::measured_s, tables);
+  add(plan, predicted, &ComparedTime::predicted_s, tables);
+  add(plan, measured, &ComparedTime::measured_s, tables);
   MeasuredComparison comparison;
   comparison.by_kind = rows_of(tables.by_kind);
   comparison.by_phase = rows_of(tables.by_phase);
   comparison.step = {"step", static_cast<double>(predicted.step) * 1e-12,
                      static_cast<double>(measured.step) * 1e-12, 0};
-  for (const MeasuredRow& row : comparison.by_kind) comparison.step.instructions += row.instructions;
+  for (const ComparedTime& row : comparison.by_kind) comparison.step.instructions += row.instructions;
   return comparison;
 }
 

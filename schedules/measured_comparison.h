@@ -11,18 +11,18 @@ namespace simrun {
 
 // Seconds of the instructions of one kind or phase, over the recorded GPUs (one of each pipeline rank).
 // Waiting for other ranks is not among them.
-struct MeasuredRow {
+struct ComparedTime {
   std::string name;
   double predicted_s = 0, measured_s = 0;
   std::int64_t instructions = 0;
   // (predicted - measured) / measured; 0 where nothing was measured.
   double error() const;
-  bool operator==(const MeasuredRow&) const = default;
+  bool operator==(const ComparedTime&) const = default;
 };
 
 struct MeasuredComparison {
-  MeasuredRow step;                            // of all ranks; instructions: of the recorded GPUs
-  std::vector<MeasuredRow> by_kind, by_phase;  // by opcode and by Phase, in their order
+  ComparedTime step;                            // of all ranks; instructions: of the recorded GPUs
+  std::vector<ComparedTime> by_kind, by_phase;  // by opcode and by Phase, in their order
   bool operator==(const MeasuredComparison&) const = default;
 };
 

@@ -11,7 +11,7 @@
 namespace simrun {
 namespace {
 
-using Column = double MeasuredRow::*;
+using Column = double ComparedTime::*;
 constexpr int unknown_kind = opcode_count;
 
 // SEND stands for both ends: NCCL's kernels do not say which.
@@ -48,12 +48,12 @@ class Tally {
       for (const ImportedKernel& kernel : rank.kernels) {
         const bool is_split = kernel.kind.opcode && run_.split.contains(*kernel.kind.opcode);
         const std::int64_t ns = kernel.duration_ns - (is_split ? kernel.wait_ns : 0);
-        for (MeasuredRow* row : {&kinds_[kind_of(kernel.kind.opcode)], &phases_[kernel.phase]}) {
+        for (ComparedTime* row : {&kinds_[kind_of(kernel.kind.opcode)], &phases_[kernel.phase]}) {
           row->measured_s += static_cast<double>(ns) * 1e-9;
           ++row->instructions;
         }
       }
-      add_totals(imported_totals(rank, run_.length_ns), &MeasuredRow::measured_s);
+      add_totals(imported_totals(rank, run_.length_ns), &ComparedTime::measured_s);
     }
   }
 
@@ -80,7 +80,7 @@ class Tally {
     gaps = std::min(gaps, totals.compute);
     totals.compute -= gaps;
     totals.bubble[static_cast<std::size_t>(BubbleCause::imbalance)] += gaps;
-    add_totals(totals, &MeasuredRow::predicted_s);
+    add_totals(totals, &ComparedTime::predicted_s);
   }
 
   ImportedComparison comparison(double predicted_step_s) {
@@ -117,9 +117,9 @@ class Tally {
   }
 
   const ImportedRun& run_;
-  std::map<int, MeasuredRow> kinds_;
-  std::map<ImportedPhase, MeasuredRow> phases_;
-  std::array<MeasuredRow, 3> times_{MeasuredRow{"compute"}, MeasuredRow{"exposed"}, MeasuredRow{"idle"}};
+  std::map<int, ComparedTime> kinds_;
+  std::map<ImportedPhase, ComparedTime> phases_;
+  std::array<ComparedTime, 3> times_{ComparedTime{"compute"}, ComparedTime{"exposed"}, ComparedTime{"idle"}};
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace simrun {
 // Of one imported run, over its ranks: each with the prediction of its pipeline rank, where there is one.
 struct ImportedComparison {
   MeasuredComparison rows;  // by kind: opcodes, SEND and RECV as send_recv, "unknown"; by ImportedPhase
-  std::vector<MeasuredRow> by_time;  // of the step, mean over the ranks: compute, exposed, idle
+  std::vector<ComparedTime> by_time;  // of the step, mean over the ranks: compute, exposed, idle
 };
 
 // Kernels count without the gap before the next one (gpu.kernel_launch), which is idle. An exchange counts

@@ -11,7 +11,7 @@
 namespace simrun {
 namespace {
 
-TextRow cells(const char* table, const MeasuredRow& row) {
+TextRow cells(const char* table, const ComparedTime& row) {
   const std::string error = row.measured_s > 0 ? fmt::format("{:+.1f} %", 100 * row.error()) : "";
   return {table,
           row.name,
@@ -21,16 +21,16 @@ TextRow cells(const char* table, const MeasuredRow& row) {
           fmt::format("{}", row.instructions)};
 }
 
-std::string json_of(const MeasuredRow& row) {
+std::string json_of(const ComparedTime& row) {
   return fmt::format(
       "{{\"name\": {}, \"predicted_s\": {}, \"measured_s\": {}, \"error\": {}, \"instructions\": {}}}",
       json_quoted(row.name), row.predicted_s, row.measured_s,
       row.measured_s > 0 ? fmt::format("{}", row.error()) : "null", row.instructions);
 }
 
-std::string json_of(const std::vector<MeasuredRow>& rows) {
+std::string json_of(const std::vector<ComparedTime>& rows) {
   std::vector<std::string> items;
-  for (const MeasuredRow& row : rows) items.push_back(json_of(row));
+  for (const ComparedTime& row : rows) items.push_back(json_of(row));
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
@@ -40,9 +40,9 @@ std::string measured_table(const MeasuredComparison& comparison) {
   std::vector<TextRow> rows{{"", "", "predicted", "measured", "error", "instructions"}};
   rows.push_back(cells(
       "step", {"", comparison.step.predicted_s, comparison.step.measured_s, comparison.step.instructions}));
-  for (const MeasuredRow& row : comparison.by_kind)
+  for (const ComparedTime& row : comparison.by_kind)
     rows.push_back(cells(&row == &comparison.by_kind.front() ? "kind" : "", row));
-  for (const MeasuredRow& row : comparison.by_phase)
+  for (const ComparedTime& row : comparison.by_phase)
     rows.push_back(cells(&row == &comparison.by_phase.front() ? "phase" : "", row));
   return text_table(rows, {0, 1});
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "visualizer/csv_text.h"
 #include "visualizer/json.h"
 #include "visualizer/quantity.h"
 #include "visualizer/text_table.h"
@@ -61,20 +62,6 @@ std::string last_words(const std::string& path, int words) {
     if (dot == std::string::npos) return path;
   }
   return path.substr(dot + 1);
-}
-
-// RFC 4180: a field with a comma, quote or line end stands in quotes, quotes in it are doubled.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
-std::string csv_line(const std::vector<std::string>& fields) {
-  std::string line;
-  for (std::size_t f = 0; f < fields.size(); ++f) line += (f == 0 ? "" : ",") + csv_field(fields[f]);
-  return line + "\n";
 }
 
 std::string row_json(const Sweep& sweep, const SweepRow& row) {

@@ -61,9 +61,9 @@ TEST_CASE("import: simrun's own trace comes back with every interval, to the nan
   }
   CHECK(compared > 100);
   const ImportedComparison comparison = compare_imported(of.plan, of.timeline, run);
-  for (const std::vector<MeasuredRow>& rows :
+  for (const std::vector<ComparedTime>& rows :
        {comparison.rows.by_kind, comparison.rows.by_phase, comparison.by_time})
-    for (const MeasuredRow& row : rows) {
+    for (const ComparedTime& row : rows) {
       CAPTURE(row.name);
       CHECK(std::abs(row.predicted_s - row.measured_s) <=
             1e-9 * static_cast<double>(std::max<std::int64_t>(row.instructions, 700)));

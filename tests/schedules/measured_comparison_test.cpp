@@ -39,7 +39,7 @@ TEST_CASE("predicted and measured seconds are summed by opcode and by phase, wai
   CHECK(comparison.step.predicted_s == Approx(0.01));
   CHECK(comparison.step.instructions == 3);
   REQUIRE(comparison.by_kind.size() == 2);
-  const MeasuredRow &gemm = comparison.by_kind[0], &exchange = comparison.by_kind[1];
+  const ComparedTime &gemm = comparison.by_kind[0], &exchange = comparison.by_kind[1];
   CHECK(gemm.name == "gemm");
   CHECK(gemm.predicted_s == Approx(0.005));  // 2 + 3 ms
   CHECK(gemm.measured_s == Approx(0.005));   // 4 + 1 ms

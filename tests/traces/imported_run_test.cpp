@@ -24,8 +24,8 @@ std::int64_t noted(const ImportedRun& run, const std::string& what) {
   return found == run.notes.end() ? 0 : found->second.count;
 }
 
-const MeasuredRow* row(const std::vector<MeasuredRow>& rows, const std::string& name) {
-  const auto found = std::ranges::find(rows, name, &MeasuredRow::name);
+const ComparedTime* row(const std::vector<ComparedTime>& rows, const std::string& name) {
+  const auto found = std::ranges::find(rows, name, &ComparedTime::name);
   return found == rows.end() ? nullptr : &*found;
 }
 

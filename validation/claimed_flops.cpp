@@ -1,0 +1,79 @@
+#include "validation/claimed_flops.h"
+
+#include <cstdlib>
+
+namespace simrun {
+namespace {
+
+struct Sizes {
+  double tokens, s, layers, h, vocab, parameters, embedding;
+  bool tied;
+};
+
+Sizes sizes_of(const Job& job, const Summary& summary) {
+  const ModelConfig& model = job.model;
+  const auto s = static_cast<double>(job.training.seq_length);
+  const auto h = static_cast<double>(model.hidden_size), vocab = static_cast<double>(model.vocab_size);
+  return {s * static_cast<double>(job.training.global_batch_size),
+          s,
+          static_cast<double>(model.num_layers),
+          h,
+          vocab,
+          static_cast<double>(summary.parameters),
+          vocab * h,
+          model.tie_word_embeddings};
+}
+
+// Products of scores and values, forward and backward: 12 s (heads x head_dim) per token and layer; a window
+// bounds s.
+double half_of_scores(const Job& job) {
+  const ModelConfig& model = job.model;
+  const auto s = job.training.seq_length;
+  const double width =
+      model.mla.kv_lora_rank > 0
+          ? static_cast<double>(model.num_attention_heads) *
+                static_cast<double>(model.mla.qk_nope_head_dim + model.mla.qk_rope_head_dim + model.mla.v_head_dim) / 2
+          : static_cast<double>(model.num_attention_heads * model.head_dim);
+  double keys = 0;
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
+    if (model.attention_window(layer) == 0 || model.attention_window(layer) >= s) keys += static_cast<double>(s);
+  return 6 * keys * width * static_cast<double>(s * job.training.global_batch_size);
+}
+
+double transformer(const Sizes& n, double factor, double scores) {
+  return factor * n.tokens * n.layers * n.h * n.h * (1 + n.s / (scores * n.h));
+}
+
+}  // namespace
+
+double claimed_flops(const std::map<std::string, std::string>& facts, const Job& job, const Summary& summary) {
+  const auto found = facts.find("flops");
+  const std::string kind = found == facts.end() ? "" : found->second;
+  const Sizes n = sizes_of(job, summary);
+  const double head = 6 * n.tokens * n.embedding;
+  const double scores = 12 * n.layers * n.h * n.s * n.tokens;
+  if (kind == "hardware_96") return transformer(n, 96, 6) + head;
+  if (kind == "model_72") return transformer(n, 72, 6) + head;
+  if (kind == "hardware_72") return transformer(n, 72, 3) + head;
+  if (kind == "alpa_96") return transformer(n, 96, 6) + head;
+  if (kind == "alpa_72") return transformer(n, 72, 6) + head;
+  if (kind == "6n") return 6 * n.parameters * n.tokens + scores;
+  if (kind == "6n_both") return 6 * (n.parameters + (n.tied ? n.embedding : 0)) * n.tokens + scores;
+  if (kind == "6n_no_embedding")
+    return 6 * (n.parameters - (n.tied ? 0 : n.embedding)) * n.tokens + scores;
+  if (kind == "layers_8n") return 8 * 12 * n.layers * n.h * n.h * n.tokens;
+  if (kind == "causal") return summary.model_flops_per_step - half_of_scores(job);
+  if (kind == "model_4_3") return summary.model_flops_per_step * 4 / 3;
+  return summary.model_flops_per_step;
+}
+
+double claimed_peak(const std::map<std::string, std::string>& facts, const Job& job) {
+  const auto& peaks = job.cluster.gpu.peak_flops;
+  const auto peak_of = [&](Dtype type) { return peaks.contains(type) ? peaks.at(type) : 0; };
+  const auto found = facts.find("peak");
+  if (found != facts.end() && found->second == "bf16") return peak_of(Dtype::bf16);
+  if (found != facts.end()) return std::strtod(found->second.c_str(), nullptr) * 1e12;
+  return peak_of(job.training.fp8 ? Dtype::fp8 : job.training.precision);
+}
+
+}  // namespace simrun

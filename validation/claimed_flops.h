@@ -1,0 +1,31 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "configs/job.h"
+#include "schedules/summary.h"
+
+namespace simrun {
+
+// FLOPs of one step as a source counts them, by the fact `flops` (configs/validation/flops.yaml). B sequences of
+// s tokens, L layers of width h, V tokens, N parameters:
+//
+//   hardware_96      96 B s L h^2 (1 + s/6h + V/16Lh)     Narayanan et al. 2021, equation 3
+//   model_72         72 B s L h^2 (1 + s/6h + V/12Lh)     Korthikanti et al. 2022, appendix A
+//   hardware_72      72 B s L h^2 (1 + s/3h + V/12Lh)     the same with the scores recomputed
+//   6n               (6 N + 12 L h s) B s
+//   6n_both          the same, a tied embedding counted twice
+//   6n_no_embedding  the same without the input embedding
+//   layers_8n        8 N B s, N of the layers only
+//   alpa_96, _72     96 (72) B s L h^2 (1 + s/6h) + 6 B s h V
+//   causal           the model's FLOPs with half the scores
+//   model_4_3        the model's FLOPs and a second forward pass
+//   otherwise        the model's FLOPs
+double claimed_flops(const std::map<std::string, std::string>& facts, const Job& job, const Summary& summary);
+
+// FLOP/s of one GPU that an MFU is a share of: the fact `peak` in TFLOP/s or a precision, else the GPU's peak for
+// the job's precision.
+double claimed_peak(const std::map<std::string, std::string>& facts, const Job& job);
+
+}  // namespace simrun

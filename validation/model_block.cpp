@@ -1,0 +1,123 @@
+#include "validation/model_block.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string_view>
+
+namespace simrun {
+namespace {
+
+// The keys of a family; "" where it has none.
+struct FamilyKeys {
+  std::string_view name;
+  const char* layers;
+  const char* hidden;
+  const char* heads;
+  const char* kv_heads;
+  const char* ffn;
+  const char* vocab;
+  const char* positions;
+  const char* experts;
+  const char* topk;
+  const char* expert_ffn;
+};
+
+constexpr std::array<FamilyKeys, 10> families{{
+    {"megatron", "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size",
+     "vocab_size", "max_position_embeddings", "num_experts", "moe_router_topk", "moe_ffn_hidden_size"},
+    {"hf", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size",
+     "vocab_size", "max_position_embeddings", "", "", ""},
+    {"neox", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "intermediate_size", "vocab_size",
+     "max_position_embeddings", "", "", ""},
+    {"opt", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "ffn_dim", "vocab_size",
+     "max_position_embeddings", "", "", ""},
+    {"mpt", "n_layers", "d_model", "n_heads", "", "", "vocab_size", "max_seq_len", "", "", ""},
+    {"bloom", "n_layer", "n_embed", "num_attention_heads", "", "", "vocab_size", "", "", "", ""},
+    {"mixtral", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "",
+     "vocab_size", "max_position_embeddings", "num_local_experts", "num_experts_per_tok", "intermediate_size"},
+    {"qwen_moe", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "",
+     "vocab_size", "max_position_embeddings", "num_experts", "num_experts_per_tok", "moe_intermediate_size"},
+    {"grok", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "", "vocab_size",
+     "max_position_embeddings", "num_experts", "num_experts_per_tok", "intermediate_size"},
+    {"deepseek", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "",
+     "vocab_size", "max_position_embeddings", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size"},
+}};
+
+const FamilyKeys& keys_named(const std::string& name) {
+  for (const FamilyKeys& family : families)
+    if (family.name == name) return family;
+  return families.front();
+}
+
+class ModelBlock {
+ public:
+  explicit ModelBlock(RowJob& made)
+      : made_(made),
+        family_(keys_named(made.facts.contains("keys") ? made.facts.at("keys") : "")),
+        has_preset_(made.job.has("model.from")) {}
+
+  void write() {
+    put(family_.layers, Column::layers);
+    put(family_.hidden, Column::hidden);
+    put(family_.heads, Column::heads);
+    put(family_.kv_heads, Column::kv_heads);
+    put(family_.vocab, Column::vocab);
+    if (made_.row[Column::n_experts].empty())
+      write_ffn(family_.ffn);
+    else
+      write_experts();
+    write_tying();
+    const std::string positions = std::string("model.") + family_.positions;
+    if (*family_.positions != '\0' && !has_preset_)
+      made_.job.set_if_absent(positions, made_.row[Column::seq_len]);
+  }
+
+ private:
+  void write_tying() {
+    const auto tied = made_.facts.find("tied");
+    if (tied == made_.facts.end() || tied->second != "no") return;
+    if (family_.name == "megatron")
+      made_.job.set("model.untie_embeddings_and_output_weights", "true");
+    else
+      made_.job.set("model.tie_word_embeddings", "false");
+  }
+
+  void put(const char* key, Column column) {
+    if (*key != '\0' && !made_.row[column].empty()) made_.job.set(std::string("model.") + key, made_.row[column]);
+  }
+
+  void write_ffn(const char* key) {
+    if (*key == '\0') return;
+    if (made_.row[Column::ffn_hidden].empty() && !has_preset_ && family_.name == "hf") assume_gated_width();
+    put(key, Column::ffn_hidden);
+  }
+
+  // Llama's: 8/3 of the hidden size, up to a multiple of 256.
+  void assume_gated_width() {
+    const auto hidden = made_.row.integer(Column::hidden);
+    if (!hidden) return;
+    made_.row[Column::ffn_hidden] = fmt::format("{}", (8 * *hidden / 3 + 255) / 256 * 256);
+    made_.assumed.push_back("ffn_hidden=" + made_.row[Column::ffn_hidden]);
+  }
+
+  void write_experts() {
+    put(family_.experts, Column::n_experts);
+    put(family_.topk, Column::topk);
+    put(family_.expert_ffn, Column::ffn_hidden);
+    if (family_.name == "megatron" && !made_.job.has("model.ffn_hidden_size"))
+      put(family_.ffn, Column::ffn_hidden);
+    if (family_.name == "qwen_moe" && !has_preset_)
+      made_.job.set_if_absent("model.intermediate_size", made_.row[Column::ffn_hidden]);
+  }
+
+  RowJob& made_;
+  const FamilyKeys& family_;
+  bool has_preset_;
+};
+
+}  // namespace
+
+void write_model(RowJob& made) { ModelBlock(made).write(); }
+
+}  // namespace simrun

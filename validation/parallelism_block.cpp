@@ -1,0 +1,181 @@
+#include "validation/parallelism_block.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+namespace simrun {
+namespace {
+
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+bool says(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
+
+void write_precision(RowJob& made) {
+  const std::string precision = lower_case(made.row[Column::precision]);
+  std::string type = precision;
+  if (says(precision, "nvfp4"))
+    type = "nvfp4";  // which the loader refuses by name
+  else if (says(precision, "fp8"))
+    type = "fp8";
+  else if (says(precision, "bf16"))
+    type = "bf16";
+  else if (says(precision, "fp16"))
+    type = "fp16";
+  made.job.set("training.precision", type);
+  if (type != "fp8") return made.job.erase("training.fp8_recipe");
+  if (says(precision, "mx")) made.job.set("training.fp8_recipe", "mxfp8");
+  if (says(precision, "-cs")) made.job.set("training.fp8_recipe", "tensorwise");
+  if (says(precision, "block")) made.job.set("training.fp8_recipe", "blockwise");
+}
+
+void write_batch(RowJob& made) {
+  made.job.set("training.micro_batch_size", made.row[Column::micro_batch]);
+  const auto micro = made.row.integer(Column::micro_batch), data = made.row.integer(Column::dp);
+  const auto global = made.row.integer(Column::global_batch);
+  made.job.set("training.global_batch_size", made.row[Column::global_batch]);
+  if (!micro || !data || !global || *micro < 1 || *data < 1 || *global % (*micro * *data) == 0) return;
+  const std::int64_t at_once = *micro * *data;
+  const std::int64_t whole = std::max<std::int64_t>(1, *global / at_once) * at_once;
+  made.batch_share = static_cast<double>(whole) / static_cast<double>(*global);
+  made.assumed.push_back(fmt::format("global_batch {} instead of {}", whole, *global));
+  made.job.set("training.global_batch_size", fmt::format("{}", whole));
+}
+
+void write_sharding(RowJob& made) {
+  std::string stage = lower_case(made.row[Column::zero_stage]);
+  if (says(stage, "fsdp")) stage = "3";
+  made.job.set("optimizer.zero_stage", stage);
+  if (stage == "0") made.job.erase("optimizer.overlap_param_gather");
+  if (stage != "3")
+    for (const char* key : {"optimizer.reshard_after_forward", "optimizer.reshard_after_backward"})
+      made.job.erase(key);
+  if (stage != "2" && stage != "3") made.job.erase("optimizer.no_sync");
+}
+
+// So many of the layers of every virtual stage, as the fact `recomputed_layers` says ("1/2").
+void recompute_some_layers(RowJob& made, const std::string& share) {
+  const auto layers = made.row.integer(Column::layers);
+  const std::size_t slash = share.find('/');
+  if (!layers || slash == std::string::npos) return;
+  const std::int64_t part = std::atoll(share.c_str()), of = std::atoll(share.c_str() + slash + 1);
+  const std::int64_t stages = std::max<std::int64_t>(made.row.integer(Column::pp).value_or(1), 1) *
+                              std::max<std::int64_t>(made.row.integer(Column::vpp).value_or(1), 1);
+  if (of < 1 || *layers / stages < 1) return;
+  made.job.set("recompute.granularity", "full");
+  made.job.set("recompute.method", "block");
+  made.job.set("recompute.num_layers", fmt::format("{}", *layers / stages * part / of));
+}
+
+void write_recompute(RowJob& made) {
+  const std::string recompute = lower_case(made.row[Column::recompute]);
+  if (!made.job.has("recompute.granularity")) made.job.set("recompute.granularity", recompute);
+  const auto some = made.facts.find("recomputed_layers");
+  if (some != made.facts.end() && recompute == "selective") recompute_some_layers(made, some->second);
+  const std::string granularity = made.job.value("recompute.granularity");
+  if (granularity != "selective") {
+    made.job.erase("recompute.modules");
+    made.job.erase("recompute.module_layers");
+  }
+  if (granularity != "full")
+    for (const char* key : {"recompute.method", "recompute.num_layers"}) made.job.erase(key);
+}
+
+// The row's word for a schedule in the loader's: ZB-1p, 1F1B-interleaved, "1F1B (interleaving not stated)".
+std::string schedule_named(const std::string& written, std::int64_t chunks) {
+  const std::string word = lower_case(written);
+  if (says(word, "zb-1p") || says(word, "zb1p")) return "zb1p";
+  if (says(word, "zb-2p") || says(word, "zb2p")) return "zb2p";
+  if (says(word, "1f1b") || says(word, "interleaved")) return chunks > 1 ? "interleaved_1f1b" : "1f1b";
+  return word;
+}
+
+// Layers of each virtual stage, in model order.
+std::vector<std::int64_t> uneven_stages(std::int64_t layers, std::int64_t stages) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
+  if ((layers + 2) % stages == 0) {
+    std::ranges::fill(counts, (layers + 2) / stages);
+    --counts.front();
+    --counts.back();
+    return counts;
+  }
+  const std::int64_t most = (layers + stages - 1) / stages;
+  if (most * (stages - 1) < layers) {
+    std::ranges::fill(counts, most);
+    counts.back() = layers - most * (stages - 1);
+  } else {
+    for (std::int64_t s = 0; s < layers % stages; ++s) ++counts[static_cast<std::size_t>(s)];
+  }
+  return counts;
+}
+
+std::string layout_text(const std::vector<std::int64_t>& counts, const std::string& mtp_layers) {
+  std::string layout = "E";
+  for (std::size_t s = 0; s < counts.size(); ++s)
+    layout += fmt::format("{}{}", s == 0 ? "" : "|", counts[s] == 0 ? "" : fmt::format("t*{}", counts[s]));
+  if (!mtp_layers.empty() && mtp_layers != "0") layout += "m*" + mtp_layers;
+  return "\"" + layout + "L\"";
+}
+
+void write_stages(RowJob& made) {
+  const auto layers = made.row.integer(Column::layers), ranks = made.row.integer(Column::pp);
+  const std::int64_t chunks = std::max<std::int64_t>(made.row.integer(Column::vpp).value_or(1), 1);
+  if (!layers || !ranks || *ranks < 2 || *layers < 1 || made.job.has("parallelism.pipeline_model_parallel_layout"))
+    return;
+  const std::int64_t stages = *ranks * chunks;
+  if (*layers % stages == 0 || *layers < stages - 2 || stages > 4096) return;
+  made.job.set("parallelism.pipeline_model_parallel_layout",
+               layout_text(uneven_stages(*layers, stages), made.job.value("model.num_nextn_predict_layers")));
+  made.assumed.push_back(fmt::format("{} layers on {} stages", *layers, stages));
+}
+
+// Experts of a rank: where tensor x expert parallelism has more ranks than a stage, experts are not split by tensor.
+void write_experts(RowJob& made) {
+  const auto size = [&](Column column) { return std::max<std::int64_t>(made.row.integer(column).value_or(1), 1); };
+  if (!made.row[Column::ep].empty())
+    made.job.set("parallelism.expert_model_parallel_size", made.row[Column::ep]);
+  const std::int64_t ranks = size(Column::tp) * size(Column::cp) * size(Column::dp);
+  if (made.job.has("parallelism.expert_tensor_parallel_size") || ranks % (size(Column::ep) * size(Column::tp)) == 0)
+    return;
+  made.job.set("parallelism.expert_tensor_parallel_size", "1");
+  made.assumed.push_back("expert tensor parallel 1");
+}
+
+}  // namespace
+
+void write_training(RowJob& made) {
+  made.job.set("training.seq_length", made.row[Column::seq_len]);
+  write_batch(made);
+  write_precision(made);
+  if (made.row[Column::flash_attention] == "0") made.job.set_if_absent("training.attention", "unfused");
+  write_sharding(made);
+  write_recompute(made);
+}
+
+void write_parallelism(RowJob& made) {
+  const auto set = [&](const char* key, Column column) {
+    if (!made.row[column].empty()) made.job.set(std::string("parallelism.") + key, made.row[column]);
+  };
+  set("tensor_model_parallel_size", Column::tp);
+  set("context_parallel_size", Column::cp);
+  set("pipeline_model_parallel_size", Column::pp);
+  const bool has_experts = !made.row[Column::n_experts].empty() || made.row.integer(Column::ep).value_or(1) > 1;
+  if (has_experts) write_experts(made);
+  if (!has_experts) made.job.erase("parallelism.expert_tensor_parallel_size");
+  const bool is_pipeline = made.row.integer(Column::pp).value_or(1) > 1;
+  const std::int64_t chunks = is_pipeline ? made.row.integer(Column::vpp).value_or(1) : 1;
+  if (is_pipeline) {
+    set("virtual_pipeline_model_parallel_size", Column::vpp);
+    made.job.set("parallelism.pipeline_schedule", schedule_named(made.row[Column::schedule], chunks));
+    write_stages(made);
+  }
+  if (made.row[Column::sp] == "1") made.job.set("parallelism.sequence_parallel", "true");
+}
+
+}  // namespace simrun

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "validation/row_job.h"
+
+namespace simrun {
+
+// Cells that no rule filled, by Megatron-LM's habits: sizes of parallelism 1, micro batch 1, bf16, the
+// distributed optimizer, nothing recomputed, flash attention; heads of 128 elements (64 below a width of 2,048);
+// data parallelism from the GPUs; a batch of one microbatch per data-parallel rank, four per pipeline rank where
+// there are several. Each is noted in `assumed`.
+void fill_in_defaults(RowJob& made);
+
+// Sets one empty cell, and notes it.
+void assume(RowJob& made, Column column, const std::string& value);
+
+}  // namespace simrun

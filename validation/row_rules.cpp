@@ -1,0 +1,226 @@
+#include "validation/row_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "configs/config_node.h"
+#include "configs/text_file.h"
+
+namespace simrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<std::string> rule_keys = {"match", "reason", "like", "cells", "job", "facts"};
+//   keys            spelling of the model's keys: see validation/model_block.cpp
+//   flops           how a printed FLOP/s or MFU counts: see validation/claimed_flops.h
+//   peak            FLOP/s that an MFU is a share of: TFLOP/s, or a precision
+//   framework       the profile of configs/frameworks that it runs on, if there is one
+//   tied            "no": input and output embedding are two matrices
+//   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective
+//   memory_unit     GiB or GB
+//   memory_kind     allocated, reserved or nvidia_smi
+//   memory_rank     worst, last, first
+//   unsupported     a feature that no job can say
+//   set             the set of rows that it is scored in, instead of the others
+const std::vector<std::string> fact_names = {"keys",        "flops",       "peak",        "framework", "tied", "recomputed_layers", "memory_unit",
+                                             "memory_kind", "memory_rank", "unsupported", "set"};
+
+char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '+' || c == '-';
+}
+
+// The word or number at `at`, without the dot that ends a sentence.
+std::string word_at(const std::string& text, std::size_t at, bool is_number) {
+  const auto belongs = [&](char c) { return is_number ? is_digit(c) || c == '.' : is_word(c); };
+  std::size_t end = at;
+  while (end < text.size() && belongs(text[end])) ++end;
+  while (end > at && (text[end - 1] == '.' || text[end - 1] == '-')) --end;
+  return text.substr(at, end - at);
+}
+
+// The pattern from `p` at `t`; what '{}' stands for is appended to `captured`.
+bool matches_at(const std::string& pattern, std::size_t p, const std::string& text, std::size_t t,
+                std::string& captured) {
+  for (; p < pattern.size(); ++p, ++t) {
+    if (pattern[p] == '*') {
+      for (std::size_t skip = t; skip <= text.size(); ++skip)
+        if (matches_at(pattern, p + 1, text, skip, captured)) return true;
+      return false;
+    }
+    const bool is_number = pattern.compare(p, 3, "{#}") == 0;
+    if (is_number || pattern.compare(p, 2, "{}") == 0) {
+      captured = word_at(text, t, is_number);
+      return !captured.empty() && matches_at(pattern, p + (is_number ? 3 : 2), text, t + captured.size(), captured);
+    }
+    if (t >= text.size() || lower(pattern[p]) != lower(text[t])) return false;
+  }
+  return true;
+}
+
+class RuleFile {
+ public:
+  RuleFile(std::string path, std::vector<Diagnostic>& problems)
+      : path_(std::move(path)), problems_(problems) {}
+
+  std::vector<RowRule> read() {
+    const TextFile file = read_text_file(path_);
+    std::vector<RowRule> rules;
+    if (!file.text) {
+      problems_.push_back({{path_, 0, 0}, "cannot read this file: " + file.reason, ""});
+      return rules;
+    }
+    const ConfigNode root = read_yaml(*file.text, path_, problems_);
+    if (is_map(root))
+      for (const ConfigNode& node : root.children) {
+        rules.push_back(rule(node));
+        if (const ConfigNode* like = node.find("like")) inherit(*like, rules);
+      }
+    return rules;
+  }
+
+ private:
+  void refuse(const ConfigNode& node, std::string message, std::string hint = "") {
+    problems_.push_back({node.position, std::move(message), std::move(hint)});
+  }
+  bool is_map(const ConfigNode& node) {
+    if (node.kind != ConfigNode::Kind::map) refuse(node, "a rule file is maps, not " + describe(node));
+    return node.kind == ConfigNode::Kind::map;
+  }
+  void refuse_key(const ConfigNode& node, const std::vector<std::string>& known) {
+    const std::string meant = closest(node.key, known);
+    problems_.push_back({node.key_position, "unknown key " + in_quotes(node.key),
+                         meant.empty() ? "" : fmt::format("did you mean '{}'?", meant)});
+  }
+
+  RowRule rule(const ConfigNode& node) {
+    RowRule rule;
+    rule.name = node.key;
+    if (!is_map(node)) return rule;
+    for (const ConfigNode& child : node.children) {
+      if (child.key == "match") rule.match = texts(child);
+      else if (child.key == "reason") rule.reason = child.text;
+      else if (child.key == "cells") read_cells(child, rule);
+      else if (child.key == "job") read_job(child, rule);
+      else if (child.key == "facts") read_facts(child, rule);
+      else if (child.key != "like") refuse_key(child, rule_keys);
+    }
+    if (rule.match.empty()) refuse(node, fmt::format("rule '{}' matches nothing", rule.name), "write match: [..].");
+    if (rule.reason.empty()) refuse(node, fmt::format("rule '{}' gives no reason", rule.name), "write reason: ..");
+    return rule;
+  }
+
+  // What the last rule does not say, it takes from the one that it names.
+  void inherit(const ConfigNode& like, std::vector<RowRule>& rules) {
+    RowRule& to = rules.back();
+    const auto from = std::ranges::find(rules, like.text, &RowRule::name);
+    if (from == rules.end() || &*from == &to)
+      return refuse(like, fmt::format("no rule {} above this one", in_quotes(like.text)));
+    add_missing(from->cells, to.cells);
+    add_missing(from->job, to.job);
+    to.facts.insert(from->facts.begin(), from->facts.end());
+  }
+  template <typename Pairs>
+  static void add_missing(const Pairs& from, Pairs& to) {
+    for (const auto& pair : from)
+      if (std::ranges::none_of(to, [&](const auto& own) { return own.first == pair.first; })) to.push_back(pair);
+  }
+
+  std::vector<std::string> texts(const ConfigNode& node) {
+    if (node.kind == ConfigNode::Kind::scalar) return {node.text};
+    std::vector<std::string> texts;
+    for (const ConfigNode& child : node.children) texts.push_back(child.text);
+    if (std::ranges::find(texts, "") != texts.end()) refuse(node, "an empty text is in every row");
+    return texts;
+  }
+
+  void read_cells(const ConfigNode& node, RowRule& rule) {
+    static const std::vector<std::string> known(column_names().begin(), column_names().end());
+    if (!is_map(node)) return;
+    for (const ConfigNode& child : node.children)
+      if (const std::optional<Column> column = column_named(child.key))
+        rule.cells.emplace_back(*column, child.text);
+      else
+        refuse_key(child, known);
+  }
+
+  void read_job(const ConfigNode& node, RowRule& rule) {
+    if (!is_map(node)) return;
+    for (const ConfigNode& child : node.children)
+      if (child.kind == ConfigNode::Kind::scalar)
+        rule.job.emplace_back(child.key, child.text);
+      else
+        refuse(child, fmt::format("'{}' must be one value, as YAML in quotes", child.key));
+  }
+
+  void read_facts(const ConfigNode& node, RowRule& rule) {
+    if (!is_map(node)) return;
+    for (const ConfigNode& child : node.children)
+      if (std::ranges::find(fact_names, child.key) != fact_names.end())
+        rule.facts[child.key] = child.text;
+      else
+        refuse_key(child, fact_names);
+  }
+
+  std::string path_;
+  std::vector<Diagnostic>& problems_;
+};
+
+void fill_in(std::string& text, const std::string& captured) {
+  for (std::size_t at = text.find("{}"); at != std::string::npos; at = text.find("{}", at + captured.size()))
+    text.replace(at, 2, captured);
+}
+
+}  // namespace
+
+std::optional<std::string> matched(const std::string& pattern, const std::string& text) {
+  std::string captured;
+  for (std::size_t at = 0; at <= text.size(); ++at)
+    if (matches_at(pattern, 0, text, at, captured)) return captured;
+  return std::nullopt;
+}
+
+std::optional<RowRule> applied(const RowRule& rule, const std::string& text) {
+  for (const std::string& pattern : rule.match) {
+    const std::optional<std::string> captured = matched(pattern, text);
+    if (!captured) continue;
+    RowRule filled = rule;
+    for (auto& [column, value] : filled.cells) fill_in(value, *captured);
+    for (auto& [key, value] : filled.job) fill_in(value, *captured);
+    for (auto& [key, value] : filled.facts) fill_in(value, *captured);
+    return filled;
+  }
+  return std::nullopt;
+}
+
+std::optional<RowRule> first_applied(const std::vector<RowRule>& rules, const std::string& text) {
+  for (const RowRule& rule : rules)
+    if (std::optional<RowRule> found = applied(rule, text)) return found;
+  return std::nullopt;
+}
+
+RowRules load_row_rules(const LoadOptions& options) {
+  std::string folder;
+  for (const std::string& directory : options.preset_directories) {
+    std::error_code ignored;
+    const fs::path candidate = fs::path(directory) / "validation";
+    if (folder.empty() && fs::is_directory(candidate, ignored)) folder = candidate.string();
+  }
+  if (folder.empty())
+    throw ConfigError({{{"validation/", 0, 0}, "no preset directory has this folder", "set SIMRUN_CONFIGS."}});
+  std::vector<Diagnostic> problems;
+  const auto read = [&](const char* name) {
+    return RuleFile((fs::path(folder) / name).string(), problems).read();
+  };
+  RowRules rules{read("sources.yaml"), read("hardware.yaml"), read("models.yaml"), read("flops.yaml"),
+                 read("notes.yaml")};
+  if (!problems.empty()) throw ConfigError(std::move(problems));
+  return rules;
+}
+
+}  // namespace simrun

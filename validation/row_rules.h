@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "configs/load_job.h"
+#include "validation/measured_row.h"
+
+namespace simrun {
+
+// A rule of configs/validation/*.yaml: what follows from words in one column of a measured row.
+struct RowRule {
+  std::string name;
+  // Any of them in the text, whatever the case. '*' stands for any characters, '{}' for a run of letters,
+  // digits and _.+-, '{#}' for a number; values of the rule repeat either as '{}'.
+  std::vector<std::string> match;
+  std::string reason;                                       // where that is known from
+  std::vector<std::pair<Column, std::string>> cells;        // of empty cells
+  std::vector<std::pair<std::string, std::string>> job;     // dotted keys of the job, as YAML
+  std::map<std::string, std::string> facts;                 // what is neither: see fact_names() in the .cpp
+};
+
+// What `pattern` captured where `text` holds it: "" without '{}' and '{#}'. Nothing where it does not.
+std::optional<std::string> matched(const std::string& pattern, const std::string& text);
+
+// The rule with '{}' replaced, if it matches.
+std::optional<RowRule> applied(const RowRule& rule, const std::string& text);
+std::optional<RowRule> first_applied(const std::vector<RowRule>& rules, const std::string& text);
+
+// Rules by the column that they read; of each file but notes the first that matches holds, of notes all do.
+struct RowRules {
+  std::vector<RowRule> sources, hardware, models, flops, notes;
+};
+
+// Reads validation/*.yaml in the first preset directory that has them. Throws ConfigError with every problem.
+RowRules load_row_rules(const LoadOptions& options);
+
+}  // namespace simrun

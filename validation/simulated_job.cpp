@@ -1,0 +1,40 @@
+#include "validation/simulated_job.h"
+
+#include <new>
+#include <stdexcept>
+
+#include "configs/diagnostics.h"
+#include "sim/plan_job.h"
+#include "sim/worker.h"
+
+namespace simrun {
+namespace {
+
+// No name of a file: presets are looked up in their folders only.
+constexpr const char* text_name = "row.yaml";
+
+void simulate_into(const std::string& yaml, const LoadOptions& load, EngineChoice engine, SimulatedJob& into) {
+  LoadedJob loaded = load_job_text(yaml, text_name, load);
+  const Plan plan = plan_job(loaded.job);
+  require_links(plan);
+  into.summary = summarize(plan, simulate(plan, {.detail = Detail::totals, .engine = engine}));
+  into.job = std::move(loaded.job);
+}
+
+}  // namespace
+
+SimulatedJob simulate_job(const std::string& yaml, const LoadOptions& load, EngineChoice engine) {
+  SimulatedJob made;
+  try {
+    simulate_into(yaml, load, engine, made);
+  } catch (const ConfigError& error) {
+    made.error = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
+  } catch (const std::bad_alloc&) {
+    made.error = "out of memory";
+  } catch (const std::exception& error) {
+    made.error = error.what();
+  }
+  return made;
+}
+
+}  // namespace simrun

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "configs/load_job.h"
+#include "schedules/summary.h"
+#include "sim/simulate.h"
+
+namespace simrun {
+
+// A job's text, loaded and simulated; or the first reason why not.
+struct SimulatedJob {
+  std::optional<Job> job;  // unset: refused
+  Summary summary;
+  std::string error;
+};
+
+// Never throws for what the job says: the loader's or the compiler's first message is `error`.
+SimulatedJob simulate_job(const std::string& yaml, const LoadOptions& load, EngineChoice engine);
+
+}  // namespace simrun

@@ -1,0 +1,148 @@
+#include "validation/validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+
+namespace simrun {
+namespace {
+
+// The part of a row that says what ran: all but its name and what was measured of it.
+std::string configuration_of(const MeasuredRow& row) {
+  std::string text;
+  for (std::size_t column = 1; column < static_cast<std::size_t>(Column::measured_metric); ++column)
+    text += row.cells[column] + '\x1f';
+  return text;
+}
+
+// Rows with the same configuration are one run, until a metric comes a second time: then that is another.
+class RunNames {
+ public:
+  std::string name(const MeasuredRow& row) {
+    const std::string configuration = configuration_of(row);
+    const std::size_t run = runs_.emplace(configuration, runs_.size() + 1).first->second;
+    const int times = ++seen_[configuration + row[Column::measured_metric] + '\x1f' + row[Column::flops_definition]];
+    return times == 1 ? fmt::format("r{}", run) : fmt::format("r{}.{}", run, times);
+  }
+
+ private:
+  std::map<std::string, std::size_t> runs_;
+  std::map<std::string, int> seen_;
+};
+
+// Of each run the first row with the best metric of its time.
+void choose_counted(std::vector<ValidatedRow>& rows) {
+  std::map<std::string, ValidatedRow*> best;
+  for (ValidatedRow& row : rows) {
+    if (row.is_memory()) row.counts = true;
+    if (!row.is_time()) continue;
+    ValidatedRow*& chosen = best[row.set + row.run];
+    const auto rank = [](const ValidatedRow& of) { return time_metric_rank(of.row[Column::measured_metric]); };
+    if (chosen == nullptr || rank(row) < rank(*chosen)) chosen = &row;
+  }
+  for (const auto& [run, row] : best) row->counts = true;
+}
+
+std::string set_of(const RowJob& made) {
+  const auto found = made.facts.find("set");
+  if (found != made.facts.end()) return found->second;
+  return made.row[Column::notes].find("use=caution") != std::string::npos ? "caution" : "";
+}
+
+ValidatedRow prepared(const MeasuredRow& row, const RowJob& made, RunNames& runs) {
+  ValidatedRow prepared;
+  prepared.row = row;
+  prepared.source = made.source;
+  prepared.set = set_of(made);
+  prepared.run = runs.name(row);
+  prepared.assumed = made.assumed;
+  const auto unsupported = made.facts.find("unsupported");
+  if (!row.fault.empty())
+    prepared.why = row.fault;
+  else if (unsupported != made.facts.end())
+    prepared.why = "not supported: " + unsupported->second;
+  else
+    prepared.yaml = made.job.yaml();
+  return prepared;
+}
+
+using Simulated = std::map<std::string, std::shared_ptr<const SimulatedJob>>;  // by text
+
+// In as many threads as there are; which job a thread takes is chance, what becomes of it is not.
+void simulate_all(Simulated& jobs, const ValidateOptions& options) {
+  std::vector<Simulated::iterator> queue;
+  for (auto at = jobs.begin(); at != jobs.end(); ++at) queue.push_back(at);
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t taken = next++; taken < queue.size(); taken = next++)
+      queue[taken]->second = std::make_shared<const SimulatedJob>(
+          simulate_job(queue[taken]->first, options.load, options.engine));
+  };
+  const std::size_t threads =
+      options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::jthread> others;
+  for (std::size_t t = 1; t < std::min(threads, queue.size()); ++t) others.emplace_back(work);
+  work();
+}
+
+void score(const RowJob& made, ValidatedRow& row) {
+  if (!row.simulated) return;
+  if (!row.simulated->job) {
+    row.why = row.simulated->error;
+    return;
+  }
+  if (row.is_failure()) {
+    row.status = RowStatus::scored;
+    return;
+  }
+  row.predicted = predicted_metric(made, *row.simulated);
+  if (!row.predicted)
+    row.why = fmt::format("the metric '{}' is unknown", row.row[Column::measured_metric]);
+  else if (row.measured() <= 0)
+    row.why = "what was measured is not above 0";
+  else
+    row.status = RowStatus::scored;
+}
+
+bool has_value(const MeasuredRow& row, Column column, const std::string& value) {
+  if (row[column] == value) return true;
+  const std::optional<double> cell = row.number(column);
+  MeasuredRow wanted;
+  wanted[column] = value;
+  return cell && cell == wanted.number(column);
+}
+
+}  // namespace
+
+std::vector<MeasuredRow> filtered(std::vector<MeasuredRow> rows,
+                                  const std::vector<std::pair<Column, std::string>>& filters) {
+  for (const auto& [column, value] : filters)
+    std::erase_if(rows, [&](const MeasuredRow& row) { return !has_value(row, column, value); });
+  return rows;
+}
+
+std::vector<ValidatedRow> validate_rows(const std::vector<MeasuredRow>& rows, const ValidateOptions& options) {
+  const RowRules rules = load_row_rules(options.load);
+  KnownPresets presets(options.load);
+  RunNames runs;
+  std::vector<RowJob> made;
+  std::vector<ValidatedRow> validated;
+  Simulated jobs;
+  for (const MeasuredRow& row : rows) {
+    made.push_back(job_of_row(row, rules, presets));
+    validated.push_back(prepared(row, made.back(), runs));
+    if (!validated.back().yaml.empty()) jobs[validated.back().yaml] = nullptr;
+  }
+  simulate_all(jobs, options);
+  for (std::size_t r = 0; r < validated.size(); ++r) {
+    if (!validated[r].yaml.empty()) validated[r].simulated = jobs.at(validated[r].yaml);
+    score(made[r], validated[r]);
+  }
+  choose_counted(validated);
+  return validated;
+}
+
+}  // namespace simrun

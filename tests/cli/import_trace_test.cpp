@@ -158,6 +158,7 @@ TEST_CASE("import: wrong command lines and files are refused with one suggestion
   refused("--import-trace " + kineto + " --profile x.yaml", "--profile goes with --against");
   refused("--import-trace " + kineto + " --execute", "--execute does not go with --import-trace");
   refused("--import-trace " + scratch.file("none.json"), "no such file");
+  CHECK(run_simrun("--import-trace " + scratch.write("mark.json", "\xef\xbb\xbf" + read(kineto))).code == 0);
   refused("--import-trace " + scratch.write("empty.json", ""), "the trace is empty");
   refused("--import-trace " + scratch.write("words.json", "words"), "it begins with 'w'");
   refused("--import-trace " + scratch.write("bad.json", "{\"traceEvents\":[{\"ph\":\"X\",,}]}"),

@@ -126,7 +126,8 @@ std::string layout_text(const std::vector<std::int64_t>& counts, const std::stri
 void write_stages(RowJob& made) {
   const auto layers = made.row.integer(Column::layers), ranks = made.row.integer(Column::pp);
   const std::int64_t chunks = std::max<std::int64_t>(made.row.integer(Column::vpp).value_or(1), 1);
-  if (!layers || !ranks || *ranks < 2 || *layers < 1 || made.job.has("parallelism.pipeline_model_parallel_layout"))
+  if (!layers || !ranks || *ranks < 2 || *layers < 1 ||
+      made.job.has("parallelism.pipeline_model_parallel_layout"))
     return;
   const std::int64_t stages = *ranks * chunks;
   if (*layers % stages == 0 || *layers < stages - 2 || stages > 4096) return;
@@ -135,13 +136,17 @@ void write_stages(RowJob& made) {
   made.assumed.push_back(fmt::format("{} layers on {} stages", *layers, stages));
 }
 
-// Experts of a rank: where tensor x expert parallelism has more ranks than a stage, experts are not split by tensor.
+// Experts of a rank: where tensor x expert parallelism has more ranks than a stage, experts are not split by
+// tensor.
 void write_experts(RowJob& made) {
-  const auto size = [&](Column column) { return std::max<std::int64_t>(made.row.integer(column).value_or(1), 1); };
+  const auto size = [&](Column column) {
+    return std::max<std::int64_t>(made.row.integer(column).value_or(1), 1);
+  };
   if (!made.row[Column::ep].empty())
     made.job.set("parallelism.expert_model_parallel_size", made.row[Column::ep]);
   const std::int64_t ranks = size(Column::tp) * size(Column::cp) * size(Column::dp);
-  if (made.job.has("parallelism.expert_tensor_parallel_size") || ranks % (size(Column::ep) * size(Column::tp)) == 0)
+  if (made.job.has("parallelism.expert_tensor_parallel_size") ||
+      ranks % (size(Column::ep) * size(Column::tp)) == 0)
     return;
   made.job.set("parallelism.expert_tensor_parallel_size", "1");
   made.assumed.push_back("expert tensor parallel 1");
@@ -165,7 +170,8 @@ void write_parallelism(RowJob& made) {
   set("tensor_model_parallel_size", Column::tp);
   set("context_parallel_size", Column::cp);
   set("pipeline_model_parallel_size", Column::pp);
-  const bool has_experts = !made.row[Column::n_experts].empty() || made.row.integer(Column::ep).value_or(1) > 1;
+  const bool has_experts =
+      !made.row[Column::n_experts].empty() || made.row.integer(Column::ep).value_or(1) > 1;
   if (has_experts) write_experts(made);
   if (!has_experts) made.job.erase("parallelism.expert_tensor_parallel_size");
   const bool is_pipeline = made.row.integer(Column::pp).value_or(1) > 1;

@@ -11,10 +11,13 @@ std::int64_t size_in(const RowJob& made, Column column) {
   return std::max<std::int64_t>(made.row.integer(column).value_or(1), 1);
 }
 
-void assume(RowJob& made, Column column, std::int64_t value) { assume(made, column, fmt::format("{}", value)); }
+void assume(RowJob& made, Column column, std::int64_t value) {
+  assume(made, column, fmt::format("{}", value));
+}
 
 void fill_in_gpus(RowJob& made) {
-  const std::int64_t split = size_in(made, Column::tp) * size_in(made, Column::pp) * size_in(made, Column::cp);
+  const std::int64_t split =
+      size_in(made, Column::tp) * size_in(made, Column::pp) * size_in(made, Column::cp);
   if (const auto dp = made.row.integer(Column::dp))
     assume(made, Column::n_gpus, split * *dp);
   else

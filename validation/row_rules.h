@@ -17,10 +17,10 @@ struct RowRule {
   // Any of them in the text, whatever the case. '*' stands for any characters, '{}' for a run of letters,
   // digits and _.+-, '{#}' for a number; values of the rule repeat either as '{}'.
   std::vector<std::string> match;
-  std::string reason;                                       // where that is known from
-  std::vector<std::pair<Column, std::string>> cells;        // of empty cells
-  std::vector<std::pair<std::string, std::string>> job;     // dotted keys of the job, as YAML
-  std::map<std::string, std::string> facts;                 // what is neither: see fact_names() in the .cpp
+  std::string reason;                                    // where that is known from
+  std::vector<std::pair<Column, std::string>> cells;     // of empty cells
+  std::vector<std::pair<std::string, std::string>> job;  // dotted keys of the job, as YAML
+  std::map<std::string, std::string> facts;              // what is neither: see fact_names() in the .cpp
 };
 
 // What `pattern` captured where `text` holds it: "" without '{}' and '{#}'. Nothing where it does not.

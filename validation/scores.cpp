@@ -22,7 +22,10 @@ struct Errors {
       error ? time.push_back(*error) : static_cast<void>(++time_unscored);
   }
   SourceScore score(std::string name) const {
-    return {std::move(name), error_statistics(time, time_unscored), error_statistics(memory, memory_unscored), {}};
+    return {std::move(name),
+            error_statistics(time, time_unscored),
+            error_statistics(memory, memory_unscored),
+            {}};
   }
 };
 

@@ -57,7 +57,8 @@ std::vector<ErrorBand> error_bands(const std::vector<ValidatedRow>& rows) {
   std::map<std::tuple<bool, std::size_t, std::string, std::string, std::string>, Gathered> all;
   for (const ValidatedRow& row : rows) {
     const std::optional<double> error = row.error();
-    if (!row.counts || !row.set.empty() || !error || row.is_failure() || !row.simulated || !row.simulated->job)
+    if (!row.counts || !row.set.empty() || !error || row.is_failure() || !row.simulated ||
+        !row.simulated->job)
       continue;
     const auto kinds = kinds_of(run_kind(*row.simulated->job));
     for (std::size_t place = 0; place < kinds.size(); ++place) {
@@ -100,12 +101,14 @@ std::string error_bands_yaml(const std::vector<ErrorBand>& bands, const std::str
     std::string kind;
     std::vector<std::string> sources;
     for (const std::string& source : band.sources) sources.push_back(yaml_quoted(source));
-    for (const auto& [key, value] : {std::pair("gpu", &band.kind.gpu), std::pair("framework", &band.kind.framework),
-                                     std::pair("parallelism", &band.kind.parallelism)})
+    for (const auto& [key, value] :
+         {std::pair("gpu", &band.kind.gpu), std::pair("framework", &band.kind.framework),
+          std::pair("parallelism", &band.kind.parallelism)})
       if (!value->empty()) kind += fmt::format("{}: {}, ", key, *value);
-    text += fmt::format("- {{of: {}, {}runs: {}, low: {:.4f}, median: {:.4f}, high: {:.4f}, sources: [{}]}}\n",
-                        band.is_memory ? "memory" : "time", kind, band.runs, band.low, band.median, band.high,
-                        fmt::join(sources, ", "));
+    text +=
+        fmt::format("- {{of: {}, {}runs: {}, low: {:.4f}, median: {:.4f}, high: {:.4f}, sources: [{}]}}\n",
+                    band.is_memory ? "memory" : "time", kind, band.runs, band.low, band.median, band.high,
+                    fmt::join(sources, ", "));
   }
   return text;
 }

@@ -33,7 +33,8 @@ class BandReader {
     ErrorBand band;
     const std::string of = text("of");
     band.is_memory = of == "memory";
-    if (of != "memory" && of != "time") refuse("of", "a band is of time or of memory, not of " + in_quotes(of));
+    if (of != "memory" && of != "time")
+      refuse("of", "a band is of time or of memory, not of " + in_quotes(of));
     band.kind = {text("gpu"), text("framework"), text("parallelism")};
     band.runs = static_cast<std::size_t>(value("runs", parse_integer(text("runs"), run_count)));
     band.low = value("low", parse_real(text("low"), ratio));

@@ -61,7 +61,7 @@ void name_framework(RowJob& made, KnownPresets& presets) {
   const auto named = made.facts.find("framework");
   if (named == made.facts.end()) return;
   if (presets.has_framework(named->second))
-    made.job.set_if_absent("framework", named->second);
+    made.job.set_if_absent("framework.from", named->second);
   else
     made.assumed.push_back(fmt::format("no profile of {}", named->second));
 }

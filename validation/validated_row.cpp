@@ -17,13 +17,17 @@ std::string fact(const RowJob& made, const std::string& name) {
   return found == made.facts.end() ? "" : found->second;
 }
 
+std::int64_t needed_bytes(const StageSummary& stage) {
+  return stage.held ? stage.held->device_bytes : stage.peak_memory_bytes;
+}
+
 const StageSummary* stage_of(const RowJob& made, const Summary& summary) {
   const std::string rank = fact(made, "memory_rank");
   const StageSummary* chosen = nullptr;
   for (const StageSummary& stage : summary.stages) {
     if (stage.serves) continue;
     const bool is_better = chosen == nullptr || rank == "last" ||
-                           (rank != "first" && stage.peak_memory_bytes > chosen->peak_memory_bytes);
+                           (rank != "first" && needed_bytes(stage) > needed_bytes(*chosen));
     if (is_better) chosen = &stage;
   }
   return chosen;
@@ -34,16 +38,24 @@ double steady_bytes(const StageSummary& stage) {
   double bytes = 0;
   for (const Category category : {Category::weights, Category::gradients, Category::optimizer})
     bytes += static_cast<double>(stage.memory[static_cast<std::size_t>(category)]);
+  if (stage.held)
+    for (const HeldPart& part : stage.held->parts)
+      if (part.name == to_string(HeldTensor::workspaces)) bytes += static_cast<double>(part.bytes);
   return bytes;
 }
 
 std::optional<double> predicted_memory(const RowJob& made, const SimulatedJob& simulated) {
   const StageSummary* stage = stage_of(made, simulated.summary);
   if (stage == nullptr) return std::nullopt;
+  const std::string kind = fact(made, "memory_kind");
   double bytes = static_cast<double>(stage->peak_memory_bytes);
-  if (fact(made, "set") == "steady-state") bytes = steady_bytes(*stage);
-  if (fact(made, "memory_kind") == "nvidia_smi")
+  if (stage->held)
+    bytes = static_cast<double>(kind == "nvidia_smi" ? stage->held->device_bytes
+                                : kind == "reserved" ? stage->held->reserved_bytes
+                                                     : stage->held->allocated_bytes);
+  else if (kind == "nvidia_smi")
     bytes += static_cast<double>(simulated.job->cluster.reserved_bytes);
+  if (fact(made, "set") == "steady-state") bytes = steady_bytes(*stage);
   return bytes / (fact(made, "memory_unit") == "GB" ? 1e9 : 0x1p30);
 }
 

@@ -48,10 +48,20 @@ void write_batch(RowJob& made) {
   made.job.set("training.global_batch_size", fmt::format("{}", whole));
 }
 
+// Hybrid sharding: copies of what each group of data-parallel ranks shards.
+void write_sharding_groups(RowJob& made) {
+  const auto found = made.facts.find("shard_ranks");
+  const std::int64_t ranks = made.row.integer(Column::dp).value_or(1);
+  const std::int64_t sharing = found == made.facts.end() ? ranks : std::atoll(found->second.c_str());
+  if (sharing < 1 || sharing >= ranks || ranks % sharing != 0) return;
+  made.job.set("optimizer.num_distributed_optimizer_instances", fmt::format("{}", ranks / sharing));
+}
+
 void write_sharding(RowJob& made) {
   std::string stage = lower_case(made.row[Column::zero_stage]);
   if (says(stage, "fsdp")) stage = "3";
   made.job.set("optimizer.zero_stage", stage);
+  if (stage != "0") write_sharding_groups(made);
   if (stage == "0") made.job.erase("optimizer.overlap_param_gather");
   if (stage != "3")
     for (const char* key : {"optimizer.reshard_after_forward", "optimizer.reshard_after_backward"})

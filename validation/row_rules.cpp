@@ -21,6 +21,7 @@ const std::vector<std::string> rule_keys = {"match", "reason", "like", "cells", 
 //   framework       the profile of configs/frameworks that it runs on, if there is one
 //   tied            "no": input and output embedding are two matrices
 //   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective
+//   shard_ranks     data-parallel ranks that share one copy of what ZeRO or FSDP shards
 //   memory_unit     GiB or GB
 //   memory_kind     allocated, reserved or nvidia_smi
 //   memory_rank     worst, last, first
@@ -28,7 +29,7 @@ const std::vector<std::string> rule_keys = {"match", "reason", "like", "cells", 
 //   set             the set of rows that it is scored in, instead of the others
 const std::vector<std::string> fact_names = {
     "keys",        "flops",       "peak",        "framework",   "tied", "recomputed_layers",
-    "memory_unit", "memory_kind", "memory_rank", "unsupported", "set"};
+    "memory_unit", "memory_kind", "memory_rank", "unsupported", "set",  "shard_ranks"};
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }

@@ -113,5 +113,21 @@ TEST_CASE("row: fixed words of the notes are read") {
   CHECK_FALSE(row.made.facts.contains("set"));
 }
 
+TEST_CASE("row: sharding in groups, and layers recomputed in part, are read from the notes") {
+  const std::vector<std::pair<Column, std::string>> wide{{Column::tp, "1"},
+                                                         {Column::pp, "1"},
+                                                         {Column::n_gpus, "32"},
+                                                         {Column::global_batch, "32"},
+                                                         {Column::recompute, "selective"},
+                                                         {Column::zero_stage, "fsdp"}};
+  Cells cells = wide;
+  cells.emplace_back(Column::notes, "HSDP sharding; AC mode: selective (layer)");
+  const LoadedRow row = load_row(cells);
+  CHECK(row.job.optimizer.zero_stage == 3);
+  CHECK(row.job.optimizer.num_distributed_optimizer_instances == 4);  // 32 / 8
+  CHECK(row.job.recompute.method == RecomputeMethod::block);
+  CHECK(row.job.recompute.num_layers == 4);  // half of 8
+}
+
 }  // namespace
 }  // namespace simrun

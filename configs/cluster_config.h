@@ -23,7 +23,9 @@ struct Gpu {
   std::map<Dtype, double> peak_flops;  // dense matrix FLOP/s by input type, no sparsity
   double vector_flops = 0;             // fp32 FLOP/s outside the tensor cores
   std::int64_t memory_bytes = 0;
-  double memory_bandwidth = 0;  // bytes/s
+  std::int64_t driver_memory_bytes = 0;     // of these, that the driver keeps and no program gets
+  std::int64_t matmul_workspace_bytes = 0;  // that cuBLAS works best with, per handle and stream
+  double memory_bandwidth = 0;              // bytes/s
   std::int64_t sm_count = 0;
   std::int64_t l2_bytes = 0;
   double nvlink_bandwidth = 0;   // bytes/s per GPU and direction; 0 without NVLink

@@ -4,18 +4,12 @@
 #include <string>
 
 #include "configs/framework_kernels.h"
+#include "configs/framework_memory.h"
 
 // The software that runs a job, from configs/frameworks/*.yaml: what its kernels cost and what it keeps in
 // memory beyond the plan's own tensors. A job that names none runs on the kernels of the device's model and
 // keeps what the plan says, no more.
 namespace simrun {
-
-struct FrameworkMemory {
-  // Of a process on the device before it holds any tensor: context and loaded modules. In place of the
-  // cluster's reserved_memory where it is stated.
-  std::int64_t context_bytes = 0;
-  bool operator==(const FrameworkMemory&) const = default;
-};
 
 struct Framework {
   std::string name;  // preset name, e.g. megatron_core; "": none

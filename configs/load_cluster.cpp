@@ -38,6 +38,11 @@ Gpu read_gpu(const ConfigNode& node, const std::string& base_name, Reading& read
   gpu.peak_flops = read_peaks(section.section("peak_flops"), reading);
   gpu.vector_flops = section.quantity("vector_flops", Unit::flops_per_second, limits::flops);
   gpu.memory_bytes = bytes_in(section, "memory", limits::memory);
+  if (section.has("driver_memory"))
+    gpu.driver_memory_bytes = bytes_in(section, "driver_memory", limits::reserve);
+  if (section.has("matmul_workspace"))
+    gpu.matmul_workspace_bytes = bytes_in(section, "matmul_workspace", limits::reserve);
+  section.ignore({"driver_memory", "matmul_workspace"});
   gpu.memory_bandwidth = section.quantity("memory_bandwidth", Unit::bytes_per_second, limits::bandwidth);
   gpu.sm_count = section.integer("sm_count", limits::streaming_multiprocessors);
   gpu.l2_bytes = bytes_in(section, "l2", limits::cache);
@@ -101,7 +106,11 @@ LinkClass read_link(const ConfigNode* node, const std::string& name,
   link.latency_s = section.quantity("latency", Unit::seconds, limits::latency);
   link.efficiency = section.real("efficiency", limits::share, 1.0);
   link.sharp = section.boolean("sharp", false);
-  if (name == "intra_node") read_intra_wiring(section, reading, cluster);
+  if (name == "intra_node")
+    read_intra_wiring(section, reading, cluster);
+  else
+    link.flow_bandwidth =
+        section.quantity("flow_bandwidth", Unit::bytes_per_second, limits::optional_bandwidth, "0 GB/s");
   section.finish();
   return link;
 }

@@ -1,23 +1,7 @@
 // The framework section: the software that runs the job.
-#include <cmath>
-
-#include "configs/limits.h"
 #include "configs/load_sections.h"
 
 namespace simrun {
-namespace {
-
-FrameworkMemory read_memory(const ConfigNode* node, Reading& reading) {
-  FrameworkMemory memory;
-  if (node == nullptr) return memory;
-  SectionReader section(reading, node, "framework.memory");
-  if (section.is_no_map()) return memory;
-  memory.context_bytes = std::llround(section.quantity("context", Unit::bytes, limits::reserve, "0 GiB"));
-  section.finish();
-  return memory;
-}
-
-}  // namespace
 
 void read_framework(const ConfigNode* node, const PresetSearch& search, Reading& reading, Job& job) {
   if (node == nullptr) return;
@@ -36,7 +20,7 @@ void read_framework(const ConfigNode* node, const PresetSearch& search, Reading&
   Framework& framework = job.framework;
   framework.name = section.name("name", resolved.base_name.empty() ? "custom" : resolved.base_name);
   framework.kernels = read_framework_kernels(section.section("kernels"), reading);
-  framework.memory = read_memory(section.section("memory"), reading);
+  framework.memory = read_framework_memory(section.section("memory"), reading);
   section.finish();
 }
 

@@ -147,6 +147,8 @@ Gpu decode(const proto::Gpu& in) {
   gpu.mxfp8 = in.mxfp8();
   gpu.communication_sms = in.communication_sms();
   if (in.has_kernels()) gpu.kernels = decode_kernels(in.kernels());
+  gpu.driver_memory_bytes = in.driver_memory_bytes();
+  gpu.matmul_workspace_bytes = in.matmul_workspace_bytes();
   gpu.measured = decode(in.measured());
   return gpu;
 }

@@ -100,7 +100,8 @@ bool is_new_in_version_6(const Plan& plan) {
 // Other networks, collectives of the cluster's own, imperfections.
 bool is_new_in_version_7(const Cluster& cluster) {
   return !has_known_network(cluster) || cluster.collectives != CollectivesConfig{} ||
-         !cluster.imperfections.empty() || cluster.gpu.communication_sms != 0;
+         !cluster.imperfections.empty() || cluster.gpu.communication_sms != 0 ||
+         cluster.inter_node.flow_bandwidth != 0;
 }
 
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2

@@ -80,6 +80,8 @@ std::vector<StageSummary> stage_summaries(const Plan& plan, const Timeline& time
     add_load(stage, rank);
     stage.gpus += rank.multiplicity;
     means[static_cast<std::size_t>(rank.pipeline_rank)].add(rank);
+    if (rank.held && (!stage.held || rank.held->device_bytes > stage.held->device_bytes))
+      stage.held = rank.held;
     if (rank.peak.bytes <= stage.peak_memory_bytes) continue;
     stage.peak_memory_bytes = rank.peak.bytes;
     stage.memory = rank.peak.live;
@@ -151,14 +153,21 @@ void set_rates(Summary& summary, const Plan& plan) {
 }
 
 void set_memory(Summary& summary, const Plan& plan) {
-  for (const StageSummary& stage : summary.stages) {
-    if (stage.peak_memory_bytes <= summary.peak_memory_bytes) continue;
-    summary.peak_memory_bytes = stage.peak_memory_bytes;
-    summary.peak_pipeline_rank = stage.pipeline_rank;
-  }
+  const auto needs = [](const StageSummary& stage) {
+    return stage.held ? stage.held->device_bytes : stage.peak_memory_bytes;
+  };
+  const StageSummary* worst = nullptr;
+  for (const StageSummary& stage : summary.stages)
+    if (worst == nullptr || needs(stage) > needs(*worst)) worst = &stage;
+  const Gpu& gpu = plan.cluster.gpu;
   const std::int64_t context = plan.framework.memory.context_bytes;
-  summary.memory_limit_bytes =
-      plan.cluster.gpu.memory_bytes - (context > 0 ? context : plan.cluster.reserved_bytes);
+  summary.memory_limit_bytes = gpu.memory_bytes - (context > 0 ? context : plan.cluster.reserved_bytes);
+  if (worst == nullptr) return;
+  summary.peak_memory_bytes = worst->peak_memory_bytes;
+  summary.peak_pipeline_rank = worst->pipeline_rank;
+  if (worst->held)
+    summary.memory_limit_bytes =
+        gpu.memory_bytes - gpu.driver_memory_bytes - (needs(*worst) - worst->peak_memory_bytes);
   summary.fits = summary.peak_memory_bytes <= summary.memory_limit_bytes;
 }
 

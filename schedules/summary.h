@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct StageSummary {
   std::int64_t parameters = 0;  // of the unsharded model held by this pipeline rank's chunks
   std::int64_t peak_memory_bytes = 0;
   std::array<std::int64_t, category_count> memory{};  // at the peak; sums to it
+  std::optional<HeldMemory> held;                     // of its fullest GPU, under the plan's framework
   double compute_s = 0, bubble_s = 0, exposed_comm_s = 0;
   std::array<double, bubble_cause_count> bubble_by_cause_s{};
   std::array<double, traffic_count> exposed_by_traffic_s{};
@@ -60,7 +62,11 @@ struct LinkSummary {
 //                     matrix, no recompute
 //   hardware_flops    the FLOPs that the plan executes, recompute and padding included, attention counted
 //   full mfu, hfu          those / (step x GPUs x the dense datasheet peak of the matmul type)
-//   peak_memory_bytes of the worst rank, at one instant; `fits` = it is at most memory_bytes - reserved_bytes
+//   peak_memory_bytes live bytes of the plan on the worst rank, at one instant; `fits` = it is at most
+//                     memory_limit_bytes
+//   memory_limit_bytes memory_bytes - reserved_bytes. Under a framework whose allocator is known: what programs
+//                     get of the device less what the worst rank holds beside those bytes (HeldMemory), so that
+//                     `fits` says whether HeldMemory::device_bytes are there
 //   contention_bound  what ignoring that transfers share links can change, as a share of the step; 0 where it
 //   is
 //                     not ignored
@@ -78,7 +84,7 @@ struct Summary {
   std::int64_t parameters = 0;
   std::int64_t peak_memory_bytes = 0;
   std::int32_t peak_pipeline_rank = 0;
-  std::int64_t memory_limit_bytes = 0;  // memory_bytes - reserved_bytes
+  std::int64_t memory_limit_bytes = 0;
   bool fits = false;
   // Offload, of the fullest node: what its GPUs' ranks have in its memory and on its drives. 0: nothing.
   std::int64_t host_memory_bytes = 0, host_memory_limit_bytes = 0;

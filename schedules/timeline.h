@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "schedules/held_memory.h"
 #include "schedules/plan.h"
 
 // What a run of a Plan gives, whoever ran it: an engine or real devices. Readers get the Plan beside it; a
@@ -89,6 +91,7 @@ struct RankTimeline {
   MemoryPeak peak;
   // What this GPU's rank has at most in its node's memory and on its node's drives (offload).
   std::int64_t host_bytes = 0, nvme_bytes = 0;
+  std::optional<HeldMemory> held;    // under the plan's framework, where that says an allocator
   std::vector<Lane> lanes;           // recorded at Detail::instructions
   std::vector<PassInterval> passes;  // recorded at Detail::passes and above; entries with compute only
   std::vector<MemoryEvent> memory;   // recorded at Detail::passes and above; non-decreasing times

@@ -66,21 +66,12 @@ class Walker {
  private:
   bool runs(Index entry) const { return runs_in(program_.entries[entry].steps, step_); }
 
-  Index owner(Index buffer) const {
-    while (plan_.buffers[buffer].parent != no_index) buffer = plan_.buffers[buffer].parent;
-    return buffer;
-  }
+  Index owner(Index buffer) const { return owner_of(plan_, buffer); }
 
   // Of a buffer that is no view; 0 if it is in another memory.
   std::int64_t bytes_of_owner(const Buffer& buffer, std::int32_t microbatch) const {
     if (buffer.space != place_.space) return 0;
-    if (plan_.extent_tables.empty()) return buffer.bytes();
-    const TablePlace place{program_.pipeline_rank, place_.local_gpu, microbatch};
-    const bool one_microbatch = buffer.scope == Scope::microbatch || buffer.scope == Scope::pass;
-    std::int64_t elements = 1;
-    for (const BufferDim& dim : buffer.dims)
-      elements *= one_microbatch ? extent_at(plan_, dim, place) : largest_extent(plan_, dim, place);
-    return buffer.stored_bytes(elements);
+    return instance_bytes(plan_, buffer, {program_.pipeline_rank, place_.local_gpu, microbatch});
   }
 
   bool is_wide(Index buffer) const {
@@ -238,6 +229,20 @@ class Walker {
 };
 
 }  // namespace
+
+Index owner_of(const Plan& plan, Index buffer) {
+  while (plan.buffers[buffer].parent != no_index) buffer = plan.buffers[buffer].parent;
+  return buffer;
+}
+
+std::int64_t instance_bytes(const Plan& plan, const Buffer& buffer, const TablePlace& place) {
+  if (plan.extent_tables.empty()) return buffer.bytes();
+  const bool one_microbatch = buffer.scope == Scope::microbatch || buffer.scope == Scope::pass;
+  std::int64_t elements = 1;
+  for (const BufferDim& dim : buffer.dims)
+    elements *= one_microbatch ? extent_at(plan, dim, place) : largest_extent(plan, dim, place);
+  return buffer.stored_bytes(elements);
+}
 
 MemoryWalk walk_memory(const Plan& plan, const Program& program, WhichStep step, MemoryDetail detail,
                        MemoryPlace place) {

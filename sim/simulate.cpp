@@ -17,6 +17,7 @@
 #include "sim/durations.h"
 #include "sim/exchange_groups.h"
 #include "sim/exchange_traffic.h"
+#include "sim/held_memory.h"
 #include "sim/kernel_slowdowns.h"
 #include "sim/meetings.h"
 #include "sim/memory.h"
@@ -82,6 +83,15 @@ void join_equal(std::vector<RankTimeline>& ranks, std::size_t recorded) {
   ranks = std::move(kept);
 }
 
+// Of the GPU of the pipeline rank with the highest peak, for all of its GPUs.
+std::optional<HeldMemory> held_by_fullest(const Plan& plan, const Program& program,
+                                          const TableClasses& classes, const std::vector<MemoryPeak>& peaks) {
+  if (plan.framework.memory.allocator == AllocatorKind::none) return {};
+  const auto fullest = std::max_element(
+      peaks.begin(), peaks.end(), [](const MemoryPeak& a, const MemoryPeak& b) { return a.bytes < b.bytes; });
+  return held_memory(plan, program, classes.first_gpu[static_cast<std::size_t>(fullest - peaks.begin())]);
+}
+
 // Peaks are equal on all GPUs of a pipeline rank that have equal tables; events belong to the recorded one.
 void add_memory(const Plan& plan, EngineRun& run, Detail detail) {
   bool has_classes = false;
@@ -97,8 +107,10 @@ void add_memory(const Plan& plan, EngineRun& run, Detail detail) {
           walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak, {classes.first_gpu[c]}).peak);
     const std::int64_t host = peak_outside(plan, program, MemorySpace::host);
     const std::int64_t nvme = peak_outside(plan, program, MemorySpace::nvme);
+    const std::optional<HeldMemory> held = held_by_fullest(plan, program, classes, peaks);
     for (RankTimeline& rank : run.ranks) {
       if (rank.pipeline_rank != program.pipeline_rank) continue;
+      rank.held = held;
       rank.host_bytes = host;
       rank.nvme_bytes = nvme;
       rank.peak = peaks.size() == 1
@@ -225,6 +237,14 @@ Timeline simgrid_timeline(const Plan& plan, const CompiledPlan& steady, Duration
   return timeline;
 }
 
+// The fast engine has no other job's traffic.
+bool needs_simgrid(const Plan& plan, const CompiledPlan& steady, Durations& durations) {
+  if (plan.cluster.imperfections.other_jobs.empty()) return false;
+  const Meetings all = find_meetings(plan, steady, Instantiation::every_gpu, durations);
+  const Topology& topology = durations.topology();
+  return meets_other_jobs(topology, exchange_traffic(steady, all, topology, plan.cluster));
+}
+
 }  // namespace
 
 Timeline simulate(const Plan& plan, const SimulateOptions& options) {
@@ -236,6 +256,15 @@ Timeline simulate(const Plan& plan, const SimulateOptions& options) {
   if (options.engine == EngineChoice::simgrid) {
     Timeline timeline = simgrid_timeline(plan, steady, durations, options.detail);
     timeline.engine_reason = "asked for; " + timeline.engine_reason;
+    return timeline;
+  }
+  if (needs_simgrid(plan, steady, durations)) {
+    if (options.engine == EngineChoice::fast)
+      throw std::invalid_argument(
+          "imperfections.other_jobs: these move bytes over the plan's links, of which the fast engine knows "
+          "nothing; --engine simgrid or auto does");
+    Timeline timeline = simgrid_timeline(plan, steady, durations, options.detail);
+    timeline.engine_reason = "other jobs use the plan's links; " + timeline.engine_reason;
     return timeline;
   }
   FastEngine fast(plan, steady, durations, slowdowns);

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -22,9 +23,19 @@ void visit_members(EitherConst<Lane> auto& lane, auto&& visit) {
   visit(stream, intervals);
 }
 
+void visit_members(EitherConst<HeldPart> auto& part, auto&& visit) {
+  auto& [name, level, bytes] = part;
+  visit(name, level, bytes);
+}
+
+void visit_members(EitherConst<HeldMemory> auto& held, auto&& visit) {
+  auto& [live, allocated, reserved, device, parts] = held;
+  visit(live, allocated, reserved, device, parts);
+}
+
 void visit_members(EitherConst<RankTimeline> auto& rank, auto&& visit) {
-  auto& [pipeline_rank, device, multiplicity, totals, peak, host, nvme, lanes, passes, memory] = rank;
-  visit(pipeline_rank, device, multiplicity, totals, peak, host, nvme, lanes, passes, memory);
+  auto& [pipeline_rank, device, multiplicity, totals, peak, host, nvme, held, lanes, passes, memory] = rank;
+  visit(pipeline_rank, device, multiplicity, totals, peak, host, nvme, held, lanes, passes, memory);
 }
 
 void visit_members(EitherConst<LinkTimeline> auto& link, auto&& visit) {
@@ -51,6 +62,11 @@ class Writer {
       visit_members(value, [this](const auto&... members) { (write(members), ...); });
   }
   void write(const std::string& text) { write_elements(text); }
+  template <class T>
+  void write(const std::optional<T>& value) {
+    write(value.has_value());
+    if (value) write(*value);
+  }
   template <class T>
   void write(const std::vector<T>& values) {
     write_elements(values);
@@ -81,6 +97,13 @@ class Reader {
       take(&value, sizeof value, 1);
     else
       visit_members(value, [this](auto&... members) { (read(members), ...); });
+  }
+  template <class T>
+  void read(std::optional<T>& value) {
+    bool has_value = false;
+    read(has_value);
+    value.reset();
+    if (has_value) read(value.emplace());
   }
   void read(std::string& text) { read_elements(text); }
   template <class T>

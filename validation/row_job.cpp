@@ -44,6 +44,19 @@ std::string source_of(const MeasuredRow& row, const RowRules& rules) {
   return prefix.empty() ? row[Column::source] : prefix;
 }
 
+// Nobody need know what was assumed of sequence parallelism without tensor parallelism, and of a pipeline or
+// of experts that there are not.
+void forget_idle_assumptions(RowJob& made) {
+  const auto is_split = [&](Column size) { return made.row.integer(size).value_or(1) > 1; };
+  const auto forget = [&](const char* start) {
+    std::erase_if(made.assumed, [&](const std::string& what) { return what.starts_with(start); });
+  };
+  if (!is_split(Column::tp)) forget("sp=");
+  if (!is_split(Column::pp))
+    for (const char* start : {"vpp=", "schedule="}) forget(start);
+  if (!is_split(Column::n_gpus)) forget("zero_stage=");
+}
+
 void name_framework(RowJob& made, KnownPresets& presets) {
   const auto named = made.facts.find("framework");
   if (named == made.facts.end()) return;
@@ -90,6 +103,7 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
   write_training(made);
   write_parallelism(made);
   write_cluster(made, presets);
+  forget_idle_assumptions(made);
   return made;
 }
 

@@ -9,11 +9,16 @@
 namespace simrun {
 namespace {
 
-constexpr std::array<const char*, 4> time_metrics{"iter_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu"};
+constexpr std::array<const char*, 4> time_metrics{"iter_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu",
+                                                  "mfu"};
 
 std::string fact(const RowJob& made, const std::string& name) {
   const auto found = made.facts.find(name);
   return found == made.facts.end() ? "" : found->second;
+}
+
+std::int64_t needed_bytes(const StageSummary& stage) {
+  return stage.held ? stage.held->device_bytes : stage.peak_memory_bytes;
 }
 
 const StageSummary* stage_of(const RowJob& made, const Summary& summary) {
@@ -22,7 +27,7 @@ const StageSummary* stage_of(const RowJob& made, const Summary& summary) {
   for (const StageSummary& stage : summary.stages) {
     if (stage.serves) continue;
     const bool is_better = chosen == nullptr || rank == "last" ||
-                           (rank != "first" && stage.peak_memory_bytes > chosen->peak_memory_bytes);
+                           (rank != "first" && needed_bytes(stage) > needed_bytes(*chosen));
     if (is_better) chosen = &stage;
   }
   return chosen;
@@ -33,22 +38,30 @@ double steady_bytes(const StageSummary& stage) {
   double bytes = 0;
   for (const Category category : {Category::weights, Category::gradients, Category::optimizer})
     bytes += static_cast<double>(stage.memory[static_cast<std::size_t>(category)]);
+  if (stage.held)
+    for (const HeldPart& part : stage.held->parts)
+      if (part.name == to_string(HeldTensor::workspaces)) bytes += static_cast<double>(part.bytes);
   return bytes;
 }
 
 std::optional<double> predicted_memory(const RowJob& made, const SimulatedJob& simulated) {
   const StageSummary* stage = stage_of(made, simulated.summary);
   if (stage == nullptr) return std::nullopt;
+  const std::string kind = fact(made, "memory_kind");
   double bytes = static_cast<double>(stage->peak_memory_bytes);
+  if (stage->held)
+    bytes = static_cast<double>(kind == "nvidia_smi" ? stage->held->device_bytes
+                                : kind == "reserved" ? stage->held->reserved_bytes
+                                                     : stage->held->allocated_bytes);
+  else if (kind == "nvidia_smi")
+    bytes += static_cast<double>(simulated.job->cluster.reserved_bytes);
   if (fact(made, "set") == "steady-state") bytes = steady_bytes(*stage);
-  if (fact(made, "memory_kind") == "nvidia_smi") bytes += static_cast<double>(simulated.job->cluster.reserved_bytes);
   return bytes / (fact(made, "memory_unit") == "GB" ? 1e9 : 0x1p30);
 }
 
 bool has_words(const std::string& text, const std::string& words) {
-  return std::ranges::search(text, words, [](unsigned char a, unsigned char b) {
-           return std::tolower(a) == std::tolower(b);
-         }).begin() != text.end();
+  const auto is_same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  return std::search(text.begin(), text.end(), words.begin(), words.end(), is_same) != text.end();
 }
 
 }  // namespace
@@ -67,8 +80,10 @@ bool ValidatedRow::is_failure() const {
 
 bool ValidatedRow::is_out_of_memory() const {
   const std::string& notes = row[Column::notes];
-  if (!is_failure() || has_words(notes, "not necessarily OOM") || has_words(notes, "OOM/failed")) return false;
-  return row[Column::measured_metric] == "oom" || has_words(notes, "OOM") || has_words(notes, "out of memory");
+  if (!is_failure() || has_words(notes, "not necessarily OOM") || has_words(notes, "OOM/failed"))
+    return false;
+  return row[Column::measured_metric] == "oom" || has_words(notes, "OOM") ||
+         has_words(notes, "out of memory");
 }
 
 int time_metric_rank(const std::string& metric) {

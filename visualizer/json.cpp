@@ -116,6 +116,21 @@ std::string load_json(const GpuLoad& load) {
   return fields.braced();
 }
 
+std::string held_json(const HeldMemory& held) {
+  Fields fields(", ");
+  fields.add("live_bytes", number(held.live_bytes));
+  fields.add("allocated_bytes", number(held.allocated_bytes));
+  fields.add("reserved_bytes", number(held.reserved_bytes));
+  fields.add("device_bytes", number(held.device_bytes));
+  for (const HeldLevel level : {HeldLevel::allocated, HeldLevel::reserved, HeldLevel::device}) {
+    Fields parts(", ");
+    for (const HeldPart& part : held.parts)
+      if (part.level == level) parts.add(part.name, number(part.bytes));
+    fields.add(std::string("beside_") + to_string(level), parts.braced());
+  }
+  return fields.braced();
+}
+
 std::string stage_json(const StageSummary& stage) {
   Fields fields(", ");
   fields.add("pp_rank", number(std::int64_t{stage.pipeline_rank}));
@@ -126,6 +141,7 @@ std::string stage_json(const StageSummary& stage) {
   fields.add("loss", stage.loss ? "true" : "false");
   fields.add("parameters", number(stage.parameters));
   fields.add("peak_memory_bytes", number(stage.peak_memory_bytes));
+  if (stage.held) fields.add("held_memory", held_json(*stage.held));
   fields.add("memory", memory_json(stage.memory));
   fields.add("compute_s", number(stage.compute_s));
   fields.add("bubble_s", number(stage.bubble_s));

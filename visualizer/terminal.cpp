@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "visualizer/held_text.h"
 #include "visualizer/quantity.h"
 #include "visualizer/server_text.h"
 
@@ -326,6 +327,7 @@ std::string terminal_summary(const Plan& plan, const Summary& summary, const Ter
   text += fit_paragraph(summary, options);
   text += split_rows(summary, options);
   text += table(summary);
+  text += held_text(summary);
   text += load_line(summary);
   text += link_table(summary, options);
   return text;

@@ -1,0 +1,363 @@
+#include "sim/allocation_replay.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "sim/steady_phase.h"
+
+namespace simrun {
+
+namespace {
+
+// One tensor of the step: of a microbatch (the slice in the upper half) or, with -1, of all.
+struct TensorKey {
+  std::int64_t microbatch = -1;
+  Index buffer = 0;
+  bool operator==(const TensorKey&) const = default;
+};
+struct TensorHash {
+  std::size_t operator()(const TensorKey& key) const {
+    return (static_cast<std::size_t>(key.microbatch) << 24) * 0x9e3779b97f4a7c15u ^ key.buffer;
+  }
+};
+
+struct Held {
+  CachingAllocator::Block block = 0;
+  std::int64_t bytes = 0;
+  HeldTensor kind = HeldTensor::plan;
+};
+
+using Tensors = std::unordered_map<TensorKey, Held, TensorHash>;
+
+// What a forward pass leaves for the backward pass of the same microbatch.
+struct KeptTensor {
+  Index chunk = 0;
+  std::int64_t microbatch = 0;
+  Held held;
+};
+
+constexpr std::size_t index_of(HeldTensor kind) { return static_cast<std::size_t>(kind); }
+
+// A caching allocator, or an arena in which tensors lie without waste but for their alignment.
+class Allocations {
+ public:
+  Allocations(const FrameworkMemory& memory, CachingRules rules) : memory_(memory), allocator_(rules) {}
+
+  Held take(std::int64_t bytes, HeldTensor kind) {
+    Held held{0, bytes, kind};
+    by_kind_[index_of(kind)] += bytes;
+    if (memory_.allocator == AllocatorKind::arena)
+      arena_ += aligned(bytes);
+    else
+      held.block = allocator_.allocate(bytes);
+    if (allocated() <= step_.allocated) return held;
+    step_.allocated = allocated();
+    step_.by_kind = by_kind_;
+    return held;
+  }
+
+  void give_back(const Held& held) {
+    by_kind_[index_of(held.kind)] -= held.bytes;
+    if (memory_.allocator == AllocatorKind::arena)
+      arena_ -= aligned(held.bytes);
+    else
+      allocator_.release(held.block);
+  }
+
+  Held relabelled(const Held& held, HeldTensor kind) {
+    by_kind_[index_of(held.kind)] -= held.bytes;
+    by_kind_[index_of(kind)] += held.bytes;
+    return {held.block, held.bytes, kind};
+  }
+
+  ReplayedStep result() const {
+    ReplayedStep step = step_;
+    step.rounding = step.allocated;
+    for (const std::int64_t bytes : step.by_kind) step.rounding -= bytes;
+    const bool arena = memory_.allocator == AllocatorKind::arena;
+    step.reserved = arena ? step.allocated : allocator_.peak_reserved();
+    return step;
+  }
+
+ private:
+  // XLA's buffer assignment aligns to 256 B on GPUs (kXlaAllocatedBufferAlignBytes).
+  static std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+  std::int64_t allocated() const {
+    return memory_.allocator == AllocatorKind::arena ? arena_ : allocator_.allocated();
+  }
+
+  const FrameworkMemory& memory_;
+  CachingAllocator allocator_;
+  std::int64_t arena_ = 0;
+  std::array<std::int64_t, held_tensor_kinds> by_kind_{};
+  ReplayedStep step_;
+};
+
+class Replay {
+ public:
+  Replay(const Plan& plan, const Program& program, std::int64_t local_gpu, CachingRules rules)
+      : plan_(plan),
+        program_(program),
+        memory_(plan.framework.memory),
+        local_gpu_(local_gpu),
+        allocations_(memory_, rules),
+        kept_as_(plan.buffers.size(), HeldTensor::plan) {
+    for (int f = 0; f < function_count; ++f)
+      if (const auto of = memory_.saved.find(to_string(static_cast<Function>(f))); of != memory_.saved.end())
+        saved_[static_cast<std::size_t>(f)] = of->second;
+    for (const Segment& segment : plan.segments)
+      for (const Instruction& instruction : segment.instructions)
+        gathers_again_ = gathers_again_ || (instruction.phase == Phase::recompute && gathers(instruction));
+    for (const Segment& segment : plan.segments)
+      for (const Instruction& instruction : segment.instructions)
+        if (instruction.phase == Phase::forward) find_kept(instruction);
+  }
+
+  ReplayedStep run() {
+    hold_run_scope();
+    const SteadyPhase steady = steady_phase(program_);
+    const Index periods = steady.period == 0 ? 0 : (steady.end - steady.begin) / steady.period;
+    const Index skipped = periods > kept_periods ? periods - kept_periods : 0;
+    const Index skip_at = steady.begin + kept_periods / 2 * steady.period;
+    for (Index e = 0; e < program_.entries.size(); ++e) {
+      if (skipped > 0 && e == skip_at) {
+        rename(static_cast<std::int64_t>(skipped) * steady.shift);
+        e += skipped * steady.period;
+      }
+      if (runs_in(program_.entries[e].steps, WhichStep::steady)) replay(program_.entries[e]);
+    }
+    return allocations_.result();
+  }
+
+ private:
+  static constexpr Index kept_periods = 4;
+
+  bool gathers(const Instruction& instruction) const {
+    return instruction.opcode == Opcode::all_gather &&
+           plan_.streams[instruction.stream].traffic == Traffic::tensor;
+  }
+
+  // Buffers of a forward pass that the framework keeps longer than the plan. Under recompute a checkpoint
+  // keeps nothing from within.
+  void find_kept(const Instruction& instruction) {
+    if (memory_.keeps_stage_outputs && instruction.opcode == Opcode::send)
+      for (const Index buffer : instruction.inputs)
+        kept_as_[owner_of(plan_, buffer)] = HeldTensor::stage_outputs;
+    if (memory_.keeps_gathered_inputs && !gathers_again_ && gathers(instruction))
+      for (const Index buffer : instruction.outputs) kept_as_[owner_of(plan_, buffer)] = HeldTensor::saved;
+  }
+
+  // Tensors of the framework's own that live for the whole run, and the plan's.
+  void hold_run_scope() {
+    for (std::int64_t i = 0; i < memory_.matmul_workspaces; ++i)
+      keep(plan_.cluster.gpu.matmul_workspace_bytes, HeldTensor::workspaces);
+    keep(memory_.other_workspace_bytes, HeldTensor::workspaces);
+    hold_plan_of_run();
+    if (plan_.job.data_parallel * plan_.job.context_parallel > 1)
+      keep(static_cast<std::int64_t>(parameters_ * memory_.bucket_bytes_per_parameter),
+           HeldTensor::gradient_bucket);
+  }
+
+  void hold_plan_of_run() {
+    std::set<Index> segments, owners;
+    for (const Entry& entry : program_.entries)
+      if (segments.insert(entry.segment).second)
+        for (const Instruction& i : plan_.segments[entry.segment].instructions) {
+          for (const Index buffer : i.inputs) owners.insert(owner_of(plan_, buffer));
+          for (const Index buffer : i.outputs) owners.insert(owner_of(plan_, buffer));
+        }
+    for (const Index owned : owners) {
+      const Buffer& buffer = plan_.buffers[owned];
+      if (buffer.scope != Scope::run) continue;
+      hold(owned, 0, HeldTensor::plan);
+      if (buffer.category == Category::weights) parameters_ += static_cast<double>(buffer.elements());
+    }
+  }
+
+  void keep(std::int64_t bytes, HeldTensor kind) {
+    if (bytes > 0) allocations_.take(bytes, kind);
+  }
+
+  std::optional<Held> hold(Index buffer, std::int64_t microbatch, HeldTensor kind) {
+    const Buffer& owned = plan_.buffers[buffer];
+    if (owned.space != MemorySpace::device) return {};
+    const auto bound = static_cast<std::int32_t>(microbatch & 0xffffffff);
+    return allocations_.take(instance_bytes(plan_, owned, {program_.pipeline_rank, local_gpu_, bound}), kind);
+  }
+
+  std::int64_t microbatch_of(const Entry& entry, std::uint8_t binding) const {
+    if (binding >= entry.binding_count) return 0;
+    const Binding& bound = program_.bindings[entry.first_binding + binding];
+    return (static_cast<std::int64_t>(bound.slice) << 32) + bound.microbatch;
+  }
+
+  TensorKey key_of(const Entry& entry, const Instruction& instruction, Index owned) const {
+    const Scope scope = plan_.buffers[owned].scope;
+    if (scope == Scope::step || scope == Scope::chunk) return {-1, owned};
+    return {microbatch_of(entry, instruction.binding), owned};
+  }
+
+  void replay(const Entry& entry) {
+    begin(entry);
+    for (const Instruction& instruction : plan_.segments[entry.segment].instructions) {
+      if (instruction.opcode == Opcode::free) {
+        for (const Index buffer : instruction.inputs)
+          if (plan_.buffers[buffer].parent == no_index) release(entry, instruction, buffer);
+        continue;
+      }
+      for (const Index buffer : instruction.outputs) {
+        const Index owned = owner_of(plan_, buffer);
+        if (plan_.buffers[owned].scope == Scope::run) continue;
+        const TensorKey key = key_of(entry, instruction, owned);
+        if (live_.contains(key)) continue;
+        const std::int64_t microbatch = microbatch_of(entry, instruction.binding);
+        if (const auto held = hold(owned, microbatch, HeldTensor::plan)) live_.emplace(key, *held);
+      }
+      hold_beside(entry, instruction);
+    }
+    end(entry);
+  }
+
+  // ---- The framework's tensors ----
+
+  void begin(const Entry& entry) {
+    const Segment& segment = plan_.segments[entry.segment];
+    if (segment.kind == PassKind::step) hold_step(segment);
+    if (!memory_.attention_mask || entry.binding_count == 0) return;
+    if (segment.kind != PassKind::forward && segment.kind != PassKind::overlapped) return;
+    const std::int64_t bytes = plan_.job.seq_length * plan_.job.seq_length;
+    keep_until_backward(entry, 0, allocations_.take(bytes, HeldTensor::attention_mask));
+  }
+
+  // Until the step's segment ends, which begins when the last backward pass has.
+  void hold_step(const Segment& segment) {
+    double owned = 0;
+    for (const Instruction& instruction : segment.instructions)
+      if (instruction.opcode == Opcode::optimizer && !instruction.outputs.empty())
+        owned += static_cast<double>(plan_.buffers[instruction.outputs.front()].elements());
+    hold_for_entry(static_cast<double>(memory_.gradient_bucket_bytes), HeldTensor::gradient_bucket);
+    hold_for_entry(
+        owned * memory_.step_bytes_per_parameter + parameters_ * memory_.step_bytes_per_held_parameter,
+        HeldTensor::optimizer_step);
+  }
+
+  void hold_for_entry(double bytes, HeldTensor kind) {
+    if (bytes >= 1) of_entry_.push_back(allocations_.take(static_cast<std::int64_t>(bytes), kind));
+  }
+
+  void end(const Entry& entry) {
+    for (const Held& held : of_entry_) allocations_.give_back(held);
+    of_entry_.clear();
+    const PassKind kind = plan_.segments[entry.segment].kind;
+    if (kind == PassKind::backward || kind == PassKind::backward_input) let_go(entry, 0);
+    if (kind == PassKind::overlapped) let_go(entry, 1);
+  }
+
+  void keep_until_backward(const Entry& entry, std::uint8_t binding, const Held& held) {
+    until_backward_.push_back(
+        {program_.bindings[entry.first_binding + binding].chunk, microbatch_of(entry, binding), held});
+  }
+
+  void let_go(const Entry& entry, std::uint8_t binding) {
+    if (binding >= entry.binding_count) return;
+    const Index chunk = program_.bindings[entry.first_binding + binding].chunk;
+    const std::int64_t microbatch = microbatch_of(entry, binding);
+    std::erase_if(until_backward_, [&](const KeptTensor& kept) {
+      const bool over = kept.chunk == chunk && kept.microbatch == microbatch;
+      if (over) allocations_.give_back(kept.held);
+      return over;
+    });
+  }
+
+  // Tensors that come to life with an instruction.
+  void hold_beside(const Entry& entry, const Instruction& instruction) {
+    if (memory_.weight_gradients != WeightGradients::in_place && !is_communication(instruction.opcode))
+      for (const Index buffer : instruction.outputs) hold_weight_gradient(instruction, buffer);
+    if (instruction.opcode == Opcode::cross_entropy && memory_.loss_copies > 0) {
+      const auto logits = static_cast<double>(plan_.buffers[owner_of(plan_, instruction.inputs[0])].bytes());
+      allocations_.give_back(
+          allocations_.take(static_cast<std::int64_t>(memory_.loss_copies * logits), HeldTensor::loss));
+    }
+    if (instruction.phase != Phase::forward && instruction.phase != Phase::recompute) return;
+    const double saved = saved_[static_cast<std::size_t>(instruction.function)];
+    if (saved > 0 && !instruction.outputs.empty()) hold_saved(entry, instruction, saved);
+  }
+
+  // As long as the output of the instruction.
+  void hold_saved(const Entry& entry, const Instruction& instruction, double multiple) {
+    const TensorKey key = key_of(entry, instruction, owner_of(plan_, instruction.outputs.front()));
+    const auto output = live_.find(key);
+    if (output == live_.end() || saved_beside_.contains(key)) return;
+    const auto bytes = static_cast<std::int64_t>(multiple * static_cast<double>(output->second.bytes));
+    if (bytes > 0) saved_beside_.emplace(key, allocations_.take(bytes, HeldTensor::saved));
+  }
+
+  void hold_weight_gradient(const Instruction& instruction, Index buffer) {
+    const Buffer& gradient = plan_.buffers[buffer];
+    if (gradient.category != Category::gradients || gradient.parameter == no_index) return;
+    if (instruction.phase != Phase::backward_weight && instruction.phase != Phase::backward_input) return;
+    const std::int64_t bytes = bytes_of(plan_.job.precision) * gradient.elements();
+    const Held held = allocations_.take(bytes, HeldTensor::weight_gradients);
+    if (memory_.weight_gradients == WeightGradients::per_pass)
+      of_entry_.push_back(held);
+    else
+      allocations_.give_back(held);
+  }
+
+  // FREE of a buffer; of one that was sent to the next stage not before its backward pass, where the
+  // framework keeps those.
+  void release(const Entry& entry, const Instruction& instruction, Index buffer) {
+    const TensorKey key = key_of(entry, instruction, buffer);
+    if (const auto beside = saved_beside_.find(key); beside != saved_beside_.end()) {
+      allocations_.give_back(beside->second);
+      saved_beside_.erase(beside);
+    }
+    const auto found = live_.find(key);
+    if (found == live_.end()) return;
+    if (kept_as_[buffer] != HeldTensor::plan && entry.binding_count > 0 &&
+        instruction.phase == Phase::forward)
+      keep_until_backward(entry, instruction.binding,
+                          allocations_.relabelled(found->second, kept_as_[buffer]));
+    else
+      allocations_.give_back(found->second);
+    live_.erase(found);
+  }
+
+  // What belongs to a microbatch is from now on of the one that is so many later.
+  void rename(std::int64_t microbatches) {
+    for (auto* tensors : {&live_, &saved_beside_}) {
+      Tensors renamed;
+      for (const auto& [key, held] : *tensors)
+        renamed.emplace(TensorKey{key.microbatch < 0 ? -1 : key.microbatch + microbatches, key.buffer}, held);
+      *tensors = std::move(renamed);
+    }
+    for (KeptTensor& kept : until_backward_) kept.microbatch += microbatches;
+  }
+
+  const Plan& plan_;
+  const Program& program_;
+  const FrameworkMemory& memory_;
+  const std::int64_t local_gpu_;
+  Allocations allocations_;
+  std::array<double, function_count> saved_{};  // FrameworkMemory::saved by Function
+  std::vector<HeldTensor>
+      kept_as_;  // by buffer: what it is from its FREE to the backward pass; plan: nothing
+  Tensors live_, saved_beside_;
+  bool gathers_again_ = false;  // when a layer is recomputed
+  double parameters_ = 0;       // of the rank, as far as it holds them between passes
+  std::vector<Held> of_entry_;  // until the entry has ended
+  std::vector<KeptTensor> until_backward_;
+};
+
+}  // namespace
+
+ReplayedStep replay_allocations(const Plan& plan, const Program& program, std::int64_t local_gpu,
+                                CachingRules rules) {
+  return Replay(plan, program, local_gpu, rules).run();
+}
+
+}  // namespace simrun

@@ -1,0 +1,190 @@
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedules/compile.h"
+#include "schedules/summary.h"
+#include "sim/allocation_replay.h"
+#include "sim/communicator_memory.h"
+#include "sim/held_memory.h"
+#include "sim/memory.h"
+#include "sim/simulate.h"
+#include "sim/steady_phase.h"
+#include "tests/jobs.h"
+#include "tests/sim/plan_builder.h"
+
+namespace simrun {
+namespace {
+
+Plan small_plan(const std::vector<Override>& overrides, int pp = 1) {
+  return compile(job_from(small_gpt(4, 1, pp, 1), overrides));
+}
+
+HeldMemory held_of(const Plan& plan) { return held_memory(plan, plan.programs.front(), 0); }
+
+std::int64_t sum_of(const HeldMemory& held, HeldLevel level) {
+  std::int64_t bytes = 0;
+  for (const HeldPart& part : held.parts)
+    if (part.level == level) bytes += part.bytes;
+  return bytes;
+}
+
+std::int64_t part_of(const HeldMemory& held, const std::string& name) {
+  for (const HeldPart& part : held.parts)
+    if (part.name == name) return part.bytes;
+  return 0;
+}
+
+std::int64_t peak_live(const Plan& plan) {
+  return walk_memory(plan, plan.programs.front(), WhichStep::steady, MemoryDetail::peak).peak.bytes;
+}
+
+TEST_CASE("Without a framework a rank holds the plan's bytes, and the cluster's reserve stays") {
+  const Plan plan = small_plan({});
+  const Summary summary = summarize(plan, simulate(plan));
+  CHECK_FALSE(summary.stages.front().held.has_value());
+  CHECK(summary.memory_limit_bytes == plan.cluster.gpu.memory_bytes - plan.cluster.reserved_bytes);
+}
+
+TEST_CASE("Live <= allocated <= reserved <= device, and the named parts are the differences") {
+  const std::string framework = GENERATE("megatron_core", "megatron_deepspeed", "nanotron", "alpa");
+  const int pp = GENERATE(1, 4);
+  const std::string zero = GENERATE("0", "1");
+  CAPTURE(framework, pp, zero);
+  const Plan plan = small_plan({{"framework", framework}, {"optimizer.zero_stage", zero}}, pp);
+  for (const Program& program : plan.programs) {
+    const HeldMemory held = held_memory(plan, program, 0);
+    const std::int64_t peak = walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes;
+    CHECK(held.live_bytes <= peak);
+    CHECK(peak <= held.allocated_bytes);
+    CHECK(held.live_bytes + sum_of(held, HeldLevel::allocated) == held.allocated_bytes);
+    CHECK(held.allocated_bytes + sum_of(held, HeldLevel::reserved) == held.reserved_bytes);
+    CHECK(held.reserved_bytes + sum_of(held, HeldLevel::device) == held.device_bytes);
+    CHECK(held.reserved_bytes >= held.allocated_bytes);
+    CHECK(held.device_bytes > held.reserved_bytes);
+  }
+}
+
+TEST_CASE("A framework that keeps nothing of its own allocates the plan's peak, but for rounding") {
+  const Plan plan = small_plan({{"framework.memory.allocator", "caching"}}, GENERATE(1, 2));
+  const HeldMemory held = held_of(plan);
+  CHECK(held.live_bytes == Approx(static_cast<double>(peak_live(plan))).epsilon(1e-3));
+  CHECK(held.allocated_bytes == held.live_bytes + part_of(held, "rounding"));
+  CHECK(part_of(held, "rounding") < held.live_bytes / 50);
+}
+
+TEST_CASE("Workspaces, context and cuBLAS are those of the GPU") {
+  // A100: 3 x 8,320 KiB; 108 multiprocessors x 4 MiB + 100 MiB.
+  const HeldMemory held = held_of(small_plan({{"framework.memory.allocator", "caching"},
+                                              {"framework.memory.matmul_workspaces", "3"},
+                                              {"framework.memory.context_per_sm", "4 MiB"},
+                                              {"framework.memory.context", "100 MiB"}}));
+  CHECK(part_of(held, "workspaces") == 3 * 8320 * 1024);
+  CHECK(part_of(held, "context") == (108 * 4 + 100) << 20);
+}
+
+TEST_CASE("What the passes leave does not depend on how many microbatches a step has") {
+  const std::string framework = GENERATE("megatron_core", "megatron_deepspeed");
+  const std::string schedule = GENERATE("1f1b", "interleaved_1f1b", "zb_h1");
+  const int pp = 2;
+  std::vector<HeldMemory> held;
+  for (const char* batch : {"64", "128", "256"}) {  // 8 GPUs, 4 replicas: 8, 16 and 32 microbatches of two
+    std::vector<Override> overrides{{"framework", framework},
+                                    {"parallelism.pipeline_schedule", schedule},
+                                    {"training.global_batch_size", batch}};
+    if (schedule == "interleaved_1f1b")
+      overrides.push_back({"parallelism.virtual_pipeline_model_parallel_size", "2"});
+    held.push_back(held_of(small_plan(overrides, pp)));
+  }
+  CHECK(held[1] == held[0]);
+  CHECK(held[2] == held[0]);
+}
+
+TEST_CASE("1F1B repeats every two entries, one microbatch later") {
+  const Plan plan = small_plan({{"training.global_batch_size", "512"}}, 1);  // 32 microbatches
+  const SteadyPhase phase = steady_phase(plan.programs.front());
+  REQUIRE(phase.period > 0);
+  CHECK(phase.shift == 1);
+  const Program& program = plan.programs.front();
+  for (Index e = phase.begin; e + phase.period < phase.end; ++e) {
+    CHECK(program.entries[e].segment == program.entries[e + phase.period].segment);
+  }
+  CHECK((phase.end - phase.begin) / phase.period >= 28);  // all but the first and the last, which differ
+}
+
+TEST_CASE("NCCL holds 544 MiB for a group of two A100, 664 for one of four") {
+  // 12 NVLinks, 24 channels of 10 MiB: a ring's connection and 2 (n - 1) / n of trees; and 64 MiB.
+  const int ranks = GENERATE(2, 4);
+  const Plan plan = small_plan({{"framework", "megatron_core"},
+                                {"cluster.gpus_per_node", std::to_string(ranks)},
+                                {"cluster.nics_per_node", std::to_string(ranks)}});
+  const CommunicatorMemory memory = communicator_memory(plan, plan.programs.front(), 0);
+  CHECK(memory.communicators == 1);
+  CHECK(memory.bytes == (ranks == 2 ? 544 : 664) * (std::int64_t{1} << 20));
+}
+
+TEST_CASE("Pipeline ranks of one node have a channel's buffer for each neighbour") {
+  // No data parallelism: only transfers. The middle ranks have two neighbours, 2 x 24 x 10 + 64 MiB.
+  const Plan plan = small_plan({{"framework", "megatron_core"},
+                                {"cluster.gpus_per_node", "4"},
+                                {"cluster.nics_per_node", "4"},
+                                {"model.untie_embeddings_and_output_weights", "true"},
+                                {"optimizer.clip_grad", "0"}},
+                               4);
+  const auto bytes = [&](std::size_t rank) {
+    return communicator_memory(plan, plan.programs[rank], 0).bytes >> 20;
+  };
+  CHECK(bytes(1) - bytes(0) == 240);
+  CHECK(bytes(1) == bytes(2));
+}
+
+TEST_CASE("Gradients of a pass that wait for its end take two bytes per parameter") {
+  // 128 tokens: what is saved of 4 layers (at most 40 MB) is less than 2 B x 52 M parameters, so that the
+  // peak is where the pass ends.
+  const auto held = [](const char* where) {
+    const Plan plan = small_plan({{"framework.memory.allocator", "caching"},
+                                  {"framework.memory.weight_gradients", where},
+                                  {"training.seq_length", "128"},
+                                  {"training.micro_batch_size", "1"},
+                                  {"model.vocab_size", "1024"}});
+    return std::pair(held_of(plan), plan.job.parameters);
+  };
+  const auto [per_pass, parameters] = held("per_pass");
+  CHECK(part_of(per_pass, "weight_gradients") > 3 * parameters / 2);
+  // The tied table [1024, 1024] has two: of the embedding and of the head.
+  CHECK(part_of(per_pass, "weight_gradients") <= 2 * (parameters + 1024 * 1024));
+  const HeldMemory in_place = held("in_place").first;
+  CHECK(part_of(in_place, "weight_gradients") == 0);
+  CHECK(per_pass.allocated_bytes - in_place.allocated_bytes > parameters);
+  const HeldMemory per_parameter = held("per_parameter").first;
+  CHECK(per_parameter.allocated_bytes < per_pass.allocated_bytes);
+}
+
+TEST_CASE("Outputs that are kept until their backward pass are one more tensor per microbatch in flight") {
+  // [512, 2, 1024] fp16 = 2 MiB; the first of 4 stages has 4 microbatches in flight.
+  const auto part = [](const char* keeps) {
+    const Plan plan = small_plan({{"framework.memory.allocator", "caching"},
+                                  {"framework.memory.keeps_stage_outputs", keeps},
+                                  {"cluster.gpus_per_node", "4"},
+                                  {"cluster.nics_per_node", "4"}},
+                                 4);
+    return part_of(held_of(plan), "stage_outputs");
+  };
+  CHECK(part("false") == 0);
+  CHECK(part("true") == 4 * 2 * (std::int64_t{1} << 20));
+}
+
+TEST_CASE("fits compares what the device holds with what programs get of it") {
+  Plan plan = small_plan({{"framework", "megatron_core"}});
+  const auto fits = [&] { return summarize(plan, simulate(plan)).fits; };
+  const std::int64_t device = held_of(plan).device_bytes;
+  plan.cluster.gpu.memory_bytes = device + plan.cluster.gpu.driver_memory_bytes;
+  CHECK(fits());
+  CHECK(held_of(plan).device_bytes == device);
+  plan.cluster.gpu.memory_bytes = peak_live(plan);
+  CHECK_FALSE(fits());
+}
+
+}  // namespace
+}  // namespace simrun

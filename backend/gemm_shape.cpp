@@ -62,7 +62,7 @@ GemmFactor factor(const Argument& argument, const Groups& groups) {
 
 }  // namespace
 
-GemmShape gemm_shape(const Argument& first, const Argument& second, const Argument& d) {
+MatrixProduct gemm_shape(const Argument& first, const Argument& second, const Argument& d) {
   const Argument *a = &first, *b = &second;
   const Names of_d = names_of(d), of_first = names_of(first), of_second = names_of(second);
   Groups groups;  // batch, m, n in D's order
@@ -71,7 +71,7 @@ GemmShape gemm_shape(const Argument& first, const Argument& second, const Argume
      : has(of_first, name)                       ? groups.rows
                                                  : groups.columns)
         .push_back(name);
-  GemmShape shape;
+  MatrixProduct shape;
   // D as [batch, n, m] is the product the other way round.
   shape.swapped = of_d != joined(groups.batch, groups.rows, groups.columns) &&
                   of_d == joined(groups.batch, groups.columns, groups.rows);

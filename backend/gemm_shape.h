@@ -22,7 +22,7 @@ struct GemmFactor {
 };
 
 // D[i] = A[i] B[i] for i < batch, A[i] m x k, B[i] k x n, all row-major and one behind the other.
-struct GemmShape {
+struct MatrixProduct {
   bool swapped = false;  // A is the second input
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   GemmFactor a, b;
@@ -32,6 +32,6 @@ struct GemmShape {
 };
 
 // REQUIRES: every name is once in an operand, and in two of the three at least.
-GemmShape gemm_shape(const Argument& a, const Argument& b, const Argument& d);
+MatrixProduct gemm_shape(const Argument& a, const Argument& b, const Argument& d);
 
 }  // namespace simrun

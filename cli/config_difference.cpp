@@ -63,6 +63,7 @@ Values values_of(const Plan& plan) {
           {"cluster.intra_node.latency", text(cluster.intra_node.latency_s)},
           {"cluster.inter_node.bandwidth", text(cluster.inter_node.bandwidth)},
           {"cluster.inter_node.latency", text(cluster.inter_node.latency_s)},
+          {"cluster.inter_node.flow_bandwidth", text(cluster.inter_node.flow_bandwidth)},
           {"config_sha256", job.config_sha256}};
 }
 

@@ -61,6 +61,15 @@ std::string background_text(const BackgroundTraffic& traffic) {
   return fmt::format("{} from node {} to {}", much, numbers(traffic.from), numbers(traffic.to));
 }
 
+std::string other_job_text(const OtherJob& job) {
+  const std::string what =
+      job.nodes.empty()
+          ? fmt::format("{:.4g} GB from node {} to {}", 1e-9 * job.bytes, numbers(job.from), numbers(job.to))
+          : fmt::format("{} of {:.4g} GB over node{} {}", job.collective, 1e-9 * job.bytes,
+                        job.nodes.size() == 1 ? "" : "s", numbers(job.nodes));
+  return fmt::format("{} every {:.4g} ms", what, 1e3 * job.period_s);
+}
+
 std::vector<LoneImperfection> each_alone(const Cluster& cluster) {
   const Imperfections& all = cluster.imperfections;
   std::vector<LoneImperfection> found;
@@ -79,6 +88,8 @@ std::vector<LoneImperfection> each_alone(const Cluster& cluster) {
     add("links." + of.name, fault_text(of), [&](Imperfections& alone) { alone.links = {of}; });
   for (const BackgroundTraffic& of : all.background)
     add("background." + of.name, background_text(of), [&](Imperfections& alone) { alone.background = {of}; });
+  for (const OtherJob& of : all.other_jobs)
+    add("other_jobs." + of.name, other_job_text(of), [&](Imperfections& alone) { alone.other_jobs = {of}; });
   return found;
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sim/bus_bandwidth.h"
+#include "traces/imported_exchanges.h"
 #include "visualizer/json.h"
 #include "visualizer/measured_table.h"
 #include "visualizer/quantity.h"
@@ -13,6 +15,7 @@ namespace simrun {
 namespace {
 
 constexpr std::size_t most_unknown_listed = 10;
+constexpr std::size_t most_exchanges_listed = 10;
 constexpr std::size_t longest_name = 100;
 
 TextRow cells(const ImportReport& report, const char* table, const ComparedTime& row) {
@@ -66,6 +69,37 @@ std::string unknown_text(const ImportReport& report) {
   return text;
 }
 
+// bytes/s as nccl-tests report them; 0 where the trace does not say among how many ranks.
+double bus_bandwidth_of(const ImportedExchange& of) {
+  if (of.ranks < 2 || of.median_s <= 0) return 0;
+  return static_cast<double>(of.bytes) / of.median_s * bus_factor(of.opcode, static_cast<double>(of.ranks));
+}
+
+std::string exchange_text(const ImportReport& report) {
+  const std::vector<ImportedExchange> exchanges = imported_exchanges(report.run);
+  if (exchanges.empty()) return "";
+  std::vector<TextRow> rows{{"exchange", "ranks", "bytes", "count", "median", "bus bandwidth"}};
+  for (std::size_t i = 0; i < std::min(exchanges.size(), most_exchanges_listed); ++i) {
+    const ImportedExchange& of = exchanges[i];
+    const double bandwidth = bus_bandwidth_of(of);
+    rows.push_back({to_string(of.opcode), of.ranks > 0 ? fmt::format("{}", of.ranks) : "",
+                    fmt::format("{}", of.bytes), fmt::format("{}", of.count), seconds_text(of.median_s),
+                    bandwidth > 0 ? bandwidth_text(bandwidth) : ""});
+  }
+  std::string text = text_table(rows, {0});
+  if (exchanges.size() > most_exchanges_listed)
+    text += fmt::format("and {} more; --json lists all\n", exchanges.size() - most_exchanges_listed);
+  return text;
+}
+
+std::string exchange_json(const ImportedExchange& of) {
+  return fmt::format(
+      "{{\"collective\": \"{}\", \"ranks\": {}, \"bytes\": {}, \"count\": {}, \"median_s\": {}, \"total_s\": "
+      "{}, "
+      "\"bus_bandwidth\": {}}}",
+      to_string(of.opcode), of.ranks, of.bytes, of.count, of.median_s, of.total_s, bus_bandwidth_of(of));
+}
+
 std::string row_json(const ImportReport& report, const ComparedTime& row) {
   return fmt::format(
       "{{\"name\": {}, \"predicted_s\": {}, \"measured_s\": {}, \"error\": {}, \"instructions\": {}}}",
@@ -112,6 +146,7 @@ std::string import_text(const ImportReport& report) {
                                  report.files.size() == 1 ? "" : "s", to_string(run.origin), ranks_text(run),
                                  run.device.empty() ? ", " : ", " + run.device + ", ", run.events);
   text += step_text(run.ranks.front()) + "\n" + import_table(report);
+  text += exchange_text(report);
   text += unknown_text(report);
   for (const auto& [what, note] : run.notes)
     text += note.count == 1
@@ -138,6 +173,7 @@ std::string import_json(const ImportReport& report) {
   add("by_time", list_json(report.comparison.by_time, row));
   add("by_kind", list_json(report.comparison.rows.by_kind, row));
   add("by_phase", list_json(report.comparison.rows.by_phase, row));
+  add("exchanges", list_json(imported_exchanges(run), exchange_json));
   add("unknown", list_json(unknown_kernels(run), [](const UnknownKernel& kernel) {
         return fmt::format("{{\"name\": {}, \"count\": {}, \"seconds\": {}}}", json_quoted(kernel.name),
                            kernel.count, kernel.seconds);

@@ -23,8 +23,10 @@ std::string import_table(const ImportReport& report);
 
 // {"format", "device", "world_size", "events", "files", "ranks": [{"rank", "step", "steps", "step_s",
 // "kernels"}, ...],
-//  "step": ROW, "by_kind": [ROW, ...], "by_phase", "by_time", "unknown": [{"name", "count", "seconds"}, ...],
-//  "notes": [{"what", "count", "first"}, ...]}, ROW as visualizer/measured_table.h has it.
+//  "step": ROW, "by_kind": [ROW, ...], "by_phase", "by_time",
+//  "exchanges": [{"collective", "ranks", "bytes", "count", "median_s", "total_s", "bus_bandwidth"}, ...],
+//  "unknown": [{"name", "count", "seconds"}, ...], "notes": [{"what", "count", "first"}, ...]}, ROW as
+//  visualizer/measured_table.h has it.
 std::string import_json(const ImportReport& report);
 
 }  // namespace simrun

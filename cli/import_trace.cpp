@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/console.h"
+#include "cli/import_profile.h"
 #include "cli/import_report.h"
 #include "cli/outputs.h"
 #include "cli/read_input.h"
@@ -54,17 +55,34 @@ Predicted predict(const Options& options, const LoadOptions& load) {
   return predicted;
 }
 
+// Above so many kernels a page shows passes only: it must stay small enough to open.
+constexpr std::size_t most_drawn = 400'000;
+
+Timeline as_drawn(Timeline timeline) {
+  std::size_t intervals = 0;
+  for (const RankTimeline& rank : timeline.ranks)
+    for (const Lane& lane : rank.lanes) intervals += lane.intervals.size();
+  if (intervals > most_drawn)
+    for (RankTimeline& rank : timeline.ranks) rank.lanes.clear();
+  return timeline;
+}
+
 std::string write_files(const Options& options, const ImportReport& report,
                         const std::optional<Predicted>& predicted) {
+  std::string wrote;
+  if (options.import.profile)
+    wrote += write_reported(
+        *options.import.profile,
+        profile_yaml(*predicted->input.job, {predicted->input.plan, predicted->timeline, report.run}));
   const std::optional<std::string> page = predicted ? page_path(options, ".trace.html") : std::nullopt;
-  if (!page && options.traces.empty()) return "";
+  if (!page && options.traces.empty()) return wrote;
   const ImportedTimeline measured =
       imported_timeline(predicted ? predicted->input.plan : plan_of_ranks(report.run), report.run);
-  std::string wrote;
   if (page)
-    wrote += write_reported(
-        *page, html_page(predicted->input.plan, predicted->timeline,
-                         {measured.plan, measured.timeline, import_table(report)}, predicted->summary));
+    wrote +=
+        write_reported(*page, html_page(predicted->input.plan, as_drawn(predicted->timeline),
+                                        {measured.plan, as_drawn(measured.timeline), import_table(report)},
+                                        predicted->summary));
   for (const std::string& path : options.traces)
     wrote += write_reported(path, trace_bytes(path, measured.plan, measured.timeline));
   return wrote;
@@ -80,6 +98,13 @@ int import_traces(const Options& given, const LoadOptions& load) {
   if (options.import.against) predicted = predict(options, load);
   std::vector<std::string> outputs = options.traces, inputs = files;
   if (predicted) {
+    if (options.import.profile) {
+      if (!predicted->input.job)
+        throw ConfigError({{{options.input, 0, 0},
+                            "--profile needs the job: a Plan file has no keys of its GPU",
+                            "--against the job's YAML."}});
+      outputs.push_back(*options.import.profile);
+    }
     if (const std::optional<std::string> page = page_path(options, ".trace.html")) outputs.push_back(*page);
     for (const std::string& file : predicted->input.files()) inputs.push_back(file);
   }

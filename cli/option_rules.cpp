@@ -232,6 +232,7 @@ OptionFault collective_fault(const Options& options) {
 OptionFault validate_fault(const Options& options) {
   if (!options.validate.rows) {
     if (!options.validate.filters.empty()) return {"--filter goes with --validate", ""};
+    if (options.validate.bands) return {"--bands goes with --validate", ""};
     return {};
   }
   if (!options.input.empty())
@@ -254,7 +255,6 @@ OptionFault mode_fault(const Options& options) {
   std::vector<GivenFlag> others = prints(options);
   const std::vector<GivenFlag> outputs = outputs_of_one(options);
   others.insert(others.end(), outputs.begin(), outputs.end());
-  if (options.print_topology && options.html) return {"--print-topology prints text or JSON, no page", ""};
   if (options.placement) {
     if (options.other_input) return {"--placement takes one job, not two", ""};
     const auto is_order = [](const Override& given) { return given.key == "parallelism.rank_order"; };

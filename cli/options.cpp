@@ -135,6 +135,11 @@ void add_validate(CLI::App& app, ValidateFlags& flags) {
   app.add_option("--filter", flags.filters, "only rows with COLUMN=VALUE; repeatable")
       ->allow_extra_args(false)
       ->group(group);
+  app.add_option(
+         "--bands", flags.bands,
+         "write the spread of the errors by GPU, framework and parallelism, which simrun prints with every "
+         "prediction (configs/validation/error_bands.yaml)")
+      ->group(group);
 }
 
 void add_doctor(CLI::App& app, Options& options) {
@@ -294,7 +299,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
   const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor &&
                          !parsed.options.calibrate && !parsed.options.collective.collective &&
-                         !parsed.options.validate.rows && parsed.options.import.traces.empty();
+                         !parsed.options.validate.rows && parsed.options.import.traces.empty() && !parsed.options.import.against &&
+                         !parsed.options.import.profile;
   if (words.inputs.empty() && needs_job)
     return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);

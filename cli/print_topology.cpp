@@ -2,8 +2,11 @@
 
 #include <filesystem>
 
+#include "cli/output_file.h"
+#include "cli/outputs.h"
 #include "cli/read_input.h"
 #include "sim/describe_topology.h"
+#include "visualizer/topology_page.h"
 #include "visualizer/topology_text.h"
 
 namespace simrun {
@@ -23,10 +26,12 @@ Cluster preset(const std::string& name, LoadOptions load) {
 }  // namespace
 
 std::string topology_report_text(const Options& options, const LoadOptions& load) {
+  if (options.html) probe_outputs({*options.html}, {options.input});
   const Cluster cluster = is_preset_name(options.input)
                               ? preset(options.input, load)
                               : read_input(options.input, options, load).plan.cluster;
   const TopologyReport report = describe_topology(cluster);
+  if (options.html) write_output(*options.html, topology_page(cluster, report));
   return options.json ? topology_json(report) : topology_text(report);
 }
 

@@ -86,6 +86,13 @@ Plan compile_checked(const LoadedJob& job) {
   return plan;
 }
 
+// The fast engine has no traffic but the plan's.
+void require_engine(const std::string& path, const Options& options, const Plan& plan) {
+  if (options.engine == EngineChoice::fast && !plan.cluster.imperfections.other_jobs.empty())
+    refuse(path, "--engine fast does not know the traffic of imperfections.other_jobs",
+           "--engine auto takes SimGrid where they meet the job.");
+}
+
 Input read_input(const std::string& path, const Options& options, const LoadOptions& load) {
   Input input;
   input.path = path;
@@ -101,10 +108,13 @@ Input read_input(const std::string& path, const Options& options, const LoadOpti
     } catch (const std::invalid_argument& error) {
       refuse(path, error.what());
     }
+    require_engine(path, options, input.plan);
     return input;
   }
   input.job = load_job(path, load);
-  if (!options.print_config) input.plan = compile_checked(*input.job);
+  if (options.print_config) return input;
+  input.plan = compile_checked(*input.job);
+  require_engine(path, options, input.plan);
   return input;
 }
 

@@ -79,6 +79,9 @@ std::vector<MachineNumber> machine_numbers(const Plan& plan) {
   std::vector<MachineNumber> numbers;
   if (cluster.nodes > 1) {
     add_link(numbers, cluster, "inter_node", &Cluster::inter_node);
+    numbers.push_back({"inter_node.flow_bandwidth", Sensitivity::Unit::bytes_per_second,
+                       cluster.inter_node.flow_bandwidth,
+                       [](Cluster& c, double factor) { c.inter_node.flow_bandwidth *= factor; }});
     if (cluster.fabric.topology == FabricTopology::leaf_spine)
       numbers.push_back({"fabric.spine_latency", Sensitivity::Unit::seconds, cluster.fabric.spine_latency_s,
                          [](Cluster& c, double factor) { c.fabric.spine_latency_s *= factor; }});

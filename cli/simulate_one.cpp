@@ -6,6 +6,7 @@
 #include "cli/execute_one.h"
 #include "cli/imperfection_costs.h"
 #include "cli/levers.h"
+#include "cli/likely_time.h"
 #include "cli/outputs.h"
 #include "cli/plan_schedule.h"
 #include "cli/processes.h"
@@ -14,8 +15,11 @@
 #include "schedules/plan_file.h"
 #include "schedules/schedule_grid.h"
 #include "schedules/summary.h"
+#include "sim/choose_collectives.h"
 #include "sim/simulate.h"
+#include "visualizer/chosen_collectives_table.h"
 #include "visualizer/json.h"
+#include "visualizer/likely_text.h"
 #include "visualizer/page.h"
 #include "visualizer/sensitivity_table.h"
 #include "visualizer/terminal.h"
@@ -81,6 +85,8 @@ struct Report {
   const Summary& summary;
   std::vector<Sensitivity> sensitivities;
   std::optional<ImperfectionCosts> imperfections;
+  std::vector<ChosenCollective> collectives;  // where the cluster says what they cost
+  std::optional<LikelyTime> likely;
   std::string misfit;  // why it does not fit, or ""
   std::string wrote;
   std::optional<ExecutionReport> execution;
@@ -90,9 +96,12 @@ void print_report(const Options& options, const Report& report) {
   const bool is_printed = !options.json && !options.quiet;
   if (options.json) {
     std::string json = summary_json(report.plan, report.summary);
+    if (report.likely) json = with_member(json, "likely", likely_json(*report.likely));
     if (options.sensitivity) json = with_member(json, "sensitivity", sensitivity_json(report.sensitivities));
     if (report.imperfections)
       json = with_member(json, "imperfections", imperfection_json(*report.imperfections));
+    if (!report.collectives.empty())
+      json = with_member(json, "collectives", chosen_collectives_json(report.collectives));
     if (report.execution) json = with_member(json, "execute", execution_json(*report.execution));
     print(json);
   } else if (is_printed) {
@@ -101,10 +110,12 @@ void print_report(const Options& options, const Report& report) {
     terminal.width = terminal_width();
     terminal.does_not_fit = report.misfit;
     std::string text = terminal_summary(report.plan, report.summary, terminal);
+    if (report.likely) text += likely_line(*report.likely);
     if (options.sensitivity)
       text += "\n" + sensitivity_table(report.sensitivities, report.summary.step_time_s);
     if (report.imperfections)
       text += "\n" + imperfection_table(*report.imperfections, report.summary.step_time_s);
+    if (!report.collectives.empty()) text += "\n" + chosen_collectives_table(report.collectives);
     print(text + report.wrote);
   }
   if (!is_printed && !report.misfit.empty() && !(options.json && options.quiet))
@@ -129,9 +140,10 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
   if (options.execute.execute) prepared = prepare_execution(options, input, processes);
   const Timeline timeline = simulate(plan, {detail_for(options, plan), options.engine});
   const Summary summary = summarize(plan, timeline);
-  Report report{plan, summary, {}, {}, "", "", {}};
+  Report report{plan, summary, {}, {}, {}, likely_time(input, load, summary.step_time_s), "", "", {}};
   if (options.sensitivity) report.sensitivities = sensitivities(plan, timeline);
   if (!plan.cluster.imperfections.empty()) report.imperfections = imperfection_costs(plan, timeline);
+  if (plan.cluster.collectives != CollectivesConfig{}) report.collectives = choose_collectives(plan);
   // A limit of one's own may be missed by a plan that fits the GPU.
   const std::optional<FoundRecompute>& recompute = plan.job.found_recompute;
   const bool misses = recompute && recompute->peak_bytes > recompute->memory_limit;

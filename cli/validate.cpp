@@ -1,13 +1,17 @@
 #include "cli/validate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "cli/console.h"
 #include "cli/outputs.h"
+#include "cli/validation_page.h"
 #include "cli/validation_tables.h"
 #include "configs/text_file.h"
+#include "validation/error_bands.h"
 #include "validation/scores.h"
 #include "validation/validate.h"
 
@@ -46,6 +50,15 @@ std::vector<std::pair<Column, std::string>> read_filters(const std::vector<std::
   return filters;
 }
 
+std::string report_of(const ValidationScores& scores, const std::vector<ValidatedRow>& rows,
+                      const MeasuredFile& file) {
+  std::string text;
+  for (const ValidationTable& table : validation_tables(scores)) text += text_table(table.rows, {0}) + "\n";
+  if (!file.unused_columns.empty())
+    text += fmt::format("Columns without a meaning here: {}.\n", fmt::join(file.unused_columns, ", "));
+  return text + validation_headline(scores, rows) + "\n";
+}
+
 }  // namespace
 
 int run_validate(const Options& options, const LoadOptions& load) {
@@ -53,7 +66,7 @@ int run_validate(const Options& options, const LoadOptions& load) {
   const MeasuredFile file = read_file(path);
   const std::vector<MeasuredRow> measured = filtered(file.rows, read_filters(options.validate.filters));
   std::vector<std::string> outputs;
-  for (const std::optional<std::string>& output : {options.html, options.csv})
+  for (const std::optional<std::string>& output : {options.html, options.csv, options.validate.bands})
     if (output) outputs.push_back(*output);
   probe_outputs(outputs, {path});
 
@@ -61,8 +74,16 @@ int run_validate(const Options& options, const LoadOptions& load) {
   const std::vector<ValidatedRow> rows = validate_rows(measured, {load, engine, 0});
   const ValidationScores scores = score_rows(rows);
   std::string wrote;
+  if (options.html) wrote += write_reported(*options.html, validation_page(scores, rows));
   if (options.csv) wrote += write_reported(*options.csv, validation_csv(rows));
-  if (!options.quiet) print(validation_text(scores, rows, file.unused_columns) + wrote);
+  if (options.validate.bands)
+    wrote +=
+        write_reported(*options.validate.bands,
+                       error_bands_yaml(error_bands(rows), std::filesystem::path(path).filename().string()));
+  if (options.json)
+    print(validation_json(scores));
+  else if (!options.quiet)
+    print(report_of(scores, rows, file) + wrote);
   const bool any =
       std::ranges::any_of(rows, [](const ValidatedRow& row) { return row.status == RowStatus::scored; });
   if (!any) complain("simrun: error: no row could be scored\n");

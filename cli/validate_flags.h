@@ -10,6 +10,7 @@ namespace simrun {
 struct ValidateFlags {
   std::optional<std::string> rows;   // path of the measurements
   std::vector<std::string> filters;  // COLUMN=VALUE
+  std::optional<std::string> bands;  // path of the error bands to write
 };
 
 }  // namespace simrun

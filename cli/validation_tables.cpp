@@ -7,7 +7,7 @@
 #include <array>
 
 #include "visualizer/csv_text.h"
-#include "visualizer/text_table.h"
+#include "visualizer/json.h"
 
 namespace simrun {
 namespace {
@@ -22,59 +22,58 @@ TextRow error_cells(const std::string& name, const ErrorStatistics& errors) {
   return cells;
 }
 
-const TextRow error_header = {"",         "rows",   "scored", "MAPE %",
-                              "median %", "bias %", "p90 %",  "unscored=100 %"};
-
-std::string error_table(const std::string& title, const ValidationScores& scores,
-                        ErrorStatistics SourceScore::*of) {
-  TextRow header = error_header;
-  header.front() = title;
-  std::vector<TextRow> table{header};
+ValidationTable error_table(const std::string& title, const ValidationScores& scores,
+                            ErrorStatistics SourceScore::*of) {
+  ValidationTable table{
+      {{title, "rows", "scored", "MAPE %", "median %", "bias %", "p90 %", "unscored=100 %"}}};
   for (const SourceScore& source : scores.sources)
-    if ((source.*of).rows > 0) table.push_back(error_cells(source.source, source.*of));
-  if (table.size() == 1) return "";
-  table.push_back(error_cells("all rows", scores.overall.*of));
+    if ((source.*of).rows > 0) table.rows.push_back(error_cells(source.source, source.*of));
+  if ((scores.overall.*of).rows > 0) table.rows.push_back(error_cells("all rows", scores.overall.*of));
   for (const auto& [set, score] : scores.apart)
-    if ((score.*of).rows > 0) table.push_back(error_cells("apart: " + set, score.*of));
-  return text_table(table, {0}) + "\n";
+    if ((score.*of).rows > 0) table.rows.push_back(error_cells("apart: " + set, score.*of));
+  return table;
 }
 
-std::string sweep_text(const ValidationScores& scores) {
-  if (scores.sweeps.empty()) return "";
-  std::vector<TextRow> table{{"sweeps of 8 runs or more", "runs", "Spearman", "best in top 3"}};
-  std::size_t found = 0;
-  for (const SweepScore& sweep : scores.sweeps) {
-    found += sweep.finds_best ? 1 : 0;
-    table.push_back({sweep.source + ": " + sweep.name, fmt::format("{}", sweep.runs),
-                     sweep.spearman ? fmt::format("{:.3f}", *sweep.spearman) : "-",
-                     sweep.finds_best ? "yes" : "no"});
-  }
-  return text_table(table, {0}) +
-         fmt::format("mean Spearman {:.3f}; the measured best is among the predicted top 3 in {} of {}\n\n",
-                     scores.overall.spearman.value_or(0), found, scores.sweeps.size());
+ValidationTable sweep_table(const ValidationScores& scores) {
+  ValidationTable table{{{"sweep", "runs", "Spearman", "best in top 3"}}};
+  for (const SweepScore& sweep : scores.sweeps)
+    table.rows.push_back({sweep.source + ": " + sweep.name, fmt::format("{}", sweep.runs),
+                          sweep.spearman ? fmt::format("{:.3f}", *sweep.spearman) : "-",
+                          sweep.finds_best ? "yes" : "no"});
+  if (scores.sweeps.empty()) return table;
+  const auto found = std::ranges::count(scores.sweeps, true, &SweepScore::finds_best);
+  table.rows.push_back({"all sweeps", fmt::format("{}", scores.sweeps.size()),
+                        fmt::format("{:.3f}", scores.overall.spearman.value_or(0)),
+                        fmt::format("{}", found)});
+  return table;
 }
 
-std::string fits_text(const FitConfusion& fits) {
+ValidationTable fits_table(const FitConfusion& fits) {
   const auto count = [](std::size_t number) { return fmt::format("{}", number); };
-  const std::vector<TextRow> table{{"configurations", "predicted to fit", "predicted not to fit"},
-                                   {"ran", count(fits.ran_fits), count(fits.ran_not)},
-                                   {"out of memory", count(fits.oom_fits), count(fits.oom_not)},
-                                   {"failed or crashed", count(fits.failed_fits), count(fits.failed_not)}};
-  return text_table(table, {0}) + "\n";
+  return {{{"configurations", "predicted to fit", "predicted not to fit"},
+           {"ran", count(fits.ran_fits), count(fits.ran_not)},
+           {"out of memory", count(fits.oom_fits), count(fits.oom_not)},
+           {"failed or crashed", count(fits.failed_fits), count(fits.failed_not)}}};
 }
 
-std::string reasons_text(const ValidationScores& scores) {
-  if (scores.reasons.empty()) return "";
+ValidationTable reasons_table(const ValidationScores& scores) {
   std::vector<std::pair<std::size_t, std::string>> sorted;
   for (const auto& [why, count] : scores.reasons) sorted.emplace_back(count, why);
   std::ranges::stable_sort(sorted, std::greater{}, [](const auto& reason) { return reason.first; });
-  std::vector<TextRow> table{{"rows", "unscored because"}};
-  for (const auto& [count, why] : sorted) table.push_back({fmt::format("{}", count), why});
-  return text_table(table, {1}) + "\n";
+  ValidationTable table{{{"unscored because", "rows"}}};
+  for (const auto& [count, why] : sorted) table.rows.push_back({why, fmt::format("{}", count)});
+  return table;
 }
 
 std::string number(double value) { return fmt::format("{}", value); }
 std::string number(const std::optional<double>& value) { return value ? number(*value) : ""; }
+
+std::string error_json(const ErrorStatistics& errors) {
+  return fmt::format(
+      "{{\"rows\": {}, \"scored\": {}, \"mape\": {}, \"median\": {}, \"bias\": {}, \"p90\": {}, "
+      "\"honest_mape\": {}}}",
+      errors.rows, errors.scored(), errors.mape, errors.median, errors.bias, errors.p90, errors.honest_mape);
+}
 
 TextRow step_cells(const ValidatedRow& row) {
   if (row.status != RowStatus::scored) return TextRow(13);
@@ -99,19 +98,19 @@ TextRow step_cells(const ValidatedRow& row) {
 
 }  // namespace
 
-std::string validation_text(const ValidationScores& scores, const std::vector<ValidatedRow>& rows,
-                            const std::vector<std::string>& unused_columns) {
-  std::string text;
-  if (!unused_columns.empty()) text += fmt::format("columns not used: {}\n", fmt::join(unused_columns, ", "));
-  text += error_table("time", scores, &SourceScore::time);
-  text += error_table("memory", scores, &SourceScore::memory);
-  text += sweep_text(scores) + fits_text(scores.fits) + reasons_text(scores);
+std::vector<ValidationTable> validation_tables(const ValidationScores& scores) {
+  std::vector<ValidationTable> tables{error_table("time", scores, &SourceScore::time),
+                                      error_table("memory", scores, &SourceScore::memory),
+                                      sweep_table(scores), fits_table(scores.fits), reasons_table(scores)};
+  std::erase_if(tables, [](const ValidationTable& table) { return table.rows.size() < 2; });
+  return tables;
+}
+
+std::string validation_headline(const ValidationScores& scores, const std::vector<ValidatedRow>& rows) {
   const auto scored = std::ranges::count(rows, RowStatus::scored, &ValidatedRow::status);
-  text += fmt::format(
-      "{} of {} rows scored; headline, mean over sources with unscored rows at 100 %: time {} %, "
-      "memory {} %\n",
-      scored, rows.size(), percent(scores.headline_time), percent(scores.headline_memory));
-  return text;
+  return fmt::format(
+      "{} of {} rows scored. Mean over sources, an unscored row at 100 %: time {} %, memory {} %.", scored,
+      rows.size(), percent(scores.headline_time), percent(scores.headline_memory));
 }
 
 std::string validation_csv(const std::vector<ValidatedRow>& rows) {
@@ -159,6 +158,34 @@ std::string validation_csv(const std::vector<ValidatedRow>& rows) {
     csv += csv_line(cells);
   }
   return csv;
+}
+
+std::string validation_json(const ValidationScores& scores) {
+  std::string json = fmt::format("{{\n  \"headline_time\": {}, \"headline_memory\": {},\n  \"sources\": {{",
+                                 scores.headline_time, scores.headline_memory);
+  const auto entry = [&](const std::string& name, const SourceScore& score) {
+    json += fmt::format("{}\n    {}: {{\"time\": {}, \"memory\": {}}}", json.back() == '{' ? "" : ",",
+                        json_quoted(name), error_json(score.time), error_json(score.memory));
+  };
+  for (const SourceScore& source : scores.sources) entry(source.source, source);
+  json += "\n  },\n  \"overall\": {";
+  entry("all", scores.overall);
+  json += "\n  },\n  \"apart\": {";
+  for (const auto& [set, score] : scores.apart) entry(set, score);
+  json += "\n  },\n  \"sweeps\": [";
+  for (const SweepScore& sweep : scores.sweeps)
+    json += fmt::format(
+        "{}\n    {{\"source\": {}, \"name\": {}, \"runs\": {}, \"spearman\": {}, \"finds_best\": {}}}",
+        json.back() == '[' ? "" : ",", json_quoted(sweep.source), json_quoted(sweep.name), sweep.runs,
+        sweep.spearman ? number(*sweep.spearman) : "null", sweep.finds_best);
+  const FitConfusion& fits = scores.fits;
+  json += fmt::format(
+      "\n  ],\n  \"fits\": {{\"ran\": [{}, {}], \"out_of_memory\": [{}, {}], \"failed\": [{}, {}]}},\n  "
+      "\"unscored\": {{",
+      fits.ran_fits, fits.ran_not, fits.oom_fits, fits.oom_not, fits.failed_fits, fits.failed_not);
+  for (const auto& [why, count] : scores.reasons)
+    json += fmt::format("{}\n    {}: {}", json.back() == '{' ? "" : ",", json_quoted(why), count);
+  return json + "\n  }\n}\n";
 }
 
 }  // namespace simrun

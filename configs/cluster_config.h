@@ -7,6 +7,7 @@
 #include "configs/collectives_config.h"
 #include "configs/dtype.h"
 #include "configs/fabric_config.h"
+#include "configs/gpu_kernels.h"
 #include "configs/host_config.h"
 #include "configs/imperfections.h"
 #include "configs/link_class.h"
@@ -36,6 +37,7 @@ struct Gpu {
   // alone.
   std::int64_t communication_sms = 0;
   bool mxfp8 = false;             // tensor cores take MXFP8, and fp8 operands in any order (Blackwell)
+  GpuKernels kernels = {};
   MeasuredKernels measured = {};  // in place of the model of kernels
   bool operator==(const Gpu&) const = default;
 };

@@ -54,17 +54,31 @@ struct BackgroundTraffic {
   bool operator==(const BackgroundTraffic&) const = default;
 };
 
+// Another job on the same fabric that communicates every `period_s`, from `phase_s` after the step begins on.
+// It waits for itself: what is not over after a period delays what comes next. Just one of `nodes` and
+// from/to is given.
+struct OtherJob {
+  std::string name;
+  std::vector<std::int64_t> nodes = {};   // all their GPUs take part in a collective
+  std::string collective = "all_reduce";  // of `bytes`, the whole tensor (each rank's all-to-all buffer)
+  std::vector<std::int64_t> from = {}, to = {};  // nodes: the i-th sends to the i-th
+  double bytes = 0;                              // every time; out of each sending node, evenly over its GPUs
+  double period_s = 0, phase_s = 0;
+  bool operator==(const OtherJob&) const = default;
+};
+
 struct Imperfections {
   std::int64_t seed = 0;  // of everything that is drawn
   Jitter jitter;
   std::vector<Straggler> stragglers;
   std::vector<LinkFault> links;
   std::vector<BackgroundTraffic> background;
+  std::vector<OtherJob> other_jobs;
 
   // Whether GPUs may compute at different speeds.
   bool of_compute() const { return jitter.coefficient_of_variation > 0 || !stragglers.empty(); }
   bool of_links() const { return !links.empty() || !background.empty(); }
-  bool empty() const { return !of_compute() && !of_links(); }
+  bool empty() const { return !of_compute() && !of_links() && other_jobs.empty(); }
   bool operator==(const Imperfections&) const = default;
 };
 

@@ -149,7 +149,7 @@ const std::vector<OwnKeys>& own_keys() {
        {"topology", "rail_optimized", "nodes_per_leaf", "spines", "oversubscription", "spine_latency",
         "routing", "pxn", "rail_only", "planes", "leaves_per_pod", "cores", "core_oversubscription",
         "core_latency", "torus", "torus_wraps", "hop_latency"}},
-      {"imperfections", {"seed", "jitter", "stragglers", "background"}},
+      {"imperfections", {"seed", "jitter", "stragglers", "background", "other_jobs"}},
       {"framework", {"name", "kernels", "memory"}},
       {"model", {"model_type", "hidden_size", "vocab_size"}},
   };

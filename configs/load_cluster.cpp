@@ -58,6 +58,7 @@ Gpu read_gpu(const ConfigNode& node, const std::string& base_name, Reading& read
         section.integer("communication_sms", {0, std::max<std::int64_t>(gpu.sm_count, 1) - 1});
   section.ignore({"communication_sms"});
   gpu.mxfp8 = section.boolean("mxfp8", false);
+  gpu.kernels = read_gpu_kernels(section.section("kernels"), reading);
   gpu.measured = read_measured_kernels(section.section("measured"), reading);
   section.finish();
   return gpu;
@@ -105,7 +106,11 @@ LinkClass read_link(const ConfigNode* node, const std::string& name,
   link.latency_s = section.quantity("latency", Unit::seconds, limits::latency);
   link.efficiency = section.real("efficiency", limits::share, 1.0);
   link.sharp = section.boolean("sharp", false);
-  if (name == "intra_node") read_intra_wiring(section, reading, cluster);
+  if (name == "intra_node")
+    read_intra_wiring(section, reading, cluster);
+  else
+    link.flow_bandwidth =
+        section.quantity("flow_bandwidth", Unit::bytes_per_second, limits::optional_bandwidth, "0 GB/s");
   section.finish();
   return link;
 }

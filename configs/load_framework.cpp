@@ -1,23 +1,7 @@
 // The framework section: the software that runs the job.
-#include <cmath>
-
-#include "configs/limits.h"
 #include "configs/load_sections.h"
 
 namespace simrun {
-namespace {
-
-FrameworkKernels read_kernels(const ConfigNode* node, Reading& reading) {
-  FrameworkKernels kernels;
-  if (node == nullptr) return kernels;
-  SectionReader section(reading, node, "framework.kernels");
-  if (section.is_no_map()) return kernels;
-  kernels.host_dispatch_s = section.quantity("host_dispatch", Unit::seconds, limits::latency, "0 us");
-  section.finish();
-  return kernels;
-}
-
-}  // namespace
 
 void read_framework(const ConfigNode* node, const PresetSearch& search, Reading& reading, Job& job) {
   if (node == nullptr) return;
@@ -35,7 +19,7 @@ void read_framework(const ConfigNode* node, const PresetSearch& search, Reading&
   section.ignore({"simrun"});
   Framework& framework = job.framework;
   framework.name = section.name("name", resolved.base_name.empty() ? "custom" : resolved.base_name);
-  framework.kernels = read_kernels(section.section("kernels"), reading);
+  framework.kernels = read_framework_kernels(section.section("kernels"), reading);
   framework.memory = read_framework_memory(section.section("memory"), reading);
   section.finish();
 }

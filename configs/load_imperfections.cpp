@@ -14,6 +14,9 @@ constexpr RealRange slowdowns = {1, 1000};
 constexpr RealRange variations = {0, 10};  // of a lognormal distribution; others are checked
 constexpr RealRange shares = {0, 1};
 constexpr RealRange used_shares = {0, 0.99};
+constexpr RealRange sizes = {1, 1e15};
+constexpr RealRange periods = {1e-5, 1e5};
+constexpr RealRange phases = {0, 1e5};
 constexpr IntegerRange seeds = {0, 1'000'000'000};
 
 // "a, b and c".
@@ -128,7 +131,8 @@ LinkFault read_fault(SectionReader& section, const std::string& path, Reading& r
   return fault;
 }
 
-void read_ends(SectionReader& section, const Cluster& cluster, Reading& reading, BackgroundTraffic& traffic) {
+template <class Traffic>
+void read_ends(SectionReader& section, const Cluster& cluster, Reading& reading, Traffic& traffic) {
   traffic.from = numbers(section, "from", cluster.nodes, reading);
   if (!section.has("to"))
     return reading.problem(section.path_of("from"), "traffic 'from' nodes goes nowhere",
@@ -170,6 +174,29 @@ BackgroundTraffic read_background(SectionReader& section, const std::string& pat
   return traffic;
 }
 
+OtherJob read_other_job(SectionReader& section, const std::string& path, const Cluster& cluster,
+                        Reading& reading) {
+  OtherJob job;
+  has_one_of(section, path, {"nodes", "from"}, reading);
+  job.nodes = numbers(section, "nodes", cluster.nodes, reading);
+  if (job.nodes.size() == 1 && cluster.gpus_per_node == 1)
+    reading.problem(section.path_of("nodes"), "a job on one GPU has nobody to communicate with");
+  if (section.has("from")) read_ends(section, cluster, reading, job);
+  section.ignore({"from", "to"});
+  if (section.has("collective") && section.has("from"))
+    reading.problem(section.path_of("collective"), "'collective' is what all of 'nodes' do",
+                    "leave it out: 'from' nodes send to others.");
+  if (section.has("from"))
+    section.ignore({"collective"});
+  else
+    job.collective = section.word(
+        "collective", {{"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}}, "all_reduce");
+  job.bytes = section.quantity("bytes", Unit::bytes, sizes);
+  job.period_s = section.quantity("period", Unit::seconds, periods);
+  job.phase_s = section.quantity("phase", Unit::seconds, phases, "0 ms");
+  return job;
+}
+
 }  // namespace
 
 void read_imperfections(const ConfigNode* node, Reading& reading, Job& job) {
@@ -193,6 +220,10 @@ void read_imperfections(const ConfigNode* node, Reading& reading, Job& job) {
   read_entries(
       section, "background", reading, [&](SectionReader& of, const std::string& path, const auto& name) {
         imperfections.background.push_back(with_name(read_background(of, path, job.cluster, reading), name));
+      });
+  read_entries(
+      section, "other_jobs", reading, [&](SectionReader& of, const std::string& path, const auto& name) {
+        imperfections.other_jobs.push_back(with_name(read_other_job(of, path, job.cluster, reading), name));
       });
   section.finish();
 }

@@ -18,30 +18,6 @@ constexpr RealRange measured_flops = {1e3, 1e18};
 constexpr RealRange measured_bandwidth = {1e3, 1e16};
 constexpr IntegerRange extents = {1, 100'000'000};
 
-// Opcode and function of the kernels of decoder-only transformers (sim/measured_cost.h).
-constexpr std::array kernel_names{"input",
-                                  "gather",
-                                  "scatter",
-                                  "map_add",
-                                  "map_sum_gradients",
-                                  "map_gelu",
-                                  "map_gelu_backward",
-                                  "map_swiglu",
-                                  "map_swiglu_backward",
-                                  "map_rope",
-                                  "map_rope_backward",
-                                  "map_log_loss",
-                                  "map_cast",
-                                  "norm_layer_norm",
-                                  "norm_rms_norm",
-                                  "norm_backward_layer_norm",
-                                  "norm_backward_rms_norm",
-                                  "reduce_sum",
-                                  "reduce_max",
-                                  "reduce_sum_squares",
-                                  "cross_entropy",
-                                  "cross_entropy_backward",
-                                  "optimizer_adam"};
 constexpr std::array exchange_names{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"};
 
 // "64x128x32" as `count` numbers; empty if it is not that.
@@ -141,7 +117,7 @@ MeasuredKernels read_measured_kernels(const ConfigNode* node, Reading& reading) 
   measured.attention_backward = read_attention(section, "attention_backward", reading);
   const ConfigNode* const kernels = section.section("kernels");
   SectionReader rates(reading, kernels, section.path_of("kernels"));
-  for (const char* name : kernel_names) {
+  for (const char* name : measured_kernel_names) {
     if (rates.has(name))
       measured.kernels[name] = rates.quantity(name, Unit::bytes_per_second, measured_bandwidth);
     rates.ignore({name});

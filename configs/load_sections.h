@@ -66,6 +66,8 @@ void read_layout(const ConfigNode* section, Reading& reading, Job& job);
 // that are written.
 ConfigNode with_nvidia_smi_topo(ConfigNode cluster, Reading& reading);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
+GpuKernels read_gpu_kernels(const ConfigNode* node, Reading& reading);
+FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading);
 FrameworkMemory read_framework_memory(const ConfigNode* section, Reading& reading);
 void read_framework(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
 // After read_cluster.

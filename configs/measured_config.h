@@ -1,11 +1,37 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace simrun {
+
+// Opcode and function of the kernels of decoder-only transformers (sim/measured_cost.h).
+inline constexpr std::array measured_kernel_names{"input",
+                                                  "gather",
+                                                  "scatter",
+                                                  "map_add",
+                                                  "map_sum_gradients",
+                                                  "map_gelu",
+                                                  "map_gelu_backward",
+                                                  "map_swiglu",
+                                                  "map_swiglu_backward",
+                                                  "map_rope",
+                                                  "map_rope_backward",
+                                                  "map_log_loss",
+                                                  "map_cast",
+                                                  "norm_layer_norm",
+                                                  "norm_rms_norm",
+                                                  "norm_backward_layer_norm",
+                                                  "norm_backward_rms_norm",
+                                                  "reduce_sum",
+                                                  "reduce_max",
+                                                  "reduce_sum_squares",
+                                                  "cross_entropy",
+                                                  "cross_entropy_backward",
+                                                  "optimizer_adam"};
 
 // Rates that `simrun --calibrate` measured on a device, in place of what a model of kernels would say. Every
 // rate counts FLOPs and bytes as the simulator does (sim/kernel_cost.h). Empty: nothing was measured.
@@ -24,7 +50,7 @@ struct MeasuredKernels {
   };
   std::vector<Product> products;                         // ascending
   std::vector<Attention> attention, attention_backward;  // ascending
-  std::map<std::string, double> kernels;  // bytes/s by name (sim/measured_cost.h); others: the memory's
+  std::map<std::string, double> kernels;  // bytes/s by name, one of those below; others: the memory's
   bool empty() const { return products.empty() && attention.empty() && kernels.empty(); }
   bool operator==(const MeasuredKernels&) const = default;
 };

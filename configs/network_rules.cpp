@@ -126,6 +126,13 @@ void check_wiring(const Cluster& cluster, Faults& faults) {
                       "write nodes_per_domain: 1."});
 }
 
+void check_flows(const Cluster& cluster, Faults& faults) {
+  const double most = cluster.inter_node.flow_bandwidth;
+  if (most == 0 || (most >= limits::bandwidth.least && most <= limits::bandwidth.most)) return;
+  faults.push_back({"inter_node.flow_bandwidth", fmt::format("a flow gets at most {} bytes/s", most),
+                    fmt::format("from {:.0f} MB/s on, or 0 for no limit.", 1e-6 * limits::bandwidth.least)});
+}
+
 void check_torus(const Cluster& cluster, Faults& faults) {
   const Fabric& fabric = cluster.fabric;
   if (fabric.torus.empty() || fabric.torus.size() > 3)
@@ -220,6 +227,7 @@ void check_switches(const Cluster& cluster, Faults& faults) {
 std::vector<NetworkFault> network_faults(const Cluster& cluster) {
   Faults faults;
   check_nics(cluster, faults);
+  check_flows(cluster, faults);
   check_wiring(cluster, faults);
   if (cluster.fabric.topology == FabricTopology::torus)
     check_torus(cluster, faults);

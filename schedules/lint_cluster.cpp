@@ -94,6 +94,17 @@ void check_distinct_devices(const Plan& plan, Findings& findings) {
                                owned[i].range.first, owned[i - 1].rank, owned[i].rank));
 }
 
+bool is_share(double value) { return value > 0 && value <= 1; }
+
+void check_kernels(const GpuKernels& kernels, Findings& findings) {
+  bool good = is_share(kernels.sustained) && kernels.random_numbers >= 0 && kernels.tail_waves >= 0;
+  for (const FlashRate& rate : kernels.flash)
+    if (rate != FlashRate{})
+      good = good && is_share(rate.forward) && is_share(rate.backward) && is_share(rate.narrow) &&
+             rate.masked_keys >= 0;
+  if (!good) findings.add("the GPU's coefficients of kernels are no shares and rates");
+}
+
 }  // namespace
 
 void check_cluster(const Plan& plan, Findings& findings) {
@@ -111,6 +122,7 @@ void check_cluster(const Plan& plan, Findings& findings) {
       (cluster.gpu.communication_sms > 0 && cluster.gpu.communication_sms >= cluster.gpu.sm_count))
     findings.add(fmt::format("communication occupies {} of a GPU's {} multiprocessors",
                              cluster.gpu.communication_sms, cluster.gpu.sm_count));
+  check_kernels(cluster.gpu.kernels, findings);
   if (cluster.gpus_per_node > 1) check_link("intra_node", cluster.intra_node, findings);
   if (cluster.nodes > 1) check_link("inter_node", cluster.inter_node, findings);
   check_fabric(cluster, findings);

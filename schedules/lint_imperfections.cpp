@@ -12,6 +12,15 @@ bool all_below(const std::vector<std::int64_t>& numbers, std::int64_t count) {
   return std::ranges::all_of(numbers, [&](std::int64_t number) { return number >= 0 && number < count; });
 }
 
+bool has_ends(const OtherJob& of, const Cluster& cluster) {
+  const bool is_collective = of.collective == "all_reduce" || of.collective == "all_gather" ||
+                             of.collective == "reduce_scatter" || of.collective == "all_to_all";
+  return all_below(of.nodes, cluster.nodes) && all_below(of.from, cluster.nodes) &&
+         all_below(of.to, cluster.nodes) && of.from.size() == of.to.size() &&
+         of.nodes.empty() != of.from.empty() && (of.nodes.empty() || is_collective) &&
+         std::ranges::equal(of.from, of.to, std::ranges::not_equal_to());
+}
+
 bool is_share(double share) { return share >= 0 && share <= 1; }
 
 }  // namespace
@@ -38,6 +47,11 @@ void check_imperfections(const Cluster& cluster, Findings& findings) {
           fmt::format("the background traffic {} has a rate of {} bytes/s, a share of {}, or ends "
                       "that are not in the cluster",
                       of.name, of.rate, of.share));
+  for (const OtherJob& of : imperfections.other_jobs)
+    if (!has_ends(of, cluster) || !(of.bytes > 0) || !(of.period_s >= 1e-9) || !(of.phase_s >= 0))
+      findings.add(fmt::format("the other job {} moves {} bytes every {} s from {} s on, or has ends that are "
+                               "not in the cluster",
+                               of.name, of.bytes, of.period_s, of.phase_s));
 }
 
 }  // namespace simrun

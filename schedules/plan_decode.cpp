@@ -6,6 +6,7 @@
 #include "schedules/plan_fields.h"
 #include "schedules/plan_framework.h"
 #include "schedules/plan_imperfections.h"
+#include "schedules/plan_kernels.h"
 #include "schedules/plan_message.h"
 #include "schedules/plan_network_message.h"
 
@@ -145,6 +146,7 @@ Gpu decode(const proto::Gpu& in) {
   gpu.special_functions = finite(in.special_functions(), "special_functions");
   gpu.mxfp8 = in.mxfp8();
   gpu.communication_sms = in.communication_sms();
+  if (in.has_kernels()) gpu.kernels = decode_kernels(in.kernels());
   gpu.driver_memory_bytes = in.driver_memory_bytes();
   gpu.matmul_workspace_bytes = in.matmul_workspace_bytes();
   gpu.measured = decode(in.measured());

@@ -3,6 +3,7 @@
 #include "schedules/plan_collectives.h"
 #include "schedules/plan_framework.h"
 #include "schedules/plan_imperfections.h"
+#include "schedules/plan_kernels.h"
 #include "schedules/plan_message.h"
 #include "schedules/plan_network_message.h"
 
@@ -145,6 +146,7 @@ void encode(const Gpu& gpu, proto::Gpu& out) {
   out.set_special_functions(gpu.special_functions);
   out.set_mxfp8(gpu.mxfp8);
   out.set_communication_sms(gpu.communication_sms);
+  if (gpu.kernels != GpuKernels{}) encode_kernels(gpu.kernels, *out.mutable_kernels());
   out.set_driver_memory_bytes(gpu.driver_memory_bytes);
   out.set_matmul_workspace_bytes(gpu.matmul_workspace_bytes);
   if (!gpu.measured.empty()) encode(gpu.measured, *out.mutable_measured());

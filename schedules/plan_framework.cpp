@@ -3,20 +3,20 @@
 #include "plan.pb.h"
 #include "schedules/plan_fields.h"
 #include "schedules/plan_framework_memory.h"
+#include "schedules/plan_kernels.h"
 
 namespace simrun {
 
 void encode_framework(const Framework& framework, proto::Framework& out) {
   out.set_name(framework.name);
-  if (framework.kernels != FrameworkKernels{})
-    out.mutable_kernels()->set_host_dispatch_s(framework.kernels.host_dispatch_s);
+  if (framework.kernels != FrameworkKernels{}) encode_kernels(framework.kernels, *out.mutable_kernels());
   if (framework.memory != FrameworkMemory{}) encode_framework_memory(framework.memory, *out.mutable_memory());
 }
 
 Framework decode_framework(const proto::Framework& in) {
   Framework framework;
   framework.name = in.name();
-  framework.kernels.host_dispatch_s = finite(in.kernels().host_dispatch_s(), "host dispatch");
+  if (in.has_kernels()) framework.kernels = decode_kernels(in.kernels());
   framework.memory = decode_framework_memory(in.memory());
   return framework;
 }

@@ -40,6 +40,17 @@ void encode_imperfections(const Imperfections& imperfections, proto::Imperfectio
     traffic.set_rate(of.rate);
     traffic.set_share(of.share);
   }
+  for (const OtherJob& of : imperfections.other_jobs) {
+    proto::Imperfections::OtherJob& job = *out.add_other_jobs();
+    job.set_name(of.name);
+    job.mutable_nodes()->Add(of.nodes.begin(), of.nodes.end());
+    job.set_collective(of.collective);
+    job.mutable_from()->Add(of.from.begin(), of.from.end());
+    job.mutable_to()->Add(of.to.begin(), of.to.end());
+    job.set_bytes(of.bytes);
+    job.set_period_s(of.period_s);
+    job.set_phase_s(of.phase_s);
+  }
 }
 
 Imperfections decode_imperfections(const proto::Imperfections& in) {
@@ -68,6 +79,15 @@ Imperfections decode_imperfections(const proto::Imperfections& in) {
                                         .to = {of.to().begin(), of.to().end()},
                                         .rate = finite(of.rate(), "background rate"),
                                         .share = finite(of.share(), "background share")});
+  for (const proto::Imperfections::OtherJob& of : in.other_jobs())
+    imperfections.other_jobs.push_back({.name = of.name(),
+                                        .nodes = {of.nodes().begin(), of.nodes().end()},
+                                        .collective = of.collective(),
+                                        .from = {of.from().begin(), of.from().end()},
+                                        .to = {of.to().begin(), of.to().end()},
+                                        .bytes = finite(of.bytes(), "bytes of another job"),
+                                        .period_s = finite(of.period_s(), "period of another job"),
+                                        .phase_s = finite(of.phase_s(), "phase of another job")});
   return imperfections;
 }
 

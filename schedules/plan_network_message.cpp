@@ -16,11 +16,13 @@ void encode(const LinkClass& link, proto::LinkClass& out) {
   out.set_latency_s(link.latency_s);
   out.set_efficiency(link.efficiency);
   out.set_sharp(link.sharp);
+  out.set_flow_bandwidth(link.flow_bandwidth);
 }
 
 LinkClass decode(const proto::LinkClass& in) {
   return {finite(in.bandwidth(), "link bandwidth"), finite(in.latency_s(), "link latency"),
-          finite(in.efficiency(), "link efficiency"), in.sharp()};
+          finite(in.efficiency(), "link efficiency"), in.sharp(),
+          finite(in.flow_bandwidth(), "flow bandwidth")};
 }
 
 void encode(const Fabric& fabric, proto::Fabric& out) {

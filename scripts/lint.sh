@@ -11,7 +11,7 @@ check=${1:-format}
 sources() {  # $@: name patterns
   local names=() folders=() folder
   for pattern in "$@"; do names+=(-o -name "$pattern"); done
-  for folder in configs models schedules traces sim backend planner visualizer cli tests bench; do
+  for folder in configs models schedules traces sim validation backend planner visualizer cli tests bench; do
     if [ -d "$folder" ]; then folders+=("$folder"); fi
   done
   find "${folders[@]}" -name node_modules -prune -o -type f '(' "${names[@]:1}" ')' -print0 | sort -z

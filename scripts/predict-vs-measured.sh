@@ -4,7 +4,7 @@
 #   scripts/predict-vs-measured.sh [--keep DIR]
 #
 # Writes one job per row of tests/data/*.csv from the row's own columns, simulates it and prints a table with the errors. Nothing is
-# fitted to these rows: the cluster is the preset dgx_a100. --keep leaves the job files in DIR.
+# fitted to these rows: the cluster is the preset dgx_a100, the framework that of the year. --keep leaves the job files in DIR.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 simrun=${SIMRUN:-$root/build/release/simrun}
@@ -21,7 +21,7 @@ esac
 
 # CSV rows (header and # lines skipped) -> one job file each, named after the row's id.
 write_jobs() {
-  awk -F, -v folder="$jobs" '
+  awk -F, -v folder="$jobs" -v framework="$2" '
     /^#/ { next }
     $1 == "id" { for (i = 1; i <= NF; ++i) column[$i] = i; next }
     {
@@ -45,6 +45,7 @@ write_jobs() {
       print "optimizer: {zero_stage: 0}" > file
       print "recompute: {granularity: " $column["recompute"] "}" > file
       print "cluster: {from: dgx_a100, nodes: " $column["n_gpus"] / 8 "}" > file
+      print "framework: " framework > file
       close(file)
       print $column["id"] "," $column["model"] "," $column["n_gpus"] "," $column["layers"] "," $column["hidden"] "," \
         $column["vocab"] "," $column["seq_len"] "," $column["tp"] "," pp "," vpp "," $column["sp"] "," $column["global_batch"] "," \
@@ -67,12 +68,12 @@ simulate() {
     END { print (step == "" ? "-" : step), (fits == "" ? "-" : fits) }'
 }
 
-# $1 csv, $2 title, $3 what: tflops | seconds
+# $1 csv, $2 title, $3 what: tflops | seconds, $4 framework
 compare() {
   local id rest
   echo "$2"
   printf '  %-10s %5s  %-16s  %-9s  %9s  %9s  %7s\n' model GPUs 'tp/pp/vpp' recompute measured predicted error
-  write_jobs "$root/tests/data/$1" | while IFS=, read -r id rest; do
+  write_jobs "$root/tests/data/$1" "$4" | while IFS=, read -r id rest; do
     echo "$id,$rest,$(simulate "$id" | tr ' ' ',')"
   done | awk -F, -v what="$3" '
     {
@@ -96,6 +97,6 @@ compare() {
 }
 
 failed=0
-compare sc21_table1.csv 'Megatron-LM, SC 2021, table 1: hardware TFLOP/s per GPU (more is faster)' tflops || failed=1
-compare korthikanti_table5.csv 'Korthikanti et al. 2022, table 5: iteration time in seconds' seconds || failed=1
+compare sc21_table1.csv 'Megatron-LM, SC 2021, table 1: hardware TFLOP/s per GPU (more is faster)' tflops megatron_2021 || failed=1
+compare korthikanti_table5.csv 'Korthikanti et al. 2022, table 5: iteration time in seconds' seconds megatron_2022 || failed=1
 exit $failed

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/row_kernels.h"
+
 namespace simrun {
 
 namespace {
@@ -45,23 +47,52 @@ const Buffer* separate_keys(const Plan& plan, const Instruction& instruction) {
 
 bool is_backward(const Instruction& instruction) { return instruction.opcode == Opcode::attention_backward; }
 
-// Bytes per element of the s x s matrix that the kernels between unfused attention's products move, one entry
-// per kernel. Scores keep the type of q; a dropout mask is one byte.
+// A kernel between unfused attention's products, per element of the s x s matrix.
+struct ScoreKernel {
+  double bytes = 0;
+  double random_numbers = 0;
+};
+
+// megatron/model/fused_softmax.py: is_kernel_available, with scaled_upper_triang_masked_softmax's 4 rows of a
+// thread block (8 of up to 128 keys).
+bool takes_megatron_kernel(const FrameworkKernels& framework, const AttentionShape& a, bool causal) {
+  const std::int64_t keys = a.key_sequence, rows = keys <= 128 ? 8 : 4, matrices = a.batch * a.heads;
+  if (a.dtype == Dtype::fp32 || keys <= 16 || keys > framework.fused_softmax_limit) return false;
+  if (a.sequence % 4 != 0 || matrices % 4 != 0) return false;
+  return (causal ? matrices : a.sequence) % rows == 0;
+}
+
+bool is_fused_softmax(const Plan& plan, const Instruction& instruction, const AttentionShape& a) {
+  const FrameworkKernels& framework = plan.framework.kernels;
+  return framework.softmax == SoftmaxKernel::fused ||
+         (framework.softmax == SoftmaxKernel::megatron &&
+          takes_megatron_kernel(framework, a, instruction.causal.on));
+}
+
+// Scores keep the type of q; a dropout mask is one byte.
 //   forward   scale + mask + softmax (read, write); dropout (read, write, write mask)
 //   backward  softmax (read probabilities, read gradient, write); dropout (read gradient, read mask, write)
-std::vector<double> score_kernels(const Instruction& instruction, Dtype scores) {
-  const auto score = static_cast<double>(bytes_of(scores));
-  constexpr double mask = 1;
-  std::vector<double> kernels{(is_backward(instruction) ? 3 : 2) * score};
-  if (instruction.dropout > 0) kernels.push_back(2 * score + mask);
+// Not fused, PyTorch goes through fp32 (forward_torch_softmax): cast, masked fill, softmax, cast; backward
+// cast, softmax, fill, cast.
+std::vector<ScoreKernel> score_kernels(const Instruction& instruction, const AttentionShape& a, bool fused) {
+  const auto score = static_cast<double>(bytes_of(a.dtype));
+  constexpr double mask = 1, wide = 4;
+  std::vector<ScoreKernel> kernels;
+  if (fused)
+    kernels = {{(is_backward(instruction) ? 3 : 2) * score}};
+  else if (is_backward(instruction))
+    kernels = {{score + wide}, {3 * wide}, {2 * wide}, {score + wide}};
+  else
+    kernels = {{score + wide}, {2 * wide}, {2 * wide}, {score + wide}};
+  if (instruction.dropout > 0) kernels.push_back({2 * score + mask, is_backward(instruction) ? 0.0 : 1.0});
   // Scores / cap, tanh, x cap; backward x cap, tanh's from its output, / cap (Hugging Face's
   // Gemma2 eager attention, modeling_gemma2.py).
   if (instruction.soft_cap) {
-    kernels.insert(kernels.end(), 2, 2 * score);
-    kernels.push_back((is_backward(instruction) ? 3 : 2) * score);
+    kernels.insert(kernels.end(), 2, {2 * score});
+    kernels.push_back({(is_backward(instruction) ? 3 : 2) * score});
   }
   // Scores + bias, whose own gradient nobody wants (Hugging Face's MptAttention, modeling_mpt.py).
-  if (instruction.alibi && !is_backward(instruction)) kernels.push_back(2 * score);
+  if (instruction.alibi && !is_backward(instruction)) kernels.push_back({2 * score});
   return kernels;
 }
 
@@ -70,8 +101,13 @@ std::vector<double> score_kernels(const Instruction& instruction, Dtype scores) 
 std::vector<GemmShape> unfused_products(const AttentionShape& a, const Instruction& instruction) {
   const std::int64_t batch = a.batch * a.heads;
   const auto times = [&](std::int64_t rows, std::int64_t depth, std::int64_t columns) {
-    return GemmShape{
-        .batch = batch, .m = rows, .n = columns, .k = depth, .input = a.dtype, .output = a.dtype};
+    return GemmShape{.batch = batch,
+                     .m = rows,
+                     .n = columns,
+                     .k = depth,
+                     .input = a.dtype,
+                     .output = a.dtype,
+                     .unaligned = (a.head_dim | a.values() | a.key_sequence) * bytes_of(a.dtype) % 16 != 0};
   };
   const std::int64_t queries = a.sequence, keys = a.key_sequence;
   if (is_backward(instruction))
@@ -80,20 +116,49 @@ std::vector<GemmShape> unfused_products(const AttentionShape& a, const Instructi
   return {times(queries, a.head_dim, keys), times(queries, keys, a.values())};
 }
 
+// Megatron-LM's CoreAttention turns the context from [batch, heads, s, d] into rows of tokens and, backward,
+// joins the gradients of q, k and v: copies that the fused default leaves out.
+std::vector<RowKernel> copies_around(const Plan& plan, const Instruction& instruction,
+                                     const AttentionShape& a) {
+  if (plan.framework.kernels.softmax == SoftmaxKernel::fused) return {};
+  const double context =
+      2.0 * static_cast<double>(a.batch * a.sequence * a.heads * a.values() * bytes_of(a.dtype));
+  if (!is_backward(instruction)) return {{context}};
+  const Buffer& packed = plan.buffers[instruction.outputs.at(0)];
+  return {{context}, {2.0 * static_cast<double>(packed.elements() * bytes_of(packed.dtype))}};
+}
+
 double score_elements(const AttentionShape& a) {
   return static_cast<double>(a.batch * a.heads * a.sequence) * static_cast<double>(a.key_sequence);
+}
+
+// Of FLOPs that the mask leaves: FlashAttention's own figures where the framework names a generation that the
+// device's file has, else a share of the rate of products.
+double flash_flops_per_second(const Plan& plan, const Instruction& instruction, const AttentionShape& a) {
+  const Gpu& gpu = plan.cluster.gpu;
+  const int generation = plan.framework.kernels.flash_attention;
+  const FlashRate* rate =
+      generation > 0 ? &gpu.kernels.flash[static_cast<std::size_t>(generation - 1)] : nullptr;
+  const bool backward = is_backward(instruction);
+  if (rate == nullptr || !rate->is_stated())
+    return matmul_flops_per_second(gpu, a.dtype) * (backward ? flash_backward_share : flash_forward_share);
+  const double width = std::clamp(static_cast<double>(a.head_dim - 64) / 64.0, 0.0, 1.0);
+  const double of_width = rate->narrow + (1 - rate->narrow) * width;
+  const double keys =
+      static_cast<double>(a.key_sequence) * computed_share(instruction.causal, a.key_sequence);
+  const double of_mask = instruction.causal.on ? keys / (keys + rate->masked_keys) : 1;
+  return gpu.peak_flops.at(a.dtype) * (backward ? rate->backward : rate->forward) * of_width * of_mask;
 }
 
 double flash_seconds(const Plan& plan, const Instruction& instruction) {
   const Gpu& gpu = plan.cluster.gpu;
   const AttentionShape a = attention_shape(plan, instruction);
   const KernelWork work = attention_work(plan, instruction);
-  const double share = is_backward(instruction) ? flash_backward_share : flash_forward_share;
   // Whole waves of blocks of query rows, as for a GEMM's tiles.
   const std::int64_t blocks = a.batch * a.heads * ((a.sequence + flash_rows - 1) / flash_rows);
   const std::int64_t waves = (blocks + gpu.sm_count - 1) / gpu.sm_count;
   const double idle = static_cast<double>(waves * gpu.sm_count) / static_cast<double>(blocks);
-  double compute = work.flops * idle / (matmul_flops_per_second(gpu, a.dtype) * share);
+  double compute = work.flops * idle / flash_flops_per_second(plan, instruction, a);
   // A tanh of every score that is computed, or ALiBi's multiply-add outside the tensor cores, each again in
   // the backward kernel. The softmax's own exponential is within the measured share.
   const double scores = score_elements(a) * computed_share(instruction.causal, a.key_sequence) * idle;
@@ -138,7 +203,8 @@ KernelWork attention_work(const Plan& plan, const Instruction& instruction) {
       work.flops += 2.0 * static_cast<double>(g.batch * g.m * g.n) * static_cast<double>(g.k);
       work.bytes += static_cast<double>(g.batch * (g.m * g.k + g.k * g.n + g.m * g.n)) * element_bytes;
     }
-    for (const double bytes : score_kernels(instruction, a.dtype)) work.bytes += bytes * score_elements(a);
+    for (const ScoreKernel& kernel : score_kernels(instruction, a, is_fused_softmax(plan, instruction, a)))
+      work.bytes += kernel.bytes * score_elements(a);
     return work;
   }
   // Forward q k' and p v; backward q k' again, do v', p' do, ds k and ds' q.
@@ -153,6 +219,15 @@ KernelWork attention_work(const Plan& plan, const Instruction& instruction) {
   return work;
 }
 
+std::int64_t attention_launches(const Plan& plan, const Instruction& instruction) {
+  if (instruction.function != Function::unfused) return 1;
+  const AttentionShape a = attention_shape(plan, instruction);
+  return static_cast<std::int64_t>(
+      unfused_products(a, instruction).size() +
+      score_kernels(instruction, a, is_fused_softmax(plan, instruction, a)).size() +
+      copies_around(plan, instruction, a).size());
+}
+
 double attention_seconds(const Plan& plan, const Instruction& instruction) {
   if (instruction.function != Function::unfused) return flash_seconds(plan, instruction);
   const Gpu& gpu = plan.cluster.gpu;
@@ -160,8 +235,10 @@ double attention_seconds(const Plan& plan, const Instruction& instruction) {
   double seconds = 0;
   for (const GemmShape& g : unfused_products(a, instruction))
     seconds += gemm_seconds(gpu, g) + gpu.kernel_launch_s;
-  for (const double bytes : score_kernels(instruction, a.dtype))
-    seconds += row_kernel_seconds(gpu, bytes * score_elements(a));
+  for (const ScoreKernel& kernel : score_kernels(instruction, a, is_fused_softmax(plan, instruction, a)))
+    seconds += row_kernel_seconds(
+        gpu, RowKernel{kernel.bytes * score_elements(a), kernel.random_numbers * score_elements(a)});
+  for (const RowKernel& copy : copies_around(plan, instruction, a)) seconds += row_kernel_seconds(gpu, copy);
   return seconds;
 }
 

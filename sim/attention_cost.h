@@ -4,9 +4,7 @@
 
 namespace simrun {
 
-// Best sustained FLOP/s of matrix products on inputs of this type, and the time of a kernel that only moves
-// bytes.
-double matmul_flops_per_second(const Gpu& gpu, Dtype dtype);
+// The time of a kernel that only moves bytes.
 double row_kernel_seconds(const Gpu& gpu, double bytes);  // with its launch
 
 // FLOPs and bytes that an ATTENTION or ATTENTION_BACKWARD executes.
@@ -15,6 +13,9 @@ double row_kernel_seconds(const Gpu& gpu, double bytes);  // with its launch
 //   unfused  forward two, backward four products of the full s x s matrix; bytes: the products' operands and
 //   the score kernels
 KernelWork attention_work(const Plan& plan, const Instruction& instruction);
+
+// Kernels as which it runs.
+std::int64_t attention_launches(const Plan& plan, const Instruction& instruction);
 
 // Seconds of the same, launches included.
 double attention_seconds(const Plan& plan, const Instruction& instruction);

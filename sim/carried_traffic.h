@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "schedules/timeline.h"
@@ -26,7 +27,8 @@ struct CarriedLink {
 struct CarriedFlow {
   std::uint32_t first_link = 0, links = 0;
   double bytes = 0;
-  std::int64_t alike = 1;  // flows that it stands for
+  std::uint32_t alike = 1;        // flows that it stands for
+  std::uint32_t connections = 1;  // of each: SharedFlow
 };
 struct CarriedPhase {
   double latency_s = 0;
@@ -35,12 +37,20 @@ struct CarriedPhase {
 struct CarriedExchange {
   std::uint32_t first_phase = 0, phases = 0;  // none: not carried
 };
+struct CarriedPeriodic {  // of another job: sim/other_jobs.h
+  CarriedExchange exchange;
+  Picoseconds period = 0, phase = 0;
+};
 struct CarriedTraffic {
   std::vector<std::vector<CarriedExchange>> exchanges;  // by exchange and position
+  std::vector<CarriedPeriodic> periodic;
   std::vector<CarriedPhase> phases;
   std::vector<CarriedFlow> flows;
   std::vector<CarriedLink> links;
 };
+
+// Room for all of these, so that lists of millions are not copied while they grow.
+void reserve(CarriedTraffic& traffic, std::span<const NetworkExchange* const> exchanges);
 
 // An exchange with every flow for itself, behind those that are there.
 CarriedExchange append(CarriedTraffic& traffic, const NetworkExchange& exchange);

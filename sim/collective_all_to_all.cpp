@@ -30,6 +30,7 @@ ExchangeFlows direct_all_to_all_flows(const Topology& topology, Ranks devices, c
         const Ranks& other = nodes[(a + step) % nodes.size()];
         const std::size_t ranks = every_pair ? other.size() : devices.size() - own.size();
         add_flow(topology, own[j], other[j % other.size()], part(ranks), phase);
+        phase.flows.back().connections = static_cast<std::uint32_t>(ranks);
         latency_s +=
             static_cast<double>(ranks) * std::max(phase.flows.back().route.latency_s, costs.network_s);
       }

@@ -1,6 +1,7 @@
 #include "sim/collective_cost.h"
 
 #include <algorithm>
+#include <string>
 
 #include "sim/exchange_costs.h"
 
@@ -13,6 +14,21 @@ static double bytes_of_all(const Plan& plan, const std::vector<Index>& buffers) 
     bytes += static_cast<double>(buffer.stored_bytes());
   }
   return bytes;
+}
+
+// Of what all tensor-parallel ranks have in full, Megatron-LM's stages send each a part, and gather the parts
+// in the node of the receiver (Narayanan et al. 2021, arXiv 2104.04473, section 4.1); the gather's time is
+// left out.
+static double share_of_transfer(const Plan& plan, const Instruction& instruction) {
+  const bool is_transfer = instruction.opcode == Opcode::send || instruction.opcode == Opcode::recv;
+  if (!is_transfer || !plan.framework.kernels.blocking_pipeline ||
+      plan.streams.at(instruction.stream).traffic != Traffic::pipeline)
+    return 1;
+  for (const std::vector<Index>* list : {&instruction.inputs, &instruction.outputs})
+    for (const Index index : *list)
+      for (const std::string& axes : plan.buffers[index].split)
+        if (axes.find("tp") != std::string::npos) return 1;
+  return 1 / static_cast<double>(std::max<std::int64_t>(plan.job.tensor_parallel, 1));
 }
 
 double communicated_bytes(const Plan& plan, const Instruction& instruction) {
@@ -31,7 +47,7 @@ double communicated_bytes(const Plan& plan, const Instruction& instruction) {
   // Uneven experts: a rank may receive more than it sends.
   if (instruction.opcode == Opcode::all_to_all)
     return std::max(sent, bytes_of_all(plan, instruction.outputs));
-  return sent;
+  return sent * share_of_transfer(plan, instruction);
 }
 
 Picoseconds communication_time(const Plan& plan, std::int32_t pipeline_rank, const Instruction& instruction) {

@@ -8,11 +8,16 @@
 
 namespace simrun {
 
-// `share` x the bytes of the exchange over `route`.
+// `share` x the bytes of the exchange over `route`, in as many `connections`, each of which is one flow of
+// inter_node.flow_bandwidth.
 struct SharedFlow {
   Route route;
   double share = 1;
+  std::uint32_t connections = 1;
 };
+
+// Bytes/s that the flow gets at most beside what its links give; infinite inside a node.
+double most_rate(const Topology& topology, const SharedFlow& flow);
 
 // The flows of a phase start together, latency_s after the phase begins; it ends with the last of them.
 struct FlowPhase {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -98,9 +99,9 @@ double bandwidth_limit(const CollectivesConfig& config, const CollectivePace& pa
   return least;
 }
 
-double slowest_link(const Topology& topology, const Route& route) {
-  double slowest = std::numeric_limits<double>::infinity();
-  for (const LinkIndex link : route.links()) slowest = std::min(slowest, topology.bandwidth(link));
+double rate_alone(const Topology& topology, const SharedFlow& flow) {
+  double slowest = most_rate(topology, flow);
+  for (const LinkIndex link : flow.route.links()) slowest = std::min(slowest, topology.bandwidth(link));
   return slowest;
 }
 
@@ -111,13 +112,13 @@ void slow_down(const Topology& topology, double efficiency, double seconds_per_b
   for (const FlowPhase& phase : flows) {
     double most = 0;
     for (const SharedFlow& flow : phase.flows)
-      most = std::max(most, flow.share / slowest_link(topology, flow.route));
+      most = std::max(most, flow.share / rate_alone(topology, flow));
     total += of_phase.emplace_back(most);
   }
   for (std::size_t p = 0; p < flows.size(); ++p)
     for (SharedFlow& flow : flows[p].flows) {
       const double least_s = total > 0 ? seconds_per_byte * of_phase[p] / total : 0;
-      flow.share = std::max(flow.share / efficiency, least_s * slowest_link(topology, flow.route));
+      flow.share = std::max(flow.share / efficiency, least_s * rate_alone(topology, flow));
     }
 }
 
@@ -206,6 +207,14 @@ TunedCollective tuned_collective(const Topology& topology, const Cluster& cluste
 ExchangeFlows collective_flows(const Topology& topology, const Cluster& cluster, Opcode opcode,
                                std::span<const std::int64_t> devices, double bytes) {
   return tuned_collective(topology, cluster, opcode, devices, bytes).flows;
+}
+
+double most_rate(const Topology& topology, const SharedFlow& flow) {
+  const double one = topology.flow_bandwidth();
+  if (!std::isinf(one) &&
+      std::ranges::any_of(flow.route.links(), [&](LinkIndex link) { return topology.is_network(link); }))
+    return one * flow.connections;
+  return std::numeric_limits<double>::infinity();
 }
 
 ExchangeFlows transfer_flows(const Topology& topology, std::int64_t from, std::int64_t to) {

@@ -11,6 +11,7 @@
 
 #include "schedules/extent_tables.h"
 #include "sim/dependencies.h"
+#include "sim/kernel_cost.h"
 
 namespace simrun {
 
@@ -170,12 +171,14 @@ class Compiler {
   Picoseconds time_of(const CompiledRank& first, const CompiledStep& step, const SegmentRun& run,
                       const ProgramGpu& gpu) {
     const std::vector<Instruction>& instructions = plan_.segments[run.segment].instructions;
+    const double stretch = first.segments[static_cast<std::size_t>(&run - segments_.data())].stretch;
     Picoseconds time = 0;
     for (Index p = step.first_piece; p < step.first_piece + step.pieces; ++p) {
       const Instruction& instruction = instructions[first.pieces[p].instruction];
-      time = saturated_sum(time, durations_.varies(instruction)
-                                     ? durations_.kernel_at(place_of(gpu, run, instruction), instruction)
-                                     : first.pieces[p].duration);
+      time = saturated_sum(
+          time, durations_.varies(instruction)
+                    ? stretched(durations_.kernel_at(place_of(gpu, run, instruction), instruction), stretch)
+                    : first.pieces[p].duration);
     }
     return time;
   }
@@ -218,7 +221,33 @@ class Compiler {
       rank.steps.push_back(step);
     }
     compiled.instructions = compiled.steps = static_cast<Index>(rank.steps.size()) - compiled.first_step;
+    wait_for_host(rank, segment, compiled);
     rank.segments.push_back(compiled);
+  }
+
+  // The host runs ahead of the device within a segment; where it takes longer in all, the device waits for
+  // every kernel in proportion.
+  void wait_for_host(CompiledRank& rank, const Segment& segment, CompiledSegment& compiled) const {
+    const double dispatch_s = plan_.framework.kernels.host_dispatch_s;
+    if (dispatch_s <= 0 || compiled.compute == 0) return;
+    std::int64_t launches = 0;
+    for (const Instruction& instruction : segment.instructions)
+      if (instruction.stream == compute_stream) launches += kernel_launches(plan_, instruction);
+    const double issue = static_cast<double>(launches) * dispatch_s * 1e12;
+    if (issue <= static_cast<double>(compiled.compute)) return;
+    compiled.stretch = issue / static_cast<double>(compiled.compute);
+    compiled.compute = 0;
+    for (Index i = compiled.first_step; i < compiled.first_step + compiled.steps; ++i) {
+      CompiledStep& step = rank.steps[i];
+      if (step.stream != compute_stream) continue;
+      step.duration = stretched(step.duration, compiled.stretch);
+      rank.pieces[step.first_piece].duration = step.duration;
+      compiled.compute = saturated_sum(compiled.compute, step.duration);
+    }
+  }
+
+  static Picoseconds stretched(Picoseconds time, double by) {
+    return by == 1 ? time : to_picoseconds(static_cast<double>(time) * by * 1e-12);
   }
 
   // Makes one step of neighbours on the compute stream of which the second need not wait. Leaves a hole at

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "sim/topology.h"
+#include "sim/collective_flows.h"
 
 namespace simrun {
 namespace {
@@ -61,7 +61,7 @@ std::vector<TopologyReport::Routes> route_classes_of(const Topology& topology, s
     for (std::int64_t to = 0; to < devices; ++to) {
       if (from == to) continue;
       const Route route = topology.route(from, to);
-      double slowest = topology.bandwidth(route.link.front());
+      double slowest = most_rate(topology, {route});
       for (const LinkIndex link : route.links()) slowest = std::min(slowest, topology.bandwidth(link));
       const std::string between = relation(topology, from, to);
       const auto [found, is_new] =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -37,8 +38,9 @@ class Adjacency {
 
 class Refiner {
  public:
-  Refiner(const std::vector<std::uint64_t>& colours, const std::function<void(const SeeEdge&)>& visit)
-      : adjacency_(colours.size(), visit), class_of_(colours.size()), edges_to_(colours.size(), 0) {
+  // Colours and neighbours of millions are not there at the same time.
+  Refiner(std::vector<std::uint64_t> colours, const std::function<void(const SeeEdge&)>& visit)
+      : class_of_(colours.size()), edges_to_(colours.size(), 0) {
     order_.resize(colours.size());
     place_.resize(colours.size());
     std::iota(order_.begin(), order_.end(), 0);
@@ -49,6 +51,8 @@ class Refiner {
       class_of_[order_[i]] = static_cast<Index>(classes_.size() - 1);
       place_[order_[i]] = i;
     }
+    colours = {};
+    adjacency_.emplace(order_.size(), visit);
   }
 
   std::vector<Index> refine() {
@@ -78,7 +82,7 @@ class Refiner {
     touched_.clear();
     const auto [first, size] = std::pair(classes_[splitter].first, classes_[splitter].size);
     for (Index i = first; i < first + size; ++i)
-      for (const Index to : adjacency_.of(order_[i])) {
+      for (const Index to : adjacency_->of(order_[i])) {
         if (classes_[class_of_[to]].size == 1) continue;
         if (edges_to_[to]++ == 0) touched_.push_back(to);
       }
@@ -154,7 +158,7 @@ class Refiner {
       class_of_[*vertex] = static_cast<Index>(classes_.size() - 1);
   }
 
-  const Adjacency adjacency_;
+  std::optional<Adjacency> adjacency_;
   std::vector<Index> order_, place_;  // vertices, class by class; and where each is
   std::vector<Class> classes_;
   std::vector<Index> class_of_;
@@ -172,9 +176,9 @@ class Refiner {
 
 }  // namespace
 
-std::vector<Index> equitable_classes(const std::vector<std::uint64_t>& colours,
+std::vector<Index> equitable_classes(std::vector<std::uint64_t> colours,
                                      const std::function<void(const SeeEdge&)>& visit) {
-  return Refiner(colours, visit).refine();
+  return Refiner(std::move(colours), visit).refine();
 }
 
 }  // namespace simrun

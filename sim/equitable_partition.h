@@ -19,7 +19,7 @@ namespace simrun {
 using GraphEdge = std::pair<Index, Index>;
 using SeeEdge = std::function<void(GraphEdge)>;
 // `visit` shows all edges, and is called twice.
-std::vector<Index> equitable_classes(const std::vector<std::uint64_t>& colours,
+std::vector<Index> equitable_classes(std::vector<std::uint64_t> colours,
                                      const std::function<void(const SeeEdge&)>& visit);
 
 }  // namespace simrun

@@ -54,9 +54,11 @@ void add_phase(const Topology& topology, std::span<const ExchangeFlows> exchange
   for (std::size_t i = 0; i < exchanges.size(); ++i) {
     if (phase >= exchanges[i].size()) continue;
     LinearCost own{exchanges[i][phase].latency_s, 0};
-    for (const SharedFlow& flow : exchanges[i][phase].flows)
+    for (const SharedFlow& flow : exchanges[i][phase].flows) {
+      own.seconds_per_byte = std::max(own.seconds_per_byte, flow.share / most_rate(topology, flow));
       for (const LinkIndex link : flow.route.links())
         own.seconds_per_byte = std::max(own.seconds_per_byte, loads.of(link) / topology.bandwidth(link));
+    }
     costs.each[i].latency_s += own.latency_s;
     costs.each[i].seconds_per_byte += own.seconds_per_byte;
     slowest.latency_s = std::max(slowest.latency_s, own.latency_s);

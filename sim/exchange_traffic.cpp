@@ -41,6 +41,7 @@ std::vector<NetworkExchange> flows_of(const CompiledExchange& exchange, const Me
     positions[position].flows =
         instance_flows(exchange.instruction->opcode, meeting, position, topology, cluster);
     drop_unlimiting_links(topology, positions[position].flows);
+    for (FlowPhase& phase : positions[position].flows) phase.flows.shrink_to_fit();
   }
   return positions;
 }
@@ -88,6 +89,9 @@ void mark_shared(const Topology& topology, const CompiledPlan& compiled, const M
       users.add(traffic.flows[e][position], user);
     }
   }
+  constexpr std::uint64_t first_other = std::uint64_t{1} << 63;
+  for (std::size_t job = 0; job < traffic.other_jobs.size(); ++job)
+    users.add(traffic.other_jobs[job].exchange, first_other + job);
 }
 
 std::vector<std::int64_t> count_executions(const CompiledPlan& compiled) {
@@ -110,10 +114,25 @@ ExchangeTraffic exchange_traffic(const CompiledPlan& compiled, const Meetings& m
   ExchangeTraffic traffic;
   for (std::size_t e = 0; e < compiled.exchanges.size(); ++e)
     traffic.flows.push_back(flows_of(compiled.exchanges[e], meetings.of_exchange[e], topology, cluster));
+  traffic.other_jobs = other_jobs_traffic(topology, cluster);
+  for (PeriodicExchange& other : traffic.other_jobs) drop_unlimiting_links(topology, other.exchange.flows);
   traffic.shared.assign(topology.links(), false);
   mark_shared(topology, compiled, meetings, traffic);
   traffic.executions = count_executions(compiled);
   return traffic;
+}
+
+bool meets_other_jobs(const Topology& topology, const ExchangeTraffic& traffic) {
+  if (traffic.other_jobs.empty()) return false;
+  std::vector<bool> theirs(topology.links(), false);
+  for (const PeriodicExchange& other : traffic.other_jobs)
+    for (const FlowPhase& phase : other.exchange.flows)
+      for (const SharedFlow& flow : phase.flows)
+        for (const LinkIndex link : flow.route.links()) theirs[link] = true;
+  return std::ranges::any_of(traffic.flows, [&](const std::vector<NetworkExchange>& positions) {
+    return std::ranges::any_of(
+        positions, [&](const NetworkExchange& exchange) { return uses_shared_link(exchange.flows, theirs); });
+  });
 }
 
 bool uses_shared_link(const ExchangeFlows& flows, const std::vector<bool>& shared) {
@@ -140,7 +159,7 @@ const std::vector<LinkUse>& LinkUses::of(std::span<const NetworkExchange> exchan
   return uses_;
 }
 
-// A flow takes as long as the fullest of its links.
+// A flow takes as long as the fullest of its links, or its own limit.
 void LinkUses::add_phase(std::span<const NetworkExchange> exchanges, std::size_t phase, Picoseconds& begun) {
   const std::size_t first = uses_.size();
   double latency_s = 0;
@@ -163,8 +182,8 @@ void LinkUses::add_phase(std::span<const NetworkExchange> exchanges, std::size_t
     }
   });
   Picoseconds ended = begun;
-  visit([&](const SharedFlow& flow, double) {
-    double fullest = 0;
+  visit([&](const SharedFlow& flow, double bytes) {
+    double fullest = bytes / most_rate(topology_, flow);
     for (const LinkIndex link : flow.route.links()) fullest = std::max(fullest, seconds_[link]);
     const Picoseconds end = begun + to_picoseconds(fullest);
     for (const LinkIndex link : flow.route.links())

@@ -6,6 +6,7 @@
 #include "sim/compiled_program.h"
 #include "sim/meetings.h"
 #include "sim/network.h"
+#include "sim/other_jobs.h"
 #include "sim/topology.h"
 
 namespace simrun {
@@ -16,6 +17,8 @@ struct ExchangeTraffic {
   // By link: more than one group of GPUs, or one on more than one stream, uses it. On the others transfers
   // come one after the other and take their closed-form time.
   std::vector<bool> shared;
+  // Of other jobs; links that these and the plan use are shared.
+  std::vector<PeriodicExchange> other_jobs;
   std::vector<std::int64_t>
       executions;  // by exchange: times that each GPU of its pipeline rank runs it in the step
 };
@@ -23,6 +26,9 @@ struct ExchangeTraffic {
 // `meetings` of every GPU; `cluster` is the plan's.
 ExchangeTraffic exchange_traffic(const CompiledPlan& compiled, const Meetings& meetings,
                                  const Topology& topology, const Cluster& cluster);
+
+// Whether any of the plan's exchanges crosses a link that other jobs use, too.
+bool meets_other_jobs(const Topology& topology, const ExchangeTraffic& traffic);
 
 // Whether any of the flows crosses a shared link.
 bool uses_shared_link(const ExchangeFlows& flows, const std::vector<bool>& shared);

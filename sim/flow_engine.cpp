@@ -36,7 +36,16 @@ LinkNumber FlowEngine::link(double bytes_per_second) {
   require(!sealed_, "links must be there before the first flow or wake-up");
   require(bytes_per_second > 0 && std::isfinite(bytes_per_second), "a link needs a positive bandwidth");
   mover_->add_link(bytes_per_second);
-  return links_++;
+  is_ceiling_.push_back(false);
+  return static_cast<LinkNumber>(is_ceiling_.size() - 1);
+}
+
+LinkNumber FlowEngine::ceiling(double bytes_per_second) {
+  require(!sealed_, "ceilings must be there before the first flow or wake-up");
+  require(bytes_per_second > 0 && std::isfinite(bytes_per_second), "a ceiling needs a positive bandwidth");
+  mover_->add_ceiling(bytes_per_second);
+  is_ceiling_.push_back(true);
+  return static_cast<LinkNumber>(is_ceiling_.size() - 1);
 }
 
 void FlowEngine::seal() {
@@ -48,13 +57,15 @@ void FlowEngine::seal() {
 void FlowEngine::start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber flow,
                        std::span<const double> weights) {
   constexpr double least = 0x1p-64;
-  require(!links.empty(), "a flow needs a link");
   require(bytes >= 0 && bytes <= 1e18, "a flow cannot have that many bytes");
   require(std::isfinite(date), "a flow must start at some date");
+  bool has_link = false;
   for (std::size_t i = 0; i < links.size(); ++i) {
-    require(links[i] < links_, "a flow uses a link that does not exist");
+    require(links[i] < is_ceiling_.size(), "a flow uses a link that does not exist");
+    has_link = has_link || !is_ceiling_[links[i]];
     for (std::size_t j = 0; j < i; ++j) assert(links[i] != links[j] && "a flow uses a link twice");
   }
+  require(has_link, "a flow needs a link");
   require(weights.empty() || weights.size() == links.size(), "a flow needs a weight for every link, or none");
   for (const double weight : weights)
     require(weight > 0 && std::isfinite(weight), "a flow's weight on a link must be positive");
@@ -73,7 +84,7 @@ std::size_t FlowEngine::live() const { return mover_->live(); }
 double FlowEngine::remaining(FlowNumber flow) const { return mover_->remaining(flow); }
 
 double FlowEngine::usage(LinkNumber link) const {
-  require(link < links_, "that link does not exist");
+  require(link < is_ceiling_.size() && !is_ceiling_[link], "that link does not exist");
   return mover_->usage(link);
 }
 

@@ -40,10 +40,14 @@ class FlowEngine {
   // A directed link of `bytes_per_second` > 0; numbers count from 0. Not after the first start() or wake().
   LinkNumber link(double bytes_per_second);
 
+  // A limit of every single flow that has it among its links: it takes at most `bytes_per_second` > 0, and
+  // nothing from others. Numbered among the links, and as early.
+  LinkNumber ceiling(double bytes_per_second);
+
   // Starts a flow at `date`; a date before now() starts it now. Links must differ from one another and be at
-  // least one. Bytes may be a fraction, up to 1e18; fewer than 2^-64 are none, and a flow of none ends when
+  // least one beside ceilings. Bytes may be a fraction, up to 1e18; fewer than 2^-64 are none, and a flow of none ends when
   // it starts. Flows alive at one time need different numbers.
-  // `weights`, one per link, > 0: a flow of rate r takes weight x r of a link, as so many flows of rate r do
+  // `weights`, one per link (whatever of a ceiling), > 0: a flow of rate r takes weight x r of a link, as so many flows of rate r do
   // that are alike in all they meet; none: 1 each. Other weights than 1 need FlowSolver::lmm.
   void start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber flow,
              std::span<const double> weights = {});
@@ -59,7 +63,7 @@ class FlowEngine {
   // Bytes that a live flow has yet to move, as of now(); all of them before it starts.
   double remaining(FlowNumber flow) const;
 
-  // Bytes/s on a link, all flows together, from now() on: flows that `done` or `woken` started at now()
+  // Bytes/s on a link that is no ceiling, all flows together, from now() on: flows that `done` or `woken` started at now()
   // count, flows that ended at now() do not. Solves for the rates if something changed: read many links in a
   // row, not one per start().
   double usage(LinkNumber link) const;
@@ -73,7 +77,7 @@ class FlowEngine {
   void seal();
 
   std::unique_ptr<FlowMover> mover_;
-  LinkNumber links_ = 0;
+  std::vector<bool> is_ceiling_;  // by link
   bool sealed_ = false;
   bool running_ = false;
 };

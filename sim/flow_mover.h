@@ -24,8 +24,9 @@ class FlowMover {
   FlowMover& operator=(const FlowMover&) = delete;
   virtual ~FlowMover() = default;
 
-  virtual void add_link(double bytes_per_second) = 0;  // numbers count from 0
-  virtual void seal() = 0;                             // before the first flow or wake-up: no more links
+  virtual void add_link(double bytes_per_second) = 0;     // numbers count from 0
+  virtual void add_ceiling(double bytes_per_second) = 0;  // numbered among them
+  virtual void seal() = 0;                                // before the first flow or wake-up: no more links
   virtual void start(const FlowLinks& links, double bytes, double date, FlowNumber flow) = 0;
   virtual void wake(double date) = 0;
   virtual double now() const = 0;

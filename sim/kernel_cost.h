@@ -2,6 +2,7 @@
 
 #include "schedules/plan.h"
 #include "schedules/timeline.h"
+#include "sim/gemm_cost.h"
 
 namespace simrun {
 
@@ -11,27 +12,6 @@ struct KernelWork {
   double bytes = 0;
   bool operator==(const KernelWork&) const = default;
 };
-
-// A product D[batch, m, n] (+)= A[batch, m, k] x B[batch, k, n], with its extents on this rank.
-struct GemmShape {
-  std::int64_t batch = 1, m = 1, n = 1, k = 1;
-  Dtype input = Dtype::bf16;   // of A and B: chooses the peak
-  Dtype output = Dtype::bf16;  // of D
-  bool accumulate = false;     // D is read as well
-  bool operator==(const GemmShape&) const = default;
-};
-
-// Seconds of a GEMM, without its launch: the best of a list of thread-block tiles and of splits of K, each
-// priced as
-//   whole waves of ceil(m/tile_m) ceil(n/tile_n) batch splits tiles over the SMs, or the memory's time if
-//   that is longer.
-double gemm_seconds(const Gpu& gpu, const GemmShape& shape);
-// Of a kernel that runs the same product and moves these bytes.
-double gemm_seconds(const Gpu& gpu, const GemmShape& shape, double bytes);
-
-// The three kinds of dimensions of a GEMM instruction follow from which of A, B (its first two inputs) and D
-// (its output) have them: batch in all three, m in A and D, n in B and D, k in A and B.
-GemmShape gemm_shape(const Plan& plan, const Instruction& instruction);
 
 // Extents of an attention instruction, read from whichever of its buffers is the packed qkv [batch, sequence,
 // kv_heads, qkv, head_dim] (qkv = group + 2), or else from its context [batch, sequence, kv_heads, group,
@@ -53,6 +33,9 @@ KernelWork kernel_work(const Plan& plan, const Instruction& instruction);
 // Time of a compute instruction on plan.cluster.gpu: max(compute, memory) + launch, and no less than the
 // framework takes to issue it. 0 for FREE and INIT.
 Picoseconds kernel_time(const Plan& plan, const Instruction& instruction);
+
+// Kernels that a framework's host issues for a compute instruction. 0 for FREE and INIT.
+std::int64_t kernel_launches(const Plan& plan, const Instruction& instruction);
 
 // Throws std::range_error for what is not a time, or so long that sums of it could leave 64-bit picoseconds
 // (2^63 ps = 106 days).

@@ -97,6 +97,10 @@ class LmmFlows final : public FlowMover {
   void add_link(double bytes_per_second) override {
     links_.push_back(model_->get_maxmin_system()->constraint_new(nullptr, bytes_per_second));
   }
+  void add_ceiling(double bytes_per_second) override {
+    ceilings_[static_cast<LinkNumber>(links_.size())] = bytes_per_second;
+    links_.push_back(nullptr);
+  }
   void seal() override {}
   void start(const FlowLinks& links, double bytes, double date, FlowNumber number) override;
   void wake(double date) override;
@@ -109,6 +113,7 @@ class LmmFlows final : public FlowMover {
  private:
   LmmFlow& new_flow(double bytes, FlowNumber number);
   void begin(LmmFlow& flow, const FlowLinks& links);
+  double lowest_ceiling(const FlowLinks& links) const;
   void make_appointment(double date, LmmFlow* flow) { calendar_.push({date, appointments_++, flow}); }
   bool is_past(double date) const { return date <= now() + simultaneous_s; }
   double next_of_calendar() const;
@@ -117,7 +122,8 @@ class LmmFlows final : public FlowMover {
 
   s4u::Engine& engine_;
   std::shared_ptr<FlowModel> model_;
-  std::vector<lmm::Constraint*> links_;
+  std::vector<lmm::Constraint*> links_;              // null: a ceiling
+  std::unordered_map<LinkNumber, double> ceilings_;  // bytes/s
 
   std::deque<LmmFlow> flows_;  // addresses stay; `idle_` ones are taken again
   std::vector<LmmFlow*> idle_;
@@ -175,10 +181,21 @@ void LmmFlows::begin(LmmFlow& flow, const FlowLinks& links) {
   }
   lmm::System& system = *model_->get_maxmin_system();
   flow.movement = std::make_unique<Movement>(model_.get(), flow, flow.bytes).release();
-  flow.movement->set_variable(system.variable_new(flow.movement, 1.0, -1.0, links.links.size()));
+  flow.movement->set_variable(
+      system.variable_new(flow.movement, 1.0, lowest_ceiling(links), links.links.size()));
   for (std::size_t i = 0; i < links.links.size(); ++i)
-    system.expand(links_[links.links[i]], flow.movement->get_variable(),
-                  links.weights.empty() ? 1.0 : links.weights[i], true);
+    if (links_[links.links[i]] != nullptr)
+      system.expand(links_[links.links[i]], flow.movement->get_variable(),
+                    links.weights.empty() ? 1.0 : links.weights[i], true);
+}
+
+// Negative: none.
+double LmmFlows::lowest_ceiling(const FlowLinks& links) const {
+  double lowest = -1;
+  for (const LinkNumber link : links.links)
+    if (links_[link] == nullptr)
+      lowest = lowest < 0 ? ceilings_.at(link) : std::min(lowest, ceilings_.at(link));
+  return lowest;
 }
 
 // 0 also while something is left to be reported at this date.

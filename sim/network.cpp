@@ -17,7 +17,7 @@ double seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
 }  // namespace
 
 Network::Network(const Topology& topology, CarriedTraffic traffic, LinkMeter& meter)
-    : traffic_(std::move(traffic)), meter_(meter), links_(topology.links()) {
+    : traffic_(std::move(traffic)), topology_(topology), meter_(meter), links_(topology.links()) {
   number_.assign(topology.links(), 0);
   std::vector<bool> used(topology.links(), false);
   for (const CarriedLink& link : traffic_.links) used[link.link] = true;
@@ -27,6 +27,10 @@ Network::Network(const Topology& topology, CarriedTraffic traffic, LinkMeter& me
     bandwidth_[link] = topology.bandwidth(link);
     number_[link] = engine_.link(bandwidth_[link]);
   }
+  if (std::isinf(topology.flow_bandwidth())) return;
+  for (const CarriedFlow& flow : traffic_.flows)
+    if (const auto [found, is_new] = ceilings_.try_emplace(flow.connections, 0); is_new)
+      found->second = engine_.ceiling(topology.flow_bandwidth() * flow.connections);
 }
 
 std::uint64_t Network::add_event(Picoseconds date, Event event, Index number) {
@@ -34,8 +38,7 @@ std::uint64_t Network::add_event(Picoseconds date, Event event, Index number) {
   return order_;
 }
 
-void Network::post(Index exchange, Index position, Picoseconds at, Index ticket) {
-  assert(at >= now_ && "a transfer was posted in the network's past");
+Index Network::new_transfer(const CarriedExchange& carried) {
   Index number = static_cast<Index>(transfers_.size());
   if (free_transfers_.empty()) {
     transfers_.emplace_back();
@@ -43,9 +46,47 @@ void Network::post(Index exchange, Index position, Picoseconds at, Index ticket)
     number = free_transfers_.back();
     free_transfers_.pop_back();
   }
-  const CarriedExchange& carried = traffic_.exchanges[exchange][position];
-  transfers_[number] = {ticket, carried.first_phase, carried.first_phase + carried.phases, 0};
+  transfers_[number] = {.phase = carried.first_phase, .phases_end = carried.first_phase + carried.phases};
+  return number;
+}
+
+void Network::post(Index exchange, Index position, Picoseconds at, Index ticket) {
+  assert(at >= now_ && "a transfer was posted in the network's past");
+  const Index number = new_transfer(traffic_.exchanges[exchange][position]);
+  transfers_[number].ticket = ticket;
+  ++pending_;
   begin_phase(number, at);
+}
+
+// Once nothing is pending, no other job begins anything: what it has begun ends unseen.
+void Network::begin_period(Index periodic) {
+  if (pending_ == 0) return;
+  const CarriedExchange& exchange = traffic_.periodic[periodic].exchange;
+  period_began_[periodic] = now_;
+  if (exchange.phases == 0) return;
+  const Index number = new_transfer(exchange);
+  transfers_[number].periodic = periodic;
+  begin_phase(number, now_);
+}
+
+void Network::report(Index ticket, Picoseconds date) {
+  --pending_;
+  (*ended_)(ticket, date);
+  if (pending_ == 0 && !traffic_.periodic.empty()) stop_metering();
+}
+
+// What other jobs have yet to move is not of this step.
+void Network::stop_metering() {
+  for (Index number = 0; number < live_.size(); ++number) {
+    const LiveFlow& flow = live_[number];
+    if (flow.ended) continue;
+    const double left = flow.alone ? flow.bytes * static_cast<double>(flow.end - now_) /
+                                         static_cast<double>(std::max<Picoseconds>(flow.end - flow.start, 1))
+                                   : engine_.remaining(number);
+    meter(number, flow.bytes - left);
+    for (const CarriedLink& link : links_of(*flow.flow)) meter_.end(link, now_);
+  }
+  metering_ = false;
 }
 
 void Network::begin_phase(Index transfer, Picoseconds at) {
@@ -66,7 +107,8 @@ void Network::start_flow(Index transfer, const CarriedFlow& flow) {
   started_ += flow.alike;
   meter_neighbours(flow);
   bool alone = true, meets_its_like = false;
-  double rate = std::numeric_limits<double>::infinity();
+  double rate = is_limited(flow) ? topology_.flow_bandwidth() * flow.connections
+                                 : std::numeric_limits<double>::infinity();
   for (const CarriedLink& link : links) {
     rate = std::min(rate, bandwidth_[link.link] / link.flows);
     meets_its_like = meets_its_like || link.flows > 1;
@@ -81,12 +123,19 @@ void Network::start_flow(Index transfer, const CarriedFlow& flow) {
     free_flows_.pop_back();
   }
   LiveFlow& live = live_[number];
-  live = {&flow, transfer, alone, meets_its_like, flow.bytes, now_, now_, 0, 0, now_};
+  live = {.flow = &flow,
+          .transfer = transfer,
+          .alone = alone,
+          .counted = meets_its_like,
+          .bytes = flow.bytes,
+          .start = now_,
+          .end = now_,
+          .metered_until = now_};
   if (meets_its_like) handed_over_ += flow.alike;
   for (const CarriedLink& link : links) {
     ++links_[link.link].live;
     if (alone) links_[link.link].alone = number;
-    meter_.begin(link, transfer, now_);
+    if (metering_) meter_.begin(link, transfer, now_);
   }
   if (!alone) return give_to_engine(number, flow.bytes);
   live.end = now_ + to_picoseconds(flow.bytes / rate);
@@ -105,6 +154,12 @@ void Network::hand_over(Index number) {
   give_to_engine(number, flow.bytes * share);
 }
 
+bool Network::is_limited(const CarriedFlow& flow) const {
+  return !ceilings_.empty() && std::ranges::any_of(links_of(flow), [&](const CarriedLink& link) {
+    return topology_.is_network(link.link);
+  });
+}
+
 void Network::give_to_engine(Index number, double bytes) {
   LiveFlow& live = live_[number];
   numbers_.clear();
@@ -115,6 +170,10 @@ void Network::give_to_engine(Index number, double bytes) {
     weights_.push_back(link.flows);
     weighs = weighs || link.flows > 1;
     if (meter_.records(link.link)) links_[link.link].shared.push_back(number);
+  }
+  if (is_limited(*live.flow)) {
+    numbers_.push_back(ceilings_.at(live.flow->connections));
+    weights_.push_back(1);
   }
   engine_.start(numbers_, bytes, seconds(now_), number, weighs ? weights_ : std::span<const double>());
   if (!std::exchange(live.counted, true)) handed_over_ += live.flow->alike;
@@ -128,6 +187,7 @@ void Network::meter_neighbours(const CarriedFlow& flow) {
 }
 
 void Network::meter(Index number, double moved) {
+  if (!metering_) return;
   LiveFlow& flow = live_[number];
   for (const CarriedLink& link : links_of(*flow.flow))
     meter_.move(link.link, link.flows * (moved - flow.metered), flow.metered_until, now_);
@@ -137,13 +197,14 @@ void Network::meter(Index number, double moved) {
 
 void Network::end_flow(Index number) {
   const LiveFlow flow = live_[number];
+  live_[number].ended = true;
   meter(number, flow.bytes);
   for (const CarriedLink& link : links_of(*flow.flow)) {
     LinkState& state = links_[link.link];
     --state.live;
     state.alone = no_index;
     if (!flow.alone) std::erase(state.shared, number);
-    meter_.end(link, now_);
+    if (metering_) meter_.end(link, now_);
   }
   free_flows_.push_back(number);
   if (!flow.alone) meter_neighbours(*flow.flow);
@@ -154,9 +215,11 @@ void Network::end_flow(Index number) {
 void Network::end_transfer(Index number) {
   Transfer& transfer = transfers_[number];
   if (++transfer.phase < transfer.phases_end) return begin_phase(number, now_);
-  const Index ticket = transfer.ticket;
+  const Transfer over = transfer;
   free_transfers_.push_back(number);
-  (*ended_)(ticket, now_);
+  if (over.periodic == no_index) return report(over.ticket, now_);
+  const Picoseconds due = period_began_[over.periodic] + traffic_.periodic[over.periodic].period;
+  add_event(std::max(due, now_), Event::period_begins, over.periodic);
 }
 
 void Network::fire_due() {
@@ -166,7 +229,9 @@ void Network::fire_due() {
     if (entry.event == Event::phase_starts)
       start_flows(entry.number);
     else if (entry.event == Event::alarm)
-      (*ended_)(entry.number, entry.date);
+      report(entry.number, entry.date);
+    else if (entry.event == Event::period_begins)
+      begin_period(entry.number);
     else if (live_[entry.number].alone && live_[entry.number].order == entry.order)
       end_flow(entry.number);
   }
@@ -196,6 +261,11 @@ void Network::run(const Ended& ended) {
     fire_due();
     arm();
   };
+  if (period_began_.empty()) {
+    period_began_.resize(traffic_.periodic.size());
+    for (Index p = 0; p < period_began_.size(); ++p)
+      add_event(traffic_.periodic[p].phase, Event::period_begins, p);
+  }
   while (!calendar_.empty() || engine_.live() > 0) {
     if (engine_.live() > 0) {
       arm();

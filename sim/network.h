@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <queue>
 #include <set>
 #include <span>
@@ -15,12 +16,13 @@
 
 namespace simrun {
 
-// The exchanges that go over shared links, on SimGrid's fluid network. A flow whose links nobody else uses
+// The exchanges that go over shared links, on SimGrid's fluid network, beside those of other jobs, which come
+// again as long as anything is posted. A flow whose links nobody else uses
 // while it lives is its bytes over its slowest link and needs no event in SimGrid; it is handed over, with
 // what it has yet to move, when a second one joins. Latency passes in this calendar before flows start.
 class Network {
  public:
-  // The meter must outlive it. Flows that stand for several need FlowSolver::lmm.
+  // Topology and meter must outlive it. Flows that stand for several need FlowSolver::lmm.
   Network(const Topology& topology, CarriedTraffic traffic, LinkMeter& meter);
   Network(const Topology& topology, const std::vector<std::vector<NetworkExchange>>& exchanges,
           LinkMeter& meter)
@@ -34,7 +36,10 @@ class Network {
   void post(Index exchange, Index position, Picoseconds at, Index ticket);
 
   // Reports `ticket` at a date that run() has not passed, as if an exchange ended.
-  void alarm(Picoseconds at, Index ticket) { add_event(at, Event::alarm, ticket); }
+  void alarm(Picoseconds at, Index ticket) {
+    ++pending_;
+    add_event(at, Event::alarm, ticket);
+  }
 
   // Reports the end of every exchange in order of time; `ended` may post others. Returns when none is left.
   using Ended = std::function<void(Index ticket, Picoseconds end)>;
@@ -48,30 +53,36 @@ class Network {
     Index ticket = 0;
     Index phase = 0, phases_end = 0;  // into CarriedTraffic::phases
     Index pending = 0;                // flows of the phase
+    Index periodic = no_index;        // of another job: into CarriedTraffic::periodic; it has no ticket
   };
   struct LiveFlow {
     const CarriedFlow* flow = nullptr;
     Index transfer = 0;
     bool alone = true;
     bool counted = false;  // in handed_over_
+    bool ended = false;
     double bytes = 0;
     Picoseconds start = 0, end = 0;  // end: if it stays alone
     std::uint64_t order = 0;         // of the calendar entry for that end
     double metered = 0;              // bytes that the meter knows of
     Picoseconds metered_until = 0;
   };
-  enum class Event : std::uint8_t { flow_ends, phase_starts, alarm };
+  enum class Event : std::uint8_t { flow_ends, phase_starts, alarm, period_begins };
   struct CalendarEntry {
     Picoseconds date = 0;
     Event event = Event::flow_ends;
     std::uint64_t order = 0;
-    Index number = 0;  // flow, transfer or ticket
+    Index number = 0;  // flow, transfer, ticket or periodic exchange
     bool operator>(const CalendarEntry& other) const {
       return std::tie(date, event, order) > std::tie(other.date, other.event, other.order);
     }
   };
 
   std::uint64_t add_event(Picoseconds date, Event event, Index number);
+  Index new_transfer(const CarriedExchange& carried);
+  void begin_period(Index periodic);
+  void report(Index ticket, Picoseconds date);
+  void stop_metering();
   void fire_due();
   void arm();
   void begin_phase(Index transfer, Picoseconds at);
@@ -79,6 +90,7 @@ class Network {
   void start_flow(Index transfer, const CarriedFlow& flow);
   void hand_over(Index flow);
   void give_to_engine(Index flow, double bytes);
+  bool is_limited(const CarriedFlow& flow) const;
   std::span<const CarriedLink> links_of(const CarriedFlow& flow) const {
     return {traffic_.links.data() + flow.first_link, flow.links};
   }
@@ -94,10 +106,12 @@ class Network {
   };
 
   const CarriedTraffic traffic_;
+  const Topology& topology_;
   LinkMeter& meter_;
   FlowEngine engine_;
-  std::vector<double> bandwidth_;   // by link
-  std::vector<LinkNumber> number_;  // in the flow engine, by link
+  std::vector<double> bandwidth_;                 // by link
+  std::vector<LinkNumber> number_;                // in the flow engine, by link
+  std::map<std::uint32_t, LinkNumber> ceilings_;  // there, by connections of a flow; none: nothing is limited
   std::vector<LinkState> links_;
   std::vector<LinkNumber> numbers_;  // of the flow that is being started
   std::vector<double> weights_;
@@ -108,7 +122,10 @@ class Network {
   std::priority_queue<CalendarEntry, std::vector<CalendarEntry>, std::greater<>> calendar_;
   std::uint64_t order_ = 0;
   Picoseconds now_ = 0;
-  std::multiset<Picoseconds> wakes_;  // that the flow engine owes
+  std::size_t pending_ = 0;                // posted exchanges and alarms that have not been reported
+  std::vector<Picoseconds> period_began_;  // by periodic exchange; empty: not yet
+  bool metering_ = true;                   // until nothing is pending
+  std::multiset<Picoseconds> wakes_;       // that the flow engine owes
   const Ended* ended_ = nullptr;
   std::int64_t started_ = 0, handed_over_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,17 +14,25 @@ namespace simrun {
 
 using LinkIndex = std::uint32_t;
 
-// Directed links in the order that bytes pass them. Up to eight, which nearly all routes have at most, lie in
-// the list itself.
+// Directed links in the order that bytes pass them. Up to six, which nearly all routes have at most, lie in
+// the list itself: a large run has millions of these lists.
 class LinkList {
  public:
   LinkList() = default;
   LinkList(std::initializer_list<LinkIndex> links) {
     for (const LinkIndex link : links) push_back(link);
   }
+  LinkList(const LinkList& other)
+      : far_(other.far_ ? std::make_unique<std::vector<LinkIndex>>(*other.far_) : nullptr),
+        near_(other.near_),
+        size_(other.size_) {}
+  LinkList(LinkList&&) noexcept = default;
+  LinkList& operator=(const LinkList& other) { return *this = LinkList(other); }
+  LinkList& operator=(LinkList&&) noexcept = default;
+  ~LinkList() = default;
 
   std::size_t size() const { return size_; }
-  const LinkIndex* data() const { return far_.empty() ? near_.data() : far_.data(); }
+  const LinkIndex* data() const { return far_ ? far_->data() : near_.data(); }
   const LinkIndex* begin() const { return data(); }
   const LinkIndex* end() const { return data() + size_; }
   LinkIndex operator[](std::size_t place) const { return data()[place]; }
@@ -31,11 +40,11 @@ class LinkList {
   LinkIndex back() const { return data()[size_ - 1]; }
 
   void push_back(LinkIndex link) {
-    if (size_ == near_.size()) far_.assign(near_.begin(), near_.end());
+    if (size_ == near_.size()) far_ = std::make_unique<std::vector<LinkIndex>>(near_.begin(), near_.end());
     if (size_ < near_.size())
       near_[size_] = link;
     else
-      far_.push_back(link);
+      far_->push_back(link);
     ++size_;
   }
   template <class Predicate>
@@ -50,9 +59,9 @@ class LinkList {
   }
 
  private:
-  std::array<LinkIndex, 8> near_{};
-  std::vector<LinkIndex> far_;  // all of them, if there are more
-  std::size_t size_ = 0;
+  std::unique_ptr<std::vector<LinkIndex>> far_;  // all of them, if there are more
+  std::array<LinkIndex, 6> near_{};
+  std::uint32_t size_ = 0;
 };
 
 // The links of a flow, and the time of its first byte.

@@ -95,6 +95,7 @@ class S4uFlows final : public FlowMover {
   ~S4uFlows() override;
 
   void add_link(double bytes_per_second) override;
+  void add_ceiling(double bytes_per_second) override;
   void seal() override { zone_.get_iface()->seal(); }
   void start(const FlowLinks& links, double bytes, double date, FlowNumber number) override;
   void wake(double date) override;
@@ -174,6 +175,12 @@ S4uFlows::~S4uFlows() {
 
 void S4uFlows::add_link(double bytes_per_second) {
   links_.push_back(zone_.get_iface()->create_link(std::to_string(links_.size()), bytes_per_second)->seal());
+}
+
+// SimGrid overlooks a rate that is set on a Comm without actors, but has links that do not share.
+void S4uFlows::add_ceiling(double bytes_per_second) {
+  s4u::Link* const link = zone_.get_iface()->create_link(std::to_string(links_.size()), bytes_per_second);
+  links_.push_back(link->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)->seal());
 }
 
 Flow& S4uFlows::new_flow(std::span<const LinkNumber> links, double bytes, FlowNumber number) {

@@ -43,7 +43,8 @@ class FlowWriter {
     if (worker == server || parts == 0) return;
     const Route route = pushes_ ? topology_.route(worker, server) : topology_.route(server, worker);
     phase_.latency_s = std::max(phase_.latency_s, route.latency_s);
-    phase_.flows.push_back({route, static_cast<double>(parts) / static_cast<double>(servers_.size())});
+    phase_.flows.push_back({route, static_cast<double>(parts) / static_cast<double>(servers_.size()),
+                            static_cast<std::uint32_t>(parts)});
   }
 
   const Topology& topology_;

@@ -56,13 +56,28 @@ std::vector<bool> recorded_links(const CompiledPlan& compiled, const Meetings& m
   return recorded;
 }
 
+// Lets the system have what was freed: malloc would keep it, a third of all memory.
+void give_back_freed() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 // Exchanges without a shared link take their closed-form time; what they moved is metered at once. Of the
 // traffic only what recorded_exchange() returns is left: it has tens of bytes for every flow.
 CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compiled, const Meetings& meetings,
                             ExchangeTraffic& traffic, LinkMeter& meter) {
   CarriedTraffic carried;
+  std::vector<const NetworkExchange*> shared;
+  for (const std::vector<NetworkExchange>& positions : traffic.flows)
+    for (const NetworkExchange& exchange : positions)
+      if (uses_shared_link(exchange.flows, traffic.shared)) shared.push_back(&exchange);
+  for (const PeriodicExchange& other : traffic.other_jobs) shared.push_back(&other.exchange);
+  reserve(carried, shared);
   LinkUses uses(topology);
+  const std::size_t many = traffic.flows.size() / 16 + 1;  // exchanges between two breaks to give back
   for (std::size_t e = 0; e < traffic.flows.size(); ++e) {
+    if (e % many == 0) give_back_freed();
     std::vector<CarriedExchange>& positions = carried.exchanges.emplace_back(traffic.flows[e].size());
     const NetworkExchange* const recorded = recorded_exchange(compiled, meetings, traffic, e);
     for (std::size_t position = 0; position < positions.size(); ++position) {
@@ -77,9 +92,9 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
       if (&exchange != recorded) exchange = {};
     }
   }
-#ifdef __GLIBC__
-  malloc_trim(0);  // it would keep what was freed here, a third of all memory
-#endif
+  for (const PeriodicExchange& other : traffic.other_jobs)
+    carried.periodic.push_back({append(carried, other.exchange), other.period, other.phase});
+  give_back_freed();
   return carried;
 }
 
@@ -136,7 +151,7 @@ SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Dura
   CarriedTraffic carried = take_carried(topology, compiled, meetings, traffic, meter);
   std::optional<Folding> folding;
   const KernelSlowdowns slowdowns(plan.cluster);
-  if (folds && slowdowns.empty())
+  if (folds && slowdowns.empty() && carried.periodic.empty())
     folding = fold_alike({compiled, meetings, carried, topology, meter, recorded});
   if (folding) carried = std::move(folding->traffic);
   for (LinkIndex link = 0; folding && link < topology.links(); ++link)

@@ -237,6 +237,14 @@ Timeline simgrid_timeline(const Plan& plan, const CompiledPlan& steady, Duration
   return timeline;
 }
 
+// The fast engine has no other job's traffic.
+bool needs_simgrid(const Plan& plan, const CompiledPlan& steady, Durations& durations) {
+  if (plan.cluster.imperfections.other_jobs.empty()) return false;
+  const Meetings all = find_meetings(plan, steady, Instantiation::every_gpu, durations);
+  const Topology& topology = durations.topology();
+  return meets_other_jobs(topology, exchange_traffic(steady, all, topology, plan.cluster));
+}
+
 }  // namespace
 
 Timeline simulate(const Plan& plan, const SimulateOptions& options) {
@@ -248,6 +256,15 @@ Timeline simulate(const Plan& plan, const SimulateOptions& options) {
   if (options.engine == EngineChoice::simgrid) {
     Timeline timeline = simgrid_timeline(plan, steady, durations, options.detail);
     timeline.engine_reason = "asked for; " + timeline.engine_reason;
+    return timeline;
+  }
+  if (needs_simgrid(plan, steady, durations)) {
+    if (options.engine == EngineChoice::fast)
+      throw std::invalid_argument(
+          "imperfections.other_jobs: these move bytes over the plan's links, of which the fast engine knows "
+          "nothing; --engine simgrid or auto does");
+    Timeline timeline = simgrid_timeline(plan, steady, durations, options.detail);
+    timeline.engine_reason = "other jobs use the plan's links; " + timeline.engine_reason;
     return timeline;
   }
   FastEngine fast(plan, steady, durations, slowdowns);

@@ -29,7 +29,8 @@ class Engine {
         network_(input.network),
         compute_(input.compiled, input.slowdowns),
         waits_are_imbalance_(input.compiled.has_classes() || input.slowdowns != nullptr),
-        is_blocking_(input.plan.cluster.communication == CommunicationMode::blocking),
+        is_blocking_(input.plan.cluster.communication == CommunicationMode::blocking ||
+                     input.plan.framework.kernels.blocks()),
         interferes_(communication_share(input.plan.cluster.gpu) > 0),
         streams_(static_cast<Index>(input.plan.streams.size())),
         recorder_(input),
@@ -169,8 +170,14 @@ class Engine {
   // ---- The other streams ----
 
   bool waits_for_end(const CompiledStep& step) const {
-    return is_blocking_ && (step.exchange == no_index ||
-                            compiled_.exchanges[step.exchange].instruction->opcode != Opcode::send);
+    if (!is_blocking_) return false;
+    if (plan_.cluster.communication != CommunicationMode::blocking)
+      return (plan_.framework.kernels.blocking_tensor_parallel &&
+              plan_.streams[step.stream].traffic == Traffic::tensor) ||
+             (plan_.framework.kernels.blocking_pipeline && step.exchange != no_index &&
+              compiled_.exchanges[step.exchange].instruction->opcode == Opcode::send);
+    return step.exchange == no_index ||
+           compiled_.exchanges[step.exchange].instruction->opcode != Opcode::send;
   }
 
   void issue(DeviceState& device, const CompiledStep& step) {

@@ -27,6 +27,10 @@ Colour mixed(Colour a, Colour b) {
 }
 Colour bits(double number) { return std::bit_cast<Colour>(number); }
 
+Colour colour_of(const CarriedFlow& flow, Index phase) {
+  return mixed(mixed(mixed(4, Colour{phase}), bits(flow.bytes)), Colour{flow.connections});
+}
+
 bool is_transfer(const CompiledPlan& compiled, const CompiledExchange& exchange) {
   if (exchange.channel != no_index) return compiled.channels[exchange.channel].point_to_point;
   return exchange.instruction->opcode == Opcode::send || exchange.instruction->opcode == Opcode::recv;
@@ -42,7 +46,7 @@ class Likeness {
     add_gpus();
     for (Index e = 0; e < of.compiled.exchanges.size(); ++e) add_exchange(e);
     add_links();
-    class_of_ = equitable_classes(colours_, [this](const SeeEdge& see) { visit(see); });
+    class_of_ = equitable_classes(std::move(colours_), [this](const SeeEdge& see) { visit(see); });
   }
 
   // Equal numbers: alike.
@@ -85,7 +89,7 @@ class Likeness {
       for (Index i = 0; i < carried.phases; ++i) {
         const CarriedPhase& phase = of_.traffic.phases[carried.first_phase + i];
         for (Index f = phase.first_flow; f < phase.first_flow + phase.flows; ++f)
-          flow_.push_back(add_vertex(mixed(mixed(4, Colour{i}), bits(of_.traffic.flows[f].bytes))));
+          flow_.push_back(add_vertex(colour_of(of_.traffic.flows[f], i)));
       }
   }
 
@@ -319,7 +323,7 @@ class Folder {
       kept.first_positions.push_back(no_index);
       traffic.links.push_back({leader, 0, 0});
     }
-    traffic.flows.push_back({first_link, static_cast<Index>(kept.links.size()), flow.bytes, 0});
+    traffic.flows.push_back({first_link, static_cast<Index>(kept.links.size()), flow.bytes, 0, flow.connections});
     return kept;
   }
 

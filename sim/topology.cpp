@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <utility>
 
 namespace simrun {
@@ -35,6 +36,8 @@ Topology::Topology(const Cluster& cluster, WithoutFaults)
       rails_(cluster.fabric.rail_optimized),
       port_bandwidth_(effective(cluster.inter_node) * static_cast<double>(nics_of_port_)),
       nic_latency_s_(cluster.inter_node.latency_s),
+      flow_bandwidth_(cluster.inter_node.flow_bandwidth > 0 ? cluster.inter_node.flow_bandwidth
+                                                            : std::numeric_limits<double>::infinity()),
       intra_latency_s_(cluster.intra_node.latency_s),
       node_(cluster, nics_),
       measured_(cluster.measured) {

@@ -28,7 +28,7 @@ class LinkFaults;
 //                    NVLink to the GPU whose NIC is on it
 //   torus            links from GPU to GPU only (TorusLinks)
 //
-// Every bandwidth is LinkClass::bandwidth x efficiency. A leaf that serves fewer nodes than nodes_per_leaf,
+// Every bandwidth is LinkClass::bandwidth x efficiency; flow_bandwidth is as stated. A leaf that serves fewer nodes than nodes_per_leaf,
 // the last one, has the uplinks of a full one. nics_per_node 0 means one per GPU; where a GPU has several
 // they are one port, since NCCL spreads every message over them.
 //
@@ -71,6 +71,11 @@ class Topology {
   // have failed.
   Route route(std::int64_t from, std::int64_t to) const;
 
+  // Links between nodes: NICs and what they are connected to, or all links of a torus.
+  bool is_network(LinkIndex link) const { return link >= first_nic_link_; }
+  // Bytes/s that one flow between nodes gets at most, whatever its links would give; infinite without a limit.
+  double flow_bandwidth() const { return flow_bandwidth_; }
+
   double nominal_bandwidth(LinkIndex link) const;
   bool can_limit_nominally(LinkIndex link) const;
   // `attempt`: how many ways to pass over of those that the fabric has between the same two ports.
@@ -98,6 +103,7 @@ class Topology {
   std::int64_t nodes_per_domain_ = 1;
   bool pxn_ = false, rails_ = false;
   double port_bandwidth_ = 0, nic_latency_s_ = 0;
+  double flow_bandwidth_ = 0;
   double intra_latency_s_ = 0;
   NodeLinks node_;
   std::variant<std::monostate, SwitchFabric, TorusLinks> fabric_;  // none: non-blocking

@@ -59,16 +59,28 @@ class Tally {
 
   void add_predicted(const Plan& plan, const RankTimeline& rank) {
     const Program& program = plan.programs[static_cast<std::size_t>(rank.pipeline_rank)];
+    Picoseconds gaps = 0;
     for (const Lane& lane : rank.lanes)
       for (const Interval& interval : lane.intervals) {
         const Segment& segment = plan.segments[program.entries[interval.entry].segment];
         const Instruction& what = segment.instructions[interval.instruction];
         Picoseconds time = interval.duration;
-        if (is_communication(what.opcode) && !run_.split.contains(what.opcode)) time += interval.wait;
+        if (is_communication(what.opcode)) {
+          if (!run_.split.contains(what.opcode)) time += interval.wait;
+        } else {
+          const Picoseconds gap = std::min(time, launch_gap(plan));
+          time -= gap;
+          gaps += gap;
+        }
         kinds_[kind_of(what.opcode)].predicted_s += static_cast<double>(time) * 1e-12;
         phases_[phase_of(what)].predicted_s += static_cast<double>(time) * 1e-12;
       }
-    add_totals(rank.totals, &ComparedTime::predicted_s);
+    // What is between kernels is idle.
+    RankTotals totals = rank.totals;
+    gaps = std::min(gaps, totals.compute);
+    totals.compute -= gaps;
+    totals.bubble[static_cast<std::size_t>(BubbleCause::imbalance)] += gaps;
+    add_totals(totals, &ComparedTime::predicted_s);
   }
 
   ImportedComparison comparison(double predicted_step_s) {
@@ -89,6 +101,12 @@ class Tally {
   }
 
  private:
+  // simrun's own traces draw it as a part of the kernel.
+  Picoseconds launch_gap(const Plan& plan) const {
+    if (run_.origin == TraceOrigin::simrun) return 0;
+    return static_cast<Picoseconds>(plan.cluster.gpu.kernel_launch_s * 1e12);
+  }
+
   void add_totals(const RankTotals& totals, Column column) {
     const auto share = [&](Picoseconds time) {
       return static_cast<double>(time) * 1e-12 / static_cast<double>(run_.ranks.size());

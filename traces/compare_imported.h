@@ -15,8 +15,9 @@ struct ImportedComparison {
   std::vector<ComparedTime> by_time;  // of the step, mean over the ranks: compute, exposed, idle
 };
 
-// An exchange counts with its waiting for other ranks on both sides, unless the waits of all exchanges of its
-// kind are known (ImportedRun::split). REQUIRES: `predicted` has lanes of one rank of each pipeline rank.
+// Kernels count without the gap before the next one (gpu.kernel_launch), which is idle. An exchange counts
+// with its waiting for other ranks on both sides, unless the waits of all exchanges of its kind are known
+// (ImportedRun::split). REQUIRES: `predicted` has lanes of one rank of each pipeline rank.
 ImportedComparison compare_imported(const Plan& plan, const Timeline& predicted, const ImportedRun& run);
 
 // With nothing predicted.

@@ -40,8 +40,7 @@ Traffic traffic_of(const ImportedKernel& kernel) {
   return is_p2p ? Traffic::pipeline : Traffic::data;
 }
 
-// The passes of a rank: kernels on its busiest stream of one direction, one behind the other. Other kernels
-// are in the segment of their own phase.
+// Kernels on a rank's busiest stream are its passes: those of one kind, one behind the other, are one pass.
 enum class SegmentOf : std::uint8_t { forward, backward, optimizer, communication, unassigned };
 
 SegmentOf segment_of(ImportedPhase phase) {
@@ -158,9 +157,7 @@ class RankBuilder {
   }
 
   Index entry_of(SegmentOf of, const Interval& interval, bool computes) {
-    const bool has_passes = computes && (of == SegmentOf::forward || of == SegmentOf::backward);
-    if (!has_passes) {
-      if (computes && of == SegmentOf::optimizer) pass_.reset();
+    if (!computes || of == SegmentOf::communication) {
       const auto [place, is_new] = entries_.try_emplace(of, 0);
       if (is_new) place->second = new_entry(of);
       return place->second;
@@ -240,9 +237,13 @@ ImportedTimeline imported_timeline(const Plan& plan, const ImportedRun& run) {
   ImportedTimeline imported{plan, {}};
   Timeline& timeline = imported.timeline;
   timeline.step = run.length_ns * per_ns;
+  std::set<std::int32_t> is_drawn;
   for (std::size_t r = 0; r < run.ranks.size(); ++r) {
     const ImportedRank& rank = run.ranks[r];
-    timeline.ranks.push_back(RankBuilder(imported.plan, rank, pipeline_ranks[r]).build());
+    if (is_drawn.insert(pipeline_ranks[r]).second)
+      timeline.ranks.push_back(RankBuilder(imported.plan, rank, pipeline_ranks[r]).build());
+    else
+      timeline.ranks.push_back({.pipeline_rank = pipeline_ranks[r], .device = rank.rank});
     timeline.ranks.back().totals = imported_totals(rank, run.length_ns);
     timeline.instructions += static_cast<std::int64_t>(rank.kernels.size());
     timeline.communication_instructions += std::ranges::count_if(rank.kernels, communicates);

@@ -12,7 +12,8 @@ namespace simrun {
 // not to be run or priced. A kernel that is not known is a MAP labelled so.
 struct ImportedTimeline {
   Plan plan;
-  Timeline timeline;  // Detail::instructions, of the imported ranks only; engine: "trace"
+  // Of the imported ranks only; the first one of each pipeline rank has lanes and passes. engine: "trace"
+  Timeline timeline;
 };
 
 // On pipeline ranks as the plan places the GPUs of the traces' ranks. Throws ConfigError if the plan has no

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 #include "traces/byte_source.h"
+#include "traces/read_chakra.h"
 #include "traces/read_chrome.h"
 
 namespace simrun {
@@ -43,10 +45,14 @@ RecordedTrace read_trace(const std::string& path) {
   ByteSource bytes(path);
   const int first = bytes.peek();
   if (first == ByteSource::end) refuse(path, "the trace is empty", "");
-  const bool is_text =
-      first == '{' || first == '[' || first == ' ' || first == '\n' || first == '\r' || first == '\t';
-  if (is_text) return read_chrome_trace(bytes);
-  refuse(path, fmt::format("this is no trace: it begins with byte {:#04x}", first),
+  constexpr std::string_view of_text = "{[ \n\r\t";
+  if (of_text.find(static_cast<char>(first)) != std::string_view::npos && !path.ends_with(".et"))
+    return read_chrome_trace(bytes);
+  const bool is_binary = first < ' ' || first >= 0x80;
+  if (path.ends_with(".perfetto-trace"))
+    refuse(path, "Perfetto's traces are not read", "simrun --trace x.json writes the same as JSON.");
+  if (is_binary || path.ends_with(".et")) return read_chakra_trace(bytes);
+  refuse(path, fmt::format("this is no trace: it begins with '{}'", static_cast<char>(first)),
          "a trace is the JSON of a PyTorch profiler or of Chrome, or Chakra's messages.");
 }
 

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <map>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "traces/trace_ranks.h"
 
@@ -57,19 +59,15 @@ std::int64_t median(std::vector<std::int64_t> values) {
 
 void align_clocks(ImportedRun& run) {
   const Meetings meetings = meetings_of(run);
-  std::vector<bool> is_set(run.ranks.size(), false);
-  if (!is_set.empty()) is_set[0] = true;
-  // Each further rank by those set before that it meets.
+  std::vector<std::vector<std::pair<ExchangeEnd, ExchangeEnd>>> meets(run.ranks.size());
+  for (const auto& [key, ends] : meetings)  // ends: by rank
+    for (const ExchangeEnd& end : ends)
+      if (end.rank != ends.front().rank) meets[end.rank].emplace_back(end, ends.front());
+  // Ascending: whom a rank meets first has its clock set.
   for (std::size_t r = 1; r < run.ranks.size(); ++r) {
     std::vector<std::int64_t> ahead;
-    for (const auto& [key, ends] : meetings) {
-      const auto own = std::ranges::find(ends, r, &ExchangeEnd::rank);
-      const auto other = std::ranges::find_if(ends, [&](const ExchangeEnd& end) { return is_set[end.rank]; });
-      if (own != ends.end() && other != ends.end() && other->rank < r)
-        ahead.push_back(end_of(run, *own) - end_of(run, *other));
-    }
+    for (const auto& [own, other] : meets[r]) ahead.push_back(end_of(run, own) - end_of(run, other));
     if (ahead.empty()) continue;
-    is_set[r] = true;
     const std::int64_t by = median(std::move(ahead));
     if (std::abs(by) <= trusted_difference_ns) continue;
     run.ranks[r].step.begin_ns -= by;

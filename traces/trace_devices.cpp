@@ -3,13 +3,18 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <numeric>
-#include <set>
+#include <tuple>
+#include <utility>
 
 #include "traces/trace_ranks.h"
 
 namespace simrun {
 namespace {
+
+constexpr std::size_t most_devices = 256;  // in one file
+constexpr std::size_t most_at_once = 64;   // kernels that overlap on one stream
 
 // The number behind `word` in a text, "rank" in "worker_rank-12.json".
 std::optional<std::int64_t> number_behind(const std::string& text, const std::string& word) {
@@ -43,35 +48,65 @@ std::vector<std::size_t> by_stream(const RecordedTrace& trace) {
   return order;
 }
 
+// A copy for some of the kernels, which brings those names and streams alone that it needs.
+RecordedTrace without_tables(RecordedTrace& trace) {
+  std::vector<std::string> names;
+  std::vector<TracedStream> streams;
+  names.swap(trace.names);
+  streams.swap(trace.streams);
+  RecordedTrace copy = trace;
+  names.swap(trace.names);
+  streams.swap(trace.streams);
+  return copy;
+}
+
+void add_tables(const RecordedTrace& trace, RecordedTrace& part) {
+  NameTable names(part.names);
+  std::map<Index, Index> streams;
+  const auto move_stream = [&](Index& stream) {
+    const auto [place, is_new] = streams.try_emplace(stream, static_cast<Index>(part.streams.size()));
+    if (is_new) part.streams.push_back(trace.streams[stream]);
+    stream = place->second;
+  };
+  const auto move_name = [&](Index& name) {
+    if (name != no_index) name = names.index_of(trace.names[name]);
+  };
+  for (TracedKernel& kernel : part.kernels) {
+    for (Index* const name : {&kernel.name, &kernel.phase, &kernel.function}) move_name(*name);
+    move_stream(kernel.stream);
+  }
+  for (std::vector<TracedSpan>* const spans : {&part.spans, &part.device_steps})
+    for (TracedSpan& span : *spans) move_stream(span.thread);
+  for (TracedLaunch& launch : part.launches) move_stream(launch.thread);
+}
+
 std::int64_t end_of(const TracedKernel& kernel) { return kernel.start_ns + kernel.duration_ns; }
 
 }  // namespace
 
 std::vector<RecordedTrace> devices_of(RecordedTrace trace) {
-  std::vector<std::string> processes;
-  for (const TracedKernel& kernel : trace.kernels) {
-    const std::string& process = trace.streams[kernel.stream].process;
-    if (std::ranges::find(processes, process) == processes.end()) processes.push_back(process);
-  }
-  if (processes.size() == 1) {
-    trace.rank = rank_of(trace, processes.front(), true);
-    std::vector<RecordedTrace> one;
-    one.push_back(std::move(trace));
-    return one;
-  }
+  // Numbers in their order, 9 before 10.
+  const auto before = [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  };
+  std::map<std::string, std::vector<TracedKernel>, decltype(before)> by_process(before);
+  for (const TracedKernel& kernel : trace.kernels)
+    by_process[trace.streams[kernel.stream].process].push_back(kernel);
+  if (by_process.size() > most_devices)
+    throw ConfigError({{{trace.path, 0, 0},
+                        fmt::format("events of {} processes lie in one file", by_process.size()),
+                        fmt::format("one file may have {} devices.", most_devices)}});
+  trace.kernels.clear();
   std::vector<RecordedTrace> parts;
-  const std::vector<TracedKernel> kernels = std::move(trace.kernels);
-  for (const std::string& process : processes) {
-    RecordedTrace part = trace;
+  for (auto& [process, kernels] : by_process) {
+    RecordedTrace part = by_process.size() == 1 ? std::move(trace) : without_tables(trace);
+    part.rank = rank_of(part, process, by_process.size() == 1);
+    part.kernels = std::move(kernels);
+    if (by_process.size() > 1) add_tables(trace, part);
     if (!parts.empty()) {  // told once
       part.notes.clear();
       part.events = 0;
     }
-    part.rank = rank_of(trace, process, false);
-    part.kernels.clear();
-    std::ranges::copy_if(kernels, std::back_inserter(part.kernels), [&](const TracedKernel& kernel) {
-      return trace.streams[kernel.stream].process == process;
-    });
     parts.push_back(std::move(part));
   }
   return parts;
@@ -106,6 +141,11 @@ void separate_overlapping(RecordedTrace& trace) {
     }
     auto lane = std::ranges::find_if(lanes, [&](const auto& of) { return of.second <= kernel.start_ns; });
     if (lane == lanes.end()) {
+      if (lanes.size() == most_at_once)
+        throw ConfigError(
+            {{{trace.path, 0, 0},
+              fmt::format("more than {} events overlap on {}", most_at_once, trace.streams[stream].name),
+              "a stream of a device runs one kernel at a time."}});
       TracedStream further = trace.streams[stream];
       further.name += fmt::format(" ({})", lanes.size() + 1);
       lanes.emplace_back(static_cast<Index>(trace.streams.size()), 0);

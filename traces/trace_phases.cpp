@@ -110,6 +110,13 @@ std::int64_t step_at(const std::vector<TracedSpan>& steps, std::int64_t moment) 
   return moment <= step.start_ns + step.duration_ns ? behind - steps.begin() - 1 : -1;
 }
 
+// Of a kernel whose launch is not known: until the next step begins, it is taken for this one's.
+std::int64_t step_before(const std::vector<TracedSpan>& steps, std::int64_t moment) {
+  const auto behind = std::upper_bound(steps.begin(), steps.end(), moment,
+                                       [](std::int64_t at, const TracedSpan& s) { return at < s.start_ns; });
+  return behind - steps.begin() - 1;
+}
+
 std::vector<std::int64_t> steps_of_kernels(const RecordedTrace& trace, const std::vector<TracedSpan>& host,
                                            const std::vector<TracedSpan>& device) {
   const LaunchOf launches = launches_of(trace);
@@ -118,8 +125,10 @@ std::vector<std::int64_t> steps_of_kernels(const RecordedTrace& trace, const std
     const TracedLaunch* const launch = launch_of(launches, kernel);
     if (host.empty())
       steps.push_back(step_at(device, kernel.start_ns));
+    else if (launch != nullptr)
+      steps.push_back(step_at(host, launch->start_ns));
     else
-      steps.push_back(step_at(host, launch == nullptr ? kernel.start_ns : launch->start_ns));
+      steps.push_back(step_before(host, kernel.start_ns));
   }
   return steps;
 }

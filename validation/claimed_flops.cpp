@@ -29,14 +29,16 @@ Sizes sizes_of(const Job& job, const Summary& summary) {
 double half_of_scores(const Job& job) {
   const ModelConfig& model = job.model;
   const auto s = job.training.seq_length;
-  const double width =
-      model.mla.kv_lora_rank > 0
-          ? static_cast<double>(model.num_attention_heads) *
-                static_cast<double>(model.mla.qk_nope_head_dim + model.mla.qk_rope_head_dim + model.mla.v_head_dim) / 2
-          : static_cast<double>(model.num_attention_heads * model.head_dim);
+  const double width = model.mla.kv_lora_rank > 0
+                           ? static_cast<double>(model.num_attention_heads) *
+                                 static_cast<double>(model.mla.qk_nope_head_dim + model.mla.qk_rope_head_dim +
+                                                     model.mla.v_head_dim) /
+                                 2
+                           : static_cast<double>(model.num_attention_heads * model.head_dim);
   double keys = 0;
   for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
-    if (model.attention_window(layer) == 0 || model.attention_window(layer) >= s) keys += static_cast<double>(s);
+    if (model.attention_window(layer) == 0 || model.attention_window(layer) >= s)
+      keys += static_cast<double>(s);
   return 6 * keys * width * static_cast<double>(s * job.training.global_batch_size);
 }
 
@@ -46,7 +48,8 @@ double transformer(const Sizes& n, double factor, double scores) {
 
 }  // namespace
 
-double claimed_flops(const std::map<std::string, std::string>& facts, const Job& job, const Summary& summary) {
+double claimed_flops(const std::map<std::string, std::string>& facts, const Job& job,
+                     const Summary& summary) {
   const auto found = facts.find("flops");
   const std::string kind = found == facts.end() ? "" : found->second;
   const Sizes n = sizes_of(job, summary);
@@ -59,8 +62,7 @@ double claimed_flops(const std::map<std::string, std::string>& facts, const Job&
   if (kind == "alpa_72") return transformer(n, 72, 6) + head;
   if (kind == "6n") return 6 * n.parameters * n.tokens + scores;
   if (kind == "6n_both") return 6 * (n.parameters + (n.tied ? n.embedding : 0)) * n.tokens + scores;
-  if (kind == "6n_no_embedding")
-    return 6 * (n.parameters - (n.tied ? 0 : n.embedding)) * n.tokens + scores;
+  if (kind == "6n_no_embedding") return 6 * (n.parameters - (n.tied ? 0 : n.embedding)) * n.tokens + scores;
   if (kind == "layers_8n") return 8 * 12 * n.layers * n.h * n.h * n.tokens;
   if (kind == "causal") return summary.model_flops_per_step - half_of_scores(job);
   if (kind == "model_4_3") return summary.model_flops_per_step * 4 / 3;

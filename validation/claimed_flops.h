@@ -8,8 +8,8 @@
 
 namespace simrun {
 
-// FLOPs of one step as a source counts them, by the fact `flops` (configs/validation/flops.yaml). B sequences of
-// s tokens, L layers of width h, V tokens, N parameters:
+// FLOPs of one step as a source counts them, by the fact `flops` (configs/validation/flops.yaml). B sequences
+// of s tokens, L layers of width h, V tokens, N parameters:
 //
 //   hardware_96      96 B s L h^2 (1 + s/6h + V/16Lh)     Narayanan et al. 2021, equation 3
 //   model_72         72 B s L h^2 (1 + s/6h + V/12Lh)     Korthikanti et al. 2022, appendix A
@@ -24,8 +24,8 @@ namespace simrun {
 //   otherwise        the model's FLOPs
 double claimed_flops(const std::map<std::string, std::string>& facts, const Job& job, const Summary& summary);
 
-// FLOP/s of one GPU that an MFU is a share of: the fact `peak` in TFLOP/s or a precision, else the GPU's peak for
-// the job's precision.
+// FLOP/s of one GPU that an MFU is a share of: the fact `peak` in TFLOP/s or a precision, else the GPU's peak
+// for the job's precision.
 double claimed_peak(const std::map<std::string, std::string>& facts, const Job& job);
 
 }  // namespace simrun

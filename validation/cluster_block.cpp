@@ -21,7 +21,8 @@ class ClusterBlock {
  public:
   ClusterBlock(RowJob& made, const Cluster& preset) : made_(made), preset_(preset) {
     const std::int64_t gpus = std::max<std::int64_t>(made.row.integer(Column::n_gpus).value_or(1), 1);
-    const std::int64_t per_node = std::max<std::int64_t>(made.row.integer(Column::gpus_per_node).value_or(8), 1);
+    const std::int64_t per_node =
+        std::max<std::int64_t>(made.row.integer(Column::gpus_per_node).value_or(8), 1);
     gpus_per_node_ = gpus <= per_node ? gpus : gpus % per_node == 0 ? per_node : std::gcd(gpus, per_node);
     nodes_ = gpus / gpus_per_node_;
     network_ = NodeNetwork{scaled_nics(), preset.inter_node.bandwidth};
@@ -46,7 +47,8 @@ class ClusterBlock {
  private:
   // As many NICs per GPU as the preset has, if whole numbers say so.
   std::int64_t scaled_nics() const {
-    const std::int64_t nics = preset_.nics_per_node * gpus_per_node_ / std::max<std::int64_t>(preset_.gpus_per_node, 1);
+    const std::int64_t nics =
+        preset_.nics_per_node * gpus_per_node_ / std::max<std::int64_t>(preset_.gpus_per_node, 1);
     return std::max<std::int64_t>(1, nics);
   }
 

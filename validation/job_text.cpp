@@ -9,9 +9,9 @@ namespace {
 
 using Values = std::vector<std::pair<std::string, std::string>>;
 
-constexpr std::array<std::string_view, 11> section_order{
-    "simrun", "framework", "model",   "training", "parallelism", "moe",
-    "optimizer", "recompute", "offload", "layout", "cluster"};
+constexpr std::array<std::string_view, 11> section_order{"simrun",      "framework", "model",     "training",
+                                                         "parallelism", "moe",       "optimizer", "recompute",
+                                                         "offload",     "layout",    "cluster"};
 
 std::size_t place_of_section(const std::string& key) {
   const std::string section = key.substr(0, key.find('.'));

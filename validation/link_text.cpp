@@ -22,8 +22,8 @@ struct Rate {
   double bytes_per_second = 0;
 };
 
-// The unit at `at`, in bytes per second; 0: none. "200Gb HDR" is a rate too. Bytes are told from bits by their
-// capital letter.
+// The unit at `at`, in bytes per second; 0: none. "200Gb HDR" is a rate too. Bytes are told from bits by
+// their capital letter.
 double unit_at(const std::string& text, std::size_t at) {
   while (at < text.size() && text[at] == ' ') ++at;
   const std::string rest = text.substr(at, 5);

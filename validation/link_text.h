@@ -12,11 +12,11 @@ struct NodeNetwork {
   double bytes_per_second = 0;  // of one NIC
 };
 
-// Reads "8x200Gb HDR IB per node", "1600 Gbps RoCE per node", "400 Gb/s per GPU", "4x100 Gb OPA", "8x50 GB/s",
-// "800 Gbps per node", "25 Gbps Ethernet", "2 Tb/s RoCE per node", "8 InfiniBand adapters, 100 GB/s per server".
-// A rate without "per GPU", and without a number of links in front of it, is the node's where the text says
-// "per node", "per server" or Ethernet, else one GPU's. Without a rate the InfiniBand generation (EDR, HDR, NDR)
-// is one. Nothing where the text names neither.
+// Reads "8x200Gb HDR IB per node", "1600 Gbps RoCE per node", "400 Gb/s per GPU", "4x100 Gb OPA", "8x50
+// GB/s", "800 Gbps per node", "25 Gbps Ethernet", "2 Tb/s RoCE per node", "8 InfiniBand adapters, 100 GB/s
+// per server". A rate without "per GPU", and without a number of links in front of it, is the node's where
+// the text says "per node", "per server" or Ethernet, else one GPU's. Without a rate the InfiniBand
+// generation (EDR, HDR, NDR) is one. Nothing where the text names neither.
 std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t gpus_per_node);
 
 }  // namespace simrun

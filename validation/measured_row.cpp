@@ -72,13 +72,41 @@ MeasuredRow row_of(const CsvRecord& record, const Header& header) {
 }  // namespace
 
 const std::array<const char*, column_count>& column_names() {
-  static constexpr std::array<const char*, column_count> names{
-      "id",          "source",   "hardware",        "gpus_per_node",   "intra_link",     "inter_link",
-      "n_gpus",      "model",    "layers",          "hidden",          "heads",          "kv_heads",
-      "ffn_hidden",  "vocab",    "seq_len",         "n_experts",       "topk",           "precision",
-      "tp",          "pp",       "vpp",             "dp",              "cp",             "ep",
-      "sp",          "zero_stage", "micro_batch",   "global_batch",    "recompute",      "schedule",
-      "flash_attention", "measured_metric", "measured_value", "flops_definition", "notes"};
+  static constexpr std::array<const char*, column_count> names{"id",
+                                                               "source",
+                                                               "hardware",
+                                                               "gpus_per_node",
+                                                               "intra_link",
+                                                               "inter_link",
+                                                               "n_gpus",
+                                                               "model",
+                                                               "layers",
+                                                               "hidden",
+                                                               "heads",
+                                                               "kv_heads",
+                                                               "ffn_hidden",
+                                                               "vocab",
+                                                               "seq_len",
+                                                               "n_experts",
+                                                               "topk",
+                                                               "precision",
+                                                               "tp",
+                                                               "pp",
+                                                               "vpp",
+                                                               "dp",
+                                                               "cp",
+                                                               "ep",
+                                                               "sp",
+                                                               "zero_stage",
+                                                               "micro_batch",
+                                                               "global_batch",
+                                                               "recompute",
+                                                               "schedule",
+                                                               "flash_attention",
+                                                               "measured_metric",
+                                                               "measured_value",
+                                                               "flops_definition",
+                                                               "notes"};
   return names;
 }
 
@@ -100,7 +128,8 @@ std::optional<double> MeasuredRow::number(Column column) const {
 MeasuredFile read_measured_rows(const std::string& text, const std::string& file) {
   const std::vector<CsvRecord> records = read_csv_records(text);
   if (records.empty())
-    throw ConfigError({{{file, 0, 0}, "no header: the file is empty", "start it with id,source,hardware,..."}});
+    throw ConfigError(
+        {{{file, 0, 0}, "no header: the file is empty", "start it with id,source,hardware,..."}});
   MeasuredFile read;
   const Header header = read_header(records.front(), file, read);
   for (std::size_t r = 1; r < records.size(); ++r) read.rows.push_back(row_of(records[r], header));

@@ -13,18 +13,48 @@ namespace simrun {
 // The columns of a file of published measurements, one row per (configuration, metric). An empty cell was not
 // printed by the source.
 enum class Column : std::uint8_t {
-  id, source, hardware, gpus_per_node, intra_link, inter_link, n_gpus,
-  model, layers, hidden, heads, kv_heads, ffn_hidden, vocab, seq_len, n_experts, topk,
-  precision, tp, pp, vpp, dp, cp, ep, sp, zero_stage, micro_batch, global_batch,
-  recompute, schedule, flash_attention,
-  measured_metric, measured_value, flops_definition, notes
+  id,
+  source,
+  hardware,
+  gpus_per_node,
+  intra_link,
+  inter_link,
+  n_gpus,
+  model,
+  layers,
+  hidden,
+  heads,
+  kv_heads,
+  ffn_hidden,
+  vocab,
+  seq_len,
+  n_experts,
+  topk,
+  precision,
+  tp,
+  pp,
+  vpp,
+  dp,
+  cp,
+  ep,
+  sp,
+  zero_stage,
+  micro_batch,
+  global_batch,
+  recompute,
+  schedule,
+  flash_attention,
+  measured_metric,
+  measured_value,
+  flops_definition,
+  notes
 };
 constexpr std::size_t column_count = static_cast<std::size_t>(Column::notes) + 1;
 const std::array<const char*, column_count>& column_names();
 std::optional<Column> column_named(const std::string& name);
 
 struct MeasuredRow {
-  int line = 0;  // in the file, from 1
+  int line = 0;                                 // in the file, from 1
   std::array<std::string, column_count> cells;  // without spaces around
   std::string fault;                            // why the row cannot be read, or ""
 

@@ -26,8 +26,8 @@ struct FamilyKeys {
 constexpr std::array<FamilyKeys, 10> families{{
     {"megatron", "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size",
      "vocab_size", "max_position_embeddings", "num_experts", "moe_router_topk", "moe_ffn_hidden_size"},
-    {"hf", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size",
-     "vocab_size", "max_position_embeddings", "", "", ""},
+    {"hf", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads",
+     "intermediate_size", "vocab_size", "max_position_embeddings", "", "", ""},
     {"neox", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "intermediate_size", "vocab_size",
      "max_position_embeddings", "", "", ""},
     {"opt", "num_hidden_layers", "hidden_size", "num_attention_heads", "", "ffn_dim", "vocab_size",
@@ -35,13 +35,15 @@ constexpr std::array<FamilyKeys, 10> families{{
     {"mpt", "n_layers", "d_model", "n_heads", "", "", "vocab_size", "max_seq_len", "", "", ""},
     {"bloom", "n_layer", "n_embed", "num_attention_heads", "", "", "vocab_size", "", "", "", ""},
     {"mixtral", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "",
-     "vocab_size", "max_position_embeddings", "num_local_experts", "num_experts_per_tok", "intermediate_size"},
+     "vocab_size", "max_position_embeddings", "num_local_experts", "num_experts_per_tok",
+     "intermediate_size"},
     {"qwen_moe", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "",
      "vocab_size", "max_position_embeddings", "num_experts", "num_experts_per_tok", "moe_intermediate_size"},
-    {"grok", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "", "vocab_size",
-     "max_position_embeddings", "num_experts", "num_experts_per_tok", "intermediate_size"},
+    {"grok", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "",
+     "vocab_size", "max_position_embeddings", "num_experts", "num_experts_per_tok", "intermediate_size"},
     {"deepseek", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "",
-     "vocab_size", "max_position_embeddings", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size"},
+     "vocab_size", "max_position_embeddings", "n_routed_experts", "num_experts_per_tok",
+     "moe_intermediate_size"},
 }};
 
 const FamilyKeys& keys_named(const std::string& name) {
@@ -67,14 +69,25 @@ class ModelBlock {
       write_ffn(family_.ffn);
     else
       write_experts();
+    write_tying();
     const std::string positions = std::string("model.") + family_.positions;
     if (*family_.positions != '\0' && !has_preset_)
       made_.job.set_if_absent(positions, made_.row[Column::seq_len]);
   }
 
  private:
+  void write_tying() {
+    const auto tied = made_.facts.find("tied");
+    if (tied == made_.facts.end() || tied->second != "no") return;
+    if (family_.name == "megatron")
+      made_.job.set("model.untie_embeddings_and_output_weights", "true");
+    else
+      made_.job.set("model.tie_word_embeddings", "false");
+  }
+
   void put(const char* key, Column column) {
-    if (*key != '\0' && !made_.row[column].empty()) made_.job.set(std::string("model.") + key, made_.row[column]);
+    if (*key != '\0' && !made_.row[column].empty())
+      made_.job.set(std::string("model.") + key, made_.row[column]);
   }
 
   void write_ffn(const char* key) {

@@ -4,8 +4,8 @@
 
 namespace simrun {
 
-// Writes the row's dimensions under the keys of its model's family (fact `keys`: megatron, hf, mpt, bloom, opt,
-// neox, mixtral, qwen_moe or deepseek), over a preset where the model's rule names one.
+// Writes the row's dimensions under the keys of its model's family (fact `keys`: megatron, hf, mpt, bloom,
+// opt, neox, mixtral, qwen_moe or deepseek), over a preset where the model's rule names one.
 void write_model(RowJob& made);
 
 }  // namespace simrun

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 namespace simrun {
 namespace {
@@ -58,9 +59,25 @@ void write_sharding(RowJob& made) {
   if (stage != "2" && stage != "3") made.job.erase("optimizer.no_sync");
 }
 
+// So many of the layers of every virtual stage, as the fact `recomputed_layers` says ("1/2").
+void recompute_some_layers(RowJob& made, const std::string& share) {
+  const auto layers = made.row.integer(Column::layers);
+  const std::size_t slash = share.find('/');
+  if (!layers || slash == std::string::npos) return;
+  const std::int64_t part = std::atoll(share.c_str()), of = std::atoll(share.c_str() + slash + 1);
+  const std::int64_t stages = std::max<std::int64_t>(made.row.integer(Column::pp).value_or(1), 1) *
+                              std::max<std::int64_t>(made.row.integer(Column::vpp).value_or(1), 1);
+  if (of < 1 || *layers / stages < 1) return;
+  made.job.set("recompute.granularity", "full");
+  made.job.set("recompute.method", "block");
+  made.job.set("recompute.num_layers", fmt::format("{}", *layers / stages * part / of));
+}
+
 void write_recompute(RowJob& made) {
   const std::string recompute = lower_case(made.row[Column::recompute]);
   if (!made.job.has("recompute.granularity")) made.job.set("recompute.granularity", recompute);
+  const auto some = made.facts.find("recomputed_layers");
+  if (some != made.facts.end() && recompute == "selective") recompute_some_layers(made, some->second);
   const std::string granularity = made.job.value("recompute.granularity");
   if (granularity != "selective") {
     made.job.erase("recompute.modules");
@@ -82,38 +99,57 @@ std::string schedule_named(const std::string& written, std::int64_t chunks) {
 // Layers of each virtual stage, in model order.
 std::vector<std::int64_t> uneven_stages(std::int64_t layers, std::int64_t stages) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
-  if ((layers + 2) % stages == 0 && (layers + 2) / stages > 1) {
+  if ((layers + 2) % stages == 0) {
     std::ranges::fill(counts, (layers + 2) / stages);
     --counts.front();
     --counts.back();
     return counts;
   }
-  std::int64_t left = layers;
   const std::int64_t most = (layers + stages - 1) / stages;
-  for (std::size_t s = 0; s < counts.size(); ++s) {
-    const auto behind = static_cast<std::int64_t>(counts.size() - s) - 1;
-    counts[s] = std::min(most, std::max<std::int64_t>(left - behind, 1));
-    left -= counts[s];
+  if (most * (stages - 1) < layers) {
+    std::ranges::fill(counts, most);
+    counts.back() = layers - most * (stages - 1);
+  } else {
+    for (std::int64_t s = 0; s < layers % stages; ++s) ++counts[static_cast<std::size_t>(s)];
   }
   return counts;
 }
 
-std::string layout_text(const std::vector<std::int64_t>& counts) {
+std::string layout_text(const std::vector<std::int64_t>& counts, const std::string& mtp_layers) {
   std::string layout = "E";
   for (std::size_t s = 0; s < counts.size(); ++s)
     layout += fmt::format("{}{}", s == 0 ? "" : "|", counts[s] == 0 ? "" : fmt::format("t*{}", counts[s]));
+  if (!mtp_layers.empty() && mtp_layers != "0") layout += "m*" + mtp_layers;
   return "\"" + layout + "L\"";
 }
 
 void write_stages(RowJob& made) {
   const auto layers = made.row.integer(Column::layers), ranks = made.row.integer(Column::pp);
   const std::int64_t chunks = std::max<std::int64_t>(made.row.integer(Column::vpp).value_or(1), 1);
-  if (!layers || !ranks || *ranks < 2 || *layers < 1 || made.job.has("parallelism.pipeline_model_parallel_layout"))
+  if (!layers || !ranks || *ranks < 2 || *layers < 1 ||
+      made.job.has("parallelism.pipeline_model_parallel_layout"))
     return;
   const std::int64_t stages = *ranks * chunks;
   if (*layers % stages == 0 || *layers < stages - 2 || stages > 4096) return;
-  made.job.set("parallelism.pipeline_model_parallel_layout", layout_text(uneven_stages(*layers, stages)));
+  made.job.set("parallelism.pipeline_model_parallel_layout",
+               layout_text(uneven_stages(*layers, stages), made.job.value("model.num_nextn_predict_layers")));
   made.assumed.push_back(fmt::format("{} layers on {} stages", *layers, stages));
+}
+
+// Experts of a rank: where tensor x expert parallelism has more ranks than a stage, experts are not split by
+// tensor.
+void write_experts(RowJob& made) {
+  const auto size = [&](Column column) {
+    return std::max<std::int64_t>(made.row.integer(column).value_or(1), 1);
+  };
+  if (!made.row[Column::ep].empty())
+    made.job.set("parallelism.expert_model_parallel_size", made.row[Column::ep]);
+  const std::int64_t ranks = size(Column::tp) * size(Column::cp) * size(Column::dp);
+  if (made.job.has("parallelism.expert_tensor_parallel_size") ||
+      ranks % (size(Column::ep) * size(Column::tp)) == 0)
+    return;
+  made.job.set("parallelism.expert_tensor_parallel_size", "1");
+  made.assumed.push_back("expert tensor parallel 1");
 }
 
 }  // namespace
@@ -134,8 +170,10 @@ void write_parallelism(RowJob& made) {
   set("tensor_model_parallel_size", Column::tp);
   set("context_parallel_size", Column::cp);
   set("pipeline_model_parallel_size", Column::pp);
-  const bool has_experts = !made.row[Column::n_experts].empty() || made.row.integer(Column::ep).value_or(1) > 1;
-  if (has_experts) set("expert_model_parallel_size", Column::ep);
+  const bool has_experts =
+      !made.row[Column::n_experts].empty() || made.row.integer(Column::ep).value_or(1) > 1;
+  if (has_experts) write_experts(made);
+  if (!has_experts) made.job.erase("parallelism.expert_tensor_parallel_size");
   const bool is_pipeline = made.row.integer(Column::pp).value_or(1) > 1;
   const std::int64_t chunks = is_pipeline ? made.row.integer(Column::vpp).value_or(1) : 1;
   if (is_pipeline) {

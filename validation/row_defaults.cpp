@@ -11,10 +11,13 @@ std::int64_t size_in(const RowJob& made, Column column) {
   return std::max<std::int64_t>(made.row.integer(column).value_or(1), 1);
 }
 
-void assume(RowJob& made, Column column, std::int64_t value) { assume(made, column, fmt::format("{}", value)); }
+void assume(RowJob& made, Column column, std::int64_t value) {
+  assume(made, column, fmt::format("{}", value));
+}
 
 void fill_in_gpus(RowJob& made) {
-  const std::int64_t split = size_in(made, Column::tp) * size_in(made, Column::pp) * size_in(made, Column::cp);
+  const std::int64_t split =
+      size_in(made, Column::tp) * size_in(made, Column::pp) * size_in(made, Column::cp);
   if (const auto dp = made.row.integer(Column::dp))
     assume(made, Column::n_gpus, split * *dp);
   else
@@ -35,11 +38,21 @@ void fill_in_batch(RowJob& made) {
   assume(made, Column::global_batch, size_in(made, Column::micro_batch) * data * passes);
 }
 
+// Of 128 elements (64 below a width of 2,048), or as near to that as divides the width.
+std::int64_t usual_heads(std::int64_t hidden) {
+  const std::int64_t wanted = std::max<std::int64_t>(1, hidden / (hidden < 2048 ? 64 : 128));
+  for (std::int64_t away = 0; away < wanted; ++away) {
+    if (hidden % (wanted - away) == 0) return wanted - away;
+    if (hidden % (wanted + away) == 0) return wanted + away;
+  }
+  return wanted;
+}
+
 void fill_in_model(RowJob& made) {
   if (made.job.has("model.from")) return;
   const auto hidden = made.row.integer(Column::hidden);
   if (!hidden) return;
-  assume(made, Column::heads, std::max<std::int64_t>(1, *hidden / (*hidden < 2048 ? 64 : 128)));
+  assume(made, Column::heads, usual_heads(*hidden));
   if (made.row[Column::kv_heads].empty()) made.row[Column::kv_heads] = made.row[Column::heads];
   if (!made.row[Column::n_experts].empty()) assume(made, Column::topk, 2);
   assume(made, Column::vocab, 51200);

@@ -5,9 +5,9 @@
 namespace simrun {
 
 // Cells that no rule filled, by Megatron-LM's habits: sizes of parallelism 1, micro batch 1, bf16, the
-// distributed optimizer, nothing recomputed, flash attention; heads of 128 elements (64 below a width of 2,048);
-// data parallelism from the GPUs; a batch of one microbatch per data-parallel rank, four per pipeline rank where
-// there are several. Each is noted in `assumed`.
+// distributed optimizer, nothing recomputed, flash attention; heads of 128 elements (64 below a width of
+// 2,048); data parallelism from the GPUs; a batch of one microbatch per data-parallel rank, four per pipeline
+// rank where there are several. Each is noted in `assumed`.
 void fill_in_defaults(RowJob& made);
 
 // Sets one empty cell, and notes it.

@@ -20,8 +20,9 @@ Applied applied_rules(const MeasuredRow& row, const RowRules& rules) {
   Applied all;
   for (const RowRule& rule : rules.notes)
     if (std::optional<RowRule> found = applied(rule, row[Column::notes])) all.push_back(*found);
-  for (const auto& [file, column] : {std::pair(&rules.sources, Column::source), std::pair(&rules.models, Column::model),
-                                     std::pair(&rules.hardware, Column::hardware)})
+  for (const auto& [file, column] :
+       {std::pair(&rules.sources, Column::source), std::pair(&rules.models, Column::model),
+        std::pair(&rules.hardware, Column::hardware)})
     if (std::optional<RowRule> found = first_applied(*file, row[column])) all.push_back(*found);
   if (std::optional<RowRule> found = first_applied(rules.flops, row[Column::flops_definition]))
     all.push_back(*found);
@@ -37,16 +38,30 @@ std::string prefix_of_id(const std::string& id) {
 }
 
 std::string source_of(const MeasuredRow& row, const RowRules& rules) {
-  if (const std::optional<RowRule> rule = first_applied(rules.sources, row[Column::source])) return rule->name;
+  if (const std::optional<RowRule> rule = first_applied(rules.sources, row[Column::source]))
+    return rule->name;
   const std::string prefix = prefix_of_id(row[Column::id]);
   return prefix.empty() ? row[Column::source] : prefix;
+}
+
+// Nobody need know what was assumed of sequence parallelism without tensor parallelism, and of a pipeline or
+// of experts that there are not.
+void forget_idle_assumptions(RowJob& made) {
+  const auto is_split = [&](Column size) { return made.row.integer(size).value_or(1) > 1; };
+  const auto forget = [&](const char* start) {
+    std::erase_if(made.assumed, [&](const std::string& what) { return what.starts_with(start); });
+  };
+  if (!is_split(Column::tp)) forget("sp=");
+  if (!is_split(Column::pp))
+    for (const char* start : {"vpp=", "schedule="}) forget(start);
+  if (!is_split(Column::n_gpus)) forget("zero_stage=");
 }
 
 void name_framework(RowJob& made, KnownPresets& presets) {
   const auto named = made.facts.find("framework");
   if (named == made.facts.end()) return;
   if (presets.has_framework(named->second))
-    made.job.set_if_absent("framework", named->second);
+    made.job.set_if_absent("framework.from", named->second);
   else
     made.assumed.push_back(fmt::format("no profile of {}", named->second));
 }
@@ -88,6 +103,7 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
   write_training(made);
   write_parallelism(made);
   write_cluster(made, presets);
+  forget_idle_assumptions(made);
   return made;
 }
 

@@ -11,15 +11,15 @@
 
 namespace simrun {
 
-// A measured row as a job. The cells that the row leaves empty are filled by its notes, its source, its model's
-// name and its hardware (configs/validation/*.yaml), then by Megatron-LM's habits.
+// A measured row as a job. The cells that the row leaves empty are filled by its notes, its source, its
+// model's name and its hardware (configs/validation/*.yaml), then by Megatron-LM's habits.
 struct RowJob {
-  MeasuredRow row;                   // with every cell that the job needs
+  MeasuredRow row;  // with every cell that the job needs
   JobText job;
   std::vector<std::string> assumed;  // "zero_stage=1": cells that were empty, and what else was guessed
   std::map<std::string, std::string> facts;
-  std::string source;                // the rule's name, or the prefix of the row's id, or the source's own text
-  double batch_share = 1;            // of the row's global batch that the job has, where it does not divide
+  std::string source;      // the rule's name, or the prefix of the row's id, or the source's own text
+  double batch_share = 1;  // of the row's global batch that the job has, where it does not divide
 };
 
 // Presets that rows name, each looked up once.

@@ -19,17 +19,30 @@ const std::vector<std::string> rule_keys = {"match", "reason", "like", "cells", 
 //   flops           how a printed FLOP/s or MFU counts: see validation/claimed_flops.h
 //   peak            FLOP/s that an MFU is a share of: TFLOP/s, or a precision
 //   framework       the profile of configs/frameworks that it runs on, if there is one
+//   tied            "no": input and output embedding are two matrices
+//   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective
 //   memory_unit     GiB or GB
 //   memory_kind     allocated, reserved or nvidia_smi
 //   memory_rank     worst, last, first
 //   unsupported     a feature that no job can say
 //   set             the set of rows that it is scored in, instead of the others
-const std::vector<std::string> fact_names = {"keys",        "flops",       "peak",        "framework", "memory_unit",
-                                             "memory_kind", "memory_rank", "unsupported", "set"};
+const std::vector<std::string> fact_names = {
+    "keys",        "flops",       "peak",        "framework",   "tied", "recomputed_layers",
+    "memory_unit", "memory_kind", "memory_rank", "unsupported", "set"};
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '+' || c == '-';
+}
+
+// The word or number at `at`, without the dot that ends a sentence.
+std::string word_at(const std::string& text, std::size_t at, bool is_number) {
+  const auto belongs = [&](char c) { return is_number ? is_digit(c) || c == '.' : is_word(c); };
+  std::size_t end = at;
+  while (end < text.size() && belongs(text[end])) ++end;
+  while (end > at && (text[end - 1] == '.' || text[end - 1] == '-')) --end;
+  return text.substr(at, end - at);
 }
 
 // The pattern from `p` at `t`; what '{}' stands for is appended to `captured`.
@@ -41,13 +54,11 @@ bool matches_at(const std::string& pattern, std::size_t p, const std::string& te
         if (matches_at(pattern, p + 1, text, skip, captured)) return true;
       return false;
     }
-    if (pattern.compare(p, 2, "{}") == 0) {
-      std::size_t end = t;
-      while (end < text.size() && is_word(text[end])) ++end;
-      while (end > t && (text[end - 1] == '.' || text[end - 1] == '-')) --end;  // of the sentence
-      if (end == t) return false;
-      captured = text.substr(t, end - t);
-      return matches_at(pattern, p + 2, text, end, captured);
+    const bool is_number = pattern.compare(p, 3, "{#}") == 0;
+    if (is_number || pattern.compare(p, 2, "{}") == 0) {
+      captured = word_at(text, t, is_number);
+      return !captured.empty() &&
+             matches_at(pattern, p + (is_number ? 3 : 2), text, t + captured.size(), captured);
     }
     if (t >= text.size() || lower(pattern[p]) != lower(text[t])) return false;
   }
@@ -94,15 +105,23 @@ class RuleFile {
     rule.name = node.key;
     if (!is_map(node)) return rule;
     for (const ConfigNode& child : node.children) {
-      if (child.key == "match") rule.match = texts(child);
-      else if (child.key == "reason") rule.reason = child.text;
-      else if (child.key == "cells") read_cells(child, rule);
-      else if (child.key == "job") read_job(child, rule);
-      else if (child.key == "facts") read_facts(child, rule);
-      else if (child.key != "like") refuse_key(child, rule_keys);
+      if (child.key == "match")
+        rule.match = texts(child);
+      else if (child.key == "reason")
+        rule.reason = child.text;
+      else if (child.key == "cells")
+        read_cells(child, rule);
+      else if (child.key == "job")
+        read_job(child, rule);
+      else if (child.key == "facts")
+        read_facts(child, rule);
+      else if (child.key != "like")
+        refuse_key(child, rule_keys);
     }
-    if (rule.match.empty()) refuse(node, fmt::format("rule '{}' matches nothing", rule.name), "write match: [..].");
-    if (rule.reason.empty()) refuse(node, fmt::format("rule '{}' gives no reason", rule.name), "write reason: ..");
+    if (rule.match.empty())
+      refuse(node, fmt::format("rule '{}' matches nothing", rule.name), "write match: [..].");
+    if (rule.reason.empty())
+      refuse(node, fmt::format("rule '{}' gives no reason", rule.name), "write reason: ..");
     return rule;
   }
 
@@ -119,7 +138,8 @@ class RuleFile {
   template <typename Pairs>
   static void add_missing(const Pairs& from, Pairs& to) {
     for (const auto& pair : from)
-      if (std::ranges::none_of(to, [&](const auto& own) { return own.first == pair.first; })) to.push_back(pair);
+      if (std::ranges::none_of(to, [&](const auto& own) { return own.first == pair.first; }))
+        to.push_back(pair);
   }
 
   std::vector<std::string> texts(const ConfigNode& node) {
@@ -203,7 +223,8 @@ RowRules load_row_rules(const LoadOptions& options) {
     if (folder.empty() && fs::is_directory(candidate, ignored)) folder = candidate.string();
   }
   if (folder.empty())
-    throw ConfigError({{{"validation/", 0, 0}, "no preset directory has this folder", "set SIMRUN_CONFIGS."}});
+    throw ConfigError(
+        {{{"validation/", 0, 0}, "no preset directory has this folder", "set SIMRUN_CONFIGS."}});
   std::vector<Diagnostic> problems;
   const auto read = [&](const char* name) {
     return RuleFile((fs::path(folder) / name).string(), problems).read();

@@ -15,15 +15,15 @@ namespace simrun {
 struct RowRule {
   std::string name;
   // Any of them in the text, whatever the case. '*' stands for any characters, '{}' for a run of letters,
-  // digits and _.+- that values of the rule may repeat as '{}'.
+  // digits and _.+-, '{#}' for a number; values of the rule repeat either as '{}'.
   std::vector<std::string> match;
-  std::string reason;                                       // where that is known from
-  std::vector<std::pair<Column, std::string>> cells;        // of empty cells
-  std::vector<std::pair<std::string, std::string>> job;     // dotted keys of the job, as YAML
-  std::map<std::string, std::string> facts;                 // what is neither: see fact_names() in the .cpp
+  std::string reason;                                    // where that is known from
+  std::vector<std::pair<Column, std::string>> cells;     // of empty cells
+  std::vector<std::pair<std::string, std::string>> job;  // dotted keys of the job, as YAML
+  std::map<std::string, std::string> facts;              // what is neither: see fact_names() in the .cpp
 };
 
-// What `pattern` captured where `text` holds it: "" without '{}'. Nothing where it does not.
+// What `pattern` captured where `text` holds it: "" without '{}' and '{#}'. Nothing where it does not.
 std::optional<std::string> matched(const std::string& pattern, const std::string& text);
 
 // The rule with '{}' replaced, if it matches.

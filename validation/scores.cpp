@@ -22,7 +22,10 @@ struct Errors {
       error ? time.push_back(*error) : static_cast<void>(++time_unscored);
   }
   SourceScore score(std::string name) const {
-    return {std::move(name), error_statistics(time, time_unscored), error_statistics(memory, memory_unscored), {}};
+    return {std::move(name),
+            error_statistics(time, time_unscored),
+            error_statistics(memory, memory_unscored),
+            {}};
   }
 };
 
@@ -80,13 +83,13 @@ std::optional<double> mean_spearman(const std::vector<SweepScore>& sweeps, const
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// Every configuration once: a run that has several metrics, or none but its failure.
+// Every configuration once, however many metrics its run has. One that ran and failed too is both.
 FitConfusion confusion_of(const std::vector<ValidatedRow>& rows) {
   FitConfusion confusion;
   std::set<std::string> seen;
   for (const ValidatedRow& row : rows) {
     if (!row.is_failure() && !row.set.empty()) continue;
-    if (!seen.insert(row.run).second) continue;
+    if (!seen.insert(row.run + (row.is_failure() ? row.row[Column::measured_metric] : "")).second) continue;
     if (row.status != RowStatus::scored) {
       ++confusion.unscored;
       continue;

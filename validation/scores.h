@@ -10,8 +10,8 @@
 
 namespace simrun {
 
-// The ranking of the runs of one source with the same model, hardware, GPUs and sequence length, by throughput
-// of a GPU.
+// The ranking of the runs of one source with the same model, hardware, GPUs and sequence length, by
+// throughput of a GPU.
 struct SweepScore {
   std::string source, name;  // "LLaMA-13B, 64 x A100-80GB, 2048 tokens"
   std::size_t runs = 0;
@@ -28,8 +28,8 @@ struct SourceScore {
 
 // Configurations by what happened and whether they are predicted to fit.
 struct FitConfusion {
-  std::size_t oom_fits = 0, oom_not = 0;  // the source says that memory ran out
-  std::size_t ran_fits = 0, ran_not = 0;  // measured: it fitted
+  std::size_t oom_fits = 0, oom_not = 0;        // the source says that memory ran out
+  std::size_t ran_fits = 0, ran_not = 0;        // measured: it fitted
   std::size_t failed_fits = 0, failed_not = 0;  // crashed, for whatever reason
   std::size_t unscored = 0;
 };

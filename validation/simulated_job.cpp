@@ -13,7 +13,8 @@ namespace {
 // No name of a file: presets are looked up in their folders only.
 constexpr const char* text_name = "row.yaml";
 
-void simulate_into(const std::string& yaml, const LoadOptions& load, EngineChoice engine, SimulatedJob& into) {
+void simulate_into(const std::string& yaml, const LoadOptions& load, EngineChoice engine,
+                   SimulatedJob& into) {
   LoadedJob loaded = load_job_text(yaml, text_name, load);
   const Plan plan = plan_job(loaded.job);
   require_links(plan);

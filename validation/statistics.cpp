@@ -42,6 +42,7 @@ ErrorStatistics error_statistics(const std::vector<double>& errors, std::size_t 
   statistics.unscored = unscored;
   if (statistics.rows == 0) return statistics;
   std::vector<double> sizes;
+  sizes.reserve(errors.size());
   for (const double error : errors) sizes.push_back(std::abs(error));
   const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
   statistics.honest_mape = (sum + static_cast<double>(unscored)) / static_cast<double>(statistics.rows);

@@ -8,13 +8,13 @@ namespace simrun {
 
 // Relative errors (predicted - measured) / measured of some rows. 0 where there are none.
 struct ErrorStatistics {
-  std::size_t rows = 0;      // scored and unscored
+  std::size_t rows = 0;  // scored and unscored
   std::size_t unscored = 0;
-  double mape = 0;           // mean of |error| over what is scored
-  double median = 0;         // of |error|
-  double p90 = 0;            // 90th percentile of |error|
-  double bias = 0;           // mean error: above 0 where predictions are too high
-  double honest_mape = 0;    // mean of |error| with 1 for each unscored row
+  double mape = 0;         // mean of |error| over what is scored
+  double median = 0;       // of |error|
+  double p90 = 0;          // 90th percentile of |error|
+  double bias = 0;         // mean error: above 0 where predictions are too high
+  double honest_mape = 0;  // mean of |error| with 1 for each unscored row
   std::size_t scored() const { return rows - unscored; }
 };
 ErrorStatistics error_statistics(const std::vector<double>& errors, std::size_t unscored);

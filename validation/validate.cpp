@@ -24,7 +24,8 @@ class RunNames {
   std::string name(const MeasuredRow& row) {
     const std::string configuration = configuration_of(row);
     const std::size_t run = runs_.emplace(configuration, runs_.size() + 1).first->second;
-    const int times = ++seen_[configuration + row[Column::measured_metric] + '\x1f' + row[Column::flops_definition]];
+    const int times =
+        ++seen_[configuration + row[Column::measured_metric] + '\x1f' + row[Column::flops_definition]];
     return times == 1 ? fmt::format("r{}", run) : fmt::format("r{}.{}", run, times);
   }
 
@@ -40,7 +41,9 @@ void choose_counted(std::vector<ValidatedRow>& rows) {
     if (row.is_memory()) row.counts = true;
     if (!row.is_time()) continue;
     ValidatedRow*& chosen = best[row.set + row.run];
-    const auto rank = [](const ValidatedRow& of) { return time_metric_rank(of.row[Column::measured_metric]); };
+    const auto rank = [](const ValidatedRow& of) {
+      return time_metric_rank(of.row[Column::measured_metric]);
+    };
     if (chosen == nullptr || rank(row) < rank(*chosen)) chosen = &row;
   }
   for (const auto& [run, row] : best) row->counts = true;
@@ -119,12 +122,13 @@ bool has_value(const MeasuredRow& row, Column column, const std::string& value) 
 
 std::vector<MeasuredRow> filtered(std::vector<MeasuredRow> rows,
                                   const std::vector<std::pair<Column, std::string>>& filters) {
-  for (const auto& [column, value] : filters)
-    std::erase_if(rows, [&](const MeasuredRow& row) { return !has_value(row, column, value); });
+  for (const auto& filter : filters)
+    std::erase_if(rows, [&](const MeasuredRow& row) { return !has_value(row, filter.first, filter.second); });
   return rows;
 }
 
-std::vector<ValidatedRow> validate_rows(const std::vector<MeasuredRow>& rows, const ValidateOptions& options) {
+std::vector<ValidatedRow> validate_rows(const std::vector<MeasuredRow>& rows,
+                                        const ValidateOptions& options) {
   const RowRules rules = load_row_rules(options.load);
   KnownPresets presets(options.load);
   RunNames runs;

@@ -22,8 +22,8 @@ std::vector<MeasuredRow> filtered(std::vector<MeasuredRow> rows,
                                   const std::vector<std::pair<Column, std::string>>& filters);
 
 // Every row as a job, simulated; equal jobs once. In the order of the rows, whatever the number of threads. A
-// row that is broken, that no job can say or that the loader refuses is unscored, with why. Throws ConfigError
-// only for rule files that are wrong.
+// row that is broken, that no job can say or that the loader refuses is unscored, with why. Throws
+// ConfigError only for rule files that are wrong.
 std::vector<ValidatedRow> validate_rows(const std::vector<MeasuredRow>& rows, const ValidateOptions& options);
 
 }  // namespace simrun

@@ -60,9 +60,8 @@ std::optional<double> predicted_memory(const RowJob& made, const SimulatedJob& s
 }
 
 bool has_words(const std::string& text, const std::string& words) {
-  return std::ranges::search(text, words, [](unsigned char a, unsigned char b) {
-           return std::tolower(a) == std::tolower(b);
-         }).begin() != text.end();
+  const auto is_same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  return std::search(text.begin(), text.end(), words.begin(), words.end(), is_same) != text.end();
 }
 
 }  // namespace

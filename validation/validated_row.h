@@ -14,10 +14,10 @@ enum class RowStatus : std::uint8_t { scored, unscored };
 
 // One row with what is predicted for it, in the row's own unit.
 struct ValidatedRow {
-  MeasuredRow row;     // as in the file
-  std::string source;  // short name
-  std::string set;     // "", or what it is scored apart for: caution, per-layer, steady-state, ...
-  std::string run;     // rows of one run of the same job have the same
+  MeasuredRow row;      // as in the file
+  std::string source;   // short name
+  std::string set;      // "", or what it is scored apart for: caution, per-layer, steady-state, ...
+  std::string run;      // rows of one run of the same job have the same
   bool counts = false;  // the one row of its run whose time is in the score; every memory row counts
   RowStatus status = RowStatus::unscored;
   std::string why;  // of unscored ones
@@ -36,8 +36,8 @@ struct ValidatedRow {
   bool is_out_of_memory() const;
 };
 
-// 0 for the metric that a run is scored by if it has it: iter_time_s, tokens_per_s_per_gpu, tflops_per_gpu, mfu.
-// -1 for what is no time.
+// 0 for the metric that a run is scored by if it has it: iter_time_s, tokens_per_s_per_gpu, tflops_per_gpu,
+// mfu. -1 for what is no time.
 int time_metric_rank(const std::string& metric);
 
 // What the simulated job predicts for the row's metric; nothing for a metric that is unknown.

@@ -50,6 +50,11 @@ svg .on-light text { fill: #000000; }
 svg .ranks text { fill: var(--faint); text-anchor: end; }
 svg .ideal { stroke: var(--text); stroke-width: 1; stroke-dasharray: 3 3; fill: none; }
 svg .faint { fill: var(--faint); }
+svg .box { fill: var(--ground); stroke: var(--faint); }
+svg .strong { fill: var(--best); }
+svg .frame { fill: none; stroke: var(--line); }
+svg .wire { stroke: var(--faint); stroke-opacity: 0.55; }
+h2 { font-size: 15px; margin: 18px 0 6px; }
 svg .grid { stroke: var(--line); stroke-width: 1; }
 svg .cross { stroke: var(--over); stroke-width: 2; fill: none; }
 )";

@@ -94,7 +94,7 @@ template <class Real>
 void run_gemm(const KernelCall& call) {
   if (call.what.constants.size() == 1) return run_recurrent_weight_gradient<Real>(call);
   const Argument& d = call.outputs[0];
-  const GemmShape shape = gemm_shape(call.inputs[0], call.inputs[1], d);
+  const MatrixProduct shape = gemm_shape(call.inputs[0], call.inputs[1], d);
   const Argument &a = call.inputs[shape.swapped ? 1 : 0], &b = call.inputs[shape.swapped ? 0 : 1];
   const Matrices<Real> left = matrices<Real>(a, shape.a, shape.m, shape.k);
   const Matrices<Real> right = matrices<Real>(b, shape.b, shape.k, shape.n);

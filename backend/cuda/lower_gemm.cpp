@@ -40,7 +40,7 @@ template <class Math>
 void lower_gemm(LaunchList<Math>& list) {
   const KernelCall& call = list.call;
   const Argument& d = call.outputs[0];
-  const GemmShape shape = gemm_shape(call.inputs[0], call.inputs[1], d);
+  const MatrixProduct shape = gemm_shape(call.inputs[0], call.inputs[1], d);
   const Argument &a = call.inputs[shape.swapped ? 1 : 0], &b = call.inputs[shape.swapped ? 0 : 1];
   const bool adds = cpu::adds_to(call, d);
   Product product;

@@ -25,9 +25,10 @@ void expect(double found, double expected, const char* what) {
 
 void check() {
   const auto engine = simrun::lmm_mover();
-  for (const double bandwidth : {6.0, 10.0, 30.0, 4.0, 40.0}) engine->add_link(bandwidth);
+  for (const double bandwidth : {6.0, 10.0, 30.0, 4.0, 40.0, 12.0}) engine->add_link(bandwidth);
+  engine->add_ceiling(2);  // number 6
   engine->seal();
-  std::vector<double> ends(10, -1);
+  std::vector<double> ends(12, -1);
   const auto start = [&](const std::vector<simrun::LinkNumber>& links, double bytes, double date,
                          simrun::FlowNumber flow, const std::vector<double>& weights = {}) {
     engine->start({links, weights}, bytes, date, flow);
@@ -44,6 +45,9 @@ void check() {
   // Flow 8 stands for seven on link 4, flow 9 is one more: 5 each.
   start({4}, 5, 0, 8, {7});
   start({4}, 5, 0, 9);
+  // Flow 10 takes no more than 2 of link 5, flow 11 what it leaves.
+  start({5, 6}, 2, 0, 10);
+  start({5}, 10, 0, 11);
   double usage = -1;
   double left = -1;
   engine->wake(0.5);
@@ -61,6 +65,7 @@ void check() {
   expect(left, 4 - 4.0 / 3 - 2.0 / 6, "what a flow has yet to move is not known between events");
   expect(ends[6], 1.0 / 3 + 0.25, "rates do not change with a late joiner");
   for (const int flow : {8, 9}) expect(ends[flow], 1, "weights on links do not count");
+  for (const int flow : {10, 11}) expect(ends[flow], 1, "a flow's own limit does not count");
   expect(ends[5], 1.125, "rates do not change when a flow ends");
   expect(ends[7], 1.375, "a flow that an end starts does not run on from there");
 }

@@ -29,7 +29,7 @@ class Tensors {
 
 TEST_CASE("a product of rows [b, s, h] and a matrix [h, f] is one matrix product of 6 x 4 and 4 x 5") {
   Tensors tensor;
-  const GemmShape shape = gemm_shape(tensor("b2 s3 h4"), tensor("h4 f5"), tensor("b2 s3 f5"));
+  const MatrixProduct shape = gemm_shape(tensor("b2 s3 h4"), tensor("h4 f5"), tensor("b2 s3 f5"));
   CHECK((shape.batch == 1 && shape.m == 6 && shape.k == 4 && shape.n == 5));
   CHECK((!shape.swapped && !shape.a.transposed && !shape.b.transposed));
   CHECK((shape.a.as_stored && shape.b.as_stored && shape.d_as_stored));
@@ -37,22 +37,22 @@ TEST_CASE("a product of rows [b, s, h] and a matrix [h, f] is one matrix product
 
 TEST_CASE("a weight's gradient sums over rows: A is transposed; a tied output matrix makes B transposed") {
   Tensors tensor;
-  const GemmShape gradient = gemm_shape(tensor("b2 s3 h4"), tensor("b2 s3 f5"), tensor("h4 f5"));
+  const MatrixProduct gradient = gemm_shape(tensor("b2 s3 h4"), tensor("b2 s3 f5"), tensor("h4 f5"));
   CHECK((gradient.m == 4 && gradient.k == 6 && gradient.n == 5 && gradient.a.transposed &&
          !gradient.b.transposed));
-  const GemmShape tied = gemm_shape(tensor("b2 s3 h4"), tensor("v6 h4"), tensor("b2 s3 v6"));
+  const MatrixProduct tied = gemm_shape(tensor("b2 s3 h4"), tensor("v6 h4"), tensor("b2 s3 v6"));
   CHECK((tied.m == 6 && tied.k == 4 && tied.n == 6 && !tied.a.transposed && tied.b.transposed));
 }
 
 TEST_CASE("an output [n, m] is the product the other way round") {
   Tensors tensor;
-  const GemmShape shape = gemm_shape(tensor("b2 s3 h4"), tensor("b2 s3 f5"), tensor("f5 h4"));
+  const MatrixProduct shape = gemm_shape(tensor("b2 s3 h4"), tensor("b2 s3 f5"), tensor("f5 h4"));
   CHECK((shape.swapped && shape.m == 5 && shape.n == 4 && shape.d_as_stored));
 }
 
 TEST_CASE("a group that lies in pieces is copied: experts between rows and columns") {
   Tensors tensor;
-  const GemmShape shape = gemm_shape(tensor("r3 e2 h4"), tensor("h4 e2 f5"), tensor("e2 r3 f5"));
+  const MatrixProduct shape = gemm_shape(tensor("r3 e2 h4"), tensor("h4 e2 f5"), tensor("e2 r3 f5"));
   CHECK((shape.batch == 2 && shape.m == 3 && shape.k == 4 && shape.n == 5));
   CHECK((!shape.a.as_stored && !shape.b.as_stored && shape.d_as_stored));
   // [e, r, h] of a tensor [r, e, h]: strides 4, 8 and 1.

@@ -2,6 +2,7 @@
 #include <regex>
 
 #include "cli/collective_flags.h"
+#include "tests/cli/parsed_output.h"
 #include "tests/cli/run_program.h"
 
 // --collective: a table as nccl-tests print it.
@@ -115,7 +116,15 @@ TEST_CASE("a job with collectives: nccl runs, and its Plan file says the same") 
   const Ran job = run_simrun(tiny + set + " --plan " + plan), again = run_simrun(plan + " --json");
   CHECK(job.code == 0);
   CHECK(job.output == again.output);
-  CHECK(job.output != run_simrun(tiny + " --json").output);
+  const std::string without = run_simrun(tiny + " --json").output;
+  CHECK(job.output != without);
+  const ConfigNode json = parsed_json(job.output);
+  const ConfigNode& chosen = member(json, "collectives");
+  REQUIRE_FALSE(chosen.children.empty());
+  CHECK(number(chosen.children.front(), "ranks") > 1);
+  CHECK(without.find("\"collectives\"") == std::string::npos);
+  CHECK(run_simrun(tiny + " --no-html --set cluster.collectives=nccl").output.find("\ncollectives  group") !=
+        std::string::npos);
 }
 
 }  // namespace simrun

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "cli/imperfection_costs.h"
 #include "schedules/compile.h"
@@ -59,6 +60,32 @@ TEST_CASE("program: the summary and --json say what imperfections cost; a plan f
   CHECK(member(member(parsed_json(json), "imperfections"), "causes").children.size() == 5);
   CHECK(run_simrun(scratch.file("job.plan") + " --json --no-html").output == json);
   CHECK(run_simrun(tiny + " --json --no-html").output.find("imperfections") == std::string::npos);
+}
+
+TEST_CASE(
+    "program: another job on the fabric is a cause of its own, in SimGrid, which --engine fast excludes") {
+  Scratch scratch;
+  const std::string job = scratch.file("job.yaml");
+  std::ofstream(job) << small_gpt(4, 4, 1, 2)
+                     << "imperfections:\n  other_jobs:\n    neighbour: {from: [0], to: "
+                        "[1], bytes: 200 MB, period: 5 ms}\n";
+  const Ran text = run_simrun(job + " --no-html");
+  CAPTURE(text.output);
+  CHECK(text.code == 0);
+  CHECK(text.output.find("engine simgrid: other jobs use the plan's links") != std::string::npos);
+  CHECK(text.output.find("\nother_jobs.neighbour  0.2 GB from node 0 to 1 every 5 ms  +") !=
+        std::string::npos);
+  // A limit of single flows is in the plan file, too.
+  const std::string limited =
+      run_simrun(job + " --set cluster.inter_node.flow_bandwidth='3 GB/s' --json --plan " +
+                 scratch.file("job.plan"))
+          .output;
+  CHECK(limited == run_simrun(scratch.file("job.plan") + " --json").output);
+  CHECK(limited != run_simrun(job + " --json").output);
+  const Ran fast = run_simrun(job + " --no-html --engine fast");
+  CHECK(fast.code == 2);
+  CHECK(fast.output.find("--engine fast does not know the traffic of imperfections.other_jobs") !=
+        std::string::npos);
 }
 
 TEST_CASE("program: links that do not exist, or leave no way, are refused where they are written") {

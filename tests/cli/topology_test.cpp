@@ -1,4 +1,6 @@
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
 
 #include "cli/placement_orders.h"
 #include "tests/cli/parsed_output.h"
@@ -25,11 +27,25 @@ TEST_CASE("--print-topology shows a preset's links and routes, and a job's") {
   CHECK(member(json, "routes").children.size() == 1);
 }
 
+TEST_CASE("--print-topology --html draws a preset, a page that needs nothing else") {
+  const Scratch scratch;
+  const std::string page = scratch.file("topology.html");
+  const Ran ran = run_simrun("--print-topology dgx1_v100 --html " + page);
+  CAPTURE(ran.output);
+  REQUIRE(ran.code == 0);
+  CHECK(has(ran.output, "dgx1_v100  64 nodes x 8"));
+  std::ifstream file(page);
+  const std::string html(std::istreambuf_iterator<char>(file), {});
+  CHECK(has(html, "<title>Topology of dgx1_v100</title>"));
+  CHECK(has(html, "NVLinks between the GPUs of a node: 16 pairs"));
+  CHECK(has(html, ">PCIe 3</text>"));
+  CHECK_FALSE(has(html, "src="));
+}
+
 TEST_CASE("--print-topology refuses what it cannot show, exit 2") {
   const Ran unknown = run_simrun("--print-topology dgx_h10");
   CHECK(unknown.code == 2);
   CHECK(has(unknown.output, "did you mean 'dgx_h100'?"));
-  CHECK(run_simrun("--print-topology dgx_h100 --html x.html").code == 2);
   CHECK(run_simrun("--print-topology --check dgx_h100").code == 2);
 }
 

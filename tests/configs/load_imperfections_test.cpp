@@ -26,6 +26,9 @@ imperfections:
     storage: {from: [0], to: [1], rate: 10 GB/s}
     others: {permutation: true, share: 0.3}
     neighbour: {pattern: "leaf*.spine?.up", share: 0.25}
+  other_jobs:
+    trainer: {nodes: [1, 0], collective: all_to_all, bytes: 2 GB, period: 300 ms, phase: 20 ms}
+    copier: {from: [1], to: [0], bytes: 1 GiB, period: 2 s}
 )";
 
 std::vector<Diagnostic> problems_with(const std::string& from, const std::string& to) {
@@ -55,6 +58,17 @@ TEST_CASE("imperfections are read, and the effective config loads again as an eq
         std::vector<BackgroundTraffic>{{.name = "storage", .from = {0}, .to = {1}, .rate = 10e9},
                                        {.name = "others", .permutation = true, .share = 0.3},
                                        {.name = "neighbour", .pattern = "leaf*.spine?.up", .share = 0.25}});
+  REQUIRE(of.other_jobs.size() == 2);
+  CHECK(of.other_jobs[0] == OtherJob{.name = "trainer",
+                                     .nodes = {1, 0},
+                                     .collective = "all_to_all",
+                                     .bytes = 2e9,
+                                     .period_s = of.other_jobs[0].period_s,
+                                     .phase_s = of.other_jobs[0].phase_s});
+  CHECK(of.other_jobs[0].period_s == Approx(0.3));
+  CHECK(of.other_jobs[0].phase_s == Approx(0.02));
+  CHECK(of.other_jobs[1] ==
+        OtherJob{.name = "copier", .from = {1}, .to = {0}, .bytes = 0x1p30, .period_s = 2, .phase_s = 0});
   CHECK(load_job_text(loaded.effective_yaml, "job.yaml", LoadOptions{}).job == loaded.job);
 }
 
@@ -116,4 +130,26 @@ TEST_CASE("every error of the section is told at once") {
   CHECK(problems_with("  stragglers:\n    hot: {gpus: [3], slowdown: 1.25}",
                       "  stragglers:\n    hot: {gpus: [9], slowdown: 0.5}\n    cold: {slowdown: 2}")
             .size() == 3);
+}
+
+TEST_CASE("another job needs its nodes, its bytes and its period, and only what these say") {
+  const std::string good = "copier: {from: [1], to: [0], bytes: 1 GiB, period: 2 s}";
+  const auto first_problem = [&](const std::string& entry) {
+    const std::vector<Diagnostic> problems = problems_with(good, entry);
+    return problems.empty() ? std::string() : problems[0].message;
+  };
+  CHECK(first_problem("copier: {bytes: 1 GiB, period: 2 s}") ==
+        "'imperfections.other_jobs.copier' has none of nodes and from");
+  CHECK(first_problem("copier: {nodes: [0], from: [1], to: [0], bytes: 1 GiB, period: 2 s}") ==
+        "'imperfections.other_jobs.copier' has more than one of nodes and from");
+  CHECK(first_problem("copier: {from: [1], to: [0], collective: all_gather, bytes: 1 GiB, period: 2 s}") ==
+        "'collective' is what all of 'nodes' do");
+  CHECK(first_problem("copier: {from: [1], to: [1], bytes: 1 GiB, period: 2 s}") == "node 1 sends to itself");
+  CHECK(first_problem("copier: {from: [1], to: [0], bytes: 1 GiB}") ==
+        "missing required key 'period' in 'imperfections.other_jobs.copier'");
+  CHECK_FALSE(
+      first_problem("copier: {nodes: [0, 2], bytes: 1 GiB, period: 2 s}").empty());  // there is no node 2
+  CHECK_FALSE(first_problem("copier: {nodes: [0], bytes: 1 GiB, period: 1 us}").empty());
+  CHECK_FALSE(
+      first_problem("copier: {nodes: [0], collective: broadcast, bytes: 1 GiB, period: 1 s}").empty());
 }

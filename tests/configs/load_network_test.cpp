@@ -46,6 +46,23 @@ using Messages = std::vector<std::string>;
 
 }  // namespace
 
+TEST_CASE("what one flow between nodes gets at most is a key of inter_node, and of no other link") {
+  CHECK(cluster(intra).inter_node.flow_bandwidth == 0);
+  const auto with_limit = [](const std::string& most) {
+    std::string text = with_cluster(intra);
+    return text.replace(text.find("latency: 5 us"), 13, "latency: 5 us, flow_bandwidth: " + most);
+  };
+  const LoadedJob limited = load_job_text(with_limit("42 Gb/s"), "job.yaml", with_presets());
+  CHECK(limited.job.cluster.inter_node.flow_bandwidth == Approx(5.25e9));
+  CHECK(load_job_text(limited.effective_yaml, "job.yaml", LoadOptions{}).job == limited.job);
+  const std::vector<Diagnostic> problems = problems_of(with_limit("0.01 MB/s"));
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0].message == "a flow gets at most 10000 bytes/s");
+  CHECK(problems[0].hint == "from 1 MB/s on, or 0 for no limit.");
+  CHECK(messages("  intra_node: {latency: 2 us, flow_bandwidth: 1 GB/s}\n") ==
+        Messages{"unknown key 'flow_bandwidth' in 'cluster.intra_node'"});
+}
+
 TEST_CASE("a mesh of NVLinks is read pair by pair, and GPUs without a link need a neighbour or PCIe") {
   const Cluster mesh = cluster(
       "  intra_node: {topology: nvlink_mesh, nvlinks: [0-1x2, 1-2, 3-2x2, 0-3], latency: 2 us, relay: "

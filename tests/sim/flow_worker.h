@@ -33,10 +33,12 @@ struct TestFlow {
 struct TestNetwork {
   std::vector<double> bandwidths;  // by link
   std::vector<TestFlow> flows;
+  std::vector<double> ceilings = {};  // numbered behind the links
 };
 
 inline std::vector<double> run_flows(FlowEngine& engine, const TestNetwork& network) {
   for (const double bandwidth : network.bandwidths) engine.link(bandwidth);
+  for (const double most : network.ceilings) engine.ceiling(most);
   for (std::size_t f = 0; f < network.flows.size(); ++f)
     engine.start(network.flows[f].links, network.flows[f].bytes, network.flows[f].date, f);
   std::vector<double> ends(network.flows.size(), -1);

@@ -20,6 +20,7 @@ Plan on_nodes(unsigned seed, bool data_parallel) {
   plan.cluster.gpus_per_node = plan.cluster.nics_per_node = 2;
   plan.cluster.intra_node.latency_s = 0.7e-6;
   plan.cluster.inter_node.latency_s = 1.9e-6;
+  if (seed % 3 == 1) plan.cluster.inter_node.flow_bandwidth = 0.4e12;  // of links of 1 byte per picosecond
   return plan;
 }
 

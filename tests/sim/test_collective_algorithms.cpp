@@ -114,6 +114,46 @@ TEST_CASE("every algorithm alone takes its closed form in SimGrid, to 1e-6") {
   }
 }
 
+TEST_CASE("a limit of what one flow gets holds between nodes, for every connection, in SimGrid too") {
+  constexpr double flow = 2e9;  // of NICs of 10
+  const std::vector<Case> limited{
+      {Opcode::all_reduce, ring, 1, 4, 6e-6, 1.5 / inside},  // no flow between nodes
+      // One flow out of each NIC, with 2 x 7/8 S / 4.
+      {Opcode::all_reduce, ring, 2, 4, 30e-6, 1.75 / 4 / flow},
+      {Opcode::all_reduce, two_level, 2, 4, 16e-6, 1.5 / inside + 0.25 / flow},
+      // Up to four flows of half of S/4 on a NIC: together 8 GB/s.
+      {Opcode::all_reduce, tree, 4, 4, 26e-6, 0.125 / flow},
+      {Opcode::all_reduce, collnet_chain, 5, 1, 5e-6, 1.0 / flow},
+      {Opcode::all_gather, pat, 4, 1, 10e-6, 0.75 / flow},
+      {Opcode::broadcast, tree, 4, 4, 3e-6 + 10e-6, 0.125 / flow},
+      // A rank is connected with each of the other node's four.
+      {Opcode::all_to_all, direct, 2, 4, 23e-6, 0.5 / (4 * flow)},
+      {Opcode::all_to_all, hierarchical, 2, 4, 8e-6, 0.5 / flow},
+      {Opcode::send, direct, 2, 4, 5e-6, 1.0 / flow}};
+  for (const Case& of : limited) {
+    CAPTURE(static_cast<int>(of.opcode), to_string(of.algorithm), of.nodes, of.gpus);
+    Cluster cluster = cluster_of(of.nodes, of.gpus, of.algorithm);
+    cluster.inter_node.flow_bandwidth = flow;
+    const CollectiveQuery query{cluster, of.opcode, {of.nodes}, of.gpus, {1 << 20, std::int64_t{1} << 30}};
+    for (const CollectiveRow& row : collective_table(query))
+      CHECK(row.time_s ==
+            Approx(of.latency_s + static_cast<double>(row.bytes) * of.seconds_per_byte).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a pace that asks for less than a limited flow's rate changes nothing") {
+  // A ring of two nodes of one GPU: S over each NIC at 2 GB/s. Channels give 5 GB/s.
+  Cluster cluster = cluster_of(2, 1, ring);
+  cluster.inter_node.flow_bandwidth = 2e9;
+  cluster.collectives.paces[{ring, CollectiveProtocol::simple}].channel_bandwidth = 5e9;
+  cluster.collectives.channels = 1;
+  const CollectiveQuery query{cluster, Opcode::all_reduce, {2}, 1, {1'000'000'000}};
+  CHECK(collective_table(query).at(0).time_s == Approx(0.5).epsilon(1e-3));
+  cluster.inter_node.flow_bandwidth = 8e9;  // now the channels are slower
+  CHECK(collective_table({cluster, Opcode::all_reduce, {2}, 1, {1'000'000'000}}).at(0).time_s ==
+        Approx(0.2).epsilon(1e-3));
+}
+
 TEST_CASE("bus bandwidth is nccl-tests': of large rings that of the link") {
   const auto busbw = [](Opcode opcode, CollectiveAlgorithm algorithm) {
     return collective_table({cluster_of(1, 8, algorithm), opcode, {1}, 8, {std::int64_t{1} << 40}})[0].busbw;

@@ -238,6 +238,16 @@ TEST_CASE("calls that make no sense are refused before SimGrid sees them") {
     CHECK(refused([&](FlowEngine& e) { e.wake(bad); }));
   }
   CHECK(refused([&](FlowEngine& e) { e.start({}, 1, 0, 0); }));
+  CHECK(refused([&](FlowEngine& e) {
+    const LinkNumber ceiling = e.ceiling(1);
+    e.start({&ceiling, 1}, 1, 0, 0);
+  }));
+  CHECK(refused([&](FlowEngine& e) { static_cast<void>(e.usage(e.ceiling(1))); }));
+  CHECK(refused([&](FlowEngine& e) { e.ceiling(0); }));
+  CHECK(refused([&](FlowEngine& e) {
+    e.start({&link, 1}, 1, 0, 0);
+    e.ceiling(1);
+  }));
   const std::vector<double> two_weights{1, 1}, no_weight{0};
   for (const std::vector<double>& bad : {two_weights, no_weight})
     CHECK(refused([&](FlowEngine& e) { e.start({&link, 1}, 1, 0, 0, bad); }));

@@ -1,4 +1,4 @@
-// 43 networks to verify with a pencil. Rates are units per second, sizes units; a flow's line is its links,
+// 57 networks to verify with a pencil. Rates are units per second, sizes units; a flow's line is its links,
 // its size, when it starts and when it must end. The comment has the rates that the flows get, and what
 // changes.
 #include <catch2/catch.hpp>
@@ -17,6 +17,7 @@ namespace {
 struct CaseFlow {
   const char* links;
   double size, start, end;
+  double most = 0;  // the flow's own limit; 0: none
 };
 
 struct Case {
@@ -171,23 +172,65 @@ const std::vector<Case>& cases() {
        {{"a", 10}, {"b", 10}, {"c", 30}, {"d", 10}},
        {{"a b", 20, 0.5, 4.5}, {"a c d", 20, 0.5, 4.5}}},
       {"one is over before the other's latency is", {{"a", 10}}, {{"a", 5, 0.1, 0.6}, {"a", 5, 0.7, 1.2}}},
+
+      // ---- flows with a limit of their own: the last number of their line ----
+      {"alone below its link", {{"a", 50}}, {{"a", 100, 0, 5, 20}}},
+      {"a limit above the link is none", {{"a", 50}}, {{"a", 100, 0, 2, 60}}},
+      // 2 for the limited one; 10 - 2 = 8
+      {"the other takes what the limited one leaves", {{"a", 10}}, {{"a", 4, 0, 2, 2}, {"a", 16, 0, 2}}},
+      {"a limit above the equal share changes nothing", {{"a", 10}}, {{"a", 10, 0, 2, 6}, {"a", 10, 0, 2}}},
+      // 5 each until 1; then 15 left at 6, not 10
+      {"but holds when the other one is gone", {{"a", 10}}, {{"a", 5, 0, 1}, {"a", 20, 0, 3.5, 6}}},
+      // 2 and 4 for these; 12 - 2 - 4 = 6
+      {"three limits, two of which bind",
+       {{"a", 12}},
+       {{"a", 2, 0, 1, 2}, {"a", 4, 0, 1, 4}, {"a", 6, 0, 1, 9}}},
+      // 3 each of 20: nobody shares
+      {"an incast of four limited ones leaves the receiver idle",
+       {{"t1", 20}, {"t2", 20}, {"t3", 20}, {"t4", 20}, {"rx", 20}},
+       {{"t1 rx", 6, 0, 2, 3}, {"t2 rx", 6, 0, 2, 3}, {"t3 rx", 6, 0, 2, 3}, {"t4 rx", 6, 0, 2, 3}}},
+      // 7 x 3 > 20: 20/7 each
+      {"and of seven does not", {{"rx", 20}}, std::vector<CaseFlow>(7, {"rx", 20, 0, 7, 3})},
+      // 2 for the limited one; a: 10 - 2, b: 20 - 2
+      {"a limited flow over two links leaves both",
+       {{"a", 10}, {"b", 20}},
+       {{"a b", 4, 0, 2, 2}, {"a", 16, 0, 2}, {"b", 36, 0, 2}}},
+      // a gives 5 to each; b then has 20 - 5 for one that takes 12
+      {"a link's share and a limit, one after the other",
+       {{"a", 10}, {"b", 20}},
+       {{"a", 10, 0, 2}, {"a b", 10, 0, 2, 8}, {"b", 24, 0, 2, 12}}},
+      // 4 by 1; then 4 beside 6 until 2; 8 left at 4
+      {"a guest does not disturb a limited one", {{"a", 10}}, {{"a", 16, 0, 4, 4}, {"a", 6, 1, 2}}},
+      // 8 by 1; then 5 each: the guest's 5 are over at 2; 7 left at 8
+      {"unless the two together are too much", {{"a", 10}}, {{"a", 20, 0, 2.875, 8}, {"a", 5, 1, 2}}},
+      // 3 through the slow link, 4 of its own limit: 20 - 3 - 4 = 13
+      {"a slow link, a limit and what both leave",
+       {{"slow", 3}, {"rx", 20}},
+       {{"slow rx", 3, 0, 1, 5}, {"rx", 4, 0, 1, 4}, {"rx", 13, 0, 1}}},
+      {"nothing to move under a limit", {{"a", 10}}, {{"a", 0, 0.5, 0.5, 2}, {"a", 10, 0, 1}}},
   };
   return all;
 }
 
-// All cases side by side: they have no link in common.
+// All cases side by side: they have no link in common, but flows with the same limit have one ceiling.
 TestNetwork side_by_side() {
   TestNetwork network;
+  for (const Case& one : cases())
+    for (const auto& link : one.links) network.bandwidths.push_back(link.second * 1e9);
+  LinkNumber links = 0;
+  std::map<double, LinkNumber> ceiling;
   for (const Case& one : cases()) {
     std::map<std::string, LinkNumber> number;
-    for (const auto& [name, rate] : one.links) {
-      number[name] = static_cast<LinkNumber>(network.bandwidths.size());
-      network.bandwidths.push_back(rate * 1e9);
-    }
+    for (const auto& link : one.links) number[link.first] = links++;
     for (const CaseFlow& flow : one.flows) {
       TestFlow& added = network.flows.emplace_back(TestFlow{{}, flow.size * 1e9, flow.start});
       std::istringstream names(flow.links);
       for (std::string name; names >> name;) added.links.push_back(number.at(name));
+      if (flow.most == 0) continue;
+      const std::size_t next = network.bandwidths.size() + network.ceilings.size();
+      const auto [found, is_new] = ceiling.try_emplace(flow.most, static_cast<LinkNumber>(next));
+      if (is_new) network.ceilings.push_back(flow.most * 1e9);
+      added.links.push_back(found->second);
     }
   }
   return network;
@@ -195,9 +238,9 @@ TestNetwork side_by_side() {
 
 }  // namespace
 
-TEST_CASE("43 max-min cases, each solved by hand") {
+TEST_CASE("57 max-min cases, each solved by hand") {
   const FlowSolver solver = GENERATE(from_range(flow_solvers()));
-  CHECK(cases().size() == 43);
+  CHECK(cases().size() == 57);
   const std::vector<double> ends = ends_of(solver, side_by_side());
   std::size_t f = 0;
   for (const Case& one : cases())

@@ -9,11 +9,12 @@ namespace simrun {
 namespace {
 
 // Two nodes of two GPUs with a NIC each; 1 byte per picosecond everywhere, no latency.
-Cluster cluster() {
+Cluster cluster(double flow_bandwidth) {
   Cluster two;
   two.nodes = 2;
   two.gpus_per_node = two.nics_per_node = 2;
   two.intra_node = two.inter_node = {1e12, 0, 1};
+  two.inter_node.flow_bandwidth = flow_bandwidth;
   return two;
 }
 
@@ -31,10 +32,10 @@ struct Outcome {
 };
 
 // Ends of transfers that are all posted beforehand. In a worker: a process has one flow engine.
-Outcome run(const std::vector<Posting>& postings) {
+Outcome run(const std::vector<Posting>& postings, double flow_bandwidth = 0) {
   Outcome outcome;
   const std::string bytes = run_in_worker([&] {
-    const Topology topology(cluster());
+    const Topology topology(cluster(flow_bandwidth));
     std::vector<std::vector<NetworkExchange>> exchanges;
     for (const Posting& posting : postings) {
       ExchangeFlows flows = transfer_flows(topology, posting.from, posting.to);
@@ -134,6 +135,25 @@ TEST_CASE("long after one meeting the network still wakes at every date") {
                                {.at = 100'000'000, .from = 0, .to = 2, .bytes = 2e6, .latency_s = 1e-6},
                                {.at = 101'000'000, .from = 0, .to = 2, .bytes = 2e6}});
   CHECK(outcome.ends == std::vector<Picoseconds>{4'000'000, 4'000'000, 51'000'000, 105'000'000, 105'000'000});
+}
+
+TEST_CASE("a limited transfer keeps its rate when a second one joins, as long as both fit on the NIC") {
+  // At most 0.4 bytes per picosecond each: 10 MB take 25 us, whether SimGrid moves them (from 5 us on) or
+  // not.
+  const Outcome two = run(
+      {{.at = 0, .from = 0, .to = 2, .bytes = 10e6}, {.at = 5'000'000, .from = 0, .to = 3, .bytes = 10e6}},
+      0.4e12);
+  CHECK(two.ends == std::vector<Picoseconds>{25'000'000, 30'000'000});
+  CHECK(two.links.at("node0.nic0.tx").contended == 20'000'000);
+  // Three share 1: from 10 us on a third each, 6 MB to go of the first: 28 us. The others, 4 MB further, then
+  // get 0.4 each again: 4 MB more, + 10 us.
+  const Outcome three = run({{.at = 0, .from = 0, .to = 2, .bytes = 10e6},
+                             {.at = 10'000'000, .from = 0, .to = 3, .bytes = 10e6},
+                             {.at = 10'000'000, .from = 0, .to = 2, .bytes = 10e6}},
+                            0.4e12);
+  CHECK(three.ends == std::vector<Picoseconds>{28'000'000, 38'000'000, 38'000'000});
+  // Inside a node nothing is limited.
+  CHECK(run({{.at = 0, .from = 0, .to = 1, .bytes = 10e6}}, 0.4e12).ends[0] == 10'000'000);
 }
 
 TEST_CASE("a transfer of no bytes takes its latency") {

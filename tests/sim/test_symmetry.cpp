@@ -72,11 +72,15 @@ TEST_CASE("one for all that are alike: the dates of simulating every GPU") {
   const char* const flat = "{topology: non_blocking}";
   const char* const spines = "{topology: leaf_spine, nodes_per_leaf: 2, spines: 3, oversubscription: 4}";
   const char* const narrow = "{topology: leaf_spine, nodes_per_leaf: 2, spines: 1, oversubscription: 4}";
+  const char* const limited =
+      "{topology: leaf_spine, nodes_per_leaf: 2, spines: 1, oversubscription: 2}, "
+      "inter_node: {bandwidth: 25 GB/s, latency: 2 us, flow_bandwidth: 9 GB/s}";
   const char* const zero = "optimizer: {zero_stage: 1, overlap_grad_reduce: true}\n";
   for (const Shape& shape :
        std::vector<Shape>{{"data parallel only: all are alike", 1, 1, 16, 4, "", flat, 1},
                           {"tensor ranks of a node are alike", 4, 2, 2, 4, zero, flat, 4},
                           {"replicas share the uplinks of their leaf", 2, 2, 4, 4, zero, narrow, 16},
+                          {"flows have limits", 2, 2, 4, 4, zero, limited, 16},
                           {"routes are hashed: few fold", 2, 2, 4, 4, zero, spines, 16},
                           {"two tensor groups and two stages in a node", 2, 4, 4, 4, "", flat, 32},
                           {"parameters gathered for every pass", 1, 2, 8, 4,

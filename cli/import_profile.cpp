@@ -1,0 +1,184 @@
+#include "cli/import_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <tuple>
+#include <utility>
+
+#include "configs/measured_config.h"
+#include "sim/kernel_cost.h"
+#include "sim/measured_cost.h"
+#include "traces/imported_timeline.h"
+
+namespace simrun {
+namespace {
+
+// Rates that the loader takes (configs/load_measured.cpp).
+constexpr double least_rate = 1e3, most_rate = 1e15;
+
+struct KindSeconds {
+  double predicted = 0, measured = 0;
+  double factor() const { return measured / predicted; }
+};
+using KindTable = std::map<Opcode, KindSeconds>;
+
+// Work and predicted seconds of what a rate stands for.
+struct RateWork {
+  double work = 0, seconds = 0;
+};
+struct RateWorks {
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, RateWork> products;
+  std::map<std::pair<std::int64_t, std::int64_t>, RateWork> attention, attention_backward;
+  std::map<std::string, RateWork> kernels;
+};
+
+const RankTimeline* with_lanes(const Timeline& timeline, std::int32_t pipeline_rank) {
+  const auto rank = std::ranges::find_if(timeline.ranks, [&](const RankTimeline& of) {
+    return of.pipeline_rank == pipeline_rank && !of.lanes.empty();
+  });
+  return rank == timeline.ranks.end() ? nullptr : &*rank;
+}
+
+class ProfileBuilder {
+ public:
+  explicit ProfileBuilder(const ImportedBeside& beside) : beside_(beside) {}
+
+  void count() {
+    const std::vector<std::int32_t> pipeline_ranks = pipeline_ranks_of(beside_.plan, beside_.run);
+    for (std::size_t r = 0; r < pipeline_ranks.size(); ++r) {
+      const RankTimeline* const rank = with_lanes(beside_.predicted, pipeline_ranks[r]);
+      if (rank == nullptr) continue;
+      for (const ImportedKernel& kernel : beside_.run.ranks[r].kernels)
+        if (kernel.kind.opcode)
+          kinds_[*kernel.kind.opcode].measured +=
+              std::max(static_cast<double>(kernel.duration_ns) * 1e-9 - drawn_launch(), 0.0);
+      count_predicted(*rank);
+    }
+    std::erase_if(kinds_, [](const auto& of) {
+      return is_communication(of.first) || of.second.predicted <= 0 || of.second.measured <= 0;
+    });
+  }
+
+  const KindTable& kinds() const { return kinds_; }
+
+  // By the kinds that were measured.
+  std::string measured_section() {
+    for (const auto& [kind, instructions] : instructions_)
+      if (const auto of = kinds_.find(kind); of != kinds_.end())
+        for (const Instruction* const instruction : instructions) add_work(*instruction, of->second.factor());
+    std::string text = "measured:\n";
+    text += section("products", works_.products, [](const auto& sizes) {
+      return fmt::format("{}x{}x{}", std::get<0>(sizes), std::get<1>(sizes), std::get<2>(sizes));
+    });
+    const auto two = [](const auto& sizes) { return fmt::format("{}x{}", sizes.first, sizes.second); };
+    text += section("attention", works_.attention, two);
+    text += section("attention_backward", works_.attention_backward, two);
+    text += section("kernels", works_.kernels, [](const std::string& name) { return name; });
+    return text;
+  }
+
+ private:
+  void count_predicted(const RankTimeline& rank) {
+    const Program& program = beside_.plan.programs[static_cast<std::size_t>(rank.pipeline_rank)];
+    std::set<std::pair<Index, Index>> seen;
+    for (const Lane& lane : rank.lanes)
+      for (const Interval& interval : lane.intervals) {
+        const Index segment = program.entries[interval.entry].segment;
+        const Instruction& what = beside_.plan.segments[segment].instructions[interval.instruction];
+        if (is_communication(what.opcode)) continue;
+        kinds_[what.opcode].predicted +=
+            std::max(static_cast<double>(interval.duration) * 1e-12 - launch(), 0.0);
+        if (seen.insert({segment, interval.instruction}).second) instructions_[what.opcode].push_back(&what);
+      }
+  }
+
+  double launch() const { return beside_.plan.cluster.gpu.kernel_launch_s; }
+  // simrun's own traces draw it as a part of the kernel.
+  double drawn_launch() const { return beside_.run.origin == TraceOrigin::simrun ? launch() : 0; }
+
+  void add_work(const Instruction& what, double factor) {
+    const Plan& plan = beside_.plan;
+    const double seconds =
+        static_cast<double>(kernel_time(plan, what)) * 1e-12 - plan.cluster.gpu.kernel_launch_s;
+    RateWork* rate = nullptr;
+    double work = 0;
+    if (what.opcode == Opcode::gemm) {
+      const GemmShape shape = gemm_shape(plan, what);
+      rate = &works_.products[{shape.m, shape.n, shape.k}];
+      work = kernel_work(plan, what).flops;
+    } else if (what.opcode == Opcode::attention || what.opcode == Opcode::attention_backward) {
+      if (what.function != Function::flash) return;
+      const AttentionShape shape = attention_shape(plan, what);
+      auto& table = what.opcode == Opcode::attention ? works_.attention : works_.attention_backward;
+      rate = &table[{shape.sequence, shape.head_dim}];
+      work = kernel_work(plan, what).flops;
+    } else {
+      const std::string name = kernel_name(what);
+      if (std::ranges::find(measured_kernel_names, name) == measured_kernel_names.end()) return;
+      rate = &works_.kernels[name];
+      work = kernel_work(plan, what).bytes;
+    }
+    rate->work += work;
+    rate->seconds += std::max(seconds, 0.0) * factor;
+  }
+
+  template <typename Works, typename Name>
+  static std::string section(const char* key, const Works& works, const Name& name) {
+    std::string lines;
+    for (const auto& [of, rate] : works) {
+      const double per_second = rate.seconds > 0 ? rate.work / rate.seconds : 0;
+      if (per_second < least_rate || per_second > most_rate) continue;
+      lines += fmt::format("    {}: {:.6f} {}\n", name(of), per_second / 1e9,
+                           std::string_view(key) == "kernels" ? "GB/s" : "GFLOP/s");
+    }
+    return lines.empty() ? "" : fmt::format("  {}:\n{}", key, lines);
+  }
+
+  const ImportedBeside& beside_;
+  KindTable kinds_;
+  std::map<Opcode, std::vector<const Instruction*>> instructions_;  // each once
+  RateWorks works_;
+};
+
+// The keys of `gpu` in the effective config, with where each comes from, but for what was measured before.
+std::string gpu_keys(const std::string& effective_yaml) {
+  std::istringstream lines(effective_yaml);
+  std::string line, text;
+  bool is_cluster = false, is_gpu = false, is_measured = false;
+  while (std::getline(lines, line)) {
+    const std::size_t indent = line.find_first_not_of(' ');
+    if (indent == std::string::npos) continue;
+    if (indent == 0) is_cluster = line.starts_with("cluster:");
+    if (indent == 2) is_gpu = is_cluster && line.starts_with("  gpu:");
+    if (indent == 4) is_measured = line.starts_with("    measured:");
+    if (is_gpu && indent >= 4 && !is_measured) text += line.substr(4) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string profile_yaml(const LoadedJob& job, const ImportedBeside& beside) {
+  ProfileBuilder builder(beside);
+  builder.count();
+  const ImportedRun& run = beside.run;
+  std::string text = fmt::format(
+      "# Written by simrun --import-trace --profile: {}, {} rank{}. Use it as gpu: THIS_FILE.\n"
+      "# What each kind of kernel took in the trace by what was predicted for the job; `measured` has both "
+      "in it.\n",
+      run.device.empty() ? to_string(run.origin) : run.device, run.ranks.size(),
+      run.ranks.size() == 1 ? "" : "s");
+  for (const auto& [opcode, kind] : builder.kinds())
+    text += fmt::format("#   {:<22} {:.6g} s measured, {:.6g} s predicted: x {:.4f}\n", to_string(opcode),
+                        kind.measured, kind.predicted, kind.factor());
+  const std::string measured = builder.measured_section();
+  text += gpu_keys(job.effective_yaml);
+  return measured == "measured:\n" ? text : text + measured;
+}
+
+}  // namespace simrun

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "configs/load_job.h"
+#include "schedules/plan.h"
+#include "schedules/timeline.h"
+#include "traces/imported_run.h"
+
+namespace simrun {
+
+struct ImportedBeside {
+  const Plan& plan;
+  const Timeline& predicted;  // of the plan, with lanes
+  const ImportedRun& run;
+};
+
+// A device profile for `gpu: FILE`: the keys of the job's GPU, and under `measured` rates that make each kind
+// of kernel take in this job what it took in the trace. A trace names kernels, no sizes: all sizes and
+// functions of a kind are slower than predicted, or faster, by the same factor. Kinds that the trace lacks,
+// or configs/measured_config.h has no name for, are left out and keep their prediction.
+std::string profile_yaml(const LoadedJob& job, const ImportedBeside& beside);
+
+}  // namespace simrun

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+namespace simrun {
+
+// What stands between the two products of attention that is not flash.
+//   fused     scale, mask and softmax in one kernel
+//   megatron  the same where Megatron-LM's kernel takes the shape (FusedScaleMaskSoftmax.is_kernel_available
+//             in megatron/model/fused_softmax.py), else separate
+//   separate  PyTorch's operators, in fp32
+enum class SoftmaxKernel : std::uint8_t { fused, megatron, separate };
+
+// Which kernels a framework runs: `kernels:` in configs/frameworks/*.yaml. The defaults are the model of
+// kernels as it prices a job that names no framework: everything fused that some framework fuses.
+struct FrameworkKernels {
+  // The host's time to issue one kernel. A shorter kernel leaves the device waiting for the next one; 0: the
+  // host is never late (CUDA graphs).
+  double host_dispatch_s = 0;
+  int flash_attention = 0;  // generation 1, 2, 3; 0: a share of the rate of products
+  SoftmaxKernel softmax = SoftmaxKernel::fused;
+  std::int64_t fused_softmax_limit = 16384;  // megatron: keys, at most
+  // What follows runs in one kernel; else PyTorch's operators one behind the other.
+  bool fused_norm = true;
+  bool fused_rope = true;
+  bool fused_activation = true;  // bias and GELU; both halves of SwiGLU
+  bool fused_residual = true;    // bias, dropout and residual
+  bool fused_qkv_bias = true;    // in the product's epilogue
+  // Weight gradients are added to the main gradients by the product itself; else by a kernel behind it.
+  bool fused_weight_gradient = true;
+  bool fused_cross_entropy = true;  // exponentials, sum and gradient within the loss's own passes
+  // What an optimizer step moves per parameter of the rank beyond the update itself and the gradients' norm:
+  // unscaling, clipping, zeroing, copies between types.
+  double optimizer_bytes = 0;
+  // Compute waits for tensor-parallel collectives, also where it could go on with the weights' gradients.
+  bool blocking_tensor_parallel = false;
+  // Compute waits until what a pipeline stage sends has arrived (Megatron-LM's p2p_communication.py waits for
+  // both directions before it goes on).
+  bool blocking_pipeline = false;
+  bool blocks() const { return blocking_tensor_parallel || blocking_pipeline; }
+  bool operator==(const FrameworkKernels&) const = default;
+};
+
+}  // namespace simrun

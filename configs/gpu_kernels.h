@@ -1,0 +1,33 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace simrun {
+
+// What one generation of FlashAttention reaches on a device. Shares are of the peak for its type, of FLOPs
+// that the mask leaves.
+struct FlashRate {
+  double forward = 0, backward = 0;  // long sequences, heads of 128 and more; 0: not stated
+  double narrow = 1;                 // heads of 64, by those of 128; between them along a line
+  // Keys per query that a masked kernel's diagonal blocks and uneven rows are worth: a causal forward over k
+  // keys on average runs at k / (k + masked_keys) of the rate.
+  double masked_keys = 0;
+  bool is_stated() const { return forward > 0; }
+  bool operator==(const FlashRate&) const = default;
+};
+
+// Coefficients of the model of kernels beyond a device's datasheet: `kernels:` in configs/gpus/*.yaml.
+struct GpuKernels {
+  // Philox numbers per second in an elementwise kernel; 0: dropout costs its bytes alone.
+  double random_numbers = 0;
+  // Share of its best rate that a product keeps under a whole step's load, where the power limit holds the
+  // clock down.
+  double sustained = 1;
+  // Waves of tiles that a product's ragged start and end are worth.
+  double tail_waves = 0;
+  std::array<FlashRate, 3> flash;  // FlashAttention 1, 2, 3
+  bool operator==(const GpuKernels&) const = default;
+};
+
+}  // namespace simrun

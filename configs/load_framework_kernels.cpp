@@ -1,0 +1,77 @@
+// `framework.kernels`, and `cluster.gpu.kernels` on which they run.
+#include <fmt/format.h>
+
+#include "configs/limits.h"
+#include "configs/load_sections.h"
+
+namespace simrun {
+namespace {
+
+constexpr IntegerRange flash_generations = {0, 3};
+constexpr RealRange masked_keys = {0, 1e5};
+constexpr RealRange waves = {0, 10};
+constexpr RealRange optimizer_bytes = {0, 1000};
+
+FlashRate read_flash_rate(const ConfigNode* node, const std::string& path, Reading& reading) {
+  FlashRate rate;
+  if (node == nullptr) return rate;
+  SectionReader section(reading, node, path);
+  if (section.is_no_map()) return rate;
+  rate.forward = section.real("forward", limits::share);
+  rate.backward = section.real("backward", limits::share);
+  rate.narrow = section.real("narrow", limits::share, 1.0);
+  rate.masked_keys = section.real("masked_keys", masked_keys, 0.0);
+  section.finish();
+  return rate;
+}
+
+SoftmaxKernel softmax_of(const std::string& word) {
+  return word == "separate"   ? SoftmaxKernel::separate
+         : word == "megatron" ? SoftmaxKernel::megatron
+                              : SoftmaxKernel::fused;
+}
+
+}  // namespace
+
+GpuKernels read_gpu_kernels(const ConfigNode* node, Reading& reading) {
+  GpuKernels kernels;
+  if (node == nullptr) return kernels;
+  SectionReader section(reading, node, "cluster.gpu.kernels");
+  if (section.is_no_map()) return kernels;
+  kernels.random_numbers =
+      section.quantity("random_numbers", Unit::flops_per_second, limits::optional_flops, "0 TFLOP/s");
+  kernels.sustained = section.real("sustained", limits::share, 1.0);
+  kernels.tail_waves = section.real("tail_waves", waves, 0.0);
+  for (std::size_t g = 0; g < kernels.flash.size(); ++g) {
+    const std::string key = fmt::format("flash_attention_{}", g + 1);
+    kernels.flash[g] = read_flash_rate(section.section(key), section.path_of(key), reading);
+  }
+  section.finish();
+  return kernels;
+}
+
+FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading) {
+  FrameworkKernels kernels;
+  if (node == nullptr) return kernels;
+  SectionReader section(reading, node, "framework.kernels");
+  if (section.is_no_map()) return kernels;
+  kernels.host_dispatch_s = section.quantity("host_dispatch", Unit::seconds, limits::latency, "0 us");
+  kernels.flash_attention = static_cast<int>(section.integer("flash_attention", flash_generations, 0));
+  kernels.softmax = softmax_of(section.word("softmax", {{"fused", "megatron", "separate"}}, "fused"));
+  kernels.fused_softmax_limit =
+      section.integer("fused_softmax_limit", limits::sequence, kernels.fused_softmax_limit);
+  kernels.fused_norm = section.boolean("fused_norm", true);
+  kernels.fused_rope = section.boolean("fused_rope", true);
+  kernels.fused_activation = section.boolean("fused_activation", true);
+  kernels.fused_residual = section.boolean("fused_residual", true);
+  kernels.fused_qkv_bias = section.boolean("fused_qkv_bias", true);
+  kernels.fused_weight_gradient = section.boolean("fused_weight_gradient", true);
+  kernels.blocking_tensor_parallel = section.boolean("blocking_tensor_parallel", false);
+  kernels.fused_cross_entropy = section.boolean("fused_cross_entropy", true);
+  kernels.optimizer_bytes = section.real("optimizer_bytes", optimizer_bytes, 0.0);
+  kernels.blocking_pipeline = section.boolean("blocking_pipeline", false);
+  section.finish();
+  return kernels;
+}
+
+}  // namespace simrun

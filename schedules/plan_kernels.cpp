@@ -1,0 +1,74 @@
+#include "schedules/plan_kernels.h"
+
+#include "plan.pb.h"
+#include "schedules/plan_fields.h"
+#include "schedules/plan_message.h"
+
+namespace simrun {
+
+void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& out) {
+  out.set_host_dispatch_s(kernels.host_dispatch_s);
+  out.set_flash_attention(kernels.flash_attention);
+  out.set_softmax(static_cast<std::uint32_t>(kernels.softmax));
+  out.set_fused_softmax_limit(kernels.fused_softmax_limit);
+  out.set_separate_norm(!kernels.fused_norm);
+  out.set_separate_rope(!kernels.fused_rope);
+  out.set_separate_activation(!kernels.fused_activation);
+  out.set_separate_residual(!kernels.fused_residual);
+  out.set_separate_qkv_bias(!kernels.fused_qkv_bias);
+  out.set_separate_weight_gradient(!kernels.fused_weight_gradient);
+  out.set_blocking_tensor_parallel(kernels.blocking_tensor_parallel);
+  out.set_blocking_pipeline(kernels.blocking_pipeline);
+  out.set_separate_cross_entropy(!kernels.fused_cross_entropy);
+  out.set_optimizer_bytes(kernels.optimizer_bytes);
+}
+
+FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
+  if (in.softmax() > static_cast<std::uint32_t>(SoftmaxKernel::separate))
+    throw MalformedPlan("a framework's softmax is of no kind");
+  if (in.flash_attention() < 0 || in.flash_attention() > 3)
+    throw MalformedPlan("a framework's FlashAttention is of no generation");
+  return {.host_dispatch_s = finite(in.host_dispatch_s(), "host dispatch"),
+          .flash_attention = in.flash_attention(),
+          .softmax = static_cast<SoftmaxKernel>(in.softmax()),
+          .fused_softmax_limit = in.fused_softmax_limit(),
+          .fused_norm = !in.separate_norm(),
+          .fused_rope = !in.separate_rope(),
+          .fused_activation = !in.separate_activation(),
+          .fused_residual = !in.separate_residual(),
+          .fused_qkv_bias = !in.separate_qkv_bias(),
+          .fused_weight_gradient = !in.separate_weight_gradient(),
+          .fused_cross_entropy = !in.separate_cross_entropy(),
+          .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),
+          .blocking_tensor_parallel = in.blocking_tensor_parallel(),
+          .blocking_pipeline = in.blocking_pipeline()};
+}
+
+void encode_kernels(const GpuKernels& kernels, proto::GpuKernels& out) {
+  out.set_random_numbers(kernels.random_numbers);
+  out.set_sustained(kernels.sustained);
+  out.set_tail_waves(kernels.tail_waves);
+  for (const FlashRate& rate : kernels.flash) {
+    proto::GpuKernels::FlashRate& to = *out.add_flash();
+    to.set_forward(rate.forward);
+    to.set_backward(rate.backward);
+    to.set_narrow(rate.narrow);
+    to.set_masked_keys(rate.masked_keys);
+  }
+}
+
+GpuKernels decode_kernels(const proto::GpuKernels& in) {
+  GpuKernels kernels;
+  kernels.random_numbers = finite(in.random_numbers(), "random numbers");
+  kernels.sustained = finite(in.sustained(), "sustained share");
+  kernels.tail_waves = finite(in.tail_waves(), "tail of waves");
+  if (static_cast<std::size_t>(in.flash_size()) > kernels.flash.size())
+    throw MalformedPlan("a GPU has more generations of FlashAttention than there are");
+  for (int g = 0; g < in.flash_size(); ++g)
+    kernels.flash[static_cast<std::size_t>(g)] = {
+        finite(in.flash(g).forward(), "attention rate"), finite(in.flash(g).backward(), "attention rate"),
+        finite(in.flash(g).narrow(), "attention rate"), finite(in.flash(g).masked_keys(), "masked keys")};
+  return kernels;
+}
+
+}  // namespace simrun

@@ -1,0 +1,127 @@
+#include "sim/row_kernels.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+#include "sim/attention_cost.h"
+
+namespace simrun {
+
+namespace {
+
+double elements_of(const Plan& plan, Index buffer) {
+  return static_cast<double>(plan.buffers[buffer].elements());
+}
+
+std::vector<RowKernel> of_elements(double elements, std::initializer_list<double> bytes_of_each) {
+  std::vector<RowKernel> kernels;
+  for (const double bytes : bytes_of_each) kernels.push_back({bytes * elements});
+  return kernels;
+}
+
+bool has_dimension(const Plan& plan, const Buffer& buffer, std::string_view name) {
+  return std::any_of(buffer.dims.begin(), buffer.dims.end(),
+                     [&](const BufferDim& dim) { return plan.dimension_names[dim.name] == name; });
+}
+
+// Q and K of packed q, k and v, where each group of queries has one key and one value.
+double rotated_share(const Plan& plan, const Buffer& packed) {
+  for (const BufferDim& dim : packed.dims)
+    if (plan.dimension_names[dim.name] == "qkv" && dim.extent > 2)
+      return static_cast<double>(dim.extent - 1) / static_cast<double>(dim.extent);
+  return 1;
+}
+
+// Bias, dropout and residual as three operators; what there is of them.
+std::vector<RowKernel> residual_kernels(const Plan& plan, const Instruction& instruction) {
+  const double elements = elements_of(plan, instruction.outputs.at(0));
+  const auto b = static_cast<double>(bytes_of(plan.buffers[instruction.outputs[0]].dtype));
+  std::vector<RowKernel> kernels;
+  const double dropped = instruction.dropout > 0 ? elements : 0;
+  for (std::size_t i = 1; i < instruction.inputs.size(); ++i)
+    kernels.push_back(
+        {elements_of(plan, instruction.inputs[i]) < elements ? 2 * b * elements : 3 * b * elements});
+  if (dropped > 0) kernels.push_back({(2 * b + 1) * elements, dropped});
+  return kernels;
+}
+
+// Empty: one kernel does it.
+std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& instruction) {
+  const FrameworkKernels& framework = plan.framework.kernels;
+  const Buffer& out = plan.buffers[instruction.outputs.at(0)];
+  const auto elements = static_cast<double>(out.elements());
+  const auto b = static_cast<double>(bytes_of(out.dtype));
+  switch (instruction.function) {
+    case Function::rms_norm:
+      if (framework.fused_norm || b > 2) return {};
+      return instruction.opcode == Opcode::norm
+                 ? of_elements(elements, {b + 4, 8, 4, 8, b + 4, 2 * b})
+                 : of_elements(elements, {2 * b, 3 * b, b, b + 4, 8, 12, 4, 8, 12, b + 4});
+    case Function::rope:
+      if (framework.fused_rope) return {};
+      return of_elements(elements * rotated_share(plan, out) / 2,  // of queries, then of keys
+                         {2 * b, b, 2 * b, 2 * b, 3 * b, 2 * b, b, 2 * b, 2 * b, 3 * b});
+    case Function::rope_backward:
+      if (framework.fused_rope) return {};
+      return of_elements(elements * rotated_share(plan, out) / 2,
+                         {2 * b, 2 * b, 2 * b, b, 3 * b, 2 * b, 2 * b, 2 * b, b, 3 * b});
+    case Function::swiglu:
+      return framework.fused_activation ? std::vector<RowKernel>() : of_elements(elements, {2 * b, 3 * b});
+    case Function::swiglu_backward:  // the gradient has both halves
+      return framework.fused_activation ? std::vector<RowKernel>()
+                                        : of_elements(elements / 2, {3 * b, 3 * b, 3 * b, 4 * b});
+    case Function::gelu:
+      return framework.fused_activation ? std::vector<RowKernel>() : of_elements(elements, {2 * b, 2 * b});
+    case Function::add:
+      return framework.fused_residual || instruction.opcode != Opcode::map
+                 ? std::vector<RowKernel>()
+                 : residual_kernels(plan, instruction);
+    default: return {};
+  }
+}
+
+}  // namespace
+
+double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel) {
+  const double random =
+      gpu.kernels.random_numbers > 0 ? kernel.random_numbers / gpu.kernels.random_numbers : 0;
+  return row_kernel_seconds(gpu, kernel.bytes) + random;
+}
+
+std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes) {
+  if (!instruction.outputs.empty())
+    if (std::vector<RowKernel> kernels = separate_kernels(plan, instruction); !kernels.empty())
+      return kernels;
+  const FrameworkKernels& framework = plan.framework.kernels;
+  if (instruction.opcode == Opcode::optimizer && framework.optimizer_bytes > 0)
+    return {{fused_bytes}, {framework.optimizer_bytes * elements_of(plan, instruction.inputs.at(0))}};
+  if (!framework.fused_cross_entropy && instruction.opcode == Opcode::cross_entropy)
+    return of_elements(elements_of(plan, instruction.inputs.at(0)), {8, 8, 4, 8});
+  if (!framework.fused_cross_entropy && instruction.opcode == Opcode::cross_entropy_backward)
+    return of_elements(elements_of(plan, instruction.inputs.at(0)), {8, 6});
+  const bool draws = instruction.function == Function::add && instruction.dropout > 0;
+  return {{fused_bytes, draws ? elements_of(plan, instruction.outputs.at(0)) : 0}};
+}
+
+bool adds_behind_product(const Plan& plan, const Instruction& instruction) {
+  if (plan.framework.kernels.fused_weight_gradient || !instruction.accumulate) return false;
+  const Buffer& main = plan.buffers[instruction.outputs.at(0)];
+  return bytes_of(main.dtype) > bytes_of(plan.buffers[instruction.inputs.at(0)].dtype);
+}
+
+std::vector<RowKernel> kernels_behind_product(const Plan& plan, const Instruction& instruction) {
+  std::vector<RowKernel> kernels;
+  const Buffer& out = plan.buffers[instruction.outputs.at(0)];
+  const auto elements = static_cast<double>(out.elements());
+  if (!plan.framework.kernels.fused_qkv_bias && instruction.inputs.size() > 2 &&
+      has_dimension(plan, out, "qkv"))
+    kernels.push_back({2 * static_cast<double>(bytes_of(out.dtype)) * elements});
+  if (adds_behind_product(plan, instruction)) {
+    const auto own = static_cast<double>(bytes_of(plan.buffers[instruction.inputs.at(0)].dtype));
+    kernels.push_back({(own + 2 * static_cast<double>(bytes_of(out.dtype))) * elements});
+  }
+  return kernels;
+}
+
+}  // namespace simrun

@@ -1,0 +1,64 @@
+#include <catch2/catch.hpp>
+
+#include "tests/cli/parsed_output.h"
+#include "tests/cli/run_program.h"
+
+namespace simrun {
+namespace {
+
+const std::string sample = SIMRUN_SOURCE_DIR "/tests/data/validation/sample.csv";
+const std::string one_row = "--validate " + sample + " --filter id=kort-0001 ";
+
+TEST_CASE("program: measurements are validated, filtered and written as CSV, page and JSON") {
+  const Scratch scratch;
+  const std::string csv = scratch.file("rows.csv"), page = scratch.file("rows.html");
+  const Ran ran = run_simrun(one_row + "--csv " + csv + " --html " + page);
+  CHECK(ran.code == 0);
+  CHECK(ran.output.find("1 of 1 rows scored") != std::string::npos);
+  CHECK(read(csv).starts_with(
+      "id,source,group,set,run,counts,metric,measured_value,predicted,error,status,why,assumed"));
+  CHECK(read(csv).find(
+            "\nkort-0001,Korthikanti et al. (arXiv 2205.05198) Table 5,kort,,r1,1,iter_time_s,1.42,") !=
+        std::string::npos);
+  CHECK(read(page).find("href=\"#job-0\"") != std::string::npos);
+  CHECK(read(page).find("id=\"job-0\"") != std::string::npos);
+  CHECK(read(page).find("hidden_size: 6144") != std::string::npos);
+
+  const ConfigNode scores = parsed_json(run_simrun(one_row + "--json").output);
+  CHECK(member(member(member(scores, "sources"), "kort"), "time").find("mape") != nullptr);
+}
+
+TEST_CASE("program: --set holds for every row's job") {
+  const Scratch scratch;
+  const auto first_step = [&](const std::string& flags) {
+    const std::string path = scratch.file("rows" + std::to_string(scratch.files()) + ".csv");
+    REQUIRE(run_simrun(one_row + flags + " -q --csv " + path).code == 0);
+    return read(path);
+  };
+  CHECK(first_step("") != first_step("--set cluster.gpu.matmul_efficiency=0.4"));
+}
+
+TEST_CASE(
+    "program: a wrong file, header, filter or company of --validate is refused; no scored row is exit 2") {
+  const Scratch scratch;
+  CHECK(run_simrun("--validate " + scratch.file("none.csv")).output.find("cannot read this file") !=
+        std::string::npos);
+  CHECK(run_simrun("--validate " + scratch.write("half.csv", "id,source\n")).code == 2);
+  const Ran filter = run_simrun("--validate " + sample + " --filter modle=x --filter tp");
+  CHECK(filter.code == 2);
+  CHECK(filter.output.find("did you mean 'model'?") != std::string::npos);
+  CHECK(filter.output.find("a filter is COLUMN=VALUE") != std::string::npos);
+  CHECK(run_simrun("--filter tp=1 " + tiny).output.find("--filter goes with --validate") !=
+        std::string::npos);
+  CHECK(run_simrun(tiny + " --validate " + sample).output.find("--validate takes no job") !=
+        std::string::npos);
+  CHECK(run_simrun("--validate " + sample + " --sweep training.micro_batch_size=1,2").code == 2);
+  CHECK(run_simrun("--validate " + sample + " --csv " + sample).output.find("overwrite") !=
+        std::string::npos);
+  const Ran none = run_simrun("--validate " + sample + " --filter id=nobody");
+  CHECK(none.code == 2);
+  CHECK(none.output.find("no row could be scored") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace simrun

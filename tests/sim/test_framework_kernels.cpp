@@ -1,0 +1,236 @@
+// What a framework's kernels cost beyond the device's model.
+#include <catch2/catch.hpp>
+
+#include "schedules/compile.h"
+#include "sim/attention_cost.h"
+#include "sim/kernel_cost.h"
+#include "sim/row_kernels.h"
+#include "sim/simulate.h"
+#include "tests/jobs.h"
+#include "tests/sim/plan_builder.h"
+
+namespace simrun {
+namespace {
+
+// Ten SMs of 1e11 FLOP/s each, 1 TB/s, no launch.
+Gpu plain_gpu() {
+  Gpu gpu;
+  gpu.name = "plain";
+  gpu.peak_flops[Dtype::bf16] = 1e12;
+  gpu.vector_flops = 1e11;
+  gpu.sm_count = 10;
+  gpu.memory_bandwidth = 1e12;
+  gpu.matmul_efficiency = gpu.memory_efficiency = 1;
+  return gpu;
+}
+
+struct Extent {
+  const char* name;
+  std::int64_t extent;
+};
+
+class Shapes {
+ public:
+  Shapes() { plan.cluster.gpu = plain_gpu(); }
+
+  Index buffer(Dtype dtype, const std::vector<Extent>& dims) {
+    Buffer& buffer = plan.buffers.emplace_back();
+    buffer.dtype = dtype;
+    for (const Extent& dim : dims) buffer.dims.push_back({name(dim.name), -1, dim.extent});
+    return static_cast<Index>(plan.buffers.size() - 1);
+  }
+
+  static Instruction does(Opcode opcode, Function function, std::vector<Index> inputs,
+                          std::vector<Index> outputs) {
+    Instruction what;
+    what.opcode = opcode;
+    what.function = function;
+    what.inputs = std::move(inputs);
+    what.outputs = std::move(outputs);
+    return what;
+  }
+
+  Plan plan;
+
+ private:
+  std::uint16_t name(const std::string& of) {
+    std::uint16_t at = 0;
+    while (at < plan.dimension_names.size() && plan.dimension_names[at] != of) ++at;
+    if (at == plan.dimension_names.size()) plan.dimension_names.push_back(of);
+    return at;
+  }
+};
+
+// Unfused attention over `heads` heads of `head_dim` and 64 tokens.
+struct Unfused {
+  Unfused(std::int64_t heads, std::int64_t head_dim) {
+    const Index qkv = shapes.buffer(
+        Dtype::bf16,
+        {{"batch", 1}, {"sequence", 64}, {"kv_heads", heads}, {"qkv", 3}, {"head_dim", head_dim}});
+    const Index context = shapes.buffer(
+        Dtype::bf16,
+        {{"batch", 1}, {"sequence", 64}, {"kv_heads", heads}, {"group", 1}, {"head_dim", head_dim}});
+    forward = Shapes::does(Opcode::attention, Function::unfused, {qkv}, {context});
+    forward.causal.on = true;
+  }
+  double bytes() const { return kernel_work(shapes.plan, forward).bytes; }
+
+  Shapes shapes;
+  Instruction forward;
+};
+
+}  // namespace
+
+TEST_CASE("rows that begin at no multiple of 16 bytes cost a product half its rate") {
+  const Gpu gpu = plain_gpu();
+  // Ten tiles of 256 x 128 with K = 872 + 128: 655.36 us at 1e11 FLOP/s each.
+  GemmShape shape{.m = 2560, .n = 128, .k = 872};
+  CHECK(gemm_seconds(gpu, shape) == Approx(655.36e-6));
+  shape.unaligned = true;
+  CHECK(gemm_seconds(gpu, shape) == Approx(2 * 655.36e-6));
+  // A batch of them leaves the tensor cores: 0.9 x 1e11 of 1e12 FLOP/s.
+  shape.batch = 10;
+  shape.m = 256;
+  CHECK(gemm_seconds(gpu, shape) == Approx(655.36e-6 / 0.09));
+}
+
+TEST_CASE("a product is aligned by the rows of its matrices, not by their single dimensions") {
+  Shapes shapes;
+  const auto is_unaligned = [&](std::int64_t heads, std::int64_t head_dim, std::int64_t tokens) {
+    const Index x = shapes.buffer(Dtype::bf16, {{"sequence", tokens}, {"hidden", 64}});
+    const Index w = shapes.buffer(Dtype::bf16, {{"hidden", 64}, {"kv_heads", heads}, {"head_dim", head_dim}});
+    const Index y =
+        shapes.buffer(Dtype::bf16, {{"sequence", tokens}, {"kv_heads", heads}, {"head_dim", head_dim}});
+    return gemm_shape(shapes.plan, Shapes::does(Opcode::gemm, Function::none, {x, w}, {y})).unaligned;
+  };
+  CHECK_FALSE(is_unaligned(8, 3, 7));  // rows of 24 elements = 48 B; 7 tokens are rows, not their length
+  CHECK(is_unaligned(4, 3, 64));       // 12 elements = 24 B
+}
+
+TEST_CASE("heads of no multiple of 8 elements leave the tensor cores") {
+  // BLOOM's tables: heads of 108 are slow, of 104 and 112 not.
+  const auto seconds = [](std::int64_t head_dim) {
+    Unfused attention(4, head_dim);
+    return attention_seconds(attention.shapes.plan, attention.forward);
+  };
+  CHECK(seconds(108) > 5 * seconds(104));
+  CHECK(seconds(112) < 1.2 * seconds(104));
+}
+
+TEST_CASE("Megatron's softmax kernel takes rows by fours; what it refuses goes through fp32") {
+  // 4 matrices of 64 x 64: fused 2 B read and written; separate 2 + 4, 4 + 4, 4 + 4, 4 + 2.
+  Unfused eight(8, 64), three(3, 64);
+  const double fused_eight = eight.bytes(), fused_three = three.bytes();
+  for (Unfused* attention : {&eight, &three})
+    attention->shapes.plan.framework.kernels.softmax = SoftmaxKernel::megatron;
+  CHECK(eight.bytes() == fused_eight);
+  CHECK(three.bytes() - fused_three == (28.0 - 4.0) * 3 * 64 * 64);
+  eight.shapes.plan.framework.kernels.fused_softmax_limit = 32;  // of 64 keys
+  CHECK(eight.bytes() - fused_eight == (28.0 - 4.0) * 8 * 64 * 64);
+}
+
+TEST_CASE("what a framework does not fuse runs as PyTorch's operators") {
+  Shapes shapes;
+  const Index x = shapes.buffer(Dtype::bf16, {{"tokens", 1000}, {"hidden", 1000}});
+  const Index weight = shapes.buffer(Dtype::bf16, {{"hidden", 1000}});
+  const Index mask = shapes.buffer(Dtype::uint8, {{"tokens", 1000}, {"hidden", 1000}});
+  const auto microseconds = [&](const Instruction& what) {
+    return static_cast<double>(kernel_time(shapes.plan, what)) * 1e-6;
+  };
+  const Instruction norm = Shapes::does(Opcode::norm, Function::rms_norm, {x, weight}, {x});
+  Instruction add = Shapes::does(Opcode::map, Function::add, {x, weight, x}, {x, mask});
+  add.dropout = 0.1F;
+  CHECK(microseconds(norm) == Approx(4.002));  // 1e6 elements x 4 B at 1 TB/s, and the weights
+  CHECK(microseconds(add) == Approx(7.002));   // two read, one written, a mask
+  shapes.plan.framework.kernels.fused_norm = shapes.plan.framework.kernels.fused_residual = false;
+  CHECK(microseconds(norm) == Approx(36));  // 6 + 8 + 4 + 8 + 6 + 4 B
+  CHECK(kernel_launches(shapes.plan, norm) == 6);
+  CHECK(microseconds(add) == Approx(4 + 6 + 5));  // bias, residual, dropout
+  shapes.plan.cluster.gpu.kernels.random_numbers = 1e12;
+  CHECK(microseconds(add) == Approx(4 + 6 + 5 + 1));
+}
+
+TEST_CASE("a weight gradient that the product does not add itself is read and added behind it") {
+  Shapes shapes;
+  const Index x = shapes.buffer(Dtype::bf16, {{"tokens", 872}, {"hidden", 2560}});
+  const Index dy = shapes.buffer(Dtype::bf16, {{"tokens", 872}, {"ffn", 128}});
+  const Index main = shapes.buffer(Dtype::fp32, {{"hidden", 2560}, {"ffn", 128}});
+  Instruction product = Shapes::does(Opcode::gemm, Function::none, {x, dy}, {main});
+  product.accumulate = true;
+  const Picoseconds fused = kernel_time(shapes.plan, product);
+  CHECK(fused == 655'360'000);  // one wave of tiles
+  shapes.plan.framework.kernels.fused_weight_gradient = false;
+  // 2560 x 128 elements x (2 + 4 + 4) B at 1 TB/s = 3.2768 us
+  CHECK(kernel_time(shapes.plan, product) - fused == 3'276'800);
+  CHECK(kernel_launches(shapes.plan, product) == 2);
+}
+
+TEST_CASE("FlashAttention runs at its own share of the peak, less under a mask and for narrow heads") {
+  Shapes shapes;
+  const auto forward = [&](std::int64_t head_dim, bool causal) {
+    const Index qkv = shapes.buffer(
+        Dtype::bf16, {{"batch", 5}, {"sequence", 1280}, {"kv_heads", 1}, {"qkv", 3}, {"head_dim", head_dim}});
+    const Index context = shapes.buffer(
+        Dtype::bf16,
+        {{"batch", 5}, {"sequence", 1280}, {"kv_heads", 1}, {"group", 1}, {"head_dim", head_dim}});
+    Instruction what = Shapes::does(Opcode::attention, Function::flash, {qkv}, {context});
+    what.causal.on = causal;
+    return attention_seconds(shapes.plan, what);
+  };
+  shapes.plan.framework.kernels.flash_attention = 2;
+  shapes.plan.cluster.gpu.kernels.flash[1] = {
+      .forward = 0.5, .backward = 0.4, .narrow = 0.8, .masked_keys = 320};
+  // 4 x 5 x 1280 x 1280 x 128 FLOPs at 0.5e12; 50 blocks of rows fill ten SMs five times.
+  CHECK(forward(128, false) == Approx(4.0 * 5 * 1280 * 1280 * 128 / 0.5e12));
+  CHECK(forward(64, false) == Approx(4.0 * 5 * 1280 * 1280 * 64 / 0.4e12));
+  // 640 keys on average: 640 / (640 + 320) of the rate, for half of the scores.
+  CHECK(forward(128, true) == Approx(forward(128, false) / 2 * 1.5));
+}
+
+TEST_CASE("short kernels take as long as the host needs to issue them") {
+  PlanBuilder builder(1);
+  const Index a = builder.token();
+  std::vector<Instruction> chain;
+  for (int i = 0; i < 10; ++i) chain.push_back(builder.compute(1'000'000, {a}, {a}));  // 1 us
+  builder.entry(0, builder.segment(PassKind::forward, chain));
+  CHECK(simulate(builder.plan).step == 10'000'000);
+  builder.plan.framework.kernels.host_dispatch_s = 5e-6;
+  CHECK(simulate(builder.plan).step == 50'000'000);  // 10 x 5 us
+  // The host issues ahead of a long kernel: 60 us of kernels, 11 x 5 us of the host.
+  chain.insert(chain.begin(), builder.compute(50'000'000, {}, {a}));
+  PlanBuilder ahead(1);
+  const Index b = ahead.token();
+  std::vector<Instruction> longer{ahead.compute(50'000'000, {}, {b})};
+  for (int i = 0; i < 10; ++i) longer.push_back(ahead.compute(1'000'000, {b}, {b}));
+  ahead.entry(0, ahead.segment(PassKind::forward, longer));
+  ahead.plan.framework.kernels.host_dispatch_s = 5e-6;
+  CHECK(simulate(ahead.plan).step == 60'000'000);
+}
+
+TEST_CASE("waiting for tensor-parallel sums costs what would have run beside them") {
+  const auto step = [](const char* blocking) {
+    return simulate(compile(job_from(small_gpt(4, 8, 1, 1),
+                                     {{"framework.kernels.blocking_tensor_parallel", blocking}})))
+        .step;
+  };
+  CHECK(step("true") > step("false"));
+}
+
+TEST_CASE("a product's time grows with its extents by whole tiles and keeps above FLOPs and bytes") {
+  const Gpu gpu = plain_gpu();
+  const std::int64_t sizes[] = {256, 512, 1024, 4096};
+  for (const std::int64_t m : sizes)
+    for (const std::int64_t n : sizes)
+      for (const std::int64_t k : sizes) {
+        const GemmShape shape{.m = m, .n = n, .k = k};
+        const double seconds = gemm_seconds(gpu, shape);
+        CHECK(seconds >= gemm_flops(shape) / 1e12);
+        CHECK(seconds >= gemm_bytes(shape) / 1e12);
+        for (const GemmShape& larger :
+             {GemmShape{.m = 2 * m, .n = n, .k = k}, GemmShape{.m = m, .n = 2 * n, .k = k},
+              GemmShape{.m = m, .n = n, .k = 2 * k}})
+          CHECK(gemm_seconds(gpu, larger) >= seconds);
+      }
+}
+
+}  // namespace simrun

@@ -1,0 +1,41 @@
+#include "validation/link_text.h"
+
+#include <catch2/catch.hpp>
+
+namespace simrun {
+namespace {
+
+struct Sentence {
+  const char* text;
+  std::int64_t nics;
+  double gigabytes;  // per second and NIC
+};
+
+TEST_CASE("networks: NICs and rates as sources write them, on nodes of 8 GPUs") {
+  const Sentence sentence = GENERATE(
+      Sentence{"8x200Gb HDR IB per node (+2 storage HCAs), 3-level fat tree", 8, 25},
+      Sentence{"1600 Gbps RoCE per node", 8, 25}, Sentence{"4x Omni-Path 100Gb links per node", 4, 12.5},
+      Sentence{"InfiniBand NDR, 8x400 Gb/s NIC per node", 8, 50}, Sentence{"25 Gbps Ethernet", 1, 3.125},
+      Sentence{"InfiniBand 400 Gb/s per GPU (50 GB/s)", 8, 50},
+      Sentence{"InfiniBand 8x50 GB/s per node", 8, 50},
+      Sentence{"8 InfiniBand adapters per server, 100 GB/s per server", 8, 12.5},
+      Sentence{"IB (200Gb/s HDR per paper, see md: from memory)", 8, 25},
+      Sentence{"2 Tb/s RoCE per node", 8, 31.25}, Sentence{"4x ConnectX-6 HCA per node (HDR IB)", 4, 25},
+      Sentence{"4x100Gb RoCE per node", 4, 12.5},
+      Sentence{"50 Gbps Ethernet per node (instance class)", 1, 6.25},
+      Sentence{"800 Gbps per node (type not stated)", 8, 12.5});
+  CAPTURE(sentence.text);
+  const auto network = node_network_in(sentence.text, 8);
+  REQUIRE(network);
+  CHECK(network->nics == sentence.nics);
+  CHECK(network->bytes_per_second == Approx(sentence.gigabytes * 1e9));
+}
+
+TEST_CASE("networks: a sentence without a rate says none") {
+  for (const char* text :
+       {"", "not stated in README", "single node", "AWS EFA", "RoCE (bandwidth not stated)"})
+    CHECK_FALSE(node_network_in(text, 8));
+}
+
+}  // namespace
+}  // namespace simrun

@@ -1,0 +1,117 @@
+#include "validation/row_job.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "tests/validation/rows.h"
+
+namespace simrun {
+namespace {
+
+using Cells = std::vector<std::pair<Column, std::string>>;
+
+struct LoadedRow {
+  RowJob made;
+  Job job;
+};
+
+LoadedRow load_row(const Cells& cells) {
+  static const LoadOptions options = source_presets();
+  static const RowRules rules = load_row_rules(options);
+  KnownPresets presets(options);
+  LoadedRow loaded{job_of_row(measured_row(cells), rules, presets), {}};
+  INFO(loaded.made.job.yaml());
+  loaded.job = load_job_text(loaded.made.job.yaml(), "row.yaml", options).job;
+  return loaded;
+}
+
+bool assumes(const RowJob& made, const std::string& what) {
+  return std::ranges::find(made.assumed, what) != made.assumed.end();
+}
+
+TEST_CASE("row: a source of no rule runs with Megatron's habits, each noted") {
+  const LoadedRow row = load_row({});
+  CHECK(row.made.source == "test");  // of test-0001
+  CHECK(row.job.parallelism.data_parallel_size == 2);
+  CHECK(row.job.optimizer.zero_stage == 1);
+  for (const char* what :
+       {"zero_stage=1", "recompute=none", "flash_attention=1", "vocab=51200", "schedule=1f1b", "sp=0"})
+    CHECK(assumes(row.made, what));
+  CHECK_FALSE(assumes(row.made, "tp=2"));
+}
+
+TEST_CASE("row: the family follows from the model's name, the dimensions from the row") {
+  const LoadedRow llama =
+      load_row({{Column::model, "LLaMA-13B"}, {Column::ffn_hidden, "2752"}, {Column::vocab, "128000"}});
+  CHECK(llama.job.model.activation == Activation::swiglu);
+  CHECK(llama.job.model.ffn_hidden_size == 2752);
+  const LoadedRow mpt = load_row({{Column::model, "MPT-1b"}});
+  CHECK(mpt.job.model.model_type == "mpt");
+  CHECK(mpt.job.model.position_embedding == PositionEmbedding::learned_absolute);
+  const LoadedRow mixtral = load_row({{Column::model, "Mixtral-8x7B"},
+                                      {Column::kv_heads, "8"},
+                                      {Column::n_experts, "8"},
+                                      {Column::topk, "2"},
+                                      {Column::ep, "2"},
+                                      {Column::layers, "4"}});
+  CHECK(mixtral.job.model.experts.count == 8);
+  CHECK(mixtral.job.parallelism.expert_model_parallel_size == 2);
+  CHECK(
+      load_row(
+          {{Column::model, "DeepSeek-V3"}, {Column::layers, "8"}, {Column::hidden, ""}, {Column::heads, ""}})
+          .job.model.mla.on());
+}
+
+TEST_CASE("row: layers that stages do not divide are laid out, first and last one short where that fits") {
+  // 22 + 2 = 8 x 3: embedding and loss stand for a layer each
+  const LoadedRow row =
+      load_row({{Column::layers, "22"}, {Column::pp, "8"}, {Column::tp, "1"}, {Column::vpp, "1"}});
+  std::vector<std::int64_t> layers;
+  for (const StageContent& stage : row.job.parallelism.stages) layers.push_back(stage.layers);
+  CHECK(layers == std::vector<std::int64_t>{2, 3, 3, 3, 3, 3, 3, 2});
+  CHECK(assumes(row.made, "22 layers on 8 stages"));
+  // 78 on 12: seven each, one on the last
+  const LoadedRow bloom = load_row({{Column::layers, "78"},
+                                    {Column::pp, "12"},
+                                    {Column::tp, "1"},
+                                    {Column::n_gpus, "48"},
+                                    {Column::vpp, "1"}});
+  CHECK(bloom.job.parallelism.stages.front().layers == 7);
+  CHECK(bloom.job.parallelism.stages.back().layers == 1);
+}
+
+TEST_CASE("row: nodes, NICs and their rate are the row's, latencies the preset's") {
+  const LoadedRow row = load_row(
+      {{Column::n_gpus, "32"}, {Column::global_batch, "32"}, {Column::inter_link, "4x100Gb RoCE per node"}});
+  CHECK(row.job.cluster.nodes == 4);
+  CHECK(row.job.cluster.nics_per_node == 4);
+  CHECK(row.job.cluster.inter_node.bandwidth == 12.5e9);
+  const LoadedRow part = load_row({{Column::n_gpus, "4"},
+                                   {Column::hardware, "V100-SXM2-16GB (AWS p3.16xlarge)"},
+                                   {Column::precision, "fp16"}});
+  CHECK(part.job.cluster.nodes == 1);
+  CHECK(part.job.cluster.gpus_per_node == 4);
+  CHECK(part.job.cluster.gpu.memory_bytes == std::int64_t{16} << 30);
+}
+
+TEST_CASE("row: a batch that microbatches do not divide becomes the next smaller one that they do") {
+  const LoadedRow row = load_row({{Column::micro_batch, "3"}, {Column::global_batch, "20"}});
+  CHECK(row.job.training.global_batch_size == 18);  // 3 x data parallel 2 x 3
+  CHECK(row.made.batch_share == Approx(0.9));
+  CHECK(assumes(row.made, "global_batch 18 instead of 20"));
+}
+
+TEST_CASE("row: fixed words of the notes are read") {
+  const LoadedRow row =
+      load_row({{Column::notes,
+                 "use=clean; --attention-backend unfused --untie-embeddings-and-output-weights "
+                 "true --vocab-size 1000; GiB, allocated_bytes.all.peak on the LAST global rank"}});
+  CHECK(row.job.training.attention == AttentionKernel::unfused);
+  CHECK_FALSE(row.job.model.tie_word_embeddings);
+  CHECK(row.job.model.vocab_size == 1000);
+  CHECK(row.made.facts.at("memory_rank") == "last");
+  CHECK_FALSE(row.made.facts.contains("set"));
+}
+
+}  // namespace
+}  // namespace simrun

@@ -1,0 +1,109 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "validation/error_bands.h"
+
+namespace simrun {
+namespace {
+
+// A run on `gpu` in pipeline stages or not, predicted at `ratio` of what was measured.
+ValidatedRow run(const std::string& gpu, int pipeline, double ratio, const std::string& source = "one") {
+  ValidatedRow row;
+  row.row[Column::measured_metric] = "iter_time_s";
+  row.row[Column::measured_value] = "10";
+  row.source = source;
+  row.counts = true;
+  row.status = RowStatus::scored;
+  row.predicted = 10 * ratio;
+  auto simulated = std::make_shared<SimulatedJob>();
+  simulated->job.emplace();
+  simulated->job->cluster.gpu.name = gpu;
+  simulated->job->cluster.nodes = 1;
+  simulated->job->cluster.gpus_per_node = 8;
+  simulated->job->framework.name = "megatron_core";
+  simulated->job->parallelism.pipeline_model_parallel_size = pipeline;
+  row.simulated = simulated;
+  return row;
+}
+
+// Eleven runs, 0.90, 0.92 ... 1.10 of what was measured: the 10th percentile is the second, the 90th the
+// tenth.
+std::vector<ValidatedRow> eleven(const std::string& gpu, int pipeline) {
+  std::vector<ValidatedRow> rows;
+  for (int i = 0; i <= 10; ++i)
+    rows.push_back(run(gpu, pipeline, 0.9 + 0.02 * i, i % 2 == 0 ? "one" : "other"));
+  return rows;
+}
+
+TEST_CASE("Of eleven runs from 0.90 to 1.10 eight of ten lie between 0.92 and 1.08") {
+  const std::vector<ErrorBand> bands = error_bands(eleven("a100", 4));
+  const std::optional<ErrorBand> band = band_of(bands, {"a100", "megatron_core", "pipeline"}, false);
+  REQUIRE(band);
+  CHECK(band->runs == 11);
+  CHECK(band->low == Approx(0.92));
+  CHECK(band->median == Approx(1));
+  CHECK(band->high == Approx(1.08));
+  CHECK(band->sources == std::vector<std::string>{"one", "other"});
+  const LikelyRange range = likely_range(*band, 10.8);
+  CHECK(range.from == Approx(10));
+  CHECK(range.to == Approx(10.8 / 0.92));
+}
+
+TEST_CASE("A run that is like none is judged by the narrowest kind that it shares") {
+  std::vector<ValidatedRow> rows = eleven("a100", 4);
+  const std::vector<ValidatedRow> data = eleven("h100", 1);
+  rows.insert(rows.end(), data.begin(), data.end());
+  const std::vector<ErrorBand> bands = error_bands(rows);
+  CHECK(band_of(bands, {"a100", "nanotron", "pipeline"}, false)->kind == RunKind{"a100", "", "pipeline"});
+  CHECK(band_of(bands, {"b200", "megatron_core", "data"}, false)->kind ==
+        RunKind{"", "megatron_core", "data"});
+  CHECK(band_of(bands, {"h100", "nanotron", "pipeline"}, false)->kind == RunKind{"h100", "", ""});
+  CHECK(band_of(bands, {"b200", "nanotron", "data"}, false)->kind == RunKind{"", "", "data"});
+  CHECK(band_of(bands, {"b200", "nanotron", "experts"}, false)->kind == RunKind{});
+  CHECK(band_of(bands, {"b200", "nanotron", "experts"}, false)->runs == 22);
+  CHECK_FALSE(band_of(bands, {"a100", "megatron_core", "pipeline"}, true));
+}
+
+TEST_CASE("Seven runs are no band, nor are rows that do not count") {
+  std::vector<ValidatedRow> rows = eleven("a100", 4);
+  for (std::size_t i = 0; i < 4; ++i) rows[i].counts = false;
+  CHECK(error_bands(rows).empty());
+  rows = eleven("a100", 4);
+  for (std::size_t i = 0; i < 4; ++i) rows[i].set = "caution";
+  CHECK(error_bands(rows).empty());
+}
+
+TEST_CASE("What is written as bands is read as the same bands; a wrong file is refused with every fault") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "simrun-bands";
+  std::filesystem::create_directories(folder / "validation");
+  const LoadOptions load{{}, {folder.string()}};
+  const auto write = [&](const std::string& text) {
+    std::ofstream(folder / "validation" / "error_bands.yaml") << text;
+  };
+  std::vector<ValidatedRow> rows = eleven("a100", 4);
+  for (ValidatedRow& row : rows) row.source = "Two words, and a: colon";
+  const std::vector<ErrorBand> bands = error_bands(rows);
+  write(error_bands_yaml(bands, "rows.csv"));
+  const std::vector<ErrorBand> again = load_error_bands(load);
+  REQUIRE(again.size() == bands.size());
+  for (std::size_t i = 0; i < bands.size(); ++i) {
+    CHECK(again[i].kind == bands[i].kind);
+    CHECK(again[i].runs == bands[i].runs);
+    CHECK(again[i].sources == bands[i].sources);
+    CHECK(again[i].low == Approx(bands[i].low).margin(5e-5));
+  }
+  write("- {of: speed, runs: 9, low: 0.9, median: 1, high: many, surces: [a]}\n");
+  try {
+    load_error_bands(load);
+    FAIL("accepted");
+  } catch (const ConfigError& error) {
+    CHECK(error.diagnostics().size() == 3);
+    CHECK(error.diagnostics().front().hint == "did you mean 'sources'?");
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace simrun

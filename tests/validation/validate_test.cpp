@@ -1,0 +1,147 @@
+#include "validation/validate.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+
+#include "tests/validation/rows.h"
+#include "validation/scores.h"
+
+namespace simrun {
+namespace {
+
+using Cells = std::vector<std::pair<Column, std::string>>;
+
+std::vector<ValidatedRow> validated(const std::vector<Cells>& rows, std::size_t threads = 0) {
+  std::vector<MeasuredRow> measured;
+  for (const Cells& cells : rows) measured.push_back(measured_row(cells));
+  return validate_rows(measured, {source_presets(), EngineChoice::fast, threads});
+}
+
+TEST_CASE("validate: one time metric of a run counts, iteration time first; memory counts besides") {
+  const auto rows = validated({{{Column::measured_metric, "mfu"}, {Column::measured_value, "40"}},
+                               {{Column::measured_metric, "iter_time_s"}},
+                               {{Column::measured_metric, "memory_gb"}, {Column::measured_value, "10"}},
+                               {{Column::measured_metric, "iter_time_s"}, {Column::measured_value, "0.6"}}});
+  CHECK(rows[0].run == rows[1].run);
+  CHECK(rows[0].run != rows[3].run);  // the second iteration time of one configuration is another run
+  CHECK_FALSE(rows[0].counts);
+  CHECK((rows[1].counts && rows[2].counts && rows[3].counts));
+  CHECK(rows[0].simulated == rows[3].simulated);  // equal jobs are simulated once
+}
+
+TEST_CASE("validate: every metric is the same step in other words") {
+  const auto rows =
+      validated({{},
+                 {{Column::measured_metric, "tokens_per_s_per_gpu"}},
+                 {{Column::measured_metric, "tflops_per_gpu"}, {Column::flops_definition, "72*B*L*s*h^2"}},
+                 {{Column::measured_metric, "mfu"}, {Column::flops_definition, "72*B*L*s*h^2"}}});
+  const double step = *rows[0].predicted;
+  CHECK(*rows[1].predicted == Approx(8 * 1024 / step / 8));
+  // 72 B L s h^2 (1 + s/6h + V/12Lh), L 8, h 1024, s 1024, V 51200
+  const double flops = 72.0 * 8 * 8 * 1024 * 1024 * 1024 * (1 + 1.0 / 6 + 51200.0 / (12 * 8 * 1024));
+  CHECK(*rows[2].predicted == Approx(flops / step / 8 / 1e12));
+  CHECK(*rows[3].predicted == Approx(100 * flops / step / 8 / 312e12));
+}
+
+TEST_CASE(
+    "validate: a row that is broken, refused or of an unknown metric is unscored with why, and stops "
+    "nothing") {
+  std::vector<MeasuredRow> measured{measured_row({{Column::tp, "3"}}),
+                                    measured_row({{Column::measured_metric, "joules"}}),
+                                    measured_row({{Column::hardware, "TPU v5p"}}),
+                                    measured_row(),
+                                    measured_row(),
+                                    measured_row({{Column::hidden, "many"}})};
+  measured[3].fault = "half a row";
+  const auto rows = validate_rows(measured, {source_presets(), EngineChoice::fast, 0});
+  CHECK(rows[0].why.find("tensor") != std::string::npos);
+  CHECK(rows[1].why == "the metric 'joules' is unknown");
+  CHECK(rows[2].why == "not supported: TPUs");
+  CHECK(rows[3].why == "half a row");
+  CHECK(rows[4].status == RowStatus::scored);
+  CHECK(rows[5].status == RowStatus::unscored);
+  const ValidationScores scores = score_rows(rows);
+  CHECK(scores.reasons.size() == 5);
+}
+
+TEST_CASE("validate: tagged rows are scored apart") {
+  const auto rows = validated({{{Column::notes, "use=caution; x"}},
+                               {{Column::notes, "use=clean; PER-LAYER"}},
+                               {{Column::notes, "use=clean"}}});
+  const ValidationScores scores = score_rows(rows);
+  CHECK(scores.overall.time.rows == 1);
+  CHECK(scores.apart.at("caution").time.rows == 1);
+  CHECK(scores.apart.at("per-layer").time.rows == 1);
+}
+
+TEST_CASE("validate: what ran out of memory and what ran are a confusion matrix") {
+  const Cells large{{Column::hidden, "16384"}, {Column::layers, "96"}, {Column::heads, "128"}};
+  const auto with = [&](const std::string& metric, bool is_large, const std::string& notes = "use=clean") {
+    Cells cells = is_large ? large : Cells{};
+    cells.insert(cells.end(),
+                 {{Column::measured_metric, metric}, {Column::measured_value, "1"}, {Column::notes, notes}});
+    return cells;
+  };
+  const auto rows =
+      validated({with("oom", true), with("oom", false), with("iter_time_s", true), with("iter_time_s", false),
+                 with("crashed_or_oom", true, "crashed/oom in figure: not necessarily OOM"),
+                 with("failed", false, "Kernel not available"), with("mfu", false)});
+  const FitConfusion fits = score_rows(rows).fits;
+  CHECK((fits.oom_not == 1 && fits.oom_fits == 1));
+  CHECK((fits.ran_not == 1 && fits.ran_fits == 1));  // iteration time and MFU are one run
+  CHECK((fits.failed_not == 1 && fits.failed_fits == 1));
+  CHECK(score_rows(rows).overall.time.rows == 2);
+}
+
+TEST_CASE("validate: the order of a sweep's runs is scored, and its best found") {
+  std::vector<Cells> cells;
+  for (int run = 1; run <= 8; ++run)
+    cells.push_back(
+        {{Column::global_batch, std::to_string(16 * run)}, {Column::measured_value, std::to_string(run)}});
+  std::vector<ValidatedRow> rows = validated(cells);
+  // Measured as predicted, whatever that is: the order is right.
+  for (ValidatedRow& row : rows) row.row[Column::measured_value] = std::to_string(2 * *row.predicted);
+  ValidationScores scores = score_rows(rows);
+  REQUIRE(scores.sweeps.size() == 1);
+  CHECK(scores.sweeps[0].runs == 8);
+  CHECK(*scores.sweeps[0].spearman == Approx(1).margin(0.05));
+  CHECK(scores.sweeps[0].finds_best);
+  // The slowest prediction measured as the fastest by far: the best is no longer among the first three.
+  const auto slowest = std::ranges::min_element(
+      rows, {}, [](const ValidatedRow& row) { return row.simulated->summary.tokens_per_s_per_gpu; });
+  slowest->row[Column::measured_value] = "0.0001";
+  scores = score_rows(rows);
+  CHECK_FALSE(scores.sweeps[0].finds_best);
+  rows.pop_back();
+  CHECK(score_rows(rows).sweeps.empty());  // seven runs are too few
+}
+
+TEST_CASE("validate: filters compare text or whole numbers") {
+  const std::vector<MeasuredRow> rows{measured_row({{Column::tp, "2"}}), measured_row({{Column::tp, "4"}})};
+  CHECK(filtered(rows, {{Column::tp, "4.0"}}).size() == 1);
+  CHECK(filtered(rows, {{Column::model, "GPT 22B"}, {Column::tp, "2"}}).size() == 1);
+  CHECK(filtered(rows, {{Column::model, "GPT"}}).empty());
+}
+
+TEST_CASE("validate: threads change nothing") {
+  std::vector<Cells> cells;
+  for (int layers = 2; layers <= 10; layers += 2) cells.push_back({{Column::layers, std::to_string(layers)}});
+  const auto one = validated(cells, 1), three = validated(cells, 3);
+  for (std::size_t r = 0; r < one.size(); ++r) CHECK(one[r].predicted == three[r].predicted);
+}
+
+TEST_CASE("validate: rows of forty sources are all scored", "[long]") {
+  std::ifstream file(std::string(SIMRUN_SOURCE_DIR) + "/tests/data/validation/sample.csv");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const MeasuredFile sample = read_measured_rows(text, "sample.csv");
+  REQUIRE(sample.rows.size() == 41);
+  for (const ValidatedRow& row : validate_rows(sample.rows, {source_presets(), EngineChoice::fast, 0})) {
+    CAPTURE(row.row[Column::id], row.yaml, row.why);
+    CHECK(row.status == RowStatus::scored);
+  }
+}
+
+}  // namespace
+}  // namespace simrun

@@ -1,0 +1,113 @@
+#include "validation/error_bands.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "configs/section_reader.h"
+#include "validation/statistics.h"
+
+namespace simrun {
+namespace {
+
+// The kinds that a run belongs to, narrowest first.
+std::array<RunKind, 6> kinds_of(const RunKind& run) {
+  return {{run,
+           {run.gpu, "", run.parallelism},
+           {"", run.framework, run.parallelism},
+           {run.gpu, "", ""},
+           {"", "", run.parallelism},
+           {}}};
+}
+
+struct Gathered {
+  std::vector<double> ratios;
+  std::set<std::string> sources;
+};
+
+ErrorBand band(const RunKind& kind, bool is_memory, const Gathered& gathered) {
+  return {is_memory,
+          kind,
+          gathered.ratios.size(),
+          {gathered.sources.begin(), gathered.sources.end()},
+          percentile(gathered.ratios, 0.1),
+          percentile(gathered.ratios, 0.5),
+          percentile(gathered.ratios, 0.9)};
+}
+
+}  // namespace
+
+std::string parallelism_kind(const Job& job) {
+  if (job.model.experts.count > 0) return "experts";
+  if (job.parallelism.pipeline_model_parallel_size > 1) return "pipeline";
+  if (job.optimizer.zero_stage == 3) return "sharded";
+  if (job.parallelism.tensor_model_parallel_size > 1) return "tensor";
+  return job.world_size() > 1 ? "data" : "one_gpu";
+}
+
+RunKind run_kind(const Job& job) { return {job.cluster.gpu.name, job.framework.name, parallelism_kind(job)}; }
+
+std::vector<ErrorBand> error_bands(const std::vector<ValidatedRow>& rows) {
+  // By memory or time, place in kinds_of() and kind.
+  std::map<std::tuple<bool, std::size_t, std::string, std::string, std::string>, Gathered> all;
+  for (const ValidatedRow& row : rows) {
+    const std::optional<double> error = row.error();
+    if (!row.counts || !row.set.empty() || !error || row.is_failure() || !row.simulated || !row.simulated->job)
+      continue;
+    const auto kinds = kinds_of(run_kind(*row.simulated->job));
+    for (std::size_t place = 0; place < kinds.size(); ++place) {
+      const RunKind& kind = kinds[place];
+      Gathered& of = all[{row.is_memory(), place, kind.gpu, kind.framework, kind.parallelism}];
+      of.ratios.push_back(1 + *error);
+      of.sources.insert(row.source);
+    }
+  }
+  std::vector<ErrorBand> bands;
+  for (const auto& [key, gathered] : all) {
+    const auto& [is_memory, place, gpu, framework, parallelism] = key;
+    // One framework of many is no kind of its own where it is not known.
+    const bool repeats = place == 0 && framework.empty();
+    if (gathered.ratios.size() >= least_banded_runs && !repeats)
+      bands.push_back(band({gpu, framework, parallelism}, is_memory, gathered));
+  }
+  return bands;
+}
+
+std::optional<ErrorBand> band_of(const std::vector<ErrorBand>& bands, const RunKind& kind, bool is_memory) {
+  for (const RunKind& of : kinds_of(kind)) {
+    const auto found = std::ranges::find_if(
+        bands, [&](const ErrorBand& band) { return band.is_memory == is_memory && band.kind == of; });
+    if (found != bands.end()) return *found;
+  }
+  return {};
+}
+
+LikelyRange likely_range(const ErrorBand& band, double predicted) {
+  return {predicted / band.high, predicted / band.low};
+}
+
+std::string error_bands_yaml(const std::vector<ErrorBand>& bands, const std::string& rows_file) {
+  std::string text = fmt::format(
+      "# Predicted / measured: 10th, 50th and 90th percentile over the measured runs of a kind. Written by\n"
+      "# simrun --validate {} --bands; what a kind does not name is any.\n",
+      rows_file);
+  for (const ErrorBand& band : bands) {
+    std::string kind;
+    std::vector<std::string> sources;
+    for (const std::string& source : band.sources) sources.push_back(yaml_quoted(source));
+    for (const auto& [key, value] : {std::pair("gpu", &band.kind.gpu), std::pair("framework", &band.kind.framework),
+                                     std::pair("parallelism", &band.kind.parallelism)})
+      if (!value->empty()) kind += fmt::format("{}: {}, ", key, *value);
+    text += fmt::format("- {{of: {}, {}runs: {}, low: {:.4f}, median: {:.4f}, high: {:.4f}, sources: [{}]}}\n",
+                        band.is_memory ? "memory" : "time", kind, band.runs, band.low, band.median, band.high,
+                        fmt::join(sources, ", "));
+  }
+  return text;
+}
+
+}  // namespace simrun

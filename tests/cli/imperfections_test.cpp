@@ -68,12 +68,12 @@ TEST_CASE(
   const std::string job = scratch.file("job.yaml");
   std::ofstream(job) << small_gpt(4, 4, 1, 2)
                      << "imperfections:\n  other_jobs:\n    neighbour: {from: [0], to: "
-                        "[1], bytes: 200 MB, period: 5 ms}\n";
+                        "[1], bytes: 200 MB, period: 1 ms}\n";
   const Ran text = run_simrun(job + " --no-html");
   CAPTURE(text.output);
   CHECK(text.code == 0);
   CHECK(text.output.find("engine simgrid: other jobs use the plan's links") != std::string::npos);
-  CHECK(text.output.find("\nother_jobs.neighbour  0.2 GB from node 0 to 1 every 5 ms  +") !=
+  CHECK(text.output.find("\nother_jobs.neighbour  0.2 GB from node 0 to 1 every 1 ms  +") !=
         std::string::npos);
   // A limit of single flows is in the plan file, too.
   const std::string limited =

@@ -110,6 +110,7 @@ std::string row_json(const ImportReport& report, const ComparedTime& row) {
 template <typename Items, typename Item>
 std::string list_json(const Items& items, const Item& item) {
   std::vector<std::string> texts;
+  texts.reserve(items.size());
   for (const auto& i : items) texts.push_back(item(i));
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }

@@ -299,8 +299,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
   const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor &&
                          !parsed.options.calibrate && !parsed.options.collective.collective &&
-                         !parsed.options.validate.rows && parsed.options.import.traces.empty() && !parsed.options.import.against &&
-                         !parsed.options.import.profile;
+                         !parsed.options.validate.rows && parsed.options.import.traces.empty() &&
+                         !parsed.options.import.against && !parsed.options.import.profile;
   if (words.inputs.empty() && needs_job)
     return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);

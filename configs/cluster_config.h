@@ -36,7 +36,7 @@ struct Gpu {
   // Multiprocessors that communication kernels occupy while one is in flight; 0: none, they leave compute
   // alone.
   std::int64_t communication_sms = 0;
-  bool mxfp8 = false;             // tensor cores take MXFP8, and fp8 operands in any order (Blackwell)
+  bool mxfp8 = false;  // tensor cores take MXFP8, and fp8 operands in any order (Blackwell)
   GpuKernels kernels = {};
   MeasuredKernels measured = {};  // in place of the model of kernels
   bool operator==(const Gpu&) const = default;

@@ -49,9 +49,10 @@ void check_imperfections(const Cluster& cluster, Findings& findings) {
                       of.name, of.rate, of.share));
   for (const OtherJob& of : imperfections.other_jobs)
     if (!has_ends(of, cluster) || !(of.bytes > 0) || !(of.period_s >= 1e-9) || !(of.phase_s >= 0))
-      findings.add(fmt::format("the other job {} moves {} bytes every {} s from {} s on, or has ends that are "
-                               "not in the cluster",
-                               of.name, of.bytes, of.period_s, of.phase_s));
+      findings.add(
+          fmt::format("the other job {} moves {} bytes every {} s from {} s on, or has ends that are "
+                      "not in the cluster",
+                      of.name, of.bytes, of.period_s, of.phase_s));
 }
 
 }  // namespace simrun

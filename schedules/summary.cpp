@@ -162,12 +162,13 @@ void set_memory(Summary& summary, const Plan& plan) {
   const Gpu& gpu = plan.cluster.gpu;
   const std::int64_t context = plan.framework.memory.context_bytes;
   summary.memory_limit_bytes = gpu.memory_bytes - (context > 0 ? context : plan.cluster.reserved_bytes);
-  if (worst == nullptr) return;
-  summary.peak_memory_bytes = worst->peak_memory_bytes;
-  summary.peak_pipeline_rank = worst->pipeline_rank;
-  if (worst->held)
-    summary.memory_limit_bytes =
-        gpu.memory_bytes - gpu.driver_memory_bytes - (needs(*worst) - worst->peak_memory_bytes);
+  if (worst != nullptr) {
+    summary.peak_memory_bytes = worst->peak_memory_bytes;
+    summary.peak_pipeline_rank = worst->pipeline_rank;
+    if (worst->held)
+      summary.memory_limit_bytes =
+          gpu.memory_bytes - gpu.driver_memory_bytes - (needs(*worst) - worst->peak_memory_bytes);
+  }
   summary.fits = summary.peak_memory_bytes <= summary.memory_limit_bytes;
 }
 

@@ -64,9 +64,10 @@ struct LinkSummary {
 //   full mfu, hfu          those / (step x GPUs x the dense datasheet peak of the matmul type)
 //   peak_memory_bytes live bytes of the plan on the worst rank, at one instant; `fits` = it is at most
 //                     memory_limit_bytes
-//   memory_limit_bytes memory_bytes - reserved_bytes. Under a framework whose allocator is known: what programs
-//                     get of the device less what the worst rank holds beside those bytes (HeldMemory), so that
-//                     `fits` says whether HeldMemory::device_bytes are there
+//   memory_limit_bytes memory_bytes - reserved_bytes. Under a framework whose allocator is known: what
+//   programs
+//                     get of the device less what the worst rank holds beside those bytes (HeldMemory), so
+//                     that `fits` says whether HeldMemory::device_bytes are there
 //   contention_bound  what ignoring that transfers share links can change, as a share of the step; 0 where it
 //   is
 //                     not ignored

@@ -111,8 +111,7 @@ void slow_down(const Topology& topology, double efficiency, double seconds_per_b
   std::vector<double> of_phase;
   for (const FlowPhase& phase : flows) {
     double most = 0;
-    for (const SharedFlow& flow : phase.flows)
-      most = std::max(most, flow.share / rate_alone(topology, flow));
+    for (const SharedFlow& flow : phase.flows) most = std::max(most, flow.share / rate_alone(topology, flow));
     total += of_phase.emplace_back(most);
   }
   for (std::size_t p = 0; p < flows.size(); ++p)

@@ -45,9 +45,9 @@ class FlowEngine {
   LinkNumber ceiling(double bytes_per_second);
 
   // Starts a flow at `date`; a date before now() starts it now. Links must differ from one another and be at
-  // least one beside ceilings. Bytes may be a fraction, up to 1e18; fewer than 2^-64 are none, and a flow of none ends when
-  // it starts. Flows alive at one time need different numbers.
-  // `weights`, one per link (whatever of a ceiling), > 0: a flow of rate r takes weight x r of a link, as so many flows of rate r do
+  // least one beside ceilings. Bytes may be a fraction, up to 1e18; fewer than 2^-64 are none, and a flow of
+  // none ends when it starts. Flows alive at one time need different numbers. `weights`, one per link
+  // (whatever of a ceiling), > 0: a flow of rate r takes weight x r of a link, as so many flows of rate r do
   // that are alike in all they meet; none: 1 each. Other weights than 1 need FlowSolver::lmm.
   void start(std::span<const LinkNumber> links, double bytes, double date, FlowNumber flow,
              std::span<const double> weights = {});
@@ -63,9 +63,9 @@ class FlowEngine {
   // Bytes that a live flow has yet to move, as of now(); all of them before it starts.
   double remaining(FlowNumber flow) const;
 
-  // Bytes/s on a link that is no ceiling, all flows together, from now() on: flows that `done` or `woken` started at now()
-  // count, flows that ended at now() do not. Solves for the rates if something changed: read many links in a
-  // row, not one per start().
+  // Bytes/s on a link that is no ceiling, all flows together, from now() on: flows that `done` or `woken`
+  // started at now() count, flows that ended at now() do not. Solves for the rates if something changed: read
+  // many links in a row, not one per start().
   double usage(LinkNumber link) const;
 
   // Runs until no flow is alive and no wake-up is left. Both callbacks may call start(), wake(), remaining()

@@ -323,7 +323,8 @@ class Folder {
       kept.first_positions.push_back(no_index);
       traffic.links.push_back({leader, 0, 0});
     }
-    traffic.flows.push_back({first_link, static_cast<Index>(kept.links.size()), flow.bytes, 0, flow.connections});
+    traffic.flows.push_back(
+        {first_link, static_cast<Index>(kept.links.size()), flow.bytes, 0, flow.connections});
     return kept;
   }
 

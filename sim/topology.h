@@ -28,9 +28,9 @@ class LinkFaults;
 //                    NVLink to the GPU whose NIC is on it
 //   torus            links from GPU to GPU only (TorusLinks)
 //
-// Every bandwidth is LinkClass::bandwidth x efficiency; flow_bandwidth is as stated. A leaf that serves fewer nodes than nodes_per_leaf,
-// the last one, has the uplinks of a full one. nics_per_node 0 means one per GPU; where a GPU has several
-// they are one port, since NCCL spreads every message over them.
+// Every bandwidth is LinkClass::bandwidth x efficiency; flow_bandwidth is as stated. A leaf that serves fewer
+// nodes than nodes_per_leaf, the last one, has the uplinks of a full one. nics_per_node 0 means one per GPU;
+// where a GPU has several they are one port, since NCCL spreads every message over them.
 //
 // Numbers: the links of all nodes, all NIC ports by node, NIC and plane, then the fabric's; of each two
 // directions tx or up is the even one. The loader and lint() keep them far below 2^32 (limits::leaf_links).
@@ -73,7 +73,8 @@ class Topology {
 
   // Links between nodes: NICs and what they are connected to, or all links of a torus.
   bool is_network(LinkIndex link) const { return link >= first_nic_link_; }
-  // Bytes/s that one flow between nodes gets at most, whatever its links would give; infinite without a limit.
+  // Bytes/s that one flow between nodes gets at most, whatever its links would give; infinite without a
+  // limit.
   double flow_bandwidth() const { return flow_bandwidth_; }
 
   double nominal_bandwidth(LinkIndex link) const;

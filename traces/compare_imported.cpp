@@ -154,6 +154,7 @@ std::vector<UnknownKernel> unknown_kernels(const ImportedRun& run) {
       unknown.seconds += static_cast<double>(kernel.duration_ns) * 1e-9;
     }
   std::vector<UnknownKernel> sorted;
+  sorted.reserve(by_name.size());
   for (auto& [name, unknown] : by_name) sorted.push_back(std::move(unknown));
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const UnknownKernel& a, const UnknownKernel& b) { return a.seconds > b.seconds; });

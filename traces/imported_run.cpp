@@ -68,6 +68,7 @@ std::optional<std::int64_t> common_step(const std::vector<DeviceTrace>& devices)
   std::erase_if(lengths, [&](const auto& of) { return of.second.first < devices.size(); });
   if (lengths.size() > 1) lengths.erase(lengths.begin());
   std::vector<std::pair<std::int64_t, std::int64_t>> sorted;
+  sorted.reserve(lengths.size());
   for (const auto& [number, of] : lengths) sorted.emplace_back(of.second, number);
   if (sorted.empty()) return std::nullopt;
   std::sort(sorted.begin(), sorted.end());

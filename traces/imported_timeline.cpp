@@ -240,10 +240,12 @@ ImportedTimeline imported_timeline(const Plan& plan, const ImportedRun& run) {
   std::set<std::int32_t> is_drawn;
   for (std::size_t r = 0; r < run.ranks.size(); ++r) {
     const ImportedRank& rank = run.ranks[r];
-    if (is_drawn.insert(pipeline_ranks[r]).second)
-      timeline.ranks.push_back(RankBuilder(imported.plan, rank, pipeline_ranks[r]).build());
-    else
-      timeline.ranks.push_back({.pipeline_rank = pipeline_ranks[r], .device = rank.rank});
+    RankTimeline unrecorded;
+    unrecorded.pipeline_rank = pipeline_ranks[r];
+    unrecorded.device = rank.rank;
+    timeline.ranks.push_back(is_drawn.insert(pipeline_ranks[r]).second
+                                 ? RankBuilder(imported.plan, rank, pipeline_ranks[r]).build()
+                                 : unrecorded);
     timeline.ranks.back().totals = imported_totals(rank, run.length_ns);
     timeline.instructions += static_cast<std::int64_t>(rank.kernels.size());
     timeline.communication_instructions += std::ranges::count_if(rank.kernels, communicates);

@@ -23,6 +23,13 @@ bool is_trace_name(const std::string& name) {
   return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".et");
 }
 
+// What editors of Windows put before a text.
+void skip_byte_order_mark(ByteSource& bytes, const std::string& path) {
+  constexpr int begin = 0xef, length = 3;
+  if (bytes.peek() == begin && path.find(".json") != std::string::npos)
+    for (int i = 0; i < length; ++i) bytes.next();
+}
+
 }  // namespace
 
 std::vector<std::string> trace_files(const std::string& path) {
@@ -43,6 +50,7 @@ std::vector<std::string> trace_files(const std::string& path) {
 
 RecordedTrace read_trace(const std::string& path) {
   ByteSource bytes(path);
+  skip_byte_order_mark(bytes, path);
   const int first = bytes.peek();
   if (first == ByteSource::end) refuse(path, "the trace is empty", "");
   constexpr std::string_view of_text = "{[ \n\r\t";

@@ -96,13 +96,18 @@ std::vector<RecordedTrace> devices_of(RecordedTrace trace) {
     throw ConfigError({{{trace.path, 0, 0},
                         fmt::format("events of {} processes lie in one file", by_process.size()),
                         fmt::format("one file may have {} devices.", most_devices)}});
-  trace.kernels.clear();
   std::vector<RecordedTrace> parts;
+  if (by_process.size() == 1) {
+    trace.rank = rank_of(trace, by_process.begin()->first, true);
+    parts.push_back(std::move(trace));
+    return parts;
+  }
+  trace.kernels.clear();
   for (auto& [process, kernels] : by_process) {
-    RecordedTrace part = by_process.size() == 1 ? std::move(trace) : without_tables(trace);
-    part.rank = rank_of(part, process, by_process.size() == 1);
+    RecordedTrace part = without_tables(trace);
+    part.rank = rank_of(part, process, false);
     part.kernels = std::move(kernels);
-    if (by_process.size() > 1) add_tables(trace, part);
+    add_tables(trace, part);
     if (!parts.empty()) {  // told once
       part.notes.clear();
       part.events = 0;

@@ -18,7 +18,8 @@ struct RunKind {
   bool operator==(const RunKind&) const = default;
 };
 
-// The first of the words that a job is: a mixture of experts, in pipeline stages, with sharded parameters, ...
+// The first of the words that a job is: a mixture of experts, in pipeline stages, with sharded parameters,
+// ...
 std::string parallelism_kind(const Job& job);
 RunKind run_kind(const Job& job);
 
@@ -27,7 +28,7 @@ struct ErrorBand {
   bool is_memory = false;
   RunKind kind;
   std::size_t runs = 0;
-  std::vector<std::string> sources;  // by name
+  std::vector<std::string> sources;      // by name
   double low = 1, median = 1, high = 1;  // 10th, 50th and 90th percentile
   bool operator==(const ErrorBand&) const = default;
 };
@@ -52,8 +53,8 @@ LikelyRange likely_range(const ErrorBand& band, double predicted);
 // The file that load_error_bands() reads: one band a line, ratios with four digits.
 std::string error_bands_yaml(const std::vector<ErrorBand>& bands, const std::string& rows_file);
 
-// Reads validation/error_bands.yaml of the first preset directory that has it; none without. Throws ConfigError
-// with every problem.
+// Reads validation/error_bands.yaml of the first preset directory that has it; none without. Throws
+// ConfigError with every problem.
 std::vector<ErrorBand> load_error_bands(const LoadOptions& options);
 
 }  // namespace simrun

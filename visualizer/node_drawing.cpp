@@ -158,7 +158,8 @@ class NodePicture {
       for (std::size_t s = 0; s < on.size(); ++s)
         if (on[s] == socket) own.push_back(switches[s]);
       const Box box{mean_x(own), y_ + 140, 90};
-      for (const Box& one : own) svg_.line(one.x + 40, one.bottom(), box.x, box.y);
+      for (const Box& one : own)  // past the NICs below them
+        svg_.line(one.x + (box.x < one.x ? -40 : 40), one.bottom(), box.x, box.y);
       svg_.box(box, name_of("CPU", socket));
       if (socket > 0) svg_.line(last.x, last.y + 12, box.x, box.y + 12, 2);
       last = box;

@@ -61,9 +61,9 @@ TEST_CASE("import: simrun's own trace comes back with every interval, to the nan
   }
   CHECK(compared > 100);
   const ImportedComparison comparison = compare_imported(of.plan, of.timeline, run);
-  for (const std::vector<MeasuredRow>& rows :
+  for (const std::vector<ComparedTime>& rows :
        {comparison.rows.by_kind, comparison.rows.by_phase, comparison.by_time})
-    for (const MeasuredRow& row : rows) {
+    for (const ComparedTime& row : rows) {
       CAPTURE(row.name);
       CHECK(std::abs(row.predicted_s - row.measured_s) <=
             1e-9 * static_cast<double>(std::max<std::int64_t>(row.instructions, 700)));
@@ -158,6 +158,7 @@ TEST_CASE("import: wrong command lines and files are refused with one suggestion
   refused("--import-trace " + kineto + " --profile x.yaml", "--profile goes with --against");
   refused("--import-trace " + kineto + " --execute", "--execute does not go with --import-trace");
   refused("--import-trace " + scratch.file("none.json"), "no such file");
+  CHECK(run_simrun("--import-trace " + scratch.write("mark.json", "\xef\xbb\xbf" + read(kineto))).code == 0);
   refused("--import-trace " + scratch.write("empty.json", ""), "the trace is empty");
   refused("--import-trace " + scratch.write("words.json", "words"), "it begins with 'w'");
   refused("--import-trace " + scratch.write("bad.json", "{\"traceEvents\":[{\"ph\":\"X\",,}]}"),

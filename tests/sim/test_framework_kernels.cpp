@@ -2,7 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include "schedules/compile.h"
+#include "schedules/plan_file.h"
 #include "sim/attention_cost.h"
+#include "sim/collective_cost.h"
 #include "sim/kernel_cost.h"
 #include "sim/row_kernels.h"
 #include "sim/simulate.h"
@@ -214,6 +216,28 @@ TEST_CASE("waiting for tensor-parallel sums costs what would have run beside the
         .step;
   };
   CHECK(step("true") > step("false"));
+}
+
+TEST_CASE("a job that names no framework is priced without the coefficients of real runs") {
+  CHECK(compile(job_from(small_gpt(4, 2, 1, 1))).cluster.gpu.kernels == GpuKernels{});
+  const Plan named = compile(job_from(small_gpt(4, 2, 1, 1), {{"framework", "megatron_2022"}}));
+  CHECK(named.cluster.gpu.kernels != GpuKernels{});
+  const Plan again = parse_plan(serialize(named), "named.plan");
+  CHECK(again.framework == named.framework);
+  CHECK(again.cluster == named.cluster);
+}
+
+TEST_CASE("where stages wait for transfers, tensor-parallel ranks send parts of what all of them have") {
+  const auto sent = [](const char* blocking) {
+    const Plan plan =
+        compile(job_from(small_gpt(4, 2, 2, 1), {{"framework.kernels.blocking_pipeline", blocking}}));
+    for (const Segment& segment : plan.segments)
+      for (const Instruction& what : segment.instructions)
+        if (what.opcode == Opcode::send) return communicated_bytes(plan, what);
+    return 0.0;
+  };
+  CHECK(sent("false") == 2 * 512 * 1024 * 2);  // micro batch x tokens x hidden x fp16
+  CHECK(sent("true") == 2 * 512 * 1024 * 2 / 2);
 }
 
 TEST_CASE("a product's time grows with its extents by whole tiles and keeps above FLOPs and bytes") {

@@ -222,6 +222,20 @@ TEST_CASE("imported run: a step of hours is refused, since its times are no micr
                     Catch::Contains("the step would take 27.8 hours"));
 }
 
+TEST_CASE("imported run: what no device does is refused before it takes long") {
+  std::vector<std::string> at_once, processes;
+  for (int i = 0; i < 300; ++i) {
+    at_once.push_back(kineto_kernel("gemm", i, 1000, i + 1));
+    processes.push_back(kineto_event("kernel", "gemm", i, 1, fmt::format("\"pid\": {}, \"tid\": 7", i), ""));
+  }
+  CHECK_THROWS_WITH(run_of(at_once), Catch::Contains("more than 64 events overlap on stream 7"));
+  CHECK_THROWS_WITH(run_of(processes), Catch::Contains("events of 300 processes lie in one file"));
+  processes.resize(11);  // 9 before 10: devices have their ranks
+  const ImportedRun run = run_of(processes);
+  REQUIRE(run.ranks.size() == 11);
+  CHECK(run.ranks[10].step.begin_ns == 10'000);
+}
+
 TEST_CASE("imported timeline: passes are the runs of kernels of one direction on the busiest stream") {
   const std::string backward = "autograd::engine::evaluate_function: MmBackward0";
   std::vector<std::string> events;

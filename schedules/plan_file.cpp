@@ -100,8 +100,14 @@ bool is_new_in_version_6(const Plan& plan) {
 // Other networks, collectives of the cluster's own, imperfections.
 bool is_new_in_version_7(const Cluster& cluster) {
   return !has_known_network(cluster) || cluster.collectives != CollectivesConfig{} ||
-         !cluster.imperfections.empty() || cluster.gpu.communication_sms != 0 ||
-         cluster.inter_node.flow_bandwidth != 0;
+         !cluster.imperfections.empty() || cluster.gpu.communication_sms != 0;
+}
+
+// Software and what it makes of a GPU, limits of one flow, other jobs on the fabric.
+bool is_new_in_version_8(const Plan& plan) {
+  const Cluster& cluster = plan.cluster;
+  return plan.framework != Framework{} || cluster.gpu.kernels != GpuKernels{} ||
+         cluster.inter_node.flow_bandwidth != 0 || !cluster.imperfections.other_jobs.empty();
 }
 
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
@@ -109,7 +115,7 @@ bool is_new_in_version_7(const Cluster& cluster) {
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
 // framework.
 std::uint64_t version_needed(const Plan& plan) {
-  if (plan.framework != Framework{} || plan.cluster.gpu.kernels != GpuKernels{}) return 8;
+  if (is_new_in_version_8(plan)) return 8;
   if (is_new_in_version_7(plan.cluster)) return 7;
   if (is_new_in_version_6(plan)) return 6;
   if (is_new_in_version_5(plan)) return 5;

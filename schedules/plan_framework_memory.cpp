@@ -64,7 +64,8 @@ FrameworkMemory decode_framework_memory(const proto::Framework::Memory& in) {
       .arena_share = multiple(in.arena_share(), "arena"),
       .communicator_channels = counted(in.communicator_channels(), "number of channels"),
       .communicator_buffer_bytes = counted(in.communicator_buffer_bytes(), "communicator's buffer"),
-      .communicator_bytes = counted(in.communicator_bytes(), "communicator")};
+      .communicator_bytes = counted(in.communicator_bytes(), "communicator"),
+      .saved = {}};
   for (const auto& [function, saved] : in.saved()) memory.saved[function] = multiple(saved, "saved tensors");
   return memory;
 }

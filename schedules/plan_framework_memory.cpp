@@ -61,11 +61,11 @@ FrameworkMemory decode_framework_memory(const proto::Framework::Memory& in) {
       .step_bytes_per_parameter = multiple(in.step_bytes_per_parameter(), "bytes of a step"),
       .step_bytes_per_held_parameter = multiple(in.step_bytes_per_held_parameter(), "bytes of a parameter"),
       .loss_copies = multiple(in.loss_copies(), "copies of logits"),
+      .saved = {},
       .arena_share = multiple(in.arena_share(), "arena"),
       .communicator_channels = counted(in.communicator_channels(), "number of channels"),
       .communicator_buffer_bytes = counted(in.communicator_buffer_bytes(), "communicator's buffer"),
-      .communicator_bytes = counted(in.communicator_bytes(), "communicator"),
-      .saved = {}};
+      .communicator_bytes = counted(in.communicator_bytes(), "communicator")};
   for (const auto& [function, saved] : in.saved()) memory.saved[function] = multiple(saved, "saved tensors");
   return memory;
 }

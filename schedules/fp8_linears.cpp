@@ -55,6 +55,7 @@ Fp8Linears fp8_linears(const Job& job, const Graph& graph, const std::vector<Lay
   fp8.recipe = config.recipe;
   fp8.two_copies = !scales_whole_tensors(config.recipe) || !job.cluster.gpu.mxfp8;
   fp8.parameters = config.param_gather;
+  fp8.stream = scale_stream(job);
   for (std::size_t axis = 0; axis < mesh.mesh.axes.size(); ++axis)
     if (mesh.mesh.axes[axis].size > 1) fp8.all_ranks.push_back(static_cast<AxisId>(axis));
   for (std::size_t o = 0; o < graph.operators.size(); ++o) {
@@ -234,7 +235,7 @@ void Fp8Casts::update_scales(Place place) {
     step.opcode = Opcode::all_reduce;
     step.reduction = Reduction::max;
     step.axes = axes;
-    step.stream = StreamIndex::dp;
+    step.stream = context_.fp8->stream;
     step.cause = fmt::format("fp8 scales of {}: the largest values over all ranks",
                              forward ? "inputs and weights" : "gradients");
     step.inputs = {largest_};

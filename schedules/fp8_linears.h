@@ -36,6 +36,9 @@ struct Fp8Linears {
   bool parameters = false;        // the weights themselves are fp8
   std::vector<bool> is_linear;    // by operator
   std::vector<AxisId> all_ranks;  // axes over which delayed scaling finds the largest values
+  // Of that exchange: Transformer Engine's amax_reduction_group has a communicator of its own, which does not
+  // wait behind gradients.
+  std::uint8_t stream = 0;
 
   bool transposes() const { return two_copies && scales_whole_tensors(recipe); }
 };

@@ -14,6 +14,14 @@ static bool has_expert_stream(const Job& job) {
   return job.parallelism.expert_model_parallel_size * job.parallelism.expert_tensor_parallel_size > 1;
 }
 
+// Delayed scaling of fp8: ranks tell one another the largest values that they have seen.
+static bool has_scale_stream(const Job& job) {
+  const Parallelism& parallelism = job.parallelism;
+  const std::int64_t ranks = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size *
+                             parallelism.data_parallel_size;
+  return job.training.fp8 && job.training.fp8->recipe == Fp8Recipe::delayed && ranks > 1;
+}
+
 // Keys and values go around, in and out at a time.
 static bool has_ring(const Job& job) {
   const Parallelism& parallelism = job.parallelism;
@@ -37,6 +45,7 @@ std::vector<Stream> make_streams(const Job& job) {
     for (const char* name : {"cp_in", "cp_out"})
       streams.push_back({name, StreamDevice::gpu, Traffic::context});
   if (has_expert_stream(job)) streams.push_back({"ep", StreamDevice::gpu, Traffic::expert});
+  if (has_scale_stream(job)) streams.push_back({"fp8", StreamDevice::gpu, Traffic::data});
   if (job.optimizer.parameter_server)
     for (const char* name : {"ps_push", "ps_pull"})
       streams.push_back({name, StreamDevice::gpu, Traffic::data});
@@ -61,6 +70,11 @@ std::uint8_t stream_named(const std::vector<Stream>& streams, const std::string&
 std::uint8_t expert_stream(const Job& job) {
   constexpr std::uint8_t none = StreamIndex::dp;
   return has_expert_stream(job) ? stream_named(make_streams(job), "ep") : none;
+}
+
+std::uint8_t scale_stream(const Job& job) {
+  constexpr std::uint8_t none = StreamIndex::dp;
+  return has_scale_stream(job) ? stream_named(make_streams(job), "fp8") : none;
 }
 
 std::vector<StageDevices> make_stages(const Job& job) {

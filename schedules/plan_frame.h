@@ -25,6 +25,8 @@ std::vector<Stream> make_streams(const Job& job);
 std::uint8_t stream_named(const std::vector<Stream>& streams, const std::string& name);
 // Of what expert-parallel ranks exchange; the data-parallel stream where there are none.
 std::uint8_t expert_stream(const Job& job);
+// Of the largest values that fp8's delayed scaling looks for on all ranks; likewise.
+std::uint8_t scale_stream(const Job& job);
 // Megatron-LM's default rank order: tp fastest, then cp, dp, pp.
 std::vector<StageDevices> make_stages(const Job& job);
 // Whether ranks hold activations for one another (bpipe).

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <map>
@@ -128,6 +129,15 @@ TEST_CASE(
           row.looks_forward);
     CHECK(count_labels(plan, PassKind::backward, " fp8 largest") == row.looks_backward);
   }
+}
+
+TEST_CASE("fp8: delayed scaling's exchange has a stream of its own and does not wait behind gradients") {
+  const Plan plan = one_layer(in_fp8("delayed", {{"training.global_batch_size", "16"}}));
+  for (const Segment& segment : plan.segments)
+    for (const Instruction& what : segment.instructions)
+      if (what.label == "fp8 largest values") CHECK(plan.streams[what.stream].name == "fp8");
+  const Plan tensorwise = one_layer(in_fp8("tensorwise"));
+  CHECK(std::ranges::none_of(tensorwise.streams, [](const Stream& stream) { return stream.name == "fp8"; }));
 }
 
 TEST_CASE(

@@ -27,6 +27,66 @@ std::string refusal(const std::string& bytes) {
   return "";
 }
 
+Gpu gpu_with_every_field() {
+  GpuKernels kernels = {.random_numbers = 1e12, .sustained = 0.9, .tail_waves = 0.5, .flash = {}};
+  kernels.flash = {{{0.5, 0.4, 0.9, 30}, {0.6, 0.5, 0.8, 40}, {0.7, 0.6, 0.7, 50}}};
+  return {.name = "g",
+          .peak_flops = {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}},
+          .vector_flops = 1.5,
+          .memory_bytes = 2,
+          .driver_memory_bytes = 3,
+          .matmul_workspace_bytes = 4,
+          .memory_bandwidth = 5.5,
+          .sm_count = 6,
+          .l2_bytes = 7,
+          .nvlink_bandwidth = 8.5,
+          .kernel_launch_s = 9.5,
+          .matmul_efficiency = 10.5,
+          .memory_efficiency = 11.5,
+          .special_functions = 12.5,
+          .communication_sms = 20,
+          .mxfp8 = true,
+          .kernels = kernels};
+}
+
+Framework framework_with_every_field() {
+  return {.name = "f",
+          .kernels = {.host_dispatch_s = 1e-6,
+                      .flash_attention = 2,
+                      .softmax = SoftmaxKernel::megatron,
+                      .fused_softmax_limit = 2048,
+                      .fused_norm = false,
+                      .fused_rope = false,
+                      .fused_activation = false,
+                      .fused_residual = false,
+                      .fused_qkv_bias = false,
+                      .fused_weight_gradient = false,
+                      .fused_cross_entropy = false,
+                      .optimizer_bytes = 1.5,
+                      .blocking_tensor_parallel = true,
+                      .blocking_pipeline = true},
+          .memory = {.context_bytes = 1,
+                     .context_bytes_per_sm = 2,
+                     .allocator = AllocatorKind::arena,
+                     .expandable_segments = true,
+                     .matmul_workspaces = 3,
+                     .other_workspace_bytes = 4,
+                     .weight_gradients = WeightGradients::per_pass,
+                     .keeps_stage_outputs = true,
+                     .keeps_gathered_inputs = true,
+                     .attention_mask = true,
+                     .gradient_bucket_bytes = 5,
+                     .bucket_bytes_per_parameter = 0.5,
+                     .step_bytes_per_parameter = 1.5,
+                     .step_bytes_per_held_parameter = 2.5,
+                     .loss_copies = 3.5,
+                     .saved = {{"norm", 0.5}},
+                     .arena_share = 0.75,
+                     .communicator_channels = 6,
+                     .communicator_buffer_bytes = 7,
+                     .communicator_bytes = 8}};
+}
+
 // The good plan with every field of plan.h off its default, beyond what lint() would accept.
 Plan plan_with_every_field() {
   Plan plan = two_stage_plan();
@@ -39,8 +99,9 @@ Plan plan_with_every_field() {
   plan.job.documents =
       DocumentMask{"a.csv", 0.5, 0.75, 1e20, {DocumentLengths::lognormal, {3, 5}, 7, 0.5, 9, ""}};
   plan.job.parameter_servers = ParameterServers{4, true, ServerMode::bounded_staleness, 3, 2, 1 << 20};
-  Gpu& gpu = plan.cluster.gpu;
-  gpu = {"g", {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}}, 1.5, 2, 3.5, 4, 5, 6.5, 7.5, 8.5, 9.5, 10.5, true};
+  plan.cluster.gpu = gpu_with_every_field();
+  plan.framework = framework_with_every_field();
+  plan.cluster.inter_node.flow_bandwidth = 5e9;
   plan.cluster.nics_per_node = 2;
   plan.cluster.fabric = {FabricTopology::leaf_spine, false, 3, 4, 1.25, 2e-7};
   plan.streams[2] = {"host copies", StreamDevice::nvme, Traffic::offload};
@@ -78,13 +139,13 @@ Plan plan_with_every_field() {
   plan.programs[0].entries[0] = {1, 2, 3, Steps::first_only, 9};
   plan.programs[0].bindings[0] = {no_index, -5, -6, -7, Direction::up};
   plan.programs[0].pipeline_rank = -1;
-  plan.cluster.gpu.communication_sms = 20;
   plan.cluster.imperfections = {
       .seed = 9,
       .jitter = {JitterDistribution::uniform, 0.1},
       .stragglers = {{.name = "hot", .gpus = {3, 1}, .nodes = {2}, .count = 4, .slowdown = 1.1}},
       .links = {{"fibre", "node0.*", 0.3, 1e-6}},
-      .background = {{"others", "*.up", true, {0, 1}, {1, 0}, 1e9, 0.7}}};
+      .background = {{"others", "*.up", true, {0, 1}, {1, 0}, 1e9, 0.7}},
+      .other_jobs = {{"neighbour", {0, 1}, "all_gather", {0}, {1}, 2e9, 0.5, 0.25}}};
   return plan;
 }
 
@@ -140,9 +201,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 8; this simrun reads versions 1 to 7");
+  CHECK(refusal(bytes) == "the plan file has format version 9; this simrun reads versions 1 to 8");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 7");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 8");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -208,6 +269,18 @@ TEST_CASE("a plan with collectives, a network or imperfections of its own is ver
     Plan plan = two_stage_plan();
     change(plan.cluster);
     CHECK(serialize(plan)[8] == 7);
+    CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  }
+}
+
+TEST_CASE("a plan of a framework, of kernels of its own or with other jobs beside it is version 8") {
+  for (const auto& change : std::vector<std::function<void(Plan&)>>{
+           [](Plan& plan) { plan.framework = framework_with_every_field(); },
+           [](Plan& plan) { plan.cluster.gpu.kernels.sustained = 0.9; },
+           [](Plan& plan) { plan.cluster.inter_node.flow_bandwidth = 5e9; }}) {
+    Plan plan = two_stage_plan();
+    change(plan);
+    CHECK(serialize(plan)[8] == 8);
     CHECK(parse_plan(serialize(plan), "some.plan") == plan);
   }
 }

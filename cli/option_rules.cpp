@@ -96,7 +96,10 @@ OptionFault execute_fault(const Options& options) {
     return {"--reference and --no-reference contradict each other", ""};
   if (flags.learning_rate && !std::isfinite(*flags.learning_rate))
     return {"--learning-rate takes a number above 0", ""};
-  if (flags.device.value_or("cpu") == "null")
+  const std::string device = flags.device.value_or("cpu");
+  if (device != "cpu" && device != "null" && device != "cuda")
+    return {fmt::format("--device is cpu, null or cuda, not '{}'", device), ""};
+  if (device == "null")
     return excluded("--device null, which computes nothing",
                     {{"--dtype", flags.dtype.has_value()},
                      {"--reference", flags.reference},
@@ -229,18 +232,14 @@ OptionFault collective_fault(const Options& options) {
 }
 
 // Measurements are jobs of their own: no other one, and --set holds for all of them.
-OptionFault validate_fault(const Options& options) {
-  if (!options.validate.rows) {
-    if (!options.validate.filters.empty()) return {"--filter goes with --validate", ""};
-    if (options.validate.bands) return {"--bands goes with --validate", ""};
-    return {};
-  }
+OptionFault measured_rows_fault(const Options& options, const char* mode) {
   if (!options.input.empty())
-    return {"--validate takes no job: its rows are", "--set changes a value of every row's job."};
+    return {fmt::format("{} takes no job: its rows are", mode), "--set changes a value of every row's job."};
   std::vector<GivenFlag> others = prints(options);
-  const std::vector<GivenFlag> outputs = outputs_of_one(options), runs = execute_flags(options.execute);
+  const std::vector<GivenFlag> outputs = outputs_of_one(options);
   others.insert(others.end(), outputs.begin(), outputs.end());
-  others.insert(others.end(), runs.begin(), runs.end());
+  for (const GivenFlag& flag : execute_flags(options.execute))
+    if (!options.validate.fit || flag.name != std::string_view("--device")) others.push_back(flag);
   others.insert(others.end(), {{"--execute", options.execute.execute},
                                {"--sweep", !options.sweep.empty()},
                                {"--placement", options.placement},
@@ -248,7 +247,27 @@ OptionFault validate_fault(const Options& options) {
                                {"--collective", options.collective.collective.has_value()},
                                {"--sensitivity", options.sensitivity},
                                {"--calibrate", options.calibrate}});
-  return excluded("--validate", others);
+  return excluded(mode, others);
+}
+
+OptionFault fit_fault(const Options& options) {
+  if (options.validate.rows) return {"--fit and --validate exclude each other", ""};
+  if (!options.execute.device) return {"--fit needs --device NAME", "for example --device a100_sxm_80gb."};
+  for (const GivenFlag& flag :
+       {GivenFlag{"--bands", options.validate.bands.has_value()},
+        GivenFlag{"--html", options.html.has_value()}, GivenFlag{"--csv", options.csv.has_value()},
+        GivenFlag{"--json", options.json}})
+    if (flag.is_given) return {fmt::format("{} does not go with --fit", flag.name), ""};
+  return measured_rows_fault(options, "--fit");
+}
+
+OptionFault validate_fault(const Options& options) {
+  if (options.validate.fit) return fit_fault(options);
+  if (options.validate.coefficients) return {"--coefficients goes with --fit", ""};
+  if (options.validate.rows) return measured_rows_fault(options, "--validate");
+  if (!options.validate.filters.empty()) return {"--filter goes with --validate", ""};
+  if (options.validate.bands) return {"--bands goes with --validate", ""};
+  return {};
 }
 
 OptionFault mode_fault(const Options& options) {
@@ -315,7 +334,8 @@ OptionFault fault_of(const Options& options) {
       return {fmt::format("--trace cannot tell the format of '{}' from its name", path),
               "end it in .json or .json.gz (Chrome's trace format) or .perfetto-trace."};
   if (options.doctor) return doctor_fault(options);
-  if (OptionFault fault = validate_fault(options); !fault.message.empty() || options.validate.rows)
+  if (OptionFault fault = validate_fault(options);
+      !fault.message.empty() || options.validate.rows || options.validate.fit)
     return fault;
   if (OptionFault fault = import_fault(options); !fault.message.empty() || !options.import.traces.empty())
     return fault;

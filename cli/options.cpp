@@ -96,9 +96,10 @@ void add_execute(CLI::App& app, ExecuteFlags& flags) {
   app.add_flag("--execute", flags.execute,
                "also run the plan, ranks as threads, and compare it with one rank without any parallelism")
       ->group(group);
-  app.add_option("--device", flags.device,
-                 "cpu, cuda, or null, which computes nothing and checks memory and messages (default cpu)")
-      ->check(CLI::IsMember({"cpu", "null", "cuda"}))
+  app.add_option(
+         "--device", flags.device,
+         "cpu, cuda, or null, which computes nothing and checks memory and messages (default cpu); with "
+         "--fit: a GPU of configs/gpus")
       ->group(group);
   app.add_option("--dtype", flags.dtype, "numbers of the CPU: f64, f32 or bf16 (default f32)")
       ->check(CLI::IsMember({"f64", "f32", "bf16"}))
@@ -139,6 +140,14 @@ void add_validate(CLI::App& app, ValidateFlags& flags) {
          "--bands", flags.bands,
          "write the spread of the errors by GPU, framework and parallelism, which simrun prints with every "
          "prediction (configs/validation/error_bands.yaml)")
+      ->group(group);
+  app.add_option(
+         "--fit", flags.fit,
+         "fit the declared coefficients of --device NAME (configs/validation/coefficients.yaml) to a CSV of "
+         "published measurements")
+      ->group(group);
+  app.add_option("--coefficients", flags.coefficients,
+                 "write what --fit finds, as that part of the device's file")
       ->group(group);
 }
 
@@ -299,8 +308,9 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
   const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor &&
                          !parsed.options.calibrate && !parsed.options.collective.collective &&
-                         !parsed.options.validate.rows && parsed.options.import.traces.empty() &&
-                         !parsed.options.import.against && !parsed.options.import.profile;
+                         !parsed.options.validate.rows && !parsed.options.validate.fit &&
+                         parsed.options.import.traces.empty() && !parsed.options.import.against &&
+                         !parsed.options.import.profile;
   if (words.inputs.empty() && needs_job)
     return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);

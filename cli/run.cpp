@@ -11,6 +11,7 @@
 #include "cli/console.h"
 #include "cli/derived_numbers.h"
 #include "cli/doctor.h"
+#include "cli/fit.h"
 #include "cli/import_trace.h"
 #include "cli/output_file.h"
 #include "cli/placement_orders.h"
@@ -39,6 +40,7 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   const LoadOptions load = load_options(options);
   if (options.collective.collective) return run_collective(options, load);
   if (options.validate.rows) return run_validate(options, load);
+  if (options.validate.fit) return run_fit(options, load);
   if (!options.import.traces.empty()) return import_traces(options, load);
   if (options.placement) return run_sweep(with_rank_orders(options, load), load);
   if (!options.sweep.empty()) return run_sweep(options, load);

@@ -32,6 +32,9 @@ struct FrameworkKernels {
   // What an optimizer step moves per parameter of the rank beyond the update itself and the gradients' norm:
   // unscaling, clipping, zeroing, copies between types.
   double optimizer_bytes = 0;
+  // What a pass takes by what its kernels take alone, 1 or more: calls of the host that wait for the device,
+  // collectives that share caches and multiprocessors, ranks that are late.
+  double compute_slowdown = 1;
   // Compute waits for tensor-parallel collectives, also where it could go on with the weights' gradients.
   bool blocking_tensor_parallel = false;
   // Compute waits until what a pipeline stage sends has arrived (Megatron-LM's p2p_communication.py waits for

@@ -21,8 +21,8 @@ struct FlashRate {
 struct GpuKernels {
   // Philox numbers per second in an elementwise kernel; 0: dropout costs its bytes alone.
   double random_numbers = 0;
-  // Share of its best rate that a product keeps under a whole step's load, where the power limit holds the
-  // clock down.
+  // Share of its best rate that a product or flash attention keeps under a whole step's load, where the power
+  // limit holds the clock down.
   double sustained = 1;
   // Waves of tiles that a product's ragged start and end are worth.
   double tail_waves = 0;

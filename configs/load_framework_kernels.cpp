@@ -11,6 +11,7 @@ constexpr IntegerRange flash_generations = {0, 3};
 constexpr RealRange masked_keys = {0, 1e5};
 constexpr RealRange waves = {0, 10};
 constexpr RealRange optimizer_bytes = {0, 1000};
+constexpr RealRange slowdown = {1, 100};
 
 FlashRate read_flash_rate(const ConfigNode* node, const std::string& path, Reading& reading) {
   FlashRate rate;
@@ -69,6 +70,7 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.blocking_tensor_parallel = section.boolean("blocking_tensor_parallel", false);
   kernels.fused_cross_entropy = section.boolean("fused_cross_entropy", true);
   kernels.optimizer_bytes = section.real("optimizer_bytes", optimizer_bytes, 0.0);
+  kernels.compute_slowdown = section.real("compute_slowdown", slowdown, 1.0);
   kernels.blocking_pipeline = section.boolean("blocking_pipeline", false);
   section.finish();
   return kernels;

@@ -21,6 +21,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_blocking_pipeline(kernels.blocking_pipeline);
   out.set_separate_cross_entropy(!kernels.fused_cross_entropy);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
+  out.set_compute_slowdown(kernels.compute_slowdown);
 }
 
 FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
@@ -28,6 +29,8 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
     throw MalformedPlan("a framework's softmax is of no kind");
   if (in.flash_attention() < 0 || in.flash_attention() > 3)
     throw MalformedPlan("a framework's FlashAttention is of no generation");
+  const double slowdown = finite(in.compute_slowdown(), "compute slowdown");
+  if (slowdown != 0 && slowdown < 1) throw MalformedPlan("a framework makes its kernels faster");
   return {.host_dispatch_s = finite(in.host_dispatch_s(), "host dispatch"),
           .flash_attention = in.flash_attention(),
           .softmax = static_cast<SoftmaxKernel>(in.softmax()),
@@ -40,6 +43,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .fused_weight_gradient = !in.separate_weight_gradient(),
           .fused_cross_entropy = !in.separate_cross_entropy(),
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),
+          .compute_slowdown = slowdown == 0 ? 1 : slowdown,
           .blocking_tensor_parallel = in.blocking_tensor_parallel(),
           .blocking_pipeline = in.blocking_pipeline()};
 }

@@ -147,7 +147,8 @@ double flash_flops_per_second(const Plan& plan, const Instruction& instruction, 
   const double keys =
       static_cast<double>(a.key_sequence) * computed_share(instruction.causal, a.key_sequence);
   const double of_mask = instruction.causal.on ? keys / (keys + rate->masked_keys) : 1;
-  return gpu.peak_flops.at(a.dtype) * (backward ? rate->backward : rate->forward) * of_width * of_mask;
+  return gpu.peak_flops.at(a.dtype) * (backward ? rate->backward : rate->forward) * of_width * of_mask *
+         gpu.kernels.sustained;
 }
 
 double flash_seconds(const Plan& plan, const Instruction& instruction) {

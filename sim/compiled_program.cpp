@@ -221,21 +221,25 @@ class Compiler {
       rank.steps.push_back(step);
     }
     compiled.instructions = compiled.steps = static_cast<Index>(rank.steps.size()) - compiled.first_step;
-    wait_for_host(rank, segment, compiled);
+    stretch_compute(rank, segment, compiled);
     rank.segments.push_back(compiled);
   }
 
   // The host runs ahead of the device within a segment; where it takes longer in all, the device waits for
-  // every kernel in proportion.
-  void wait_for_host(CompiledRank& rank, const Segment& segment, CompiledSegment& compiled) const {
-    const double dispatch_s = plan_.framework.kernels.host_dispatch_s;
-    if (dispatch_s <= 0 || compiled.compute == 0) return;
+  // every kernel in proportion. What slows the framework's passes anyway hides the host's time.
+  void stretch_compute(CompiledRank& rank, const Segment& segment, CompiledSegment& compiled) const {
+    const FrameworkKernels& framework = plan_.framework.kernels;
+    if (compiled.compute == 0) return;
     std::int64_t launches = 0;
-    for (const Instruction& instruction : segment.instructions)
-      if (instruction.stream == compute_stream) launches += kernel_launches(plan_, instruction);
-    const double issue = static_cast<double>(launches) * dispatch_s * 1e12;
-    if (issue <= static_cast<double>(compiled.compute)) return;
-    compiled.stretch = issue / static_cast<double>(compiled.compute);
+    if (framework.host_dispatch_s > 0)
+      for (const Instruction& instruction : segment.instructions)
+        if (instruction.stream == compute_stream) launches += kernel_launches(plan_, instruction);
+    const double issue = static_cast<double>(launches) * framework.host_dispatch_s * 1e12;
+    compiled.stretch = std::max(framework.compute_slowdown, issue / static_cast<double>(compiled.compute));
+    if (compiled.stretch <= 1) {
+      compiled.stretch = 1;
+      return;
+    }
     compiled.compute = 0;
     for (Index i = compiled.first_step; i < compiled.first_step + compiled.steps; ++i) {
       CompiledStep& step = rank.steps[i];

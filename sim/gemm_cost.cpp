@@ -34,9 +34,9 @@ double tile_rate(Tile tile) {
   return reuse(tile) / (reuse(tile) + reuse_at_half_rate) * (largest + reuse_at_half_rate) / largest;
 }
 
-// Elements of K that the time to fill the software pipeline and to write the tile is worth: CUTLASS's default
-// 4 stages of 32.
-constexpr double prologue_k = 128;
+// Bytes of a row of K that the time to fill the software pipeline and to write the tile is worth: CUTLASS's
+// default 4 stages of 32 elements of fp16. It is a latency, so types of half the width gain nothing there.
+constexpr double prologue_bytes = 256;
 // A split shorter than this is not worth its reduction.
 constexpr std::int64_t least_split_k = 256;
 
@@ -110,6 +110,7 @@ double gemm_seconds(const Gpu& gpu, const GemmShape& shape) {
 double gemm_seconds(const Gpu& gpu, const GemmShape& shape, double bytes) {
   const double sm_rate = rate_of(gpu, shape) / static_cast<double>(gpu.sm_count);
   const double memory = bytes / (gpu.memory_bandwidth * gpu.memory_efficiency);
+  const double prologue_k = prologue_bytes / static_cast<double>(bytes_of(shape.input));
   double best = std::numeric_limits<double>::infinity();
   for (const Tile tile : tiles) {
     const std::int64_t blocks = ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n) * shape.batch;

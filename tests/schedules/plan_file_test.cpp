@@ -63,6 +63,7 @@ Framework framework_with_every_field() {
                       .fused_weight_gradient = false,
                       .fused_cross_entropy = false,
                       .optimizer_bytes = 1.5,
+                      .compute_slowdown = 1.25,
                       .blocking_tensor_parallel = true,
                       .blocking_pipeline = true},
           .memory = {.context_bytes = 1,

@@ -209,6 +209,17 @@ TEST_CASE("short kernels take as long as the host needs to issue them") {
   CHECK(simulate(ahead.plan).step == 60'000'000);
 }
 
+TEST_CASE("what slows a framework's passes stretches them, unless the host does more") {
+  PlanBuilder builder(1);
+  const Index a = builder.token();
+  builder.entry(0, builder.segment(PassKind::forward, {builder.compute(40'000'000, {}, {a}),
+                                                       builder.compute(10'000'000, {a}, {a})}));
+  builder.plan.framework.kernels.compute_slowdown = 1.1;
+  CHECK(simulate(builder.plan).step == 55'000'000);  // 1.1 x 50 us
+  builder.plan.framework.kernels.host_dispatch_s = 30e-6;
+  CHECK(simulate(builder.plan).step == 60'000'000);  // 2 x 30 us
+}
+
 TEST_CASE("waiting for tensor-parallel sums costs what would have run beside them") {
   const auto step = [](const char* blocking) {
     return simulate(compile(job_from(small_gpt(4, 8, 1, 1),

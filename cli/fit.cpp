@@ -1,0 +1,31 @@
+#include "cli/fit.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/console.h"
+#include "cli/measured_file.h"
+#include "cli/outputs.h"
+#include "validation/fit.h"
+
+namespace simrun {
+
+int run_fit(const Options& options, const LoadOptions& load) {
+  const std::string& path = *options.validate.fit;
+  const std::string& device = *options.execute.device;
+  const MeasuredFile file = read_measured_file(path, options.validate.filters);
+  if (options.validate.coefficients) probe_outputs({*options.validate.coefficients}, {path});
+  const DeviceFit fit = fit_device(file.rows, device, load_coefficients(load), {load, EngineChoice::fast, 0});
+  if (fit.rows == 0) {
+    complain(fmt::format("simrun: error: no row that counts ran on '{}'\n", device));
+    return 2;
+  }
+  const std::string text = fit_yaml(fit, std::filesystem::path(path).filename().string());
+  std::string wrote;
+  if (options.validate.coefficients) wrote = write_reported(*options.validate.coefficients, text);
+  if (!options.quiet) print(text + wrote);
+  return 0;
+}
+
+}  // namespace simrun

@@ -9,6 +9,7 @@
 #include "cli/collective.h"
 #include "cli/compare.h"
 #include "cli/console.h"
+#include "cli/convert.h"
 #include "cli/derived_numbers.h"
 #include "cli/doctor.h"
 #include "cli/import_trace.h"
@@ -40,6 +41,8 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.collective.collective) return run_collective(options, load);
   if (options.validate.rows) return run_validate(options, load);
   if (!options.import.traces.empty()) return import_traces(options, load);
+  if (options.convert.from) return import_job(options, load);
+  if (options.convert.to) return export_job(options, load);
   if (options.placement) return run_sweep(with_rank_orders(options, load), load);
   if (!options.sweep.empty()) return run_sweep(options, load);
   if (options.print_topology) {

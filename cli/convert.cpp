@@ -1,0 +1,48 @@
+#include "cli/convert.h"
+
+#include <fmt/format.h>
+
+#include "cli/console.h"
+#include "cli/outputs.h"
+#include "cli/version.h"
+#include "configs/diagnostics.h"
+#include "configs/export_megatron.h"
+#include "configs/import_megatron.h"
+#include "configs/text_file.h"
+#include "schedules/plan_file.h"
+
+namespace simrun {
+namespace {
+
+LoadedJob job_to_export(const Options& options, const LoadOptions& load) {
+  if (is_plan_file(options.input))
+    throw ConfigError({{{options.input, 0, 0},
+                        fmt::format("--export {} needs a job, this is a Plan file", *options.convert.to),
+                        "name the job that it was compiled from."}});
+  return load_job(options.input, load);
+}
+
+void put_out(const Options& options, const std::string& text) {
+  if (!options.output) return print(text);
+  const std::string wrote = write_reported(*options.output, text);
+  if (!options.quiet) complain(wrote);
+}
+
+}  // namespace
+
+int export_job(const Options& options, const LoadOptions& load) {
+  const LoadedJob loaded = job_to_export(options, load);
+  if (options.output) probe_outputs({*options.output}, loaded.files);
+  put_out(options, megatron_script(loaded.job, version()));
+  return 0;
+}
+
+int import_job(const Options& options, const LoadOptions& load) {
+  const TextFile file = read_text_file(options.input);
+  if (!file.text) throw ConfigError({{{options.input, 0, 0}, "cannot read this file: " + file.reason, ""}});
+  if (options.output) probe_outputs({*options.output}, {options.input});
+  put_out(options, import_megatron(*file.text, options.input, load).yaml);
+  return 0;
+}
+
+}  // namespace simrun

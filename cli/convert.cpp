@@ -7,6 +7,7 @@
 #include "cli/version.h"
 #include "configs/diagnostics.h"
 #include "configs/export_megatron.h"
+#include "configs/import_deepspeed.h"
 #include "configs/import_megatron.h"
 #include "configs/text_file.h"
 #include "schedules/plan_file.h"
@@ -41,7 +42,9 @@ int import_job(const Options& options, const LoadOptions& load) {
   const TextFile file = read_text_file(options.input);
   if (!file.text) throw ConfigError({{{options.input, 0, 0}, "cannot read this file: " + file.reason, ""}});
   if (options.output) probe_outputs({*options.output}, {options.input});
-  put_out(options, import_megatron(*file.text, options.input, load).yaml);
+  put_out(options, *options.convert.from == "deepspeed"
+                       ? import_deepspeed(*file.text, options.input, load)
+                       : import_megatron(*file.text, options.input, load).yaml);
   return 0;
 }
 

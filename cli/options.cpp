@@ -166,9 +166,11 @@ void add_convert(CLI::App& app, ConvertFlags& flags) {
   app.add_option("--export", flags.to, "print CONFIG as a script of Megatron-LM's arguments (megatron)")
       ->check(CLI::IsMember({"megatron"}))
       ->group(group);
-  app.add_option("--import", flags.from,
-                 "print a job made of CONFIG: Megatron-LM's arguments in a script, a list or YAML (megatron)")
-      ->check(CLI::IsMember({"megatron"}))
+  app.add_option(
+         "--import", flags.from,
+         "print a job made of CONFIG: Megatron-LM's arguments in a script, a list or YAML (megatron), or "
+         "a DeepSpeed JSON (deepspeed), which is a part of one")
+      ->check(CLI::IsMember({"megatron", "deepspeed"}))
       ->group(group);
 }
 

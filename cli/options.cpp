@@ -163,8 +163,10 @@ void add_calibrate(CLI::App& app, Options& options) {
 // Of jobs in other programs' words.
 void add_convert(CLI::App& app, ConvertFlags& flags) {
   constexpr const char* group = "Other programs' words";
-  app.add_option("--export", flags.to, "print CONFIG as a script of Megatron-LM's arguments (megatron)")
-      ->check(CLI::IsMember({"megatron"}))
+  app.add_option("--export", flags.to,
+                 "print CONFIG as a script of Megatron-LM's arguments (megatron) or a recipe of torchtitan "
+                 "(torchtitan; with -o also its schedule, as CSV)")
+      ->check(CLI::IsMember({"megatron", "torchtitan"}))
       ->group(group);
   app.add_option(
          "--import", flags.from,

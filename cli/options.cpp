@@ -165,8 +165,9 @@ void add_convert(CLI::App& app, ConvertFlags& flags) {
   constexpr const char* group = "Other programs' words";
   app.add_option("--export", flags.to,
                  "print CONFIG as a script of Megatron-LM's arguments (megatron) or a recipe of torchtitan "
-                 "(torchtitan; with -o also its schedule, as CSV)")
-      ->check(CLI::IsMember({"megatron", "torchtitan"}))
+                 "(torchtitan; with -o also its schedule, as CSV); or write its step as MLCommons' Chakra "
+                 "execution traces, one per GPU, into the folder of -o (chakra)")
+      ->check(CLI::IsMember({"megatron", "torchtitan", "chakra"}))
       ->group(group);
   app.add_option(
          "--import", flags.from,

@@ -67,6 +67,8 @@ int export_job(const Options& options, const LoadOptions& load) {
 int import_job(const Options& options, const LoadOptions& load) {
   const TextFile file = read_text_file(options.input);
   if (!file.text) throw ConfigError({{{options.input, 0, 0}, "cannot read this file: " + file.reason, ""}});
+  if (file.text->size() > std::size_t{1} << 20)
+    throw ConfigError({{{options.input, 0, 0}, "this file is larger than 1 MiB", ""}});
   if (options.output) probe_outputs({*options.output}, {options.input});
   put_out(options, *options.convert.from == "deepspeed"
                        ? import_deepspeed(*file.text, options.input, load)

@@ -9,9 +9,10 @@ namespace {
 // Megatron-LM's default of a gated MLP: "a multiple of 64", two thirds of 4 h.
 void import_gated_size(MegatronReader& flags) {
   if (!flags.is_given("--swiglu") || flags.is_given("--ffn-hidden-size")) return;
-  if (const std::optional<std::int64_t> hidden = flags.number("--hidden-size"))
-    flags.put("model.ffn_hidden_size", fmt::format("{}", *hidden * 8 / 3 / 64 * 64),
-              flags.position_of("--swiglu"));
+  // Of a hidden size that is refused, any: what follows from it is not missing.
+  const std::int64_t hidden = flags.number("--hidden-size").value_or(64);
+  flags.put("model.ffn_hidden_size", fmt::format("{}", hidden * 8 / 3 / 64 * 64),
+            flags.position_of("--swiglu"));
 }
 
 void import_heads(MegatronReader& flags) {

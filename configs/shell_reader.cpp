@@ -9,6 +9,9 @@
 namespace simrun {
 namespace {
 
+constexpr std::size_t most_expanded = 10'000'000;  // characters
+constexpr int deepest = 50;
+
 bool is_name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_name_character(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
 bool ends_a_word(char c) {
@@ -201,11 +204,12 @@ void ShellReader::skip_balanced(char open, char close) {
   }
 }
 
-void ShellReader::put_variable(const std::string& name, bool all, bool in_quotes, Mark at,
-                               ShellText& text) const {
+void ShellReader::put_variable(const std::string& name, bool all, bool in_quotes, Mark at, ShellText& text) {
   const auto found = variables_.find(name);
   if (found == variables_.end()) return put(text, "$" + name, at, true);
   const ShellText value = expanded(found->second, in_quotes, all);
+  expanded_ += value.size();
+  if (expanded_ > most_expanded) return fail(at, "the variables of this script make too long a text");
   text.insert(text.end(), value.begin(), value.end());
 }
 
@@ -242,7 +246,9 @@ void ShellReader::read_braced(bool in_quotes, ShellText& text) {
   if (what == '-' || what == '=') {
     advance(colon ? 2 : 1);
     ShellText fallback;
+    if (++depth_ > deepest) return fail(at, "defaults within defaults, more than 50 deep");
     read_until('}', in_quotes, fallback);
+    --depth_;
     const bool is_set = variables_.contains(name);
     const ShellText value =
         is_set ? expanded(variables_.at(name), in_quotes, false) : expanded({fallback}, in_quotes, false);
@@ -250,7 +256,9 @@ void ShellReader::read_braced(bool in_quotes, ShellText& text) {
     return;
   }
   ShellText ignored;
+  if (++depth_ > deepest) return fail(at, "expansions within expansions, more than 50 deep");
   read_until('}', in_quotes, ignored);
+  --depth_;
   put(text, "${" + name + "...}", at, true);
 }
 

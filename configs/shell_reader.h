@@ -48,7 +48,7 @@ class ShellReader {
   void read_braced(bool in_quotes, ShellText& text);
   void read_arithmetic(ShellText& text);
   void skip_balanced(char open, char close);
-  void put_variable(const std::string& name, bool all, bool in_quotes, Mark at, ShellText& text) const;
+  void put_variable(const std::string& name, bool all, bool in_quotes, Mark at, ShellText& text);
   std::string name_here() const;
 
   const std::string& text_;
@@ -58,6 +58,8 @@ class ShellReader {
   int line_ = 1, column_ = 1;
   bool has_failed_ = false;
   bool was_array_ = false;
+  int depth_ = 0;                            // of ${A:-${B:-...}}
+  std::size_t expanded_ = 0;                 // characters that variables have stood for
   std::vector<std::string> here_documents_;  // whose text begins behind this line
   std::map<std::string, ShellValue> variables_;
 };

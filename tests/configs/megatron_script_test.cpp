@@ -89,6 +89,17 @@ TEST_CASE("what is never closed is an error where it opens") {
   CHECK(problem_at("a $(b\n") == std::pair(1, 4));
 }
 
+TEST_CASE("scripts that would grow without end are refused") {
+  std::string doubling = "A=xxxxxxxxxxxxxxxx\n", nested = "A=";
+  for (int line = 0; line < 40; ++line) doubling += "A=$A$A\n";
+  for (int depth = 0; depth < 100'000; ++depth) nested += "${B:-";
+  for (const std::string& script : {doubling, nested}) {
+    std::vector<Diagnostic> problems;
+    read_shell(script, "run.sh", problems);
+    CHECK(problems.size() == 1);
+  }
+}
+
 // No prefix of a script makes the reader run for ever or past its end.
 TEST_CASE("every prefix of a script is read to its end") {
   const std::string script =

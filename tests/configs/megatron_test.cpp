@@ -191,6 +191,31 @@ TEST_CASE("the printed job loads to the imported one, and its keys are those tha
   CHECK(nameless(load(job.yaml)) == nameless(job.job));
 }
 
+TEST_CASE("Megatron-LM's keys of latent attention give DeepSeek-V3, and survive --print-config") {
+  const Job job = load_job(SIMRUN_SOURCE_DIR "/configs/jobs/deepseek-v3-1024xh100.yaml", with_presets()).job;
+  const ImportedJob gpt = imported(megatron_script(job, "0"), {{"cluster.from", "dgx_h100"}});
+  CHECK(gpt.job.model.model_type == "gpt");
+  CHECK(gpt.job.model.mla == job.model.mla);  // 1536, 512, 128, 64, 128
+  CHECK(gpt.job.model.num_nextn_predict_layers == 1);
+  const LoadedJob loaded = load_job_text(gpt.yaml, "run.yaml", with_presets());
+  const LoadedJob again = load_job_text(loaded.effective_yaml, "run.yaml", with_presets());
+  CHECK(again.job == loaded.job);
+}
+
+TEST_CASE("latent attention and norms of queries and keys are refused where they would mean something else") {
+  const std::string latent = "  model_type: gpt\n  multi_latent_attention: true\n";
+  const std::string refused = refusal(edited("  model_type: gpt\n", latent));
+  CHECK(refused.find("job.yaml:4:27: error: latent attention without norms of its latents") !=
+        std::string::npos);
+  CHECK(refused.find("rope turns") != std::string::npos);
+  CHECK(refused.find("latent attention with biases") != std::string::npos);
+  CHECK(refused.find("3 errors") != std::string::npos);
+  CHECK(refusal(edited("  model_type: gpt\n", "  model_type: gpt\n  qk_layernorm: true\n"))
+            .find("norms of queries and keys are RMS norms here\n") != std::string::npos);
+  CHECK(refusal(edited("  model_type: gpt\n", "  model_type: gpt\n  kv_lora_rank: 8\n"))
+            .find("unknown key 'kv_lora_rank'") != std::string::npos);
+}
+
 TEST_CASE("layers of uneven first and last ranks become a layout") {
   const std::string text =
       edited(flags, "--pipeline-model-parallel-size 2", "--pipeline-model-parallel-size 4");

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "configs/job_yaml.h"
+#include "configs/limits.h"
 #include "configs/megatron_flags.h"
 #include "configs/megatron_reader.h"
 
@@ -86,6 +87,7 @@ void import_default_batch(MegatronReader& flags) {
   for (const char* size :
        {"--tensor-model-parallel-size", "--context-parallel-size", "--pipeline-model-parallel-size"})
     ranks /= flags.number(size).value_or(1);
+  if (ranks > limits::world) return;
   flags.put("training.global_batch_size", fmt::format("{}", *batch * ranks),
             flags.position_of("--micro-batch-size"));
 }

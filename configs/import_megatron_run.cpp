@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "configs/limits.h"
 #include "configs/megatron_reader.h"
 #include "configs/pipeline_layout.h"
 
@@ -35,7 +36,8 @@ std::vector<StageContent> uneven_stages(MegatronReader& flags, std::int64_t rank
   const std::int64_t rest = layers.value_or(0) - first.value_or(0) - last.value_or(0) +
                             (with_embedding ? 1 : 0) + (with_loss ? 1 : 0);
   const std::int64_t even = ranks - (first ? 1 : 0) - (last ? 1 : 0);
-  if (!layers || rest < 0 || ranks < 2 || chunks < 1 || (even == 0 ? rest != 0 : rest % even != 0)) return {};
+  if (!layers || *layers > limits::layers.most || ranks > *layers || chunks > *layers) return {};
+  if (rest < 0 || ranks < 2 || chunks < 1 || (even == 0 ? rest != 0 : rest % even != 0)) return {};
   std::vector<StageContent> stages(static_cast<std::size_t>(ranks * chunks));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     const std::int64_t of_rank = rank == 0 && first          ? *first

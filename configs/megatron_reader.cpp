@@ -6,6 +6,7 @@
 #include <array>
 
 #include "configs/job_yaml.h"
+#include "configs/limits.h"
 #include "configs/numbers.h"
 
 namespace simrun {
@@ -106,7 +107,7 @@ std::string MegatronReader::word(const std::string& flag, const std::string& fal
 
 std::optional<std::int64_t> MegatronReader::number(const std::string& flag) {
   const std::optional<ShellWord> given = value(flag);
-  return given ? parse_integer(given->text, {1, 1'000'000'000'000}).value : std::nullopt;
+  return given ? parse_integer(given->text, limits::width).value : std::nullopt;
 }
 
 void MegatronReader::put(const std::string& path, const std::string& text, const SourcePosition& at) {

@@ -22,7 +22,7 @@ class MegatronReader {
   std::optional<ShellWord> value(const std::string& flag);  // of a flag with one value
   std::vector<ShellWord> values(const std::string& flag);   // of one with a list
   std::string word(const std::string& flag, const std::string& fallback);
-  std::optional<std::int64_t> number(const std::string& flag);  // what the loader would refuse is none
+  std::optional<std::int64_t> number(const std::string& flag);  // 1 to 10^7; what the loader refuses is none
   bool was_reported(const std::string& flag) const { return reported_.contains(flag); }
   SourcePosition position_of(const std::string& flag) const;  // the file, where it is not given
   const std::vector<GivenFlag>& flags() const { return words_.flags; }

@@ -152,7 +152,7 @@ Truth negated(Truth truth) {
   return truth == Truth::unknown ? truth : truth == Truth::yes ? Truth::no : Truth::yes;
 }
 
-Truth shell_test(std::vector<ShellText> words) {
+Truth shell_test(const std::vector<ShellText>& words) {
   std::vector<std::string> texts;
   bool is_unknown = false, is_negated = false;
   for (const ShellText& word : words) {

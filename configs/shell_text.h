@@ -36,7 +36,7 @@ enum class Truth : std::uint8_t { no, yes, unknown };
 Truth negated(Truth truth);
 
 // Of the words of [ ... ] or [[ ... ]], or a part of it between && and ||.
-Truth shell_test(std::vector<ShellText> words);
+Truth shell_test(const std::vector<ShellText>& words);
 
 // Whole numbers, + - * / % and parentheses, names of variables with or without `$`. Nothing where a name or
 // a character is not known, or a divisor is 0.

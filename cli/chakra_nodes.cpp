@@ -133,10 +133,17 @@ class RankNodes {
     share(of, node);
   }
 
-  // What of it is done at all in this microbatch, where a table says.
+  // What of it is done at all in this microbatch, where a table says: of an exchange by the GPU that has
+  // most, as both ends must agree; of a kernel by the first.
   void share(const Instruction& of, ChakraNode& node) const {
     if (of.work_table < 0) return;
-    const std::int64_t part = work_at(plan_, of, {rank_, 0, std::max(bound_.microbatch, 0)});
+    const std::int32_t microbatch = std::max(bound_.microbatch, 0);
+    std::int64_t part = work_at(plan_, of, {rank_, 0, microbatch});
+    const bool is_exchange = node.kind == ChakraKind::collective || node.kind == ChakraKind::send ||
+                             node.kind == ChakraKind::receive;
+    const std::int64_t gpus = is_exchange ? device_count(plan_, rank_) : 1;
+    for (std::int64_t gpu = 1; gpu < gpus; ++gpu)
+      part = std::max(part, work_at(plan_, of, {rank_, gpu, microbatch}));
     node.bytes = static_cast<std::int64_t>(static_cast<double>(node.bytes) * static_cast<double>(part) /
                                            static_cast<double>(whole_work));
   }

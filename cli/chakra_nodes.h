@@ -25,8 +25,9 @@ struct ChakraTraces {
 // stream (`control`; other streams than compute also for the compute issued before), and for what other
 // streams write of what it reads (`data`). Times are those of the GPU that the timeline recorded of each
 // pipeline rank, rounded down to microseconds. Bytes of an exchange: what one rank puts in (an all-gather's
-// part, the whole of others), or takes out of a receive. Throws std::invalid_argument for plans with
-// parameter servers, which Chakra has no nodes for, and timelines without instructions.
+// part, the whole of others; of the rank that has most, where ranks differ), or takes out of a receive.
+// Throws std::invalid_argument for plans with parameter servers, which Chakra has no nodes for, and timelines
+// without instructions.
 ChakraTraces chakra_traces(const Plan& plan, const Timeline& timeline);
 
 // The nodes of one GPU.

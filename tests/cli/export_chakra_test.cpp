@@ -130,7 +130,8 @@ TEST_CASE("chakra: ends of exchanges agree, and nodes begin behind what they wai
         {{"parallelism.tensor_model_parallel_size", "1"}, {"parallelism.context_parallel_size", "2"}}},
        {"tiny-gpt-8ranks", {{"parallelism.pipeline_schedule", "dualpipe"}, {"optimizer.zero_stage", "0"}}},
        {"tiny-gpt-8ranks", {{"optimizer.zero_stage", "3"}}},
-       {"tiny-moe-8ranks", {}}}));
+       {"tiny-moe-8ranks", {}},
+       {"tiny-moe-8ranks", {{"moe.load_imbalance", "1.5"}}}}));
   CAPTURE(job, overrides.empty() ? "" : overrides.front().key + "=" + overrides.front().value);
   const Exported of = exported(job, overrides);
   Exchanges all;

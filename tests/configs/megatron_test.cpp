@@ -135,6 +135,24 @@ TEST_CASE("every value of every key that is expressed comes back") {
   CHECK(nameless(returned(job)) == nameless(job));
 }
 
+TEST_CASE("how experts are run comes back") {
+  const auto [key, value] = GENERATE(
+      table<const char*, const char*>({{"moe.capacity_factor", "1.25"},
+                                       {"moe.token_dispatcher", "allgather"},
+                                       {"moe.token_dispatcher", "deepep"},
+                                       {"parallelism.expert_tensor_parallel_size", "2"},
+                                       {"parallelism",
+                                        "{virtual_pipeline_model_parallel_size: 2, pipeline_schedule: "
+                                        "interleaved_1f1b_overlap}"}}));
+  CAPTURE(key, value);
+  LoadOptions options = with_presets();
+  options.overrides = {{key, value}};
+  if (std::string(value) == "2") options.overrides.push_back({"parallelism.expert_model_parallel_size", "2"});
+  const Job job = load_job(SIMRUN_SOURCE_DIR "/configs/jobs/tiny-moe-8ranks.yaml", options).job;
+  CHECK(megatron_arguments(job).unexpressed.empty());
+  CHECK(nameless(returned(job)) == nameless(job));
+}
+
 TEST_CASE("what no argument says is named with its key") {
   const auto [key, value, named] = GENERATE(table<const char*, const char*, const char*>(
       {{"parallelism.pipeline_schedule", "zb_h1", "parallelism.pipeline_schedule: zb_h1"},

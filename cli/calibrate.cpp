@@ -90,19 +90,19 @@ std::string calibration_yaml(const Calibration& of) {
 }
 
 int calibrate(const Options& options) {
-  if (options.calibration)
-    if (const std::string why = probe_output(*options.calibration); !why.empty())
-      throw OutputError(fmt::format("cannot write {}: {}", *options.calibration, why));
+  if (options.output)
+    if (const std::string why = probe_output(*options.output); !why.empty())
+      throw OutputError(fmt::format("cannot write {}: {}", *options.output, why));
   const std::string dtype = options.execute.dtype.value_or("f32");
   if (!options.quiet) complain("simrun: measuring this machine, which should do nothing else meanwhile\n");
   const std::string yaml = calibration_yaml(
       measure_machine(dtype == "f64" ? ExecutionDevice::cpu_f64 : ExecutionDevice::cpu_f32, dtype));
-  if (!options.calibration) {
+  if (!options.output) {
     print(yaml);
     return 0;
   }
-  write_output(*options.calibration, yaml);
-  if (!options.quiet) complain(fmt::format("wrote {}\n", *options.calibration));
+  write_output(*options.output, yaml);
+  if (!options.quiet) complain(fmt::format("wrote {}\n", *options.output));
   return 0;
 }
 

@@ -58,8 +58,9 @@ std::vector<GivenFlag> execute_flags(const ExecuteFlags& flags) {
 // A measurement of the machine takes no job.
 OptionFault calibrate_fault(const Options& options) {
   if (!options.calibrate)
-    return options.calibration ? OptionFault{"-o goes with --calibrate", "--html names the page of a job."}
-                               : OptionFault{};
+    return options.output ? OptionFault{"-o goes with --calibrate, --export and --import",
+                                        "--html names the page of a job."}
+                          : OptionFault{};
   if (!options.input.empty())
     return {"--calibrate measures this machine and takes no job",
             "simrun --calibrate -o machine.yaml, then cluster: {from: machine.yaml} in the job."};
@@ -270,6 +271,29 @@ OptionFault validate_fault(const Options& options) {
   return {};
 }
 
+// A job in other words is neither simulated nor run.
+OptionFault convert_fault(const Options& options) {
+  const ConvertFlags& flags = options.convert;
+  if (flags.to && flags.from) return {"--export and --import exclude each other", "one after the other."};
+  const char* what = flags.to ? "--export" : "--import";
+  if (options.other_input)
+    return {fmt::format("{} takes one file, not two", what), "others in commands of their own."};
+  std::vector<GivenFlag> others = prints(options);
+  const std::vector<GivenFlag> outputs = outputs_of_one(options), runs = execute_flags(options.execute);
+  others.insert(others.end(), outputs.begin(), outputs.end());
+  others.insert(others.end(), runs.begin(), runs.end());
+  others.insert(others.end(), {{"--execute", options.execute.execute},
+                               {"--sweep", !options.sweep.empty()},
+                               {"--placement", options.placement},
+                               {"--sensitivity", options.sensitivity},
+                               {"--schedule", options.schedule_flags.schedule.has_value()},
+                               {"--calibrate", options.calibrate},
+                               {"--html", options.html.has_value()},
+                               {"--csv", options.csv.has_value()},
+                               {"--json", options.json}});
+  return excluded(what, others);
+}
+
 OptionFault mode_fault(const Options& options) {
   std::vector<GivenFlag> others = prints(options);
   const std::vector<GivenFlag> outputs = outputs_of_one(options);
@@ -341,6 +365,7 @@ OptionFault fault_of(const Options& options) {
     return fault;
   if (OptionFault fault = collective_fault(options); !fault.message.empty() || options.collective.collective)
     return fault;
+  if (options.convert.to || options.convert.from) return convert_fault(options);
   if (OptionFault fault = calibrate_fault(options); !fault.message.empty() || options.calibrate) return fault;
   if (OptionFault fault = execute_fault(options); !fault.message.empty()) return fault;
   OptionFault alone = schedule_fault(options);

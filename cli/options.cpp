@@ -20,7 +20,7 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--import-hf", "--export", "--open", "--serve", "--fit"};
+constexpr std::array later_flags{"--import-hf", "--open", "--serve", "--fit"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -164,7 +164,25 @@ void add_calibrate(CLI::App& app, Options& options) {
   app.add_flag("--calibrate", options.calibrate,
                "measure operators and exchanges of this machine's CPU: a cluster for `cluster: {from: FILE}`")
       ->group(group);
-  app.add_option("-o,--output", options.calibration, "write what was measured here (default: print it)")
+  app.add_option("-o,--output", options.output,
+                 "write what was measured, exported or imported here (default: print it)")
+      ->group(group);
+}
+
+// Of jobs in other programs' words.
+void add_convert(CLI::App& app, ConvertFlags& flags) {
+  constexpr const char* group = "Other programs' words";
+  app.add_option("--export", flags.to,
+                 "print CONFIG as a script of Megatron-LM's arguments (megatron) or a recipe of torchtitan "
+                 "(torchtitan; with -o also its schedule, as CSV); or write its step as MLCommons' Chakra "
+                 "execution traces, one per GPU, into the folder of -o (chakra)")
+      ->check(CLI::IsMember({"megatron", "torchtitan", "chakra"}))
+      ->group(group);
+  app.add_option(
+         "--import", flags.from,
+         "print a job made of CONFIG: Megatron-LM's arguments in a script, a list or YAML (megatron), or "
+         "a DeepSpeed JSON (deepspeed), which is a part of one")
+      ->check(CLI::IsMember({"megatron", "deepspeed"}))
       ->group(group);
 }
 
@@ -290,6 +308,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   add_execute(app, parsed.options.execute);
   add_doctor(app, parsed.options);
   add_calibrate(app, parsed.options);
+  add_convert(app, parsed.options.convert);
   add_import(app, parsed.options.import);
   add_outputs(app, parsed.options, words);
   try {

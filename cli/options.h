@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/collective_flags.h"
+#include "cli/convert_flags.h"
 #include "cli/execute_flags.h"
 #include "cli/import_flags.h"
 #include "cli/schedule_flags.h"
@@ -29,9 +30,10 @@ struct Options {
   CollectiveFlags collective;    // a collective without a job
   ValidateFlags validate;        // published measurements instead of a job
   ExecuteFlags execute;
-  ImportFlags import;                      // what was measured elsewhere
-  bool calibrate = false;                  // measure this machine instead
-  std::optional<std::string> calibration;  // path of the YAML that it gives; unset: standard output
+  ImportFlags import;                 // what was measured elsewhere
+  bool calibrate = false;             // measure this machine instead
+  ConvertFlags convert;               // to and from other programs' words
+  std::optional<std::string> output;  // of the four above, -o: a path; unset: standard output
   EngineChoice engine = EngineChoice::automatic;
   std::optional<std::string> html;  // path of the page; unset: beside the input
   bool no_html = false;

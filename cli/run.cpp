@@ -9,8 +9,10 @@
 #include "cli/collective.h"
 #include "cli/compare.h"
 #include "cli/console.h"
+#include "cli/convert.h"
 #include "cli/derived_numbers.h"
 #include "cli/doctor.h"
+#include "cli/export_chakra.h"
 #include "cli/fit.h"
 #include "cli/import_trace.h"
 #include "cli/output_file.h"
@@ -42,6 +44,9 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.validate.rows) return run_validate(options, load);
   if (options.validate.fit) return run_fit(options, load);
   if (!options.import.traces.empty()) return import_traces(options, load);
+  if (options.convert.from) return import_job(options, load);
+  if (options.convert.to == "chakra") return export_chakra(options, read_input(options.input, options, load));
+  if (options.convert.to) return export_job(options, load);
   if (options.placement) return run_sweep(with_rank_orders(options, load), load);
   if (!options.sweep.empty()) return run_sweep(options, load);
   if (options.print_topology) {

@@ -159,10 +159,17 @@ std::string config_sha256(std::vector<EffectiveValue> values, const Job& job) {
 }  // namespace
 
 LoadedJob load_job_text(const std::string& text, const std::string& file, const LoadOptions& options) {
+  std::vector<Diagnostic> problems;
+  ConfigNode root = read_yaml(text, file, problems);
+  return load_job_tree(root, std::move(problems), file, options);
+}
+
+LoadedJob load_job_tree(ConfigNode& root, std::vector<Diagnostic> problems, const std::string& file,
+                        const LoadOptions& options) {
   Reading reading;
   reading.file = file;
   reading.files = {file};
-  ConfigNode root = read_yaml(text, file, reading.problems);
+  reading.problems = std::move(problems);
   if (reading.problems.empty() && root.kind != ConfigNode::Kind::map)
     reading.problems.push_back({{file, 0, 0},
                                 fmt::format("a config is a map of sections, not {}", describe(root)),

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "configs/config_node.h"
 #include "configs/diagnostics.h"
 #include "configs/job.h"
 
@@ -37,6 +38,11 @@ LoadedJob load_job(const std::string& path, const LoadOptions& options);
 
 // The same from text; `file` names it in messages and anchors relative `from:` paths.
 LoadedJob load_job_text(const std::string& text, const std::string& file, const LoadOptions& options);
+
+// The same of a tree that was read, or made of another format, with what was wrong with that already.
+// Positions in it may be those of a file that is no YAML. The overrides are added to the tree.
+LoadedJob load_job_tree(ConfigNode& root, std::vector<Diagnostic> problems, const std::string& file,
+                        const LoadOptions& options);
 
 // A cluster alone: `name` is a preset or a file, as after `cluster: {from:`; overrides name keys of
 // `cluster`. Throws ConfigError with every problem found.

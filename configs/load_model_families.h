@@ -12,8 +12,10 @@ void read_deepseek_v3(const ModelKeys& keys);
 void read_gemma2(const ModelKeys& keys);
 void read_gnmt(const ModelKeys& keys);
 void read_grok1(const ModelKeys& keys);
-void read_gpt(const ModelKeys& keys);          // Megatron-LM's names
+void read_gpt(const ModelKeys& keys);  // Megatron-LM's names
+void read_gpt_attention(const ModelKeys& keys);
 void read_gpt_experts(const ModelKeys& keys);  // of read_gpt and read_m6
+void read_gpt_prediction(const ModelKeys& keys);
 void read_gpt_oss(const ModelKeys& keys);
 void read_gpt2(const ModelKeys& keys);
 void read_gpt_neox(const ModelKeys& keys);

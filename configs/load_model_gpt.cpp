@@ -75,8 +75,9 @@ void read_gpt(const ModelKeys& keys) {
   model.projection_bias = model.mlp_bias = !section.boolean("disable_bias_linear", false);
   model.qkv_bias = section.boolean("add_qkv_bias", false) || model.projection_bias;
   read_dropout(keys, {"attention_dropout", "hidden_dropout"}, 0.1);
-  derive_head_size(keys, "hidden_size", "kv_channels");
+  read_gpt_attention(keys);
   read_gpt_experts(keys);
+  read_gpt_prediction(keys);
 }
 
 }  // namespace simrun

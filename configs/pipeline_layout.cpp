@@ -169,4 +169,17 @@ PipelineLayout parse_pipeline_layout(const std::string& text) {
   return layout;
 }
 
+std::string pipeline_layout_text(const std::vector<StageContent>& stages) {
+  const auto repeated = [](char symbol, std::int64_t times) {
+    return times == 0 ? "" : times == 1 ? std::string(1, symbol) : fmt::format("{}*{}", symbol, times);
+  };
+  std::string text;
+  for (const StageContent& stage : stages) {
+    if (&stage != &stages.front()) text += '|';
+    text += (stage.embedding ? "E" : "") + repeated('t', stage.layers) + repeated('m', stage.mtp_layers) +
+            (stage.loss ? "L" : "");
+  }
+  return text;
+}
+
 }  // namespace simrun

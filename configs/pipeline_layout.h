@@ -26,4 +26,7 @@ struct PipelineLayout {
 // megatron/core/transformer/pipeline_parallel_layer_layout.py, parse_str_to_list.
 PipelineLayout parse_pipeline_layout(const std::string& text);
 
+// The layout as text, "Et*3|t*4|t*2mL"; the inverse.
+std::string pipeline_layout_text(const std::vector<StageContent>& stages);
+
 }  // namespace simrun

@@ -19,8 +19,12 @@ cmake --build --preset fuzz --target fuzz_targets -j "$(nproc)"
 
 mkdir -p build/fuzz/crashes
 rm -rf build/fuzz/seeds
-mkdir -p build/fuzz/seeds/jobs build/fuzz/seeds/plans build/fuzz/seeds/schedules build/fuzz/seeds/traces
+mkdir -p build/fuzz/seeds/scripts build/fuzz/seeds/jobs build/fuzz/seeds/plans build/fuzz/seeds/schedules build/fuzz/seeds/traces
 cp tests/data/traces/* build/fuzz/seeds/traces
+printf 'TP=2\nA=(--num-layers 4 --hidden-size 64 --bf16)\nif [[ $TP == 2 ]]; then A+=(--tensor-model-parallel-size $TP); fi\ntorchrun --nnodes ${N:-1} p.py "${A[@]}" --lr $((1+2))\n' \
+  >build/fuzz/seeds/scripts/run.sh
+printf 'MODEL_ARGS:\n  --num-layers: 4\n  --bf16: true\n' >build/fuzz/seeds/scripts/model_config.yaml
+printf '{"train_batch_size": 8, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true}}' >build/fuzz/seeds/scripts/ds.json
 printf '0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n' >build/fuzz/seeds/schedules/1f1b.csv
 printf '0F0,3F0,3I0,3W0,0I0,0W0\n1F0,2F0,2I0,2W0,1B0\n' >build/fuzz/seeds/schedules/v.csv
 printf '0F0,1F0,(0F1;1B0)OVERLAP_F_B,1F1,0B0,1B1,0B1\n1F0,0F0,(1F1;0B0)OVERLAP_F_B,0F1,1B0,0B1,1B1\n' >build/fuzz/seeds/schedules/both.csv
@@ -43,6 +47,7 @@ for target in build/fuzz/tests/fuzz/fuzz_*; do
   if [ ! -f "$target" ] || [ ! -x "$target" ]; then continue; fi
   name=$(basename "$target")
   case "$name" in
+    *import*) seeds=build/fuzz/seeds/scripts limits=(-max_len=4096) ;;
     *csv*) seeds=build/fuzz/seeds/schedules limits=(-max_len=4096) ;;
     *trace*) seeds=build/fuzz/seeds/traces limits=(-max_len=8192) ;;
     *plan*) seeds=build/fuzz/seeds/plans limits=(-max_len=65536) ;;

@@ -1,0 +1,313 @@
+#include "configs/import_deepspeed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "configs/job_yaml.h"
+#include "configs/numbers.h"
+
+namespace simrun {
+namespace {
+
+// Keys that change no step's time and no memory, or only how DeepSpeed goes about it.
+constexpr std::string_view irrelevant_keys[] = {"activation_checkpointing",
+                                                "aio",
+                                                "autotuning",
+                                                "checkpoint",
+                                                "comms_logger",
+                                                "csv_monitor",
+                                                "dataloader_drop_last",
+                                                "disable_allgather",
+                                                "dump_state",
+                                                "elasticity",
+                                                "flops_profiler",
+                                                "gradient_predivide_factor",
+                                                "hybrid_engine",
+                                                "memory_breakdown",
+                                                "nebula",
+                                                "pipeline",
+                                                "prescale_gradients",
+                                                "scheduler",
+                                                "seq_parallel_communication_data_type",
+                                                "sparse_gradients",
+                                                "steps_per_print",
+                                                "tensorboard",
+                                                "timers",
+                                                "use_data_before_expert_parallel_",
+                                                "wall_clock_breakdown",
+                                                "wandb",
+                                                "zero_allow_untested_optimizer",
+                                                "zero_force_ds_cpu_optimizer"};
+constexpr std::string_view irrelevant_zero_keys[] = {"allgather_bucket_size",
+                                                     "allgather_partitions",
+                                                     "contiguous_gradients",
+                                                     "cpu_offload_use_pin_memory",
+                                                     "elastic_checkpoint",
+                                                     "ignore_unused_parameters",
+                                                     "legacy_stage1",
+                                                     "load_from_fp32_weights",
+                                                     "log_trace_cache_warnings",
+                                                     "memory_efficient_linear",
+                                                     "module_granularity_threshold",
+                                                     "override_module_apply",
+                                                     "param_persistence_threshold",
+                                                     "pipeline_loading_checkpoint",
+                                                     "prefetch_bucket_size",
+                                                     "reduce_scatter",
+                                                     "round_robin_gradients",
+                                                     "stage3_gather_16bit_weights_on_model_save",
+                                                     "stage3_gather_fp16_weights_on_model_save",
+                                                     "stage3_max_live_parameters",
+                                                     "stage3_max_reuse_distance",
+                                                     "stage3_model_persistence_threshold",
+                                                     "stage3_param_persistence_threshold",
+                                                     "stage3_prefetch_bucket_size",
+                                                     "sub_group_size",
+                                                     "use_all_reduce_for_fetch_params",
+                                                     "use_multi_rank_bucket_allreduce"};
+
+constexpr std::string_view offload_keys[] = {"device", "ratio"};
+constexpr std::string_view irrelevant_offload_keys[] = {"buffer_count", "buffer_size",   "fast_init",
+                                                        "max_in_cpu",   "nvme_path",     "pin_memory",
+                                                        "pipeline",     "pipeline_read", "pipeline_write"};
+constexpr std::string_view update_keys[] = {"lr", "eps", "weight_decay", "momentum", "betas"};
+constexpr std::string_view irrelevant_update_keys[] = {"adam_w_mode", "amsgrad", "bias_correction",
+                                                       "torch_adam"};
+
+class DeepSpeedImport {
+ public:
+  DeepSpeedImport(const std::string& text, const std::string& file) : file_(file) {
+    config_ = read_yaml(text, file, problems_);
+    root_.kind = ConfigNode::Kind::map;
+    put("simrun", "1", {file_, 0, 0});
+    if (problems_.empty() && config_.kind != ConfigNode::Kind::map)
+      problem(config_, "a DeepSpeed configuration is a map", "{\"train_batch_size\": 32, ...}.");
+  }
+
+  void read() {
+    if (!problems_.empty()) return;
+    read_batch();
+    read_precision();
+    read_zero();
+    read_update();
+    read_types();
+    if (const ConfigNode* parallel = section(config_, "tensor_parallel"))
+      copy_number(*parallel, "autotp_size", "parallelism.tensor_model_parallel_size");
+    if (const ConfigNode* clip = value(config_, "gradient_clipping"))
+      put("optimizer.clip_grad", clip->text, clip->position);
+    else
+      put("optimizer.clip_grad", "0", {file_, 0, 0});
+    judge(config_, known_, irrelevant_keys);
+  }
+
+  std::string yaml(const LoadOptions& options) {
+    const auto gives = [&](const std::string& section) {
+      return std::ranges::any_of(options.overrides, [&](const Override& of) {
+        return of.key == section || of.key.starts_with(section + ".");
+      });
+    };
+    const bool is_whole = gives("model") && gives("cluster");
+    if (!is_whole && !options.overrides.empty())
+      problem(config_, "--set completes a DeepSpeed configuration only with a model and a cluster",
+              "--set model.from=llama3-8b --set training.seq_length=8192 --set "
+              "'cluster={from: dgx_h100, nodes: 1}'.");
+    std::ranges::stable_sort(problems_, {}, &Diagnostic::position);
+    if (!is_whole && !problems_.empty()) throw ConfigError(std::move(problems_));
+    if (is_whole) load_job_tree(root_, std::move(problems_), file_, options);
+    std::string text = fmt::format("# From a DeepSpeed configuration, which is a part of a job.{}\n",
+                                   is_whole ? "" : " To add: model, training.seq_length, cluster.");
+    for (const std::string& note : notes_) text += "# " + note + "\n";
+    return text + job_yaml(root_);
+  }
+
+ private:
+  void problem(const ConfigNode& at, std::string message, std::string hint = "") {
+    problems_.push_back({at.position, std::move(message), std::move(hint)});
+  }
+  void put(const std::string& path, const std::string& text, const SourcePosition& at) {
+    ConfigNode node;
+    node.kind = ConfigNode::Kind::scalar;
+    node.text = text;
+    node.position = node.key_position = at;
+    put_scalar(root_, path, std::move(node));
+  }
+
+  // A map at a key of the configuration itself.
+  const ConfigNode* section(const ConfigNode& of, const std::string& key) {
+    known_.emplace_back(key);
+    const ConfigNode* node = of.find(key);
+    if (node == nullptr || node->kind == ConfigNode::Kind::null) return nullptr;
+    if (node->kind == ConfigNode::Kind::map) return node;
+    problem(*node, fmt::format("'{}' must be a map, not {}", key, describe(*node)));
+    return nullptr;
+  }
+
+  // A scalar; "auto", which a trainer fills in, is none.
+  const ConfigNode* value(const ConfigNode& of, const std::string& key) {
+    known_.emplace_back(key);
+    const ConfigNode* node = of.find(key);
+    if (node == nullptr || node->kind == ConfigNode::Kind::null) return nullptr;
+    if (node->kind != ConfigNode::Kind::scalar) {
+      problem(*node, fmt::format("'{}' must be one value, not {}", key, describe(*node)));
+      return nullptr;
+    }
+    if (node->text != "auto") return node;
+    notes_.push_back(fmt::format("{} is \"auto\": whoever runs this fills it in", key));
+    return nullptr;
+  }
+
+  // Whole numbers, which DeepSpeed also takes as 5e8.
+  std::optional<std::int64_t> number(const ConfigNode& of, const std::string& key) {
+    const ConfigNode* node = value(of, key);
+    if (node == nullptr) return std::nullopt;
+    const Parsed<double> parsed = parse_real(node->quoted ? "\"" + node->text + "\"" : node->text, {0, 1e15});
+    if (parsed.value && *parsed.value == std::floor(*parsed.value))
+      return static_cast<std::int64_t>(*parsed.value);
+    problem(*node, fmt::format("'{}' must be a whole number, not {}", key, describe(*node)));
+    return std::nullopt;
+  }
+  std::optional<std::int64_t> copy_number(const ConfigNode& of, const std::string& key,
+                                          const std::string& path) {
+    const std::optional<std::int64_t> read = number(of, key);
+    if (read) put(path, fmt::format("{}", *read), of.find(key)->position);
+    return read;
+  }
+  bool is_on(const ConfigNode& of, const std::string& key, bool fallback = false) {
+    const ConfigNode* node = value(of, key);
+    if (node == nullptr) return fallback;
+    if (node->text == "true" || node->text == "false") return node->text == "true";
+    problem(*node, fmt::format("'{}' must be true or false, not {}", key, describe(*node)));
+    return fallback;
+  }
+
+  template <typename Known, typename Irrelevant>
+  void judge(const ConfigNode& map, const Known& known, const Irrelevant& irrelevant) {
+    std::vector<std::string> names(std::begin(known), std::end(known));
+    names.insert(names.end(), std::begin(irrelevant), std::end(irrelevant));
+    for (const ConfigNode& child : map.children) {
+      if (std::ranges::find(names, child.key) != names.end()) continue;
+      const std::string near = closest(child.key, names);
+      problems_.push_back({child.key_position,
+                           fmt::format("{} is not supported, or no key of DeepSpeed", in_quotes(child.key)),
+                           near.empty() ? "" : fmt::format("did you mean '{}'?", near)});
+    }
+  }
+
+  // train_batch_size = micro batch x accumulation x data-parallel ranks, of which two or three are given.
+  void read_batch() {
+    const auto micro = copy_number(config_, "train_micro_batch_size_per_gpu", "training.micro_batch_size");
+    const auto all = copy_number(config_, "train_batch_size", "training.global_batch_size");
+    const auto steps = number(config_, "gradient_accumulation_steps");
+    if (!micro || !steps || *micro == 0 || *steps == 0) return;
+    if (!all) {
+      notes_.push_back(fmt::format("global_batch_size is {} x {} (accumulation) x the data-parallel ranks",
+                                   *micro, *steps));
+    } else if (*all % (*micro * *steps) != 0) {
+      problem(*config_.find("train_batch_size"),
+              fmt::format("train_batch_size {} is no multiple of micro batch {} x accumulation {}", *all,
+                          *micro, *steps),
+              fmt::format("{} is, on one GPU.", *micro * *steps));
+    } else {
+      put("parallelism.data_parallel_size", fmt::format("{}", *all / (*micro * *steps)),
+          config_.find("train_batch_size")->position);
+    }
+  }
+
+  void read_precision() {
+    const ConfigNode* fp16 = section(config_, "fp16");
+    const ConfigNode* bf16 = section(config_, config_.find("bfloat16") != nullptr ? "bfloat16" : "bf16");
+    const bool has_fp16 = fp16 != nullptr && is_on(*fp16, "enabled");
+    const bool has_bf16 = bf16 != nullptr && is_on(*bf16, "enabled");
+    if (has_fp16 && has_bf16) problem(*fp16, "fp16 and bf16 exclude each other", "enable one.");
+    precision_ = has_bf16 ? "bf16" : has_fp16 ? "fp16" : "fp32";
+    put("training.precision", precision_,
+        has_bf16   ? bf16->position
+        : has_fp16 ? fp16->position
+                   : SourcePosition{file_, 0, 0});
+  }
+
+  void read_target(const ConfigNode& zero, const std::string& key, const std::string& path) {
+    const ConfigNode* target = section(zero, key);
+    if (target == nullptr) return;
+    if (const ConfigNode* device = value(*target, "device")) put(path, device->text, device->position);
+    if (key == "offload_optimizer")
+      if (const ConfigNode* ratio = value(*target, "ratio"))
+        put("offload.optimizer_fraction", ratio->text, ratio->position);
+    judge(*target, offload_keys, irrelevant_offload_keys);
+  }
+
+  void read_zero() {
+    const ConfigNode* zero = section(config_, "zero_optimization");
+    if (zero == nullptr) return put("optimizer.zero_stage", "0", {file_, 0, 0});
+    const std::vector<std::string> outside = std::exchange(known_, {});
+    stage_ = copy_number(*zero, "stage", "optimizer.zero_stage").value_or(0);
+    const bool overlaps = is_on(*zero, "overlap_comm", stage_ == 3);
+    if (stage_ == 1) put("optimizer.overlap_grad_reduce", overlaps ? "true" : "false", zero->position);
+    if (stage_ >= 2 && !overlaps)
+      notes_.push_back(fmt::format("overlap_comm: false is not modelled with stage {}", stage_));
+    if (!copy_number(*zero, "reduce_bucket_size", "optimizer.bucket_size") && stage_ > 0)
+      put("optimizer.bucket_size", "500000000", zero->position);  // DeepSpeed's default
+    read_target(*zero, "offload_optimizer", "offload.optimizer");
+    read_target(*zero, "offload_param", "offload.parameters");
+    judge(*zero, known_, irrelevant_zero_keys);
+    known_ = outside;
+  }
+
+  void read_update() {
+    const ConfigNode* optimizer = section(config_, "optimizer");
+    if (optimizer == nullptr) return;
+    if (const ConfigNode* type = value(*optimizer, "type")) {
+      std::string name = type->text;
+      std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+      if (name != "adam" && name != "adamw" && name != "sgd" && name != "muon")
+        return problem(*type, fmt::format("optimizer {} is not supported", in_quotes(type->text)),
+                       "one of Adam, AdamW, SGD, Muon.");
+      put("optimizer.name", name, type->position);
+    }
+    const ConfigNode* params = section(*optimizer, "params");
+    if (params == nullptr) return;
+    for (const auto& [key, ours] :
+         {std::pair("lr", "lr"), std::pair("eps", "adam_eps"), std::pair("weight_decay", "weight_decay"),
+          std::pair("momentum", "sgd_momentum")})
+      if (const ConfigNode* given = value(*params, key))
+        put(std::string("optimizer.") + ours, given->text, given->position);
+    judge(*params, update_keys, irrelevant_update_keys);
+    const ConfigNode* betas = params->find("betas");
+    if (betas == nullptr || betas->kind != ConfigNode::Kind::sequence || betas->children.size() != 2) return;
+    put("optimizer.adam_beta1", betas->children[0].text, betas->children[0].position);
+    put("optimizer.adam_beta2", betas->children[1].text, betas->children[1].position);
+  }
+
+  void read_types() {
+    const ConfigNode* types = section(config_, "data_types");
+    const ConfigNode* kept = types == nullptr ? nullptr : value(*types, "grad_accum_dtype");
+    const std::string gradients = kept != nullptr                       ? kept->text
+                                  : precision_ == "bf16" && stage_ == 0 ? "fp32"
+                                                                        : precision_;
+    put("optimizer.main_grads_dtype", gradients,
+        kept != nullptr ? kept->position : SourcePosition{file_, 0, 0});
+    if (const ConfigNode* reduced = value(config_, "communication_data_type"))
+      put("optimizer.grad_reduce_dtype", reduced->text, reduced->position);
+  }
+
+  const std::string& file_;
+  ConfigNode config_, root_;
+  std::vector<Diagnostic> problems_;
+  std::vector<std::string> notes_, known_;
+  std::string precision_ = "fp32";
+  std::int64_t stage_ = 0;
+};
+
+}  // namespace
+
+std::string import_deepspeed(const std::string& text, const std::string& file, const LoadOptions& options) {
+  DeepSpeedImport config(text, file);
+  config.read();
+  return config.yaml(options);
+}
+
+}  // namespace simrun

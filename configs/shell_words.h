@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "configs/diagnostics.h"
+
+namespace simrun {
+
+// One word of a shell script as the shell would pass it on, and where its first character is written: a word
+// that comes from a variable is where the variable's value is.
+struct ShellWord {
+  std::string text;
+  SourcePosition position;
+  // A variable of which the file does not say the value (its spelling, "$TP", stands in the text), or the
+  // output of a command.
+  bool is_unknown = false;
+  // Whether it is there at all depends on a condition whose outcome the file does not say.
+  bool is_conditional = false;
+};
+
+using ShellCommand = std::vector<ShellWord>;
+
+struct ShellScript {
+  std::vector<ShellCommand> commands;  // in order, without assignments; never empty
+  // All words of arrays, and of variables whose value begins with a dash, in the order of their assignments:
+  // the arguments of a file that starts nothing.
+  std::vector<ShellWord> listed;
+  // Values of variables that hold a whole command with a Python program, split into words.
+  std::vector<ShellCommand> held_commands;
+};
+
+// Reads what lists of arguments need of bash: comments, continuation lines, quotes, variables, arrays (`=`,
+// `+=`, "${A[@]}"), defaults (${X:-8}; the environment is empty), $(( )) arithmetic, and conditions on
+// strings ([ ] and [[ ]] with =, ==, !=, -z, -n, joined by && and ||). Of other conditions, loops and `case`
+// all branches are read and marked. No command is run. Problems (a quote, bracket or parenthesis that is not
+// closed) are appended.
+ShellScript read_shell(const std::string& text, const std::string& file, std::vector<Diagnostic>& problems);
+
+}  // namespace simrun

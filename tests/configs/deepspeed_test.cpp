@@ -1,0 +1,82 @@
+// DeepSpeed's configurations as parts of jobs.
+#include <catch2/catch.hpp>
+
+#include "configs/import_deepspeed.h"
+#include "tests/configs/small_job.h"
+
+namespace simrun::test {
+namespace {
+
+const std::vector<Override> rest = {{"model", "{from: llama3-8b}"},
+                                    {"training.seq_length", "2048"},
+                                    {"cluster", "{from: dgx_h100, nodes: 1}"}};
+
+std::string deepspeed(const std::string& text, std::vector<Override> overrides = {}) {
+  LoadOptions options = with_presets();
+  options.overrides = std::move(overrides);
+  try {
+    return import_deepspeed(text, "ds.json", options);
+  } catch (const ConfigError& error) {
+    return render(error.diagnostics());
+  }
+}
+
+TEST_CASE("DeepSpeed: batch, precision, ZeRO, offload and the update come over") {
+  const std::string text = R"({
+  "train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2,
+  "bf16": {"enabled": true}, "gradient_clipping": 0.5,
+  "optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "betas": [0.9, 0.98], "eps": 1e-8, "weight_decay": 0.05}},
+  "zero_optimization": {"stage": 3, "reduce_bucket_size": 2e8, "sub_group_size": 1e9,
+    "offload_optimizer": {"device": "cpu", "pin_memory": true, "ratio": 1.0}, "offload_param": {"device": "cpu"}},
+  "steps_per_print": 100, "wall_clock_breakdown": false
+})";
+  const std::string whole = deepspeed(text, rest);
+  CAPTURE(whole);
+  const Job job = load(whole);
+  CHECK(job.training.micro_batch_size == 4);
+  CHECK(job.training.global_batch_size == 64);
+  CHECK(job.parallelism.data_parallel_size == 8);  // 64 / (4 x 2)
+  CHECK(job.optimizer.name == UpdateRule::adamw);
+  CHECK(job.optimizer.zero_stage == 3);
+  CHECK(job.optimizer.bucket_size == 200'000'000);
+  CHECK(job.optimizer.main_grads_dtype == Dtype::bf16);
+  CHECK(job.optimizer.numbers == UpdateNumbers{3e-4, 0.9, 0.98, 1e-8, 0.05});
+  CHECK(job.optimizer.clip_grad == 0.5);
+  CHECK(job.offload == Offload{OffloadTarget::cpu, 1, OffloadTarget::cpu, OffloadTarget::none});
+  // Alone it is a part, which says what is to be added.
+  const std::string part = deepspeed(text);
+  CHECK(part.starts_with("# From a DeepSpeed configuration, which is a part of a job. To add: model,"));
+  CHECK(part.find("\nmodel:") == std::string::npos);
+  CHECK(part.find("  zero_stage: 3\n") != std::string::npos);
+}
+
+TEST_CASE("DeepSpeed: what is not written has DeepSpeed's defaults, and auto is left to the trainer") {
+  const std::string part =
+      deepspeed(R"({"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 1}})");
+  CHECK(part.find("# train_micro_batch_size_per_gpu is \"auto\"") != std::string::npos);
+  CHECK(part.find("micro_batch_size:") == std::string::npos);
+  CHECK(part.find("  bucket_size: 500000000\n") != std::string::npos);
+  CHECK(part.find("  clip_grad: 0\n") != std::string::npos);
+  CHECK(part.find("  overlap_grad_reduce: false\n") != std::string::npos);
+  CHECK(part.find("  precision: fp32\n") != std::string::npos);
+}
+
+TEST_CASE("DeepSpeed: all that is wrong is named where it stands, also what the job's rules refuse") {
+  CHECK(deepspeed("{\"train_batch_size\": 30, \"train_micro_batch_size_per_gpu\": 4,\n"
+                  " \"gradient_accumulation_steps\": 2, \"optimizer\": {\"type\": \"Lamb\"},\n"
+                  " \"zero_optimisation\": {}, \"zero_optimization\": {\"zero_hpz_partition_size\": 8}}") ==
+        "ds.json:1:22: error: train_batch_size 30 is no multiple of micro batch 4 x accumulation 2\n"
+        "  hint: 8 is, on one GPU.\n"
+        "ds.json:2:58: error: optimizer 'Lamb' is not supported\n"
+        "  hint: one of Adam, AdamW, SGD, Muon.\n"
+        "ds.json:3:2: error: 'zero_optimisation' is not supported, or no key of DeepSpeed\n"
+        "  hint: did you mean 'zero_optimization'?\n"
+        "ds.json:3:49: error: 'zero_hpz_partition_size' is not supported, or no key of DeepSpeed\n"
+        "4 errors; nothing was run.\n");
+  CHECK(deepspeed("{\"train_batch_size\": 30, \"train_micro_batch_size_per_gpu\": 4}", rest)
+            .starts_with("ds.json:1:22: error: 30 sequences do not split into micro_batch_size 4"));
+  CHECK(deepspeed("[1]").starts_with("ds.json:1:1: error: a DeepSpeed configuration is a map"));
+}
+
+}  // namespace
+}  // namespace simrun::test

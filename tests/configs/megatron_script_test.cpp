@@ -1,0 +1,117 @@
+// What of bash the import of Megatron-LM's arguments reads.
+#include <catch2/catch.hpp>
+
+#include "configs/megatron_words.h"
+#include "configs/shell_words.h"
+
+namespace simrun {
+namespace {
+
+// "--flag value value" of each flag, joined by "; ".
+std::string flags_in(const std::string& script) {
+  std::vector<Diagnostic> problems;
+  std::string text;
+  for (const GivenFlag& flag : read_megatron_words(script, "run.sh", problems).flags) {
+    text += (text.empty() ? "" : "; ") + flag.name;
+    for (const ShellWord& value : flag.values) text += " " + value.text + (value.is_unknown ? "?" : "");
+    if (flag.is_conditional) text += " (perhaps)";
+  }
+  for (const Diagnostic& problem : problems) text += " error: " + problem.message;
+  return text;
+}
+
+TEST_CASE("arguments are what the command that starts the Python program has, whatever else is defined") {
+  CHECK(flags_in("OTHER=(--c 3)\nTP=8\nARGS=(\n  --a $TP  # eight\n  # --no\n  --b \"x y\"\n)\n"
+                 "ARGS+=(--d)\n"
+                 "torchrun --nproc_per_node 8 --nnodes=2 --master_port 1 pretrain_gpt.py ${ARGS[@]} \\\n"
+                 "  \"${ARGS[@]}\" \"$@\" 2>&1 | tee log --e\n") ==
+        "--nproc-per-node 8; --nnodes 2; --a 8; --b x y; --d; --a 8; --b x y; --d");
+}
+
+TEST_CASE(
+    "words of an unquoted variable are split where it is used, and keep the place where they are written") {
+  std::vector<Diagnostic> problems;
+  const ShellScript script =
+      read_shell("A=\"--x 1 \\\n   --y 2\"\npython p.py $A '$A' \"$A\"\n", "run.sh", problems);
+  REQUIRE(script.commands.size() == 1);
+  const ShellCommand& words = script.commands.front();
+  REQUIRE(words.size() == 8);  // python p.py --x 1 --y 2 $A "--x 1 --y 2"
+  CHECK(words[4].text == "--y");
+  CHECK(words[4].position.line == 2);
+  CHECK(words[4].position.column == 4);
+  CHECK(words[6].text == "$A");
+  CHECK(!words[6].is_unknown);
+  CHECK(words[7].text == "--x 1    --y 2");
+}
+
+TEST_CASE("defaults and arithmetic are computed; what the file does not say stays as it is written") {
+  CHECK(flags_in("N=2\nW=$(($N * (3+1) - 7 % 4))\npython p.py --w $W --d ${X:-5} --e ${N:-9} --u $U --c "
+                 "$(nproc) --q `hostname` --z $((N/0)) --p ${1:-7}") ==
+        "--w 5; --d 5; --e 2; --u $U?; --c $(...)?; --q `...`?; --z $((N/0))?; --p 7");
+}
+
+TEST_CASE("conditions on strings are decided, of others both branches may hold") {
+  const std::string decided =
+      "T=fp8\nif [[ \"$T\" == \"bf16\" ]]; then\n A=(--a)\nelif [ $T = fp8 ] && [ -n \"$T\" ]; then\n "
+      "A=(--b)\n"
+      "else\n A=(--c)\nfi\n[ -z \"$T\" ] && A+=(--d)\n[[ $T != x ]] || A+=(--e)\n[ 3 -lt 4 ] && A+=(--f)\n"
+      "python p.py ${A[@]}\n";
+  CHECK(flags_in(decided) == "--b; --f");
+  CHECK(flags_in(
+            "A=(--a)\nif [ -f /etc/x ]; then\n A+=(--b)\nelse A+=(--c); fi\nfor i in 1 2; do\n A+=(--i $i)\n"
+            "done\npython p.py ${A[@]} --z\n") ==
+        "--a; --b (perhaps); --c (perhaps); --i $i? (perhaps); --z");
+  CHECK(flags_in("cd x && python p.py --a\n") == "--a");
+}
+
+TEST_CASE("without a command, lists and variables of flags are the arguments; else every word is") {
+  CHECK(flags_in("MODEL_ARGS=(\n --a 1\n)\nX=7\nMORE=\"--b $X\"\n") == "--a 1; --b 7");
+  CHECK(flags_in("--a 1\n--b\n--c='x y' # --d\n") == "--a 1; --b; --c x y");
+  CHECK(flags_in("#SBATCH --nodes=64 --gpus-per-node=8\nopts=\"--a 1\"\nrun=\"python -u p.py ${opts}\"\n"
+                 "srun sh -c \"${run}\"\n") == "--nnodes 64; --nproc-per-node 8; --a 1");
+}
+
+TEST_CASE("here documents, substitutions and redirections are passed over") {
+  CHECK(
+      flags_in("cat <<EOF > f\npython p.py --no\nEOF\nX=$(ls \"a)\" | wc)\npython p.py --a >out 2>&1 &\n") ==
+      "--a");
+}
+
+TEST_CASE("what is never closed is an error where it opens") {
+  const auto problem_at = [](const std::string& text) {
+    std::vector<Diagnostic> problems;
+    read_shell(text, "run.sh", problems);
+    REQUIRE(problems.size() == 1);
+    return std::pair(problems.front().position.line, problems.front().position.column);
+  };
+  CHECK(problem_at("a\nB='x\n") == std::pair(2, 3));
+  CHECK(problem_at("A=(--x\n--y\n") == std::pair(1, 3));
+  CHECK(problem_at("a $(b\n") == std::pair(1, 4));
+}
+
+TEST_CASE("scripts that would grow without end are refused") {
+  std::string doubling = "A=xxxxxxxxxxxxxxxx\n", nested = "A=";
+  for (int line = 0; line < 40; ++line) doubling += "A=$A$A\n";
+  for (int depth = 0; depth < 100'000; ++depth) nested += "${B:-";
+  for (const std::string& script : {doubling, nested}) {
+    std::vector<Diagnostic> problems;
+    read_shell(script, "run.sh", problems);
+    CHECK(problems.size() == 1);
+  }
+}
+
+// No prefix of a script makes the reader run for ever or past its end.
+TEST_CASE("every prefix of a script is read to its end") {
+  const std::string script =
+      "A=(--a \"$X\" ${Y:-'z'} $((1+2)) `b`)\nif [[ -z $A ]]; then B+=x; fi <<E\nq\nE\ncase $x in a) ;; "
+      "esac\n"
+      "f() { python p.py \"${A[@]}\" \\\n --b; } | tee\n";
+  for (std::size_t length = 0; length <= script.size(); ++length) {
+    std::vector<Diagnostic> problems;
+    read_shell(script.substr(0, length), "run.sh", problems);
+    CHECK(problems.size() <= 1);
+  }
+}
+
+}  // namespace
+}  // namespace simrun

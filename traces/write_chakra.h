@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace simrun {
+
+enum class ChakraKind : std::uint8_t { compute, load, store, send, receive, collective };
+
+// A node of an execution trace, as far as ASTRA-sim reads it (astra-sim/workload/Workload.cc).
+struct ChakraNode {
+  std::uint64_t id = 0;
+  std::string name;
+  ChakraKind kind = ChakraKind::compute;
+  std::vector<std::uint64_t> control, data;  // nodes that must be over: of its stream, of what it reads
+  std::int64_t start_us = 0, duration_us = 0;
+  std::int64_t stream = 0;
+  std::int64_t flops = 0;         // compute
+  std::int64_t bytes = 0;         // compute, copies: read and written; exchanges: what one rank puts in
+  std::int64_t collective = -1;   // number of chakra::CollectiveCommType
+  std::string group;              // collectives: its number in the file of groups
+  std::int64_t from = 0, to = 0;  // send, receive: ranks
+  std::int64_t tag = 0;           // equal on both ends
+};
+
+// Numbers of the schema's CollectiveCommType (traces/chakra.proto).
+constexpr std::int64_t chakra_all_reduce = 0, chakra_all_gather = 2, chakra_broadcast = 5,
+                       chakra_all_to_all = 6, chakra_reduce_scatter = 7;
+
+// One rank's trace: GlobalMetadata, then the nodes, each message behind its length.
+std::string chakra_trace(std::int64_t rank, const std::vector<ChakraNode>& nodes);
+
+}  // namespace simrun

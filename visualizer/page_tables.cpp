@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <vector>
 
+#include "visualizer/idle_bars.h"
+#include "visualizer/mfu_waterfall.h"
+#include "visualizer/peak_treemap.h"
 #include "visualizer/quantity.h"
 
 namespace simrun {
@@ -257,7 +260,11 @@ std::string page_numbers(const Plan& plan, const Summary& summary) {
 }
 
 std::string page_tables(const Plan& plan, const Timeline& timeline, const Summary& summary) {
-  return time_table(timeline, summary) + memory_table(plan, timeline, summary) + link_table(summary);
+  return idle_bars(summary) + waterfall_html(summary) + time_table(timeline, summary) +
+         memory_table(plan, timeline, summary) +
+         peak_treemap(alive_at_peak(plan, fullest_gpu(timeline, summary.peak_pipeline_rank)),
+                      fmt::format("pp {}", summary.peak_pipeline_rank)) +
+         link_table(summary);
 }
 
 }  // namespace simrun

@@ -7,6 +7,7 @@ import { basename, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { Browser } from "./browser.mjs";
+import { checkAccessibility, checkAddress, checkKeyboard, checkMarksAndMeasure, checkPath, checkPictures } from "./reading.mjs";
 
 const isGallery = (page) => page.endsWith(".gallery.html"); // of `simrun --schedule all`: diagrams without a script
 const pages = process.argv.slice(2).filter((page) => !isGallery(page));
@@ -16,6 +17,7 @@ const axis = 22;
 let browser;
 let linkLanes = 0; // of all pages
 let pairsSeen = 0; // pages with overlapped pairs
+let pathsSeen = 0; // with a critical path
 before(() => void (browser = new Browser()));
 after(() => browser.close());
 
@@ -219,12 +221,18 @@ for (const page of pages) {
     await checkLinks(tab);
     await checkPairs(tab);
     await checkOther(tab);
+    if (await checkPath(tab)) pathsSeen++;
+    await checkAddress(tab, await checkMarksAndMeasure(tab));
+    await checkKeyboard(tab);
+    await checkPictures(tab);
+    await checkAccessibility(tab);
     assert.deepEqual(tab.faults, []);
     await tab.close();
     const night = await opened(page, "dark");
     await checkLanes(night);
     assert.notEqual((await drawn(night)).ground, light.ground, "dark has another ground");
     await checkLinks(night);
+    await checkAccessibility(night);
     assert.deepEqual(night.faults, []);
     await night.close();
   });
@@ -261,8 +269,9 @@ for (const page of galleries) {
   });
 }
 
-test("lanes of links and overlapped pairs were among what was checked", () => {
+test("lanes of links, overlapped pairs and critical paths were among what was checked", () => {
   assert.ok(linkLanes > 0);
+  assert.ok(pathsSeen > 0);
   assert.ok(pairsSeen > 0);
 });
 

@@ -1,3 +1,5 @@
+import type { Path } from "./path";
+
 // What the page draws. All times are picoseconds in doubles (exact up to 2^53 ps = 2.5 hours), columns are parallel arrays.
 
 export interface Facts {
@@ -94,6 +96,7 @@ export interface Model {
   instructions: Instructions;
   ranks: Rank[];
   links: Link[];
+  path: Path;
 }
 
 // A box: `lane` indexes Rank.lanes, and passLane means Rank.passes.

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { exampleModel, pairModel } from "./example_model.mjs";
 import { load } from "./load.mjs";
 
-const { crossings, describePath, isOnPath, onPath, pathParts } = await load("path");
+const { crossings, describePath, isOnPath, onPath, passPath, pathParts } = await load("path");
 const { coveredTime, describeMark, describeStretch, toggledMark } = await load("marks");
 const { ColourCache } = await load("draw");
 const model = exampleModel();
@@ -23,6 +23,21 @@ test("the parts of the path are its boxes by what they do, and what lies between
                                       ["pp communication", 10]]);
   assert.match(describePath(model), /^critical path of 380 ps over 1 pipeline rank: waiting 240 ps \(63\.2 %\) /);
   assert.match(describePath(pairModel()), /^no critical path/);
+});
+
+test("of passes alone, each is held up by the one before it or by the one that hands over, whichever ends later", () => {
+  // Rank 0: 0F0 0..50, 0F1 50..100, 0B0 200..300, 0B1 300..400; rank 1: 1F0 60..110, 1F1 110..160, 1B0 160..260, 1B1 260..360.
+  // 0B1 follows 0B0 (1B1 ends too late to have been waited for), which follows 0F1: 1B0 ends too late as well.
+  const passes = exampleModel();
+  passes.path = passPath(passes);
+  assert.deepEqual([...passes.path.rank], [0, 0, 0, 0]);
+  assert.deepEqual(pathParts(passes), [["backward", 200], ["forward", 100], ["transfers and waiting", 100]]);
+  passes.ranks[1].passes.start.set([60, 110, 140, 190]); // now 1B0 ends at 190 and hands over to 0B0
+  passes.ranks[1].passes.duration.set([50, 30, 50, 50]);
+  passes.path = passPath(passes);
+  const names = [...passes.path.rank].map((rank, i) => `${rank}/${passes.path.index[i]}`);
+  assert.deepEqual(names, ["0/0", "1/0", "1/1", "1/2", "0/2", "0/3"]);
+  assert.deepEqual([...onPath(passes)[1].passes], [1, 1, 1, 0]);
 });
 
 test("the path crosses where the next box is another rank's", () => {

@@ -6,7 +6,7 @@ import { legend } from "./legend";
 import { Minimap } from "./minimap";
 import { boxesOf, type Box, type Model } from "./model";
 import { describeMark, describeStretch, toggledMark } from "./marks";
-import { describePath } from "./path";
+import { describePath, passPath } from "./path";
 import { search } from "./search";
 import { clamped, hashOf, panned, revealing, stateFrom, wholeView, zoomedAbout, type View } from "./viewport";
 
@@ -31,7 +31,7 @@ export class Page {
     this.minimap = new Minimap(element("minimap"), model);
     this.scene = { model, layout: layoutOf(model, "folded"), view: wholeView(this.step), mode: "op", theme: this.theme(),
                    scrollTop: 0, selection: undefined, found: [], links: "folded", path: false, marks: [], stretch: undefined };
-    element("path").hidden = model.path.rank.length === 0;
+    element("path").hidden = model.ranks.every(({ passes }) => passes.start.length === 0);
     element("links").hidden = model.links.length === 0;
     this.restore();
     this.setMode(this.scene.mode);
@@ -122,6 +122,7 @@ export class Page {
     if (text === "") this.say("critical path hidden");
   }
   private setPath(path: boolean): void {
+    if (path && this.model.path.rank.length === 0) this.model.path = passPath(this.model);
     this.scene.path = path && this.model.path.rank.length > 0;
     element("path").setAttribute("aria-pressed", String(this.scene.path));
     this.refresh();

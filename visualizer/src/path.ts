@@ -1,12 +1,41 @@
-import { instructionOf, passLane, recomputePhase, segmentOf, type Box, type Model } from "./model";
+import { Exchanges } from "./exchanges";
+import { boxesOf, instructionOf, passLane, recomputePhase, segmentOf, type Box, type Model } from "./model";
 import { timeText } from "./viewport";
 
-// The critical path: the boxes of lanes that the step's length is made of, oldest first, found by the simulator
+// The critical path: the boxes that the step's length is made of, oldest first. Of instructions it was found by the simulator
 // (schedules/critical_path.h).
 export interface Path {
   rank: Float64Array;
   lane: Float64Array;
   index: Float64Array;
+}
+
+// Where only passes were recorded: each is held up by the one before on its rank or by the one that hands over to it,
+// whichever ends later. What lies between is transfers, and waiting.
+export function passPath(model: Model): Path {
+  const exchanges = new Exchanges(model);
+  const end = (box: Box) => {
+    const { start, duration } = boxesOf(model, box.rank, box.lane);
+    return start[box.index]! + duration[box.index]!;
+  };
+  const last = (boxes: Box[]) => boxes.reduce<Box | undefined>((a, b) => (a && end(a) >= end(b) ? a : b), undefined);
+  const ranks = model.ranks.map((_, rank) => rank).filter((rank) => !model.ranks[rank]!.measured);
+  const path: Box[] = [];
+  let at = last(ranks.flatMap((rank) => {
+    const count = model.ranks[rank]!.passes.start.length;
+    return count > 0 ? [{ rank, lane: passLane, index: count - 1 }] : [];
+  }));
+  while (at) {
+    path.push(at);
+    const { rank, index } = at;
+    const start = model.ranks[rank]!.passes.start[index]!;
+    const before = index > 0 ? [{ rank, lane: passLane, index: index - 1 }] : [];
+    const givers = exchanges.arrows(at).filter(({ to }) => to.rank === rank && to.index === index).map(({ from }) => from);
+    at = last([...before, ...givers].filter((box) => end(box) <= start && (box.rank !== rank || box.index < index)));
+  }
+  path.reverse();
+  const column = (of: (box: Box) => number) => Float64Array.from(path, of);
+  return { rank: column((box) => box.rank), lane: column((box) => box.lane), index: column((box) => box.index) };
 }
 
 // By rank: what is on the path, by lane and box; and of its passes those that have something on it.
@@ -22,8 +51,8 @@ export function onPath(model: Model): OnPath[] {
   const { rank, lane, index } = model.path;
   for (let i = 0; i < rank.length; i++) {
     const [r, l] = [rank[i]!, lane[i]!];
-    marked[r]!.lanes[l]![index[i]!] = 1;
-    entries[r]![model.ranks[r]!.lanes[l]!.entry[index[i]!]!] = 1;
+    if (l !== passLane) marked[r]!.lanes[l]![index[i]!] = 1;
+    entries[r]![boxesOf(model, r, l).entry[index[i]!]!] = 1;
   }
   model.ranks.forEach(({ passes }, r) => passes.entry.forEach((entry, i) => (marked[r]!.passes[i] = entries[r]![entry]!)));
   return marked;
@@ -36,6 +65,14 @@ export function isOnPath(marked: OnPath[], box: Box): boolean {
 
 const kindNames = ["forward", "backward", "backward-input", "backward-weight", "communication", "step", "paired passes"];
 
+function workName(model: Model, box: Box): string {
+  const pass = kindNames[model.segments.kind[segmentOf(model, box)]!]!;
+  if (box.lane === passLane) return pass;
+  const { traffic } = model.facts.streams[model.ranks[box.rank]!.lanes[box.lane]!.stream]!;
+  if (traffic !== "compute") return `${traffic} communication`;
+  return model.instructions.phase[instructionOf(model, box)] === recomputePhase ? "recompute" : pass;
+}
+
 // Time on the path by what it was spent on, the longest first; "waiting" is what nothing recorded explains.
 export function pathParts(model: Model): [string, number][] {
   const parts = new Map<string, number>();
@@ -44,14 +81,10 @@ export function pathParts(model: Model): [string, number][] {
   let end = 0;
   for (let i = 0; i < rank.length; i++) {
     const box = { rank: rank[i]!, lane: lane[i]!, index: index[i]! };
-    const of = model.ranks[box.rank]!.lanes[box.lane]!;
+    const of = boxesOf(model, box.rank, box.lane);
     const [start, duration] = [of.start[box.index]!, of.duration[box.index]!];
-    const { traffic } = model.facts.streams[of.stream]!;
-    const recomputed = model.instructions.phase[instructionOf(model, box)] === recomputePhase;
-    const name = traffic !== "compute" ? `${traffic} communication`
-               : recomputed ? "recompute" : kindNames[model.segments.kind[segmentOf(model, box)]!]!;
-    add(name, duration);
-    add("waiting", start - end);
+    add(workName(model, box), duration);
+    add(box.lane === passLane ? "transfers and waiting" : "waiting", start - end);
     end = start + duration;
   }
   return [...parts].filter(([, time]) => time > 0).sort((a, b) => b[1] - a[1]);
@@ -61,7 +94,7 @@ export function pathParts(model: Model): [string, number][] {
 export function describePath(model: Model): string {
   const parts = pathParts(model);
   const whole = parts.reduce((sum, [, time]) => sum + time, 0);
-  if (whole === 0) return "no critical path: only passes were recorded, or nothing";
+  if (whole === 0) return "no critical path: nothing was recorded";
   const ranks = new Set(model.path.rank).size;
   const texts = parts.map(([name, time]) => `${name} ${timeText(time)} (${((time / whole) * 100).toFixed(1)} %)`);
   return `critical path of ${timeText(whole)} over ${ranks} pipeline rank${ranks > 1 ? "s" : ""}: ${texts.join("  \u00b7  ")}`;

@@ -38,10 +38,9 @@ std::string bar(std::size_t place, double from, double to, const char* bar_class
       std::max(std::abs(x_of(from) - x_of(to)), 0.5), bar_height, html_escaped(title));
 }
 
-std::string row(const std::string& name, const std::string& meaning, long share, double step_s) {
+std::string row(const std::string& name, const std::string& meaning, long share, double seconds) {
   return fmt::format("<tr><th scope=\"row\" title=\"{}\">{}</th><td>{}</td><td>{}</td></tr>\n",
-                     html_escaped(meaning), html_escaped(name), shown(share),
-                     seconds_text(static_cast<double>(share) / 1000 * step_s));
+                     html_escaped(meaning), html_escaped(name), shown(share), seconds_text(seconds));
 }
 
 }  // namespace
@@ -79,10 +78,10 @@ std::string waterfall_html(const Summary& summary) {
     const WaterfallStep& step = steps[i];
     const long lost = tenths(step.after) - tenths(step.before);
     bars += bar(i + 1, step.before, step.after, "loss", step.name + ": " + shown(lost));
-    rows += row(step.name, step.meaning, lost, step_s);
+    rows += row(step.name, step.meaning, lost, (step.after - step.before) * step_s);
   }
   bars += bar(steps.size() + 1, 0, summary.mfu, "whole", "MFU: " + shown(tenths(summary.mfu)));
-  rows += row("MFU", "what is left: model FLOPs / (step x peak)", tenths(summary.mfu), step_s);
+  rows += row("MFU", "what is left: model FLOPs / (step x peak)", tenths(summary.mfu), summary.mfu * step_s);
   const double height = bar_pitch * static_cast<double>(steps.size() + 2);
   return fmt::format(
       "<div class=\"figure\"><table class=\"pitched\"><caption>From the peak to the MFU</caption><thead><tr>"

@@ -22,7 +22,7 @@ struct WaterfallStep {
 std::vector<WaterfallStep> mfu_waterfall(const Summary& summary);
 
 // The same as HTML: bars, and a table of shares of the peak and of what they are of the step's time. The
-// figures shown, too, add up: each is the difference of what is shown before and behind it.
+// shares shown, too, add up: each is the difference of what is shown before and behind it.
 std::string waterfall_html(const Summary& summary);
 
 }  // namespace simrun

@@ -58,6 +58,7 @@ class PeakWalk {
         of = {buffer.category, buffer.name, layers_[b], of.instances + 1, of.bytes + bytes};
       }
     std::vector<AliveTensors> list;
+    list.reserve(tensors.size());
     for (const auto& [key, of] : tensors) list.push_back(of);
     std::stable_sort(list.begin(), list.end(), [](const AliveTensors& a, const AliveTensors& b) {
       return a.category != b.category ? a.category < b.category : a.bytes > b.bytes;

@@ -130,29 +130,51 @@ std::string filled(std::string_view html, const std::map<std::string, std::strin
   return page;
 }
 
-std::string drawn_page(const Plan& plan, const Drawn& drawn, const Summary& summary, const PageText& text) {
+// What the page's script reads of one run.
+struct RunData {
+  std::string facts, columns;
+};
+
+RunData run_data(const Plan& plan, const Drawn& drawn, const Summary& summary) {
   const PagePayload payload = page_payload(plan, drawn.timeline, drawn.path);
+  return {page_facts(plan, drawn, summary, payload.strings), base64(raw_deflate(payload.columns))};
+}
+
+RunData run_data(const PageRun& run) {
+  return run_data(run.plan, {run.timeline, {}, critical_path(run.plan, run.timeline)}, run.summary);
+}
+
+std::string filled_page(const PageText& text, const RunData& a, const RunData& b = {}) {
   return filled(viewer_html(), {{"title", html_escaped(text.title)},
                                 {"numbers", text.numbers},
                                 {"tables", text.tables},
-                                {"facts", page_facts(plan, drawn, summary, payload.strings)},
-                                {"columns", base64(raw_deflate(payload.columns))}});
+                                {"facts", a.facts},
+                                {"columns", a.columns},
+                                {"facts-b", b.facts},
+                                {"columns-b", b.columns}});
 }
 
-PageText text_of(const Plan& plan, const Timeline& timeline, const Summary& summary) {
+std::string drawn_page(const Plan& plan, const Drawn& drawn, const Summary& summary, const PageText& text) {
+  return filled_page(text, run_data(plan, drawn, summary));
+}
+
+PageText text_of(const Plan& plan, const Timeline& timeline, const Summary& summary,
+                 const std::string& note = "") {
   const std::string name = plan.job.name.empty() ? plan.job.model_type : plan.job.name;
-  return {name, page_numbers(plan, summary), page_tables(plan, timeline, summary)};
+  const std::string below = note.empty() ? "" : "<p>" + html_escaped(note) + "</p>\n";
+  return {name, page_numbers(plan, summary) + below, page_tables(plan, timeline, summary)};
 }
 
 }  // namespace
 
-std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary) {
-  return html_page(plan, timeline, summary, text_of(plan, timeline, summary));
+std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary,
+                      const std::string& note) {
+  return html_page(plan, timeline, summary, text_of(plan, timeline, summary, note));
 }
 
 std::string html_page(const Plan& plan, const Timeline& timeline, const Timeline& measured,
-                      const Summary& summary) {
-  PageText text = text_of(plan, timeline, summary);
+                      const Summary& summary, const std::string& note) {
+  PageText text = text_of(plan, timeline, summary, note);
   text.tables += "<h2>Measured</h2>\n<pre>" +
                  html_escaped(measured_table(compare_measured(plan, timeline, measured))) + "</pre>\n";
   return drawn_page(plan, side_by_side(plan, timeline, measured), summary, text);
@@ -167,7 +189,11 @@ std::string html_page(const Plan& plan, const Timeline& timeline, const Measured
 
 std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary,
                       const PageText& text) {
-  return drawn_page(plan, {timeline, {}, critical_path(plan, timeline)}, summary, text);
+  return filled_page(text, run_data({plan, timeline, summary}));
+}
+
+std::string html_page(const PageRun& a, const PageRun& b, const PageText& text) {
+  return filled_page(text, run_data(a), run_data(b));
 }
 
 }  // namespace simrun

@@ -165,6 +165,7 @@ double worst_ratio(const std::vector<double>& areas, std::size_t first, std::siz
 std::vector<TreemapCell> squarified(const std::vector<double>& weights, const TreemapCell& whole) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<double> areas;
+  areas.reserve(weights.size());
   for (const double weight : weights) areas.push_back(weight / sum * whole.width * whole.height);
   std::vector<TreemapCell> cells;
   TreemapCell rest = whole;

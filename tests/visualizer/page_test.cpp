@@ -222,6 +222,13 @@ TEST_CASE("the page asks for nothing outside itself") {
   CHECK(page.find("default-src 'none'") != std::string::npos);
 }
 
+TEST_CASE("a note stands under the numbers, as text") {
+  const ExampleRun run = example_run();
+  const std::string page = html_page(run.plan, run.timeline, run.summary, "likely 1 to 2 s <of 8>");
+  CHECK(between(page, "<header>", "</header>").find("<p>likely 1 to 2 s &lt;of 8&gt;</p>") !=
+        std::string::npos);
+}
+
 TEST_CASE("names that users wrote stay text") {
   const std::string hostile = "</script><script>alert(1)</script><!--simrun:columns-->\"&'";
   ExampleRun run = example_run({.name = hostile});

@@ -49,7 +49,11 @@ function idleBefore(model: Model, box: Box): string {
   return gap > duration[box.index]! * 0.005 ? `no compute for ${timeText(gap)} before it` : "";
 }
 
-const measured = (model: Model, box: Box) => (model.ranks[box.rank]!.measured ? ", measured" : "");
+// Of which run it is, where there are two.
+function measured(model: Model, box: Box): string {
+  const { side, measured } = model.ranks[box.rank]!;
+  return (side ? `, ${side}` : "") + (measured ? ", measured" : "");
+}
 
 function describePass(model: Model, box: Box): string[] {
   const segment = segmentOf(model, box);

@@ -183,7 +183,7 @@ export class Painter {
   }
 
   private paintMemory(pixels: Uint32Array, scene: Scene, row: Row, place: Place, scale: Scale): void {
-    const { memoryLimit } = scene.model.facts;
+    const memoryLimit = scene.model.ranks[row.rank]!.memoryLimit ?? scene.model.facts.memoryLimit;
     const strip = { ...place, full: this.full, limit: memoryLimit <= this.full ? memoryLimit : 0 };
     drawStrip(pixels, scale.width, scene.model.ranks[row.rank]!.memory, scale, strip,
               { categories: memoryColours, order: memoryOrder, limit: scene.theme.limit });

@@ -1,4 +1,5 @@
 import { Exchanges } from "./exchanges";
+import type { Side } from "./merge";
 import { boxesOf, instructionOf, passLane, recomputePhase, segmentOf, type Box, type Model } from "./model";
 import { timeText } from "./viewport";
 
@@ -74,13 +75,14 @@ function workName(model: Model, box: Box): string {
 }
 
 // Time on the path by what it was spent on, the longest first; "waiting" is what nothing recorded explains.
-export function pathParts(model: Model): [string, number][] {
+export function pathParts(model: Model, side?: Side): [string, number][] {
   const parts = new Map<string, number>();
   const add = (name: string, time: number) => parts.set(name, (parts.get(name) ?? 0) + time);
   const { rank, lane, index } = model.path;
   let end = 0;
   for (let i = 0; i < rank.length; i++) {
     const box = { rank: rank[i]!, lane: lane[i]!, index: index[i]! };
+    if (model.ranks[box.rank]!.side !== side) continue;
     const of = boxesOf(model, box.rank, box.lane);
     const [start, duration] = [of.start[box.index]!, of.duration[box.index]!];
     add(workName(model, box), duration);
@@ -92,10 +94,15 @@ export function pathParts(model: Model): [string, number][] {
 
 // "critical path, 14.00 s:  forward 4.5 s (32 %)  ·  ..."
 export function describePath(model: Model): string {
-  const parts = pathParts(model);
+  const sides = [...new Set(model.ranks.map(({ side }) => side))];
+  return sides.map((side) => (side ? `${side}: ` : "") + describeOne(model, side)).join("   ");
+}
+
+function describeOne(model: Model, side?: Side): string {
+  const parts = pathParts(model, side);
   const whole = parts.reduce((sum, [, time]) => sum + time, 0);
   if (whole === 0) return "no critical path: nothing was recorded";
-  const ranks = new Set(model.path.rank).size;
+  const ranks = new Set(model.path.rank.filter((rank) => model.ranks[rank]!.side === side)).size;
   const texts = parts.map(([name, time]) => `${name} ${timeText(time)} (${((time / whole) * 100).toFixed(1)} %)`);
   return `critical path of ${timeText(whole)} over ${ranks} pipeline rank${ranks > 1 ? "s" : ""}: ${texts.join("  \u00b7  ")}`;
 }
@@ -105,6 +112,9 @@ export function crossings(model: Model): [Box, Box][] {
   const { rank, lane, index } = model.path;
   const pairs: [Box, Box][] = [];
   const box = (i: number): Box => ({ rank: rank[i]!, lane: lane[i]!, index: index[i]! });
-  for (let i = 1; i < rank.length; i++) if (rank[i] !== rank[i - 1]) pairs.push([box(i - 1), box(i)]);
+  const side = (i: number) => model.ranks[rank[i]!]!.side;
+  for (let i = 1; i < rank.length; i++) {
+    if (rank[i] !== rank[i - 1] && side(i) === side(i - 1)) pairs.push([box(i - 1), box(i)]);
+  }
   return pairs;
 }

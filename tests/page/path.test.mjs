@@ -18,10 +18,10 @@ test("a pass is on the critical path if one of its instructions is", () => {
 });
 
 test("the parts of the path are its boxes by what they do, and what lies between them", () => {
-  // forward 40, its collective 10, send 10, then nothing from 60 to 300, recomputation for 80
-  assert.deepEqual(pathParts(model), [["waiting", 240], ["recompute", 80], ["forward", 40], ["tp communication", 10],
+  // forward 40, its collective 10, send 10, then nothing from 60 to 300, recomputation for 80, and nothing until 400
+  assert.deepEqual(pathParts(model), [["waiting", 260], ["recompute", 80], ["forward", 40], ["tp communication", 10],
                                       ["pp communication", 10]]);
-  assert.match(describePath(model), /^critical path of 380 ps over 1 pipeline rank: waiting 240 ps \(63\.2 %\) /);
+  assert.match(describePath(model), /^critical path of 400 ps over 1 pipeline rank: waiting 260 ps \(65\.0 %\) /);
   assert.match(describePath(pairModel()), /^no critical path/);
 });
 

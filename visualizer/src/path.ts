@@ -80,15 +80,20 @@ export function pathParts(model: Model, side?: Side): [string, number][] {
   const add = (name: string, time: number) => parts.set(name, (parts.get(name) ?? 0) + time);
   const { rank, lane, index } = model.path;
   let end = 0;
+  let gap = "waiting";
   for (let i = 0; i < rank.length; i++) {
     const box = { rank: rank[i]!, lane: lane[i]!, index: index[i]! };
     if (model.ranks[box.rank]!.side !== side) continue;
     const of = boxesOf(model, box.rank, box.lane);
     const [start, duration] = [of.start[box.index]!, of.duration[box.index]!];
     add(workName(model, box), duration);
-    add(box.lane === passLane ? "transfers and waiting" : "waiting", start - end);
+    gap = box.lane === passLane ? "transfers and waiting" : "waiting";
+    add(gap, start - end);
     end = start + duration;
   }
+  // The step may end on a GPU that was not recorded. Where two runs are drawn it is the longer one's.
+  const isAlone = model.ranks.every(({ measured, side }) => !measured && !side);
+  if (isAlone && rank.length > 0) add(gap, model.facts.step - end);
   return [...parts].filter(([, time]) => time > 0).sort((a, b) => b[1] - a[1]);
 }
 

@@ -81,7 +81,7 @@ function pageOf(boxes) {
   const template = readFileSync(new URL("../../visualizer/dist/viewer.html", import.meta.url), "utf8");
   const parts = { title: `${boxes} boxes`, numbers: "", tables: "", facts: JSON.stringify(facts),
                   columns: deflateRawSync(bytes).toString("base64") };
-  return template.replace(/<!--simrun:(\w+)-->/g, (_, name) => parts[name]);
+  return template.replace(/<!--simrun:([\w-]+)-->/g, (_, name) => parts[name] ?? ""); // no second run
 }
 
 const sorted = (values) => [...values].sort((a, b) => a - b);

@@ -5,12 +5,14 @@
 #include "cli/config_difference.h"
 #include "cli/console.h"
 #include "cli/outputs.h"
+#include "cli/page_detail.h"
 #include "cli/read_input.h"
 #include "configs/diagnostics.h"
 #include "schedules/summary.h"
 #include "sim/simulate.h"
 #include "visualizer/comparison.h"
 #include "visualizer/json.h"
+#include "visualizer/page.h"
 
 namespace simrun {
 namespace {
@@ -30,10 +32,6 @@ std::vector<Input> read_both(const Options& options, const LoadOptions& load) {
   return inputs;
 }
 
-Summary summary_of(const Plan& plan, EngineChoice engine) {
-  return summarize(plan, simulate(plan, {Detail::totals, engine}));
-}
-
 }  // namespace
 
 int compare(const Options& options, const LoadOptions& load) {
@@ -48,11 +46,17 @@ int compare(const Options& options, const LoadOptions& load) {
   Comparison comparison;
   comparison.name_a = has_same_stem ? a.path : stem_of(a.path);
   comparison.name_b = has_same_stem ? b.path : stem_of(b.path);
-  comparison.a = summary_of(a.plan, options.engine);
-  comparison.b = summary_of(b.plan, options.engine);
+  const auto run = [&](const Plan& plan) {
+    return simulate(plan, {page ? page_detail(plan) : Detail::totals, options.engine});
+  };
+  const Timeline run_a = run(a.plan), run_b = run(b.plan);
+  comparison.a = summarize(a.plan, run_a);
+  comparison.b = summarize(b.plan, run_b);
   comparison.config = config_differences(a, b);
   std::string wrote;
-  if (page) wrote = write_reported(*page, comparison_page(comparison));
+  if (page)
+    wrote = write_reported(*page, html_page({a.plan, run_a, comparison.a}, {b.plan, run_b, comparison.b},
+                                            comparison_text(comparison)));
   if (options.json)
     print(
         comparison_json(comparison, summary_json(a.plan, comparison.a), summary_json(b.plan, comparison.b)));

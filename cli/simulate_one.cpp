@@ -8,6 +8,7 @@
 #include "cli/levers.h"
 #include "cli/likely_time.h"
 #include "cli/outputs.h"
+#include "cli/page_detail.h"
 #include "cli/plan_schedule.h"
 #include "cli/processes.h"
 #include "cli/sensitivity.h"
@@ -27,18 +28,6 @@
 namespace simrun {
 namespace {
 
-// Above this many instruction instances page and traces show passes only: they must stay small enough to
-// open.
-constexpr std::int64_t instruction_limit = 400'000;
-
-std::int64_t instruction_instances(const Plan& plan) {
-  std::int64_t total = 0;
-  for (const Program& program : plan.programs)
-    for (const Entry& entry : program.entries)
-      total += static_cast<std::int64_t>(plan.segments[entry.segment].instructions.size());
-  return total;
-}
-
 std::vector<std::string> outputs_of(const Options& options) {
   std::vector<std::string> outputs = options.traces;
   for (const std::optional<std::string>& path :
@@ -57,27 +46,11 @@ std::vector<std::string> files_read(const Options& options, const Input& input) 
 Detail detail_for(const Options& options, const Plan& plan) {
   if (!page_path(options, ".html") && options.traces.empty() && !options.execute.execute)
     return Detail::totals;
-  const std::int64_t instances = instruction_instances(plan);
-  if (instances <= instruction_limit) return Detail::instructions;
-  if (!options.traces.empty())
+  const Detail detail = page_detail(plan);
+  if (detail == Detail::passes && !options.traces.empty())
     complain(fmt::format("simrun: {} instruction instances are too many for a trace: it shows passes only\n",
-                         instances));
-  return Detail::passes;
-}
-
-// Every file that was asked for; says which.
-std::string write_files(const Options& options, const Plan& plan, const Timeline& timeline,
-                        const Summary& summary, const std::optional<ExecutionReport>& execution) {
-  std::string wrote;
-  const bool is_measured = execution && execution->by_instruction;
-  if (const std::optional<std::string> page = page_path(options, ".html"))
-    wrote += write_reported(*page, is_measured ? html_page(plan, timeline, *execution->measured, summary)
-                                               : html_page(plan, timeline, summary));
-  if (options.plan) wrote += write_reported(*options.plan, serialize(plan));
-  for (const std::string& path : options.traces)
-    wrote += write_reported(path, trace_bytes(path, plan, timeline));
-  if (options.schedule_csv) wrote += write_reported(*options.schedule_csv, to_csv(schedule_of(plan)));
-  return wrote;
+                         instruction_instances(plan)));
+  return detail;
 }
 
 struct Report {
@@ -91,6 +64,24 @@ struct Report {
   std::string wrote;
   std::optional<ExecutionReport> execution;
 };
+
+// Every file that was asked for; says which.
+std::string write_files(const Options& options, const Timeline& timeline, const Report& report) {
+  const Plan& plan = report.plan;
+  std::string wrote;
+  if (const std::optional<std::string> page = page_path(options, ".html")) {
+    const std::optional<ExecutionReport>& execution = report.execution;
+    const std::string note = report.likely ? likely_line(*report.likely) : "";
+    wrote += write_reported(*page, execution && execution->by_instruction
+                                       ? html_page(plan, timeline, *execution->measured, report.summary, note)
+                                       : html_page(plan, timeline, report.summary, note));
+  }
+  if (options.plan) wrote += write_reported(*options.plan, serialize(plan));
+  for (const std::string& path : options.traces)
+    wrote += write_reported(path, trace_bytes(path, plan, timeline));
+  if (options.schedule_csv) wrote += write_reported(*options.schedule_csv, to_csv(schedule_of(plan)));
+  return wrote;
+}
 
 void print_report(const Options& options, const Report& report) {
   const bool is_printed = !options.json && !options.quiet;
@@ -150,11 +141,11 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
   if (misses) report.misfit = explain_recompute_misfit(*recompute);
   if (!summary.fits)
     report.misfit += explain_misfit(plan, timeline, summary, input.job ? &*input.job : nullptr, load);
-  if (!prepared) report.wrote = write_files(options, plan, timeline, summary, report.execution);
+  if (!prepared) report.wrote = write_files(options, timeline, report);
   if (!options.json) print_report(options, report);
   if (prepared) {
     report.execution = execute_one(options, input, *prepared, timeline);
-    report.wrote = write_files(options, plan, timeline, summary, report.execution);
+    report.wrote = write_files(options, timeline, report);
   }
   if (options.json) print_report(options, report);
   if (report.execution) print_execution(options, *report.execution, report.wrote);

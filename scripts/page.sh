@@ -5,9 +5,9 @@
 #                                           visualizer/dist/viewer.html is what `npm run build` makes of visualizer/src.
 #                                           Needs node 18, npm and a registry that answers
 #   scripts/page.sh browser [--required]    the pages of all jobs in configs/jobs (written by $SIMRUN, default build/release/simrun
-#                                           or build/dev/simrun), that of one with overlapped pairs, two galleries of schedules, and
-#                                           those that $SIMRUN_PAGES names, in Chromium: tests/page/chromium.mjs. Needs node 18 and
-#                                           Chromium, no package, no network
+#                                           or build/dev/simrun), that of one with overlapped pairs, that of two compared, two
+#                                           galleries of schedules, and those that $SIMRUN_PAGES names, in Chromium:
+#                                           tests/page/chromium.mjs. Needs node 18 and Chromium, no package, no network
 #
 # Exits with 77 (ctest: skipped) where something needed is missing; with --required that is a failure. Works in build/page, so the
 # tree stays as it is.
@@ -80,6 +80,8 @@ check_browser() {
   done
   write_page configs/jobs/llama3-70b-64xh100.yaml $folder/dualpipe.html --set parallelism.pipeline_schedule=dualpipe \
     --set parallelism.virtual_pipeline_model_parallel_size=1
+  "$simrun" configs/jobs/llama3-70b-64xh100.yaml configs/jobs/tiny-4xa100.yaml -q --html $folder/compared.html
+  pages+=($folder/compared.html)
   "$simrun" --schedule all --ranks 4 --microbatches 8 -q --html $folder/schedules.gallery.html
   "$simrun" --schedule all --ranks 16 --microbatches 64 -q --html $folder/schedules-p16.gallery.html
   pages+=($folder/*.gallery.html)

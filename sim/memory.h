@@ -3,19 +3,13 @@
 #include <array>
 #include <vector>
 
+#include "schedules/buffer_instances.h"
 #include "schedules/extent_tables.h"
 #include "schedules/plan.h"
 #include "schedules/timeline.h"
 #include "sim/compiled_program.h"
 
 namespace simrun {
-
-// The buffer that owns the bytes of a view, through all views between; of another buffer itself.
-Index owner_of(const Plan& plan, Index buffer);
-
-// Of one instance of a buffer that is no view, on the GPU and in the microbatch of `place`. Buffers of wider
-// scopes have the extents of the GPU's largest microbatch.
-std::int64_t instance_bytes(const Plan& plan, const Buffer& buffer, const TablePlace& place);
 
 using LiveBytes = std::array<std::int64_t, category_count>;
 

@@ -187,7 +187,7 @@ std::string comparison_json(const Comparison& comparison, const std::string& a_j
                      without_line_end(a_json), without_line_end(b_json), differences, config);
 }
 
-std::string comparison_page(const Comparison& comparison) {
+PageText comparison_text(const Comparison& comparison) {
   const std::vector<ComparedNumber> numbers = compared_numbers(comparison.a, comparison.b);
   std::vector<HtmlRow> rows, keys;
   for (TextRow& row : number_rows(comparison, "")) {
@@ -203,7 +203,14 @@ std::string comparison_page(const Comparison& comparison) {
       keys.empty()
           ? "<p>The configs are equal.</p>\n"
           : html_table("Config keys that differ", {"key", comparison.name_a, comparison.name_b}, keys, 1);
-  return plain_page(comparison.name_a + " and " + comparison.name_b, table + config);
+  const auto line = [](const char* side, const std::string& name, const Summary& summary) {
+    return fmt::format("<p>{}: {}, step {}, MFU {}, peak memory {}</p>\n", side, html_escaped(name),
+                       seconds_text(summary.step_time_s), percent_text(summary.mfu),
+                       memory_text(summary.peak_memory_bytes));
+  };
+  return {comparison.name_a + " and " + comparison.name_b,
+          line("A", comparison.name_a, comparison.a) + line("B", comparison.name_b, comparison.b),
+          table + config};
 }
 
 }  // namespace simrun

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "schedules/summary.h"
+#include "visualizer/page.h"
 
 namespace simrun {
 
@@ -42,7 +43,7 @@ std::string comparison_table(const Comparison& comparison);
 std::string comparison_json(const Comparison& comparison, const std::string& a_json,
                             const std::string& b_json);
 
-// The same as one self-contained HTML file.
-std::string comparison_page(const Comparison& comparison);
+// The same around the drawing of both runs (html_page of two).
+PageText comparison_text(const Comparison& comparison);
 
 }  // namespace simrun

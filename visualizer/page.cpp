@@ -44,15 +44,17 @@ std::string rank_facts(const RankTimeline& rank, const Summary& summary, bool is
                      is_measured ? ",\"measured\":true" : "");
 }
 
-// What is drawn: a Timeline whose ranks may be those of two, and which of them were measured.
+// What is drawn: a Timeline whose ranks may be those of two, and which of them were measured. The path is of
+// what was predicted.
 struct Drawn {
   Timeline timeline;
   std::vector<bool> is_measured;  // by rank; empty: none
+  CriticalPath path;
 };
 
 // Each measured rank behind the predicted one of its pipeline rank.
-Drawn side_by_side(const Timeline& timeline, const Timeline& measured) {
-  Drawn drawn{timeline, {}};
+Drawn side_by_side(const Plan& plan, const Timeline& timeline, const Timeline& measured) {
+  Drawn drawn{timeline, {}, critical_path(plan, timeline)};
   drawn.timeline.step = std::max(timeline.step, measured.step);
   drawn.timeline.ranks.clear();
   const auto add = [&](const RankTimeline& rank, bool is_measured) {
@@ -60,13 +62,17 @@ Drawn side_by_side(const Timeline& timeline, const Timeline& measured) {
     drawn.is_measured.push_back(is_measured);
   };
   std::set<std::int32_t> shown;
+  std::vector<Index> place(timeline.ranks.size(), 0);  // among what is drawn
   for (const RankTimeline& rank : timeline.ranks) {
     if (!is_drawn(rank)) continue;
+    place[static_cast<std::size_t>(&rank - timeline.ranks.data())] =
+        static_cast<Index>(drawn.timeline.ranks.size());
     add(rank, false);
     if (!shown.insert(rank.pipeline_rank).second) continue;
     for (const RankTimeline& other : measured.ranks)
       if (other.pipeline_rank == rank.pipeline_rank && is_drawn(other)) add(other, true);
   }
+  for (CriticalStep& step : drawn.path.steps) step.rank = place[step.rank];
   return drawn;
 }
 
@@ -89,7 +95,7 @@ std::string page_facts(const Plan& plan, const Drawn& drawn, const Summary& summ
   for (int c = 0; c < category_count; ++c)
     categories += (c == 0 ? "" : ",") + json_quoted(to_string(static_cast<Category>(c)));
   return fmt::format(
-      "{{\"version\":3,\"step\":{},\"memoryLimit\":{},\"peakFlops\":{},\"bidirectional\":{},\"streams\":{},"
+      "{{\"version\":4,\"step\":{},\"memoryLimit\":{},\"peakFlops\":{},\"bidirectional\":{},\"streams\":{},"
       "\"categories\":[{}],\"ranks\":{},\"useSteps\":{},\"links\":{},\"strings\":{}}}",
       timeline.step, summary.memory_limit_bytes,
       peak_flops == plan.cluster.gpu.peak_flops.end() ? 0.0 : peak_flops->second, is_bidirectional(plan),
@@ -124,44 +130,70 @@ std::string filled(std::string_view html, const std::map<std::string, std::strin
   return page;
 }
 
-std::string drawn_page(const Plan& plan, const Drawn& drawn, const Summary& summary, const PageText& text) {
-  const PagePayload payload = page_payload(plan, drawn.timeline);
+// What the page's script reads of one run.
+struct RunData {
+  std::string facts, columns;
+};
+
+RunData run_data(const Plan& plan, const Drawn& drawn, const Summary& summary) {
+  const PagePayload payload = page_payload(plan, drawn.timeline, drawn.path);
+  return {page_facts(plan, drawn, summary, payload.strings), base64(raw_deflate(payload.columns))};
+}
+
+RunData run_data(const PageRun& run) {
+  return run_data(run.plan, {run.timeline, {}, critical_path(run.plan, run.timeline)}, run.summary);
+}
+
+std::string filled_page(const PageText& text, const RunData& a, const RunData& b = {}) {
   return filled(viewer_html(), {{"title", html_escaped(text.title)},
                                 {"numbers", text.numbers},
                                 {"tables", text.tables},
-                                {"facts", page_facts(plan, drawn, summary, payload.strings)},
-                                {"columns", base64(raw_deflate(payload.columns))}});
+                                {"facts", a.facts},
+                                {"columns", a.columns},
+                                {"facts-b", b.facts},
+                                {"columns-b", b.columns}});
 }
 
-PageText text_of(const Plan& plan, const Timeline& timeline, const Summary& summary) {
+std::string drawn_page(const Plan& plan, const Drawn& drawn, const Summary& summary, const PageText& text) {
+  return filled_page(text, run_data(plan, drawn, summary));
+}
+
+PageText text_of(const Plan& plan, const Timeline& timeline, const Summary& summary,
+                 const std::string& note = "") {
   const std::string name = plan.job.name.empty() ? plan.job.model_type : plan.job.name;
-  return {name, page_numbers(plan, summary), page_tables(plan, timeline, summary)};
+  const std::string below = note.empty() ? "" : "<p>" + html_escaped(note) + "</p>\n";
+  return {name, page_numbers(plan, summary) + below, page_tables(plan, timeline, summary)};
 }
 
 }  // namespace
 
-std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary) {
-  return html_page(plan, timeline, summary, text_of(plan, timeline, summary));
+std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary,
+                      const std::string& note) {
+  return html_page(plan, timeline, summary, text_of(plan, timeline, summary, note));
 }
 
 std::string html_page(const Plan& plan, const Timeline& timeline, const Timeline& measured,
-                      const Summary& summary) {
-  PageText text = text_of(plan, timeline, summary);
+                      const Summary& summary, const std::string& note) {
+  PageText text = text_of(plan, timeline, summary, note);
   text.tables += "<h2>Measured</h2>\n<pre>" +
                  html_escaped(measured_table(compare_measured(plan, timeline, measured))) + "</pre>\n";
-  return drawn_page(plan, side_by_side(timeline, measured), summary, text);
+  return drawn_page(plan, side_by_side(plan, timeline, measured), summary, text);
 }
 
 std::string html_page(const Plan& plan, const Timeline& timeline, const MeasuredElsewhere& measured,
                       const Summary& summary) {
   PageText text = text_of(plan, timeline, summary);
   text.tables += "<h2>Measured</h2>\n<pre>" + html_escaped(measured.table) + "</pre>\n";
-  return drawn_page(measured.plan, side_by_side(timeline, measured.timeline), summary, text);
+  return drawn_page(measured.plan, side_by_side(measured.plan, timeline, measured.timeline), summary, text);
 }
 
 std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary,
                       const PageText& text) {
-  return drawn_page(plan, {timeline, {}}, summary, text);
+  return filled_page(text, run_data({plan, timeline, summary}));
+}
+
+std::string html_page(const PageRun& a, const PageRun& b, const PageText& text) {
+  return filled_page(text, run_data(a), run_data(b));
 }
 
 }  // namespace simrun

@@ -11,12 +11,13 @@ namespace simrun {
 // One self-contained HTML file: header numbers, idle and memory tables, and the pipeline drawn from what the
 // Timeline recorded (Detail::passes gives pass boxes and memory, Detail::instructions the kernels in them as
 // well). Fetches nothing, opens from disk. Text that users wrote is escaped. Pure: equal inputs give equal
-// bytes.
-std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary);
+// bytes. `note`: text under the numbers, e.g. how far off such predictions are.
+std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary,
+                      const std::string& note = "");
 
 // Beside it, rank by rank on the same axis, what was measured where the plan ran.
 std::string html_page(const Plan& plan, const Timeline& timeline, const Timeline& measured,
-                      const Summary& summary);
+                      const Summary& summary, const std::string& note = "");
 
 // What was measured elsewhere. `plan`: the predicted one with what was measured behind it, of which
 // `timeline` is. `table`: text.
@@ -28,6 +29,13 @@ struct MeasuredElsewhere {
 std::string html_page(const Plan& plan, const Timeline& timeline, const MeasuredElsewhere& measured,
                       const Summary& summary);
 
+// A run: its plan, what an engine recorded, and the numbers of both.
+struct PageRun {
+  const Plan& plan;
+  const Timeline& timeline;
+  const Summary& summary;
+};
+
 // The same drawing under other numbers and tables.
 struct PageText {
   std::string title;    // text
@@ -36,5 +44,8 @@ struct PageText {
 };
 std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary,
                       const PageText& text);
+
+// Two runs on one axis of time that begins with both steps, A above B, without links.
+std::string html_page(const PageRun& a, const PageRun& b, const PageText& text);
 
 }  // namespace simrun

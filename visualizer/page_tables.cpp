@@ -7,7 +7,11 @@
 #include <cstddef>
 #include <vector>
 
+#include "visualizer/idle_bars.h"
+#include "visualizer/mfu_waterfall.h"
+#include "visualizer/peak_treemap.h"
 #include "visualizer/quantity.h"
+#include "visualizer/roofline.h"
 
 namespace simrun {
 
@@ -256,8 +260,19 @@ std::string page_numbers(const Plan& plan, const Summary& summary) {
   return html;
 }
 
+// Of the fullest pipeline rank the GPU whose instructions were recorded; where none were, its fullest one.
+static const RankTimeline& fullest_recorded(const Timeline& timeline, const Summary& summary) {
+  for (const RankTimeline& rank : timeline.ranks)
+    if (rank.pipeline_rank == summary.peak_pipeline_rank && !rank.lanes.empty()) return rank;
+  return fullest_gpu(timeline, summary.peak_pipeline_rank);
+}
+
 std::string page_tables(const Plan& plan, const Timeline& timeline, const Summary& summary) {
-  return time_table(timeline, summary) + memory_table(plan, timeline, summary) + link_table(summary);
+  return idle_bars(summary) + waterfall_html(summary) + time_table(timeline, summary) +
+         memory_table(plan, timeline, summary) +
+         peak_treemap(alive_at_peak(plan, fullest_gpu(timeline, summary.peak_pipeline_rank)),
+                      fmt::format("pp {}", summary.peak_pipeline_rank)) +
+         roofline_html(plan, fullest_recorded(timeline, summary)) + link_table(summary);
 }
 
 }  // namespace simrun

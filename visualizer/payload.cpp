@@ -177,6 +177,19 @@ void add_link(const LinkTimeline& link, ColumnWriter& columns) {
   columns.add_differences(use);
 }
 
+void add_path(const Timeline& timeline, const CriticalPath& path, ColumnWriter& columns) {
+  std::vector<std::int64_t> drawn;  // by rank of the timeline
+  std::int64_t count = 0;
+  for (const RankTimeline& rank : timeline.ranks) drawn.push_back(is_drawn(rank) ? count++ : -1);
+  Column rank, lane, box;
+  for (const CriticalStep& step : path.steps) {
+    rank.push_back(drawn.at(step.rank));
+    lane.push_back(step.lane);
+    box.push_back(step.interval);
+  }
+  for (const Column& column : {rank, lane, box}) columns.add_differences(column);
+}
+
 }  // namespace
 
 bool is_drawn(const RankTimeline& rank) {
@@ -185,7 +198,7 @@ bool is_drawn(const RankTimeline& rank) {
 
 bool is_drawn(const LinkTimeline& link) { return !link.utilisation.empty(); }
 
-PagePayload page_payload(const Plan& plan, const Timeline& timeline) {
+PagePayload page_payload(const Plan& plan, const Timeline& timeline, const CriticalPath& path) {
   ColumnWriter columns;
   StringTable strings;
   add_segments(plan, columns, strings);
@@ -194,6 +207,7 @@ PagePayload page_payload(const Plan& plan, const Timeline& timeline) {
     if (is_drawn(rank)) add_rank(plan, rank, columns);
   for (const LinkTimeline& link : timeline.links)
     if (is_drawn(link)) add_link(link, columns);
+  add_path(timeline, path, columns);
   return {columns.bytes(), strings.take()};
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "schedules/critical_path.h"
 #include "schedules/plan.h"
 #include "schedules/timeline.h"
 
@@ -27,6 +28,7 @@ constexpr int use_steps = 10'000;  // a utilisation of 1 in a column
 //                  streams that have a lane; per lane: gap, duration, wait, entry differences, instruction
 //                  differences
 //   per drawn link differences of its utilisation, in parts of use_steps
+//   critical path  differences of drawn rank, of lane and of box, oldest first
 //
 // Times are picoseconds; a gap is the start minus the end of what stood before on the lane. Names are indices
 // into `strings`.
@@ -34,6 +36,7 @@ struct PagePayload {
   std::string columns;
   std::vector<std::string> strings;
 };
-PagePayload page_payload(const Plan& plan, const Timeline& timeline);
+// `path`: its ranks are of this timeline.
+PagePayload page_payload(const Plan& plan, const Timeline& timeline, const CriticalPath& path = {});
 
 }  // namespace simrun

@@ -2,23 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateRawSync } from "node:zlib";
 import { load } from "./load.mjs";
+import { written } from "./written.mjs";
 
 const { ColumnReader } = await load("columns");
 const { bytesFromBase64, decode, inflated } = await load("decode");
-
-// The writing side of visualizer/columns.h, in BigInt so that 2^52 is exact.
-function written(...columns) {
-  const bytes = [];
-  const put = (value) => {
-    for (; value >= 128n; value >>= 7n) bytes.push(Number(value & 127n) | 128);
-    bytes.push(Number(value));
-  };
-  for (const column of columns) {
-    put(BigInt(column.length));
-    for (const value of column) put(value < 0 ? -2n * BigInt(value) - 1n : 2n * BigInt(value));
-  }
-  return Uint8Array.from(bytes);
-}
 
 test("columns read back, of either sign and up to 2^52", () => {
   const values = [0, 1, -1, 63, -64, 64, 300, 2 ** 52, -(2 ** 52)];
@@ -39,7 +26,7 @@ test("base64 and raw deflate come back as the bytes that went in", async () => {
   assert.deepEqual(await inflated(bytesFromBase64(text)), bytes);
 });
 
-const facts = { version: 3, step: 100, memoryLimit: 1, peakFlops: 0, streams: [{ name: "compute", traffic: "compute" }],
+const facts = { version: 4, step: 100, memoryLimit: 1, peakFlops: 0, streams: [{ name: "compute", traffic: "compute" }],
                 categories: ["weights", "activations"], ranks: [{ pp: 3, multiplicity: 3, gpus: 16 }], useSteps: 10000,
                 links: [{ name: "nic", multiplicity: 4, bandwidth: 5e10, bytes: 7, busy: 60, contended: 5 }], strings: ["", "forward"] };
 const segments = [[6], [1], [0], [3], [1], [5], [2]]; // kind, name, chunk and stage by binding, instruction count
@@ -50,10 +37,11 @@ const rank = [
   [0, 30], [7, 0], [1, 1],               // memory: time differences, live differences
   [0], [10, 0], [5, 7], [0, 2], [0, 0], [0, 1], // one lane
 ];
+const path = [[0, 0], [0, 0], [0, 1]]; // differences of rank, lane and box
 const link = [[2500, 7500, -10000]]; // differences of its use: 0.25, 1, 0
 
 test("starts are gaps and durations summed up", () => {
-  const model = decode(facts, written(...segments, ...instructions, ...rank, ...link));
+  const model = decode(facts, written(...segments, ...instructions, ...rank, ...link, ...path));
   const [only] = model.ranks;
   assert.deepEqual([...only.passes.start], [10, 35]);
   assert.deepEqual([...only.lanes[0].start], [10, 15]);
@@ -65,7 +53,7 @@ test("starts are gaps and durations summed up", () => {
 });
 
 test("a link's use comes back as shares, with its figures", () => {
-  const { links, instructions: { channel } } = decode(facts, written(...segments, ...instructions, ...rank, ...link));
+  const { links, instructions: { channel } } = decode(facts, written(...segments, ...instructions, ...rank, ...link, ...path));
   assert.deepEqual([...links[0].use], [0.25, 1, 0]);
   assert.equal(links[0].name, "nic");
   assert.equal(links[0].contended, 5);
@@ -73,15 +61,22 @@ test("a link's use comes back as shares, with its figures", () => {
 });
 
 test("segments, entries and instructions come back by binding", () => {
-  const model = decode(facts, written(...segments, ...instructions, ...rank, ...link));
+  const model = decode(facts, written(...segments, ...instructions, ...rank, ...link, ...path));
   assert.deepEqual(model.segments.chunk.map((c) => [...c]), [[0], [1]]);
   assert.deepEqual(model.segments.stage.map((c) => [...c]), [[3], [5]]);
   assert.deepEqual(model.ranks[0].microbatch.map((c) => [...c]), [[4, 5], [2, -1]]);
   assert.deepEqual([...model.instructions.binding], [0, 1]);
 });
 
+test("the critical path comes back as boxes", () => {
+  const model = decode(facts, written(...segments, ...instructions, ...rank, ...link, ...path));
+  assert.deepEqual([...model.path.rank], [0, 0]);
+  assert.deepEqual([...model.path.lane], [0, 0]);
+  assert.deepEqual([...model.path.index], [0, 1]);
+});
+
 test("another version, or bytes left over, is refused", () => {
   assert.throws(() => decode({ ...facts, version: 2 }, written()), /version/);
-  assert.throws(() => decode(facts, written(...segments, ...instructions, ...rank, ...link, [1])), /longer/);
+  assert.throws(() => decode(facts, written(...segments, ...instructions, ...rank, ...link, ...path, [1])), /longer/);
   assert.throws(() => decode(facts, written(...segments, ...instructions, ...rank)), /cut short/);
 });

@@ -12,7 +12,7 @@ export function exampleModel() {
   const lane = (stream, p, wait, instruction) => ({ stream, ...p, wait: column(...wait), instruction: column(...instruction) });
   return {
     facts: {
-      version: 3, step: 400, memoryLimit: 16, peakFlops: 1e12, bidirectional: false,
+      version: 4, step: 400, memoryLimit: 16, peakFlops: 1e12, bidirectional: false,
       streams: [{ name: "compute", traffic: "compute" }, { name: "tp", traffic: "tp" },
                 { name: "pp", traffic: "pp" }],
       categories: ["weights", "activations"], ranks: [{ pp: 0, multiplicity: 8, gpus: 8 }, { pp: 1, multiplicity: 8, gpus: 8 }], useSteps: 10000, links: [],
@@ -28,6 +28,8 @@ export function exampleModel() {
       bytes: column(8, 4, 8, 4, 8, 4, 8, 4, 4, 4), flops: column(20, 0, 20, 0, 20, 0, 20, 0, 0, 0),
       channel: column(-1, -1, -1, -1, -1, -1, -1, -1, 7, 7), binding: new Float64Array(10),
     },
+    // 0F0, its collective, the send of it, on rank 1 nothing recorded of F; then B of rank 0
+    path: { rank: column(0, 0, 0, 0), lane: column(0, 1, 2, 0), index: column(0, 0, 0, 3) },
     links: [
       { name: "node0.nic0.tx", multiplicity: 4, bandwidth: 5e10, bytes: 5, busy: 100, contended: 20, use: column(0, 1, 0.5, 0) },
       { name: "node1.nic0.tx", multiplicity: 1, bandwidth: 5e10, bytes: 0, busy: 0, contended: 0, use: column(0.25, 0, 0, 0) },
@@ -58,7 +60,7 @@ export function pairModel() {
   const rank = (pp, more) => ({ pp, multiplicity: 8, gpus: 8, memory, ...more });
   return {
     facts: {
-      version: 3, step: 200, memoryLimit: 16, peakFlops: 0, bidirectional: true,
+      version: 4, step: 200, memoryLimit: 16, peakFlops: 0, bidirectional: true,
       streams: [{ name: "compute", traffic: "compute" }, { name: "pp", traffic: "pp" }],
       categories: ["weights"], ranks: [{ pp: 0, multiplicity: 8, gpus: 8 }, { pp: 1, multiplicity: 8, gpus: 8 }], useSteps: 10000, links: [],
       strings: ["", "forward", "backward", "pair", "gemm", "send", "recv"],
@@ -76,6 +78,7 @@ export function pairModel() {
       flops: new Float64Array(9), channel: column(-1, -1, -1, 0, 3, -1, -1, 0, 3), binding: column(0, 1, 0, 0, 0, 0, 1, 0, 0),
     },
     links: [],
+    path: { rank: column(), lane: column(), index: column() },
     ranks: [
       rank(0, { segment: column(0, 2, 3, 1), microbatch: [column(2, 2, 7, 3), column(7, -1, -1, -1)],
                 passes: passes([0, 100], [80, 40], [0, 3]),

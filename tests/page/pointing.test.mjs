@@ -5,7 +5,7 @@ import { load } from "./load.mjs";
 
 const layout = await load("layout");
 const { search, passQuery, boxNames } = await load("search");
-const { describe, describeIdle, describeLink, describeLinks, describeMemory } = await load("describe");
+const { describe, describeIdle, idleCause, describeLink, describeLinks, describeMemory } = await load("describe");
 const { Exchanges } = await load("exchanges");
 const { colourOf, inkOn, rowColours, passColours } = await load("colours");
 
@@ -101,6 +101,17 @@ test("descriptions name the op, its time, place and work", () => {
                     "busy 25 % of the step, contended for 20 ps", "one of 4 links with equal figures"]);
   assert.equal(describeLinks(model, 50)[0], "node1.nic0.tx is used most, 25 % at 50 ps");
   assert.equal(describeLinks(model, 350)[0], "no link is in use at 350 ps");
+});
+
+test("idle time has its cause: what is in flight, or where the rank stands", () => {
+  assert.equal(idleCause(model, 0, 150), "warm-up: before the rank's first backward"); // 0B0 begins at 200
+  assert.equal(idleCause(model, 1, 55), "p2p: a pipeline transfer is in flight"); // its receive takes 50..60
+  assert.equal(idleCause(model, 1, 380), "drain: after the rank's last forward");
+  const late = exampleModel();
+  late.segments.kind[1] = 0; // 0B0 and 0B1 are forwards, behind the backwards 0F0 and 0F1
+  late.segments.kind[0] = 1;
+  assert.equal(idleCause(late, 0, 150), "imbalance: waits for a neighbour's pass");
+  assert.equal(idleCause(late, 0, 95), "tp in flight: exposed communication");
 });
 
 test("a pass box offers its names from long to short", () => {

@@ -52,9 +52,10 @@ test("times have the unit that fits and four figures", () => {
   for (const [ps, text] of texts) assert.equal(v.timeText(ps), text);
 });
 
-test("the hash keeps view, colours and selection, and survives nonsense", () => {
-  const state = { view: { from: 10, to: 20 }, mode: "chunk", selection: [1, -1, 17], links: "open" };
+test("the hash keeps all that a reader sees, and survives nonsense", () => {
+  const state = { view: { from: 10, to: 20 }, mode: "chunk", selection: [1, -1, 17], links: "open", path: true, marks: [5, 9],
+                  stretch: [10, 20] };
   assert.deepEqual(v.stateFrom("#" + v.hashOf(state)), state);
-  assert.deepEqual(v.stateFrom("#v=20,10&s=1,x,2&zz"), {});
+  assert.deepEqual(v.stateFrom("#v=20,10&s=1,x,2&m=1,x&d=20,10&p=no&zz"), {});
   assert.deepEqual(v.stateFrom(""), {});
 });

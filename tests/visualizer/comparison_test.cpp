@@ -71,7 +71,7 @@ TEST_CASE("comparison: equal sides say so; keys that one side lacks have a dash"
   CHECK(comparison_table(comparison).ends_with("the configs are equal\n"));
   comparison.config = {{"training.x", "1", ""}};
   CHECK(comparison_table(comparison).ends_with("training.x               1  -\n"));
-  CHECK(comparison_page(comparison).find("<th scope=\"row\">training.x</th><td>1</td><td>-</td>") !=
+  CHECK(comparison_text(comparison).tables.find("<th scope=\"row\">training.x</th><td>1</td><td>-</td>") !=
         std::string::npos);
 }
 

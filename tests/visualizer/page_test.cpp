@@ -11,6 +11,7 @@
 
 #include "column_reader.h"
 #include "example_run.h"
+#include "schedules/critical_path.h"
 #include "visualizer/columns.h"
 #include "visualizer/page_tables.h"
 
@@ -121,6 +122,12 @@ TEST_CASE("the page's data decodes to the timeline it was made from") {
     for (std::size_t l = 0; l < streams.size(); ++l)
       CHECK(read_lane(reader, static_cast<std::uint8_t>(streams[l])) == expected.lanes[l]);
   }
+  const std::vector<CriticalStep> path = critical_path(run.plan, run.timeline).steps;
+  const auto rank = reader.differences(), lane = reader.differences(), box = reader.differences();
+  REQUIRE(!path.empty());
+  REQUIRE(rank.size() == path.size());
+  for (std::size_t i = 0; i < path.size(); ++i)
+    CHECK((rank[i] == path[i].rank && lane[i] == path[i].lane && box[i] == path[i].interval));
   CHECK(reader.exhausted());
 }
 
@@ -148,6 +155,12 @@ TEST_CASE("only what was recorded gets a lane: not the other GPUs of a rank, not
       CHECK(static_cast<double>(use[i]) / 10'000 ==
             Approx(run.timeline.links[l].utilisation[i]).margin(0.00005001));
   }
+  const std::vector<CriticalStep> path = critical_path(run.plan, run.timeline).steps;
+  const std::vector<std::int64_t> rank = reader.differences();
+  REQUIRE(rank.size() == path.size());
+  for (std::size_t i = 0; i < path.size(); ++i) CHECK(2 * rank[i] == path[i].rank);  // among what is drawn
+  CHECK(reader.differences().size() == path.size());
+  CHECK(reader.differences().size() == path.size());
   CHECK(reader.exhausted());
 }
 
@@ -207,6 +220,13 @@ TEST_CASE("the page asks for nothing outside itself") {
     CHECK(page.find(sign) == std::string::npos);
   }
   CHECK(page.find("default-src 'none'") != std::string::npos);
+}
+
+TEST_CASE("a note stands under the numbers, as text") {
+  const ExampleRun run = example_run();
+  const std::string page = html_page(run.plan, run.timeline, run.summary, "likely 1 to 2 s <of 8>");
+  CHECK(between(page, "<header>", "</header>").find("<p>likely 1 to 2 s &lt;of 8&gt;</p>") !=
+        std::string::npos);
 }
 
 TEST_CASE("names that users wrote stay text") {

@@ -24,12 +24,15 @@ export interface Theme {
   faint: string;
   line: string;
   limit: number;
+  veil: string; // over what is measured
 }
 export const light: Theme = {
   ground: 0xffffff, lane: 0xf1f2f4, text: "#1c2024", faint: "#5f6770", line: "#d4d8dd", limit: 0xc00000,
+  veil: "rgba(0,0,0,0.12)",
 };
 export const dark: Theme = {
   ground: 0x1b1e23, lane: 0x262a31, text: "#e6e8eb", faint: "#9aa3ad", line: "#3a4049", limit: 0xff6b6b,
+  veil: "rgba(255,255,255,0.18)",
 };
 
 export function css(rgb: number): string {
@@ -105,8 +108,31 @@ export interface RowColours {
 
 export function rowColours(model: Model, rank: number, lane: number, mode: Mode): RowColours {
   const stages = 1 + model.segments.stage.reduce((most, of) => of.reduce((a, b) => Math.max(a, b), most), 0);
+  if (lane !== passLane) {
+    const upper = laneColours(model, rank, lane, mode, stages);
+    return { upper, lower: upper };
+  }
   const { start } = boxesOf(model, rank, lane);
   const of = (half: Half) => Uint32Array.from(start, (_, index) => colourOf(model, { rank, lane, index }, mode, stages, half));
   const upper = of("upper");
   return { upper, lower: start.some((_, index) => isPair(model, { rank, lane, index })) ? of("lower") : upper };
+}
+
+// Boxes of one instruction have one colour, but in the mode of microbatches one for each: worked out once.
+function laneColours(model: Model, rank: number, lane: number, mode: Mode, stages: number): Uint32Array {
+  const { segment, microbatch, lanes } = model.ranks[rank]!;
+  const { entry, instruction } = lanes[lane]!;
+  const { first } = model.segments;
+  const { binding } = model.instructions;
+  const known = new Map<number, number>();
+  const colours = new Uint32Array(entry.length);
+  for (let index = 0; index < colours.length; index++) {
+    const at = entry[index]!;
+    const row = first[segment[at]!]! + instruction[index]!;
+    const key = mode === "microbatch" ? row + binding.length * (1 + microbatch[binding[row]!]![at]!) : row;
+    let colour = known.get(key);
+    if (colour === undefined) known.set(key, (colour = colourOf(model, { rank, lane, index }, mode, stages)));
+    colours[index] = colour;
+  }
+  return colours;
 }

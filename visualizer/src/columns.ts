@@ -9,20 +9,30 @@ export class ColumnReader {
 
   // Arithmetic instead of shifts: values have up to 53 bits.
   private varint(): number {
+    const { bytes } = this;
+    let at = this.at;
     let value = 0;
-    let scale = 1;
-    for (;;) {
-      if (this.at >= this.bytes.length) throw new Error("the data of this page is cut short");
-      const byte = this.bytes[this.at++]!;
+    for (let scale = 1; at < bytes.length; scale *= 128) {
+      const byte = bytes[at++]!;
       value += (byte & 0x7f) * scale;
-      if (byte < 0x80) return value;
-      scale *= 128;
+      if (byte < 0x80) {
+        this.at = at;
+        return value;
+      }
     }
+    throw new Error("the data of this page is cut short");
   }
 
   column(): Float64Array {
     const values = new Float64Array(this.varint());
+    const { bytes } = this;
     for (let i = 0; i < values.length; i++) {
+      const first = bytes[this.at]!;
+      if (first < 0x80) { // most values
+        this.at++;
+        values[i] = (first >> 1) ^ -(first & 1);
+        continue;
+      }
       const zigzag = this.varint();
       values[i] = zigzag % 2 === 0 ? zigzag / 2 : -(zigzag + 1) / 2;
     }

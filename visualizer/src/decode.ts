@@ -50,7 +50,7 @@ function decodeRank(reader: ColumnReader, facts: Facts, at: number): Rank {
 
 // The order of columns is that of visualizer/payload.h.
 export function decode(facts: Facts, columns: Uint8Array): Model {
-  if (facts.version !== 3) throw new Error(`this page reads data of version 3, not ${facts.version}`);
+  if (facts.version !== 4) throw new Error(`this page reads data of version 4, not ${facts.version}`);
   const reader = new ColumnReader(columns);
   const [kind, name, chunk, stage, secondChunk] = [0, 1, 2, 3, 4].map(() => reader.column()) as Five;
   const [secondStage, count] = [reader.column(), reader.column()];
@@ -64,9 +64,10 @@ export function decode(facts: Facts, columns: Uint8Array): Model {
   };
   const ranks = facts.ranks.map((_, i) => decodeRank(reader, facts, i));
   const links = facts.links.map((link): Link => ({ ...link, use: reader.differences().map((parts) => parts / facts.useSteps) }));
+  const path = { rank: reader.differences(), lane: reader.differences(), index: reader.differences() };
   if (!reader.exhausted) throw new Error("the data of this page is longer than it should be");
   const segments = { kind, name, chunk: [chunk, secondChunk], stage: [stage, secondStage], first };
-  return { facts, segments, instructions, ranks, links };
+  return { facts, segments, instructions, ranks, links, path };
 }
 
 type Five = [Float64Array, Float64Array, Float64Array, Float64Array, Float64Array];

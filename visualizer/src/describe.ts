@@ -1,5 +1,5 @@
 import {
-  boxesOf, instructionOf, isPair, partName, partsOf, passLane, passName, passNames, recomputePhase, segmentOf, type Box, type Model,
+  boxesOf, instructionOf, isPair, pairKind, partName, partsOf, passLane, passName, passNames, recomputePhase, segmentOf, type Box, type Model,
   type Part,
 } from "./model";
 import { busiestAt, useAt } from "./links";
@@ -49,7 +49,11 @@ function idleBefore(model: Model, box: Box): string {
   return gap > duration[box.index]! * 0.005 ? `no compute for ${timeText(gap)} before it` : "";
 }
 
-const measured = (model: Model, box: Box) => (model.ranks[box.rank]!.measured ? ", measured" : "");
+// Of which run it is, where there are two.
+function measured(model: Model, box: Box): string {
+  const { side, measured } = model.ranks[box.rank]!;
+  return (side ? `, ${side}` : "") + (measured ? ", measured" : "");
+}
 
 function describePass(model: Model, box: Box): string[] {
   const segment = segmentOf(model, box);
@@ -93,6 +97,28 @@ export function describe(model: Model, box: Box): string[] {
   return lines.filter((line) => line !== "");
 }
 
+// Why no compute runs at a moment between passes, as sim/accounting.h counts it: what is in flight, or else where the rank
+// stands in its step. Collectives of a rank that wait for other GPUs count as imbalance there, and are not told apart here.
+export function idleCause(model: Model, rank: number, time: number): string {
+  const { passes, segment, lanes } = model.ranks[rank]!;
+  const inFlight = lanes.filter((lane) => {
+    const next = firstEndingAfter(lane, time);
+    return lane.stream !== 0 && next < lane.start.length && lane.start[next]! <= time;
+  }).map((lane) => model.facts.streams[lane.stream]!.traffic);
+  const exposed = inFlight.find((traffic) => traffic !== "pp");
+  if (exposed) return `${exposed} in flight: exposed communication`;
+  const kind = (index: number) => model.segments.kind[segment[passes.entry[index]!]!]!;
+  const indices = [...passes.start.keys()];
+  const isForward = (index: number) => kind(index) === 0 || kind(index) === pairKind;
+  const isBackward = (index: number) => kind(index) === 1 || kind(index) === 2 || kind(index) === pairKind;
+  const firstBackward = indices.find(isBackward);
+  const lastForward = indices.filter(isForward).pop();
+  if (inFlight.length > 0) return "p2p: a pipeline transfer is in flight";
+  if (firstBackward === undefined || time < passes.start[firstBackward]!) return "warm-up: before the rank's first backward";
+  if (lastForward === undefined || time > passes.start[lastForward]!) return "drain: after the rank's last forward";
+  return "imbalance: waits for a neighbour's pass";
+}
+
 // Bare ground of a compute row.
 export function describeIdle(model: Model, rank: number, time: number): string[] {
   const { passes } = model.ranks[rank]!;
@@ -102,7 +128,7 @@ export function describeIdle(model: Model, rank: number, time: number): string[]
   if (time < from || time > to || time < 0 || time > model.facts.step) return [];
   const name = (index: number) => passName(model, { rank, lane: passLane, index });
   const between = [next > 0 ? `after ${name(next - 1)}` : "", next < passes.start.length ? `before ${name(next)}` : ""];
-  return [`no pass for ${timeText(to - from)}`, between.filter((s) => s !== "").join(", "), "causes: see the table below"];
+  return [`no pass for ${timeText(to - from)}`, between.filter((s) => s !== "").join(", "), idleCause(model, rank, time)];
 }
 
 export function describeMemory(model: Model, rank: number, time: number, order: number[]): string[] {

@@ -3,10 +3,13 @@ import { percentText, sizeText } from "./describe";
 import { Exchanges } from "./exchanges";
 import { drawArrow, drawHatching, drawNames, outline, type Band } from "./labels";
 import { passesAreOpen, passStripHeight, type Layout, type Links, type Row } from "./layout";
+import { crossings, isOnPath, onPath, type OnPath } from "./path";
 import { drawUse, highestUse, peakUse, useOf } from "./links";
+import { drawMarks, type Stretch } from "./marks";
 import { boxesOf, partsOf, passLane, sharesMicrobatch, type Box, type Model } from "./model";
 import { drawRow, fillLines, pixelOf, RowSums, type Scale } from "./raster";
 import { drawStrip, peakEvent, totalAt, type Place } from "./stack";
+import { escaped, runsOf, SvgContext } from "./svg";
 import { tickText, ticks, type View } from "./viewport";
 
 export const gutterWidth = 118; // CSS pixels left of the lanes
@@ -22,19 +25,36 @@ export interface Scene {
   selection: Box | undefined;
   found: Box[]; // search results
   links: Links;
+  path: boolean; // the critical path stands out
+  marks: number[]; // ps, rising
+  stretch: Stretch | undefined; // measured
 }
 
-// Colours per row are pure in (row, mode): kept until the mode changes.
+// Colours per row are pure in (row, mode, ground of what stands back): kept until the mode or the ground changes.
 export class ColourCache {
-  private mode: Mode | undefined;
+  private drawnFor = "";
   private rows = new Map<string, RowColours>();
-  of(model: Model, rank: number, lane: number, mode: Mode): RowColours {
-    if (mode !== this.mode) this.rows.clear();
-    this.mode = mode;
+  private marked: OnPath[] | undefined;
+
+  // `back`: what is not on the critical path stands back towards this colour; undefined: nothing does.
+  of(model: Model, rank: number, lane: number, mode: Mode, back?: number): RowColours {
+    const drawnFor = `${mode} ${back}`;
+    if (drawnFor !== this.drawnFor) this.rows.clear();
+    this.drawnFor = drawnFor;
     const key = `${rank}/${lane}`;
     let colours = this.rows.get(key);
-    if (!colours) this.rows.set(key, (colours = rowColours(model, rank, lane, mode)));
+    if (!colours) this.rows.set(key, (colours = this.made(model, rank, lane, mode, back)));
     return colours;
+  }
+
+  private made(model: Model, rank: number, lane: number, mode: Mode, back?: number): RowColours {
+    const colours = rowColours(model, rank, lane, mode);
+    if (back === undefined) return colours;
+    const marked = (this.marked ??= onPath(model));
+    const faded = (half: Uint32Array) =>
+      half.map((rgb, index) => (isOnPath(marked, { rank, lane, index }) ? rgb : mixed(rgb, back, 0.8)));
+    const upper = faded(colours.upper);
+    return { upper, lower: colours.lower === colours.upper ? upper : faded(colours.lower) };
   }
 }
 
@@ -70,17 +90,49 @@ function arrives(model: Model, box: Box): number {
   return boxes.start[box.index]! + (box.lane === passLane ? 0 : boxes.duration[box.index]!);
 }
 
+// The band of a box as it is drawn; of an instruction in a pass that is not open, the pass's band.
+function bandFinder(scene: Scene, scale: Scale): (box: Box) => Band | undefined {
+  const bands = new Map<string, Band>();
+  for (const row of scene.layout.rows) {
+    for (const band of bandsOf(row, scale.perPixel)) {
+      bands.set(`${band.rank}/${band.lane}`, band);
+      if (row.kind === "compute" && !bands.has(`${row.rank}/${row.lane}`)) bands.set(`${row.rank}/${row.lane}`, band);
+    }
+  }
+  return (box) => bands.get(`${box.rank}/${box.lane}`);
+}
+
 export class Painter {
-  private readonly context: CanvasRenderingContext2D;
+  private context: CanvasRenderingContext2D;
   private readonly colours = new ColourCache();
   private readonly full: number;
   private readonly peaks: string[];
+  private crossings: [Box, Box][] | undefined; // of scene.model; made when the path is first shown
   private exchanges: Exchanges | undefined; // of scene.model; made when something is first selected
 
   constructor(private readonly canvas: HTMLCanvasElement, model: Model) {
     this.context = canvas.getContext("2d")!;
     this.full = fullStrip(model);
     this.peaks = model.ranks.map((r) => (r.memory.time.length === 0 ? "" : sizeText(totalAt(r.memory, peakEvent(r.memory)))));
+  }
+
+  // The view as an SVG document of the canvas's size.
+  svg(scene: Scene, title: string): string {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const shown = this.context;
+    const written = new SvgContext(shown);
+    this.context = written as unknown as CanvasRenderingContext2D;
+    this.paintText(scene, width, height);
+    this.context = shown;
+    const ratio = 2; // pixels per unit
+    const image = this.pixels(scene, ratio, (width - gutterWidth) * ratio, (height - axisHeight) * ratio);
+    const runs = runsOf(new Uint32Array(image.data.buffer), image.width, pixelOf(scene.theme.ground), ratio, gutterWidth, axisHeight);
+    const outer = document.createElement("template");
+    outer.innerHTML = "<svg></svg>";
+    const space = outer.content.firstElementChild!.namespaceURI; // written nowhere in the page: it is an address
+    return `<svg xmlns="${space}" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">\n` +
+           `<title>${escaped(title)}</title>\n<rect width="${width}" height="${height}" fill="${css(scene.theme.ground)}"/>\n` +
+           `<g shape-rendering="crispEdges">${runs}</g>\n${written.drawn()}\n</svg>\n`;
   }
 
   paint(scene: Scene): void {
@@ -93,16 +145,16 @@ export class Painter {
     this.context.setTransform(1, 0, 0, 1, 0, 0);
     this.context.fillStyle = css(scene.theme.ground);
     this.context.fillRect(0, 0, deviceWidth, deviceHeight);
-    this.paintPixels(scene, ratio);
+    const [left, top] = [Math.round(gutterWidth * ratio), Math.round(axisHeight * ratio)];
+    if (deviceWidth > left && deviceHeight > top) {
+      this.context.putImageData(this.pixels(scene, ratio, deviceWidth - left, deviceHeight - top), left, top);
+    }
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.paintText(scene, width, height);
   }
 
-  private paintPixels(scene: Scene, ratio: number): void {
-    const left = Math.round(gutterWidth * ratio);
-    const top = Math.round(axisHeight * ratio);
-    const [width, height] = [this.canvas.width - left, this.canvas.height - top];
-    if (width <= 0 || height <= 0) return;
+  // The lanes, without text.
+  private pixels(scene: Scene, ratio: number, width: number, height: number): ImageData {
     const image = new ImageData(width, height);
     const pixels = new Uint32Array(image.data.buffer);
     pixels.fill(pixelOf(scene.theme.ground));
@@ -116,18 +168,22 @@ export class Painter {
       const place = { top: device(row.top), height: device(row.top + row.height) - device(row.top) };
       fillLines(pixels, width, bare, place.top, place.height);
       for (const band of bandsOf(row, cssPerPixel)) {
-        const colours = this.colours.of(scene.model, band.rank, band.lane, scene.mode);
+        const colours = this.colours.of(scene.model, band.rank, band.lane, scene.mode, this.back(scene));
         drawRow(pixels, boxesOf(scene.model, band.rank, band.lane), colours, scale, scene.theme.lane, buffers,
                 { top: device(band.top), height: device(band.top + band.height) - device(band.top) });
       }
       if (row.kind === "memory") this.paintMemory(pixels, scene, row, place, scale);
       else this.paintLinks(pixels, scene, row, place, scale);
     }
-    this.context.putImageData(image, left, top);
+    return image;
+  }
+
+  private back(scene: Scene): number | undefined {
+    return scene.path && scene.model.path.rank.length > 0 ? scene.theme.lane : undefined;
   }
 
   private paintMemory(pixels: Uint32Array, scene: Scene, row: Row, place: Place, scale: Scale): void {
-    const { memoryLimit } = scene.model.facts;
+    const memoryLimit = scene.model.ranks[row.rank]!.memoryLimit ?? scene.model.facts.memoryLimit;
     const strip = { ...place, full: this.full, limit: memoryLimit <= this.full ? memoryLimit : 0 };
     drawStrip(pixels, scale.width, scene.model.ranks[row.rank]!.memory, scale, strip,
               { categories: memoryColours, order: memoryOrder, limit: scene.theme.limit });
@@ -159,15 +215,18 @@ export class Painter {
     for (const row of scene.layout.rows) {
       if (row.top + row.height < scene.scrollTop || row.top > scene.scrollTop + height) continue;
       for (const band of bandsOf(row, scale.perPixel)) {
-        const colours = this.colours.of(scene.model, band.rank, band.lane, scene.mode);
+        const colours = this.colours.of(scene.model, band.rank, band.lane, scene.mode, this.back(scene));
         if (band.lane !== passLane) drawHatching(context, scene.model, band, scale, scene.theme);
         if (band.height >= 8) drawNames(context, scene.model, band, scale, colours, scene.theme);
         this.paintMarks(scene, band, scale);
       }
     }
+    if (this.back(scene) !== undefined) this.paintCrossings(scene, scale);
     this.paintExchange(scene, scale);
     context.restore();
     this.paintAxis(scene, width);
+    drawMarks(context, scene.marks, scene.stretch, scale, height,
+              { text: scene.theme.text, ground: css(scene.theme.ground), veil: scene.theme.veil });
     this.paintScroll(scene, width, height - axisHeight);
   }
 
@@ -201,12 +260,33 @@ export class Painter {
     if (here(selection)) mark(selection, theme.text, 3);
   }
 
+  // Lines where the critical path goes over from one rank to another.
+  private paintCrossings(scene: Scene, scale: Scale): void {
+    this.crossings ??= crossings(scene.model);
+    const bandOf = bandFinder(scene, scale);
+    const { context } = this;
+    const to = scale.from + scale.width * scale.perPixel;
+    context.strokeStyle = scene.theme.text;
+    context.lineWidth = 1;
+    context.beginPath();
+    for (const [one, other] of this.crossings) {
+      const time = boxesOf(scene.model, other.rank, other.lane).start[other.index]!;
+      if (time < scale.from || time > to) continue;
+      const [from, into] = [bandOf(one), bandOf(other)];
+      if (!from || !into) continue;
+      const x = Math.round((time - scale.from) / scale.perPixel) + 0.5;
+      const [upper, lower] = from.top < into.top ? [from, into] : [into, from];
+      context.moveTo(x, upper.top + upper.height);
+      context.lineTo(x, lower.top);
+    }
+    context.stroke();
+  }
+
   // Who takes part in what is selected, and arrows from who sends to who receives.
   private paintExchange(scene: Scene, scale: Scale): void {
     if (!scene.selection) return;
     this.exchanges ??= new Exchanges(scene.model);
-    const bands = scene.layout.rows.flatMap((row) => bandsOf(row, scale.perPixel));
-    const bandOf = (box: Box) => bands.find((band) => band.rank === box.rank && band.lane === box.lane);
+    const bandOf = bandFinder(scene, scale);
     for (const partner of this.exchanges.partners(scene.selection)) {
       const band = bandOf(partner);
       if (band) outline(this.context, scene.model, partner, band, scale, scene.theme.text, 2);

@@ -38,7 +38,8 @@ export class Exchanges {
   }
 
   private run(box: Box): string {
-    return this.model.ranks[box.rank]!.measured ? "measured" : "predicted";
+    const { side, measured } = this.model.ranks[box.rank]!;
+    return `${side ?? ""} ${measured ? "measured" : "predicted"}`;
   }
 
   // Of the pass `stages` further on the microbatch's way. A weight gradient (W) hands nothing to a neighbour, and step work has no stage.

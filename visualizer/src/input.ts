@@ -62,11 +62,13 @@ export function listenToPointers(page: Page): { time: () => number | undefined }
   const { canvas } = page;
   const down = new Map<number, PointerEvent>();
   let moved = 0;
+  let measuredFrom: number | undefined; // while shift is held and the pointer drags
   let pointerTime: number | undefined;
   canvas.addEventListener("pointerdown", (event) => {
     down.set(event.pointerId, event);
     canvas.setPointerCapture(event.pointerId);
     moved = 0;
+    measuredFrom = event.shiftKey && down.size === 1 ? pointOf(page, event).time : undefined;
   });
   canvas.addEventListener("pointermove", (event) => {
     pointerTime = pointOf(page, event).time;
@@ -82,6 +84,8 @@ export function listenToPointers(page: Page): { time: () => number | undefined }
     if (other) {
       const apart = (p: PointerEvent) => Math.max(Math.abs(p.clientX - other.clientX), 8);
       page.zoom(apart(event) / apart(before), pointOf(page, other).time);
+    } else if (measuredFrom !== undefined) {
+      if (moved >= 4) page.measure(measuredFrom, pointerTime);
     } else {
       page.pan(before.clientX - event.clientX);
       page.scroll(before.clientY - event.clientY);
@@ -135,7 +139,11 @@ export function listenToKeys(page: Page, pointer: { time: () => number | undefin
     ",": () => page.stepSelection(-1),
     "/": () => (query.focus(), query.select()),
     "?": () => (help.open ? help.close() : help.showModal()),
-    escape: () => (page.select(undefined, false), page.find("")),
+    c: () => page.togglePath(),
+    m: () => page.mark(pointer.time()),
+    p: () => page.savePicture("png"),
+    v: () => page.savePicture("svg"),
+    escape: () => page.clear(),
     pageup: () => page.scroll(-page.plotHeight * 0.8),
     pagedown: () => page.scroll(page.plotHeight * 0.8),
   };
@@ -149,6 +157,7 @@ export function listenToKeys(page: Page, pointer: { time: () => number | undefin
   window.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target === query) return;
     const key = event.key.toLowerCase();
+    if (key === "m" && event.shiftKey && !help.open) return page.clearMarks();
     const action = actions[key] ?? (document.activeElement === page.canvas ? onPlot[key] : undefined);
     if (!action || (help.open && key !== "?")) return;
     event.preventDefault();
@@ -160,6 +169,9 @@ export function listenToKeys(page: Page, pointer: { time: () => number | undefin
     if (event.key === "Escape") ((query.value = ""), page.find(""), query.blur());
   });
   for (const mode of modes) element(`mode-${mode}`).addEventListener("click", () => page.setMode(mode));
+  element("path").addEventListener("click", () => page.togglePath());
+  element("png").addEventListener("click", () => page.savePicture("png"));
+  element("svg").addEventListener("click", () => page.savePicture("svg"));
   element("links").addEventListener("click", () => page.toggleLinks());
   element("whole").addEventListener("click", () => actions["0"]!());
   element("keys").addEventListener("click", () => help.showModal());

@@ -1,5 +1,5 @@
 import { css, inkOn, type RowColours, type Theme } from "./colours";
-import { boxesOf, instructionOf, isPair, passLane, recomputePhase, type Box, type Half, type Model } from "./model";
+import { boxesOf, instructionOf, isPair, passLane, recomputePhase, type Box, type Half, type Model, type Passes } from "./model";
 import { firstEndingAfter, type Scale } from "./raster";
 import { boxNames, halfNames } from "./search";
 
@@ -20,9 +20,18 @@ interface Visible {
   width: number;
 }
 
+// The widest box of a row: where even that is too narrow, as in a view of the whole step, no box needs to be looked at.
+const longestOf = new WeakMap<Passes, number>();
+function longest(boxes: Passes): number {
+  let most = longestOf.get(boxes);
+  if (most === undefined) longestOf.set(boxes, (most = boxes.duration.reduce((a, b) => Math.max(a, b), 0)));
+  return most;
+}
+
 function* visible(model: Model, band: Band, scale: Scale, atLeast: number): Generator<Visible> {
   const boxes = boxesOf(model, band.rank, band.lane);
   const end = scale.from + scale.width * scale.perPixel;
+  if (longest(boxes) / scale.perPixel < atLeast) return;
   for (let index = firstEndingAfter(boxes, scale.from); index < boxes.start.length; index++) {
     if (boxes.start[index]! >= end) return;
     const left = Math.max((boxes.start[index]! - scale.from) / scale.perPixel, 0);

@@ -1,3 +1,4 @@
+import type { Side } from "./merge";
 import { passLane, type Box, type Model } from "./model";
 import { firstEndingAfter, type Scale } from "./raster";
 import { boxesOf } from "./model";
@@ -34,7 +35,8 @@ function median(values: number[]): number {
 }
 
 // "pp 0 x16", or "pp 0 x3 of 16" where the rank's GPUs differ and only some are drawn; "pp 0 measured".
-export function rankLabel(rank: { pp: number; multiplicity: number; gpus: number; measured?: boolean }): string {
+export function rankLabel(rank: { pp: number; multiplicity: number; gpus: number; measured?: boolean; side?: Side }): string {
+  if (rank.side) return `${rank.side} ${rankLabel({ ...rank, side: undefined })}`;
   if (rank.measured) return `pp ${rank.pp} measured`;
   const share = rank.multiplicity < rank.gpus ? `${rank.multiplicity} of ${rank.gpus}` : `${rank.multiplicity}`;
   return `pp ${rank.pp} \u00d7${share}`;

@@ -1,12 +1,16 @@
 import { bytesFromBase64, decode, inflated } from "./decode";
 import { listenToKeys, listenToMinimap, listenToPointers } from "./input";
-import type { Facts } from "./model";
+import { merged } from "./merge";
+import type { Facts, Model } from "./model";
 import { element, Page } from "./page";
 
+async function run(facts: string, columns: string): Promise<Model> {
+  return decode(JSON.parse(element(facts).textContent!) as Facts, await inflated(bytesFromBase64(element(columns).textContent!)));
+}
+
 async function open(): Promise<void> {
-  const facts = JSON.parse(element("facts").textContent!) as Facts;
-  const columns = await inflated(bytesFromBase64(element("columns").textContent!));
-  const page = new Page(decode(facts, columns));
+  const own = await run("facts", "columns");
+  const page = new Page(element("facts-b").textContent === "" ? own : merged(own, await run("facts-b", "columns-b")));
   listenToKeys(page, listenToPointers(page));
   listenToMinimap(page);
   document.documentElement.dataset.state = "ready";

@@ -1,3 +1,6 @@
+import type { Side } from "./merge";
+import type { Path } from "./path";
+
 // What the page draws. All times are picoseconds in doubles (exact up to 2^53 ps = 2.5 hours), columns are parallel arrays.
 
 export interface Facts {
@@ -76,6 +79,8 @@ export interface Rank {
   multiplicity: number;
   gpus: number;
   measured?: boolean;
+  side?: Side; // of two runs that are compared
+  memoryLimit?: number; // of its run, where there are two
   segment: Float64Array; // by entry
   microbatch: Float64Array[]; // by binding, then entry; -1: none
   passes: Passes;
@@ -94,6 +99,7 @@ export interface Model {
   instructions: Instructions;
   ranks: Rank[];
   links: Link[];
+  path: Path;
 }
 
 // A box: `lane` indexes Rank.lanes, and passLane means Rank.passes.

@@ -5,6 +5,8 @@ import { layoutOf, type Links } from "./layout";
 import { legend } from "./legend";
 import { Minimap } from "./minimap";
 import { boxesOf, type Box, type Model } from "./model";
+import { describeMark, describeStretch, toggledMark } from "./marks";
+import { describePath, passPath } from "./path";
 import { search } from "./search";
 import { clamped, hashOf, panned, revealing, stateFrom, wholeView, zoomedAbout, type View } from "./viewport";
 
@@ -21,13 +23,15 @@ export class Page {
   private readonly darkScheme = window.matchMedia("(prefers-color-scheme: dark)");
   private place = -1; // among scene.found
   private painting = false;
+  private isPainted = false;
   private hashTimer = 0;
 
   constructor(readonly model: Model) {
     this.painter = new Painter(this.canvas, model);
     this.minimap = new Minimap(element("minimap"), model);
     this.scene = { model, layout: layoutOf(model, "folded"), view: wholeView(this.step), mode: "op", theme: this.theme(),
-                   scrollTop: 0, selection: undefined, found: [], links: "folded" };
+                   scrollTop: 0, selection: undefined, found: [], links: "folded", path: false, marks: [], stretch: undefined };
+    element("path").hidden = model.ranks.every(({ passes }) => passes.start.length === 0);
     element("links").hidden = model.links.length === 0;
     this.restore();
     this.setMode(this.scene.mode);
@@ -56,7 +60,9 @@ export class Page {
       this.painting = false;
       this.scene.theme = this.theme();
       this.painter.paint(this.scene);
-      this.minimap.paint(this.scene.view, this.scene.mode, this.scene.theme);
+      this.minimap.paint(this.scene);
+      if (!this.isPainted) performance.mark("first picture");
+      this.isPainted = true;
     });
     window.clearTimeout(this.hashTimer);
     this.hashTimer = window.setTimeout(() => this.remember(), 300);
@@ -79,6 +85,7 @@ export class Page {
   }
 
   setMode(mode: Mode): void {
+    if (mode !== this.scene.mode) this.say(`coloured by ${mode}`);
     this.scene.mode = mode;
     for (const m of modes) element(`mode-${m}`).setAttribute("aria-pressed", String(m === mode));
     element("legend").replaceChildren(...legend(this.model, mode));
@@ -101,6 +108,71 @@ export class Page {
     if (!row || this.scene.links === "folded") return;
     const wanted = row.top - this.plotHeight * 0.4;
     if (wanted > this.scene.scrollTop) this.scroll(wanted - this.scene.scrollTop);
+  }
+
+  // Announced to screen readers; not shown.
+  private say(text: string): void {
+    element("said").textContent = text;
+  }
+
+  togglePath(): void {
+    this.setPath(!this.scene.path);
+    const text = this.scene.path ? describePath(this.model) : "";
+    this.tell(text);
+    if (text === "") this.say("critical path hidden");
+  }
+  private setPath(path: boolean): void {
+    if (path && this.model.path.rank.length === 0) this.model.path = passPath(this.model);
+    this.scene.path = path && this.model.path.rank.length > 0;
+    element("path").setAttribute("aria-pressed", String(this.scene.path));
+    this.refresh();
+  }
+
+  // At the pointer; without one at the selection's start, or in the middle of the view.
+  mark(pointer: number | undefined): void {
+    const { selection, view, marks } = this.scene;
+    const own = selection && boxesOf(this.model, selection.rank, selection.lane).start[selection.index]!;
+    const time = Math.round(Math.min(Math.max(pointer ?? own ?? (view.from + view.to) / 2, 0), this.step));
+    this.scene.marks = toggledMark(marks, time, scaleOf(view, this.plotWidth).perPixel * 4);
+    this.tell(describeMark(this.scene.marks, time));
+  }
+  clearMarks(): void {
+    this.scene.marks = [];
+    this.say("marks removed");
+    this.refresh();
+  }
+
+  // Of the step, in either direction.
+  measure(one: number, other: number): void {
+    const within = (time: number) => Math.min(Math.max(time, 0), this.step);
+    this.scene.stretch = { from: within(Math.min(one, other)), to: within(Math.max(one, other)) };
+    this.tell(describeStretch(this.model, this.scene.stretch));
+  }
+
+  private tell(text: string): void {
+    element("selection").textContent = text;
+    this.refresh();
+  }
+
+  clear(): void {
+    this.scene.stretch = undefined;
+    this.select(undefined, false);
+    this.find("");
+  }
+
+  // The view as a file of its own.
+  savePicture(kind: "png" | "svg"): void {
+    const save = (blob: Blob | null) => {
+      if (!blob) return;
+      const url = URL.createObjectURL(blob);
+      const name = document.title.replace(/ - simrun$/, "").replace(/[^\w.-]+/g, "-");
+      Object.assign(document.createElement("a"), { href: url, download: `${name}.${kind}` }).click();
+      window.setTimeout(() => URL.revokeObjectURL(url), 10000);
+      this.say(`${name}.${kind} was saved`);
+    };
+    this.painter.paint(this.scene);
+    if (kind === "png") this.canvas.toBlob(save, "image/png");
+    else save(new Blob([this.painter.svg(this.scene, document.title)], { type: "image/svg+xml" }));
   }
 
   select(box: Box | undefined, reveal: boolean): void {
@@ -170,15 +242,22 @@ export class Page {
   }
 
   private remember(): void {
-    const { view, mode, selection, links } = this.scene;
+    const { view, mode, selection, links, path, marks, stretch } = this.scene;
     const chosen = selection ? [selection.rank, selection.lane, selection.index] : [];
-    history.replaceState(null, "", `#${hashOf({ view, mode, selection: chosen, links })}`);
+    const measured = stretch ? [stretch.from, stretch.to] : [];
+    history.replaceState(null, "", `#${hashOf({ view, mode, selection: chosen, links, path, marks, stretch: measured })}`);
   }
 
   private restore(): void {
     const state = stateFrom(location.hash);
     if (state.view) this.scene.view = clamped(state.view, this.step);
     this.setLinks(state.links ?? "folded");
+    this.setPath(state.path ?? false);
+    this.scene.marks = state.marks ?? [];
+    const [start, end] = state.stretch ?? [];
+    this.scene.stretch = undefined;
+    if (start !== undefined) this.measure(start, end!);
+    else if (this.scene.path) this.tell(describePath(this.model));
     if (state.mode && modes.includes(state.mode as Mode)) this.scene.mode = state.mode as Mode;
     const [rank, lane, index] = state.selection ?? [];
     const known = rank !== undefined && this.model.ranks[rank] && lane! >= -1 && lane! < this.model.ranks[rank].lanes.length;

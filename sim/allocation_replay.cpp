@@ -231,7 +231,8 @@ class Replay {
     if (segment.kind == PassKind::step) hold_step(segment);
     if (!memory_.attention_mask || entry.binding_count == 0) return;
     if (segment.kind != PassKind::forward && segment.kind != PassKind::overlapped) return;
-    const std::int64_t bytes = plan_.job.seq_length * plan_.job.seq_length;
+    // Of a context-parallel rank the rows of its own tokens.
+    const std::int64_t bytes = plan_.job.seq_length * plan_.job.seq_length / plan_.job.context_parallel;
     keep_until_backward(entry, 0, allocations_.take(bytes, HeldTensor::attention_mask));
   }
 

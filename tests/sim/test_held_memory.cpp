@@ -197,6 +197,7 @@ TEST_CASE("fits compares what the device holds with what programs get of it") {
   const std::int64_t device = held_of(plan).device_bytes;
   plan.cluster.gpu.memory_bytes = device + plan.cluster.gpu.driver_memory_bytes;
   CHECK(fits());
+  CHECK(room_for_plan(plan, plan.programs.front()) == peak_live(plan));
   CHECK(held_of(plan).device_bytes == device);
   plan.cluster.gpu.memory_bytes = peak_live(plan);
   CHECK_FALSE(fits());

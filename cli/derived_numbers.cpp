@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
+#include "sim/held_memory.h"
 #include "sim/memory.h"
 #include "visualizer/server_text.h"
 
@@ -11,6 +13,13 @@ namespace simrun {
 namespace {
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+// Of the pipeline rank with least left for its tensors.
+std::int64_t least_room(const Plan& plan) {
+  std::int64_t least = plan.cluster.gpu.memory_bytes;
+  for (const Program& program : plan.programs) least = std::min(least, room_for_plan(plan, program));
+  return least;
+}
 
 void add_stages(const Plan& plan, std::string& text) {
   text += "pp rank  chunk  stage  layers            parameters  peak GiB\n";
@@ -65,9 +74,12 @@ std::string derived_numbers(const Plan& plan) {
        fmt::format("{:.1f} GFLOP", job.model_flops_per_step / tokens / 1e9));
   line("model_flops_per_step", fmt::format("{:.6g}", job.model_flops_per_step));
   line("hardware_flops_per_step", fmt::format("{:.6g}", job.hardware_flops_per_step));
-  line("memory_limit", fmt::format("{:.2f} GiB = {:.2f} - {:.2f} reserved",
-                                   gib(plan.cluster.gpu.memory_bytes - plan.cluster.reserved_bytes),
-                                   gib(plan.cluster.gpu.memory_bytes), gib(plan.cluster.reserved_bytes)));
+  const std::int64_t room = least_room(plan);
+  const bool has_framework = plan.framework.memory.allocator != AllocatorKind::none;
+  line("memory_limit",
+       fmt::format("{:.2f} GiB = {:.2f} - {:.2f} {}", gib(room), gib(plan.cluster.gpu.memory_bytes),
+                   gib(plan.cluster.gpu.memory_bytes - room),
+                   has_framework ? "of driver, context, communicators and framework" : "reserved"));
   line("config_sha256", job.config_sha256);
   add_stages(plan, text);
   return text;

@@ -75,14 +75,23 @@ std::string error_json(const ErrorStatistics& errors) {
       errors.rows, errors.scored(), errors.mape, errors.median, errors.bias, errors.p90, errors.honest_mape);
 }
 
+// Of the fullest GPU: what nvidia-smi shows, or the live bytes where no framework is known.
+std::int64_t most_held(const Summary& summary) {
+  std::int64_t most = 0;
+  for (const StageSummary& stage : summary.stages)
+    most = std::max(most, stage.held ? stage.held->device_bytes : stage.peak_memory_bytes);
+  return most;
+}
+
 TextRow step_cells(const ValidatedRow& row) {
-  if (row.status != RowStatus::scored) return TextRow(13);
+  if (row.status != RowStatus::scored) return TextRow(14);
   const Summary& summary = row.simulated->summary;
   const auto exposed = [&](Traffic traffic) {
     return number(summary.exposed_by_traffic_s[static_cast<std::size_t>(traffic)]);
   };
   return {summary.fits && summary.host_fits ? "1" : "0",
           number(static_cast<double>(summary.peak_memory_bytes) / 0x1p30),
+          number(static_cast<double>(most_held(summary)) / 0x1p30),
           number(summary.step_time_s),
           number(summary.tokens_per_s_per_gpu),
           number(summary.hardware_flops_per_step),
@@ -129,6 +138,7 @@ std::string validation_csv(const std::vector<ValidatedRow>& rows) {
                               "assumed",
                               "fits",
                               "peak_gib",
+                              "device_gib",
                               "step_time_s",
                               "tokens_per_s_per_gpu",
                               "hardware_flops",

@@ -48,9 +48,9 @@ std::map<std::string, double> read_saved(const ConfigNode* node, Reading& readin
   if (node == nullptr) return saved;
   SectionReader section(reading, node, "framework.memory.saved");
   if (section.is_no_map()) return saved;
-  for (const char* function : {"rms_norm", "layer_norm", "gelu", "swiglu", "rope", "add"})
+  for (const char* function : {"rms_norm", "layer_norm", "gelu", "swiglu", "rope", "add", "gathered_logits"})
     if (section.has(function)) saved[function] = section.real(function, multiples);
-  section.ignore({"rms_norm", "layer_norm", "gelu", "swiglu", "rope", "add"});
+  section.ignore({"rms_norm", "layer_norm", "gelu", "swiglu", "rope", "add", "gathered_logits"});
   section.finish();
   return saved;
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/held_memory.h"
 #include "sim/memory.h"
 
 namespace simrun {
@@ -45,11 +46,11 @@ RankNeeds needs_of(const Plan& plan, const Program& program) {
 
 int activation_limit(const Plan& plan) {
   const std::int64_t all = plan.job.virtual_pipeline * plan.job.microbatches;
-  const std::int64_t available = plan.cluster.gpu.memory_bytes - plan.cluster.reserved_bytes;
   std::int64_t least = all;
   for (const Program& program : plan.programs) {
     const RankNeeds needs = needs_of(plan, program);
-    const std::int64_t room = std::max<std::int64_t>(available - needs.fixed - needs.transient, 0);
+    const std::int64_t room =
+        std::max<std::int64_t>(room_for_plan(plan, program) - needs.fixed - needs.transient, 0);
     if (needs.held > 0) least = std::min(least, room / needs.held);
   }
   if (least >= all) return 0;

@@ -109,6 +109,8 @@ class Replay {
     for (int f = 0; f < function_count; ++f)
       if (const auto of = memory_.saved.find(to_string(static_cast<Function>(f))); of != memory_.saved.end())
         saved_[static_cast<std::size_t>(f)] = of->second;
+    if (const auto of = memory_.saved.find("gathered_logits"); of != memory_.saved.end())
+      gathered_logits_ = of->second;
     for (const Segment& segment : plan.segments)
       for (const Instruction& instruction : segment.instructions)
         gathers_again_ = gathers_again_ || (instruction.phase == Phase::recompute && gathers(instruction));
@@ -229,7 +231,8 @@ class Replay {
     if (segment.kind == PassKind::step) hold_step(segment);
     if (!memory_.attention_mask || entry.binding_count == 0) return;
     if (segment.kind != PassKind::forward && segment.kind != PassKind::overlapped) return;
-    const std::int64_t bytes = plan_.job.seq_length * plan_.job.seq_length;
+    // Of a context-parallel rank the rows of its own tokens.
+    const std::int64_t bytes = plan_.job.seq_length * plan_.job.seq_length / plan_.job.context_parallel;
     keep_until_backward(entry, 0, allocations_.take(bytes, HeldTensor::attention_mask));
   }
 
@@ -277,14 +280,20 @@ class Replay {
   void hold_beside(const Entry& entry, const Instruction& instruction) {
     if (memory_.weight_gradients != WeightGradients::in_place && !is_communication(instruction.opcode))
       for (const Index buffer : instruction.outputs) hold_weight_gradient(instruction, buffer);
-    if (instruction.opcode == Opcode::cross_entropy && memory_.loss_copies > 0) {
-      const auto logits = static_cast<double>(plan_.buffers[owner_of(plan_, instruction.inputs[0])].bytes());
-      allocations_.give_back(
-          allocations_.take(static_cast<std::int64_t>(memory_.loss_copies * logits), HeldTensor::loss));
-    }
+    if (instruction.opcode == Opcode::cross_entropy) hold_loss(instruction);
     if (instruction.phase != Phase::forward && instruction.phase != Phase::recompute) return;
     const double saved = saved_[static_cast<std::size_t>(instruction.function)];
     if (saved > 0 && !instruction.outputs.empty()) hold_saved(entry, instruction, saved);
+  }
+
+  // While the loss is computed: of the rank's logits, or of those of all tensor-parallel ranks where each of
+  // them has all, its own fp32 ones among them.
+  void hold_loss(const Instruction& instruction) {
+    const auto logits = static_cast<double>(plan_.buffers[owner_of(plan_, instruction.inputs[0])].bytes());
+    const double whole = gathered_logits_ * static_cast<double>(plan_.job.tensor_parallel);
+    const double copies = memory_.loss_copies + std::max(whole - 1, 0.0);
+    if (copies > 0)
+      allocations_.give_back(allocations_.take(static_cast<std::int64_t>(copies * logits), HeldTensor::loss));
   }
 
   // As long as the output of the instruction.
@@ -344,6 +353,7 @@ class Replay {
   const std::int64_t local_gpu_;
   Allocations allocations_;
   std::array<double, function_count> saved_{};  // FrameworkMemory::saved by Function
+  double gathered_logits_ = 0;                  // and of that name
   std::vector<HeldTensor>
       kept_as_;  // by buffer: what it is from its FREE to the backward pass; plan: nothing
   Tensors live_, saved_beside_;

@@ -5,6 +5,7 @@
 
 #include "sim/allocation_replay.h"
 #include "sim/communicator_memory.h"
+#include "sim/memory.h"
 
 namespace simrun {
 
@@ -40,6 +41,14 @@ HeldMemory held_memory(const Plan& plan, const Program& program, std::int64_t lo
   add("communicators", HeldLevel::device, nccl.bytes);
   add("context", HeldLevel::device, context);
   return held;
+}
+
+std::int64_t room_for_plan(const Plan& plan, const Program& program) {
+  const Gpu& gpu = plan.cluster.gpu;
+  if (plan.framework.memory.allocator == AllocatorKind::none)
+    return gpu.memory_bytes - plan.cluster.reserved_bytes;
+  const std::int64_t peak = walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes;
+  return gpu.memory_bytes - gpu.driver_memory_bytes - (held_memory(plan, program, 0).device_bytes - peak);
 }
 
 }  // namespace simrun

@@ -10,6 +10,7 @@
 #include "sim/activation_limit.h"
 #include "sim/compiled_program.h"
 #include "sim/durations.h"
+#include "sim/held_memory.h"
 #include "sim/memory.h"
 #include "sim/pass_times.h"
 #include "sim/recompute_search.h"
@@ -42,9 +43,9 @@ PassFacts facts_for_search(const Job& job, const Plan& split) {
 }
 
 bool fits(const Plan& plan) {
-  const std::int64_t available = plan.cluster.gpu.memory_bytes - plan.cluster.reserved_bytes;
   return std::all_of(plan.programs.begin(), plan.programs.end(), [&](const Program& program) {
-    return walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes <= available;
+    return walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes <=
+           room_for_plan(plan, program);
   });
 }
 

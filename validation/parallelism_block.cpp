@@ -6,6 +6,8 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "validation/stage_layers.h"
+
 namespace simrun {
 namespace {
 
@@ -140,7 +142,12 @@ void write_stages(RowJob& made) {
       made.job.has("parallelism.pipeline_model_parallel_layout"))
     return;
   const std::int64_t stages = *ranks * chunks;
-  if (*layers % stages == 0 || *layers < stages - 2 || stages > 4096) return;
+  if (stages > 4096) return;
+  const std::vector<std::int64_t> named = named_stage_layers(made, *layers, stages);
+  if (!named.empty())
+    return made.job.set("parallelism.pipeline_model_parallel_layout",
+                        layout_text(named, made.job.value("model.num_nextn_predict_layers")));
+  if (*layers % stages == 0 || *layers < stages - 2) return;
   made.job.set("parallelism.pipeline_model_parallel_layout",
                layout_text(uneven_stages(*layers, stages), made.job.value("model.num_nextn_predict_layers")));
   made.assumed.push_back(fmt::format("{} layers on {} stages", *layers, stages));

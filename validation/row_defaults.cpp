@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <numeric>
 
 namespace simrun {
 namespace {
@@ -15,13 +17,22 @@ void assume(RowJob& made, Column column, std::int64_t value) {
   assume(made, column, fmt::format("{}", value));
 }
 
+// Tensor parallelism of the experts is that of the rest unless the job says otherwise (Megatron-LM's
+// --expert-tensor-parallel-size).
+std::int64_t expert_tensor_ranks(const RowJob& made) {
+  const std::string stated = made.job.value("parallelism.expert_tensor_parallel_size");
+  return stated.empty() ? size_in(made, Column::tp) : std::max<std::int64_t>(std::atoll(stated.c_str()), 1);
+}
+
 void fill_in_gpus(RowJob& made) {
   const std::int64_t split =
       size_in(made, Column::tp) * size_in(made, Column::pp) * size_in(made, Column::cp);
+  const std::int64_t expert_split =
+      size_in(made, Column::ep) * expert_tensor_ranks(made) * size_in(made, Column::pp);
   if (const auto dp = made.row.integer(Column::dp))
     assume(made, Column::n_gpus, split * *dp);
   else
-    assume(made, Column::n_gpus, std::max(split, size_in(made, Column::ep) * size_in(made, Column::pp)));
+    assume(made, Column::n_gpus, std::lcm(split, expert_split));
   const std::int64_t gpus = size_in(made, Column::n_gpus);
   if (gpus % split == 0) assume(made, Column::dp, gpus / split);
 }
@@ -58,6 +69,18 @@ void fill_in_model(RowJob& made) {
   assume(made, Column::vocab, 51200);
 }
 
+// An interleaved schedule with no number of virtual stages: one layer in each, the usual value of
+// Megatron-LM's
+// --num-layers-per-virtual-pipeline-stage. Zero Bubble's models have a layer less on the first and last
+// stage.
+std::int64_t virtual_stages(const RowJob& made) {
+  const std::string& schedule = made.row[Column::schedule];
+  const std::int64_t layers = size_in(made, Column::layers), ranks = size_in(made, Column::pp);
+  const bool is_interleaved = schedule.ends_with("-interleaved") || schedule.starts_with("interleaved");
+  if (!is_interleaved) return 1;
+  return layers % ranks == 0 ? layers / ranks : (layers + 2) % ranks == 0 ? (layers + 2) / ranks : 1;
+}
+
 }  // namespace
 
 void assume(RowJob& made, Column column, const std::string& value) {
@@ -80,7 +103,7 @@ void fill_in_defaults(RowJob& made) {
   assume(made, Column::flash_attention, "1");
   if (size_in(made, Column::tp) > 1) assume(made, Column::sp, 0);
   if (size_in(made, Column::pp) > 1) {
-    assume(made, Column::vpp, 1);
+    assume(made, Column::vpp, virtual_stages(made));
     if (made.row[Column::schedule].empty())
       assume(made, Column::schedule, size_in(made, Column::vpp) > 1 ? "interleaved-1f1b" : "1f1b");
   }

@@ -25,11 +25,27 @@ const std::vector<std::string> rule_keys = {"match", "reason", "like", "cells", 
 //   memory_unit     GiB or GB
 //   memory_kind     allocated, reserved or nvidia_smi
 //   memory_rank     worst, last, first
+//   stages          layers of pipeline stages: by_cost, by_module (validation/stage_layers.h)
+//   first_stage_layers, last_stage_layers  likewise, as numbers
+//   recompute       as_needed: of rows that do not say it, everything where the job does not fit without
 //   unsupported     a feature that no job can say
 //   set             the set of rows that it is scored in, instead of the others
-const std::vector<std::string> fact_names = {
-    "keys",        "flops",       "peak",        "framework",   "tied", "recomputed_layers",
-    "memory_unit", "memory_kind", "memory_rank", "unsupported", "set",  "shard_ranks"};
+const std::vector<std::string> fact_names = {"keys",
+                                             "flops",
+                                             "peak",
+                                             "framework",
+                                             "tied",
+                                             "recomputed_layers",
+                                             "memory_unit",
+                                             "memory_kind",
+                                             "memory_rank",
+                                             "unsupported",
+                                             "set",
+                                             "shard_ranks",
+                                             "stages",
+                                             "first_stage_layers",
+                                             "last_stage_layers",
+                                             "recompute"};
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }

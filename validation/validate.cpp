@@ -55,6 +55,13 @@ std::string set_of(const RowJob& made) {
   return made.row[Column::notes].find("use=caution") != std::string::npos ? "caution" : "";
 }
 
+// Whether a row leaves open what is recomputed, and its source recomputes where memory asks for it.
+bool recomputes_as_needed(const RowJob& made) {
+  const auto found = made.facts.find("recompute");
+  return found != made.facts.end() && found->second == "as_needed" &&
+         std::ranges::find(made.assumed, "recompute=none") != made.assumed.end();
+}
+
 ValidatedRow prepared(const MeasuredRow& row, const RowJob& made, RunNames& runs) {
   ValidatedRow prepared;
   prepared.row = row;
@@ -77,7 +84,8 @@ using Simulated = std::map<std::string, std::shared_ptr<const SimulatedJob>>;  /
 // In as many threads as there are; which job a thread takes is chance, what becomes of it is not.
 void simulate_all(Simulated& jobs, const ValidateOptions& options) {
   std::vector<Simulated::iterator> queue;
-  for (auto at = jobs.begin(); at != jobs.end(); ++at) queue.push_back(at);
+  for (auto at = jobs.begin(); at != jobs.end(); ++at)
+    if (!at->second) queue.push_back(at);
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t taken = next++; taken < queue.size(); taken = next++)
@@ -89,6 +97,21 @@ void simulate_all(Simulated& jobs, const ValidateOptions& options) {
   std::vector<std::jthread> others;
   for (std::size_t t = 1; t < std::min(threads, queue.size()); ++t) others.emplace_back(work);
   work();
+}
+
+// Those that do not fit with nothing recomputed, whether they ran or not, with all layers recomputed.
+void recompute_where_needed(std::vector<RowJob>& made, std::vector<ValidatedRow>& rows, Simulated& jobs) {
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (rows[r].yaml.empty() || !recomputes_as_needed(made[r])) continue;
+    const SimulatedJob& bare = *jobs.at(rows[r].yaml);
+    if (!bare.job || bare.summary.fits) continue;
+    made[r].job.erase("recompute");
+    made[r].job.set("recompute.granularity", "full");
+    std::ranges::replace(made[r].assumed, "recompute=none", "recompute=full, to fit");
+    rows[r].assumed = made[r].assumed;
+    rows[r].yaml = made[r].job.yaml();
+    jobs.emplace(rows[r].yaml, nullptr);
+  }
 }
 
 void score(const RowJob& made, ValidatedRow& row) {
@@ -140,6 +163,8 @@ std::vector<ValidatedRow> validate_rows(const std::vector<MeasuredRow>& rows,
     validated.push_back(prepared(row, made.back(), runs));
     if (!validated.back().yaml.empty()) jobs[validated.back().yaml] = nullptr;
   }
+  simulate_all(jobs, options);
+  recompute_where_needed(made, validated, jobs);
   simulate_all(jobs, options);
   for (std::size_t r = 0; r < validated.size(); ++r) {
     if (!validated[r].yaml.empty()) validated[r].simulated = jobs.at(validated[r].yaml);

@@ -175,12 +175,29 @@ TEST_CASE("Outputs that are kept until their backward pass are one more tensor p
   CHECK(part("true") == 4 * 2 * (std::int64_t{1} << 20));
 }
 
+TEST_CASE("A loss of gathered logits takes all of them on every tensor-parallel rank") {
+  // [512, 2] tokens x 51,200 fp32 logits = 200 MiB, in two copies; a rank of two has half of them, and the
+  // plan counts those once.
+  const auto loss = [](const char* key) {
+    const Plan plan = small_plan({{"framework.memory.allocator", "caching"},
+                                  {key, "2"},
+                                  {"model.vocab_size", "51200"},
+                                  {"parallelism.tensor_model_parallel_size", "2"},
+                                  {"cluster.gpus_per_node", "2"},
+                                  {"cluster.nics_per_node", "2"}});
+    return part_of(held_of(plan), "loss") >> 20;
+  };
+  CHECK(loss("framework.memory.saved.gathered_logits") == 300);
+  CHECK(loss("framework.memory.loss_copies") == 200);
+}
+
 TEST_CASE("fits compares what the device holds with what programs get of it") {
   Plan plan = small_plan({{"framework", "megatron_core"}});
   const auto fits = [&] { return summarize(plan, simulate(plan)).fits; };
   const std::int64_t device = held_of(plan).device_bytes;
   plan.cluster.gpu.memory_bytes = device + plan.cluster.gpu.driver_memory_bytes;
   CHECK(fits());
+  CHECK(room_for_plan(plan, plan.programs.front()) == peak_live(plan));
   CHECK(held_of(plan).device_bytes == device);
   plan.cluster.gpu.memory_bytes = peak_live(plan);
   CHECK_FALSE(fits());

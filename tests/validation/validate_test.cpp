@@ -31,6 +31,30 @@ TEST_CASE("validate: one time metric of a run counts, iteration time first; memo
   CHECK(rows[0].simulated == rows[3].simulated);  // equal jobs are simulated once
 }
 
+TEST_CASE(
+    "validate: where a source leaves recompute open, a job that does not fit recomputes, a known one never") {
+  // 40 layers of 8,192 on one GPU's share of 8: weights, state and 32,768 tokens' activations pass 80 GB.
+  const Cells large{{Column::source, "NeMo Long Sequence Performance"},
+                    {Column::tp, "8"},
+                    {Column::pp, "1"},
+                    {Column::layers, "40"},
+                    {Column::hidden, "8192"},
+                    {Column::heads, "64"},
+                    {Column::seq_len, "32768"}};
+  Cells known = large, small = large;
+  known.emplace_back(Column::recompute, "none");
+  small.emplace_back(Column::layers, "4");
+  const auto rows = validated({large, known, small});
+  const auto assumes = [&](std::size_t row, const char* what) {
+    return std::ranges::find(rows[row].assumed, what) != rows[row].assumed.end();
+  };
+  CHECK(assumes(0, "recompute=full, to fit"));
+  CHECK(rows[0].yaml.find("granularity: full") != std::string::npos);
+  CHECK(rows[0].simulated->summary.fits);
+  CHECK_FALSE(rows[1].simulated->summary.fits);
+  CHECK(assumes(2, "recompute=none"));
+}
+
 TEST_CASE("validate: every metric is the same step in other words") {
   const auto rows =
       validated({{},

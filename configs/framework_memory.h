@@ -46,6 +46,8 @@ struct FrameworkMemory {
   double loss_copies = 0;
   // What operators that are not fused keep for the backward pass beyond the plan's tensors, by function
   // (rms_norm, swiglu, ...): in multiples of the bytes of the operator's output, and as long as that lives.
+  // gathered_logits: copies of the fp32 logits of all tensor-parallel ranks together, which each of them has
+  // while the cross entropy is computed, its own among them.
   std::map<std::string, double> saved;
   double arena_share = 0;  // of the memory that programs get; taken when the program begins
   // Per communicator (NCCL): channels, each with so many connections to other ranks, a buffer for each, and

@@ -16,7 +16,8 @@ int run_fit(const Options& options, const LoadOptions& load) {
   const std::string& device = *options.execute.device;
   const MeasuredFile file = read_measured_file(path, options.validate.filters);
   if (options.validate.coefficients) probe_outputs({*options.validate.coefficients}, {path});
-  const DeviceFit fit = fit_device(file.rows, device, load_coefficients(load), {load, EngineChoice::fast, 0});
+  const DeviceFit fit =
+      fit_device(file.rows, device, load_coefficients(load), {load, EngineChoice::fast, 0, false});
   if (fit.rows == 0) {
     complain(fmt::format("simrun: error: no row that counts ran on '{}'\n", device));
     return 2;

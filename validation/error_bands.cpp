@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <tuple>
@@ -15,14 +14,23 @@
 namespace simrun {
 namespace {
 
-// The kinds that a run belongs to, narrowest first.
-std::array<RunKind, 6> kinds_of(const RunKind& run) {
-  return {{run,
-           {run.gpu, "", run.parallelism},
-           {"", run.framework, run.parallelism},
-           {run.gpu, "", ""},
-           {"", "", run.parallelism},
-           {}}};
+// The kinds that a run belongs to, narrowest first. Predictions without a framework are a class of their own:
+// their kernels have no coefficients of real runs.
+std::vector<RunKind> kinds_of(const RunKind& run) {
+  if (run.framework == no_framework)
+    return {run, {run.gpu, run.framework, ""}, {"", run.framework, run.parallelism}, {"", run.framework, ""}};
+  return {run,
+          {run.gpu, "", run.parallelism},
+          {"", run.framework, run.parallelism},
+          {run.gpu, "", ""},
+          {"", "", run.parallelism},
+          {}};
+}
+
+// Predicted / measured, of time in seconds.
+double ratio_of(const ValidatedRow& row, double error) {
+  const bool is_rate = row.is_time() && time_metric_rank(row.row[Column::measured_metric]) > 0;
+  return is_rate ? 1 / (1 + error) : 1 + error;
 }
 
 struct Gathered {
@@ -50,7 +58,10 @@ std::string parallelism_kind(const Job& job) {
   return job.world_size() > 1 ? "data" : "one_gpu";
 }
 
-RunKind run_kind(const Job& job) { return {job.cluster.gpu.name, job.framework.name, parallelism_kind(job)}; }
+RunKind run_kind(const Job& job) {
+  const std::string& framework = job.framework.name;
+  return {job.cluster.gpu.name, framework.empty() ? no_framework : framework, parallelism_kind(job)};
+}
 
 std::vector<ErrorBand> error_bands(const std::vector<ValidatedRow>& rows) {
   // By memory or time, place in kinds_of() and kind.
@@ -60,20 +71,18 @@ std::vector<ErrorBand> error_bands(const std::vector<ValidatedRow>& rows) {
     if (!row.counts || !row.set.empty() || !error || row.is_failure() || !row.simulated ||
         !row.simulated->job)
       continue;
-    const auto kinds = kinds_of(run_kind(*row.simulated->job));
+    const std::vector<RunKind> kinds = kinds_of(run_kind(*row.simulated->job));
     for (std::size_t place = 0; place < kinds.size(); ++place) {
       const RunKind& kind = kinds[place];
       Gathered& of = all[{row.is_memory(), place, kind.gpu, kind.framework, kind.parallelism}];
-      of.ratios.push_back(1 + *error);
+      of.ratios.push_back(ratio_of(row, *error));
       of.sources.insert(row.source);
     }
   }
   std::vector<ErrorBand> bands;
   for (const auto& [key, gathered] : all) {
     const auto& [is_memory, place, gpu, framework, parallelism] = key;
-    // One framework of many is no kind of its own where it is not known.
-    const bool repeats = place == 0 && framework.empty();
-    if (gathered.ratios.size() >= least_banded_runs && !repeats)
+    if (gathered.ratios.size() >= least_banded_runs)
       bands.push_back(band({gpu, framework, parallelism}, is_memory, gathered));
   }
   return bands;

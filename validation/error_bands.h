@@ -10,10 +10,12 @@
 
 namespace simrun {
 
+constexpr const char* no_framework = "none";
+
 // What predictions are alike in. "": any.
 struct RunKind {
   std::string gpu;          // preset name
-  std::string framework;    // preset name
+  std::string framework;    // preset name, or no_framework: the job names none
   std::string parallelism;  // experts, pipeline, sharded (ZeRO-3, FSDP), tensor, data or one_gpu
   bool operator==(const RunKind&) const = default;
 };
@@ -37,8 +39,9 @@ struct ErrorBand {
 constexpr std::size_t least_banded_runs = 8;
 
 // Bands of the rows that count, from the narrowest kind to all runs together: (GPU, framework, parallelism),
-// (GPU, parallelism), (framework, parallelism), GPU, parallelism, all; of least_banded_runs or more. Time's
-// first; in the order of their kinds.
+// (GPU, parallelism), (framework, parallelism), GPU, parallelism, all; without a framework GPU and
+// parallelism, GPU, parallelism, all. Of least_banded_runs or more. Time's first; in the order of their
+// kinds.
 std::vector<ErrorBand> error_bands(const std::vector<ValidatedRow>& rows);
 
 // The first of that list that has a run's kind.

@@ -160,6 +160,7 @@ std::vector<ValidatedRow> validate_rows(const std::vector<MeasuredRow>& rows,
   Simulated jobs;
   for (const MeasuredRow& row : rows) {
     made.push_back(job_of_row(row, rules, presets));
+    if (options.without_frameworks) made.back().job.erase("framework");
     validated.push_back(prepared(row, made.back(), runs));
     if (!validated.back().yaml.empty()) jobs[validated.back().yaml] = nullptr;
   }

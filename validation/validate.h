@@ -14,7 +14,8 @@ namespace simrun {
 struct ValidateOptions {
   LoadOptions load;  // overrides hold for every job
   EngineChoice engine = EngineChoice::fast;
-  std::size_t threads = 0;  // 0: one per processor
+  std::size_t threads = 0;          // 0: one per processor
+  bool without_frameworks = false;  // as if no job named one
 };
 
 // Rows whose cell of each column has the value (as written, or a whole number equal to it).

@@ -66,6 +66,31 @@ TEST_CASE("A run that is like none is judged by the narrowest kind that it share
   CHECK_FALSE(band_of(bands, {"a100", "megatron_core", "pipeline"}, true));
 }
 
+TEST_CASE("A rate predicted too high is a time predicted too low") {
+  std::vector<ValidatedRow> rows(8, run("a100", 4, 1.25));
+  for (ValidatedRow& row : rows) row.row[Column::measured_metric] = "tokens_per_s_per_gpu";
+  const std::optional<ErrorBand> band =
+      band_of(error_bands(rows), {"a100", "megatron_core", "pipeline"}, false);
+  CHECK(band->median == Approx(0.8));
+  CHECK(likely_range(*band, 8).from == Approx(10));
+}
+
+TEST_CASE("A job that names no framework is judged by predictions without one, never by others") {
+  std::vector<ValidatedRow> rows = eleven("a100", 4);
+  CHECK_FALSE(band_of(error_bands(rows), {"a100", no_framework, "pipeline"}, false));
+  std::vector<ValidatedRow> bare(8, run("a100", 4, 0.7));
+  for (ValidatedRow& row : bare) {
+    auto simulated = std::make_shared<SimulatedJob>(*row.simulated);
+    simulated->job->framework.name = "";
+    row.simulated = simulated;
+  }
+  rows.insert(rows.end(), bare.begin(), bare.end());
+  const std::vector<ErrorBand> bands = error_bands(rows);
+  CHECK(band_of(bands, {"h100", no_framework, "experts"}, false)->median == Approx(0.7));
+  CHECK(band_of(bands, {"a100", no_framework, "data"}, false)->kind == RunKind{"a100", no_framework, ""});
+  CHECK(band_of(bands, {"a100", "nanotron", "pipeline"}, false)->runs == 11);
+}
+
 TEST_CASE("Seven runs are no band, nor are rows that do not count") {
   std::vector<ValidatedRow> rows = eleven("a100", 4);
   for (std::size_t i = 0; i < 4; ++i) rows[i].counts = false;

@@ -55,6 +55,15 @@ TEST_CASE(
   CHECK(assumes(2, "recompute=none"));
 }
 
+TEST_CASE("validate: rows can be run as if no source named its framework") {
+  const std::vector<MeasuredRow> rows{measured_row({{Column::source, "Korthikanti et al."}})};
+  const auto named = validate_rows(rows, {.load = source_presets()});
+  const auto bare = validate_rows(rows, {.load = source_presets(), .without_frameworks = true});
+  CHECK(named[0].simulated->job->framework.name == "megatron_2022");
+  CHECK(bare[0].simulated->job->framework.name.empty());
+  CHECK(*bare[0].predicted < *named[0].predicted);
+}
+
 TEST_CASE("validate: every metric is the same step in other words") {
   const auto rows =
       validated({{},

@@ -4,7 +4,8 @@
 #   scripts/predict-vs-measured.sh [--keep DIR]
 #
 # Writes one job per row of tests/data/*.csv from the row's own columns, simulates it and prints a table with the errors. Nothing is
-# fitted to these rows: the cluster is the preset dgx_a100, the framework that of the year. --keep leaves the job files in DIR.
+# fitted to these rows alone: the cluster is the preset dgx_a100, the framework that of the year, gradients are fp16 as Megatron-LM keeps
+# them with --fp16. --keep leaves the job files in DIR.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 simrun=${SIMRUN:-$root/build/release/simrun}
@@ -42,7 +43,7 @@ write_jobs() {
       print "  virtual_pipeline_model_parallel_size: " vpp > file
       print "  sequence_parallel: " ($column["sp"] == 1 ? "true" : "false") > file
       print "  pipeline_schedule: " schedule > file
-      print "optimizer: {zero_stage: 0}" > file
+      print "optimizer: {zero_stage: 0, main_grads_dtype: fp16}" > file
       print "recompute: {granularity: " $column["recompute"] "}" > file
       print "cluster: {from: dgx_a100, nodes: " $column["n_gpus"] / 8 "}" > file
       print "framework: " framework > file

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "configs/section_reader.h"
@@ -34,18 +33,25 @@ double ratio_of(const ValidatedRow& row, double error) {
 }
 
 struct Gathered {
-  std::vector<double> ratios;
-  std::set<std::string> sources;
+  std::vector<std::pair<double, std::string>> ratios;  // with their sources
+  std::map<std::string, double> runs_of;
 };
 
+// Every source weighs the same, so that one large sweep does not decide.
 ErrorBand band(const RunKind& kind, bool is_memory, const Gathered& gathered) {
-  return {is_memory,
-          kind,
-          gathered.ratios.size(),
-          {gathered.sources.begin(), gathered.sources.end()},
-          percentile(gathered.ratios, 0.1),
-          percentile(gathered.ratios, 0.5),
-          percentile(gathered.ratios, 0.9)};
+  std::vector<std::pair<double, double>> weighted;
+  for (const auto& [ratio, source] : gathered.ratios)
+    weighted.emplace_back(ratio, 1 / gathered.runs_of.at(source));
+  std::ranges::sort(weighted);
+  ErrorBand band{is_memory,
+                 kind,
+                 weighted.size(),
+                 {},
+                 weighted_percentile(weighted, 0.1),
+                 weighted_percentile(weighted, 0.5),
+                 weighted_percentile(weighted, 0.9)};
+  for (const auto& [source, runs] : gathered.runs_of) band.sources.push_back(source);
+  return band;
 }
 
 }  // namespace
@@ -75,8 +81,8 @@ std::vector<ErrorBand> error_bands(const std::vector<ValidatedRow>& rows) {
     for (std::size_t place = 0; place < kinds.size(); ++place) {
       const RunKind& kind = kinds[place];
       Gathered& of = all[{row.is_memory(), place, kind.gpu, kind.framework, kind.parallelism}];
-      of.ratios.push_back(ratio_of(row, *error));
-      of.sources.insert(row.source);
+      of.ratios.emplace_back(ratio_of(row, *error), row.source);
+      ++of.runs_of[row.source];
     }
   }
   std::vector<ErrorBand> bands;

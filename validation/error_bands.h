@@ -31,7 +31,7 @@ struct ErrorBand {
   RunKind kind;
   std::size_t runs = 0;
   std::vector<std::string> sources;      // by name
-  double low = 1, median = 1, high = 1;  // 10th, 50th and 90th percentile
+  double low = 1, median = 1, high = 1;  // 10th, 50th and 90th percentile, every source weighing the same
   bool operator==(const ErrorBand&) const = default;
 };
 

@@ -54,6 +54,19 @@ ErrorStatistics error_statistics(const std::vector<double>& errors, std::size_t 
   return statistics;
 }
 
+double weighted_percentile(const std::vector<std::pair<double, double>>& sorted, double share) {
+  if (sorted.empty()) return 0;
+  const auto steps = [&](std::size_t k) { return (sorted[k].second + sorted[k + 1].second) / 2; };
+  double whole = 0;
+  for (std::size_t k = 0; k + 1 < sorted.size(); ++k) whole += steps(k);
+  double left = share * whole;
+  for (std::size_t k = 0; k + 1 < sorted.size(); ++k) {
+    if (left <= steps(k)) return sorted[k].first + (sorted[k + 1].first - sorted[k].first) * left / steps(k);
+    left -= steps(k);
+  }
+  return sorted.back().first;
+}
+
 std::optional<double> spearman(const std::vector<double>& one, const std::vector<double>& other) {
   if (one.size() < 2 || one.size() != other.size()) return std::nullopt;
   const std::vector<double> a = ranks_of(one), b = ranks_of(other);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace simrun {
@@ -21,6 +22,10 @@ ErrorStatistics error_statistics(const std::vector<double>& errors, std::size_t 
 
 // Linear between the two nearest of the sorted values, at place share x (n - 1). 0 of none.
 double percentile(std::vector<double> values, double share);
+
+// The same of sorted (value, weight): each value stands at the middle of its weight, the first at 0 and the
+// last at 1.
+double weighted_percentile(const std::vector<std::pair<double, double>>& sorted, double share);
 
 // Pearson's correlation of the ranks; equal values share the mean of their ranks (Spearman 1904). Nothing for
 // fewer than two values, or where one side is all equal.

@@ -35,5 +35,14 @@ TEST_CASE("Spearman: ranks, not values; ties share the mean of their ranks") {
   CHECK_FALSE(spearman({1, 1}, {1, 2}));
 }
 
+TEST_CASE("a percentile of equal weights is the plain one; a heavy value takes more of the way") {
+  CHECK(weighted_percentile({{1, 1}, {2, 1}, {3, 1}}, 0.25) == Approx(percentile({1, 2, 3}, 0.25)));
+  CHECK(weighted_percentile({{1, 1}, {2, 3}, {3, 1}}, 0.5) == Approx(2));
+  CHECK(weighted_percentile({{1, 1}, {2, 1}, {3, 3}}, 0.5) ==
+        Approx(2.25));  // 1.5 of 3: 1 to the second, 0.5 of 2 on
+  CHECK(weighted_percentile({{7, 2}}, 0.9) == 7);
+  CHECK(weighted_percentile({}, 0.5) == 0);
+}
+
 }  // namespace
 }  // namespace simrun

@@ -19,7 +19,7 @@ std::optional<LikelyTime> likely_time(const Input& input, const LoadOptions& loa
   const std::optional<ErrorBand> band = band_of(load_error_bands(load), kind, false);
   if (!band || band->low <= 0) return {};
   const LikelyRange range = likely_range(*band, step_time_s);
-  LikelyTime likely{range.from, range.to, band->runs, "", band->sources};
+  LikelyTime likely{range.from, range.to, band->runs, "", band->sources, kind.framework != no_framework};
   for (const std::string* word : {&band->kind.gpu, &band->kind.framework, &band->kind.parallelism})
     if (!word->empty())
       likely.kind +=

@@ -18,8 +18,12 @@ std::string likely_line(const LikelyTime& likely) {
   const std::string sources = likely.sources.size() <= named_sources
                                   ? fmt::format("{}", fmt::join(likely.sources, ", "))
                                   : fmt::format("{} sources", likely.sources.size());
-  return fmt::format("likely {} to {}: as 8 of 10 of {} measured runs ({}; {})\n",
-                     seconds_text(likely.from_s), seconds_text(likely.to_s), likely.runs, kind, sources);
+  return fmt::format(
+      "likely {} to {}: as 8 of 10 of {} measured runs ({}; {})\n{}", seconds_text(likely.from_s),
+      seconds_text(likely.to_s), likely.runs, kind, sources,
+      likely.names_framework
+          ? ""
+          : "  framework: NAME (configs/frameworks) brings what software costs, and a nearer range\n");
 }
 
 std::string likely_json(const LikelyTime& likely) {

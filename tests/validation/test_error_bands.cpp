@@ -71,8 +71,7 @@ TEST_CASE("A sweep of thirty runs weighs no more than a source of three") {
   const std::optional<ErrorBand> band =
       band_of(error_bands(rows), {"a100", "megatron_core", "pipeline"}, false);
   CHECK(band->low == Approx(0.5));
-  // 29 steps of 1/30, one of (1/30 + 1/3)/2 between the two values, two of 1/3: the middle lies on the long
-  // one.
+  // 29 steps of 1/30 between the sweep's runs, one of (1/30 + 1/3) / 2, two of 1/3.
   const double whole = 29.0 / 30 + 11.0 / 60 + 2.0 / 3;
   CHECK(band->median == Approx(0.5));
   CHECK(whole / 2 < 29.0 / 30);

@@ -1,6 +1,7 @@
 #include "cli/fit.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 
@@ -20,6 +21,8 @@ int run_fit(const Options& options, const LoadOptions& load) {
       fit_device(file.rows, device, load_coefficients(load), {load, EngineChoice::fast, 0, false});
   if (fit.rows == 0) {
     complain(fmt::format("simrun: error: no row that counts ran on '{}'\n", device));
+    if (!fit.others.empty())
+      complain(fmt::format("  hint: rows of this file ran on {}.\n", fmt::join(fit.others, ", ")));
     return 2;
   }
   const std::string text = fit_yaml(fit, std::filesystem::path(path).filename().string());

@@ -30,6 +30,7 @@ class Fitter {
     DeviceFit found;
     found.device = device_;
     found.rows = rows_.size();
+    found.others = others_;
     if (rows_.empty()) return found;
     const std::vector<double> before = residuals({});  // with what the device's file says
     for (int round = 0; round < most_rounds; ++round)
@@ -47,7 +48,11 @@ class Fitter {
   void choose_rows(const std::vector<MeasuredRow>& rows) {
     for (const ValidatedRow& row : validate_rows(rows, options_)) {
       if (!row.counts || !row.set.empty() || !row.is_time() || row.status != RowStatus::scored) continue;
-      if (row.simulated->job->cluster.gpu.name != device_) continue;
+      const std::string& device = row.simulated->job->cluster.gpu.name;
+      if (device != device_) {
+        others_.insert(device);
+        continue;
+      }
       rows_.push_back(row.row);
       source_.push_back(row.source);
       ++rows_of_[row.source];
@@ -151,6 +156,7 @@ class Fitter {
   std::vector<MeasuredRow> rows_;
   std::vector<std::string> source_;  // of each row
   std::map<std::string, std::size_t> rows_of_;
+  std::set<std::string> others_;
 };
 
 }  // namespace

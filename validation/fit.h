@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct DeviceFit {
   std::vector<FitSource> sources;  // by name
   std::size_t rows = 0;
   double before = 0, after = 0, left_out = 0;  // means over sources
+  std::set<std::string> others;                // devices of the rows that ran elsewhere
 };
 
 // Least squares of log(predicted / measured) over the rows that count, were not set apart and ran on the

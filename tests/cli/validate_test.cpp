@@ -60,5 +60,24 @@ TEST_CASE(
   CHECK(none.output.find("no row could be scored") != std::string::npos);
 }
 
+TEST_CASE("program: a device is fitted to the rows that ran on it and written as part of its file") {
+  const Scratch scratch;
+  const std::string fit = "--fit " + sample + " --filter id=kort-0001 ", out = scratch.file("a100.yaml");
+  const Ran ran = run_simrun(fit + "--device a100_sxm_80gb --coefficients " + out);
+  CHECK(ran.code == 0);
+  CHECK(ran.output.find("on 1 rows of 1 sources") != std::string::npos);
+  CHECK(read(out).find("kernels:\n  sustained: ") != std::string::npos);
+  const Ran elsewhere = run_simrun(fit + "--device h100_sxm");
+  CHECK(elsewhere.code == 2);
+  CHECK(elsewhere.output.find("rows of this file ran on a100_sxm_80gb") != std::string::npos);
+  for (const char* wrong : {"", "--device a100_sxm_80gb --bands x", "--device a100_sxm_80gb --validate y",
+                            "--device a100_sxm_80gb --dtype f32"}) {
+    CAPTURE(wrong);
+    CHECK(run_simrun(fit + wrong).code == 2);
+  }
+  CHECK(run_simrun("--coefficients x --validate " + sample).output.find("--coefficients goes with --fit") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace simrun

@@ -61,7 +61,9 @@ TEST_CASE("fit: stops at a bound and says so; another device's rows are not its 
   const DeviceFit fit = fit_device(planted_rows(0.7), "a100_sxm_80gb", {narrow}, options);
   CHECK(fit.coefficients[0].value == Approx(0.8));
   CHECK(fit.coefficients[0].at_bound);
-  CHECK(fit_device(planted_rows(0.7), "h100_sxm", {narrow}, options).rows == 0);
+  const DeviceFit elsewhere = fit_device(planted_rows(0.7), "h100_sxm", {narrow}, options);
+  CHECK(elsewhere.rows == 0);
+  CHECK(elsewhere.others == std::set<std::string>{"a100_sxm_80gb"});
 }
 
 TEST_CASE("fit: the shipped coefficients are a device's own, each within its bounds") {

@@ -5,17 +5,9 @@
 #include "validation/error_bands.h"
 
 namespace simrun {
-namespace {
 
-RunKind kind_of_plan(const Plan& plan) {
-  return {plan.cluster.gpu.name, plan.framework.name.empty() ? no_framework : plan.framework.name, ""};
-}
-
-}  // namespace
-
-std::optional<LikelyTime> likely_time(const Input& input, const LoadOptions& load, double step_time_s) {
-  // A Plan file says its devices and software, not by which words of a job it came to be.
-  const RunKind kind = input.job ? run_kind(input.job->job) : kind_of_plan(input.plan);
+std::optional<LikelyTime> likely_time(const Plan& plan, const LoadOptions& load, double step_time_s) {
+  const RunKind kind = run_kind(plan);
   const std::optional<ErrorBand> band = band_of(load_error_bands(load), kind, false);
   if (!band || band->low <= 0) return {};
   const LikelyRange range = likely_range(*band, step_time_s);

@@ -131,7 +131,7 @@ int simulate_one(const Options& options, const LoadOptions& load, const Input& i
   if (options.execute.execute) prepared = prepare_execution(options, input, processes);
   const Timeline timeline = simulate(plan, {detail_for(options, plan), options.engine});
   const Summary summary = summarize(plan, timeline);
-  Report report{plan, summary, {}, {}, {}, likely_time(input, load, summary.step_time_s), "", "", {}};
+  Report report{plan, summary, {}, {}, {}, likely_time(plan, load, summary.step_time_s), "", "", {}};
   if (options.sensitivity) report.sensitivities = sensitivities(plan, timeline);
   if (!plan.cluster.imperfections.empty()) report.imperfections = imperfection_costs(plan, timeline);
   if (plan.cluster.collectives != CollectivesConfig{}) report.collectives = choose_collectives(plan);

@@ -69,6 +69,23 @@ RunKind run_kind(const Job& job) {
   return {job.cluster.gpu.name, framework.empty() ? no_framework : framework, parallelism_kind(job)};
 }
 
+RunKind run_kind(const Plan& plan) {
+  const JobFacts& job = plan.job;
+  // Weights that are gathered again for every pass.
+  const auto is_gathered = [](const Buffer& buffer) {
+    return buffer.category == Category::weights && buffer.parameter != no_index && buffer.scope != Scope::run;
+  };
+  const std::string parallelism =
+      std::ranges::find(plan.dimension_names, "experts") != plan.dimension_names.end() ? "experts"
+      : job.pipeline_parallel > 1                                                      ? "pipeline"
+      : std::ranges::any_of(plan.buffers, is_gathered)                                 ? "sharded"
+      : job.tensor_parallel > 1                                                        ? "tensor"
+      : plan.cluster.nodes * plan.cluster.gpus_per_node > 1                            ? "data"
+                                                                                       : "one_gpu";
+  const std::string& framework = plan.framework.name;
+  return {plan.cluster.gpu.name, framework.empty() ? no_framework : framework, parallelism};
+}
+
 std::vector<ErrorBand> error_bands(const std::vector<ValidatedRow>& rows) {
   // By memory or time, place in kinds_of() and kind.
   std::map<std::tuple<bool, std::size_t, std::string, std::string, std::string>, Gathered> all;

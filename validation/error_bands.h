@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "configs/load_job.h"
+#include "schedules/plan.h"
 #include "validation/validated_row.h"
 
 namespace simrun {
@@ -24,6 +25,8 @@ struct RunKind {
 // ...
 std::string parallelism_kind(const Job& job);
 RunKind run_kind(const Job& job);
+// The same of a job's plan, as a Plan file has it.
+RunKind run_kind(const Plan& plan);
 
 // Predicted / measured of measured runs of one kind.
 struct ErrorBand {

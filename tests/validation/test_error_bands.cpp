@@ -3,6 +3,8 @@
 #include <fstream>
 #include <memory>
 
+#include "configs/load_job.h"
+#include "sim/plan_job.h"
 #include "validation/error_bands.h"
 
 namespace simrun {
@@ -77,6 +79,25 @@ TEST_CASE("A sweep of thirty runs weighs no more than a source of three") {
   CHECK(whole / 2 < 29.0 / 30);
   CHECK(band->high == 1);
   CHECK(band->sources == std::vector<std::string>{"other", "sweep"});
+}
+
+TEST_CASE("A plan is of its job's kind") {
+  const LoadOptions load{{}, {SIMRUN_SOURCE_DIR "/configs"}};
+  const auto kinds_are_one = [&](const char* name, const std::vector<Override>& changes) {
+    LoadOptions with = load;
+    with.overrides = changes;
+    const Job job = load_job(std::string(SIMRUN_SOURCE_DIR) + "/configs/jobs/" + name + ".yaml", with).job;
+    CAPTURE(name);
+    CHECK(run_kind(plan_job(job)) == run_kind(job));
+    return run_kind(job).parallelism;
+  };
+  CHECK(kinds_are_one("tiny-4xa100", {}) == "pipeline");
+  const Override flat{"parallelism.pipeline_model_parallel_size", "1"};
+  CHECK(kinds_are_one("tiny-4xa100", {flat}) == "tensor");
+  CHECK(kinds_are_one("tiny-4xa100", {flat, {"optimizer.zero_stage", "1"}}) == "tensor");
+  CHECK(kinds_are_one("tiny-4xa100", {flat, {"optimizer.zero_stage", "3"}}) == "sharded");
+  CHECK(kinds_are_one("tiny-4xa100", {flat, {"parallelism.tensor_model_parallel_size", "1"}}) == "data");
+  CHECK(kinds_are_one("deepseek-5d-64xh100", {}) == "experts");
 }
 
 TEST_CASE("A rate predicted too high is a time predicted too low") {

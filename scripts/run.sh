@@ -21,7 +21,7 @@ if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache 
 build=$root/build/release
 log=$build/build.log
 mkdir -p "$build"
-echo "building simrun (the first time takes a minute or two) ..." >&2
+echo "building simrun (the first time takes some minutes) ..." >&2
 # The tests share this build directory, so nothing is compiled twice; without them Catch2 is not needed.
 configure=(cmake --preset release)
 if [ ! -e "$build/build.ninja" ]; then configure+=(-DSIMRUN_TESTS=OFF -DSIMRUN_BENCH=OFF); fi

@@ -187,15 +187,18 @@ DeviceFit fit_device(const std::vector<MeasuredRow>& rows, const std::string& de
 }
 
 std::string fit_yaml(const DeviceFit& fit, const std::string& rows_file) {
+  const bool has_others = fit.sources.size() > 1;
   std::string text = fmt::format(
       "# {}: fitted by simrun --fit {} --device {} on {} rows of {} sources. Mean |error| over sources: "
       "{:.1f} %\n"
-      "# before, {:.1f} % after, {:.1f} % of each source where the others alone decide.\n",
+      "# before, {:.1f} % after, {}.\n",
       fit.device, rows_file, fit.device, fit.rows, fit.sources.size(), 100 * fit.before, 100 * fit.after,
-      100 * fit.left_out);
+      has_others ? fmt::format("{:.1f} % of each source where the others alone decide", 100 * fit.left_out)
+                 : "no other source to leave it to");
   for (const FitSource& source : fit.sources)
-    text += fmt::format("#   {:<20} {:4} rows  {:5.1f} %  {:5.1f} %  {:5.1f} %\n", source.name, source.rows,
-                        100 * source.before, 100 * source.after, 100 * source.left_out);
+    text += fmt::format("#   {:<20} {:4} rows  {:5.1f} %  {:5.1f} %{}\n", source.name, source.rows,
+                        100 * source.before, 100 * source.after,
+                        has_others ? fmt::format("  {:5.1f} %", 100 * source.left_out) : "");
   std::map<std::string, std::string> sections;
   for (const FittedCoefficient& fitted : fit.coefficients) {
     const std::string path = fitted.of.key.substr(std::string("cluster.gpu.").size());

@@ -48,7 +48,7 @@ struct DeviceFit {
 // Least squares of log(predicted / measured) over the rows that count, were not set apart and ran on the
 // device, every source weighing the same and a row further off than e^0.2 only in proportion to its distance
 // (Huber 1964); within the bounds, by Gauss-Newton steps with derivatives from simulations. left_out is
-// linear in the coefficients around the fit. No row: an empty fit.
+// linear in the coefficients around the fit and says nothing of a single source. No row: an empty fit.
 DeviceFit fit_device(const std::vector<MeasuredRow>& rows, const std::string& device,
                      const std::vector<FitCoefficient>& coefficients, const ValidateOptions& options);
 

@@ -66,6 +66,7 @@ TEST_CASE("program: a device is fitted to the rows that ran on it and written as
   const Ran ran = run_simrun(fit + "--device a100_sxm_80gb --coefficients " + out);
   CHECK(ran.code == 0);
   CHECK(ran.output.find("on 1 rows of 1 sources") != std::string::npos);
+  CHECK(ran.output.find("no other source to leave it to") != std::string::npos);
   CHECK(read(out).find("kernels:\n  sustained: ") != std::string::npos);
   const Ran elsewhere = run_simrun(fit + "--device h100_sxm");
   CHECK(elsewhere.code == 2);

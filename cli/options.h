@@ -8,6 +8,7 @@
 #include "cli/convert_flags.h"
 #include "cli/execute_flags.h"
 #include "cli/import_flags.h"
+#include "cli/plan_flags.h"
 #include "cli/schedule_flags.h"
 #include "cli/validate_flags.h"
 #include "configs/load_job.h"
@@ -30,6 +31,7 @@ struct Options {
   CollectiveFlags collective;    // a collective without a job
   ValidateFlags validate;        // published measurements instead of a job
   ExecuteFlags execute;
+  PlanFlags plan_flags;               // search for the best way to run the job
   ImportFlags import;                 // what was measured elsewhere
   bool calibrate = false;             // measure this machine instead
   ConvertFlags convert;               // to and from other programs' words
@@ -37,7 +39,7 @@ struct Options {
   EngineChoice engine = EngineChoice::automatic;
   std::optional<std::string> html;  // path of the page; unset: beside the input
   bool no_html = false;
-  std::optional<std::string> plan;  // path of the Plan file to write
+  std::optional<std::string> plan;  // path of the Plan file to write; of a search see plan_flags
   std::vector<std::string> traces;  // .json, .json.gz, .perfetto-trace
   std::optional<std::string> schedule_csv;
   std::optional<std::string> csv;  // of the sweep, or of --validate

@@ -9,7 +9,7 @@ if(cli_sources)
   target_compile_options(simrun_cli PRIVATE ${SIMRUN_WARNINGS})
   target_compile_definitions(simrun_cli PRIVATE SIMRUN_VERSION="${PROJECT_VERSION}"
     SIMRUN_PRESETS="${CMAKE_SOURCE_DIR}/configs" SIMRUN_INSTALLED_PRESETS="${CMAKE_INSTALL_PREFIX}/share/simrun/configs")
-  target_link_libraries(simrun_cli PUBLIC simrun_sim simrun_validation simrun_backend simrun_traces simrun_visualizer PRIVATE fmt::fmt CLI11::CLI11)
+  target_link_libraries(simrun_cli PUBLIC simrun_sim simrun_validation simrun_planner simrun_backend simrun_traces simrun_visualizer PRIVATE fmt::fmt CLI11::CLI11)
   add_executable(simrun cli/main.cpp)
   target_compile_options(simrun PRIVATE ${SIMRUN_WARNINGS})
   target_link_libraries(simrun PRIVATE simrun_cli)

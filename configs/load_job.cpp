@@ -23,7 +23,7 @@ namespace {
 constexpr const char* schema_version = "1";
 const std::vector<std::string> section_names = {"model",     "training",      "parallelism", "moe",
                                                 "optimizer", "recompute",     "offload",     "layout",
-                                                "cluster",   "imperfections", "framework"};
+                                                "cluster",   "imperfections", "framework",   "plan"};
 
 void set_position(ConfigNode& node, const SourcePosition& position) {
   node.position = position;
@@ -194,12 +194,18 @@ LoadedJob load_job_tree(ConfigNode& root, std::vector<Diagnostic> problems, cons
   read_imperfections(root.find("imperfections"), reading, job);
   read_framework(root.find("framework"), search, reading, job);
   apply_job_rules(layout, reading, job);
+  PlanConfig plan;
+  read_plan(root.find("plan"), reading, plan);
   if (!reading.problems.empty()) refuse(reading);
 
   job.parallelism.pipeline_schedule = printable_name(job.parallelism.pipeline_schedule);
   job.config_sha256 = config_sha256(reading.values, job);
-  return {std::move(job), effective_yaml(reading.values), std::move(reading.files),
-          reading.position_of("parallelism.pipeline_schedule"), std::move(reading.positions)};
+  return {std::move(job),
+          effective_yaml(reading.values),
+          std::move(reading.files),
+          reading.position_of("parallelism.pipeline_schedule"),
+          std::move(reading.positions),
+          std::move(plan)};
 }
 
 Cluster load_cluster(const std::string& name, const LoadOptions& options) {

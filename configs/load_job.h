@@ -7,6 +7,7 @@
 #include "configs/config_node.h"
 #include "configs/diagnostics.h"
 #include "configs/job.h"
+#include "configs/plan_config.h"
 
 namespace simrun {
 
@@ -31,6 +32,7 @@ struct LoadedJob {
   std::vector<std::string> files;    // that were read: the job, models, GPUs, clusters, a schedule's CSV
   SourcePosition schedule_position;  // of pipeline_schedule, or of its section
   std::map<std::string, SourcePosition> positions = {};  // of sections and written values, by dotted path
+  PlanConfig plan = {};                                  // limits of a search (simrun --plan)
 };
 
 // Reads a job file strictly. Throws ConfigError with every problem found.

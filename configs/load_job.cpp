@@ -198,8 +198,11 @@ LoadedJob load_job_tree(ConfigNode& root, std::vector<Diagnostic> problems, cons
 
   job.parallelism.pipeline_schedule = printable_name(job.parallelism.pipeline_schedule);
   job.config_sha256 = config_sha256(reading.values, job);
-  return {std::move(job), effective_yaml(reading.values), std::move(reading.files),
-          reading.position_of("parallelism.pipeline_schedule"), std::move(reading.positions)};
+  LoadedJob loaded{std::move(job), effective_yaml(reading.values), std::move(reading.files),
+                   reading.position_of("parallelism.pipeline_schedule"), std::move(reading.positions)};
+  for (EffectiveValue& value : reading.values) loaded.values[value.path] = std::move(value.text);
+  loaded.rules = std::move(reading.rules);
+  return loaded;
 }
 
 Cluster load_cluster(const std::string& name, const LoadOptions& options) {

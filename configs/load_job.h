@@ -7,6 +7,7 @@
 #include "configs/config_node.h"
 #include "configs/diagnostics.h"
 #include "configs/job.h"
+#include "configs/key_rule.h"
 
 namespace simrun {
 
@@ -31,6 +32,8 @@ struct LoadedJob {
   std::vector<std::string> files;    // that were read: the job, models, GPUs, clusters, a schedule's CSV
   SourcePosition schedule_position;  // of pipeline_schedule, or of its section
   std::map<std::string, SourcePosition> positions = {};  // of sections and written values, by dotted path
+  std::map<std::string, std::string> values = {};        // the effective config's YAML scalars, by dotted path
+  std::map<std::string, KeyRule> rules = {};             // of the keys that the loader asked for
 };
 
 // Reads a job file strictly. Throws ConfigError with every problem found.

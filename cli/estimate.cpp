@@ -67,8 +67,7 @@ struct Estimated {
   std::string problems;  // a JSON list
 };
 
-Estimated estimated(const LoadedJob& job, const ConfigNode& root, const EstimateSources& sources,
-                    EngineChoice engine) {
+Estimated estimated(const LoadedJob& job, const EstimateSources& sources, EngineChoice engine) {
   const Plan plan = compile_checked(job);
   const Timeline timeline = simulate(plan, {Detail::passes, engine});
   const Summary summary = summarize(plan, timeline);
@@ -79,21 +78,20 @@ Estimated estimated(const LoadedJob& job, const ConfigNode& root, const Estimate
     json = with_member(json, "likely", likely_json(*likely));
     numbers += "<p>" + html_escaped(likely_line(*likely)) + "</p>\n";
   }
-  return {fmt::format(R"(,"form":{},"summary":{},"title":{},"numbers":{},"tables":{},"timeline":{})",
-                      form_json(job, root, sources), json, json_quoted(plan.job.name), json_quoted(numbers),
+  return {fmt::format(R"(,"summary":{},"title":{},"numbers":{},"tables":{},"timeline":{})",
+                      json, json_quoted(plan.job.name), json_quoted(numbers),
                       json_quoted(page_tables(plan, timeline, summary)),
                       timeline_json({plan, timeline, summary})),
           "[]"};
 }
 
-Estimated checked(const std::string& text, const EstimateBase& base, const EstimateSources& sources,
-                  EngineChoice engine) {
-  std::vector<Diagnostic> problems;
-  const ConfigNode root = read_yaml(text, base.file, problems);
+// `root`: of the text, which `file` names.
+Estimated checked(const std::string& text, const std::string& file, const ConfigNode& root,
+                  const EstimateSources& sources, EngineChoice engine) {
   try {
-    return estimated(load_job_text(text, base.file, sources.load), root, sources, engine);
+    return estimated(load_job_text(text, file, sources.load), sources, engine);
   } catch (const ConfigError& error) {
-    return {"", problems_json(error.diagnostics(), root, base.file)};
+    return {"", problems_json(error.diagnostics(), root, file)};
   } catch (const std::range_error& error) {
     return {"", problem_list(error.what(), "a smaller global_batch_size or a faster device takes less.")};
   } catch (const WorkerError& error) {
@@ -109,8 +107,11 @@ Estimated checked(const std::string& text, const EstimateBase& base, const Estim
 std::string estimate(const EstimateSources& sources, const EstimateRequest& request, EngineChoice engine) {
   const EstimateBase& base = sources.bases.at(request.base);
   const std::string text = job_text_of(sources, request);
-  const Estimated answer = checked(text, base, sources, engine);
-  return fmt::format(R"({{"job":{},"yaml":{},"problems":{}{}}})", json_quoted(base.name), json_quoted(text),
+  std::vector<Diagnostic> none;  // checked() finds them as well
+  const ConfigNode root = read_yaml(text, base.file, none);
+  const Estimated answer = checked(text, base.file, root, sources, engine);
+  return fmt::format(R"({{"job":{},"yaml":{},"form":{},"problems":{}{}}})", json_quoted(base.name),
+                     json_quoted(text), form_json(job_keys(text, base.file, sources.load), root, sources),
                      answer.problems, answer.fields) +
          "\n";
 }

@@ -7,9 +7,9 @@
 
 namespace simrun {
 
-// The answer to a request, as JSON: {"job", "yaml", "problems": [{"key", "message", "hint", "place"}]}, and where there
-// are no problems also "form" (cli/estimate_form.h), "summary" (what --json prints), "title", "numbers" and "tables"
-// (HTML, of the page of a run), "timeline" (visualizer/page.h). `key` is that of the form or of the config, or "".
+// The answer to a request, as JSON: {"job", "yaml", "form" (cli/estimate_form.h), "problems": [{"key", "message", "hint",
+// "place"}]}, and where there are no problems also "summary" (what --json prints), "title", "numbers" and "tables" (HTML, of
+// the page of a run), "timeline" (visualizer/page.h). `key` is that of the form or of the config, or "".
 // Simulates with everything that the job asks for: how long that takes is the caller's to limit.
 std::string estimate(const EstimateSources& sources, const EstimateRequest& request, EngineChoice engine);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "configs/presets.h"
@@ -40,7 +41,8 @@ constexpr std::array form_keys{FormKey{"training.precision", ""},
 struct PresetKey {
   std::string_view key, folder;
 };
-constexpr std::array preset_keys{PresetKey{"model.from", "models"}, PresetKey{"cluster.from", "clusters"}};
+constexpr std::array preset_keys{PresetKey{"model.from", "models"}, PresetKey{"cluster.from", "clusters"},
+                                 PresetKey{"framework", "frameworks"}};
 
 std::string word_list(const std::vector<std::string>& words) {
   std::string list;
@@ -48,24 +50,35 @@ std::string word_list(const std::vector<std::string>& words) {
   return "[" + list + "]";
 }
 
-// "" if what is written is no preset's name.
+// Its value is "" if what is written is no preset's name. `framework: NAME` is short for `framework: {from: NAME}`.
 std::string preset_field(const PresetKey& key, const ConfigNode& root, const EstimateSources& sources) {
   const std::vector<std::string> names =
       preset_names(std::string(key.folder), sources.load.preset_directories);
-  const std::string_view section = key.key.substr(0, key.key.find('.'));
-  const ConfigNode* written = root.find(section);
+  const ConfigNode* written = root.find(key.key.substr(0, key.key.find('.')));
   const ConfigNode* from = written == nullptr ? nullptr : written->find("from");
+  if (written != nullptr && written->kind == ConfigNode::Kind::scalar) from = written;
   const bool is_preset = from != nullptr && std::ranges::find(names, from->text) != names.end();
   return fmt::format(R"({{"key":"{}","kind":"preset","value":{},"words":{}}})", key.key,
                      json_quoted(is_preset ? from->text : ""), word_list(names));
 }
 
+// What the loader made of it, else what is written, which it then refused.
+std::optional<std::string> value_of(const std::string& key, const JobKeys& job, const ConfigNode& root) {
+  const auto value = job.values.find(key);
+  if (value != job.values.end()) return value->second;
+  const std::size_t dot = key.find('.');
+  const ConfigNode* section = root.find(key.substr(0, dot));
+  const ConfigNode* written = section == nullptr ? nullptr : section->find(key.substr(dot + 1));
+  if (written == nullptr || written->kind != ConfigNode::Kind::scalar) return {};
+  return written->text;
+}
+
 // "" where this job has no such key.
-std::string loader_field(const FormKey& key, const LoadedJob& job) {
+std::string loader_field(const FormKey& key, const JobKeys& job, const ConfigNode& root) {
   const auto rule = job.rules.find(std::string(key.key));
-  const auto value = job.values.find(std::string(key.key));
-  if (rule == job.rules.end() || value == job.values.end()) return "";
-  const std::string start = fmt::format(R"({{"key":"{}","value":{})", key.key, json_quoted(value->second));
+  const std::optional<std::string> value = value_of(std::string(key.key), job, root);
+  if (rule == job.rules.end() || !value) return "";
+  const std::string start = fmt::format(R"({{"key":"{}","value":{})", key.key, json_quoted(*value));
   const KeyRule& accepted = rule->second;
   switch (accepted.kind) {
     case KeyRule::Kind::integer:
@@ -78,13 +91,13 @@ std::string loader_field(const FormKey& key, const LoadedJob& job) {
 }
 
 // The whole numbers that the model's family asks for, in the order of their names.
-std::vector<std::string> model_fields(const LoadedJob& job) {
+std::vector<std::string> model_fields(const JobKeys& job, const ConfigNode& root) {
   constexpr std::string_view section = "model.";
   std::vector<std::string> fields;
   for (const auto& [key, rule] : job.rules)
     if (key.starts_with(section) && key.find('.', section.size()) == std::string::npos &&
-        rule.kind == KeyRule::Kind::integer && job.values.contains(key))
-      fields.push_back(loader_field({key, "relative", rule.most}, job));
+        rule.kind == KeyRule::Kind::integer)
+      fields.push_back(loader_field({key, "relative", rule.most}, job, root));
   return fields;
 }
 
@@ -99,13 +112,14 @@ std::string preset_folder_of(const std::string& key) {
   return found == preset_keys.end() ? "" : std::string(found->folder);
 }
 
-std::string form_json(const LoadedJob& job, const ConfigNode& root, const EstimateSources& sources) {
+std::string form_json(const JobKeys& job, const ConfigNode& root, const EstimateSources& sources) {
   std::vector<std::string> fields = {preset_field(preset_keys[0], root, sources)};
-  for (std::string& field : model_fields(job)) fields.push_back(std::move(field));
+  for (std::string& field : model_fields(job, root)) fields.push_back(std::move(field));
   for (const FormKey& key : form_keys) {
     if (key.key == "cluster.nodes") fields.push_back(preset_field(preset_keys[1], root, sources));
-    fields.push_back(loader_field(key, job));
+    fields.push_back(loader_field(key, job, root));
   }
+  fields.push_back(preset_field(preset_keys[2], root, sources));
   std::erase(fields, "");
   std::string json;
   for (const std::string& field : fields) json += (json.empty() ? "" : ",\n") + field;

@@ -105,7 +105,7 @@ ConfigNode scalar_node(const std::string& key, const std::string& text) {
 // Another model or cluster brings its own numbers, another granularity its own keys: what was written beside the old
 // one goes, but for the number of nodes.
 bool replaces_section(const std::string& key) {
-  return !preset_folder_of(key).empty() || key == "recompute.granularity";
+  return key == "model.from" || key == "cluster.from" || key == "recompute.granularity";
 }
 
 void replace_section(ConfigNode& root, const Override& value) {

@@ -14,7 +14,7 @@ interface Summary {
   stages: { pp_rank: number; peak_memory_bytes: number; memory: Record<string, number> }[];
 }
 
-// Of POST /estimate (cli/estimate.h). Without problems everything is there.
+// Of POST /estimate (cli/estimate.h). Without problems everything is there; a refused request has nothing else.
 interface Answer {
   yaml?: string;
   problems: Problem[];
@@ -79,6 +79,10 @@ async function once(): Promise<void> {
   }
   element("answered").textContent = `answered in ${Math.round(performance.now() - start)} ms`;
   if (answer.yaml !== undefined) element<HTMLTextAreaElement>("yaml").value = answer.yaml;
+  if (answer.form) {
+    form.show(answer.form, values, beginsAnew);
+    beginsAnew = false;
+  }
   tell(answer.problems);
   if (answer.problems.length === 0) await show(answer as Required<Answer>);
 }
@@ -98,8 +102,6 @@ function tell(problems: Problem[]): void {
 }
 
 async function show(answer: Required<Answer>): Promise<void> {
-  form.show(answer.form, values, beginsAnew);
-  beginsAnew = false;
   element("title").textContent = answer.title;
   document.title = `${answer.title} - simrun`;
   element("numbers").innerHTML = answer.numbers; // escaped where users wrote it

@@ -54,9 +54,12 @@ interface Control {
 
 type Changed = (key: string, value: string) => void;
 
-function options(select: HTMLSelectElement, words: string[], value: string): void {
-  const all = words.includes(value) ? words : [value, ...words];
-  select.replaceChildren(...all.map((word) => made("option", { value: word }, word === "" ? "as the job writes it" : word)));
+// `among`: may be chosen as well, in front of the field's own words.
+function options(select: HTMLSelectElement, field: Field, among: string[], value: string): void {
+  const words = field.words ?? [];
+  const all = new Set([...among.filter((word) => !words.includes(word)), ...words]);
+  const nothing = field.key.includes(".") ? "as the job writes it" : "none named";
+  select.replaceChildren(...[...all].map((word) => made("option", { value: word }, word || nothing)));
   select.value = value;
 }
 
@@ -112,7 +115,7 @@ function control(field: Field, changed: Changed): Control {
     const select = made("select", { id });
     select.addEventListener("change", () => changed(field.key, select.value));
     row.append(select);
-    set = (value) => options(select, field.words ?? [], value);
+    set = (value) => options(select, field, [field.value, value], value);
   }
   said.style.gridColumn = "1 / -1";
   row.append(said);
@@ -144,7 +147,7 @@ export class Form {
     const sections = new Set(fields.map(({ key }) => key.split(".")[0]!));
     this.place.replaceChildren(...[...sections].map((section) =>
       made("fieldset", {}, made("legend", {}, section),
-           ...fields.filter(({ key }) => key.startsWith(`${section}.`)).map(({ key }) => this.controls.get(key)!.row))));
+           ...fields.filter(({ key }) => key.split(".")[0] === section).map(({ key }) => this.controls.get(key)!.row))));
     if (focused) document.getElementById(focused)?.focus();
   }
 

@@ -123,8 +123,8 @@ std::string refused_request_json(const ConfigError& error) {
   return R"({"problems":[)" + list + "]}\n";
 }
 
-std::string refused_estimate_json(const std::string& message, const std::string& hint) {
-  return R"({"problems":)" + problem_list(message, hint) + "}\n";
+std::string refused_estimate_json(const std::string& yaml, const std::string& message, const std::string& hint) {
+  return fmt::format(R"({{"yaml":{},"problems":{}}})", json_quoted(yaml), problem_list(message, hint)) + "\n";
 }
 
 }  // namespace simrun

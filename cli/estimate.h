@@ -16,7 +16,7 @@ std::string estimate(const EstimateSources& sources, const EstimateRequest& requ
 // {"problems": [...]} of what is wrong with a request itself.
 std::string refused_request_json(const ConfigError& error);
 
-// {"problems": [{...}]} of one sentence, about no key.
-std::string refused_estimate_json(const std::string& message, const std::string& hint);
+// {"yaml", "problems": [{...}]} of one sentence, about no key.
+std::string refused_estimate_json(const std::string& yaml, const std::string& message, const std::string& hint);
 
 }  // namespace simrun

@@ -26,17 +26,19 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t largest_body = std::size_t{64} << 10;
 constexpr std::size_t largest_request = largest_body + (std::size_t{16} << 10);
+constexpr std::chrono::seconds time_to_begin{1};  // browsers open connections that they may never use
 constexpr std::chrono::seconds time_to_ask{5};
 constexpr std::chrono::seconds time_to_take_the_answer{5};
 constexpr std::chrono::milliseconds time_to_hang_up{300};
-constexpr std::size_t threads = 4;
-constexpr std::ptrdiff_t waiting_connections = 64;  // more wait in the kernel
+constexpr std::size_t threads = 32;  // connections that are looked at; what they ask for is not all done at once
+constexpr std::ptrdiff_t waiting_connections = 64;
+constexpr int backlog = 128;  // more wait here, in the kernel
 
 // A connection with an end in time and in bytes, whatever the other side does: httplib's own limits hold per read
 // and per line.
 class LimitedConnection : public httplib::Stream {
  public:
-  explicit LimitedConnection(socket_t socket) : socket_(socket), reads_until_(Clock::now() + time_to_ask) {}
+  explicit LimitedConnection(socket_t socket) : socket_(socket), reads_until_(Clock::now() + time_to_begin) {}
 
   bool is_readable() const override { return at_ < filled_ || waited(POLLIN, reads_until_); }
   bool is_writable() const override { return waited(POLLOUT, Clock::now() + time_to_take_the_answer); }
@@ -83,6 +85,7 @@ class LimitedConnection : public httplib::Stream {
   bool fill() {
     if (taken_ >= largest_request || !waited(POLLIN, reads_until_)) return false;
     const ssize_t count = recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    if (taken_ == 0) reads_until_ = Clock::now() + time_to_ask;
     at_ = 0;
     filled_ = count > 0 ? static_cast<std::size_t>(count) : 0;
     taken_ += filled_;
@@ -114,6 +117,10 @@ class BoundedPool : public httplib::TaskQueue {
 };
 
 class LocalServer : public httplib::Server {
+ public:
+  // Behind the bind. httplib's own 5 connections make the sixth of a moment wait a second or three.
+  void lengthen_backlog() const { ::listen(svr_sock_, backlog); }
+
  private:
   // One request per connection.
   bool process_and_close_socket(socket_t socket) override {
@@ -234,6 +241,7 @@ std::string serve_http(int port, const HttpSite& site, const std::function<void(
   else if (!server.bind_to_port("127.0.0.1", port))
     port = -1;
   if (port < 0) return "the port cannot be had";
+  server.lengthen_backlog();
   route(server, site, port);
   const StopSignals signals;
   std::atomic<bool> is_over = false;

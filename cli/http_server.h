@@ -23,7 +23,7 @@ std::string http_refusal();
 // Serves `site` on 127.0.0.1 until SIGINT or SIGTERM comes; `port` 0: any that is free. `listening` is told the port
 // once requests are answered. Returns "", or why nothing was served.
 //
-// Whoever connects gets 5 seconds to ask, 64 KiB for the body and 16 KiB for the rest. Refused is what names another
+// Whoever connects gets a second to begin, 5 to ask, 64 KiB for the body and 16 KiB for the rest. Refused is what names another
 // host (a page elsewhere whose name was made to mean this machine), what another page's script sends, and every
 // path and method but the two. No file is read.
 std::string serve_http(int port, const HttpSite& site, const std::function<void(int)>& listening);

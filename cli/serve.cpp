@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <semaphore>
 
 #include "cli/console.h"
 #include "cli/estimate.h"
@@ -73,29 +74,48 @@ void limit_this_process() {
   alarm(seconds_of_estimate);
 }
 
-HttpAnswer answer_to(const std::string& body, const EstimateSources& sources, EngineChoice engine) {
-  EstimateRequest request;
-  try {
-    request = read_estimate_request(sources, body);
-  } catch (const ConfigError& error) {
-    return {400, "application/json", refused_request_json(error)};
-  }
+// What all requests share.
+struct Estimating {
+  EstimateSources sources;
+  EngineChoice engine = EngineChoice::automatic;
+  std::counting_semaphore<> at_once{4};
+};
+
+HttpAnswer estimated_in_worker(const EstimateRequest& request, const Estimating& estimating) {
+  const auto refused = [&](int status, const std::string& message, const std::string& hint) -> HttpAnswer {
+    const std::string yaml = job_text_of(estimating.sources, request);
+    return {status, "application/json", refused_estimate_json(yaml, message, hint)};
+  };
   const auto start = std::chrono::steady_clock::now();
   try {
     return {200, "application/json", run_in_worker([&] {
               limit_this_process();
-              return estimate(sources, request, engine);
+              return estimate(estimating.sources, request, estimating.engine);
             })};
   } catch (const WorkerError& error) {
     const bool is_late = std::chrono::steady_clock::now() - start >= std::chrono::seconds(seconds_of_estimate);
-    return {200, "application/json",
-            is_late ? refused_estimate_json(
-                          fmt::format("this job takes longer than the {} seconds of an estimate", seconds_of_estimate),
-                          "copy the YAML and run simrun, or ask for fewer microbatches or GPUs.")
-                    : refused_estimate_json(error.what(), "")};
+    return is_late ? refused(200,
+                             fmt::format("this job takes longer than the {} seconds of an estimate", seconds_of_estimate),
+                             "copy the YAML and run simrun, or ask for fewer microbatches or GPUs.")
+                   : refused(200, error.what(), "");
+  } catch (const std::bad_alloc&) {
+    return refused(200, "this job takes more memory than an estimate may have", "copy the YAML and run simrun.");
   } catch (const std::exception& error) {
-    return {500, "application/json", refused_estimate_json(fmt::format("internal error: {}", error.what()), "")};
+    return refused(500, fmt::format("internal error: {}", error.what()), "");
   }
+}
+
+HttpAnswer answer_to(const std::string& body, Estimating& estimating) {
+  EstimateRequest request;
+  try {
+    request = read_estimate_request(estimating.sources, body);
+  } catch (const ConfigError& error) {
+    return {400, "application/json", refused_request_json(error)};
+  }
+  estimating.at_once.acquire();
+  HttpAnswer answer = estimated_in_worker(request, estimating);
+  estimating.at_once.release();
+  return answer;
 }
 
 // The page with the names of the jobs that it may start from.
@@ -112,10 +132,9 @@ std::string page_with_jobs(const EstimateSources& sources) {
 int run_serve(const Options& options, const LoadOptions& load) {
   if (const std::string why = http_refusal(); !why.empty())
     throw ConfigError({{{"--serve", 0, 0}, why, "install it and build simrun again."}});
-  const EstimateSources sources = sources_of(options, load);
-  const HttpSite site{page_with_jobs(sources), [&](const std::string& body) {
-                        return answer_to(body, sources, options.engine);
-                      }};
+  Estimating estimating{sources_of(options, load), options.engine};
+  const HttpSite site{page_with_jobs(estimating.sources),
+                      [&](const std::string& body) { return answer_to(body, estimating); }};
   const int port = options.serve.port.value_or(default_serve_port);
   const std::string failure = serve_http(port, site, [&](int found) {
     if (!options.quiet) print(fmt::format("http://127.0.0.1:{}/\nCtrl-C ends it\n", found));

@@ -96,7 +96,9 @@ function integerControl(field: Field, id: string, changed: Changed): { parts: HT
 
 function control(field: Field, changed: Changed): Control {
   const id = `field-${field.key}`;
-  const label = made("label", { htmlFor: id, textContent: field.key.slice(field.key.indexOf(".") + 1), title: field.key });
+  const words = field.key.slice(field.key.indexOf(".") + 1).split("_"); // may go on in the next line behind any of them
+  const label = made("label", { htmlFor: id, title: field.key },
+                     ...words.flatMap((word, w) => (w === 0 ? [word] : ["_", made("wbr"), word])));
   const said = made("div", { className: "problems" });
   const row = made("div", { className: "field" }, label);
   row.dataset.key = field.key;

@@ -42,7 +42,8 @@ std::string problem_json(const std::string& key, const Diagnostic& problem, cons
 
 std::string place_text(const SourcePosition& position, const std::string& job_file) {
   const std::string file = position.file == job_file ? "YAML" : position.file;
-  return position.line == 0 ? file : fmt::format("{}, line {}, column {}", file, position.line, position.column);
+  return position.line == 0 ? file
+                            : fmt::format("{}, line {}, column {}", file, position.line, position.column);
 }
 
 std::string problems_json(const std::vector<Diagnostic>& problems, const ConfigNode& root,
@@ -78,8 +79,8 @@ Estimated estimated(const LoadedJob& job, const EstimateSources& sources, Engine
     json = with_member(json, "likely", likely_json(*likely));
     numbers += "<p>" + html_escaped(likely_line(*likely)) + "</p>\n";
   }
-  return {fmt::format(R"(,"summary":{},"title":{},"numbers":{},"tables":{},"timeline":{})",
-                      json, json_quoted(plan.job.name), json_quoted(numbers),
+  return {fmt::format(R"(,"summary":{},"title":{},"numbers":{},"tables":{},"timeline":{})", json,
+                      json_quoted(plan.job.name), json_quoted(numbers),
                       json_quoted(page_tables(plan, timeline, summary)),
                       timeline_json({plan, timeline, summary})),
           "[]"};
@@ -123,7 +124,8 @@ std::string refused_request_json(const ConfigError& error) {
   return R"({"problems":[)" + list + "]}\n";
 }
 
-std::string refused_estimate_json(const std::string& yaml, const std::string& message, const std::string& hint) {
+std::string refused_estimate_json(const std::string& yaml, const std::string& message,
+                                  const std::string& hint) {
   return fmt::format(R"({{"yaml":{},"problems":{}}})", json_quoted(yaml), problem_list(message, hint)) + "\n";
 }
 

@@ -50,7 +50,8 @@ std::string word_list(const std::vector<std::string>& words) {
   return "[" + list + "]";
 }
 
-// Its value is "" if what is written is no preset's name. `framework: NAME` is short for `framework: {from: NAME}`.
+// Its value is "" if what is written is no preset's name. `framework: NAME` is short for `framework: {from:
+// NAME}`.
 std::string preset_field(const PresetKey& key, const ConfigNode& root, const EstimateSources& sources) {
   const std::vector<std::string> names =
       preset_names(std::string(key.folder), sources.load.preset_directories);

@@ -26,8 +26,8 @@ bool is_made_of(std::string_view text, std::string_view characters) {
 // A number or a boolean of the model, whichever its family has.
 bool is_model_key(const std::string& key) {
   constexpr std::string_view section = "model.";
-  return key.starts_with(section) &&
-         is_made_of(std::string_view(key).substr(section.size()), std::string(letters) + std::string(digits) + "_");
+  return key.starts_with(section) && is_made_of(std::string_view(key).substr(section.size()),
+                                                std::string(letters) + std::string(digits) + "_");
 }
 
 // Nothing in it can be a path: the loader judges the rest.
@@ -43,7 +43,8 @@ class RequestReader {
     for (const ConfigNode& child : root.children) {
       if (child.key == "base")
         read_base(child);
-      else if (child.key == "set" && child.kind == ConfigNode::Kind::map && child.children.size() <= most_values)
+      else if (child.key == "set" && child.kind == ConfigNode::Kind::map &&
+               child.children.size() <= most_values)
         for (const ConfigNode& value : child.children) read_value(value);
       else
         refuse(child.key, "a request has a base and a map of at most 100 values to set");
@@ -102,8 +103,8 @@ ConfigNode scalar_node(const std::string& key, const std::string& text) {
   return node;
 }
 
-// Another model or cluster brings its own numbers, another granularity its own keys: what was written beside the old
-// one goes, but for the number of nodes.
+// Another model or cluster brings its own numbers, another granularity its own keys: what was written beside
+// the old one goes, but for the number of nodes.
 bool replaces_section(const std::string& key) {
   return key == "model.from" || key == "cluster.from" || key == "recompute.granularity";
 }

@@ -27,9 +27,10 @@ struct EstimateRequest {
   std::vector<Override> values;
 };
 
-// Reads {"base": NAME, "set": {"training.seq_length": "8192", ...}}; both keys may be missing. Keys are those of the
-// form (cli/estimate_form.h) and the numbers of the model; a value is a number, a word or the name of a preset, so that
-// a request can name no file. Throws ConfigError with everything that is wrong; each position's file is the key.
+// Reads {"base": NAME, "set": {"training.seq_length": "8192", ...}}; both keys may be missing. Keys are those
+// of the form (cli/estimate_form.h) and the numbers of the model; a value is a number, a word or the name of
+// a preset, so that a request can name no file. Throws ConfigError with everything that is wrong; each
+// position's file is the key.
 EstimateRequest read_estimate_request(const EstimateSources& sources, const std::string& body);
 
 // The YAML of the job that is asked for. Without values it is the base's own text.

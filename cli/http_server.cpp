@@ -30,12 +30,13 @@ constexpr std::chrono::seconds time_to_begin{1};  // browsers open connections t
 constexpr std::chrono::seconds time_to_ask{5};
 constexpr std::chrono::seconds time_to_take_the_answer{5};
 constexpr std::chrono::milliseconds time_to_hang_up{300};
-constexpr std::size_t threads = 32;  // connections that are looked at; what they ask for is not all done at once
+constexpr std::size_t threads =
+    32;  // connections that are looked at; what they ask for is not all done at once
 constexpr std::ptrdiff_t waiting_connections = 64;
 constexpr int backlog = 128;  // more wait here, in the kernel
 
-// A connection with an end in time and in bytes, whatever the other side does: httplib's own limits hold per read
-// and per line.
+// A connection with an end in time and in bytes, whatever the other side does: httplib's own limits hold per
+// read and per line.
 class LimitedConnection : public httplib::Stream {
  public:
   explicit LimitedConnection(socket_t socket) : socket_(socket), reads_until_(Clock::now() + time_to_begin) {}
@@ -57,7 +58,8 @@ class LimitedConnection : public httplib::Stream {
     return send(socket_, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
-  // Lets the other side read the answer before the connection ends, however much of what it sent was not looked at.
+  // Lets the other side read the answer before the connection ends, however much of what it sent was not
+  // looked at.
   void hang_up() {
     shutdown(socket_, SHUT_WR);
     const Clock::time_point until = Clock::now() + time_to_hang_up;
@@ -137,7 +139,8 @@ HttpAnswer refused(int status, const std::string& why) { return {status, "text/p
 bool names(const httplib::Request& request, const char* header, const std::string& before, int port) {
   if (request.get_header_value_count(header) != 1) return false;
   const std::string value = request.get_header_value(header);
-  return value == fmt::format("{}127.0.0.1:{}", before, port) || value == fmt::format("{}localhost:{}", before, port);
+  return value == fmt::format("{}127.0.0.1:{}", before, port) ||
+         value == fmt::format("{}localhost:{}", before, port);
 }
 
 // Before a body is read.
@@ -169,15 +172,15 @@ void set(httplib::Response& response, HttpAnswer answer) {
                                 });
 }
 
-void route(LocalServer& server, const HttpSite& site, int port) {
-  server.set_default_headers(
-      {{"Cache-Control", "no-store"},
-       {"X-Content-Type-Options", "nosniff"},
-       {"Referrer-Policy", "no-referrer"},
-       {"Cross-Origin-Resource-Policy", "same-origin"},
-       {"Content-Security-Policy",
-        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}});
+void route(LocalServer& server, const HttpSite& site, int port, const std::atomic<bool>& is_ending) {
+  server.set_default_headers({{"Cache-Control", "no-store"},
+                              {"X-Content-Type-Options", "nosniff"},
+                              {"Referrer-Policy", "no-referrer"},
+                              {"Cross-Origin-Resource-Policy", "same-origin"},
+                              {"Content-Security-Policy",
+                               "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+                               "img-src data:; connect-src 'self'; "
+                               "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}});
   server.set_payload_max_length(largest_body);
   server.new_task_queue = [] { return std::make_unique<BoundedPool>().release(); };  // httplib deletes it
   server.set_pre_routing_handler([port](const httplib::Request& request, httplib::Response& response) {
@@ -189,8 +192,8 @@ void route(LocalServer& server, const HttpSite& site, int port) {
   server.Get("/", [&site](const httplib::Request&, httplib::Response& response) {
     set(response, {200, "text/html", site.page});
   });
-  server.Post("/estimate", [&site](const httplib::Request& request, httplib::Response& response) {
-    set(response, site.estimate(request.body));
+  server.Post("/estimate", [&](const httplib::Request& request, httplib::Response& response) {
+    set(response, site.estimate(request.body, is_ending));
   });
   // Not httplib's, which tells of the exception in a header.
   server.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
@@ -198,7 +201,8 @@ void route(LocalServer& server, const HttpSite& site, int port) {
   });
 }
 
-// Ends the server at the first SIGINT or SIGTERM. They are blocked in every thread but are waited for in this one.
+// Ends the server at the first SIGINT or SIGTERM. They are blocked in every thread but are waited for in this
+// one.
 class StopSignals {
  public:
   StopSignals() {
@@ -211,13 +215,13 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // `is_over`: the server has ended by itself, and a signal says so.
-  std::thread stopping(httplib::Server& server, const std::atomic<bool>& is_over) const {
-    return std::thread([this, &server, &is_over] {
+  // `is_ending`: it does already, by itself, and a signal says so; else set here.
+  std::thread stopping(httplib::Server& server, std::atomic<bool>& is_ending) const {
+    return std::thread([this, &server, &is_ending] {
       int number = 0;
       sigwait(&signals_, &number);
-      while (!server.is_running() && !is_over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      if (!is_over) server.stop();
+      while (!server.is_running() && !is_ending) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (!is_ending.exchange(true)) server.stop();
     });
   }
 
@@ -242,13 +246,13 @@ std::string serve_http(int port, const HttpSite& site, const std::function<void(
     port = -1;
   if (port < 0) return "the port cannot be had";
   server.lengthen_backlog();
-  route(server, site, port);
+  std::atomic<bool> is_ending = false;
+  route(server, site, port, is_ending);
   const StopSignals signals;
-  std::atomic<bool> is_over = false;
-  std::thread stopping = signals.stopping(server, is_over);
+  std::thread stopping = signals.stopping(server, is_ending);
   listening(port);
   const bool ended_well = server.listen_after_bind();
-  is_over = true;
+  is_ending = true;
   pthread_kill(stopping.native_handle(), SIGTERM);
   stopping.join();
   return ended_well ? "" : "the connection to the port was lost";
@@ -260,7 +264,9 @@ std::string serve_http(int port, const HttpSite& site, const std::function<void(
 
 namespace simrun {
 
-std::string http_refusal() { return "simrun was built without cpp-httplib (Debian: libcpp-httplib-dev)"; }
+std::string http_refusal() {
+  return "simrun was built without cpp-httplib 0.11 (Debian: libcpp-httplib-dev)";
+}
 
 std::string serve_http(int, const HttpSite&, const std::function<void(int)>&) { return http_refusal(); }
 

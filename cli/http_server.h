@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 
@@ -13,19 +14,20 @@ struct HttpAnswer {
 
 // One page and what it asks.
 struct HttpSite {
-  std::string page;                                               // of GET /, as HTML
-  std::function<HttpAnswer(const std::string& body)> estimate;    // of POST /estimate; on several threads at once
+  std::string page;  // of GET /, as HTML
+  // Of POST /estimate, on several threads at once; `is_ending`: the server waits for what is under way, and no more.
+  std::function<HttpAnswer(const std::string& body, const std::atomic<bool>& is_ending)> estimate;
 };
 
 // Why this program can serve nothing, or "".
 std::string http_refusal();
 
-// Serves `site` on 127.0.0.1 until SIGINT or SIGTERM comes; `port` 0: any that is free. `listening` is told the port
-// once requests are answered. Returns "", or why nothing was served.
+// Serves `site` on 127.0.0.1 until SIGINT or SIGTERM comes; `port` 0: any that is free. `listening` is told
+// the port once requests are answered. Returns "", or why nothing was served.
 //
-// Whoever connects gets a second to begin, 5 to ask, 64 KiB for the body and 16 KiB for the rest. Refused is what names another
-// host (a page elsewhere whose name was made to mean this machine), what another page's script sends, and every
-// path and method but the two. No file is read.
+// Whoever connects gets a second to begin, 5 to ask, 64 KiB for the body and 16 KiB for the rest. Refused is
+// what names another host (a page elsewhere whose name was made to mean this machine), what another page's
+// script sends, and every path and method but the two. No file is read.
 std::string serve_http(int port, const HttpSite& site, const std::function<void(int)>& listening);
 
 }  // namespace simrun

@@ -161,9 +161,10 @@ void add_doctor(CLI::App& app, Options& options) {
 
 void add_serve(CLI::App& app, ServeFlags& flags) {
   constexpr const char* group = "A page to estimate with";
-  app.add_flag("--serve", flags.serve,
-               "serve a page on http://127.0.0.1 whose form changes a job (CONFIG, or a shipped one) and shows its "
-               "numbers and its timeline, until Ctrl-C")
+  app.add_flag(
+         "--serve", flags.serve,
+         "serve a page on http://127.0.0.1 whose form changes a job (CONFIG, or a shipped one) and shows its "
+         "numbers and its timeline, until Ctrl-C")
       ->group(group);
   app.add_option("--port", flags.port, "its port (default 8000; 0: any that is free)")
       ->check(CLI::Range(0, 65535))
@@ -339,9 +340,9 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
   const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor &&
                          !parsed.options.calibrate && !parsed.options.collective.collective &&
-                         !parsed.options.serve.serve && !parsed.options.validate.rows && !parsed.options.validate.fit &&
-                         parsed.options.import.traces.empty() && !parsed.options.import.against &&
-                         !parsed.options.import.profile;
+                         !parsed.options.serve.serve && !parsed.options.validate.rows &&
+                         !parsed.options.validate.fit && parsed.options.import.traces.empty() &&
+                         !parsed.options.import.against && !parsed.options.import.profile;
   if (words.inputs.empty() && needs_job)
     return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const std::string wrong = read_words(words, parsed.options);

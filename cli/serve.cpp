@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <semaphore>
@@ -39,7 +40,8 @@ std::vector<EstimateBase> shipped_jobs(const LoadOptions& load) {
   std::vector<EstimateBase> jobs;
   for (const std::string& name : preset_names("jobs", load.preset_directories))
     for (const std::string& directory : load.preset_directories)
-      if (std::optional<EstimateBase> job = base_of((fs::path(directory) / "jobs" / (name + ".yaml")).string())) {
+      if (std::optional<EstimateBase> job =
+              base_of((fs::path(directory) / "jobs" / (name + ".yaml")).string())) {
         jobs.push_back(std::move(*job));
         break;
       }
@@ -51,15 +53,15 @@ EstimateSources sources_of(const Options& options, const LoadOptions& load) {
   EstimateSources sources{shipped_jobs(load), load};
   if (options.input.empty()) {
     if (sources.bases.empty())
-      throw ConfigError({{{"--serve", 0, 0}, "no shipped job was found to start from", "simrun --serve CONFIG"}});
+      throw ConfigError(
+          {{{"--serve", 0, 0}, "no shipped job was found to start from", "simrun --serve CONFIG"}});
     return sources;
   }
   if (is_plan_file(options.input))
     throw ConfigError({{{options.input, 0, 0}, "--serve needs a job, this is a Plan file", ""}});
   load_job(options.input, load);  // which refuses it as every command does
-  std::erase_if(sources.bases, [&](const EstimateBase& job) {
-    return job.name == fs::path(options.input).stem().string();
-  });
+  std::erase_if(sources.bases,
+                [&](const EstimateBase& job) { return job.name == fs::path(options.input).stem().string(); });
   if (std::optional<EstimateBase> job = base_of(options.input))
     sources.bases.insert(sources.bases.begin(), std::move(*job));
   return sources;
@@ -93,19 +95,22 @@ HttpAnswer estimated_in_worker(const EstimateRequest& request, const Estimating&
               return estimate(estimating.sources, request, estimating.engine);
             })};
   } catch (const WorkerError& error) {
-    const bool is_late = std::chrono::steady_clock::now() - start >= std::chrono::seconds(seconds_of_estimate);
+    const bool is_late =
+        std::chrono::steady_clock::now() - start >= std::chrono::seconds(seconds_of_estimate);
     return is_late ? refused(200,
-                             fmt::format("this job takes longer than the {} seconds of an estimate", seconds_of_estimate),
+                             fmt::format("this job takes longer than the {} seconds of an estimate",
+                                         seconds_of_estimate),
                              "copy the YAML and run simrun, or ask for fewer microbatches or GPUs.")
                    : refused(200, error.what(), "");
   } catch (const std::bad_alloc&) {
-    return refused(200, "this job takes more memory than an estimate may have", "copy the YAML and run simrun.");
+    return refused(200, "this job takes more memory than an estimate may have",
+                   "copy the YAML and run simrun.");
   } catch (const std::exception& error) {
     return refused(500, fmt::format("internal error: {}", error.what()), "");
   }
 }
 
-HttpAnswer answer_to(const std::string& body, Estimating& estimating) {
+HttpAnswer answer_to(const std::string& body, Estimating& estimating, const std::atomic<bool>& is_ending) {
   EstimateRequest request;
   try {
     request = read_estimate_request(estimating.sources, body);
@@ -113,7 +118,8 @@ HttpAnswer answer_to(const std::string& body, Estimating& estimating) {
     return {400, "application/json", refused_request_json(error)};
   }
   estimating.at_once.acquire();
-  HttpAnswer answer = estimated_in_worker(request, estimating);
+  HttpAnswer answer{503, "text/plain", "simrun --serve ends\n"};
+  if (!is_ending) answer = estimated_in_worker(request, estimating);
   estimating.at_once.release();
   return answer;
 }
@@ -134,14 +140,17 @@ int run_serve(const Options& options, const LoadOptions& load) {
     throw ConfigError({{{"--serve", 0, 0}, why, "install it and build simrun again."}});
   Estimating estimating{sources_of(options, load), options.engine};
   const HttpSite site{page_with_jobs(estimating.sources),
-                      [&](const std::string& body) { return answer_to(body, estimating); }};
+                      [&](const std::string& body, const std::atomic<bool>& is_ending) {
+                        return answer_to(body, estimating, is_ending);
+                      }};
   const int port = options.serve.port.value_or(default_serve_port);
   const std::string failure = serve_http(port, site, [&](int found) {
     if (!options.quiet) print(fmt::format("http://127.0.0.1:{}/\nCtrl-C ends it\n", found));
   });
   if (failure.empty()) return 0;
-  complain(fmt::format("simrun: error: cannot serve on 127.0.0.1:{}: {}\n  hint: --port 0 takes any that is free.\n",
-                       port, failure));
+  complain(fmt::format(
+      "simrun: error: cannot serve on 127.0.0.1:{}: {}\n  hint: --port 0 takes any that is free.\n", port,
+      failure));
   return 2;
 }
 

@@ -16,8 +16,7 @@ OptionFault serve_fault(const Options& options) {
       if (is_given) return {fmt::format("{} does not go with --serve", name), ""};
     return {};
   };
-  if (!options.overrides.empty())
-    return {"--set does not go with --serve", "the page's form sets values."};
+  if (!options.overrides.empty()) return {"--set does not go with --serve", "the page's form sets values."};
   return alone({{"--doctor", options.doctor},
                 {"--calibrate", options.calibrate},
                 {"--execute", options.execute.execute},

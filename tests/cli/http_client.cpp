@@ -40,7 +40,8 @@ ServingSimrun::ServingSimrun(const std::string& config) {
     close(ends[0]);
     close(ends[1]);
     setenv("SIMRUN_CONFIGS", SIMRUN_SOURCE_DIR "/configs", 1);
-    execl(SIMRUN_PROGRAM, SIMRUN_PROGRAM, "--serve", "--port", "0", config.empty() ? nullptr : config.c_str(), nullptr);
+    execl(SIMRUN_PROGRAM, SIMRUN_PROGRAM, "--serve", "--port", "0", config.empty() ? nullptr : config.c_str(),
+          nullptr);
     _exit(127);
   }
   close(ends[1]);
@@ -109,7 +110,8 @@ std::string page_request(int port) {
 std::string estimate_request(int port, const std::string& body) {
   const std::string host = "127.0.0.1:" + std::to_string(port);
   return "POST /estimate HTTP/1.1\r\nHost: " + host + "\r\nOrigin: http://" + host +
-         "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+         "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+         body;
 }
 
 }  // namespace simrun

@@ -12,7 +12,8 @@ namespace simrun {
 namespace {
 
 // Dotted path -> text of every scalar; elements of lists by their number.
-void add_scalars(const ConfigNode& node, const std::string& path, std::map<std::string, std::string>& scalars) {
+void add_scalars(const ConfigNode& node, const std::string& path,
+                 std::map<std::string, std::string>& scalars) {
   if (node.kind == ConfigNode::Kind::scalar) scalars[path] = node.text;
   for (std::size_t i = 0; i < node.children.size(); ++i) {
     const ConfigNode& child = node.children[i];
@@ -37,7 +38,8 @@ std::string first_problem(int port, const std::string& body) {
   const ConfigNode answer = parsed_json(send_bytes(port, estimate_request(port, body)).body);
   const ConfigNode& problems = member(answer, "problems");
   REQUIRE(!problems.children.empty());
-  return member(problems.children.front(), "key").text + ": " + member(problems.children.front(), "message").text;
+  return member(problems.children.front(), "key").text + ": " +
+         member(problems.children.front(), "message").text;
 }
 
 // The requests of a careless or hostile program, `number` of them in turn.
@@ -54,9 +56,13 @@ std::string bad_request(int port, int number) {
     case 6: return estimate_request(port, std::string(100'000, '{'));
     case 7: return estimate_request(port, std::string(60'000, '['));
     case 8: return estimate_request(port, noise);
-    case 9: return "POST /estimate HTTP/1.1\r\n" + host + "Content-Type: application/json\r\nContent-Length: 18446744073709551615\r\n\r\n{}";
+    case 9:
+      return "POST /estimate HTTP/1.1\r\n" + host +
+             "Content-Type: application/json\r\nContent-Length: 18446744073709551615\r\n\r\n{}";
     case 10: return estimate_request(port, R"({"set":{"model.from":"/etc/passwd"}})");
-    default: return "POST /estimate HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\nffffffff\r\n";
+    default:
+      return "POST /estimate HTTP/1.1\r\n" + host +
+             "Transfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\nffffffff\r\n";
   }
 }
 
@@ -70,7 +76,8 @@ TEST_CASE("the page is served whole, and a browser may neither keep it nor show 
   CHECK(page.body.ends_with("</html>\n"));
   CHECK(page.body.find("<!--") == std::string::npos);  // nothing was left to fill in
   CHECK(page.body.find("\"llama3-70b-64xh100\"") != std::string::npos);
-  for (const char* header : {"Cache-Control: no-store\r\n", "X-Content-Type-Options: nosniff\r\n", "frame-ancestors 'none'"})
+  for (const char* header :
+       {"Cache-Control: no-store\r\n", "X-Content-Type-Options: nosniff\r\n", "frame-ancestors 'none'"})
     CHECK(page.head.find(header) != std::string::npos);
 }
 
@@ -110,31 +117,37 @@ TEST_CASE("the form has the job's own values, and what the loader accepts in the
   CHECK(value("cluster.from") == "dgx_a100");
   CHECK(value("model.from") == "");  // the job writes its model itself
   CHECK(number(*fields.at("optimizer.zero_stage"), "most") == 3);
-  const std::vector<ConfigNode>& schedules = member(*fields.at("parallelism.pipeline_schedule"), "words").children;
+  const std::vector<ConfigNode>& schedules =
+      member(*fields.at("parallelism.pipeline_schedule"), "words").children;
   CHECK(std::ranges::find(schedules, "zb_h1", &ConfigNode::text) != schedules.end());
 }
 
 TEST_CASE("what the loader refuses comes back under its key, with its suggestion, and the form stays") {
   const ServingSimrun server(tiny);
-  const ConfigNode answer = estimated(server.port(), R"({"set":{"training.precision":"bf61","training.global_batch_size":"7"}})");
+  const ConfigNode answer =
+      estimated(server.port(), R"({"set":{"training.precision":"bf61","training.global_batch_size":"7"}})");
   CHECK(answer.find("summary") == nullptr);
   CHECK(member(answer, "form").children.size() > 10);
   std::map<std::string, std::string> hints;
   for (const ConfigNode& problem : member(answer, "problems").children)
     hints[member(problem, "key").text] = member(problem, "hint").text;
   CHECK(hints.at("training.precision") == "did you mean 'bf16'?");
-  CHECK(hints.at("training.global_batch_size").find("6 and 8") != std::string::npos);  // 7 / (micro batch 2 x dp 1)
+  CHECK(hints.at("training.global_batch_size").find("6 and 8") !=
+        std::string::npos);  // 7 / (micro batch 2 x dp 1)
 }
 
 TEST_CASE("a request names no file: only presets, numbers and words of the config") {
   const ServingSimrun server(tiny);
   const std::string secret = "root:x:0";
-  for (const char* set : {R"("model.from":"/etc/passwd")", R"("model.from":"../jobs/tiny-4xa100")", R"("cluster.from":"/etc/passwd")",
-                          R"("framework":"../../README")", R"("parallelism.pipeline_schedule":"/etc/passwd.csv")",
-                          R"("cluster.gpu":"/etc/passwd")", R"("moe.histogram":"passwd")", R"("training.documents":"passwd")",
-                          R"("model.from":{"from":"x"})", R"("model":"{from: /etc/passwd}")", R"("cluster.topology":"passwd")",
-                          R"("model.a.b":"1")", R"("training.seq_length":"../x")"}) {
-    const HttpReply reply = send_bytes(server.port(), estimate_request(server.port(), std::string("{\"set\":{") + set + "}}"));
+  for (const char* set :
+       {R"("model.from":"/etc/passwd")", R"("model.from":"../jobs/tiny-4xa100")",
+        R"("cluster.from":"/etc/passwd")", R"("framework":"../../README")",
+        R"("parallelism.pipeline_schedule":"/etc/passwd.csv")", R"("cluster.gpu":"/etc/passwd")",
+        R"("moe.histogram":"passwd")", R"("training.documents":"passwd")", R"("model.from":{"from":"x"})",
+        R"("model":"{from: /etc/passwd}")", R"("cluster.topology":"passwd")", R"("model.a.b":"1")",
+        R"("training.seq_length":"../x")"}) {
+    const HttpReply reply =
+        send_bytes(server.port(), estimate_request(server.port(), std::string("{\"set\":{") + set + "}}"));
     CAPTURE(set, reply.body);
     CHECK(reply.status == 400);
     CHECK(reply.body.find(secret) == std::string::npos);
@@ -147,7 +160,8 @@ TEST_CASE("a request names no file: only presets, numbers and words of the confi
 TEST_CASE("another host's name, another page's script and every other path and method are refused") {
   const ServingSimrun server;
   const std::string port = std::to_string(server.port());
-  const std::string host = "Host: 127.0.0.1:" + port + "\r\n", json = "Content-Type: application/json\r\nContent-Length: 2\r\n";
+  const std::string host = "Host: 127.0.0.1:" + port + "\r\n",
+                    json = "Content-Type: application/json\r\nContent-Length: 2\r\n";
   const auto status = [&](const std::string& head, const std::string& body = "") {
     return send_bytes(server.port(), head + "\r\n" + body).status;
   };
@@ -156,14 +170,17 @@ TEST_CASE("another host's name, another page's script and every other path and m
   CHECK(status("GET / HTTP/1.1\r\nHost: simrun.example:" + port + "\r\n") == 403);
   CHECK(status("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n") == 403);  // port 80
   CHECK(status("GET / HTTP/1.1\r\n" + host + "Host: simrun.example\r\n") == 403);
-  CHECK(status("POST /estimate HTTP/1.1\r\n" + host + "Origin: https://simrun.example\r\n" + json, "{}") == 403);
+  CHECK(status("POST /estimate HTTP/1.1\r\n" + host + "Origin: https://simrun.example\r\n" + json, "{}") ==
+        403);
   CHECK(status("POST /estimate HTTP/1.1\r\n" + host + "Origin: null\r\n" + json, "{}") == 403);
-  CHECK(status("POST /estimate HTTP/1.1\r\n" + host + "Content-Type: text/plain\r\nContent-Length: 2\r\n", "{}") == 415);
+  CHECK(status("POST /estimate HTTP/1.1\r\n" + host + "Content-Type: text/plain\r\nContent-Length: 2\r\n",
+               "{}") == 415);
   CHECK(status("POST /estimate HTTP/1.1\r\n" + host + "Content-Encoding: gzip\r\n" + json, "{}") == 415);
   CHECK(status("POST /estimate HTTP/1.1\r\n" + host + "Content-Type: application/json\r\n") == 411);
   CHECK(status("GET /estimate HTTP/1.1\r\n" + host) == 405);
   CHECK(status("PUT / HTTP/1.1\r\n" + host) == 405);
-  for (const char* path : {"/viewer.html", "/configs/jobs/tiny-4xa100.yaml", "//etc/passwd", "/../README.md", "/estimate/"})
+  for (const char* path :
+       {"/viewer.html", "/configs/jobs/tiny-4xa100.yaml", "//etc/passwd", "/../README.md", "/estimate/"})
     CHECK(status("GET " + std::string(path) + " HTTP/1.1\r\n" + host) == 404);
   CHECK(send_bytes(server.port(), estimate_request(server.port(), std::string(70'000, ' '))).status == 413);
 }
@@ -171,7 +188,8 @@ TEST_CASE("another host's name, another page's script and every other path and m
 TEST_CASE("nothing listens but on 127.0.0.1") {
   const ServingSimrun server;
   CHECK(accepts_connections(server.port(), "127.0.0.1"));
-  CHECK_FALSE(accepts_connections(server.port(), "127.0.0.2"));  // also of this machine: so is every other address
+  CHECK_FALSE(
+      accepts_connections(server.port(), "127.0.0.2"));  // also of this machine: so is every other address
 }
 
 TEST_CASE("after a thousand bad requests a good one is answered as before") {
@@ -223,8 +241,9 @@ TEST_CASE("a port that is taken, a job that is wrong and flags that do not go wi
   const Ran wrong = run_simrun("--serve --port 0 " + scratch.write("job.yaml", "simrun: 1\ntrainin: {}\n"));
   CHECK(wrong.code == 2);
   CHECK(wrong.output.find("did you mean 'training'?") != std::string::npos);
-  for (const char* flags : {"--port 8000 " SIMRUN_SOURCE_DIR "/configs/jobs/tiny-4xa100.yaml", "--serve --json", "--serve --port 70000",
-                            "--serve --set training.seq_length=1", "--serve a.yaml b.yaml"}) {
+  for (const char* flags :
+       {"--port 8000 " SIMRUN_SOURCE_DIR "/configs/jobs/tiny-4xa100.yaml", "--serve --json",
+        "--serve --port 70000", "--serve --set training.seq_length=1", "--serve a.yaml b.yaml"}) {
     const Ran refused = run_simrun(flags);
     CAPTURE(flags, refused.output);
     CHECK(refused.code == 2);

@@ -15,7 +15,8 @@ struct HttpAnswer {
 // One page and what it asks.
 struct HttpSite {
   std::string page;  // of GET /, as HTML
-  // Of POST /estimate, on several threads at once; `is_ending`: the server waits for what is under way, and no more.
+  // Of POST /estimate, on several threads at once; `is_ending`: the server waits for what is under way, and
+  // no more.
   std::function<HttpAnswer(const std::string& body, const std::atomic<bool>& is_ending)> estimate;
 };
 

@@ -87,8 +87,8 @@ Estimated estimated(const LoadedJob& job, const EstimateSources& sources, Engine
 }
 
 // `root`: of the text, which `file` names.
-Estimated checked(const std::string& text, const std::string& file, const ConfigNode& root,
-                  const EstimateSources& sources, EngineChoice engine) {
+Estimated estimated_or_refused(const std::string& text, const std::string& file, const ConfigNode& root,
+                               const EstimateSources& sources, EngineChoice engine) {
   try {
     return estimated(load_job_text(text, file, sources.load), sources, engine);
   } catch (const ConfigError& error) {
@@ -108,9 +108,9 @@ Estimated checked(const std::string& text, const std::string& file, const Config
 std::string estimate(const EstimateSources& sources, const EstimateRequest& request, EngineChoice engine) {
   const EstimateBase& base = sources.bases.at(request.base);
   const std::string text = job_text_of(sources, request);
-  std::vector<Diagnostic> none;  // checked() finds them as well
+  std::vector<Diagnostic> none;  // estimated_or_refused() finds them as well
   const ConfigNode root = read_yaml(text, base.file, none);
-  const Estimated answer = checked(text, base.file, root, sources, engine);
+  const Estimated answer = estimated_or_refused(text, base.file, root, sources, engine);
   return fmt::format(R"({{"job":{},"yaml":{},"form":{},"problems":{}{}}})", json_quoted(base.name),
                      json_quoted(text), form_json(job_keys(text, base.file, sources.load), root, sources),
                      answer.problems, answer.fields) +

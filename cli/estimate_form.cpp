@@ -64,7 +64,7 @@ std::string preset_field(const PresetKey& key, const ConfigNode& root, const Est
 }
 
 // What the loader made of it, else what is written, which it then refused.
-std::optional<std::string> value_of(const std::string& key, const JobKeys& job, const ConfigNode& root) {
+std::optional<std::string> form_value(const std::string& key, const JobKeys& job, const ConfigNode& root) {
   const auto value = job.values.find(key);
   if (value != job.values.end()) return value->second;
   const std::size_t dot = key.find('.');
@@ -77,7 +77,7 @@ std::optional<std::string> value_of(const std::string& key, const JobKeys& job, 
 // "" where this job has no such key.
 std::string loader_field(const FormKey& key, const JobKeys& job, const ConfigNode& root) {
   const auto rule = job.rules.find(std::string(key.key));
-  const std::optional<std::string> value = value_of(std::string(key.key), job, root);
+  const std::optional<std::string> value = form_value(std::string(key.key), job, root);
   if (rule == job.rules.end() || !value) return "";
   const std::string start = fmt::format(R"({{"key":"{}","value":{})", key.key, json_quoted(*value));
   const KeyRule& accepted = rule->second;

@@ -196,9 +196,10 @@ void route(LocalServer& server, const HttpSite& site, int port, const std::atomi
     set(response, site.estimate(request.body, is_ending));
   });
   // Not httplib's, which tells of the exception in a header.
-  server.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
-    set(response, refused(500, "an internal error"));
-  });
+  server.set_exception_handler(
+      [](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) {
+        set(response, refused(500, "an internal error"));
+      });
 }
 
 // Ends the server at the first SIGINT or SIGTERM. They are blocked in every thread but are waited for in this

@@ -45,7 +45,8 @@ std::vector<EstimateBase> shipped_jobs(const LoadOptions& load) {
         jobs.push_back(std::move(*job));
         break;
       }
-  std::ranges::stable_partition(jobs, [](const EstimateBase& job) { return job.name == first_job; });
+  std::stable_partition(jobs.begin(), jobs.end(),
+                        [](const EstimateBase& job) { return job.name == first_job; });
   return jobs;
 }
 

@@ -40,7 +40,7 @@ std::string problem_json(const std::string& key, const Diagnostic& problem, cons
                      json_quoted(problem.message), json_quoted(problem.hint), json_quoted(place));
 }
 
-std::string place_text(const SourcePosition& position, const std::string& job_file) {
+std::string problem_place(const SourcePosition& position, const std::string& job_file) {
   const std::string file = position.file == job_file ? "YAML" : position.file;
   return position.line == 0 ? file
                             : fmt::format("{}, line {}, column {}", file, position.line, position.column);
@@ -53,7 +53,7 @@ std::string problems_json(const std::vector<Diagnostic>& problems, const ConfigN
     const SourcePosition& position = problem.position;
     const bool is_in_job = position.file == file && position.line > 0;
     list += (list.empty() ? "" : ",") +
-            problem_json(is_in_job ? path_at(root, position) : "", problem, place_text(position, file));
+            problem_json(is_in_job ? path_at(root, position) : "", problem, problem_place(position, file));
   }
   return "[" + list + "]";
 }

@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t most_values = 100;
 constexpr std::size_t longest_value = 40;
 
-constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz";
-constexpr std::string_view digits = "0123456789";
+constexpr std::string_view small_letters = "abcdefghijklmnopqrstuvwxyz";
+constexpr std::string_view decimal_digits = "0123456789";
 
 bool is_made_of(std::string_view text, std::string_view characters) {
   return !text.empty() && text.find_first_not_of(characters) == std::string_view::npos;
@@ -26,13 +26,15 @@ bool is_made_of(std::string_view text, std::string_view characters) {
 // A number or a boolean of the model, whichever its family has.
 bool is_model_key(const std::string& key) {
   constexpr std::string_view section = "model.";
-  return key.starts_with(section) && is_made_of(std::string_view(key).substr(section.size()),
-                                                std::string(letters) + std::string(digits) + "_");
+  return key.starts_with(section) &&
+         is_made_of(std::string_view(key).substr(section.size()),
+                    std::string(small_letters) + std::string(decimal_digits) + "_");
 }
 
 // Nothing in it can be a path: the loader judges the rest.
 bool is_plain_value(const std::string& value) {
-  return value.size() <= longest_value && is_made_of(value, std::string(letters) + std::string(digits) + "_");
+  return value.size() <= longest_value &&
+         is_made_of(value, std::string(small_letters) + std::string(decimal_digits) + "_");
 }
 
 class RequestReader {

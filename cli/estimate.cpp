@@ -72,7 +72,7 @@ Estimated estimated(const LoadedJob& job, const EstimateSources& sources, Engine
   const Plan plan = compile_checked(job);
   const Timeline timeline = simulate(plan, {Detail::passes, engine});
   const Summary summary = summarize(plan, timeline);
-  const std::optional<LikelyTime> likely = likely_time(plan, sources.load, summary.step_time_s);
+  const std::optional<LikelyTime> likely = likely_time(plan, sources.bands, summary.step_time_s);
   std::string json = summary_json(plan, summary);
   std::string numbers = page_numbers(plan, summary) + page_sizes(plan, summary);
   if (likely) {

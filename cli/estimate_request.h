@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "configs/load_job.h"
+#include "validation/error_bands.h"
 
 namespace simrun {
 
@@ -19,6 +20,7 @@ struct EstimateBase {
 struct EstimateSources {
   std::vector<EstimateBase> bases;  // a request that names none means the first
   LoadOptions load;
+  std::vector<ErrorBand> bands;  // of the presets
 };
 
 // A base with some of its values replaced.

@@ -51,7 +51,7 @@ std::vector<EstimateBase> shipped_jobs(const LoadOptions& load) {
 }
 
 EstimateSources sources_of(const Options& options, const LoadOptions& load) {
-  EstimateSources sources{shipped_jobs(load), load};
+  EstimateSources sources{shipped_jobs(load), load, load_error_bands(load)};
   if (options.input.empty()) {
     if (sources.bases.empty())
       throw ConfigError(

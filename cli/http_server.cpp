@@ -30,8 +30,8 @@ constexpr std::chrono::seconds time_to_begin{1};  // browsers open connections t
 constexpr std::chrono::seconds time_to_ask{5};
 constexpr std::chrono::seconds time_to_take_the_answer{5};
 constexpr std::chrono::milliseconds time_to_hang_up{300};
-constexpr std::size_t threads =
-    32;  // connections that are looked at; what they ask for is not all done at once
+constexpr std::chrono::seconds time_to_end{1};
+constexpr std::size_t threads = 32;  // connections that are looked at, not estimates at once
 constexpr std::ptrdiff_t waiting_connections = 64;
 constexpr int backlog = 128;  // more wait here, in the kernel
 
@@ -202,6 +202,12 @@ void route(LocalServer& server, const HttpSite& site, int port, const std::atomi
       });
 }
 
+// How far the server is.
+struct ServerEnd {
+  std::atomic<bool> is_near = false;  // nothing new is begun
+  std::atomic<bool> is_here = false;
+};
+
 // Ends the server at the first SIGINT or SIGTERM. They are blocked in every thread but are waited for in this
 // one.
 class StopSignals {
@@ -216,13 +222,21 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // `is_ending`: it does already, by itself, and a signal says so; else set here.
-  std::thread stopping(httplib::Server& server, std::atomic<bool>& is_ending) const {
-    return std::thread([this, &server, &is_ending] {
+  // What is under way at the signal has a second more; behind it the program ends, and with it its workers.
+  std::thread stopping(httplib::Server& server, ServerEnd& end) const {
+    return std::thread([this, &server, &end] {
       int number = 0;
       sigwait(&signals_, &number);
-      while (!server.is_running() && !is_ending) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      if (!is_ending.exchange(true)) server.stop();
+      const auto wait_until = [](const auto& holds, std::chrono::milliseconds limit) {
+        for (const Clock::time_point start = Clock::now(); !holds() && Clock::now() - start < limit;)
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      };
+      wait_until([&] { return server.is_running() || end.is_here; }, time_to_end);
+      if (end.is_here) return;
+      end.is_near = true;
+      server.stop();
+      wait_until([&] { return end.is_here.load(); }, time_to_end);
+      if (!end.is_here) _exit(0);
     });
   }
 
@@ -247,14 +261,14 @@ std::string serve_http(int port, const HttpSite& site, const std::function<void(
     port = -1;
   if (port < 0) return "the port cannot be had";
   server.lengthen_backlog();
-  std::atomic<bool> is_ending = false;
-  route(server, site, port, is_ending);
+  ServerEnd end;
+  route(server, site, port, end.is_near);
   const StopSignals signals;
-  std::thread stopping = signals.stopping(server, is_ending);
+  std::thread stopping = signals.stopping(server, end);
   listening(port);
   const bool ended_well = server.listen_after_bind();
-  is_ending = true;
-  pthread_kill(stopping.native_handle(), SIGTERM);
+  end.is_here = true;
+  pthread_kill(stopping.native_handle(), SIGTERM);  // where none has come
   stopping.join();
   return ended_well ? "" : "the connection to the port was lost";
 }

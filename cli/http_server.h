@@ -24,7 +24,8 @@ struct HttpSite {
 std::string http_refusal();
 
 // Serves `site` on 127.0.0.1 until SIGINT or SIGTERM comes; `port` 0: any that is free. `listening` is told
-// the port once requests are answered. Returns "", or why nothing was served.
+// the port once requests are answered. What is under way when a signal comes gets a second more; where that
+// is not enough this does not return and the program exits with 0. Returns "", or why nothing was served.
 //
 // Whoever connects gets a second to begin, 5 to ask, 64 KiB for the body and 16 KiB for the rest. Refused is
 // what names another host (a page elsewhere whose name was made to mean this machine), what another page's

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "cli/serve_rules.h"
 #include "cli/sweep_values.h"
 #include "cli/trace_format.h"
 
@@ -376,6 +377,7 @@ OptionFault fault_of(const Options& options) {
     if (!trace_format(path))
       return {fmt::format("--trace cannot tell the format of '{}' from its name", path),
               "end it in .json or .json.gz (Chrome's trace format) or .perfetto-trace."};
+  if (OptionFault fault = serve_fault(options); !fault.message.empty() || options.serve.serve) return fault;
   if (options.doctor) return doctor_fault(options);
   if (OptionFault fault = validate_fault(options);
       !fault.message.empty() || options.validate.rows || options.validate.fit)

@@ -20,7 +20,7 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--import-hf", "--open", "--serve", "--fit"};
+constexpr std::array later_flags{"--import-hf", "--open"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -169,6 +169,18 @@ void add_doctor(CLI::App& app, Options& options) {
          "say which devices and transports this machine has and, for each missing one, why (with --json: "
          "as JSON)")
       ->group("Run the plan");
+}
+
+void add_serve(CLI::App& app, ServeFlags& flags) {
+  constexpr const char* group = "A page to estimate with";
+  app.add_flag(
+         "--serve", flags.serve,
+         "serve a page on http://127.0.0.1 whose form changes a job (CONFIG, or a shipped one) and shows its "
+         "numbers and its timeline, until Ctrl-C")
+      ->group(group);
+  app.add_option("--port", flags.port, "its port (default 8000; 0: any that is free)")
+      ->check(CLI::Range(0, 65535))
+      ->group(group);
 }
 
 void add_calibrate(CLI::App& app, Options& options) {
@@ -337,6 +349,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   add_validate(app, parsed.options.validate);
   add_execute(app, parsed.options.execute);
   add_doctor(app, parsed.options);
+  add_serve(app, parsed.options.serve);
   add_calibrate(app, parsed.options);
   add_convert(app, parsed.options.convert);
   add_import(app, parsed.options.import);
@@ -358,9 +371,9 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
   const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor &&
                          !parsed.options.calibrate && !parsed.options.collective.collective &&
-                         !parsed.options.validate.rows && !parsed.options.validate.fit &&
-                         parsed.options.import.traces.empty() && !parsed.options.import.against &&
-                         !parsed.options.import.profile;
+                         !parsed.options.serve.serve && !parsed.options.validate.rows &&
+                         !parsed.options.validate.fit && parsed.options.import.traces.empty() &&
+                         !parsed.options.import.against && !parsed.options.import.profile;
   const std::string wrong = read_words(words, parsed.options);
   if (!wrong.empty()) return refusal(wrong, "");
   if (parsed.options.input.empty() && needs_job)

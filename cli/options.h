@@ -10,6 +10,7 @@
 #include "cli/import_flags.h"
 #include "cli/plan_flags.h"
 #include "cli/schedule_flags.h"
+#include "cli/serve_flags.h"
 #include "cli/validate_flags.h"
 #include "configs/load_job.h"
 #include "sim/simulate.h"
@@ -29,6 +30,7 @@ struct Options {
   bool doctor = false;           // what this machine has, no job
   ScheduleFlags schedule_flags;  // a schedule without a model
   CollectiveFlags collective;    // a collective without a job
+  ServeFlags serve;              // the estimator's page
   ValidateFlags validate;        // published measurements instead of a job
   ExecuteFlags execute;
   PlanFlags plan_flags;               // search for the best way to run the job

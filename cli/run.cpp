@@ -23,6 +23,7 @@
 #include "cli/print_topology.h"
 #include "cli/processes.h"
 #include "cli/read_input.h"
+#include "cli/serve.h"
 #include "cli/simulate_one.h"
 #include "cli/sweep.h"
 #include "cli/validate.h"
@@ -41,6 +42,7 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.calibrate) return calibrate(options);
   if (options.schedule_flags.schedule) return run_playground(options);
   const LoadOptions load = load_options(options);
+  if (options.serve.serve) return run_serve(options, load);
   if (options.collective.collective) return run_collective(options, load);
   if (options.validate.rows) return run_validate(options, load);
   if (options.validate.fit) return run_fit(options, load);

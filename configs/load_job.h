@@ -7,6 +7,7 @@
 #include "configs/config_node.h"
 #include "configs/diagnostics.h"
 #include "configs/job.h"
+#include "configs/key_rule.h"
 #include "configs/plan_config.h"
 
 namespace simrun {
@@ -45,6 +46,13 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
 // Positions in it may be those of a file that is no YAML. The overrides are added to the tree.
 LoadedJob load_job_tree(ConfigNode& root, std::vector<Diagnostic> problems, const std::string& file,
                         const LoadOptions& options);
+
+// What a job's keys have and accept, by dotted path, whether or not the job is right.
+struct JobKeys {
+  std::map<std::string, std::string> values;  // as in the effective config; without those that were refused
+  std::map<std::string, KeyRule> rules;       // of the keys that the loader asked for
+};
+JobKeys job_keys(const std::string& text, const std::string& file, const LoadOptions& options);
 
 // A cluster alone: `name` is a preset or a file, as after `cluster: {from:`; overrides name keys of
 // `cluster`. Throws ConfigError with every problem found.

@@ -1,5 +1,7 @@
 #include "visualizer/payload.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -63,6 +65,12 @@ std::string what(const Instruction& instruction) {
   return instruction.function == Function::none ? name : name + " " + to_string(instruction.function);
 }
 
+// "0:1,2": a collective's group is over axes 1 and 2 of the first mesh; "" where no group takes part.
+std::string group_text(const Communication* exchange) {
+  if (exchange == nullptr || exchange->group.axes.empty() || exchange->peer.pipeline_rank >= 0) return "";
+  return fmt::format("{}:{}", exchange->group.mesh, fmt::join(exchange->group.axes, ","));
+}
+
 void add_segments(const Plan& plan, ColumnWriter& columns, StringTable& strings) {
   const BoundChunks bound(plan);
   Column kind, name, count;
@@ -83,7 +91,7 @@ void add_segments(const Plan& plan, ColumnWriter& columns, StringTable& strings)
 }
 
 void add_instructions(const Plan& plan, ColumnWriter& columns, StringTable& strings) {
-  Column whats, label, cause, phase, layer, stream, bytes, flops, channel, binding;
+  Column whats, label, cause, phase, layer, stream, bytes, flops, channel, binding, group;
   for (const Segment& segment : plan.segments)
     for (const Instruction& instruction : segment.instructions) {
       const Communication* const exchange = instruction.communication < plan.communications.size()
@@ -100,8 +108,10 @@ void add_instructions(const Plan& plan, ColumnWriter& columns, StringTable& stri
       const bool between_ranks = exchange != nullptr && exchange->channel != no_index;
       channel.push_back(between_ranks ? std::int64_t{exchange->channel} : -1);
       binding.push_back(instruction.binding);
+      group.push_back(strings.index(group_text(exchange)));
     }
-  for (const Column& column : {whats, label, cause, phase, layer, stream, bytes, flops, channel, binding})
+  for (const Column& column :
+       {whats, label, cause, phase, layer, stream, bytes, flops, channel, binding, group})
     columns.add(column);
 }
 

@@ -21,7 +21,8 @@ constexpr int use_steps = 10'000;  // a utilisation of 1 in a column
 //   segments       kind, name, chunk index and stage (-1: none), the same of an overlapped pair's backward,
 //                  instruction count
 //   instructions   of all segments in turn: what (opcode and function), label, cause, phase, layer,
-//                  stream, bytes, FLOPs, channel (-1: none), binding
+//                  stream, bytes, FLOPs, channel (-1: none), binding, group ("MESH:AXIS,AXIS" of
+//                  Plan::stages' meshes; "": none)
 //   per drawn rank entries: segment, microbatch of binding 0 and of binding 1 (-1: none)
 //                  passes: gap, duration, entry differences
 //                  memory: time differences, then differences of live bytes, one column per category

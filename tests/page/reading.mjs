@@ -71,6 +71,40 @@ export async function checkAddress(tab, measured) {
   await tab.until("!/[&#][md]=/.test(location.hash)");
 }
 
+// A rank that folds equal GPUs opens into a lane for each, by key, button and label; who opens the address sees it open.
+export async function checkUnfolding(tab) {
+  const ranks = await tab.value("JSON.parse(document.getElementById('facts').textContent).ranks");
+  const count = ({ members }) => (members ? members.devices.reduce((sum, [, of]) => sum + of, 0) : 0);
+  const rank = ranks.findIndex((of) => count(of) > 1);
+  assert.equal(await tab.value("document.getElementById('unfold').hidden"), rank < 0);
+  if (rank < 0) return false;
+  const expanded = () => tab.value("document.getElementById('unfold').getAttribute('aria-expanded')");
+  await tab.press("Escape");
+  for (let i = 0; i < 8; i++) await tab.press("PageUp");
+  await tab.frame();
+  const folded = await picture(tab);
+  await tab.press("u");
+  assert.equal(await expanded(), "true");
+  assert.match(await text(tab, "said"), new RegExp(`a lane for each of ${count(ranks[rank])} GPUs$`));
+  await tab.until(`/[#&]u=${rank}(&|$)/.test(location.hash)`);
+  await tab.frame();
+  assert.ok((await picture(tab)) !== folded, "it is drawn");
+  await tab.value("document.getElementById('unfold').click()");
+  assert.equal(await expanded(), "false");
+  await tab.frame();
+  assert.ok((await picture(tab)) === folded, "and folds back");
+  const { left, top } = await frameOf(tab);
+  const label = top + 22 + 4 + 15; // the axis, the space above the lanes, half a lane
+  if (rank === 0) {
+    await tab.click(left + 30, label);
+    assert.equal(await expanded(), "true", "clicking the name unfolds");
+    await tab.click(left + 30, label - 6);
+    assert.equal(await expanded(), "false", "and folds");
+  }
+  await tab.until("!/[#&]u=/.test(location.hash)");
+  return true;
+}
+
 // The files that P and V save, without a folder to save them to.
 export async function checkPictures(tab) {
   await tab.value(`(() => {

@@ -68,14 +68,14 @@ function pageOf(boxes) {
   const isTp = (i) => i % 5 === 4;
   const instructions = [two((i) => (isTp(i) ? 4 : 3)), two(() => 0), two(() => 0), two((i, s) => (s === 1 && i < 5 ? 1 : 0)),
                         two((i) => i), two((i) => (isTp(i) ? 1 : 0)), two(() => 1e6), two((i) => (isTp(i) ? 0 : 1e9)), two(() => -1),
-                        two(() => 0)];
+                        two(() => 0), two(() => 0)];
   const path = [0, 0, 0].map(() => []);
   const bytes = written(...segments, ...instructions, ...made.flatMap(({ columns }) => columns), ...path);
   const facts = {
-    version: 4, step: Math.max(...made.map(({ step }) => step)), memoryLimit: 8e10, peakFlops: 1e15, bidirectional: false,
+    version: 5, step: Math.max(...made.map(({ step }) => step)), memoryLimit: 8e10, peakFlops: 1e15, bidirectional: false,
     streams: [{ name: "compute", traffic: "compute" }, { name: "tp", traffic: "tp" }],
     categories: ["weights", "gradients", "optimizer", "activations", "comm", "workspace"],
-    ranks: made.map((_, pp) => ({ pp, multiplicity: 8, gpus: 8 })), useSteps: 10000, links: [],
+    ranks: made.map((_, pp) => ({ pp, multiplicity: 8, gpus: 8 })), gpusPerNode: 8, useSteps: 10000, links: [],
     strings: ["", "forward", "backward", "gemm", "all_gather"],
   };
   const template = readFileSync(new URL("../../visualizer/dist/viewer.html", import.meta.url), "utf8");

@@ -110,7 +110,7 @@ TEST_CASE("the page's data decodes to the timeline it was made from") {
   ColumnReader reader = columns_of(page_of(run));
   for (int segment_column = 0; segment_column < 7; ++segment_column)
     CHECK(reader.column().size() == run.plan.segments.size());
-  for (int instruction_column = 0; instruction_column < 10; ++instruction_column) reader.column();
+  for (int instruction_column = 0; instruction_column < 11; ++instruction_column) reader.column();
   for (std::size_t r = 0; r < run.timeline.ranks.size(); ++r) {
     RankTimeline expected = run.timeline.ranks[r];
     for (int entry_column = 0; entry_column < 3; ++entry_column)
@@ -141,7 +141,7 @@ TEST_CASE("only what was recorded gets a lane: not the other GPUs of a rank, not
   CHECK(facts.find("node3.nic0.tx") == std::string::npos);  // its curve was not recorded
   CHECK(between(page, "<caption>Links", "</table>").find("node3.nic0.tx") != std::string::npos);
   ColumnReader reader = columns_of(page);
-  for (int column = 0; column < 7 + 10; ++column) reader.column();
+  for (int column = 0; column < 7 + 11; ++column) reader.column();
   for (int rank = 0; rank < 4; ++rank) {
     for (int entry_column = 0; entry_column < 3; ++entry_column) reader.column();
     CHECK(read_passes(reader) == run.timeline.ranks[static_cast<std::size_t>(2 * rank)].passes);

@@ -50,7 +50,7 @@ function decodeRank(reader: ColumnReader, facts: Facts, at: number): Rank {
 
 // The order of columns is that of visualizer/payload.h.
 export function decode(facts: Facts, columns: Uint8Array): Model {
-  if (facts.version !== 4) throw new Error(`this page reads data of version 4, not ${facts.version}`);
+  if (facts.version !== 5) throw new Error(`this page reads data of version 5, not ${facts.version}`);
   const reader = new ColumnReader(columns);
   const [kind, name, chunk, stage, secondChunk] = [0, 1, 2, 3, 4].map(() => reader.column()) as Five;
   const [secondStage, count] = [reader.column(), reader.column()];
@@ -60,7 +60,7 @@ export function decode(facts: Facts, columns: Uint8Array): Model {
   const instructions = {
     what, label, cause, phase, layer,
     stream: reader.column(), bytes: reader.column(), flops: reader.column(), channel: reader.column(),
-    binding: reader.column(),
+    binding: reader.column(), group: reader.column(),
   };
   const ranks = facts.ranks.map((_, i) => decodeRank(reader, facts, i));
   const links = facts.links.map((link): Link => ({ ...link, use: reader.differences().map((parts) => parts / facts.useSteps) }));

@@ -119,9 +119,11 @@ std::string page_facts(const Plan& plan, const Drawn& drawn, const Summary& summ
                                      short_name(stream.traffic));
                 }),
       categories,
-      drawn_list(timeline.ranks,
-                 [&](const RankTimeline& rank) { return rank_facts(plan, rank, summary, is_measured(rank)); }),
-      plan.cluster.gpus_per_node, use_steps, drawn_list(timeline.links, link_facts), json_list(strings, json_quoted));
+      drawn_list(
+          timeline.ranks,
+          [&](const RankTimeline& rank) { return rank_facts(plan, rank, summary, is_measured(rank)); }),
+      plan.cluster.gpus_per_node, use_steps, drawn_list(timeline.links, link_facts),
+      json_list(strings, json_quoted));
 }
 
 // Puts `parts` where the template says <!--simrun:NAME-->, in one pass: what is put in is not looked at

@@ -7,7 +7,9 @@ import { basename, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { Browser } from "./browser.mjs";
-import { checkAccessibility, checkAddress, checkKeyboard, checkMarksAndMeasure, checkPath, checkPictures, checkUnfolding } from "./reading.mjs";
+import {
+  checkAccessibility, checkAddress, checkKeyboard, checkMarksAndMeasure, checkPath, checkPictures, checkTouch, checkUnfolding,
+} from "./reading.mjs";
 
 const isGallery = (page) => page.endsWith(".gallery.html"); // of `simrun --schedule all`: diagrams without a script
 const pages = process.argv.slice(2).filter((page) => !isGallery(page));
@@ -232,6 +234,7 @@ for (const page of pages) {
     if (await checkUnfolding(tab)) unfoldedSeen++;
     await checkAddress(tab, await checkMarksAndMeasure(tab));
     await checkKeyboard(tab);
+    await checkTouch(tab);
     await checkPictures(tab);
     await checkAccessibility(tab);
     assert.deepEqual(tab.faults, []);

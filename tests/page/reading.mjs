@@ -105,6 +105,49 @@ export async function checkUnfolding(tab) {
   return true;
 }
 
+// One finger moves and scrolls, two zoom, a tap selects.
+export async function checkTouch(tab) {
+  const { left, top, width } = await frameOf(tab);
+  await tab.press("0");
+  for (let i = 0; i < 8; i++) await tab.press("PageUp");
+  await tab.frame();
+  const touch = (type, ...points) => tab.send("Input.dispatchTouchEvent", { type, touchPoints: points.map(([x, y], id) => ({ x, y, id })) });
+  const span = async () => {
+    await tab.until("/v=-?\\d+,\\d+/.test(location.hash)");
+    const [, from, to] = (await tab.value("location.hash")).match(/v=(-?\d+),(\d+)/);
+    return { from: Number(from), width: to - from };
+  };
+  const until = async (name, holds) => {
+    for (const end = Date.now() + 10000; Date.now() < end; await new Promise((go) => setTimeout(go, 50))) {
+      const now = await span();
+      if (holds(now)) return now;
+    }
+    return assert.fail(`${name}, but the view is ${await tab.value("location.hash")}`);
+  };
+  const [x, y] = [left + width * 0.6, top + 45];
+  const whole = await span();
+  await touch("touchStart", [x - 50, y], [x + 50, y]);
+  await touch("touchMove", [x - 100, y], [x + 100, y]);
+  await touch("touchMove", [x - 150, y], [x + 150, y]);
+  await touch("touchEnd");
+  const near = await until("two fingers that part zoom in", (v) => v.width < whole.width / 2);
+  assert.ok(near.width > whole.width / 4, "by as much as they part");
+  await touch("touchStart", [x, y]);
+  await touch("touchMove", [x - 60, y]);
+  await touch("touchEnd");
+  const moved = await until("a finger that goes left moves on", (v) => v.from > near.from);
+  assert.ok(Math.abs(moved.width - near.width) <= 2, "without zooming");
+  await tab.press("Escape");
+  await tab.press("0");
+  await tab.frame();
+  for (let at = left + 130; at < left + width && (await text(tab, "selection")) === ""; at += 16) {
+    await touch("touchStart", [at, top + 40]);
+    await touch("touchEnd");
+  }
+  assert.notEqual(await text(tab, "selection"), "", "a tap selects");
+  await tab.press("Escape");
+}
+
 // The files that P and V save, without a folder to save them to.
 export async function checkPictures(tab) {
   await tab.value(`(() => {

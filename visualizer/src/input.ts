@@ -98,7 +98,8 @@ export function listenToPointers(page: Page): { time: () => number | undefined }
       if (moved >= 4) page.measure(measuredFrom, pointerTime);
     } else {
       page.pan(before.clientX - event.clientX);
-      page.scroll(before.clientY - event.clientY);
+      const left = page.scroll(before.clientY - event.clientY);
+      if (event.pointerType === "touch") window.scrollBy(0, left); // the plot leaves little else to take hold of
     }
     down.set(event.pointerId, event);
   });

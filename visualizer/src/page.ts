@@ -81,10 +81,13 @@ export class Page {
   pan(pixels: number): void {
     this.setView(panned(this.scene.view, pixels * scaleOf(this.scene.view, this.plotWidth).perPixel, this.step));
   }
-  scroll(pixels: number): void {
+  // The pixels that are left of it once the lanes are at their end.
+  scroll(pixels: number): number {
     const most = Math.max(this.scene.layout.height - this.plotHeight, 0);
-    this.scene.scrollTop = Math.min(Math.max(this.scene.scrollTop + pixels, 0), most);
+    const before = this.scene.scrollTop;
+    this.scene.scrollTop = Math.min(Math.max(before + pixels, 0), most);
     this.refresh();
+    return before + pixels - this.scene.scrollTop;
   }
 
   setMode(mode: Mode): void {

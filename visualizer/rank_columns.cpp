@@ -15,11 +15,11 @@ namespace simrun {
 
 namespace {
 
-using Values = std::vector<std::int64_t>;
+using ColumnValues = std::vector<std::int64_t>;
 
 void add_entry_columns(const Program& program, ColumnWriter& columns) {
-  Values segment;
-  std::array<Values, 2> microbatch;  // by binding
+  ColumnValues segment;
+  std::array<ColumnValues, 2> microbatch;  // by binding
   for (const Entry& entry : program.entries) {
     segment.push_back(entry.segment);
     for (std::uint8_t b = 0; b < 2; ++b) {
@@ -27,7 +27,7 @@ void add_entry_columns(const Program& program, ColumnWriter& columns) {
       microbatch[b].push_back(bound == nullptr ? -1 : bound->microbatch);
     }
   }
-  for (const Values& column : {segment, microbatch[0], microbatch[1]}) columns.add(column);
+  for (const ColumnValues& column : {segment, microbatch[0], microbatch[1]}) columns.add(column);
 }
 
 // Lanes in the order of issue, each as often as it has boxes.
@@ -49,7 +49,7 @@ std::vector<std::size_t> issue_order(const std::vector<Lane>& lanes) {
 }
 
 struct LaneTimes {
-  Values after, arrival, wait, duration;
+  ColumnValues after, arrival, wait, duration;
 };
 
 // On which lane the box ended that this one came closest behind; its own in doubt.
@@ -82,11 +82,11 @@ std::vector<LaneTimes> lane_times(const Program& program, const std::vector<Lane
 }
 
 void add_lane_columns(const Program& program, const std::vector<Lane>& lanes, ColumnWriter& columns) {
-  Values streams;
+  ColumnValues streams;
   for (const Lane& lane : lanes) streams.push_back(lane.stream);
   columns.add(streams);
   for (const Lane& lane : lanes) {
-    Values entry, instruction;
+    ColumnValues entry, instruction;
     for (const Interval& box : lane.intervals) {
       entry.push_back(box.entry);
       instruction.push_back(box.instruction);
@@ -96,7 +96,7 @@ void add_lane_columns(const Program& program, const std::vector<Lane>& lanes, Co
   }
   for (const LaneTimes& times : lane_times(program, lanes)) {
     columns.add(times.after);
-    for (const Values& column : {times.arrival, times.wait, times.duration}) columns.add_planes(column);
+    for (const ColumnValues& column : {times.arrival, times.wait, times.duration}) columns.add_planes(column);
   }
 }
 
@@ -120,7 +120,7 @@ std::map<Index, Stretch> compute_stretches(const std::vector<Lane>& lanes) {
 
 void add_pass_columns(const RankTimeline& rank, ColumnWriter& columns) {
   const std::map<Index, Stretch> stretches = compute_stretches(rank.lanes);
-  Values entry, start, duration;
+  ColumnValues entry, start, duration;
   Picoseconds end = 0;
   for (const PassInterval& pass : rank.passes) {
     const auto found = stretches.find(pass.entry);
@@ -136,8 +136,8 @@ void add_pass_columns(const RankTimeline& rank, ColumnWriter& columns) {
 }
 
 void add_memory_columns(const std::vector<MemoryEvent>& events, ColumnWriter& columns) {
-  Values time;
-  std::array<Values, category_count> live;
+  ColumnValues time;
+  std::array<ColumnValues, category_count> live;
   Picoseconds before = 0;
   for (const MemoryEvent& event : events) {
     time.push_back(event.time - before);
@@ -145,7 +145,7 @@ void add_memory_columns(const std::vector<MemoryEvent>& events, ColumnWriter& co
     for (std::size_t c = 0; c < live.size(); ++c) live[c].push_back(event.live[c]);
   }
   columns.add_planes(time);
-  for (const Values& column : live) columns.add_differences(column);
+  for (const ColumnValues& column : live) columns.add_differences(column);
 }
 
 }  // namespace

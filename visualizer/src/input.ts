@@ -99,7 +99,7 @@ export function listenToPointers(page: Page): { time: () => number | undefined }
     } else {
       page.pan(before.clientX - event.clientX);
       const left = page.scroll(before.clientY - event.clientY);
-      if (event.pointerType === "touch") window.scrollBy(0, left); // the plot leaves little else to take hold of
+      if (event.pointerType === "touch" && left !== 0) window.scrollBy(0, left); // the plot leaves little else to take hold of
     }
     down.set(event.pointerId, event);
   });

@@ -278,12 +278,12 @@ export class Page {
   }
 
   private remember(): void {
-    const { view, mode, selection, links, path, marks, stretch } = this.scene;
+    const { view, mode, selection, links, path, marks, stretch, scrollTop: scroll } = this.scene;
     const unfolded = [...this.scene.unfolded].sort((a, b) => a - b);
     const own = selection?.member === undefined ? [] : [selection.member];
     const chosen = selection ? [selection.rank, selection.lane, selection.index, ...own] : [];
     const measured = stretch ? [stretch.from, stretch.to] : [];
-    history.replaceState(null, "", `#${hashOf({ view, mode, selection: chosen, links, unfolded, path, marks, stretch: measured })}`);
+    history.replaceState(null, "", `#${hashOf({ view, mode, selection: chosen, links, unfolded, path, scroll, marks, stretch: measured })}`);
   }
 
   private restore(): void {
@@ -292,6 +292,7 @@ export class Page {
     this.setLinks(state.links ?? "folded");
     this.setUnfolded(new Set((state.unfolded ?? []).filter((rank) => this.model.ranks[rank] && unfolds(this.model.ranks[rank]))));
     this.setPath(state.path ?? false);
+    this.scroll((state.scroll ?? 0) - this.scene.scrollTop);
     this.scene.marks = state.marks ?? [];
     const [start, end] = state.stretch ?? [];
     this.scene.stretch = undefined;

@@ -7,6 +7,7 @@ const shift = 8; // of Input.dispatch*Event's modifiers
 
 const text = (tab, id) => tab.value(`document.getElementById("${id}").textContent`);
 const isPressed = (tab, id) => tab.value(`document.getElementById("${id}").getAttribute("aria-pressed")`);
+const goUp = (tab) => tab.value(`[...Array(60)].forEach(() => dispatchEvent(new KeyboardEvent("keydown", { key: "PageUp" })))`);
 const picture = (tab) => tab.value("['minimap', 'plot'].map((id) => document.getElementById(id).toDataURL()).join()");
 const frameOf = (tab) => tab.value(`(({ left, top, width, height }) => ({ left, top, width, height }))(
   document.getElementById("plot").getBoundingClientRect())`);
@@ -58,7 +59,7 @@ export async function checkAddress(tab, measured) {
   for (const key of ["3", "w", "u", "PageDown"]) await tab.press(key); // some ranks unfold, some pages scroll
   await tab.until("/[#&]m=\\d+&d=\\d+,\\d+/.test(location.hash) && location.hash.includes('c=chunk')");
   await tab.frame();
-  await new Promise((go) => setTimeout(go, 600)); // the hash follows after a pause
+  await new Promise((go) => setTimeout(go, 350)); // the hash follows after a pause
   const [hash, seen] = [await tab.value("location.hash"), await picture(tab)];
   await tab.send("Page.reload");
   await tab.until("performance.getEntriesByType('navigation')[0]?.type === 'reload' && document.documentElement?.dataset.state");
@@ -69,7 +70,8 @@ export async function checkAddress(tab, measured) {
   assert.equal(await text(tab, "selection"), measured);
   await tab.press("M", shift);
   await tab.press("U", shift);
-  for (const key of ["Escape", "1", "0", ...Array(40).fill("PageUp")]) await tab.press(key);
+  for (const key of ["Escape", "1", "0"]) await tab.press(key);
+  await goUp(tab);
   await tab.until("!/[&#][md]=/.test(location.hash)");
 }
 
@@ -82,7 +84,7 @@ export async function checkUnfolding(tab) {
   if (rank < 0) return false;
   const expanded = () => tab.value("document.getElementById('unfold').getAttribute('aria-expanded')");
   await tab.press("Escape");
-  for (let i = 0; i < 8; i++) await tab.press("PageUp");
+  await goUp(tab);
   await tab.frame();
   const folded = await picture(tab);
   await tab.press("u");
@@ -111,7 +113,7 @@ export async function checkUnfolding(tab) {
 export async function checkTouch(tab) {
   const { left, top, width } = await frameOf(tab);
   await tab.press("0");
-  for (let i = 0; i < 8; i++) await tab.press("PageUp");
+  await goUp(tab);
   await tab.frame();
   const touch = (type, ...points) => tab.send("Input.dispatchTouchEvent", { type, touchPoints: points.map(([x, y], id) => ({ x, y, id })) });
   const span = async () => {

@@ -25,7 +25,10 @@ namespace {
 template <typename Items, typename Item>
 std::string json_list(const Items& items, const Item& item) {
   std::string text;
-  for (const auto& i : items) text += (text.empty() ? "" : ",") + item(i);
+  for (const auto& i : items) {
+    if (!text.empty()) text += ',';
+    text += item(i);
+  }
   return "[" + text + "]";
 }
 
@@ -34,7 +37,10 @@ template <typename Items, typename Item>
 std::string drawn_list(const Items& items, const Item& item) {
   std::string text;
   for (const auto& i : items)
-    if (is_drawn(i)) text += (text.empty() ? "" : ",") + item(i);
+    if (is_drawn(i)) {
+      if (!text.empty()) text += ',';
+      text += item(i);
+    }
   return "[" + text + "]";
 }
 
@@ -53,9 +59,9 @@ std::string members_facts(const Plan& plan, const RankTimeline& rank) {
 }
 
 std::string rank_facts(const Plan& plan, const RankTimeline& rank, const Summary& summary, bool is_measured) {
-  return fmt::format("{{\"pp\":{},\"multiplicity\":{},\"gpus\":{}{}}}", rank.pipeline_rank, rank.multiplicity,
-                     summary.stages.at(static_cast<std::size_t>(rank.pipeline_rank)).gpus,
-                     is_measured ? ",\"measured\":true" : members_facts(plan, rank));
+  return fmt::format("{{\"pp\":{},\"multiplicity\":{},\"gpus\":{},\"device\":{}{}}}", rank.pipeline_rank,
+                     rank.multiplicity, summary.stages.at(static_cast<std::size_t>(rank.pipeline_rank)).gpus,
+                     rank.device, is_measured ? ",\"measured\":true" : members_facts(plan, rank));
 }
 
 // What is drawn: a Timeline whose ranks may be those of two, and which of them were measured. The path is of
@@ -106,8 +112,10 @@ std::string page_facts(const Plan& plan, const Drawn& drawn, const Summary& summ
   };
   const auto peak_flops = plan.cluster.gpu.peak_flops.find(plan.job.precision);
   std::string categories;
-  for (int c = 0; c < category_count; ++c)
-    categories += (c == 0 ? "" : ",") + json_quoted(to_string(static_cast<Category>(c)));
+  for (int c = 0; c < category_count; ++c) {
+    if (c > 0) categories += ',';
+    categories += json_quoted(to_string(static_cast<Category>(c)));
+  }
   return fmt::format(
       "{{\"version\":5,\"step\":{},\"memoryLimit\":{},\"peakFlops\":{},\"bidirectional\":{},\"streams\":{},"
       "\"categories\":[{}],\"ranks\":{},\"gpusPerNode\":{},\"useSteps\":{},\"links\":{},\"strings\":{}}}",

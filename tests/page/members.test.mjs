@@ -57,6 +57,12 @@ test("a rank that stands for some of its pipeline rank's GPUs, or for one, does 
   assert.deepEqual(layoutOf(model, "folded", new Set([1])), layoutOf(model, "folded"));
 });
 
+test("a rank that does not unfold says which GPU is drawn", () => {
+  assert.equal(members.whyFolded({ device: 64, multiplicity: 3, gpus: 16 }),
+               "gpu 64 is drawn; it stands for 3 of 16 GPUs, whose times differ: which others it stands for is not recorded");
+  assert.equal(members.whyFolded({ device: 3, multiplicity: 1, gpus: 1 }), "gpu 3 is drawn");
+});
+
 test("what is hit in a GPU's lane is that GPU's, and shows where and with whom", () => {
   const model = unfoldable();
   const { rows } = layoutOf(model, "folded", new Set([0]));

@@ -72,7 +72,7 @@ function pageOf(boxes, factor) {
     version: 5, step: Math.max(...made.map(({ step }) => step)), memoryLimit: 8e10, peakFlops: 1e15, bidirectional: false,
     streams: [{ name: "compute", traffic: "compute" }, { name: "tp", traffic: "tp" }],
     categories: ["weights", "gradients", "optimizer", "activations", "comm", "workspace"],
-    ranks: made.map((_, pp) => ({ pp, multiplicity: 8, gpus: 8 })), gpusPerNode: 8, useSteps: 10000, links: [],
+    ranks: made.map((_, pp) => ({ pp, multiplicity: 8, gpus: 8, device: 0 })), gpusPerNode: 8, useSteps: 10000, links: [],
     strings: ["", "forward", "backward", "gemm", "all_gather"],
   };
   const template = readFileSync(new URL("../../visualizer/dist/viewer.html", import.meta.url), "utf8");

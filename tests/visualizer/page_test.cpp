@@ -99,7 +99,8 @@ TEST_CASE("only what was recorded gets a lane: not the other GPUs of a rank, not
   REQUIRE(run.timeline.ranks.size() == 8);  // 4 pipeline ranks, two kinds of GPUs each
   const std::string page = page_of(run);
   const std::string facts = between(page, "id=\"facts\">", "</script>");
-  CHECK(facts.find("\"ranks\":[{\"pp\":0,\"multiplicity\":6,\"gpus\":8},{\"pp\":1,") != std::string::npos);
+  CHECK(facts.find("\"ranks\":[{\"pp\":0,\"multiplicity\":6,\"gpus\":8,\"device\":0},{\"pp\":1,") !=
+        std::string::npos);
   CHECK(facts.find("node0.gpu0.nvlink_tx") != std::string::npos);
   CHECK(facts.find("node3.nic0.tx") == std::string::npos);  // its curve was not recorded
   CHECK(between(page, "<caption>Links", "</table>").find("node3.nic0.tx") != std::string::npos);
@@ -173,8 +174,10 @@ TEST_CASE("a lane that stands for all GPUs of its pipeline rank says which, one 
   run.plan.stages[0].meshes = {{"dense", {{"tp", 4}, {"dp", 2}}}};
   run.plan.communications[0].group.axes = {0};
   const std::string facts = between(page_of(run), "id=\"facts\">", "</script>");
-  CHECK(facts.find("\"ranks\":[{\"pp\":0,\"multiplicity\":8,\"gpus\":8,\"members\":{\"devices\":[[0,8]],"
-                   "\"meshes\":[[[\"tp\",4],[\"dp\",2]]]}},") != std::string::npos);
+  CHECK(
+      facts.find(
+          "\"ranks\":[{\"pp\":0,\"multiplicity\":8,\"gpus\":8,\"device\":0,\"members\":{\"devices\":[[0,8]],"
+          "\"meshes\":[[[\"tp\",4],[\"dp\",2]]]}},") != std::string::npos);
   CHECK(facts.find("\"0:0\"") != std::string::npos);  // the group of its collectives: axis 0 of mesh 0
   const std::string unlike = between(page_of(example_run({.unlike = true})), "id=\"facts\">", "</script>");
   CHECK(unlike.find("members") == std::string::npos);

@@ -2,7 +2,7 @@ import { memoryOrder, modes } from "./colours";
 import { describe, describeIdle, describeLink, describeLinks, describeMemory } from "./describe";
 import { axisHeight, gutterWidth, scaleOf } from "./draw";
 import { hit, rowAt, type Row } from "./layout";
-import { unfolds } from "./members";
+import { unfolds, whyFolded } from "./members";
 import type { Box } from "./model";
 import { element, type Page } from "./page";
 
@@ -34,7 +34,8 @@ interface Target {
 const folds = (page: Page, row: Row) => row.rank >= 0 && unfolds(page.model.ranks[row.rank]!) && (row.kind === "compute" || row.kind === "rank");
 
 function foldLines(page: Page, row: Row): string[] {
-  if (!folds(page, row)) return [];
+  if (row.kind !== "compute" && row.kind !== "rank") return [];
+  if (!folds(page, row)) return [whyFolded(page.model.ranks[row.rank]!)];
   return [page.scene.unfolded.has(row.rank) ? "click or U: one lane for all GPUs of this pipeline rank" : "click or U: a lane for each GPU"];
 }
 

@@ -12,6 +12,12 @@ export function unfolds({ members }: Rank): boolean {
   return members !== undefined && memberCount(members) > 1;
 }
 
+// "gpu 64 is drawn; it stands for 1 of 64 GPUs, ..." of a rank that does not unfold although its pipeline rank has more GPUs.
+export function whyFolded({ device, multiplicity, gpus, measured }: Rank): string {
+  if (measured || gpus <= 1) return `gpu ${device} is drawn`;
+  return `gpu ${device} is drawn; it stands for ${multiplicity} of ${gpus} GPUs, whose times differ: which others it stands for is not recorded`;
+}
+
 // Number of a GPU in the cluster.
 export function deviceOf(members: Members, member: number): number {
   let before = member;

@@ -11,8 +11,8 @@ export interface Facts {
   bidirectional: boolean; // two pipelines over the same stages: chunk 0 of a rank is of the one down, 1 of the one up
   streams: { name: string; traffic: string }[];
   categories: string[];
-  // Stands for `multiplicity` of the pipeline rank's `gpus`; measured: where the plan ran, beside what was predicted.
-  ranks: { pp: number; multiplicity: number; gpus: number; measured?: boolean; members?: Members }[];
+  // GPU `device` was recorded; it stands for `multiplicity` of the pipeline rank's `gpus`; measured: where the plan ran, beside what was predicted.
+  ranks: { pp: number; multiplicity: number; gpus: number; device: number; measured?: boolean; members?: Members }[];
   gpusPerNode: number;
   useSteps: number; // a utilisation of 1 in the data
   links: LinkFacts[]; // busiest first
@@ -87,6 +87,7 @@ export interface Rank {
   pp: number;
   multiplicity: number;
   gpus: number;
+  device: number;
   measured?: boolean;
   members?: Members;
   side?: Side; // of two runs that are compared

@@ -7,7 +7,7 @@ import { legend } from "./legend";
 import { Minimap } from "./minimap";
 import { boxesOf, type Box, type Model } from "./model";
 import { describeMark, describeStretch, toggledMark } from "./marks";
-import { memberCount, unfolds } from "./members";
+import { memberCount, unfolds, whyFolded } from "./members";
 import { describePath, passPath } from "./path";
 import { search } from "./search";
 import { clamped, hashOf, panned, revealing, stateFrom, wholeView, zoomedAbout, type View } from "./viewport";
@@ -125,7 +125,7 @@ export class Page {
     const of = this.model.ranks[rank];
     if (!of) return;
     const name = rankLabel(of);
-    if (!unfolds(of)) return this.tell(`${name} cannot be unfolded: ${of.members ? "it is one GPU" : "which GPUs it stands for is not recorded"}`);
+    if (!unfolds(of)) return this.tell(`${name}: ${whyFolded(of)}`);
     const unfolded = new Set(this.scene.unfolded);
     if (!unfolded.delete(rank)) unfolded.add(rank);
     this.setUnfolded(unfolded);

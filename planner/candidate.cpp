@@ -8,7 +8,7 @@
 namespace simrun {
 namespace {
 
-constexpr std::int64_t least_tokens_of_part = 256;
+constexpr std::int64_t least_tokens_of_part = 2048;
 constexpr std::int64_t largest_micro_batch = 64;
 constexpr std::int64_t most_virtual_stages = 16;
 
@@ -48,8 +48,9 @@ class Choices {
     std::vector<std::int64_t> sizes;
     for (const std::int64_t size : divisors(ranks)) {
       const std::int64_t parts = size == 1 ? 1 : 2 * size;  // zigzag
-      const bool splits = job_.training.seq_length % parts == 0 &&
-                          (size == 1 || job_.training.seq_length / size >= least_tokens_of_part);
+      const bool splits =
+          job_.training.seq_length % parts == 0 && (size == 1 || is_fixed("context_parallel_size") ||
+                                                    job_.training.seq_length / size >= least_tokens_of_part);
       if (splits && allows("context_parallel_size", size)) sizes.push_back(size);
     }
     return sizes;

@@ -9,6 +9,8 @@
 namespace simrun {
 namespace {
 
+constexpr double hopeless = 1.2;  // x the room: no step of it is timed
+
 PartCost sum(PartCost of, const PartCost& with) {
   of.forward_s += with.forward_s;
   of.backward_s += with.backward_s;
@@ -45,7 +47,7 @@ std::vector<PartCost> rank_costs(const std::vector<PartCost>& stages, std::int64
 // ZeRO-3 gathers the weights of a stage in front of both passes, beside compute; ZeRO-2 and 3 scatter the
 // gradients behind every backward pass, which only the next forward pass hides: the pass behind it adds to
 // the same buffers.
-void add_sharding(const Candidate& candidate, StepCosts& step, std::vector<PartCost>& stages) {
+void add_sharding(const Candidate& candidate, const StepCosts& step, std::vector<PartCost>& stages) {
   if (candidate.zero_stage < 2) return;
   for (PartCost& stage : stages) {
     const double gather =
@@ -132,11 +134,11 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
 }
 
 // Behind the passes: reductions and gathers that passes do not hide, and the optimizer.
-double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, StepCosts& step) {
+double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, const StepCosts& step) {
   const double elements = rank.dense_elements + rank.expert_elements;
   const double copies =
       candidate.zero_stage >= 1 ? static_cast<double>(candidate.data * candidate.context) : 1;
-  double end = step.update_s(elements / copies);
+  double end = step.update_s_per_element * elements / copies;
   if (candidate.data * candidate.context == 1 || candidate.zero_stage >= 2) {
     if (candidate.zero_stage == 2) end += step.gather_s(rank.dense_elements, rank.expert_elements);
     return end;
@@ -149,7 +151,7 @@ double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, S
 }
 
 template <typename Costs, typename Make>
-Costs* made_once(std::optional<Costs>& slot, bool is_new, const Make& make) {
+const Costs* made_once(std::optional<Costs>& slot, bool is_new, const Make& make) {
   if (is_new) {
     try {
       slot.emplace(make());
@@ -180,31 +182,50 @@ const PassCosts* Estimator::passes_of(const Candidate& of) {
   return made_once(slot->second, is_new, [&] { return pass_costs(loaded(of), of); });
 }
 
-StepCosts* Estimator::steps_of(const Candidate& of) {
-  const auto [slot, is_new] = steps_.try_emplace(
-      StepKey{of.tensor, of.context, of.pipeline, of.expert, of.expert_tensor, of.zero_stage > 0});
-  return made_once(slot->second, is_new, [&] { return StepCosts(loaded(of), of); });
+const StepCosts* Estimator::steps_of(const Candidate& of) {
+  const auto [slot, is_new] =
+      steps_.try_emplace(StepKey{of.tensor, of.pipeline, of.expert, of.expert_tensor, of.zero_stage > 0});
+  return made_once(slot->second, is_new, [&] { return step_costs(loaded(of), of); });
+}
+
+// Activations grow with the microbatch as they are; what is far too large for it need not be priced.
+std::optional<Estimate> Estimator::too_large(const Candidate& candidate) {
+  if (candidate.micro_batch == 1) return std::nullopt;
+  Candidate single = candidate;
+  single.micro_batch = 1;
+  if (job_.training.global_batch_size % single.data != 0) return std::nullopt;
+  const PassCosts* passes = passes_of(single);
+  if (passes == nullptr) return std::nullopt;
+  PassCosts scaled = *passes;
+  const auto times = static_cast<double>(candidate.micro_batch);
+  for (PartCost& kind : scaled.kinds) kind.held_bytes *= times;
+  scaled.embedding.held_bytes *= times;
+  scaled.loss.held_bytes *= times;
+  const std::vector<PartCost> stages = stage_costs(job_, candidate, scaled);
+  if (stages.empty()) return std::nullopt;
+  const auto microbatches = static_cast<double>(candidate.microbatches(job_.training.global_batch_size));
+  const Estimate estimate{0, peak_bytes(scaled, candidate, microbatches, stages), scaled.room_bytes};
+  if (estimate.peak_bytes <= hopeless * estimate.room_bytes) return std::nullopt;
+  return estimate;
 }
 
 std::optional<Estimate> Estimator::estimate(const Candidate& candidate) {
+  if (const std::optional<Estimate> large = too_large(candidate)) return large;
   const PassCosts* passes = passes_of(candidate);
   if (passes == nullptr) return std::nullopt;
   std::vector<PartCost> stages = stage_costs(job_, candidate, *passes);
   if (stages.empty()) return std::nullopt;
   const auto microbatches = static_cast<double>(candidate.microbatches(job_.training.global_batch_size));
-  Estimate estimate;
-  estimate.room_bytes = passes->room_bytes;
-  estimate.peak_bytes = peak_bytes(*passes, candidate, microbatches, stages);
-  // A step that is far from fitting need not be timed.
-  if (estimate.peak_bytes > 2 * estimate.room_bytes) return estimate;
-  StepCosts* step = steps_of(candidate);
+  Estimate estimate{0, peak_bytes(*passes, candidate, microbatches, stages), passes->room_bytes};
+  if (estimate.peak_bytes > hopeless * estimate.room_bytes) return estimate;
+  const StepCosts* step = steps_of(candidate);
   if (step == nullptr) return std::nullopt;
   add_sharding(candidate, *step, stages);
   PartCost largest;
   for (const PartCost& rank : rank_costs(stages, candidate.pipeline))
     if (rank.dense_elements + rank.expert_elements > largest.dense_elements + largest.expert_elements)
       largest = rank;
-  estimate.step_s = passes_s(candidate, microbatches, stages, step->send_s(candidate.micro_batch)) +
+  estimate.step_s = passes_s(candidate, microbatches, stages, step->send_s(candidate)) +
                     end_s(job_, candidate, largest, *step);
   return estimate;
 }

@@ -15,7 +15,7 @@ namespace simrun {
 // What a candidate takes, from costs of its passes: the pipeline in closed form, transfers in between not
 // shared. The order in which candidates are simulated, never what is reported.
 struct Estimate {
-  double step_s = 0;
+  double step_s = 0;      // 0 where the peak is far above the room
   double peak_bytes = 0;  // of the fullest pipeline rank
   double room_bytes = 0;  // of a GPU
 };
@@ -34,10 +34,11 @@ class Estimator {
 
  private:
   using PassKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, int>;
-  using StepKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
+  using StepKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
   Job loaded(Candidate candidate) const;  // throws std::invalid_argument
   const PassCosts* passes_of(const Candidate& candidate);
-  StepCosts* steps_of(const Candidate& candidate);
+  const StepCosts* steps_of(const Candidate& candidate);
+  std::optional<Estimate> too_large(const Candidate& candidate);
 
   const Job& job_;
   LoadCandidate load_;

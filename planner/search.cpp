@@ -16,9 +16,9 @@ namespace simrun {
 namespace {
 
 constexpr double may_fit = 1.15;        // x what there is: estimates of memory are that far off at most
-constexpr double may_be_better = 1.10;  // x the step of the worst of the best
+constexpr double may_be_better = 1.05;  // x the step of the worst of the best
 constexpr std::size_t batch = 16;       // candidates between two looks at what was found
-constexpr std::int64_t most_evaluations_per_asked = 4;
+constexpr std::int64_t most_evaluations_per_asked = 2;
 
 struct Estimated {
   Candidate candidate;
@@ -67,7 +67,7 @@ struct Share {
 // Candidates that share the costs of passes are estimated by one thread.
 bool is_mine(const Candidate& candidate, unsigned thread, unsigned threads) {
   const std::int64_t key = candidate.tensor * 7 + candidate.context * 11 + candidate.expert * 13 +
-                           candidate.expert_tensor * 17 + candidate.micro_batch * 19;
+                           candidate.expert_tensor * 17 + candidate.pipeline * 3;
   return static_cast<unsigned>(key % threads) == thread;
 }
 

@@ -1,30 +1,34 @@
 #pragma once
 
-#include <memory>
+#include <vector>
 
 #include "planner/candidate.h"
 
 namespace simrun {
 
-// What stages exchange, and what a step does behind its passes, for one split of the ranks: prices of the
-// simulator for a plan of two stages (or one) on the real number of data-parallel ranks, taken for other byte
-// counts. Not thread-safe: prices are worked out when first asked for.
-class StepCosts {
- public:
-  // Throws what compile() throws.
-  StepCosts(const Job& job, const Candidate& candidate);
-  ~StepCosts();
-  StepCosts(StepCosts&&) noexcept;
-
-  double send_s(std::int64_t micro_batch);                         // of a boundary between stages
-  double reduce_s(double dense_elements, double expert_elements);  // gradients over data-parallel ranks
-  double gather_s(double dense_elements, double expert_elements);  // updated or sharded weights
-  double update_s(double elements) const;                          // of the optimizer; elements it updates
-
- private:
-  struct Largest;
-  struct Priced;
-  std::unique_ptr<Priced> priced_;
+// Seconds by bytes, from prices at some sizes: straight lines in between, and the last one's rate beyond.
+struct PriceCurve {
+  std::vector<double> bytes, seconds;  // ascending; empty: it costs nothing
+  double at(double size) const;
 };
+
+// What stages exchange, and what a step does behind its passes, for one split of the ranks: prices of the
+// simulator for a plan of two stages (or one) on the real number of data-parallel ranks.
+struct StepCosts {
+  PriceCurve send;  // a boundary between stages, of one sequence on all of a stage's context-parallel ranks
+  double sent_bytes = 0;                         // of one sequence
+  PriceCurve reduce_dense, reduce_expert;        // gradients over data-parallel ranks
+  PriceCurve gather_dense, gather_expert;        // updated or sharded weights
+  double reduced_bytes = 4, gathered_bytes = 2;  // per element
+  double bucket = 4e7;                           // elements of one collective at most
+  double update_s_per_element = 0;               // of the optimizer; elements it updates
+
+  double send_s(const Candidate& candidate) const;
+  double reduce_s(double dense_elements, double expert_elements) const;
+  double gather_s(double dense_elements, double expert_elements) const;
+};
+
+// `job`: the candidate's, as the loader accepts it. Throws what compile() throws.
+StepCosts step_costs(const Job& job, const Candidate& candidate);
 
 }  // namespace simrun

@@ -1,0 +1,92 @@
+#include "planner/choice_chain.h"
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "planner/chain_tables.h"
+
+namespace simrun {
+namespace {
+
+constexpr double most_combinations = 4096;
+
+// Nodes that an edge leaves for another segment than the next, or beside the next one's exit.
+std::vector<std::size_t> hubs_of(const ChoiceGraph& graph, const std::vector<SegmentNodes>& segments) {
+  std::vector<std::size_t> hubs;
+  for (const ChoiceEdge& edge : graph.edges) {
+    const std::size_t first = std::min(edge.from, edge.to), last = std::max(edge.from, edge.to);
+    const std::size_t a = segment_index(segments, first), b = segment_index(segments, last);
+    if (a == b || (a + 1 == b && segments[a].exit == first)) continue;
+    if (std::find(hubs.begin(), hubs.end(), first) == hubs.end()) hubs.push_back(first);
+  }
+  return hubs;
+}
+
+// The graph with the strategies of hubs given: their edges to others are costs of those.
+ChoiceGraph conditioned(const ChoiceGraph& graph, const std::vector<std::size_t>& hubs,
+                        const std::vector<std::uint16_t>& chosen) {
+  ChoiceGraph given = graph;
+  given.edges.clear();
+  const auto hub_of = [&](std::size_t node) {
+    return static_cast<std::size_t>(std::find(hubs.begin(), hubs.end(), node) - hubs.begin());
+  };
+  for (std::size_t h = 0; h < hubs.size(); ++h)
+    for (std::size_t s = 0; s < given.nodes[hubs[h]].cost.size(); ++s)
+      if (s != chosen[h]) given.nodes[hubs[h]].cost[s] = forbidden_cost;
+  for (const ChoiceEdge& edge : graph.edges) {
+    const std::size_t from = hub_of(edge.from), to = hub_of(edge.to);
+    const std::size_t columns = graph.nodes[edge.to].cost.size();
+    if (from < hubs.size())
+      for (std::size_t s = 0; s < columns; ++s)
+        given.nodes[edge.to].cost[s] += edge.cost[chosen[from] * columns + s];
+    else if (to < hubs.size())
+      for (std::size_t s = 0; s < graph.nodes[edge.from].cost.size(); ++s)
+        given.nodes[edge.from].cost[s] += edge.cost[s * columns + chosen[to]];
+    else
+      given.edges.push_back(edge);
+  }
+  return given;
+}
+
+std::vector<Choice> front_of(std::vector<Choice> choices, const ChoiceLimits& limits) {
+  std::vector<CostPoint> points;
+  for (const Choice& choice : choices) points.push_back({choice.cost, limits.front ? choice.memory : 0});
+  keep_front(points, limits);
+  std::vector<Choice> kept;
+  for (const CostPoint& point : points)
+    kept.push_back(*std::find_if(choices.begin(), choices.end(), [&](const Choice& choice) {
+      return choice.cost == point.cost && (!limits.front || choice.memory == point.memory);
+    }));
+  return kept;
+}
+
+}  // namespace
+
+std::vector<Choice> choose_strategies(const ChoiceGraph& graph, const ChoiceLimits& limits) {
+  const std::vector<SegmentNodes> segments = segments_of(graph);
+  if (segments.size() < 3) return eliminate_all(graph, limits);
+  const std::vector<std::size_t> hubs = hubs_of(graph, segments);
+  double combinations = 1;
+  for (const std::size_t hub : hubs) combinations *= static_cast<double>(graph.nodes[hub].cost.size());
+  if (combinations > most_combinations) return eliminate_all(graph, limits);
+  ChainTables tables(limits);
+  if (hubs.empty()) return choose_along(graph, segments, tables);
+  std::vector<Choice> all;
+  std::vector<std::uint16_t> chosen(hubs.size(), 0);
+  for (bool more = true; more;) {
+    for (Choice& choice : choose_along(conditioned(graph, hubs, chosen), segments, tables))
+      all.push_back(evaluate_choice(graph, std::move(choice.strategies)));
+    more = false;
+    for (std::size_t h = hubs.size(); h-- > 0 && !more;) {
+      more = ++chosen[h] < graph.nodes[hubs[h]].cost.size();
+      if (!more) chosen[h] = 0;
+    }
+  }
+  return front_of(std::move(all), limits);
+}
+
+}  // namespace simrun

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "configs/job.h"
+#include "planner/choice_graph.h"
+#include "planner/operator_strategies.h"
+
+namespace simrun {
+
+// A logical mesh over one stage's devices: axis `x` over neighbours, `y` over groups of these.
+struct LogicalMesh {
+  std::int64_t x = 1, y = 1;
+  std::int64_t devices() const { return x * y; }
+  bool operator==(const LogicalMesh&) const = default;
+};
+
+struct StageShape {
+  LogicalMesh mesh;
+  std::int64_t sequences = 1;     // of one microbatch, over the whole stage
+  std::int64_t microbatches = 1;  // per step
+};
+
+// What one stage's operators may do and what that costs: Alpa's intra-operator problem (Zheng et al. 2022,
+// section 4) with one node per forward operator, whose backward pass follows its layout, as compile() has it.
+//
+// Where Alpa has bytes x beta and no computing, here are the simulator's own prices: kernels of the local
+// shapes, forward, backward and repeated by recompute; conversions between producer and consumer, both
+// passes; gathers that the backward pass repeats as far as its input gradient does not hide them; sums of
+// gradients and updates, once per step, over the microbatches. Left out, and found by simulating the result:
+// what else overlaps, collectives of several operators that are one, links shared with other stages.
+struct StageGraph {
+  Graph graph;
+  DeviceMesh mesh;
+  std::vector<std::string> axes;                         // of the logical mesh with more than one rank
+  std::vector<std::vector<OperatorStrategy>> strategies;  // by operator
+  std::vector<std::vector<double>> seconds;           // by operator and strategy, per microbatch
+  std::vector<std::vector<double>> static_bytes;      // weights, gradients, optimizer state
+  std::vector<std::vector<double>> activation_bytes;  // kept for backward, of one microbatch
+  std::vector<ChoiceEdge> edges;                      // between operators: seconds per microbatch
+  std::vector<std::int32_t> segment;  // by operator: 0 before the layers, then layer by layer, last behind them
+  std::int32_t segments() const { return segment.empty() ? 0 : segment.back() + 1; }
+};
+
+// The job as if the stage were all of it: layers, batch and mesh as the stage has them, one pipeline rank.
+// Throws std::invalid_argument, in words, where the microbatch does not divide over the mesh's `y` axis.
+Job stage_job(const Job& job, const StageShape& shape);
+
+// Of the whole model; parts of it are cut out by choices_of(). Identical operators are priced once. Throws as
+// stage_job(), and std::invalid_argument for models whose layers are not a chain.
+StageGraph stage_graph(const Job& job, const StageShape& shape);
+
+// Segments [first, last) with so many microbatches in flight.
+struct StageRange {
+  std::int32_t first = 0, last = 0;
+  std::int64_t in_flight = 1;
+};
+struct StageChoices {
+  ChoiceGraph choices;
+  std::vector<std::size_t> operators;  // by node
+};
+StageChoices choices_of(const StageGraph& stage, const StageRange& range);
+
+}  // namespace simrun

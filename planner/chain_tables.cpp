@@ -233,7 +233,8 @@ std::vector<Choice> choose_along(const ChoiceGraph& graph, const std::vector<Seg
   }
   const ChainTrace trace(graph, segments, entries, fronts);
   std::vector<Choice> choices;
-  for (const CostPoint& point : total_front(fronts.back(), tables.limits())) choices.push_back(trace.of(point));
+  const std::vector<CostPoint> front = total_front(fronts.back(), tables.limits());
+  for (const CostPoint& point : cheapest_points(front, tables.limits())) choices.push_back(trace.of(point));
   return choices;
 }
 

@@ -47,6 +47,7 @@ struct ChoiceLimits {
   // Lists of points are thinned to two per bucket (that of least memory and that of least cost) of so many
   // equal parts of `memory`; 0: exact.
   std::size_t buckets = 0;
+  std::size_t choices = std::numeric_limits<std::size_t>::max();  // of a front, the cheapest ones
   double entries = 2e8;  // of one table, including the node that it is minimised over
 };
 

@@ -282,7 +282,7 @@ Choice evaluate_choice(const ChoiceGraph& graph, std::vector<std::uint16_t> stra
 std::vector<Choice> eliminate_all(const ChoiceGraph& graph, const ChoiceLimits& limits) {
   const Elimination elimination(graph, {}, limits);
   std::vector<Choice> choices;
-  for (const CostPoint& point : elimination.result().cell(0)) {
+  for (const CostPoint& point : cheapest_points(elimination.result().cell(0), limits)) {
     std::vector<std::uint16_t> strategies;
     elimination.trace(point, strategies);
     choices.push_back(evaluate_choice(graph, std::move(strategies)));

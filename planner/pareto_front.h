@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "planner/choice_graph.h"
@@ -17,5 +18,10 @@ struct CostPoint {
 // per bucket where lists are thinned (the reference's measurement: fewer than 512 buckets, or the cheapest of
 // each alone, lose the optimum or all that is feasible).
 void keep_front(std::vector<CostPoint>& points, const ChoiceLimits& limits);
+
+// As many of a front as are wanted: its end.
+inline std::span<const CostPoint> cheapest_points(std::span<const CostPoint> front, const ChoiceLimits& limits) {
+  return front.last(front.size() < limits.choices ? front.size() : limits.choices);
+}
 
 }  // namespace simrun

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t most_nodes = 4'000'000;  // of all ranks: about 600 MB
 
-[[noreturn]] void refuse(const std::string& file, std::string message, std::string hint = "") {
+[[noreturn]] void refuse_export(const std::string& file, std::string message, std::string hint = "") {
   throw ConfigError({{{file, 0, 0}, std::move(message), std::move(hint)}});
 }
 
@@ -36,7 +36,7 @@ void check_size(const std::string& file, const Plan& plan) {
   for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(plan.programs.size()); ++rank)
     nodes += instructions_of(plan, rank) * device_count(plan, rank);
   if (nodes > most_nodes)
-    refuse(
+    refuse_export(
         file,
         fmt::format("traces of {} GPUs would have {} nodes, more than {}", plan.ranks(), nodes, most_nodes),
         "a smaller training.global_batch_size has fewer microbatches.");
@@ -45,8 +45,8 @@ void check_size(const std::string& file, const Plan& plan) {
 void check_folder(const fs::path& folder) {
   std::error_code ignored;
   if (fs::exists(folder, ignored) && !(fs::is_directory(folder, ignored) && fs::is_empty(folder, ignored)))
-    refuse(folder.string(), "traces go into a folder of their own, and this is there already",
-           "choose another path.");
+    refuse_export(folder.string(), "traces go into a folder of their own, and this is there already",
+                  "choose another path.");
 }
 
 // A folder beside the one that is asked for, which goes away unless it is kept.
@@ -79,7 +79,7 @@ class Draft {
 
 int export_chakra(const Options& options, const Input& input) {
   if (!options.output)
-    refuse(options.input, "--export chakra writes a folder of files", "-o FOLDER names it.");
+    refuse_export(options.input, "--export chakra writes a folder of files", "-o FOLDER names it.");
   const fs::path folder = fs::path(*options.output).lexically_normal();
   check_folder(folder);
   check_size(options.input, input.plan);
@@ -88,7 +88,7 @@ int export_chakra(const Options& options, const Input& input) {
   try {
     traces = chakra_traces(input.plan, timeline);
   } catch (const std::invalid_argument& error) {
-    refuse(options.input, error.what());
+    refuse_export(options.input, error.what());
   }
   const std::string name = fs::path(options.input).stem().string();
   const Draft draft(folder.has_filename() ? folder : folder.parent_path());

@@ -4,6 +4,7 @@ list(REMOVE_ITEM cli_sources ${CMAKE_SOURCE_DIR}/cli/main.cpp)
 if(cli_sources)
   add_library(simrun_cli STATIC ${cli_sources})
   simrun_precompile(simrun_cli <fmt/format.h>)
+  simrun_unity(simrun_cli)
   target_include_directories(simrun_cli PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_options(simrun_cli PRIVATE ${SIMRUN_WARNINGS})
   target_compile_definitions(simrun_cli PRIVATE SIMRUN_VERSION="${PROJECT_VERSION}"

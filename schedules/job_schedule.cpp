@@ -8,6 +8,7 @@
 #include "configs/diagnostics.h"
 #include "schedules/schedule_grid.h"
 #include "schedules/schedule_search.h"
+#include "schedules/timeline.h"
 
 namespace simrun {
 namespace {
@@ -95,7 +96,6 @@ Searched search(const Job& job, PipelineShape shape, const PassFacts& facts) {
 }
 
 // Seconds of picoseconds.
-double seconds(std::int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-12; }
 
 }  // namespace
 
@@ -119,8 +119,8 @@ JobSchedule job_schedule(const Job& job, const PassFacts& facts) {
     schedule.placement_ = found.result.placement;
     schedule.order_ = std::move(found.result.schedule);
     if (!facts.times.empty())
-      schedule.found = FoundSchedule{found.result.seed, seconds(found.result.makespan),
-                                     seconds(found.result.lower_bound), found.memory_limit};
+      schedule.found = FoundSchedule{found.result.seed, to_seconds(found.result.makespan),
+                                     to_seconds(found.result.lower_bound), found.memory_limit};
     return schedule;
   }
   const ScheduleEntry* entry = find_schedule(schedule.name);

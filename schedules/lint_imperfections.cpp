@@ -21,7 +21,7 @@ bool has_ends(const OtherJob& of, const Cluster& cluster) {
          std::ranges::equal(of.from, of.to, std::ranges::not_equal_to());
 }
 
-bool is_share(double share) { return share >= 0 && share <= 1; }
+bool is_fraction(double share) { return share >= 0 && share <= 1; }
 
 }  // namespace
 
@@ -37,12 +37,12 @@ void check_imperfections(const Cluster& cluster, Findings& findings) {
       findings.add(fmt::format("the stragglers {} have a slowdown of {} or are not all in the cluster",
                                of.name, of.slowdown));
   for (const LinkFault& of : imperfections.links)
-    if (!is_share(of.bandwidth_share) || !(of.added_latency_s >= 0))
+    if (!is_fraction(of.bandwidth_share) || !(of.added_latency_s >= 0))
       findings.add(fmt::format("the links {} keep {} of their bandwidth and have {} s more latency", of.name,
                                of.bandwidth_share, of.added_latency_s));
   for (const BackgroundTraffic& of : imperfections.background)
     if (!all_below(of.from, cluster.nodes) || !all_below(of.to, cluster.nodes) ||
-        of.from.size() != of.to.size() || !(of.rate >= 0) || !is_share(of.share))
+        of.from.size() != of.to.size() || !(of.rate >= 0) || !is_fraction(of.share))
       findings.add(
           fmt::format("the background traffic {} has a rate of {} bytes/s, a share of {}, or ends "
                       "that are not in the cluster",

@@ -92,18 +92,18 @@ bool lay_pattern(const SearchModel& model, const PatternRule& rule, RepeatingPat
 
 namespace {
 
-struct Stream {
+struct PassStream {
   std::int64_t time = 0;
   Pass pass;
   int left = 0;
 };
 
 // The streams of one rank, each a pass every `period`, merged by time.
-PassList merge(std::vector<Stream> streams, std::int64_t period) {
+PassList merge(std::vector<PassStream> streams, std::int64_t period) {
   PassList passes;
   for (;;) {
-    Stream* next = nullptr;
-    for (Stream& stream : streams)
+    PassStream* next = nullptr;
+    for (PassStream& stream : streams)
       if (stream.left > 0 && (next == nullptr || stream.time < next->time)) next = &stream;
     if (next == nullptr) return passes;
     passes.push_back(next->pass);
@@ -117,7 +117,7 @@ PassList merge(std::vector<Stream> streams, std::int64_t period) {
 PassOrder unroll(const SearchModel& model, const RepeatingPattern& pattern) {
   PassOrder order;
   for (const std::vector<int>& lanes : model.lanes_of) {
-    std::vector<Stream> streams;
+    std::vector<PassStream> streams;
     for (const int index : lanes) {
       const auto l = static_cast<std::size_t>(index);
       const auto lane = static_cast<std::uint16_t>(index);

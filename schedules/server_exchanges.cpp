@@ -12,11 +12,11 @@
 namespace simrun {
 namespace {
 
-enum class Use : std::uint8_t { push, pull };
+enum class ServerUse : std::uint8_t { push, pull };
 
 Index first_server_channel(const StepContext& context) { return context.first_channel + fixed_channels; }
 
-Index between(const StepContext& context, const ParameterBucket& bucket, Index number, Use use,
+Index between(const StepContext& context, const ParameterBucket& bucket, Index number, ServerUse use,
               CommunicationTable& table) {
   const ServerRules& rules = context.servers;
   Communication communication;
@@ -26,21 +26,21 @@ Index between(const StepContext& context, const ParameterBucket& bucket, Index n
     communication.group.pipeline_ranks = {0, 1};
     members += rules.count;
     if (!rules.one_sided)
-      communication.channel = first_server_channel(context) + 2 * number + (use == Use::pull ? 1 : 0);
+      communication.channel = first_server_channel(context) + 2 * number + (use == ServerUse::pull ? 1 : 0);
   }
   communication.servers = {server_places(rules, members), rules.dedicated, rules.one_sided};
   const std::string over = context.mesh.words(bucket.data_axes);
   communication.cause =
-      use == Use::push
+      use == ServerUse::push
           ? fmt::format("gradients: partial sum over {} (batch is split) -> {} servers", over, rules.count)
           : fmt::format("weights: {} servers -> replicated over {}", rules.count, over);
   return table.add(communication);
 }
 
 // As a worker, which colocated servers are, runs it.
-Instruction exchange(const StepContext& context, const ParameterBucket& bucket, Use use,
+Instruction exchange(const StepContext& context, const ParameterBucket& bucket, ServerUse use,
                      Index communication) {
-  const bool pushes = use == Use::push;
+  const bool pushes = use == ServerUse::push;
   Instruction instruction;
   instruction.opcode = pushes ? Opcode::push : Opcode::pull;
   instruction.phase = Phase::reduction;
@@ -57,8 +57,8 @@ Instruction exchange(const StepContext& context, const ParameterBucket& bucket, 
   return instruction;
 }
 
-Instruction of_bucket(const StepContext& context, const ChunkEmission& emission, std::size_t number, Use use,
-                      CommunicationTable& table) {
+Instruction of_bucket(const StepContext& context, const ChunkEmission& emission, std::size_t number,
+                      ServerUse use, CommunicationTable& table) {
   const ParameterBucket& bucket = emission.buckets[number];
   return exchange(context, bucket, use, between(context, bucket, static_cast<Index>(number), use, table));
 }
@@ -128,7 +128,7 @@ std::vector<Instruction> served_update(const StepContext& context, Plan& plan, c
 std::vector<Instruction> push_gradients(const StepContext& context, const ChunkEmission& emission,
                                         std::size_t bucket, CommunicationTable& table) {
   if (context.servers.delay >= 2) return {};
-  return {of_bucket(context, emission, bucket, Use::push, table)};
+  return {of_bucket(context, emission, bucket, ServerUse::push, table)};
 }
 
 std::vector<Instruction> exchanges_at_start(const StepContext& context, const ChunkEmission& emission,
@@ -138,11 +138,11 @@ std::vector<Instruction> exchanges_at_start(const StepContext& context, const Ch
     // Buckets follow the backward pass; forward wants the last one first.
     for (std::size_t b = emission.buckets.size(); b-- > 0;)
       if (!emission.buckets[b].frozen)
-        instructions.push_back(of_bucket(context, emission, b, Use::pull, table));
+        instructions.push_back(of_bucket(context, emission, b, ServerUse::pull, table));
   if (context.servers.delay >= 2)
     for (std::size_t b = 0; b < emission.buckets.size(); ++b)
       if (!emission.buckets[b].frozen)
-        instructions.push_back(of_bucket(context, emission, b, Use::push, table));
+        instructions.push_back(of_bucket(context, emission, b, ServerUse::push, table));
   return instructions;
 }
 
@@ -154,7 +154,8 @@ std::vector<Instruction> finish_with_servers(const StepContext& context, Plan& p
     if (emission.buckets[b].frozen) continue;
     if (!context.servers.dedicated)
       append_to(instructions, served_update(context, plan, emission.buckets[b], norm, table));
-    if (!pulls_at_start(context)) instructions.push_back(of_bucket(context, emission, b, Use::pull, table));
+    if (!pulls_at_start(context))
+      instructions.push_back(of_bucket(context, emission, b, ServerUse::pull, table));
   }
   append_to(instructions, hand_over(emission));
   return instructions;
@@ -185,7 +186,7 @@ std::vector<Instruction> server_updates(const StepContext& context, Plan& plan, 
     if (bucket.frozen) continue;
     append_to(instructions, served_update(context, plan, bucket, norm.norm, table));
     if (!pulls_at_start(context))
-      instructions.push_back(server_end(of_bucket(context, emission, b, Use::pull, table), bucket));
+      instructions.push_back(server_end(of_bucket(context, emission, b, ServerUse::pull, table), bucket));
   }
   if (norm.norm != no_index) instructions.push_back(release_norm(norm.norm));
   return instructions;

@@ -166,7 +166,7 @@ bool single_rank(const StepContext& context) {
                      [](const Axis& a) { return a.size == 1; });
 }
 
-Instruction release_of(Index buffer, Phase phase = Phase::optimizer) {
+Instruction release_buffer(Index buffer, Phase phase = Phase::optimizer) {
   Instruction instruction;
   instruction.opcode = Opcode::free;
   instruction.phase = phase;
@@ -203,7 +203,7 @@ std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan,
   return {sum_of_squares(gradients, local),
           collective(Opcode::all_reduce, context.data_stream, {local, norm}, table.add(communication),
                      "gradient norm"),
-          release_of(local)};
+          release_buffer(local)};
 }
 
 }  // namespace
@@ -220,11 +220,11 @@ ServersNorm norm_over_servers(const StepContext& context, Plan& plan, const std:
   norm.instructions = {
       sum_of_squares(gradients, local),
       collective(Opcode::all_reduce, context.data_stream, {local, norm.norm}, sum, "gradient norm"),
-      release_of(local)};
+      release_buffer(local)};
   return norm;
 }
 
-Instruction release_norm(Index norm) { return release_of(norm); }
+Instruction release_norm(Index norm) { return release_buffer(norm); }
 
 BucketInstructions overlapped_reductions(const StepContext& context, const ChunkEmission& emission,
                                          CommunicationTable& table) {
@@ -244,7 +244,7 @@ namespace {
 // The reduction of one pass, added to the shard that is kept of the passes before.
 std::vector<Instruction> summed_into_shard(Instruction reduction, const ParameterBucket& bucket, bool first) {
   reduction.outputs = {first ? bucket.gradient_shard : bucket.reduced};
-  std::vector<Instruction> instructions{reduction, release_of(bucket.gradients, Phase::reduction)};
+  std::vector<Instruction> instructions{reduction, release_buffer(bucket.gradients, Phase::reduction)};
   if (first) return instructions;
   Instruction sum;
   sum.opcode = Opcode::map;
@@ -255,7 +255,7 @@ std::vector<Instruction> summed_into_shard(Instruction reduction, const Paramete
   sum.outputs = {bucket.gradient_shard};
   sum.label = "gradient accumulation";
   instructions.push_back(std::move(sum));
-  instructions.push_back(release_of(bucket.reduced, Phase::reduction));
+  instructions.push_back(release_buffer(bucket.reduced, Phase::reduction));
   return instructions;
 }
 
@@ -332,7 +332,7 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
   }
   if (context.servers.any()) {
     for (const ChunkEmission* chunk : chunks) append(finish_with_servers(context, plan, *chunk, norm, table));
-    if (norm != no_index) instructions.push_back(release_of(norm));
+    if (norm != no_index) instructions.push_back(release_buffer(norm));
     return instructions;
   }
   std::vector<const ParameterBucket*> buckets;
@@ -345,7 +345,7 @@ std::vector<Instruction> finish_step(const StepContext& context, Plan& plan,
   append(host_optimizer(update, buckets));
   for (const ParameterBucket* bucket : buckets)
     if (updates_on_gpu(*bucket)) append(optimizer_update(update, *bucket));
-  if (norm != no_index) instructions.push_back(release_of(norm));
+  if (norm != no_index) instructions.push_back(release_buffer(norm));
   if (!context.optimizer.overlap_param_gather)
     for (const ChunkEmission* chunk : chunks) append(parameter_gathers(context, *chunk, table));
   return instructions;

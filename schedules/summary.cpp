@@ -11,8 +11,6 @@
 namespace simrun {
 namespace {
 
-double seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
-
 // 0 where there is nothing to divide by: an empty Timeline, or a device without a peak for the precision.
 double ratio(double numerator, double denominator) { return denominator > 0 ? numerator / denominator : 0; }
 
@@ -27,10 +25,11 @@ struct Mean {
   void add(const RankTimeline& rank) {
     const auto weight = static_cast<double>(rank.multiplicity);
     gpus += weight;
-    compute += weight * seconds(rank.totals.compute);
-    for (std::size_t i = 0; i < bubble.size(); ++i) bubble[i] += weight * seconds(rank.totals.bubble[i]);
-    for (std::size_t i = 0; i < exposed.size(); ++i) exposed[i] += weight * seconds(rank.totals.exposed[i]);
-    for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] += weight * seconds(rank.totals.hidden[i]);
+    compute += weight * to_seconds(rank.totals.compute);
+    for (std::size_t i = 0; i < bubble.size(); ++i) bubble[i] += weight * to_seconds(rank.totals.bubble[i]);
+    for (std::size_t i = 0; i < exposed.size(); ++i)
+      exposed[i] += weight * to_seconds(rank.totals.exposed[i]);
+    for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] += weight * to_seconds(rank.totals.hidden[i]);
   }
   template <std::size_t size>
   std::array<double, size> of(std::array<double, size> sums) const {
@@ -56,8 +55,8 @@ void set_means(StageSummary& stage, const Mean& mean) {
 }
 
 void add_load(StageSummary& stage, const RankTimeline& rank) {
-  const GpuLoad load{rank.device, seconds(rank.totals.compute), seconds(rank.totals.bubble_total()),
-                     seconds(rank.totals.exposed_total())};
+  const GpuLoad load{rank.device, to_seconds(rank.totals.compute), to_seconds(rank.totals.bubble_total()),
+                     to_seconds(rank.totals.exposed_total())};
   const bool first = stage.gpus == 0;
   if (first || load.compute_s > stage.busiest.compute_s) stage.busiest = load;
   if (first || load.compute_s < stage.idlest.compute_s) stage.idlest = load;
@@ -101,7 +100,7 @@ std::string kind_of(const std::string& name) {
 // Links with equal figures are one here, however a Timeline that recorded their use over time keeps them
 // apart.
 std::vector<LinkSummary> link_summaries(const Timeline& timeline) {
-  const double step = seconds(timeline.step);
+  const double step = to_seconds(timeline.step);
   std::vector<LinkSummary> links;
   const LinkTimeline* last = nullptr;
   for (const LinkTimeline& link : timeline.links) {
@@ -115,7 +114,7 @@ std::vector<LinkSummary> link_summaries(const Timeline& timeline) {
     }
     last = &link;
     links.push_back({link.name, link.multiplicity, link.bandwidth, link.bytes,
-                     ratio(seconds(link.busy), step), seconds(link.contended),
+                     ratio(to_seconds(link.busy), step), to_seconds(link.contended),
                      ratio(static_cast<double>(link.bytes), link.bandwidth * step)});
   }
   return links;
@@ -124,8 +123,8 @@ std::vector<LinkSummary> link_summaries(const Timeline& timeline) {
 void set_times(Summary& summary, const Timeline& timeline) {
   Mean mean;
   for (const RankTimeline& rank : timeline.ranks) mean.add(rank);
-  summary.step_time_s = seconds(timeline.step);
-  summary.first_step_s = seconds(timeline.first_step);
+  summary.step_time_s = to_seconds(timeline.step);
+  summary.first_step_s = to_seconds(timeline.first_step);
   summary.compute_s = ratio(mean.compute, mean.gpus);
   summary.bubble_by_cause_s = mean.of(mean.bubble);
   summary.exposed_by_traffic_s = mean.of(mean.exposed);

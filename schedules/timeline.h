@@ -14,6 +14,7 @@
 namespace simrun {
 
 using Picoseconds = std::int64_t;
+inline double to_seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
 
 // Why no compute runs although nothing is being transferred for this rank, or a pipeline transfer is:
 //   warm_up    before the rank's first backward pass

@@ -132,9 +132,9 @@ double with_feedback(double excess) {
   return excess / (1 - std::min(excess, most));
 }
 
-class Finder {
+class ContentionFinder {
  public:
-  Finder(const Topology& topology, const FastRun& run, Detail detail)
+  ContentionFinder(const Topology& topology, const FastRun& run, Detail detail)
       : topology_(topology), run_(run), detail_(detail), overlaps_(run.flights.size(), false) {
     flights_of_.resize(run.compiled.exchanges.size());
     for (std::size_t f = 0; f < run.flights.size(); ++f) flights_of_[run.flights[f].exchange].push_back(f);
@@ -230,7 +230,7 @@ class Finder {
 }  // namespace
 
 Contention find_contention(const Topology& topology, const FastRun& run, Detail detail) {
-  return Finder(topology, run, detail).find();
+  return ContentionFinder(topology, run, detail).find();
 }
 
 void order_links(std::vector<LinkTimeline>& links) {

@@ -29,7 +29,7 @@ struct Thread {
   std::map<MeetingKey, std::int64_t> posts;  // by meeting, how often it was at it
 };
 
-struct Meeting {
+struct CoreMeeting {
   std::deque<Picoseconds> messages;  // when each was sent, that nobody has received
   std::int64_t arrived = 0;          // members of a group
   Picoseconds latest = 0;            // when the last of those arrived
@@ -103,10 +103,10 @@ class Replay {
     if (what.opcode == Opcode::recv) return receives(number, what, now);
     const std::vector<std::int64_t>& members = members_of(thread, what);
     if (members.size() <= 1) return true;
-    Meeting& meeting = meetings_[group_key(thread, what, members)];
+    CoreMeeting& meeting = meetings_[group_key(thread, what, members)];
     meeting.latest = std::max(meeting.latest, now);
     if (++meeting.arrived < static_cast<std::int64_t>(members.size())) return wait_at(meeting, number);
-    const Meeting complete = std::exchange(meeting, {});
+    const CoreMeeting complete = std::exchange(meeting, {});
     for (const std::size_t other : complete.waiting) ready_.push({complete.latest, other});
     return goes_on_at(complete.latest, number, now);
   }
@@ -116,14 +116,14 @@ class Replay {
     const Communication& communication = plan_.communications[what.communication];
     const std::int64_t from = peer_of(plan_, thread.pipeline_rank, communication, thread.local);
     if (from < 0) return true;
-    Meeting& meeting = meetings_[message_key(thread, what, from, thread.device)];
+    CoreMeeting& meeting = meetings_[message_key(thread, what, from, thread.device)];
     if (meeting.messages.empty()) return wait_at(meeting, number);
     const Picoseconds sent = meeting.messages.front();
     meeting.messages.pop_front();
     return goes_on_at(sent, number, now);
   }
 
-  bool wait_at(Meeting& meeting, std::size_t number) {
+  bool wait_at(CoreMeeting& meeting, std::size_t number) {
     meeting.waiting.push_back(number);
     threads_[number].has_posted = true;
     return false;
@@ -142,7 +142,7 @@ class Replay {
     const Communication& communication = plan_.communications[what.communication];
     const std::int64_t to = peer_of(plan_, thread.pipeline_rank, communication, thread.local);
     if (to < 0) return;
-    Meeting& meeting = meetings_[message_key(thread, what, thread.device, to)];
+    CoreMeeting& meeting = meetings_[message_key(thread, what, thread.device, to)];
     if (meeting.waiting.empty()) {
       meeting.messages.push_back(now);
       return;
@@ -194,7 +194,7 @@ class Replay {
   const Plan& plan_;
   const InstructionCosts& costs_;
   std::vector<Thread> threads_;
-  std::map<MeetingKey, Meeting> meetings_;
+  std::map<MeetingKey, CoreMeeting> meetings_;
   std::map<std::tuple<std::int32_t, Index>, Instances> instances_;
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready_;
   std::priority_queue<Picoseconds, std::vector<Picoseconds>, std::greater<>> free_;  // when each core is

@@ -25,9 +25,9 @@ struct KeyAccess {
 
 bool is_timed(const Instruction& i) { return i.opcode != Opcode::free && i.opcode != Opcode::init; }
 
-class Finder {
+class DependencyFinder {
  public:
-  Finder(const Plan& plan, const std::vector<Index>& segments, const DependencyBounds& bounds)
+  DependencyFinder(const Plan& plan, const std::vector<Index>& segments, const DependencyBounds& bounds)
       : plan_(plan), segments_(segments), bounds_(bounds), written_(plan.buffers.size(), false) {}
 
   Dependencies find() {
@@ -162,7 +162,7 @@ class Finder {
 
 Dependencies find_dependencies(const Plan& plan, const std::vector<Index>& segments,
                                const DependencyBounds& bounds) {
-  return Finder(plan, segments, bounds).find();
+  return DependencyFinder(plan, segments, bounds).find();
 }
 
 }  // namespace simrun

@@ -10,9 +10,9 @@ namespace simrun {
 
 namespace {
 
-class Finder {
+class MeetingFinder {
  public:
-  Finder(const Plan& plan, const CompiledPlan& compiled, Durations& durations)
+  MeetingFinder(const Plan& plan, const CompiledPlan& compiled, Durations& durations)
       : plan_(plan),
         compiled_(compiled),
         durations_(durations),
@@ -154,7 +154,7 @@ class Finder {
 
 Meetings find_meetings(const Plan& plan, const CompiledPlan& compiled, Instantiation instantiation,
                        Durations& durations) {
-  return Finder(plan, compiled, durations).find(instantiation);
+  return MeetingFinder(plan, compiled, durations).find(instantiation);
 }
 
 }  // namespace simrun

@@ -10,11 +10,7 @@
 
 namespace simrun {
 
-namespace {
-
-double seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
-
-}  // namespace
+namespace {}  // namespace
 
 Network::Network(const Topology& topology, CarriedTraffic traffic, LinkMeter& meter)
     : traffic_(std::move(traffic)), topology_(topology), meter_(meter), links_(topology.links()) {
@@ -175,7 +171,7 @@ void Network::give_to_engine(Index number, double bytes) {
     numbers_.push_back(ceilings_.at(live.flow->connections));
     weights_.push_back(1);
   }
-  engine_.start(numbers_, bytes, seconds(now_), number, weighs ? weights_ : std::span<const double>());
+  engine_.start(numbers_, bytes, to_seconds(now_), number, weighs ? weights_ : std::span<const double>());
   if (!std::exchange(live.counted, true)) handed_over_ += live.flow->alike;
 }
 
@@ -244,7 +240,7 @@ void Network::arm() {
   const Picoseconds date = calendar_.top().date;
   if (!wakes_.empty() && *wakes_.begin() <= date) return;
   wakes_.insert(date);
-  engine_.wake(seconds(date));
+  engine_.wake(to_seconds(date));
 }
 
 void Network::run(const Ended& ended) {

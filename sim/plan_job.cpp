@@ -7,6 +7,7 @@
 #include "schedules/compile.h"
 #include "schedules/evaluate_schedule.h"
 #include "schedules/schedule_search.h"
+#include "schedules/timeline.h"
 #include "sim/activation_limit.h"
 #include "sim/compiled_program.h"
 #include "sim/durations.h"
@@ -58,8 +59,6 @@ Plan shorter_plan(const Job& named, const PassFacts& facts) {
   return simulate(as_named).step < simulate(plan).step ? as_named : plan;
 }
 
-double seconds(std::int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-12; }
-
 // The plan of a named schedule as what `auto` found; nothing if its passes take far longer than those of
 // `found`, or it does not keep the limit (without one: does not fit).
 std::optional<Plan> named_plan(const Job& job, const std::string& name, const PassFacts& facts,
@@ -71,15 +70,15 @@ std::optional<Plan> named_plan(const Job& job, const std::string& name, const Pa
     const JobSchedule schedule = job_schedule(named, {facts.times});
     PipelineShape shape = schedule.shape;
     const ScheduleTimes times = evaluate(schedule.build(shape), shape);
-    if (seconds(times.makespan) > worth_a_try * found.makespan_s) return std::nullopt;
+    if (to_seconds(times.makespan) > worth_a_try * found.makespan_s) return std::nullopt;
     const int peak = *std::ranges::max_element(times.peak_in_flight_at_w);
     if (limit > 0 && peak > limit) return std::nullopt;
     Plan plan = shorter_plan(named, facts);
     if (limit == 0 && !fits(plan)) return std::nullopt;
     shape.memory_limit = peak;
     plan.job.schedule = job.parallelism.pipeline_schedule;
-    const double bound = seconds(makespan_lower_bound(shape, schedule.placement()));
-    plan.job.found_schedule = FoundSchedule{name, seconds(times.makespan),
+    const double bound = to_seconds(makespan_lower_bound(shape, schedule.placement()));
+    plan.job.found_schedule = FoundSchedule{name, to_seconds(times.makespan),
                                             std::min(bound, found.lower_bound_s), limit > 0 ? limit : peak};
     return plan;
   } catch (const std::invalid_argument&) {

@@ -8,16 +8,13 @@
 #include <set>
 #include <tuple>
 
+#include "traces/refuse_trace.h"
 #include "traces/trace_ranks.h"
 
 namespace simrun {
 namespace {
 
 constexpr std::int64_t longest_step_ns = 3'600'000'000'000;  // an hour
-
-[[noreturn]] void refuse(const std::string& path, const std::string& message, const std::string& hint) {
-  throw ConfigError({{{path, 0, 0}, message, hint}});
-}
 
 void merge(TraceNotes& notes, const TraceNotes& more) {
   for (const auto& [what, note] : more) add_note(notes, what, note.first, note.count);
@@ -50,7 +47,8 @@ DeviceTrace prepared(RecordedTrace trace) {
   DeviceTrace device;
   device.kinds = kinds_of(trace);
   device.steps = steps_of(trace);
-  if (device.steps.steps.empty()) refuse(trace.path, "no kernel ran in any of the steps that are marked", "");
+  if (device.steps.steps.empty())
+    refuse_trace(trace.path, "no kernel ran in any of the steps that are marked", "");
   device.trace = std::move(trace);
   return device;
 }
@@ -108,10 +106,10 @@ ImportedRank imported_rank(DeviceTrace device, std::size_t step) {
   std::int64_t end = 0;
   for (const ImportedKernel& kernel : rank.kernels) end = std::max(end, kernel.start_ns + kernel.duration_ns);
   if (std::max(end, rank.step.length_ns) > longest_step_ns)
-    refuse(trace.path,
-           fmt::format("the step would take {:.3g} hours",
-                       static_cast<double>(std::max(end, rank.step.length_ns)) / 3.6e12),
-           "ts and dur are microseconds.");
+    refuse_trace(trace.path,
+                 fmt::format("the step would take {:.3g} hours",
+                             static_cast<double>(std::max(end, rank.step.length_ns)) / 3.6e12),
+                 "ts and dur are microseconds.");
   rank.names = trace.names;
   rank.exchanges = trace.exchanges;
   return rank;
@@ -130,8 +128,9 @@ void number_ranks(ImportedRun& run, const std::vector<std::optional<std::int64_t
     if (!told[i]) continue;
     const auto [other, is_new] = taken.try_emplace(*told[i], run.ranks[i].path);
     if (!is_new)
-      refuse(run.ranks[i].path, fmt::format("this trace is of rank {}, as {} is", *told[i], other->second),
-             "give one trace of each rank.");
+      refuse_trace(run.ranks[i].path,
+                   fmt::format("this trace is of rank {}, as {} is", *told[i], other->second),
+                   "give one trace of each rank.");
   }
   std::int64_t next = 0;
   for (std::size_t i = 0; i < told.size(); ++i) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "traces/imported_totals.h"
+#include "traces/refuse_trace.h"
 
 namespace simrun {
 namespace {
@@ -17,10 +18,6 @@ namespace {
 constexpr Picoseconds per_ns = 1000;
 constexpr std::size_t most_streams = 250;
 constexpr std::size_t longest_label = 80;
-
-[[noreturn]] void refuse(const std::string& path, const std::string& message, const std::string& hint) {
-  throw ConfigError({{{path, 0, 0}, message, hint}});
-}
 
 bool communicates(const ImportedKernel& kernel) { return kernel.phase == ImportedPhase::communication; }
 
@@ -126,8 +123,9 @@ class RankBuilder {
       while (place < plan_.streams.size() && (plan_.streams[place].name != name || taken.contains(place)))
         ++place;
       if (place == most_streams)
-        refuse(rank_.path, fmt::format("kernels of this trace lie on more than {} streams", most_streams),
-               "a trace of a GPU has some tens of them.");
+        refuse_trace(rank_.path,
+                     fmt::format("kernels of this trace lie on more than {} streams", most_streams),
+                     "a trace of a GPU has some tens of them.");
       if (place == plan_.streams.size())
         plan_.streams.push_back({name, StreamDevice::gpu, traffic_of(kernel)});
       taken.insert(place);
@@ -214,8 +212,9 @@ std::vector<std::int32_t> pipeline_ranks_of(const Plan& plan, const ImportedRun&
     const auto stage =
         std::ranges::find_if(plan.stages, [&](const StageDevices& of) { return has_device(of, rank.rank); });
     if (stage == plan.stages.end())
-      refuse(rank.path, fmt::format("the trace is of rank {}, the job has {} ranks", rank.rank, plan.ranks()),
-             "--against takes the job that was profiled.");
+      refuse_trace(rank.path,
+                   fmt::format("the trace is of rank {}, the job has {} ranks", rank.rank, plan.ranks()),
+                   "--against takes the job that was profiled.");
     ranks.push_back(static_cast<std::int32_t>(stage - plan.stages.begin()));
   }
   return ranks;

@@ -9,15 +9,12 @@
 #include "traces/byte_source.h"
 #include "traces/read_chakra.h"
 #include "traces/read_chrome.h"
+#include "traces/refuse_trace.h"
 
 namespace simrun {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void refuse(const std::string& path, const std::string& message, const std::string& hint) {
-  throw ConfigError({{{path, 0, 0}, message, hint}});
-}
 
 bool is_trace_name(const std::string& name) {
   return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".et");
@@ -41,9 +38,9 @@ std::vector<std::string> trace_files(const std::string& path) {
     if (at->is_regular_file(unreadable) && is_trace_name(at->path().filename().string()))
       files.push_back(at->path().string());
   }
-  if (error) refuse(path, error.message(), "");
+  if (error) refuse_trace(path, error.message(), "");
   if (files.empty())
-    refuse(path, "no trace lies in this folder", "a trace's name ends in .json, .json.gz or .et.");
+    refuse_trace(path, "no trace lies in this folder", "a trace's name ends in .json, .json.gz or .et.");
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -52,16 +49,16 @@ RecordedTrace read_trace(const std::string& path) {
   ByteSource bytes(path);
   skip_byte_order_mark(bytes, path);
   const int first = bytes.peek();
-  if (first == ByteSource::end) refuse(path, "the trace is empty", "");
+  if (first == ByteSource::end) refuse_trace(path, "the trace is empty", "");
   constexpr std::string_view of_text = "{[ \n\r\t";
   if (of_text.find(static_cast<char>(first)) != std::string_view::npos && !path.ends_with(".et"))
     return read_chrome_trace(bytes);
   const bool is_binary = first < ' ' || first >= 0x80;
   if (path.ends_with(".perfetto-trace"))
-    refuse(path, "Perfetto's traces are not read", "simrun --trace x.json writes the same as JSON.");
+    refuse_trace(path, "Perfetto's traces are not read", "simrun --trace x.json writes the same as JSON.");
   if (is_binary || path.ends_with(".et")) return read_chakra_trace(bytes);
-  refuse(path, fmt::format("this is no trace: it begins with '{}'", static_cast<char>(first)),
-         "a trace is the JSON of a PyTorch profiler or of Chrome, or Chakra's messages.");
+  refuse_trace(path, fmt::format("this is no trace: it begins with '{}'", static_cast<char>(first)),
+               "a trace is the JSON of a PyTorch profiler or of Chrome, or Chakra's messages.");
 }
 
 }  // namespace simrun

@@ -9,12 +9,6 @@
 namespace simrun {
 namespace {
 
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 struct Rate {
@@ -69,6 +63,12 @@ double generation_rate(const std::string& text) {
 }
 
 }  // namespace
+
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
 
 std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t gpus_per_node) {
   const std::string small = lower_case(text);

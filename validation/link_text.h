@@ -19,4 +19,7 @@ struct NodeNetwork {
 // generation (EDR, HDR, NDR) is one. Nothing where the text names neither.
 std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t gpus_per_node);
 
+// ASCII.
+std::string lower_case(std::string text);
+
 }  // namespace simrun

@@ -3,19 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 
+#include "validation/link_text.h"
 #include "validation/stage_layers.h"
 
 namespace simrun {
 namespace {
-
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 bool says(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
 

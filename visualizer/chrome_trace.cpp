@@ -58,9 +58,9 @@ std::vector<LabelText> label_texts(const std::vector<SliceLabel>& labels) {
   return texts;
 }
 
-class Writer {
+class ChromeWriter {
  public:
-  explicit Writer(const TraceEvents& events) : events_(events), labels_(label_texts(events.labels)) {}
+  explicit ChromeWriter(const TraceEvents& events) : events_(events), labels_(label_texts(events.labels)) {}
 
   std::string write() {
     constexpr std::size_t typical_slice = 320;  // bytes
@@ -174,7 +174,7 @@ class Writer {
 }  // namespace
 
 std::string chrome_trace(const Plan& plan, const Timeline& timeline) {
-  return Writer(trace_events(plan, timeline)).write();
+  return ChromeWriter(trace_events(plan, timeline)).write();
 }
 
 }  // namespace simrun

@@ -15,10 +15,11 @@ namespace simrun {
 namespace {
 
 // The drawing area, in units of its view box.
-constexpr double left = 70, right = 690, top = 14, bottom = 300, height = 340, width = 720;
+constexpr double axis_left = 70, axis_right = 690, axis_top = 14, axis_bottom = 300, page_height = 340,
+                 page_width = 720;
 
 // Okabe-Ito without yellow, which is faint on white.
-constexpr std::array colours{"#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9"};
+constexpr std::array line_colours{"#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9"};
 constexpr std::array dashes{"", "6 3", "2 3", "8 3 2 3"};
 
 struct LogAxis {
@@ -37,16 +38,16 @@ std::string size_text(std::int64_t bytes) {
   return fmt::format("{:.4g} {}", value, names[unit]);
 }
 
-bool is_drawn(const CollectivePoint& point) { return point.busbw > 0 && point.bytes > 0; }
+bool is_plotted(const CollectivePoint& point) { return point.busbw > 0 && point.bytes > 0; }
 
 struct Axes {
-  LogAxis x{1, 1, left, right}, y{1, 1, bottom, top};
+  LogAxis x{1, 1, axis_left, axis_right}, y{1, 1, axis_bottom, axis_top};
 };
 Axes axes_of(const std::vector<CollectivePoint>& points) {
   Axes axes;
   bool is_first = true;
   for (const CollectivePoint& point : points) {
-    if (!is_drawn(point)) continue;
+    if (!is_plotted(point)) continue;
     const auto bytes = static_cast<double>(point.bytes);
     axes.x.least = is_first ? bytes : std::min(axes.x.least, bytes);
     axes.x.most = is_first ? bytes : std::max(axes.x.most, bytes);
@@ -64,14 +65,14 @@ std::string grid(const Axes& axes, const std::vector<CollectivePoint>& points) {
   for (const CollectivePoint& point : points) {
     if (point.nodes != nodes || labels++ % 2 != 0) continue;
     const double x = axes.x.at(static_cast<double>(std::max<std::int64_t>(point.bytes, 1)));
-    svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x, bottom + 18,
+    svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x, axis_bottom + 18,
                        size_text(point.bytes));
   }
   for (double value = std::pow(10, std::ceil(std::log10(axes.y.least))); value <= axes.y.most; value *= 10)
     svg += fmt::format(
         "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/><text x=\"{}\" y=\"{:.1f}\" "
         "text-anchor=\"end\">{}</text>\n",
-        left, right, axes.y.at(value), axes.y.at(value), left - 6, axes.y.at(value) + 4,
+        axis_left, axis_right, axes.y.at(value), axes.y.at(value), axis_left - 6, axes.y.at(value) + 4,
         bandwidth_text(value));
   return svg;
 }
@@ -82,12 +83,12 @@ struct Curve {
 };
 Curve curve(const Axes& axes, const std::vector<CollectivePoint>& points, std::size_t first,
             std::size_t number) {
-  const char* colour = colours[number % colours.size()];
-  const char* dash = dashes[number / colours.size() % dashes.size()];
+  const char* colour = line_colours[number % line_colours.size()];
+  const char* dash = dashes[number / line_colours.size() % dashes.size()];
   Curve drawn;
   std::string line;
   for (std::size_t p = first; p < points.size() && points[p].nodes == points[first].nodes; ++p) {
-    if (!is_drawn(points[p])) continue;
+    if (!is_plotted(points[p])) continue;
     const double x = axes.x.at(static_cast<double>(points[p].bytes)), y = axes.y.at(points[p].busbw);
     line += fmt::format("{:.1f},{:.1f} ", x, y);
     drawn.svg += fmt::format(
@@ -107,7 +108,7 @@ Curve curve(const Axes& axes, const std::vector<CollectivePoint>& points, std::s
 
 std::string plot(const CollectiveCurves& curves) {
   const std::vector<CollectivePoint>& points = curves.points;
-  if (std::ranges::none_of(points, is_drawn)) return "";
+  if (std::ranges::none_of(points, is_plotted)) return "";
   const Axes axes = axes_of(points);
   std::string svg = grid(axes, points), legend;
   for (std::size_t p = 0, number = 0; p < points.size(); ++p) {
@@ -119,7 +120,7 @@ std::string plot(const CollectiveCurves& curves) {
   return fmt::format(
       "<svg viewBox=\"0 0 {} {}\" style=\"width: {}px; max-width: 100%\" role=\"img\" "
       "aria-label=\"bus bandwidth over sizes\">\n{}</svg>\n<ul class=\"legend\">\n{}</ul>\n",
-      width, height, width, svg, legend);
+      page_width, page_height, page_width, svg, legend);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 using Box = SvgShapes::Box;
 using Facts = std::vector<std::string>;
 
-constexpr double left = 10, right = 890, width = 900;
+constexpr double fabric_left = 10, fabric_right = 890, fabric_width = 900;
 constexpr std::size_t most_pods = 3, most_leaves = 12, most_spines = 6, most_cores = 10, most_groups = 4;
 
 std::int64_t rounded_up(std::int64_t number, std::int64_t by) {
@@ -31,7 +31,8 @@ std::string count_of(std::int64_t count, const char* what, const char* plural) {
 std::string with_facts(const SvgShapes& svg, double height, const Facts& facts) {
   std::string items;
   for (const std::string& fact : facts) items += fmt::format("<li>{}</li>\n", html_escaped(fact));
-  return svg.drawn(width, height, fmt::format("the network between nodes: {}", fmt::join(facts, "; "))) +
+  return svg.drawn(fabric_width, height,
+                   fmt::format("the network between nodes: {}", fmt::join(facts, "; "))) +
          fmt::format("<ul class=\"legend\">\n{}</ul>\n", items);
 }
 
@@ -59,18 +60,18 @@ class SwitchPicture {
 
   void draw_cores() {
     pod_y_ = 80;
-    const SvgRow row = svg_row(fabric_.cores, most_cores, left, right, core_y);
+    const SvgRow row = svg_row(fabric_.cores, most_cores, fabric_left, fabric_right, core_y);
     cores_ = row.boxes;
     for (std::size_t i = 0; i < cores_.size(); ++i)
       svg_.box(cores_[i], row.is_cut && i + 1 == cores_.size() ? "..." : fmt::format("core {}", i));
   }
 
   void draw_pods() {
-    const SvgRow row = svg_row(pods_, most_pods, left, right, pod_y_);
-    const double step = (right - left) / static_cast<double>(row.boxes.size());
+    const SvgRow row = svg_row(pods_, most_pods, fabric_left, fabric_right, pod_y_);
+    const double step = (fabric_right - fabric_left) / static_cast<double>(row.boxes.size());
     std::vector<std::vector<Box>> spines;
     for (std::size_t pod = 0; pod < row.boxes.size(); ++pod) {
-      const double from = left + static_cast<double>(pod) * step;
+      const double from = fabric_left + static_cast<double>(pod) * step;
       if (row.is_cut && pod + 1 == row.boxes.size()) {
         svg_.text(from + step / 2, pod_y_ + 90, fmt::format("... and {} more pods", pods_ - 2), "middle");
         continue;
@@ -187,9 +188,9 @@ class SwitchPicture {
 
 std::string flat_drawing(const Cluster& cluster) {
   SvgShapes svg;
-  const Box network{(left + right) / 2, 8, right - left};
+  const Box network{(fabric_left + fabric_right) / 2, 8, fabric_right - fabric_left};
   svg.box(network, "a network that does not block");
-  const SvgRow nodes = svg_row(cluster.nodes, most_leaves, left, right, 80);
+  const SvgRow nodes = svg_row(cluster.nodes, most_leaves, fabric_left, fabric_right, 80);
   for (std::size_t n = 0; n < nodes.boxes.size(); ++n) {
     svg.line(nodes.boxes[n].x, network.bottom(), nodes.boxes[n].x, nodes.boxes[n].y);
     svg.box(nodes.boxes[n], nodes.is_cut && n + 1 == nodes.boxes.size() ? "..." : fmt::format("node {}", n),

@@ -9,7 +9,7 @@
 namespace simrun {
 namespace {
 
-constexpr std::size_t widest = 100;
+constexpr std::size_t widest_column = 100;
 
 // "0-3, 5, 8-9": runs of consecutive layers.
 std::string runs_text(const std::vector<std::int32_t>& layers) {
@@ -31,7 +31,7 @@ std::string shortened(std::string text, std::size_t width) {
 
 void add_line(std::string& text, std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);
-  text += shortened(std::move(line), widest) + "\n";
+  text += shortened(std::move(line), widest_column) + "\n";
 }
 
 std::string bytes_text(std::int64_t bytes) {

@@ -17,7 +17,7 @@ namespace {
 
 using Box = SvgShapes::Box;
 
-constexpr double width = 900, left = 10, right = 890;
+constexpr double node_width = 900, node_left = 10, node_right = 890;
 constexpr std::size_t most_gpus = 16;
 
 std::string name_of(const char* what, std::int64_t number) { return fmt::format("{} {}", what, number); }
@@ -25,7 +25,7 @@ std::string name_of(const char* what, std::int64_t number) { return fmt::format(
 double mean_x(const std::vector<Box>& boxes) {
   double sum = 0;
   for (const Box& box : boxes) sum += box.x;
-  return boxes.empty() ? (left + right) / 2 : sum / static_cast<double>(boxes.size());
+  return boxes.empty() ? (node_left + node_right) / 2 : sum / static_cast<double>(boxes.size());
 }
 
 // GPUs in the order of their PCIe switches, so that no two wires of the tree cross.
@@ -54,14 +54,14 @@ class NodePicture {
   std::string html() const {
     std::string items;
     for (const std::string& fact : facts_) items += fmt::format("<li>{}</li>\n", html_escaped(fact));
-    return svg_.drawn(width, y_ + 10, fmt::format("one node: {}", fmt::join(facts_, "; "))) +
+    return svg_.drawn(node_width, y_ + 10, fmt::format("one node: {}", fmt::join(facts_, "; "))) +
            fmt::format("<ul class=\"legend\">\n{}</ul>\n", items);
   }
 
  private:
   void add_switch() {
     const std::int64_t nodes = cluster_.wiring.nodes_per_domain;
-    switch_ = {(left + right) / 2, y_, right - left};
+    switch_ = {(node_left + node_right) / 2, y_, node_right - node_left};
     svg_.box(switch_, nodes > 1 ? fmt::format("NVLink switch of {} nodes, {} GPUs", nodes,
                                               nodes * cluster_.gpus_per_node)
                                 : "NVSwitch");
@@ -72,7 +72,7 @@ class NodePicture {
 
   void add_gpus() {
     const std::vector<std::int64_t> order = gpu_order(cluster_);
-    const SvgRow row = svg_row(cluster_.gpus_per_node, most_gpus, left, right, y_);
+    const SvgRow row = svg_row(cluster_.gpus_per_node, most_gpus, node_left, node_right, y_);
     gpus_.assign(order.size(), row.boxes.back());
     for (std::size_t i = 0; i < row.boxes.size(); ++i) {
       const bool is_rest = row.is_cut && i + 1 == row.boxes.size();

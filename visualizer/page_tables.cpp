@@ -42,8 +42,6 @@ std::string table(const std::string& caption, const std::vector<TableColumn>& co
                      header_row(columns), rows);
 }
 
-double seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
-
 // Kinds of traffic that any rank had to wait for or could hide: only those get a column.
 std::vector<Traffic> traffic_in_use(const Summary& summary,
                                     const decltype(StageSummary::exposed_by_traffic_s) StageSummary::*part) {
@@ -133,7 +131,7 @@ std::string time_table(const Timeline& timeline, const Summary& summary) {
   for (std::size_t i = 0; i < summary.stages.size(); ++i) {
     std::vector<std::string> cells = time_row(summary.stages[i], summary, unit, exposed, hidden);
     if (differ)
-      cells.push_back(fmt::format("{} (GPU {})", in_unit(seconds(spread[i].longest_wait), unit),
+      cells.push_back(fmt::format("{} (GPU {})", in_unit(to_seconds(spread[i].longest_wait), unit),
                                   spread[i].slowest_device));
     rows += row(cells, "");
   }

@@ -48,9 +48,9 @@ void put_message(std::string& out, std::uint32_t number, const std::string& firs
   out += second;
 }
 
-class Writer {
+class PerfettoWriter {
  public:
-  explicit Writer(const TraceEvents& events) : events_(events) {
+  explicit PerfettoWriter(const TraceEvents& events) : events_(events) {
     for (const SliceLabel& label : events.labels) labels_.push_back(label_bytes(label));
     microbatch_ = argument_names_.number("microbatch");
     second_microbatch_ = argument_names_.number("backward_microbatch");
@@ -253,7 +253,7 @@ class Writer {
 }  // namespace
 
 std::string perfetto_trace(const Plan& plan, const Timeline& timeline) {
-  return Writer(trace_events(plan, timeline)).write();
+  return PerfettoWriter(trace_events(plan, timeline)).write();
 }
 
 }  // namespace simrun

@@ -54,7 +54,7 @@ constexpr double plot_width = 460, plot_height = 280, plot_left = 52, plot_botto
 constexpr double largest_radius = 26, smallest_radius = 3;
 
 // Two log axes with a little air around what they show.
-struct Axes {
+struct RooflineAxes {
   double x_low = 0, x_high = 1, y_low = 0, y_high = 1;  // powers of ten
   double x(double value) const {
     return plot_left + (std::log10(value) - x_low) / (x_high - x_low) * plot_width;
@@ -66,7 +66,7 @@ double rate(const OperatorWork& work) { return work.flops / work.seconds; }
 double intensity(const OperatorWork& work) { return work.flops / work.bytes; }
 bool is_plotted(const OperatorWork& work) { return work.flops > 0 && work.bytes > 0 && work.seconds > 0; }
 
-Axes axes_of(const std::vector<OperatorWork>& operators, const Roof& roof) {
+RooflineAxes roofline_axes(const std::vector<OperatorWork>& operators, const Roof& roof) {
   double least_x = roof.ridge(), most_x = least_x, least_y = roof.peak;
   for (const OperatorWork& work : operators) {
     if (!is_plotted(work)) continue;
@@ -92,7 +92,7 @@ std::vector<double> marks_between(double low, double high) {
   return marks;
 }
 
-std::string drawn_axes(const Axes& axes, const Roof& roof) {
+std::string drawn_axes(const RooflineAxes& axes, const Roof& roof) {
   std::string svg;
   for (const double mark : marks_between(axes.x_low, axes.x_high))
     svg += fmt::format(
@@ -113,7 +113,8 @@ std::string drawn_axes(const Axes& axes, const Roof& roof) {
                            axes.y(roof.at(from)), axes.x(roof.ridge()), axes.y(roof.peak), axes.x(high));
 }
 
-std::string drawn_operators(const std::vector<OperatorWork>& operators, const Axes& axes, const Roof& roof) {
+std::string drawn_operators(const std::vector<OperatorWork>& operators, const RooflineAxes& axes,
+                            const Roof& roof) {
   std::string svg;
   const double longest = operators.front().seconds;
   for (const OperatorWork& work : operators)
@@ -195,7 +196,7 @@ std::string roofline_html(const Plan& plan, const RankTimeline& rank) {
   const std::vector<OperatorWork> operators = operator_work(plan, rank);
   const Roof roof = roof_of(plan);
   if (operators.empty() || !(roof.peak > 0) || !(roof.bandwidth > 0)) return "";
-  const Axes axes = axes_of(operators, roof);
+  const RooflineAxes axes = roofline_axes(operators, roof);
   return fmt::format(
              "<figure><figcaption>Operators under the roof of {} ({} TFLOP/s, {})</figcaption><svg "
              "class=\"roofline\" role=\"img\" aria-label=\"FLOP/s of each operator over its FLOPs per byte, "

@@ -76,7 +76,9 @@ std::string rank_table(const EvaluatedSchedule& schedule) {
   return text;
 }
 
-int largest(const std::vector<int>& values) { return values.empty() ? 0 : *std::ranges::max_element(values); }
+int largest_of(const std::vector<int>& values) {
+  return values.empty() ? 0 : *std::ranges::max_element(values);
+}
 
 std::string largest_units(const std::vector<std::int64_t>& values) {
   return values.empty() ? "0" : units_text(*std::ranges::max_element(values));
@@ -85,7 +87,7 @@ std::string largest_units(const std::vector<std::int64_t>& values) {
 // What one (stage, microbatch) activation is, of all that a rank's layers keep for a microbatch.
 std::string in_rank_activations(const EvaluatedSchedule& schedule) {
   const int parts = schedule.shape.virtual_stages * schedule.shape.slices;
-  return significant(static_cast<double>(largest(schedule.times.peak_in_flight_at_w)) / parts, 3);
+  return significant(static_cast<double>(largest_of(schedule.times.peak_in_flight_at_w)) / parts, 3);
 }
 
 // Where the search started and how much a better order could save at most.
@@ -108,7 +110,7 @@ std::string schedule_text(const EvaluatedSchedule& schedule, const ScheduleTextO
   text += schedule_grid_text(schedule, options);
   text += fmt::format("\nmakespan {}   bubble {}   parameter copies {}", units_text(times.makespan),
                       percent_text(times.bubble_ratio), parameter_copies(schedule));
-  const int peak = largest(times.peak_in_flight_at_w);
+  const int peak = largest_of(times.peak_in_flight_at_w);
   text += fmt::format("   peak {} activations of a stage", peak);
   if (schedule.shape.memory_limit > 0)
     text += fmt::format(" ({} the limit of {})", peak > schedule.shape.memory_limit ? "above" : "within",
@@ -123,7 +125,7 @@ std::string schedules_table(const std::vector<EvaluatedSchedule>& schedules,
   for (const EvaluatedSchedule& schedule : schedules) {
     const ScheduleTimes& times = schedule.times;
     const int limit = schedule.shape.memory_limit;
-    const int peak = largest(times.peak_in_flight_at_w);
+    const int peak = largest_of(times.peak_in_flight_at_w);
     rows.push_back({schedule.name, std::to_string(schedule.shape.virtual_stages),
                     percent_text(times.bubble_ratio), units_text(times.makespan), largest_units(times.idle),
                     largest_units(times.span_idle), std::to_string(peak), in_rank_activations(schedule),

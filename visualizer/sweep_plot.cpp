@@ -17,7 +17,7 @@ namespace simrun {
 
 namespace {
 
-constexpr std::size_t most_lines = 24;
+constexpr std::size_t most_curves = 24;
 
 // The drawing area of a panel, in units of its view box.
 constexpr double left = 58, right = 408, top = 26, bottom = 190, height = 240, width = 420;
@@ -259,7 +259,7 @@ std::string draw_panel(const Drawing& drawing, const Panel& panel, std::size_t n
       "<text x=\"{5}\" y=\"14\">{3}</text>\n",
       width, height, number, title, html_escaped(drawing.key.key), left);
   svg += draw_y_axis(panel, ticks) + draw_x_axis(drawing);
-  for (std::size_t l = 0; l < std::min(drawing.lines.size(), most_lines); ++l)
+  for (std::size_t l = 0; l < std::min(drawing.lines.size(), most_curves); ++l)
     svg += draw_line(drawing, l, panel, ticks);
   return svg + "</svg>\n";
 }
@@ -267,13 +267,13 @@ std::string draw_panel(const Drawing& drawing, const Panel& panel, std::size_t n
 std::string draw_legend(const std::vector<Line>& lines) {
   if (lines.size() < 2) return "";
   std::string html = "<ul class=\"legend\">";
-  for (std::size_t l = 0; l < std::min(lines.size(), most_lines); ++l)
+  for (std::size_t l = 0; l < std::min(lines.size(), most_curves); ++l)
     html += fmt::format(
         "<li><svg viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path d=\"M0 6H34\" {}/>{}/></svg> {}</li>\n",
         stroke(l), marker(l, 17, 6), html_escaped(lines[l].label));
   html += "</ul>\n";
-  if (lines.size() > most_lines)
-    html += fmt::format("<p>The first {} of {} lines are drawn; the table has all.</p>\n", most_lines,
+  if (lines.size() > most_curves)
+    html += fmt::format("<p>The first {} of {} lines are drawn; the table has all.</p>\n", most_curves,
                         lines.size());
   return html;
 }

@@ -19,7 +19,7 @@ struct TextFamily {
   const char* training = "";
 };
 
-const TextFamily families[] = {
+const TextFamily text_families[] = {
     {"gpt2",
      "n_layer: 4, n_embd: 24, n_head: 4, vocab_size: 50, n_positions: 12, attn_pdrop: 0, "
      "resid_pdrop: 0, embd_pdrop: 0"},
@@ -78,7 +78,7 @@ std::string model_of(const TextFamily& family, const std::string& more = "") {
 }
 
 const TextFamily& family_named(const std::string& name) {
-  for (const TextFamily& family : families)
+  for (const TextFamily& family : text_families)
     if (family.name == name) return family;
   throw std::invalid_argument(name);
 }
@@ -86,7 +86,7 @@ const TextFamily& family_named(const std::string& name) {
 }  // namespace
 
 TEST_CASE("text families over tensor, pipeline and data ranks compute what one rank does") {
-  for (const TextFamily& family : families) {
+  for (const TextFamily& family : text_families) {
     const std::string model = model_of(family);
     check_job({.model = model.c_str(),
                .parallelism = "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, "

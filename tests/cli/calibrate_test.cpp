@@ -30,7 +30,7 @@ Calibration two_cores() {
   return of;
 }
 
-const std::string job = R"(simrun: 1
+const std::string calibrated_job = R"(simrun: 1
 model: {model_type: gpt, num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 128}
 training: {seq_length: 64, micro_batch_size: 1, global_batch_size: 2, precision: fp32}
 parallelism: {tensor_model_parallel_size: 2}
@@ -45,7 +45,7 @@ TEST_CASE("calibrate: what is written is a cluster of a device per core, with ev
   CHECK(yaml.find("32x32x32: 9.250 GFLOP/s") != std::string::npos);
   CHECK(yaml.find("# p10 8.325, p90 10.175, 5 repetitions") != std::string::npos);
   scratch.write("machine.yaml", yaml);
-  const LoadedJob loaded = load_job(scratch.write("job.yaml", job), {});
+  const LoadedJob loaded = load_job(scratch.write("job.yaml", calibrated_job), {});
   const Cluster& cluster = loaded.job.cluster;
   CHECK(cluster.gpus_per_node == 2);
   CHECK(cluster.communication == CommunicationMode::blocking);
@@ -67,7 +67,7 @@ TEST_CASE(
     "calibrate: measured rates answer to --sensitivity: elasticities of rates less those of times are -1") {
   const Scratch scratch;
   scratch.write("machine.yaml", calibration_yaml(two_cores()));
-  const Plan plan = compile(load_job(scratch.write("job.yaml", job), {}).job);
+  const Plan plan = compile(load_job(scratch.write("job.yaml", calibrated_job), {}).job);
   double sum = 0;
   for (const Sensitivity& row : sensitivities(plan, simulate(plan)))
     sum += row.unit == Sensitivity::Unit::seconds ? -row.elasticity : row.elasticity;

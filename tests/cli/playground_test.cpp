@@ -11,7 +11,7 @@ namespace {
 
 const std::string four_by_eight = " --ranks 4 --microbatches 8";
 
-std::vector<std::string> texts(const ConfigNode& list) {
+std::vector<std::string> texts_in(const ConfigNode& list) {
   std::vector<std::string> values;
   for (const ConfigNode& item : list.children) values.push_back(item.text);
   return values;
@@ -24,8 +24,8 @@ TEST_CASE("playground: ZB-V idles (p - 1) F on every rank and 0 within its span,
   CHECK(member(json, "schedule").text == "zb_v");
   CHECK(number(json, "virtual") == 2);
   CHECK(number(json, "makespan") == 8 * 2 * 3 + 3);
-  CHECK(texts(member(json, "idle")) == std::vector<std::string>{"3", "3", "3", "3"});
-  CHECK(texts(member(json, "span_idle")) == std::vector<std::string>{"0", "0", "0", "0"});
+  CHECK(texts_in(member(json, "idle")) == std::vector<std::string>{"3", "3", "3", "3"});
+  CHECK(texts_in(member(json, "span_idle")) == std::vector<std::string>{"0", "0", "0", "0"});
   CHECK(number(json, "parameter_copies") == 1);
   CHECK(member(json, "ops").children.size() == 4);
 }

@@ -8,7 +8,7 @@ using namespace simrun::test;
 namespace {
 
 // A small job whose cluster says this of collectives.
-std::string job_with(const std::string& collectives) {
+std::string job_with_collectives(const std::string& collectives) {
   return "simrun: 1\n"
          "model: {model_type: gpt, num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 128}\n"
          "training: {seq_length: 64, micro_batch_size: 1, global_batch_size: 16, precision: bf16}\n"
@@ -17,7 +17,7 @@ std::string job_with(const std::string& collectives) {
 }
 
 CollectivesConfig collectives_of(const std::string& collectives) {
-  return load_job_text(job_with(collectives), "job.yaml", with_presets()).job.cluster.collectives;
+  return load_job_text(job_with_collectives(collectives), "job.yaml", with_presets()).job.cluster.collectives;
 }
 
 std::vector<Diagnostic> problems_with(const std::string& collectives) {
@@ -62,7 +62,8 @@ TEST_CASE("collectives: nccl is NCCL's table") {
 TEST_CASE("keys over the name of a table change the table") {
   LoadOptions options = with_presets();
   options.overrides = {{"cluster.collectives", "nccl"}, {"cluster.collectives.all_gather.algorithm", "ring"}};
-  const CollectivesConfig config = load_job_text(job_with(""), "job.yaml", options).job.cluster.collectives;
+  const CollectivesConfig config =
+      load_job_text(job_with_collectives(""), "job.yaml", options).job.cluster.collectives;
   CHECK(config.paces == collectives_of("  collectives: nccl\n").paces);
   CHECK(forced_choice(config, "all_gather").algorithm == ring);
 }
@@ -82,7 +83,7 @@ TEST_CASE("the effective config with collectives loads again as an equal job") {
        {"", "  collectives: nccl\n", "  collectives: {algorithm: two_level}\n",
         "  collectives:\n    from: nccl_ampere\n    channels: 4\n    protocol: simple\n"
         "    all_to_all: {algorithm: hierarchical}\n    experts_per_token: 8\n    nodes_per_token: 4\n"}) {
-    const LoadedJob loaded = load_job_text(job_with(collectives), "job.yaml", with_presets());
+    const LoadedJob loaded = load_job_text(job_with_collectives(collectives), "job.yaml", with_presets());
     CHECK(load_job_text(loaded.effective_yaml, "job.yaml", LoadOptions{}).job == loaded.job);
   }
 }

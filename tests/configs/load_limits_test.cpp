@@ -7,7 +7,7 @@ using namespace simrun::test;
 
 namespace {
 
-std::vector<Diagnostic> problems_with(const std::string& text, std::vector<Override> overrides) {
+std::vector<Diagnostic> problems_of_text(const std::string& text, std::vector<Override> overrides) {
   LoadOptions options = with_presets();
   options.overrides = std::move(overrides);
   return problems_of(text, options);
@@ -65,13 +65,13 @@ TEST_CASE("hints for what people write out of habit") {
   CHECK(first_hint("parallelism:\n", "parallelism:\n  sequence_parallel: No\n") == "write false.");
   CHECK(first_hint("{from: dgx_h100, nodes: 1}", "dgx_h100") == "write cluster: {from: dgx_h100}.");
   CHECK(first_hint("{from: dgx_h100, nodes: 1}", "8").empty());
-  CHECK(problems_with(small_job, {{"cluster.gpu", "t4"}, {"training.precision", "fp16"}}).at(0).hint ==
+  CHECK(problems_of_text(small_job, {{"cluster.gpu", "t4"}, {"training.precision", "fp16"}}).at(0).hint ==
         "the GPU has no NVLink: write cluster.intra_node.bandwidth, for example 16 GB/s.");
 }
 
 TEST_CASE("links that are no map are refused once, on a GPU without NVLink too") {
-  CHECK(problems_with(small_job,
-                      {{"cluster.gpu", "t4"}, {"training.precision", "fp16"}, {"cluster.intra_node", "5"}})
+  CHECK(problems_of_text(small_job,
+                         {{"cluster.gpu", "t4"}, {"training.precision", "fp16"}, {"cluster.intra_node", "5"}})
             .size() == 1);
 }
 

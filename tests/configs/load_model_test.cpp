@@ -7,7 +7,7 @@ using namespace simrun::test;
 
 namespace {
 
-std::string job_with(const std::string& model) {
+std::string job_with_model(const std::string& model) {
   return "simrun: 1\nmodel: " + model + R"(
 training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 8, precision: bf16}
 cluster: {from: dgx_h100, nodes: 1}
@@ -35,7 +35,7 @@ const std::string qwen2_json = R"({"attention_dropout": 0.0, "hidden_act": "silu
 }  // namespace
 
 TEST_CASE("GPT-2's config.json gives its published shape") {
-  const Job job = load(job_with(gpt2_json));
+  const Job job = load(job_with_model(gpt2_json));
   const ModelConfig& model = job.model;
   CHECK(model.num_layers == 12);
   CHECK(model.hidden_size == 768);
@@ -53,7 +53,7 @@ TEST_CASE("GPT-2's config.json gives its published shape") {
 }
 
 TEST_CASE("Llama, Mistral and Qwen2 differ in the query, key and value biases") {
-  const Job mistral = load(job_with(mistral_json));
+  const Job mistral = load(job_with_model(mistral_json));
   CHECK(mistral.model.normalization == Normalization::rms_norm);
   CHECK(mistral.model.activation == Activation::swiglu);
   CHECK(mistral.model.position_embedding == PositionEmbedding::rope);
@@ -62,18 +62,20 @@ TEST_CASE("Llama, Mistral and Qwen2 differ in the query, key and value biases") 
   CHECK_FALSE(mistral.model.qkv_bias);
   CHECK_FALSE(mistral.model.tie_word_embeddings);
   CHECK(mistral.training.hidden_dropout == 0);
-  const Job qwen = load(job_with(qwen2_json));
+  const Job qwen = load(job_with_model(qwen2_json));
   CHECK(qwen.model.qkv_bias);
   CHECK_FALSE(qwen.model.projection_bias);
   CHECK_FALSE(qwen.model.mlp_bias);
-  const ModelConfig llama = load(job_with("{from: llama3-70b, attention_bias: true}")).model;
+  const ModelConfig llama = load(job_with_model("{from: llama3-70b, attention_bias: true}")).model;
   CHECK(llama.qkv_bias);
   CHECK(llama.projection_bias);
   CHECK_FALSE(llama.mlp_bias);
 }
 
 TEST_CASE("what a model has and simrun does not is refused where it stands") {
-  const auto message = [](const std::string& model) { return problems_of(job_with(model)).at(0).message; };
+  const auto message = [](const std::string& model) {
+    return problems_of(job_with_model(model)).at(0).message;
+  };
   CHECK(message(edited(qwen2_json, "\"use_mrope\": false", "\"use_mrope\": true")) ==
         "'use_mrope: true' is not supported yet");
   CHECK(message("{from: llama3-8b, hidden_act: gelu}") ==
@@ -88,23 +90,23 @@ TEST_CASE("what a model has and simrun does not is refused where it stands") {
   CHECK(message("{model_type: llama4_text}") ==
         "llama4_text's attention within chunks, and norms of q and k without weights, are not modelled");
   CHECK(message("{model_type: olmoe}") == "olmoe's norms of q and k over all heads at once are not modelled");
-  CHECK(problems_of(job_with("{model_type: llama4}")).at(0).hint.starts_with("one of bert, bloom, "));
+  CHECK(problems_of(job_with_model("{model_type: llama4}")).at(0).hint.starts_with("one of bert, bloom, "));
   CHECK(message("{model_type: mistral, num_hidden_layers: 2, hidden_size: 64, intermediate_size: 64, "
                 "num_attention_heads: 4, vocab_size: 64}") ==
         "missing required key 'num_key_value_heads' in 'model'");
 }
 
 TEST_CASE("a learned position table that is too short is refused; rotary positions have none") {
-  const std::string longer = edited(job_with(gpt2_json), "seq_length: 1024", "seq_length: 2048");
+  const std::string longer = edited(job_with_model(gpt2_json), "seq_length: 1024", "seq_length: 2048");
   CHECK(problems_of(longer).at(0).message == "seq_length 2048 is longer than the model's 1024 positions");
-  CHECK(load(edited(job_with("{from: llama3-8b}"), "seq_length: 1024", "seq_length: 16384"))
+  CHECK(load(edited(job_with_model("{from: llama3-8b}"), "seq_length: 1024", "seq_length: 16384"))
             .training.seq_length == 16384);
 }
 
 TEST_CASE("Megatron-LM's names describe the same models") {
-  const ModelConfig llama = load(job_with("{from: llama3-8b}")).model;
+  const ModelConfig llama = load(job_with_model("{from: llama3-8b}")).model;
   ModelConfig gpt =
-      load(job_with(R"({model_type: gpt, num_layers: 32, hidden_size: 4096, ffn_hidden_size: 14336,
+      load(job_with_model(R"({model_type: gpt, num_layers: 32, hidden_size: 4096, ffn_hidden_size: 14336,
     num_attention_heads: 32, num_query_groups: 8, vocab_size: 128256,
     untie_embeddings_and_output_weights: true,
     swiglu: true, normalization: RMSNorm, position_embedding_type: rope, disable_bias_linear: true,
@@ -116,7 +118,8 @@ TEST_CASE("Megatron-LM's names describe the same models") {
 }
 
 TEST_CASE("training's dropouts override the model's") {
-  const Job job = load(edited(job_with(gpt2_json), "precision: bf16", "precision: bf16, hidden_dropout: 0"));
+  const Job job =
+      load(edited(job_with_model(gpt2_json), "precision: bf16", "precision: bf16, hidden_dropout: 0"));
   CHECK(job.training.hidden_dropout == 0);
   CHECK(job.training.attention_dropout == 0.1);
 }

@@ -25,13 +25,13 @@ cluster:
 
 const std::string intra = "  intra_node: {latency: 2 us}\n";
 
-LoadedJob loaded(const std::string& more) {
+LoadedJob loaded_network(const std::string& more) {
   return load_job_text(with_cluster(more), "job.yaml", with_presets());
 }
 
 // The cluster, whose effective config loads again as an equal one.
 Cluster cluster(const std::string& more) {
-  const LoadedJob first = loaded(more);
+  const LoadedJob first = loaded_network(more);
   CHECK(load_job_text(first.effective_yaml, "job.yaml", LoadOptions{}).job == first.job);
   return first.job.cluster;
 }

@@ -7,20 +7,21 @@ using namespace simrun::test;
 
 namespace {
 
-std::string job_of(const std::string& model) {
+std::string job_with_router(const std::string& model) {
   return "simrun: 1\nmodel: {" + model +
          "}\ntraining: {seq_length: 64, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"
          "cluster: {from: dgx_h100, nodes: 1}\n";
 }
 
 std::string llama(const std::string& family, const std::string& more) {
-  return job_of("model_type: " + family +
-                ", num_hidden_layers: 2, hidden_size: 64, intermediate_size: 96, num_attention_heads: 4, "
-                "num_key_value_heads: 2, vocab_size: 128" +
-                more);
+  return job_with_router(
+      "model_type: " + family +
+      ", num_hidden_layers: 2, hidden_size: 64, intermediate_size: 96, num_attention_heads: 4, "
+      "num_key_value_heads: 2, vocab_size: 128" +
+      more);
 }
 std::string gpt(const std::string& more) {
-  return job_of(
+  return job_with_router(
       "model_type: gpt, num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 128, "
       "num_experts: 8" +
       more);

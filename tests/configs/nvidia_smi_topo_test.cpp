@@ -61,7 +61,7 @@ struct TopologyFile {
   TopologyFile& operator=(const TopologyFile&) = delete;
 };
 
-std::string job_with(const std::string& cluster) {
+std::string job_on_cluster(const std::string& cluster) {
   return R"(simrun: 1
 model: {model_type: gpt, num_layers: 8, hidden_size: 1024, num_attention_heads: 16, vocab_size: 51200}
 training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 16, precision: fp16}
@@ -72,7 +72,7 @@ cluster: {nodes: 2, inter_node: {bandwidth: 12.5 GB/s, latency: 5 us}, nvidia_sm
 Cluster imported(const std::string& matrix, const std::string& cluster) {
   const TopologyFile file(matrix);
   const std::string path = (file.folder / "job.yaml").string();
-  const LoadedJob first = load_job_text(job_with(cluster), path, with_presets());
+  const LoadedJob first = load_job_text(job_on_cluster(cluster), path, with_presets());
   // The effective config says it all: no file is needed any more.
   CHECK(load_job_text(first.effective_yaml, "job.yaml", LoadOptions{}).job.cluster == first.job.cluster);
   return first.job.cluster;
@@ -147,7 +147,7 @@ TEST_CASE("a matrix with mistakes is refused with line and column") {
   CHECK(only(edited(pcie_box, "GPU3  SOC   SOC   PHB    X    16-31", "GPU3  SOC   SOC")).message ==
         "the row of GPU3 has 2 cells for 4 GPUs and 0 NICs");
   CHECK(only(pcie_box + "GPU3  SOC   SOC   PHB    X    16-31\n").message == "a second row of GPU3");
-  const std::vector<Diagnostic> missing = problems_of(job_with("gpu: t4"));
+  const std::vector<Diagnostic> missing = problems_of(job_on_cluster("gpu: t4"));
   REQUIRE_FALSE(missing.empty());
   CHECK(missing[0].message.starts_with("cannot read 'topo.txt'"));
 }

@@ -42,7 +42,7 @@ TEST_CASE("A framework's memory is read key by key") {
 }
 
 // Message and hint of the only problem.
-std::string problem(const std::vector<Override>& overrides) {
+std::string memory_problem(const std::vector<Override>& overrides) {
   try {
     tiny(overrides);
   } catch (const ConfigError& error) {
@@ -54,18 +54,19 @@ std::string problem(const std::vector<Override>& overrides) {
 
 TEST_CASE("What a framework's memory cannot be is named, with what it can") {
   const Override caching{"framework.memory.allocator", "caching"};
-  CHECK(problem({{"framework.memory.allocator", "cashing"}}) ==
+  CHECK(memory_problem({{"framework.memory.allocator", "cashing"}}) ==
         "'framework.memory.allocator' cannot be 'cashing'; did you mean 'caching'?");
-  CHECK_THAT(problem({caching, {"framework.memory.weight_gradients", "per_step"}}),
+  CHECK_THAT(memory_problem({caching, {"framework.memory.weight_gradients", "per_step"}}),
              Catch::Contains("per_pass"));
-  CHECK_THAT(problem({caching, {"framework.memory.saved.swigul", "1"}}),
+  CHECK_THAT(memory_problem({caching, {"framework.memory.saved.swigul", "1"}}),
              Catch::Contains("did you mean 'swiglu'?"));
-  CHECK_THAT(problem({caching, {"framework.memory.matmul_workspaces", "-1"}}),
+  CHECK_THAT(memory_problem({caching, {"framework.memory.matmul_workspaces", "-1"}}),
              Catch::Contains("matmul_workspaces"));
-  CHECK_THAT(problem({{"framework.memory.allocator", "arena"}, {"framework.memory.arena_share", "1.5"}}),
-             Catch::Contains("arena_share"));
+  CHECK_THAT(
+      memory_problem({{"framework.memory.allocator", "arena"}, {"framework.memory.arena_share", "1.5"}}),
+      Catch::Contains("arena_share"));
   // Of a program without an allocator nothing else is known.
-  CHECK_THAT(problem({{"framework.memory.matmul_workspaces", "1"}}), Catch::Contains("unknown key"));
+  CHECK_THAT(memory_problem({{"framework.memory.matmul_workspaces", "1"}}), Catch::Contains("unknown key"));
 }
 
 }  // namespace

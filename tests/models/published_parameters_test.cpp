@@ -9,20 +9,20 @@
 namespace simrun {
 namespace {
 
-struct Published {
+struct PublishedCount {
   std::string preset;
   std::int64_t parameters = 0;
   std::string derivation;
 };
 
-std::vector<Published> published_models() {
+std::vector<PublishedCount> published_models() {
   std::ifstream file(SIMRUN_SOURCE_DIR "/tests/data/model_parameters.csv");
-  std::vector<Published> models;
+  std::vector<PublishedCount> models;
   std::string line;
   std::getline(file, line);  // preset,parameters,derivation,source
   while (std::getline(file, line)) {
     std::istringstream cells(line);
-    Published model;
+    PublishedCount model;
     std::string parameters;
     std::getline(cells, model.preset, ',');
     std::getline(cells, parameters, ',');
@@ -43,9 +43,9 @@ Job job_of(const std::string& preset) {
 }
 
 TEST_CASE("parameters: every published model has its published number, which its own derivation gives") {
-  const std::vector<Published> models = published_models();
+  const std::vector<PublishedCount> models = published_models();
   CHECK(models.size() == 88);
-  for (const Published& model : models) {
+  for (const PublishedCount& model : models) {
     CAPTURE(model.preset, model.derivation);
     CHECK(Arithmetic(model.derivation).value() == model.parameters);
     CHECK(count_parameters(build_graph(job_of(model.preset))) == model.parameters);

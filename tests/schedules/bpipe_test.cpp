@@ -14,7 +14,7 @@
 namespace simrun {
 namespace {
 
-std::string spell(const std::vector<ActivationMove>& moves, std::int32_t rank) {
+std::string spell_moves(const std::vector<ActivationMove>& moves, std::int32_t rank) {
   std::string text;
   for (const ActivationMove& move : moves)
     if (move.rank == rank)
@@ -28,7 +28,7 @@ std::string spell(const std::vector<ActivationMove>& moves, std::int32_t rank) {
 TEST_CASE("the first of four ranks keeps three activations and its partner the fourth") {
   const std::vector<ActivationMove> moves = bpipe_moves(bpipe(4, 6));
   // F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5: a limit of 3.
-  CHECK(spell(moves, 0) == "2 lends 2, 4 gets 2, 4 lends 3, 6 gets 3, 6 lends 4, 8 gets 4");
+  CHECK(spell_moves(moves, 0) == "2 lends 2, 4 gets 2, 4 lends 3, 6 gets 3, 6 lends 4, 8 gets 4");
   for (const ActivationMove& move : moves) CHECK((move.rank == 0 && move.keeper == 3));
 }
 

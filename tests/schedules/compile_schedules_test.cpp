@@ -17,7 +17,7 @@ namespace simrun {
 namespace {
 
 // 8 layers on 4 pipeline ranks of 2 GPUs, 8 microbatches, gradients reduced over 2 data-parallel ranks.
-Job job_with(const std::string& schedule, int virtual_stages, std::vector<Override> overrides = {}) {
+Job job_with_schedule(const std::string& schedule, int virtual_stages, std::vector<Override> overrides = {}) {
   overrides.push_back({"parallelism.pipeline_schedule", schedule});
   overrides.push_back({"parallelism.virtual_pipeline_model_parallel_size", std::to_string(virtual_stages)});
   overrides.push_back({"model.untie_embeddings_and_output_weights", "true"});
@@ -49,9 +49,9 @@ TEST_CASE("a plan of any schedule and placement is valid and reads back equal", 
     for (const char* zero : {"0", "1"})
       for (const char* overlap : {"false", "true"}) {
         CAPTURE(c.schedule, zero, overlap);
-        const Plan plan =
-            compile(job_with(c.schedule, c.virtual_stages,
-                             {{"optimizer.zero_stage", zero}, {"optimizer.overlap_grad_reduce", overlap}}));
+        const Plan plan = compile(
+            job_with_schedule(c.schedule, c.virtual_stages,
+                              {{"optimizer.zero_stage", zero}, {"optimizer.overlap_grad_reduce", overlap}}));
         CHECK(lint(plan) == std::vector<std::string>{});
         CHECK(parse_plan(serialize(plan), "test.plan") == plan);
       }
@@ -98,10 +98,11 @@ TEST_CASE("every schedule that a job may name gives a valid plan for the sizes t
 }
 
 TEST_CASE("schedules move work in time, they do not change it") {
-  const double expected = executed_flops(compile(job_with("1f1b", 1)));
+  const double expected = executed_flops(compile(job_with_schedule("1f1b", 1)));
   for (const Case& c : cases) {
     CAPTURE(c.schedule);
-    CHECK(executed_flops(compile(job_with(c.schedule, c.virtual_stages))) == Approx(expected).epsilon(1e-12));
+    CHECK(executed_flops(compile(job_with_schedule(c.schedule, c.virtual_stages))) ==
+          Approx(expected).epsilon(1e-12));
   }
 }
 
@@ -110,7 +111,7 @@ TEST_CASE("the first write of every main gradient overwrites it, all others add 
     for (const char* recompute : {"none", "selective", "full"}) {
       CAPTURE(c.schedule, recompute);
       const Plan plan =
-          compile(job_with(c.schedule, c.virtual_stages, {{"recompute.granularity", recompute}}));
+          compile(job_with_schedule(c.schedule, c.virtual_stages, {{"recompute.granularity", recompute}}));
       for (const Program& program : plan.programs) {
         std::set<Index> written;
         for (const Entry& entry : program.entries) {
@@ -131,7 +132,7 @@ TEST_CASE("the first write of every main gradient overwrites it, all others add 
 
 TEST_CASE(
     "a split backward pass computes input gradients in I and weight gradients in W, each product once") {
-  const Plan whole = compile(job_with("1f1b", 1)), split = compile(job_with("zb_h1", 1));
+  const Plan whole = compile(job_with_schedule("1f1b", 1)), split = compile(job_with_schedule("zb_h1", 1));
   std::map<PassKind, double> flops;
   for (const Segment& segment : split.segments)
     if (segment.chunk == 1) flops[segment.kind] = segment_flops(split, segment);
@@ -145,7 +146,7 @@ TEST_CASE(
 }
 
 TEST_CASE("in a V nothing is sent at the turn, and one rank holds both ends of the model") {
-  const Plan plan = compile(job_with("zb_v", 2));
+  const Plan plan = compile(job_with_schedule("zb_v", 2));
   REQUIRE(plan.chunks.size() == 8);
   CHECK(plan.chunks[3].pipeline_rank == 3);
   CHECK(plan.chunks[4].pipeline_rank == 3);
@@ -188,7 +189,7 @@ TEST_CASE("bidirectional schedules hold every stage on two ranks and sum the gra
     for (const char* zero : {"0", "1"})
       for (const char* overlap : {"false", "true"}) {
         CAPTURE(schedule, zero, overlap);
-        const Plan plan = compile(job_with(
+        const Plan plan = compile(job_with_schedule(
             schedule, 1, {{"optimizer.zero_stage", zero}, {"optimizer.overlap_grad_reduce", overlap}}));
         REQUIRE(plan.chunks.size() == 8);
         std::map<std::int32_t, std::set<std::int32_t>> ranks;
@@ -230,8 +231,8 @@ TEST_CASE("with two copies of every stage ZeRO-1 divides the optimizer state by 
             bytes += plan.buffers[output].bytes();
     return static_cast<double>(bytes);
   };
-  const Plan one = compile(job_with("1f1b", 1, {{"optimizer.zero_stage", "1"}}));
-  const Plan two = compile(job_with("dualpipe", 1, {{"optimizer.zero_stage", "1"}}));
+  const Plan one = compile(job_with_schedule("1f1b", 1, {{"optimizer.zero_stage", "1"}}));
+  const Plan two = compile(job_with_schedule("dualpipe", 1, {{"optimizer.zero_stage", "1"}}));
   // Rank 1 holds stage 1, or stages 1 and 2: twice the parameters over twice the ranks.
   CHECK(optimizer_bytes(two, 1) == Approx(optimizer_bytes(one, 1)).epsilon(1e-3));
   // Of the stages 0 and 3 that ranks 0 and 3 hold, and of 1 and 2.

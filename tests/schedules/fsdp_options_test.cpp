@@ -26,7 +26,7 @@ Overrides operator+(Overrides a, const Overrides& b) {
 }
 
 // 4 layers on 8 data-parallel ranks, 4 microbatches of 2 sequences each.
-Plan plan_with(int zero, const Overrides& overrides) {
+Plan fsdp_plan(int zero, const Overrides& overrides) {
   return compile(
       job_from(small_gpt(4, 1, 1, 1), overrides + Overrides{{"optimizer.zero_stage", std::to_string(zero)}}));
 }
@@ -59,16 +59,16 @@ void check_moved(const Plan& plan, Moved expected) {
 
 TEST_CASE("ZeRO-3 gathers 2 N per microbatch, N if kept to backward, N per step if kept through it") {
   // 4 microbatches: a gather for each of 2 passes, for each forward pass, for the first of all.
-  check_moved(plan_with(3, always), {8, 4});
-  check_moved(plan_with(3, to_backward), {4, 4});
-  check_moved(plan_with(3, all_step), {1, 4});
+  check_moved(fsdp_plan(3, always), {8, 4});
+  check_moved(fsdp_plan(3, to_backward), {4, 4});
+  check_moved(fsdp_plan(3, all_step), {1, 4});
 }
 
 TEST_CASE("no_sync scatters N once per step instead of once per microbatch") {
-  check_moved(plan_with(3, once), {8, 1});
-  check_moved(plan_with(3, all_step + once), {1, 1});  // the traffic of ZeRO-1
-  check_moved(plan_with(2, always), {1, 4});
-  check_moved(plan_with(2, once), {1, 1});
+  check_moved(fsdp_plan(3, once), {8, 1});
+  check_moved(fsdp_plan(3, all_step + once), {1, 1});  // the traffic of ZeRO-1
+  check_moved(fsdp_plan(2, always), {1, 4});
+  check_moved(fsdp_plan(2, once), {1, 1});
 }
 
 TEST_CASE("kept gathered weights and unsharded gradients live for a step, the others for a pass") {
@@ -82,9 +82,9 @@ TEST_CASE("kept gathered weights and unsharded gradients live for a step, the ot
     return scope;
   };
   using Scopes = std::map<Category, Scope>;
-  CHECK(scopes(plan_with(3, always)) ==
+  CHECK(scopes(fsdp_plan(3, always)) ==
         Scopes{{Category::weights, Scope::pass}, {Category::gradients, Scope::pass}});
-  CHECK(scopes(plan_with(3, all_step + once)) ==
+  CHECK(scopes(fsdp_plan(3, all_step + once)) ==
         Scopes{{Category::weights, Scope::step}, {Category::gradients, Scope::step}});
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("every way to keep weights and gradients gives a valid plan under ever
 }
 
 TEST_CASE("a kept bucket is never gathered twice nor freed while a pass still reads it: lint sees both") {
-  Plan plan = plan_with(3, all_step);
+  Plan plan = fsdp_plan(3, all_step);
   for (Segment& segment : plan.segments)
     if (segment.name == "stage 0 backward first last releasing" ||
         segment.name == "stage 0 backward last releasing")

@@ -15,7 +15,7 @@ namespace simrun {
 namespace {
 
 // Two layers of 16 heads, ffn 4096, on 8 GPUs: tp 4, dp 2, so a batch of 4; sequence 512.
-Job job_with(const std::string& layout, const std::vector<Override>& more = {}) {
+Job job_with_layout(const std::string& layout, const std::vector<Override>& more = {}) {
   return job_from(small_gpt(2, 4, 1, 1) + "layout:\n" + layout, more);
 }
 
@@ -38,7 +38,7 @@ struct Laid {
 std::string faults(const std::string& layout) {
   std::string text;
   try {
-    Laid{job_with(layout)};
+    Laid{job_with_layout(layout)};
   } catch (const ConfigError& error) {
     for (const Diagnostic& fault : error.diagnostics())
       text += fmt::format("{}:{} {} | {}\n", fault.position.line, fault.position.column, fault.message,
@@ -73,7 +73,7 @@ TEST_CASE("layout scopes: layers, their parts, modules, operators and patterns")
 
 TEST_CASE("layout rules: what Megatron's keys mean, written as rules, is the same plan") {
   const std::string rules = "  - split: {heads: tp, ffn: tp, vocab: tp, batch: dp}\n";
-  Plan by_rules = compile(job_with(rules)), by_keys = compile(job_from(small_gpt(2, 4, 1, 1)));
+  Plan by_rules = compile(job_with_layout(rules)), by_keys = compile(job_from(small_gpt(2, 4, 1, 1)));
   CHECK(by_rules.job.config_sha256 != by_keys.job.config_sha256);
   by_rules.job.config_sha256 = by_keys.job.config_sha256;
   CHECK(by_rules == by_keys);
@@ -81,8 +81,8 @@ TEST_CASE("layout rules: what Megatron's keys mean, written as rules, is the sam
 
 TEST_CASE("layout rules: a user's rule decides its dimensions in its scope, the last rule wins") {
   const Laid laid(
-      job_with("  - split: {ffn: tp}\n"
-               "  - {scope: \"layers[1].mlp\", replicate: [ffn], split: {sequence: tp}}\n"));
+      job_with_layout("  - split: {ffn: tp}\n"
+                      "  - {scope: \"layers[1].mlp\", replicate: [ffn], split: {sequence: tp}}\n"));
   CHECK(laid.of("fc1", 0) == "batch split over dp, ffn split over tp");
   CHECK(laid.of("fc1", 1) == "batch split over dp, sequence split over tp");
   CHECK(laid.of("qkv", 1) == "batch split over dp, kv_heads split over tp");
@@ -95,11 +95,11 @@ TEST_CASE(
   const std::string rules = "  - {scope: attention, split: {batch: [cp, dp]}}\n";
   const auto refused = [&](const char* type) {
     try {
-      compile(job_with(rules, {{"parallelism.tensor_model_parallel_size", "1"},
-                               {"parallelism.context_parallel_size", "2"},
-                               {"parallelism.cp_comm_type", type},
-                               {"training.attention", "flash"},
-                               {"training.micro_batch_size", "8"}}));
+      compile(job_with_layout(rules, {{"parallelism.tensor_model_parallel_size", "1"},
+                                      {"parallelism.context_parallel_size", "2"},
+                                      {"parallelism.cp_comm_type", type},
+                                      {"training.attention", "flash"},
+                                      {"training.micro_batch_size", "8"}}));
     } catch (const ConfigError& error) {
       REQUIRE(error.diagnostics().size() == 1);  // once, not for each layer
       return error.diagnostics()[0].message;
@@ -115,7 +115,7 @@ TEST_CASE(
 
 TEST_CASE("layout rules: an axis given to one dimension is not free for the strategy's rules") {
   // Rows of the first product of the MLP split instead of its columns: fc1 sums partial products over tp.
-  const Laid laid(job_with("  - {scope: fc1, split: {hidden: tp}}\n"));
+  const Laid laid(job_with_layout("  - {scope: fc1, split: {hidden: tp}}\n"));
   CHECK(laid.of("fc1", 0) == "batch split over dp, hidden split over tp");
   CHECK(laid.of("fc2", 0) == "batch split over dp, ffn split over tp");
 }
@@ -123,11 +123,11 @@ TEST_CASE("layout rules: an axis given to one dimension is not free for the stra
 TEST_CASE("layout rules: a dimension over an ordered list of axes, and over a mesh of the user's own") {
   // A batch of 2 x dp 2 = 4 over 2 x 4 ranks does not divide; 8 microbatch sequences make it 16.
   const std::vector<Override> wide{{"training.micro_batch_size", "8"}};
-  CHECK(Laid(job_with("  - {scope: mlp, split: {batch: [dp, tp]}, replicate: ffn}\n", wide)).of("fc1", 0) ==
-        "batch split over dp x tp");
+  CHECK(Laid(job_with_layout("  - {scope: mlp, split: {batch: [dp, tp]}, replicate: ffn}\n", wide))
+            .of("fc1", 0) == "batch split over dp x tp");
   const std::string own =
       "  mesh: {x: 2, y: 4}\n  rules: [{scope: mlp, split: {ffn: [y, x]}, replicate: [batch]}]\n";
-  const Job job = job_with(own);
+  const Job job = job_with_layout(own);
   const DeviceMesh mesh = mesh_of(job);
   // tp is cut where x ends: ranks 0-1, 2-3, and dp.
   CHECK(mesh.mesh.axes == std::vector<Axis>{{"tp0", 2}, {"tp1", 2}, {"cp", 1}, {"dp", 2}});
@@ -143,8 +143,8 @@ TEST_CASE("layout rules: a sharded step with rules of several regions compiles a
         "replicate: [batch]}\n  - {scope: embedding, split: {vocab: [dp, tp]}, replicate: [batch]}\n",
         "  - {split: {hidden: tp}, replicate: [ffn, heads, vocab]}\n"})
     for (const char* zero : {"0", "1", "3"}) {
-      const Plan plan =
-          compile(job_with(rules, {{"training.micro_batch_size", "8"}, {"optimizer.zero_stage", zero}}));
+      const Plan plan = compile(
+          job_with_layout(rules, {{"training.micro_batch_size", "8"}, {"optimizer.zero_stage", zero}}));
       CAPTURE(rules, zero);
       CHECK(lint(plan).empty());
     }

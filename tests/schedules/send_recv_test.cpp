@@ -13,7 +13,7 @@
 namespace simrun {
 namespace {
 
-using Steps = std::vector<std::vector<IssueStep>>;
+using IssueSteps = std::vector<std::vector<IssueStep>>;
 
 std::string spell(const std::vector<IssueStep>& steps) {
   const std::array<std::string, 5> names = {"", "send_f ", "recv_f ", "send_b ", "recv_b "};
@@ -31,7 +31,7 @@ bool is_recv(const IssueStep& step) {
 }
 
 // Runs the issue lists with rendezvous transfers; true if every rank reaches its end.
-bool finishes_under_rendezvous(const Steps& steps) {
+bool finishes_under_rendezvous(const IssueSteps& steps) {
   std::vector<std::size_t> next(steps.size(), 0);
   std::map<std::uint32_t, std::vector<std::size_t>> waiting;  // ranks at each transfer
   for (bool moved = true; moved;) {
@@ -53,7 +53,7 @@ bool finishes_under_rendezvous(const Steps& steps) {
   return true;
 }
 
-struct Layout {
+struct StageMap {
   Placement placement = Placement::loop;
   int ranks = 1, stages = 1;
   bool apart(int stage, int other) const {
@@ -68,7 +68,7 @@ struct Layout {
 };
 
 // Every pass's input from another rank was received before it, and every send follows its producer.
-void check_local_order(const std::vector<IssueStep>& steps, const Layout& layout) {
+void check_local_order(const std::vector<IssueStep>& steps, const StageMap& layout) {
   using Result = std::tuple<bool, int, int>;  // forward, stage, microbatch: B and I give the same gradient
   const auto result_of = [](const Op& op) {
     return Result{op.kind == OpKind::forward, op.stage, op.microbatch};
@@ -98,7 +98,7 @@ void check_local_order(const std::vector<IssueStep>& steps, const Layout& layout
 TEST_CASE("two ranks, two microbatches: receives are posted while the pass before their consumer runs") {
   // F = 1, B = 2. Rank 0: F0 ends 1, F1 ends 2, B0 4..6 (1B0 ends 4), B1 7..9 (1B1 ends 7).
   // Rank 1: F0 1..2, B0 2..4, F1 4..5, B1 5..7. Transfers: 0F0 at 1, 0F1 at 2, 1B0 at 4, 1B1 at 7.
-  const Steps steps = add_send_recv(one_f_one_b(2, 2), {{1, 2, 1, 1}, {1, 2, 1, 1}});
+  const IssueSteps steps = add_send_recv(one_f_one_b(2, 2), {{1, 2, 1, 1}, {1, 2, 1, 1}});
   CHECK(spell(steps[0]) ==
         "0F0#0 | send_f 0F0#1 | 0F1#1 | send_f 0F1#2 | recv_b 1B0#3 | 0B0#3 | recv_b 1B1#4 | 0B1#4");
   CHECK(spell(steps[1]) ==
@@ -107,8 +107,8 @@ TEST_CASE("two ranks, two microbatches: receives are posted while the pass befor
 
 TEST_CASE("no transfer is made where producer and consumer lie on one rank") {
   const ScheduleEntry& interleaved = *find_schedule("interleaved_1f1b");
-  const Steps steps = add_send_recv(interleaved.build({.ranks = 1, .virtual_stages = 2, .microbatches = 3}),
-                                    {{1, 2, 1, 1}, {1, 2, 1, 1}});
+  const IssueSteps steps = add_send_recv(
+      interleaved.build({.ranks = 1, .virtual_stages = 2, .microbatches = 3}), {{1, 2, 1, 1}, {1, 2, 1, 1}});
   CHECK(steps[0].size() == 12);
   for (const IssueStep& step : steps[0]) CHECK(step.kind == StepKind::compute);
 }
@@ -117,7 +117,7 @@ TEST_CASE("split backwards: the gradient leaves after the backward-input") {
   const Schedule schedule = {
       {{OpKind::forward, 0, 0}, {OpKind::backward, 0, 0}},
       {{OpKind::forward, 1, 0}, {OpKind::backward_input, 1, 0}, {OpKind::backward_weight, 1, 0}}};
-  const Steps steps = add_send_recv(schedule, {{1, 2, 1, 1}, {1, 2, 1, 1}});
+  const IssueSteps steps = add_send_recv(schedule, {{1, 2, 1, 1}, {1, 2, 1, 1}});
   CHECK(spell(steps[1]) == "recv_f 0F0#1 | 1F0#1 | 1I0#1 | send_b 1I0#2 | 1W0#2");
   CHECK(spell(steps[0]) == "0F0#0 | send_f 0F0#1 | recv_b 1I0#2 | 0B0#2");
 }
@@ -133,13 +133,13 @@ TEST_CASE("every small shape finishes under rendezvous, with inputs received bef
             // Two pipelines over one set of stages have no plans yet.
             if (entry.placement == Placement::bidirectional || !entry.refusal(shape).empty()) continue;
             CAPTURE(entry.name, p, m, v, uniform);
-            const Layout layout{entry.placement, p, p * v};
+            const StageMap layout{entry.placement, p, p * v};
             std::vector<PassCosts> costs;
             for (int stage = 0; stage < p * v; ++stage)
               costs.push_back(uniform ? PassCosts{1, 2, 1, 1}
                                       : PassCosts{3 + stage * 7 % 5, 4 + stage * 3 % 11, 1, 1});
             const Schedule schedule = entry.build(shape);
-            const Steps steps = add_send_recv(schedule, costs);
+            const IssueSteps steps = add_send_recv(schedule, costs);
             CHECK(finishes_under_rendezvous(steps));
             std::size_t transfers = 0;
             for (std::size_t rank = 0; rank < steps.size(); ++rank) {

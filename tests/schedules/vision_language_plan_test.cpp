@@ -132,14 +132,14 @@ TEST_CASE("only what is trained is summed over data-parallel ranks") {
   }
 }
 
-struct Volume {
+struct PartVolume {
   std::int64_t tower = 0, projector = 0, merge = 0, decoder = 0;
-  bool operator==(const Volume&) const = default;
+  bool operator==(const PartVolume&) const = default;
 };
 
 // Bytes of the summed or gathered tensor over tp in one microbatch's passes of one kind.
-Volume tensor_parallel_bytes(const Plan& plan, PassKind kind) {
-  Volume volume;
+PartVolume tensor_parallel_bytes(const Plan& plan, PassKind kind) {
+  PartVolume volume;
   std::set<std::int32_t> seen;
   for (const Segment& segment : plan.segments) {
     if (segment.kind != kind || !seen.insert(plan.chunks[segment.chunk].stage).second) continue;
@@ -166,11 +166,11 @@ TEST_CASE("tensor parallel: two sums per layer and pass in tower and decoder, on
                      of_decoder = 256 * 512 * 2;
   // The fourth layer, which nobody reads, sums its rows too.
   CHECK(tensor_parallel_bytes(plan, PassKind::forward) ==
-        Volume{4 * 2 * of_tower, of_images, of_text, 4 * 2 * of_decoder});
+        PartVolume{4 * 2 * of_tower, of_images, of_text, 4 * 2 * of_decoder});
   // Backward: three layers, the features' gradient behind the projector's first product, and the decoder's
   // with that of the head.
   CHECK(tensor_parallel_bytes(plan, PassKind::backward) ==
-        Volume{3 * 2 * of_tower + 2 * 64 * 256 * 2, 0, 0, (4 * 2 + 1) * of_decoder});
+        PartVolume{3 * 2 * of_tower + 2 * 64 * 256 * 2, 0, 0, (4 * 2 + 1) * of_decoder});
   const Plan still = compile(job_from(text(frozen, "{tensor_model_parallel_size: 2}", 2)));
   CHECK(tensor_parallel_bytes(still, PassKind::backward).tower == 0);
 }

@@ -80,17 +80,17 @@ const std::vector<Case> cases{
     {Opcode::send, direct, 2, 4, 5e-6, 1.0 / between}};
 
 // Bytes per link, in shares of the tensor.
-std::map<std::string, double> loads(const Topology& topology, const ExchangeFlows& flows) {
-  std::map<std::string, double> loads;
+std::map<std::string, double> loads_of_flows(const Topology& topology, const ExchangeFlows& flows) {
+  std::map<std::string, double> loads_of_flows;
   for (const FlowPhase& phase : flows)
     for (const SharedFlow& flow : phase.flows)
-      for (const LinkIndex link : flow.route.links()) loads[topology.name(link)] += flow.share;
-  return loads;
+      for (const LinkIndex link : flow.route.links()) loads_of_flows[topology.name(link)] += flow.share;
+  return loads_of_flows;
 }
 
-double load_of(const std::map<std::string, double>& loads, const std::string& kind) {
+double load_of(const std::map<std::string, double>& loads_of_flows, const std::string& kind) {
   double sum = 0;
-  for (const auto& [link, share] : loads)
+  for (const auto& [link, share] : loads_of_flows)
     if (link.find(kind) != std::string::npos) sum += share;
   return sum;
 }
@@ -219,7 +219,7 @@ TEST_CASE("what algorithms put on links: every rank sends and receives what the 
     const TunedCollective tuned = tuned_collective(topology, cluster, opcode, all_devices(cluster), 1e9);
     if (tuned.choice.algorithm != algorithm) continue;  // not over these places
     CAPTURE(to_string(algorithm), static_cast<int>(opcode), nodes, gpus);
-    const std::map<std::string, double> load = loads(topology, tuned.flows);
+    const std::map<std::string, double> load = loads_of_flows(topology, tuned.flows);
     const double crossing = nodes > 1 ? nics : 0;
     for (const char* direction : {".tx", ".rx"}) {
       double sum = 0;
@@ -241,8 +241,9 @@ TEST_CASE("a token that goes to several experts of a node crosses to it once") {
   Cluster cluster = cluster_of(4, 4, hierarchical);
   const Topology topology(cluster);
   const auto nic = [&] {
-    return loads(topology,
-                 tuned_collective(topology, cluster, Opcode::all_to_all, all_devices(cluster), 1).flows)
+    return loads_of_flows(
+               topology,
+               tuned_collective(topology, cluster, Opcode::all_to_all, all_devices(cluster), 1).flows)
         .at("node0.nic0.tx");
   };
   CHECK(nic() == Approx(0.75));

@@ -14,9 +14,9 @@ namespace simrun {
 
 namespace {
 
-constexpr std::size_t imbalance = static_cast<std::size_t>(BubbleCause::imbalance);
+constexpr std::size_t imbalance_index = static_cast<std::size_t>(BubbleCause::imbalance);
 constexpr std::size_t drain = static_cast<std::size_t>(BubbleCause::drain);
-constexpr std::size_t tensor = static_cast<std::size_t>(Traffic::tensor);
+constexpr std::size_t tensor_index = static_cast<std::size_t>(Traffic::tensor);
 
 // Two GPUs: 100 ps of compute, a tensor-parallel all-reduce of 50, 30 of compute behind it.
 Plan tensor_parallel_pass() {
@@ -57,8 +57,8 @@ TEST_CASE("a collective waits for the straggler of its group") {
   const RankTimeline &alike = timeline.ranks[0], &slow = timeline.ranks[1];
   CHECK(alike.device == 0);
   CHECK(alike.totals.compute == 130);
-  CHECK(alike.totals.bubble[imbalance] == 50);  // from 100 to 150
-  CHECK(alike.totals.exposed[tensor] == 50);
+  CHECK(alike.totals.bubble[imbalance_index] == 50);  // from 100 to 150
+  CHECK(alike.totals.exposed[tensor_index] == 50);
   CHECK(alike.totals.bubble[drain] == 15);  // from 230 to 245
   CHECK(slow.device == 1);
   CHECK(slow.totals.compute == 195);

@@ -19,7 +19,7 @@ std::set<std::string> preset_names() {
   return names;
 }
 
-std::string text(const std::string& model, const std::string& parallelism, int sequence = 256) {
+std::string preset_text(const std::string& model, const std::string& parallelism, int sequence = 256) {
   return "simrun: 1\nmodel: " + model + "\ntraining: {seq_length: " + std::to_string(sequence) +
          ", micro_batch_size: 1, global_batch_size: 16, precision: bf16}\n"
          "parallelism: " +
@@ -33,7 +33,7 @@ struct Cut {
   std::string tensor_parallel;
 };
 Cut four_layers(const std::string& preset) {
-  const ModelConfig model = job_from(text("{from: models/" + preset + ".yaml}", "{}")).model;
+  const ModelConfig model = job_from(preset_text("{from: models/" + preset + ".yaml}", "{}")).model;
   const std::string& type = model.model_type;
   const char* const key = type == "gpt"                       ? "num_layers"
                           : type == "gpt2" || type == "bloom" ? "n_layer"
@@ -51,7 +51,7 @@ TEST_CASE("presets: every model compiles, lints and runs, unsplit and over tenso
     for (const std::string& parallelism :
          {std::string("{}"), "{" + split + "}", "{" + split + ", sequence_parallel: true}"}) {
       CAPTURE(preset, parallelism);
-      const Plan plan = compile(job_from(text(cut.model, parallelism)));
+      const Plan plan = compile(job_from(preset_text(cut.model, parallelism)));
       CHECK(lint(plan).empty());
       const Summary summary = summarize(plan, simulate(plan));
       CHECK(summary.step_time_s > 0);
@@ -71,7 +71,7 @@ TEST_CASE("every family's layer is recomputed, split into I and W, and run with 
       const std::string split =
           "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, sequence_parallel: true, "
           "pipeline_schedule: zb_h1}";
-      const Job job = job_from(text(four_layers(preset).model, split) + variant + "\n",
+      const Job job = job_from(preset_text(four_layers(preset).model, split) + variant + "\n",
                                {{"training.attention", "unfused"}, {"training.hidden_dropout", "0.1"}});
       CAPTURE(preset, variant);
       const Plan plan = compile(job);
@@ -82,8 +82,8 @@ TEST_CASE("every family's layer is recomputed, split into I and W, and run with 
 
 TEST_CASE("Qwen3: what tensor-parallel ranks know of the weights of q's and k's norms is summed at the end") {
   // Each rank normalises its own heads, so their 2 x 128 gradients per layer are partial sums over tp.
-  const Plan plan =
-      compile(job_from(text("{from: qwen3-8b, num_hidden_layers: 4}", "{tensor_model_parallel_size: 2}")));
+  const Plan plan = compile(
+      job_from(preset_text("{from: qwen3-8b, num_hidden_layers: 4}", "{tensor_model_parallel_size: 2}")));
   std::int64_t summed = 0;
   for (const Segment& segment : plan.segments)
     for (const Instruction& instruction : segment.instructions)
@@ -96,7 +96,7 @@ TEST_CASE("Qwen3: what tensor-parallel ranks know of the weights of q's and k's 
 // Exchanges over tensor-parallel ranks in layer 1, for one microbatch: forward, backward. (Those of the
 // embedding are counted to its reader, layer 0.)
 std::vector<int> exchanges_per_layer(const char* model, const char* parallelism) {
-  const Plan plan = compile(job_from(text(model, parallelism)));
+  const Plan plan = compile(job_from(preset_text(model, parallelism)));
   std::set<std::string> seen;  // the variants of a pass have the same exchanges
   int forward = 0, backward = 0;
   for (const Segment& segment : plan.segments) {
@@ -135,19 +135,20 @@ std::vector<double> attention_seconds_of(const Plan& plan) {
 
 TEST_CASE("sliding windows: Gemma 2's even layers cost less than its odd ones, from 4096 tokens on") {
   const std::string model = "{from: gemma2-9b, num_hidden_layers: 4}";
-  const std::vector<double> seconds = attention_seconds_of(compile(job_from(text(model, "{}", 16384))));
+  const std::vector<double> seconds =
+      attention_seconds_of(compile(job_from(preset_text(model, "{}", 16384))));
   REQUIRE(seconds.size() == 4);
   // 4096 of 16384 tokens: a share of 1/4 (1 - 1/8) = 7/32 of the matrix instead of 1/2; launches are 5 us.
   CHECK(seconds[0] / seconds[1] == Approx(7.0 / 16).epsilon(0.01));
   CHECK(seconds[0] == seconds[2]);
   CHECK(seconds[1] == seconds[3]);
-  const std::vector<double> brief = attention_seconds_of(compile(job_from(text(model, "{}", 4096))));
+  const std::vector<double> brief = attention_seconds_of(compile(job_from(preset_text(model, "{}", 4096))));
   CHECK(brief[0] == brief[1]);
 }
 
 TEST_CASE("sliding windows: Mistral at 32,768 tokens runs faster, and its HFU is still its MFU") {
   const auto summary_of = [](const char* model) {
-    const Plan plan = compile(job_from(text(model, "{}", 32768)));
+    const Plan plan = compile(job_from(preset_text(model, "{}", 32768)));
     CHECK(plan.job.hardware_flops_per_step == Approx(plan.job.model_flops_per_step));
     return summarize(plan, simulate(plan));
   };

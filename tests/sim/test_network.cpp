@@ -32,7 +32,7 @@ struct Outcome {
 };
 
 // Ends of transfers that are all posted beforehand. In a worker: a process has one flow engine.
-Outcome run(const std::vector<Posting>& postings, double flow_bandwidth = 0) {
+Outcome run_postings(const std::vector<Posting>& postings, double flow_bandwidth = 0) {
   Outcome outcome;
   const std::string bytes = run_in_worker([&] {
     const Topology topology(cluster(flow_bandwidth));
@@ -79,7 +79,7 @@ Outcome run(const std::vector<Posting>& postings, double flow_bandwidth = 0) {
 }  // namespace
 
 TEST_CASE("a transfer that is alone takes its latency and its bytes over the bandwidth") {
-  const Outcome outcome = run({{.at = 100, .from = 0, .to = 2, .bytes = 5e6, .latency_s = 2e-6}});
+  const Outcome outcome = run_postings({{.at = 100, .from = 0, .to = 2, .bytes = 5e6, .latency_s = 2e-6}});
   CHECK(outcome.ends[0] == 100 + 2'000'000 + 5'000'000);
   CHECK(outcome.links.at("node0.nic0.tx").bytes == Approx(5e6));
   CHECK(outcome.links.at("node0.nic0.tx").busy == 5'000'000);  // latency keeps no link busy
@@ -91,7 +91,7 @@ TEST_CASE("a transfer that is alone takes its latency and its bytes over the ban
 TEST_CASE("a second transfer from the same NIC halves the first one from when it joins") {
   // GPU 0 sends 10 MB to GPU 2 at 0; at 4 us, with 6 MB to go, it also sends 10 MB to GPU 3. Each gets
   // half: the first ends at 4 + 12 = 16 us, when the second has 4 MB to go: 20 us.
-  const Outcome outcome = run(
+  const Outcome outcome = run_postings(
       {{.at = 0, .from = 0, .to = 2, .bytes = 10e6}, {.at = 4'000'000, .from = 0, .to = 3, .bytes = 10e6}});
   CHECK(outcome.ends == std::vector<Picoseconds>{16'000'000, 20'000'000});
   const LinkMeter::Link& tx = outcome.links.at("node0.nic0.tx");
@@ -103,16 +103,16 @@ TEST_CASE("a second transfer from the same NIC halves the first one from when it
 }
 
 TEST_CASE("both directions of a NIC are links of their own") {
-  const Outcome outcome =
-      run({{.at = 0, .from = 0, .to = 2, .bytes = 10e6}, {.at = 0, .from = 2, .to = 0, .bytes = 10e6}});
+  const Outcome outcome = run_postings(
+      {{.at = 0, .from = 0, .to = 2, .bytes = 10e6}, {.at = 0, .from = 2, .to = 0, .bytes = 10e6}});
   CHECK(outcome.ends == std::vector<Picoseconds>{10'000'000, 10'000'000});
 }
 
 TEST_CASE("three into one NIC: the last two share what the first leaves") {
   // 3, 6 and 9 MB to GPU 0 at once, a third each: 9 us; then 3 and 6 MB at a half: 15 us; then 3 MB: 18 us.
-  const Outcome outcome = run({{.at = 0, .from = 2, .to = 0, .bytes = 3e6},
-                               {.at = 0, .from = 3, .to = 0, .bytes = 6e6},
-                               {.at = 0, .from = 2, .to = 0, .bytes = 9e6}});
+  const Outcome outcome = run_postings({{.at = 0, .from = 2, .to = 0, .bytes = 3e6},
+                                        {.at = 0, .from = 3, .to = 0, .bytes = 6e6},
+                                        {.at = 0, .from = 2, .to = 0, .bytes = 9e6}});
   // Two of them also share node1.nic0.tx, which is no narrower for them than the receiver.
   CHECK(outcome.ends == std::vector<Picoseconds>{9'000'000, 15'000'000, 18'000'000});
   CHECK(outcome.links.at("node0.nic0.rx").bytes == Approx(18e6));
@@ -121,44 +121,45 @@ TEST_CASE("three into one NIC: the last two share what the first leaves") {
 }
 
 TEST_CASE("a transfer that ends as another begins does not meet it") {
-  const Outcome outcome =
-      run({{.at = 0, .from = 0, .to = 2, .bytes = 5e6}, {.at = 5'000'000, .from = 0, .to = 2, .bytes = 5e6}});
+  const Outcome outcome = run_postings(
+      {{.at = 0, .from = 0, .to = 2, .bytes = 5e6}, {.at = 5'000'000, .from = 0, .to = 2, .bytes = 5e6}});
   CHECK(outcome.ends == std::vector<Picoseconds>{5'000'000, 10'000'000});
   CHECK(outcome.links.at("node0.nic0.tx").contended == 0);
 }
 
 TEST_CASE("long after one meeting the network still wakes at every date") {
   // Shared 0 to 4 us, alone afterwards, then a pair at 100 us.
-  const Outcome outcome = run({{.at = 0, .from = 0, .to = 2, .bytes = 2e6},
-                               {.at = 0, .from = 0, .to = 3, .bytes = 2e6},
-                               {.at = 50'000'000, .from = 1, .to = 3, .bytes = 1e6},
-                               {.at = 100'000'000, .from = 0, .to = 2, .bytes = 2e6, .latency_s = 1e-6},
-                               {.at = 101'000'000, .from = 0, .to = 2, .bytes = 2e6}});
+  const Outcome outcome =
+      run_postings({{.at = 0, .from = 0, .to = 2, .bytes = 2e6},
+                    {.at = 0, .from = 0, .to = 3, .bytes = 2e6},
+                    {.at = 50'000'000, .from = 1, .to = 3, .bytes = 1e6},
+                    {.at = 100'000'000, .from = 0, .to = 2, .bytes = 2e6, .latency_s = 1e-6},
+                    {.at = 101'000'000, .from = 0, .to = 2, .bytes = 2e6}});
   CHECK(outcome.ends == std::vector<Picoseconds>{4'000'000, 4'000'000, 51'000'000, 105'000'000, 105'000'000});
 }
 
 TEST_CASE("a limited transfer keeps its rate when a second one joins, as long as both fit on the NIC") {
   // At most 0.4 bytes per picosecond each: 10 MB take 25 us, whether SimGrid moves them (from 5 us on) or
   // not.
-  const Outcome two = run(
+  const Outcome two = run_postings(
       {{.at = 0, .from = 0, .to = 2, .bytes = 10e6}, {.at = 5'000'000, .from = 0, .to = 3, .bytes = 10e6}},
       0.4e12);
   CHECK(two.ends == std::vector<Picoseconds>{25'000'000, 30'000'000});
   CHECK(two.links.at("node0.nic0.tx").contended == 20'000'000);
   // Three share 1: from 10 us on a third each, 6 MB to go of the first: 28 us. The others, 4 MB further, then
   // get 0.4 each again: 4 MB more, + 10 us.
-  const Outcome three = run({{.at = 0, .from = 0, .to = 2, .bytes = 10e6},
-                             {.at = 10'000'000, .from = 0, .to = 3, .bytes = 10e6},
-                             {.at = 10'000'000, .from = 0, .to = 2, .bytes = 10e6}},
-                            0.4e12);
+  const Outcome three = run_postings({{.at = 0, .from = 0, .to = 2, .bytes = 10e6},
+                                      {.at = 10'000'000, .from = 0, .to = 3, .bytes = 10e6},
+                                      {.at = 10'000'000, .from = 0, .to = 2, .bytes = 10e6}},
+                                     0.4e12);
   CHECK(three.ends == std::vector<Picoseconds>{28'000'000, 38'000'000, 38'000'000});
   // Inside a node nothing is limited.
-  CHECK(run({{.at = 0, .from = 0, .to = 1, .bytes = 10e6}}, 0.4e12).ends[0] == 10'000'000);
+  CHECK(run_postings({{.at = 0, .from = 0, .to = 1, .bytes = 10e6}}, 0.4e12).ends[0] == 10'000'000);
 }
 
 TEST_CASE("a transfer of no bytes takes its latency") {
-  const Outcome outcome = run({{.at = 0, .from = 0, .to = 2, .bytes = 0, .latency_s = 3e-6},
-                               {.at = 0, .from = 0, .to = 2, .bytes = 8e6}});
+  const Outcome outcome = run_postings({{.at = 0, .from = 0, .to = 2, .bytes = 0, .latency_s = 3e-6},
+                                        {.at = 0, .from = 0, .to = 2, .bytes = 8e6}});
   CHECK(outcome.ends == std::vector<Picoseconds>{3'000'000, 8'000'000});
 }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr Picoseconds us = 1'000'000;
 
 // Nodes of two GPUs with a NIC each; 1 byte per picosecond everywhere, no latency.
-Cluster cluster_of(std::int64_t nodes) {
+Cluster cluster_of_nodes(std::int64_t nodes) {
   Cluster cluster;
   cluster.nodes = nodes;
   cluster.gpus_per_node = cluster.nics_per_node = 2;
@@ -41,7 +41,7 @@ struct Outcome {
 // A transfer of so many megabytes from GPU 0 to GPU 2, beside the other job.
 Outcome transfer(const OtherJob& job, Picoseconds at, double megabytes) {
   const std::string text = run_in_worker([&] {
-    Cluster cluster = cluster_of(2);
+    Cluster cluster = cluster_of_nodes(2);
     cluster.imperfections.other_jobs = {job};
     const Topology topology(cluster);
     CarriedTraffic carried;
@@ -98,7 +98,7 @@ TEST_CASE("another job that begins after the end is not heard of") {
 }
 
 TEST_CASE("the other job's collective is carried out as the job's own would be") {
-  Cluster cluster = cluster_of(4);
+  Cluster cluster = cluster_of_nodes(4);
   cluster.imperfections.other_jobs = {
       {.name = "trainer", .nodes = {3, 1}, .collective = "all_gather", .bytes = 8e6, .period_s = 1e-3}};
   const Topology topology(cluster);

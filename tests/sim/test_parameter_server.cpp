@@ -45,7 +45,7 @@ Plan plan_of(int nodes, const Overrides& overrides) {
 Timeline run(const Plan& plan, EngineChoice engine) {
   return simulate(plan, {.detail = Detail::totals, .engine = engine});
 }
-double seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
+double in_seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
 
 // Bytes of all weights, as they are pushed and pulled: padded to the servers' equal parts.
 double weight_bytes(const Plan& plan) {
@@ -70,10 +70,11 @@ TEST_CASE("one dedicated server: a step is compute, n M / B in, the update, and 
   const double incast = workers * weight_bytes(plan) / 10e9;
   const RankTimeline& worker = timeline.ranks.front();
   const RankTimeline& server = timeline.ranks.back();
-  CHECK(seconds(timeline.step) ==
-        Approx(seconds(worker.totals.compute) + seconds(server.totals.compute) + 2 * incast).epsilon(1e-9));
+  CHECK(in_seconds(timeline.step) ==
+        Approx(in_seconds(worker.totals.compute) + in_seconds(server.totals.compute) + 2 * incast)
+            .epsilon(1e-9));
   // The worker's own NIC would carry it in a n-th of the time.
-  CHECK(seconds(worker.totals.exposed[data]) == Approx(2 * incast).epsilon(1e-9));
+  CHECK(in_seconds(worker.totals.exposed[data]) == Approx(2 * incast).epsilon(1e-9));
 }
 
 TEST_CASE("k dedicated servers each take n M / k, in and out") {
@@ -82,7 +83,7 @@ TEST_CASE("k dedicated servers each take n M / k, in and out") {
     const Timeline timeline = run(plan, EngineChoice::fast);
     const double part = 4 * weight_bytes(plan) / k;
     CAPTURE(k);
-    CHECK(seconds(timeline.ranks.front().totals.exposed[data]) == Approx(2 * part / 10e9).epsilon(1e-9));
+    CHECK(in_seconds(timeline.ranks.front().totals.exposed[data]) == Approx(2 * part / 10e9).epsilon(1e-9));
     // The servers' links, which come before their workers' where those carry less.
     CHECK(static_cast<double>(timeline.links[0].bytes) == Approx(part));
     CHECK(timeline.links[0].name == (k == 4 ? "node0.nic0.rx" : "node4.nic0.rx"));
@@ -100,7 +101,7 @@ TEST_CASE("a server on every worker moves as many bytes over a NIC as a ring all
   for (const Timeline* timeline : {&with_servers, &ring})
     for (const LinkTimeline& link : timeline->links)
       CHECK(static_cast<double>(link.bytes) == Approx(expected).epsilon(1e-4));
-  CHECK(seconds(with_servers.ranks[0].totals.exposed[data]) == Approx(expected / 10e9).epsilon(1e-4));
+  CHECK(in_seconds(with_servers.ranks[0].totals.exposed[data]) == Approx(expected / 10e9).epsilon(1e-4));
 }
 
 TEST_CASE("fewer colocated servers than workers: a server's link takes what n - 1 others send it") {
@@ -112,15 +113,15 @@ TEST_CASE("fewer colocated servers than workers: a server's link takes what n - 
   // In: 3 workers' pushes of M/2, and the pull of the other server's M/2.
   CHECK(static_cast<double>(bytes["node0.nic0.rx"]) == Approx(2 * m));
   CHECK(static_cast<double>(bytes["node1.nic0.rx"]) == Approx(m));
-  CHECK(seconds(timeline.ranks[0].totals.exposed[data]) == Approx(2 * 1.5 * m / 10e9).epsilon(1e-9));
+  CHECK(in_seconds(timeline.ranks[0].totals.exposed[data]) == Approx(2 * 1.5 * m / 10e9).epsilon(1e-9));
 }
 
 TEST_CASE("buckets in turn: one is pulled while the next is pushed, over the two directions of a NIC") {
   const Plan whole = plan_of(5, servers(1, "dedicated"));
   const Plan pieces = plan_of(5, servers(1, "dedicated") + Overrides{{"optimizer.bucket_size", "1000000"}});
   const double incast = 4 * weight_bytes(whole) / 10e9;
-  const double exposed_whole = seconds(run(whole, EngineChoice::fast).ranks[0].totals.exposed[data]);
-  const double exposed_pieces = seconds(run(pieces, EngineChoice::fast).ranks[0].totals.exposed[data]);
+  const double exposed_whole = in_seconds(run(whole, EngineChoice::fast).ranks[0].totals.exposed[data]);
+  const double exposed_pieces = in_seconds(run(pieces, EngineChoice::fast).ranks[0].totals.exposed[data]);
   CHECK(exposed_whole == Approx(2 * incast).epsilon(1e-9));
   // All pushes in turn, then the last bucket's pull. Word embeddings, 51200 x 1024 of 66 M, are the largest.
   CHECK(exposed_pieces > incast);
@@ -173,17 +174,17 @@ TEST_CASE("behind two steps the network has a whole step for what it moves") {
   const RankTimeline& server = timeline.ranks.back();
   // 24 sequences on 4 workers compute less than that: what is left of the step is the wait for the network,
   // the copies behind it, or the server's update.
-  const double compute = seconds(worker.totals.compute);
+  const double compute = in_seconds(worker.totals.compute);
   CHECK(compute < incast);
-  CHECK(seconds(timeline.step) > incast);
-  CHECK(seconds(timeline.step) < incast + compute + seconds(server.totals.compute));
+  CHECK(in_seconds(timeline.step) > incast);
+  CHECK(in_seconds(timeline.step) < incast + compute + in_seconds(server.totals.compute));
 }
 
 TEST_CASE("asynchronous servers update once for each worker") {
   const auto update = [](const char* mode, int workers) {
-    return seconds(run(plan_of(workers + 1, servers(1, "dedicated", mode)), EngineChoice::fast)
-                       .ranks.back()
-                       .totals.compute);
+    return in_seconds(run(plan_of(workers + 1, servers(1, "dedicated", mode)), EngineChoice::fast)
+                          .ranks.back()
+                          .totals.compute);
   };
   // Up to the launch of the kernel, which is paid once.
   CHECK(update("asynchronous", 4) == Approx(4 * update("synchronous", 4)).epsilon(1e-2));

@@ -22,7 +22,7 @@ struct Shape {
   double most_folded;  // GPUs simulated, at most
 };
 
-std::string job_of(const Shape& shape) {
+std::string shaped_job(const Shape& shape) {
   return fmt::format(
       "simrun: 1\n"
       "model: {{model_type: gpt, hidden_size: 512, num_layers: 8, num_attention_heads: 8, vocab_size: 1024, "
@@ -85,7 +85,7 @@ TEST_CASE("one for all that are alike: the dates of simulating every GPU") {
                           {"two tensor groups and two stages in a node", 2, 4, 4, 4, "", flat, 32},
                           {"parameters gathered for every pass", 1, 2, 8, 4,
                            "optimizer: {zero_stage: 3, overlap_grad_reduce: true}\n", narrow, 16}}) {
-    const Plan plan = compile(job_from(job_of(shape)));
+    const Plan plan = compile(job_from(shaped_job(shape)));
     const std::vector<double> folded = figures(plan, true), whole = figures(plan, false);
     CAPTURE(shape.says, folded[0]);
     CHECK(whole[0] == shape.tp * shape.pp * shape.dp);

@@ -16,7 +16,7 @@ Diagnostic refusal(const std::string& text) {
   return {};
 }
 
-std::int64_t noted(const RecordedTrace& trace, const std::string& what) {
+std::int64_t noted_in_trace(const RecordedTrace& trace, const std::string& what) {
   const auto found = trace.notes.find(what);
   return found == trace.notes.end() ? 0 : found->second.count;
 }
@@ -96,14 +96,14 @@ TEST_CASE("Chrome: what is wrong with single events is counted, with where it st
 {"ph":"X","name":"f","pid":1,"tid":1,"ts":"x","dur":1},
 {"name":"g"}, 7])");
   CHECK(trace.kernels.size() == 1);
-  CHECK(noted(trace, "events of negative duration") == 1);
+  CHECK(noted_in_trace(trace, "events of negative duration") == 1);
   CHECK(trace.notes.at("events of negative duration").first.line == 3);
-  CHECK(noted(trace, "events without a time (ts) that is a number") == 2);
-  CHECK(noted(trace, "events without a duration (dur) that is a number") == 1);
-  CHECK(noted(trace, "ends (E) without a beginning (B)") == 1);
-  CHECK(noted(trace, "beginnings (B) without an end (E)") == 1);
-  CHECK(noted(trace, "events without a phase (ph)") == 1);
-  CHECK(noted(trace, "entries that are no events") == 1);
+  CHECK(noted_in_trace(trace, "events without a time (ts) that is a number") == 2);
+  CHECK(noted_in_trace(trace, "events without a duration (dur) that is a number") == 1);
+  CHECK(noted_in_trace(trace, "ends (E) without a beginning (B)") == 1);
+  CHECK(noted_in_trace(trace, "beginnings (B) without an end (E)") == 1);
+  CHECK(noted_in_trace(trace, "events without a phase (ph)") == 1);
+  CHECK(noted_in_trace(trace, "entries that are no events") == 1);
 }
 
 TEST_CASE("Kineto: a file that is cut off anywhere gives its whole events and a note, or is refused") {
@@ -117,7 +117,7 @@ TEST_CASE("Kineto: a file that is cut off anywhere gives its whole events and a 
     }
     const RecordedTrace trace = read_text(whole.substr(0, size));
     CHECK(trace.kernels.size() >= 1);
-    CHECK(noted(trace, "the file was cut off; what stands before was read") == 1);
+    CHECK(noted_in_trace(trace, "the file was cut off; what stands before was read") == 1);
   }
 }
 

@@ -11,7 +11,7 @@
 namespace simrun {
 namespace {
 
-std::size_t count(const std::string& text, const std::string& part) {
+std::size_t count_parts(const std::string& text, const std::string& part) {
   std::size_t found = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
   return found;
@@ -45,13 +45,13 @@ TEST_CASE("diagram: a box per pass, at its place, in the colours of the page of 
             "<path fill=\"#e69f00\" d=\"M424.0 0.0h199.3v22.0h-199.3zM224.0 25.0h199.3v22.0h-199.3z\"/>") !=
         std::string::npos);
   CHECK(svg.find("class=\"ideal\" d=\"M324.0 0V47\"") != std::string::npos);
-  CHECK(count(svg, "<text") == 4 + 2);  // microbatches, ranks
+  CHECK(count_parts(svg, "<text") == 4 + 2);  // microbatches, ranks
 }
 
 TEST_CASE("diagram: microbatches are written only where they fit") {
   const EvaluatedSchedule schedule = evaluated_1f1b(2, 100);
-  CHECK(count(schedule_diagram(schedule, {.work = 600, .width = 700}), "<text") == 2);
-  CHECK(count(schedule_diagram(schedule, {.work = 9000, .width = 9100}), "<text") == 2 * 100 * 2 + 2);
+  CHECK(count_parts(schedule_diagram(schedule, {.work = 600, .width = 700}), "<text") == 2);
+  CHECK(count_parts(schedule_diagram(schedule, {.work = 9000, .width = 9100}), "<text") == 2 * 100 * 2 + 2);
 }
 
 TEST_CASE("diagram: an overlapped pair is two half boxes, the second direction is lighter") {
@@ -68,13 +68,13 @@ TEST_CASE(
   const std::vector<EvaluatedSchedule> both = {schedule, schedule};
   const std::string page = schedule_gallery(both, {{"dualpipe", "4 < 8"}}, schedule.shape);
   CHECK(page == schedule_gallery(both, {{"dualpipe", "4 < 8"}}, schedule.shape));
-  CHECK(count(page, "<section") == 2);
-  CHECK(count(page, "<div><dt>bubble</dt><dd>33.3 %</dd></div>") == 2);
-  CHECK(
-      count(page,
+  CHECK(count_parts(page, "<section") == 2);
+  CHECK(count_parts(page, "<div><dt>bubble</dt><dd>33.3 %</dd></div>") == 2);
+  CHECK(count_parts(
+            page,
             "<td>33.3 "
             "%</td><td>0..3</td><td>9</td><td>1</td><td>1..2</td><td>2</td><td>1</td><td>2</td><td>2</td>") ==
-      2);
+        2);
   CHECK(page.find("<p>one forward, one backward; ") != std::string::npos);
   CHECK(page.find("<th scope=\"row\">dualpipe</th><td>4 &lt; 8</td>") != std::string::npos);
   CHECK(page.find("<script") == std::string::npos);

@@ -49,7 +49,7 @@ Sweep six_points() {
   return sweep;
 }
 
-std::ptrdiff_t count(const std::string& text, const std::string& word) {
+std::ptrdiff_t count_words(const std::string& text, const std::string& word) {
   std::ptrdiff_t found = 0;
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
   return found;
@@ -59,21 +59,21 @@ TEST_CASE(
     "sweep plot: one line per combination of the other keys, a marker per point, crosses for the "
     "infeasible") {
   const std::string plot = sweep_plot(six_points());
-  CHECK(count(plot, "<svg viewBox=\"0 0 420") == 3);
-  CHECK(count(plot, "class=\"cross\"") == 3 * 2);
-  CHECK(count(plot, "<circle") == 3 * 3 + 1);  // gpipe: three points per panel, one in the legend
-  CHECK(count(plot, "schedule 1f1b</li>") == 1);
-  CHECK(count(plot, "<title>tp 2, schedule gpipe: 4.000 s</title>") == 1);
-  CHECK(count(plot, "does not fit</title>") == 3);
-  CHECK(count(plot, ": refused</title>") == 3);
+  CHECK(count_words(plot, "<svg viewBox=\"0 0 420") == 3);
+  CHECK(count_words(plot, "class=\"cross\"") == 3 * 2);
+  CHECK(count_words(plot, "<circle") == 3 * 3 + 1);  // gpipe: three points per panel, one in the legend
+  CHECK(count_words(plot, "schedule 1f1b</li>") == 1);
+  CHECK(count_words(plot, "<title>tp 2, schedule gpipe: 4.000 s</title>") == 1);
+  CHECK(count_words(plot, "does not fit</title>") == 3);
+  CHECK(count_words(plot, ": refused</title>") == 3);
 }
 
 TEST_CASE("sweep plot: every panel has a title and a description for readers who do not see it") {
   const std::string plot = sweep_plot(six_points());
   for (const char* number : {"0", "1", "2"}) {
-    CHECK(count(plot, std::string("aria-labelledby=\"plot") + number + " about" + number + "\"") == 1);
-    CHECK(count(plot, std::string("<title id=\"plot") + number) == 1);
-    CHECK(count(plot, std::string("<desc id=\"about") + number) == 1);
+    CHECK(count_words(plot, std::string("aria-labelledby=\"plot") + number + " about" + number + "\"") == 1);
+    CHECK(count_words(plot, std::string("<title id=\"plot") + number) == 1);
+    CHECK(count_words(plot, std::string("<desc id=\"about") + number) == 1);
   }
 }
 
@@ -107,10 +107,10 @@ TEST_CASE(
   for (const char* foreign : {"<script", "http", "@import", "url(", "<job>", "<here>"})
     CHECK(page.find(foreign) == std::string::npos);
   CHECK(page.find("prefers-color-scheme: dark") != std::string::npos);
-  CHECK(count(page, "<tr") == 1 + 6);
-  CHECK(count(page, "<tr class=\"best\">") == 1);
-  CHECK(count(page, "<tr class=\"over\">") == 1);
-  CHECK(count(page, "refused: refused &lt;here&gt;") == 1);
+  CHECK(count_words(page, "<tr") == 1 + 6);
+  CHECK(count_words(page, "<tr class=\"best\">") == 1);
+  CHECK(count_words(page, "<tr class=\"over\">") == 1);
+  CHECK(count_words(page, "refused: refused &lt;here&gt;") == 1);
   CHECK(page == sweep_page(six_points()));
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::uint8_t pipeline_stream = 1;
 
-Buffer matrix(BufferDim rows, BufferDim columns) {
+Buffer transfer_matrix(BufferDim rows, BufferDim columns) {
   Buffer buffer;
   buffer.dims = {rows, columns};
   return buffer;
@@ -48,7 +48,7 @@ Plan two_rank_plan() {
   plan.streams = {{"compute", StreamDevice::gpu, Traffic::compute},
                   {"pp", StreamDevice::gpu, Traffic::pipeline}};
   const BufferDim m{0, -1, 4}, k{1, -1, 8}, n{2, -1, 2};
-  plan.buffers = {matrix(m, k), matrix(k, n), matrix(m, n)};
+  plan.buffers = {transfer_matrix(m, k), transfer_matrix(k, n), transfer_matrix(m, n)};
   plan.communications = {to(1), to(0)};
   Chunk first, last;
   last.pipeline_rank = last.stage = 1;

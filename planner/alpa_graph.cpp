@@ -11,6 +11,7 @@
 #include "models/model_graph.h"
 #include "models/trained_parameters.h"
 #include "planner/alpa_costs.h"
+#include "planner/sub_mesh.h"
 #include "schedules/chunk_code.h"
 #include "schedules/layout_rules.h"
 #include "schedules/partition.h"
@@ -21,11 +22,7 @@ Job stage_job(const Job& job, const StageShape& shape) {
   const std::int64_t ranks = shape.mesh.devices();
   Job stage = job;
   Parallelism& parallelism = stage.parallelism;
-  const bool is_data_parallel = shape.sequences % ranks == 0;
-  if (!is_data_parallel && shape.sequences % shape.mesh.y != 0)
-    throw std::invalid_argument(fmt::format("{} sequences do not divide over {} of {} x {} devices",
-                                            shape.sequences, shape.mesh.y, shape.mesh.y, shape.mesh.x));
-  parallelism.tensor_model_parallel_size = is_data_parallel ? 1 : shape.mesh.x;
+  parallelism.tensor_model_parallel_size = tensor_ranks(shape.sequences, ranks);
   parallelism.data_parallel_size = ranks / parallelism.tensor_model_parallel_size;
   parallelism.sequence_parallel = false;
   parallelism.pipeline_model_parallel_size = parallelism.virtual_pipeline_model_parallel_size = 1;

@@ -7,15 +7,9 @@
 #include "configs/job.h"
 #include "planner/choice_graph.h"
 #include "planner/operator_strategies.h"
+#include "planner/sub_mesh.h"
 
 namespace simrun {
-
-// A logical mesh over one stage's devices: axis `x` over neighbours, `y` over groups of these.
-struct LogicalMesh {
-  std::int64_t x = 1, y = 1;
-  std::int64_t devices() const { return x * y; }
-  bool operator==(const LogicalMesh&) const = default;
-};
 
 struct StageShape {
   LogicalMesh mesh;
@@ -45,11 +39,10 @@ struct StageGraph {
 };
 
 // The job as if the stage were all of it: layers, batch and mesh as the stage has them, one pipeline rank.
-// Throws std::invalid_argument, in words, where the microbatch does not divide over the mesh's `y` axis.
 Job stage_job(const Job& job, const StageShape& shape);
 
-// Of the whole model; parts of it are cut out by choices_of(). Identical operators are priced once. Throws as
-// stage_job(), and std::invalid_argument for models whose layers are not a chain.
+// Of the whole model; parts of it are cut out by choices_of(). Identical operators are priced once. Throws
+// std::invalid_argument where the ranks that share sequences (tensor_ranks) cannot share the model.
 StageGraph stage_graph(const Job& job, const StageShape& shape);
 
 // Segments [first, last) with so many microbatches in flight.

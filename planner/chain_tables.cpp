@@ -98,11 +98,13 @@ class BucketedPoints {
   }
 
   void add(CostPoint point) {
-    if (point.memory > limits_.memory) return;
     if (!limits_.front) {
-      if (all_.empty() || point.cost < all_.front().cost) all_.assign(1, point);
+      const CostPoint* known = all_.empty() ? nullptr : all_.data();
+      if (known == nullptr || std::pair{point.cost, point.memory} < std::pair{known->cost, known->memory})
+        all_.assign(1, point);
       return;
     }
+    if (point.memory > limits_.memory) return;
     if (!is_bucketed()) return all_.push_back(point);
     Bucket& bucket = buckets_[static_cast<std::size_t>(point.memory / width_)];
     const auto rank_by_cost = std::pair{point.cost, point.memory};

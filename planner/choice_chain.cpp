@@ -54,15 +54,72 @@ ChoiceGraph conditioned(const ChoiceGraph& graph, const std::vector<std::size_t>
 
 std::vector<Choice> front_of(std::vector<Choice> choices, const ChoiceLimits& limits) {
   std::vector<CostPoint> points;
-  for (const Choice& choice : choices) points.push_back({choice.cost, limits.front ? choice.memory : 0});
+  for (const Choice& choice : choices) points.push_back({choice.cost, choice.memory});
   keep_front(points, limits);
   std::vector<Choice> kept;
   for (const CostPoint& point : points)
     kept.push_back(*std::find_if(choices.begin(), choices.end(), [&](const Choice& choice) {
-      return choice.cost == point.cost && (!limits.front || choice.memory == point.memory);
+      return choice.cost == point.cost && choice.memory == point.memory;
     }));
   return kept;
 }
+
+// Every combination of hubs' strategies. Where only the cheapest choice is wanted, those come first that are
+// cheapest without a limit, and none is tried that is no better without than what is known with it.
+class HubSearch {
+ public:
+  HubSearch(const ChoiceGraph& graph, const std::vector<SegmentNodes>& segments,
+            const std::vector<std::size_t>& hubs, const ChoiceLimits& limits)
+      : graph_(graph), segments_(segments), hubs_(hubs), limits_(limits) {}
+
+  std::vector<Choice> run() {
+    list_combinations();
+    ChainTables tables(limits_);
+    std::vector<Choice> all;
+    double best = forbidden_cost;
+    for (const Combination& combination : combinations_) {
+      if (limits_.choices == 1 && combination.least >= best) break;
+      const ChoiceGraph given = conditioned(graph_, hubs_, combination.chosen);
+      for (Choice& choice : choose_along(given, segments_, tables)) {
+        all.push_back(evaluate_choice(graph_, std::move(choice.strategies)));
+        best = std::min(best, all.back().cost);
+      }
+    }
+    std::vector<Choice> front = front_of(std::move(all), limits_);
+    if (front.size() > limits_.choices)
+      front.erase(front.begin(), front.end() - static_cast<std::ptrdiff_t>(limits_.choices));
+    return front;
+  }
+
+ private:
+  struct Combination {
+    std::vector<std::uint16_t> chosen;
+    double least = 0;  // cost without a limit
+  };
+
+  void list_combinations() {
+    ChainTables tables({.entries = limits_.entries});
+    std::vector<std::uint16_t> chosen(hubs_.size(), 0);
+    for (bool more = true; more;) {
+      const std::vector<Choice> cheapest =
+          choose_along(conditioned(graph_, hubs_, chosen), segments_, tables);
+      if (!cheapest.empty()) combinations_.push_back({chosen, cheapest.front().cost});
+      more = false;
+      for (std::size_t h = hubs_.size(); h-- > 0 && !more;) {
+        more = ++chosen[h] < graph_.nodes[hubs_[h]].cost.size();
+        if (!more) chosen[h] = 0;
+      }
+    }
+    std::stable_sort(combinations_.begin(), combinations_.end(),
+                     [](const Combination& a, const Combination& b) { return a.least < b.least; });
+  }
+
+  const ChoiceGraph& graph_;
+  const std::vector<SegmentNodes>& segments_;
+  const std::vector<std::size_t>& hubs_;
+  const ChoiceLimits& limits_;
+  std::vector<Combination> combinations_;
+};
 
 }  // namespace
 
@@ -73,20 +130,9 @@ std::vector<Choice> choose_strategies(const ChoiceGraph& graph, const ChoiceLimi
   double combinations = 1;
   for (const std::size_t hub : hubs) combinations *= static_cast<double>(graph.nodes[hub].cost.size());
   if (combinations > most_combinations) return eliminate_all(graph, limits);
+  if (!hubs.empty()) return HubSearch(graph, segments, hubs, limits).run();
   ChainTables tables(limits);
-  if (hubs.empty()) return choose_along(graph, segments, tables);
-  std::vector<Choice> all;
-  std::vector<std::uint16_t> chosen(hubs.size(), 0);
-  for (bool more = true; more;) {
-    for (Choice& choice : choose_along(conditioned(graph, hubs, chosen), segments, tables))
-      all.push_back(evaluate_choice(graph, std::move(choice.strategies)));
-    more = false;
-    for (std::size_t h = hubs.size(); h-- > 0 && !more;) {
-      more = ++chosen[h] < graph.nodes[hubs[h]].cost.size();
-      if (!more) chosen[h] = 0;
-    }
-  }
-  return front_of(std::move(all), limits);
+  return choose_along(graph, segments, tables);
 }
 
 }  // namespace simrun

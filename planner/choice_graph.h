@@ -41,8 +41,9 @@ struct Choice {
 };
 
 struct ChoiceLimits {
-  double memory = std::numeric_limits<double>::infinity();  // bytes that a choice may take
-  // Whether memory counts: then the answer is a front of choices, else the cheapest one alone.
+  double memory = std::numeric_limits<double>::infinity();  // bytes that a choice may take, with `front`
+  // Whether memory counts: then the answer is a front of choices, else the cheapest one alone, of equals the
+  // smaller.
   bool front = false;
   // Lists of points are thinned to two per bucket (that of least memory and that of least cost) of so many
   // equal parts of `memory`; 0: exact.

@@ -136,7 +136,7 @@ void Elimination::add_graph(const ChoiceGraph& graph) {
     table.scope = {v};
     table.extents = {domains_[v]};
     for (std::size_t s = 0; s < domains_[v]; ++s)
-      append_single(table, {graph.nodes[v].cost[s], limits_.front ? graph.nodes[v].memory[s] : 0});
+      append_single(table, {graph.nodes[v].cost[s], graph.nodes[v].memory[s]});
     tables_.push_back(std::move(table));
   }
   for (const ChoiceEdge& edge : graph.edges)

@@ -26,14 +26,17 @@ void thin_front(std::vector<CostPoint>& front, const ChoiceLimits& limits) {
 }  // namespace
 
 void keep_front(std::vector<CostPoint>& points, const ChoiceLimits& limits) {
-  std::erase_if(points, [&](const CostPoint& point) { return point.memory > limits.memory; });
-  if (points.size() <= 1) return;
   if (!limits.front) {
-    const auto cheaper = [](const CostPoint& a, const CostPoint& b) { return a.cost < b.cost; };
+    if (points.size() <= 1) return;
+    const auto cheaper = [](const CostPoint& a, const CostPoint& b) {
+      return a.cost < b.cost || (a.cost == b.cost && a.memory < b.memory);
+    };
     points.front() = *std::min_element(points.begin(), points.end(), cheaper);
     points.resize(1);
     return;
   }
+  std::erase_if(points, [&](const CostPoint& point) { return point.memory > limits.memory; });
+  if (points.size() <= 1) return;
   std::sort(points.begin(), points.end(), by_memory_then_cost);
   std::size_t kept = 1;
   for (std::size_t i = 1; i < points.size(); ++i)

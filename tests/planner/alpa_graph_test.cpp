@@ -31,7 +31,7 @@ TEST_CASE("try", "[.try]") {
   }
   for (double limit : {0.9, 0.5, 0.3}) {
     const auto t3 = std::chrono::steady_clock::now();
-    const auto front = choose_strategies(part.choices, {.memory = best[0].memory * limit, .front = true, .buckets = 512});
+    const auto front = choose_strategies(part.choices, {.memory = best[0].memory * limit, .front = true, .buckets = 512, .choices = 1});
     const auto t4 = std::chrono::steady_clock::now();
     std::printf("limit %.2f: %zu points %.3f s", limit, front.size(), std::chrono::duration<double>(t4 - t3).count());
     if (!front.empty()) std::printf(" cost %.6f memory %.3f, least %.3f at %.6f", front.back().cost, front.back().memory / (1 << 30), front.front().memory/(1<<30), front.front().cost);
@@ -40,3 +40,35 @@ TEST_CASE("try", "[.try]") {
 }
 
 }  // namespace simrun
+#include "planner/alpa_search.h"
+#include "planner/simulated_plan.h"
+#include <cstdlib>
+#include <fstream>
+namespace simrun {
+TEST_CASE("search", "[.search]") {
+  const char* path = std::getenv("JOB");
+  const JobLoader load = [&](const std::vector<Override>& overrides) {
+    LoadOptions options;
+    options.overrides = overrides;
+    options.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+    return load_job(path, options).job;
+  };
+  const Job job = load({});
+  const auto t0 = std::chrono::steady_clock::now();
+  const auto plans = alpa_plans(job);
+  const auto t1 = std::chrono::steady_clock::now();
+  std::printf("search %.3f s, %zu plans\n", std::chrono::duration<double>(t1 - t0).count(), plans.size());
+  int n = 0;
+  for (const auto& plan : plans) {
+    const SimulatedPlan s = simulate_plan("alpa", alpa_overrides(plan), load);
+    std::printf("pp %ld nb %ld seq %ld tp %ld est %.4f sim %.4f peak %.2f fits %d %s\n   ", plan.pipeline, plan.microbatches, plan.sequences, plan.tensor, plan.estimate_s, s.step_s, s.peak_bytes/1073741824., s.fits, s.refusal.c_str());
+    for (const auto& stage : plan.stages) std::printf(" %ld-%ld (%ld,%ld) %.4f %.2fGiB", stage.first_layer, stage.last_layer, stage.mesh.y, stage.mesh.x, stage.seconds, stage.bytes/1073741824.);
+    std::printf("\n");
+    if (n++ == 0) for (const auto& o : alpa_overrides(plan)) std::printf("%s=%s\n", o.key.c_str(), o.value.c_str());
+  }
+  for (const auto& s : reference_plans(job, load))
+    std::printf("%s: %.4f s peak %.2f fits %d %s\n", s.name.c_str(), s.step_s, s.peak_bytes/1073741824., s.fits, s.refusal.c_str());
+  const auto t2 = std::chrono::steady_clock::now();
+  std::printf("references %.3f s\n", std::chrono::duration<double>(t2 - t1).count());
+}
+}

@@ -42,9 +42,9 @@ std::vector<AxisId> summed_axes(const Graph& graph, const Operator& op, const La
 
 }  // namespace
 
-AlpaCosts::AlpaCosts(const Job& job, std::int64_t microbatches, const StageGraph& stage)
+AlpaCosts::AlpaCosts(const Job& job, const StageShape& shape, const StageGraph& stage)
     : job_(job),
-      microbatches_(static_cast<double>(microbatches)),
+      microbatches_(static_cast<double>(shape.microbatches)),
       stage_(stage),
       prices_(job, stage.graph, stage.mesh),
       state_(parameter_state(job)) {
@@ -52,6 +52,17 @@ AlpaCosts::AlpaCosts(const Job& job, std::int64_t microbatches, const StageGraph
       recompute_regions(stage.graph, job.recompute, partition(stage.graph, job.parallelism.stages));
   region_of_ = regions.region_of;
   is_read_backward_ = tensors_read_backward(stage.graph, regions);
+  counts_at_.assign(stage.graph.tensors.size(), nullptr);
+  if (shape.stages > 1) return;
+  for (const Operator& op : stage.graph.operators)
+    for (const TensorId input : op.inputs)
+      if (stage.graph.tensors[input].kind == TensorKind::parameter) counts_at_[input] = &op;
+}
+
+// Stages that hold the ends of a pipeline each have a shared parameter of their own.
+bool AlpaCosts::counts(const Operator& op, TensorId parameter) const {
+  return stage_.graph.tensors[parameter].kind == TensorKind::parameter &&
+         (counts_at_[parameter] == nullptr || counts_at_[parameter] == &op);
 }
 
 std::string AlpaCosts::key_of(std::size_t o) const {
@@ -62,7 +73,7 @@ std::string AlpaCosts::key_of(std::size_t o) const {
                                 op.alibi, op.sums_later, region_of_[o] >= 0, op.forward_inputs);
   const auto add_tensor = [&](TensorId tensor) {
     const Tensor& t = graph.tensors[tensor];
-    key += fmt::format("|{} {} {} {} {}", static_cast<int>(t.kind), static_cast<int>(t.dtype), t.frozen,
+    key += fmt::format("|{} {} {} {} {} {}", counts(op, tensor), static_cast<int>(t.kind), static_cast<int>(t.dtype), t.frozen,
                        bool{is_read_backward_[tensor]}, fmt::join(t.dims, ","));
   };
   for (const TensorId input : op.inputs) add_tensor(input);
@@ -71,27 +82,36 @@ std::string AlpaCosts::key_of(std::size_t o) const {
   return key;
 }
 
-// Sums of gradients, as far as the operator's own backward pass does not hide them where they overlap it, and
-// the update, which reads and writes what is kept.
-double AlpaCosts::once_per_step(const Operator& op, const Layout& layout, double backward) {
-  double sums = 0, update = 0;
+// What data parallelism costs, per microbatch: sums of gradients, as far as the operator's own backward pass
+// does not hide them where they overlap it; ZeRO-2 and 3 scatter every microbatch's, others once per step.
+// ZeRO-3 gathers weights before either pass, hidden behind one of like length. The update reads and writes
+// what is kept, once.
+double AlpaCosts::data_parallel_seconds(const Operator& op, const Layout& layout, const OperatorSeconds& own) {
+  const int zero = job_.optimizer.zero_stage;
+  double sums = 0, gathers = 0, update = 0;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const Tensor& tensor = stage_.graph.tensors[op.inputs[i]];
-    if (tensor.kind != TensorKind::parameter || tensor.frozen) continue;
+    if (!counts(op, op.inputs[i]) || tensor.frozen) continue;
     const double elements = prices_.local_elements(op.inputs[i], input_layout(stage_.graph, op, layout, i));
     const std::vector<AxisId> axes = summed_axes(stage_.graph, op, layout, i);
     const double ranks = static_cast<double>(stage_.mesh.size(axes));
-    if (ranks > 1) {
-      const double bytes = elements * static_cast<double>(bytes_of(job_.optimizer.grad_reduce_dtype));
-      // Of many parameters in one bucket, each adds its bytes only.
-      sums += prices_.collective_seconds(Opcode::all_reduce, axes, bytes) -
-              prices_.collective_seconds(Opcode::all_reduce, axes, 0);
-    }
-    const double shards = job_.optimizer.zero_stage >= 1 ? ranks : 1;
-    update += prices_.memory_seconds(2 * elements / shards * (state_.optimizer + state_.gradients));
+    // Of many parameters in one bucket, each adds its bytes only.
+    const auto of_bytes = [&](Opcode opcode, double bytes) {
+      return ranks > 1 ? prices_.collective_seconds(opcode, axes, bytes) -
+                             prices_.collective_seconds(opcode, axes, 0)
+                       : 0;
+    };
+    const double reduced = elements * static_cast<double>(bytes_of(job_.optimizer.grad_reduce_dtype));
+    sums += of_bytes(zero >= 2 ? Opcode::reduce_scatter : Opcode::all_reduce, reduced);
+    if (zero >= 3) gathers += of_bytes(Opcode::all_gather, elements * state_.weights);
+    update += prices_.memory_seconds(2 * elements / (zero >= 1 ? ranks : 1) *
+                                     (state_.optimizer + state_.gradients));
   }
+  const double backward = own.backward_input + own.backward_weight;
   if (job_.optimizer.overlap_grad_reduce) sums = std::max(0.0, sums - backward);
-  return sums + update;
+  const bool each_time = zero >= 2 && !job_.optimizer.no_sync;
+  return (each_time ? sums : sums / microbatches_) + std::max(0.0, gathers - own.forward) +
+         std::max(0.0, gathers - backward) + update / microbatches_;
 }
 
 double AlpaCosts::kept_outputs(std::size_t o, const Layout& layout) const {
@@ -110,11 +130,11 @@ OperatorCost AlpaCosts::operator_cost(std::size_t o, const Layout& layout) {
   const double backward = seconds.backward_input + seconds.backward_weight;
   const double forwards = region_of_[o] >= 0 ? 2 : 1;
   OperatorCost cost;
-  cost.seconds = forwards * seconds.forward + backward + once_per_step(op, layout, backward) / microbatches_;
+  cost.seconds = forwards * seconds.forward + backward + data_parallel_seconds(op, layout, seconds);
   cost.activation_bytes = kept_outputs(o, layout);
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const Tensor& tensor = stage_.graph.tensors[op.inputs[i]];
-    if (tensor.kind != TensorKind::parameter) continue;
+    if (!counts(op, op.inputs[i])) continue;
     const double ranks =
         static_cast<double>(stage_.mesh.size(summed_axes(stage_.graph, op, layout, i)));
     const double per_element =
@@ -131,15 +151,16 @@ double AlpaCosts::tensor_seconds(std::size_t writer, std::size_t reader, std::si
   const Operator& op = stage_.graph.operators[reader];
   const TensorId tensor = op.inputs[input];
   const Tensor& t = stage_.graph.tensors[tensor];
+  if (t.kind == TensorKind::parameter) {
+    const auto also = static_cast<std::size_t>(
+        std::find(source.inputs.begin(), source.inputs.end(), tensor) - source.inputs.begin());
+    const bool is_alike = gradient_layout(stage_.graph, source, from, also) ==
+                          gradient_layout(stage_.graph, op, to, input);
+    return is_alike ? 0 : forbidden_cost;
+  }
   const auto output = static_cast<std::size_t>(
       std::find(source.outputs.begin(), source.outputs.end(), tensor) - source.outputs.begin());
   const Layout wanted = input_layout(stage_.graph, op, to, input);
-  if (t.kind == TensorKind::parameter)
-    return input_layout(stage_.graph, source, from,
-                        static_cast<std::size_t>(std::find(source.inputs.begin(), source.inputs.end(), tensor) -
-                                                 source.inputs.begin())) == wanted
-               ? 0
-               : forbidden_cost;
   const Layout held = output_layout(stage_.graph, source, from, output);
   const double forward = prices_.conversion_seconds(tensor, t.dtype, held, wanted);
   double seconds = forward * (region_of_[reader] >= 0 ? 2 : 1);

@@ -19,17 +19,18 @@ struct OperatorCost {
 class AlpaCosts {
  public:
   // `stage` has graph, mesh and axes, and must outlive it; its strategies are read by edge_costs().
-  AlpaCosts(const Job& job, std::int64_t microbatches, const StageGraph& stage);
+  AlpaCosts(const Job& job, const StageShape& shape, const StageGraph& stage);
 
   // Equal for operators whose costs are.
   std::string key_of(std::size_t o) const;
   OperatorCost operator_cost(std::size_t o, const Layout& layout);
   // [strategies of writer][of reader], of the reader's inputs that the writer writes, or that are parameters
-  // of both: those must lie alike.
+  // of both: those must lie alike and have their gradients summed over the same ranks.
   std::vector<double> edge_costs(std::size_t writer, std::size_t reader, const std::vector<std::size_t>& inputs);
 
  private:
-  double once_per_step(const Operator& op, const Layout& layout, double backward);
+  bool counts(const Operator& op, TensorId parameter) const;
+  double data_parallel_seconds(const Operator& op, const Layout& layout, const OperatorSeconds& own);
   double kept_outputs(std::size_t o, const Layout& layout) const;
   double tensor_seconds(std::size_t writer, std::size_t reader, std::size_t input, const Layout& from,
                         const Layout& to);
@@ -40,6 +41,7 @@ class AlpaCosts {
   MeshPrices prices_;
   ParameterState state_;
   std::vector<std::int32_t> region_of_;  // by operator: recompute region, -1: none
+  std::vector<const Operator*> counts_at_;  // by tensor: the last reader of a parameter; null: every one
   std::vector<bool> is_read_backward_;   // by tensor: by an operator that does not compute it again
 };
 

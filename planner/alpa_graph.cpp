@@ -23,6 +23,10 @@ Job stage_job(const Job& job, const StageShape& shape) {
   Job stage = job;
   Parallelism& parallelism = stage.parallelism;
   parallelism.tensor_model_parallel_size = tensor_ranks(shape.sequences, ranks);
+  if (job.model.num_attention_heads % parallelism.tensor_model_parallel_size != 0)
+    throw std::invalid_argument(fmt::format("{} sequences leave {} ranks to share {} heads", shape.sequences,
+                                            parallelism.tensor_model_parallel_size,
+                                            job.model.num_attention_heads));
   parallelism.data_parallel_size = ranks / parallelism.tensor_model_parallel_size;
   parallelism.sequence_parallel = false;
   parallelism.pipeline_model_parallel_size = parallelism.virtual_pipeline_model_parallel_size = 1;
@@ -60,7 +64,7 @@ std::vector<std::int32_t> segments_of_operators(const Graph& graph) {
 class StageGraphBuilder {
  public:
   StageGraphBuilder(const Job& job, const StageShape& shape, StageGraph& stage)
-      : stage_(stage), costs_(job, shape.microbatches, stage) {}
+      : stage_(stage), costs_(job, shape, stage) {}
 
   void run() {
     for (std::size_t o = 0; o < stage_.graph.operators.size(); ++o) {

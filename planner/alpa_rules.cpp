@@ -43,8 +43,8 @@ std::vector<std::string> parts_of(const Axes& axes, const std::string& logical, 
 
 OperatorChoice choice_of(const StageLayouts& stage, std::size_t node, const Axes& axes) {
   const StageGraph& graph = *stage.graph;
-  const Operator& op = graph.graph.operators[stage.operators[node]];
-  const OperatorStrategy& strategy = graph.strategies[stage.operators[node]][stage.strategies[node]];
+  const Operator& op = graph.graph.operators[stage.part.operators[node]];
+  const OperatorStrategy& strategy = graph.strategies[stage.part.operators[node]][stage.chosen.strategies[node]];
   const std::vector<DimensionId> loops = loops_of(graph.graph, op);
   OperatorChoice choice;
   for (std::size_t loop = 0; loop < loops.size(); ++loop) {
@@ -117,8 +117,8 @@ void add_rules(const std::vector<StageLayouts>& stages, AlpaPlan& plan) {
   std::vector<std::string> order;  // as operators come
   std::map<std::string, ScopeOfRule> scopes;
   for (const StageLayouts& stage : stages)
-    for (std::size_t node = 0; node < stage.operators.size(); ++node) {
-      const Operator& op = stage.graph->graph.operators[stage.operators[node]];
+    for (std::size_t node = 0; node < stage.part.operators.size(); ++node) {
+      const Operator& op = stage.graph->graph.operators[stage.part.operators[node]];
       OperatorChoice choice = choice_of(stage, node, plan.axes);
       if (choice.split.empty() && choice.whole.empty()) continue;
       choice.scope = op.name;
@@ -147,6 +147,7 @@ std::vector<Override> alpa_overrides(const AlpaPlan& plan) {
       {"parallelism.sequence_parallel", "false"},
       {"parallelism.pipeline_schedule", "1f1b"},
       {"parallelism.pipeline_model_parallel_layout", fmt::format("\"{}\"", stages_text(plan))},
+      {"optimizer.zero_stage", fmt::format("{}", plan.zero_stage)},
       {"training.micro_batch_size", fmt::format("{}", plan.sequences / (ranks / plan.tensor))}};
   if (!plan.axes.empty()) overrides.push_back({"layout", layout_text(plan)});
   return overrides;

@@ -10,8 +10,8 @@ namespace simrun {
 // The chosen layouts of one stage.
 struct StageLayouts {
   const StageGraph* graph = nullptr;
-  std::vector<std::size_t> operators;     // of the graph
-  std::vector<std::uint16_t> strategies;  // by these
+  StageChoices part;  // of the graph
+  Choice chosen;      // by its nodes; no strategies: none fits
   LogicalMesh mesh;
 };
 

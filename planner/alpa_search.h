@@ -28,6 +28,7 @@ struct OperatorChoice {
 struct AlpaPlan {
   std::int64_t pipeline = 1, microbatches = 1, sequences = 1;  // of a microbatch over a whole stage
   std::int64_t tensor = 1;  // tensor_model_parallel_size: as many ranks share sequences that are too few
+  int zero_stage = 0;
   std::vector<AlpaStage> stages;
   std::vector<std::pair<std::string, std::int64_t>> axes;  // of the own mesh, the first fastest
   std::vector<OperatorChoice> operators;
@@ -35,15 +36,16 @@ struct AlpaPlan {
 };
 
 struct AlpaOptions {
-  std::size_t plans = 8;           // best by estimate, at most one per pipeline size and microbatches
+  std::size_t plans = 8;  // best by estimate, at most one per pipeline size, microbatches and ZeRO stage
   std::int64_t most_clusters = 32; // of layers, that stages are made of
   double memory_share = 0.93;      // of the GPU's, for what is planned; the rest is for what comes and goes
 };
 
 // Both levels of Alpa (Zheng et al. 2022) over a job's cluster: for every pipeline size with equal sub-meshes
 // and every number of microbatches, stages of any number of layers, each with its own logical mesh and layout
-// by operator. Its other keys (model, global batch, ZeRO stage, recompute, optimizer) stay as the job has
-// them. Best estimate first; empty if nothing fits. Throws std::invalid_argument, in words, for models whose
+// by operator; ZeRO-1, of which Alpa's all-reduces turned into reduce-scatters are a case, and where there is
+// one stage ZeRO-2 and 3. Its other keys (model, global batch, recompute, optimizer) stay as the job has them.
+// Best estimate first; empty if nothing fits. Throws std::invalid_argument, in words, for models whose
 // layers are not a chain, and for jobs with context or expert parallelism, packed documents or LoRA.
 std::vector<AlpaPlan> alpa_plans(const Job& job, const AlpaOptions& options = {});
 

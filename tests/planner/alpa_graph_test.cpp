@@ -61,7 +61,7 @@ TEST_CASE("search", "[.search]") {
   int n = 0;
   for (const auto& plan : plans) {
     const SimulatedPlan s = simulate_plan("alpa", alpa_overrides(plan), load);
-    std::printf("pp %ld nb %ld seq %ld tp %ld est %.4f sim %.4f peak %.2f fits %d %s\n   ", plan.pipeline, plan.microbatches, plan.sequences, plan.tensor, plan.estimate_s, s.step_s, s.peak_bytes/1073741824., s.fits, s.refusal.c_str());
+    std::printf("pp %ld nb %ld seq %ld tp %ld zero %d est %.4f sim %.4f peak %.2f fits %d %s\n   ", plan.pipeline, plan.microbatches, plan.sequences, plan.tensor, plan.zero_stage, plan.estimate_s, s.step_s, s.peak_bytes/1073741824., s.fits, s.refusal.c_str());
     for (const auto& stage : plan.stages) std::printf(" %ld-%ld (%ld,%ld) %.4f %.2fGiB", stage.first_layer, stage.last_layer, stage.mesh.y, stage.mesh.x, stage.seconds, stage.bytes/1073741824.);
     std::printf("\n");
     if (n++ == 0) for (const auto& o : alpa_overrides(plan)) std::printf("%s=%s\n", o.key.c_str(), o.value.c_str());

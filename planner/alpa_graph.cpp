@@ -29,6 +29,8 @@ Job stage_job(const Job& job, const StageShape& shape) {
                                             job.model.num_attention_heads));
   parallelism.data_parallel_size = ranks / parallelism.tensor_model_parallel_size;
   parallelism.sequence_parallel = false;
+  parallelism.context_parallel_size = parallelism.context_a2a_size = 1;
+  parallelism.expert_model_parallel_size = parallelism.expert_tensor_parallel_size = 1;
   parallelism.pipeline_model_parallel_size = parallelism.virtual_pipeline_model_parallel_size = 1;
   StageContent all;
   for (const StageContent& content : job.parallelism.stages) {

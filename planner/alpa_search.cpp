@@ -26,10 +26,6 @@ std::vector<std::int64_t> divisors_of(std::int64_t number) {
 }
 
 void refuse_job(const Job& job) {
-  if (job.parallelism.context_parallel_size > 1)
-    throw std::invalid_argument("context_parallel_size is 1 in such a search: it splits sequences itself");
-  if (job.parallelism.expert_model_parallel_size > 1)
-    throw std::invalid_argument("expert_model_parallel_size is 1 in such a search: it splits experts itself");
   if (job.training.documents || job.training.lora || job.training.fp8)
     throw std::invalid_argument("packed documents, LoRA and fp8 are not searched");
   if (job.optimizer.parameter_server) throw std::invalid_argument("parameter servers are not searched");

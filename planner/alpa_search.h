@@ -46,7 +46,7 @@ struct AlpaOptions {
 // by operator; ZeRO-1, of which Alpa's all-reduces turned into reduce-scatters are a case, and where there is
 // one stage ZeRO-2 and 3. Its other keys (model, global batch, recompute, optimizer) stay as the job has them.
 // Best estimate first; empty if nothing fits. Throws std::invalid_argument, in words, for models whose
-// layers are not a chain, and for jobs with context or expert parallelism, packed documents or LoRA.
+// layers are not a chain, and for jobs with packed documents, LoRA, fp8 or parameter servers.
 std::vector<AlpaPlan> alpa_plans(const Job& job, const AlpaOptions& options = {});
 
 // What makes the plan of the job, as --set has it.

@@ -177,7 +177,7 @@ namespace {
 class ChainTrace {
  public:
   ChainTrace(const ChoiceGraph& graph, const std::vector<SegmentNodes>& segments,
-             const std::vector<const ChainTables::Entry*>& entries, const std::vector<ChainFronts>& fronts)
+             const ChainEntries& entries, const std::vector<ChainFronts>& fronts)
       : graph_(graph), segments_(segments), entries_(entries), fronts_(fronts) {}
 
   // From the end, each point found again among sums of the ones before it.
@@ -218,26 +218,37 @@ class ChainTrace {
   }
   const ChoiceGraph& graph_;
   const std::vector<SegmentNodes>& segments_;
-  const std::vector<const ChainTables::Entry*>& entries_;
+  const ChainEntries& entries_;
   const std::vector<ChainFronts>& fronts_;
 };
 
 }  // namespace
 
+ChainEntries entries_along(const ChoiceGraph& graph, const std::vector<SegmentNodes>& segments,
+                           ChainTables& tables) {
+  ChainEntries entries;
+  for (std::size_t s = 0; s < segments.size(); ++s) entries.push_back(&tables.of(graph, segments, s));
+  return entries;
+}
+
 std::vector<Choice> choose_along(const ChoiceGraph& graph, const std::vector<SegmentNodes>& segments,
-                                 ChainTables& tables) {
-  std::vector<const ChainTables::Entry*> entries;
+                                 const ChainEntries& entries, const ChoiceLimits& limits) {
   std::vector<ChainFronts> fronts;
-  for (std::size_t s = 0; s < segments.size(); ++s) {
-    entries.push_back(&tables.of(graph, segments, s));
-    fronts.push_back(s == 0 ? first_fronts(*entries[0], tables.limits())
-                            : next_fronts(fronts.back(), *entries[s], tables.limits()));
-  }
+  for (std::size_t s = 0; s < segments.size(); ++s)
+    fronts.push_back(s == 0 ? first_fronts(*entries[0], limits)
+                            : next_fronts(fronts.back(), *entries[s], limits));
   const ChainTrace trace(graph, segments, entries, fronts);
+  const std::vector<CostPoint> front = total_front(fronts.back(), limits);
   std::vector<Choice> choices;
-  const std::vector<CostPoint> front = total_front(fronts.back(), tables.limits());
-  for (const CostPoint& point : cheapest_points(front, tables.limits())) choices.push_back(trace.of(point));
+  for (const CostPoint& point : cheapest_points(front, limits)) choices.push_back(trace.of(point));
   return choices;
+}
+
+double least_along(const ChainEntries& entries, const ChoiceLimits& limits) {
+  ChainFronts fronts = first_fronts(*entries[0], limits);
+  for (std::size_t s = 1; s < entries.size(); ++s) fronts = next_fronts(fronts, *entries[s], limits);
+  const std::vector<CostPoint> front = total_front(fronts, limits);
+  return front.empty() ? forbidden_cost : front.back().cost;
 }
 
 }  // namespace simrun

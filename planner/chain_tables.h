@@ -46,8 +46,14 @@ ChainFronts next_fronts(const ChainFronts& before, const ChainTables::Entry& ent
 // Over all strategies of the exit.
 std::vector<CostPoint> total_front(const ChainFronts& fronts, const ChoiceLimits& limits);
 
-// The choices of a graph whose edges join neighbouring segments at the exits only.
+using ChainEntries = std::vector<const ChainTables::Entry*>;  // by segment
+ChainEntries entries_along(const ChoiceGraph& graph, const std::vector<SegmentNodes>& segments,
+                           ChainTables& tables);
+
+// Of a graph whose edges join neighbouring segments at the exits only: its choices, and the cost of the
+// cheapest alone (infinite: there is none).
 std::vector<Choice> choose_along(const ChoiceGraph& graph, const std::vector<SegmentNodes>& segments,
-                                 ChainTables& tables);
+                                 const ChainEntries& entries, const ChoiceLimits& limits);
+double least_along(const ChainEntries& entries, const ChoiceLimits& limits);
 
 }  // namespace simrun

@@ -26,31 +26,65 @@ std::vector<std::size_t> hubs_of(const ChoiceGraph& graph, const std::vector<Seg
   return hubs;
 }
 
-// The graph with the strategies of hubs given: their edges to others are costs of those.
-ChoiceGraph conditioned(const ChoiceGraph& graph, const std::vector<std::size_t>& hubs,
-                        const std::vector<std::uint16_t>& chosen) {
-  ChoiceGraph given = graph;
-  given.edges.clear();
-  const auto hub_of = [&](std::size_t node) {
-    return static_cast<std::size_t>(std::find(hubs.begin(), hubs.end(), node) - hubs.begin());
-  };
-  for (std::size_t h = 0; h < hubs.size(); ++h)
-    for (std::size_t s = 0; s < given.nodes[hubs[h]].cost.size(); ++s)
-      if (s != chosen[h]) given.nodes[hubs[h]].cost[s] = forbidden_cost;
-  for (const ChoiceEdge& edge : graph.edges) {
-    const std::size_t from = hub_of(edge.from), to = hub_of(edge.to);
-    const std::size_t columns = graph.nodes[edge.to].cost.size();
-    if (from < hubs.size())
-      for (std::size_t s = 0; s < columns; ++s)
-        given.nodes[edge.to].cost[s] += edge.cost[chosen[from] * columns + s];
-    else if (to < hubs.size())
-      for (std::size_t s = 0; s < graph.nodes[edge.from].cost.size(); ++s)
-        given.nodes[edge.from].cost[s] += edge.cost[s * columns + chosen[to]];
-    else
-      given.edges.push_back(edge);
+// The graph with the strategies of hubs given: their edges to others are costs of those. Segments that no hub
+// touches stay as they are.
+class HubbedGraph {
+ public:
+  HubbedGraph(const ChoiceGraph& graph, const std::vector<SegmentNodes>& segments,
+              const std::vector<std::size_t>& hubs)
+      : graph_(graph), segments_(segments), hubs_(hubs), touched_(segments.size(), false) {
+    given_.nodes = graph.nodes;
+    for (const std::size_t hub : hubs) touched_[segment_index(segments, hub)] = true;
+    for (const ChoiceEdge& edge : graph.edges) {
+      if (hub_of(edge.from) == hubs.size() && hub_of(edge.to) == hubs.size()) {
+        given_.edges.push_back(edge);
+        continue;
+      }
+      of_hubs_.push_back(&edge);
+      for (const std::size_t node : {edge.from, edge.to}) touched_[segment_index(segments, node)] = true;
+    }
+    for (std::size_t s = 1; s < segments.size(); ++s)  // its table is over the hub's strategies
+      if (std::count(hubs.begin(), hubs.end(), segments[s - 1].exit) > 0) touched_[s] = true;
   }
-  return given;
-}
+
+  const ChoiceGraph& graph() const { return given_; }
+
+  // Tables of its segments, those that no hub touches from before.
+  const ChainEntries& condition(const std::vector<std::uint16_t>& chosen, ChainTables& tables) {
+    given_.nodes = graph_.nodes;
+    for (std::size_t h = 0; h < hubs_.size(); ++h)
+      for (std::size_t s = 0; s < given_.nodes[hubs_[h]].cost.size(); ++s)
+        if (s != chosen[h]) given_.nodes[hubs_[h]].cost[s] = forbidden_cost;
+    for (const ChoiceEdge* edge : of_hubs_) add_edge(*edge, chosen);
+    entries_.resize(segments_.size(), nullptr);
+    for (std::size_t s = 0; s < segments_.size(); ++s)
+      if (touched_[s] || entries_[s] == nullptr) entries_[s] = &tables.of(given_, segments_, s);
+    return entries_;
+  }
+
+ private:
+  std::size_t hub_of(std::size_t node) const {
+    return static_cast<std::size_t>(std::find(hubs_.begin(), hubs_.end(), node) - hubs_.begin());
+  }
+  void add_edge(const ChoiceEdge& edge, const std::vector<std::uint16_t>& chosen) {
+    const std::size_t from = hub_of(edge.from), to = hub_of(edge.to);
+    const std::size_t columns = graph_.nodes[edge.to].cost.size();
+    if (from < hubs_.size())
+      for (std::size_t s = 0; s < columns; ++s)
+        given_.nodes[edge.to].cost[s] += edge.cost[chosen[from] * columns + s];
+    else
+      for (std::size_t s = 0; s < graph_.nodes[edge.from].cost.size(); ++s)
+        given_.nodes[edge.from].cost[s] += edge.cost[s * columns + chosen[to]];
+  }
+
+  const ChoiceGraph& graph_;
+  const std::vector<SegmentNodes>& segments_;
+  const std::vector<std::size_t>& hubs_;
+  std::vector<bool> touched_;  // by segment
+  ChoiceGraph given_;
+  std::vector<const ChoiceEdge*> of_hubs_;
+  ChainEntries entries_;
+};
 
 std::vector<Choice> front_of(std::vector<Choice> choices, const ChoiceLimits& limits) {
   std::vector<CostPoint> points;
@@ -75,12 +109,14 @@ class HubSearch {
   std::vector<Choice> run() {
     list_combinations();
     ChainTables tables(limits_);
+    HubbedGraph hubbed(graph_, segments_, hubs_);
+    const bool cheapest_only = limits_.choices == 1 || !limits_.front;
     std::vector<Choice> all;
     double best = forbidden_cost;
     for (const Combination& combination : combinations_) {
-      if (limits_.choices == 1 && combination.least >= best) break;
-      const ChoiceGraph given = conditioned(graph_, hubs_, combination.chosen);
-      for (Choice& choice : choose_along(given, segments_, tables)) {
+      if (cheapest_only && combination.least >= best) break;
+      const ChainEntries& entries = hubbed.condition(combination.chosen, tables);
+      for (Choice& choice : choose_along(hubbed.graph(), segments_, entries, limits_)) {
         all.push_back(evaluate_choice(graph_, std::move(choice.strategies)));
         best = std::min(best, all.back().cost);
       }
@@ -98,12 +134,13 @@ class HubSearch {
   };
 
   void list_combinations() {
-    ChainTables tables({.entries = limits_.entries});
+    const ChoiceLimits unlimited{.entries = limits_.entries};
+    ChainTables tables(unlimited);
+    HubbedGraph hubbed(graph_, segments_, hubs_);
     std::vector<std::uint16_t> chosen(hubs_.size(), 0);
     for (bool more = true; more;) {
-      const std::vector<Choice> cheapest =
-          choose_along(conditioned(graph_, hubs_, chosen), segments_, tables);
-      if (!cheapest.empty()) combinations_.push_back({chosen, cheapest.front().cost});
+      const double least = least_along(hubbed.condition(chosen, tables), unlimited);
+      if (least < forbidden_cost) combinations_.push_back({chosen, least});
       more = false;
       for (std::size_t h = hubs_.size(); h-- > 0 && !more;) {
         more = ++chosen[h] < graph_.nodes[hubs_[h]].cost.size();
@@ -132,7 +169,7 @@ std::vector<Choice> choose_strategies(const ChoiceGraph& graph, const ChoiceLimi
   if (combinations > most_combinations) return eliminate_all(graph, limits);
   if (!hubs.empty()) return HubSearch(graph, segments, hubs, limits).run();
   ChainTables tables(limits);
-  return choose_along(graph, segments, tables);
+  return choose_along(graph, segments, entries_along(graph, segments, tables), limits);
 }
 
 }  // namespace simrun

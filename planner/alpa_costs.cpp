@@ -45,6 +45,7 @@ std::vector<AxisId> summed_axes(const Graph& graph, const Operator& op, const La
 AlpaCosts::AlpaCosts(const Job& job, const StageShape& shape, const StageGraph& stage)
     : job_(job),
       microbatches_(static_cast<double>(shape.microbatches)),
+      hides_data_parallel_(shape.hides_data_parallel),
       stage_(stage),
       prices_(job, stage.graph, stage.mesh),
       state_(parameter_state(job)) {
@@ -107,6 +108,7 @@ double AlpaCosts::data_parallel_seconds(const Operator& op, const Layout& layout
     update += prices_.memory_seconds(2 * elements / (zero >= 1 ? ranks : 1) *
                                      (state_.optimizer + state_.gradients));
   }
+  if (hides_data_parallel_) return update / microbatches_;
   const double backward = own.backward_input + own.backward_weight;
   if (job_.optimizer.overlap_grad_reduce) sums = std::max(0.0, sums - backward);
   const bool each_time = zero >= 2 && !job_.optimizer.no_sync;

@@ -37,6 +37,7 @@ class AlpaCosts {
 
   Job job_;
   double microbatches_ = 1;
+  bool hides_data_parallel_ = false;
   const StageGraph& stage_;
   MeshPrices prices_;
   ParameterState state_;

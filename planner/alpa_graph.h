@@ -16,6 +16,8 @@ struct StageShape {
   std::int64_t sequences = 1;     // of one microbatch, over the whole stage
   std::int64_t microbatches = 1;  // per step
   std::int64_t stages = 1;        // of the pipeline; where it is one, parameters with two readers count once
+  // What data-parallel ranks exchange costs nothing: whole passes hide what single operators do not.
+  bool hides_data_parallel = false;
 };
 
 // What one stage's operators may do and what that costs: Alpa's intra-operator problem (Zheng et al. 2022,

@@ -50,55 +50,60 @@ std::vector<std::int64_t> batch_sizes(const Job& job, std::int64_t pipeline) {
   return sizes;
 }
 
-// Everything to be tried at one size and number of sequences.
-struct SearchPoint {
-  std::int64_t pipeline = 1, sequences = 1;
-  int zero_stage = 0;
+struct BoundedPoint {
+  SearchPoint point;
   double lower_bound = 0;
 };
 
-Job with_zero_stage(const Job& job, int zero_stage) {
-  Job changed = job;
-  changed.optimizer.zero_stage = zero_stage;
-  return changed;
-}
-
-std::vector<SearchPoint> search_points(const Job& job, const AlpaOptions& options) {
+// Of data-parallel ranks ZeRO-1 takes less memory than ZeRO-0 and as much time.
+std::vector<SearchPoint> all_points(const Job& job, bool hides_data_parallel) {
   std::int64_t layers = 0;
   for (const StageContent& content : job.parallelism.stages) layers += content.layers;
   std::vector<SearchPoint> points;
   for (const std::int64_t pipeline : divisors_of(job.world_size())) {
     if (pipeline > layers || !is_sub_mesh(job.cluster, job.world_size() / pipeline)) continue;
-    // Of data-parallel ranks ZeRO-1 takes less memory than ZeRO-0 and as much time.
-    for (const int zero_stage : pipeline == 1 ? std::vector{1, 2, 3} : std::vector{1})
-      for (const std::int64_t sequences : batch_sizes(job, pipeline)) {
-        const Job of_stage = with_zero_stage(job, zero_stage);
-        const StageSearch search(of_stage, options, pipeline, sequences);
-        if (const std::optional<double> bound = search.lower_bound())
-          points.push_back({pipeline, sequences, zero_stage, *bound});
-      }
+    for (const int zero_stage : pipeline == 1 ? std::vector{1, 2, 3} : std::vector{1}) {
+      // What ZeRO-3 gathers is hidden, and what is reduced if the job says so.
+      if (hides_data_parallel && zero_stage < 3 && !job.optimizer.overlap_grad_reduce) continue;
+      for (const std::int64_t sequences : batch_sizes(job, pipeline))
+        points.push_back({pipeline, sequences, zero_stage, hides_data_parallel});
+    }
   }
-  std::stable_sort(points.begin(), points.end(), [](const SearchPoint& a, const SearchPoint& b) {
+  return points;
+}
+
+// The least bounds first.
+std::vector<BoundedPoint> bounded_points(const Job& job, const AlpaOptions& options,
+                                         bool hides_data_parallel) {
+  std::vector<BoundedPoint> bounded;
+  for (const SearchPoint& point : all_points(job, hides_data_parallel))
+    if (const std::optional<double> bound = StageSearch(job, options, point).lower_bound())
+      bounded.push_back({point, *bound});
+  std::stable_sort(bounded.begin(), bounded.end(), [](const BoundedPoint& a, const BoundedPoint& b) {
     return a.lower_bound < b.lower_bound;
   });
-  return points;
+  return bounded;
+}
+
+std::vector<AlpaPlan> plans_at(const Job& job, const AlpaOptions& options, bool hides_data_parallel) {
+  std::vector<AlpaPlan> plans;
+  for (const BoundedPoint& at : bounded_points(job, options, hides_data_parallel)) {
+    if (plans.size() >= options.plans && at.lower_bound >= plans[options.plans - 1].estimate_s) break;
+    std::optional<AlpaPlan> plan = StageSearch(job, options, at.point).best_plan();
+    if (!plan) continue;
+    const auto better = [](const AlpaPlan& a, const AlpaPlan& b) { return a.estimate_s < b.estimate_s; };
+    plans.insert(std::upper_bound(plans.begin(), plans.end(), *plan, better), *plan);
+  }
+  if (plans.size() > options.plans) plans.resize(options.plans);
+  return plans;
 }
 
 }  // namespace
 
 std::vector<AlpaPlan> alpa_plans(const Job& job, const AlpaOptions& options) {
   refuse_job(job);
-  std::vector<AlpaPlan> plans;
-  for (const SearchPoint& point : search_points(job, options)) {
-    if (plans.size() >= options.plans && point.lower_bound >= plans[options.plans - 1].estimate_s) break;
-    const Job of_stage = with_zero_stage(job, point.zero_stage);
-    std::optional<AlpaPlan> plan =
-        StageSearch(of_stage, options, point.pipeline, point.sequences).best_plan();
-    if (!plan) continue;
-    const auto better = [](const AlpaPlan& a, const AlpaPlan& b) { return a.estimate_s < b.estimate_s; };
-    plans.insert(std::upper_bound(plans.begin(), plans.end(), *plan, better), *plan);
-  }
-  if (plans.size() > options.plans) plans.resize(options.plans);
+  std::vector<AlpaPlan> plans = plans_at(job, options, false);
+  for (AlpaPlan& plan : plans_at(job, options, true)) plans.push_back(std::move(plan));
   return plans;
 }
 

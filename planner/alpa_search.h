@@ -29,6 +29,7 @@ struct AlpaPlan {
   std::int64_t pipeline = 1, microbatches = 1, sequences = 1;  // of a microbatch over a whole stage
   std::int64_t tensor = 1;  // tensor_model_parallel_size: as many ranks share sequences that are too few
   int zero_stage = 0;
+  bool hides_data_parallel = false;  // the estimate has what data-parallel ranks exchange as hidden
   std::vector<AlpaStage> stages;
   std::vector<std::pair<std::string, std::int64_t>> axes;  // of the own mesh, the first fastest
   std::vector<OperatorChoice> operators;
@@ -45,7 +46,8 @@ struct AlpaOptions {
 // and every number of microbatches, stages of any number of layers, each with its own logical mesh and layout
 // by operator; ZeRO-1, of which Alpa's all-reduces turned into reduce-scatters are a case, and where there is
 // one stage ZeRO-2 and 3. Its other keys (model, global batch, recompute, optimizer) stay as the job has them.
-// Best estimate first; empty if nothing fits. Throws std::invalid_argument, in words, for models whose
+// Best estimate first, and behind these the same with what data-parallel ranks exchange as hidden, where any of
+// it is: what whole passes hide, no sum over operators knows, so the simulator decides. Empty if nothing fits. Throws std::invalid_argument, in words, for models whose
 // layers are not a chain, and for jobs with packed documents, LoRA, fp8 or parameter servers.
 std::vector<AlpaPlan> alpa_plans(const Job& job, const AlpaOptions& options = {});
 

@@ -23,10 +23,10 @@ struct StageSearch::Fronts {
   explicit Fronts(const StageGraph& graph) : one(graph, 1, {}), two(graph, 2, {}) {}
 };
 
-StageSearch::StageSearch(const Job& job, const AlpaOptions& options, std::int64_t pipeline,
-                         std::int64_t sequences)
-    : job_(job), options_(options), pipeline_(pipeline), sequences_(sequences) {
-  microbatches_ = job.training.global_batch_size / sequences;
+StageSearch::StageSearch(const Job& job, const AlpaOptions& options, const SearchPoint& point)
+    : job_(job), options_(options), point_(point) {
+  job_.optimizer.zero_stage = point.zero_stage;
+  microbatches_ = job.training.global_batch_size / point.sequences;
   budget_ = options.memory_share *
             static_cast<double>(job.cluster.gpu.memory_bytes - job.cluster.reserved_bytes);
   make_graphs();
@@ -34,11 +34,12 @@ StageSearch::StageSearch(const Job& job, const AlpaOptions& options, std::int64_
 }
 
 void StageSearch::make_graphs() {
-  const std::int64_t devices = job_.world_size() / pipeline_;
+  const std::int64_t devices = job_.world_size() / point_.pipeline;
   for (const std::int64_t x : prefix_products(devices)) {
     const LogicalMesh mesh{x, devices / x};
+    const StageShape shape{mesh, point_.sequences, microbatches_, point_.pipeline, point_.hides_data_parallel};
     try {
-      graphs_.push_back(stage_graph(job_, {mesh, sequences_, microbatches_, pipeline_}));
+      graphs_.push_back(stage_graph(job_, shape));
       meshes_.push_back(mesh);
     } catch (const std::invalid_argument&) {
       // Too few sequences for it.
@@ -53,7 +54,7 @@ void StageSearch::make_units() {
   for (const StageContent& content : job_.parallelism.stages) layers += content.layers;
   if (segments != layers + 2)
     throw std::invalid_argument("a model whose layers are not one chain is not searched");
-  const auto groups = static_cast<int>(std::min(layers, std::max(options_.most_clusters, pipeline_)));
+  const auto groups = static_cast<int>(std::min(layers, std::max(options_.most_clusters, point_.pipeline)));
   unit_ends_ = cluster_layers(std::vector<double>(static_cast<std::size_t>(layers), 1.0), groups);
 }
 
@@ -74,7 +75,7 @@ std::int64_t StageSearch::in_flight(int following) const {
 
 StageCosts StageSearch::costs(Memory memory) const {
   const int units = static_cast<int>(unit_ends_.size());
-  const int pipeline = static_cast<int>(pipeline_);
+  const int pipeline = static_cast<int>(point_.pipeline);
   StageCosts all(units, pipeline, std::vector<int>(graphs_.size(), 1), pipeline);
   for (int mesh = 0; mesh < static_cast<int>(graphs_.size()); ++mesh) {
     const StageGraph& graph = graphs_[static_cast<std::size_t>(mesh)];
@@ -88,7 +89,7 @@ StageCosts StageSearch::costs(Memory memory) const {
 
 // All stages are equally large, so the one that so many follow is the first exactly if these are all others.
 void StageSearch::fill(StageCosts& all, Kind kind, Memory memory, Fronts& fronts) const {
-  const bool is_first = kind.following + 1 == static_cast<int>(pipeline_);
+  const bool is_first = kind.following + 1 == static_cast<int>(point_.pipeline);
   for (int first = is_first ? 0 : 1; first < (is_first ? 1 : all.layers); ++first) {
     if (memory == Memory::counts) {
       fill_from(all, kind, first, fronts);
@@ -127,14 +128,14 @@ void StageSearch::fill_from(StageCosts& all, Kind kind, int first, Fronts& front
 }
 
 std::optional<double> StageSearch::lower_bound() const {
-  if (graphs_.empty() || std::cmp_greater(pipeline_, unit_ends_.size())) return std::nullopt;
+  if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return std::nullopt;
   const std::optional<StagePartition> best =
       best_partition(costs(Memory::ignored), static_cast<int>(microbatches_));
   return best ? std::optional(best->seconds) : std::nullopt;
 }
 
 std::optional<AlpaPlan> StageSearch::best_plan() const {
-  if (graphs_.empty() || std::cmp_greater(pipeline_, unit_ends_.size())) return std::nullopt;
+  if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return std::nullopt;
   const std::optional<StagePartition> best =
       best_partition(costs(Memory::counts), static_cast<int>(microbatches_));
   return best ? plan_of(*best) : std::nullopt;
@@ -158,13 +159,34 @@ bool StageSearch::settle_tied(const StagePartition& partition, std::vector<Stage
   return choose_tied(layouts.front(), layouts.back(), limits);
 }
 
+// As the dynamic program has it, and what it cannot know of a whole partition: a stage that waits for the
+// stages behind it, since only so many of its microbatches are in flight, and the sum of gradients of
+// parameters that the ends share.
+double StageSearch::estimate(const StagePartition& partition) const {
+  const auto mesh = static_cast<std::size_t>(partition.stages.front().mesh);
+  const double handover = handover_seconds(job_, graphs_[mesh], meshes_[mesh]);
+  double slowest = 0, period = 0, behind = 0;
+  for (std::size_t s = partition.stages.size(); s-- > 0;) {
+    const int following = static_cast<int>(partition.stages.size() - 1 - s);
+    behind += partition.stages[s].seconds + (following > 0 ? handover : 0);
+    slowest = std::max(slowest, partition.stages[s].seconds);
+    if (in_flight(following) < microbatches_)
+      period = std::max(period, behind / static_cast<double>(in_flight(following)));
+  }
+  const double shared =
+      partition.stages.size() > 1 ? shared_parameter_seconds(job_, graphs_[mesh], meshes_[mesh]) : 0;
+  return partition.seconds + shared +
+         static_cast<double>(microbatches_ - 1) * (std::max(slowest, period) - slowest);
+}
+
 std::optional<AlpaPlan> StageSearch::plan_of(const StagePartition& partition) const {
   AlpaPlan plan;
-  plan.pipeline = pipeline_;
+  plan.pipeline = point_.pipeline;
   plan.microbatches = microbatches_;
-  plan.sequences = sequences_;
-  plan.zero_stage = job_.optimizer.zero_stage;
-  plan.estimate_s = partition.seconds;
+  plan.sequences = point_.sequences;
+  plan.zero_stage = point_.zero_stage;
+  plan.hides_data_parallel = point_.hides_data_parallel;
+  plan.estimate_s = estimate(partition);
   std::vector<StageLayouts> layouts;
   for (std::size_t s = 0; s < partition.stages.size(); ++s)
     layouts.push_back(
@@ -178,7 +200,7 @@ std::optional<AlpaPlan> StageSearch::plan_of(const StagePartition& partition) co
     plan.stages.push_back({first, unit_ends_[static_cast<std::size_t>(placed.last - 1)], layouts[s].mesh,
                            layouts[s].chosen.cost, layouts[s].chosen.memory});
   }
-  plan.tensor = tensor_ranks(sequences_, meshes_.front().devices());
+  plan.tensor = tensor_ranks(point_.sequences, meshes_.front().devices());
   add_rules(layouts, plan);
   return plan;
 }

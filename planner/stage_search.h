@@ -11,13 +11,19 @@
 
 namespace simrun {
 
+// What is given where the stages are searched.
+struct SearchPoint {
+  std::int64_t pipeline = 1, sequences = 1;  // of a microbatch
+  int zero_stage = 0;
+  bool hides_data_parallel = false;  // StageShape
+};
+
 // The inter-operator level for stages of one size that take so many sequences at a time: all logical meshes
 // of their devices, all ways to cut the layers.
 class StageSearch {
  public:
-  // `job` with the ZeRO stage to be planned for. It and `options` must outlive it. Throws
-  // std::invalid_argument as alpa_plans() does.
-  StageSearch(const Job& job, const AlpaOptions& options, std::int64_t pipeline, std::int64_t sequences);
+  // `options` must outlive it. Throws std::invalid_argument as alpa_plans() does.
+  StageSearch(const Job& job, const AlpaOptions& options, const SearchPoint& point);
 
   // The best estimate of any plan, whatever it takes of memory: no plan is below. Nothing where there is no
   // mesh or there are fewer layers than stages.
@@ -44,9 +50,12 @@ class StageSearch {
   bool settle_tied(const StagePartition& partition, std::vector<StageLayouts>& layouts) const;
   std::optional<AlpaPlan> plan_of(const StagePartition& partition) const;
 
-  const Job& job_;
+  double estimate(const StagePartition& partition) const;
+
+  Job job_;  // with the point's ZeRO stage
   const AlpaOptions& options_;
-  std::int64_t pipeline_, sequences_, microbatches_ = 1;
+  SearchPoint point_;
+  std::int64_t microbatches_ = 1;
   double budget_ = 0;  // bytes
   std::vector<StageGraph> graphs_;
   std::vector<LogicalMesh> meshes_;  // theirs

@@ -1,5 +1,6 @@
-// What searching for a plan takes: the layouts of a GPT's operators on 8 x 8 devices, without and with a limit
-// of memory, and stages by sub-meshes on costs that are made up (a layer on n devices takes 1 / n and some).
+// What searching for a plan takes: the layouts of a GPT's operators on 8 x 8 devices, without and with a
+// limit of memory, and stages by sub-meshes on costs that are made up (a layer on n devices takes 1 / n and
+// some).
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace simrun {
 namespace {
 
 StageGraph gpt_on_64(std::int64_t layers) {
-  const Job job = job_from(small_gpt(static_cast<int>(layers), 1, 1, 8), {{"training.micro_batch_size", "1"}});
+  const Job job =
+      job_from(small_gpt(static_cast<int>(layers), 1, 1, 8), {{"training.micro_batch_size", "1"}});
   return stage_graph(job, {{8, 8}, 64, 1});
 }
 
@@ -57,7 +59,8 @@ StageCosts made_up_costs(int layers, int units, int gpus) {
         for (int last = first + 1; last <= layers; ++last) {
           sum += weight[static_cast<std::size_t>(last - 1)];
           const bool fits = (sum * (2 + 0.3 * following)) / n < 40;
-          if (fits) costs.seconds[costs.index(following, mesh, first, last)] = sum / n * (1 + 0.02 * n / (n + 8));
+          if (fits)
+            costs.seconds[costs.index(following, mesh, first, last)] = sum / n * (1 + 0.02 * n / (n + 8));
         }
       }
   return costs;
@@ -76,7 +79,7 @@ void stages_by_sub_meshes(benchmark::State& state) {
 }
 BENCHMARK(stages_by_sub_meshes)
     ->Args({48, 64, 1, 1024})
-    ->Args({32, 128, 8, 512})   // 96 layers in 32 clusters on 1,024 GPUs, whole nodes
+    ->Args({32, 128, 8, 512})  // 96 layers in 32 clusters on 1,024 GPUs, whole nodes
     ->Args({32, 1024, 1, 512})
     ->Args({96, 128, 8, 512})
     ->Unit(benchmark::kMillisecond)

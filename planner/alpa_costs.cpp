@@ -74,8 +74,9 @@ std::string AlpaCosts::key_of(std::size_t o) const {
                                 op.alibi, op.sums_later, region_of_[o] >= 0, op.forward_inputs);
   const auto add_tensor = [&](TensorId tensor) {
     const Tensor& t = graph.tensors[tensor];
-    key += fmt::format("|{} {} {} {} {} {}", counts(op, tensor), static_cast<int>(t.kind), static_cast<int>(t.dtype), t.frozen,
-                       bool{is_read_backward_[tensor]}, fmt::join(t.dims, ","));
+    key += fmt::format("|{} {} {} {} {} {}", counts(op, tensor), static_cast<int>(t.kind),
+                       static_cast<int>(t.dtype), t.frozen, bool{is_read_backward_[tensor]},
+                       fmt::join(t.dims, ","));
   };
   for (const TensorId input : op.inputs) add_tensor(input);
   key += " ->";
@@ -87,7 +88,8 @@ std::string AlpaCosts::key_of(std::size_t o) const {
 // does not hide them where they overlap it; ZeRO-2 and 3 scatter every microbatch's, others once per step.
 // ZeRO-3 gathers weights before either pass, hidden behind one of like length. The update reads and writes
 // what is kept, once.
-double AlpaCosts::data_parallel_seconds(const Operator& op, const Layout& layout, const OperatorSeconds& own) {
+double AlpaCosts::data_parallel_seconds(const Operator& op, const Layout& layout,
+                                        const OperatorSeconds& own) {
   const int zero = job_.optimizer.zero_stage;
   double sums = 0, gathers = 0, update = 0;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
@@ -137,10 +139,8 @@ OperatorCost AlpaCosts::operator_cost(std::size_t o, const Layout& layout) {
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const Tensor& tensor = stage_.graph.tensors[op.inputs[i]];
     if (!counts(op, op.inputs[i])) continue;
-    const double ranks =
-        static_cast<double>(stage_.mesh.size(summed_axes(stage_.graph, op, layout, i)));
-    const double per_element =
-        tensor.frozen ? state_.weights : state_.kept(job_.optimizer.zero_stage, ranks);
+    const double ranks = static_cast<double>(stage_.mesh.size(summed_axes(stage_.graph, op, layout, i)));
+    const double per_element = tensor.frozen ? state_.weights : state_.kept(job_.optimizer.zero_stage, ranks);
     cost.static_bytes +=
         per_element * prices_.local_elements(op.inputs[i], input_layout(stage_.graph, op, layout, i));
   }
@@ -154,10 +154,10 @@ double AlpaCosts::tensor_seconds(std::size_t writer, std::size_t reader, std::si
   const TensorId tensor = op.inputs[input];
   const Tensor& t = stage_.graph.tensors[tensor];
   if (t.kind == TensorKind::parameter) {
-    const auto also = static_cast<std::size_t>(
-        std::find(source.inputs.begin(), source.inputs.end(), tensor) - source.inputs.begin());
-    const bool is_alike = gradient_layout(stage_.graph, source, from, also) ==
-                          gradient_layout(stage_.graph, op, to, input);
+    const auto also = static_cast<std::size_t>(std::find(source.inputs.begin(), source.inputs.end(), tensor) -
+                                               source.inputs.begin());
+    const bool is_alike =
+        gradient_layout(stage_.graph, source, from, also) == gradient_layout(stage_.graph, op, to, input);
     return is_alike ? 0 : forbidden_cost;
   }
   const auto output = static_cast<std::size_t>(
@@ -177,9 +177,9 @@ double AlpaCosts::tensor_seconds(std::size_t writer, std::size_t reader, std::si
     if (again > 0) seconds += std::max(0.0, again - prices_.operator_seconds(op, to).backward_input);
   }
   if (is_differentiated && !t.frozen)
-    seconds += prices_.conversion_seconds(tensor, job_.training.precision,
-                                          gradient_layout(stage_.graph, op, to, input),
-                                          without_partials(held));
+    seconds +=
+        prices_.conversion_seconds(tensor, job_.training.precision,
+                                   gradient_layout(stage_.graph, op, to, input), without_partials(held));
   return seconds;
 }
 

@@ -26,7 +26,8 @@ class AlpaCosts {
   OperatorCost operator_cost(std::size_t o, const Layout& layout);
   // [strategies of writer][of reader], of the reader's inputs that the writer writes, or that are parameters
   // of both: those must lie alike and have their gradients summed over the same ranks.
-  std::vector<double> edge_costs(std::size_t writer, std::size_t reader, const std::vector<std::size_t>& inputs);
+  std::vector<double> edge_costs(std::size_t writer, std::size_t reader,
+                                 const std::vector<std::size_t>& inputs);
 
  private:
   bool counts(const Operator& op, TensorId parameter) const;
@@ -41,9 +42,9 @@ class AlpaCosts {
   const StageGraph& stage_;
   MeshPrices prices_;
   ParameterState state_;
-  std::vector<std::int32_t> region_of_;  // by operator: recompute region, -1: none
+  std::vector<std::int32_t> region_of_;     // by operator: recompute region, -1: none
   std::vector<const Operator*> counts_at_;  // by tensor: the last reader of a parameter; null: every one
-  std::vector<bool> is_read_backward_;   // by tensor: by an operator that does not compute it again
+  std::vector<bool> is_read_backward_;      // by tensor: by an operator that does not compute it again
 };
 
 }  // namespace simrun

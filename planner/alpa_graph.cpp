@@ -55,8 +55,8 @@ std::vector<std::int32_t> segments_of_operators(const Graph& graph) {
   std::int32_t current = 0;
   for (std::size_t o = 0; o < graph.operators.size(); ++o) {
     const Operator& op = graph.operators[o];
-    if (o > 0 && (op.layer != graph.operators[o - 1].layer ||
-                  op.after_layers != graph.operators[o - 1].after_layers))
+    if (o > 0 &&
+        (op.layer != graph.operators[o - 1].layer || op.after_layers != graph.operators[o - 1].after_layers))
       ++current;
     segments.push_back(current);
   }

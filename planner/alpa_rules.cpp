@@ -44,7 +44,8 @@ std::vector<std::string> parts_of(const Axes& axes, const std::string& logical, 
 OperatorChoice choice_of(const StageLayouts& stage, std::size_t node, const Axes& axes) {
   const StageGraph& graph = *stage.graph;
   const Operator& op = graph.graph.operators[stage.part.operators[node]];
-  const OperatorStrategy& strategy = graph.strategies[stage.part.operators[node]][stage.chosen.strategies[node]];
+  const OperatorStrategy& strategy =
+      graph.strategies[stage.part.operators[node]][stage.chosen.strategies[node]];
   const std::vector<DimensionId> loops = loops_of(graph.graph, op);
   OperatorChoice choice;
   for (std::size_t loop = 0; loop < loops.size(); ++loop) {

@@ -32,11 +32,13 @@ void refuse_job(const Job& job) {
 }
 
 // The largest microbatches first; of many divisors, those by factors of two.
-std::vector<std::int64_t> batch_sizes(const Job& job, std::int64_t pipeline) {
+std::vector<std::int64_t> batch_sizes(const Job& job, std::int64_t pipeline, std::int64_t microbatches) {
   const std::int64_t batch = job.training.global_batch_size, devices = job.world_size() / pipeline;
   std::vector<std::int64_t> sizes;
+  if (microbatches > 0) return batch % microbatches == 0 ? std::vector{batch / microbatches} : sizes;
   for (const std::int64_t sequences : divisors_of(batch)) {
-    const double bubble = static_cast<double>(pipeline - 1) / static_cast<double>(batch / sequences);
+    const std::int64_t count = batch / sequences;
+    const double bubble = static_cast<double>(pipeline - 1) / static_cast<double>(count);
     if (sequences > most_sequences * devices || bubble > longest_bubble) continue;
     sizes.push_back(sequences);
   }
@@ -56,16 +58,18 @@ struct BoundedPoint {
 };
 
 // Of data-parallel ranks ZeRO-1 takes less memory than ZeRO-0 and as much time.
-std::vector<SearchPoint> all_points(const Job& job, bool hides_data_parallel) {
+std::vector<SearchPoint> all_points(const Job& job, const AlpaOptions& options, bool hides_data_parallel) {
   std::int64_t layers = 0;
   for (const StageContent& content : job.parallelism.stages) layers += content.layers;
   std::vector<SearchPoint> points;
   for (const std::int64_t pipeline : divisors_of(job.world_size())) {
-    if (pipeline > layers || !is_sub_mesh(job.cluster, job.world_size() / pipeline)) continue;
+    if (pipeline > std::min(layers, options.most_stages) ||
+        !is_sub_mesh(job.cluster, job.world_size() / pipeline))
+      continue;
     for (const int zero_stage : pipeline == 1 ? std::vector{1, 2, 3} : std::vector{1}) {
       // What ZeRO-3 gathers is hidden, and what is reduced if the job says so.
       if (hides_data_parallel && zero_stage < 3 && !job.optimizer.overlap_grad_reduce) continue;
-      for (const std::int64_t sequences : batch_sizes(job, pipeline))
+      for (const std::int64_t sequences : batch_sizes(job, pipeline, options.microbatches))
         points.push_back({pipeline, sequences, zero_stage, hides_data_parallel});
     }
   }
@@ -76,7 +80,7 @@ std::vector<SearchPoint> all_points(const Job& job, bool hides_data_parallel) {
 std::vector<BoundedPoint> bounded_points(const Job& job, const AlpaOptions& options,
                                          bool hides_data_parallel) {
   std::vector<BoundedPoint> bounded;
-  for (const SearchPoint& point : all_points(job, hides_data_parallel))
+  for (const SearchPoint& point : all_points(job, options, hides_data_parallel))
     if (const std::optional<double> bound = StageSearch(job, options, point).lower_bound())
       bounded.push_back({point, *bound});
   std::stable_sort(bounded.begin(), bounded.end(), [](const BoundedPoint& a, const BoundedPoint& b) {

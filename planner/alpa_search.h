@@ -20,7 +20,7 @@ struct AlpaStage {
 
 // The layout that operators of one name have in some layers.
 struct OperatorChoice {
-  std::string scope;  // of a layout rule: "layers[0-5].qkv"
+  std::string scope;                                                    // of a layout rule: "layers[0-5].qkv"
   std::vector<std::pair<std::string, std::vector<std::string>>> split;  // dimension: axes, outermost first
   std::vector<std::string> whole;                                       // dimensions that it may split
 };
@@ -37,18 +37,21 @@ struct AlpaPlan {
 };
 
 struct AlpaOptions {
+  std::int64_t most_stages = 1'000'000;  // 1: the intra-operator level alone
+  std::int64_t microbatches = 0;         // per step; 0: what is best
   std::size_t plans = 8;  // best by estimate, at most one per pipeline size, microbatches and ZeRO stage
-  std::int64_t most_clusters = 32; // of layers, that stages are made of
-  double memory_share = 0.93;      // of the GPU's, for what is planned; the rest is for what comes and goes
+  std::int64_t most_clusters = 32;  // of layers, that stages are made of
+  double memory_share = 0.93;       // of the GPU's, for what is planned; the rest is for what comes and goes
 };
 
 // Both levels of Alpa (Zheng et al. 2022) over a job's cluster: for every pipeline size with equal sub-meshes
 // and every number of microbatches, stages of any number of layers, each with its own logical mesh and layout
 // by operator; ZeRO-1, of which Alpa's all-reduces turned into reduce-scatters are a case, and where there is
-// one stage ZeRO-2 and 3. Its other keys (model, global batch, recompute, optimizer) stay as the job has them.
-// Best estimate first, and behind these the same with what data-parallel ranks exchange as hidden, where any of
-// it is: what whole passes hide, no sum over operators knows, so the simulator decides. Empty if nothing fits. Throws std::invalid_argument, in words, for models whose
-// layers are not a chain, and for jobs with packed documents, LoRA, fp8 or parameter servers.
+// one stage ZeRO-2 and 3. Its other keys (model, global batch, recompute, optimizer) stay as the job has
+// them. Best estimate first, and behind these the same with what data-parallel ranks exchange as hidden,
+// where any of it is: what whole passes hide, no sum over operators knows, so the simulator decides. Empty if
+// nothing fits. Throws std::invalid_argument, in words, for models whose layers are not a chain, and for jobs
+// with packed documents, LoRA, fp8 or parameter servers.
 std::vector<AlpaPlan> alpa_plans(const Job& job, const AlpaOptions& options = {});
 
 // What makes the plan of the job, as --set has it.

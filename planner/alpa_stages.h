@@ -9,9 +9,9 @@ namespace simrun {
 // What stages cost that hold layers [first, last) on a mesh of a kind, for a dynamic program over both.
 struct StageCosts {
   int layers = 0;
-  int devices = 0;                 // in units: GPUs, nodes, or one stage's share
-  std::vector<int> mesh_devices;   // by kind of mesh, in the same units
-  int most_stages = 0;             // also of those that follow
+  int devices = 0;                // in units: GPUs, nodes, or one stage's share
+  std::vector<int> mesh_devices;  // by kind of mesh, in the same units
+  int most_stages = 0;            // also of those that follow
   // Seconds of a forward and a backward pass of one microbatch, infinite where it does not fit: [stages that
   // follow][mesh][first][last - 1]. How many follow says how many microbatches are in flight.
   std::vector<double> seconds;
@@ -33,8 +33,8 @@ struct PlacedStage {
 
 struct StagePartition {
   std::vector<PlacedStage> stages;
-  double seconds = 0;     // sum of stages and handovers + (microbatches - 1) x the slowest stage
-  int evaluated = 0;      // slowest stages for which the dynamic program was run
+  double seconds = 0;  // sum of stages and handovers + (microbatches - 1) x the slowest stage
+  int evaluated = 0;   // slowest stages for which the dynamic program was run
 };
 
 // The least of sum(t_i + handover_i) + (B - 1) max(t_i) over all partitions into at most most_stages stages

@@ -16,8 +16,7 @@ std::size_t segment_index(const std::vector<SegmentNodes>& segments, std::size_t
 
 std::vector<SegmentNodes> segments_of(const ChoiceGraph& graph) {
   std::map<std::int32_t, SegmentNodes> by_number;
-  for (std::size_t v = 0; v < graph.nodes.size(); ++v)
-    by_number[graph.nodes[v].segment].nodes.push_back(v);
+  for (std::size_t v = 0; v < graph.nodes.size(); ++v) by_number[graph.nodes[v].segment].nodes.push_back(v);
   std::vector<SegmentNodes> segments;
   std::map<std::int32_t, std::size_t> place;
   for (auto& [number, segment] : by_number) {
@@ -93,7 +92,8 @@ std::size_t strategies_at_exit(const ChainTables::Entry& entry) {
 class BucketedPoints {
  public:
   explicit BucketedPoints(const ChoiceLimits& limits)
-      : limits_(limits), width_(limits.memory / static_cast<double>(std::max<std::size_t>(limits.buckets, 1))) {
+      : limits_(limits),
+        width_(limits.memory / static_cast<double>(std::max<std::size_t>(limits.buckets, 1))) {
     if (is_bucketed()) buckets_.resize(limits.buckets + 1);
   }
 
@@ -176,8 +176,8 @@ namespace {
 
 class ChainTrace {
  public:
-  ChainTrace(const ChoiceGraph& graph, const std::vector<SegmentNodes>& segments,
-             const ChainEntries& entries, const std::vector<ChainFronts>& fronts)
+  ChainTrace(const ChoiceGraph& graph, const std::vector<SegmentNodes>& segments, const ChainEntries& entries,
+             const std::vector<ChainFronts>& fronts)
       : graph_(graph), segments_(segments), entries_(entries), fronts_(fronts) {}
 
   // From the end, each point found again among sums of the ones before it.

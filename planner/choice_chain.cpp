@@ -88,9 +88,11 @@ class HubbedGraph {
 
 std::vector<Choice> front_of(std::vector<Choice> choices, const ChoiceLimits& limits) {
   std::vector<CostPoint> points;
+  points.reserve(choices.size());
   for (const Choice& choice : choices) points.push_back({choice.cost, choice.memory});
   keep_front(points, limits);
   std::vector<Choice> kept;
+  kept.reserve(points.size());
   for (const CostPoint& point : points)
     kept.push_back(*std::find_if(choices.begin(), choices.end(), [&](const Choice& choice) {
       return choice.cost == point.cost && choice.memory == point.memory;

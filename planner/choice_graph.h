@@ -35,8 +35,8 @@ struct ChoiceGraph {
 };
 
 struct Choice {
-  double cost = 0;    // seconds
-  double memory = 0;  // bytes, summed over nodes
+  double cost = 0;                        // seconds
+  double memory = 0;                      // bytes, summed over nodes
   std::vector<std::uint16_t> strategies;  // by node
 };
 

@@ -115,7 +115,8 @@ bool find_summands(std::span<const std::span<const CostPoint>> lists, CostPoint 
 
 }  // namespace
 
-Elimination::Elimination(const ChoiceGraph& graph, std::vector<std::size_t> kept, const ChoiceLimits& limits)
+Elimination::Elimination(const ChoiceGraph& graph, const std::vector<std::size_t>& kept,
+                         const ChoiceLimits& limits)
     : limits_(limits) {
   require_shapes(graph);
   add_graph(graph);
@@ -235,8 +236,8 @@ void Elimination::join_rest(const std::vector<std::size_t>& kept) {
   double entries = 1;
   for (const std::size_t n : kept) entries *= static_cast<double>(domains_[n]);
   if (entries > limits_.entries)
-    throw std::length_error(fmt::format("a table of {:.3g} entries is more than {:.3g}", entries,
-                                        limits_.entries));
+    throw std::length_error(
+        fmt::format("a table of {:.3g} entries is more than {:.3g}", entries, limits_.entries));
   for (std::size_t t = 0; t < tables_.size(); ++t)
     if (is_live_[t]) step.from.push_back(t);
   tables_.push_back(joined(step, kept));

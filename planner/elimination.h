@@ -29,7 +29,7 @@ class Elimination {
   // `kept` nodes, ascending, are not minimised away: they index the result. Throws std::length_error, naming
   // the table's size and the limit, before a table of more than limits.entries is made;
   // std::invalid_argument where costs are negative or not as many as their nodes' strategies.
-  Elimination(const ChoiceGraph& graph, std::vector<std::size_t> kept, const ChoiceLimits& limits);
+  Elimination(const ChoiceGraph& graph, const std::vector<std::size_t>& kept, const ChoiceLimits& limits);
 
   // Over `kept`.
   const ChoiceTable& result() const { return tables_.back(); }
@@ -59,7 +59,7 @@ class Elimination {
   ChoiceLimits limits_;
   std::vector<std::size_t> domains_;  // strategies by node
   std::vector<ChoiceTable> tables_;
-  std::vector<bool> is_live_;  // by table: not joined yet
+  std::vector<bool> is_live_;                        // by table: not joined yet
   std::vector<std::vector<std::size_t>> tables_of_;  // live ones by node
   std::vector<double> entries_;                      // by node: of the table that minimises it away
   std::vector<Step> steps_;

@@ -9,8 +9,8 @@ namespace simrun {
 // behind the other.
 double handover_seconds(const Job& job, const StageGraph& stage, const LogicalMesh& mesh);
 
-// Seconds of adding up the gradients of parameters that the first and the last stage read, once per step; each
-// device of a stage has its part.
+// Seconds of adding up the gradients of parameters that the first and the last stage read, once per step;
+// each device of a stage has its part.
 double shared_parameter_seconds(const Job& job, const StageGraph& stage, const LogicalMesh& mesh);
 
 }  // namespace simrun

@@ -75,11 +75,11 @@ OperatorSeconds MeshPrices::operator_seconds(const Operator& op, const Layout& l
   of_op.label = op.name;
   std::vector<Index> inputs, outputs;
   for (std::size_t i = 0; i < op.inputs.size(); ++i)
-    inputs.push_back(add_buffer(op.inputs[i], graph_.tensors[op.inputs[i]].dtype,
-                                input_layout(graph_, op, layout, i)));
+    inputs.push_back(
+        add_buffer(op.inputs[i], graph_.tensors[op.inputs[i]].dtype, input_layout(graph_, op, layout, i)));
   for (std::size_t o = 0; o < op.outputs.size(); ++o)
-    outputs.push_back(add_buffer(op.outputs[o], graph_.tensors[op.outputs[o]].dtype,
-                                 output_layout(graph_, op, layout, o)));
+    outputs.push_back(
+        add_buffer(op.outputs[o], graph_.tensors[op.outputs[o]].dtype, output_layout(graph_, op, layout, o)));
   OperatorSeconds seconds;
   Instruction forward = of_op;
   forward.opcode = op.opcode;
@@ -126,8 +126,7 @@ double MeshPrices::collective_seconds(Opcode opcode, const std::vector<AxisId>& 
 }
 
 double MeshPrices::step_seconds(const Conversion& step, double bytes_before, double bytes_after) {
-  if (step.opcode == Opcode::copy)
-    return memory_seconds(2 * bytes_after) + plan_.cluster.gpu.kernel_launch_s;
+  if (step.opcode == Opcode::copy) return memory_seconds(2 * bytes_after) + plan_.cluster.gpu.kernel_launch_s;
   return collective_seconds(step.opcode, step.axes, std::max(bytes_before, bytes_after));
 }
 

@@ -6,9 +6,9 @@
 namespace simrun {
 namespace {
 
-constexpr std::array divisible_names{"batch",      "sequence", "hidden",     "kv_heads", "qkv_rows", "ffn",
-                                     "shared_ffn", "vocab",    "experts",    "expert_ffn", "capacity",
-                                     "channels",   "classes"};
+constexpr std::array divisible_names{"batch",    "sequence",   "hidden", "kv_heads", "qkv_rows",
+                                     "ffn",      "shared_ffn", "vocab",  "experts",  "expert_ffn",
+                                     "capacity", "channels",   "classes"};
 
 bool contains_dim(const std::vector<DimensionId>& dims, DimensionId dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();

@@ -21,9 +21,9 @@ struct OperatorStrategy {
 // operator does not need whole and does not derive from others (Operator::regroup).
 std::vector<DimensionId> loops_of(const Graph& graph, const Operator& op);
 
-// All strategies over the named axes of the mesh, the first axis's loop fastest; a dimension over several axes
-// has the last of them outermost. What does not divide is left out; the last one left repeats the operator on
-// all ranks.
+// All strategies over the named axes of the mesh, the first axis's loop fastest; a dimension over several
+// axes has the last of them outermost. What does not divide is left out; the last one left repeats the
+// operator on all ranks.
 std::vector<OperatorStrategy> operator_strategies(const Graph& graph, const Operator& op,
                                                   const DeviceMesh& mesh,
                                                   const std::vector<std::string>& axes);

@@ -20,7 +20,8 @@ struct CostPoint {
 void keep_front(std::vector<CostPoint>& points, const ChoiceLimits& limits);
 
 // As many of a front as are wanted: its end.
-inline std::span<const CostPoint> cheapest_points(std::span<const CostPoint> front, const ChoiceLimits& limits) {
+inline std::span<const CostPoint> cheapest_points(std::span<const CostPoint> front,
+                                                  const ChoiceLimits& limits) {
   return front.last(front.size() < limits.choices ? front.size() : limits.choices);
 }
 

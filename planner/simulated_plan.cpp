@@ -76,12 +76,12 @@ class ReferencePlans {
         for (std::int64_t sequences = 1; sequences <= most_sequences; sequences *= 2)
           for (const bool sequence_parallel : {false, true}) {
             if (sequence_parallel && tensor == 1) continue;
-            const std::string name = fmt::format("Megatron-like: tensor {}{}, pipeline {}, {} per microbatch",
-                                                 tensor, sequence_parallel ? " + sequence" : "", pipeline,
-                                                 sequences);
-            keep_better(best, simulate_plan(name,
-                                            overrides_of({tensor, pipeline, sequences, sequence_parallel}),
-                                            load_));
+            const std::string name =
+                fmt::format("Megatron-like: tensor {}{}, pipeline {}, {} per microbatch", tensor,
+                            sequence_parallel ? " + sequence" : "", pipeline, sequences);
+            keep_better(
+                best,
+                simulate_plan(name, overrides_of({tensor, pipeline, sequences, sequence_parallel}), load_));
           }
     return *best;
   }
@@ -92,7 +92,8 @@ class ReferencePlans {
   SimulatedPlan zero(const std::string& name, const MegatronShape& shape, int stage) const {
     std::vector<Override> overrides = overrides_of(shape);
     overrides.push_back({"optimizer.zero_stage", fmt::format("{}", stage)});
-    return simulate_plan(fmt::format("{}, {} per microbatch", name, shape.sequences), std::move(overrides), load_);
+    return simulate_plan(fmt::format("{}, {} per microbatch", name, shape.sequences), std::move(overrides),
+                         load_);
   }
 
   static void keep_better(std::optional<SimulatedPlan>& best, SimulatedPlan plan) {

@@ -14,8 +14,7 @@ StageFronts::StageFronts(const StageGraph& stage, std::int64_t in_flight, const 
 
 const ChainTables::Entry& StageFronts::entry_of(std::int32_t segment) {
   const ChainTables::Entry*& entry = entries_[static_cast<std::size_t>(segment)];
-  if (entry == nullptr)
-    entry = &tables_.of(whole_.choices, segments_, static_cast<std::size_t>(segment));
+  if (entry == nullptr) entry = &tables_.of(whole_.choices, segments_, static_cast<std::size_t>(segment));
   return *entry;
 }
 

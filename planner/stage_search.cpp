@@ -27,8 +27,8 @@ StageSearch::StageSearch(const Job& job, const AlpaOptions& options, const Searc
     : job_(job), options_(options), point_(point) {
   job_.optimizer.zero_stage = point.zero_stage;
   microbatches_ = job.training.global_batch_size / point.sequences;
-  budget_ = options.memory_share *
-            static_cast<double>(job.cluster.gpu.memory_bytes - job.cluster.reserved_bytes);
+  budget_ =
+      options.memory_share * static_cast<double>(job.cluster.gpu.memory_bytes - job.cluster.reserved_bytes);
   make_graphs();
   if (!graphs_.empty()) make_units();
 }
@@ -37,7 +37,8 @@ void StageSearch::make_graphs() {
   const std::int64_t devices = job_.world_size() / point_.pipeline;
   for (const std::int64_t x : prefix_products(devices)) {
     const LogicalMesh mesh{x, devices / x};
-    const StageShape shape{mesh, point_.sequences, microbatches_, point_.pipeline, point_.hides_data_parallel};
+    const StageShape shape{mesh, point_.sequences, microbatches_, point_.pipeline,
+                           point_.hides_data_parallel};
     try {
       graphs_.push_back(stage_graph(job_, shape));
       meshes_.push_back(mesh);
@@ -195,8 +196,7 @@ std::optional<AlpaPlan> StageSearch::plan_of(const StagePartition& partition) co
   for (std::size_t s = 0; s < partition.stages.size(); ++s) {
     const PlacedStage& placed = partition.stages[s];
     if (layouts[s].chosen.strategies.empty()) return std::nullopt;
-    const std::int64_t first =
-        placed.first == 0 ? 0 : unit_ends_[static_cast<std::size_t>(placed.first - 1)];
+    const std::int64_t first = placed.first == 0 ? 0 : unit_ends_[static_cast<std::size_t>(placed.first - 1)];
     plan.stages.push_back({first, unit_ends_[static_cast<std::size_t>(placed.last - 1)], layouts[s].mesh,
                            layouts[s].chosen.cost, layouts[s].chosen.memory});
   }

@@ -56,8 +56,7 @@ ParameterSplit split_of(const StageLayouts& stage, const TiedReader& reader, std
   const std::size_t o = stage.part.operators[reader.node];
   const Graph& graph = stage.graph->graph;
   const Operator& op = graph.operators[o];
-  const Layout layout =
-      gradient_layout(graph, op, stage.graph->strategies[o][strategy].layout, reader.input);
+  const Layout layout = gradient_layout(graph, op, stage.graph->strategies[o][strategy].layout, reader.input);
   const std::vector<Axis>& axes = stage.graph->mesh.mesh.axes;
   ParameterSplit split;
   for (const DimensionId dim : graph.tensors[op.inputs[reader.input]].dims) {

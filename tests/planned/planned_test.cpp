@@ -16,7 +16,8 @@ constexpr const char* tiny_model =
     "simrun: 1\n"
     "model: {model_type: gpt, num_layers: 3, hidden_size: 16, num_attention_heads: 4, vocab_size: 128,\n"
     "  max_position_embeddings: 8, attention_dropout: 0, hidden_dropout: 0}\n"
-    "training: {seq_length: 8, micro_batch_size: 1, global_batch_size: 8, precision: fp32, attention: unfused}\n"
+    "training: {seq_length: 8, micro_batch_size: 1, global_batch_size: 8, precision: fp32, attention: "
+    "unfused}\n"
     "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 4}\n";
 
 void check_computes_the_same(const std::vector<Override>& overrides) {

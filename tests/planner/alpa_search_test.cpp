@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "planner/alpa_outcome.h"
 #include "planner/simulated_plan.h"
 #include "tests/jobs.h"
 
@@ -46,14 +47,16 @@ const char* const images =
 
 }  // namespace
 
-TEST_CASE("the search is no slower than data parallel, ZeRO-2, ZeRO-3 and Megatron's grid, none of them given",
-          "[long]") {
+TEST_CASE(
+    "the search is no slower than data parallel, ZeRO-2, ZeRO-3 and Megatron's grid, none of them given",
+    "[long]") {
   for (const std::string& yaml :
        {gpt(4, 2048, 1, 64), gpt(4, 4096, 2, 32), std::string(experts), std::string(images)}) {
     CAPTURE(yaml);
     const JobLoader load = loader_of(yaml);
     std::vector<SimulatedPlan> ours;
-    for (const AlpaPlan& plan : alpa_plans(load({}))) ours.push_back(simulate_plan("", alpa_overrides(plan), load));
+    for (const AlpaPlan& plan : alpa_plans(load({})))
+      ours.push_back(simulate_plan("", alpa_overrides(plan), load));
     REQUIRE_FALSE(ours.empty());
     const SimulatedPlan best = best_of(ours), theirs = best_of(reference_plans(load({}), load));
     CAPTURE(theirs.name, theirs.fits, best.refusal);
@@ -93,6 +96,20 @@ TEST_CASE("a plan is written as the keys of a job") {
   CHECK(value("training.micro_batch_size") == "2");  // 4 sequences over 2 devices
   CHECK(value("layout") ==
         "{mesh: {x: 2}, rules: [{scope: \"layers[0-2].fc1\", split: {ffn: x}, replicate: [batch]}]}");
+}
+
+TEST_CASE("the outcome says its best plan's stages and layouts, and what stands beside it") {
+  const JobLoader load = loader_of(gpt(2, 1024, 1, 16));
+  AlpaOptions options;
+  options.plans = 2;
+  const AlpaOutcome outcome = plan_by_alpa(load, options);
+  REQUIRE(outcome.best);
+  CHECK(outcome.simulated.size() == outcome.plans.size());
+  for (const SimulatedPlan& plan : outcome.simulated)
+    CHECK_FALSE(is_better(plan, outcome.simulated[*outcome.best]));
+  const std::string text = alpa_text(outcome);
+  for (const char* word : {"estimated", "layers[0-1]", "batch: x", "ZeRO-3, ", "Megatron-like: "})
+    CHECK_THAT(text, Catch::Contains(word));
 }
 
 TEST_CASE("what is not searched is refused in words") {

@@ -29,7 +29,8 @@ StageCosts divided_layers(const std::vector<double>& layers, int devices, std::v
 // Every way to cut the layers behind `first` over what is left of the devices.
 double by_trying_all(const StageCosts& costs, int microbatches, int stages_left, int first, int devices,
                      double sum, double slowest) {
-  if (first == costs.layers) return devices == 0 && stages_left == 0 ? sum + (microbatches - 1) * slowest : never;
+  if (first == costs.layers)
+    return devices == 0 && stages_left == 0 ? sum + (microbatches - 1) * slowest : never;
   if (stages_left == 0) return never;
   double best = never;
   for (int mesh = 0; mesh < static_cast<int>(costs.mesh_devices.size()); ++mesh)

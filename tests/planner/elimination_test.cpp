@@ -89,9 +89,9 @@ TEST_CASE("what is forbidden is never chosen, and where everything is there is n
 TEST_CASE("minimum, choice and front of small random graphs are those of trying everything") {
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {
-    const ChoiceGraph graph = random_choices({.nodes = 2 + random() % 6, .most_strategies = 3,
-                                              .edges = random() % 10, .forbidden_share = 0.1},
-                                             random);
+    const ChoiceGraph graph = random_choices(
+        {.nodes = 2 + random() % 6, .most_strategies = 3, .edges = random() % 10, .forbidden_share = 0.1},
+        random);
     CAPTURE(round, graph.nodes.size(), graph.edges.size());
     const std::vector<CostPoint> expected = front_by_hand(graph, 1e9);
     CHECK(points_of(eliminate_all(graph, {.memory = 1e9, .front = true})) == expected);
@@ -108,12 +108,11 @@ TEST_CASE("layers that repeat are solved once and give the minimum and front of 
   std::mt19937 random(5);
   for (int round = 0; round < 60; ++round) {
     const std::size_t layers = 3 + random() % 3;
-    ChoiceGraph graph = random_layers({.nodes = 2 + random() % 3, .most_strategies = 3, .edges = 3,
-                                       .forbidden_share = 0.05},
-                                      layers, random);
+    ChoiceGraph graph =
+        random_layers({.nodes = 2 + random() % 3, .most_strategies = 3, .edges = 3, .forbidden_share = 0.05},
+                      layers, random);
     // In some rounds the first layer is joined to the last one, as tied embeddings are.
-    if (round % 3 == 0)
-      graph.edges.push_back(random_edge(graph, 0, graph.nodes.size() - 1, 0.05, random));
+    if (round % 3 == 0) graph.edges.push_back(random_edge(graph, 0, graph.nodes.size() - 1, 0.05, random));
     CAPTURE(round, layers, graph.nodes.size());
     for (const bool front : {false, true}) {
       const ChoiceLimits limits{.memory = front ? 1e9 : none, .front = front};
@@ -129,7 +128,8 @@ TEST_CASE("fronts thinned to 512 buckets keep the minimum and what is feasible, 
   const std::vector<Choice> exact = choose_strategies(graph, {.memory = 1e5, .front = true});
   REQUIRE(exact.size() > 3);
   const double limit = exact[exact.size() / 2].memory;
-  const std::vector<Choice> thinned = choose_strategies(graph, {.memory = limit, .front = true, .buckets = 512});
+  const std::vector<Choice> thinned =
+      choose_strategies(graph, {.memory = limit, .front = true, .buckets = 512});
   REQUIRE_FALSE(thinned.empty());
   CHECK(thinned.front().memory == exact.front().memory);
   CHECK(thinned.back().memory <= limit);
@@ -140,10 +140,10 @@ TEST_CASE("fronts thinned to 512 buckets keep the minimum and what is feasible, 
 TEST_CASE("a table beyond the limit is refused with its size before it is made") {
   std::mt19937 random(1);
   ChoiceGraph graph;
-  for (int v = 0; v < 12; ++v) graph.nodes.push_back({std::vector<double>(100, 1), std::vector<double>(100, 1)});
+  for (int v = 0; v < 12; ++v)
+    graph.nodes.push_back({std::vector<double>(100, 1), std::vector<double>(100, 1)});
   for (std::size_t a = 0; a < 12; ++a)
-    for (std::size_t b = a + 1; b < 12; ++b)
-      graph.edges.push_back({a, b, std::vector<double>(10'000, 1)});
+    for (std::size_t b = a + 1; b < 12; ++b) graph.edges.push_back({a, b, std::vector<double>(10'000, 1)});
   CHECK_THROWS_WITH(eliminate_all(graph, {}),
                     Catch::Contains("1e+24 entries over 12 decisions, more than 2e+08"));
   graph.edges[0].cost.pop_back();

@@ -44,12 +44,14 @@ class ChoiceProgram {
     Cbc_addCol(model_, "x", 0, allowed ? 1 : 0, allowed ? cost : 0, is_binary ? 1 : 0, 0, nullptr, nullptr);
     return Cbc_getNumCols(model_) - 1;
   }
-  void add_row(const std::vector<int>& columns, const std::vector<double>& factors, char sense, double right) {
+  void add_row(const std::vector<int>& columns, const std::vector<double>& factors, char sense,
+               double right) {
     Cbc_addRow(model_, "r", static_cast<int>(columns.size()), columns.data(), factors.data(), sense, right);
   }
   void add_one_of(std::size_t v) {
     std::vector<int> columns;
-    for (std::size_t s = 0; s < graph_.nodes[v].cost.size(); ++s) columns.push_back(first_[v] + static_cast<int>(s));
+    for (std::size_t s = 0; s < graph_.nodes[v].cost.size(); ++s)
+      columns.push_back(first_[v] + static_cast<int>(s));
     add_row(columns, std::vector<double>(columns.size(), 1), 'E', 1);
   }
   // The pairs with a strategy are as much as the strategy, at both ends.
@@ -112,8 +114,10 @@ void check_layer(const Job& job, const LogicalMesh& mesh, std::int64_t sequences
 TEST_CASE("on 50 random graphs the minimum is CBC's, with and without a limit of memory") {
   std::mt19937 random(17);
   for (int round = 0; round < 50; ++round) {
-    const ChoiceGraph graph = random_choices({.nodes = 5 + random() % 20, .most_strategies = 6,
-                                              .edges = 5 + random() % 30, .forbidden_share = 0.05},
+    const ChoiceGraph graph = random_choices({.nodes = 5 + random() % 20,
+                                              .most_strategies = 6,
+                                              .edges = 5 + random() % 30,
+                                              .forbidden_share = 0.05},
                                              random);
     CAPTURE(round, graph.nodes.size(), graph.edges.size());
     const std::vector<Choice> front = eliminate_all(graph, {.memory = 1e9, .front = true});

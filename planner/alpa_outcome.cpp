@@ -1,0 +1,93 @@
+#include "planner/alpa_outcome.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
+namespace simrun {
+
+AlpaOutcome plan_by_alpa(const JobLoader& load, const AlpaOptions& options) {
+  AlpaOutcome outcome;
+  const Job job = load({});
+  outcome.plans = alpa_plans(job, options);
+  for (std::size_t p = 0; p < outcome.plans.size(); ++p) {
+    const AlpaPlan& plan = outcome.plans[p];
+    outcome.simulated.push_back(simulate_plan(fmt::format("pipeline {}, {} microbatches, ZeRO-{}",
+                                                          plan.pipeline, plan.microbatches, plan.zero_stage),
+                                              alpa_overrides(plan), load));
+    if (!outcome.simulated.back().fits || !outcome.simulated.back().refusal.empty()) continue;
+    if (!outcome.best || is_better(outcome.simulated.back(), outcome.simulated[*outcome.best]))
+      outcome.best = p;
+  }
+  outcome.references = reference_plans(job, load);
+  return outcome;
+}
+
+namespace {
+
+constexpr double gibibyte = 1024.0 * 1024 * 1024;
+
+std::string layout_words(const OperatorChoice& choice) {
+  std::vector<std::string> words;
+  for (const auto& [dim, axes] : choice.split)
+    words.push_back(fmt::format("{}: {}", dim, fmt::join(axes, " x ")));
+  return words.empty() ? "repeated on every rank" : fmt::format("{}", fmt::join(words, ", "));
+}
+
+// Operators of one layout together, in the order in which the first of each comes.
+std::string operators_text(const AlpaPlan& plan) {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<std::string>> scopes;
+  for (const OperatorChoice& choice : plan.operators) {
+    const std::string words = layout_words(choice);
+    if (scopes[words].empty()) order.push_back(words);
+    scopes[words].push_back(choice.scope);
+  }
+  std::string text;
+  for (const std::string& words : order)
+    text += fmt::format("  {}\n    {}\n", words, fmt::join(scopes[words], ", "));
+  return text;
+}
+
+std::string stage_lines(const AlpaPlan& plan) {
+  std::string text =
+      fmt::format("  {:>5}  {:>8}  {:>9}  {:>10}  {:>8}\n", "stage", "layers", "mesh y x", "seconds", "GiB");
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const AlpaStage& stage = plan.stages[s];
+    text += fmt::format("  {:>5}  {:>8}  {:>10}  {:>10.4f}  {:>8.2f}\n", s,
+                        fmt::format("{}-{}", stage.first_layer, stage.last_layer - 1),
+                        fmt::format("{} x {}", stage.mesh.y, stage.mesh.x), stage.seconds,
+                        stage.bytes / gibibyte);
+  }
+  return text;
+}
+
+std::string simulated_text(const SimulatedPlan& plan) {
+  if (!plan.refusal.empty()) return fmt::format("  {:<58}  refused: {}\n", plan.name, plan.refusal);
+  return fmt::format("  {:<58}  {:>9.4f} s  {:>7.2f} GiB{}\n", plan.name, plan.step_s,
+                     static_cast<double>(plan.peak_bytes) / gibibyte, plan.fits ? "" : "  does not fit");
+}
+
+}  // namespace
+
+std::string alpa_text(const AlpaOutcome& outcome) {
+  std::string text;
+  if (outcome.best) {
+    const AlpaPlan& plan = outcome.plans[*outcome.best];
+    text +=
+        fmt::format("{}: simulated {:.4f} s, estimated {:.4f} s{}\n", outcome.simulated[*outcome.best].name,
+                    outcome.simulated[*outcome.best].step_s, plan.estimate_s,
+                    plan.hides_data_parallel ? " with data-parallel exchanges hidden" : "");
+    text += stage_lines(plan) + operators_text(plan);
+  } else {
+    text += "no plan fits\n";
+  }
+  text += "proposed, simulated (stages have sub-meshes of one size: plans of others cannot be compiled)\n";
+  for (const SimulatedPlan& plan : outcome.simulated) text += simulated_text(plan);
+  text += "beside\n";
+  for (const SimulatedPlan& plan : outcome.references) text += simulated_text(plan);
+  return text;
+}
+
+}  // namespace simrun

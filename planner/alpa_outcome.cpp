@@ -5,20 +5,38 @@
 
 #include <map>
 
+#include "planner/stage_search.h"
+
 namespace simrun {
+
+namespace {
+
+constexpr std::size_t fine_buckets = 512;
+
+void add_simulated(AlpaOutcome& outcome, AlpaPlan plan, const JobLoader& load) {
+  outcome.simulated.push_back(simulate_plan(
+      fmt::format("pipeline {}, {} microbatches, ZeRO-{}", plan.pipeline, plan.microbatches, plan.zero_stage),
+      alpa_overrides(plan), load));
+  outcome.plans.push_back(std::move(plan));
+  const SimulatedPlan& added = outcome.simulated.back();
+  if (!added.fits || !added.refusal.empty()) return;
+  if (!outcome.best || is_better(added, outcome.simulated[*outcome.best]))
+    outcome.best = outcome.plans.size() - 1;
+}
+
+}  // namespace
 
 AlpaOutcome plan_by_alpa(const JobLoader& load, const AlpaOptions& options) {
   AlpaOutcome outcome;
   const Job job = load({});
-  outcome.plans = alpa_plans(job, options);
-  for (std::size_t p = 0; p < outcome.plans.size(); ++p) {
-    const AlpaPlan& plan = outcome.plans[p];
-    outcome.simulated.push_back(simulate_plan(fmt::format("pipeline {}, {} microbatches, ZeRO-{}",
-                                                          plan.pipeline, plan.microbatches, plan.zero_stage),
-                                              alpa_overrides(plan), load));
-    if (!outcome.simulated.back().fits || !outcome.simulated.back().refusal.empty()) continue;
-    if (!outcome.best || is_better(outcome.simulated.back(), outcome.simulated[*outcome.best]))
-      outcome.best = p;
+  for (AlpaPlan& plan : alpa_plans(job, options)) add_simulated(outcome, std::move(plan), load);
+  if (outcome.best) {
+    const AlpaPlan& best = outcome.plans[*outcome.best];
+    AlpaOptions fine = options;
+    fine.buckets = fine_buckets;
+    const SearchPoint point{best.pipeline, best.sequences, best.zero_stage, best.hides_data_parallel};
+    if (std::optional<AlpaPlan> plan = StageSearch(job, fine, point).best_plan())
+      add_simulated(outcome, std::move(*plan), load);
   }
   outcome.references = reference_plans(job, load);
   return outcome;

@@ -41,6 +41,7 @@ struct AlpaOptions {
   std::int64_t microbatches = 0;         // per step; 0: what is best
   std::size_t plans = 8;  // best by estimate, at most one per pipeline size, microbatches and ZeRO stage
   std::int64_t most_clusters = 32;  // of layers, that stages are made of
+  std::size_t buckets = 128;        // of memory, ChoiceLimits
   double memory_share = 0.93;       // of the GPU's, for what is planned; the rest is for what comes and goes
 };
 

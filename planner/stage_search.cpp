@@ -9,11 +9,6 @@
 #include "planner/tied_choices.h"
 
 namespace simrun {
-namespace {
-
-constexpr std::size_t buckets_in_search = 128, buckets_at_end = 512;
-
-}  // namespace
 
 // Of one mesh, by microbatches in flight. Without a limit: with one and with two of them, which say what each
 // further one takes.
@@ -120,7 +115,7 @@ void StageSearch::fill_from(StageCosts& all, Kind kind, int first, Fronts& front
       continue;
     }
     if (fitting == nullptr) {
-      const ChoiceLimits limits{.memory = budget_, .front = true, .buckets = buckets_in_search};
+      const ChoiceLimits limits{.memory = budget_, .front = true, .buckets = options_.buckets};
       const StageGraph& graph = graphs_[static_cast<std::size_t>(kind.mesh)];
       fitting = &fronts.limited.try_emplace(flying, graph, flying, limits).first->second.from(segment);
     }
@@ -146,7 +141,7 @@ StageLayouts StageSearch::layouts_of_stage(const PlacedStage& placed, int follow
   const auto mesh = static_cast<std::size_t>(placed.mesh);
   const StageRange range{first_segment(placed.first), last_segment(placed.last - 1), in_flight(following)};
   StageLayouts layouts{&graphs_[mesh], choices_of(graphs_[mesh], range), {}, meshes_[mesh]};
-  const ChoiceLimits limits{.memory = budget_, .front = true, .buckets = buckets_at_end, .choices = 1};
+  const ChoiceLimits limits{.memory = budget_, .front = true, .buckets = options_.buckets, .choices = 1};
   if (const std::vector<Choice> best = choose_strategies(layouts.part.choices, limits); !best.empty())
     layouts.chosen = best.front();
   return layouts;
@@ -156,7 +151,7 @@ StageLayouts StageSearch::layouts_of_stage(const PlacedStage& placed, int follow
 // both together least.
 bool StageSearch::settle_tied(const StagePartition& partition, std::vector<StageLayouts>& layouts) const {
   if (partition.stages.size() == 1) return true;
-  const ChoiceLimits limits{.memory = budget_, .front = true, .buckets = buckets_at_end, .choices = 1};
+  const ChoiceLimits limits{.memory = budget_, .front = true, .buckets = options_.buckets, .choices = 1};
   return choose_tied(layouts.front(), layouts.back(), limits);
 }
 

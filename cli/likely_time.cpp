@@ -2,13 +2,16 @@
 
 #include <utility>
 
-#include "validation/error_bands.h"
-
 namespace simrun {
 
 std::optional<LikelyTime> likely_time(const Plan& plan, const LoadOptions& load, double step_time_s) {
+  return likely_time(plan, load_error_bands(load), step_time_s);
+}
+
+std::optional<LikelyTime> likely_time(const Plan& plan, const std::vector<ErrorBand>& bands,
+                                      double step_time_s) {
   const RunKind kind = run_kind(plan);
-  const std::optional<ErrorBand> band = band_of(load_error_bands(load), kind, false);
+  const std::optional<ErrorBand> band = band_of(bands, kind, false);
   if (!band || band->low <= 0) return {};
   const LikelyRange range = likely_range(*band, step_time_s);
   LikelyTime likely{range.from, range.to, band->runs, "", band->sources, kind.framework != no_framework};

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "cli/serve_rules.h"
 #include "cli/sweep_values.h"
 #include "cli/trace_format.h"
 
@@ -294,6 +295,25 @@ OptionFault convert_fault(const Options& options) {
   return excluded(what, others);
 }
 
+OptionFault search_fault(const Options& options) {
+  if (!options.plan_flags.search) {
+    if (options.plan_flags.resume) return {"--resume goes with --plan", "simrun --plan CONFIG --resume"};
+    return {};
+  }
+  if (options.other_input) return {"--plan takes one job, not two", ""};
+  std::vector<GivenFlag> others = prints(options);
+  const std::vector<GivenFlag> outputs = outputs_of_one(options), runs = execute_flags(options.execute);
+  others.insert(others.end(), outputs.begin(), outputs.end());
+  others.insert(others.end(), runs.begin(), runs.end());
+  others.insert(others.end(), {{"--execute", options.execute.execute},
+                               {"--sweep", !options.sweep.empty()},
+                               {"--placement", options.placement},
+                               {"--sensitivity", options.sensitivity},
+                               {"--html", options.html.has_value()},
+                               {"--csv", options.csv.has_value()}});
+  return excluded("a search (--plan)", others);
+}
+
 OptionFault mode_fault(const Options& options) {
   std::vector<GivenFlag> others = prints(options);
   const std::vector<GivenFlag> outputs = outputs_of_one(options);
@@ -357,6 +377,7 @@ OptionFault fault_of(const Options& options) {
     if (!trace_format(path))
       return {fmt::format("--trace cannot tell the format of '{}' from its name", path),
               "end it in .json or .json.gz (Chrome's trace format) or .perfetto-trace."};
+  if (OptionFault fault = serve_fault(options); !fault.message.empty() || options.serve.serve) return fault;
   if (options.doctor) return doctor_fault(options);
   if (OptionFault fault = validate_fault(options);
       !fault.message.empty() || options.validate.rows || options.validate.fit)
@@ -366,6 +387,8 @@ OptionFault fault_of(const Options& options) {
   if (OptionFault fault = collective_fault(options); !fault.message.empty() || options.collective.collective)
     return fault;
   if (options.convert.to || options.convert.from) return convert_fault(options);
+  if (OptionFault fault = search_fault(options); !fault.message.empty() || options.plan_flags.search)
+    return fault;
   if (OptionFault fault = calibrate_fault(options); !fault.message.empty() || options.calibrate) return fault;
   if (OptionFault fault = execute_fault(options); !fault.message.empty()) return fault;
   OptionFault alone = schedule_fault(options);

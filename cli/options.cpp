@@ -20,7 +20,7 @@ constexpr const char* footer =
 
 // Flags of the design that are not there yet: refused by name, so that a script does not run without what it
 // asked for.
-constexpr std::array later_flags{"--import-hf", "--open", "--serve", "--fit"};
+constexpr std::array later_flags{"--import-hf", "--open"};
 
 // Values that are read further after the parse.
 struct Words {
@@ -28,6 +28,7 @@ struct Words {
   std::vector<std::string> sets;
   std::vector<std::string> sweeps;
   std::string placement;
+  std::optional<std::string> plan;
   std::string engine = "auto";
   std::string color = "auto";
 };
@@ -71,6 +72,17 @@ void add_schedule(CLI::App& app, ScheduleFlags& flags) {
       "of auto: million passes in the orders that are tried (default 160, some seconds; in all: 4)");
   app.add_flag("--dry", flags.dry, "print the ops of every rank, write no page")
       ->group("A pipeline schedule alone");
+}
+
+// Of a search, or where the Plan goes.
+void add_plan(CLI::App& app, Options& options, Words& words) {
+  app.add_option("--plan", words.plan,
+                 "without a value (or with jobs): search for the best way to split CONFIG over its cluster; "
+                 "with a file: write the Plan there")
+      ->expected(0, 1)
+      ->default_str("");
+  app.add_flag("--resume", options.plan_flags.resume,
+               "of --plan: do not simulate again what a search that was stopped has");
 }
 
 // Of a collective alone, without CONFIG.
@@ -159,6 +171,18 @@ void add_doctor(CLI::App& app, Options& options) {
       ->group("Run the plan");
 }
 
+void add_serve(CLI::App& app, ServeFlags& flags) {
+  constexpr const char* group = "A page to estimate with";
+  app.add_flag(
+         "--serve", flags.serve,
+         "serve a page on http://127.0.0.1 whose form changes a job (CONFIG, or a shipped one) and shows its "
+         "numbers and its timeline, until Ctrl-C")
+      ->group(group);
+  app.add_option("--port", flags.port, "its port (default 8000; 0: any that is free)")
+      ->check(CLI::Range(0, 65535))
+      ->group(group);
+}
+
 void add_calibrate(CLI::App& app, Options& options) {
   constexpr const char* group = "Measure this machine";
   app.add_flag("--calibrate", options.calibrate,
@@ -203,7 +227,6 @@ void add_import(CLI::App& app, ImportFlags& flags) {
 void add_outputs(CLI::App& app, Options& options, Words& words) {
   app.add_option("--html", options.html, "write the page here (default: beside CONFIG)");
   app.add_flag("--no-html", options.no_html, "write no page");
-  app.add_option("--plan", options.plan, "write the Plan file here");
   app.add_option("--trace", options.traces,
                  "write a trace for other viewers: .json, .json.gz or .perfetto-trace; repeatable")
       ->allow_extra_args(false);
@@ -274,11 +297,30 @@ std::string read_sweeps(const std::vector<std::string>& sweeps, Options& options
   return "";
 }
 
+bool is_job_name(const std::string& path) {
+  return path.ends_with(".yaml") || path.ends_with(".yml") || path.ends_with(".json");
+}
+
+// --plan alone, with a planner, or with a job that no other word names: a search. Else where the Plan goes.
+void read_plan_word(const Words& words, Options& options) {
+  if (!words.plan) return;
+  const std::string& word = *words.plan;
+  if (word.empty() || word == "jobs")
+    options.plan_flags.search = "jobs";
+  else if (words.inputs.empty() && is_job_name(word)) {
+    options.plan_flags.search = "jobs";
+    options.input = word;
+  } else {
+    options.plan = word;
+  }
+}
+
 // The rest of the options from the words of the command line; "" or what is wrong with them.
 std::string read_words(const Words& words, Options& options) {
   if (words.inputs.size() > 2) return "more than two configs: one is simulated, two are compared";
   if (!words.inputs.empty()) options.input = words.inputs.front();
   if (words.inputs.size() == 2) options.other_input = words.inputs.back();
+  read_plan_word(words, options);
   options.placement = !words.placement.empty();
   options.engine = words.engine == "fast"      ? EngineChoice::fast
                    : words.engine == "simgrid" ? EngineChoice::simgrid
@@ -307,10 +349,12 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   add_validate(app, parsed.options.validate);
   add_execute(app, parsed.options.execute);
   add_doctor(app, parsed.options);
+  add_serve(app, parsed.options.serve);
   add_calibrate(app, parsed.options);
   add_convert(app, parsed.options.convert);
   add_import(app, parsed.options.import);
   add_outputs(app, parsed.options, words);
+  add_plan(app, parsed.options, words);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -327,13 +371,13 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
   const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor &&
                          !parsed.options.calibrate && !parsed.options.collective.collective &&
-                         !parsed.options.validate.rows && !parsed.options.validate.fit &&
-                         parsed.options.import.traces.empty() && !parsed.options.import.against &&
-                         !parsed.options.import.profile;
-  if (words.inputs.empty() && needs_job)
-    return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
+                         !parsed.options.serve.serve && !parsed.options.validate.rows &&
+                         !parsed.options.validate.fit && parsed.options.import.traces.empty() &&
+                         !parsed.options.import.against && !parsed.options.import.profile;
   const std::string wrong = read_words(words, parsed.options);
   if (!wrong.empty()) return refusal(wrong, "");
+  if (parsed.options.input.empty() && needs_job)
+    return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
   const OptionFault fault = fault_of(parsed.options);
   if (!fault.message.empty()) return refusal(fault.message, fault.hint);
   return parsed;

@@ -8,7 +8,9 @@
 #include "cli/convert_flags.h"
 #include "cli/execute_flags.h"
 #include "cli/import_flags.h"
+#include "cli/plan_flags.h"
 #include "cli/schedule_flags.h"
+#include "cli/serve_flags.h"
 #include "cli/validate_flags.h"
 #include "configs/load_job.h"
 #include "sim/simulate.h"
@@ -28,8 +30,10 @@ struct Options {
   bool doctor = false;           // what this machine has, no job
   ScheduleFlags schedule_flags;  // a schedule without a model
   CollectiveFlags collective;    // a collective without a job
+  ServeFlags serve;              // the estimator's page
   ValidateFlags validate;        // published measurements instead of a job
   ExecuteFlags execute;
+  PlanFlags plan_flags;               // search for the best way to run the job
   ImportFlags import;                 // what was measured elsewhere
   bool calibrate = false;             // measure this machine instead
   ConvertFlags convert;               // to and from other programs' words
@@ -37,7 +41,7 @@ struct Options {
   EngineChoice engine = EngineChoice::automatic;
   std::optional<std::string> html;  // path of the page; unset: beside the input
   bool no_html = false;
-  std::optional<std::string> plan;  // path of the Plan file to write
+  std::optional<std::string> plan;  // path of the Plan file to write; of a search see plan_flags
   std::vector<std::string> traces;  // .json, .json.gz, .perfetto-trace
   std::optional<std::string> schedule_csv;
   std::optional<std::string> csv;  // of the sweep, or of --validate

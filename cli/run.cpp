@@ -17,11 +17,13 @@
 #include "cli/import_trace.h"
 #include "cli/output_file.h"
 #include "cli/placement_orders.h"
+#include "cli/plan_jobs.h"
 #include "cli/plan_schedule.h"
 #include "cli/playground.h"
 #include "cli/print_topology.h"
 #include "cli/processes.h"
 #include "cli/read_input.h"
+#include "cli/serve.h"
 #include "cli/simulate_one.h"
 #include "cli/sweep.h"
 #include "cli/validate.h"
@@ -40,6 +42,7 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.calibrate) return calibrate(options);
   if (options.schedule_flags.schedule) return run_playground(options);
   const LoadOptions load = load_options(options);
+  if (options.serve.serve) return run_serve(options, load);
   if (options.collective.collective) return run_collective(options, load);
   if (options.validate.rows) return run_validate(options, load);
   if (options.validate.fit) return run_fit(options, load);
@@ -47,6 +50,7 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.convert.from) return import_job(options, load);
   if (options.convert.to == "chakra") return export_chakra(options, read_input(options.input, options, load));
   if (options.convert.to) return export_job(options, load);
+  if (options.plan_flags.search) return plan_jobs(options, load);
   if (options.placement) return run_sweep(with_rank_orders(options, load), load);
   if (!options.sweep.empty()) return run_sweep(options, load);
   if (options.print_topology) {

@@ -3,7 +3,7 @@
 set(SIMRUN_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 sees overlaps and uninitialized bytes inside std::string and <=> of vectors when it optimizes (GCC bugs 105329, 105562, 105651).
-  list(APPEND SIMRUN_WARNINGS -Wno-restrict -Wno-maybe-uninitialized -Wno-stringop-overread)
+  list(APPEND SIMRUN_WARNINGS -Wno-restrict -Wno-maybe-uninitialized -Wno-stringop-overread -Wno-stringop-overflow -Wno-array-bounds)
 endif()
 
 # What nearly every file includes, parsed once per target: a third of the time to build. Files still include what they use;

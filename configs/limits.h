@@ -15,6 +15,7 @@ constexpr IntegerRange experts = {1, 100'000};
 constexpr IntegerRange vocabulary = {1, 100'000'000};
 constexpr IntegerRange sequence = {1, 100'000'000};
 constexpr IntegerRange batch = {1, 100'000'000};
+constexpr IntegerRange tokens = {1, 1'000'000'000'000'000};  // of a whole training
 constexpr IntegerRange parallel = {1, 10'000'000};
 constexpr IntegerRange nodes = {1, 1'000'000};
 constexpr IntegerRange gpus_per_node = {1, 1024};

@@ -23,7 +23,7 @@ namespace {
 constexpr const char* schema_version = "1";
 const std::vector<std::string> section_names = {"model",     "training",      "parallelism", "moe",
                                                 "optimizer", "recompute",     "offload",     "layout",
-                                                "cluster",   "imperfections", "framework"};
+                                                "cluster",   "imperfections", "framework",   "plan"};
 
 void set_position(ConfigNode& node, const SourcePosition& position) {
   node.position = position;
@@ -156,6 +156,28 @@ std::string config_sha256(std::vector<EffectiveValue> values, const Job& job) {
   return effective_sha256(values);
 }
 
+// REQUIRES: a map. What is wrong is in `reading`.
+Job read_sections(const ConfigNode& root, Reading& reading, const LoadOptions& options) {
+  check_version(root, reading);
+  check_sections(root, reading);
+  const PresetSearch search{reading.file, options.preset_directories};
+  Job job;
+  job.name = printable_name(std::filesystem::path(reading.file).stem().string());
+  read_model(root.find("model"), search, reading, job);
+  read_training(root.find("training"), reading, job);
+  const std::string layout = read_parallelism(root.find("parallelism"), reading, job);
+  read_moe(root.find("moe"), reading, job);
+  read_optimizer(root.find("optimizer"), reading, job);
+  read_recompute(root.find("recompute"), reading, job);
+  read_offload(root.find("offload"), reading, job);
+  read_layout(root.find("layout"), reading, job);
+  read_cluster(root.find("cluster"), search, reading, job);
+  read_imperfections(root.find("imperfections"), reading, job);
+  read_framework(root.find("framework"), search, reading, job);
+  apply_job_rules(layout, reading, job);
+  return job;
+}
+
 }  // namespace
 
 LoadedJob load_job_text(const std::string& text, const std::string& file, const LoadOptions& options) {
@@ -177,29 +199,31 @@ LoadedJob load_job_tree(ConfigNode& root, std::vector<Diagnostic> problems, cons
   if (root.kind != ConfigNode::Kind::map) refuse(reading);
   for (const Override& flag_value : options.overrides) apply_override(flag_value, root, reading);
 
-  check_version(root, reading);
-  check_sections(root, reading);
-  const PresetSearch search{file, options.preset_directories};
-  Job job;
-  job.name = printable_name(std::filesystem::path(file).stem().string());
-  read_model(root.find("model"), search, reading, job);
-  read_training(root.find("training"), reading, job);
-  const std::string layout = read_parallelism(root.find("parallelism"), reading, job);
-  read_moe(root.find("moe"), reading, job);
-  read_optimizer(root.find("optimizer"), reading, job);
-  read_recompute(root.find("recompute"), reading, job);
-  read_offload(root.find("offload"), reading, job);
-  read_layout(root.find("layout"), reading, job);
-  read_cluster(root.find("cluster"), search, reading, job);
-  read_imperfections(root.find("imperfections"), reading, job);
-  read_framework(root.find("framework"), search, reading, job);
-  apply_job_rules(layout, reading, job);
+  Job job = read_sections(root, reading, options);
+  PlanConfig plan;
+  read_plan(root.find("plan"), reading, plan);
   if (!reading.problems.empty()) refuse(reading);
 
   job.parallelism.pipeline_schedule = printable_name(job.parallelism.pipeline_schedule);
   job.config_sha256 = config_sha256(reading.values, job);
-  return {std::move(job), effective_yaml(reading.values), std::move(reading.files),
-          reading.position_of("parallelism.pipeline_schedule"), std::move(reading.positions)};
+  return {std::move(job),
+          effective_yaml(reading.values),
+          std::move(reading.files),
+          reading.position_of("parallelism.pipeline_schedule"),
+          std::move(reading.positions),
+          std::move(plan)};
+}
+
+JobKeys job_keys(const std::string& text, const std::string& file, const LoadOptions& options) {
+  Reading reading;
+  reading.file = file;
+  ConfigNode root = read_yaml(text, file, reading.problems);
+  if (root.kind != ConfigNode::Kind::map) return {};
+  for (const Override& flag_value : options.overrides) apply_override(flag_value, root, reading);
+  read_sections(root, reading, options);
+  JobKeys keys{{}, std::move(reading.rules)};
+  for (EffectiveValue& value : reading.values) keys.values[value.path] = std::move(value.text);
+  return keys;
 }
 
 Cluster load_cluster(const std::string& name, const LoadOptions& options) {

@@ -7,6 +7,8 @@
 #include "configs/config_node.h"
 #include "configs/diagnostics.h"
 #include "configs/job.h"
+#include "configs/key_rule.h"
+#include "configs/plan_config.h"
 
 namespace simrun {
 
@@ -31,6 +33,7 @@ struct LoadedJob {
   std::vector<std::string> files;    // that were read: the job, models, GPUs, clusters, a schedule's CSV
   SourcePosition schedule_position;  // of pipeline_schedule, or of its section
   std::map<std::string, SourcePosition> positions = {};  // of sections and written values, by dotted path
+  PlanConfig plan = {};                                  // limits of a search (simrun --plan)
 };
 
 // Reads a job file strictly. Throws ConfigError with every problem found.
@@ -43,6 +46,13 @@ LoadedJob load_job_text(const std::string& text, const std::string& file, const 
 // Positions in it may be those of a file that is no YAML. The overrides are added to the tree.
 LoadedJob load_job_tree(ConfigNode& root, std::vector<Diagnostic> problems, const std::string& file,
                         const LoadOptions& options);
+
+// What a job's keys have and accept, by dotted path, whether or not the job is right.
+struct JobKeys {
+  std::map<std::string, std::string> values;  // as in the effective config; without those that were refused
+  std::map<std::string, KeyRule> rules;       // of the keys that the loader asked for
+};
+JobKeys job_keys(const std::string& text, const std::string& file, const LoadOptions& options);
 
 // A cluster alone: `name` is a preset or a file, as after `cluster: {from:`; overrides name keys of
 // `cluster`. Throws ConfigError with every problem found.

@@ -2,6 +2,7 @@
 
 #include "configs/config_node.h"
 #include "configs/job.h"
+#include "configs/plan_config.h"
 #include "configs/presets.h"
 #include "configs/section_reader.h"
 
@@ -70,6 +71,8 @@ GpuKernels read_gpu_kernels(const ConfigNode* node, Reading& reading);
 FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading);
 FrameworkMemory read_framework_memory(const ConfigNode* section, Reading& reading);
 void read_framework(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
+// What a search for the best plan keeps to.
+void read_plan(const ConfigNode* section, Reading& reading, PlanConfig& plan);
 // After read_cluster.
 void read_imperfections(const ConfigNode* section, Reading& reading, Job& job);
 

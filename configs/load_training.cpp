@@ -42,6 +42,8 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   read_lengths(section, reading, job);
   training.micro_batch_size = section.integer("micro_batch_size", limits::batch);
   training.global_batch_size = section.integer("global_batch_size", limits::batch);
+  if (section.has("tokens")) training.tokens = section.integer("tokens", limits::tokens);
+  section.ignore({"tokens"});
   read_precision(section, reading, training);
   const std::string attention =
       section.word("attention", {{"flash", "unfused"}, {"fused", "auto", "local"}}, "flash");

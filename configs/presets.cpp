@@ -67,23 +67,9 @@ FoundPreset find_preset(const std::string& name, const std::vector<fs::path>& fo
   return found;
 }
 
-// The presets of this kind, for a hint.
-std::vector<std::string> preset_names(const std::string& folder, const PresetSearch& search) {
-  std::vector<std::string> names;
-  for (const std::string& directory : search.directories) {
-    std::error_code error;
-    for (fs::directory_iterator at(fs::path(directory) / folder, error), end; !error && at != end;
-         at.increment(error))
-      if (at->path().extension() == ".yaml") names.push_back(at->path().stem().string());
-  }
-  std::ranges::sort(names);
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
-}
-
 void report_missing(const ConfigNode& name, const std::string& folder, const PresetSearch& search,
                     Reading& reading) {
-  const std::vector<std::string> names = preset_names(folder, search);
+  const std::vector<std::string> names = preset_names(folder, search.directories);
   const std::string meant = closest(name.text, names);
   std::string hint;
   if (!meant.empty())
@@ -159,6 +145,20 @@ ResolvedSection resolve(ConfigNode section, const std::string& folder, const Pre
 ResolvedSection resolve_from(ConfigNode section, const std::string& folder, const PresetSearch& search,
                              Reading& reading) {
   return resolve(std::move(section), folder, search, reading, {search.job_file});
+}
+
+std::vector<std::string> preset_names(const std::string& folder,
+                                      const std::vector<std::string>& directories) {
+  std::vector<std::string> names;
+  for (const std::string& directory : directories) {
+    std::error_code error;
+    for (fs::directory_iterator at(fs::path(directory) / folder, error), end; !error && at != end;
+         at.increment(error))
+      if (at->path().extension() == ".yaml") names.push_back(at->path().stem().string());
+  }
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
 }  // namespace simrun

@@ -28,4 +28,7 @@ struct ResolvedSection {
 ResolvedSection resolve_from(ConfigNode section, const std::string& folder, const PresetSearch& search,
                              Reading& reading);
 
+// The names in a folder of presets ("models", "clusters", "jobs"), sorted, each once.
+std::vector<std::string> preset_names(const std::string& folder, const std::vector<std::string>& directories);
+
 }  // namespace simrun

@@ -148,6 +148,7 @@ const ConfigNode* SectionReader::scalar(const std::string& key, bool required, c
 
 std::int64_t SectionReader::integer(const std::string& key, IntegerRange range,
                                     std::optional<std::int64_t> fallback) {
+  reading_.rules[path_of(key)] = {KeyRule::Kind::integer, range.least, range.most, {}};
   const ConfigNode* node = scalar(key, !fallback, "a whole number");
   if (node == nullptr) {
     if (!fallback || has(key)) return 0;
@@ -212,6 +213,7 @@ double SectionReader::real(const std::string& key, RealRange range, std::optiona
 }
 
 bool SectionReader::boolean(const std::string& key, std::optional<bool> fallback) {
+  reading_.rules[path_of(key)] = {KeyRule::Kind::boolean, 0, 0, {}};
   const ConfigNode* node = scalar(key, !fallback, "true or false");
   if (node == nullptr) {
     if (!fallback || has(key)) return false;
@@ -250,6 +252,7 @@ std::string SectionReader::checked_word(const std::string& key, const ConfigNode
 
 std::string SectionReader::word(const std::string& key, const WordRule& rule,
                                 std::optional<std::string> fallback) {
+  reading_.rules[path_of(key)] = {KeyRule::Kind::word, 0, 0, rule.accepted};
   const ConfigNode* node = scalar(key, !fallback, "a word");
   if (node == nullptr) {
     if (!fallback || has(key)) return "";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "configs/config_node.h"
+#include "configs/key_rule.h"
 #include "configs/numbers.h"
 
 namespace simrun {
@@ -28,6 +29,7 @@ struct Reading {
   std::vector<std::string> files;                   // that were read, the job's first
   std::vector<EffectiveValue> values;               // in the order in which they are printed
   std::map<std::string, SourcePosition> positions;  // dotted path of each section and written value
+  std::map<std::string, KeyRule> rules;             // of the keys that were asked for, by dotted path
   // Dotted paths of sections whose `from` could not be read: only what is written is judged, nothing is
   // missing.
   std::vector<std::string> partial_sections;

@@ -45,6 +45,7 @@ struct Training {
   std::int64_t images_per_sample = 0;
   std::int64_t micro_batch_size = 0;   // sequences per data-parallel rank and microbatch
   std::int64_t global_batch_size = 0;  // sequences per optimizer step
+  std::int64_t tokens = 0;             // of the whole training; 0: not said
   Dtype precision = Dtype::bf16;
   std::optional<Fp8Config> fp8;  // of linear layers, beside `precision`
   AttentionKernel attention = AttentionKernel::flash;

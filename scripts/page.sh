@@ -2,12 +2,13 @@
 # Checks the page.
 #
 #   scripts/page.sh sources                 its TypeScript: types, unit tests (tests/page/*.test.mjs), and that the committed
-#                                           visualizer/dist/viewer.html is what `npm run build` makes of visualizer/src.
+#                                           visualizer/dist is what `npm run build` makes of visualizer/src.
 #                                           Needs node 18, npm and a registry that answers
 #   scripts/page.sh browser [--required]    the pages of all jobs in configs/jobs (written by $SIMRUN, default build/release/simrun
 #                                           or build/dev/simrun), that of one with overlapped pairs, that of two compared, two
 #                                           galleries of schedules, and those that $SIMRUN_PAGES names, in Chromium:
-#                                           tests/page/chromium.mjs. Needs node 18 and Chromium, no package, no network
+#                                           tests/page/chromium.mjs; and the page of `simrun --serve`:
+#                                           tests/page/serve.mjs. Needs node 18 and Chromium, no package, no network
 #
 # Exits with 77 (ctest: skipped) where something needed is missing; with --required that is a failure. Works in build/page, so the
 # tree stays as it is.
@@ -47,12 +48,15 @@ check_sources() {
 
   npm run --silent check
   npm test --silent
-  cp dist/viewer.html committed.html
+  rm -rf committed
+  cp -R dist committed
   npm run --silent build
-  if ! cmp committed.html dist/viewer.html; then
-    echo "page.sh: visualizer/dist/viewer.html is not what its sources give; run 'npm ci && npm run build' in visualizer/" >&2
-    exit 1
-  fi
+  for page in viewer estimator; do
+    if ! cmp committed/$page.html dist/$page.html; then
+      echo "page.sh: visualizer/dist/$page.html is not what its sources give; run 'npm ci && npm run build' in visualizer/" >&2
+      exit 1
+    fi
+  done
 }
 
 # write_page JOB.yaml PAGE.html FLAG...: a job that does not fit (exit code 3) has a page as well.
@@ -85,6 +89,7 @@ check_browser() {
   "$simrun" --schedule all --ranks 4 --microbatches 8 -q --html $folder/schedules.gallery.html
   "$simrun" --schedule all --ranks 16 --microbatches 64 -q --html $folder/schedules-p16.gallery.html
   pages+=($folder/*.gallery.html)
+  SIMRUN=$simrun node tests/page/serve.mjs
   # shellcheck disable=SC2086  # a list of paths
   exec node tests/page/chromium.mjs "${pages[@]}" ${SIMRUN_PAGES:-}
 }

@@ -8,49 +8,24 @@
 #include "schedules/overlapped_pair.h"
 #include "schedules/timeline.h"
 #include "sim/durations.h"
+#include "sim/pass_walk.h"
 
 namespace simrun {
 namespace {
 
-// One pass after the other on a rank that waits for nobody else, under the plan's rules of streams.
-class PassWalk {
- public:
-  PassWalk(const Plan& plan, Durations& durations, std::int32_t pipeline_rank)
-      : plan_(plan), durations_(durations), rank_(pipeline_rank), streams_(plan.streams.size(), 0) {}
-
-  // When compute is done with the segment.
-  Picoseconds run(const std::vector<Instruction>& instructions) {
-    written_.clear();
-    for (const Instruction& instruction : instructions) {
-      if (plan_.streams[instruction.stream].traffic == Traffic::data) continue;
-      // What other streams do waits for all compute issued before it.
-      Picoseconds start = std::max(streams_[instruction.stream], streams_[compute_stream]);
-      for (const auto* needed : {&instruction.inputs, &instruction.waits_for})
-        for (const Index buffer : *needed)
-          if (const auto at = written_.find({instruction.binding, buffer}); at != written_.end())
-            start = std::max(start, at->second);
-      const Picoseconds end = start + durations_.of(rank_, instruction);
-      if (instruction.opcode == Opcode::free) continue;
-      streams_[instruction.stream] = end;
-      for (const Index buffer : instruction.outputs) written_[{instruction.binding, buffer}] = end;
-    }
-    return streams_[compute_stream];
-  }
-
- private:
-  const Plan& plan_;
-  Durations& durations_;
-  std::int32_t rank_;
-  std::vector<Picoseconds> streams_;
-  std::map<std::pair<std::uint8_t, Index>, Picoseconds> written_;  // by binding and buffer, in this pass
-};
+// When compute is done with the segment.
+Picoseconds run_pass(PassWalk& walk, const std::vector<Instruction>& instructions) {
+  walk.begin_pass();
+  for (const Instruction& instruction : instructions) walk.step(instruction);
+  return walk.computed();
+}
 
 // What the same pass adds behind itself, so that a collective at its end counts only if it holds up compute.
 Picoseconds time_of(const Plan& plan, Durations& durations, Index chunk,
                     const std::vector<Instruction>& instructions) {
   PassWalk walk(plan, durations, plan.chunks[chunk].pipeline_rank);
-  const Picoseconds first = walk.run(instructions);
-  return std::max<Picoseconds>(walk.run(instructions) - first, 1);
+  const Picoseconds first = run_pass(walk, instructions);
+  return std::max<Picoseconds>(run_pass(walk, instructions) - first, 1);
 }
 
 std::vector<std::int64_t> executions(const Plan& plan) {

@@ -176,11 +176,20 @@ void become_worker(pid_t parent, int errors) {
   pthread_sigmask(SIG_SETMASK, &none, nullptr);
 }
 
+// Behind the three standard ones. Another thread's pipes and sockets, held here, would not end when it closes
+// them.
+void close_all_but(int kept) {
+  const auto number = static_cast<unsigned>(kept);
+  if (number > STDERR_FILENO + 1U) close_range(STDERR_FILENO + 1U, number - 1, 0);
+  close_range(number + 1, ~0U, 0);
+}
+
 [[noreturn]] void work(const std::function<std::string()>& task, pid_t parent, const Descriptor& results,
                        const Descriptor& errors) {
   // Above the three standard ones, in case the parent has closed its own.
   const int result = fcntl(results.number(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   become_worker(parent, fcntl(errors.number(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  close_all_but(result);
   Job job{&task, Outcome::returned, {}};
   run_on_large_stack(job);
   const Reply reply{job.outcome, job.bytes.size()};

@@ -1,4 +1,6 @@
-// Writes dist/viewer.html: the template with CSS and script inlined. The data's places stay open: visualizer/page.cpp fills them.
+// Writes dist/viewer.html and dist/estimator.html: the templates with CSS and script inlined. The data's places stay open:
+// visualizer/page.cpp and cli/serve.cpp fill them.
+import { createHash } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { build } from "esbuild";
 
@@ -11,12 +13,30 @@ const bundled = async (entry) => {
   return result.outputFiles[0].text.trim();
 };
 
-const parts = { css: await bundled("src/viewer.css"), js: await bundled("src/main.ts") };
-for (const [name, text] of Object.entries(parts)) {
-  if (/<\/(script|style)|<!--/i.test(text)) throw new Error(`the ${name} would end its own element`);
-}
 const template = await readFile(here + "src/template.html", "utf8");
-const html = template.replace(/<!--build:(\w+)-->/g, (_, name) => parts[name]);
-await mkdir(here + "dist", { recursive: true });
-await writeFile(here + "dist/viewer.html", html);
-console.log(`dist/viewer.html: ${html.length} bytes`);
+const between = (start, end) => {
+  const [from, to] = [template.indexOf(start), template.indexOf(end)];
+  if (from < 0 || to < from) throw new Error(`src/template.html has no ${start} before ${end}`);
+  return template.slice(from, to).trim();
+};
+
+async function write(name, html, parts) {
+  for (const [part, text] of Object.entries({ css: parts.css, js: parts.js })) {
+    if (/<\/(script|style)|<!--/i.test(text)) throw new Error(`the ${part} of ${name} would end its own element`);
+  }
+  const filled = html.replace(/<!--build:([\w-]+)-->/g, (_, part) => parts[part]);
+  await mkdir(here + "dist", { recursive: true });
+  await writeFile(`${here}dist/${name}`, filled);
+  console.log(`dist/${name}: ${filled.length} bytes`);
+}
+
+await write("viewer.html", template, { css: await bundled("src/viewer.css"), js: await bundled("src/main.ts") });
+
+// The estimator has the viewer's plot and keys.
+const js = await bundled("src/estimator.ts");
+await write("estimator.html", await readFile(here + "src/estimator.html", "utf8"), {
+  css: await bundled("src/estimator.css"), js,
+  "js-hash": `sha256-${createHash("sha256").update(js).digest("base64")}`,
+  viewer: between(`<canvas id="minimap"`, `<section class="tables">`),
+  help: between(`<dialog id="help"`, `<script type="application/json" id="facts">`),
+});

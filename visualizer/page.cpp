@@ -187,6 +187,11 @@ std::string html_page(const Plan& plan, const Timeline& timeline, const Measured
   return drawn_page(measured.plan, side_by_side(measured.plan, timeline, measured.timeline), summary, text);
 }
 
+std::string timeline_json(const PageRun& run) {
+  const RunData data = run_data(run);
+  return fmt::format(R"({{"facts":{},"columns":"{}"}})", data.facts, data.columns);
+}
+
 std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary,
                       const PageText& text) {
   return filled_page(text, run_data({plan, timeline, summary}));

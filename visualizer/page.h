@@ -36,6 +36,10 @@ struct PageRun {
   const Summary& summary;
 };
 
+// What the script of a page that is open draws of a run: {"facts": {...}, "columns": "..."}, as the page has
+// them in elements of those names.
+std::string timeline_json(const PageRun& run);
+
 // The same drawing under other numbers and tables.
 struct PageText {
   std::string title;    // text

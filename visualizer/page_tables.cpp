@@ -258,6 +258,22 @@ std::string page_numbers(const Plan& plan, const Summary& summary) {
   return html;
 }
 
+std::string page_sizes(const Plan& plan, const Summary& summary) {
+  const JobFacts& job = plan.job;
+  std::string html = "<dl>";
+  html += figure("parameters", count_text(static_cast<double>(summary.parameters)), "of the whole model");
+  html += figure("model FLOPs/step", significant(summary.model_flops_per_step / 1e15, 4) + " PFLOP",
+                 "forward and backward, without recompute");
+  html += figure("per GPU", significant(summary.model_tflops_per_gpu, 4) + " TFLOP/s",
+                 "model FLOPs of the step / its time / GPUs");
+  html += figure("GPUs", fmt::format("{}", summary.ranks), "nodes x GPUs per node");
+  html +=
+      figure("data parallel", fmt::format("{}", job.data_parallel), "what tp, cp and pp leave of the GPUs");
+  html += figure("microbatches", fmt::format("{}", job.microbatches),
+                 "global batch / (micro batch x data parallel)");
+  return html + "</dl>\n";
+}
+
 // Of the fullest pipeline rank the GPU whose instructions were recorded; where none were, its fullest one.
 static const RankTimeline& fullest_recorded(const Timeline& timeline, const Summary& summary) {
   for (const RankTimeline& rank : timeline.ranks)

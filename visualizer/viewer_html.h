@@ -9,4 +9,7 @@ namespace simrun {
 // numbers, tables, facts and columns.
 std::string_view viewer_html();
 
+// visualizer/dist/estimator.html, likewise: the page of `simrun --serve`, whole.
+std::string_view estimator_html();
+
 }  // namespace simrun

@@ -47,7 +47,7 @@ TEST_CASE(
 
 TEST_CASE("program: what is wrong with the command line is said in one line, exit 2") {
   for (const char* arguments :
-       {"", "--no-such-flag x.yaml", "a.yaml b.yaml", "--serve a.yaml", "a.yaml --trace t.json",
+       {"", "--no-such-flag x.yaml", "a.yaml b.yaml", "--open a.yaml", "a.yaml --trace t.json",
         "a.yaml --json --check", "a.yaml --set nonsense", "no-such-file.yaml", "/"}) {
     CAPTURE(arguments);
     const Ran ran = run_simrun(arguments);
@@ -55,7 +55,7 @@ TEST_CASE("program: what is wrong with the command line is said in one line, exi
     CHECK(ran.code == 2);
     CHECK(ran.output.find("error: ") != std::string::npos);
   }
-  CHECK(run_simrun("--serve a.yaml").output == "simrun: error: --serve is not supported yet\n");
+  CHECK(run_simrun("--open a.yaml").output == "simrun: error: --open is not supported yet\n");
   CHECK(run_simrun("--jsn a.yaml").output.find("did you mean '--json'?") != std::string::npos);
 }
 

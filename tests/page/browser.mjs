@@ -60,11 +60,12 @@ export class Browser {
     });
   }
 
-  // A tab that shows `url` in "light" or "dark", and has settled: its document says whether it is ready or failed.
-  async open(url, scheme = "light") {
+  // A tab that shows `url` in "light" or "dark", and has settled: its document says whether it is ready or failed. Beside
+  // itself it may ask for the addresses in `more`.
+  async open(url, scheme = "light", more = []) {
     const { targetId } = await this.send("Target.createTarget", { url: "about:blank" });
     const { sessionId } = await this.send("Target.attachToTarget", { targetId, flatten: true });
-    const tab = new Tab(this, sessionId, targetId, url);
+    const tab = new Tab(this, sessionId, targetId, [url, ...more]);
     this.#tabs.set(sessionId, tab);
     for (const domain of ["Page", "Runtime", "Network", "Log"]) await tab.send(`${domain}.enable`);
     await tab.send("Fetch.enable", { patterns: [{ urlPattern: "*" }] });
@@ -81,11 +82,11 @@ export class Browser {
 }
 
 export class Tab {
-  // What a page must not do: console errors, exceptions, and every request other than for the page itself. Lines of text.
+  // What a page must not do: console errors, exceptions, and every request but those that it may make. Lines of text.
   faults = [];
 
-  constructor(browser, session, target, url) {
-    Object.assign(this, { browser, session, target, url });
+  constructor(browser, session, target, allowed) {
+    Object.assign(this, { browser, session, target, allowed });
   }
 
   send(method, params = {}) {
@@ -94,7 +95,7 @@ export class Tab {
 
   heard(method, params) {
     const fault = (text) => this.faults.push(text);
-    const request = (of, url) => url !== this.url && fault(`${of}: ${url.slice(0, 200)}`);
+    const request = (of, url) => !this.allowed.includes(url) && fault(`${of}: ${url.slice(0, 200)}`);
     if (method === "Runtime.exceptionThrown") {
       const { exceptionDetails: { text, exception } } = params;
       fault(`exception: ${text} ${exception?.description ?? exception?.value ?? ""}`);
@@ -109,11 +110,12 @@ export class Tab {
     if (method === "Fetch.requestPaused") this.#decide(params);
   }
 
-  // Only the page itself is loaded; what else it asks for never leaves the browser.
+  // Only what is allowed is loaded; what else it asks for never leaves the browser.
   #decide({ requestId, request: { url } }) {
-    if (url !== this.url) this.faults.push(`request stopped: ${url.slice(0, 200)}`);
-    const answer = url === this.url ? this.send("Fetch.continueRequest", { requestId })
-                                    : this.send("Fetch.failRequest", { requestId, errorReason: "BlockedByClient" });
+    const allowed = this.allowed.includes(url);
+    if (!allowed) this.faults.push(`request stopped: ${url.slice(0, 200)}`);
+    const answer = allowed ? this.send("Fetch.continueRequest", { requestId })
+                           : this.send("Fetch.failRequest", { requestId, errorReason: "BlockedByClient" });
     answer.catch(() => {}); // the tab was closed meanwhile
   }
 

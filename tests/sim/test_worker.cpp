@@ -47,6 +47,13 @@ int deep(int depth) {
 
 }  // namespace
 
+TEST_CASE("a worker holds no file of the program open: what the program closes is closed") {
+  const int file = open("/dev/null", O_RDONLY);
+  CHECK(run_in_worker([=] { return fcntl(file, F_GETFD) < 0 ? "closed" : "open"; }) == "closed");
+  CHECK(fcntl(file, F_GETFD) >= 0);  // here it stays
+  close(file);
+}
+
 TEST_CASE("a worker returns the bytes of its task") {
   CHECK(run_in_worker([] { return std::string("result"); }) == "result");
   CHECK(run_in_worker([] { return std::string(); }).empty());

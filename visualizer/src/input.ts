@@ -123,6 +123,11 @@ export function listenToMinimap(page: Page): void {
   map.addEventListener("pointermove", (event) => event.buttons !== 0 && centre(event));
 }
 
+// A field keeps what is typed into it.
+function takesKeys(target: EventTarget | null): boolean {
+  return target instanceof HTMLInputElement || target instanceof HTMLSelectElement || target instanceof HTMLTextAreaElement;
+}
+
 export function listenToKeys(page: Page, pointer: { time: () => number | undefined }): void {
   const help = element<HTMLDialogElement>("help");
   const query = element<HTMLInputElement>("query");
@@ -155,7 +160,7 @@ export function listenToKeys(page: Page, pointer: { time: () => number | undefin
     arrowup: () => page.stepLane(-1),
   };
   window.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target === query) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || takesKeys(event.target)) return;
     const key = event.key.toLowerCase();
     if (key === "m" && event.shiftKey && !help.open) return page.clearMarks();
     const action = actions[key] ?? (document.activeElement === page.canvas ? onPlot[key] : undefined);

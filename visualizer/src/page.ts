@@ -17,27 +17,49 @@ export function element<T extends HTMLElement>(id: string): T {
 // State of the page and what changes it; input.ts turns keys and pointers into these calls.
 export class Page {
   readonly canvas = element<HTMLCanvasElement>("plot");
-  readonly minimap: Minimap;
+  minimap: Minimap;
   readonly scene: Scene;
-  private readonly painter: Painter;
+  private painter: Painter;
   private readonly darkScheme = window.matchMedia("(prefers-color-scheme: dark)");
   private place = -1; // among scene.found
   private painting = false;
   private isPainted = false;
   private hashTimer = 0;
 
-  constructor(readonly model: Model) {
+  constructor(public model: Model) {
     this.painter = new Painter(this.canvas, model);
     this.minimap = new Minimap(element("minimap"), model);
     this.scene = { model, layout: layoutOf(model, "folded"), view: wholeView(this.step), mode: "op", theme: this.theme(),
                    scrollTop: 0, selection: undefined, found: [], links: "folded", path: false, marks: [], stretch: undefined };
-    element("path").hidden = model.ranks.every(({ passes }) => passes.start.length === 0);
-    element("links").hidden = model.links.length === 0;
+    this.offerWhatThereIs();
     this.restore();
     this.setMode(this.scene.mode);
     this.darkScheme.addEventListener("change", () => this.refresh());
     window.addEventListener("hashchange", () => (this.restore(), this.setMode(this.scene.mode)));
     new ResizeObserver(() => this.refresh()).observe(this.canvas);
+  }
+
+  // Another run in the place of this one. What was selected, marked and measured was of the other; the part of the step in
+  // view stays the same.
+  show(model: Model): void {
+    const { view, path } = this.scene;
+    const scale = model.facts.step / this.step;
+    this.model = model;
+    this.painter = new Painter(this.canvas, model);
+    this.minimap = new Minimap(element("minimap"), model);
+    Object.assign(this.scene, { model, selection: undefined, marks: [], stretch: undefined, path: false });
+    this.offerWhatThereIs();
+    element("selection").textContent = "";
+    this.setLinks(this.scene.links);
+    this.setPath(path);
+    this.find(element<HTMLInputElement>("query").value);
+    this.setView({ from: view.from * scale, to: view.to * scale });
+    this.setMode(this.scene.mode);
+  }
+
+  private offerWhatThereIs(): void {
+    element("path").hidden = this.model.ranks.every(({ passes }) => passes.start.length === 0);
+    element("links").hidden = this.model.links.length === 0;
   }
 
   get step(): number {

@@ -1,0 +1,164 @@
+#include "cli/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "configs/job_yaml.h"
+#include "planner/candidate_config.h"
+#include "visualizer/json.h"
+#include "visualizer/quantity.h"
+#include "visualizer/text_table.h"
+
+namespace simrun {
+namespace {
+
+constexpr std::size_t most_losers = 5;
+constexpr double seconds_per_hour = 3600;
+
+// Of the whole training, where the job says how many tokens that is.
+struct TrainingCost {
+  double seconds = 0, gpu_hours = 0, money = 0, kilowatt_hours = 0;
+};
+TrainingCost training_cost(const PlanBase& base, const Evaluation& of) {
+  TrainingCost cost;
+  const Job& job = base.job.job;
+  if (job.training.tokens == 0 || of.tokens_per_s <= 0) return cost;
+  cost.seconds = static_cast<double>(job.training.tokens) / of.tokens_per_s;
+  cost.gpu_hours = cost.seconds / seconds_per_hour * static_cast<double>(job.world_size());
+  cost.money = cost.gpu_hours * base.job.plan.price_per_gpu_hour;
+  cost.kilowatt_hours = cost.gpu_hours * base.job.plan.watts_per_gpu / 1000;
+  return cost;
+}
+
+std::string training_text(const PlanBase& base, const Evaluation& best) {
+  const TrainingCost cost = training_cost(base, best);
+  if (cost.seconds <= 0) return "";
+  std::string text = fmt::format("{} tokens take {:.1f} days, {} GPU-hours",
+                                 count_text(static_cast<double>(base.job.job.training.tokens)),
+                                 cost.seconds / seconds_per_hour / 24, count_text(cost.gpu_hours));
+  if (cost.money > 0)
+    text += fmt::format(", {} at {} per GPU-hour", count_text(cost.money), base.job.plan.price_per_gpu_hour);
+  if (cost.kilowatt_hours > 0) text += fmt::format(", {} kWh", count_text(cost.kilowatt_hours));
+  return text + "\n";
+}
+
+std::vector<std::string> cells(const RankedCandidate& of, std::string place) {
+  const Evaluation& found = of.evaluation;
+  return {std::move(place),
+          seconds_text(found.step_s),
+          percent_text(found.mfu),
+          memory_text(found.peak_bytes),
+          percent_text(found.step_s > 0 ? found.bubble_fraction : 0),
+          percent_text(found.step_s > 0 ? found.exposed_s / found.step_s : 0),
+          describe(of.candidate)};
+}
+
+std::string table_of(const std::vector<RankedCandidate>& candidates) {
+  std::vector<TextRow> rows{{"#", "step", "MFU", "peak", "bubble", "exposed", "candidate"}};
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    rows.push_back(cells(candidates[i], fmt::format("{}", i + 1)));
+  return text_table(rows, {6});
+}
+
+// In words, against the best.
+std::string why_it_loses(const RankedCandidate& loser, const RankedCandidate& best) {
+  const Evaluation& of = loser.evaluation;
+  const Evaluation& to = best.evaluation;
+  if (!of.refusal.empty()) return of.refusal;
+  if (!of.fits)
+    return fmt::format("does not fit: {} of {}", memory_text(of.peak_bytes), memory_text(of.limit_bytes));
+  const double slower = of.step_s - to.step_s;
+  const double bubble = of.bubble_fraction * of.step_s - to.bubble_fraction * to.step_s;
+  const double exposed = of.exposed_s - to.exposed_s;
+  const double compute = slower - bubble - exposed;
+  const char* cause = bubble >= exposed && bubble >= compute ? "more waiting in the pipeline"
+                      : exposed >= compute                   ? "more communication that nothing hides"
+                                                             : "more compute (recompute, smaller kernels)";
+  return fmt::format("{:+.1f} %: {}", 100 * slower / std::max(to.step_s, 1e-12), cause);
+}
+
+std::string losers_text(const SearchResult& result) {
+  std::vector<TextRow> rows{{"candidate", "why"}};
+  for (const RankedCandidate& loser : result.rest) {
+    if (rows.size() > most_losers) break;
+    rows.push_back({describe(loser.candidate), why_it_loses(loser, result.best.front())});
+  }
+  return rows.size() == 1 ? "" : "\nWhy the next ones lose\n" + text_table(rows, {0, 1});
+}
+
+std::string nothing_fits(const SearchResult& result) {
+  if (result.rest.empty()) return "no candidate fits by its estimate\n";
+  const auto over = [](const RankedCandidate& of) {
+    return static_cast<double>(of.evaluation.peak_bytes) /
+           static_cast<double>(std::max<std::int64_t>(of.evaluation.limit_bytes, 1));
+  };
+  const RankedCandidate* nearest = nullptr;
+  for (const RankedCandidate& of : result.rest)
+    if (of.evaluation.refusal.empty() && (nearest == nullptr || over(of) < over(*nearest))) nearest = &of;
+  if (nearest == nullptr)
+    return fmt::format("no candidate can be run; the first: {}\n", result.rest.front().evaluation.refusal);
+  return fmt::format("nothing fits; the nearest needs {} of {}: {}\n",
+                     memory_text(nearest->evaluation.peak_bytes),
+                     memory_text(nearest->evaluation.limit_bytes), describe(nearest->candidate));
+}
+
+std::string json_of(const PlanBase& base, const RankedCandidate& of) {
+  const Evaluation& found = of.evaluation;
+  const TrainingCost cost = training_cost(base, found);
+  std::string text = fmt::format(
+      "{{\"candidate\": {}, \"config\": {}, \"step_time_s\": {}, \"peak_memory_bytes\": {}, "
+      "\"memory_limit_bytes\": {}, \"tokens_per_s\": {}, \"mfu\": {}, \"bubble_fraction\": {}, "
+      "\"exposed_comm_s\": {}, \"engine\": {}, \"estimated_step_time_s\": {}, \"estimated_peak_bytes\": "
+      "{:.0f}",
+      json_quoted(describe(of.candidate)), json_quoted(plan_yaml(base, of)), found.step_s, found.peak_bytes,
+      found.limit_bytes, found.tokens_per_s, found.mfu, found.bubble_fraction, found.exposed_s,
+      json_quoted(found.engine), of.estimate.step_s, of.estimate.peak_bytes);
+  if (cost.seconds > 0)
+    text += fmt::format(", \"training_s\": {}, \"gpu_hours\": {}, \"money\": {}, \"kilowatt_hours\": {}",
+                        cost.seconds, cost.gpu_hours, cost.money, cost.kilowatt_hours);
+  return text + "}";
+}
+
+std::string json_list_of(const PlanBase& base, const std::vector<RankedCandidate>& candidates) {
+  std::string text = "[";
+  for (const RankedCandidate& of : candidates)
+    text += (text.size() > 1 ? ",\n  " : "\n  ") + json_of(base, of);
+  return text + (candidates.empty() ? "]" : "\n ]");
+}
+
+}  // namespace
+
+std::string plan_text(const PlanBase& base, const SearchResult& result) {
+  std::string text = fmt::format("{}: {} candidates, {} fit by estimate, {} simulated{}\n\n",
+                                 base.job.job.name, result.candidates, result.feasible, result.evaluated,
+                                 result.was_stopped ? " (stopped: the best so far)" : "");
+  if (result.best.empty()) return text + nothing_fits(result);
+  text += table_of(result.best);
+  if (result.pareto.size() > 1)
+    text += "\nStep time against memory (fast engine)\n" + table_of(result.pareto);
+  text += losers_text(result);
+  const std::string training = training_text(base, result.best.front().evaluation);
+  return training.empty() ? text : text + "\n" + training;
+}
+
+std::string plan_json(const PlanBase& base, const SearchResult& result, double seconds) {
+  return fmt::format(
+      "{{\"schema_version\": 1,\n \"candidates\": {}, \"feasible\": {}, \"evaluated\": {}, \"seconds\": "
+      "{:.3f}, "
+      "\"stopped\": {},\n \"best\": {},\n \"pareto\": {}}}\n",
+      result.candidates, result.feasible, result.evaluated, seconds, result.was_stopped,
+      json_list_of(base, result.best), json_list_of(base, result.pareto));
+}
+
+std::string plan_yaml(const PlanBase& base, const RankedCandidate& found) {
+  ConfigNode root = with_candidate(base.root, base.job.job, found.candidate);
+  std::erase_if(root.children, [](const ConfigNode& section) { return section.key == "plan"; });
+  return fmt::format("# Found by simrun --plan from {}: {}\n# {} per step, {} of {} per GPU.\n",
+                     base.job.job.name, describe(found.candidate), seconds_text(found.evaluation.step_s),
+                     memory_text(found.evaluation.peak_bytes), memory_text(found.evaluation.limit_bytes)) +
+         job_yaml(root);
+}
+
+}  // namespace simrun

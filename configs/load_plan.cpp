@@ -1,0 +1,91 @@
+// The plan section: what a search for the best plan keeps to.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "configs/limits.h"
+#include "configs/load_sections.h"
+
+namespace simrun {
+namespace {
+
+constexpr IntegerRange some_value = {0, limits::parallel.most};
+constexpr RealRange money = {0, 1e6};
+constexpr RealRange power = {0, 1e6};
+
+// 8 or [4, 8].
+std::vector<std::int64_t> read_choices(const ConfigNode& node, const std::string& path, Reading& reading) {
+  std::vector<std::int64_t> values;
+  reading.positions[path] = node.position;
+  const auto take = [&](const ConfigNode& one) {
+    const bool plain = one.kind == ConfigNode::Kind::scalar && !one.quoted;
+    const Parsed<std::int64_t> parsed = parse_integer(plain ? one.text : "", some_value);
+    if (parsed.value)
+      values.push_back(*parsed.value);
+    else
+      reading.problems.push_back(
+          {one.position,
+           fmt::format("'{}' must be a whole number or a list of them, not {}", path, describe(one)),
+           "for example [4, 8]."});
+  };
+  if (node.kind == ConfigNode::Kind::sequence)
+    for (const ConfigNode& child : node.children) take(child);
+  else
+    take(node);
+  reading.record(path, fmt::format("[{}]", fmt::join(values, ", ")), origin_of(node.position));
+  return values;
+}
+
+void read_fixed(const ConfigNode* node, Reading& reading, PlanConfig& plan) {
+  if (node == nullptr) return;
+  SectionReader fix(reading, node, "plan.fix");
+  if (fix.is_no_map()) return;
+  for (const std::string& key : fixable_numbers()) {
+    const ConfigNode* written = fix.section(key);
+    if (written == nullptr) continue;
+    std::vector<std::int64_t> values = read_choices(*written, fix.path_of(key), reading);
+    if (!values.empty()) plan.fixed_numbers.emplace(key, std::move(values));
+  }
+  if (fix.has("pipeline_schedule"))
+    plan.schedules = fix.words(
+        "pipeline_schedule",
+        {{"1f1b", "interleaved_1f1b", "gpipe", "zb_h1", "zb_v", "interleaved_zb", "looped_bfs"}}, {});
+  if (fix.has("recompute")) plan.recomputes = fix.words("recompute", {{"none", "selective", "full"}}, {});
+  fix.ignore({"pipeline_schedule", "recompute"});
+  fix.finish();
+}
+
+}  // namespace
+
+const std::vector<std::string>& fixable_numbers() {
+  static const std::vector<std::string> keys = {"tensor_model_parallel_size",
+                                                "pipeline_model_parallel_size",
+                                                "virtual_pipeline_model_parallel_size",
+                                                "context_parallel_size",
+                                                "expert_model_parallel_size",
+                                                "expert_tensor_parallel_size",
+                                                "data_parallel_size",
+                                                "micro_batch_size",
+                                                "zero_stage"};
+  return keys;
+}
+
+void read_plan(const ConfigNode* node, Reading& reading, PlanConfig& plan) {
+  if (node == nullptr) return;
+  SectionReader section(reading, node, "plan");
+  if (section.is_no_map()) return;
+  read_fixed(section.section("fix"), reading, plan);
+  plan.max_memory = std::llround(section.quantity("max_memory", Unit::bytes, limits::reserve, "0 GiB"));
+  const std::string minimise = section.word("minimise", {{"step_time", "memory", "cost"}}, "step_time");
+  plan.minimise = minimise == "memory" ? PlanObjective::memory
+                  : minimise == "cost" ? PlanObjective::cost
+                                       : PlanObjective::step_time;
+  plan.best = section.integer("best", {1, 1000}, plan.best);
+  plan.evaluations = section.integer("evaluations", {1, 10'000'000}, plan.evaluations);
+  plan.price_per_gpu_hour = section.real("price_per_gpu_hour", money, 0.0);
+  plan.watts_per_gpu = section.real("watts_per_gpu", power, 0.0);
+  section.finish();
+}
+
+}  // namespace simrun

@@ -1,0 +1,267 @@
+#include "planner/candidate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace simrun {
+namespace {
+
+constexpr std::int64_t least_tokens_of_part = 256;
+constexpr std::int64_t largest_micro_batch = 64;
+constexpr std::int64_t most_virtual_stages = 16;
+
+std::vector<std::int64_t> divisors(std::int64_t of) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t d = 1; d <= of; ++d)
+    if (of % d == 0) found.push_back(d);
+  return found;
+}
+
+// A size's values, by the key that may fix it.
+class Choices {
+ public:
+  Choices(const Job& job, const PlanConfig& limits) : job_(job), limits_(limits) {}
+
+  bool is_fixed(const std::string& key) const { return limits_.fixed_numbers.contains(key); }
+  bool allows(const std::string& key, std::int64_t value) const {
+    const auto fixed = limits_.fixed_numbers.find(key);
+    return fixed == limits_.fixed_numbers.end() ||
+           std::ranges::find(fixed->second, value) != fixed->second.end();
+  }
+
+  std::vector<std::int64_t> tensor() const {
+    const bool is_fixed_size = is_fixed("tensor_model_parallel_size");
+    std::vector<std::int64_t> sizes;
+    for (const std::int64_t size : divisors(job_.world_size())) {
+      const bool splits =
+          job_.model.num_attention_heads % size == 0 && job_.model.ffn_hidden_size % size == 0;
+      if (splits && (is_fixed_size || size <= job_.cluster.gpus_per_node) &&
+          allows("tensor_model_parallel_size", size))
+        sizes.push_back(size);
+    }
+    return sizes;
+  }
+
+  std::vector<std::int64_t> context(std::int64_t ranks) const {
+    std::vector<std::int64_t> sizes;
+    for (const std::int64_t size : divisors(ranks)) {
+      const std::int64_t parts = size == 1 ? 1 : 2 * size;  // zigzag
+      const bool splits = job_.training.seq_length % parts == 0 &&
+                          (size == 1 || job_.training.seq_length / size >= least_tokens_of_part);
+      if (splits && allows("context_parallel_size", size)) sizes.push_back(size);
+    }
+    return sizes;
+  }
+
+  std::vector<std::int64_t> pipeline(std::int64_t ranks) const {
+    std::vector<std::int64_t> sizes;
+    for (const std::int64_t size : divisors(ranks))
+      if (size <= job_.model.num_layers && allows("pipeline_model_parallel_size", size))
+        sizes.push_back(size);
+    return sizes;
+  }
+
+  std::vector<std::int64_t> micro_batches(std::int64_t data) const {
+    std::vector<std::int64_t> sizes;
+    if (job_.training.global_batch_size % data != 0) return sizes;
+    const std::int64_t sequences = job_.training.global_batch_size / data;
+    if (is_fixed("micro_batch_size")) {
+      for (const std::int64_t size : limits_.fixed_numbers.at("micro_batch_size"))
+        if (size > 0 && sequences % size == 0) sizes.push_back(size);
+      std::ranges::sort(sizes);
+      return sizes;
+    }
+    for (std::int64_t size = 1; size <= std::min(sequences, largest_micro_batch); size *= 2)
+      if (sequences % size == 0) sizes.push_back(size);
+    return sizes;
+  }
+
+  std::vector<std::int64_t> experts(std::int64_t ranks) const {
+    std::vector<std::int64_t> sizes;
+    for (const std::int64_t size : divisors(std::max<std::int64_t>(job_.model.experts.count, 1)))
+      if (ranks % size == 0 && allows("expert_model_parallel_size", size)) sizes.push_back(size);
+    return sizes;
+  }
+
+  std::vector<std::int64_t> expert_tensor(std::int64_t tensor) const {
+    std::vector<std::int64_t> sizes;
+    if (job_.model.experts.count == 0) return {1};
+    for (const std::int64_t size : {std::int64_t{1}, tensor})
+      if ((sizes.empty() || sizes.back() != size) && allows("expert_tensor_parallel_size", size))
+        sizes.push_back(size);
+    return sizes;
+  }
+
+  std::vector<int> zero_stages(std::int64_t copies) const {
+    std::vector<int> stages;
+    for (int stage = 0; stage <= (copies > 1 ? 3 : 0); ++stage)
+      if (allows("zero_stage", stage)) stages.push_back(stage);
+    return stages;
+  }
+
+  std::vector<RecomputeGranularity> recomputes() const {
+    const auto allowed = [&](const char* word) {
+      return limits_.recomputes.empty() ||
+             std::ranges::find(limits_.recomputes, word) != limits_.recomputes.end();
+    };
+    std::vector<RecomputeGranularity> kinds;
+    if (allowed("none")) kinds.push_back(RecomputeGranularity::none);
+    if (allowed("selective")) kinds.push_back(RecomputeGranularity::selective);
+    if (allowed("full")) kinds.push_back(RecomputeGranularity::full);
+    return kinds;
+  }
+
+  // With their numbers of virtual stages.
+  std::vector<std::pair<std::int64_t, std::string>> schedules(std::int64_t pipeline,
+                                                              std::int64_t microbatches) const {
+    std::vector<std::pair<std::int64_t, std::string>> found;
+    const auto add = [&](std::int64_t stages, const char* name) {
+      const bool is_asked =
+          limits_.schedules.empty() || std::ranges::find(limits_.schedules, name) != limits_.schedules.end();
+      const bool has_layers = pipeline * stages <= job_.model.num_layers;
+      if (is_asked && has_layers && allows("virtual_pipeline_model_parallel_size", stages))
+        found.emplace_back(stages, name);
+    };
+    const auto named = [&](const char* name) {
+      return std::ranges::find(limits_.schedules, name) != limits_.schedules.end();
+    };
+    if (pipeline == 1) {
+      if (limits_.schedules.empty() || named("1f1b")) found.emplace_back(1, "");
+      return found;
+    }
+    add(1, "1f1b");
+    add(1, "zb_h1");
+    if (named("gpipe")) add(1, "gpipe");
+    if (microbatches % pipeline == 0)
+      for (std::int64_t stages = 2; stages <= most_virtual_stages; ++stages) {
+        add(stages, "interleaved_1f1b");
+        if (named("interleaved_zb")) add(stages, "interleaved_zb");
+        if (named("looped_bfs")) add(stages, "looped_bfs");
+      }
+    if (named("zb_v")) add(2, "zb_v");
+    return found;
+  }
+
+ private:
+  const Job& job_;
+  const PlanConfig& limits_;
+};
+
+// What is left once a candidate's ranks are split.
+void visit_training(const Job& job, const Choices& choices, Candidate candidate,
+                    const std::function<void(const Candidate&)>& visit) {
+  for (const std::int64_t micro_batch : choices.micro_batches(candidate.data)) {
+    candidate.micro_batch = micro_batch;
+    const std::int64_t microbatches = candidate.microbatches(job.training.global_batch_size);
+    for (const int zero_stage : choices.zero_stages(candidate.data * candidate.context)) {
+      candidate.zero_stage = zero_stage;
+      for (const RecomputeGranularity recompute : choices.recomputes()) {
+        candidate.recompute = recompute;
+        for (const auto& [stages, name] : choices.schedules(candidate.pipeline, microbatches)) {
+          candidate.virtual_stages = stages;
+          candidate.schedule = name;
+          visit(candidate);
+        }
+      }
+    }
+  }
+}
+
+void visit_experts(const Job& job, const Choices& choices, Candidate candidate,
+                   const std::function<void(const Candidate&)>& visit) {
+  const std::int64_t ranks = candidate.tensor * candidate.context * candidate.data;  // of a stage
+  for (const std::int64_t expert_tensor : choices.expert_tensor(candidate.tensor)) {
+    if (ranks % expert_tensor != 0) continue;
+    candidate.expert_tensor = expert_tensor;
+    for (const std::int64_t expert : choices.experts(ranks / expert_tensor)) {
+      candidate.expert = expert;
+      visit_training(job, choices, candidate, visit);
+    }
+  }
+}
+
+const char* recompute_word(RecomputeGranularity recompute) {
+  return recompute == RecomputeGranularity::none        ? "none"
+         : recompute == RecomputeGranularity::selective ? "selective"
+                                                        : "full";
+}
+
+}  // namespace
+
+std::string describe(const Candidate& of) {
+  std::string text = fmt::format("tp {}", of.tensor);
+  if (of.context > 1) text += fmt::format(" cp {}", of.context);
+  text += fmt::format(" pp {}", of.pipeline);
+  if (of.virtual_stages > 1) text += fmt::format(" x {}", of.virtual_stages);
+  text += fmt::format(" dp {}", of.data);
+  if (of.expert > 1 || of.expert_tensor > 1)
+    text += fmt::format(" ep {} etp {}", of.expert, of.expert_tensor);
+  return text + fmt::format(" mbs {} zero {} recompute {}{}{}", of.micro_batch, of.zero_stage,
+                            recompute_word(of.recompute), of.schedule.empty() ? "" : " ", of.schedule);
+}
+
+void for_each_candidate(const Job& job, const PlanConfig& limits,
+                        const std::function<void(const Candidate&)>& visit) {
+  const Choices choices(job, limits);
+  const std::int64_t world = job.world_size();
+  for (const std::int64_t tensor : choices.tensor())
+    for (const std::int64_t context : choices.context(world / tensor))
+      for (const std::int64_t pipeline : choices.pipeline(world / (tensor * context))) {
+        Candidate candidate;
+        candidate.tensor = tensor;
+        candidate.context = context;
+        candidate.pipeline = pipeline;
+        candidate.data = world / (tensor * context * pipeline);
+        if (!choices.allows("data_parallel_size", candidate.data)) continue;
+        visit_experts(job, choices, candidate, visit);
+      }
+}
+
+std::vector<StageContent> balanced_stages(const Job& job, std::int64_t stages) {
+  const std::int64_t layers = job.model.num_layers;
+  if (stages > layers) return {};
+  std::vector<StageContent> contents(static_cast<std::size_t>(stages));
+  for (StageContent& content : contents) content.layers = layers / stages;
+  // What is over goes to the middle: the last stage has the loss, the first the embedding.
+  std::int64_t over = layers % stages;
+  for (std::size_t s = 1; over > 0 && s + 1 < contents.size(); ++s, --over) ++contents[s].layers;
+  if (over > 0) ++contents.front().layers, --over;
+  if (over > 0) ++contents.back().layers;
+  contents.front().embedding = true;
+  contents.back().loss = true;
+  contents.back().mtp_layers = job.model.num_nextn_predict_layers;
+  return contents;
+}
+
+Job with_candidate(Job job, const Candidate& candidate) {
+  Parallelism& parallelism = job.parallelism;
+  parallelism.tensor_model_parallel_size = candidate.tensor;
+  parallelism.context_parallel_size = candidate.context;
+  parallelism.pipeline_model_parallel_size = candidate.pipeline;
+  parallelism.virtual_pipeline_model_parallel_size = candidate.virtual_stages;
+  parallelism.expert_model_parallel_size = candidate.expert;
+  parallelism.expert_tensor_parallel_size = candidate.expert_tensor;
+  parallelism.data_parallel_size = candidate.data;
+  parallelism.sequence_parallel = candidate.tensor > 1;
+  parallelism.pipeline_schedule = candidate.schedule.empty() ? "1f1b" : candidate.schedule;
+  parallelism.schedule_csv.reset();
+  parallelism.microbatch_group_size_per_vp_stage = candidate.virtual_stages > 1 ? candidate.pipeline : 0;
+  parallelism.pipeline_memory_limit = 0;
+  parallelism.stages = balanced_stages(job, candidate.pipeline * candidate.virtual_stages);
+  job.training.micro_batch_size = candidate.micro_batch;
+  job.optimizer.zero_stage = candidate.zero_stage;
+  job.optimizer.overlap_grad_reduce = job.optimizer.overlap_grad_reduce || candidate.zero_stage >= 2;
+  job.optimizer.overlap_param_gather = candidate.zero_stage == 3;
+  const RecomputeConfig written = job.recompute;
+  job.recompute = {};
+  job.recompute.granularity = candidate.recompute;
+  if (candidate.recompute == RecomputeGranularity::selective)
+    job.recompute.modules = written.granularity == RecomputeGranularity::selective && !written.modules.empty()
+                                ? written.modules
+                                : std::vector<std::string>{"core_attn"};
+  return job;
+}
+
+}  // namespace simrun

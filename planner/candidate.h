@@ -1,0 +1,46 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "configs/job.h"
+#include "configs/plan_config.h"
+
+namespace simrun {
+
+// One way to run a job on its cluster: what Megatron-LM's flags of the same names say.
+struct Candidate {
+  std::int64_t tensor = 1, context = 1, pipeline = 1, virtual_stages = 1;
+  std::int64_t expert = 1, expert_tensor = 1;
+  std::int64_t data = 1;  // follows from the others
+  std::int64_t micro_batch = 1;
+  int zero_stage = 0;
+  RecomputeGranularity recompute = RecomputeGranularity::none;
+  std::string schedule;  // "" on one pipeline rank
+  auto operator<=>(const Candidate&) const = default;
+  std::int64_t microbatches(std::int64_t global_batch) const { return global_batch / (data * micro_batch); }
+};
+
+// "tp 8 pp 4 x 2 dp 16 mbs 1 zero 1 recompute full interleaved_1f1b"
+std::string describe(const Candidate& candidate);
+
+// Calls `visit` with every candidate whose sizes divide, within the limits, in ascending order of its fields;
+// none is kept. Tensor and expert-tensor parallel stay inside a node, unless they are fixed; a part of a
+// sequence has at least 256 tokens; microbatches hold 1, 2, 4 ... sequences; sequence parallel is on wherever
+// there is tensor parallel: it costs no time and saves memory (Korthikanti et al. 2022, section 4.2.2). What
+// only the loader's other rules refuse is still among them.
+void for_each_candidate(const Job& job, const PlanConfig& limits,
+                        const std::function<void(const Candidate&)>& visit);
+
+// How the layers of the job's model lie on so many (virtual) stages: as equal as they can be, the stages with
+// the embedding and the loss being the first to have one less. Empty: there are more stages than layers.
+std::vector<StageContent> balanced_stages(const Job& job, std::int64_t stages);
+
+// The job's ranks as the candidate splits them: what the loader would make of its keys, as far as the costs
+// of passes and steps depend on it.
+Job with_candidate(Job job, const Candidate& candidate);
+
+}  // namespace simrun

@@ -1,0 +1,86 @@
+#include "planner/candidate_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "configs/job_yaml.h"
+#include "configs/pipeline_layout.h"
+
+namespace simrun {
+namespace {
+
+constexpr const char* found_by = "simrun --plan";
+
+ConfigNode plain_scalar(std::string text, bool quoted = false) {
+  ConfigNode node;
+  node.kind = ConfigNode::Kind::scalar;
+  node.text = std::move(text);
+  node.quoted = quoted;
+  node.position = node.key_position = {found_by, 0, 0};
+  return node;
+}
+
+void erase_key(ConfigNode& root, const std::string& section, const std::string& key) {
+  if (ConfigNode* of = root.find(section))
+    std::erase_if(of->children, [&](const ConfigNode& child) { return child.key == key; });
+}
+
+void erase_section(ConfigNode& root, const std::string& section) {
+  std::erase_if(root.children, [&](const ConfigNode& child) { return child.key == section; });
+}
+
+void put_recompute(ConfigNode& root, const Job& candidate) {
+  const RecomputeConfig& recompute = candidate.recompute;
+  erase_section(root, "recompute");
+  if (recompute.granularity == RecomputeGranularity::none) return;
+  const bool is_full = recompute.granularity == RecomputeGranularity::full;
+  put_scalar(root, "recompute.granularity", plain_scalar(is_full ? "full" : "selective"));
+  if (is_full) return;
+  ConfigNode modules;
+  modules.kind = ConfigNode::Kind::sequence;
+  modules.position = modules.key_position = {found_by, 0, 0};
+  modules.key = "modules";
+  for (const std::string& module : recompute.modules) modules.children.push_back(plain_scalar(module));
+  root.find("recompute")->children.push_back(std::move(modules));
+}
+
+void put_sharding(ConfigNode& root, const Candidate& candidate) {
+  put_scalar(root, "optimizer.zero_stage", plain_scalar(fmt::format("{}", candidate.zero_stage)));
+  if (candidate.zero_stage >= 2) erase_key(root, "optimizer", "overlap_grad_reduce");
+  erase_key(root, "optimizer", "overlap_param_gather");
+}
+
+}  // namespace
+
+ConfigNode with_candidate(ConfigNode root, const Job& job, const Candidate& candidate) {
+  const auto put = [&](const char* key, std::int64_t value) {
+    put_scalar(root, std::string("parallelism.") + key, plain_scalar(fmt::format("{}", value)));
+  };
+  for (const char* key : {"pipeline_model_parallel_layout", "microbatch_group_size_per_vp_stage",
+                          "pipeline_memory_limit", "data_parallel_size", "pipeline_schedule"})
+    erase_key(root, "parallelism", key);
+  put("tensor_model_parallel_size", candidate.tensor);
+  put("context_parallel_size", candidate.context);
+  put("pipeline_model_parallel_size", candidate.pipeline);
+  put("virtual_pipeline_model_parallel_size", candidate.virtual_stages);
+  if (job.model.experts.count > 0) {
+    put("expert_model_parallel_size", candidate.expert);
+    put("expert_tensor_parallel_size", candidate.expert_tensor);
+  }
+  put_scalar(root, "parallelism.sequence_parallel", plain_scalar(candidate.tensor > 1 ? "true" : "false"));
+  if (!candidate.schedule.empty())
+    put_scalar(root, "parallelism.pipeline_schedule", plain_scalar(candidate.schedule));
+  const std::int64_t stages = candidate.pipeline * candidate.virtual_stages;
+  if (stages > 1 && (job.model.num_layers % stages != 0 || job.model.num_nextn_predict_layers > 0))
+    put_scalar(root, "parallelism.pipeline_model_parallel_layout",
+               plain_scalar(pipeline_layout_text(balanced_stages(job, stages)), true));
+  put_scalar(root, "training.micro_batch_size", plain_scalar(fmt::format("{}", candidate.micro_batch)));
+  put_sharding(root, candidate);
+  put_recompute(root, with_candidate(job, candidate));
+  return root;
+}
+
+}  // namespace simrun

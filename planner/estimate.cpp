@@ -1,0 +1,196 @@
+#include "planner/estimate.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "configs/diagnostics.h"
+
+namespace simrun {
+namespace {
+
+PartCost sum(PartCost of, const PartCost& with) {
+  of.forward_s += with.forward_s;
+  of.backward_s += with.backward_s;
+  of.held_bytes += with.held_bytes;
+  of.dense_elements += with.dense_elements;
+  of.expert_elements += with.expert_elements;
+  return of;
+}
+
+// By virtual stage, in model order.
+std::vector<PartCost> stage_costs(const Job& job, const Candidate& candidate, const PassCosts& costs) {
+  std::vector<PartCost> stages;
+  std::size_t layer = 0;
+  for (const StageContent& content : balanced_stages(job, candidate.pipeline * candidate.virtual_stages)) {
+    PartCost stage;
+    if (content.embedding) stage = sum(stage, costs.embedding);
+    for (std::int64_t i = 0; i < content.layers; ++i) stage = sum(stage, costs.kinds[costs.kind_of[layer++]]);
+    if (content.loss) stage = sum(stage, costs.loss);
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
+// One pipeline rank: all its virtual stages.
+std::vector<PartCost> rank_costs(const std::vector<PartCost>& stages, std::int64_t ranks) {
+  std::vector<PartCost> costs(static_cast<std::size_t>(ranks));
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    PartCost& rank = costs[s % costs.size()];
+    rank = sum(rank, stages[s]);
+  }
+  return costs;
+}
+
+// ZeRO-3 gathers the weights of a stage in front of both passes and scatters its gradients behind the second;
+// ZeRO-2 only the latter. What compute does not cover is waited for.
+void add_sharding(const Candidate& candidate, StepCosts& step, std::vector<PartCost>& stages) {
+  if (candidate.zero_stage < 2) return;
+  for (PartCost& stage : stages) {
+    const double gather =
+        candidate.zero_stage == 3 ? step.gather_s(stage.dense_elements, stage.expert_elements) : 0;
+    const double reduce = step.reduce_s(stage.dense_elements, stage.expert_elements);
+    stage.forward_s = std::max(stage.forward_s, gather);
+    stage.backward_s = std::max(stage.backward_s, gather + reduce);
+  }
+}
+
+struct Slowest {
+  double pass_s = 0;   // forward and backward of a microbatch on all stages of one rank
+  double chunk_s = 0;  // of the slowest stage
+};
+
+Slowest slowest_of(const std::vector<PartCost>& stages, const std::vector<PartCost>& ranks) {
+  Slowest slowest;
+  for (const PartCost& rank : ranks)
+    slowest.pass_s = std::max(slowest.pass_s, rank.forward_s + rank.backward_s);
+  for (const PartCost& stage : stages)
+    slowest.chunk_s = std::max(slowest.chunk_s, stage.forward_s + stage.backward_s);
+  return slowest;
+}
+
+// Passes of a step: the slowest rank's work, and the way of the first microbatch there and of the last one
+// back. Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; Qi et al. 2023 (arXiv 2401.10241), section 3.
+double passes_s(const Candidate& candidate, double microbatches, const std::vector<PartCost>& stages,
+                double send_s) {
+  const std::vector<PartCost> ranks = rank_costs(stages, candidate.pipeline);
+  const Slowest slowest = slowest_of(stages, ranks);
+  if (candidate.pipeline == 1) return microbatches * slowest.pass_s;
+  const auto others = static_cast<double>(candidate.pipeline - 1);
+  double fill = 0;
+  if (candidate.virtual_stages == 1) {
+    for (const PartCost& stage : stages) fill += stage.forward_s + stage.backward_s;
+    fill -= slowest.pass_s;
+  } else {
+    fill = others * (slowest.pass_s / static_cast<double>(candidate.virtual_stages));
+  }
+  const bool splits_backward = candidate.schedule.starts_with("zb") || candidate.schedule == "interleaved_zb";
+  if (splits_backward) fill /= 3;
+  return microbatches * slowest.pass_s + fill + 2 * others * send_s;
+}
+
+// (stage, microbatch) activations that pipeline rank `rank` holds at most.
+double in_flight(const Candidate& candidate, double microbatches, std::int64_t rank) {
+  const auto p = static_cast<double>(candidate.pipeline), v = static_cast<double>(candidate.virtual_stages);
+  const double all = microbatches * v, r = static_cast<double>(rank);
+  if (candidate.schedule == "gpipe" || candidate.schedule == "looped_bfs") return all;
+  if (candidate.virtual_stages == 1) return std::min(all, p - r);
+  if (candidate.schedule == "zb_v") return std::min(all, 2 * p);
+  return std::min(all, 2 * (p - r - 1) + (v - 1) * p + 1);
+}
+
+double kept_bytes(const PassCosts& costs, const Candidate& candidate, const PartCost& rank) {
+  const double dense = static_cast<double>(candidate.data * candidate.context);
+  const double experts = std::max(1.0, dense * static_cast<double>(candidate.tensor) /
+                                           static_cast<double>(candidate.expert * candidate.expert_tensor));
+  const auto bytes = [&](double per_element, bool is_sharded) {
+    return per_element * (rank.dense_elements / (is_sharded ? dense : 1) +
+                          rank.expert_elements / (is_sharded ? experts : 1));
+  };
+  return bytes(costs.weight_bytes, candidate.zero_stage >= 3) +
+         bytes(costs.gradient_bytes, candidate.zero_stage >= 2) +
+         bytes(costs.state_bytes, candidate.zero_stage >= 1);
+}
+
+double peak_bytes(const PassCosts& costs, const Candidate& candidate, double microbatches,
+                  const std::vector<PartCost>& stages) {
+  const std::vector<PartCost> ranks = rank_costs(stages, candidate.pipeline);
+  double peak = 0;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const double held = ranks[rank].held_bytes / static_cast<double>(candidate.virtual_stages);
+    const double transient = rank + 1 == ranks.size() ? costs.last_transient : costs.first_transient;
+    peak = std::max(peak, kept_bytes(costs, candidate, ranks[rank]) + transient +
+                              held * in_flight(candidate, microbatches, static_cast<std::int64_t>(rank)));
+  }
+  return peak;
+}
+
+// Behind the passes: reductions and gathers that passes do not hide, and the optimizer.
+double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, StepCosts& step) {
+  const double elements = rank.dense_elements + rank.expert_elements;
+  const double copies =
+      candidate.zero_stage >= 1 ? static_cast<double>(candidate.data * candidate.context) : 1;
+  double end = step.update_s(elements / copies);
+  if (candidate.data * candidate.context == 1 || candidate.zero_stage >= 2) {
+    if (candidate.zero_stage == 2) end += step.gather_s(rank.dense_elements, rank.expert_elements);
+    return end;
+  }
+  const double reduce = step.reduce_s(rank.dense_elements, rank.expert_elements);
+  const bool overlaps = job.optimizer.overlap_grad_reduce;
+  end += overlaps ? std::max(reduce - rank.backward_s, reduce / 8) : reduce;
+  if (candidate.zero_stage == 1) end += step.gather_s(rank.dense_elements, rank.expert_elements);
+  return end;
+}
+
+template <typename Costs, typename Make>
+Costs* made_once(std::optional<Costs>& slot, bool is_new, const Make& make) {
+  if (is_new) {
+    try {
+      slot.emplace(make());
+    } catch (const std::invalid_argument&) {
+      slot.reset();  // the sizes do not divide
+    } catch (const ConfigError&) {
+      slot.reset();
+    }
+  }
+  return slot ? &*slot : nullptr;
+}
+
+}  // namespace
+
+const PassCosts* Estimator::passes_of(const Candidate& of) {
+  const auto [slot, is_new] = passes_.try_emplace(PassKey{of.tensor, of.context, of.expert, of.expert_tensor,
+                                                          of.micro_batch, static_cast<int>(of.recompute)});
+  return made_once(slot->second, is_new, [&] { return pass_costs(job_, of); });
+}
+
+StepCosts* Estimator::steps_of(const Candidate& of) {
+  const auto [slot, is_new] = steps_.try_emplace(
+      StepKey{of.tensor, of.context, of.pipeline, of.expert, of.expert_tensor, of.zero_stage > 0});
+  return made_once(slot->second, is_new, [&] { return StepCosts(job_, of); });
+}
+
+std::optional<Estimate> Estimator::estimate(const Candidate& candidate) {
+  const PassCosts* passes = passes_of(candidate);
+  if (passes == nullptr) return std::nullopt;
+  std::vector<PartCost> stages = stage_costs(job_, candidate, *passes);
+  if (stages.empty()) return std::nullopt;
+  const auto microbatches = static_cast<double>(candidate.microbatches(job_.training.global_batch_size));
+  Estimate estimate;
+  estimate.room_bytes = passes->room_bytes;
+  estimate.peak_bytes = peak_bytes(*passes, candidate, microbatches, stages);
+  // A step that is far from fitting need not be timed.
+  if (estimate.peak_bytes > 2 * estimate.room_bytes) return estimate;
+  StepCosts* step = steps_of(candidate);
+  if (step == nullptr) return std::nullopt;
+  add_sharding(candidate, *step, stages);
+  PartCost largest;
+  for (const PartCost& rank : rank_costs(stages, candidate.pipeline))
+    if (rank.dense_elements + rank.expert_elements > largest.dense_elements + largest.expert_elements)
+      largest = rank;
+  estimate.step_s = passes_s(candidate, microbatches, stages, step->send_s(candidate.micro_batch)) +
+                    end_s(job_, candidate, largest, *step);
+  return estimate;
+}
+
+}  // namespace simrun

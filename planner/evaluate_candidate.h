@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "configs/config_node.h"
+#include "configs/load_job.h"
+#include "planner/candidate.h"
+#include "sim/simulate.h"
+
+namespace simrun {
+
+// A job's file, read: what candidates are put into.
+struct PlanBase {
+  ConfigNode root;   // with what --set says
+  std::string file;  // for relative paths and messages
+  LoadOptions load;  // where presets lie
+  LoadedJob job;     // as written
+};
+
+// What a candidate takes, by the engine.
+struct Evaluation {
+  std::string refusal;  // why it cannot be run; else empty
+  double step_s = 0;
+  double tokens_per_s = 0;
+  double mfu = 0;
+  double bubble_fraction = 0;
+  double exposed_s = 0;
+  std::int64_t peak_bytes = 0;
+  std::int64_t limit_bytes = 0;  // of a GPU
+  bool fits = false;
+  std::string engine;
+};
+
+// Loads, compiles and simulates the candidate.
+Evaluation evaluate_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine);
+
+}  // namespace simrun

@@ -1,0 +1,214 @@
+#include "planner/pass_costs.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "schedules/compile.h"
+#include "sim/durations.h"
+#include "sim/held_memory.h"
+#include "sim/memory.h"
+#include "sim/pass_walk.h"
+
+namespace simrun {
+namespace {
+
+constexpr std::int64_t layers_of_kind = 2;  // the second has a neighbour like itself in front of it
+
+// Layers are of one kind if they have experts or not, and attend equally far.
+using Kind = std::pair<bool, std::int64_t>;
+Kind kind_of(const ModelConfig& model, std::int64_t layer) {
+  return {model.experts.in_layer(layer), model.attention_window(layer)};
+}
+
+std::vector<Kind> kinds_of(const ModelConfig& model) {
+  std::vector<Kind> kinds;
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
+    if (std::ranges::find(kinds, kind_of(model, layer)) == kinds.end())
+      kinds.push_back(kind_of(model, layer));
+  return kinds;
+}
+
+// On both of two stages, two layers of each kind.
+void shrink(ModelConfig& model) {
+  const std::vector<Kind> kinds = kinds_of(model);
+  const bool has_experts = !model.experts.layers.empty(), has_windows = !model.attention_windows.empty();
+  model.num_layers = static_cast<std::int64_t>(kinds.size()) * layers_of_kind * 2;
+  model.experts.layers.clear();
+  model.attention_windows.clear();
+  for (int stage = 0; stage < 2; ++stage)
+    for (const Kind& kind : kinds)
+      for (std::int64_t i = 0; i < layers_of_kind; ++i) {
+        if (has_experts) model.experts.layers.push_back(kind.first);
+        if (has_windows) model.attention_windows.push_back(kind.second);
+      }
+}
+
+std::int64_t least_data(const Job& job, const Candidate& candidate) {
+  const std::int64_t stage = candidate.tensor * candidate.context;
+  const std::int64_t experts = candidate.expert * candidate.expert_tensor;
+  const std::int64_t data = experts / std::gcd(experts, stage);
+  const std::int64_t ranks = 2 * stage * data;
+  return data * (job.cluster.gpus_per_node / std::gcd(job.cluster.gpus_per_node, ranks));
+}
+
+class Probe {
+ public:
+  explicit Probe(const Job& job) : plan_(compile(job)), durations_(plan_) {}
+
+  // Of one of the two stages, by layer of it; the last entry is what is in none.
+  std::vector<PartCost> parts(Index chunk) {
+    const Chunk& of = plan_.chunks[chunk];
+    std::vector<PartCost> costs(static_cast<std::size_t>(of.layers) + 1);
+    const Segment& forward = segment(chunk, PassKind::forward);
+    add_times(forward, of, costs, &PartCost::forward_s);
+    for (const PassKind kind : {PassKind::backward, PassKind::backward_input, PassKind::backward_weight})
+      if (has(chunk, kind)) add_times(segment(chunk, kind), of, costs, &PartCost::backward_s);
+    add_held(forward, of, costs);
+    add_elements(forward, of, costs);
+    return costs;
+  }
+
+  // Bytes per element, from the stage's buffers that live for ever.
+  void set_bytes(const std::vector<PartCost>& parts, PassCosts& costs) const {
+    double elements = 0;
+    for (const PartCost& part : parts) elements += part.dense_elements + part.expert_elements;
+    const LiveBytes start =
+        walk_memory(plan_, plan_.programs[0], WhichStep::steady, MemoryDetail::peak).start;
+    const auto per_element = [&](Category category) {
+      return static_cast<double>(start[static_cast<std::size_t>(category)]) / std::max(elements, 1.0);
+    };
+    costs.weight_bytes = per_element(Category::weights);
+    costs.gradient_bytes = per_element(Category::gradients);
+    costs.state_bytes = per_element(Category::optimizer);
+    costs.room_bytes = static_cast<double>(room_for_plan(plan_, plan_.programs[0]));
+  }
+
+  double transient(std::size_t rank) const {
+    const Program& program = plan_.programs[rank];
+    const MemoryWalk walk = walk_memory(plan_, program, WhichStep::steady, MemoryDetail::entries);
+    std::int64_t before = total(walk.start), most = 0;
+    for (const EntryMemory& memory : walk.entries) {
+      const std::int64_t after = total(memory.after);
+      most = std::max(most, total(memory.peak) - std::max(before, after));
+      before = after;
+    }
+    return static_cast<double>(most);
+  }
+
+ private:
+  static std::int64_t total(const LiveBytes& live) {
+    return std::accumulate(live.begin(), live.end(), std::int64_t{0});
+  }
+  std::size_t part_of(const Chunk& chunk, std::int32_t layer) const {
+    const bool is_inside = layer >= chunk.first_layer && layer < chunk.first_layer + chunk.layers;
+    return static_cast<std::size_t>(is_inside ? layer - chunk.first_layer : chunk.layers);
+  }
+  bool has(Index chunk, PassKind kind) const {
+    return std::ranges::any_of(plan_.segments,
+                               [&](const Segment& of) { return of.chunk == chunk && of.kind == kind; });
+  }
+  const Segment& segment(Index chunk, PassKind kind) const {
+    return *std::ranges::find_if(plan_.segments,
+                                 [&](const Segment& of) { return of.chunk == chunk && of.kind == kind; });
+  }
+
+  // The second of two equal passes: what one adds behind itself counts.
+  void add_times(const Segment& pass, const Chunk& chunk, std::vector<PartCost>& costs,
+                 double PartCost::*time) {
+    PassWalk walk(plan_, durations_, chunk.pipeline_rank);
+    for (int run = 0; run < 2; ++run) {
+      walk.begin_pass();
+      for (const Instruction& instruction : pass.instructions) {
+        const Picoseconds before = walk.computed();
+        walk.step(instruction);
+        if (run == 1) costs[part_of(chunk, instruction.layer)].*time += to_seconds(walk.computed() - before);
+      }
+    }
+  }
+
+  void add_held(const Segment& forward, const Chunk& chunk, std::vector<PartCost>& costs) const {
+    std::map<Index, std::size_t> written;  // part by buffer
+    for (const Instruction& instruction : forward.instructions) {
+      if (instruction.opcode == Opcode::free)
+        for (const Index buffer : instruction.inputs) written.erase(buffer);
+      else
+        for (const Index buffer : instruction.outputs)
+          if (plan_.buffers[buffer].scope != Scope::run && plan_.buffers[buffer].space == MemorySpace::device)
+            written.emplace(buffer, part_of(chunk, instruction.layer));
+    }
+    for (const auto& [buffer, part] : written)
+      costs[part].held_bytes += static_cast<double>(plan_.buffers[buffer].bytes());
+  }
+
+  void add_elements(const Segment& forward, const Chunk& chunk, std::vector<PartCost>& costs) const {
+    std::set<Index> seen;
+    for (const Instruction& instruction : forward.instructions)
+      for (const Index input : instruction.inputs) {
+        const Buffer& buffer = plan_.buffers[input];
+        if (buffer.category != Category::weights || buffer.parameter == no_index) continue;
+        if (!seen.insert(buffer.parameter).second) continue;
+        PartCost& part = costs[part_of(chunk, instruction.layer)];
+        double& elements = buffer.name.find("expert_") != std::string::npos &&
+                                   buffer.name.find("shared_expert") == std::string::npos
+                               ? part.expert_elements
+                               : part.dense_elements;
+        elements += static_cast<double>(buffer.elements());
+      }
+  }
+
+  Plan plan_;
+  Durations durations_;
+};
+
+}  // namespace
+
+bool has_layer_kinds(const Job& job) {
+  return job.model.family == ModelFamily{} && job.model.frozen.empty() && !job.training.lora &&
+         !job.optimizer.parameter_server && job.offload == Offload{} && job.layout == LayoutConfig{};
+}
+
+Job probe_job(const Job& job, Candidate candidate, std::int64_t data) {
+  candidate.data = data > 0 ? data : least_data(job, candidate);
+  candidate.virtual_stages = 1;
+  candidate.schedule = "1f1b";
+  Job probe = job;
+  shrink(probe.model);
+  const std::int64_t layers = probe.model.num_layers;
+  probe = with_candidate(std::move(probe), candidate);
+  std::vector<StageContent>& stages = probe.parallelism.stages;
+  stages.assign(static_cast<std::size_t>(candidate.pipeline), {});
+  for (StageContent& stage : stages) stage.layers = layers / candidate.pipeline;
+  stages.front().embedding = true;
+  stages.back().loss = true;
+  stages.back().mtp_layers = job.model.num_nextn_predict_layers;
+  probe.training.global_batch_size = candidate.data * candidate.micro_batch * 2;
+  const std::int64_t ranks = candidate.tensor * candidate.context * candidate.pipeline * candidate.data;
+  probe.cluster.nodes = (ranks + job.cluster.gpus_per_node - 1) / job.cluster.gpus_per_node;
+  return probe;
+}
+
+PassCosts pass_costs(const Job& job, const Candidate& candidate) {
+  Candidate shape = candidate;
+  shape.pipeline = 2;
+  shape.zero_stage = 0;
+  Probe probe(probe_job(job, shape, 0));
+  const std::vector<PartCost> first = probe.parts(0), last = probe.parts(1);
+  PassCosts costs;
+  const std::vector<Kind> kinds = kinds_of(job.model);
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind)
+    costs.kinds.push_back(first[(kind + 1) * layers_of_kind - 1]);
+  for (std::int64_t layer = 0; layer < job.model.num_layers; ++layer)
+    costs.kind_of.push_back(
+        static_cast<std::size_t>(std::ranges::find(kinds, kind_of(job.model, layer)) - kinds.begin()));
+  costs.embedding = first.back();
+  costs.loss = last.back();
+  costs.first_transient = probe.transient(0);
+  costs.last_transient = probe.transient(1);
+  probe.set_bytes(first, costs);
+  return costs;
+}
+
+}  // namespace simrun

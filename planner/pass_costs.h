@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/candidate.h"
+
+namespace simrun {
+
+// What a part of a model costs one GPU of its stage: a layer, or what lies before the first and behind the
+// last one. Seconds of compute per microbatch, with the collectives that it waits for.
+struct PartCost {
+  double forward_s = 0, backward_s = 0;  // backward with recompute
+  double held_bytes = 0;                 // from a microbatch's forward pass to its backward pass
+  double dense_elements = 0;             // of parameters
+  double expert_elements = 0;            // likewise, split over expert-parallel ranks
+};
+
+// Costs of the passes of a candidate, whatever its pipeline, data-parallel size and ZeRO stage are.
+struct PassCosts {
+  std::vector<PartCost> kinds;       // of layers
+  std::vector<std::size_t> kind_of;  // by layer
+  PartCost embedding, loss;
+  double first_transient = 0, last_transient = 0;  // bytes, within a pass, above those before and behind it
+  double weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;  // per element, unsharded
+  double room_bytes = 0;                                         // of a GPU, for all of the above
+};
+
+// Whether layers of the job can be told by kind, so that a model of few layers stands for it: decoder-only
+// transformers.
+bool has_layer_kinds(const Job& job);
+
+// Compiles a job of two stages with two layers of each kind, and prices it. REQUIRES: has_layer_kinds(job).
+// Throws what compile() throws: the sizes do not divide.
+PassCosts pass_costs(const Job& job, const Candidate& candidate);
+
+// The job of the probe: `candidate` with so many pipeline ranks, and of its data-parallel ranks as few as its
+// experts and whole nodes need (`data` 0) or just so many.
+Job probe_job(const Job& job, Candidate candidate, std::int64_t data);
+
+}  // namespace simrun

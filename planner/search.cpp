@@ -1,0 +1,285 @@
+#include "planner/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+namespace simrun {
+namespace {
+
+constexpr double may_fit = 1.15;        // x what there is: estimates of memory are that far off at most
+constexpr double may_be_better = 1.10;  // x the step of the worst of the best
+constexpr std::size_t batch = 16;       // candidates between two looks at what was found
+constexpr std::int64_t most_evaluations_per_asked = 4;
+
+struct Estimated {
+  Candidate candidate;
+  Estimate estimate;
+};
+
+double goal_of(PlanObjective objective, double step_s, double peak_bytes) {
+  return objective == PlanObjective::memory ? peak_bytes : step_s;
+}
+
+// The most promising estimates, at most so many.
+class Shortlist {
+ public:
+  Shortlist(std::size_t most, PlanObjective objective) : most_(most), objective_(objective) {}
+
+  void offer(const Candidate& candidate, const Estimate& estimate) {
+    kept_.push_back({candidate, estimate});
+    if (kept_.size() >= 2 * most_ + 16) cut();
+  }
+  std::vector<Estimated> take() {
+    cut();
+    return std::move(kept_);
+  }
+
+ private:
+  void cut() {
+    std::ranges::sort(kept_, [&](const Estimated& a, const Estimated& b) {
+      return std::make_tuple(goal(a), std::cref(a.candidate)) <
+             std::make_tuple(goal(b), std::cref(b.candidate));
+    });
+    if (kept_.size() > most_) kept_.resize(most_);
+  }
+  double goal(const Estimated& of) const {
+    return goal_of(objective_, of.estimate.step_s, of.estimate.peak_bytes);
+  }
+  std::size_t most_;
+  PlanObjective objective_;
+  std::vector<Estimated> kept_;
+};
+
+struct Share {
+  std::int64_t candidates = 0, feasible = 0;
+  std::vector<Estimated> shortlist;
+};
+
+// Candidates that share the costs of passes are estimated by one thread.
+bool is_mine(const Candidate& candidate, unsigned thread, unsigned threads) {
+  const std::int64_t key = candidate.tensor * 7 + candidate.context * 11 + candidate.expert * 13 +
+                           candidate.expert_tensor * 17 + candidate.micro_batch * 19;
+  return static_cast<unsigned>(key % threads) == thread;
+}
+
+Share estimated_share(const PlanBase& base, std::size_t most, unsigned thread, unsigned threads) {
+  const Job& job = base.job.job;
+  const PlanConfig& limits = base.job.plan;
+  Estimator estimator(job);
+  Shortlist shortlist(most, limits.minimise);
+  Share share;
+  for_each_candidate(job, limits, [&](const Candidate& candidate) {
+    if (!is_mine(candidate, thread, threads)) return;
+    ++share.candidates;
+    const std::optional<Estimate> estimate = estimator.estimate(candidate);
+    if (!estimate) return;
+    double room = estimate->room_bytes;
+    if (limits.max_memory > 0) room = std::min(room, static_cast<double>(limits.max_memory));
+    if (estimate->peak_bytes <= room) ++share.feasible;
+    if (estimate->peak_bytes <= room * may_fit) shortlist.offer(candidate, *estimate);
+  });
+  share.shortlist = shortlist.take();
+  return share;
+}
+
+Share estimated(const PlanBase& base, std::size_t most, unsigned threads) {
+  std::vector<Share> shares(threads);
+  {
+    std::vector<std::jthread> others;
+    for (unsigned t = 1; t < threads; ++t)
+      others.emplace_back([&, t] { shares[t] = estimated_share(base, most, t, threads); });
+    shares[0] = estimated_share(base, most, 0, threads);
+  }
+  Share all;
+  Shortlist shortlist(most, base.job.plan.minimise);
+  for (Share& share : shares) {
+    all.candidates += share.candidates;
+    all.feasible += share.feasible;
+    for (const Estimated& of : share.shortlist) shortlist.offer(of.candidate, of.estimate);
+  }
+  all.shortlist = shortlist.take();
+  return all;
+}
+
+// Without estimates: in their own order, as long as there are few.
+Share enumerated(const PlanBase& base, std::size_t most) {
+  Share all;
+  for_each_candidate(base.job.job, base.job.plan, [&](const Candidate& candidate) {
+    if (++all.candidates <= static_cast<std::int64_t>(most)) all.shortlist.push_back({candidate, {}});
+  });
+  if (all.candidates > static_cast<std::int64_t>(most))
+    throw std::invalid_argument(fmt::format(
+        "{} candidates of a model whose layers are not alike by kind: each has to be simulated; fix "
+        "some sizes in plan.fix, or allow as many with plan.evaluations",
+        all.candidates));
+  all.feasible = all.candidates;
+  return all;
+}
+
+class Evaluator {
+ public:
+  Evaluator(const PlanBase& base, const SearchOptions& options, unsigned threads)
+      : base_(base), options_(options), threads_(threads) {}
+
+  std::vector<Evaluation> run(const std::vector<Candidate>& candidates, EngineChoice engine) const {
+    std::vector<Evaluation> found(candidates.size());
+    std::vector<Candidate> unknown;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const auto known = options_.known.find(candidates[i]);
+      if (engine == EngineChoice::fast && known != options_.known.end()) {
+        found[i] = known->second;
+      } else {
+        unknown.push_back(candidates[i]);
+        places.push_back(i);
+      }
+    }
+    const std::vector<Evaluation> fresh = options_.evaluate && engine == EngineChoice::fast
+                                              ? options_.evaluate(unknown)
+                                              : on_threads(unknown, engine);
+    for (std::size_t i = 0; i < fresh.size(); ++i) found[places[i]] = fresh[i];
+    return found;
+  }
+
+ private:
+  std::vector<Evaluation> on_threads(const std::vector<Candidate>& candidates, EngineChoice engine) const {
+    std::vector<Evaluation> found(candidates.size());
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+      for (std::size_t i = next++; i < candidates.size(); i = next++)
+        found[i] = evaluate_candidate(base_, candidates[i], engine);
+    };
+    std::vector<std::jthread> others;
+    for (unsigned t = 1; t < std::min<std::size_t>(threads_, candidates.size()); ++t)
+      others.emplace_back(work);
+    work();
+    others.clear();
+    return found;
+  }
+
+  const PlanBase& base_;
+  const SearchOptions& options_;
+  unsigned threads_;
+};
+
+// By the objective; equal ones in their own order.
+void sort_by_goal(std::vector<RankedCandidate>& of, PlanObjective objective) {
+  std::ranges::sort(of, [&](const RankedCandidate& a, const RankedCandidate& b) {
+    const auto key = [&](const RankedCandidate& one) {
+      const auto peak = static_cast<double>(one.evaluation.peak_bytes);
+      return std::make_tuple(goal_of(objective, one.evaluation.step_s, peak), one.evaluation.step_s, peak,
+                             std::cref(one.candidate));
+    };
+    return key(a) < key(b);
+  });
+}
+
+std::vector<RankedCandidate> pareto_of(std::vector<RankedCandidate> of) {
+  sort_by_goal(of, PlanObjective::step_time);
+  std::vector<RankedCandidate> front;
+  for (RankedCandidate& one : of)
+    if (front.empty() || one.evaluation.peak_bytes < front.back().evaluation.peak_bytes)
+      front.push_back(std::move(one));
+  return front;
+}
+
+class Search {
+ public:
+  Search(const PlanBase& base, const SearchOptions& options, unsigned threads)
+      : limits_(base.job.plan), options_(options), evaluator_(base, options, threads) {}
+
+  void simulate_most_promising(const std::vector<Estimated>& shortlist, SearchResult& result) {
+    const std::size_t most = shortlist.size();
+    for (std::size_t first = 0; first < most && !is_enough(shortlist[first], result); first += batch) {
+      if (!go_on({SearchPhase::simulating, static_cast<std::int64_t>(first), static_cast<std::int64_t>(most)},
+                 result))
+        return;
+      std::vector<Candidate> candidates;
+      for (std::size_t i = first; i < std::min(first + batch, most); ++i)
+        candidates.push_back(shortlist[i].candidate);
+      const std::vector<Evaluation> found = evaluator_.run(candidates, EngineChoice::fast);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        ++result.evaluated;
+        const RankedCandidate ranked{candidates[i], shortlist[first + i].estimate, found[i]};
+        (found[i].refusal.empty() && found[i].fits ? fitting_ : result.rest).push_back(ranked);
+      }
+    }
+  }
+
+  void rank(SearchResult& result) {
+    sort_by_goal(fitting_, limits_.minimise);
+    const auto best = static_cast<std::size_t>(limits_.best);
+    if (fitting_.size() > best) {
+      // As many again: sharing links may change places.
+      const std::size_t kept = std::min(fitting_.size(), best + best / 2 + 1);
+      result.rest.insert(result.rest.end(), fitting_.begin() + static_cast<std::ptrdiff_t>(kept),
+                         fitting_.end());
+      result.best.assign(fitting_.begin(), fitting_.begin() + static_cast<std::ptrdiff_t>(kept));
+    } else {
+      result.best = fitting_;
+    }
+    result.pareto = pareto_of(fitting_);
+    if (!go_on({SearchPhase::with_contention, 0, static_cast<std::int64_t>(result.best.size())}, result))
+      return;
+    std::vector<Candidate> candidates;
+    for (const RankedCandidate& one : result.best) candidates.push_back(one.candidate);
+    const std::vector<Evaluation> found = evaluator_.run(candidates, EngineChoice::automatic);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (found[i].refusal.empty()) result.best[i].evaluation = found[i];
+    sort_by_goal(result.best, limits_.minimise);
+    while (result.best.size() > best) {
+      result.rest.push_back(std::move(result.best.back()));
+      result.best.pop_back();
+    }
+  }
+
+ private:
+  bool go_on(const SearchProgress& progress, SearchResult& result) const {
+    if (options_.progress && !options_.progress(progress)) result.was_stopped = true;
+    return !result.was_stopped;
+  }
+
+  // Enough were simulated, and those to come look worse than what is found.
+  bool is_enough(const Estimated& next, const SearchResult& result) {
+    if (result.evaluated < limits_.evaluations) return false;
+    if (result.evaluated >= limits_.evaluations * most_evaluations_per_asked) return true;
+    if (fitting_.size() < static_cast<std::size_t>(limits_.best)) return false;
+    sort_by_goal(fitting_, limits_.minimise);
+    const Evaluation& worst = fitting_[static_cast<std::size_t>(limits_.best) - 1].evaluation;
+    return goal_of(limits_.minimise, next.estimate.step_s, next.estimate.peak_bytes) >
+           may_be_better * goal_of(limits_.minimise, worst.step_s, static_cast<double>(worst.peak_bytes));
+  }
+
+  const PlanConfig& limits_;
+  const SearchOptions& options_;
+  Evaluator evaluator_;
+  std::vector<RankedCandidate> fitting_;
+};
+
+}  // namespace
+
+SearchResult search_jobs(const PlanBase& base, const SearchOptions& options) {
+  const unsigned threads =
+      options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  const auto most = static_cast<std::size_t>(base.job.plan.evaluations * most_evaluations_per_asked);
+  SearchResult result;
+  if (options.progress && !options.progress({SearchPhase::estimating, 0, 0})) {
+    result.was_stopped = true;
+    return result;
+  }
+  const Share share = has_layer_kinds(base.job.job) ? estimated(base, most, threads) : enumerated(base, most);
+  result.candidates = share.candidates;
+  result.feasible = share.feasible;
+  Search search(base, options, threads);
+  search.simulate_most_promising(share.shortlist, result);
+  search.rank(result);
+  return result;
+}
+
+}  // namespace simrun

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "planner/estimate.h"
+#include "planner/evaluate_candidate.h"
+
+namespace simrun {
+
+struct RankedCandidate {
+  Candidate candidate;
+  Estimate estimate;
+  Evaluation evaluation;
+};
+
+// What a search did and found.
+struct SearchResult {
+  std::int64_t candidates = 0;          // whose sizes divide
+  std::int64_t feasible = 0;            // of these, that fit by their estimates
+  std::int64_t evaluated = 0;           // that were compiled and simulated
+  std::vector<RankedCandidate> best;    // that fit, by the objective; simulated with contention
+  std::vector<RankedCandidate> pareto;  // that fit and that none beats in both time and memory, fastest first
+  std::vector<RankedCandidate> rest;    // all others that were simulated, in the order of their estimates
+  bool was_stopped = false;
+};
+
+enum class SearchPhase : std::uint8_t { estimating, simulating, with_contention };
+struct SearchProgress {
+  SearchPhase phase = SearchPhase::estimating;
+  std::int64_t done = 0, all = 0;  // of the phase; all is 0 where it is not known
+};
+
+struct SearchOptions {
+  unsigned threads = 0;                        // 0: one per processor. The result is the same for any number
+  std::map<Candidate, Evaluation> known = {};  // of an earlier search of the same job
+  // Called on the searching thread, now and then; false stops the search. May be empty.
+  std::function<bool(const SearchProgress&)> progress = {};
+  // Evaluates candidates in the place of this process's threads, in their order; may be empty.
+  std::function<std::vector<Evaluation>(const std::vector<Candidate>&)> evaluate = {};
+};
+
+// The best ways to split a job: every candidate is estimated, the most promising are compiled and simulated
+// with the fast engine until at least PlanConfig::evaluations are and the next one's estimate is a tenth
+// worse than the PlanConfig::best best ones found, and those are simulated with contention. Memory is bounded
+// whatever the number of candidates. Deterministic.
+//
+// Throws std::invalid_argument where the limits leave no candidate, with what contradicts what; and for
+// models whose layers have no kinds (has_layer_kinds) where more candidates are left than
+// PlanConfig::evaluations.
+SearchResult search_jobs(const PlanBase& base, const SearchOptions& options);
+
+}  // namespace simrun

@@ -100,9 +100,9 @@ class RankNodes {
     if (!of.label.empty()) node.name += " " + of.label;
     node.stream = of.stream;
     if (const auto at = intervals_.find({entry_, number}); at != intervals_.end()) {
-      constexpr Picoseconds microsecond = 1'000'000;
-      node.start_us = at->second->start / microsecond;
-      node.duration_us = (at->second->start + at->second->duration) / microsecond - node.start_us;
+      constexpr Picoseconds nanosecond = 1000;
+      node.start_ns = at->second->start / nanosecond;
+      node.duration_ns = (at->second->start + at->second->duration) / nanosecond - node.start_ns;
     }
     describe(of, node);
     depend(of, node);

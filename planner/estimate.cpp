@@ -158,16 +158,26 @@ Costs* made_once(std::optional<Costs>& slot, bool is_new, const Make& make) {
 
 }  // namespace
 
+// With the plainest of schedules and sharding: what is asked for are the costs that those do not change.
+Job Estimator::loaded(Candidate candidate) const {
+  candidate.virtual_stages = 1;
+  candidate.zero_stage = std::min(candidate.zero_stage, 1);
+  if (candidate.pipeline > 1) candidate.schedule = "1f1b";
+  std::optional<Job> job = load_(candidate);
+  if (!job) throw std::invalid_argument("the loader refuses " + describe(candidate));
+  return std::move(*job);
+}
+
 const PassCosts* Estimator::passes_of(const Candidate& of) {
   const auto [slot, is_new] = passes_.try_emplace(PassKey{of.tensor, of.context, of.expert, of.expert_tensor,
                                                           of.micro_batch, static_cast<int>(of.recompute)});
-  return made_once(slot->second, is_new, [&] { return pass_costs(job_, of); });
+  return made_once(slot->second, is_new, [&] { return pass_costs(loaded(of), of); });
 }
 
 StepCosts* Estimator::steps_of(const Candidate& of) {
   const auto [slot, is_new] = steps_.try_emplace(
       StepKey{of.tensor, of.context, of.pipeline, of.expert, of.expert_tensor, of.zero_stage > 0});
-  return made_once(slot->second, is_new, [&] { return StepCosts(job_, of); });
+  return made_once(slot->second, is_new, [&] { return StepCosts(loaded(of), of); });
 }
 
 std::optional<Estimate> Estimator::estimate(const Candidate& candidate) {

@@ -14,9 +14,7 @@ namespace simrun {
 namespace {
 
 Evaluation simulated_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine) {
-  ConfigNode root = with_candidate(base.root, base.job.job, candidate);
-  const LoadedJob job = load_job_tree(root, {}, base.file, base.load);
-  const Plan plan = plan_job(job.job);
+  const Plan plan = plan_job(load_candidate(base, candidate));
   const Summary summary = summarize(plan, simulate(plan, {Detail::totals, engine}));
   Evaluation found;
   found.step_s = summary.step_time_s;
@@ -33,6 +31,11 @@ Evaluation simulated_candidate(const PlanBase& base, const Candidate& candidate,
 }
 
 }  // namespace
+
+Job load_candidate(const PlanBase& base, const Candidate& candidate) {
+  ConfigNode root = with_candidate(base.root, base.job.job, candidate);
+  return load_job_tree(root, {}, base.file, base.load).job;
+}
 
 Evaluation evaluate_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine) {
   Evaluation refused;

@@ -32,6 +32,9 @@ struct Evaluation {
   std::string engine;
 };
 
+// The candidate's job; throws ConfigError.
+Job load_candidate(const PlanBase& base, const Candidate& candidate);
+
 // Loads, compiles and simulates the candidate.
 Evaluation evaluate_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine);
 

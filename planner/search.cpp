@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <tuple>
 #include <utility>
+
+#include "configs/diagnostics.h"
 
 namespace simrun {
 namespace {
@@ -71,7 +74,13 @@ bool is_mine(const Candidate& candidate, unsigned thread, unsigned threads) {
 Share estimated_share(const PlanBase& base, std::size_t most, unsigned thread, unsigned threads) {
   const Job& job = base.job.job;
   const PlanConfig& limits = base.job.plan;
-  Estimator estimator(job);
+  Estimator estimator(job, [&](const Candidate& candidate) -> std::optional<Job> {
+    try {
+      return load_candidate(base, candidate);
+    } catch (const ConfigError&) {
+      return std::nullopt;
+    }
+  });
   Shortlist shortlist(most, limits.minimise);
   Share share;
   for_each_candidate(job, limits, [&](const Candidate& candidate) {

@@ -42,7 +42,7 @@ endif()
 if(TARGET simrun AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   add_test(NAME page-in-chromium WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
     COMMAND scripts/page.sh browser $<$<BOOL:${SIMRUN_PAGE_REQUIRED}>:--required> COMMAND_EXPAND_LISTS)
-  set_tests_properties(page-in-chromium PROPERTIES LABELS whole-program SKIP_RETURN_CODE 77 TIMEOUT 400 FIXTURES_REQUIRED example-page
+  set_tests_properties(page-in-chromium PROPERTIES LABELS whole-program SKIP_RETURN_CODE 77 TIMEOUT 500 FIXTURES_REQUIRED example-page
     ENVIRONMENT "SIMRUN=$<TARGET_FILE:simrun>;SIMRUN_PAGES=${CMAKE_CURRENT_BINARY_DIR}/example.html")
   add_test(NAME example-page COMMAND example_page ${CMAKE_CURRENT_BINARY_DIR}/example.html)
   set_tests_properties(example-page PROPERTIES FIXTURES_SETUP example-page)

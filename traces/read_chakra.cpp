@@ -7,6 +7,8 @@
 #include <array>
 #include <optional>
 
+#include "traces/write_chakra.h"
+
 namespace simrun {
 namespace {
 
@@ -132,12 +134,12 @@ class ChakraReader {
   void add(const chakra::Node& node) {
     if (node.type() == chakra::INVALID_NODE || node.type() == chakra::METADATA_NODE) return;
     if (number_of(node, "is_cpu_op").value_or(0) != 0) return note("nodes of the host, left out");
-    if (node.duration_micros() == 0) return note("nodes without a duration, left out");
-    if (node.start_time_micros() > largest_time || node.duration_micros() > largest_time)
-      return note("nodes whose time is no time, left out");
+    const std::optional<Times> times = times_of(node);
+    if (!times) return note("nodes whose time is no time, left out");
+    if (times->duration_ns == 0) return note("nodes without a duration, left out");
     TracedKernel kernel;
-    kernel.start_ns = static_cast<std::int64_t>(node.start_time_micros()) * 1000;
-    kernel.duration_ns = static_cast<std::int64_t>(node.duration_micros()) * 1000;
+    kernel.start_ns = times->start_ns;
+    kernel.duration_ns = times->duration_ns;
     kernel.name = names_.index_of(node.name());
     kernel.stream = stream_of(node);
     if (is_exchange(node.type())) {
@@ -145,6 +147,23 @@ class ChakraReader {
       trace_.exchanges.push_back(exchange_of(node));
     }
     trace_.kernels.push_back(kernel);
+  }
+
+  struct Times {
+    std::int64_t start_ns = 0, duration_ns = 0;
+  };
+  // simrun's own traces say nanoseconds in attributes (traces/write_chakra.h); the schema's times are whole
+  // microseconds.
+  static std::optional<Times> times_of(const chakra::Node& node) {
+    if (node.start_time_micros() > largest_time || node.duration_micros() > largest_time) return {};
+    const Times whole{static_cast<std::int64_t>(node.start_time_micros()) * 1000,
+                      static_cast<std::int64_t>(node.duration_micros()) * 1000};
+    const Times times{number_of(node, chakra_start_ns).value_or(whole.start_ns),
+                      number_of(node, chakra_duration_ns).value_or(whole.duration_ns)};
+    constexpr auto most = static_cast<std::int64_t>(largest_time) * 1000;
+    if (times.start_ns < 0 || times.duration_ns < 0 || times.start_ns > most || times.duration_ns > most)
+      return {};
+    return times;
   }
 
   static TracedExchange exchange_of(const chakra::Node& node) {

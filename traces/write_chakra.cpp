@@ -64,11 +64,14 @@ chakra::Node message_of(const ChakraNode& of) {
   node.set_type(type_of(of.kind));
   for (const std::uint64_t id : of.control) node.add_ctrl_deps(id);
   for (const std::uint64_t id : of.data) node.add_data_deps(id);
-  node.set_start_time_micros(static_cast<std::uint64_t>(of.start_us));
-  node.set_duration_micros(static_cast<std::uint64_t>(of.duration_us));
+  const std::int64_t start_us = of.start_ns / 1000, end_us = (of.start_ns + of.duration_ns) / 1000;
+  node.set_start_time_micros(static_cast<std::uint64_t>(start_us));
+  node.set_duration_micros(static_cast<std::uint64_t>(end_us - start_us));
   chakra::AttributeProto& host = *node.add_attr();
   host.set_name("is_cpu_op");
   host.set_bool_val(false);
+  put_number(node, chakra_start_ns, of.start_ns);
+  put_number(node, chakra_duration_ns, of.duration_ns);
   put_number(node, "stream", of.stream);
   if (of.kind == ChakraKind::compute) put_number(node, "num_ops", of.flops);
   if (of.kind == ChakraKind::compute || of.kind == ChakraKind::load || of.kind == ChakraKind::store)

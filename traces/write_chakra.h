@@ -14,7 +14,7 @@ struct ChakraNode {
   std::string name;
   ChakraKind kind = ChakraKind::compute;
   std::vector<std::uint64_t> control, data;  // nodes that must be over: of its stream, of what it reads
-  std::int64_t start_us = 0, duration_us = 0;
+  std::int64_t start_ns = 0, duration_ns = 0;
   std::int64_t stream = 0;
   std::int64_t flops = 0;         // compute
   std::int64_t bytes = 0;         // compute, copies: read and written; exchanges: what one rank puts in
@@ -27,6 +27,10 @@ struct ChakraNode {
 // Numbers of the schema's CollectiveCommType (traces/chakra.proto).
 constexpr std::int64_t chakra_all_reduce = 0, chakra_all_gather = 2, chakra_broadcast = 5,
                        chakra_all_to_all = 6, chakra_reduce_scatter = 7;
+
+// Attributes of a node beside the schema's own times, which are whole microseconds.
+constexpr const char* chakra_start_ns = "start_time_ns";
+constexpr const char* chakra_duration_ns = "duration_ns";
 
 // One rank's trace: GlobalMetadata, then the nodes, each message behind its length.
 std::string chakra_trace(std::int64_t rank, const std::vector<ChakraNode>& nodes);

@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <stdexcept>
 
@@ -12,10 +13,15 @@ void ColumnWriter::put(std::uint64_t value) {
   bytes_ += static_cast<char>(value);
 }
 
-void ColumnWriter::put_signed(std::int64_t value) {
-  const auto bits = static_cast<std::uint64_t>(value);
-  put((bits << 1) ^ (value < 0 ? ~std::uint64_t{0} : 0));
+namespace {
+
+std::uint64_t zigzag(std::int64_t value) {
+  return (static_cast<std::uint64_t>(value) << 1) ^ (value < 0 ? ~std::uint64_t{0} : 0);
 }
+
+}  // namespace
+
+void ColumnWriter::put_signed(std::int64_t value) { put(zigzag(value)); }
 
 void ColumnWriter::add(const std::vector<std::int64_t>& values) {
   put(values.size());
@@ -29,6 +35,18 @@ void ColumnWriter::add_differences(const std::vector<std::int64_t>& values) {
     put_signed(value - before);
     before = value;
   }
+}
+
+void ColumnWriter::add_planes(const std::vector<std::int64_t>& values) {
+  std::uint64_t largest = 0;
+  for (const std::int64_t value : values) largest = std::max(largest, zigzag(value));
+  int planes = 0;
+  for (; largest > 0; largest >>= 8) ++planes;
+  put(values.size());
+  put(static_cast<std::uint64_t>(planes));
+  for (int plane = 0; plane < planes; ++plane)
+    for (const std::int64_t value : values)
+      bytes_ += static_cast<char>((zigzag(value) >> (8 * plane)) & 0xff);
 }
 
 std::string raw_deflate(const std::string& bytes) {

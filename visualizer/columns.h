@@ -8,12 +8,15 @@ namespace simrun {
 
 // The page's wire format: columns of integers, one after the other, without names; visualizer/src/columns.ts
 // reads them in the same order. A column is its length and then its values as zigzag LEB128, so small values
-// of either sign take one byte; what repeats is left to deflate. Values must stay below 2^52 in size:
-// JavaScript reads them into doubles.
+// of either sign take one byte; what repeats is left to deflate. Columns that hold noise are planes instead:
+// length, number of planes, then the lowest byte of every value's zigzag, the next byte of every value, and
+// so on, so that the bytes that are noise lie together and the others pack. Values must stay below 2^52 in
+// size: JavaScript reads them into doubles.
 class ColumnWriter {
  public:
   void add(const std::vector<std::int64_t>& values);
   void add_differences(const std::vector<std::int64_t>& values);  // v0, v1 - v0, v2 - v1, ...
+  void add_planes(const std::vector<std::int64_t>& values);
   const std::string& bytes() const { return bytes_; }
 
  private:

@@ -106,8 +106,9 @@ std::string idle_bars(const Summary& summary) {
       "<figure><figcaption>Why each pipeline rank waits (shares of the step; the table below has the times)"
       "</figcaption><svg class=\"idle\" role=\"img\" aria-label=\"One bar per pipeline rank: compute, idle "
       "time "
-      "by cause, exposed communication. The table of times holds the numbers.\" width=\"{:.0f}\" "
-      "height=\"{:.0f}\">\n{}</svg>\n<div class=\"legend\">{}</div></figure>\n",
+      "by cause, exposed communication. The table of times holds the numbers.\" width=\"{0:.0f}\" "
+      "height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\">\n{2}</svg>\n"
+      "<div class=\"legend\">{3}</div></figure>\n",
       label_width + bar_width, bar_pitch * static_cast<double>(summary.stages.size()), bars, legend(summary));
 }
 

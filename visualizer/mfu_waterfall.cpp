@@ -87,8 +87,9 @@ std::string waterfall_html(const Summary& summary) {
       "<div class=\"figure\"><table class=\"pitched\"><caption>From the peak to the MFU</caption><thead><tr>"
       "<th scope=\"col\"></th><th scope=\"col\" title=\"share of the peak\">of peak</th>"
       "<th scope=\"col\" title=\"that share of the step\">of "
-      "step</th></tr></thead><tbody>\n{}</tbody></table>"
-      "<svg class=\"waterfall\" aria-hidden=\"true\" width=\"{:.0f}\" height=\"{:.0f}\">\n{}</svg></div>\n",
+      "step</th></tr></thead><tbody>\n{0}</tbody></table>"
+      "<svg class=\"waterfall\" aria-hidden=\"true\" width=\"{1:.0f}\" height=\"{2:.0f}\" "
+      "viewBox=\"0 0 {1:.0f} {2:.0f}\" preserveAspectRatio=\"none\">\n{3}</svg></div>\n",
       rows, chart_width, height, bars);
 }
 

@@ -25,7 +25,10 @@ namespace {
 template <typename Items, typename Item>
 std::string json_list(const Items& items, const Item& item) {
   std::string text;
-  for (const auto& i : items) text += (text.empty() ? "" : ",") + item(i);
+  for (const auto& i : items) {
+    if (!text.empty()) text += ',';
+    text += item(i);
+  }
   return "[" + text + "]";
 }
 
@@ -34,14 +37,31 @@ template <typename Items, typename Item>
 std::string drawn_list(const Items& items, const Item& item) {
   std::string text;
   for (const auto& i : items)
-    if (is_drawn(i)) text += (text.empty() ? "" : ",") + item(i);
+    if (is_drawn(i)) {
+      if (!text.empty()) text += ',';
+      text += item(i);
+    }
   return "[" + text + "]";
 }
 
-std::string rank_facts(const RankTimeline& rank, const Summary& summary, bool is_measured) {
-  return fmt::format("{{\"pp\":{},\"multiplicity\":{},\"gpus\":{}{}}}", rank.pipeline_rank, rank.multiplicity,
-                     summary.stages.at(static_cast<std::size_t>(rank.pipeline_rank)).gpus,
-                     is_measured ? ",\"measured\":true" : "");
+// The GPUs that a lane stands for, so that the reader can unfold it; "" where it stands for some of its
+// pipeline rank's only: nobody recorded which.
+std::string members_facts(const Plan& plan, const RankTimeline& rank) {
+  const StageDevices& stage = plan.stages.at(static_cast<std::size_t>(rank.pipeline_rank));
+  std::int64_t devices = 0;
+  for (const DeviceRange& range : stage.devices) devices += range.count;
+  if (devices != rank.multiplicity) return "";
+  const auto range = [](const DeviceRange& of) { return fmt::format("[{},{}]", of.first, of.count); };
+  const auto axis = [](const Axis& of) { return fmt::format("[{},{}]", json_quoted(of.name), of.size); };
+  const auto mesh = [&](const Mesh& of) { return json_list(of.axes, axis); };
+  return fmt::format(",\"members\":{{\"devices\":{},\"meshes\":{}}}", json_list(stage.devices, range),
+                     json_list(stage.meshes, mesh));
+}
+
+std::string rank_facts(const Plan& plan, const RankTimeline& rank, const Summary& summary, bool is_measured) {
+  return fmt::format("{{\"pp\":{},\"multiplicity\":{},\"gpus\":{},\"device\":{}{}}}", rank.pipeline_rank,
+                     rank.multiplicity, summary.stages.at(static_cast<std::size_t>(rank.pipeline_rank)).gpus,
+                     rank.device, is_measured ? ",\"measured\":true" : members_facts(plan, rank));
 }
 
 // What is drawn: a Timeline whose ranks may be those of two, and which of them were measured. The path is of
@@ -92,11 +112,13 @@ std::string page_facts(const Plan& plan, const Drawn& drawn, const Summary& summ
   };
   const auto peak_flops = plan.cluster.gpu.peak_flops.find(plan.job.precision);
   std::string categories;
-  for (int c = 0; c < category_count; ++c)
-    categories += (c == 0 ? "" : ",") + json_quoted(to_string(static_cast<Category>(c)));
+  for (int c = 0; c < category_count; ++c) {
+    if (c > 0) categories += ',';
+    categories += json_quoted(to_string(static_cast<Category>(c)));
+  }
   return fmt::format(
-      "{{\"version\":4,\"step\":{},\"memoryLimit\":{},\"peakFlops\":{},\"bidirectional\":{},\"streams\":{},"
-      "\"categories\":[{}],\"ranks\":{},\"useSteps\":{},\"links\":{},\"strings\":{}}}",
+      "{{\"version\":5,\"step\":{},\"memoryLimit\":{},\"peakFlops\":{},\"bidirectional\":{},\"streams\":{},"
+      "\"categories\":[{}],\"ranks\":{},\"gpusPerNode\":{},\"useSteps\":{},\"links\":{},\"strings\":{}}}",
       timeline.step, summary.memory_limit_bytes,
       peak_flops == plan.cluster.gpu.peak_flops.end() ? 0.0 : peak_flops->second, is_bidirectional(plan),
       json_list(plan.streams,
@@ -105,9 +127,11 @@ std::string page_facts(const Plan& plan, const Drawn& drawn, const Summary& summ
                                      short_name(stream.traffic));
                 }),
       categories,
-      drawn_list(timeline.ranks,
-                 [&](const RankTimeline& rank) { return rank_facts(rank, summary, is_measured(rank)); }),
-      use_steps, drawn_list(timeline.links, link_facts), json_list(strings, json_quoted));
+      drawn_list(
+          timeline.ranks,
+          [&](const RankTimeline& rank) { return rank_facts(plan, rank, summary, is_measured(rank)); }),
+      plan.cluster.gpus_per_node, use_steps, drawn_list(timeline.links, link_facts),
+      json_list(strings, json_quoted));
 }
 
 // Puts `parts` where the template says <!--simrun:NAME-->, in one pass: what is put in is not looked at

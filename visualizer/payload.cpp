@@ -1,5 +1,7 @@
 #include "visualizer/payload.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +11,7 @@
 
 #include "visualizer/bound_chunks.h"
 #include "visualizer/columns.h"
+#include "visualizer/rank_columns.h"
 
 namespace simrun {
 
@@ -63,6 +66,12 @@ std::string what(const Instruction& instruction) {
   return instruction.function == Function::none ? name : name + " " + to_string(instruction.function);
 }
 
+// "0:1,2": a collective's group is over axes 1 and 2 of the first mesh; "" where no group takes part.
+std::string group_text(const Communication* exchange) {
+  if (exchange == nullptr || exchange->group.axes.empty() || exchange->peer.pipeline_rank >= 0) return "";
+  return fmt::format("{}:{}", exchange->group.mesh, fmt::join(exchange->group.axes, ","));
+}
+
 void add_segments(const Plan& plan, ColumnWriter& columns, StringTable& strings) {
   const BoundChunks bound(plan);
   Column kind, name, count;
@@ -83,7 +92,7 @@ void add_segments(const Plan& plan, ColumnWriter& columns, StringTable& strings)
 }
 
 void add_instructions(const Plan& plan, ColumnWriter& columns, StringTable& strings) {
-  Column whats, label, cause, phase, layer, stream, bytes, flops, channel, binding;
+  Column whats, label, cause, phase, layer, stream, bytes, flops, channel, binding, group;
   for (const Segment& segment : plan.segments)
     for (const Instruction& instruction : segment.instructions) {
       const Communication* const exchange = instruction.communication < plan.communications.size()
@@ -100,74 +109,11 @@ void add_instructions(const Plan& plan, ColumnWriter& columns, StringTable& stri
       const bool between_ranks = exchange != nullptr && exchange->channel != no_index;
       channel.push_back(between_ranks ? std::int64_t{exchange->channel} : -1);
       binding.push_back(instruction.binding);
+      group.push_back(strings.index(group_text(exchange)));
     }
-  for (const Column& column : {whats, label, cause, phase, layer, stream, bytes, flops, channel, binding})
+  for (const Column& column :
+       {whats, label, cause, phase, layer, stream, bytes, flops, channel, binding, group})
     columns.add(column);
-}
-
-void add_entries(const Plan& plan, std::int32_t pipeline_rank, ColumnWriter& columns) {
-  const Program& program = plan.programs[static_cast<std::size_t>(pipeline_rank)];
-  Column segment;
-  std::array<Column, 2> microbatch;  // by binding
-  for (const Entry& entry : program.entries) {
-    segment.push_back(entry.segment);
-    for (std::uint8_t b = 0; b < 2; ++b) {
-      const Binding* bound = binding_of(program, entry, b);
-      microbatch[b].push_back(bound == nullptr ? -1 : bound->microbatch);
-    }
-  }
-  for (const Column& column : {segment, microbatch[0], microbatch[1]}) columns.add(column);
-}
-
-void add_passes(const std::vector<PassInterval>& passes, ColumnWriter& columns) {
-  Column gap, duration, entry;
-  Picoseconds end = 0;
-  for (const PassInterval& pass : passes) {
-    gap.push_back(pass.start - end);
-    duration.push_back(pass.duration);
-    entry.push_back(pass.entry);
-    end = pass.start + pass.duration;
-  }
-  columns.add(gap);
-  columns.add(duration);
-  columns.add_differences(entry);
-}
-
-void add_memory(const std::vector<MemoryEvent>& events, ColumnWriter& columns) {
-  Column time;
-  std::array<Column, category_count> live;
-  for (const MemoryEvent& event : events) {
-    time.push_back(event.time);
-    for (std::size_t c = 0; c < live.size(); ++c) live[c].push_back(event.live[c]);
-  }
-  columns.add_differences(time);
-  for (const Column& column : live) columns.add_differences(column);
-}
-
-void add_lane(const Lane& lane, ColumnWriter& columns) {
-  Column gap, duration, wait, entry, instruction;
-  Picoseconds end = 0;
-  for (const Interval& interval : lane.intervals) {
-    gap.push_back(interval.start - end);
-    duration.push_back(interval.duration);
-    wait.push_back(interval.wait);
-    entry.push_back(interval.entry);
-    instruction.push_back(interval.instruction);
-    end = interval.start + interval.duration;
-  }
-  for (const Column& column : {gap, duration, wait}) columns.add(column);
-  columns.add_differences(entry);
-  columns.add_differences(instruction);
-}
-
-void add_rank(const Plan& plan, const RankTimeline& rank, ColumnWriter& columns) {
-  add_entries(plan, rank.pipeline_rank, columns);
-  add_passes(rank.passes, columns);
-  add_memory(rank.memory, columns);
-  Column streams;
-  for (const Lane& lane : rank.lanes) streams.push_back(lane.stream);
-  columns.add(streams);
-  for (const Lane& lane : rank.lanes) add_lane(lane, columns);
 }
 
 void add_link(const LinkTimeline& link, ColumnWriter& columns) {
@@ -204,7 +150,7 @@ PagePayload page_payload(const Plan& plan, const Timeline& timeline, const Criti
   add_segments(plan, columns, strings);
   add_instructions(plan, columns, strings);
   for (const RankTimeline& rank : timeline.ranks)
-    if (is_drawn(rank)) add_rank(plan, rank, columns);
+    if (is_drawn(rank)) add_rank_columns(plan, rank, columns);
   for (const LinkTimeline& link : timeline.links)
     if (is_drawn(link)) add_link(link, columns);
   add_path(timeline, path, columns);

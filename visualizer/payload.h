@@ -21,17 +21,13 @@ constexpr int use_steps = 10'000;  // a utilisation of 1 in a column
 //   segments       kind, name, chunk index and stage (-1: none), the same of an overlapped pair's backward,
 //                  instruction count
 //   instructions   of all segments in turn: what (opcode and function), label, cause, phase, layer,
-//                  stream, bytes, FLOPs, channel (-1: none), binding
-//   per drawn rank entries: segment, microbatch of binding 0 and of binding 1 (-1: none)
-//                  passes: gap, duration, entry differences
-//                  memory: time differences, then differences of live bytes, one column per category
-//                  streams that have a lane; per lane: gap, duration, wait, entry differences, instruction
-//                  differences
+//                  stream, bytes, FLOPs, channel (-1: none), binding, group ("MESH:AXIS,AXIS" of
+//                  Plan::stages' meshes; "": none)
+//   per drawn rank see rank_columns.h
 //   per drawn link differences of its utilisation, in parts of use_steps
 //   critical path  differences of drawn rank, of lane and of box, oldest first
 //
-// Times are picoseconds; a gap is the start minus the end of what stood before on the lane. Names are indices
-// into `strings`.
+// Times are picoseconds. Names are indices into `strings`.
 struct PagePayload {
   std::string columns;
   std::vector<std::string> strings;

@@ -220,11 +220,13 @@ std::string peak_treemap(const std::vector<AliveTensors>& alive, const std::stri
                           colours[static_cast<std::size_t>(category)].fill, to_string(category));
   }
   return fmt::format(
-             "<figure><figcaption>What is alive at the peak of {}: {}, by tensor, a strip per layer or bucket"
+             "<figure><figcaption>What is alive at the peak of {0}: {1}, by tensor, a strip per layer or "
+             "bucket"
              "</figcaption><svg class=\"treemap\" role=\"img\" aria-label=\"Areas as bytes, of what the "
              "table "
-             "beside it lists.\" width=\"{:.0f}\" height=\"{:.0f}\">\n{}</svg>\n<div "
-             "class=\"legend\">{}</div>"
+             "beside it lists.\" width=\"{2:.0f}\" height=\"{3:.0f}\" "
+             "viewBox=\"0 0 {2:.0f} {3:.0f}\">\n{4}</svg>\n<div "
+             "class=\"legend\">{5}</div>"
              "</figure>\n",
              html_escaped(where), memory_text(bytes), map_width, map_height, map, legend) +
          kind_table(categories, bytes);

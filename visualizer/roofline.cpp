@@ -198,10 +198,10 @@ std::string roofline_html(const Plan& plan, const RankTimeline& rank) {
   if (operators.empty() || !(roof.peak > 0) || !(roof.bandwidth > 0)) return "";
   const RooflineAxes axes = roofline_axes(operators, roof);
   return fmt::format(
-             "<figure><figcaption>Operators under the roof of {} ({} TFLOP/s, {})</figcaption><svg "
+             "<figure><figcaption>Operators under the roof of {0} ({1} TFLOP/s, {2})</figcaption><svg "
              "class=\"roofline\" role=\"img\" aria-label=\"FLOP/s of each operator over its FLOPs per byte, "
              "under the device's peak and memory bandwidth. The table beside it holds the numbers.\" "
-             "width=\"{:.0f}\" height=\"{:.0f}\">\n{}{}</svg></figure>\n",
+             "width=\"{3:.0f}\" height=\"{4:.0f}\" viewBox=\"0 0 {3:.0f} {4:.0f}\">\n{5}{6}</svg></figure>\n",
              html_escaped(plan.cluster.gpu.name), significant(roof.peak * 1e-12, 4),
              bandwidth_text(roof.bandwidth), plot_left + plot_width + largest_radius,
              plot_height + plot_bottom, drawn_axes(axes, roof), drawn_operators(operators, axes, roof)) +

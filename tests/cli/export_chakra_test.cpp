@@ -109,7 +109,7 @@ void check_nodes(const std::vector<ChakraNode>& nodes, Exchanges& all) {
       for (const std::uint64_t id : *dependencies) {
         REQUIRE(by_id.contains(id));  // it stands before: no cycle
         const ChakraNode& before = *by_id.at(id);
-        late += before.start_us + before.duration_us > node.start_us ? 1 : 0;
+        late += before.start_ns + before.duration_ns > node.start_ns ? 1 : 0;
       }
     CHECK(by_id.emplace(node.id, &node).second);
     const std::tuple end(node.from, node.to, node.tag);
@@ -146,7 +146,7 @@ TEST_CASE("chakra: ends of exchanges agree, and nodes begin behind what they wai
   }
 }
 
-TEST_CASE("chakra: simrun reads its own traces back, to the microsecond of the Timeline") {
+TEST_CASE("chakra: simrun reads its own traces back, to the nanosecond of the Timeline") {
   const Exported of = exported("tiny-4xa100");
   const RankTimeline& rank = of.timeline.ranks.front();
   const std::string written = chakra_trace(0, nodes_of(of.plan, of.traces, 0, 0));
@@ -155,20 +155,69 @@ TEST_CASE("chakra: simrun reads its own traces back, to the microsecond of the T
   CHECK(trace.rank == 0);
   std::map<std::string, std::vector<std::pair<std::int64_t, std::int64_t>>> read;  // ends by stream
   for (const TracedKernel& kernel : trace.kernels)
-    read[trace.streams[kernel.stream].name].emplace_back(kernel.start_ns / 1000,
-                                                         (kernel.start_ns + kernel.duration_ns) / 1000);
+    read[trace.streams[kernel.stream].name].emplace_back(kernel.start_ns,
+                                                         kernel.start_ns + kernel.duration_ns);
   std::size_t compared = 0;
   for (const Lane& lane : rank.lanes) {
     std::vector<std::pair<std::int64_t, std::int64_t>> ends;
     for (const Interval& interval : lane.intervals) {
-      const std::int64_t start = interval.start / 1'000'000,
-                         end = (interval.start + interval.duration) / 1'000'000;
+      const std::int64_t start = interval.start / 1000, end = (interval.start + interval.duration) / 1000;
       if (end > start) ends.emplace_back(start, end);
     }
     CHECK(read["stream " + std::to_string(lane.stream)] == ends);
     compared += ends.size();
   }
   CHECK(compared > 200);
+}
+
+TEST_CASE("chakra: the schema's own times are the Timeline's in whole microseconds") {
+  const Exported of = exported("tiny-4xa100");
+  std::map<std::int64_t, std::vector<std::pair<std::int64_t, std::int64_t>>> read;  // ends by stream
+  for (const chakra::Node& node : read_back(chakra_trace(0, nodes_of(of.plan, of.traces, 0, 0)))) {
+    const auto start = static_cast<std::int64_t>(node.start_time_micros()),
+               duration = static_cast<std::int64_t>(node.duration_micros());
+    if (duration > 0) read[number_of(node, "stream")].emplace_back(start, start + duration);
+  }
+  for (const Lane& lane : of.timeline.ranks.front().lanes) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> ends;
+    for (const Interval& interval : lane.intervals) {
+      const std::int64_t start = interval.start / 1'000'000,
+                         end = (interval.start + interval.duration) / 1'000'000;
+      if (end > start) ends.emplace_back(start, end);
+    }
+    CHECK(read[lane.stream] == ends);
+  }
+}
+
+TEST_CASE("chakra: fields have the schema's numbers") {
+  // schema/protobuf/et_def.proto of github.com/mlcommons/chakra, commit 6dc63e14
+  CHECK(chakra::GlobalMetadata::kVersionFieldNumber == 1);
+  CHECK(chakra::GlobalMetadata::kAttrFieldNumber == 2);
+  CHECK(chakra::Node::kIdFieldNumber == 1);
+  CHECK(chakra::Node::kNameFieldNumber == 2);
+  CHECK(chakra::Node::kTypeFieldNumber == 3);
+  CHECK(chakra::Node::kCtrlDepsFieldNumber == 4);
+  CHECK(chakra::Node::kDataDepsFieldNumber == 5);
+  CHECK(chakra::Node::kStartTimeMicrosFieldNumber == 6);
+  CHECK(chakra::Node::kDurationMicrosFieldNumber == 7);
+  CHECK(chakra::Node::kAttrFieldNumber == 10);
+  CHECK(chakra::AttributeProto::kNameFieldNumber == 1);
+  CHECK(chakra::AttributeProto::kInt32ValFieldNumber == 7);
+  CHECK(chakra::AttributeProto::kInt64ValFieldNumber == 9);
+  CHECK(chakra::AttributeProto::kBoolValFieldNumber == 27);
+  CHECK(chakra::AttributeProto::kStringValFieldNumber == 29);
+  CHECK(chakra::COMP_NODE == 4);
+  CHECK(chakra::COMM_SEND_NODE == 5);
+  CHECK(chakra::COMM_COLL_NODE == 7);
+  CHECK(chakra::ALL_TO_ALL == 6);
+  CHECK(chakra::REDUCE_SCATTER == 7);
+  chakra::Node node;  // as that schema writes it: field 1 a varint, field 2 bytes, field 6 a varint
+  node.set_id(3);
+  node.set_name("f");
+  node.set_start_time_micros(300);
+  CHECK(node.SerializeAsString() == std::string("\x08\x03\x12\x01"
+                                                "f\x30\xac\x02",
+                                                8));
 }
 
 TEST_CASE("--export chakra writes a folder whole or not at all") {

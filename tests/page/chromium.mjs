@@ -7,7 +7,9 @@ import { basename, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { Browser } from "./browser.mjs";
-import { checkAccessibility, checkAddress, checkKeyboard, checkMarksAndMeasure, checkPath, checkPictures } from "./reading.mjs";
+import {
+  checkAccessibility, checkAddress, checkKeyboard, checkMarksAndMeasure, checkPath, checkPictures, checkTouch, checkUnfolding,
+} from "./reading.mjs";
 
 const isGallery = (page) => page.endsWith(".gallery.html"); // of `simrun --schedule all`: diagrams without a script
 const pages = process.argv.slice(2).filter((page) => !isGallery(page));
@@ -18,6 +20,7 @@ let browser;
 let linkLanes = 0; // of all pages
 let pairsSeen = 0; // pages with overlapped pairs
 let pathsSeen = 0; // with a critical path
+let unfoldedSeen = 0; // with a rank that unfolds
 before(() => void (browser = new Browser()));
 after(() => browser.close());
 
@@ -228,8 +231,10 @@ for (const page of pages) {
     await checkPairs(tab);
     await checkOther(tab);
     if (await checkPath(tab)) pathsSeen++;
+    if (await checkUnfolding(tab)) unfoldedSeen++;
     await checkAddress(tab, await checkMarksAndMeasure(tab));
     await checkKeyboard(tab);
+    if (page === pages[0]) await checkTouch(tab); // alike on all pages, and slow
     await checkPictures(tab);
     await checkAccessibility(tab);
     assert.deepEqual(tab.faults, []);
@@ -275,10 +280,11 @@ for (const page of galleries) {
   });
 }
 
-test("lanes of links, overlapped pairs and critical paths were among what was checked", () => {
+test("lanes of links, overlapped pairs, critical paths and ranks that unfold were among what was checked", () => {
   assert.ok(linkLanes > 0);
   assert.ok(pathsSeen > 0);
   assert.ok(pairsSeen > 0);
+  assert.ok(unfoldedSeen > 0);
 });
 
 // The check itself: each of these must be seen.

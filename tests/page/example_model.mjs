@@ -7,15 +7,15 @@ export function exampleModel() {
   const passes = (start, duration, entry) => ({ start: column(...start), duration: column(...duration), entry: column(...entry) });
   const memory = { time: column(0, 100, 300), live: [column(10, 10, 10), column(0, 5, 1)] };
   const rank = (pp, segment, p, lanes) => ({
-    pp, multiplicity: 8, gpus: 8, segment: column(...segment), microbatch: [column(0, 1, 0, 1, 0, 1), none(6)], passes: p, memory, lanes,
+    pp, multiplicity: 8, gpus: 8, device: 0, segment: column(...segment), microbatch: [column(0, 1, 0, 1, 0, 1), none(6)], passes: p, memory, lanes,
   });
   const lane = (stream, p, wait, instruction) => ({ stream, ...p, wait: column(...wait), instruction: column(...instruction) });
   return {
     facts: {
-      version: 4, step: 400, memoryLimit: 16, peakFlops: 1e12, bidirectional: false,
+      version: 5, step: 400, memoryLimit: 16, peakFlops: 1e12, bidirectional: false,
       streams: [{ name: "compute", traffic: "compute" }, { name: "tp", traffic: "tp" },
                 { name: "pp", traffic: "pp" }],
-      categories: ["weights", "activations"], ranks: [{ pp: 0, multiplicity: 8, gpus: 8 }, { pp: 1, multiplicity: 8, gpus: 8 }], useSteps: 10000, links: [],
+      categories: ["weights", "activations"], ranks: [{ pp: 0, multiplicity: 8, gpus: 8, device: 0 }, { pp: 1, multiplicity: 8, gpus: 8, device: 0 }], gpusPerNode: 4, useSteps: 10000, links: [],
       strings: ["", "forward", "backward", "gemm", "qkv", "all_gather", "split over tp", "hand over", "send", "recv"],
     },
     // 0: F of stage 0, 1: B of stage 0, 2: F of stage 1, 3: B of stage 1, two instructions each; 4: a send, 5: a receive
@@ -26,7 +26,7 @@ export function exampleModel() {
       cause: column(0, 6, 0, 6, 0, 6, 0, 6, 0, 0), phase: column(0, 0, 1, 2, 0, 0, 2, 2, 0, 0),
       layer: column(0, 0, 0, 0, 1, 1, 1, 1, -1, -1), stream: column(0, 1, 0, 1, 0, 1, 0, 1, 2, 2),
       bytes: column(8, 4, 8, 4, 8, 4, 8, 4, 4, 4), flops: column(20, 0, 20, 0, 20, 0, 20, 0, 0, 0),
-      channel: column(-1, -1, -1, -1, -1, -1, -1, -1, 7, 7), binding: new Float64Array(10),
+      channel: column(-1, -1, -1, -1, -1, -1, -1, -1, 7, 7), binding: new Float64Array(10), group: new Float64Array(10),
     },
     // 0F0, its collective, the send of it, on rank 1 nothing recorded of F; then B of rank 0
     path: { rank: column(0, 0, 0, 0), lane: column(0, 1, 2, 0), index: column(0, 0, 0, 3) },
@@ -57,12 +57,12 @@ export function pairModel() {
   const passes = (start, duration, entry) => ({ start: column(...start), duration: column(...duration), entry: column(...entry) });
   const memory = { time: column(), live: [column()] };
   const lane = (stream, p, instruction) => ({ stream, ...p, wait: new Float64Array(p.start.length), instruction: column(...instruction) });
-  const rank = (pp, more) => ({ pp, multiplicity: 8, gpus: 8, memory, ...more });
+  const rank = (pp, more) => ({ pp, multiplicity: 8, gpus: 8, device: 0, memory, ...more });
   return {
     facts: {
-      version: 4, step: 200, memoryLimit: 16, peakFlops: 0, bidirectional: true,
+      version: 5, step: 200, memoryLimit: 16, peakFlops: 0, bidirectional: true,
       streams: [{ name: "compute", traffic: "compute" }, { name: "pp", traffic: "pp" }],
-      categories: ["weights"], ranks: [{ pp: 0, multiplicity: 8, gpus: 8 }, { pp: 1, multiplicity: 8, gpus: 8 }], useSteps: 10000, links: [],
+      categories: ["weights"], ranks: [{ pp: 0, multiplicity: 8, gpus: 8, device: 0 }, { pp: 1, multiplicity: 8, gpus: 8, device: 0 }], gpusPerNode: 4, useSteps: 10000, links: [],
       strings: ["", "forward", "backward", "pair", "gemm", "send", "recv"],
     },
     // 0: pair of rank 0; 1: its 0F (down); 2: send of activations; 3: send of gradients; 4: pair of rank 1; 5 and 6: its receives
@@ -75,7 +75,7 @@ export function pairModel() {
     instructions: {
       what: column(4, 4, 4, 5, 5, 4, 4, 6, 6), label: new Float64Array(9), cause: new Float64Array(9), phase: column(0, 2, 0, 0, 2, 0, 2, 0, 2),
       layer: column(0, 5, 0, -1, -1, 5, 0, -1, -1), stream: column(0, 0, 0, 1, 1, 0, 0, 1, 1), bytes: new Float64Array(9),
-      flops: new Float64Array(9), channel: column(-1, -1, -1, 0, 3, -1, -1, 0, 3), binding: column(0, 1, 0, 0, 0, 0, 1, 0, 0),
+      flops: new Float64Array(9), channel: column(-1, -1, -1, 0, 3, -1, -1, 0, 3), binding: column(0, 1, 0, 0, 0, 0, 1, 0, 0), group: new Float64Array(9),
     },
     links: [],
     path: { rank: column(), lane: column(), index: column() },

@@ -7,7 +7,7 @@ const layout = await load("layout");
 const { search, passQuery, boxNames } = await load("search");
 const { describe, describeIdle, idleCause, describeLink, describeLinks, describeMemory } = await load("describe");
 const { Exchanges } = await load("exchanges");
-const { colourOf, inkOn, rowColours, passColours } = await load("colours");
+const { colourOf, inkOn, luminance, numbered, rowColours, passColours } = await load("colours");
 
 const model = exampleModel();
 const rows = layout.layoutOf(model, "folded").rows;
@@ -132,4 +132,12 @@ test("in the other modes equal numbers have equal colours, and backward is the d
   assert.notEqual(colour(0, 0, "microbatch"), colour(0, 1, "microbatch"));
   assert.notEqual(colour(0, 0, "stage"), colour(1, 0, "stage"));
   assert.notEqual(colour(0, 0, "chunk"), colour(0, 2, "chunk"));
+});
+
+test("microbatches that follow each other differ in lightness, not in hue alone", () => {
+  const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  for (let n = 0; n < 64; n++) {
+    const [own, next] = [n, n + 1].map((of) => luminance(numbered(of)));
+    assert.ok(contrast(own, next) > 1.5, `${n} and ${n + 1}: ${contrast(own, next)}`);
+  }
 });

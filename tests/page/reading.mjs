@@ -7,6 +7,7 @@ const shift = 8; // of Input.dispatch*Event's modifiers
 
 const text = (tab, id) => tab.value(`document.getElementById("${id}").textContent`);
 const isPressed = (tab, id) => tab.value(`document.getElementById("${id}").getAttribute("aria-pressed")`);
+const goUp = (tab) => tab.value(`[...Array(60)].forEach(() => dispatchEvent(new KeyboardEvent("keydown", { key: "PageUp" })))`);
 const picture = (tab) => tab.value("['minimap', 'plot'].map((id) => document.getElementById(id).toDataURL()).join()");
 const frameOf = (tab) => tab.value(`(({ left, top, width, height }) => ({ left, top, width, height }))(
   document.getElementById("plot").getBoundingClientRect())`);
@@ -55,20 +56,100 @@ export async function checkMarksAndMeasure(tab) {
 
 // Marks, measure and the rest are in the address: who opens it sees the same.
 export async function checkAddress(tab, measured) {
-  await tab.press("3");
-  await tab.press("w");
+  for (const key of ["3", "w", "u", "PageDown"]) await tab.press(key); // some ranks unfold, some pages scroll
   await tab.until("/[#&]m=\\d+&d=\\d+,\\d+/.test(location.hash) && location.hash.includes('c=chunk')");
   await tab.frame();
-  const hash = await tab.value("location.hash");
+  await new Promise((go) => setTimeout(go, 350)); // the hash follows after a pause
+  const [hash, seen] = [await tab.value("location.hash"), await picture(tab)];
   await tab.send("Page.reload");
   await tab.until("performance.getEntriesByType('navigation')[0]?.type === 'reload' && document.documentElement?.dataset.state");
   await tab.frame();
   assert.equal(await tab.value("location.hash"), hash);
+  assert.ok((await picture(tab)) === seen, "the picture is what was sent");
   assert.equal(await isPressed(tab, "mode-chunk"), "true");
   assert.equal(await text(tab, "selection"), measured);
   await tab.press("M", shift);
+  await tab.press("U", shift);
   for (const key of ["Escape", "1", "0"]) await tab.press(key);
+  await goUp(tab);
   await tab.until("!/[&#][md]=/.test(location.hash)");
+}
+
+// A rank that folds equal GPUs opens into a lane for each, by key, button and label; who opens the address sees it open.
+export async function checkUnfolding(tab) {
+  const ranks = await tab.value("JSON.parse(document.getElementById('facts').textContent).ranks");
+  const count = ({ members }) => (members ? members.devices.reduce((sum, [, of]) => sum + of, 0) : 0);
+  const rank = ranks.findIndex((of) => count(of) > 1);
+  assert.equal(await tab.value("document.getElementById('unfold').hidden"), rank < 0);
+  if (rank < 0) return false;
+  const expanded = () => tab.value("document.getElementById('unfold').getAttribute('aria-expanded')");
+  await tab.press("Escape");
+  await goUp(tab);
+  await tab.frame();
+  const folded = await picture(tab);
+  await tab.press("u");
+  assert.equal(await expanded(), "true");
+  assert.match(await text(tab, "said"), new RegExp(`a lane for each of ${count(ranks[rank])} GPUs$`));
+  await tab.until(`/[#&]u=${rank}(&|$)/.test(location.hash)`);
+  await tab.frame();
+  assert.ok((await picture(tab)) !== folded, "it is drawn");
+  await tab.value("document.getElementById('unfold').click()");
+  assert.equal(await expanded(), "false");
+  await tab.frame();
+  assert.ok((await picture(tab)) === folded, "and folds back");
+  const { left, top } = await frameOf(tab);
+  const label = top + 22 + 4 + 15; // the axis, the space above the lanes, half a lane
+  if (rank === 0) {
+    await tab.click(left + 30, label);
+    assert.equal(await expanded(), "true", "clicking the name unfolds");
+    await tab.click(left + 30, label - 6);
+    assert.equal(await expanded(), "false", "and folds");
+  }
+  await tab.until("!/[#&]u=/.test(location.hash)");
+  return true;
+}
+
+// One finger moves and scrolls, two zoom, a tap selects.
+export async function checkTouch(tab) {
+  const { left, top, width } = await frameOf(tab);
+  await tab.press("0");
+  await goUp(tab);
+  await tab.frame();
+  const touch = (type, ...points) => tab.send("Input.dispatchTouchEvent", { type, touchPoints: points.map(([x, y], id) => ({ x, y, id })) });
+  const span = async () => {
+    await tab.until("/v=-?\\d+,\\d+/.test(location.hash)");
+    const [, from, to] = (await tab.value("location.hash")).match(/v=(-?\d+),(\d+)/);
+    return { from: Number(from), width: to - from };
+  };
+  const until = async (name, holds) => {
+    for (const end = Date.now() + 10000; Date.now() < end; await new Promise((go) => setTimeout(go, 50))) {
+      const now = await span();
+      if (holds(now)) return now;
+    }
+    return assert.fail(`${name}, but the view is ${await tab.value("location.hash")}`);
+  };
+  const [x, y] = [left + width * 0.6, top + 45];
+  const whole = await span();
+  await touch("touchStart", [x - 50, y], [x + 50, y]);
+  await touch("touchMove", [x - 100, y], [x + 100, y]);
+  await touch("touchMove", [x - 150, y], [x + 150, y]);
+  await touch("touchEnd");
+  const near = await until("two fingers that part zoom in", (v) => v.width < whole.width / 2);
+  assert.ok(near.width > whole.width / 4, "by as much as they part");
+  await touch("touchStart", [x, y]);
+  await touch("touchMove", [x - 60, y]);
+  await touch("touchEnd");
+  const moved = await until("a finger that goes left moves on", (v) => v.from > near.from);
+  assert.ok(Math.abs(moved.width - near.width) <= 2, "without zooming");
+  await tab.press("Escape");
+  await tab.press("0");
+  await tab.frame();
+  for (let at = left + 130; at < left + width && (await text(tab, "selection")) === ""; at += 16) {
+    await touch("touchStart", [at, top + 40]);
+    await touch("touchEnd");
+  }
+  assert.notEqual(await text(tab, "selection"), "", "a tap selects");
+  await tab.press("Escape");
 }
 
 // The files that P and V save, without a folder to save them to.

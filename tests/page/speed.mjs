@@ -1,13 +1,14 @@
-// How fast a page of so many boxes is: node speed.mjs COUNT... (100000 and 1000000 if none are given). Makes a page of
-// 5 pipeline ranks whose durations vary by 2 % in eight steps, opens it in Chromium and prints its size, the time to the first
-// picture, and frames while it is panned and zoomed. Exits with 1 where a bound of `most` is not kept.
+// How fast a page of so many boxes is: node speed.mjs [--jitter] COUNT... (100000 and 1000000 if none are given). Makes a page of
+// 5 pipeline ranks whose durations vary by 2 % in eight steps, or with --jitter each by a factor of its own (a normal distribution
+// whose deviation is 2 %, to the picosecond), opens it in Chromium and prints its size, the time to the first picture, and frames
+// while it is panned and zoomed. Exits with 1 where a bound of `most` is not kept.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { deflateRawSync } from "node:zlib";
 import { Browser } from "./browser.mjs";
-import { written } from "./written.mjs";
+import { rankColumns, written } from "./written.mjs";
 
 const most = { bytes: 5e6, firstPaint: 1000, frame: (boxes) => (boxes > 1e5 ? 33 : 16.7) };
 const ranks = 5; // all on screen
@@ -19,63 +20,59 @@ function randomNumbers(seed) {
   return () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
 }
 
-const differences = (values) => values.map((value, i) => (i === 0 ? value : value - values[i - 1]));
-
-function rankColumns(passes, random) {
-  const entries = Array.from({ length: passes }, (_, i) => i % 2);
-  const gaps = { passes: [], compute: [], tp: [] };
-  const durations = { passes: [], compute: [], tp: [] };
-  const place = { compute: { entry: [], instruction: [] }, tp: { entry: [], instruction: [] } };
-  let tpGap = 0;
-  for (let p = 0; p < passes; p++) {
-    const idle = Math.round(random() * 40e6);
-    tpGap += idle;
-    let pass = 0;
-    for (let i = 0; i < perPass; i++) {
-      const lane = i % 5 === 4 ? "tp" : "compute";
-      const duration = Math.round((1e6 + (i * 7 % 5) * 2e6) * (p % 2 + 1) * (1 + Math.floor(random() * 8) / 400));
-      if (lane === "compute") {
-        gaps.compute.push(i === 0 ? idle : 0);
-        tpGap += duration;
-        pass += duration;
-      } else {
-        gaps.tp.push(tpGap - Math.round(duration / 2));
-        tpGap = -Math.round(duration / 2);
-      }
-      durations[lane].push(lane === "tp" ? Math.round(duration / 2) * 2 : duration);
-      place[lane].entry.push(p);
-      place[lane].instruction.push(i);
-    }
-    gaps.passes.push(idle);
-    durations.passes.push(pass);
-  }
-  const lane = (name) => [gaps[name], durations[name], gaps[name].map(() => 0), differences(place[name].entry),
-                          differences(place[name].instruction)];
-  const time = Array.from({ length: passes }, (_, i) => i * 100e6);
-  const live = Array.from({ length: passes }, (_, i) => (i % 40) * 1e8);
-  const step = durations.passes.reduce((sum, d, i) => sum + d + gaps.passes[i], 0);
-  return { step, columns: [entries, entries.map((_, i) => i >> 1), entries.map(() => -1),
-                           gaps.passes, durations.passes, differences(entries.map((_, i) => i)),
-                           differences(time), ...[0, 1, 2].map(() => time.map(() => 0)), differences(live), ...[4, 5].map(() => time.map(() => 0)), [0, 1], ...lane("compute"), ...lane("tp")] };
+// A factor of one execution's duration.
+const inSteps = (random) => 1 + Math.floor(random() * 8) / 400;
+function jitter(random) {
+  const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+  return Math.max(1 + 0.02 * normal, 0.5);
 }
 
-function pageOf(boxes) {
+// Passes of compute, and a collective behind every fourth instruction that runs beside the next one.
+function rankOf(passes, random, factor) {
+  const lanes = [0, 1].map((stream) => ({ stream, start: [], duration: [], wait: [], entry: [], instruction: [] }));
+  const ends = [0, 0];
+  const add = (l, start, duration, entry, instruction) => {
+    const box = { start, duration, wait: 0, entry, instruction };
+    for (const [name, value] of Object.entries(box)) lanes[l][name].push(value);
+    ends[l] = start + duration;
+  };
+  const all = { start: [], duration: [], entry: [] };
+  for (let p = 0; p < passes; p++) {
+    const start = Math.max(...ends) + Math.round(random() * 40e6);
+    ends[0] = start;
+    for (let i = 0; i < perPass; i++) {
+      const duration = Math.round((1e6 + (i * 7 % 5) * 2e6) * (p % 2 + 1) * factor(random));
+      if (i % 5 === 4) add(1, Math.max(...ends), Math.round(duration / 2), p, i);
+      else add(0, ends[0], duration, p, i);
+    }
+    all.start.push(start);
+    all.duration.push(ends[0] - start);
+    all.entry.push(p);
+  }
+  const entries = Array.from({ length: passes }, (_, i) => i % 2);
+  const live = Array.from({ length: 6 }, (_, c) => entries.map((_, i) => (c === 3 ? (i % 40) * 1e8 : 0)));
+  return { step: Math.max(...ends),
+           columns: rankColumns({ segment: entries, microbatch: [entries.map((_, i) => i >> 1), entries.map(() => -1)], lanes, passes: all,
+                                  memory: { time: all.start, live } }) };
+}
+
+function pageOf(boxes, factor) {
   const random = randomNumbers(1);
   const each = Math.round(boxes / ranks / perPass);
-  const made = Array.from({ length: ranks }, () => rankColumns(each, random));
+  const made = Array.from({ length: ranks }, () => rankOf(each, random, factor));
   const two = (value) => Array.from({ length: 2 * perPass }, (_, i) => value(i % perPass, Math.floor(i / perPass)));
   const segments = [[0, 1], [1, 2], [0, 0], [0, 0], [-1, -1], [-1, -1], [perPass, perPass]];
   const isTp = (i) => i % 5 === 4;
   const instructions = [two((i) => (isTp(i) ? 4 : 3)), two(() => 0), two(() => 0), two((i, s) => (s === 1 && i < 5 ? 1 : 0)),
                         two((i) => i), two((i) => (isTp(i) ? 1 : 0)), two(() => 1e6), two((i) => (isTp(i) ? 0 : 1e9)), two(() => -1),
-                        two(() => 0)];
+                        two(() => 0), two(() => 0)];
   const path = [0, 0, 0].map(() => []);
   const bytes = written(...segments, ...instructions, ...made.flatMap(({ columns }) => columns), ...path);
   const facts = {
-    version: 4, step: Math.max(...made.map(({ step }) => step)), memoryLimit: 8e10, peakFlops: 1e15, bidirectional: false,
+    version: 5, step: Math.max(...made.map(({ step }) => step)), memoryLimit: 8e10, peakFlops: 1e15, bidirectional: false,
     streams: [{ name: "compute", traffic: "compute" }, { name: "tp", traffic: "tp" }],
     categories: ["weights", "gradients", "optimizer", "activations", "comm", "workspace"],
-    ranks: made.map((_, pp) => ({ pp, multiplicity: 8, gpus: 8 })), useSteps: 10000, links: [],
+    ranks: made.map((_, pp) => ({ pp, multiplicity: 8, gpus: 8, device: 0 })), gpusPerNode: 8, useSteps: 10000, links: [],
     strings: ["", "forward", "backward", "gemm", "all_gather"],
   };
   const template = readFileSync(new URL("../../visualizer/dist/viewer.html", import.meta.url), "utf8");
@@ -107,9 +104,11 @@ const frames = (tab, change, count = 60) => tab.value(`new Promise((done) => {
 let isKept = true;
 const browser = new Browser();
 const folder = mkdtempSync(join(tmpdir(), "simrun-speed-"));
-for (const boxes of process.argv.length > 2 ? process.argv.slice(2).map(Number) : [1e5, 1e6]) {
+const isJittered = process.argv[2] === "--jitter";
+const counts = process.argv.slice(isJittered ? 3 : 2).map(Number);
+for (const boxes of counts.length > 0 ? counts : [1e5, 1e6]) {
   const file = join(folder, `${boxes}.html`);
-  const html = pageOf(boxes);
+  const html = pageOf(boxes, isJittered ? jitter : inSteps);
   writeFileSync(file, html);
   const tab = await browser.open(pathToFileURL(file).href);
   const state = await tab.until("document.documentElement?.dataset.state", 60000);
@@ -125,7 +124,7 @@ for (const boxes of process.argv.length > 2 ? process.argv.slice(2).map(Number) 
   })()`);
   const bound = most.frame(boxes);
   const text = (times) => `median ${median(times).toFixed(1)} ms, worst ${sorted(times).at(-1).toFixed(0)} ms`;
-  console.log(`${boxes} boxes: ${(html.length / 1e6).toFixed(2)} MB, first picture ${firstPaint.toFixed(0)} ms, pan ${text(pan)}, ` +
+  console.log(`${boxes} boxes${isJittered ? " with jitter" : ""}: ${(html.length / 1e6).toFixed(2)} MB, first picture ${firstPaint.toFixed(0)} ms, pan ${text(pan)}, ` +
               `zoom ${text(zoom)}, first selection ${select.toFixed(0)} ms`);
   isKept &&= html.length < most.bytes && firstPaint < most.firstPaint && median(pan) <= bound && median(zoom) <= bound;
   await tab.close();

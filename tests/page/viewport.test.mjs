@@ -53,9 +53,11 @@ test("times have the unit that fits and four figures", () => {
 });
 
 test("the hash keeps all that a reader sees, and survives nonsense", () => {
-  const state = { view: { from: 10, to: 20 }, mode: "chunk", selection: [1, -1, 17], links: "open", path: true, marks: [5, 9],
+  const state = { view: { from: 10, to: 20 }, mode: "chunk", selection: [1, -1, 17], links: "open", unfolded: [0, 3], path: true, scroll: 240, marks: [5, 9],
                   stretch: [10, 20] };
   assert.deepEqual(v.stateFrom("#" + v.hashOf(state)), state);
-  assert.deepEqual(v.stateFrom("#v=20,10&s=1,x,2&m=1,x&d=20,10&p=no&zz"), {});
+  const ofOneGpu = { ...state, selection: [1, -1, 17, 5] };
+  assert.deepEqual(v.stateFrom("#" + v.hashOf(ofOneGpu)), ofOneGpu);
+  assert.deepEqual(v.stateFrom("#v=20,10&s=1,x,2&m=1,x&u=0,y&y=-3&d=20,10&p=no&zz"), {});
   assert.deepEqual(v.stateFrom(""), {});
 });

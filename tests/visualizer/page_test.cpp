@@ -11,6 +11,7 @@
 
 #include "column_reader.h"
 #include "example_run.h"
+#include "rank_reader.h"
 #include "schedules/critical_path.h"
 #include "visualizer/columns.h"
 #include "visualizer/page_tables.h"
@@ -60,42 +61,6 @@ ColumnReader columns_of(const std::string& page) {
   return ColumnReader(inflated(bytes_from_base64(between(page, "id=\"columns\">", "</script>"))));
 }
 
-std::vector<PassInterval> read_passes(ColumnReader& reader) {
-  const std::vector<std::int64_t> gap = reader.column(), duration = reader.column(),
-                                  entry = reader.differences();
-  std::vector<PassInterval> passes;
-  Picoseconds end = 0;
-  for (std::size_t i = 0; i < gap.size(); ++i) {
-    passes.push_back({end + gap[i], duration[i], static_cast<Index>(entry[i])});
-    end += gap[i] + duration[i];
-  }
-  return passes;
-}
-
-Lane read_lane(ColumnReader& reader, std::uint8_t stream) {
-  const std::vector<std::int64_t> gap = reader.column(), duration = reader.column(), wait = reader.column(),
-                                  entry = reader.differences(), instruction = reader.differences();
-  Lane lane{stream, {}};
-  Picoseconds end = 0;
-  for (std::size_t i = 0; i < gap.size(); ++i) {
-    lane.intervals.push_back({end + gap[i], duration[i], wait[i], static_cast<Index>(entry[i]),
-                              static_cast<Index>(instruction[i])});
-    end += gap[i] + duration[i];
-  }
-  return lane;
-}
-
-std::vector<MemoryEvent> read_memory(ColumnReader& reader) {
-  const std::vector<std::int64_t> time = reader.differences();
-  std::vector<MemoryEvent> events(time.size());
-  for (std::size_t i = 0; i < time.size(); ++i) events[i].time = time[i];
-  for (std::size_t c = 0; c < category_count; ++c) {
-    const std::vector<std::int64_t> live = reader.differences();
-    for (std::size_t i = 0; i < live.size(); ++i) events[i].live[c] = live[i];
-  }
-  return events;
-}
-
 std::size_t intervals_of(const Timeline& timeline) {
   std::size_t count = 0;
   for (const RankTimeline& rank : timeline.ranks)
@@ -110,17 +75,15 @@ TEST_CASE("the page's data decodes to the timeline it was made from") {
   ColumnReader reader = columns_of(page_of(run));
   for (int segment_column = 0; segment_column < 7; ++segment_column)
     CHECK(reader.column().size() == run.plan.segments.size());
-  for (int instruction_column = 0; instruction_column < 10; ++instruction_column) reader.column();
+  for (int instruction_column = 0; instruction_column < 11; ++instruction_column) reader.column();
   for (std::size_t r = 0; r < run.timeline.ranks.size(); ++r) {
-    RankTimeline expected = run.timeline.ranks[r];
-    for (int entry_column = 0; entry_column < 3; ++entry_column)
-      CHECK(reader.column().size() == run.plan.programs[r].entries.size());
-    CHECK(read_passes(reader) == expected.passes);
-    CHECK(read_memory(reader) == expected.memory);
-    const std::vector<std::int64_t> streams = reader.column();
-    REQUIRE(streams.size() == expected.lanes.size());
-    for (std::size_t l = 0; l < streams.size(); ++l)
-      CHECK(read_lane(reader, static_cast<std::uint8_t>(streams[l])) == expected.lanes[l]);
+    const RankTimeline& expected = run.timeline.ranks[r];
+    RankReader rank(reader, run.plan.programs[r]);
+    const RankTimeline read = rank.read();
+    CHECK(rank.entries() == run.plan.programs[r].entries.size());
+    CHECK(read.passes == expected.passes);
+    CHECK(read.memory == expected.memory);
+    CHECK(read.lanes == expected.lanes);
   }
   const std::vector<CriticalStep> path = critical_path(run.plan, run.timeline).steps;
   const auto rank = reader.differences(), lane = reader.differences(), box = reader.differences();
@@ -136,17 +99,17 @@ TEST_CASE("only what was recorded gets a lane: not the other GPUs of a rank, not
   REQUIRE(run.timeline.ranks.size() == 8);  // 4 pipeline ranks, two kinds of GPUs each
   const std::string page = page_of(run);
   const std::string facts = between(page, "id=\"facts\">", "</script>");
-  CHECK(facts.find("\"ranks\":[{\"pp\":0,\"multiplicity\":6,\"gpus\":8},{\"pp\":1,") != std::string::npos);
+  CHECK(facts.find("\"ranks\":[{\"pp\":0,\"multiplicity\":6,\"gpus\":8,\"device\":0},{\"pp\":1,") !=
+        std::string::npos);
   CHECK(facts.find("node0.gpu0.nvlink_tx") != std::string::npos);
   CHECK(facts.find("node3.nic0.tx") == std::string::npos);  // its curve was not recorded
   CHECK(between(page, "<caption>Links", "</table>").find("node3.nic0.tx") != std::string::npos);
   ColumnReader reader = columns_of(page);
-  for (int column = 0; column < 7 + 10; ++column) reader.column();
+  for (int column = 0; column < 7 + 11; ++column) reader.column();
   for (int rank = 0; rank < 4; ++rank) {
-    for (int entry_column = 0; entry_column < 3; ++entry_column) reader.column();
-    CHECK(read_passes(reader) == run.timeline.ranks[static_cast<std::size_t>(2 * rank)].passes);
-    read_memory(reader);
-    for (const std::int64_t stream : reader.column()) read_lane(reader, static_cast<std::uint8_t>(stream));
+    const Program& program = run.plan.programs[static_cast<std::size_t>(rank)];
+    CHECK(RankReader(reader, program).read().passes ==
+          run.timeline.ranks[static_cast<std::size_t>(2 * rank)].passes);
   }
   for (std::size_t l = 0; l < 7; ++l) {
     const std::vector<std::int64_t> use = reader.differences();
@@ -191,6 +154,33 @@ TEST_CASE("a page lists the 200 busiest links and says how many there are") {
   CHECK(links.find("<th scope=\"row\">node0.nic0.tx</th><td>4</td><td>45.5 GB/s</td><td>1.500</td>"
                    "<td>25.0 %</td><td>20.0 %</td><td>1.000 ms</td>") != std::string::npos);
   CHECK(links.find("last") == std::string::npos);
+}
+
+TEST_CASE("planes keep numbers of either sign up to 2^52, and cost as many bytes as the largest needs") {
+  const std::vector<std::int64_t> values = {
+      0, 1, -1, 127, -128, 128, std::int64_t{1} << 52, -(std::int64_t{1} << 52)};
+  ColumnWriter writer;
+  writer.add_planes(values);
+  writer.add_planes({1, -127, 100});
+  ColumnReader reader(writer.bytes());
+  CHECK(reader.planes() == values);
+  CHECK(reader.planes() == std::vector<std::int64_t>{1, -127, 100});
+  CHECK(reader.exhausted());
+  CHECK(writer.bytes().size() == (1 + 1 + 8 * 7) + (1 + 1 + 3));  // zigzags of 54 and 8 bits
+}
+
+TEST_CASE("a lane that stands for all GPUs of its pipeline rank says which, one that does not says nothing") {
+  ExampleRun run = example_run({});
+  run.plan.stages[0].meshes = {{"dense", {{"tp", 4}, {"dp", 2}}}};
+  run.plan.communications[0].group.axes = {0};
+  const std::string facts = between(page_of(run), "id=\"facts\">", "</script>");
+  CHECK(
+      facts.find(
+          "\"ranks\":[{\"pp\":0,\"multiplicity\":8,\"gpus\":8,\"device\":0,\"members\":{\"devices\":[[0,8]],"
+          "\"meshes\":[[[\"tp\",4],[\"dp\",2]]]}},") != std::string::npos);
+  CHECK(facts.find("\"0:0\"") != std::string::npos);  // the group of its collectives: axis 0 of mesh 0
+  const std::string unlike = between(page_of(example_run({.unlike = true})), "id=\"facts\">", "</script>");
+  CHECK(unlike.find("members") == std::string::npos);
 }
 
 TEST_CASE("columns keep numbers of either sign up to 2^52") {

@@ -155,6 +155,7 @@ TEST_CASE("the page's data gives the backward of a pair its stage, chunk, microb
                                   count = reader.column();
   for (int column = 0; column < 9; ++column) reader.column();
   const std::vector<std::int64_t> binding = reader.column();
+  reader.column();  // groups
   std::size_t first = 0;
   for (std::size_t s = 0; s < kind.size(); first += static_cast<std::size_t>(count[s++])) {
     const bool pair = run.plan.segments[s].kind == PassKind::overlapped;

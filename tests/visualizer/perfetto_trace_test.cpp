@@ -242,6 +242,58 @@ TEST_CASE("perfetto trace: an overlapped pair is named by both passes and carrie
   CHECK(trace.departures.size() == std::size_t{8} * 3 * 2);  // microbatches x borders x (forward, backward)
 }
 
+TEST_CASE("perfetto trace: passes are slices at their times, to the nanosecond") {
+  const ExampleRun run = example_run({.ranks = 4, .microbatches = 8, .layers = 2, .jitter = true});
+  const Reader trace(perfetto_trace(run.plan, run.timeline));
+  for (const RankTimeline& rank : run.timeline.ranks) {
+    const ReadTrack& track =
+        trace.track("passes", "pp " + std::to_string(rank.pipeline_rank) + " gpu 0 (x8)");
+    REQUIRE(track.slices.size() == rank.passes.size());
+    for (std::size_t i = 0; i < rank.passes.size(); ++i) {
+      CHECK(track.slices[i].start == rank.passes[i].start / 1000);
+      CHECK(track.slices[i].end == (rank.passes[i].start + rank.passes[i].duration) / 1000);
+    }
+  }
+}
+
+TEST_CASE("perfetto trace: fields have Perfetto's numbers") {
+  // protos/perfetto/trace/trace_packet.proto at commit 02603952 of google/perfetto, track_event.proto at
+  // 005055c9, and as perfetto_trace.proto says of the others
+  CHECK(pb::Trace::kPacketFieldNumber == 1);
+  CHECK(pb::TracePacket::kTimestampFieldNumber == 8);
+  CHECK(pb::TracePacket::kTrustedPacketSequenceIdFieldNumber == 10);
+  CHECK(pb::TracePacket::kTrackEventFieldNumber == 11);
+  CHECK(pb::TracePacket::kInternedDataFieldNumber == 12);
+  CHECK(pb::TracePacket::kSequenceFlagsFieldNumber == 13);
+  CHECK(pb::TracePacket::kTrackDescriptorFieldNumber == 60);
+  CHECK(pb::TrackEvent::kCategoryIidsFieldNumber == 3);
+  CHECK(pb::TrackEvent::kDebugAnnotationsFieldNumber == 4);
+  CHECK(pb::TrackEvent::kTypeFieldNumber == 9);
+  CHECK(pb::TrackEvent::kNameIidFieldNumber == 10);
+  CHECK(pb::TrackEvent::kTrackUuidFieldNumber == 11);
+  CHECK(pb::TrackEvent::kNameFieldNumber == 23);
+  CHECK(pb::TrackEvent::kCounterValueFieldNumber == 30);
+  CHECK(pb::TrackEvent::kDoubleCounterValueFieldNumber == 44);
+  CHECK(pb::TrackEvent::kFlowIdsFieldNumber == 47);
+  CHECK(pb::TrackEvent::kTerminatingFlowIdsFieldNumber == 48);
+  CHECK(pb::TrackDescriptor::kUuidFieldNumber == 1);
+  CHECK(pb::TrackDescriptor::kNameFieldNumber == 2);
+  CHECK(pb::TrackDescriptor::kParentUuidFieldNumber == 5);
+  CHECK(pb::TrackDescriptor::kCounterFieldNumber == 8);
+  CHECK(pb::InternedData::kEventCategoriesFieldNumber == 1);
+  CHECK(pb::InternedData::kEventNamesFieldNumber == 2);
+  CHECK(pb::InternedData::kDebugAnnotationNamesFieldNumber == 3);
+  CHECK(pb::DebugAnnotation::kNameIidFieldNumber == 1);
+  CHECK(pb::DebugAnnotation::kIntValueFieldNumber == 4);
+  CHECK(pb::DebugAnnotation::kDoubleValueFieldNumber == 5);
+  pb::TrackEvent event;  // as that schema writes it: fields 9 and 11 varints, field 47 eight bytes
+  event.set_type(pb::TrackEvent::TYPE_SLICE_END);
+  event.set_track_uuid(5);
+  event.add_flow_ids(1);
+  CHECK(event.SerializeAsString() ==
+        std::string("\x48\x02\x58\x05\xf9\x02\x01\x00\x00\x00\x00\x00\x00\x00", 14));
+}
+
 TEST_CASE("perfetto trace: one run is always the same bytes") {
   CHECK(perfetto_trace(example_run().plan, example_run().timeline) ==
         perfetto_trace(example_run().plan, example_run().timeline));

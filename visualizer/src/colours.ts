@@ -46,22 +46,39 @@ export function mixed(a: number, b: number, share: number): number {
   return channel(16) | channel(8) | channel(0);
 }
 
-// Black or white, whichever reads better on the colour (WCAG relative luminance).
-export function inkOn(rgb: number): string {
-  const linear = (c: number) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-  const [r, g, b] = [16, 8, 0].map((shift) => linear(((rgb >> shift) & 0xff) / 255)) as [number, number, number];
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+// Relative luminance as WCAG 2 has it, 0 to 1.
+export function luminance(rgb: number): number {
+  const linear = (shift: number) => {
+    const share = ((rgb >> shift) & 0xff) / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  };
+  return 0.2126 * linear(16) + 0.7152 * linear(8) + 0.0722 * linear(0);
 }
 
-// Neighbouring numbers get hues far apart (the golden angle).
-function numbered(n: number): number {
-  const hue = (n * 137.508) % 360;
-  const lightness = 0.55;
+// Black or white, whichever reads better on the colour.
+export function inkOn(rgb: number): string {
+  return luminance(rgb) > 0.179 ? "#000000" : "#ffffff";
+}
+
+function hued(hue: number, lightness: number): number {
+  const reach = 0.65 * Math.min(lightness, 1 - lightness);
   const channel = (offset: number) => {
     const k = (offset + hue / 30) % 12;
-    return Math.round(255 * (lightness - 0.32 * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
+    return Math.round(255 * (lightness - reach * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
   };
   return (channel(0) << 16) | (channel(8) << 8) | channel(4);
+}
+
+// Neighbouring numbers get hues far apart (the golden angle), and luminances too, so that they differ without hues.
+export function numbered(n: number): number {
+  const wanted = [0.16, 0.5, 0.29][n % 3]!;
+  let [dark, light] = [0, 1]; // the lightness that has it lies between
+  for (let i = 0; i < 10; i++) {
+    const middle = (dark + light) / 2;
+    if (luminance(hued((n * 137.508) % 360, middle)) < wanted) dark = middle;
+    else light = middle;
+  }
+  return hued((n * 137.508) % 360, light);
 }
 
 // Model order as a ramp from blue over white-yellow to red.

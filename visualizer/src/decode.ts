@@ -1,5 +1,6 @@
 import { ColumnReader } from "./columns";
-import type { Facts, Lane, Link, Model, Passes, Rank } from "./model";
+import type { Facts, Link, Model } from "./model";
+import { decodeRank } from "./rank_columns";
 
 export function bytesFromBase64(text: string): Uint8Array<ArrayBuffer> {
   const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }).fromBase64;
@@ -15,42 +16,9 @@ export async function inflated(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Arr
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// Gap before each box and its duration -> start of each box.
-function startsFrom(gap: Float64Array, duration: Float64Array): Float64Array {
-  let end = 0;
-  return gap.map((g, i) => {
-    const start = end + g;
-    end = start + duration[i]!;
-    return start;
-  });
-}
-
-function decodePasses(reader: ColumnReader): Passes {
-  const gap = reader.column();
-  const duration = reader.column();
-  return { start: startsFrom(gap, duration), duration, entry: reader.differences() };
-}
-
-function decodeLane(reader: ColumnReader, stream: number): Lane {
-  const gap = reader.column();
-  const duration = reader.column();
-  const wait = reader.column();
-  const entry = reader.differences();
-  return { stream, start: startsFrom(gap, duration), duration, wait, entry, instruction: reader.differences() };
-}
-
-function decodeRank(reader: ColumnReader, facts: Facts, at: number): Rank {
-  const segment = reader.column();
-  const microbatch = [reader.column(), reader.column()];
-  const passes = decodePasses(reader);
-  const memory = { time: reader.differences(), live: facts.categories.map(() => reader.differences()) };
-  const lanes = [...reader.column()].map((stream) => decodeLane(reader, stream));
-  return { ...facts.ranks[at]!, segment, microbatch, passes, memory, lanes };
-}
-
 // The order of columns is that of visualizer/payload.h.
 export function decode(facts: Facts, columns: Uint8Array): Model {
-  if (facts.version !== 4) throw new Error(`this page reads data of version 4, not ${facts.version}`);
+  if (facts.version !== 5) throw new Error(`this page reads data of version 5, not ${facts.version}`);
   const reader = new ColumnReader(columns);
   const [kind, name, chunk, stage, secondChunk] = [0, 1, 2, 3, 4].map(() => reader.column()) as Five;
   const [secondStage, count] = [reader.column(), reader.column()];
@@ -60,13 +28,13 @@ export function decode(facts: Facts, columns: Uint8Array): Model {
   const instructions = {
     what, label, cause, phase, layer,
     stream: reader.column(), bytes: reader.column(), flops: reader.column(), channel: reader.column(),
-    binding: reader.column(),
+    binding: reader.column(), group: reader.column(),
   };
-  const ranks = facts.ranks.map((_, i) => decodeRank(reader, facts, i));
+  const segments = { kind, name, chunk: [chunk, secondChunk], stage: [stage, secondStage], first };
+  const ranks = facts.ranks.map((_, i) => decodeRank(reader, { facts, segments, instructions }, i));
   const links = facts.links.map((link): Link => ({ ...link, use: reader.differences().map((parts) => parts / facts.useSteps) }));
   const path = { rank: reader.differences(), lane: reader.differences(), index: reader.differences() };
   if (!reader.exhausted) throw new Error("the data of this page is longer than it should be");
-  const segments = { kind, name, chunk: [chunk, secondChunk], stage: [stage, secondStage], first };
   return { facts, segments, instructions, ranks, links, path };
 }
 

@@ -3,6 +3,7 @@ import {
   type Part,
 } from "./model";
 import { busiestAt, useAt } from "./links";
+import { deviceOf, groupAxes, groupOf, memberText, stretches } from "./members";
 import { eventAt, totalAt } from "./stack";
 import { firstEndingAfter } from "./raster";
 import { timeText } from "./viewport";
@@ -55,13 +56,30 @@ function measured(model: Model, box: Box): string {
   return (side ? `, ${side}` : "") + (measured ? ", measured" : "");
 }
 
+// Which of the rank's GPUs, where it is unfolded.
+function ownGpu(model: Model, { rank, member }: Box): string {
+  const of = model.ranks[rank]!;
+  return member === undefined || !of.members ? "" : memberText(of, member, model.facts.gpusPerNode);
+}
+
+// "among gpus 0-7 (tp)" of one GPU's collective; "among 8 GPUs each (tp)" of what stands for many.
+function group(model: Model, { rank, member }: Box, row: number): string {
+  const { members } = model.ranks[rank]!;
+  const text = model.facts.strings[model.instructions.group[row]!]!;
+  const axes = members ? groupAxes(members, text) : "";
+  if (!members || axes === "") return "";
+  const others = groupOf(members, text, member ?? 0);
+  if (member === undefined) return `among ${others.length} GPUs each (${axes})`;
+  return `among gpus ${stretches(others.map((of) => deviceOf(members, of)).sort((a, b) => a - b))} (${axes})`;
+}
+
 function describePass(model: Model, box: Box): string[] {
   const segment = segmentOf(model, box);
   const kind = passNames[model.segments.kind[segment]!]!;
   const name = model.facts.strings[model.segments.name[segment]!]!;
   const pair = isPair(model, box);
   const places = partsOf(model, box).map((part) => (pair ? `${passNames[part.kind]}: ` : "") + where(model, part));
-  return [`${passName(model, box)}  ${kind} pass on pp ${model.ranks[box.rank]!.pp}${measured(model, box)}`, when(model, box), ...places, name,
+  return [`${passName(model, box)}  ${kind} pass on pp ${model.ranks[box.rank]!.pp}${measured(model, box)}`, ownGpu(model, box), when(model, box), ...places, name,
           idleBefore(model, box)];
 }
 
@@ -88,8 +106,8 @@ function describeInstruction(model: Model, box: Box): string[] {
   const place = [own === "" || own === pass ? pass : `${own} in ${pass}`, layer[row]! >= 0 ? `layer ${layer[row]}` : "",
                  phase[row] === recomputePhase ? "recompute" : "", `stream ${streams[lane.stream]!.name}`];
   const wait = lane.wait[box.index]!;
-  return [name + measured(model, box), when(model, box), wait > 0 ? `waited ${timeText(wait)} for its partners` : "", where(model, part),
-          place.filter((s) => s !== "").join(", "), work(model, row, lane.duration[box.index]!), strings[cause[row]!]!];
+  return [name + measured(model, box), ownGpu(model, box), when(model, box), wait > 0 ? `waited ${timeText(wait)} for its partners` : "", where(model, part),
+          place.filter((s) => s !== "").join(", "), work(model, row, lane.duration[box.index]!), group(model, box, row), strings[cause[row]!]!];
 }
 
 export function describe(model: Model, box: Box): string[] {

@@ -1,8 +1,10 @@
+import { arrives, asInGroup, bandFinder, bandsOf, isIn, leaves } from "./bands";
 import { css, linkColour, memoryColours, memoryOrder, mixed, rowColours, type Mode, type RowColours, type Theme } from "./colours";
 import { percentText, sizeText } from "./describe";
 import { Exchanges } from "./exchanges";
 import { drawArrow, drawHatching, drawNames, outline, type Band } from "./labels";
-import { passesAreOpen, passStripHeight, type Layout, type Links, type Row } from "./layout";
+import type { Layout, Links, Row } from "./layout";
+import { unfolds } from "./members";
 import { crossings, isOnPath, onPath, type OnPath } from "./path";
 import { drawUse, highestUse, peakUse, useOf } from "./links";
 import { drawMarks, type Stretch } from "./marks";
@@ -25,6 +27,7 @@ export interface Scene {
   selection: Box | undefined;
   found: Box[]; // search results
   links: Links;
+  unfolded: ReadonlySet<number>; // ranks whose GPUs have lanes of their own
   path: boolean; // the critical path stands out
   marks: number[]; // ps, rising
   stretch: Stretch | undefined; // measured
@@ -58,16 +61,6 @@ export class ColourCache {
   }
 }
 
-// A compute row is one band of passes, or passes above their instructions; a traffic row is one band.
-export function bandsOf(row: Row, perPixel: number): Band[] {
-  if (row.kind !== "compute" && row.kind !== "traffic") return [];
-  if (!passesAreOpen(row, perPixel)) {
-    return [{ rank: row.rank, lane: row.kind === "compute" ? passLane : row.lane, top: row.top, height: row.height }];
-  }
-  return [{ rank: row.rank, lane: passLane, top: row.top, height: passStripHeight - 1 },
-          { rank: row.rank, lane: row.lane, top: row.top + passStripHeight, height: row.height - passStripHeight }];
-}
-
 export function scaleOf(view: View, width: number): Scale {
   return { from: view.from, perPixel: (view.to - view.from) / width, width };
 }
@@ -78,28 +71,6 @@ export function fullStrip(model: Model): number {
   const peaks = model.ranks.map((r) => (r.memory.time.length === 0 ? 0 : totalAt(r.memory, peakEvent(r.memory))));
   const peak = Math.max(...peaks, 1);
   return Math.max(peak, peak * 8 < model.facts.memoryLimit ? 0 : model.facts.memoryLimit) * 1.06;
-}
-
-// A pass hands over when it ends, and its input is there when it starts; a transfer takes from its start to its end.
-function leaves(model: Model, box: Box): number {
-  const boxes = boxesOf(model, box.rank, box.lane);
-  return boxes.start[box.index]! + (box.lane === passLane ? boxes.duration[box.index]! : 0);
-}
-function arrives(model: Model, box: Box): number {
-  const boxes = boxesOf(model, box.rank, box.lane);
-  return boxes.start[box.index]! + (box.lane === passLane ? 0 : boxes.duration[box.index]!);
-}
-
-// The band of a box as it is drawn; of an instruction in a pass that is not open, the pass's band.
-function bandFinder(scene: Scene, scale: Scale): (box: Box) => Band | undefined {
-  const bands = new Map<string, Band>();
-  for (const row of scene.layout.rows) {
-    for (const band of bandsOf(row, scale.perPixel)) {
-      bands.set(`${band.rank}/${band.lane}`, band);
-      if (row.kind === "compute" && !bands.has(`${row.rank}/${row.lane}`)) bands.set(`${row.rank}/${row.lane}`, band);
-    }
-  }
-  return (box) => bands.get(`${box.rank}/${box.lane}`);
 }
 
 export class Painter {
@@ -166,7 +137,7 @@ export class Painter {
     for (const row of scene.layout.rows) {
       if (row.top + row.height < scene.scrollTop || device(row.top) >= height) continue;
       const place = { top: device(row.top), height: device(row.top + row.height) - device(row.top) };
-      fillLines(pixels, width, bare, place.top, place.height);
+      if (row.kind !== "rank") fillLines(pixels, width, bare, place.top, place.height);
       for (const band of bandsOf(row, cssPerPixel)) {
         const colours = this.colours.of(scene.model, band.rank, band.lane, scene.mode, this.back(scene));
         drawRow(pixels, boxesOf(scene.model, band.rank, band.lane), colours, scale, scene.theme.lane, buffers,
@@ -243,10 +214,10 @@ export class Painter {
     const { model, selection, theme } = scene;
     const mark = (box: Box, colour: string, lineWidth: number) =>
       outline(this.context, model, box, band, scale, colour, lineWidth);
-    const here = (box: Box) => box.rank === band.rank && box.lane === band.lane;
+    const here = (box: Box) => box.rank === band.rank && box.lane === band.lane && isIn(band, box);
     if (scene.found.length <= 500) for (const box of scene.found) if (here(box)) mark(box, theme.text, 1);
     if (!selection) return;
-    if (band.lane === passLane) {
+    if (band.lane === passLane && isIn(band, selection)) {
       const { microbatch, passes } = model.ranks[band.rank]!;
       const selected = partsOf(model, selection);
       const numbers = selected.map((part) => part.microbatch);
@@ -263,7 +234,7 @@ export class Painter {
   // Lines where the critical path goes over from one rank to another.
   private paintCrossings(scene: Scene, scale: Scale): void {
     this.crossings ??= crossings(scene.model);
-    const bandOf = bandFinder(scene, scale);
+    const bandOf = bandFinder(scene.layout, scale.perPixel);
     const { context } = this;
     const to = scale.from + scale.width * scale.perPixel;
     context.strokeStyle = scene.theme.text;
@@ -286,13 +257,17 @@ export class Painter {
   private paintExchange(scene: Scene, scale: Scale): void {
     if (!scene.selection) return;
     this.exchanges ??= new Exchanges(scene.model);
-    const bandOf = bandFinder(scene, scale);
-    for (const partner of this.exchanges.partners(scene.selection)) {
-      const band = bandOf(partner);
-      if (band) outline(this.context, scene.model, partner, band, scale, scene.theme.text, 2);
+    const { selection } = scene;
+    const bandOf = bandFinder(scene.layout, scale.perPixel);
+    const ends = [selection, ...this.exchanges.partners(selection).map((box) => ({ ...box, member: selection.member }))];
+    for (const end of ends.flatMap((box) => asInGroup(scene.model, box))) {
+      const band = bandOf(end);
+      const isSelected = end.rank === selection.rank && end.lane === selection.lane && end.index === selection.index &&
+                         end.member === selection.member;
+      if (band && !isSelected) outline(this.context, scene.model, end, band, scale, scene.theme.text, 2);
     }
-    for (const { from, to } of this.exchanges.arrows(scene.selection)) {
-      const [first, last] = [bandOf(from), bandOf(to)];
+    for (const { from, to } of this.exchanges.arrows(selection)) {
+      const [first, last] = [from, to].map((box) => bandOf({ ...box, member: selection.member }));
       if (!first || !last) continue;
       const x = (time: number) => (time - scale.from) / scale.perPixel;
       drawArrow(this.context, { x: x(leaves(scene.model, from)), band: first }, { x: x(arrives(scene.model, to)), band: last },
@@ -321,12 +296,7 @@ export class Painter {
     const middle = row.top + row.height / 2 + 0.5;
     context.textBaseline = "middle";
     context.textAlign = "left";
-    if (row.kind === "compute") {
-      context.fillStyle = scene.theme.text;
-      context.font = "600 12px system-ui, sans-serif";
-      context.fillText(row.label, 6, middle, gutterWidth - 10);
-      return;
-    }
+    if (row.kind === "compute" || row.kind === "rank") return this.paintRankLabel(scene, row, middle);
     context.fillStyle = scene.theme.faint;
     context.font = `${row.kind === "memory" ? 11 : 9}px system-ui, sans-serif`;
     context.textAlign = "right";
@@ -335,6 +305,21 @@ export class Painter {
       return;
     }
     context.fillText(`memory ${this.peaks[row.rank]}`, gutterWidth - 6, middle, gutterWidth - 12);
+  }
+
+  // A rank that can be unfolded, or is, has a triangle before its name; a GPU of it has its place on the mesh below its own.
+  private paintRankLabel(scene: Scene, row: Row, middle: number): void {
+    const { context } = this;
+    const foldable = row.member === undefined && unfolds(scene.model.ranks[row.rank]!);
+    const left = row.member === undefined ? 6 : 18;
+    context.fillStyle = scene.theme.text;
+    context.font = row.member === undefined ? "600 12px system-ui, sans-serif" : "11px system-ui, sans-serif";
+    if (foldable) context.fillText(row.kind === "rank" ? "\u25be" : "\u25b8", left, middle);
+    context.fillText(row.label, left + (foldable ? 12 : 0), middle - (row.below === "" ? 0 : 6), gutterWidth - left - 4);
+    if (row.below === "") return;
+    context.fillStyle = scene.theme.faint;
+    context.font = "9px system-ui, sans-serif";
+    context.fillText(row.below, left, middle + 7, gutterWidth - left - 4);
   }
 
   private paintAxis(scene: Scene, width: number): void {

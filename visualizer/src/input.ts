@@ -2,6 +2,7 @@ import { memoryOrder, modes } from "./colours";
 import { describe, describeIdle, describeLink, describeLinks, describeMemory } from "./describe";
 import { axisHeight, gutterWidth, scaleOf } from "./draw";
 import { hit, rowAt, type Row } from "./layout";
+import { unfolds, whyFolded } from "./members";
 import type { Box } from "./model";
 import { element, type Page } from "./page";
 
@@ -27,6 +28,15 @@ interface Target {
   row?: Row;
   box?: Box;
   lines: string[];
+  folds?: boolean; // a click unfolds the row's rank, or folds it
+}
+
+const folds = (page: Page, row: Row) => row.rank >= 0 && unfolds(page.model.ranks[row.rank]!) && (row.kind === "compute" || row.kind === "rank");
+
+function foldLines(page: Page, row: Row): string[] {
+  if (row.kind !== "compute" && row.kind !== "rank") return [];
+  if (!folds(page, row)) return [whyFolded(page.model.ranks[row.rank]!)];
+  return [page.scene.unfolded.has(row.rank) ? "click or U: one lane for all GPUs of this pipeline rank" : "click or U: a lane for each GPU"];
 }
 
 function under(page: Page, point: Point): Target {
@@ -34,7 +44,7 @@ function under(page: Page, point: Point): Target {
   const row = rowAt(page.scene.layout, point.y);
   if (!row) return { lines: [] };
   if (row.kind === "links") return { row, lines: describeLinks(model, point.time) };
-  if (point.x < 0) return { lines: [] };
+  if (point.x < 0) return { row, lines: foldLines(page, row), folds: folds(page, row) };
   if (row.kind === "link") return { row, lines: describeLink(model, row.lane, point.time) };
   if (row.kind === "memory") return { row, lines: describeMemory(model, row.rank, point.time, memoryOrder) };
   const box = hit(model, row, point.y, point.time, scaleOf(page.scene.view, page.plotWidth));
@@ -44,6 +54,7 @@ function under(page: Page, point: Point): Target {
 
 function click(page: Page, target: Target): void {
   if (target.row?.kind === "links") page.toggleLinks();
+  else if (target.folds) page.toggleRank(target.row!.rank);
   else page.select(target.box, false);
 }
 
@@ -75,7 +86,7 @@ export function listenToPointers(page: Page): { time: () => number | undefined }
     const before = down.get(event.pointerId);
     if (!before) {
       const target = under(page, pointOf(page, event));
-      canvas.style.cursor = target.row?.kind === "links" ? "pointer" : "";
+      canvas.style.cursor = target.row?.kind === "links" || target.folds ? "pointer" : "";
       return showTip(target.lines, event);
     }
     showTip([], event);
@@ -88,7 +99,8 @@ export function listenToPointers(page: Page): { time: () => number | undefined }
       if (moved >= 4) page.measure(measuredFrom, pointerTime);
     } else {
       page.pan(before.clientX - event.clientX);
-      page.scroll(before.clientY - event.clientY);
+      const left = page.scroll(before.clientY - event.clientY);
+      if (event.pointerType === "touch" && left !== 0) window.scrollBy(0, left); // the plot leaves little else to take hold of
     }
     down.set(event.pointerId, event);
   });
@@ -139,6 +151,7 @@ export function listenToKeys(page: Page, pointer: { time: () => number | undefin
     d: () => page.pan(wide()),
     f: () => page.fit(),
     l: () => page.toggleLinks(),
+    u: () => page.toggleRank(),
     "0": () => page.setView({ from: -Infinity, to: Infinity }),
     ".": () => page.stepSelection(1),
     ",": () => page.stepSelection(-1),
@@ -163,6 +176,7 @@ export function listenToKeys(page: Page, pointer: { time: () => number | undefin
     if (event.ctrlKey || event.metaKey || event.altKey || takesKeys(event.target)) return;
     const key = event.key.toLowerCase();
     if (key === "m" && event.shiftKey && !help.open) return page.clearMarks();
+    if (key === "u" && event.shiftKey && !help.open) return page.foldAll();
     const action = actions[key] ?? (document.activeElement === page.canvas ? onPlot[key] : undefined);
     if (!action || (help.open && key !== "?")) return;
     event.preventDefault();
@@ -178,6 +192,7 @@ export function listenToKeys(page: Page, pointer: { time: () => number | undefin
   element("png").addEventListener("click", () => page.savePicture("png"));
   element("svg").addEventListener("click", () => page.savePicture("svg"));
   element("links").addEventListener("click", () => page.toggleLinks());
+  element("unfold").addEventListener("click", () => (page.scene.unfolded.size > 0 ? page.foldAll() : page.toggleRank()));
   element("whole").addEventListener("click", () => actions["0"]!());
   element("keys").addEventListener("click", () => help.showModal());
 }

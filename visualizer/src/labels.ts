@@ -8,6 +8,7 @@ import { boxNames, halfNames } from "./search";
 export interface Band {
   rank: number;
   lane: number;
+  member?: number; // of an unfolded rank
   top: number; // CSS pixels
   height: number;
 }

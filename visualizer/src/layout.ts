@@ -1,13 +1,14 @@
+import { deviceOf, memberCount, placeText, unfolds } from "./members";
 import type { Side } from "./merge";
-import { passLane, type Box, type Model } from "./model";
+import { boxesOf, passLane, type Box, type Model } from "./model";
 import { firstEndingAfter, type Scale } from "./raster";
-import { boxesOf } from "./model";
 
 // Where rows lie, in CSS pixels from the top of all lanes. Per pipeline rank: its compute, a thin row per stream in use, its memory; behind
 // them the same of what was measured, on the same axis.
-// Below them one row for all links, and one per link when it is open.
+// Below them one row for all links, and one per link when it is open. A rank that is unfolded has its name, one memory and then compute
+// and streams of each of its GPUs.
 
-export type RowKind = "compute" | "traffic" | "memory" | "links" | "link";
+export type RowKind = "rank" | "compute" | "traffic" | "memory" | "links" | "link";
 export interface Row {
   kind: RowKind;
   rank: number; // -1: links
@@ -15,6 +16,8 @@ export interface Row {
   top: number;
   height: number;
   label: string;
+  below: string; // in small type under the label
+  member?: number; // of an unfolded rank: which of its GPUs
   typicalPass: number; // median duration of all passes: all ranks open at one zoom
 }
 export interface Layout {
@@ -25,10 +28,12 @@ export interface Layout {
 export const computeHeight = 30;
 export const passStripHeight = 13; // of a compute row that also shows its instructions
 const trafficHeight = 9;
+const nameHeight = 18;
 const memoryHeight = 42;
 const linkHeight = 26;
 const rowGap = 2;
 const rankGap = 12;
+const memberGap = 4;
 
 function median(values: number[]): number {
   return Float64Array.from(values).sort()[values.length >> 1] ?? Infinity;
@@ -44,23 +49,53 @@ export function rankLabel(rank: { pp: number; multiplicity: number; gpus: number
 
 export type Links = "folded" | "open";
 
-export function layoutOf(model: Model, links: Links): Layout {
+interface Place {
+  kind: RowKind;
+  rank: number;
+  lane: number;
+  height: number;
+  label: string;
+  below?: string;
+  member?: number;
+}
+
+// The rows of one rank, or of one of its GPUs; `member` is undefined where all are one.
+function lanesOf(model: Model, r: number, member: number | undefined): Place[] {
+  const rank = model.ranks[r]!;
+  const { streams } = model.facts;
+  const lanes = rank.lanes.map((_, lane) => lane).filter((lane) => rank.lanes[lane]!.start.length > 0);
+  const compute = lanes.find((lane) => rank.lanes[lane]!.stream === 0) ?? passLane;
+  const names = member === undefined ? { label: rankLabel(rank) }
+                                     : { label: `gpu ${deviceOf(rank.members!, member)}`, below: placeText(rank.members!, member) };
+  const first: Place = { kind: "compute", rank: r, lane: compute, height: computeHeight, ...names, member };
+  const traffic = lanes.filter((lane) => lane !== compute).map((lane): Place => (
+    { kind: "traffic", rank: r, lane, height: trafficHeight, label: streams[rank.lanes[lane]!.stream]!.name.replace(/_/g, " "), member }));
+  return [first, ...traffic];
+}
+
+// `unfolded`: the ranks whose GPUs have lanes of their own, among those that unfolds() allows.
+export function layoutOf(model: Model, links: Links, unfolded: ReadonlySet<number> = new Set()): Layout {
   const rows: Row[] = [];
   let top = 4;
   const typicalPass = median(model.ranks.flatMap((rank) => [...rank.passes.duration]));
-  const place = (kind: RowKind, rank: number, lane: number, height: number, label: string) => {
-    rows.push({ kind, rank, lane, top, height, label, typicalPass });
-    top += height + rowGap;
+  const put = (place: Place) => {
+    rows.push({ below: "", ...place, top, typicalPass });
+    top += place.height + rowGap;
   };
+  const place = (kind: RowKind, rank: number, lane: number, height: number, label: string) => put({ kind, rank, lane, height, label });
   model.ranks.forEach((rank, r) => {
-    const stream = (lane: number) => model.facts.streams[rank.lanes[lane]!.stream]!;
-    const lanes = rank.lanes.map((_, lane) => lane).filter((lane) => rank.lanes[lane]!.start.length > 0);
-    const compute = lanes.find((lane) => rank.lanes[lane]!.stream === 0) ?? passLane;
-    place("compute", r, compute, computeHeight, rankLabel(rank));
-    for (const lane of lanes) {
-      if (lane !== compute) place("traffic", r, lane, trafficHeight, stream(lane).name.replace(/_/g, " "));
+    const memory = () => rank.memory.time.length > 0 && place("memory", r, passLane, memoryHeight, "memory");
+    if (unfolded.has(r) && unfolds(rank)) {
+      place("rank", r, passLane, nameHeight, rankLabel(rank));
+      memory();
+      for (let member = 0; member < memberCount(rank.members!); member++) {
+        for (const lane of lanesOf(model, r, member)) put(lane);
+        top += memberGap;
+      }
+    } else {
+      for (const lane of lanesOf(model, r, undefined)) put(lane);
+      memory();
     }
-    if (rank.memory.time.length > 0) place("memory", r, passLane, memoryHeight, "memory");
     top += rankGap;
   });
   if (model.links.length > 0) {
@@ -104,5 +139,6 @@ export function hit(model: Model, row: Row, y: number, time: number, scale: Scal
   const open = passesAreOpen(row, scale.perPixel);
   const lane = row.kind === "compute" && !(open && y - row.top >= passStripHeight) ? passLane : row.lane;
   const index = boxAt(model, row.rank, lane, time, scale.perPixel * 2);
-  return index < 0 ? undefined : { rank: row.rank, lane, index };
+  if (index < 0) return undefined;
+  return row.member === undefined ? { rank: row.rank, lane, index } : { rank: row.rank, lane, index, member: row.member };
 }

@@ -41,7 +41,7 @@ function joinedSegments(a: Model, b: Model): Segments {
 function joinedInstructions(a: Model, b: Model): Instructions {
   const channels = a.instructions.channel.reduce((most, of) => Math.max(most, of), -1) + 1;
   const by: Partial<Record<keyof Instructions, number>> = {
-    what: a.facts.strings.length, label: a.facts.strings.length, cause: a.facts.strings.length,
+    what: a.facts.strings.length, label: a.facts.strings.length, cause: a.facts.strings.length, group: a.facts.strings.length,
     channel: channels,
   };
   const names = Object.keys(a.instructions) as (keyof Instructions)[];

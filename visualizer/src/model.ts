@@ -11,11 +11,19 @@ export interface Facts {
   bidirectional: boolean; // two pipelines over the same stages: chunk 0 of a rank is of the one down, 1 of the one up
   streams: { name: string; traffic: string }[];
   categories: string[];
-  // Stands for `multiplicity` of the pipeline rank's `gpus`; measured: where the plan ran, beside what was predicted.
-  ranks: { pp: number; multiplicity: number; gpus: number; measured?: boolean }[];
+  // GPU `device` was recorded; it stands for `multiplicity` of the pipeline rank's `gpus`; measured: where the plan ran, beside what was predicted.
+  ranks: { pp: number; multiplicity: number; gpus: number; device: number; measured?: boolean; members?: Members }[];
+  gpusPerNode: number;
   useSteps: number; // a utilisation of 1 in the data
   links: LinkFacts[]; // busiest first
   strings: string[];
+}
+
+// The GPUs of a pipeline rank that one lane stands for all of: stretches of devices as first and count, and the meshes over them, each
+// with its axes' names and sizes, the first varying fastest.
+export interface Members {
+  devices: [number, number][];
+  meshes: [string, number][][];
 }
 
 // One directed link, or `multiplicity` of them with equal figures.
@@ -54,6 +62,7 @@ export interface Instructions {
   flops: Float64Array; // 0: unknown
   channel: Float64Array; // equal on all ends of an exchange between ranks, with the microbatch; -1: none
   binding: Float64Array; // which of its entry's: 1 in the backward of an overlapped pair
+  group: Float64Array; // into Facts.strings: who takes part, see groupOf in members.ts
 }
 
 // Boxes of one row in time order; `entry` is the place in the rank's program.
@@ -78,7 +87,9 @@ export interface Rank {
   pp: number;
   multiplicity: number;
   gpus: number;
+  device: number;
   measured?: boolean;
+  members?: Members;
   side?: Side; // of two runs that are compared
   memoryLimit?: number; // of its run, where there are two
   segment: Float64Array; // by entry
@@ -108,6 +119,7 @@ export interface Box {
   rank: number;
   lane: number;
   index: number;
+  member?: number; // of the rank, where it is unfolded: one GPU's; see members.ts
 }
 
 export function boxesOf(model: Model, rank: number, lane: number): Passes {

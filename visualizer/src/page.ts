@@ -1,11 +1,13 @@
 import { dark, light, modes, type Mode, type Theme } from "./colours";
 import { describe } from "./describe";
-import { axisHeight, bandsOf, gutterWidth, Painter, scaleOf, type Scene } from "./draw";
-import { layoutOf, type Links } from "./layout";
+import { bandsOf, isIn } from "./bands";
+import { axisHeight, gutterWidth, Painter, scaleOf, type Scene } from "./draw";
+import { layoutOf, rankLabel, type Links } from "./layout";
 import { legend } from "./legend";
 import { Minimap } from "./minimap";
 import { boxesOf, type Box, type Model } from "./model";
 import { describeMark, describeStretch, toggledMark } from "./marks";
+import { memberCount, unfolds, whyFolded } from "./members";
 import { describePath, passPath } from "./path";
 import { search } from "./search";
 import { clamped, hashOf, panned, revealing, stateFrom, wholeView, zoomedAbout, type View } from "./viewport";
@@ -30,7 +32,7 @@ export class Page {
     this.painter = new Painter(this.canvas, model);
     this.minimap = new Minimap(element("minimap"), model);
     this.scene = { model, layout: layoutOf(model, "folded"), view: wholeView(this.step), mode: "op", theme: this.theme(),
-                   scrollTop: 0, selection: undefined, found: [], links: "folded", path: false, marks: [], stretch: undefined };
+                   scrollTop: 0, selection: undefined, found: [], links: "folded", unfolded: new Set(), path: false, marks: [], stretch: undefined };
     this.offerWhatThereIs();
     this.restore();
     this.setMode(this.scene.mode);
@@ -47,7 +49,7 @@ export class Page {
     this.model = model;
     this.painter = new Painter(this.canvas, model);
     this.minimap = new Minimap(element("minimap"), model);
-    Object.assign(this.scene, { model, selection: undefined, marks: [], stretch: undefined, path: false });
+    Object.assign(this.scene, { model, selection: undefined, unfolded: new Set(), marks: [], stretch: undefined, path: false });
     this.offerWhatThereIs();
     element("selection").textContent = "";
     this.setLinks(this.scene.links);
@@ -59,6 +61,7 @@ export class Page {
 
   private offerWhatThereIs(): void {
     element("path").hidden = this.model.ranks.every(({ passes }) => passes.start.length === 0);
+    element("unfold").hidden = !this.model.ranks.some(unfolds);
     element("links").hidden = this.model.links.length === 0;
   }
 
@@ -100,10 +103,13 @@ export class Page {
   pan(pixels: number): void {
     this.setView(panned(this.scene.view, pixels * scaleOf(this.scene.view, this.plotWidth).perPixel, this.step));
   }
-  scroll(pixels: number): void {
+  // The pixels that are left of it once the lanes are at their end.
+  scroll(pixels: number): number {
     const most = Math.max(this.scene.layout.height - this.plotHeight, 0);
-    this.scene.scrollTop = Math.min(Math.max(this.scene.scrollTop + pixels, 0), most);
+    const before = this.scene.scrollTop;
+    this.scene.scrollTop = Math.min(Math.max(before + pixels, 0), most);
     this.refresh();
+    return before + pixels - this.scene.scrollTop;
   }
 
   setMode(mode: Mode): void {
@@ -116,10 +122,14 @@ export class Page {
 
   private setLinks(links: Links): void {
     this.scene.links = links;
-    this.scene.layout = layoutOf(this.model, links);
+    this.lay();
+    element("links").setAttribute("aria-expanded", String(links === "open"));
+  }
+
+  private lay(): void {
+    this.scene.layout = layoutOf(this.model, this.scene.links, this.scene.unfolded);
     const lanes = Math.min(this.scene.layout.height, Math.max(window.innerHeight * 0.68, 260));
     this.canvas.style.height = `${lanes + axisHeight + 2}px`; // 2: its border
-    element("links").setAttribute("aria-expanded", String(links === "open"));
     this.scroll(0);
   }
 
@@ -130,6 +140,31 @@ export class Page {
     if (!row || this.scene.links === "folded") return;
     const wanted = row.top - this.plotHeight * 0.4;
     if (wanted > this.scene.scrollTop) this.scroll(wanted - this.scene.scrollTop);
+  }
+
+  // Its GPUs get lanes of their own, or one lane for all of them again. Without a rank: the selection's, or the first that can.
+  toggleRank(rank = this.scene.selection?.rank ?? this.model.ranks.findIndex(unfolds)): void {
+    const of = this.model.ranks[rank];
+    if (!of) return;
+    const name = rankLabel(of);
+    if (!unfolds(of)) return this.tell(`${name}: ${whyFolded(of)}`);
+    const unfolded = new Set(this.scene.unfolded);
+    if (!unfolded.delete(rank)) unfolded.add(rank);
+    this.setUnfolded(unfolded);
+    this.say(`${name}: ${unfolded.has(rank) ? `a lane for each of ${memberCount(of.members!)} GPUs` : "one lane for all its GPUs"}`);
+    const top = this.scene.layout.rows.find((row) => row.rank === rank)!.top;
+    if (top < this.scene.scrollTop || top > this.scene.scrollTop + this.plotHeight - 60) this.scroll(top - this.scene.scrollTop);
+  }
+  foldAll(): void {
+    this.setUnfolded(new Set());
+    this.say("one lane for all GPUs of a pipeline rank");
+  }
+  private setUnfolded(unfolded: Set<number>): void {
+    this.scene.unfolded = unfolded;
+    element("unfold").setAttribute("aria-expanded", String(unfolded.size > 0));
+    const { selection } = this.scene;
+    if (selection && !unfolded.has(selection.rank)) delete selection.member;
+    this.lay();
   }
 
   // Announced to screen readers; not shown.
@@ -208,7 +243,8 @@ export class Page {
     const boxes = boxesOf(this.model, box.rank, box.lane);
     this.scene.view = revealing(this.scene.view, boxes.start[box.index]!, boxes.duration[box.index]!, this.step);
     const row = this.scene.layout.rows.find(
-      (r) => r.rank === box.rank && (r.lane === box.lane || (r.kind === "compute" && box.lane < 0)));
+      (r) => r.rank === box.rank && r.kind !== "rank" && r.kind !== "memory" && (box.member === undefined || r.member === box.member) &&
+             (r.lane === box.lane || (r.kind === "compute" && box.lane < 0)));
     if (!row) return;
     if (row.top < this.scene.scrollTop) this.scroll(row.top - 8 - this.scene.scrollTop);
     const below = row.top + row.height + 8 - this.scene.scrollTop - this.plotHeight;
@@ -240,13 +276,13 @@ export class Page {
       .filter((band) => boxesOf(this.model, band.rank, band.lane).start.length > 0);
     if (bands.length === 0) return;
     const { selection } = this.scene;
-    const at = selection ? bands.findIndex((b) => b.rank === selection.rank && b.lane === selection.lane) : 0;
+    const at = selection ? bands.findIndex((b) => b.rank === selection.rank && b.lane === selection.lane && isIn(b, selection)) : 0;
     const band = bands[Math.min(Math.max(at + by, 0), bands.length - 1)]!;
     const time = selection ? boxesOf(this.model, selection.rank, selection.lane).start[selection.index]!
                            : this.scene.view.from;
     const { start } = boxesOf(this.model, band.rank, band.lane);
     const after = start.findIndex((s) => s >= time);
-    this.select({ rank: band.rank, lane: band.lane, index: after < 0 ? start.length - 1 : after }, true);
+    this.select({ rank: band.rank, lane: band.lane, member: band.member, index: after < 0 ? start.length - 1 : after }, true);
   }
 
   find(text: string): void {
@@ -264,27 +300,33 @@ export class Page {
   }
 
   private remember(): void {
-    const { view, mode, selection, links, path, marks, stretch } = this.scene;
-    const chosen = selection ? [selection.rank, selection.lane, selection.index] : [];
+    const { view, mode, selection, links, path, marks, stretch, scrollTop: scroll } = this.scene;
+    const unfolded = [...this.scene.unfolded].sort((a, b) => a - b);
+    const own = selection?.member === undefined ? [] : [selection.member];
+    const chosen = selection ? [selection.rank, selection.lane, selection.index, ...own] : [];
     const measured = stretch ? [stretch.from, stretch.to] : [];
-    history.replaceState(null, "", `#${hashOf({ view, mode, selection: chosen, links, path, marks, stretch: measured })}`);
+    history.replaceState(null, "", `#${hashOf({ view, mode, selection: chosen, links, unfolded, path, scroll, marks, stretch: measured })}`);
   }
 
   private restore(): void {
     const state = stateFrom(location.hash);
     if (state.view) this.scene.view = clamped(state.view, this.step);
     this.setLinks(state.links ?? "folded");
+    this.setUnfolded(new Set((state.unfolded ?? []).filter((rank) => this.model.ranks[rank] && unfolds(this.model.ranks[rank]))));
     this.setPath(state.path ?? false);
+    this.scroll((state.scroll ?? 0) - this.scene.scrollTop);
     this.scene.marks = state.marks ?? [];
     const [start, end] = state.stretch ?? [];
     this.scene.stretch = undefined;
     if (start !== undefined) this.measure(start, end!);
     else if (this.scene.path) this.tell(describePath(this.model));
     if (state.mode && modes.includes(state.mode as Mode)) this.scene.mode = state.mode as Mode;
-    const [rank, lane, index] = state.selection ?? [];
+    const [rank, lane, index, member] = state.selection ?? [];
     const known = rank !== undefined && this.model.ranks[rank] && lane! >= -1 && lane! < this.model.ranks[rank].lanes.length;
     if (known && index! >= 0 && index! < boxesOf(this.model, rank, lane!).start.length) {
-      this.select({ rank, lane: lane!, index: index! }, false);
+      const of = this.scene.unfolded.has(rank) ? this.model.ranks[rank]!.members : undefined;
+      const isMember = of && member !== undefined && member >= 0 && member < memberCount(of);
+      this.select({ rank, lane: lane!, index: index!, ...(isMember ? { member } : {}) }, false);
     }
   }
 }

@@ -78,19 +78,23 @@ export function tickText(ps: number, every: number, longest: number): string {
 export interface PageState {
   view: View;
   mode: string;
-  selection: number[]; // rank, lane, index; empty: nothing
+  selection: number[]; // rank, lane, index, and of an unfolded rank its GPU; empty: nothing
   links: "folded" | "open";
+  unfolded: number[]; // ranks
   path: boolean;
+  scroll: number; // CSS pixels of the lanes above the plot
   marks: number[]; // ps
   stretch: number[]; // from, to; empty: nothing is measured
 }
 
-// "v=0,14900000000000&c=op&s=1,-1,17&l=open&p=on&m=1000,2000&d=0,5000"; what does not parse is left out.
+// "v=0,14900000000000&c=op&s=1,-1,17&l=open&u=0,3&p=on&y=240&m=1000,2000&d=0,5000"; what does not parse is left out.
 export function hashOf(state: PageState): string {
   const parts = [`v=${Math.round(state.view.from)},${Math.round(state.view.to)}`, `c=${state.mode}`];
-  if (state.selection.length === 3) parts.push(`s=${state.selection.join(",")}`);
+  if (state.selection.length >= 3) parts.push(`s=${state.selection.join(",")}`);
   if (state.links === "open") parts.push("l=open");
+  if (state.unfolded.length > 0) parts.push(`u=${state.unfolded.join(",")}`);
   if (state.path) parts.push("p=on");
+  if (state.scroll > 0) parts.push(`y=${state.scroll}`);
   if (state.marks.length > 0) parts.push(`m=${state.marks.map(Math.round).join(",")}`);
   if (state.stretch.length === 2) parts.push(`d=${state.stretch.map(Math.round).join(",")}`);
   return parts.join("&");
@@ -105,9 +109,13 @@ export function stateFrom(hash: string): Partial<PageState> {
   const mode = fields.get("c");
   if (mode) state.mode = mode;
   const selection = numbers("s");
-  if (selection.length === 3 && selection.every(Number.isInteger)) state.selection = selection;
+  if ((selection.length === 3 || selection.length === 4) && selection.every(Number.isInteger)) state.selection = selection;
   if (fields.get("l") === "open") state.links = "open";
+  const unfolded = numbers("u");
+  if (unfolded.every(Number.isInteger)) state.unfolded = unfolded;
   if (fields.get("p") === "on") state.path = true;
+  const [scroll] = numbers("y");
+  if (Number.isFinite(scroll) && scroll! > 0) state.scroll = scroll!;
   const marks = numbers("m");
   if (marks.every(Number.isFinite)) state.marks = marks.sort((a, b) => a - b);
   const stretch = numbers("d");

@@ -73,7 +73,7 @@ std::string stage_lines(const AlpaPlan& plan) {
       fmt::format("  {:>5}  {:>8}  {:>9}  {:>10}  {:>8}\n", "stage", "layers", "mesh y x", "seconds", "GiB");
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const AlpaStage& stage = plan.stages[s];
-    text += fmt::format("  {:>5}  {:>8}  {:>10}  {:>10.4f}  {:>8.2f}\n", s,
+    text += fmt::format("  {:>5}  {:>8}  {:>10}  {:>10.4g}  {:>8.2f}\n", s,
                         fmt::format("{}-{}", stage.first_layer, stage.last_layer - 1),
                         fmt::format("{} x {}", stage.mesh.y, stage.mesh.x), stage.seconds,
                         stage.bytes / gibibyte);
@@ -83,7 +83,7 @@ std::string stage_lines(const AlpaPlan& plan) {
 
 std::string simulated_text(const SimulatedPlan& plan) {
   if (!plan.refusal.empty()) return fmt::format("  {:<58}  refused: {}\n", plan.name, plan.refusal);
-  return fmt::format("  {:<58}  {:>9.4f} s  {:>7.2f} GiB{}\n", plan.name, plan.step_s,
+  return fmt::format("  {:<58}  {:>9.4g} s  {:>7.2f} GiB{}\n", plan.name, plan.step_s,
                      static_cast<double>(plan.peak_bytes) / gibibyte, plan.fits ? "" : "  does not fit");
 }
 
@@ -94,7 +94,7 @@ std::string alpa_text(const AlpaOutcome& outcome) {
   if (outcome.best) {
     const AlpaPlan& plan = outcome.plans[*outcome.best];
     text +=
-        fmt::format("{}: simulated {:.4f} s, estimated {:.4f} s{}\n", outcome.simulated[*outcome.best].name,
+        fmt::format("{}: simulated {:.4g} s, estimated {:.4g} s{}\n", outcome.simulated[*outcome.best].name,
                     outcome.simulated[*outcome.best].step_s, plan.estimate_s,
                     plan.hides_data_parallel ? " with data-parallel exchanges hidden" : "");
     text += stage_lines(plan) + operators_text(plan);

@@ -42,8 +42,9 @@ std::vector<PartCost> rank_costs(const std::vector<PartCost>& stages, std::int64
   return costs;
 }
 
-// ZeRO-3 gathers the weights of a stage in front of both passes and scatters its gradients behind the second;
-// ZeRO-2 only the latter. What compute does not cover is waited for.
+// ZeRO-3 gathers the weights of a stage in front of both passes, beside compute; ZeRO-2 and 3 scatter the
+// gradients behind every backward pass, which only the next forward pass hides: the pass behind it adds to
+// the same buffers.
 void add_sharding(const Candidate& candidate, StepCosts& step, std::vector<PartCost>& stages) {
   if (candidate.zero_stage < 2) return;
   for (PartCost& stage : stages) {
@@ -51,8 +52,12 @@ void add_sharding(const Candidate& candidate, StepCosts& step, std::vector<PartC
         candidate.zero_stage == 3 ? step.gather_s(stage.dense_elements, stage.expert_elements) : 0;
     const double reduce = step.reduce_s(stage.dense_elements, stage.expert_elements);
     stage.forward_s = std::max(stage.forward_s, gather);
-    stage.backward_s = std::max(stage.backward_s, gather + reduce);
+    stage.backward_s = std::max(stage.backward_s, gather) + std::max(reduce - stage.forward_s, 0.0);
   }
+}
+
+bool puts_off_weight_gradients(const Candidate& candidate) {
+  return candidate.schedule.starts_with("zb") || candidate.schedule == "interleaved_zb";
 }
 
 struct Slowest {
@@ -84,8 +89,7 @@ double passes_s(const Candidate& candidate, double microbatches, const std::vect
   } else {
     fill = others * (slowest.pass_s / static_cast<double>(candidate.virtual_stages));
   }
-  const bool splits_backward = candidate.schedule.starts_with("zb") || candidate.schedule == "interleaved_zb";
-  if (splits_backward) fill /= 3;
+  if (puts_off_weight_gradients(candidate)) fill /= 3;
   return microbatches * slowest.pass_s + fill + 2 * others * send_s;
 }
 
@@ -107,8 +111,10 @@ double kept_bytes(const PassCosts& costs, const Candidate& candidate, const Part
     return per_element * (rank.dense_elements / (is_sharded ? dense : 1) +
                           rank.expert_elements / (is_sharded ? experts : 1));
   };
-  return bytes(costs.weight_bytes, candidate.zero_stage >= 3) +
-         bytes(costs.gradient_bytes, candidate.zero_stage >= 2) +
+  // Weight gradients that are put off keep what they read and add to whole.
+  const bool keeps_shards = !puts_off_weight_gradients(candidate);
+  return bytes(costs.weight_bytes, candidate.zero_stage >= 3 && keeps_shards) +
+         bytes(costs.gradient_bytes, candidate.zero_stage >= 2 && keeps_shards) +
          bytes(costs.state_bytes, candidate.zero_stage >= 1);
 }
 

@@ -9,7 +9,7 @@ namespace simrun {
 // searches;
 // `--plan FILE` beside a job writes its Plan, as it always did (Options::plan).
 struct PlanFlags {
-  std::optional<std::string> search;  // jobs; unset: no search
+  std::optional<std::string> search;  // jobs, alpa; unset: no search
   bool resume = false;                // go on from what an earlier search of the same job has simulated
 };
 

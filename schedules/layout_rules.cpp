@@ -233,7 +233,7 @@ class LayoutCheck {
   void compare_parameters(const std::vector<Layout>& layouts) {
     struct Reader {
       const Operator* op;
-      Layout layout;
+      Layout layout, gradient;
     };
     std::map<TensorId, Reader> first;
     for (std::size_t o = 0; o < layouts.size(); ++o) {
@@ -242,15 +242,29 @@ class LayoutCheck {
         const Tensor& tensor = graph_.tensors[op.inputs[i]];
         if (tensor.kind != TensorKind::parameter) continue;
         const Layout layout = input_layout(graph_, op, layouts[o], i);
-        const auto [reader, is_new] = first.emplace(op.inputs[i], Reader{&op, layout});
-        if (is_new || reader->second.layout == layout) continue;
-        fault(position_of(*reader->second.op, op),
-              fmt::format("{} is {} for {}, but {} for {}", tensor.name,
-                          describe(reader->second.layout, graph_, mesh_), place_of(*reader->second.op),
-                          describe(layout, graph_, mesh_), place_of(op)),
-              "a parameter that two operators read lies on its ranks once.");
+        const Layout gradient = gradient_layout(graph_, op, layouts[o], i);
+        const auto [known, is_new] = first.emplace(op.inputs[i], Reader{&op, layout, gradient});
+        const Reader& reader = known->second;
+        if (is_new) continue;
+        if (!(reader.layout == layout))
+          compare_readers({*reader.op, reader.layout}, {op, layout}, tensor.name,
+                          "a parameter that two operators read lies on its ranks once.");
+        else if (!tensor.frozen && !(reader.gradient == gradient))
+          compare_readers({*reader.op, reader.gradient}, {op, gradient}, "the gradient of " + tensor.name,
+                          "what two operators add to it is summed over the same ranks.");
       }
     }
+  }
+
+  struct LayoutOf {
+    const Operator& op;
+    const Layout& layout;
+  };
+  void compare_readers(const LayoutOf& a, const LayoutOf& b, const std::string& what, const char* rule) {
+    fault(position_of(a.op, b.op),
+          fmt::format("{} is {} for {}, but {} for {}", what, describe(a.layout, graph_, mesh_),
+                      place_of(a.op), describe(b.layout, graph_, mesh_), place_of(b.op)),
+          rule);
   }
 
   // Branches whose partial sums are added before they are summed over ranks must be partial alike.

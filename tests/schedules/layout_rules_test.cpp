@@ -176,6 +176,12 @@ TEST_CASE(
       "8:13 word_embeddings is replicated for word_embedding, but vocab split over tp for logits | a "
       "parameter "
       "that two operators read lies on its ranks once.\n");
+  // Every rank adds its own tokens' gradient of the logits to all ranks' equal one of the embedding.
+  CHECK(
+      faults("  - {scope: logits, split: {sequence: tp}, replicate: vocab}\n"
+             "  - {scope: word_embedding, replicate: vocab}\n") ==
+      "8:13 the gradient of word_embeddings is partial sum over dp for word_embedding, but partial sum over "
+      "tp x dp for logits | what two operators add to it is summed over the same ranks.\n");
 }
 
 TEST_CASE("layout rules: a mesh of own axes that does not cover the stage or cuts across tp is refused") {

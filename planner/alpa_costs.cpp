@@ -1,0 +1,199 @@
+#include "planner/alpa_costs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "models/backward.h"
+#include "schedules/partition.h"
+
+namespace simrun {
+namespace {
+
+// What of it must be kept: read by a backward step from outside the region that would repeat it.
+std::vector<bool> tensors_read_backward(const Graph& graph, const RecomputeRegions& regions) {
+  std::vector<std::int32_t> written_in(graph.tensors.size(), -1);
+  for (std::size_t o = 0; o < graph.operators.size(); ++o)
+    for (const TensorId output : graph.operators[o].outputs) written_in[output] = regions.region_of[o];
+  std::vector<bool> is_read(graph.tensors.size(), false);
+  for (std::size_t o = 0; o < graph.operators.size(); ++o) {
+    const Operator& op = graph.operators[o];
+    const std::int32_t own = regions.region_of[o];
+    if (own >= 0)  // the region repeats its forward steps
+      for (const TensorId input : op.inputs)
+        if (written_in[input] != own) is_read[input] = true;
+    for (const BackwardStep& step : backward_steps(graph, op))
+      for (const Operand& read : step.reads) {
+        const bool is_input = read.role == OperandRole::input_value;
+        if (!is_input && read.role != OperandRole::output_value) continue;
+        const TensorId tensor = is_input ? op.inputs[read.index] : op.outputs[read.index];
+        if (written_in[tensor] < 0 || written_in[tensor] != own) is_read[tensor] = true;
+      }
+  }
+  return is_read;
+}
+
+// Ranks that have equal parts of a parameter and other tokens.
+std::vector<AxisId> summed_axes(const Graph& graph, const Operator& op, const Layout& layout,
+                                std::size_t input) {
+  return gradient_layout(graph, op, layout, input).partial_sum;
+}
+
+}  // namespace
+
+AlpaCosts::AlpaCosts(const Job& job, const StageShape& shape, const StageGraph& stage)
+    : job_(job),
+      microbatches_(static_cast<double>(shape.microbatches)),
+      hides_data_parallel_(shape.hides_data_parallel),
+      stage_(stage),
+      prices_(job, stage.graph, stage.mesh),
+      state_(parameter_state(job)) {
+  const RecomputeRegions regions =
+      recompute_regions(stage.graph, job.recompute, partition(stage.graph, job.parallelism.stages));
+  region_of_ = regions.region_of;
+  is_read_backward_ = tensors_read_backward(stage.graph, regions);
+  counts_at_.assign(stage.graph.tensors.size(), nullptr);
+  if (shape.stages > 1) return;
+  for (const Operator& op : stage.graph.operators)
+    for (const TensorId input : op.inputs)
+      if (stage.graph.tensors[input].kind == TensorKind::parameter) counts_at_[input] = &op;
+}
+
+// Stages that hold the ends of a pipeline each have a shared parameter of their own.
+bool AlpaCosts::counts(const Operator& op, TensorId parameter) const {
+  return stage_.graph.tensors[parameter].kind == TensorKind::parameter &&
+         (counts_at_[parameter] == nullptr || counts_at_[parameter] == &op);
+}
+
+std::string AlpaCosts::key_of(std::size_t o) const {
+  const Graph& graph = stage_.graph;
+  const Operator& op = graph.operators[o];
+  std::string key = fmt::format("{} {} {} {} {} {} {} {} {} {}", op.name, static_cast<int>(op.opcode),
+                                static_cast<int>(op.function), op.dropout, op.causal.window, op.soft_cap,
+                                op.alibi, op.sums_later, region_of_[o] >= 0, op.forward_inputs);
+  const auto add_tensor = [&](TensorId tensor) {
+    const Tensor& t = graph.tensors[tensor];
+    key += fmt::format("|{} {} {} {} {} {}", counts(op, tensor), static_cast<int>(t.kind),
+                       static_cast<int>(t.dtype), t.frozen, bool{is_read_backward_[tensor]},
+                       fmt::join(t.dims, ","));
+  };
+  for (const TensorId input : op.inputs) add_tensor(input);
+  key += " ->";
+  for (const TensorId output : op.outputs) add_tensor(output);
+  return key;
+}
+
+// What data parallelism costs, per microbatch: sums of gradients, as far as the operator's own backward pass
+// does not hide them where they overlap it; ZeRO-2 and 3 scatter every microbatch's, others once per step.
+// ZeRO-3 gathers weights before either pass, hidden behind one of like length. The update reads and writes
+// what is kept, once.
+double AlpaCosts::data_parallel_seconds(const Operator& op, const Layout& layout,
+                                        const OperatorSeconds& own) {
+  const int zero = job_.optimizer.zero_stage;
+  double sums = 0, gathers = 0, update = 0;
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+    const Tensor& tensor = stage_.graph.tensors[op.inputs[i]];
+    if (!counts(op, op.inputs[i]) || tensor.frozen) continue;
+    const double elements = prices_.local_elements(op.inputs[i], input_layout(stage_.graph, op, layout, i));
+    const std::vector<AxisId> axes = summed_axes(stage_.graph, op, layout, i);
+    const double ranks = static_cast<double>(stage_.mesh.size(axes));
+    // Of many parameters in one bucket, each adds its bytes only.
+    const auto of_bytes = [&](Opcode opcode, double bytes) {
+      return ranks > 1 ? prices_.collective_seconds(opcode, axes, bytes) -
+                             prices_.collective_seconds(opcode, axes, 0)
+                       : 0;
+    };
+    const double reduced = elements * static_cast<double>(bytes_of(job_.optimizer.grad_reduce_dtype));
+    sums += of_bytes(zero >= 2 ? Opcode::reduce_scatter : Opcode::all_reduce, reduced);
+    if (zero >= 3) gathers += of_bytes(Opcode::all_gather, elements * state_.weights);
+    update += prices_.memory_seconds(2 * elements / (zero >= 1 ? ranks : 1) *
+                                     (state_.optimizer + state_.gradients));
+  }
+  if (hides_data_parallel_) return update / microbatches_;
+  const double backward = own.backward_input + own.backward_weight;
+  if (job_.optimizer.overlap_grad_reduce) sums = std::max(0.0, sums - backward);
+  const bool each_time = zero >= 2 && !job_.optimizer.no_sync;
+  return (each_time ? sums : sums / microbatches_) + std::max(0.0, gathers - own.forward) +
+         std::max(0.0, gathers - backward) + update / microbatches_;
+}
+
+double AlpaCosts::kept_outputs(std::size_t o, const Layout& layout) const {
+  const Operator& op = stage_.graph.operators[o];
+  double bytes = 0;
+  for (std::size_t i = 0; i < op.outputs.size(); ++i)
+    if (is_read_backward_[op.outputs[i]])
+      bytes += prices_.local_bytes(op.outputs[i], stage_.graph.tensors[op.outputs[i]].dtype,
+                                   output_layout(stage_.graph, op, layout, i));
+  return bytes;
+}
+
+OperatorCost AlpaCosts::operator_cost(std::size_t o, const Layout& layout) {
+  const Operator& op = stage_.graph.operators[o];
+  const OperatorSeconds seconds = prices_.operator_seconds(op, layout);
+  const double backward = seconds.backward_input + seconds.backward_weight;
+  const double forwards = region_of_[o] >= 0 ? 2 : 1;
+  OperatorCost cost;
+  cost.seconds = forwards * seconds.forward + backward + data_parallel_seconds(op, layout, seconds);
+  cost.activation_bytes = kept_outputs(o, layout);
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+    const Tensor& tensor = stage_.graph.tensors[op.inputs[i]];
+    if (!counts(op, op.inputs[i])) continue;
+    const double ranks = static_cast<double>(stage_.mesh.size(summed_axes(stage_.graph, op, layout, i)));
+    const double per_element = tensor.frozen ? state_.weights : state_.kept(job_.optimizer.zero_stage, ranks);
+    cost.static_bytes +=
+        per_element * prices_.local_elements(op.inputs[i], input_layout(stage_.graph, op, layout, i));
+  }
+  return cost;
+}
+
+double AlpaCosts::tensor_seconds(std::size_t writer, std::size_t reader, std::size_t input,
+                                 const Layout& from, const Layout& to) {
+  const Operator& source = stage_.graph.operators[writer];
+  const Operator& op = stage_.graph.operators[reader];
+  const TensorId tensor = op.inputs[input];
+  const Tensor& t = stage_.graph.tensors[tensor];
+  if (t.kind == TensorKind::parameter) {
+    const auto also = static_cast<std::size_t>(std::find(source.inputs.begin(), source.inputs.end(), tensor) -
+                                               source.inputs.begin());
+    const bool is_alike =
+        gradient_layout(stage_.graph, source, from, also) == gradient_layout(stage_.graph, op, to, input);
+    return is_alike ? 0 : forbidden_cost;
+  }
+  const auto output = static_cast<std::size_t>(
+      std::find(source.outputs.begin(), source.outputs.end(), tensor) - source.outputs.begin());
+  const Layout wanted = input_layout(stage_.graph, op, to, input);
+  const Layout held = output_layout(stage_.graph, source, from, output);
+  const double forward = prices_.conversion_seconds(tensor, t.dtype, held, wanted);
+  double seconds = forward * (region_of_[reader] >= 0 ? 2 : 1);
+  bool is_read = false, is_differentiated = false;
+  for (const BackwardStep& step : backward_steps(stage_.graph, op)) {
+    is_differentiated |= std::count(step.gradients_of.begin(), step.gradients_of.end(), input) > 0;
+    for (const Operand& read : step.reads)
+      is_read |= read.role == OperandRole::input_value && read.index == input;
+  }
+  if (is_read && region_of_[reader] < 0) {
+    const double again = prices_.gather_seconds(tensor, t.dtype, held, wanted);
+    if (again > 0) seconds += std::max(0.0, again - prices_.operator_seconds(op, to).backward_input);
+  }
+  if (is_differentiated && !t.frozen)
+    seconds +=
+        prices_.conversion_seconds(tensor, job_.training.precision,
+                                   gradient_layout(stage_.graph, op, to, input), without_partials(held));
+  return seconds;
+}
+
+std::vector<double> AlpaCosts::edge_costs(std::size_t writer, std::size_t reader,
+                                          const std::vector<std::size_t>& inputs) {
+  std::vector<double> costs;
+  for (const OperatorStrategy& from : stage_.strategies[writer])
+    for (const OperatorStrategy& to : stage_.strategies[reader]) {
+      double seconds = 0;
+      for (const std::size_t input : inputs)
+        seconds += tensor_seconds(writer, reader, input, from.layout, to.layout);
+      costs.push_back(seconds);
+    }
+  return costs;
+}
+
+}  // namespace simrun

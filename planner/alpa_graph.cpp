@@ -1,0 +1,174 @@
+#include "planner/alpa_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "models/model_graph.h"
+#include "models/trained_parameters.h"
+#include "planner/alpa_costs.h"
+#include "planner/sub_mesh.h"
+#include "schedules/chunk_code.h"
+#include "schedules/layout_rules.h"
+#include "schedules/partition.h"
+
+namespace simrun {
+
+Job stage_job(const Job& job, const StageShape& shape) {
+  const std::int64_t ranks = shape.mesh.devices();
+  Job stage = job;
+  Parallelism& parallelism = stage.parallelism;
+  parallelism.tensor_model_parallel_size = tensor_ranks(shape.sequences, ranks);
+  if (job.model.num_attention_heads % parallelism.tensor_model_parallel_size != 0)
+    throw std::invalid_argument(fmt::format("{} sequences leave {} ranks to share {} heads", shape.sequences,
+                                            parallelism.tensor_model_parallel_size,
+                                            job.model.num_attention_heads));
+  parallelism.data_parallel_size = ranks / parallelism.tensor_model_parallel_size;
+  parallelism.sequence_parallel = false;
+  parallelism.context_parallel_size = parallelism.context_a2a_size = 1;
+  parallelism.expert_model_parallel_size = parallelism.expert_tensor_parallel_size = 1;
+  parallelism.pipeline_model_parallel_size = parallelism.virtual_pipeline_model_parallel_size = 1;
+  StageContent all;
+  for (const StageContent& content : job.parallelism.stages) {
+    all.layers += content.layers;
+    all.mtp_layers += content.mtp_layers;
+  }
+  all.embedding = all.loss = true;
+  parallelism.stages = {all};
+  stage.training.micro_batch_size = shape.sequences / parallelism.data_parallel_size;
+  stage.training.global_batch_size = shape.sequences * shape.microbatches;
+  stage.layout = {};
+  if (shape.mesh.x > 1) stage.layout.mesh.push_back({"x", shape.mesh.x});
+  if (shape.mesh.y > 1) stage.layout.mesh.push_back({"y", shape.mesh.y});
+  return stage;
+}
+
+namespace {
+
+// A new number wherever the layer changes.
+std::vector<std::int32_t> segments_of_operators(const Graph& graph) {
+  std::vector<std::int32_t> segments;
+  std::int32_t current = 0;
+  for (std::size_t o = 0; o < graph.operators.size(); ++o) {
+    const Operator& op = graph.operators[o];
+    if (o > 0 &&
+        (op.layer != graph.operators[o - 1].layer || op.after_layers != graph.operators[o - 1].after_layers))
+      ++current;
+    segments.push_back(current);
+  }
+  return segments;
+}
+
+class StageGraphBuilder {
+ public:
+  StageGraphBuilder(const Job& job, const StageShape& shape, StageGraph& stage)
+      : stage_(stage), costs_(job, shape, stage) {}
+
+  void run() {
+    for (std::size_t o = 0; o < stage_.graph.operators.size(); ++o) {
+      add_node(o);
+      add_edges(o);
+      for (const TensorId output : stage_.graph.operators[o].outputs) writer_[output] = o;
+    }
+  }
+
+ private:
+  void add_node(std::size_t o) {
+    const std::string key = costs_.key_of(o);
+    const auto [known, is_new] = same_as_.emplace(key, o);
+    kind_.push_back(known->second);
+    const std::size_t first = known->second;
+    if (!is_new) {
+      stage_.strategies.push_back(stage_.strategies[first]);
+      stage_.seconds.push_back(stage_.seconds[first]);
+      stage_.static_bytes.push_back(stage_.static_bytes[first]);
+      stage_.activation_bytes.push_back(stage_.activation_bytes[first]);
+      return;
+    }
+    stage_.strategies.push_back(
+        operator_strategies(stage_.graph, stage_.graph.operators[o], stage_.mesh, stage_.axes));
+    stage_.seconds.emplace_back();
+    stage_.static_bytes.emplace_back();
+    stage_.activation_bytes.emplace_back();
+    for (const OperatorStrategy& strategy : stage_.strategies[o]) {
+      const OperatorCost cost = costs_.operator_cost(o, strategy.layout);
+      stage_.seconds[o].push_back(cost.seconds);
+      stage_.static_bytes[o].push_back(cost.static_bytes);
+      stage_.activation_bytes[o].push_back(cost.activation_bytes);
+    }
+  }
+
+  // By writer: all tensors between the two, and parameters that both read.
+  void add_edges(std::size_t o) {
+    const Operator& op = stage_.graph.operators[o];
+    std::map<std::size_t, std::vector<std::size_t>> inputs_by_writer;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const bool is_parameter = stage_.graph.tensors[op.inputs[i]].kind == TensorKind::parameter;
+      const auto writer = writer_.find(op.inputs[i]);
+      if (writer != writer_.end()) inputs_by_writer[writer->second].push_back(i);
+      if (is_parameter) {
+        const auto [reader, is_new] = reader_.emplace(op.inputs[i], o);
+        if (!is_new && reader->second != o) inputs_by_writer[reader->second].push_back(i);
+      }
+    }
+    for (const auto& [writer, inputs] : inputs_by_writer) add_edge(writer, o, inputs);
+  }
+
+  void add_edge(std::size_t writer, std::size_t reader, const std::vector<std::size_t>& inputs) {
+    std::vector<std::size_t> key{kind_[writer], kind_[reader]};
+    const Operator& from = stage_.graph.operators[writer];
+    for (const std::size_t i : inputs) {
+      const TensorId tensor = stage_.graph.operators[reader].inputs[i];
+      const auto output = std::find(from.outputs.begin(), from.outputs.end(), tensor) - from.outputs.begin();
+      key.insert(key.end(), {i, static_cast<std::size_t>(output)});
+    }
+    const auto [known, is_new] = edge_costs_.try_emplace(key);
+    if (is_new) known->second = costs_.edge_costs(writer, reader, inputs);
+    stage_.edges.push_back({writer, reader, known->second});
+  }
+
+  StageGraph& stage_;
+  AlpaCosts costs_;
+  std::map<std::string, std::size_t> same_as_;
+  std::vector<std::size_t> kind_;  // by operator: the first one like it
+  std::map<TensorId, std::size_t> writer_, reader_;
+  std::map<std::vector<std::size_t>, std::vector<double>> edge_costs_;
+};
+
+}  // namespace
+
+StageGraph stage_graph(const Job& job, const StageShape& shape) {
+  const Job of_stage = stage_job(job, shape);
+  StageGraph stage;
+  stage.mesh = mesh_of(of_stage);
+  stage.graph = build_graph(of_stage);
+  select_trained(stage.graph, of_stage);
+  for (const OwnAxis& axis : of_stage.layout.mesh) stage.axes.push_back(axis.name);
+  stage.segment = segments_of_operators(stage.graph);
+  StageGraphBuilder(of_stage, shape, stage).run();
+  return stage;
+}
+
+StageChoices choices_of(const StageGraph& stage, const StageRange& range) {
+  StageChoices part;
+  std::map<std::size_t, std::size_t> node_of;
+  for (std::size_t o = 0; o < stage.segment.size(); ++o) {
+    if (stage.segment[o] < range.first || stage.segment[o] >= range.last) continue;
+    node_of[o] = part.operators.size();
+    part.operators.push_back(o);
+    ChoiceNode node{stage.seconds[o], stage.static_bytes[o], stage.segment[o]};
+    for (std::size_t s = 0; s < node.memory.size(); ++s)
+      node.memory[s] += static_cast<double>(range.in_flight) * stage.activation_bytes[o][s];
+    part.choices.nodes.push_back(std::move(node));
+  }
+  for (const ChoiceEdge& edge : stage.edges)
+    if (node_of.count(edge.from) > 0 && node_of.count(edge.to) > 0)
+      part.choices.edges.push_back({node_of[edge.from], node_of[edge.to], edge.cost});
+  return part;
+}
+
+}  // namespace simrun

@@ -1,0 +1,111 @@
+#include "planner/alpa_outcome.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
+#include "planner/stage_search.h"
+
+namespace simrun {
+
+namespace {
+
+constexpr std::size_t fine_buckets = 512;
+
+void add_simulated(AlpaOutcome& outcome, AlpaPlan plan, const JobLoader& load) {
+  outcome.simulated.push_back(simulate_plan(
+      fmt::format("pipeline {}, {} microbatches, ZeRO-{}", plan.pipeline, plan.microbatches, plan.zero_stage),
+      alpa_overrides(plan), load));
+  outcome.plans.push_back(std::move(plan));
+  const SimulatedPlan& added = outcome.simulated.back();
+  if (!added.fits || !added.refusal.empty()) return;
+  if (!outcome.best || is_better(added, outcome.simulated[*outcome.best]))
+    outcome.best = outcome.plans.size() - 1;
+}
+
+}  // namespace
+
+AlpaOutcome plan_by_alpa(const JobLoader& load, const AlpaOptions& options) {
+  AlpaOutcome outcome;
+  const Job job = load({});
+  for (AlpaPlan& plan : alpa_plans(job, options)) add_simulated(outcome, std::move(plan), load);
+  if (outcome.best) {
+    const AlpaPlan& best = outcome.plans[*outcome.best];
+    AlpaOptions fine = options;
+    fine.buckets = fine_buckets;
+    const SearchPoint point{best.pipeline, best.sequences, best.zero_stage, best.hides_data_parallel};
+    if (std::optional<AlpaPlan> plan = StageSearch(job, fine, point).best_plan())
+      add_simulated(outcome, std::move(*plan), load);
+  }
+  outcome.references = reference_plans(job, load);
+  return outcome;
+}
+
+namespace {
+
+constexpr double gibibyte = 1024.0 * 1024 * 1024;
+
+std::string layout_words(const OperatorChoice& choice) {
+  std::vector<std::string> words;
+  for (const auto& [dim, axes] : choice.split)
+    words.push_back(fmt::format("{}: {}", dim, fmt::join(axes, " x ")));
+  return words.empty() ? "repeated on every rank" : fmt::format("{}", fmt::join(words, ", "));
+}
+
+// Operators of one layout together, in the order in which the first of each comes.
+std::string operators_text(const AlpaPlan& plan) {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<std::string>> scopes;
+  for (const OperatorChoice& choice : plan.operators) {
+    const std::string words = layout_words(choice);
+    if (scopes[words].empty()) order.push_back(words);
+    scopes[words].push_back(choice.scope);
+  }
+  std::string text;
+  for (const std::string& words : order)
+    text += fmt::format("  {}\n    {}\n", words, fmt::join(scopes[words], ", "));
+  return text;
+}
+
+std::string stage_lines(const AlpaPlan& plan) {
+  std::string text =
+      fmt::format("  {:>5}  {:>8}  {:>9}  {:>10}  {:>8}\n", "stage", "layers", "mesh y x", "seconds", "GiB");
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const AlpaStage& stage = plan.stages[s];
+    text += fmt::format("  {:>5}  {:>8}  {:>10}  {:>10.4g}  {:>8.2f}\n", s,
+                        fmt::format("{}-{}", stage.first_layer, stage.last_layer - 1),
+                        fmt::format("{} x {}", stage.mesh.y, stage.mesh.x), stage.seconds,
+                        stage.bytes / gibibyte);
+  }
+  return text;
+}
+
+std::string simulated_text(const SimulatedPlan& plan) {
+  if (!plan.refusal.empty()) return fmt::format("  {:<58}  refused: {}\n", plan.name, plan.refusal);
+  return fmt::format("  {:<58}  {:>9.4g} s  {:>7.2f} GiB{}\n", plan.name, plan.step_s,
+                     static_cast<double>(plan.peak_bytes) / gibibyte, plan.fits ? "" : "  does not fit");
+}
+
+}  // namespace
+
+std::string alpa_text(const AlpaOutcome& outcome) {
+  std::string text;
+  if (outcome.best) {
+    const AlpaPlan& plan = outcome.plans[*outcome.best];
+    text +=
+        fmt::format("{}: simulated {:.4g} s, estimated {:.4g} s{}\n", outcome.simulated[*outcome.best].name,
+                    outcome.simulated[*outcome.best].step_s, plan.estimate_s,
+                    plan.hides_data_parallel ? " with data-parallel exchanges hidden" : "");
+    text += stage_lines(plan) + operators_text(plan);
+  } else {
+    text += "no plan fits\n";
+  }
+  text += "proposed, simulated (stages have sub-meshes of one size: plans of others cannot be compiled)\n";
+  for (const SimulatedPlan& plan : outcome.simulated) text += simulated_text(plan);
+  text += "beside\n";
+  for (const SimulatedPlan& plan : outcome.references) text += simulated_text(plan);
+  return text;
+}
+
+}  // namespace simrun

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/alpa_search.h"
+#include "planner/simulated_plan.h"
+
+namespace simrun {
+
+// What both levels proposed and what the simulator says of it, beside plans that were not searched.
+struct AlpaOutcome {
+  std::vector<AlpaPlan> plans;
+  std::vector<SimulatedPlan> simulated;   // by plan
+  std::optional<std::size_t> best;        // of the plans that fit, the fastest
+  std::vector<SimulatedPlan> references;  // reference_plans()
+};
+
+// Searches, simulates every proposal, the best one again with its memory in finer buckets (behind the
+// others), and the references. Throws what alpa_plans() throws, and ConfigError for the job itself.
+AlpaOutcome plan_by_alpa(const JobLoader& load, const AlpaOptions& options = {});
+
+// The best plan's stages (layers, logical mesh, seconds, bytes), its layouts by operators that have the same,
+// its estimate beside what was simulated, the other proposals, and the references. Lines end in newlines.
+std::string alpa_text(const AlpaOutcome& outcome);
+
+}  // namespace simrun

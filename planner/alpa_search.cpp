@@ -1,0 +1,114 @@
+#include "planner/alpa_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "planner/stage_search.h"
+#include "planner/sub_mesh.h"
+
+namespace simrun {
+namespace {
+
+constexpr std::int64_t most_sequences = 16;  // of a microbatch, per device
+constexpr std::int64_t most_batches = 8;
+constexpr double longest_bubble = 1.5;  // x the work: never the best, and pipelines are many
+
+std::vector<std::int64_t> divisors_of(std::int64_t number) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t d = 1; d <= number; ++d)
+    if (number % d == 0) divisors.push_back(d);
+  return divisors;
+}
+
+void refuse_job(const Job& job) {
+  if (job.training.documents || job.training.lora || job.training.fp8)
+    throw std::invalid_argument("packed documents, LoRA and fp8 are not searched");
+  if (job.optimizer.parameter_server) throw std::invalid_argument("parameter servers are not searched");
+}
+
+// The largest microbatches first; of many divisors, those by factors of two.
+std::vector<std::int64_t> batch_sizes(const Job& job, std::int64_t pipeline, std::int64_t microbatches) {
+  const std::int64_t batch = job.training.global_batch_size, devices = job.world_size() / pipeline;
+  std::vector<std::int64_t> sizes;
+  if (microbatches > 0) return batch % microbatches == 0 ? std::vector{batch / microbatches} : sizes;
+  for (const std::int64_t sequences : divisors_of(batch)) {
+    const std::int64_t count = batch / sequences;
+    const double bubble = static_cast<double>(pipeline - 1) / static_cast<double>(count);
+    if (sequences > most_sequences * devices || bubble > longest_bubble) continue;
+    sizes.push_back(sequences);
+  }
+  std::reverse(sizes.begin(), sizes.end());
+  if (std::cmp_greater(sizes.size(), most_batches)) {
+    std::vector<std::int64_t> thinned;
+    for (const std::int64_t size : sizes)
+      if (thinned.empty() || 2 * size <= thinned.back()) thinned.push_back(size);
+    sizes = std::move(thinned);
+  }
+  return sizes;
+}
+
+struct BoundedPoint {
+  SearchPoint point;
+  double lower_bound = 0;
+};
+
+// Of data-parallel ranks ZeRO-1 takes less memory than ZeRO-0 and as much time.
+std::vector<SearchPoint> all_points(const Job& job, const AlpaOptions& options, bool hides_data_parallel) {
+  std::int64_t layers = 0;
+  for (const StageContent& content : job.parallelism.stages) layers += content.layers;
+  std::vector<SearchPoint> points;
+  for (const std::int64_t pipeline : divisors_of(job.world_size())) {
+    if (pipeline > std::min(layers, options.most_stages) ||
+        !is_sub_mesh(job.cluster, job.world_size() / pipeline))
+      continue;
+    for (const int zero_stage : pipeline == 1 ? std::vector{1, 2, 3} : std::vector{1}) {
+      // What ZeRO-3 gathers is hidden, and what is reduced if the job says so.
+      if (hides_data_parallel && zero_stage < 3 && !job.optimizer.overlap_grad_reduce) continue;
+      for (const std::int64_t sequences : batch_sizes(job, pipeline, options.microbatches))
+        points.push_back({pipeline, sequences, zero_stage, hides_data_parallel});
+    }
+  }
+  return points;
+}
+
+// The least bounds first.
+std::vector<BoundedPoint> bounded_points(const Job& job, const AlpaOptions& options,
+                                         bool hides_data_parallel) {
+  std::vector<BoundedPoint> bounded;
+  for (const SearchPoint& point : all_points(job, options, hides_data_parallel))
+    if (const std::optional<double> bound = StageSearch(job, options, point).lower_bound())
+      bounded.push_back({point, *bound});
+  std::stable_sort(bounded.begin(), bounded.end(), [](const BoundedPoint& a, const BoundedPoint& b) {
+    return a.lower_bound < b.lower_bound;
+  });
+  return bounded;
+}
+
+std::vector<AlpaPlan> plans_at(const Job& job, const AlpaOptions& options, bool hides_data_parallel) {
+  std::vector<AlpaPlan> plans;
+  for (const BoundedPoint& at : bounded_points(job, options, hides_data_parallel)) {
+    if (plans.size() >= options.plans && at.lower_bound >= plans[options.plans - 1].estimate_s) break;
+    std::optional<AlpaPlan> plan = StageSearch(job, options, at.point).best_plan();
+    if (!plan) continue;
+    const auto better = [](const AlpaPlan& a, const AlpaPlan& b) { return a.estimate_s < b.estimate_s; };
+    plans.insert(std::upper_bound(plans.begin(), plans.end(), *plan, better), *plan);
+  }
+  if (plans.size() > options.plans) plans.resize(options.plans);
+  return plans;
+}
+
+}  // namespace
+
+std::vector<AlpaPlan> alpa_plans(const Job& job, const AlpaOptions& options) {
+  refuse_job(job);
+  std::vector<AlpaPlan> plans = plans_at(job, options, false);
+  for (AlpaPlan& plan : plans_at(job, options, true)) plans.push_back(std::move(plan));
+  return plans;
+}
+
+}  // namespace simrun

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "configs/job.h"
+#include "configs/load_job.h"
+#include "planner/alpa_graph.h"
+
+namespace simrun {
+
+// One pipeline stage of a plan.
+struct AlpaStage {
+  std::int64_t first_layer = 0, last_layer = 0;  // [first, last)
+  LogicalMesh mesh;
+  double seconds = 0;  // forward and backward of a microbatch, as the dynamic program has it
+  double bytes = 0;    // weights, gradients, optimizer state and activations in flight
+};
+
+// The layout that operators of one name have in some layers.
+struct OperatorChoice {
+  std::string scope;                                                    // of a layout rule: "layers[0-5].qkv"
+  std::vector<std::pair<std::string, std::vector<std::string>>> split;  // dimension: axes, outermost first
+  std::vector<std::string> whole;                                       // dimensions that it may split
+};
+
+struct AlpaPlan {
+  std::int64_t pipeline = 1, microbatches = 1, sequences = 1;  // of a microbatch over a whole stage
+  std::int64_t tensor = 1;  // tensor_model_parallel_size: as many ranks share sequences that are too few
+  int zero_stage = 0;
+  bool hides_data_parallel = false;  // the estimate has what data-parallel ranks exchange as hidden
+  std::vector<AlpaStage> stages;
+  std::vector<std::pair<std::string, std::int64_t>> axes;  // of the own mesh, the first fastest
+  std::vector<OperatorChoice> operators;
+  double estimate_s = 0;  // sum of stages and handovers + (microbatches - 1) x the slowest
+};
+
+struct AlpaOptions {
+  std::int64_t most_stages = 1'000'000;  // 1: the intra-operator level alone
+  std::int64_t microbatches = 0;         // per step; 0: what is best
+  std::size_t plans = 8;  // best by estimate, at most one per pipeline size, microbatches and ZeRO stage
+  std::int64_t most_clusters = 32;  // of layers, that stages are made of
+  std::size_t buckets = 128;        // of memory, ChoiceLimits
+  double memory_share = 0.93;       // of the GPU's, for what is planned; the rest is for what comes and goes
+};
+
+// Both levels of Alpa (Zheng et al. 2022) over a job's cluster: for every pipeline size with equal sub-meshes
+// and every number of microbatches, stages of any number of layers, each with its own logical mesh and layout
+// by operator; ZeRO-1, of which Alpa's all-reduces turned into reduce-scatters are a case, and where there is
+// one stage ZeRO-2 and 3. Its other keys (model, global batch, recompute, optimizer) stay as the job has
+// them. Best estimate first, and behind these the same with what data-parallel ranks exchange as hidden,
+// where any of it is: what whole passes hide, no sum over operators knows, so the simulator decides. Empty if
+// nothing fits. Throws std::invalid_argument, in words, for models whose layers are not a chain, and for jobs
+// with packed documents, LoRA, fp8 or parameter servers.
+std::vector<AlpaPlan> alpa_plans(const Job& job, const AlpaOptions& options = {});
+
+// What makes the plan of the job, as --set has it.
+std::vector<Override> alpa_overrides(const AlpaPlan& plan);
+
+}  // namespace simrun

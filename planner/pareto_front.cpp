@@ -1,0 +1,48 @@
+#include "planner/pareto_front.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace simrun {
+namespace {
+
+bool by_memory_then_cost(const CostPoint& a, const CostPoint& b) {
+  return a.memory < b.memory || (a.memory == b.memory && a.cost < b.cost);
+}
+
+// Of neighbours in one bucket the first and the last. REQUIRES: a front.
+void thin_front(std::vector<CostPoint>& front, const ChoiceLimits& limits) {
+  const double width = limits.memory / static_cast<double>(limits.buckets);
+  const auto bucket_of = [&](const CostPoint& point) { return std::floor(point.memory / width); };
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < front.size(); ++i) {
+    const bool is_first = i == 0 || bucket_of(front[i]) != bucket_of(front[i - 1]);
+    const bool is_last = i + 1 == front.size() || bucket_of(front[i]) != bucket_of(front[i + 1]);
+    if (is_first || is_last) front[kept++] = front[i];
+  }
+  front.resize(kept);
+}
+
+}  // namespace
+
+void keep_front(std::vector<CostPoint>& points, const ChoiceLimits& limits) {
+  if (!limits.front) {
+    if (points.size() <= 1) return;
+    const auto cheaper = [](const CostPoint& a, const CostPoint& b) {
+      return a.cost < b.cost || (a.cost == b.cost && a.memory < b.memory);
+    };
+    points.front() = *std::min_element(points.begin(), points.end(), cheaper);
+    points.resize(1);
+    return;
+  }
+  std::erase_if(points, [&](const CostPoint& point) { return point.memory > limits.memory; });
+  if (points.size() <= 1) return;
+  std::sort(points.begin(), points.end(), by_memory_then_cost);
+  std::size_t kept = 1;
+  for (std::size_t i = 1; i < points.size(); ++i)
+    if (points[i].cost < points[kept - 1].cost) points[kept++] = points[i];
+  points.resize(kept);
+  if (limits.buckets > 0 && std::isfinite(limits.memory)) thin_front(points, limits);
+}
+
+}  // namespace simrun

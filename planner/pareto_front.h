@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "planner/choice_graph.h"
+
+namespace simrun {
+
+struct CostPoint {
+  double cost = 0;    // seconds
+  double memory = 0;  // bytes
+  bool operator==(const CostPoint&) const = default;
+};
+
+// Leaves the points that no other beats in both, ascending in memory and so falling in cost, and of those
+// only what the limits want: points within limits.memory, the cheapest alone without limits.front, and two
+// per bucket where lists are thinned (the reference's measurement: fewer than 512 buckets, or the cheapest of
+// each alone, lose the optimum or all that is feasible).
+void keep_front(std::vector<CostPoint>& points, const ChoiceLimits& limits);
+
+// As many of a front as are wanted: its end.
+inline std::span<const CostPoint> cheapest_points(std::span<const CostPoint> front,
+                                                  const ChoiceLimits& limits) {
+  return front.last(front.size() < limits.choices ? front.size() : limits.choices);
+}
+
+}  // namespace simrun

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "planner/alpa_rules.h"
+#include "planner/alpa_search.h"
+#include "planner/alpa_stages.h"
+#include "planner/stage_fronts.h"
+
+namespace simrun {
+
+// What is given where the stages are searched.
+struct SearchPoint {
+  std::int64_t pipeline = 1, sequences = 1;  // of a microbatch
+  int zero_stage = 0;
+  bool hides_data_parallel = false;  // StageShape
+};
+
+// The inter-operator level for stages of one size that take so many sequences at a time: all logical meshes
+// of their devices, all ways to cut the layers.
+class StageSearch {
+ public:
+  // `options` must outlive it. Throws std::invalid_argument as alpa_plans() does.
+  StageSearch(const Job& job, const AlpaOptions& options, const SearchPoint& point);
+
+  // The best estimate of any plan, whatever it takes of memory: no plan is below. Nothing where there is no
+  // mesh or there are fewer layers than stages.
+  std::optional<double> lower_bound() const;
+
+  std::optional<AlpaPlan> best_plan() const;
+
+ private:
+  struct Kind {
+    int mesh = 0, following = 0;
+  };
+  struct Fronts;
+  enum class Memory : std::uint8_t { ignored, counts };
+
+  void make_graphs();
+  void make_units();
+  std::int32_t first_segment(int unit) const;
+  std::int32_t last_segment(int unit) const;
+  std::int64_t in_flight(int following) const;
+  StageCosts costs(Memory memory) const;
+  void fill(StageCosts& all, Kind kind, Memory memory, Fronts& fronts) const;
+  void fill_from(StageCosts& all, Kind kind, int first, Fronts& fronts) const;
+  StageLayouts layouts_of_stage(const PlacedStage& placed, int following) const;
+  bool settle_tied(const StagePartition& partition, std::vector<StageLayouts>& layouts) const;
+  std::optional<AlpaPlan> plan_of(const StagePartition& partition) const;
+
+  double estimate(const StagePartition& partition) const;
+
+  Job job_;  // with the point's ZeRO stage
+  const AlpaOptions& options_;
+  SearchPoint point_;
+  std::int64_t microbatches_ = 1;
+  double budget_ = 0;  // bytes
+  std::vector<StageGraph> graphs_;
+  std::vector<LogicalMesh> meshes_;  // theirs
+  std::vector<int> unit_ends_;       // layers
+};
+
+}  // namespace simrun

@@ -1,0 +1,35 @@
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "tests/cli/run_program.h"
+
+namespace simrun {
+
+TEST_CASE(
+    "--plan alpa prints the best plan beside others and writes it as a job that simulates to its time") {
+  const Scratch scratch;
+  const std::string best = scratch.file("best.yaml");
+  const std::string job = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-gpt-8ranks.yaml";
+  const Ran planned = run_simrun("--plan alpa " + job + " -o " + best);
+  CAPTURE(planned.output);
+  REQUIRE(planned.code == 0);
+  for (const char* words : {"simulated ", "layers[0-3].qkv", "Megatron-like: ", "ZeRO-3, "})
+    CHECK(planned.output.find(words) != std::string::npos);
+  const Ran run = run_simrun(best + " --check");
+  CAPTURE(run.output);
+  CHECK(run.code == 0);
+  // It executes like any other job.
+  const Ran executed = run_simrun(best + " --execute --no-html");
+  CAPTURE(executed.output);
+  CHECK(executed.code == 0);
+}
+
+TEST_CASE("--plan alpa refuses what it does not search, with the file") {
+  const std::string job = SIMRUN_SOURCE_DIR "/configs/jobs/llama2-7b-lora-8xh100.yaml";
+  const Ran refused = run_simrun("--plan alpa " + job);
+  CAPTURE(refused.output);
+  CHECK(refused.code == 2);
+  CHECK(refused.output.find("LoRA") != std::string::npos);
+}
+
+}  // namespace simrun

@@ -1,0 +1,84 @@
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "backend/reference_job.h"
+#include "planner/alpa_search.h"
+#include "schedules/compile.h"
+#include "tests/backend/checked_run.h"
+#include "tests/jobs.h"
+
+// What a planner finds is a job like any other: its plan passes the linter, runs, and computes what one rank
+// does.
+namespace simrun {
+namespace {
+
+constexpr const char* tiny_model =
+    "simrun: 1\n"
+    "model: {model_type: gpt, num_layers: 3, hidden_size: 16, num_attention_heads: 4, vocab_size: 128,\n"
+    "  max_position_embeddings: 8, attention_dropout: 0, hidden_dropout: 0}\n"
+    "training: {seq_length: 8, micro_batch_size: 1, global_batch_size: 8, precision: fp32, attention: "
+    "unfused}\n"
+    "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 4}\n";
+
+void check_computes_the_same(const std::vector<Override>& overrides) {
+  const Job job = job_from(tiny_model, overrides);
+  const Execution run = checked_run(compile(job));
+  check_equal(run, checked_run(compile(reference_job(job))), 1e-10);
+}
+
+}  // namespace
+
+TEST_CASE("every plan that Alpa's two levels propose runs and computes what one rank does") {
+  const Job job = job_from(tiny_model);
+  const std::vector<AlpaPlan> plans = alpa_plans(job, {.plans = 100});
+  std::set<std::int64_t> pipelines;
+  for (const AlpaPlan& plan : plans) {
+    CAPTURE(plan.pipeline, plan.microbatches, plan.zero_stage, plan.tensor);
+    pipelines.insert(plan.pipeline);
+    check_computes_the_same(alpa_overrides(plan));
+  }
+  CHECK(pipelines == std::set<std::int64_t>{1, 2});  // 4 stages would need 4 layers
+}
+
+TEST_CASE("where memory is short the plans split the model, and still compute the same") {
+  const Job job = job_from(tiny_model);
+  const AlpaPlan roomy = alpa_plans(job).front();
+  const double memory = static_cast<double>(job.cluster.gpu.memory_bytes - job.cluster.reserved_bytes);
+  bool splits_model = false;
+  for (const double share : {0.9, 0.75, 0.6}) {
+    AlpaOptions options;
+    options.memory_share = share * roomy.stages.front().bytes / memory;
+    for (const AlpaPlan& plan : alpa_plans(job, options)) {
+      for (const AlpaStage& stage : plan.stages) CHECK(stage.bytes <= options.memory_share * memory);
+      for (const OperatorChoice& choice : plan.operators)
+        for (const auto& [dim, axes] : choice.split) splits_model |= dim != "batch";
+      const std::string layout = alpa_overrides(plan).back().value;
+      CAPTURE(share, plan.pipeline, plan.microbatches, plan.zero_stage, layout);
+      check_computes_the_same(alpa_overrides(plan));
+    }
+  }
+  CHECK(splits_model);
+}
+
+TEST_CASE("stages of unlike length, each with a mesh and a layout of its own, compute what one rank does") {
+  AlpaPlan plan;
+  plan.pipeline = 2;
+  plan.sequences = 2;
+  plan.microbatches = 4;
+  plan.stages = {{0, 2, {2, 1}, 0, 0}, {2, 3, {1, 2}, 0, 0}};
+  plan.axes = {{"x", 2}};
+  const auto over = [](const char* dim) {
+    return std::vector<std::pair<std::string, std::vector<std::string>>>{{dim, {"x"}}};
+  };
+  plan.operators = {{"layers[0-1].qkv", over("kv_heads"), {"batch", "sequence", "hidden"}},
+                    {"layers[0-1].core_attention", over("kv_heads"), {"batch"}},
+                    {"layers[0-1].attention_projection", over("kv_heads"), {"batch", "sequence", "hidden"}},
+                    {"layers[0].fc1", over("ffn"), {"batch", "sequence", "hidden"}},
+                    {"layers[0].mlp_activation", over("ffn"), {"batch", "sequence"}},
+                    {"layers[0].fc2", over("ffn"), {"batch", "sequence", "hidden"}},
+                    {"layers[1].mlp_norm", over("sequence"), {"batch"}},
+                    {"layers[2].fc1", over("batch"), {"sequence", "hidden", "ffn"}}};
+  check_computes_the_same(alpa_overrides(plan));
+}
+
+}  // namespace simrun

@@ -1,0 +1,121 @@
+#include "planner/alpa_search.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "planner/alpa_outcome.h"
+#include "planner/simulated_plan.h"
+#include "tests/jobs.h"
+
+namespace simrun {
+namespace {
+
+JobLoader loader_of(const std::string& yaml) {
+  return [yaml](const std::vector<Override>& overrides) { return job_from(yaml, overrides); };
+}
+
+SimulatedPlan best_of(const std::vector<SimulatedPlan>& plans) {
+  return *std::min_element(plans.begin(), plans.end(), is_better);
+}
+
+std::string gpt(int layers, int hidden, int nodes, int batch) {
+  return "simrun: 1\nmodel: {model_type: gpt, num_layers: " + std::to_string(layers) +
+         ", hidden_size: " + std::to_string(hidden) +
+         ", num_attention_heads: 16, vocab_size: 25600, max_position_embeddings: 1024, attention_dropout: 0, "
+         "hidden_dropout: 0}\n"
+         "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: " +
+         std::to_string(batch) +
+         ", precision: fp16, attention: unfused}\ncluster: {from: aws_p3_16xlarge, nodes: " +
+         std::to_string(nodes) + "}\n";
+}
+
+const char* const experts =
+    "simrun: 1\n"
+    "model: {model_type: gpt, num_layers: 4, hidden_size: 1024, num_attention_heads: 16, vocab_size: 32000,\n"
+    "  max_position_embeddings: 1024, attention_dropout: 0, hidden_dropout: 0, num_experts: 16,\n"
+    "  moe_router_topk: 2, moe_layer_freq: 2}\n"
+    "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 64, precision: fp16, attention: "
+    "unfused}\n"
+    "cluster: {from: aws_p3_16xlarge, nodes: 1}\n";
+
+const char* const images =
+    "simrun: 1\n"
+    "model: {from: wide-resnet-250m}\n"
+    "training: {micro_batch_size: 1, global_batch_size: 64, precision: fp32}\n"
+    "cluster: {from: aws_p3_16xlarge, nodes: 1}\n";
+
+}  // namespace
+
+TEST_CASE(
+    "the search is no slower than data parallel, ZeRO-2, ZeRO-3 and Megatron's grid, none of them given",
+    "[long]") {
+  for (const std::string& yaml :
+       {gpt(4, 2048, 1, 64), gpt(4, 4096, 2, 32), std::string(experts), std::string(images)}) {
+    CAPTURE(yaml);
+    const JobLoader load = loader_of(yaml);
+    std::vector<SimulatedPlan> ours;
+    for (const AlpaPlan& plan : alpa_plans(load({})))
+      ours.push_back(simulate_plan("", alpa_overrides(plan), load));
+    REQUIRE_FALSE(ours.empty());
+    const SimulatedPlan best = best_of(ours), theirs = best_of(reference_plans(load({}), load));
+    CAPTURE(theirs.name, theirs.fits, best.refusal);
+    CHECK(best.fits);
+    CHECK(best.step_s <= theirs.step_s * 1.0001);
+  }
+}
+
+TEST_CASE("every proposed plan is accepted by the loader and the compiler, and estimates lie near",
+          "[long]") {
+  const JobLoader load = loader_of(gpt(6, 2048, 1, 64));
+  for (const AlpaPlan& plan : alpa_plans(load({}))) {
+    CAPTURE(plan.pipeline, plan.microbatches, plan.zero_stage);
+    const SimulatedPlan simulated = simulate_plan("", alpa_overrides(plan), load);
+    CHECK(simulated.refusal == "");
+    if (!plan.hides_data_parallel) CHECK(simulated.step_s == Approx(plan.estimate_s).epsilon(0.15));
+    CHECK(plan.stages.front().first_layer == 0);
+    CHECK(plan.stages.back().last_layer == 6);
+  }
+}
+
+TEST_CASE("a plan is written as the keys of a job") {
+  AlpaPlan plan;
+  plan.pipeline = 2;
+  plan.sequences = 4;
+  plan.zero_stage = 1;
+  plan.stages = {{0, 3, {2, 1}, 0, 0}, {3, 4, {2, 1}, 0, 0}};
+  plan.axes = {{"x", 2}};
+  plan.operators = {{"layers[0-2].fc1", {{"ffn", {"x"}}}, {"batch"}}};
+  const std::vector<Override> overrides = alpa_overrides(plan);
+  const auto value = [&](const std::string& key) {
+    for (const Override& override_of : overrides)
+      if (override_of.key == key) return override_of.value;
+    return std::string();
+  };
+  CHECK(value("parallelism.pipeline_model_parallel_layout") == "\"Et*3|tL\"");
+  CHECK(value("training.micro_batch_size") == "2");  // 4 sequences over 2 devices
+  CHECK(value("layout") ==
+        "{mesh: {x: 2}, rules: [{scope: \"layers[0-2].fc1\", split: {ffn: x}, replicate: [batch]}]}");
+}
+
+TEST_CASE("the outcome says its best plan's stages and layouts, and what stands beside it") {
+  const JobLoader load = loader_of(gpt(2, 1024, 1, 16));
+  AlpaOptions options;
+  options.plans = 2;
+  const AlpaOutcome outcome = plan_by_alpa(load, options);
+  REQUIRE(outcome.best);
+  CHECK(outcome.simulated.size() == outcome.plans.size());
+  for (const SimulatedPlan& plan : outcome.simulated)
+    CHECK_FALSE(is_better(plan, outcome.simulated[*outcome.best]));
+  const std::string text = alpa_text(outcome);
+  for (const char* word : {"estimated", "layers[0-1]", "batch: x", "ZeRO-3, ", "Megatron-like: "})
+    CHECK_THAT(text, Catch::Contains(word));
+}
+
+TEST_CASE("what is not searched is refused in words") {
+  Job job = job_from(gpt(2, 1024, 1, 8));
+  job.training.lora = LoraConfig{};
+  CHECK_THROWS_WITH(alpa_plans(job), Catch::Contains("LoRA"));
+}
+
+}  // namespace simrun

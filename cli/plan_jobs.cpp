@@ -35,17 +35,9 @@ class InterruptNote {
 };
 
 PlanBase read_base(const Options& options, const LoadOptions& load) {
-  PlanBase base;
-  base.file = options.input;
-  base.load = load;
-  base.load.overrides.clear();
   const TextFile file = read_text_file(options.input);
   if (!file.text) throw ConfigError({{{options.input, 0, 0}, "cannot read this file: " + file.reason, ""}});
-  std::vector<Diagnostic> problems;
-  base.root = read_yaml(*file.text, options.input, problems);
-  // Adds the overrides to the tree.
-  base.job = load_job_tree(base.root, std::move(problems), options.input, load);
-  return base;
+  return plan_base(*file.text, options.input, load);
 }
 
 // A line on the terminal that is written over.

@@ -27,7 +27,7 @@ struct Candidate {
 // "tp 8 pp 4 x 2 dp 16 mbs 1 zero 1 recompute full interleaved_1f1b"
 std::string describe(const Candidate& candidate);
 
-// Calls `visit` with every candidate whose sizes divide, within the limits, in ascending order of its fields;
+// Calls `visit` with every candidate whose sizes divide, within the limits, always in the same order;
 // none is kept. Tensor and expert-tensor parallel stay inside a node, unless they are fixed; a part of a
 // sequence has at least 2,048 tokens, unless that is fixed; microbatches hold 1, 2, 4 ... sequences; sequence
 // parallel is on wherever there is tensor parallel: it costs no time and saves memory (Korthikanti et al.

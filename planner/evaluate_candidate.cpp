@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "configs/diagnostics.h"
 #include "planner/candidate_config.h"
@@ -31,6 +33,18 @@ Evaluation simulated_candidate(const PlanBase& base, const Candidate& candidate,
 }
 
 }  // namespace
+
+PlanBase plan_base(const std::string& text, const std::string& file, const LoadOptions& load) {
+  PlanBase base;
+  base.file = file;
+  base.load = load;
+  base.load.overrides.clear();
+  std::vector<Diagnostic> problems;
+  base.root = read_yaml(text, file, problems);
+  // Adds the overrides to the tree.
+  base.job = load_job_tree(base.root, std::move(problems), file, load);
+  return base;
+}
 
 Job load_candidate(const PlanBase& base, const Candidate& candidate) {
   ConfigNode root = with_candidate(base.root, base.job.job, candidate);

@@ -18,6 +18,9 @@ struct PlanBase {
   LoadedJob job;     // as written
 };
 
+// From the text of the file. Throws ConfigError.
+PlanBase plan_base(const std::string& text, const std::string& file, const LoadOptions& load);
+
 // What a candidate takes, by the engine.
 struct Evaluation {
   std::string refusal;  // why it cannot be run; else empty

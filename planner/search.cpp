@@ -1,6 +1,7 @@
 #include "planner/search.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -62,7 +63,16 @@ class Shortlist {
 struct Share {
   std::int64_t candidates = 0, feasible = 0;
   std::vector<Estimated> shortlist;
+  std::optional<Estimated> smallest;  // by its peak
 };
+
+void take_smaller(std::optional<Estimated>& smallest, const Candidate& candidate, const Estimate& estimate) {
+  const auto key = [](const Candidate& of, const Estimate& with) {
+    return std::make_tuple(with.peak_bytes, std::cref(of));
+  };
+  if (!smallest || key(candidate, estimate) < key(smallest->candidate, smallest->estimate))
+    smallest = {candidate, estimate};
+}
 
 // Candidates that share the costs of passes are estimated by one thread.
 bool is_mine(const Candidate& candidate, unsigned thread, unsigned threads) {
@@ -88,6 +98,7 @@ Share estimated_share(const PlanBase& base, std::size_t most, unsigned thread, u
     ++share.candidates;
     const std::optional<Estimate> estimate = estimator.estimate(candidate);
     if (!estimate) return;
+    take_smaller(share.smallest, candidate, *estimate);
     double room = estimate->room_bytes;
     if (limits.max_memory > 0) room = std::min(room, static_cast<double>(limits.max_memory));
     if (estimate->peak_bytes <= room) ++share.feasible;
@@ -111,8 +122,11 @@ Share estimated(const PlanBase& base, std::size_t most, unsigned threads) {
     all.candidates += share.candidates;
     all.feasible += share.feasible;
     for (const Estimated& of : share.shortlist) shortlist.offer(of.candidate, of.estimate);
+    if (share.smallest) take_smaller(all.smallest, share.smallest->candidate, share.smallest->estimate);
   }
   all.shortlist = shortlist.take();
+  // Where nothing fits, what comes nearest.
+  if (all.shortlist.empty() && all.smallest) all.shortlist.push_back(*all.smallest);
   return all;
 }
 
@@ -129,6 +143,25 @@ Share enumerated(const PlanBase& base, std::size_t most) {
         all.candidates));
   all.feasible = all.candidates;
   return all;
+}
+
+std::int64_t count_candidates(const Job& job, const PlanConfig& limits) {
+  std::int64_t count = 0;
+  for_each_candidate(job, limits, [&](const Candidate&) { ++count; });
+  return count;
+}
+
+// Which of the limits leaves nothing, and what is left without it.
+std::string contradiction(const Job& job, const PlanConfig& limits) {
+  std::string text = fmt::format("no way to split {} GPUs keeps plan.fix", job.world_size());
+  for (const auto& [key, values] : limits.fixed_numbers) {
+    PlanConfig without = limits;
+    without.fixed_numbers.erase(key);
+    if (const std::int64_t left = count_candidates(job, without); left > 0)
+      return text +
+             fmt::format("; without {}: [{}] there are {} candidates", key, fmt::join(values, ", "), left);
+  }
+  return text + (limits.fixed_numbers.size() > 1 ? "; no single key of it is to blame" : "");
 }
 
 class Evaluator {
@@ -282,6 +315,8 @@ SearchResult search_jobs(const PlanBase& base, const SearchOptions& options) {
     result.was_stopped = true;
     return result;
   }
+  if (count_candidates(base.job.job, base.job.plan) == 0)
+    throw std::invalid_argument(contradiction(base.job.job, base.job.plan));
   const Share share = has_layer_kinds(base.job.job) ? estimated(base, most, threads) : enumerated(base, most);
   result.candidates = share.candidates;
   result.feasible = share.feasible;

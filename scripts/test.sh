@@ -37,7 +37,7 @@ if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache 
 # SIMRUN_LINT and SIMRUN_FUZZ_TESTS add those checks to dev's list of tests; with SIMRUN_PAGE_REQUIRED release's check of the pages
 # may not be skipped.
 cmake --preset dev -DSIMRUN_TESTS=ON -DSIMRUN_CUDA=OFF -DSIMRUN_LINT=$lint -DSIMRUN_FUZZ_TESTS=$fuzz
-cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRED=$page "-DSIMRUN_TEST_ROOMS=schedules;sim"
+cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRED=$page "-DSIMRUN_TEST_ROOMS=schedules;sim;planner"
 cmake --build --preset dev -j "$(nproc)"
 cmake --build --preset release -j "$(nproc)"
 

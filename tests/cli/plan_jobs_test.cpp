@@ -1,0 +1,78 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/cli/run_program.h"
+
+namespace simrun {
+namespace {
+
+const std::string planned_job = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-4xa100.yaml";
+
+}  // namespace
+
+TEST_CASE("--plan CONFIG prints the best ways to split a job and writes the first as a job of its own") {
+  const Scratch scratch;
+  const std::string best = scratch.file("best.yaml");
+  const Ran planned =
+      run_simrun("--plan " + planned_job + " -o " + best + " --json --set plan.evaluations=16");
+  CAPTURE(planned.output);
+  REQUIRE(planned.code == 0);
+  const auto found = nlohmann::json::parse(planned.output);
+  CHECK(found["candidates"] >= found["feasible"]);
+  CHECK(found["feasible"] >= found["best"].size());
+  CHECK(found["evaluated"] >= 16);
+  CHECK(found["seconds"].is_number());
+  REQUIRE(!found["best"].empty());
+  const auto& first = found["best"][0];
+  CHECK(first["config"].get<std::string>().find("simrun: 1") != std::string::npos);
+  for (const auto& other : found["best"]) CHECK(other["step_time_s"] >= first["step_time_s"]);
+  // The file is a job that takes what was promised, to the last digit, and runs.
+  const auto run = nlohmann::json::parse(run_simrun(best + " --json --no-html").output);
+  CHECK(run["step_time_s"] == first["step_time_s"]);
+  CHECK(run["peak_memory_bytes"] == first["peak_memory_bytes"]);
+  CHECK(run_simrun(best + " --execute --no-html").code == 0);
+  // As good as the job as written.
+  const auto written = nlohmann::json::parse(run_simrun(planned_job + " --json --no-html").output);
+  CHECK(first["step_time_s"] <= written["step_time_s"]);
+}
+
+TEST_CASE("a training's cost is that of its tokens") {
+  const Scratch scratch;
+  const Ran planned = run_simrun("--plan " + planned_job + " -o " + scratch.file("b.yaml") +
+                                 " --json --set training.tokens=1024000 --set plan.price_per_gpu_hour=2 "
+                                 "--set plan.watts_per_gpu=500 --set plan.evaluations=8");
+  CAPTURE(planned.output);
+  REQUIRE(planned.code == 0);
+  // 8 sequences of 128 tokens are 1,024 a step: 1,000 steps on 4 GPUs.
+  const auto first = nlohmann::json::parse(planned.output)["best"][0];
+  const double hours = 1000 * first["step_time_s"].get<double>() * 4 / 3600;
+  CHECK(first["gpu_hours"].get<double>() == Approx(hours));
+  CHECK(first["money"].get<double>() == Approx(2 * hours));
+  CHECK(first["kilowatt_hours"].get<double>() == Approx(hours / 2));
+}
+
+TEST_CASE("wrong limits of a search are refused together, each at its place") {
+  const Ran bad = run_simrun("--plan " + planned_job +
+                             " --set plan.minimise=tme --set plan.fix.tensor=2 --set plan.max_memory=big");
+  CAPTURE(bad.output);
+  CHECK(bad.code == 2);
+  CHECK(bad.output.find("3 errors") != std::string::npos);
+  const Ran contradiction = run_simrun("--plan " + planned_job + " --set plan.fix.data_parallel_size=3");
+  CHECK(contradiction.code == 2);
+  CHECK(contradiction.output.find("without data_parallel_size: [3] there are") != std::string::npos);
+  const Scratch scratch;
+  const Ran nothing =
+      run_simrun("--plan " + planned_job + " --set plan.max_memory='1 MiB' -o " + scratch.file("best.yaml"));
+  CHECK(nothing.code == 3);
+  CHECK(nothing.output.find("nothing fits; the nearest needs") != std::string::npos);
+}
+
+TEST_CASE("--resume takes up what an earlier search has simulated, and nobody else's") {
+  const Scratch scratch;
+  const std::string out = " -o " + scratch.file("best.yaml") + " --set plan.evaluations=8";
+  CHECK(run_simrun("--plan " + planned_job + " --resume" + out).code == 2);  // nothing is there
+  CHECK(run_simrun("--resume " + planned_job).code == 2);
+}
+
+}  // namespace simrun

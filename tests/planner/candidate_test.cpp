@@ -1,0 +1,88 @@
+#include "planner/candidate.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+#include <vector>
+
+#include "tests/jobs.h"
+
+namespace simrun {
+namespace {
+
+std::vector<Candidate> all_of(const Job& job, const PlanConfig& limits = {}) {
+  std::vector<Candidate> found;
+  for_each_candidate(job, limits, [&](const Candidate& candidate) { found.push_back(candidate); });
+  return found;
+}
+
+PlanConfig limits_of(std::map<std::string, std::vector<std::int64_t>> fixed) {
+  PlanConfig limits;
+  limits.fixed_numbers = std::move(fixed);
+  return limits;
+}
+
+}  // namespace
+
+// 4 heads and 4 layers on 4 GPUs, 8 sequences of 128 tokens. Tensor x pipeline is 1x1, 1x2, 1x4, 2x1, 2x2 or
+// 4x1, and data parallel what is left: 4, 2, 1, 2, 1, 1.
+TEST_CASE("candidates of 4 GPUs can be counted by hand") {
+  const Job job = preset_job("tiny-4xa100");
+  PlanConfig limits = limits_of({{"zero_stage", {0}}, {"micro_batch_size", {1}}});
+  limits.recomputes = {"none"};
+  limits.schedules = {"1f1b"};
+  CHECK(all_of(job, limits).size() == 6);
+  // With two data-parallel copies or more also ZeRO-1, 2 and 3: 3 of the 6 have them.
+  limits.fixed_numbers.erase("zero_stage");
+  CHECK(all_of(job, limits).size() == 6 + 3 * 3);
+  // 8 sequences: microbatches of 1 and 2 with 4 copies, 1 to 4 with 2, 1 to 8 with 1. ZeRO-0 alone.
+  limits = limits_of({{"zero_stage", {0}}});
+  limits.recomputes = {"none"};
+  limits.schedules = {"1f1b"};
+  CHECK(all_of(job, limits).size() == 2 + 2 * 3 + 3 * 4);
+}
+
+TEST_CASE("every candidate fills the cluster, splits the batch, and comes once, always in the same order") {
+  for (const char* name : {"tiny-4xa100", "tiny-moe-8ranks", "llama3-8b-8xh100"}) {
+    const Job job = preset_job(name);
+    const std::vector<Candidate> candidates = all_of(job);
+    CHECK(candidates.size() > 50);
+    CHECK(all_of(job) == candidates);
+    CHECK(std::set<Candidate>(candidates.begin(), candidates.end()).size() == candidates.size());
+    for (const Candidate& of : candidates) {
+      CHECK(of.tensor * of.context * of.pipeline * of.data == job.world_size());
+      CHECK(of.microbatches(job.training.global_batch_size) * of.data * of.micro_batch ==
+            job.training.global_batch_size);
+      CHECK(of.tensor * of.context * of.data % (of.expert * of.expert_tensor) == 0);
+    }
+  }
+}
+
+TEST_CASE("what is fixed is kept, and what is not on offer leaves nothing") {
+  const Job job = preset_job("llama3-70b-64xh100");
+  for (const Candidate& of :
+       all_of(job, limits_of({{"tensor_model_parallel_size", {8}}, {"zero_stage", {1}}})))
+    CHECK((of.tensor == 8 && of.zero_stage == 1));
+  CHECK(all_of(job, limits_of({{"tensor_model_parallel_size", {3}}})).empty());
+}
+
+TEST_CASE("layers lie as equally as they can, fewest beside embedding and loss") {
+  Job job = preset_job("tiny-4xa100");
+  job.model.num_layers = 61;
+  const std::vector<StageContent> stages = balanced_stages(job, 16);  // 61 = 16 x 3 + 13
+  CHECK(stages.front().layers == 3);
+  CHECK(stages.back().layers == 3);
+  CHECK(stages[1].layers == 4);
+  CHECK(stages[13].layers == 4);
+  CHECK(stages[14].layers == 3);
+  CHECK(stages.front().embedding);
+  CHECK(stages.back().loss);
+  for (std::int64_t count = 1; count <= 61; ++count) {
+    std::int64_t layers = 0;
+    for (const StageContent& stage : balanced_stages(job, count)) layers += stage.layers;
+    CHECK(layers == 61);
+  }
+  CHECK(balanced_stages(job, 62).empty());
+}
+
+}  // namespace simrun

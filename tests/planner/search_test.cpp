@@ -1,0 +1,132 @@
+#include "planner/search.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "planner/candidate_config.h"
+
+namespace simrun {
+namespace {
+
+PlanBase base_of(const std::string& job, std::vector<Override> overrides = {}) {
+  const std::string path = SIMRUN_SOURCE_DIR "/configs/jobs/" + job + ".yaml";
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  LoadOptions load;
+  load.overrides = std::move(overrides);
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  return plan_base(text.str(), path, load);
+}
+
+SearchResult found_by(const PlanBase& base, unsigned threads = 1) {
+  SearchOptions options;
+  options.threads = threads;
+  return search_jobs(base, options);
+}
+
+const std::vector<Override> few_candidates = {{"plan.fix.recompute", "[none, full]"},
+                                              {"plan.fix.virtual_pipeline_model_parallel_size", "[1, 2]"},
+                                              {"plan.fix.micro_batch_size", "[1, 2]"},
+                                              {"plan.fix.zero_stage", "[0, 1]"},
+                                              {"plan.fix.context_parallel_size", "1"}};
+
+std::vector<Override> with(std::vector<Override> overrides, const Override& more) {
+  overrides.push_back(more);
+  return overrides;
+}
+
+}  // namespace
+
+TEST_CASE("what the search finds is the best of simulating every candidate", "[long]") {
+  for (const char* job : {"tiny-4xa100", "tiny-moe-8ranks", "llama3-8b-8xh100"}) {
+    CAPTURE(job);
+    const SearchResult all = found_by(base_of(job, with(few_candidates, {"plan.evaluations", "100000"})), 2);
+    REQUIRE(all.evaluated > 40);
+    const SearchResult few = found_by(base_of(job, with(few_candidates, {"plan.evaluations", "16"})), 2);
+    CHECK(few.evaluated <= 32);
+    REQUIRE(!few.best.empty());
+    CHECK(few.best.front().evaluation.step_s <= all.best.front().evaluation.step_s * (1 + 1e-9));
+  }
+}
+
+// How far estimates lie from the engine is what decides how many candidates have to be simulated.
+TEST_CASE("estimates of unsharded weights are within 10 % of the engine's step and 15 % of its memory",
+          "[long]") {
+  for (const char* job : {"llama3-8b-8xh100", "llama3-70b-64xh100"}) {
+    CAPTURE(job);
+    SearchResult result = found_by(base_of(job, {{"plan.fix.zero_stage", "[0, 1]"}, {"plan.best", "20"}}), 2);
+    REQUIRE(result.best.size() >= 10);
+    for (const RankedCandidate& of : result.best) {
+      CAPTURE(describe(of.candidate), of.estimate.step_s, of.evaluation.step_s);
+      CHECK(std::abs(of.estimate.step_s / of.evaluation.step_s - 1) < 0.10);
+      CHECK(std::abs(of.estimate.peak_bytes / static_cast<double>(of.evaluation.peak_bytes) - 1) < 0.15);
+    }
+  }
+}
+
+TEST_CASE("the result is the same for any number of threads, and with what is known from before") {
+  const PlanBase base = base_of("tiny-moe-8ranks", with(few_candidates, {"plan.evaluations", "8"}));
+  const SearchResult one = found_by(base, 1), three = found_by(base, 3);
+  REQUIRE(one.best.size() == three.best.size());
+  CHECK(one.candidates == three.candidates);
+  CHECK(one.evaluated == three.evaluated);
+  SearchOptions again;
+  for (const auto* found : {&one.best, &one.rest})
+    for (const RankedCandidate& of : *found) again.known.emplace(of.candidate, of.evaluation);
+  const SearchResult resumed = search_jobs(base, again);
+  for (std::size_t i = 0; i < one.best.size(); ++i) {
+    CHECK(one.best[i].candidate == three.best[i].candidate);
+    CHECK(one.best[i].evaluation.step_s == three.best[i].evaluation.step_s);
+    CHECK(one.best[i].candidate == resumed.best[i].candidate);
+  }
+}
+
+TEST_CASE("no candidate of the front is beaten in both time and memory") {
+  const SearchResult result = found_by(base_of("llama3-8b-8xh100", {{"plan.evaluations", "24"}}), 2);
+  REQUIRE(result.pareto.size() >= 2);
+  for (std::size_t i = 1; i < result.pareto.size(); ++i) {
+    CHECK(result.pareto[i].evaluation.step_s >= result.pareto[i - 1].evaluation.step_s);
+    CHECK(result.pareto[i].evaluation.peak_bytes < result.pareto[i - 1].evaluation.peak_bytes);
+  }
+}
+
+TEST_CASE("a search for the least memory finds less of it than one for time") {
+  const std::vector<Override> few = {{"plan.evaluations", "16"}};
+  const SearchResult time = found_by(base_of("llama3-8b-8xh100", few), 2);
+  const SearchResult memory =
+      found_by(base_of("llama3-8b-8xh100", with(few, {"plan.minimise", "memory"})), 2);
+  REQUIRE(!memory.best.empty());
+  CHECK(memory.best.front().evaluation.peak_bytes < time.best.front().evaluation.peak_bytes);
+  CHECK(memory.best.front().evaluation.step_s > time.best.front().evaluation.step_s);
+}
+
+TEST_CASE("limits that contradict each other are named; a limit of memory is kept, or the nearest is found") {
+  CHECK_THROWS_WITH(found_by(base_of("llama3-8b-8xh100", {{"plan.fix.tensor_model_parallel_size", "3"}})),
+                    Catch::Contains("without tensor_model_parallel_size: [3] there are"));
+  const SearchResult kept =
+      found_by(base_of("llama3-8b-8xh100", {{"plan.max_memory", "40 GiB"}, {"plan.evaluations", "16"}}), 2);
+  REQUIRE(!kept.best.empty());
+  for (const RankedCandidate& of : kept.best) CHECK(of.evaluation.peak_bytes <= std::int64_t{40} << 30);
+  const SearchResult none =
+      found_by(base_of("llama3-8b-8xh100", {{"plan.max_memory", "2 GiB"}, {"plan.evaluations", "16"}}), 2);
+  CHECK(none.best.empty());
+  CHECK(!none.rest.empty());
+}
+
+TEST_CASE("a search that is told to stop keeps what it has") {
+  const PlanBase base = base_of("llama3-8b-8xh100");
+  SearchOptions options;
+  options.progress = [](const SearchProgress& progress) {
+    return progress.phase != SearchPhase::simulating || progress.done == 0;
+  };
+  const SearchResult result = search_jobs(base, options);
+  CHECK(result.was_stopped);
+  CHECK(result.evaluated == 16);  // one batch
+  CHECK(!result.best.empty());
+}
+
+}  // namespace simrun

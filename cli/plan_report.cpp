@@ -89,6 +89,7 @@ std::string losers_text(const SearchResult& result) {
 }
 
 std::string nothing_fits(const SearchResult& result) {
+  if (result.was_stopped && result.evaluated == 0) return "stopped before anything was simulated\n";
   if (result.rest.empty()) return "no candidate fits by its estimate\n";
   const auto over = [](const RankedCandidate& of) {
     return static_cast<double>(of.evaluation.peak_bytes) /

@@ -45,16 +45,17 @@ std::vector<PartCost> rank_costs(const std::vector<PartCost>& stages, std::int64
 }
 
 // ZeRO-3 gathers the weights of a stage in front of both passes, beside compute; ZeRO-2 and 3 scatter the
-// gradients behind every backward pass, which only the next forward pass hides: the pass behind it adds to
-// the same buffers.
+// gradients behind every backward pass. The next forward pass hides that, but not where it waits for gathers
+// that queue behind it.
 void add_sharding(const Candidate& candidate, const StepCosts& step, std::vector<PartCost>& stages) {
   if (candidate.zero_stage < 2) return;
+  const bool gathers = candidate.zero_stage == 3;
   for (PartCost& stage : stages) {
-    const double gather =
-        candidate.zero_stage == 3 ? step.gather_s(stage.dense_elements, stage.expert_elements) : 0;
+    const double gather = gathers ? step.gather_s(stage.dense_elements, stage.expert_elements) : 0;
     const double reduce = step.reduce_s(stage.dense_elements, stage.expert_elements);
     stage.forward_s = std::max(stage.forward_s, gather);
-    stage.backward_s = std::max(stage.backward_s, gather) + std::max(reduce - stage.forward_s, 0.0);
+    stage.backward_s =
+        std::max(stage.backward_s, gather) + (gathers ? reduce : std::max(reduce - stage.forward_s, 0.0));
   }
 }
 

@@ -64,6 +64,7 @@ struct Share {
   std::int64_t candidates = 0, feasible = 0;
   std::vector<Estimated> shortlist;
   std::optional<Estimated> smallest;  // by its peak
+  bool was_stopped = false;
 };
 
 void take_smaller(std::optional<Estimated>& smallest, const Candidate& candidate, const Estimate& estimate) {
@@ -81,7 +82,22 @@ bool is_mine(const Candidate& candidate, unsigned thread, unsigned threads) {
   return static_cast<unsigned>(key % threads) == thread;
 }
 
-Share estimated_share(const PlanBase& base, std::size_t most, unsigned thread, unsigned threads) {
+// One of the threads that estimate, and what they share: whether to go on, asked for by the first.
+struct EstimatingThread {
+  unsigned number = 0, threads = 1;
+  std::atomic<bool>& stopped;
+  const SearchOptions& options;
+
+  bool goes_on(std::int64_t done) const {
+    constexpr std::int64_t between_looks = 256;
+    const SearchProgress progress{SearchPhase::estimating, done, 0};
+    if (number == 0 && done % between_looks == 0 && options.progress && !options.progress(progress))
+      stopped = true;
+    return !stopped;
+  }
+};
+
+Share estimated_share(const PlanBase& base, std::size_t most, const EstimatingThread& thread) {
   const Job& job = base.job.job;
   const PlanConfig& limits = base.job.plan;
   Estimator estimator(job, [&](const Candidate& candidate) -> std::optional<Job> {
@@ -94,7 +110,8 @@ Share estimated_share(const PlanBase& base, std::size_t most, unsigned thread, u
   Shortlist shortlist(most, limits.minimise);
   Share share;
   for_each_candidate(job, limits, [&](const Candidate& candidate) {
-    if (!is_mine(candidate, thread, threads)) return;
+    if (!is_mine(candidate, thread.number, thread.threads)) return;
+    if (!thread.goes_on(share.candidates)) return;
     ++share.candidates;
     const std::optional<Estimate> estimate = estimator.estimate(candidate);
     if (!estimate) return;
@@ -108,15 +125,19 @@ Share estimated_share(const PlanBase& base, std::size_t most, unsigned thread, u
   return share;
 }
 
-Share estimated(const PlanBase& base, std::size_t most, unsigned threads) {
+Share estimated(const PlanBase& base, std::size_t most, unsigned threads, const SearchOptions& options) {
   std::vector<Share> shares(threads);
+  std::atomic<bool> stopped = false;
   {
     std::vector<std::jthread> others;
     for (unsigned t = 1; t < threads; ++t)
-      others.emplace_back([&, t] { shares[t] = estimated_share(base, most, t, threads); });
-    shares[0] = estimated_share(base, most, 0, threads);
+      others.emplace_back([&, t] {
+        shares[t] = estimated_share(base, most, {t, threads, stopped, options});
+      });
+    shares[0] = estimated_share(base, most, {0, threads, stopped, options});
   }
   Share all;
+  all.was_stopped = stopped;
   Shortlist shortlist(most, base.job.plan.minimise);
   for (Share& share : shares) {
     all.candidates += share.candidates;
@@ -267,14 +288,8 @@ class Search {
       result.best = fitting_;
     }
     result.pareto = pareto_of(fitting_);
-    if (!go_on({SearchPhase::with_contention, 0, static_cast<std::int64_t>(result.best.size())}, result))
-      return;
-    std::vector<Candidate> candidates;
-    for (const RankedCandidate& one : result.best) candidates.push_back(one.candidate);
-    const std::vector<Evaluation> found = evaluator_.run(candidates, EngineChoice::automatic);
-    for (std::size_t i = 0; i < found.size(); ++i)
-      if (found[i].refusal.empty()) result.best[i].evaluation = found[i];
-    sort_by_goal(result.best, limits_.minimise);
+    if (go_on({SearchPhase::with_contention, 0, static_cast<std::int64_t>(result.best.size())}, result))
+      simulate_with_contention(result.best);
     while (result.best.size() > best) {
       result.rest.push_back(std::move(result.best.back()));
       result.best.pop_back();
@@ -282,6 +297,15 @@ class Search {
   }
 
  private:
+  void simulate_with_contention(std::vector<RankedCandidate>& best) const {
+    std::vector<Candidate> candidates;
+    for (const RankedCandidate& one : best) candidates.push_back(one.candidate);
+    const std::vector<Evaluation> found = evaluator_.run(candidates, EngineChoice::automatic);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (found[i].refusal.empty()) best[i].evaluation = found[i];
+    sort_by_goal(best, limits_.minimise);
+  }
+
   bool go_on(const SearchProgress& progress, SearchResult& result) const {
     if (options_.progress && !options_.progress(progress)) result.was_stopped = true;
     return !result.was_stopped;
@@ -317,9 +341,12 @@ SearchResult search_jobs(const PlanBase& base, const SearchOptions& options) {
   }
   if (count_candidates(base.job.job, base.job.plan) == 0)
     throw std::invalid_argument(contradiction(base.job.job, base.job.plan));
-  const Share share = has_layer_kinds(base.job.job) ? estimated(base, most, threads) : enumerated(base, most);
+  const Share share =
+      has_layer_kinds(base.job.job) ? estimated(base, most, threads, options) : enumerated(base, most);
   result.candidates = share.candidates;
   result.feasible = share.feasible;
+  result.was_stopped = share.was_stopped;
+  if (result.was_stopped) return result;
   Search search(base, options, threads);
   search.simulate_most_promising(share.shortlist, result);
   search.rank(result);

@@ -54,15 +54,14 @@ TEST_CASE("what the search finds is the best of simulating every candidate", "[l
 }
 
 // How far estimates lie from the engine is what decides how many candidates have to be simulated.
-TEST_CASE("estimates of unsharded weights are within 10 % of the engine's step and 15 % of its memory",
-          "[long]") {
+TEST_CASE("estimates of the best are within 15 % of the engine's step and memory", "[long]") {
   for (const char* job : {"llama3-8b-8xh100", "llama3-70b-64xh100"}) {
     CAPTURE(job);
-    SearchResult result = found_by(base_of(job, {{"plan.fix.zero_stage", "[0, 1]"}, {"plan.best", "20"}}), 2);
+    SearchResult result = found_by(base_of(job, {{"plan.best", "20"}}), 2);
     REQUIRE(result.best.size() >= 10);
     for (const RankedCandidate& of : result.best) {
       CAPTURE(describe(of.candidate), of.estimate.step_s, of.evaluation.step_s);
-      CHECK(std::abs(of.estimate.step_s / of.evaluation.step_s - 1) < 0.10);
+      CHECK(std::abs(of.estimate.step_s / of.evaluation.step_s - 1) < 0.15);
       CHECK(std::abs(of.estimate.peak_bytes / static_cast<double>(of.evaluation.peak_bytes) - 1) < 0.15);
     }
   }
@@ -127,6 +126,10 @@ TEST_CASE("a search that is told to stop keeps what it has") {
   CHECK(result.was_stopped);
   CHECK(result.evaluated == 16);  // one batch
   CHECK(!result.best.empty());
+  options.progress = [](const SearchProgress& progress) { return progress.done == 0; };
+  const SearchResult sooner = search_jobs(base, options);
+  CHECK(sooner.was_stopped);
+  CHECK(sooner.evaluated == 0);
 }
 
 }  // namespace simrun

@@ -150,22 +150,27 @@ class Choices {
   const PlanConfig& limits_;
 };
 
-// What is left once a candidate's ranks are split.
+// What is left once a candidate's ranks and microbatches are.
+void visit_schedules(const Job& job, const Choices& choices, Candidate candidate,
+                     const std::function<void(const Candidate&)>& visit) {
+  const std::int64_t microbatches = candidate.microbatches(job.training.global_batch_size);
+  for (const RecomputeGranularity recompute : choices.recomputes()) {
+    candidate.recompute = recompute;
+    for (const auto& [stages, name] : choices.schedules(candidate.pipeline, microbatches)) {
+      candidate.virtual_stages = stages;
+      candidate.schedule = name;
+      visit(candidate);
+    }
+  }
+}
+
 void visit_training(const Job& job, const Choices& choices, Candidate candidate,
                     const std::function<void(const Candidate&)>& visit) {
   for (const std::int64_t micro_batch : choices.micro_batches(candidate.data)) {
     candidate.micro_batch = micro_batch;
-    const std::int64_t microbatches = candidate.microbatches(job.training.global_batch_size);
     for (const int zero_stage : choices.zero_stages(candidate.data * candidate.context)) {
       candidate.zero_stage = zero_stage;
-      for (const RecomputeGranularity recompute : choices.recomputes()) {
-        candidate.recompute = recompute;
-        for (const auto& [stages, name] : choices.schedules(candidate.pipeline, microbatches)) {
-          candidate.virtual_stages = stages;
-          candidate.schedule = name;
-          visit(candidate);
-        }
-      }
+      visit_schedules(job, choices, candidate, visit);
     }
   }
 }

@@ -299,6 +299,7 @@ class Search {
  private:
   void simulate_with_contention(std::vector<RankedCandidate>& best) const {
     std::vector<Candidate> candidates;
+    candidates.reserve(best.size());
     for (const RankedCandidate& one : best) candidates.push_back(one.candidate);
     const std::vector<Evaluation> found = evaluator_.run(candidates, EngineChoice::automatic);
     for (std::size_t i = 0; i < found.size(); ++i)

@@ -41,10 +41,10 @@ PlanBase read_base(const Options& options, const LoadOptions& load) {
 }
 
 // A line on the terminal that is written over.
-void show(const SearchProgress& progress) {
-  const char* what = progress.phase == SearchPhase::estimating   ? "estimating every candidate"
-                     : progress.phase == SearchPhase::simulating ? "simulating the most promising"
-                                                                 : "simulating the best with contention";
+void show(const PlanSearchProgress& progress) {
+  const char* what = progress.phase == PlanSearchPhase::estimating   ? "estimating every candidate"
+                     : progress.phase == PlanSearchPhase::simulating ? "simulating the most promising"
+                                                                     : "simulating the best with contention";
   complain(progress.all == 0 ? fmt::format("\r\033[Kplan: {} ...", what)
                              : fmt::format("\r\033[Kplan: {} {}/{}", what, progress.done, progress.all));
 }
@@ -63,15 +63,15 @@ int plan_jobs(const Options& options, const LoadOptions& load) {
   const std::string state_path = best_path + ".searched";
   probe_outputs({best_path, state_path}, base.job.files);
 
-  SearchOptions search;
+  PlanSearchOptions search;
   if (options.plan_flags.resume) search.known = read_plan_state(state_path, base);
   const bool shows = !options.quiet && isatty(STDERR_FILENO) == 1;
   const InterruptNote note;
-  search.progress = [&](const SearchProgress& progress) {
+  search.progress = [&](const PlanSearchProgress& progress) {
     if (shows) show(progress);
     return interrupted == 0;
   };
-  SearchResult result;
+  PlanSearchResult result;
   try {
     result = search_jobs(base, search);
   } catch (const std::invalid_argument& error) {

@@ -79,7 +79,7 @@ std::string why_it_loses(const RankedCandidate& loser, const RankedCandidate& be
   return fmt::format("{:+.1f} %: {}", 100 * slower / std::max(to.step_s, 1e-12), cause);
 }
 
-std::string losers_text(const SearchResult& result) {
+std::string losers_text(const PlanSearchResult& result) {
   std::vector<TextRow> rows{{"candidate", "why"}};
   for (const RankedCandidate& loser : result.rest) {
     if (rows.size() > most_losers) break;
@@ -88,7 +88,7 @@ std::string losers_text(const SearchResult& result) {
   return rows.size() == 1 ? "" : "\nWhy the next ones lose\n" + text_table(rows, {0, 1});
 }
 
-std::string nothing_fits(const SearchResult& result) {
+std::string nothing_fits(const PlanSearchResult& result) {
   if (result.was_stopped && result.evaluated == 0) return "stopped before anything was simulated\n";
   if (result.rest.empty()) return "no candidate fits by its estimate\n";
   const auto over = [](const RankedCandidate& of) {
@@ -131,7 +131,7 @@ std::string json_list_of(const PlanBase& base, const std::vector<RankedCandidate
 
 }  // namespace
 
-std::string plan_text(const PlanBase& base, const SearchResult& result) {
+std::string plan_text(const PlanBase& base, const PlanSearchResult& result) {
   std::string text = fmt::format("{}: {} candidates, {} fit by estimate, {} simulated{}\n\n",
                                  base.job.job.name, result.candidates, result.feasible, result.evaluated,
                                  result.was_stopped ? " (stopped: the best so far)" : "");
@@ -144,7 +144,7 @@ std::string plan_text(const PlanBase& base, const SearchResult& result) {
   return training.empty() ? text : text + "\n" + training;
 }
 
-std::string plan_json(const PlanBase& base, const SearchResult& result, double seconds) {
+std::string plan_json(const PlanBase& base, const PlanSearchResult& result, double seconds) {
   return fmt::format(
       "{{\"schema_version\": 1,\n \"candidates\": {}, \"feasible\": {}, \"evaluated\": {}, \"seconds\": "
       "{:.3f}, "

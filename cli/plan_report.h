@@ -8,11 +8,11 @@ namespace simrun {
 
 // For the terminal: what was searched, the table of the best, the front of time and memory, why the next ones
 // lose, and what a training costs where the job says its tokens, a price or a power.
-std::string plan_text(const PlanBase& base, const SearchResult& result);
+std::string plan_text(const PlanBase& base, const PlanSearchResult& result);
 
 // For programs: {candidates, feasible, evaluated, seconds, best: [{config, step_time_s, ...}], pareto, ...}.
 // `config` is the candidate's job file.
-std::string plan_json(const PlanBase& base, const SearchResult& result, double seconds);
+std::string plan_json(const PlanBase& base, const PlanSearchResult& result, double seconds);
 
 // The candidate's job as YAML, with the search that found it in a comment.
 std::string plan_yaml(const PlanBase& base, const RankedCandidate& found);

@@ -50,7 +50,7 @@ bool read_line(const std::string& line, Candidate& candidate, Evaluation& found)
 
 }  // namespace
 
-std::string plan_state(const PlanBase& base, const SearchResult& result,
+std::string plan_state(const PlanBase& base, const PlanSearchResult& result,
                        const std::map<Candidate, Evaluation>& known) {
   std::map<Candidate, Evaluation> all = known;
   for (const auto* found : {&result.best, &result.pareto, &result.rest})

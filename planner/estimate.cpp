@@ -47,7 +47,7 @@ std::vector<PartCost> rank_costs(const std::vector<PartCost>& stages, std::int64
 // ZeRO-3 gathers the weights of a stage in front of both passes, beside compute; ZeRO-2 and 3 scatter the
 // gradients behind every backward pass. The next forward pass hides that, but not where it waits for gathers
 // that queue behind it.
-void add_sharding(const Candidate& candidate, const StepCosts& step, std::vector<PartCost>& stages) {
+void add_sharding(const Candidate& candidate, const StepPrices& step, std::vector<PartCost>& stages) {
   if (candidate.zero_stage < 2) return;
   const bool gathers = candidate.zero_stage == 3;
   for (PartCost& stage : stages) {
@@ -135,7 +135,7 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
 }
 
 // Behind the passes: reductions and gathers that passes do not hide, and the optimizer.
-double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, const StepCosts& step) {
+double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, const StepPrices& step) {
   const double elements = rank.dense_elements + rank.expert_elements;
   const double copies =
       candidate.zero_stage >= 1 ? static_cast<double>(candidate.data * candidate.context) : 1;
@@ -183,10 +183,10 @@ const PassCosts* Estimator::passes_of(const Candidate& of) {
   return made_once(slot->second, is_new, [&] { return pass_costs(loaded(of), of); });
 }
 
-const StepCosts* Estimator::steps_of(const Candidate& of) {
+const StepPrices* Estimator::steps_of(const Candidate& of) {
   const auto [slot, is_new] =
       steps_.try_emplace(StepKey{of.tensor, of.pipeline, of.expert, of.expert_tensor, of.zero_stage > 0});
-  return made_once(slot->second, is_new, [&] { return step_costs(loaded(of), of); });
+  return made_once(slot->second, is_new, [&] { return step_prices(loaded(of), of); });
 }
 
 // Activations grow with the microbatch as they are; what is far too large for it need not be priced.
@@ -219,7 +219,7 @@ std::optional<Estimate> Estimator::estimate(const Candidate& candidate) {
   const auto microbatches = static_cast<double>(candidate.microbatches(job_.training.global_batch_size));
   Estimate estimate{0, peak_bytes(*passes, candidate, microbatches, stages), passes->room_bytes};
   if (estimate.peak_bytes > hopeless * estimate.room_bytes) return estimate;
-  const StepCosts* step = steps_of(candidate);
+  const StepPrices* step = steps_of(candidate);
   if (step == nullptr) return std::nullopt;
   add_sharding(candidate, *step, stages);
   PartCost largest;

@@ -8,7 +8,7 @@
 
 #include "planner/candidate.h"
 #include "planner/pass_costs.h"
-#include "planner/step_costs.h"
+#include "planner/step_prices.h"
 
 namespace simrun {
 
@@ -37,13 +37,13 @@ class Estimator {
   using StepKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
   Job loaded(Candidate candidate) const;  // throws std::invalid_argument
   const PassCosts* passes_of(const Candidate& candidate);
-  const StepCosts* steps_of(const Candidate& candidate);
+  const StepPrices* steps_of(const Candidate& candidate);
   std::optional<Estimate> too_large(const Candidate& candidate);
 
   const Job& job_;
   LoadCandidate load_;
   std::map<PassKey, std::optional<PassCosts>> passes_;
-  std::map<StepKey, std::optional<StepCosts>> steps_;
+  std::map<StepKey, std::optional<StepPrices>> steps_;
 };
 
 }  // namespace simrun

@@ -86,11 +86,11 @@ bool is_mine(const Candidate& candidate, unsigned thread, unsigned threads) {
 struct EstimatingThread {
   unsigned number = 0, threads = 1;
   std::atomic<bool>& stopped;
-  const SearchOptions& options;
+  const PlanSearchOptions& options;
 
   bool goes_on(std::int64_t done) const {
     constexpr std::int64_t between_looks = 256;
-    const SearchProgress progress{SearchPhase::estimating, done, 0};
+    const PlanSearchProgress progress{PlanSearchPhase::estimating, done, 0};
     if (number == 0 && done % between_looks == 0 && options.progress && !options.progress(progress))
       stopped = true;
     return !stopped;
@@ -125,7 +125,7 @@ Share estimated_share(const PlanBase& base, std::size_t most, const EstimatingTh
   return share;
 }
 
-Share estimated(const PlanBase& base, std::size_t most, unsigned threads, const SearchOptions& options) {
+Share estimated(const PlanBase& base, std::size_t most, unsigned threads, const PlanSearchOptions& options) {
   std::vector<Share> shares(threads);
   std::atomic<bool> stopped = false;
   {
@@ -187,7 +187,7 @@ std::string contradiction(const Job& job, const PlanConfig& limits) {
 
 class Evaluator {
  public:
-  Evaluator(const PlanBase& base, const SearchOptions& options, unsigned threads)
+  Evaluator(const PlanBase& base, const PlanSearchOptions& options, unsigned threads)
       : base_(base), options_(options), threads_(threads) {}
 
   std::vector<Evaluation> run(const std::vector<Candidate>& candidates, EngineChoice engine) const {
@@ -227,7 +227,7 @@ class Evaluator {
   }
 
   const PlanBase& base_;
-  const SearchOptions& options_;
+  const PlanSearchOptions& options_;
   unsigned threads_;
 };
 
@@ -254,13 +254,14 @@ std::vector<RankedCandidate> pareto_of(std::vector<RankedCandidate> of) {
 
 class Search {
  public:
-  Search(const PlanBase& base, const SearchOptions& options, unsigned threads)
+  Search(const PlanBase& base, const PlanSearchOptions& options, unsigned threads)
       : limits_(base.job.plan), options_(options), evaluator_(base, options, threads) {}
 
-  void simulate_most_promising(const std::vector<Estimated>& shortlist, SearchResult& result) {
+  void simulate_most_promising(const std::vector<Estimated>& shortlist, PlanSearchResult& result) {
     const std::size_t most = shortlist.size();
     for (std::size_t first = 0; first < most && !is_enough(shortlist[first], result); first += batch) {
-      if (!go_on({SearchPhase::simulating, static_cast<std::int64_t>(first), static_cast<std::int64_t>(most)},
+      if (!go_on({PlanSearchPhase::simulating, static_cast<std::int64_t>(first),
+                  static_cast<std::int64_t>(most)},
                  result))
         return;
       std::vector<Candidate> candidates;
@@ -275,7 +276,7 @@ class Search {
     }
   }
 
-  void rank(SearchResult& result) {
+  void rank(PlanSearchResult& result) {
     sort_by_goal(fitting_, limits_.minimise);
     const auto best = static_cast<std::size_t>(limits_.best);
     if (fitting_.size() > best) {
@@ -288,7 +289,7 @@ class Search {
       result.best = fitting_;
     }
     result.pareto = pareto_of(fitting_);
-    if (go_on({SearchPhase::with_contention, 0, static_cast<std::int64_t>(result.best.size())}, result))
+    if (go_on({PlanSearchPhase::with_contention, 0, static_cast<std::int64_t>(result.best.size())}, result))
       simulate_with_contention(result.best);
     while (result.best.size() > best) {
       result.rest.push_back(std::move(result.best.back()));
@@ -307,13 +308,13 @@ class Search {
     sort_by_goal(best, limits_.minimise);
   }
 
-  bool go_on(const SearchProgress& progress, SearchResult& result) const {
+  bool go_on(const PlanSearchProgress& progress, PlanSearchResult& result) const {
     if (options_.progress && !options_.progress(progress)) result.was_stopped = true;
     return !result.was_stopped;
   }
 
   // Enough were simulated, and those to come look worse than what is found.
-  bool is_enough(const Estimated& next, const SearchResult& result) {
+  bool is_enough(const Estimated& next, const PlanSearchResult& result) {
     if (result.evaluated < limits_.evaluations) return false;
     if (result.evaluated >= limits_.evaluations * most_evaluations_per_asked) return true;
     if (fitting_.size() < static_cast<std::size_t>(limits_.best)) return false;
@@ -324,19 +325,19 @@ class Search {
   }
 
   const PlanConfig& limits_;
-  const SearchOptions& options_;
+  const PlanSearchOptions& options_;
   Evaluator evaluator_;
   std::vector<RankedCandidate> fitting_;
 };
 
 }  // namespace
 
-SearchResult search_jobs(const PlanBase& base, const SearchOptions& options) {
+PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& options) {
   const unsigned threads =
       options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
   const auto most = static_cast<std::size_t>(base.job.plan.evaluations * most_evaluations_per_asked);
-  SearchResult result;
-  if (options.progress && !options.progress({SearchPhase::estimating, 0, 0})) {
+  PlanSearchResult result;
+  if (options.progress && !options.progress({PlanSearchPhase::estimating, 0, 0})) {
     result.was_stopped = true;
     return result;
   }

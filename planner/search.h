@@ -17,7 +17,7 @@ struct RankedCandidate {
 };
 
 // What a search did and found.
-struct SearchResult {
+struct PlanSearchResult {
   std::int64_t candidates = 0;          // whose sizes divide
   std::int64_t feasible = 0;            // of these, that fit by their estimates
   std::int64_t evaluated = 0;           // that were compiled and simulated
@@ -27,17 +27,17 @@ struct SearchResult {
   bool was_stopped = false;
 };
 
-enum class SearchPhase : std::uint8_t { estimating, simulating, with_contention };
-struct SearchProgress {
-  SearchPhase phase = SearchPhase::estimating;
+enum class PlanSearchPhase : std::uint8_t { estimating, simulating, with_contention };
+struct PlanSearchProgress {
+  PlanSearchPhase phase = PlanSearchPhase::estimating;
   std::int64_t done = 0, all = 0;  // of the phase; all is 0 where it is not known
 };
 
-struct SearchOptions {
+struct PlanSearchOptions {
   unsigned threads = 0;                        // 0: one per processor. The result is the same for any number
   std::map<Candidate, Evaluation> known = {};  // of an earlier search of the same job
   // Called on the searching thread, now and then; false stops the search. May be empty.
-  std::function<bool(const SearchProgress&)> progress = {};
+  std::function<bool(const PlanSearchProgress&)> progress = {};
   // Evaluates candidates in the place of this process's threads, in their order; may be empty.
   std::function<std::vector<Evaluation>(const std::vector<Candidate>&)> evaluate = {};
 };
@@ -50,6 +50,6 @@ struct SearchOptions {
 // Throws std::invalid_argument where the limits leave no candidate, with what contradicts what; and for
 // models whose layers have no kinds (has_layer_kinds) where more candidates are left than
 // PlanConfig::evaluations.
-SearchResult search_jobs(const PlanBase& base, const SearchOptions& options);
+PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& options);
 
 }  // namespace simrun

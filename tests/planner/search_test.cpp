@@ -22,8 +22,8 @@ PlanBase base_of(const std::string& job, std::vector<Override> overrides = {}) {
   return plan_base(text.str(), path, load);
 }
 
-SearchResult found_by(const PlanBase& base, unsigned threads = 1) {
-  SearchOptions options;
+PlanSearchResult found_by(const PlanBase& base, unsigned threads = 1) {
+  PlanSearchOptions options;
   options.threads = threads;
   return search_jobs(base, options);
 }
@@ -44,9 +44,10 @@ std::vector<Override> with(std::vector<Override> overrides, const Override& more
 TEST_CASE("what the search finds is the best of simulating every candidate", "[long]") {
   for (const char* job : {"tiny-4xa100", "tiny-moe-8ranks", "llama3-8b-8xh100"}) {
     CAPTURE(job);
-    const SearchResult all = found_by(base_of(job, with(few_candidates, {"plan.evaluations", "100000"})), 2);
+    const PlanSearchResult all =
+        found_by(base_of(job, with(few_candidates, {"plan.evaluations", "100000"})), 2);
     REQUIRE(all.evaluated > 40);
-    const SearchResult few = found_by(base_of(job, with(few_candidates, {"plan.evaluations", "16"})), 2);
+    const PlanSearchResult few = found_by(base_of(job, with(few_candidates, {"plan.evaluations", "16"})), 2);
     CHECK(few.evaluated <= 32);
     REQUIRE(!few.best.empty());
     CHECK(few.best.front().evaluation.step_s <= all.best.front().evaluation.step_s * (1 + 1e-9));
@@ -57,7 +58,7 @@ TEST_CASE("what the search finds is the best of simulating every candidate", "[l
 TEST_CASE("estimates of the best are within 15 % of the engine's step and memory", "[long]") {
   for (const char* job : {"llama3-8b-8xh100", "llama3-70b-64xh100"}) {
     CAPTURE(job);
-    SearchResult result = found_by(base_of(job, {{"plan.best", "20"}}), 2);
+    PlanSearchResult result = found_by(base_of(job, {{"plan.best", "20"}}), 2);
     REQUIRE(result.best.size() >= 10);
     for (const RankedCandidate& of : result.best) {
       CAPTURE(describe(of.candidate), of.estimate.step_s, of.evaluation.step_s);
@@ -69,14 +70,14 @@ TEST_CASE("estimates of the best are within 15 % of the engine's step and memory
 
 TEST_CASE("the result is the same for any number of threads, and with what is known from before") {
   const PlanBase base = base_of("tiny-moe-8ranks", with(few_candidates, {"plan.evaluations", "8"}));
-  const SearchResult one = found_by(base, 1), three = found_by(base, 3);
+  const PlanSearchResult one = found_by(base, 1), three = found_by(base, 3);
   REQUIRE(one.best.size() == three.best.size());
   CHECK(one.candidates == three.candidates);
   CHECK(one.evaluated == three.evaluated);
-  SearchOptions again;
+  PlanSearchOptions again;
   for (const auto* found : {&one.best, &one.rest})
     for (const RankedCandidate& of : *found) again.known.emplace(of.candidate, of.evaluation);
-  const SearchResult resumed = search_jobs(base, again);
+  const PlanSearchResult resumed = search_jobs(base, again);
   for (std::size_t i = 0; i < one.best.size(); ++i) {
     CHECK(one.best[i].candidate == three.best[i].candidate);
     CHECK(one.best[i].evaluation.step_s == three.best[i].evaluation.step_s);
@@ -85,7 +86,7 @@ TEST_CASE("the result is the same for any number of threads, and with what is kn
 }
 
 TEST_CASE("no candidate of the front is beaten in both time and memory") {
-  const SearchResult result = found_by(base_of("llama3-8b-8xh100", {{"plan.evaluations", "24"}}), 2);
+  const PlanSearchResult result = found_by(base_of("llama3-8b-8xh100", {{"plan.evaluations", "24"}}), 2);
   REQUIRE(result.pareto.size() >= 2);
   for (std::size_t i = 1; i < result.pareto.size(); ++i) {
     CHECK(result.pareto[i].evaluation.step_s >= result.pareto[i - 1].evaluation.step_s);
@@ -95,8 +96,8 @@ TEST_CASE("no candidate of the front is beaten in both time and memory") {
 
 TEST_CASE("a search for the least memory finds less of it than one for time") {
   const std::vector<Override> few = {{"plan.evaluations", "16"}};
-  const SearchResult time = found_by(base_of("llama3-8b-8xh100", few), 2);
-  const SearchResult memory =
+  const PlanSearchResult time = found_by(base_of("llama3-8b-8xh100", few), 2);
+  const PlanSearchResult memory =
       found_by(base_of("llama3-8b-8xh100", with(few, {"plan.minimise", "memory"})), 2);
   REQUIRE(!memory.best.empty());
   CHECK(memory.best.front().evaluation.peak_bytes < time.best.front().evaluation.peak_bytes);
@@ -106,11 +107,11 @@ TEST_CASE("a search for the least memory finds less of it than one for time") {
 TEST_CASE("limits that contradict each other are named; a limit of memory is kept, or the nearest is found") {
   CHECK_THROWS_WITH(found_by(base_of("llama3-8b-8xh100", {{"plan.fix.tensor_model_parallel_size", "3"}})),
                     Catch::Contains("without tensor_model_parallel_size: [3] there are"));
-  const SearchResult kept =
+  const PlanSearchResult kept =
       found_by(base_of("llama3-8b-8xh100", {{"plan.max_memory", "40 GiB"}, {"plan.evaluations", "16"}}), 2);
   REQUIRE(!kept.best.empty());
   for (const RankedCandidate& of : kept.best) CHECK(of.evaluation.peak_bytes <= std::int64_t{40} << 30);
-  const SearchResult none =
+  const PlanSearchResult none =
       found_by(base_of("llama3-8b-8xh100", {{"plan.max_memory", "2 GiB"}, {"plan.evaluations", "16"}}), 2);
   CHECK(none.best.empty());
   CHECK(!none.rest.empty());
@@ -118,16 +119,16 @@ TEST_CASE("limits that contradict each other are named; a limit of memory is kep
 
 TEST_CASE("a search that is told to stop keeps what it has") {
   const PlanBase base = base_of("llama3-8b-8xh100");
-  SearchOptions options;
-  options.progress = [](const SearchProgress& progress) {
-    return progress.phase != SearchPhase::simulating || progress.done == 0;
+  PlanSearchOptions options;
+  options.progress = [](const PlanSearchProgress& progress) {
+    return progress.phase != PlanSearchPhase::simulating || progress.done == 0;
   };
-  const SearchResult result = search_jobs(base, options);
+  const PlanSearchResult result = search_jobs(base, options);
   CHECK(result.was_stopped);
   CHECK(result.evaluated == 16);  // one batch
   CHECK(!result.best.empty());
-  options.progress = [](const SearchProgress& progress) { return progress.done == 0; };
-  const SearchResult sooner = search_jobs(base, options);
+  options.progress = [](const PlanSearchProgress& progress) { return progress.done == 0; };
+  const PlanSearchResult sooner = search_jobs(base, options);
   CHECK(sooner.was_stopped);
   CHECK(sooner.evaluated == 0);
 }

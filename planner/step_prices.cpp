@@ -1,4 +1,4 @@
-#include "planner/step_costs.h"
+#include "planner/step_prices.h"
 
 #include <algorithm>
 #include <cmath>
@@ -97,22 +97,22 @@ double PriceCurve::at(double size) const {
   return std::max(seconds[above - 1] + share * (seconds[above] - seconds[above - 1]), 0.0);
 }
 
-double StepCosts::send_s(const Candidate& candidate) const {
+double StepPrices::send_s(const Candidate& candidate) const {
   return send.at(sent_bytes * static_cast<double>(candidate.micro_batch) /
                  static_cast<double>(candidate.context));
 }
 
-double StepCosts::reduce_s(double dense_elements, double expert_elements) const {
+double StepPrices::reduce_s(double dense_elements, double expert_elements) const {
   return in_buckets(reduce_dense, dense_elements, reduced_bytes, bucket) +
          in_buckets(reduce_expert, expert_elements, reduced_bytes, bucket);
 }
 
-double StepCosts::gather_s(double dense_elements, double expert_elements) const {
+double StepPrices::gather_s(double dense_elements, double expert_elements) const {
   return in_buckets(gather_dense, dense_elements, gathered_bytes, bucket) +
          in_buckets(gather_expert, expert_elements, gathered_bytes, bucket);
 }
 
-StepCosts step_costs(const Job& job, const Candidate& candidate) {
+StepPrices step_prices(const Job& job, const Candidate& candidate) {
   Candidate shape = candidate;
   shape.pipeline = std::min<std::int64_t>(candidate.pipeline, 2);
   // Gradients are summed over context-parallel ranks too.
@@ -124,7 +124,7 @@ StepCosts step_costs(const Job& job, const Candidate& candidate) {
   const Plan plan = compile(probe_job(job, shape, shape.data));
   Durations durations(plan);
   const PricedExchanges found = priced_exchanges(plan);
-  StepCosts costs;
+  StepPrices costs;
   costs.send = curve_of(found.send, durations);
   costs.sent_bytes = found.send.bytes;
   // The larger group is that of dense layers.

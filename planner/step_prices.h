@@ -14,7 +14,7 @@ struct PriceCurve {
 
 // What stages exchange, and what a step does behind its passes, for one split of the ranks: prices of the
 // simulator for a plan of two stages (or one) on the real number of data-parallel ranks.
-struct StepCosts {
+struct StepPrices {
   PriceCurve send;  // a boundary between stages, of one sequence on all of a stage's context-parallel ranks
   double sent_bytes = 0;                         // of one sequence
   PriceCurve reduce_dense, reduce_expert;        // gradients over data-parallel ranks
@@ -29,6 +29,6 @@ struct StepCosts {
 };
 
 // `job`: the candidate's, as the loader accepts it. Throws what compile() throws.
-StepCosts step_costs(const Job& job, const Candidate& candidate);
+StepPrices step_prices(const Job& job, const Candidate& candidate);
 
 }  // namespace simrun

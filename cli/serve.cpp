@@ -74,7 +74,6 @@ void limit_this_process() {
   const rlimit memory{memory_of_estimate, memory_of_estimate};
   setrlimit(RLIMIT_AS, &memory);
 #endif
-  alarm(seconds_of_estimate);
 }
 
 // What all requests share.
@@ -91,10 +90,13 @@ HttpAnswer estimated_in_worker(const EstimateRequest& request, const Estimating&
   };
   const auto start = std::chrono::steady_clock::now();
   try {
-    return {200, "application/json", run_in_worker([&] {
-              limit_this_process();
-              return estimate(estimating.sources, request, estimating.engine);
-            })};
+    return {200, "application/json",
+            run_in_worker(
+                [&] {
+                  limit_this_process();
+                  return estimate(estimating.sources, request, estimating.engine);
+                },
+                seconds_of_estimate)};
   } catch (const WorkerError& error) {
     const bool is_late =
         std::chrono::steady_clock::now() - start >= std::chrono::seconds(seconds_of_estimate);

@@ -185,7 +185,9 @@ void close_all_but(int kept) {
 }
 
 [[noreturn]] void work(const std::function<std::string()>& task, pid_t parent, const Descriptor& results,
-                       const Descriptor& errors) {
+                       const Descriptor& errors, unsigned most_seconds) {
+  // From here on: a lock that another thread of the parent held is held for ever.
+  if (most_seconds > 0) alarm(most_seconds);
   // Above the three standard ones, in case the parent has closed its own.
   const int result = fcntl(results.number(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   become_worker(parent, fcntl(errors.number(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
@@ -205,14 +207,15 @@ void close_all_but(int kept) {
 // A running child. Destroyed early, it kills it.
 class Worker {
  public:
-  Worker(const std::function<std::string()>& task, std::size_t number) : number_(number) {
+  Worker(const std::function<std::string()>& task, std::size_t number, unsigned most_seconds)
+      : number_(number) {
     Pipe results = new_pipe();
     Pipe errors = new_pipe();
     const pid_t parent = getpid();
     const BlockedSignals blocked;
     process_ = fork();
     if (process_ < 0) fail("no worker process", errno);
-    if (process_ == 0) work(task, parent, results.write_end, errors.write_end);
+    if (process_ == 0) work(task, parent, results.write_end, errors.write_end, most_seconds);
     results_ = std::move(results.read_end);
     errors_ = std::move(errors.read_end);
   }
@@ -341,7 +344,7 @@ void read_what_came(std::list<Worker>& workers) {
 }  // namespace
 
 std::vector<std::string> run_in_workers(const std::vector<std::function<std::string()>>& tasks,
-                                        std::size_t at_once) {
+                                        std::size_t at_once, unsigned most_seconds) {
   if (at_once == 0) at_once = std::max(1U, std::thread::hardware_concurrency());
   std::vector<std::string> results(tasks.size());
   std::size_t next = 0;
@@ -349,7 +352,8 @@ std::vector<std::string> run_in_workers(const std::vector<std::function<std::str
   std::exception_ptr failure;
   std::list<Worker> running;
   while (next < end || !running.empty()) {
-    for (; next < end && running.size() < at_once; ++next) running.emplace_back(tasks[next], next);
+    for (; next < end && running.size() < at_once; ++next)
+      running.emplace_back(tasks[next], next, most_seconds);
     read_what_came(running);
     for (Worker& worker : running) {
       if (!worker.ended() || worker.number() >= end) continue;
@@ -366,8 +370,8 @@ std::vector<std::string> run_in_workers(const std::vector<std::function<std::str
   return results;
 }
 
-std::string run_in_worker(const std::function<std::string()>& task) {
-  return std::move(run_in_workers({task}, 1).front());
+std::string run_in_worker(const std::function<std::string()>& task, unsigned most_seconds) {
+  return std::move(run_in_workers({task}, 1, most_seconds).front());
 }
 
 }  // namespace simrun

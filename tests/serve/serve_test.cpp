@@ -4,8 +4,8 @@
 #include <map>
 #include <thread>
 
-#include "tests/cli/http_client.h"
 #include "tests/cli/parsed_output.h"
+#include "tests/serve/http_client.h"
 
 // simrun --serve: the page, what it asks, and everything else that connects.
 namespace simrun {

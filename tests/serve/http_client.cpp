@@ -1,4 +1,4 @@
-#include "tests/cli/http_client.h"
+#include "tests/serve/http_client.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -16,7 +18,8 @@
 namespace simrun {
 namespace {
 
-constexpr double may_fit = 1.15;        // x what there is: estimates of memory are that far off at most
+// x what there is; estimates of memory are hardly ever further above the engine's.
+constexpr double may_fit = 1.03;
 constexpr double may_be_better = 1.05;  // x the step of the worst of the best
 constexpr std::size_t batch = 16;       // candidates between two looks at what was found
 constexpr std::int64_t most_evaluations_per_asked = 2;
@@ -30,34 +33,51 @@ double goal_of(PlanObjective objective, double step_s, double peak_bytes) {
   return objective == PlanObjective::memory ? peak_bytes : step_s;
 }
 
-// The most promising estimates, at most so many.
+// The most promising estimates, at most so many. Estimates of one ZeRO stage err alike, so among those near
+// the best all stages take turns.
 class Shortlist {
  public:
   Shortlist(std::size_t most, PlanObjective objective) : most_(most), objective_(objective) {}
 
   void offer(const Candidate& candidate, const Estimate& estimate) {
-    kept_.push_back({candidate, estimate});
-    if (kept_.size() >= 2 * most_ + 16) cut();
+    std::vector<Estimated>& kept = by_stage_.at(static_cast<std::size_t>(candidate.zero_stage));
+    kept.push_back({candidate, estimate});
+    if (kept.size() >= 2 * most_ + 16) cut(kept);
   }
   std::vector<Estimated> take() {
-    cut();
-    return std::move(kept_);
+    double best = std::numeric_limits<double>::infinity();
+    for (std::vector<Estimated>& kept : by_stage_) {
+      cut(kept);
+      if (!kept.empty()) best = std::min(best, goal(kept.front()));
+    }
+    std::vector<Estimated> taken, others;
+    for (std::size_t turn = 0; turn < most_; ++turn)
+      for (const std::vector<Estimated>& kept : by_stage_)
+        if (turn < kept.size()) (goal(kept[turn]) <= near * best ? taken : others).push_back(kept[turn]);
+    sort(others);
+    taken.insert(taken.end(), others.begin(), others.end());
+    if (taken.size() > most_) taken.resize(most_);
+    return taken;
   }
 
  private:
-  void cut() {
-    std::ranges::sort(kept_, [&](const Estimated& a, const Estimated& b) {
+  static constexpr double near = 1.25;  // x the best estimate: twice what estimates err
+  void sort(std::vector<Estimated>& of) const {
+    std::ranges::sort(of, [&](const Estimated& a, const Estimated& b) {
       return std::make_tuple(goal(a), std::cref(a.candidate)) <
              std::make_tuple(goal(b), std::cref(b.candidate));
     });
-    if (kept_.size() > most_) kept_.resize(most_);
+  }
+  void cut(std::vector<Estimated>& of) const {
+    sort(of);
+    if (of.size() > most_) of.resize(most_);
   }
   double goal(const Estimated& of) const {
     return goal_of(objective_, of.estimate.step_s, of.estimate.peak_bytes);
   }
   std::size_t most_;
   PlanObjective objective_;
-  std::vector<Estimated> kept_;
+  std::array<std::vector<Estimated>, 4> by_stage_;
 };
 
 struct Share {

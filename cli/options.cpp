@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "cli/option_rules.h"
 #include "cli/sweep_values.h"
@@ -302,9 +303,10 @@ bool is_job_name(const std::string& path) {
   return path.ends_with(".yaml") || path.ends_with(".yml") || path.ends_with(".json");
 }
 
-// --plan alone, with a planner, or with a job that no other word names: a search. Else where the Plan goes.
-void read_plan_word(const Words& words, Options& options) {
-  if (!words.plan) return;
+// --plan alone, with a planner, or with a job that no other word names: a search. Else where the Plan goes;
+// "" or why not there: `--plan a.yaml b.yaml` means to compare or to search, never to lose a.yaml.
+std::string read_plan_word(const Words& words, Options& options) {
+  if (!words.plan) return "";
   const std::string& word = *words.plan;
   if (word.empty() || word == "jobs")
     options.plan_flags.search = "jobs";
@@ -316,6 +318,10 @@ void read_plan_word(const Words& words, Options& options) {
   } else {
     options.plan = word;
   }
+  std::error_code error;
+  if (options.plan && is_job_name(word) && word != options.input && std::filesystem::exists(word, error))
+    return "--plan " + word + ": this would overwrite the input of a job; a Plan's name ends in .plan";
+  return "";
 }
 
 // The rest of the options from the words of the command line; "" or what is wrong with them.
@@ -323,7 +329,7 @@ std::string read_words(const Words& words, Options& options) {
   if (words.inputs.size() > 2) return "more than two configs: one is simulated, two are compared";
   if (!words.inputs.empty()) options.input = words.inputs.front();
   if (words.inputs.size() == 2) options.other_input = words.inputs.back();
-  read_plan_word(words, options);
+  if (std::string bad_plan = read_plan_word(words, options); !bad_plan.empty()) return bad_plan;
   options.placement = !words.placement.empty();
   options.engine = words.engine == "fast"      ? EngineChoice::fast
                    : words.engine == "simgrid" ? EngineChoice::simgrid

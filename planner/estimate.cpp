@@ -1,6 +1,7 @@
 #include "planner/estimate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <vector>
 
@@ -145,8 +146,10 @@ double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, c
     return end;
   }
   const double reduce = step.reduce_s(rank.dense_elements, rank.expert_elements);
+  // The last bucket is complete only when the last pass is.
+  const double last_bucket = reduce / std::max(std::ceil(elements / step.bucket), 1.0);
   const bool overlaps = job.optimizer.overlap_grad_reduce;
-  end += overlaps ? std::max(reduce - rank.backward_s, reduce / 8) : reduce;
+  end += overlaps ? std::max(reduce - rank.backward_s, last_bucket) : reduce;
   if (candidate.zero_stage == 1) end += step.gather_s(rank.dense_elements, rank.expert_elements);
   return end;
 }

@@ -7,8 +7,6 @@
 namespace simrun {
 namespace {
 
-double in_seconds(Picoseconds time) { return static_cast<double>(time) * 1e-12; }
-
 Plan plan_of_mesh(const Job& job, const Graph& graph, const DeviceMesh& mesh) {
   Plan plan;
   plan.cluster = job.cluster;
@@ -61,7 +59,7 @@ Index MeshPrices::add_buffer(TensorId tensor, Dtype dtype, const Layout& layout)
 }
 
 double MeshPrices::kernel_seconds(Instruction& instruction) {
-  return in_seconds(kernel_time(plan_, instruction));
+  return to_seconds(kernel_time(plan_, instruction));
 }
 
 OperatorSeconds MeshPrices::operator_seconds(const Operator& op, const Layout& layout) {
@@ -122,7 +120,7 @@ double MeshPrices::collective_seconds(Opcode opcode, const std::vector<AxisId>& 
     exchange.communication.group.axes.assign(axes.begin(), axes.end());
     exchange.costs = std::make_unique<ExchangeCosts>(topology_, plan_, 0, opcode, exchange.communication);
   }
-  return in_seconds(exchange.costs->together(bytes));
+  return to_seconds(exchange.costs->together(bytes));
 }
 
 double MeshPrices::step_seconds(const Conversion& step, double bytes_before, double bytes_after) {

@@ -44,6 +44,15 @@ class Shortlist {
     kept.push_back({candidate, estimate});
     if (kept.size() >= 2 * most_ + 16) cut(kept);
   }
+  // Those of every stage, for another list to choose from.
+  std::vector<Estimated> all_stages() {
+    std::vector<Estimated> all;
+    for (std::vector<Estimated>& kept : by_stage_) {
+      cut(kept);
+      all.insert(all.end(), kept.begin(), kept.end());
+    }
+    return all;
+  }
   std::vector<Estimated> take() {
     double best = std::numeric_limits<double>::infinity();
     for (std::vector<Estimated>& kept : by_stage_) {
@@ -141,7 +150,7 @@ Share estimated_share(const PlanBase& base, std::size_t most, const EstimatingTh
     if (estimate->peak_bytes <= room) ++share.feasible;
     if (estimate->peak_bytes <= room * may_fit) shortlist.offer(candidate, *estimate);
   });
-  share.shortlist = shortlist.take();
+  share.shortlist = shortlist.all_stages();
   return share;
 }
 
@@ -223,9 +232,7 @@ class Evaluator {
         places.push_back(i);
       }
     }
-    const std::vector<Evaluation> fresh = options_.evaluate && engine == EngineChoice::fast
-                                              ? options_.evaluate(unknown)
-                                              : on_threads(unknown, engine);
+    const std::vector<Evaluation> fresh = on_threads(unknown, engine);
     for (std::size_t i = 0; i < fresh.size(); ++i) found[places[i]] = fresh[i];
     return found;
   }

@@ -38,8 +38,6 @@ struct PlanSearchOptions {
   std::map<Candidate, Evaluation> known = {};  // of an earlier search of the same job
   // Called on the searching thread, now and then; false stops the search. May be empty.
   std::function<bool(const PlanSearchProgress&)> progress = {};
-  // Evaluates candidates in the place of this process's threads, in their order; may be empty.
-  std::function<std::vector<Evaluation>(const std::vector<Candidate>&)> evaluate = {};
 };
 
 // The best ways to split a job: every candidate is estimated, the most promising are compiled and simulated

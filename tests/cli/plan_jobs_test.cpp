@@ -68,6 +68,15 @@ TEST_CASE("wrong limits of a search are refused together, each at its place") {
   CHECK(nothing.output.find("nothing fits; the nearest needs") != std::string::npos);
 }
 
+TEST_CASE("a Plan is never written over another job's file") {
+  const Scratch scratch;
+  const std::string other = scratch.write("other.yaml", "simrun: 1\n");
+  const Ran ran = run_simrun("--plan " + other + " " + planned_job + " --no-html");
+  CHECK(ran.code == 2);
+  CHECK(ran.output.find("a Plan's name ends in .plan") != std::string::npos);
+  CHECK(read(other) == "simrun: 1\n");
+}
+
 TEST_CASE("--resume takes up what an earlier search has simulated, and nobody else's") {
   const Scratch scratch;
   const std::string out = " -o " + scratch.file("best.yaml") + " --set plan.evaluations=8";

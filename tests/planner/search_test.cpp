@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include "planner/candidate_config.h"
 
@@ -66,6 +67,22 @@ TEST_CASE("estimates of the best are within 15 % of the engine's step and memory
       CHECK(std::abs(of.estimate.peak_bytes / static_cast<double>(of.evaluation.peak_bytes) - 1) < 0.15);
     }
   }
+}
+
+// With few to simulate the lists of the threads are cut, which must not show in what is left of them.
+TEST_CASE("what is simulated is the same for any number of threads") {
+  const PlanBase base = base_of("llama3-8b-8xh100", {{"plan.evaluations", "4"}, {"plan.best", "4"}});
+  const auto simulated = [&](unsigned threads) {
+    const PlanSearchResult found = found_by(base, threads);
+    std::vector<Candidate> candidates;
+    for (const auto* of : {&found.best, &found.rest})
+      for (const RankedCandidate& one : *of) candidates.push_back(one.candidate);
+    std::ranges::sort(candidates);
+    return candidates;
+  };
+  const std::vector<Candidate> one = simulated(1);
+  CHECK(one.size() >= 8);
+  for (const unsigned threads : {2U, 3U, 5U}) CHECK(simulated(threads) == one);
 }
 
 TEST_CASE("the result is the same for any number of threads, and with what is known from before") {

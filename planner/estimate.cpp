@@ -154,21 +154,29 @@ double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, c
   return end;
 }
 
-template <typename Costs, typename Make>
-const Costs* made_once(std::optional<Costs>& slot, bool is_new, const Make& make) {
-  if (is_new) {
-    try {
-      slot.emplace(make());
-    } catch (const std::invalid_argument&) {
-      slot.reset();  // the sizes do not divide
-    } catch (const ConfigError&) {
-      slot.reset();
-    }
+// Nothing: the sizes do not divide.
+template <typename Make>
+auto made_if_divisible(const Make& make) -> std::optional<decltype(make())> {
+  try {
+    return make();
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  } catch (const ConfigError&) {
+    return std::nullopt;
   }
-  return slot ? &*slot : nullptr;
 }
 
 }  // namespace
+
+const StepPrices* SharedStepPrices::of(const Key& key, const std::function<StepPrices()>& make) {
+  Slot* slot = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    slot = &slots_[key];
+  }
+  std::call_once(slot->once, [&] { slot->prices = made_if_divisible(make); });
+  return slot->prices ? &*slot->prices : nullptr;
+}
 
 // With the plainest of schedules and sharding: what is asked for are the costs that those do not change.
 Job Estimator::loaded(Candidate candidate) const {
@@ -183,13 +191,21 @@ Job Estimator::loaded(Candidate candidate) const {
 const PassCosts* Estimator::passes_of(const Candidate& of) {
   const auto [slot, is_new] = passes_.try_emplace(PassKey{of.tensor, of.context, of.expert, of.expert_tensor,
                                                           of.micro_batch, static_cast<int>(of.recompute)});
-  return made_once(slot->second, is_new, [&] { return pass_costs(loaded(of), of); });
+  if (is_new) slot->second = made_if_divisible([&] { return pass_costs(loaded(of), of); });
+  return slot->second ? &*slot->second : nullptr;
 }
 
-const StepPrices* Estimator::steps_of(const Candidate& of) {
-  const auto [slot, is_new] =
-      steps_.try_emplace(StepKey{of.tensor, of.pipeline, of.expert, of.expert_tensor, of.zero_stage > 0});
-  return made_once(slot->second, is_new, [&] { return step_prices(loaded(of), of); });
+// Context-parallel ranks sum gradients as data-parallel ones do. Whoever asks first, the job is the same.
+const StepPrices* Estimator::steps_of(const Candidate& candidate) {
+  Candidate of = candidate;
+  of.micro_batch = 1;
+  of.recompute = RecomputeGranularity::none;
+  if (job_.training.global_batch_size % (of.data * of.context) == 0) {
+    of.data *= of.context;
+    of.context = 1;
+  }
+  return steps_.of({of.tensor, of.context, of.pipeline, of.expert, of.expert_tensor, of.zero_stage > 0},
+                   [&] { return step_prices(loaded(of), of); });
 }
 
 // Activations grow with the microbatch as they are; what is far too large for it need not be priced.

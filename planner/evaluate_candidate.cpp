@@ -17,7 +17,8 @@ namespace {
 
 Evaluation simulated_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine) {
   const Plan plan = plan_job(load_candidate(base, candidate));
-  const Summary summary = summarize(plan, simulate(plan, {Detail::totals, engine}));
+  const Summary summary =
+      summarize(plan, simulate(plan, {Detail::totals, engine, nullptr, engine != EngineChoice::fast}));
   Evaluation found;
   found.step_s = summary.step_time_s;
   found.tokens_per_s = summary.tokens_per_s;

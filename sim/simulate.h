@@ -17,6 +17,9 @@ struct SimulateOptions {
   EngineChoice engine = EngineChoice::fast;
   // Replay: what instructions took where the plan ran, in place of their prices. Must outlive the call.
   const InstructionCosts* measured = nullptr;
+  // false, with the fast engine: nobody asks which transfers share links, which takes most of the time of
+  // plans of many GPUs; Timeline::contention_bound stays 0 and Timeline::links empty.
+  bool looks_for_contention = true;
 };
 
 // Runs one steady step (and the first one, for its time). Kernel times come from sim/kernel_cost.h,

@@ -26,6 +26,7 @@ struct PassLevelSegment {
   // then on. A transfer takes `behind`, on its stream.
   Picoseconds before = 0, behind = 0;
   std::uint8_t stream = 0;
+  Picoseconds earliest_end = 0;  // of a pass, from the step's begin: what it reads is gathered meanwhile
   std::int64_t net_bytes = 0, peak_bytes = 0;  // left behind, and at most, above what was there before it
   std::vector<PassReduction> reductions = {};
 };
@@ -50,6 +51,7 @@ struct PassLevelRank {
   std::vector<PassLevelEndStep> end;
   std::int32_t results = 0;           // numbers of `reads` and `writes`
   std::vector<bool> from_reductions;  // by result: overlapped reductions write it
+  Picoseconds gathered = 0;           // parameters that the step before updated, from the step's begin
   std::int64_t start_bytes = 0;       // weights, gradients, optimizer
   std::int64_t end_peak_bytes = 0;    // of the step's end, above what the passes leave
 };

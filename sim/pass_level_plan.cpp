@@ -70,18 +70,37 @@ class PassCollapser {
     collapsed_.assign(code_->segments.size(), {});
     numbers_.clear();
     arrived_.assign(code_->slots, -1);
+    awaited_.assign(static_cast<std::size_t>(level_.transfers), false);
+    reduced_.assign(code_->slots, false);
+    gathered_.assign(code_->slots, 0);
     PassLevelRank& level = level_.ranks.emplace_back();
     const std::vector<EntryBytes> bytes = bytes_of_entries(program, level.start_bytes);
     for (const CompiledEntry& entry : code_->entries) {
       const PassKind kind = plan_.segments[program.entries[entry.entry].segment].kind;
       const EntryBytes& of = bytes[entry.entry];
-      if (kind == PassKind::step) {
+      const bool is_last = &entry == &code_->entries.back();
+      if (kind == PassKind::step && !is_last) {
+        add_gathers(level, entry);
+      } else if (kind == PassKind::step) {
         level.end_peak_bytes = of.peak;
         add_end(level, entry);
       } else {
-        if (!level.end.empty()) throw std::invalid_argument("passes follow the step's end");
         add_entry(level, entry, kind, of);
       }
+    }
+  }
+
+  // In front of the passes, on one stream: parameters that the step before updated.
+  void add_gathers(PassLevelRank& level, const CompiledEntry& entry) {
+    if (!level.entries.empty()) throw std::invalid_argument("passes follow an end of the step");
+    const CompiledSegment& segment = code_->segments[entry.segment];
+    for (Index i = segment.first_step; i < segment.first_step + segment.steps; ++i) {
+      const CompiledStep& step = code_->steps[i];
+      if (plan_.streams[step.stream].traffic != Traffic::data)
+        throw std::invalid_argument("a step begins with more than parameter gathers");
+      level.gathered += step.duration;
+      for (Index w = step.first_write; w < step.first_write + step.writes; ++w)
+        gathered_[code_->slot(code_->references[w], entry)] = level.gathered;
     }
   }
 
@@ -109,10 +128,12 @@ class PassCollapser {
         collapse_pass(collapsed, entry);
     }
     PassLevelEntry of;
-    if (kind == PassKind::communication)
+    if (kind == PassKind::communication) {
       of.transfer = post_transfer(entry);
-    else if (collapsed.awaits)
+    } else if (collapsed.awaits) {
       of.transfer = arrived_[code_->slot(collapsed.arrival, entry)];
+      awaited_.at(static_cast<std::size_t>(of.transfer)) = true;
+    }
     const auto [number, is_new] = numbers_.try_emplace({entry.segment, bytes.net, bytes.peak},
                                                        static_cast<Index>(level_.segments.size()));
     if (is_new) {
@@ -158,7 +179,7 @@ class PassCollapser {
 
   // A rank that waits for nobody else runs the pass twice; what the second adds behind the first counts, so
   // that what goes on behind a pass counts only where it holds up the next.
-  void collapse_pass(CollapsedSegment& collapsed, const CompiledEntry& entry) const {
+  void collapse_pass(CollapsedSegment& collapsed, const CompiledEntry& entry) {
     std::vector<Picoseconds> tails(streams_, 0);
     for (int turn = 0; turn < 2; ++turn) {
       collapsed = {true, {}, {}, false};
@@ -166,12 +187,12 @@ class PassCollapser {
     }
   }
 
-  void walk_pass(CollapsedSegment& collapsed, const CompiledEntry& entry,
-                 std::vector<Picoseconds>& tails) const {
+  void walk_pass(CollapsedSegment& collapsed, const CompiledEntry& entry, std::vector<Picoseconds>& tails) {
     const CompiledSegment& segment = code_->segments[entry.segment];
     const Picoseconds begin = tails[compute_stream];
     std::map<Index, Picoseconds> written;
     std::vector<std::pair<Picoseconds, Picoseconds>> reductions;  // ready, duration
+    Picoseconds gathered = 0;  // when a pass that begins with the step could begin without waiting
     for (Index i = segment.first_step; i < segment.first_step + segment.steps; ++i) {
       const CompiledStep& step = code_->steps[i];
       Picoseconds ready = tails[compute_stream];
@@ -180,13 +201,16 @@ class PassCollapser {
         const Index slot = code_->slot(read, entry);
         if (const auto at = written.find(slot); at != written.end())
           ready = std::max(ready, at->second);
-        else if (arrived_[slot] >= 0)
+        else if (is_yet_to_come(arrived_[slot]))
           note_arrival(collapsed, entry, read, tails[compute_stream] - begin);
+        gathered = std::max(gathered, gathered_[slot] - (tails[compute_stream] - begin));
       }
       if (step.exchange != no_index && compiled_.exchanges[step.exchange].channel != no_index)
         throw std::invalid_argument("stages talk to each other within passes");
       if (plan_.streams[step.stream].traffic == Traffic::data) {
         reductions.emplace_back(ready, step.duration);
+        for (Index w = step.first_write; w < step.first_write + step.writes; ++w)
+          reduced_[code_->slot(code_->references[w], entry)] = true;
         continue;
       }
       const Picoseconds end = std::max(ready, tails[step.stream]) + step.duration;
@@ -196,8 +220,14 @@ class PassCollapser {
     }
     const Picoseconds end = tails[compute_stream];
     collapsed.segment.behind = end - begin - collapsed.segment.before;
+    if (gathered > 0) collapsed.segment.earliest_end = gathered + end - begin;
     for (const auto& [ready, duration] : reductions)
       collapsed.segment.reductions.push_back({end - ready, duration});
+  }
+
+  // No earlier pass of the rank has waited for the transfer.
+  bool is_yet_to_come(std::int32_t transfer) const {
+    return transfer >= 0 && !awaited_[static_cast<std::size_t>(transfer)];
   }
 
   void note_arrival(CollapsedSegment& collapsed, const CompiledEntry& entry, const SlotReference& read,
@@ -219,8 +249,9 @@ class PassCollapser {
     const auto results = [&](Index first, Index count) {
       std::vector<std::int32_t> numbers;
       for (Index i = first; i < first + count; ++i) {
-        const auto [at, is_new] =
-            result_of.try_emplace(code_->slot(code_->references[i], entry), level.results);
+        const Index slot = code_->slot(code_->references[i], entry);
+        const auto [at, is_new] = result_of.try_emplace(slot, level.results);
+        if (is_new) level.from_reductions.push_back(reduced_[slot]);
         if (is_new) ++level.results;
         numbers.push_back(at->second);
       }
@@ -228,13 +259,8 @@ class PassCollapser {
     };
     for (Index i = segment.first_step; i < segment.first_step + segment.steps; ++i) {
       const CompiledStep& step = code_->steps[i];
-      PassLevelEndStep of{step.duration, step.stream, meeting_of(step), {}, {}};
-      of.reads = results(step.first_read, step.reads);
-      // Not written in the end itself: by the reductions that passes began.
-      level.from_reductions.resize(static_cast<std::size_t>(level.results), true);
-      of.writes = results(step.first_write, step.writes);
-      level.from_reductions.resize(static_cast<std::size_t>(level.results), false);
-      level.end.push_back(std::move(of));
+      level.end.push_back({step.duration, step.stream, meeting_of(step), results(step.first_read, step.reads),
+                           results(step.first_write, step.writes)});
     }
   }
 
@@ -260,6 +286,9 @@ class PassCollapser {
   const CompiledRank* code_ = nullptr;
   std::vector<CollapsedSegment> collapsed_;
   std::vector<std::int32_t> arrived_;  // by slot: the last transfer that wrote it
+  std::vector<bool> awaited_;          // by transfer: by a pass
+  std::vector<Picoseconds> gathered_;  // by slot: when parameters are gathered; 0: they are not
+  std::vector<bool> reduced_;          // by slot: reductions that passes begin write it
   std::map<std::tuple<Index, std::int64_t, std::int64_t>, Index> numbers_;  // by segment and its bytes
 };
 

@@ -41,7 +41,10 @@ class PassLevelRunner {
         transfers_(static_cast<std::size_t>(plan.transfers)) {}
 
   PassLevelRun run() {
-    for (std::size_t rank = ranks_.size(); rank-- > 0;) runnable_.push_back(rank);
+    for (std::size_t rank = ranks_.size(); rank-- > 0;) {
+      ranks_[rank].reduced = plan_.ranks[rank].gathered;
+      runnable_.push_back(rank);
+    }
     while (!runnable_.empty()) {
       const std::size_t rank = runnable_.back();
       runnable_.pop_back();
@@ -81,7 +84,8 @@ class PassLevelRunner {
         return false;
       }
     }
-    state.compute = std::max(state.compute + segment.before, arrival) + segment.behind;
+    state.compute =
+        std::max(std::max(state.compute + segment.before, arrival) + segment.behind, segment.earliest_end);
     for (const PassReduction& reduction : segment.reductions)
       state.reduced = std::max(state.reduced, state.compute - reduction.before_end) + reduction.duration;
     return true;

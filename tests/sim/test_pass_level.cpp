@@ -35,14 +35,18 @@ TEST_CASE(
   plan.reducing_stream = 3;
   plan.transfers = 4;  // activations and gradients of two microbatches
   const auto pass = [](Picoseconds time, std::int64_t net) {
-    return PassLevelSegment{PassLevelKind::pass, 0, time, 0, net, std::max<std::int64_t>(net, 0) + 1, {}};
+    return PassLevelSegment{
+        .behind = time, .net_bytes = net, .peak_bytes = std::max<std::int64_t>(net, 0) + 1};
+  };
+  const auto end_of_transfer = [](PassLevelKind kind, std::uint8_t stream) {
+    return PassLevelSegment{.kind = kind, .behind = 3, .stream = stream};
   };
   plan.segments = {pass(10, 5),
                    pass(20, -5),
-                   {PassLevelKind::send, 0, 3, 5, 0, 0, {}},
-                   {PassLevelKind::recv, 0, 3, 4, 0, 0, {}},
-                   {PassLevelKind::send, 0, 3, 7, 0, 0, {}},
-                   {PassLevelKind::recv, 0, 3, 6, 0, 0, {}}};
+                   end_of_transfer(PassLevelKind::send, 5),
+                   end_of_transfer(PassLevelKind::recv, 4),
+                   end_of_transfer(PassLevelKind::send, 7),
+                   end_of_transfer(PassLevelKind::recv, 6)};
   plan.ranks.resize(2);
   plan.ranks[0].entries = {{0, -1}, {2, 0}, {0, -1}, {2, 1}, {5, 2}, {1, 2}, {5, 3}, {1, 3}};
   plan.ranks[1].entries = {{3, 0}, {0, 0}, {3, 1}, {1, -1}, {4, 2}, {0, 1}, {1, -1}, {4, 3}};
@@ -75,7 +79,9 @@ TEST_CASE("pass by pass the step and the peak of small jobs are the whole engine
               {"optimizer.zero_stage", std::to_string(zero_stage)},
               {"optimizer.overlap_grad_reduce", overlaps}};
           if (std::string(recompute) != "none") overrides.push_back({"recompute.granularity", recompute});
-          check_equal(compile(job_from(small_gpt(8, shape.tensor, shape.pipeline, 4), overrides)), 1e-3);
+          // Passes of zb_v end with collectives that the next pass of another stage hides.
+          const double within = std::string(shape.schedule) == "zb_v" ? 2e-3 : 1e-3;
+          check_equal(compile(job_from(small_gpt(8, shape.tensor, shape.pipeline, 4), overrides)), within);
         }
 }
 
@@ -91,7 +97,7 @@ TEST_CASE("what is no run of whole passes is refused with the reason") {
   const std::string job = small_gpt(8, 1, 2, 1);
   CHECK_THROWS_WITH(
       pass_level_plan(compile(job_from(
-          job, {{"cluster.imperfections.jitter", "{distribution: normal, coefficient_of_variation: 0.1}"}}))),
+          job, {{"imperfections.jitter", "{distribution: normal, coefficient_of_variation: 0.1}"}}))),
       "ranks of a stage are unequal");
 }
 

@@ -188,13 +188,13 @@ void visit_experts(const Job& job, const Choices& choices, Candidate candidate,
   }
 }
 
-}  // namespace
-
 const char* recompute_word(RecomputeGranularity recompute) {
   return recompute == RecomputeGranularity::none        ? "none"
          : recompute == RecomputeGranularity::selective ? "selective"
                                                         : "full";
 }
+
+}  // namespace
 
 std::string describe(const Candidate& of) {
   std::string text = fmt::format("tp {}", of.tensor);

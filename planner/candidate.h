@@ -24,9 +24,6 @@ struct Candidate {
   std::int64_t microbatches(std::int64_t global_batch) const { return global_batch / (data * micro_batch); }
 };
 
-// none, selective or full, as plan.fix has them.
-const char* recompute_word(RecomputeGranularity recompute);
-
 // "tp 8 pp 4 x 2 dp 16 mbs 1 zero 1 recompute full interleaved_1f1b"
 std::string describe(const Candidate& candidate);
 

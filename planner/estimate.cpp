@@ -188,10 +188,21 @@ Job Estimator::loaded(Candidate candidate) const {
   return std::move(*job);
 }
 
+// The loader is asked once for all sizes of microbatches.
+PassCosts Estimator::probed(const Candidate& of) {
+  Split& split = splits_[{of.tensor, of.context, of.expert, of.expert_tensor}];
+  Candidate single = of;
+  single.micro_batch = 1;
+  const auto [job, is_new] = split.jobs.try_emplace(of.recompute);
+  if (is_new) job->second = made_if_divisible([&] { return loaded(single); });
+  if (!job->second) throw std::invalid_argument("the loader refuses " + describe(single));
+  return split.probes.costs(*job->second, of);
+}
+
 const PassCosts* Estimator::passes_of(const Candidate& of) {
   const auto [slot, is_new] = passes_.try_emplace(PassKey{of.tensor, of.context, of.expert, of.expert_tensor,
                                                           of.micro_batch, static_cast<int>(of.recompute)});
-  if (is_new) slot->second = made_if_divisible([&] { return pass_costs(loaded(of), of); });
+  if (is_new) slot->second = made_if_divisible([&] { return probed(of); });
   return slot->second ? &*slot->second : nullptr;
 }
 

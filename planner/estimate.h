@@ -52,13 +52,21 @@ class Estimator {
 
  private:
   using PassKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, int>;
+  using SplitKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  // What is known of one split of the ranks.
+  struct Split {
+    PassProbes probes;
+    std::map<RecomputeGranularity, std::optional<Job>> jobs;  // nothing: the loader refuses it
+  };
   Job loaded(Candidate candidate) const;  // throws std::invalid_argument
+  PassCosts probed(const Candidate& candidate);
   const PassCosts* passes_of(const Candidate& candidate);
   const StepPrices* steps_of(const Candidate& candidate);
   std::optional<Estimate> too_large(const Candidate& candidate);
 
   const Job& job_;
   LoadCandidate load_;
+  std::map<SplitKey, Split> splits_;
   std::map<PassKey, std::optional<PassCosts>> passes_;
   SharedStepPrices& steps_;
 };

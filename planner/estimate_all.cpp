@@ -21,10 +21,10 @@ namespace {
 // x what there is; estimates of memory are hardly ever further above the engine's.
 constexpr double may_fit = 1.03;
 
-// Candidates that share the costs of passes, but for the microbatch: one thread's work. In the order of the
-// fields neighbours share no prices of steps, for which threads would wait.
+// Candidates that split the ranks of a stage alike, but for data parallelism, and so share costs of passes:
+// one thread's work. In the order of the fields neighbours share no prices of steps, for which threads would
+// wait.
 struct CandidateFamily {
-  RecomputeGranularity recompute = RecomputeGranularity::none;
   std::int64_t context = 1, expert_tensor = 1, expert = 1, tensor = 1;
   auto operator<=>(const CandidateFamily&) const = default;
 };
@@ -32,7 +32,7 @@ struct CandidateFamily {
 std::vector<CandidateFamily> families_of(const Job& job, const PlanConfig& limits) {
   std::set<CandidateFamily> families;
   for_each_candidate(job, limits, [&](const Candidate& of) {
-    families.insert({of.recompute, of.context, of.expert_tensor, of.expert, of.tensor});
+    families.insert({of.context, of.expert_tensor, of.expert, of.tensor});
   });
   return {families.begin(), families.end()};
 }
@@ -43,7 +43,6 @@ PlanConfig limits_of(PlanConfig limits, const CandidateFamily& family) {
   limits.fixed_numbers["context_parallel_size"] = {family.context};
   limits.fixed_numbers["expert_model_parallel_size"] = {family.expert};
   limits.fixed_numbers["expert_tensor_parallel_size"] = {family.expert_tensor};
-  limits.recomputes = {recompute_word(family.recompute)};
   return limits;
 }
 

@@ -54,9 +54,13 @@ std::int64_t least_data(const Job& job, const Candidate& candidate) {
   return data * (job.cluster.gpus_per_node / std::gcd(job.cluster.gpus_per_node, ranks));
 }
 
-class Probe {
+}  // namespace
+
+class PassProbe {
  public:
-  explicit Probe(const Job& job) : plan_(compile(job)), durations_(plan_) {}
+  // `like`: a probe that splits the ranks alike, and outlives this one; or nullptr.
+  PassProbe(const Job& job, PassProbe* like)
+      : plan_(compile(job)), durations_(plan_, nullptr, like == nullptr ? nullptr : &like->durations_) {}
 
   // Of one of the two stages, by layer of it; the last entry is what is in none.
   std::vector<PartCost> parts(Index chunk) {
@@ -163,8 +167,6 @@ class Probe {
   Durations durations_;
 };
 
-}  // namespace
-
 bool has_layer_kinds(const Job& job) {
   return job.model.family == ModelFamily{} && job.model.frozen.empty() && !job.training.lora &&
          !job.optimizer.parameter_server && job.offload == Offload{} && job.layout == LayoutConfig{};
@@ -190,11 +192,16 @@ Job probe_job(const Job& job, Candidate candidate, std::int64_t data) {
   return probe;
 }
 
-PassCosts pass_costs(const Job& job, const Candidate& candidate) {
+PassProbes::PassProbes() = default;
+PassProbes::~PassProbes() = default;
+PassProbes::PassProbes(PassProbes&&) noexcept = default;
+
+PassCosts PassProbes::costs(const Job& job, const Candidate& candidate) {
   Candidate shape = candidate;
   shape.pipeline = 2;
   shape.zero_stage = 0;
-  Probe probe(probe_job(job, shape, 0));
+  auto made = std::make_unique<PassProbe>(probe_job(job, shape, 0), first_.get());
+  PassProbe& probe = *made;
   const std::vector<PartCost> first = probe.parts(0), last = probe.parts(1);
   PassCosts costs;
   const std::vector<Kind> kinds = kinds_of(job.model);
@@ -208,6 +215,7 @@ PassCosts pass_costs(const Job& job, const Candidate& candidate) {
   costs.first_transient = probe.transient(0);
   costs.last_transient = probe.transient(1);
   probe.set_bytes(first, costs);
+  if (first_ == nullptr) first_ = std::move(made);
   return costs;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "planner/candidate.h"
@@ -30,9 +31,24 @@ struct PassCosts {
 // transformers.
 bool has_layer_kinds(const Job& job);
 
-// Compiles a job of two stages with two layers of each kind, and prices it. REQUIRES: has_layer_kinds(job).
-// Throws what compile() throws: the sizes do not divide.
-PassCosts pass_costs(const Job& job, const Candidate& candidate);
+class PassProbe;
+
+// Costs of candidates that split the ranks of a stage alike, but for data parallelism: they share the prices
+// of exchanges.
+class PassProbes {
+ public:
+  PassProbes();
+  ~PassProbes();
+  PassProbes(PassProbes&&) noexcept;
+  PassProbes& operator=(PassProbes&&) = delete;
+
+  // Compiles a job of two stages with two layers of each kind, and prices it. REQUIRES: has_layer_kinds(job).
+  // Throws what compile() throws: the sizes do not divide.
+  PassCosts costs(const Job& job, const Candidate& candidate);
+
+ private:
+  std::unique_ptr<PassProbe> first_;
+};
 
 // The job of the probe: `candidate` with so many pipeline ranks, and of its data-parallel ranks as few as its
 // experts and whole nodes need (`data` 0) or just so many.

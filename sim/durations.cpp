@@ -28,8 +28,8 @@ std::size_t Durations::KeyHash::operator()(const std::vector<Index>& key) const 
   return hash ^ (hash >> 29);
 }
 
-Durations::Durations(const Plan& plan, const InstructionCosts* measured)
-    : plan_(plan), topology_(plan.cluster), sized_(plan) {
+Durations::Durations(const Plan& plan, const InstructionCosts* measured, Durations* prices)
+    : plan_(plan), topology_(plan.cluster), sized_(plan), prices_(prices) {
   if (measured != nullptr) take_measured(*measured);
   shape_of_buffer_.reserve(plan.buffers.size());
   for (const Buffer& buffer : plan.buffers) shape_of_buffer_.push_back(new_shape(buffer));
@@ -177,6 +177,10 @@ ExchangeCosts& Durations::exchange(std::int32_t pipeline_rank, const Instruction
     key.insert(key.end(), {-1, servers.dedicated ? 1 : 0, servers.one_sided ? 1 : 0});
     key.insert(key.end(), servers.members.begin(), servers.members.end());
   }
+  // A map of coordinates is known by its communication, which is another plan's.
+  if (prices_ != nullptr && communication.peer.coordinate_map.empty())
+    if (const auto found = prices_->costs_.find(key); found != prices_->costs_.end())
+      return *(known = &found->second);
   known = &costs_.try_emplace(key, topology_, plan_, pipeline_rank, instruction.opcode, communication)
                .first->second;
   return *known;

@@ -262,7 +262,6 @@ bool needs_simgrid(const Plan& plan, const CompiledPlan& steady, Durations& dura
 }  // namespace
 
 Timeline simulate(const Plan& plan, const SimulateOptions& options) {
-  constexpr double tolerated = 0.01;  // share of the step
   Durations durations(plan, options.measured);
   const CompiledPlan steady = compile_programs(plan, WhichStep::steady, durations);
   const KernelSlowdowns slowdowns(plan.cluster);
@@ -288,7 +287,7 @@ Timeline simulate(const Plan& plan, const SimulateOptions& options) {
     return alone;
   }
   Timeline timeline = fast.run(options.detail);
-  if (options.engine == EngineChoice::automatic && timeline.contention_bound > tolerated) {
+  if (options.engine == EngineChoice::automatic && timeline.contention_bound > tolerated_contention) {
     const std::string bound = percent(timeline.contention_bound);
     timeline = simgrid_timeline(plan, steady, durations, options.detail);
     timeline.engine_reason =

@@ -8,6 +8,9 @@
 
 namespace simrun {
 
+// Share of the step that links shared by transfers may be worth before SimGrid is asked.
+constexpr double tolerated_contention = 0.01;
+
 // Which engine times the plan. `automatic` takes the fast one and turns to SimGrid where the fast one's
 // bound on the error from shared links exceeds 1 % of the step.
 enum class EngineChoice : std::uint8_t { automatic, fast, simgrid };

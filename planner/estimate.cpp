@@ -11,6 +11,8 @@ namespace simrun {
 namespace {
 
 constexpr double hopeless = 1.2;  // x the room: no step of it is timed
+// Sequences of a microbatch; larger ones keep the kernels of the largest that is priced.
+constexpr std::int64_t largest_probed = 4;
 
 PartCost sum(PartCost of, const PartCost& with) {
   of.forward_s += with.forward_s;
@@ -202,8 +204,21 @@ PassCosts Estimator::probed(const Candidate& of) {
 const PassCosts* Estimator::passes_of(const Candidate& of) {
   const auto [slot, is_new] = passes_.try_emplace(PassKey{of.tensor, of.context, of.expert, of.expert_tensor,
                                                           of.micro_batch, static_cast<int>(of.recompute)});
-  if (is_new) slot->second = made_if_divisible([&] { return probed(of); });
+  if (is_new && of.micro_batch > largest_probed)
+    slot->second = beyond_probed(of);
+  else if (is_new)
+    slot->second = made_if_divisible([&] { return probed(of); });
   return slot->second ? &*slot->second : nullptr;
+}
+
+std::optional<PassCosts> Estimator::beyond_probed(Candidate of) {
+  const auto sequences = static_cast<double>(of.micro_batch - largest_probed);
+  of.micro_batch = largest_probed / 2;
+  const PassCosts* smaller = passes_of(of);
+  of.micro_batch = largest_probed;
+  const PassCosts* larger = passes_of(of);
+  if (smaller == nullptr || larger == nullptr) return std::nullopt;
+  return pass_costs_beyond(*smaller, *larger, sequences / (largest_probed / 2));
 }
 
 // Context-parallel ranks sum gradients as data-parallel ones do. Whoever asks first, the job is the same.

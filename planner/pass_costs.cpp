@@ -31,16 +31,17 @@ std::vector<Kind> kinds_of(const ModelConfig& model) {
   return kinds;
 }
 
-// On both of two stages, two layers of each kind.
+// Two layers of each kind on the first of two stages, and one of each on the last, of which only what lies
+// behind the layers counts.
 void shrink(ModelConfig& model) {
   const std::vector<Kind> kinds = kinds_of(model);
   const bool has_experts = !model.experts.layers.empty(), has_windows = !model.attention_windows.empty();
-  model.num_layers = static_cast<std::int64_t>(kinds.size()) * layers_of_kind * 2;
+  model.num_layers = static_cast<std::int64_t>(kinds.size()) * (layers_of_kind + 1);
   model.experts.layers.clear();
   model.attention_windows.clear();
-  for (int stage = 0; stage < 2; ++stage)
+  for (const std::int64_t of_kind : {layers_of_kind, std::int64_t{1}})
     for (const Kind& kind : kinds)
-      for (std::int64_t i = 0; i < layers_of_kind; ++i) {
+      for (std::int64_t i = 0; i < of_kind; ++i) {
         if (has_experts) model.experts.layers.push_back(kind.first);
         if (has_windows) model.attention_windows.push_back(kind.second);
       }
@@ -167,6 +168,26 @@ class PassProbe {
   Durations durations_;
 };
 
+PassCosts pass_costs_beyond(const PassCosts& smaller, const PassCosts& larger, double times_apart) {
+  const auto line = [&](double at_smaller, double at_larger) {
+    return at_larger + times_apart * (at_larger - at_smaller);
+  };
+  const auto part = [&](const PartCost& at_smaller, PartCost of) {
+    of.forward_s = line(at_smaller.forward_s, of.forward_s);
+    of.backward_s = line(at_smaller.backward_s, of.backward_s);
+    of.held_bytes = line(at_smaller.held_bytes, of.held_bytes);
+    return of;
+  };
+  PassCosts costs = larger;
+  for (std::size_t kind = 0; kind < costs.kinds.size(); ++kind)
+    costs.kinds[kind] = part(smaller.kinds[kind], larger.kinds[kind]);
+  costs.embedding = part(smaller.embedding, larger.embedding);
+  costs.loss = part(smaller.loss, larger.loss);
+  costs.first_transient = line(smaller.first_transient, larger.first_transient);
+  costs.last_transient = line(smaller.last_transient, larger.last_transient);
+  return costs;
+}
+
 bool has_layer_kinds(const Job& job) {
   return job.model.family == ModelFamily{} && job.model.frozen.empty() && !job.training.lora &&
          !job.optimizer.parameter_server && job.offload == Offload{} && job.layout == LayoutConfig{};
@@ -182,7 +203,8 @@ Job probe_job(const Job& job, Candidate candidate, std::int64_t data) {
   probe = with_candidate(std::move(probe), candidate);
   std::vector<StageContent>& stages = probe.parallelism.stages;
   stages.assign(static_cast<std::size_t>(candidate.pipeline), {});
-  for (StageContent& stage : stages) stage.layers = layers / candidate.pipeline;
+  stages.front().layers = candidate.pipeline == 1 ? layers : layers / (layers_of_kind + 1) * layers_of_kind;
+  if (candidate.pipeline > 1) stages.back().layers = layers - stages.front().layers;
   stages.front().embedding = true;
   stages.back().loss = true;
   stages.back().mtp_layers = job.model.num_nextn_predict_layers;

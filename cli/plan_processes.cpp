@@ -39,7 +39,7 @@ std::vector<std::string> parts_of(const std::string& all) {
 }  // namespace
 
 SearchProcesses search_processes(ProcessGroup& group, const std::string& agreement) {
-  SearchProcesses among{group.process(), group.processes(), {}};
+  SearchProcesses among{group.process(), group.processes(), {}, [&group] { return group.has_ended(); }};
   among.gather = [&group, agreement](const std::function<std::string()>& share) {
     std::string own;
     ProcessGroup::Work work;

@@ -113,6 +113,8 @@ class EstimatingThread {
     if (reports_ && share_.candidates % between_looks == 0 && all_.options.progress &&
         !all_.options.progress(progress))
       all_.stopped = true;
+    constexpr std::int64_t between_glances = 16;
+    if (share_.candidates % between_glances == 0 && !all_.options.among.goes_on()) all_.stopped = true;
     return !all_.stopped;
   }
 

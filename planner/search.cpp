@@ -139,7 +139,7 @@ class Evaluator {
     }
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
-      for (std::size_t i = next++; i < unknown.size(); i = next++)
+      for (std::size_t i = next++; i < unknown.size() && options_.among.goes_on(); i = next++)
         share.found[unknown[i]] = evaluate_candidate(base_, candidates[unknown[i]], engine);
     };
     std::vector<std::jthread> others;

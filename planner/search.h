@@ -40,6 +40,9 @@ struct SearchProcesses {
   // Does this process's share of a part of the work; returns what the shares of all came to, in the order of
   // processes, the same in each. Throws where one is lost. Not needed by one process.
   std::function<std::vector<std::string>(const std::function<std::string()>& share)> gather = {};
+  // Whether a share is for nobody any more, since gather() will throw. Asked by any thread; may be empty.
+  std::function<bool()> is_over = {};
+  bool goes_on() const { return !is_over || !is_over(); }
 };
 
 struct PlanSearchOptions {

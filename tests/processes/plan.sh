@@ -44,16 +44,16 @@ expect "contradiction: exit code" [ $? -eq 2 ]
 expect "contradiction: told once" [ "$(grep -c 'without data_parallel_size' error)" -eq 1 ]
 
 # Rank 1 dies while all of them search; then all are interrupted.
-search="$simrun --plan $jobs/llama3-70b-64xh100.yaml -o dead.yaml"
+search="$simrun --plan $jobs/gpt3-175b-1024xa100.yaml -o dead.yaml"
 begin=$SECONDS
-ranks -n 3 sh -c 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then (sleep 0.5; kill -9 $$) & fi; exec '"$search" >result 2>error
+ranks -n 3 sh -c 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then (sleep 2; kill -9 $$) & fi; exec '"$search" >result 2>error
 expect "a process dies: exit code" [ $? -ne 0 ]
 expect "a process dies: in time" [ $((SECONDS - begin)) -le 12 ]
 expect "a process dies: no result" [ ! -s result ] 
 expect "a process dies: nothing written" [ ! -e dead.yaml ]
 expect "a process dies: told once" [ "$(grep -c 'has died' error)" -eq 1 ]
 begin=$SECONDS
-timeout -k 5 -s INT 1 mpirun -q --oversubscribe -n 3 sh -c "exec $search" >result 2>error
+timeout -k 5 -s INT 2 mpirun -q --oversubscribe -n 3 sh -c "exec $search" >result 2>error
 expect "interrupted: in time" [ $((SECONDS - begin)) -le 12 ]
 expect "interrupted: no result" [ ! -s result ]
 expect "interrupted: nothing written" [ ! -e dead.yaml ]

@@ -229,18 +229,34 @@ class Search {
            batch;
   }
 
+  // Sharing links makes no step shorter: behind those that are asked for, only what could still take the
+  // place of one of them is simulated.
   void simulate_with_contention(PlanSearchResult& result) const {
+    const std::size_t best = std::min(result.best.size(), static_cast<std::size_t>(limits_.best));
+    simulate_with_contention(result, 0, best);
+    double worst = 0;
+    for (std::size_t i = 0; i < best; ++i) worst = std::max(worst, goal(result.best[i]));
+    std::size_t end = best;
+    while (end < result.best.size() && goal(result.best[end]) <= worst) ++end;
+    if (!result.was_stopped) simulate_with_contention(result, best, end);
+    sort_by_goal(result.best, limits_.minimise);
+  }
+  double goal(const RankedCandidate& of) const {
+    return goal_of(limits_.minimise, of.evaluation.step_s, static_cast<double>(of.evaluation.peak_bytes));
+  }
+
+  void simulate_with_contention(PlanSearchResult& result, std::size_t begin, std::size_t end) const {
     std::vector<Candidate> candidates;
-    candidates.reserve(result.best.size());
-    for (const RankedCandidate& one : result.best) candidates.push_back(one.candidate);
+    for (std::size_t i = begin; i < end; ++i) candidates.push_back(result.best[i].candidate);
     const EvaluatedShare share =
         evaluator_.run(candidates, EngineChoice::automatic,
-                       {PlanSearchPhase::with_contention, 0, static_cast<std::int64_t>(candidates.size())});
+                       {PlanSearchPhase::with_contention, static_cast<std::int64_t>(begin),
+                        static_cast<std::int64_t>(result.best.size())});
     result.was_stopped = share.was_stopped;
     if (result.was_stopped) return;
-    for (std::size_t i = 0; i < share.found.size(); ++i)
-      if (share.found[i].refusal.empty()) result.best[i].evaluation = share.found[i];
-    sort_by_goal(result.best, limits_.minimise);
+    for (std::size_t i = begin; i < end; ++i)
+      if (const Evaluation& found = share.found[i - begin]; found.refusal.empty())
+        result.best[i].evaluation = found;
   }
 
   // Enough were simulated, and those to come look worse than what is found.

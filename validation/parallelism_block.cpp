@@ -155,6 +155,8 @@ void write_experts(RowJob& made) {
   };
   if (!made.row[Column::ep].empty())
     made.job.set("parallelism.expert_model_parallel_size", made.row[Column::ep]);
+  // DeepEP sends a token from one rank, so that tensor-parallel ranks must have parts of the sequence.
+  if (size(Column::tp) > 1 && made.row[Column::sp] != "1") made.job.erase("moe.token_dispatcher");
   const std::int64_t ranks = size(Column::tp) * size(Column::cp) * size(Column::dp);
   if (made.job.has("parallelism.expert_tensor_parallel_size") ||
       ranks % (size(Column::ep) * size(Column::tp)) == 0)

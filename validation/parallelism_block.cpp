@@ -155,8 +155,6 @@ void write_experts(RowJob& made) {
   };
   if (!made.row[Column::ep].empty())
     made.job.set("parallelism.expert_model_parallel_size", made.row[Column::ep]);
-  // DeepEP sends a token from one rank, so that tensor-parallel ranks must have parts of the sequence.
-  if (size(Column::tp) > 1 && made.row[Column::sp] != "1") made.job.erase("moe.token_dispatcher");
   const std::int64_t ranks = size(Column::tp) * size(Column::cp) * size(Column::dp);
   if (made.job.has("parallelism.expert_tensor_parallel_size") ||
       ranks % (size(Column::ep) * size(Column::tp)) == 0)
@@ -194,7 +192,10 @@ void write_parallelism(RowJob& made) {
     made.job.set("parallelism.pipeline_schedule", schedule_named(made.row[Column::schedule], chunks));
     write_stages(made);
   }
-  if (made.row[Column::sp] == "1") made.job.set("parallelism.sequence_parallel", "true");
+  if (made.row[Column::sp] == "1")
+    made.job.set("parallelism.sequence_parallel", "true");
+  else if (made.row.integer(Column::tp).value_or(1) > 1)
+    made.job.erase("moe.token_dispatcher");  // DeepEP sends a token from one rank, here all have it
 }
 
 }  // namespace simrun

@@ -44,7 +44,7 @@ TEST_CASE(
   Cells known = large, small = large, middling = large;
   known.emplace_back(Column::recompute, "none");
   small.emplace_back(Column::layers, "4");
-  middling.emplace_back(Column::layers, "16");
+  middling.emplace_back(Column::layers, "32");
   const auto rows = validated({large, known, small, middling});
   const auto assumes = [&](std::size_t row, const char* what) {
     return std::ranges::find(rows[row].assumed, what) != rows[row].assumed.end();
@@ -55,8 +55,8 @@ TEST_CASE(
   CHECK_FALSE(rows[1].simulated->summary.fits);
   CHECK(assumes(2, "recompute=none"));
   // As few quarters of the layers as make it fit.
-  CHECK(assumes(3, "recompute=8 of 16 layers of a stage, to fit"));
-  CHECK(rows[3].yaml.find("num_layers: 8") != std::string::npos);
+  CHECK(assumes(3, "recompute=16 of 32 layers of a stage, to fit"));
+  CHECK(rows[3].yaml.find("num_layers: 16") != std::string::npos);
   CHECK(rows[3].simulated->summary.fits);
 }
 

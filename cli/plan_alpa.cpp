@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <stdexcept>
 
 #include "cli/console.h"
 #include "cli/outputs.h"
+#include "cli/plan_json.h"
 #include "cli/read_input.h"
 #include "planner/alpa_outcome.h"
 #include "schedules/plan_file.h"
@@ -22,6 +25,20 @@ LoadedJob load_replaced(const Options& options, const LoadOptions& load,
   return load_job(options.input, with);
 }
 
+// The fastest that fit. A candidate is a pipeline size with a number of microbatches and a ZeRO stage.
+std::string alpa_json(const AlpaOutcome& outcome, double seconds,
+                      const std::function<std::string(const SimulatedPlan&)>& config_of) {
+  std::vector<std::size_t> fitting;
+  for (std::size_t i = 0; i < outcome.simulated.size(); ++i)
+    if (outcome.simulated[i].fits && outcome.simulated[i].refusal.empty()) fitting.push_back(i);
+  std::ranges::stable_sort(fitting, {}, [&](std::size_t i) { return outcome.simulated[i].step_s; });
+  std::vector<FoundJob> best;
+  for (const std::size_t i : fitting)
+    best.push_back({config_of(outcome.simulated[i]), outcome.simulated[i], outcome.plans[i].estimate_s});
+  const auto evaluated = static_cast<std::int64_t>(outcome.simulated.size());
+  return found_json({evaluated, static_cast<std::int64_t>(fitting.size()), evaluated, seconds}, best);
+}
+
 [[noreturn]] void refuse_alpa(const Options& options, const std::string& why) {
   throw ConfigError({{{options.input, 0, 0}, why, ""}});
 }
@@ -30,7 +47,6 @@ LoadedJob load_replaced(const Options& options, const LoadOptions& load,
 
 int plan_alpa(const Options& options, const LoadOptions& load) {
   if (is_plan_file(options.input)) refuse_alpa(options, "--plan alpa splits a job, not a Plan file");
-  if (options.json) refuse_alpa(options, "--plan alpa has no --json; --plan jobs has");
   if (options.plan_flags.resume) refuse_alpa(options, "--resume goes with --plan jobs, not with --plan alpa");
   const auto start = std::chrono::steady_clock::now();
   const std::string best_path = options.output.value_or("best.yaml");
@@ -50,7 +66,12 @@ int plan_alpa(const Options& options, const LoadOptions& load) {
     const std::vector<Override> replaced = alpa_overrides(outcome.plans[*outcome.best]);
     wrote = write_reported(best_path, load_replaced(options, load, replaced).effective_yaml);
   }
-  if (!options.quiet) print(alpa_text(outcome) + fmt::format("\n{:.1f} s\n", took.count()) + wrote);
+  if (options.json)
+    print(alpa_json(outcome, took.count(), [&](const SimulatedPlan& of) {
+      return load_replaced(options, load, of.overrides).effective_yaml;
+    }));
+  else if (!options.quiet)
+    print(alpa_text(outcome) + fmt::format("\n{:.1f} s\n", took.count()) + wrote);
   return outcome.best ? 0 : 3;
 }
 

@@ -1,0 +1,295 @@
+#include "planner/layerwise_search.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "planner/sub_mesh.h"
+#include "sim/compute_overlap.h"
+
+namespace simrun {
+namespace {
+
+// Of what is hidden: not nothing, so that of two equally fast ways the one that exchanges less is taken.
+constexpr double hidden_share = 0.02;
+
+// Compute beside communication, which slows it (Miao et al. 2022, section 3.4, with the simulator's share).
+double overlapped(double compute_s, double communication_s, double share) {
+  return std::max(communication_s, compute_s + share * communication_s);
+}
+
+}  // namespace
+
+LayerwiseSearch::LayerwiseSearch(const Job& job, LayerPrices& prices, const GalvatronOptions& options,
+                                 const GalvatronPoint& point)
+    : job_(job),
+      prices_(prices),
+      options_(options),
+      point_(point),
+      ranks_(job.world_size() / point.pipeline),
+      microbatches_(job.training.global_batch_size / point.sequences) {
+  std::vector<LayerSplit> splits = layer_splits(job, ranks_, options.most_split);
+  std::erase_if(splits, [&](const LayerSplit& split) {
+    return point.sequences % (ranks_ / split.sharing()) != 0 || (point.only && point.only->split != split);
+  });
+  if (splits.empty()) return;
+  make_groups(splits);
+  is_possible_ = make_ways(splits) && make_ends() && std::cmp_less_equal(point.pipeline, kind_of_.size());
+}
+
+void LayerwiseSearch::make_groups(const std::vector<LayerSplit>& splits) {
+  groups_.push_back(point_.ends.sharing());
+  for (const LayerSplit& split : splits) groups_.push_back(split.sharing());
+  std::ranges::sort(groups_);
+  groups_.erase(std::unique(groups_.begin(), groups_.end()), groups_.end());
+  for (const std::int64_t from : groups_) {
+    change_s_.emplace_back();
+    for (const std::int64_t to : groups_)
+      change_s_.back().push_back(prices_.change_seconds(ranks_, point_.sequences, from, to));
+  }
+}
+
+bool LayerwiseSearch::is_allowed(const LayerStrategy& strategy) const {
+  if (point_.only) return strategy == *point_.only;
+  if (point_.zero_stage == 3) return strategy.sharded;
+  return !strategy.sharded || ranks_ > strategy.split.tensor;
+}
+
+// Seconds and bytes of a layer, or of an end, under a strategy; nothing where its ranks have no prices.
+std::optional<LayerwiseSearch::LayerWay> LayerwiseSearch::priced(const LayerStrategy& strategy,
+                                                                 const PartCost& part,
+                                                                 const PassCosts& costs) const {
+  const StepPrices* step = prices_.steps(strategy.split.tensor, point_.pipeline);
+  if (step == nullptr) return std::nullopt;
+  const double elements = part.dense_elements, sharers = static_cast<double>(ranks_ / strategy.split.tensor);
+  const double gather = step->gather_s(elements, 0), reduce = step->reduce_s(elements, 0);
+  const double share = communication_share(job_.cluster.gpu);
+  const bool is_hidden = point_.spreads_sharded;
+  const auto beside = [&](double compute_s, double exchange_s) {
+    return is_hidden ? compute_s + (share + hidden_share) * exchange_s
+                     : overlapped(compute_s, exchange_s, share);
+  };
+  double forward = part.forward_s, backward = part.backward_s;
+  double once = step->update_s_per_element * elements / sharers;
+  const bool keeps_gradients = point_.zero_stage < 2 && !strategy.sharded;
+  if (strategy.sharded) {
+    forward = beside(forward, gather);
+    backward = beside(backward, gather + reduce);
+  } else {
+    // The weights that a step has updated are gathered while the next one's first pass runs.
+    once += beside(forward, gather) - forward;
+    if (keeps_gradients)
+      once += beside(backward, reduce) - backward;
+    else
+      backward = beside(backward, reduce);
+  }
+  LayerWay way;
+  way.strategy = strategy;
+  way.group =
+      static_cast<std::size_t>(std::ranges::find(groups_, strategy.split.sharing()) - groups_.begin());
+  way.seconds = forward + backward + once / static_cast<double>(microbatches_);
+  way.fixed_bytes =
+      elements * (costs.weight_bytes / (strategy.sharded ? sharers : 1) +
+                  costs.gradient_bytes / (keeps_gradients ? 1 : sharers) + costs.state_bytes / sharers);
+  way.held_bytes = part.held_bytes;
+  return way;
+}
+
+void LayerwiseSearch::add_ways(const LayerSplit& split) {
+  const std::int64_t sequences = point_.sequences / (ranks_ / split.sharing());
+  for (const bool recomputed : {false, true}) {
+    const PassCosts* costs = prices_.passes(split, sequences, recomputed);
+    if (costs == nullptr) continue;
+    ways_.resize(costs->kinds.size());
+    kind_of_ = costs->kind_of;
+    for (std::size_t kind = 0; kind < ways_.size(); ++kind)
+      for (const bool sharded : {false, true}) {
+        const LayerStrategy strategy{split, sharded, recomputed};
+        if (!is_allowed(strategy)) continue;
+        if (const auto way = priced(strategy, costs->kinds[kind], *costs)) ways_[kind].push_back(*way);
+      }
+  }
+}
+
+// Whether every kind has some. What another way of one group beats in everything is left out.
+bool LayerwiseSearch::make_ways(const std::vector<LayerSplit>& splits) {
+  for (const LayerSplit& split : splits) add_ways(split);
+  for (std::vector<LayerWay>& ways : ways_) {
+    const auto key = [](const LayerWay& way) {
+      return std::tuple(way.seconds, way.fixed_bytes, way.held_bytes);
+    };
+    std::ranges::stable_sort(ways, {}, key);
+    std::vector<LayerWay> kept;
+    for (const LayerWay& way : ways)
+      if (std::ranges::none_of(kept, [&](const LayerWay& other) {
+            return other.group == way.group && other.fixed_bytes <= way.fixed_bytes &&
+                   other.held_bytes <= way.held_bytes;
+          }))
+        kept.push_back(way);
+    ways = std::move(kept);
+  }
+  return !ways_.empty() && std::ranges::none_of(ways_, [](const auto& ways) { return ways.empty(); });
+}
+
+bool LayerwiseSearch::make_ends() {
+  const LayerSplit& split = point_.ends;
+  const std::int64_t data = ranks_ / split.sharing();
+  if (point_.sequences % data != 0) return false;
+  const PassCosts* costs = prices_.passes(split, point_.sequences / data, false);
+  if (costs == nullptr) return false;
+  const LayerStrategy strategy{split, point_.zero_stage == 3, false};
+  const std::optional<LayerWay> embedding = priced(strategy, costs->embedding, *costs);
+  const std::optional<LayerWay> loss = priced(strategy, costs->loss, *costs);
+  if (!embedding || !loss) return false;
+  embedding_ = *embedding;
+  loss_ = *loss;
+  loss_.fixed_bytes += std::max(costs->last_transient - costs->first_transient, 0.0);
+  room_ = costs->room_bytes;
+  if (options_.max_memory > 0) room_ = std::min(room_, static_cast<double>(options_.max_memory));
+  room_ -= costs->first_transient;
+  if (point_.pipeline > 1) {
+    const Candidate shape{
+        .tensor = split.tensor, .context = split.context, .micro_batch = point_.sequences / data};
+    handover_s_ = 2 * prices_.steps(split.tensor, point_.pipeline)->send_s(shape);
+  }
+  return true;
+}
+
+LayerOption LayerwiseSearch::option_of(const LayerWay& way, std::int64_t in_flight) const {
+  return {way.group, way.seconds, way.fixed_bytes + static_cast<double>(in_flight) * way.held_bytes};
+}
+
+LayerOptions LayerwiseSearch::options_of(std::size_t layer, std::int64_t in_flight) const {
+  LayerOptions options;
+  for (const LayerWay& way : ways_[kind_of_[layer]]) options.push_back(option_of(way, in_flight));
+  return options;
+}
+
+// 1F1B: a stage has started one microbatch more than the next one.
+std::int64_t LayerwiseSearch::in_flight(int following) const {
+  return std::min<std::int64_t>(following + 1, microbatches_);
+}
+
+ChoiceLimits LayerwiseSearch::limits(double spare) const {
+  return {.memory = room_ - spare, .front = true, .buckets = options_.buckets};
+}
+
+// The earliest layer from which on the model goes on as from this one.
+std::size_t LayerwiseSearch::same_as(std::size_t first) const {
+  for (std::size_t other = 1; other < first; ++other)
+    if (std::equal(kind_of_.begin() + static_cast<std::ptrdiff_t>(first), kind_of_.end(),
+                   kind_of_.begin() + static_cast<std::ptrdiff_t>(other)))
+      return other;
+  return first;
+}
+
+LayerRun LayerwiseSearch::run_from(std::size_t first, std::int64_t in_flight,
+                                   const ChoiceLimits& limits) const {
+  LayerRun run(change_s_, limits);
+  if (first == 0) run.add({option_of(embedding_, in_flight)});
+  for (std::size_t layer = first; layer < kind_of_.size(); ++layer) run.add(options_of(layer, in_flight));
+  return run;
+}
+
+// All stages are equally large, so the one that so many follow is the first exactly if these are all others.
+void LayerwiseSearch::fill(StageCosts& all, int following, double spare) const {
+  const int layers = all.layers;
+  const bool is_first = following + 1 == static_cast<int>(point_.pipeline), is_last = following == 0;
+  const std::int64_t flying = in_flight(following);
+  const LayerOption loss = option_of(loss_, flying);
+  std::map<std::size_t, LayerRun> free, limited;
+  for (int first = is_first ? 0 : 1; first < (is_first ? 1 : layers); ++first) {
+    const std::size_t like = same_as(static_cast<std::size_t>(first));
+    if (!free.contains(like)) free.emplace(like, run_from(like, flying, {}));
+    for (int last = is_last ? layers : first + 1; last <= (is_last ? layers : layers - following); ++last) {
+      const auto count = static_cast<std::size_t>(last - first + (first == 0 ? 1 : 0));
+      const LayerOption* behind = is_last ? &loss : nullptr;
+      std::optional<CostPoint> best = free.at(like).cheapest(count, behind);
+      if (best && best->memory > limits(spare).memory) {
+        if (!limited.contains(like)) limited.emplace(like, run_from(like, flying, limits(spare)));
+        best = limited.at(like).cheapest(count, behind);
+      }
+      if (best) all.seconds[all.index(following, 0, first, last)] = best->cost;
+    }
+  }
+}
+
+StageCosts LayerwiseSearch::costs(double spare) const {
+  const int layers = static_cast<int>(kind_of_.size()), stages = static_cast<int>(point_.pipeline);
+  StageCosts all(layers, stages, {1}, stages);
+  for (int following = 0; following < stages; ++following) fill(all, following, spare);
+  for (int last = 1; last < layers; ++last) all.handover[all.handover_index(0, last)] = handover_s_;
+  return all;
+}
+
+std::optional<double> LayerwiseSearch::lower_bound() const {
+  if (!is_possible_) return std::nullopt;
+  double sum = embedding_.seconds + loss_.seconds;
+  for (const std::size_t kind : kind_of_) sum += ways_[kind].front().seconds;  // the fastest
+  return sum + static_cast<double>(microbatches_ - 1) * sum / static_cast<double>(point_.pipeline);
+}
+
+std::optional<GalvatronPlan> LayerwiseSearch::best_plan(double spare) const {
+  if (!is_possible_ || room_ <= spare) return std::nullopt;
+  const std::optional<StagePartition> best = best_partition(costs(spare), static_cast<int>(microbatches_));
+  return best ? std::optional(plan_of(*best, spare)) : std::nullopt;
+}
+
+GalvatronPlan LayerwiseSearch::plan_of(const StagePartition& partition, double spare) const {
+  GalvatronPlan plan;
+  plan.point = point_;
+  plan.microbatches = microbatches_;
+  plan.stage_ranks = ranks_;
+  plan.estimate_s = partition.seconds;
+  plan.room_bytes = room_;
+  for (std::size_t s = 0; s < partition.stages.size(); ++s)
+    add_stage(partition.stages[s], static_cast<int>(partition.stages.size() - 1 - s), spare, plan);
+  return plan;
+}
+
+// Again what the table of stages was filled with, now with its choices.
+void LayerwiseSearch::add_stage(const PlacedStage& placed, int following, double spare,
+                                GalvatronPlan& plan) const {
+  const auto first = static_cast<std::size_t>(placed.first), last = static_cast<std::size_t>(placed.last);
+  const std::int64_t flying = in_flight(following);
+  const LayerOption loss = option_of(loss_, flying);
+  const LayerOption* behind = following == 0 ? &loss : nullptr;
+  const std::size_t ends = first == 0 ? 1 : 0, count = last - first + ends;
+  LayerRun run = run_from(first, flying, {});
+  std::optional<CostPoint> best = run.cheapest(count, behind);
+  if (best->memory > limits(spare).memory) {
+    run = run_from(first, flying, limits(spare));
+    best = run.cheapest(count, behind);
+    plan.is_bound = true;
+  }
+  const std::vector<std::size_t> chosen = run.choose(count, behind);
+  for (std::size_t layer = first; layer < last; ++layer)
+    plan.layers.push_back(ways_[kind_of_[layer]][chosen[layer - first + ends]].strategy);
+  plan.stages.push_back({placed.first, placed.last, best->cost, best->memory});
+  plan.bytes = std::max(plan.bytes, best->memory);
+  arrange(first, last, plan.layers);
+}
+
+// Which of equal layers in a row are recomputed or sharded changes neither sum. Recomputed ones come first:
+// when their backward passes write their activations again, those of the layers behind are gone. Sharded
+// ones likewise, or evenly among the others, whose passes then hide what they gather and reduce.
+void LayerwiseSearch::arrange(std::size_t first, std::size_t last, std::vector<LayerStrategy>& layers) const {
+  for (std::size_t begin = first; begin < last;) {
+    std::size_t end = begin + 1, sharded = layers[begin].sharded ? 1 : 0,
+                recomputed = layers[begin].recomputed ? 1 : 0;
+    for (; end < last && layers[end].split == layers[begin].split && kind_of_[end] == kind_of_[begin];
+         ++end) {
+      sharded += layers[end].sharded ? 1 : 0;
+      recomputed += layers[end].recomputed ? 1 : 0;
+    }
+    const std::size_t count = end - begin;
+    for (std::size_t i = 0; i < count; ++i) {
+      layers[begin + i].recomputed = i < recomputed;
+      layers[begin + i].sharded =
+          point_.spreads_sharded ? (i + 1) * sharded / count > i * sharded / count : i < sharded;
+    }
+    begin = end;
+  }
+}
+
+}  // namespace simrun

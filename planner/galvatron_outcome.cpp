@@ -64,10 +64,10 @@ class OutcomeSearch {
       const double limit = memory_limit(last.simulated);
       const double slack = limit - static_cast<double>(last.simulated.peak_bytes);
       if (slack >= 0 && slack < margin * limit) return;
-      // Room for the plan is where the estimate would be if the simulator said exactly the limit.
-      const double spare = last.plan.room_bytes - (last.plan.bytes + slack - margin * limit / 2);
+      // Where the estimate would be if the simulator said just the limit.
+      const double room = last.plan.bytes + slack - margin * limit / 2;
       std::optional<GalvatronPlan> plan =
-          LayerwiseSearch(job_, prices_, options_, last.plan.point).best_plan(spare);
+          LayerwiseSearch(job_, prices_, options_, last.plan.point).best_plan_within(room);
       if (!plan || is_known(*plan)) return;
       add(std::move(*plan), true);
       at = outcome_.plans.size() - 1;

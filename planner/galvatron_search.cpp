@@ -10,7 +10,7 @@
 namespace simrun {
 namespace {
 
-constexpr std::size_t alike = 2;  // proposals of one pipeline size and number of microbatches
+constexpr std::size_t alike = 2;  // proposals of one pipeline size, number of microbatches and ZeRO stage
 
 struct BoundedLayerPoint {
   GalvatronPoint point;
@@ -86,7 +86,8 @@ class BestPlans {
     for (std::size_t i = 0; i < plans_.size(); ++i) {
       const auto is_alike = [&](const GalvatronPlan& other) {
         return other.point.pipeline == plans_[i].point.pipeline &&
-               other.point.sequences == plans_[i].point.sequences;
+               other.point.sequences == plans_[i].point.sequences &&
+               other.point.zero_stage == plans_[i].point.zero_stage;
       };
       const auto before =
           std::count_if(plans_.begin(), plans_.begin() + static_cast<std::ptrdiff_t>(i), is_alike);
@@ -107,17 +108,17 @@ class ProposalSearch {
       : job_(job), prices_(prices), options_(options) {}
 
   // The least bounds first, until none can be among the best.
-  std::vector<GalvatronPlan> best_of(const std::vector<GalvatronPoint>& points) {
+  std::vector<GalvatronPlan> best_of(const std::vector<GalvatronPoint>& points, double over_room) {
     std::vector<BoundedLayerPoint> bounded;
     for (const GalvatronPoint& point : points)
       if (const auto bound = LayerwiseSearch(job_, prices_, options_, point).lower_bound())
         bounded.push_back({point, *bound});
     std::ranges::stable_sort(bounded, {}, &BoundedLayerPoint::lower_bound);
-    points_ += static_cast<std::int64_t>(points.size());
+    points_ = std::max(points_, static_cast<std::int64_t>(points.size()));
     BestPlans best(options_.plans);
     for (const BoundedLayerPoint& at : bounded) {
       if (best.is_beaten(at.lower_bound)) break;
-      auto plan = LayerwiseSearch(job_, prices_, options_, at.point).best_plan(0);
+      auto plan = LayerwiseSearch(job_, prices_, options_, at.point).best_plan(-over_room);
       if (!plan) continue;
       ++feasible_;
       best.offer(std::move(*plan));
@@ -164,8 +165,12 @@ std::string unsearchable_layers(const Job& job) {
 GalvatronProposals galvatron_plans(const Job& job, LayerPrices& prices, const GalvatronOptions& options) {
   ProposalSearch search(job, prices, options);
   GalvatronProposals proposals;
-  proposals.uniform = search.best_of(uniform_points(job, options));
-  proposals.mixed = search.best_of(mixed_points(job, options));
+  for (const double over_room : {0.0, options.over_room}) {
+    for (GalvatronPlan& plan : search.best_of(uniform_points(job, options), over_room))
+      proposals.uniform.push_back(std::move(plan));
+    for (GalvatronPlan& plan : search.best_of(mixed_points(job, options), over_room))
+      proposals.mixed.push_back(std::move(plan));
+  }
   proposals.points = search.points();
   proposals.feasible = search.feasible();
   return proposals;

@@ -16,10 +16,10 @@ namespace simrun {
 struct GalvatronPoint {
   std::int64_t pipeline = 1, sequences = 1;  // of a microbatch over a whole stage
   int zero_stage = 1;                        // of what is not sharded by layer: 1, 2; 3: everything is
-  LayerSplit ends;                           // of the embedding and the loss
+  LayerSplit ends = {};                      // of the embedding and the loss
   // What data-parallel ranks exchange for a layer counts as hidden: sharded layers lie among others.
   bool spreads_sharded = false;
-  std::optional<LayerStrategy> only;  // all layers alike
+  std::optional<LayerStrategy> only = {};  // all layers alike
   bool operator==(const GalvatronPoint&) const = default;
 };
 
@@ -38,7 +38,6 @@ struct GalvatronPlan {
   std::vector<LayerStrategy> layers;
   double estimate_s = 0;
   double bytes = 0;       // of the fullest stage, without what comes and goes within passes
-  double room_bytes = 0;  // for that
   bool is_bound = false;  // memory kept some layer from its fastest strategy
   bool is_uniform() const;
 };
@@ -48,6 +47,8 @@ struct GalvatronOptions {
   std::size_t plans = 6;  // that are simulated: of those with unlike layers, and of those with like ones
   std::int64_t most_split = 8;  // ranks of tensor parallel, and of Ulysses
   std::size_t buckets = 96;     // of memory, ChoiceLimits; 0: exact
+  // Plans whose estimates are above the room by up to so much of it are proposed too: the simulator decides.
+  double over_room = 0.15;
 };
 
 struct GalvatronProposals {

@@ -51,7 +51,9 @@ const PassCosts* LayerPrices::passes(const LayerSplit& split, std::int64_t seque
   const auto [slot, is_new] = passes_.try_emplace(PassKey{split, sequences, recomputed});
   if (is_new && job_.training.seq_length % split.sharing() == 0)
     slot->second = made([&] {
-      Candidate shape{.tensor = split.tensor, .context = split.context, .expert_tensor = split.tensor};
+      Candidate shape;
+      shape.tensor = shape.expert_tensor = split.tensor;
+      shape.context = split.context;
       shape.micro_batch = sequences;
       shape.recompute = recomputed ? RecomputeGranularity::full : RecomputeGranularity::none;
       return pass_costs(with_split(job_, split), shape);
@@ -63,7 +65,10 @@ const StepPrices* LayerPrices::steps(std::int64_t tensor, std::int64_t pipeline)
   const auto [slot, is_new] = steps_.try_emplace({tensor, pipeline});
   if (is_new)
     slot->second = made([&] {
-      Candidate shape{.tensor = tensor, .pipeline = pipeline, .expert_tensor = tensor, .zero_stage = 1};
+      Candidate shape;
+      shape.tensor = shape.expert_tensor = tensor;
+      shape.pipeline = pipeline;
+      shape.zero_stage = 1;
       shape.data = job_.world_size() / (tensor * pipeline);
       return step_prices(with_split(job_, {tensor, 1}), shape);
     });

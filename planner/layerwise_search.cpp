@@ -148,8 +148,10 @@ bool LayerwiseSearch::make_ends() {
   if (options_.max_memory > 0) room_ = std::min(room_, static_cast<double>(options_.max_memory));
   room_ -= costs->first_transient;
   if (point_.pipeline > 1) {
-    const Candidate shape{
-        .tensor = split.tensor, .context = split.context, .micro_batch = point_.sequences / data};
+    Candidate shape;
+    shape.tensor = split.tensor;
+    shape.context = split.context;
+    shape.micro_batch = point_.sequences / data;
     handover_s_ = 2 * prices_.steps(split.tensor, point_.pipeline)->send_s(shape);
   }
   return true;
@@ -170,8 +172,8 @@ std::int64_t LayerwiseSearch::in_flight(int following) const {
   return std::min<std::int64_t>(following + 1, microbatches_);
 }
 
-ChoiceLimits LayerwiseSearch::limits(double spare) const {
-  return {.memory = room_ - spare, .front = true, .buckets = options_.buckets};
+ChoiceLimits LayerwiseSearch::limits(double room) const {
+  return {.memory = room, .front = true, .buckets = options_.buckets};
 }
 
 // The earliest layer from which on the model goes on as from this one.
@@ -192,7 +194,7 @@ LayerRun LayerwiseSearch::run_from(std::size_t first, std::int64_t in_flight,
 }
 
 // All stages are equally large, so the one that so many follow is the first exactly if these are all others.
-void LayerwiseSearch::fill(StageCosts& all, int following, double spare) const {
+void LayerwiseSearch::fill(StageCosts& all, int following, double room) const {
   const int layers = all.layers;
   const bool is_first = following + 1 == static_cast<int>(point_.pipeline), is_last = following == 0;
   const std::int64_t flying = in_flight(following);
@@ -205,8 +207,8 @@ void LayerwiseSearch::fill(StageCosts& all, int following, double spare) const {
       const auto count = static_cast<std::size_t>(last - first + (first == 0 ? 1 : 0));
       const LayerOption* behind = is_last ? &loss : nullptr;
       std::optional<CostPoint> best = free.at(like).cheapest(count, behind);
-      if (best && best->memory > limits(spare).memory) {
-        if (!limited.contains(like)) limited.emplace(like, run_from(like, flying, limits(spare)));
+      if (best && best->memory > limits(room).memory) {
+        if (!limited.contains(like)) limited.emplace(like, run_from(like, flying, limits(room)));
         best = limited.at(like).cheapest(count, behind);
       }
       if (best) all.seconds[all.index(following, 0, first, last)] = best->cost;
@@ -214,10 +216,10 @@ void LayerwiseSearch::fill(StageCosts& all, int following, double spare) const {
   }
 }
 
-StageCosts LayerwiseSearch::costs(double spare) const {
+StageCosts LayerwiseSearch::costs(double room) const {
   const int layers = static_cast<int>(kind_of_.size()), stages = static_cast<int>(point_.pipeline);
   StageCosts all(layers, stages, {1}, stages);
-  for (int following = 0; following < stages; ++following) fill(all, following, spare);
+  for (int following = 0; following < stages; ++following) fill(all, following, room);
   for (int last = 1; last < layers; ++last) all.handover[all.handover_index(0, last)] = handover_s_;
   return all;
 }
@@ -229,26 +231,30 @@ std::optional<double> LayerwiseSearch::lower_bound() const {
   return sum + static_cast<double>(microbatches_ - 1) * sum / static_cast<double>(point_.pipeline);
 }
 
-std::optional<GalvatronPlan> LayerwiseSearch::best_plan(double spare) const {
-  if (!is_possible_ || room_ <= spare) return std::nullopt;
-  const std::optional<StagePartition> best = best_partition(costs(spare), static_cast<int>(microbatches_));
-  return best ? std::optional(plan_of(*best, spare)) : std::nullopt;
+std::optional<GalvatronPlan> LayerwiseSearch::best_plan(double share) const {
+  return best_plan_within((1 - share) * room_);
 }
 
-GalvatronPlan LayerwiseSearch::plan_of(const StagePartition& partition, double spare) const {
+std::optional<GalvatronPlan> LayerwiseSearch::best_plan_within(double room_bytes) const {
+  if (!is_possible_ || room_bytes <= 0) return std::nullopt;
+  const std::optional<StagePartition> best =
+      best_partition(costs(room_bytes), static_cast<int>(microbatches_));
+  return best ? std::optional(plan_of(*best, room_bytes)) : std::nullopt;
+}
+
+GalvatronPlan LayerwiseSearch::plan_of(const StagePartition& partition, double room) const {
   GalvatronPlan plan;
   plan.point = point_;
   plan.microbatches = microbatches_;
   plan.stage_ranks = ranks_;
   plan.estimate_s = partition.seconds;
-  plan.room_bytes = room_;
   for (std::size_t s = 0; s < partition.stages.size(); ++s)
-    add_stage(partition.stages[s], static_cast<int>(partition.stages.size() - 1 - s), spare, plan);
+    add_stage(partition.stages[s], static_cast<int>(partition.stages.size() - 1 - s), room, plan);
   return plan;
 }
 
 // Again what the table of stages was filled with, now with its choices.
-void LayerwiseSearch::add_stage(const PlacedStage& placed, int following, double spare,
+void LayerwiseSearch::add_stage(const PlacedStage& placed, int following, double room,
                                 GalvatronPlan& plan) const {
   const auto first = static_cast<std::size_t>(placed.first), last = static_cast<std::size_t>(placed.last);
   const std::int64_t flying = in_flight(following);
@@ -257,8 +263,8 @@ void LayerwiseSearch::add_stage(const PlacedStage& placed, int following, double
   const std::size_t ends = first == 0 ? 1 : 0, count = last - first + ends;
   LayerRun run = run_from(first, flying, {});
   std::optional<CostPoint> best = run.cheapest(count, behind);
-  if (best->memory > limits(spare).memory) {
-    run = run_from(first, flying, limits(spare));
+  if (best->memory > limits(room).memory) {
+    run = run_from(first, flying, limits(room));
     best = run.cheapest(count, behind);
     plan.is_bound = true;
   }

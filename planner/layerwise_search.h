@@ -23,8 +23,9 @@ class LayerwiseSearch {
   // or stages outnumber layers.
   std::optional<double> lower_bound() const;
 
-  // The best by the estimate within the GPU's memory less `spare` bytes.
-  std::optional<GalvatronPlan> best_plan(double spare) const;
+  // The best by the estimate within the GPU's memory less such a share of it, or bytes.
+  std::optional<GalvatronPlan> best_plan(double share) const;
+  std::optional<GalvatronPlan> best_plan_within(double room_bytes) const;
 
  private:
   // One strategy of one kind of layer, or the embedding's or the loss's.
@@ -46,11 +47,11 @@ class LayerwiseSearch {
   std::size_t same_as(std::size_t first) const;
   LayerRun run_from(std::size_t first, std::int64_t in_flight, const ChoiceLimits& limits) const;
   std::int64_t in_flight(int following) const;
-  ChoiceLimits limits(double spare) const;
-  StageCosts costs(double spare) const;
-  void fill(StageCosts& all, int following, double spare) const;
-  GalvatronPlan plan_of(const StagePartition& partition, double spare) const;
-  void add_stage(const PlacedStage& placed, int following, double spare, GalvatronPlan& plan) const;
+  ChoiceLimits limits(double room) const;
+  StageCosts costs(double room) const;
+  void fill(StageCosts& all, int following, double room) const;
+  GalvatronPlan plan_of(const StagePartition& partition, double room) const;
+  void add_stage(const PlacedStage& placed, int following, double room, GalvatronPlan& plan) const;
   void arrange(std::size_t first, std::size_t last, std::vector<LayerStrategy>& layers) const;
 
   const Job& job_;

@@ -14,6 +14,7 @@ namespace simrun {
 namespace {
 
 constexpr int most_rounds = 3;
+constexpr std::size_t most_listed = 12;
 constexpr double margin = 0.001;   // of the limit, below which memory is well used
 constexpr double promising = 1.1;  // x the best: plans that are searched again
 
@@ -147,6 +148,16 @@ std::string simulated_words(const SimulatedPlan& plan) {
                      plan.fits ? "" : ", does not fit");
 }
 
+std::vector<const SimulatedLayers*> best_first(const GalvatronOutcome& outcome) {
+  std::vector<const SimulatedLayers*> plans;
+  for (const SimulatedLayers& of : outcome.plans) plans.push_back(&of);
+  std::ranges::stable_sort(plans, [](const SimulatedLayers* a, const SimulatedLayers* b) {
+    return is_better(a->simulated, b->simulated);
+  });
+  if (plans.size() > most_listed) plans.resize(most_listed);
+  return plans;
+}
+
 std::string best_text(const SimulatedLayers& best) {
   const GalvatronPlan& plan = best.plan;
   std::string text =
@@ -183,9 +194,10 @@ std::string galvatron_text(const GalvatronOutcome& outcome) {
     text += fmt::format("the best whose layers are alike\n  {}: {}\n",
                         outcome.plans[*outcome.best_uniform].simulated.name,
                         simulated_words(outcome.plans[*outcome.best_uniform].simulated));
-  text += "proposed, simulated\n";
-  for (const SimulatedLayers& of : outcome.plans)
-    text += fmt::format("  {}: {}\n", of.simulated.name, simulated_words(of.simulated));
+  text += fmt::format("the best of {} that were simulated\n", outcome.plans.size());
+  for (const SimulatedLayers* of : best_first(outcome))
+    text += fmt::format("  {}: {}, estimated {:.4g} s\n", of->simulated.name, simulated_words(of->simulated),
+                        of->plan.estimate_s);
   return text;
 }
 

@@ -48,7 +48,7 @@ struct GalvatronOptions {
   std::int64_t most_split = 8;  // ranks of tensor parallel, and of Ulysses
   std::size_t buckets = 96;     // of memory, ChoiceLimits; 0: exact
   // Plans whose estimates are above the room by up to so much of it are proposed too: the simulator decides.
-  double over_room = 0.15;
+  double over_room = 0.1;
 };
 
 struct GalvatronProposals {

@@ -55,6 +55,35 @@ bool LayerwiseSearch::is_allowed(const LayerStrategy& strategy) const {
   return !strategy.sharded || ranks_ > strategy.split.tensor;
 }
 
+void LayerwiseSearch::PassTimesOfLayer::add(const PassTimesOfLayer& other) {
+  forward += other.forward;
+  backward += other.backward;
+  forward_exchange += other.forward_exchange;
+  backward_exchange += other.backward_exchange;
+  gather_once += other.gather_once;
+  reduce_once += other.reduce_once;
+  update += other.update;
+}
+
+// Of one layer or of several that hide what each other exchanges.
+double LayerwiseSearch::seconds_of(const PassTimesOfLayer& times) const {
+  const double share = communication_share(job_.cluster.gpu);
+  const double forward = overlapped(times.forward, times.forward_exchange, share);
+  const double backward = overlapped(times.backward, times.backward_exchange, share);
+  const double once = overlapped(times.forward, times.forward_exchange + times.gather_once, share) - forward +
+                      overlapped(times.backward, times.backward_exchange + times.reduce_once, share) -
+                      backward + times.update;
+  return forward + backward + once / static_cast<double>(microbatches_);
+}
+
+// Of one layer among others that hide all that it exchanges.
+double LayerwiseSearch::hidden_seconds_of(const PassTimesOfLayer& times) const {
+  const double share = communication_share(job_.cluster.gpu) + hidden_share;
+  const double each = times.forward_exchange + times.backward_exchange;
+  const double once = share * (times.gather_once + times.reduce_once) + times.update;
+  return times.forward + times.backward + share * each + once / static_cast<double>(microbatches_);
+}
+
 // Seconds and bytes of a layer, or of an end, under a strategy; nothing where its ranks have no prices.
 std::optional<LayerwiseSearch::LayerWay> LayerwiseSearch::priced(const LayerStrategy& strategy,
                                                                  const PartCost& part,
@@ -63,31 +92,19 @@ std::optional<LayerwiseSearch::LayerWay> LayerwiseSearch::priced(const LayerStra
   if (step == nullptr) return std::nullopt;
   const double elements = part.dense_elements, sharers = static_cast<double>(ranks_ / strategy.split.tensor);
   const double gather = step->gather_s(elements, 0), reduce = step->reduce_s(elements, 0);
-  const double share = communication_share(job_.cluster.gpu);
-  const bool is_hidden = point_.spreads_sharded;
-  const auto beside = [&](double compute_s, double exchange_s) {
-    return is_hidden ? compute_s + (share + hidden_share) * exchange_s
-                     : overlapped(compute_s, exchange_s, share);
-  };
-  double forward = part.forward_s, backward = part.backward_s;
-  double once = step->update_s_per_element * elements / sharers;
   const bool keeps_gradients = point_.zero_stage < 2 && !strategy.sharded;
-  if (strategy.sharded) {
-    forward = beside(forward, gather);
-    backward = beside(backward, gather + reduce);
-  } else {
-    // The weights that a step has updated are gathered while the next one's first pass runs.
-    once += beside(forward, gather) - forward;
-    if (keeps_gradients)
-      once += beside(backward, reduce) - backward;
-    else
-      backward = beside(backward, reduce);
-  }
+  PassTimesOfLayer times{.forward = part.forward_s, .backward = part.backward_s};
+  times.update = step->update_s_per_element * elements / sharers;
+  // The weights that a step has updated are gathered while the next one's first pass runs.
+  (strategy.sharded ? times.forward_exchange : times.gather_once) = gather;
+  (keeps_gradients ? times.reduce_once : times.backward_exchange) = reduce;
+  if (strategy.sharded) times.backward_exchange += gather;
   LayerWay way;
   way.strategy = strategy;
   way.group =
       static_cast<std::size_t>(std::ranges::find(groups_, strategy.split.sharing()) - groups_.begin());
-  way.seconds = forward + backward + once / static_cast<double>(microbatches_);
+  way.times = times;
+  way.seconds = point_.spreads_sharded ? hidden_seconds_of(times) : seconds_of(times);
   way.fixed_bytes =
       elements * (costs.weight_bytes / (strategy.sharded ? sharers : 1) +
                   costs.gradient_bytes / (keeps_gradients ? 1 : sharers) + costs.state_bytes / sharers);
@@ -139,7 +156,10 @@ bool LayerwiseSearch::make_ends() {
   if (costs == nullptr) return false;
   const LayerStrategy strategy{split, point_.zero_stage == 3, false};
   const std::optional<LayerWay> embedding = priced(strategy, costs->embedding, *costs);
-  const std::optional<LayerWay> loss = priced(strategy, costs->loss, *costs);
+  PartCost behind = costs->loss;
+  // Word embeddings that both ends have are one parameter where one stage holds both.
+  if (job_.model.tie_word_embeddings && point_.pipeline == 1) behind.dense_elements = 0;
+  const std::optional<LayerWay> loss = priced(strategy, behind, *costs);
   if (!embedding || !loss) return false;
   embedding_ = *embedding;
   loss_ = *loss;
@@ -242,14 +262,37 @@ std::optional<GalvatronPlan> LayerwiseSearch::best_plan_within(double room_bytes
   return best ? std::optional(plan_of(*best, room_bytes)) : std::nullopt;
 }
 
+// What the layers of a stage together do not hide, of what each of them would have others hide.
+double LayerwiseSearch::unhidden_seconds(const PlacedStage& placed,
+                                         const std::vector<std::size_t>& chosen) const {
+  PassTimesOfLayer all;
+  double hidden = 0;
+  const auto add = [&](const LayerWay& way) {
+    all.add(way.times);
+    hidden += way.seconds;
+  };
+  if (placed.first == 0) add(embedding_);
+  const std::size_t ends = placed.first == 0 ? 1 : 0;
+  for (std::size_t element = ends; element < chosen.size(); ++element)
+    add(ways_[kind_of_[static_cast<std::size_t>(placed.first) + element - ends]][chosen[element]]);
+  if (std::cmp_equal(placed.last, kind_of_.size())) add(loss_);
+  return seconds_of(all) - hidden;
+}
+
 GalvatronPlan LayerwiseSearch::plan_of(const StagePartition& partition, double room) const {
   GalvatronPlan plan;
   plan.point = point_;
   plan.microbatches = microbatches_;
   plan.stage_ranks = ranks_;
-  plan.estimate_s = partition.seconds;
   for (std::size_t s = 0; s < partition.stages.size(); ++s)
     add_stage(partition.stages[s], static_cast<int>(partition.stages.size() - 1 - s), room, plan);
+  double slowest = 0;
+  for (const GalvatronStage& stage : plan.stages) {
+    plan.estimate_s += stage.seconds;
+    slowest = std::max(slowest, stage.seconds);
+  }
+  plan.estimate_s += static_cast<double>(plan.stages.size() - 1) * handover_s_ +
+                     static_cast<double>(microbatches_ - 1) * slowest;
   return plan;
 }
 
@@ -272,6 +315,7 @@ void LayerwiseSearch::add_stage(const PlacedStage& placed, int following, double
   for (std::size_t layer = first; layer < last; ++layer)
     plan.layers.push_back(ways_[kind_of_[layer]][chosen[layer - first + ends]].strategy);
   plan.stages.push_back({placed.first, placed.last, best->cost, best->memory});
+  if (point_.spreads_sharded) plan.stages.back().seconds += unhidden_seconds(placed, chosen);
   plan.bytes = std::max(plan.bytes, best->memory);
   arrange(first, last, plan.layers);
 }

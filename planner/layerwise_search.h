@@ -28,11 +28,20 @@ class LayerwiseSearch {
   std::optional<GalvatronPlan> best_plan_within(double room_bytes) const;
 
  private:
+  // Compute of both passes of a microbatch, what data-parallel ranks exchange beside it, in every pass and
+  // once per step, and the update.
+  struct PassTimesOfLayer {
+    double forward = 0, backward = 0;
+    double forward_exchange = 0, backward_exchange = 0;
+    double gather_once = 0, reduce_once = 0, update = 0;
+    void add(const PassTimesOfLayer& other);
+  };
   // One strategy of one kind of layer, or the embedding's or the loss's.
   struct LayerWay {
     LayerStrategy strategy;
     std::size_t group = 0;  // of change_s_
-    double seconds = 0;     // both passes of a microbatch, and its share of what a step does once
+    PassTimesOfLayer times = {};
+    double seconds = 0;  // of a microbatch, with its share of what a step does once
     double fixed_bytes = 0, held_bytes = 0;
   };
   void make_groups(const std::vector<LayerSplit>& splits);
@@ -42,6 +51,8 @@ class LayerwiseSearch {
   void add_ways(const LayerSplit& split);
   std::optional<LayerWay> priced(const LayerStrategy& strategy, const PartCost& part,
                                  const PassCosts& costs) const;
+  double seconds_of(const PassTimesOfLayer& times) const;
+  double hidden_seconds_of(const PassTimesOfLayer& times) const;
   LayerOption option_of(const LayerWay& way, std::int64_t in_flight) const;
   LayerOptions options_of(std::size_t layer, std::int64_t in_flight) const;
   std::size_t same_as(std::size_t first) const;
@@ -52,6 +63,7 @@ class LayerwiseSearch {
   void fill(StageCosts& all, int following, double room) const;
   GalvatronPlan plan_of(const StagePartition& partition, double room) const;
   void add_stage(const PlacedStage& placed, int following, double room, GalvatronPlan& plan) const;
+  double unhidden_seconds(const PlacedStage& placed, const std::vector<std::size_t>& chosen) const;
   void arrange(std::size_t first, std::size_t last, std::vector<LayerStrategy>& layers) const;
 
   const Job& job_;

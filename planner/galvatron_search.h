@@ -36,6 +36,7 @@ struct GalvatronPlan {
   std::int64_t microbatches = 1, stage_ranks = 1;
   std::vector<GalvatronStage> stages;
   std::vector<LayerStrategy> layers;
+  std::int64_t unit_elements = 0;  // of a rank's part of the largest sharded layer
   double estimate_s = 0;
   double bytes = 0;       // of the fullest stage, without what comes and goes within passes
   bool is_bound = false;  // memory kept some layer from its fastest strategy

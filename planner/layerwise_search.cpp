@@ -1,6 +1,7 @@
 #include "planner/layerwise_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -104,6 +105,7 @@ std::optional<LayerwiseSearch::LayerWay> LayerwiseSearch::priced(const LayerStra
   way.group =
       static_cast<std::size_t>(std::ranges::find(groups_, strategy.split.sharing()) - groups_.begin());
   way.times = times;
+  way.elements = std::llround(elements);
   way.seconds = point_.spreads_sharded ? hidden_seconds_of(times) : seconds_of(times);
   way.fixed_bytes =
       elements * (costs.weight_bytes / (strategy.sharded ? sharers : 1) +
@@ -286,14 +288,22 @@ GalvatronPlan LayerwiseSearch::plan_of(const StagePartition& partition, double r
   plan.stage_ranks = ranks_;
   for (std::size_t s = 0; s < partition.stages.size(); ++s)
     add_stage(partition.stages[s], static_cast<int>(partition.stages.size() - 1 - s), room, plan);
-  double slowest = 0;
-  for (const GalvatronStage& stage : plan.stages) {
-    plan.estimate_s += stage.seconds;
-    slowest = std::max(slowest, stage.seconds);
-  }
-  plan.estimate_s += static_cast<double>(plan.stages.size() - 1) * handover_s_ +
-                     static_cast<double>(microbatches_ - 1) * slowest;
+  plan.estimate_s = estimate(plan);
   return plan;
+}
+
+// All stages once, and the slowest again for every other microbatch, or a stage that waits for the stages
+// behind it, since only so many of its microbatches are in flight.
+double LayerwiseSearch::estimate(const GalvatronPlan& plan) const {
+  double period = 0, behind = 0;
+  for (std::size_t s = plan.stages.size(); s-- > 0;) {
+    const int following = static_cast<int>(plan.stages.size() - 1 - s);
+    behind += plan.stages[s].seconds + (following > 0 ? handover_s_ : 0);
+    period = std::max(period, plan.stages[s].seconds);
+    if (in_flight(following) < microbatches_)
+      period = std::max(period, behind / static_cast<double>(in_flight(following)));
+  }
+  return behind + static_cast<double>(microbatches_ - 1) * period;
 }
 
 // Again what the table of stages was filled with, now with its choices.
@@ -312,8 +322,11 @@ void LayerwiseSearch::add_stage(const PlacedStage& placed, int following, double
     plan.is_bound = true;
   }
   const std::vector<std::size_t> chosen = run.choose(count, behind);
-  for (std::size_t layer = first; layer < last; ++layer)
-    plan.layers.push_back(ways_[kind_of_[layer]][chosen[layer - first + ends]].strategy);
+  for (std::size_t layer = first; layer < last; ++layer) {
+    const LayerWay& way = ways_[kind_of_[layer]][chosen[layer - first + ends]];
+    plan.layers.push_back(way.strategy);
+    if (way.strategy.sharded) plan.unit_elements = std::max(plan.unit_elements, way.elements);
+  }
   plan.stages.push_back({placed.first, placed.last, best->cost, best->memory});
   if (point_.spreads_sharded) plan.stages.back().seconds += unhidden_seconds(placed, chosen);
   plan.bytes = std::max(plan.bytes, best->memory);

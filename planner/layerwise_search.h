@@ -41,7 +41,8 @@ class LayerwiseSearch {
     LayerStrategy strategy;
     std::size_t group = 0;  // of change_s_
     PassTimesOfLayer times = {};
-    double seconds = 0;  // of a microbatch, with its share of what a step does once
+    double seconds = 0;         // of a microbatch, with its share of what a step does once
+    std::int64_t elements = 0;  // of a rank's parameters
     double fixed_bytes = 0, held_bytes = 0;
   };
   void make_groups(const std::vector<LayerSplit>& splits);
@@ -62,6 +63,7 @@ class LayerwiseSearch {
   StageCosts costs(double room) const;
   void fill(StageCosts& all, int following, double room) const;
   GalvatronPlan plan_of(const StagePartition& partition, double room) const;
+  double estimate(const GalvatronPlan& plan) const;
   void add_stage(const PlacedStage& placed, int following, double room, GalvatronPlan& plan) const;
   double unhidden_seconds(const PlacedStage& placed, const std::vector<std::size_t>& chosen) const;
   void arrange(std::size_t first, std::size_t last, std::vector<LayerStrategy>& layers) const;

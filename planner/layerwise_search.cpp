@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "planner/handover.h"
 #include "planner/sub_mesh.h"
 #include "sim/compute_overlap.h"
 
@@ -170,11 +171,16 @@ bool LayerwiseSearch::make_ends() {
   if (options_.max_memory > 0) room_ = std::min(room_, static_cast<double>(options_.max_memory));
   room_ -= costs->first_transient;
   if (point_.pipeline > 1) {
-    Candidate shape;
-    shape.tensor = split.tensor;
-    shape.context = split.context;
-    shape.micro_batch = point_.sequences / data;
-    handover_s_ = 2 * prices_.steps(split.tensor, point_.pipeline)->send_s(shape);
+    const double elements =
+        static_cast<double>(point_.sequences * job_.training.seq_length * job_.model.hidden_size);
+    const double bytes = elements * static_cast<double>(bytes_of(job_.training.precision));
+    const Mesh stage{"stage", {{"ranks", ranks_}}};
+    handover_s_ = boundary_seconds(job_, stage, bytes / static_cast<double>(ranks_));
+    // Gradients of word embeddings that both ends have, of which ZeRO-2 and 3 keep shards.
+    const double sharers = point_.zero_stage < 2 ? 1 : static_cast<double>(ranks_ / split.tensor);
+    const auto reduced = static_cast<double>(bytes_of(job_.optimizer.grad_reduce_dtype));
+    if (job_.model.tie_word_embeddings)
+      ends_s_ = ends_seconds(job_, stage, reduced * static_cast<double>(loss_.elements) / sharers);
   }
   return true;
 }
@@ -303,7 +309,7 @@ double LayerwiseSearch::estimate(const GalvatronPlan& plan) const {
     if (in_flight(following) < microbatches_)
       period = std::max(period, behind / static_cast<double>(in_flight(following)));
   }
-  return behind + static_cast<double>(microbatches_ - 1) * period;
+  return behind + static_cast<double>(microbatches_ - 1) * period + ends_s_;
 }
 
 // Again what the table of stages was filled with, now with its choices.

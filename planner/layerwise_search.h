@@ -79,7 +79,7 @@ class LayerwiseSearch {
   std::vector<std::vector<LayerWay>> ways_;  // by kind
   LayerWay embedding_, loss_;
   double room_ = 0;  // bytes of a GPU less what comes and goes within passes
-  double handover_s_ = 0;
+  double handover_s_ = 0, ends_s_ = 0;
   bool is_possible_ = false;
 };
 

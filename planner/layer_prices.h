@@ -20,7 +20,7 @@ struct LayerSplit {
   std::int64_t sharing() const { return tensor * context; }  // ranks that share a sequence
 };
 
-// What a layer does of its own (Miao et al. 2022, section 3.2: the leaves of Galvatron's decision tree).
+// What a layer does of its own (Miao et al. 2022: the leaves of Galvatron's decision tree).
 struct LayerStrategy {
   LayerSplit split;
   bool sharded = false;                                    // ZeRO-3 over its data-parallel and Ulysses ranks

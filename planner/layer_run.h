@@ -20,7 +20,7 @@ using LayerOptions = std::vector<LayerOption>;
 using GroupChanges = std::vector<std::vector<double>>;
 
 // A chain of elements that each run in one of several ways, and what its beginnings cost at best within a
-// limit of memory: Galvatron's dynamic program over layers (Miao et al. 2022, arXiv 2211.13878, section 3.3),
+// limit of memory: Galvatron's dynamic program over layers (Miao et al. 2022, arXiv 2211.13878),
 // with Pareto lists of (seconds, bytes) per group in place of a grid of memory. Exact, unless
 // `limits.buckets` thins the lists. O(elements x groups x (groups + options) x points).
 class LayerRun {

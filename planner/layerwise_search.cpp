@@ -15,7 +15,7 @@ namespace {
 // Of what is hidden: not nothing, so that of two equally fast ways the one that exchanges less is taken.
 constexpr double hidden_share = 0.02;
 
-// Compute beside communication, which slows it (Miao et al. 2022, section 3.4, with the simulator's share).
+// Compute beside communication, which slows it (Miao et al. 2022), by the share of it that the simulator has.
 double overlapped(double compute_s, double communication_s, double share) {
   return std::max(communication_s, compute_s + share * communication_s);
 }

@@ -25,18 +25,21 @@ LoadedJob load_replaced(const Options& options, const LoadOptions& load,
   return load_job(options.input, with);
 }
 
-// The fastest that fit. A candidate is a pipeline size with a number of microbatches and a ZeRO stage.
+// Proposals and what stands beside them, the fastest that fit. A candidate is a pipeline size with a number
+// of microbatches and a ZeRO stage.
 std::string alpa_json(const AlpaOutcome& outcome, double seconds,
                       const std::function<std::string(const SimulatedPlan&)>& config_of) {
-  std::vector<std::size_t> fitting;
+  std::vector<FoundJob> found;
   for (std::size_t i = 0; i < outcome.simulated.size(); ++i)
-    if (outcome.simulated[i].fits && outcome.simulated[i].refusal.empty()) fitting.push_back(i);
-  std::ranges::stable_sort(fitting, {}, [&](std::size_t i) { return outcome.simulated[i].step_s; });
-  std::vector<FoundJob> best;
-  for (const std::size_t i : fitting)
-    best.push_back({config_of(outcome.simulated[i]), outcome.simulated[i], outcome.plans[i].estimate_s});
-  const auto evaluated = static_cast<std::int64_t>(outcome.simulated.size());
-  return found_json({evaluated, static_cast<std::int64_t>(fitting.size()), evaluated, seconds}, best);
+    found.push_back({"", outcome.simulated[i], outcome.plans[i].estimate_s});
+  for (const SimulatedPlan& reference : outcome.references) found.push_back({"", reference, {}});
+  const auto candidates = static_cast<std::int64_t>(outcome.simulated.size());
+  const auto evaluated = static_cast<std::int64_t>(found.size());
+  std::erase_if(found,
+                [](const FoundJob& job) { return !job.simulated.fits || !job.simulated.refusal.empty(); });
+  std::ranges::stable_sort(found, {}, [](const FoundJob& job) { return job.simulated.step_s; });
+  for (FoundJob& job : found) job.config = config_of(job.simulated);
+  return found_json({candidates, static_cast<std::int64_t>(found.size()), evaluated, seconds}, found);
 }
 
 [[noreturn]] void refuse_alpa(const Options& options, const std::string& why) {
@@ -62,17 +65,15 @@ int plan_alpa(const Options& options, const LoadOptions& load) {
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::string wrote;
-  if (outcome.best) {
-    const std::vector<Override> replaced = alpa_overrides(outcome.plans[*outcome.best]);
-    wrote = write_reported(best_path, load_replaced(options, load, replaced).effective_yaml);
-  }
+  const std::optional<std::vector<Override>> best = best_overrides(outcome);
+  if (best) wrote = write_reported(best_path, load_replaced(options, load, *best).effective_yaml);
   if (options.json)
     print(alpa_json(outcome, took.count(), [&](const SimulatedPlan& of) {
       return load_replaced(options, load, of.overrides).effective_yaml;
     }));
   else if (!options.quiet)
     print(alpa_text(outcome) + fmt::format("\n{:.1f} s\n", took.count()) + wrote);
-  return outcome.best ? 0 : 3;
+  return best ? 0 : 3;
 }
 
 }  // namespace simrun

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace simrun {
 struct FoundJob {
   std::string config;  // its YAML
   SimulatedPlan simulated;
-  double estimated_s = 0;
+  std::optional<double> estimated_s;
 };
 
 struct SearchCounts {

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
+#include <numeric>
 
 #include "planner/stage_search.h"
 
@@ -12,16 +15,62 @@ namespace simrun {
 namespace {
 
 constexpr std::size_t fine_buckets = 512;
+constexpr std::size_t tightenings = 3;  // of a proposal's memory, at most
+// Proposals that are tried under other schedules too, and these: with one stage a rank and layers cut
+// anywhere.
+constexpr std::size_t rescheduled_plans = 3;
+constexpr std::array other_schedules{"zb_h1", "zb_h2"};
 
 void add_simulated(AlpaOutcome& outcome, AlpaPlan plan, const JobLoader& load) {
-  outcome.simulated.push_back(simulate_plan(
-      fmt::format("pipeline {}, {} microbatches, ZeRO-{}", plan.pipeline, plan.microbatches, plan.zero_stage),
-      alpa_overrides(plan), load));
+  std::string name =
+      fmt::format("pipeline {}, {} microbatches, ZeRO-{}", plan.pipeline, plan.microbatches, plan.zero_stage);
+  if (plan.schedule != AlpaPlan{}.schedule) name += ", " + plan.schedule;
+  outcome.simulated.push_back(simulate_plan(std::move(name), alpa_overrides(plan), load));
   outcome.plans.push_back(std::move(plan));
   const SimulatedPlan& added = outcome.simulated.back();
   if (!added.fits || !added.refusal.empty()) return;
   if (!outcome.best || is_better(added, outcome.simulated[*outcome.best]))
     outcome.best = outcome.plans.size() - 1;
+}
+
+// What the sums over operators do not see (an allocator's rest, buffers that come and go, a framework's own)
+// the engine does. Nothing slower than the best so far is searched again.
+void add_tightened(AlpaOutcome& outcome, const Job& job, const AlpaOptions& options, const JobLoader& load) {
+  const std::size_t proposed = outcome.plans.size();
+  for (std::size_t i = 0; i < proposed; ++i) {
+    AlpaOptions tight = options;
+    for (std::size_t at = i, tries = 0; tries < tightenings; ++tries) {
+      const SimulatedPlan& plan = outcome.simulated[at];
+      if (plan.fits || !plan.refusal.empty()) break;
+      if (outcome.best && outcome.plans[at].estimate_s >= outcome.simulated[*outcome.best].step_s) break;
+      tight.memory_share *=
+          0.98 * static_cast<double>(plan.limit_bytes) / static_cast<double>(plan.peak_bytes);
+      const AlpaPlan& last = outcome.plans[at];
+      const SearchPoint point{last.pipeline, last.sequences, last.zero_stage, last.hides_data_parallel};
+      std::optional<AlpaPlan> next = StageSearch(job, tight, point).best_plan();
+      if (!next) break;
+      add_simulated(outcome, std::move(*next), load);
+      at = outcome.plans.size() - 1;
+    }
+  }
+}
+
+// The dynamic program's own schedule is 1F1B. What others make of its best stages, the simulator says: split
+// backward passes fill the bubble that unlike stages leave in ways no closed form has.
+void add_other_schedules(AlpaOutcome& outcome, const JobLoader& load) {
+  std::vector<std::size_t> order(outcome.plans.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return is_better(outcome.simulated[a], outcome.simulated[b]);
+  });
+  std::erase_if(order, [&](std::size_t i) { return outcome.plans[i].pipeline == 1; });
+  order.resize(std::min(order.size(), rescheduled_plans));
+  for (const std::size_t i : order)
+    for (const char* schedule : other_schedules) {
+      AlpaPlan plan = outcome.plans[i];
+      plan.schedule = schedule;
+      add_simulated(outcome, std::move(plan), load);
+    }
 }
 
 }  // namespace
@@ -30,16 +79,32 @@ AlpaOutcome plan_by_alpa(const JobLoader& load, const AlpaOptions& options) {
   AlpaOutcome outcome;
   const Job job = load({});
   for (AlpaPlan& plan : alpa_plans(job, options)) add_simulated(outcome, std::move(plan), load);
+  add_tightened(outcome, job, options, load);
+  add_other_schedules(outcome, load);
   if (outcome.best) {
-    const AlpaPlan& best = outcome.plans[*outcome.best];
+    const AlpaPlan best = outcome.plans[*outcome.best];
     AlpaOptions fine = options;
     fine.buckets = fine_buckets;
     const SearchPoint point{best.pipeline, best.sequences, best.zero_stage, best.hides_data_parallel};
-    if (std::optional<AlpaPlan> plan = StageSearch(job, fine, point).best_plan())
+    if (std::optional<AlpaPlan> plan = StageSearch(job, fine, point).best_plan()) {
+      plan->schedule = best.schedule;
       add_simulated(outcome, std::move(*plan), load);
+    }
   }
   outcome.references = reference_plans(job, load);
+  for (std::size_t i = 0; i < outcome.references.size(); ++i) {
+    const SimulatedPlan& plan = outcome.references[i];
+    if (!plan.fits || !plan.refusal.empty()) continue;
+    if (outcome.best && !is_better(plan, outcome.simulated[*outcome.best])) continue;
+    if (!outcome.reference || is_better(plan, outcome.references[*outcome.reference])) outcome.reference = i;
+  }
   return outcome;
+}
+
+std::optional<std::vector<Override>> best_overrides(const AlpaOutcome& outcome) {
+  if (outcome.reference) return outcome.references[*outcome.reference].overrides;
+  if (outcome.best) return alpa_overrides(outcome.plans[*outcome.best]);
+  return std::nullopt;
 }
 
 namespace {
@@ -99,8 +164,10 @@ std::string alpa_text(const AlpaOutcome& outcome) {
                     plan.hides_data_parallel ? " with data-parallel exchanges hidden" : "");
     text += stage_lines(plan) + operators_text(plan);
   } else {
-    text += "no plan fits\n";
+    text += "no plan of the search fits\n";
   }
+  if (outcome.reference)
+    text += fmt::format("faster and taken: {}\n", outcome.references[*outcome.reference].name);
   text += "proposed, simulated (stages have sub-meshes of one size: plans of others cannot be compiled)\n";
   for (const SimulatedPlan& plan : outcome.simulated) text += simulated_text(plan);
   text += "beside\n";

@@ -18,7 +18,8 @@ struct SimulatedPlan {
   std::string name;  // in words: "data parallel", "tensor 8, pipeline 2"
   std::vector<Override> overrides;
   double step_s = 0;
-  std::int64_t peak_bytes = 0, limit_bytes = 0;  // of a GPU
+  std::int64_t peak_bytes = 0;   // of the fullest GPU
+  std::int64_t limit_bytes = 0;  // of a GPU
   bool fits = false;
   std::string refusal;  // why it is not one; empty: it was simulated
 };

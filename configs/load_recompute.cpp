@@ -106,7 +106,6 @@ void read_memory_limit(const RecomputeKeys& keys) {
 
 void apply_recompute_rules(Reading& reading, Job& job) {
   RecomputeConfig& recompute = job.recompute;
-  check_layer_list(reading, "recompute.layers", recompute.layers, layers_in(job.parallelism.stages));
   check_counts("recompute.num_layers", recompute.stage_layers, reading, job);
   for (std::size_t m = 0; m < recompute.module_layers.size(); ++m)
     check_counts("recompute.module_layers." + recompute.modules[m], recompute.module_layers[m], reading, job);

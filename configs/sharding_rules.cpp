@@ -65,7 +65,6 @@ void check_sharded_layers(Reading& reading, const Job& job) {
   const std::string path = "optimizer.zero_3_layers";
   const OptimizerConfig& optimizer = job.optimizer;
   if (optimizer.zero_3_layers.empty()) return;
-  check_layer_list(reading, path, optimizer.zero_3_layers, layers_in(job.parallelism.stages));
   if (optimizer.all_reduce == AllReduceKind::hierarchical)
     reading.problem(path, "zero_3_layers beside all_reduce: hierarchical is not supported yet",
                     "all_reduce: flat.");

@@ -6,14 +6,14 @@
 namespace simrun {
 namespace {
 
-const std::string tiny = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-gpt-8ranks.yaml";
+const std::string eight_ranks = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-gpt-8ranks.yaml";
 
 }  // namespace
 
 TEST_CASE("--plan galvatron prints a strategy for every layer and writes a job that runs") {
   const Scratch scratch;
   const std::string best = scratch.file("best.yaml");
-  const Ran planned = run_simrun("--plan galvatron " + tiny + " -o " + best);
+  const Ran planned = run_simrun("--plan galvatron " + eight_ranks + " -o " + best);
   CAPTURE(planned.output);
   REQUIRE(planned.code == 0);
   for (const char* words : {"simulated ", "layers 0-3: ", "embedding and loss: ", "that were simulated"})
@@ -30,7 +30,7 @@ TEST_CASE("--json of --plan galvatron and --plan alpa has the keys that --plan h
   const Scratch scratch;
   for (const char* planner : {"galvatron", "alpa"}) {
     const Ran planned =
-        run_simrun("--plan " + std::string(planner) + " " + tiny + " --json -o " + scratch.file("best.yaml"));
+        run_simrun("--plan " + std::string(planner) + " " + eight_ranks + " --json -o " + scratch.file("best.yaml"));
     CAPTURE(planner, planned.output);
     REQUIRE(planned.code == 0);
     for (const char* key : {"\"candidates\": ", "\"feasible\": ", "\"evaluated\": ", "\"seconds\": ",
@@ -46,7 +46,7 @@ TEST_CASE("--plan galvatron says what it does not search, and when nothing fits"
   CAPTURE(lora.output);
   CHECK(lora.code == 2);
   CHECK(lora.output.find("LoRA") != std::string::npos);
-  const Ran small = run_simrun("--plan galvatron " + tiny + " --set plan.max_memory='1 KiB' -o " +
+  const Ran small = run_simrun("--plan galvatron " + eight_ranks + " --set plan.max_memory='1 KiB' -o " +
                                scratch.file("best.yaml"));
   CAPTURE(small.output);
   CHECK(small.code == 3);

@@ -11,7 +11,7 @@
 namespace simrun {
 namespace {
 
-// Nothing where the sizes do not divide.
+// Nothing where the sizes do not divide, or times are beyond measure.
 template <typename Make>
 auto made(const Make& make) -> std::optional<decltype(make())> {
   try {
@@ -19,6 +19,8 @@ auto made(const Make& make) -> std::optional<decltype(make())> {
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   } catch (const ConfigError&) {
+    return std::nullopt;
+  } catch (const std::range_error&) {
     return std::nullopt;
   }
 }
@@ -31,7 +33,10 @@ std::vector<LayerSplit> layer_splits(const Job& job, std::int64_t ranks, std::in
     for (const std::int64_t sharing : prefix_products(ranks)) {
       if (sharing % tensor != 0) continue;
       const std::int64_t context = sharing / tensor;
-      if (tensor <= std::min(most, job.cluster.gpus_per_node) && context <= most)
+      // Ulysses' ranks exchange whole groups of heads (configs/context_parallel.cpp).
+      const bool has_heads = context == 1 ? job.model.num_attention_heads % tensor == 0
+                                          : job.model.num_key_value_heads % sharing == 0;
+      if (has_heads && tensor <= std::min(most, job.cluster.gpus_per_node) && context <= most)
         splits.push_back({tensor, context});
     }
   return splits;

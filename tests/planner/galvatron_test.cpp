@@ -152,6 +152,12 @@ TEST_CASE("Galvatron's published plans on 16 A100: the search's are the same or 
   }
 }
 
+TEST_CASE("ranks do not share fewer heads than they are") {
+  const Job job = preset_job("tiny-gpt-8ranks");  // 4 heads
+  for (const LayerSplit& split : layer_splits(job, 8, 8)) CHECK(4 % split.sharing() == 0);
+  CHECK(layer_splits(job, 8, 8).size() == 6);  // tensor x Ulysses: 1 1, 1 2, 1 4, 2 1, 2 2, 4 1
+}
+
 TEST_CASE("what is not searched is said, and nothing that fits is no plan") {
   CHECK(unsearchable_layers(preset_job("llama3-8b-8xh100")).empty());
   CHECK(unsearchable_layers(preset_job("tiny-moe-8ranks")) ==

@@ -184,8 +184,12 @@ std::string describe(const GalvatronPlan& plan) {
   std::vector<std::string> stages;
   for (const GalvatronStage& stage : plan.stages)
     stages.push_back(fmt::format("{}", fmt::join(strategy_lines(plan, stage), "; ")));
-  return fmt::format("pipeline {}, {} microbatches, ZeRO-{}; {}", plan.point.pipeline, plan.microbatches,
-                     plan.point.zero_stage, fmt::join(stages, " | "));
+  const LayerStrategy ends{plan.point.ends, plan.point.zero_stage == 3, false};
+  const bool differ = plan.layers.front().split != ends.split;
+  return fmt::format("pipeline {}, {} microbatches, ZeRO-{}; {}{}", plan.point.pipeline, plan.microbatches,
+                     plan.point.zero_stage,
+                     differ ? "ends " + strategy_words(ends, plan.stage_ranks) + "; " : "",
+                     fmt::join(stages, " | "));
 }
 
 std::string galvatron_text(const GalvatronOutcome& outcome) {

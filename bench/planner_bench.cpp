@@ -44,7 +44,9 @@ BENCHMARK(best_layouts_that_fit)->Arg(24)->Arg(96)->Unit(benchmark::kMillisecond
 // A strategy for every layer, prices of the layers included; GPUs and MiB of each.
 void strategies_by_layer(benchmark::State& state) {
   const Job job = job_from(small_gpt(48, 1, 1, static_cast<int>(state.range(0) / 8)),
-                           {{"model.hidden_size", "4096"}, {"model.num_attention_heads", "32"}});
+                           {{"model.hidden_size", "4096"},
+                            {"model.num_attention_heads", "32"},
+                            {"training.global_batch_size", "512"}});
   std::int64_t feasible = 0;
   for (auto _ : state) {
     LayerPrices prices(job);

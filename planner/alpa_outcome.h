@@ -20,8 +20,9 @@ struct AlpaOutcome {
 
 // Searches, simulates every proposal, and where one does not fit after all, what is found there with as much
 // less memory; behind these the best ones with pipelines under zero-bubble schedules
-// (Qi et al. 2023), and the best of all again with its memory in finer buckets; and the references. Throws
-// what alpa_plans() throws, and ConfigError for the job itself.
+// (Qi et al. 2023), and the best of all again with its memory in finer buckets; and the references. The
+// fastest of both are simulated with links shared between transfers, which decides. Throws what alpa_plans()
+// throws, and ConfigError for the job itself.
 AlpaOutcome plan_by_alpa(const JobLoader& load, const AlpaOptions& options = {});
 
 // What makes the fastest plan of all, a reference or not, of the job; nothing where none fits.

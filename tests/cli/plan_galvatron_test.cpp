@@ -29,8 +29,8 @@ TEST_CASE("--plan galvatron prints a strategy for every layer and writes a job t
 TEST_CASE("--json of --plan galvatron and --plan alpa has the keys that --plan has") {
   const Scratch scratch;
   for (const char* planner : {"galvatron", "alpa"}) {
-    const Ran planned =
-        run_simrun("--plan " + std::string(planner) + " " + eight_ranks + " --json -o " + scratch.file("best.yaml"));
+    const Ran planned = run_simrun("--plan " + std::string(planner) + " " + eight_ranks + " --json -o " +
+                                   scratch.file("best.yaml"));
     CAPTURE(planner, planned.output);
     REQUIRE(planned.code == 0);
     for (const char* key : {"\"candidates\": ", "\"feasible\": ", "\"evaluated\": ", "\"seconds\": ",

@@ -26,6 +26,7 @@ Job reference_job(const Job& job) {
   alone.parallelism.microbatch_group_size_per_vp_stage = 1;
   alone.parallelism.stages = {whole_model(job.parallelism.stages)};
   alone.optimizer.zero_stage = 0;
+  alone.optimizer.zero_3_layers.clear();
   alone.optimizer.overlap_grad_reduce = false;
   alone.optimizer.overlap_param_gather = false;
   alone.optimizer.no_sync = false;

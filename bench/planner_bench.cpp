@@ -1,6 +1,7 @@
 // What searching for a plan takes: the layouts of a GPT's operators on 8 x 8 devices, without and with a
 // limit of memory, and stages by sub-meshes on costs that are made up (a layer on n devices takes 1 / n and
-// some); and steps run pass by pass, of which items are evaluations.
+// some); strategies by layer for a GPT of 48 layers; and steps run pass by pass, of which items are
+// evaluations.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "planner/alpa_graph.h"
 #include "planner/alpa_stages.h"
 #include "planner/choice_chain.h"
+#include "planner/galvatron_search.h"
 #include "schedules/compile.h"
 #include "sim/pass_level.h"
 #include "tests/jobs.h"
@@ -41,6 +43,26 @@ void best_layouts_that_fit(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(choose_strategies(part.choices, limits));
 }
 BENCHMARK(best_layouts_that_fit)->Arg(24)->Arg(96)->Unit(benchmark::kMillisecond);
+
+// A strategy for every layer, prices of the layers included; GPUs and MiB of each.
+void strategies_by_layer(benchmark::State& state) {
+  const Job job = job_from(small_gpt(48, 1, 1, static_cast<int>(state.range(0) / 8)),
+                           {{"model.hidden_size", "4096"},
+                            {"model.num_attention_heads", "32"},
+                            {"training.global_batch_size", "512"}});
+  std::int64_t feasible = 0;
+  for (auto _ : state) {
+    LayerPrices prices(job);
+    feasible = galvatron_plans(job, prices, {.max_memory = state.range(1) << 20}).feasible;
+  }
+  state.counters["feasible"] = static_cast<double>(feasible);
+}
+BENCHMARK(strategies_by_layer)
+    ->Args({16, 72 << 10})
+    ->Args({64, 72 << 10})
+    ->Args({64, 8 << 10})
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
 
 // Sub-meshes of 1, 2, 4, ... units of `gpus` each.
 StageCosts made_up_costs(int layers, int units, int gpus) {

@@ -80,7 +80,8 @@ void add_plan(CLI::App& app, Options& options, Words& words) {
   app.add_option(
          "--plan", words.plan,
          "without a value (or with jobs): search for the best way to split CONFIG over its cluster; "
-         "with alpa: by Alpa's two levels, a layout for every operator; with a file: write the Plan there")
+         "with alpa: by Alpa's two levels, a layout for every operator; with galvatron: a strategy for every "
+         "layer; with a file: write the Plan there")
       ->expected(0, 1)
       ->default_str("");
   app.add_flag("--resume", options.plan_flags.resume,
@@ -312,6 +313,8 @@ std::string read_plan_word(const Words& words, Options& options) {
     options.plan_flags.search = "jobs";
   else if (word == "alpa")
     options.plan_flags.search = "alpa";
+  else if (word == "galvatron")
+    options.plan_flags.search = "galvatron";
   else if (words.inputs.empty() && is_job_name(word)) {
     options.plan_flags.search = "jobs";
     options.input = word;

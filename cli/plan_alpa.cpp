@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <stdexcept>
 
 #include "cli/console.h"
 #include "cli/outputs.h"
+#include "cli/plan_json.h"
 #include "cli/read_input.h"
 #include "planner/alpa_outcome.h"
 #include "schedules/plan_file.h"
@@ -22,6 +25,23 @@ LoadedJob load_replaced(const Options& options, const LoadOptions& load,
   return load_job(options.input, with);
 }
 
+// Proposals and what stands beside them, the fastest that fit. A candidate is a pipeline size with a number
+// of microbatches and a ZeRO stage.
+std::string alpa_json(const AlpaOutcome& outcome, double seconds,
+                      const std::function<std::string(const SimulatedPlan&)>& config_of) {
+  std::vector<FoundJob> found;
+  for (std::size_t i = 0; i < outcome.simulated.size(); ++i)
+    found.push_back({"", outcome.simulated[i], outcome.plans[i].estimate_s});
+  for (const SimulatedPlan& reference : outcome.references) found.push_back({"", reference, {}});
+  const auto candidates = static_cast<std::int64_t>(outcome.simulated.size());
+  const auto evaluated = static_cast<std::int64_t>(found.size());
+  std::erase_if(found,
+                [](const FoundJob& job) { return !job.simulated.fits || !job.simulated.refusal.empty(); });
+  std::ranges::stable_sort(found, {}, [](const FoundJob& job) { return job.simulated.step_s; });
+  for (FoundJob& job : found) job.config = config_of(job.simulated);
+  return found_json({candidates, static_cast<std::int64_t>(found.size()), evaluated, seconds}, found);
+}
+
 [[noreturn]] void refuse_alpa(const Options& options, const std::string& why) {
   throw ConfigError({{{options.input, 0, 0}, why, ""}});
 }
@@ -30,7 +50,6 @@ LoadedJob load_replaced(const Options& options, const LoadOptions& load,
 
 int plan_alpa(const Options& options, const LoadOptions& load) {
   if (is_plan_file(options.input)) refuse_alpa(options, "--plan alpa splits a job, not a Plan file");
-  if (options.json) refuse_alpa(options, "--plan alpa has no --json; --plan jobs has");
   if (options.plan_flags.resume) refuse_alpa(options, "--resume goes with --plan jobs, not with --plan alpa");
   const auto start = std::chrono::steady_clock::now();
   const std::string best_path = options.output.value_or("best.yaml");
@@ -48,7 +67,12 @@ int plan_alpa(const Options& options, const LoadOptions& load) {
   std::string wrote;
   const std::optional<std::vector<Override>> best = best_overrides(outcome);
   if (best) wrote = write_reported(best_path, load_replaced(options, load, *best).effective_yaml);
-  if (!options.quiet) print(alpa_text(outcome) + fmt::format("\n{:.1f} s\n", took.count()) + wrote);
+  if (options.json)
+    print(alpa_json(outcome, took.count(), [&](const SimulatedPlan& of) {
+      return load_replaced(options, load, of.overrides).effective_yaml;
+    }));
+  else if (!options.quiet)
+    print(alpa_text(outcome) + fmt::format("\n{:.1f} s\n", took.count()) + wrote);
   return best ? 0 : 3;
 }
 

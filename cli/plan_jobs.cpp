@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <sstream>
 
 #include "cli/console.h"
+#include "cli/interrupt_note.h"
 #include "cli/outputs.h"
 #include "cli/plan_processes.h"
 #include "cli/plan_report.h"
@@ -21,21 +21,6 @@
 
 namespace simrun {
 namespace {
-
-volatile std::sig_atomic_t interrupted = 0;
-void note_interrupt(int) { interrupted = 1; }
-
-// While it lives, Ctrl-C is noted instead of ending the program.
-class InterruptNote {
- public:
-  InterruptNote() : before_(std::signal(SIGINT, note_interrupt)) { interrupted = 0; }
-  ~InterruptNote() { std::signal(SIGINT, before_); }
-  InterruptNote(const InterruptNote&) = delete;
-  InterruptNote& operator=(const InterruptNote&) = delete;
-
- private:
-  void (*before_)(int);
-};
 
 PlanBase read_base(const Options& options, const LoadOptions& load) {
   const TextFile file = read_text_file(options.input);
@@ -111,7 +96,7 @@ int search_and_report(const Options& options, const LoadOptions& load, ProcessGr
   const InterruptNote note;
   search.progress = [&](const PlanSearchProgress& progress) {
     if (shows) show(progress);
-    return interrupted == 0;
+    return !note.was_interrupted();
   };
   PlanSearchResult result;
   try {

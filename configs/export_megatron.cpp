@@ -186,6 +186,8 @@ void add_sharding(const Job& job, Flags& flags, Notes& notes) {
   }
   if (is_muon && optimizer.zero_stage > 1)
     notes.push_back(fmt::format("optimizer.zero_stage: {} with muon", optimizer.zero_stage));
+  if (!optimizer.zero_3_layers.empty())
+    notes.emplace_back("optimizer.zero_3_layers: Megatron-LM shards all layers alike");
   if (optimizer.overlap_grad_reduce) add(flags, "--overlap-grad-reduce");
   if (optimizer.overlap_param_gather) add(flags, "--overlap-param-gather");
   if (optimizer.num_distributed_optimizer_instances > 1)
@@ -234,6 +236,7 @@ void add_recompute(const RecomputeConfig& recompute, MegatronArguments& argument
       std::ranges::any_of(recompute.module_layers, [](const auto& l) { return !l.empty(); });
   const bool is_full = recompute.granularity == RecomputeGranularity::full;
   if (has_counts) notes.emplace_back("recompute: numbers of layers by virtual stage; one holds for all");
+  if (!recompute.layers.empty()) notes.emplace_back("recompute.layers: Megatron-LM counts layers by stage");
   if (is_full && !recompute.modules.empty()) notes.emplace_back("recompute.modules: beside granularity full");
   Flags flags;
   switch (recompute.granularity) {

@@ -138,6 +138,7 @@ class Recipe {
                       optimizer.zero_stage));
     note_if(optimizer.name != UpdateRule::adamw && optimizer.name != UpdateRule::adam,
             "optimizer.name: the update is the recipe's");
+    note_if(!optimizer.zero_3_layers.empty(), "optimizer.zero_3_layers: FSDP2 shards all layers alike");
     note_if(optimizer.parameter_server.has_value(), "optimizer.parameter_server: there are none");
     note_if(optimizer.all_reduce != AllReduceKind::flat, "optimizer.all_reduce: NCCL decides how");
     note_if(optimizer.main_grads_dtype != Dtype::fp32 || optimizer.exp_avg_dtype != Dtype::fp32 ||
@@ -218,7 +219,7 @@ class Recipe {
     set("activation_checkpoint", is_full ? "FullAC.Config()" : "SelectiveAC.Config()");
     note_if(!is_full, "recompute.modules: SelectiveAC chooses operators by a list of its own");
     note_if(is_full && (recompute.method == RecomputeMethod::block || recompute.num_layers > 1 ||
-                        !recompute.modules.empty()),
+                        !recompute.modules.empty() || !recompute.layers.empty()),
             "recompute: FullAC checkpoints every layer by itself");
   }
 

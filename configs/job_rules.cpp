@@ -230,6 +230,13 @@ void derive_bucket_size(Reading& reading, Job& job) {
   reading.record("optimizer.bucket_size", fmt::format("{}", job.optimizer.bucket_size), "default");
 }
 
+// The layers are counted by their stages.
+void check_layer_lists(Reading& reading, const Job& job) {
+  const std::int64_t layers = layers_in(job.parallelism.stages);
+  check_layer_list(reading, "recompute.layers", job.recompute.layers, layers);
+  check_layer_list(reading, "optimizer.zero_3_layers", job.optimizer.zero_3_layers, layers);
+}
+
 }  // namespace
 
 void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
@@ -246,6 +253,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   check_context_parallel(reading, job);
   apply_pipeline_rules(layout, reading, job);
   apply_recompute_rules(reading, job);
+  check_layer_lists(reading, job);
   apply_document_rules(reading, job);
   check_gpu(reading, job);
   apply_fp8_rules(reading, job);

@@ -66,6 +66,18 @@ void read_recomputed_layers(const RecomputeKeys& keys) {
                          "uniform's num_layers is the length of a checkpoint.");
 }
 
+void read_named_layers(const RecomputeKeys& keys) {
+  keys.recompute.layers = read_layer_list(keys.section, keys.reading, "layers");
+  if (keys.recompute.layers.empty()) return;
+  keys.section.ignore({"method", "num_layers", "modules", "module_layers"});
+  for (const char* key : {"method", "num_layers", "modules", "module_layers"})
+    if (keys.section.has(key))
+      keys.reading.problem(
+          keys.section.path_of("layers"),
+          fmt::format("'recompute.layers' names the layers, and so would 'recompute.{}'", key),
+          "leave one of the two out.");
+}
+
 void read_module_layers(const RecomputeKeys& keys) {
   const ConfigNode* node = keys.section.section("module_layers");
   if (node == nullptr) return;

@@ -33,11 +33,15 @@ struct RecomputeKeys {
   RecomputeConfig& recompute;
 };
 void read_recomputed_layers(const RecomputeKeys& keys);
+// `layers`: those that are recomputed, by number.
+void read_named_layers(const RecomputeKeys& keys);
 void read_module_layers(const RecomputeKeys& keys);
 void read_memory_limit(const RecomputeKeys& keys);
 // Of the training section.
 void read_documents(SectionReader& section, Reading& reading, Training& training);
 // Of the optimizer section, after zero_stage.
+// What of `zero_stage` and `zero_3_layers` shards gradients or weights: "zero_stage 3".
+std::string sharding_words(const OptimizerConfig& optimizer);
 void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& optimizer);
 void read_data_parallel_groups(SectionReader& section, OptimizerConfig& optimizer);
 // After the types: how large a bucket is in elements, or in bytes of what is reduced.

@@ -17,8 +17,16 @@ bool applied_boolean(SectionReader& section, const std::string& key, bool applie
 
 }  // namespace
 
+std::string sharding_words(const OptimizerConfig& optimizer) {
+  return optimizer.zero_3_layers.empty() ? fmt::format("zero_stage {}", optimizer.zero_stage)
+                                         : "ZeRO-3 of some layers";
+}
+
 void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& optimizer) {
-  const bool gathers = optimizer.zero_stage == 3, reduces = optimizer.zero_stage >= 2;
+  if (optimizer.zero_stage == 3 && !optimizer.zero_3_layers.empty())
+    reading.problem(section.path_of("zero_3_layers"), "zero_stage 3 shards the weights of every layer",
+                    "leave zero_3_layers out.");
+  const bool gathers = gathers_in_passes(optimizer), reduces = reduces_in_passes(optimizer);
   optimizer.reshard_after_forward = applied_boolean(section, "reshard_after_forward", gathers, true);
   optimizer.reshard_after_backward = applied_boolean(section, "reshard_after_backward", gathers, true);
   optimizer.no_sync = applied_boolean(section, "no_sync", reduces, false);

@@ -64,14 +64,16 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   SectionReader section(reading, node, "optimizer");
   read_update_rule(section, optimizer);
   optimizer.zero_stage = static_cast<int>(section.integer("zero_stage", {0, 3}, 0));
+  optimizer.zero_3_layers = read_layer_list(section, reading, "zero_3_layers");
+  const bool reduces = reduces_in_passes(optimizer), gathers = gathers_in_passes(optimizer);
   // Gradients of stages 2 and 3 are reduced behind every backward pass, weights of stage 3 gathered in front
   // of every layer.
-  optimizer.overlap_grad_reduce = section.boolean("overlap_grad_reduce", optimizer.zero_stage >= 2);
-  optimizer.overlap_param_gather = section.boolean("overlap_param_gather", optimizer.zero_stage == 3);
-  if (optimizer.zero_stage >= 2 && !optimizer.overlap_grad_reduce)
+  optimizer.overlap_grad_reduce = section.boolean("overlap_grad_reduce", reduces);
+  optimizer.overlap_param_gather = section.boolean("overlap_param_gather", gathers);
+  if (reduces && !optimizer.overlap_grad_reduce)
     reading.problem(
         "optimizer.overlap_grad_reduce",
-        fmt::format("zero_stage {} always reduces gradients behind the backward pass", optimizer.zero_stage),
+        fmt::format("{} always reduces gradients behind the backward pass", sharding_words(optimizer)),
         "overlap_grad_reduce: true.");
   optimizer.clip_grad = section.real("clip_grad", limits::norm, 1.0);
   read_sharding(section, reading, optimizer);
@@ -88,7 +90,7 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
         "give both types the same value.");
   section.finish();
 
-  if (optimizer.overlap_param_gather && optimizer.zero_stage == 0 && !optimizer.parameter_server)
+  if (optimizer.overlap_param_gather && optimizer.zero_stage == 0 && !gathers && !optimizer.parameter_server)
     reading.problem("optimizer.overlap_param_gather", "overlap_param_gather needs zero_stage 1, 2 or 3",
                     "without ZeRO no parameters are gathered.");
   else if (optimizer.overlap_param_gather && optimizer.zero_stage == 1 && !optimizer.overlap_grad_reduce)
@@ -126,19 +128,22 @@ void read_recompute(const ConfigNode* node, Reading& reading, Job& job) {
     refuse_recompute_key(section, reading, *node->find(key), granularity, belongs_to);
     return false;
   };
-  if (applies("method", "full")) {
+  const RecomputeKeys keys{section, reading, recompute};
+  if (applies("layers", "full")) read_named_layers(keys);
+  const bool counts_layers = recompute.layers.empty();
+  if (counts_layers && applies("method", "full")) {
     const std::string method = section.word("method", {{"uniform", "block"}, {}}, "uniform");
     recompute.method = method == "block" ? RecomputeMethod::block : RecomputeMethod::uniform;
   }
-  const RecomputeKeys keys{section, reading, recompute};
-  if (applies("num_layers", "full")) read_recomputed_layers(keys);
+  if (counts_layers && applies("num_layers", "full")) read_recomputed_layers(keys);
   const bool in_other_layers = granularity == "full" && recompute.method == RecomputeMethod::block;
-  if ((in_other_layers && section.has("modules")) || applies("modules", "selective")) {
+  if ((in_other_layers && section.has("modules")) || (counts_layers && applies("modules", "selective"))) {
     const WordRule modules = {
         {"core_attn", "mlp", "layernorm", "moe", "moe_act", "shared_experts", "mla_up_proj"}, {"moe_router"}};
     recompute.modules = section.words("modules", modules, {"core_attn"});
   }
-  if ((in_other_layers && !recompute.modules.empty()) || applies("module_layers", "selective"))
+  if ((in_other_layers && !recompute.modules.empty()) ||
+      (counts_layers && applies("module_layers", "selective")))
     read_module_layers(keys);
   if (applies("memory_limit", "auto")) read_memory_limit(keys);
   section.finish();

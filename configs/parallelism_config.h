@@ -17,6 +17,12 @@ struct StageContent {
   bool operator==(const StageContent&) const = default;
 };
 
+inline std::int64_t layers_in(const std::vector<StageContent>& stages) {
+  std::int64_t layers = 0;
+  for (const StageContent& stage : stages) layers += stage.layers;
+  return layers;
+}
+
 // A pipeline schedule in a file: PyTorch's CSV, read and checked by schedules/job_schedule.h. Equal if the
 // text is.
 struct ScheduleText {

@@ -60,6 +60,19 @@ void check_hierarchy(Reading& reading, const Job& job) {
                     "flat does.");
 }
 
+// Layers that are sharded beside others that are not.
+void check_sharded_layers(Reading& reading, const Job& job) {
+  const std::string path = "optimizer.zero_3_layers";
+  const OptimizerConfig& optimizer = job.optimizer;
+  if (optimizer.zero_3_layers.empty()) return;
+  if (optimizer.all_reduce == AllReduceKind::hierarchical)
+    reading.problem(path, "zero_3_layers beside all_reduce: hierarchical is not supported yet",
+                    "all_reduce: flat.");
+  if (optimizer.parameter_server)
+    reading.problem(path, "zero_3_layers would divide what the parameter servers keep",
+                    "leave one of the two out.");
+}
+
 // A reduction in another type casts whole buckets behind every pass.
 void check_compression(Reading& reading, const Job& job) {
   const OptimizerConfig& optimizer = job.optimizer;
@@ -78,6 +91,7 @@ void check_compression(Reading& reading, const Job& job) {
 void apply_sharding_rules(Reading& reading, const Job& job) {
   check_instances(reading, job);
   check_hierarchy(reading, job);
+  check_sharded_layers(reading, job);
   check_compression(reading, job);
 }
 

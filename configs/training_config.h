@@ -7,6 +7,7 @@
 
 #include "configs/dtype.h"
 #include "configs/fp8_config.h"
+#include "configs/layer_list.h"
 #include "configs/parameter_server_config.h"
 
 // The training, optimizer and recompute sections of a job as plain values.
@@ -84,6 +85,9 @@ struct OptimizerConfig {
   Dtype grad_reduce_dtype = Dtype::fp32;  // of data-parallel sums; another than main_grads_dtype is cast to
   double sgd_momentum = 0.9;              // 0: sgd keeps nothing
   int zero_stage = 0;
+  // Layers whose weights, gradients and state are sharded as by stage 3, whatever the stage of the rest
+  // (Galvatron's strategy by layer, Miao et al. 2022, arXiv 2211.13878; FSDP2 wraps modules one by one).
+  LayerList zero_3_layers;
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;
   double clip_grad = 1.0;  // 0: no gradient-norm reduction
@@ -103,6 +107,15 @@ struct OptimizerConfig {
   bool operator==(const OptimizerConfig&) const = default;
 };
 
+// ZeRO-3, of any layer: passes gather weights.
+inline bool gathers_in_passes(const OptimizerConfig& optimizer) {
+  return optimizer.zero_stage == 3 || !optimizer.zero_3_layers.empty();
+}
+// ZeRO-2 or 3, of any layer: passes reduce gradients.
+inline bool reduces_in_passes(const OptimizerConfig& optimizer) {
+  return optimizer.zero_stage >= 2 || !optimizer.zero_3_layers.empty();
+}
+
 enum class RecomputeGranularity : std::uint8_t { none, selective, full, automatic };
 enum class RecomputeMethod : std::uint8_t { uniform, block };
 
@@ -115,6 +128,7 @@ struct RecomputeConfig {
   // one number for all). By module: of how many of the layers behind those it is recomputed; empty: of all.
   std::vector<std::int64_t> stage_layers;
   std::vector<std::vector<std::int64_t>> module_layers;
+  LayerList layers;  // full: that are recomputed, each for itself; empty: as method and num_layers say
   std::int64_t memory_limit = 0;  // automatic: bytes of a GPU
   bool operator==(const RecomputeConfig&) const = default;
 };

@@ -8,48 +8,19 @@
 #include <stdexcept>
 #include <utility>
 
+#include "planner/microbatch_sizes.h"
 #include "planner/stage_search.h"
 #include "planner/sub_mesh.h"
 
 namespace simrun {
 namespace {
 
-constexpr std::int64_t most_sequences = 16;  // of a microbatch, per device
-constexpr std::int64_t most_batches = 8;
-constexpr double longest_bubble = 1.5;  // x the work: never the best, and pipelines are many
-
-std::vector<std::int64_t> divisors_of(std::int64_t number) {
-  std::vector<std::int64_t> divisors;
-  for (std::int64_t d = 1; d <= number; ++d)
-    if (number % d == 0) divisors.push_back(d);
-  return divisors;
-}
-
 void refuse_job(const Job& job) {
   if (job.training.documents || job.training.lora || job.training.fp8)
     throw std::invalid_argument("packed documents, LoRA and fp8 are not searched");
+  if (!job.optimizer.zero_3_layers.empty())
+    throw std::invalid_argument("zero_3_layers is not searched: leave it out");
   if (job.optimizer.parameter_server) throw std::invalid_argument("parameter servers are not searched");
-}
-
-// The largest microbatches first; of many divisors, those by factors of two.
-std::vector<std::int64_t> batch_sizes(const Job& job, std::int64_t pipeline, std::int64_t microbatches) {
-  const std::int64_t batch = job.training.global_batch_size, devices = job.world_size() / pipeline;
-  std::vector<std::int64_t> sizes;
-  if (microbatches > 0) return batch % microbatches == 0 ? std::vector{batch / microbatches} : sizes;
-  for (const std::int64_t sequences : divisors_of(batch)) {
-    const std::int64_t count = batch / sequences;
-    const double bubble = static_cast<double>(pipeline - 1) / static_cast<double>(count);
-    if (sequences > most_sequences * devices || bubble > longest_bubble) continue;
-    sizes.push_back(sequences);
-  }
-  std::reverse(sizes.begin(), sizes.end());
-  if (std::cmp_greater(sizes.size(), most_batches)) {
-    std::vector<std::int64_t> thinned;
-    for (const std::int64_t size : sizes)
-      if (thinned.empty() || 2 * size <= thinned.back()) thinned.push_back(size);
-    sizes = std::move(thinned);
-  }
-  return sizes;
 }
 
 struct BoundedPoint {
@@ -59,8 +30,7 @@ struct BoundedPoint {
 
 // Of data-parallel ranks ZeRO-1 takes less memory than ZeRO-0 and as much time.
 std::vector<SearchPoint> all_points(const Job& job, const AlpaOptions& options, bool hides_data_parallel) {
-  std::int64_t layers = 0;
-  for (const StageContent& content : job.parallelism.stages) layers += content.layers;
+  const std::int64_t layers = layers_in(job.parallelism.stages);
   std::vector<SearchPoint> points;
   for (const std::int64_t pipeline : divisors_of(job.world_size())) {
     if (pipeline > std::min(layers, options.most_stages) ||
@@ -69,7 +39,7 @@ std::vector<SearchPoint> all_points(const Job& job, const AlpaOptions& options, 
     for (const int zero_stage : pipeline == 1 ? std::vector{1, 2, 3} : std::vector{1}) {
       // What ZeRO-3 gathers is hidden, and what is reduced if the job says so.
       if (hides_data_parallel && zero_stage < 3 && !job.optimizer.overlap_grad_reduce) continue;
-      for (const std::int64_t sequences : batch_sizes(job, pipeline, options.microbatches))
+      for (const std::int64_t sequences : microbatch_sizes(job, pipeline, options.microbatches))
         points.push_back({pipeline, sequences, zero_stage, hides_data_parallel});
     }
   }

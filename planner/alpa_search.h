@@ -7,6 +7,7 @@
 #include "configs/job.h"
 #include "configs/load_job.h"
 #include "planner/alpa_graph.h"
+#include "planner/operator_choice.h"
 
 namespace simrun {
 
@@ -18,13 +19,6 @@ struct AlpaStage {
   double bytes = 0;    // weights, gradients, optimizer state and activations in flight
 };
 
-// The layout that operators of one name have in some layers.
-struct OperatorChoice {
-  std::string scope;                                                    // of a layout rule: "layers[0-5].qkv"
-  std::vector<std::pair<std::string, std::vector<std::string>>> split;  // dimension: axes, outermost first
-  std::vector<std::string> whole;                                       // dimensions that it may split
-};
-
 struct AlpaPlan {
   std::int64_t pipeline = 1, microbatches = 1, sequences = 1;  // of a microbatch over a whole stage
   std::int64_t tensor = 1;  // tensor_model_parallel_size: as many ranks share sequences that are too few
@@ -32,7 +26,7 @@ struct AlpaPlan {
   std::string schedule = "1f1b";
   bool hides_data_parallel = false;  // the estimate has what data-parallel ranks exchange as hidden
   std::vector<AlpaStage> stages;
-  std::vector<std::pair<std::string, std::int64_t>> axes;  // of the own mesh, the first fastest
+  OwnAxes axes;  // of the own mesh
   std::vector<OperatorChoice> operators;
   double estimate_s = 0;  // sum of stages and handovers + (microbatches - 1) x the slowest
 };

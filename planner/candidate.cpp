@@ -258,6 +258,7 @@ Job with_candidate(Job job, const Candidate& candidate) {
   parallelism.stages = balanced_stages(job, candidate.pipeline * candidate.virtual_stages);
   job.training.micro_batch_size = candidate.micro_batch;
   job.optimizer.zero_stage = candidate.zero_stage;
+  job.optimizer.zero_3_layers.clear();
   job.optimizer.overlap_grad_reduce = job.optimizer.overlap_grad_reduce || candidate.zero_stage >= 2;
   job.optimizer.overlap_param_gather = candidate.zero_stage == 3;
   const RecomputeConfig written = job.recompute;

@@ -51,6 +51,7 @@ void put_sharding(ConfigNode& root, const Candidate& candidate) {
   put_scalar(root, "optimizer.zero_stage", plain_scalar(fmt::format("{}", candidate.zero_stage)));
   if (candidate.zero_stage >= 2) erase_key(root, "optimizer", "overlap_grad_reduce");
   erase_key(root, "optimizer", "overlap_param_gather");
+  erase_key(root, "optimizer", "zero_3_layers");
 }
 
 }  // namespace

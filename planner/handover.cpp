@@ -27,13 +27,13 @@ double boundary_bytes(const StageGraph& stage) {
 }
 
 // All devices of one stage to those of another, which begin at these.
-double send_seconds(const Job& job, const StageGraph& stage, std::array<std::int64_t, 2> begin,
+double send_seconds(const Job& job, const Mesh& mesh, std::array<std::int64_t, 2> begin,
                     double bytes_of_device) {
   std::int64_t devices = 1;
-  for (const Axis& axis : stage.mesh.mesh.axes) devices *= axis.size;
+  for (const Axis& axis : mesh.axes) devices *= axis.size;
   Plan plan;
   plan.cluster = job.cluster;
-  for (const std::int64_t first : begin) plan.stages.push_back({{{first, devices}}, {stage.mesh.mesh}});
+  for (const std::int64_t first : begin) plan.stages.push_back({{{first, devices}}, {mesh}});
   Communication to_other;
   to_other.peer.pipeline_rank = 1;
   to_other.channel = 0;
@@ -44,13 +44,24 @@ double send_seconds(const Job& job, const StageGraph& stage, std::array<std::int
 
 }  // namespace
 
-// Where some stages' neighbours are on another node, between these.
-double handover_seconds(const Job& job, const StageGraph& stage, const LogicalMesh& mesh) {
-  const std::int64_t devices = mesh.devices(), of_node = job.cluster.gpus_per_node;
+double boundary_seconds(const Job& job, const Mesh& mesh, double bytes_of_device) {
+  std::int64_t devices = 1;
+  for (const Axis& axis : mesh.axes) devices *= axis.size;
+  const std::int64_t of_node = job.cluster.gpus_per_node;
   if (2 * devices > job.world_size()) return 0;
   const std::int64_t second = devices < of_node && job.cluster.nodes > 1 ? of_node : devices;
-  return 2 * send_seconds(job, stage, {second - devices, second},
-                          boundary_bytes(stage) / static_cast<double>(devices));
+  return 2 * send_seconds(job, mesh, {second - devices, second}, bytes_of_device);
+}
+
+double ends_seconds(const Job& job, const Mesh& mesh, double bytes_of_device) {
+  std::int64_t devices = 1;
+  for (const Axis& axis : mesh.axes) devices *= axis.size;
+  if (bytes_of_device == 0 || 2 * devices > job.world_size()) return 0;
+  return send_seconds(job, mesh, {0, job.world_size() - devices}, bytes_of_device);
+}
+
+double handover_seconds(const Job& job, const StageGraph& stage, const LogicalMesh& mesh) {
+  return boundary_seconds(job, stage.mesh.mesh, boundary_bytes(stage) / static_cast<double>(mesh.devices()));
 }
 
 // Two ranks hand each other half of what they have, then the sums of the halves.
@@ -66,9 +77,7 @@ double shared_parameter_seconds(const Job& job, const StageGraph& stage, const L
                                      bytes_of(job.optimizer.grad_reduce_dtype));
       read_in[input] = stage.segment[o];
     }
-  const std::int64_t devices = mesh.devices();
-  if (bytes == 0 || 2 * devices > job.world_size()) return 0;
-  return send_seconds(job, stage, {0, job.world_size() - devices}, bytes / static_cast<double>(devices));
+  return ends_seconds(job, stage.mesh.mesh, bytes / static_cast<double>(mesh.devices()));
 }
 
 }  // namespace simrun

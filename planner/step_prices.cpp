@@ -13,6 +13,7 @@
 namespace simrun {
 namespace {
 
+constexpr double least_of_parameters = 1024;  // bytes: the norm's sum over all ranks is of one number
 constexpr double least_priced = 0x1p18, most_priced = 0x1p34, next_priced = 4;  // bytes
 
 // The largest of some communications that a plan has.
@@ -47,6 +48,7 @@ PricedExchanges priced_exchanges(const Plan& plan) {
       if (segment.chunk == 0 && of.opcode == Opcode::send && traffic == Traffic::pipeline)
         found.send.offer(plan, of);
       if (traffic != Traffic::data) continue;
+      if (communicated_bytes(plan, of) < least_of_parameters) continue;
       const std::int64_t ranks = ranks_of(plan, plan.communications[of.communication]);
       if (of.opcode == Opcode::all_reduce || of.opcode == Opcode::reduce_scatter)
         found.reductions[ranks].offer(plan, of);

@@ -117,7 +117,7 @@ bool ChunkSegments::gathers_in_passes() const {
 }
 
 WeightGathers ChunkSegments::weight_gathers(const ChunkEmission& emission) {
-  if (job_.optimizer.zero_stage < 3) return {};
+  if (!simrun::gathers_in_passes(job_.optimizer)) return {};
   return {gathers_of_pass(context(), emission, table_), job_.optimizer.overlap_param_gather};
 }
 

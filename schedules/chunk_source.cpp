@@ -41,7 +41,6 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   const int stage = placement_.stage_of(chunk);
   const Direction direction = placement_.direction_of(chunk);
   BucketRules rules{model_.mesh};
-  rules.zero_stage = job_.optimizer.zero_stage;
   if (data_parallel_replicas(job_) > 1) rules.replica_axes = model_.mesh.axes("dp_outer");
   rules.hierarchical = job_.optimizer.all_reduce == AllReduceKind::hierarchical;
   rules.servers = server_rules(job_);

@@ -81,13 +81,16 @@ void refuse_sharded_copies(const Job& job, const ChunkPlacement& placement, cons
         fmt::format("adafactor and muon under zero_stage {} would sum over parts of matrices with the other "
                     "copy of a stage of {}; zero_stage 0 does not",
                     job.optimizer.zero_stage, job.parallelism.pipeline_schedule));
-  if (job.optimizer.zero_stage < 2) return;
-  const std::string stage = fmt::format("zero_stage {}", job.optimizer.zero_stage);
+  if (!reduces_in_passes(job.optimizer)) return;
+  const std::string stage = job.optimizer.zero_3_layers.empty()
+                                ? fmt::format("zero_stage {}", job.optimizer.zero_stage)
+                                : "ZeRO-3 of some layers";
   if (placement.directions() == 2)
     throw std::invalid_argument(
         fmt::format("{} would exchange shards with the other copy of a stage in every "
                     "pass of {}; zero_stage 0 and 1 do not",
                     stage, job.parallelism.pipeline_schedule));
+  if (job.optimizer.zero_stage < 2) return;  // embeddings are in no layer
   std::set<int> ranks;
   for (const std::int32_t holder : model.partition.tied_stages)
     ranks.insert(placement.rank(holder, Direction::down));

@@ -138,9 +138,16 @@ class ReportWriter {
         add_pull(code.values[code.parameters[p]], data);
       } else {
         add_gradient_sum(gradient, data,
-                         job_.optimizer.zero_stage == 0 ? Opcode::all_reduce : Opcode::reduce_scatter);
+                         job_.optimizer.zero_stage == 0 && !is_sharded_layer(gradient)
+                             ? Opcode::all_reduce
+                             : Opcode::reduce_scatter);
       }
     }
+  }
+
+  bool is_sharded_layer(const Value& gradient) const {
+    const Operator& reader = model_.graph.operators[first_reader_.at(gradient.tensor)];
+    return has_layer(job_.optimizer.zero_3_layers, reader.layer);
   }
 
   void add_gradient_sum(const Value& gradient, const std::vector<AxisId>& axes, Opcode opcode) {

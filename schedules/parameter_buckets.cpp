@@ -38,6 +38,10 @@ std::vector<std::size_t> last_writes(const ChunkCode& code) {
   return result;
 }
 
+int zero_stage_of(const OptimizerConfig& optimizer, std::int32_t layer) {
+  return has_layer(optimizer.zero_3_layers, layer) ? 3 : optimizer.zero_stage;
+}
+
 // Data axes and tensor axes of a gradient's sum.
 struct SumAxes {
   std::vector<AxisId> data, tensor;
@@ -76,7 +80,7 @@ void pad_for_shards(ParameterBucket& bucket, const BucketRules& rules) {
   }
   const std::int64_t pieces = rules.mesh.size(bucket.shard_axes) * copies(rules);
   const int first_stage = bucket.frozen ? 3 : 1;  // frozen weights have no optimizer to divide
-  if (rules.zero_stage >= first_stage) bucket.shards = pieces;
+  if (bucket.zero_stage >= first_stage) bucket.shards = pieces;
   const bool is_served = rules.servers.any() && !bucket.frozen;
   if (is_served) bucket.shards = rules.servers.count;
   if (bucket.shards == 1 && !rules.hierarchical) return;
@@ -92,10 +96,9 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
                                           const BucketRules& rules) {
   const std::vector<std::size_t> written = last_writes(code);
   // ZeRO-3 gathers layer by layer; what is outside the layers is one unit, FSDP's root module.
-  const bool by_layer = rules.zero_stage == 3;
-  const std::vector<std::int32_t> layers = by_layer ? layers_of(code) : std::vector<std::int32_t>();
+  const std::vector<std::int32_t> layers = layers_of(code);
   std::vector<ParameterBucket> buckets;
-  std::map<std::tuple<SumAxes, bool, bool, bool, bool, bool, std::int32_t>, std::size_t>
+  std::map<std::tuple<SumAxes, bool, bool, bool, bool, bool, int, std::int32_t>, std::size_t>
       latest;  // bucket still open, by what it sums over, its layer and how it is updated
   for (std::size_t p = code.parameters.size(); p-- > 0;) {
     if (p == rules.elsewhere) continue;
@@ -106,14 +109,17 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
         !frozen && rules.optimizer.name == UpdateRule::muon && rules.matrices[p].hidden;
     const Value& weight = code.values[code.parameters[p]];
     const bool in_fp8 = weight.dtype == Dtype::fp8;
-    const auto [open, is_new] = latest.emplace(std::tuple{axes, tied, frozen, bool{code.of_experts[p]},
-                                                          orthogonalised, in_fp8, by_layer ? layers[p] : -1},
-                                               buckets.size());
+    const int zero_stage = zero_stage_of(rules.optimizer, layers[p]);
+    const auto [open, is_new] =
+        latest.emplace(std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, in_fp8,
+                                  zero_stage, zero_stage == 3 ? layers[p] : -1},
+                       buckets.size());
     if (is_new || buckets[open->second].elements >= rules.bucket_size) {
       open->second = buckets.size();
       buckets.emplace_back();
       buckets.back().data_axes = axes.data;
       buckets.back().tensor_axes = axes.tensor;
+      buckets.back().zero_stage = zero_stage;
       buckets.back().tied = tied;
       buckets.back().frozen = frozen;
       buckets.back().orthogonalised = orthogonalised;
@@ -199,13 +205,13 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   }
   std::optional<Scope> weights_only, gradients_only;
   const bool offloads_weights = rules.offload.parameters != OffloadTarget::none;
-  if ((sharded || offloads_weights) && rules.zero_stage == 3) weights_only = rules.gathered;
+  if ((sharded || offloads_weights) && bucket.zero_stage == 3) weights_only = rules.gathered;
   bucket.weight_shard = add_shard_of(plan, bucket.weights, sharding, weights_only);
   offload_weights(plan, bucket, rules.offload.parameters);
   if (bucket.frozen) return;
   bucket.gradients =
       add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
-  if (sharded && rules.zero_stage >= 2)
+  if (sharded && bucket.zero_stage >= 2)
     gradients_only = rules.reduces_once      ? Scope::step
                      : rules.splits_backward ? Scope::microbatch
                                              : Scope::pass;

@@ -40,6 +40,7 @@ struct ParameterBucket {
   Index weight_shard = no_index, gradient_shard = no_index;
   Index piece = no_index;    // what a hierarchical all-reduce scatters: a view
   Index reduced = no_index;  // ZeRO-2, 3 without no_sync: this microbatch's shard of the gradients
+  int zero_stage = 0;
   bool keeps_shard = false;  // ZeRO-2, 3: of the gradients a rank keeps its shard only
   Index main_weights = no_index, exp_avg = no_index, exp_avg_sq = no_index;
   std::vector<Index> more_state;          // of the optimizer, read and written with it
@@ -60,7 +61,6 @@ struct ParameterBucket {
 
 struct BucketRules {
   const DeviceMesh& mesh;
-  int zero_stage = 0;
   std::vector<AxisId> replica_axes = {};  // of which dp is cut off
   bool hierarchical = false;              // all-reduce
   ServerRules servers = {};               // whose parts of a bucket are its shards

@@ -50,6 +50,7 @@ Checkpoint checkpoint_of(const Operator& op, const RecomputeConfig& config, cons
     case RecomputeGranularity::selective: return {module_key(op, config, place), true};
     case RecomputeGranularity::full: break;
   }
+  if (!config.layers.empty()) return {has_layer(config.layers, op.layer) ? place.layer : none, false};
   if (config.method == RecomputeMethod::uniform)
     return {place.layer / static_cast<std::int32_t>(config.num_layers), false};
   if (place.layer < whole_layers(config, place.stage)) return {place.layer, false};

@@ -112,7 +112,9 @@ Instruction weight_gather(const StepContext& context, const ChunkEmission& emiss
                     data_group(context, emission, bucket, 1, table), "parameter gather");
 }
 
-bool gathers_in_passes(const StepContext& context) { return context.optimizer.zero_stage == 3; }
+bool is_gathered_in_passes(const ParameterBucket& bucket) {
+  return is_sharded(bucket) && bucket.zero_stage == 3;
+}
 
 void append_to(std::vector<Instruction>& instructions, const std::vector<Instruction>& more) {
   instructions.insert(instructions.end(), more.begin(), more.end());
@@ -288,7 +290,8 @@ BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmissi
   for (std::size_t b = 0; b < emission.buckets.size(); ++b) {
     gathers.emplace_back();
     gathers.back() = fetch_weights(context.plan, emission.buckets[b]);
-    if (is_sharded(emission.buckets[b])) gathers.back().push_back(weight_gather(context, emission, b, table));
+    if (is_gathered_in_passes(emission.buckets[b]))
+      gathers.back().push_back(weight_gather(context, emission, b, table));
     append_to(gathers.back(), release_fetched(emission.buckets[b]));
   }
   return gathers;
@@ -300,7 +303,7 @@ std::vector<Instruction> parameter_gathers(const StepContext& context, const Chu
   std::vector<Instruction> instructions;
   // Buckets follow the backward pass; forward wants the last one first.
   for (std::size_t b = emission.buckets.size(); b-- > 0;) {
-    if (is_sharded(emission.buckets[b]) && !gathers_in_passes(context))
+    if (is_sharded(emission.buckets[b]) && !is_gathered_in_passes(emission.buckets[b]))
       instructions.push_back(weight_gather(context, emission, b, table));
   }
   return instructions;

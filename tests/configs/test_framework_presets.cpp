@@ -14,7 +14,7 @@ LoadedJob tiny_on(const std::string& framework, std::vector<Override> overrides 
 }
 
 TEST_CASE("every framework preset loads and keeps its kernels over a reload") {
-  int presets = 0;
+  int count = 0;
   for (const auto& file : std::filesystem::directory_iterator(directory + "/frameworks")) {
     const std::string name = file.path().stem().string();
     CAPTURE(name);
@@ -25,9 +25,9 @@ TEST_CASE("every framework preset loads and keeps its kernels over a reload") {
     CHECK(again.job.framework == loaded.job.framework);
     CHECK(again.job.cluster == loaded.job.cluster);
     CHECK(again.job.config_sha256 == loaded.job.config_sha256);
-    ++presets;
+    ++count;
   }
-  CHECK(presets > 10);
+  CHECK(count > 10);
 }
 
 TEST_CASE("a framework from another one keeps what it does not say") {

@@ -1,0 +1,179 @@
+#include "planner/galvatron_search.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/layerwise_search.h"
+#include "planner/microbatch_sizes.h"
+#include "planner/sub_mesh.h"
+
+namespace simrun {
+namespace {
+
+constexpr std::size_t alike = 2;  // proposals of one pipeline size, number of microbatches and ZeRO stage
+
+struct BoundedLayerPoint {
+  GalvatronPoint point;
+  double lower_bound = 0;
+};
+
+// Every pipeline size with every size of a microbatch.
+std::vector<GalvatronPoint> pipeline_points(const Job& job) {
+  std::vector<GalvatronPoint> points;
+  for (const std::int64_t pipeline : divisors_of(job.world_size()))
+    if (pipeline <= job.model.num_layers && is_sub_mesh(job.cluster, job.world_size() / pipeline))
+      for (const std::int64_t sequences : microbatch_sizes(job, pipeline, 0))
+        points.push_back({.pipeline = pipeline, .sequences = sequences});
+  return points;
+}
+
+bool divides_batch(const Job& job, const GalvatronPoint& point, const LayerSplit& split) {
+  return point.sequences % (job.world_size() / point.pipeline / split.sharing()) == 0;
+}
+
+// In a pipeline ZeRO-2 would reduce the gradients of every microbatch.
+std::vector<int> zero_stages(const GalvatronPoint& point) {
+  return point.pipeline == 1 ? std::vector{1, 2} : std::vector{1};
+}
+
+std::vector<GalvatronPoint> mixed_points(const Job& job, const GalvatronOptions& options) {
+  std::vector<GalvatronPoint> points;
+  for (const GalvatronPoint& at : pipeline_points(job))
+    for (const LayerSplit& ends : layer_splits(job, job.world_size() / at.pipeline, options.most_split)) {
+      if (ends.context > 1 || !divides_batch(job, at, ends)) continue;
+      for (const int zero_stage : zero_stages(at))
+        for (const bool spreads : {false, true})
+          points.push_back({at.pipeline, at.sequences, zero_stage, ends, spreads, {}});
+    }
+  return points;
+}
+
+std::vector<GalvatronPoint> uniform_points(const Job& job, const GalvatronOptions& options) {
+  std::vector<GalvatronPoint> points;
+  for (const GalvatronPoint& at : pipeline_points(job)) {
+    const std::int64_t ranks = job.world_size() / at.pipeline;
+    for (const LayerSplit& split : layer_splits(job, ranks, options.most_split)) {
+      if (!divides_batch(job, at, split)) continue;
+      std::vector<int> stages = zero_stages(at);
+      if (ranks > split.tensor) stages.push_back(3);
+      for (const int zero_stage : stages)
+        for (const bool recomputed : {false, true})
+          points.push_back({at.pipeline, at.sequences, zero_stage, split, false,
+                            LayerStrategy{split, zero_stage == 3, recomputed}});
+    }
+  }
+  return points;
+}
+
+// The best so far, few of one shape.
+class BestPlans {
+ public:
+  explicit BestPlans(std::size_t most) : most_(most) {}
+
+  void offer(GalvatronPlan plan) {
+    if (std::ranges::any_of(plans_, [&](const GalvatronPlan& other) { return are_same(plan, other); }))
+      return;
+    const auto place = std::ranges::upper_bound(plans_, plan.estimate_s, {}, &GalvatronPlan::estimate_s);
+    plans_.insert(place, std::move(plan));
+    thin();
+  }
+
+  bool is_beaten(double bound) const { return plans_.size() >= most_ && bound >= plans_.back().estimate_s; }
+  std::vector<GalvatronPlan> take() { return std::move(plans_); }
+
+ private:
+  void thin() {
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      const auto is_alike = [&](const GalvatronPlan& other) {
+        return other.point.pipeline == plans_[i].point.pipeline &&
+               other.point.sequences == plans_[i].point.sequences &&
+               other.point.zero_stage == plans_[i].point.zero_stage;
+      };
+      const auto before =
+          std::count_if(plans_.begin(), plans_.begin() + static_cast<std::ptrdiff_t>(i), is_alike);
+      if (std::cmp_less(before, alike)) continue;
+      plans_.erase(plans_.begin() + static_cast<std::ptrdiff_t>(i));
+      return;
+    }
+    if (plans_.size() > most_) plans_.pop_back();
+  }
+
+  std::size_t most_;
+  std::vector<GalvatronPlan> plans_;
+};
+
+class ProposalSearch {
+ public:
+  ProposalSearch(const Job& job, LayerPrices& prices, const GalvatronOptions& options)
+      : job_(job), prices_(prices), options_(options) {}
+
+  // The least bounds first, until none can be among the best.
+  std::vector<GalvatronPlan> best_of(const std::vector<GalvatronPoint>& points, double over_room) {
+    std::vector<BoundedLayerPoint> bounded;
+    for (const GalvatronPoint& point : points)
+      if (const auto bound = LayerwiseSearch(job_, prices_, options_, point).lower_bound())
+        bounded.push_back({point, *bound});
+    std::ranges::stable_sort(bounded, {}, &BoundedLayerPoint::lower_bound);
+    points_ = std::max(points_, static_cast<std::int64_t>(points.size()));
+    BestPlans best(options_.plans);
+    for (const BoundedLayerPoint& at : bounded) {
+      if (best.is_beaten(at.lower_bound)) break;
+      auto plan = LayerwiseSearch(job_, prices_, options_, at.point).best_plan(-over_room);
+      if (!plan) continue;
+      ++feasible_;
+      best.offer(std::move(*plan));
+    }
+    return best.take();
+  }
+
+  std::int64_t points() const { return points_; }
+  std::int64_t feasible() const { return feasible_; }
+
+ private:
+  const Job& job_;
+  LayerPrices& prices_;
+  const GalvatronOptions& options_;
+  std::int64_t points_ = 0, feasible_ = 0;
+};
+
+}  // namespace
+
+bool GalvatronPlan::is_uniform() const {
+  return std::ranges::all_of(layers, [&](const LayerStrategy& of) { return of == layers.front(); }) &&
+         point.ends == layers.front().split;
+}
+
+bool are_same(const GalvatronPlan& a, const GalvatronPlan& b) {
+  GalvatronPoint of_a = a.point, of_b = b.point;
+  of_a.spreads_sharded = of_b.spreads_sharded;
+  of_a.only = of_b.only;
+  const auto ends_at = [](const GalvatronStage& stage) { return stage.last_layer; };
+  return of_a == of_b && a.layers == b.layers && std::ranges::equal(a.stages, b.stages, {}, ends_at, ends_at);
+}
+
+std::string unsearchable_layers(const Job& job) {
+  if (!has_layer_kinds(job))
+    return "layers of their own are searched for decoder-only transformers without layout rules, offload, "
+           "frozen "
+           "parameters, LoRA and parameter servers";
+  if (job.model.experts.count > 0) return "models with experts are searched by --plan jobs";
+  if (job.training.documents || job.training.fp8) return "packed documents and fp8 are not searched";
+  if (job.model.num_nextn_predict_layers > 0) return "multi-token prediction is not searched";
+  return "";
+}
+
+GalvatronProposals galvatron_plans(const Job& job, LayerPrices& prices, const GalvatronOptions& options) {
+  ProposalSearch search(job, prices, options);
+  GalvatronProposals proposals;
+  for (const double over_room : {0.0, options.over_room}) {
+    for (GalvatronPlan& plan : search.best_of(uniform_points(job, options), over_room))
+      proposals.uniform.push_back(std::move(plan));
+    for (GalvatronPlan& plan : search.best_of(mixed_points(job, options), over_room))
+      proposals.mixed.push_back(std::move(plan));
+  }
+  proposals.points = search.points();
+  proposals.feasible = search.feasible();
+  return proposals;
+}
+
+}  // namespace simrun

@@ -1,0 +1,42 @@
+#include "planner/microbatch_sizes.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace simrun {
+namespace {
+
+constexpr std::int64_t most_sequences = 16;  // of a microbatch, per device
+constexpr std::int64_t most_batches = 8;
+constexpr double longest_bubble = 1.5;  // x the work: never the best, and pipelines are many
+
+}  // namespace
+
+std::vector<std::int64_t> divisors_of(std::int64_t number) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t d = 1; d <= number; ++d)
+    if (number % d == 0) divisors.push_back(d);
+  return divisors;
+}
+
+std::vector<std::int64_t> microbatch_sizes(const Job& job, std::int64_t pipeline, std::int64_t microbatches) {
+  const std::int64_t batch = job.training.global_batch_size, devices = job.world_size() / pipeline;
+  std::vector<std::int64_t> sizes;
+  if (microbatches > 0) return batch % microbatches == 0 ? std::vector{batch / microbatches} : sizes;
+  for (const std::int64_t sequences : divisors_of(batch)) {
+    const std::int64_t count = batch / sequences;
+    const double bubble = static_cast<double>(pipeline - 1) / static_cast<double>(count);
+    if (sequences > most_sequences * devices || bubble > longest_bubble) continue;
+    sizes.push_back(sequences);
+  }
+  std::reverse(sizes.begin(), sizes.end());
+  if (std::cmp_greater(sizes.size(), most_batches)) {
+    std::vector<std::int64_t> thinned;
+    for (const std::int64_t size : sizes)
+      if (thinned.empty() || 2 * size <= thinned.back()) thinned.push_back(size);
+    sizes = std::move(thinned);
+  }
+  return sizes;
+}
+
+}  // namespace simrun

@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "planner/galvatron_outcome.h"
+#include "tests/jobs.h"
+
+namespace simrun {
+namespace {
+
+JobLoader loader_for(const std::string& yaml) {
+  return [yaml](const std::vector<Override>& overrides) { return job_from(yaml, overrides); };
+}
+
+// Eight layers of 16 heads; 64 sequences of 1,024 tokens.
+std::string gpt_on(const char* cluster, const char* precision, int hidden) {
+  return "simrun: 1\nmodel: {model_type: gpt, num_layers: 8, hidden_size: " + std::to_string(hidden) +
+         ", num_attention_heads: 16, vocab_size: 51200, max_position_embeddings: 1024, attention_dropout: 0, "
+         "hidden_dropout: 0}\n"
+         "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 64, precision: " +
+         std::string(precision) + "}\ncluster: " + cluster + "\n";
+}
+
+constexpr const char* eight_a100 = "{from: dgx_a100, nodes: 1}";
+
+// All layers alike: tensor and data parallel, ZeRO stage, recompute, sequences of a microbatch per rank.
+std::vector<SimulatedPlan> plans_alike(const Job& job, const JobLoader& load) {
+  std::vector<SimulatedPlan> plans;
+  for (std::int64_t tensor = 1; tensor <= job.cluster.gpus_per_node; tensor *= 2)
+    for (const char* zero_stage : {"1", "2", "3"})
+      for (const char* recompute : {"none", "full"})
+        for (std::int64_t sequences = 1; sequences <= job.training.global_batch_size; sequences *= 2) {
+          const std::int64_t data = job.world_size() / tensor;
+          if (job.training.global_batch_size % (data * sequences) != 0) continue;
+          const std::string t = std::to_string(tensor), s = std::to_string(sequences);
+          plans.push_back(
+              simulate_plan("tensor " + t + " ZeRO-" + zero_stage + " recompute " + recompute + ", " + s,
+                            {{"parallelism.tensor_model_parallel_size", t},
+                             {"parallelism.sequence_parallel", tensor > 1 ? "true" : "false"},
+                             {"optimizer.zero_stage", zero_stage},
+                             {"optimizer.overlap_grad_reduce", "true"},
+                             {"optimizer.overlap_param_gather", "true"},
+                             {"recompute.granularity", recompute},
+                             {"training.micro_batch_size", s}},
+                            load));
+        }
+  return plans;
+}
+
+struct PublishedPlan {
+  std::string layers, hidden, heads, sequence, batch, zero_stage;
+};
+
+std::vector<PublishedPlan> published_plans() {
+  std::vector<PublishedPlan> plans;
+  std::ifstream file(SIMRUN_SOURCE_DIR "/tests/data/galvatron_plans.csv");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("#") || line.starts_with("layers")) continue;
+    std::istringstream words(line);
+    PublishedPlan plan;
+    for (std::string* cell :
+         {&plan.layers, &plan.hidden, &plan.heads, &plan.sequence, &plan.batch, &plan.zero_stage})
+      std::getline(words, *cell, ',');
+    plans.push_back(plan);
+  }
+  return plans;
+}
+
+const SimulatedPlan* best_within(const std::vector<SimulatedPlan>& plans, std::int64_t memory) {
+  const SimulatedPlan* best = nullptr;
+  for (const SimulatedPlan& plan : plans)
+    if (plan.refusal.empty() && plan.peak_bytes <= memory && (best == nullptr || plan.step_s < best->step_s))
+      best = &plan;
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("no plan whose layers are alike is faster within the same memory", "[long]") {
+  struct Case {
+    const char* cluster;
+    const char* precision;
+    int hidden;
+    std::vector<double> gib;
+  };
+  for (const Case& of :
+       {Case{eight_a100, "bf16", 2048, {2, 3, 6, 8, 14}}, Case{eight_a100, "bf16", 1024, {1, 4}},
+        Case{"{from: aws_p3_16xlarge, nodes: 2}", "fp16", 1024, {1, 2, 4}}}) {
+    const JobLoader load = loader_for(gpt_on(of.cluster, of.precision, of.hidden));
+    const std::vector<SimulatedPlan> alike = plans_alike(load({}), load);
+    for (const double gib : of.gib) {
+      const auto memory = static_cast<std::int64_t>(gib * 0x1p30);
+      CAPTURE(of.cluster, of.hidden, gib);
+      const GalvatronOutcome outcome = plan_by_galvatron(load, {.max_memory = memory});
+      const SimulatedPlan* best = best_within(alike, memory);
+      REQUIRE(best != nullptr);
+      REQUIRE(outcome.best.has_value());
+      const SimulatedLayers& found = outcome.plans[*outcome.best];
+      CAPTURE(best->name, found.simulated.name);
+      CHECK(found.simulated.step_s <= best->step_s);
+      CHECK(found.simulated.peak_bytes <= memory);
+    }
+  }
+}
+
+TEST_CASE("between two memories a mix is faster than every plan whose layers are alike") {
+  // Eight A100 and 2 GiB of each. With 2 sequences per GPU and microbatch, ZeRO-1 of all layers is too much.
+  // Half of the layers give up their weights and gradients (12 h^2 x 6 bytes, of which an eighth stays: 63
+  // MiB each), and the compute of the other half hides what they gather and reduce.
+  const JobLoader load = loader_for(gpt_on(eight_a100, "bf16", 1024));
+  constexpr std::int64_t memory = std::int64_t{2} << 30;
+  const GalvatronOutcome outcome = plan_by_galvatron(load, {.max_memory = memory});
+  REQUIRE(outcome.best.has_value());
+  const SimulatedLayers& found = outcome.plans[*outcome.best];
+  CAPTURE(found.simulated.name);
+  const SimulatedPlan* alike = best_within(plans_alike(load({}), load), memory);
+  CHECK(found.simulated.step_s < 0.97 * alike->step_s);
+  const auto sharded = std::ranges::count_if(found.plan.layers, &LayerStrategy::sharded);
+  CHECK(sharded > 0);
+  CHECK(std::cmp_less(sharded, found.plan.layers.size()));
+  // One sharded layer less does not fit.
+  GalvatronPlan less = found.plan;
+  std::ranges::find_if(less.layers, &LayerStrategy::sharded)->sharded = false;
+  const SimulatedPlan fuller = simulate_plan("", galvatron_overrides(load({}), less), load);
+  CHECK(fuller.refusal.empty());
+  CHECK(fuller.peak_bytes > memory);
+}
+
+TEST_CASE("Galvatron's published plans on 16 A100: the search's are the same or faster") {
+  const std::vector<PublishedPlan> published = published_plans();
+  REQUIRE(published.size() == 3);
+  for (const PublishedPlan& of : published) {
+    const JobLoader load =
+        loader_for("simrun: 1\nmodel: {model_type: gpt, num_layers: " + of.layers +
+                   ", hidden_size: " + of.hidden + ", num_attention_heads: " + of.heads +
+                   ", vocab_size: 50257, max_position_embeddings: " + of.sequence +
+                   ", attention_dropout: 0, hidden_dropout: 0}\ntraining: {seq_length: " + of.sequence +
+                   ", micro_batch_size: " + std::to_string(std::stoi(of.batch) / 16) +
+                   ", global_batch_size: " + of.batch +
+                   ", precision: bf16}\noptimizer: {overlap_grad_reduce: true}\n"
+                   "cluster: {from: aws_p4d_24xlarge, nodes: 2}\n");
+    const SimulatedPlan theirs = simulate_plan(
+        "", {{"optimizer.zero_stage", of.zero_stage}, {"optimizer.overlap_param_gather", "true"}}, load);
+    const GalvatronOutcome outcome = plan_by_galvatron(load, {});
+    REQUIRE(theirs.fits);
+    REQUIRE(outcome.best.has_value());
+    const SimulatedLayers& found = outcome.plans[*outcome.best];
+    CAPTURE(of.hidden, theirs.step_s, found.simulated.name, found.simulated.step_s);
+    CHECK(found.simulated.step_s <= theirs.step_s);
+    CHECK(found.plan.estimate_s == Approx(found.simulated.step_s).epsilon(0.05));
+  }
+}
+
+TEST_CASE("ranks do not share fewer heads than they are") {
+  const Job job = preset_job("tiny-gpt-8ranks");  // 4 heads
+  for (const LayerSplit& split : layer_splits(job, 8, 8)) CHECK(4 % split.sharing() == 0);
+  CHECK(layer_splits(job, 8, 8).size() == 6);  // tensor x Ulysses: 1 1, 1 2, 1 4, 2 1, 2 2, 4 1
+}
+
+TEST_CASE("what is not searched is said, and nothing that fits is no plan") {
+  CHECK(unsearchable_layers(preset_job("llama3-8b-8xh100")).empty());
+  CHECK(unsearchable_layers(preset_job("tiny-moe-8ranks")) ==
+        "models with experts are searched by --plan jobs");
+  const JobLoader load = loader_for(gpt_on(eight_a100, "bf16", 1024));
+  const GalvatronOutcome nothing = plan_by_galvatron(load, {.max_memory = 1 << 20});
+  CHECK_FALSE(nothing.best.has_value());
+  CHECK(galvatron_text(nothing).starts_with("no plan fits\n"));
+  const GalvatronOutcome stopped =
+      plan_by_galvatron(load, {}, [](const char*, std::int64_t done, std::int64_t) { return done < 2; });
+  CHECK(stopped.was_stopped);
+  CHECK(stopped.best.has_value());
+  CHECK(stopped.plans.size() == 2);
+}
+
+}  // namespace simrun

@@ -37,10 +37,12 @@ struct FrameworkKernels {
   double compute_slowdown = 1;
   // Compute waits for tensor-parallel collectives, also where it could go on with the weights' gradients.
   bool blocking_tensor_parallel = false;
+  // Compute waits for every collective; what goes from stage to stage moves beside it.
+  bool blocking_collectives = false;
   // Compute waits until what a pipeline stage sends has arrived (Megatron-LM's p2p_communication.py waits for
   // both directions before it goes on).
   bool blocking_pipeline = false;
-  bool blocks() const { return blocking_tensor_parallel || blocking_pipeline; }
+  bool blocks() const { return blocking_tensor_parallel || blocking_collectives || blocking_pipeline; }
   bool operator==(const FrameworkKernels&) const = default;
 };
 

@@ -18,6 +18,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_separate_qkv_bias(!kernels.fused_qkv_bias);
   out.set_separate_weight_gradient(!kernels.fused_weight_gradient);
   out.set_blocking_tensor_parallel(kernels.blocking_tensor_parallel);
+  out.set_blocking_collectives(kernels.blocking_collectives);
   out.set_blocking_pipeline(kernels.blocking_pipeline);
   out.set_separate_cross_entropy(!kernels.fused_cross_entropy);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
@@ -45,6 +46,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),
           .compute_slowdown = slowdown == 0 ? 1 : slowdown,
           .blocking_tensor_parallel = in.blocking_tensor_parallel(),
+          .blocking_collectives = in.blocking_collectives(),
           .blocking_pipeline = in.blocking_pipeline()};
 }
 

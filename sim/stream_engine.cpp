@@ -174,6 +174,9 @@ class Engine {
     if (plan_.cluster.communication != CommunicationMode::blocking)
       return (plan_.framework.kernels.blocking_tensor_parallel &&
               plan_.streams[step.stream].traffic == Traffic::tensor) ||
+             (plan_.framework.kernels.blocking_collectives && step.exchange != no_index &&
+              compiled_.exchanges[step.exchange].instruction->opcode != Opcode::send &&
+              compiled_.exchanges[step.exchange].instruction->opcode != Opcode::recv) ||
              (plan_.framework.kernels.blocking_pipeline && step.exchange != no_index &&
               compiled_.exchanges[step.exchange].instruction->opcode == Opcode::send);
     return step.exchange == no_index ||

@@ -65,6 +65,7 @@ Framework framework_with_every_field() {
                       .optimizer_bytes = 1.5,
                       .compute_slowdown = 1.25,
                       .blocking_tensor_parallel = true,
+                      .blocking_collectives = true,
                       .blocking_pipeline = true},
           .memory = {.context_bytes = 1,
                      .context_bytes_per_sm = 2,

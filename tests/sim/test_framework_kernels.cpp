@@ -229,6 +229,22 @@ TEST_CASE("waiting for tensor-parallel sums costs what would have run beside the
   CHECK(step("true") > step("false"));
 }
 
+TEST_CASE("waiting for every collective costs what would have run beside those of data parallelism") {
+  const auto step = [](const char* zero_stage, const char* blocking) {
+    return simulate(compile(preset_job("llama3-8b-8xh100",
+                                       {{"optimizer.zero_stage", zero_stage},
+                                        {"framework.kernels.blocking_collectives", blocking}})))
+        .step;
+  };
+  for (const char* zero_stage : {"1", "3"}) CHECK(step(zero_stage, "true") > step(zero_stage, "false"));
+  const auto pipeline = [](const char* blocking) {  // 8 stages of one rank
+    const Timeline timeline = simulate(
+        compile(job_from(small_gpt(8, 1, 8, 1), {{"framework.kernels.blocking_collectives", blocking}})));
+    return static_cast<double>(timeline.step);
+  };
+  CHECK(pipeline("true") < 1.01 * pipeline("false"));
+}
+
 TEST_CASE("a job that names no framework is priced without the coefficients of real runs") {
   CHECK(compile(job_from(small_gpt(4, 2, 1, 1))).cluster.gpu.kernels == GpuKernels{});
   const Plan named = compile(job_from(small_gpt(4, 2, 1, 1), {{"framework", "megatron_2022"}}));

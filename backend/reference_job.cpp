@@ -23,6 +23,7 @@ Job reference_job(const Job& job) {
   Job alone = job;
   alone.parallelism = Parallelism{};
   alone.parallelism.pipeline_schedule = "1f1b";
+  alone.training.replica_micro_batch_sizes.clear();
   alone.parallelism.microbatch_group_size_per_vp_stage = 1;
   alone.parallelism.stages = {whole_model(job.parallelism.stages)};
   alone.optimizer.zero_stage = 0;
@@ -36,6 +37,7 @@ Job reference_job(const Job& job) {
   alone.offload = Offload{};
   alone.layout = LayoutConfig{};
   if (job.model.experts.count > 0) alone.moe.scope = expert_scope(job);
+  alone.cluster.node_groups.clear();
   alone.cluster.nodes = 1;
   alone.cluster.gpus_per_node = 1;
   alone.cluster.nics_per_node = 1;

@@ -20,6 +20,7 @@
 #include "cli/plan_alpa.h"
 #include "cli/plan_jobs.h"
 #include "cli/plan_schedule.h"
+#include "cli/plan_whale.h"
 #include "cli/playground.h"
 #include "cli/print_topology.h"
 #include "cli/processes.h"
@@ -52,6 +53,7 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.convert.to == "chakra") return export_chakra(options, read_input(options.input, options, load));
   if (options.convert.to) return export_job(options, load);
   if (options.plan_flags.search == "alpa") return plan_alpa(options, load);
+  if (options.plan_flags.search == "whale") return plan_whale(options, load);
   if (options.plan_flags.search) return plan_jobs(options, load);
   if (options.placement) return run_sweep(with_rank_orders(options, load), load);
   if (!options.sweep.empty()) return run_sweep(options, load);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "configs/diagnostics.h"
+#include "planner/mixed_search.h"
 
 namespace simrun {
 namespace {
@@ -379,7 +380,18 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& opti
   Search search(base, options, threads);
   search.simulate_most_promising(share.shortlist, result);
   search.rank(result);
+  add_balanced(base, result);
   return result;
+}
+
+void keep_best(const PlanBase& base, std::vector<RankedCandidate> fitting, PlanSearchResult& result) {
+  std::vector<RankedCandidate> front = result.pareto;
+  front.insert(front.end(), fitting.begin(), fitting.end());
+  result.pareto = pareto_of(std::move(front));
+  sort_by_goal(fitting, base.job.plan.minimise);
+  if (std::cmp_greater(fitting.size(), base.job.plan.best))
+    fitting.resize(static_cast<std::size_t>(base.job.plan.best));
+  result.best = std::move(fitting);
 }
 
 }  // namespace simrun

@@ -1,5 +1,7 @@
 #include "backend/reference_job.h"
 
+#include <stdexcept>
+
 #include "models/expert_scope.h"
 
 namespace simrun {
@@ -20,6 +22,10 @@ StageContent whole_model(const std::vector<StageContent>& stages) {
 }  // namespace
 
 Job reference_job(const Job& job) {
+  if (!job.training.replica_micro_batch_sizes.empty() && family_as<ResNetConfig>(job.model.family) != nullptr)
+    throw std::invalid_argument(
+        "batch norm takes its statistics of the samples of a rank: with replicas of unlike size no single rank "
+        "computes the same");
   Job alone = job;
   alone.parallelism = Parallelism{};
   alone.parallelism.pipeline_schedule = "1f1b";

@@ -41,6 +41,20 @@ std::optional<std::size_t> fastest_of(const std::vector<BalancedPlan>& plans) {
   return best;
 }
 
+// What comes nearest where none fits.
+std::string nearest_text(const std::vector<BalancedPlan>& plans) {
+  const SimulatedPlan* nearest = nullptr;
+  const auto over = [](const SimulatedPlan& of) { return of.peak_bytes - of.limit_bytes; };
+  for (const BalancedPlan& of : plans)
+    if (of.simulated.refusal.empty() && (nearest == nullptr || over(of.simulated) < over(*nearest)))
+      nearest = &of.simulated;
+  if (nearest == nullptr) return "no balance of the job can be run\n";
+  return fmt::format(
+      "nothing fits; the nearest needs {} of the {} of a {}: {}\n"
+      "--plan searches over other splits as well\n",
+      memory_text(nearest->peak_bytes), memory_text(nearest->limit_bytes), nearest->gpu, nearest->name);
+}
+
 std::string balanced_text(const std::vector<BalancedPlan>& plans, const Cluster& cluster) {
   const SimulatedPlan& written = plans.front().simulated;
   std::vector<TextRow> rows{{"step", "gain", "peak", "plan"}};
@@ -90,7 +104,7 @@ int plan_whale(const Options& options, const LoadOptions& load) {
                            load_balanced(options, load, overrides_of(plans[*best].balance)).effective_yaml);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   if (!options.quiet)
-    print(balanced_text(plans, cluster) + (best ? "" : "nothing fits\n") +
+    print(balanced_text(plans, cluster) + (best ? "" : nearest_text(plans)) +
           fmt::format("{:.1f} s\n", took.count()) + wrote);
   return best ? 0 : 3;
 }

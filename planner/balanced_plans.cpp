@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -14,6 +16,7 @@
 #include "configs/pipeline_layout.h"
 #include "planner/load_shares.h"
 #include "planner/part_loads.h"
+#include "schedules/instruction_flops.h"
 #include "sim/exchange_groups.h"
 #include "sim/plan_job.h"
 
@@ -21,8 +24,7 @@ namespace simrun {
 
 namespace {
 
-constexpr int most_corrections = 12;          // of shares that do not fit
-constexpr int refinements = 3;                // of times
+constexpr std::size_t most_corrections = 12;  // of shares, by what they taught of memory and times
 constexpr std::int64_t largest_factor = 16;   // x the written microbatch
 constexpr std::int64_t enough_sequences = 8;  // per replica: shares are fine enough
 
@@ -32,20 +34,22 @@ struct MeasuredShares {
   std::vector<double> seconds;
 };
 
-// Times along a line: through two measurements where they differ, else through the origin.
-LoadTaker line_through(const std::vector<MeasuredShares>& measured, std::size_t taker) {
-  const MeasuredShares& last = measured.back();
-  LoadTaker line;
-  line.speed = static_cast<double>(last.units[taker]) / std::max(last.seconds[taker], 1e-12);
-  for (auto other = measured.rbegin() + 1; other != measured.rend(); ++other) {
-    const auto apart = static_cast<double>(last.units[taker] - other->units[taker]);
-    const double seconds = last.seconds[taker] - other->seconds[taker];
-    if (apart == 0 || seconds / apart <= 0) continue;
-    line.speed = apart / seconds;
-    line.fixed = std::max(0.0, last.seconds[taker] - static_cast<double>(last.units[taker]) / line.speed);
-    break;
-  }
-  return line;
+// Times between measured ones; beyond them in proportion.
+std::function<double(std::int64_t)> between(const std::vector<MeasuredShares>& measured, std::size_t taker) {
+  std::map<std::int64_t, double> known;
+  for (const MeasuredShares& of : measured) known[of.units[taker]] = of.seconds[taker];
+  return [known](std::int64_t units) {
+    const auto above = known.lower_bound(units);
+    const auto scaled = [&](const std::pair<const std::int64_t, double>& from) {
+      return from.second * static_cast<double>(units) / static_cast<double>(from.first);
+    };
+    if (above == known.end()) return scaled(*known.rbegin());
+    if (above->first == units || above == known.begin()) return scaled(*above);
+    const auto below = std::prev(above);
+    const double share =
+        static_cast<double>(units - below->first) / static_cast<double>(above->first - below->first);
+    return (1 - share) * below->second + share * above->second;
+  };
 }
 
 // Devices with more memory first, of equal ones the faster; where that is not their order, the rank of each.
@@ -80,7 +84,7 @@ class Balancer {
     const Parallelism& parallelism = job_.parallelism;
     if (parallelism.pipeline_model_parallel_size > 1 && parallelism.rank_map.empty())
       placed.rank_map = large_memory_first(job_);
-    add("large memory first", placed);
+    add("placed", placed);
     for (std::int64_t factor = 1; factor <= largest_factor && job_.microbatches() % factor == 0;
          factor *= 2) {
       if (factor > 1 && !shares_batches(factor)) break;
@@ -98,7 +102,22 @@ class Balancer {
     return replicas() > 1 && job_.training.micro_batch_size * factor / 2 < enough_sequences;
   }
 
-  void add(const std::string& name, const DeviceBalance& balance) {
+  // What says nothing is left out.
+  DeviceBalance normal(DeviceBalance balance) const {
+    if (std::ranges::all_of(balance.replicas, [&](std::int64_t size) { return size == balance.micro_batch; }))
+      balance.replicas.clear();
+    if (balance.replicas.empty() && balance.micro_batch == job_.training.micro_batch_size &&
+        job_.training.replica_micro_batch_sizes.empty())
+      balance.micro_batch = 0;
+    if (!balance.layout.empty() && parse_pipeline_layout(balance.layout).stages == job_.parallelism.stages)
+      balance.layout.clear();
+    return balance;
+  }
+
+  void add(const char* how, const DeviceBalance& made) {
+    const DeviceBalance balance = normal(made);
+    const std::string what = describe(balance);
+    const std::string name = what.empty() ? how : fmt::format("{}: {}", how, what);
     if (!balance.empty() &&
         std::ranges::any_of(plans_, [&](const BalancedPlan& plan) { return plan.balance == balance; }))
       return;
@@ -142,16 +161,11 @@ class Balancer {
     std::optional<DeviceBalance> whale = equal;
     if (replicas() > 1) whale = corrected(*whale, &Balancer::batches_by_flops);
     if (whale && can_move_layers()) whale = corrected(*whale, &Balancer::layers_by_flops);
-    if (whale) add(title("Whale", *whale, factor), *whale);
+    if (whale) add("Whale", *whale);
     std::optional<DeviceBalance> timed = equal;
-    if (replicas() > 1) timed = refined(*timed, whale, &Balancer::batches_by_time);
-    if (timed && can_move_layers()) timed = refined(*timed, whale, &Balancer::layers_by_time);
-    if (timed) add(title("by their times", *timed, factor), *timed);
-  }
-
-  static std::string title(const char* how, const DeviceBalance& balance, std::int64_t factor) {
-    return fmt::format("{}{}: {}", how, factor == 1 ? "" : fmt::format(", microbatches x {}", factor),
-                       describe(balance));
+    if (replicas() > 1) timed = refined(*timed, &Balancer::batches_by_time);
+    if (timed && can_move_layers()) timed = refined(*timed, &Balancer::layers_by_time);
+    if (timed) add("by their times", *timed);
   }
 
   bool can_move_layers() const {
@@ -210,6 +224,20 @@ class Balancer {
     return std::max(least, 1.0);
   }
 
+  // Of a stage, in layers of it, by FLOPs: the classifier.
+  static double load_outside_layers(const Plan& plan, std::size_t stage) {
+    for (const Segment& segment : plan.segments) {
+      if (segment.kind != PassKind::forward || segment.chunk == no_index ||
+          std::cmp_not_equal(plan.chunks[segment.chunk].stage, stage))
+        continue;
+      double outside = 0, layers = 0;
+      for (const Instruction& what : segment.instructions)
+        (what.layer < 0 ? outside : layers) += instruction_flops(plan, what);
+      return layers > 0 ? outside / layers * static_cast<double>(plan.chunks[segment.chunk].layers) : 0;
+    }
+    return 0;
+  }
+
   DeviceBalance with_batches(DeviceBalance balance, std::vector<std::int64_t> shares) const {
     balance.replicas = std::move(shares);
     return balance;
@@ -234,7 +262,7 @@ class Balancer {
     const std::int64_t width = plan.job.tensor_parallel * plan.job.context_parallel;
     std::vector<LoadTaker> takers;
     for (std::size_t d = 0; d < of.balance.replicas.size(); ++d) {
-      LoadTaker taker{0, 0, room_of_replica(of.loads, d, of.balance.replicas[d])};
+      LoadTaker taker{0, room_of_replica(of.loads, d, of.balance.replicas[d])};
       for (std::size_t rank = 0; rank < of.loads.size(); ++rank)
         taker.speed +=
             flops_of(plan, static_cast<std::int32_t>(rank), static_cast<std::int64_t>(d) * width, width);
@@ -251,8 +279,8 @@ class Balancer {
     std::vector<LoadTaker> takers;
     for (std::size_t s = 0; s < layers.size(); ++s) {
       const auto rank = static_cast<std::int32_t>(s % of.loads.size());
-      takers.push_back(
-          {flops_of(plan, rank, 0, device_count(plan, rank)), 0, room_of_stage(of.loads, s, layers[s])});
+      takers.push_back({flops_of(plan, rank, 0, device_count(plan, rank)),
+                        room_of_stage(of.loads, s, layers[s]), load_outside_layers(plan, s)});
     }
     const std::vector<std::int64_t> shares = whale_shares(takers, sum_of(layers));
     if (shares.empty()) return std::nullopt;
@@ -260,10 +288,9 @@ class Balancer {
   }
 
   std::optional<DeviceBalance> batches_by_time(const Knowledge& of) const {
-    std::vector<LoadTaker> takers;
+    std::vector<TimedTaker> takers;
     for (std::size_t d = 0; d < of.balance.replicas.size(); ++d) {
-      takers.push_back(line_through(of.batches, d));
-      takers.back().room = room_of_replica(of.loads, d, of.balance.replicas[d]);
+      takers.push_back({between(of.batches, d), room_of_replica(of.loads, d, of.balance.replicas[d])});
     }
     std::vector<std::int64_t> shares = fastest_shares(takers, sum_of(of.balance.replicas));
     if (shares.empty()) return std::nullopt;
@@ -272,10 +299,9 @@ class Balancer {
 
   std::optional<DeviceBalance> layers_by_time(const Knowledge& of) const {
     const std::vector<std::int64_t> layers = layers_of(of.balance);
-    std::vector<LoadTaker> takers;
+    std::vector<TimedTaker> takers;
     for (std::size_t s = 0; s < layers.size(); ++s) {
-      takers.push_back(line_through(of.layers, s));
-      takers.back().room = room_of_stage(of.loads, s, layers[s]);
+      takers.push_back({between(of.layers, s), room_of_stage(of.loads, s, layers[s])});
     }
     const std::vector<std::int64_t> shares = fastest_shares(takers, sum_of(layers));
     if (shares.empty()) return std::nullopt;
@@ -314,7 +340,7 @@ class Balancer {
   std::optional<DeviceBalance> corrected(const DeviceBalance& from, MakeShares make) const {
     Knowledge known;
     if (!learn(from, known)) return std::nullopt;
-    for (int i = 0; i < most_corrections; ++i) {
+    for (std::size_t i = 0; i < most_corrections; ++i) {
       const std::optional<DeviceBalance> next = (this->*make)(known);
       if (!next) return std::nullopt;
       if (*next == known.balance || !learn(*next, known)) return next;
@@ -323,21 +349,32 @@ class Balancer {
     return known.balance;
   }
 
-  // The same until times and memory say nothing new. `beside`: a balance whose times are known as well.
-  std::optional<DeviceBalance> refined(const DeviceBalance& from, const std::optional<DeviceBalance>& beside,
-                                       MakeShares make) const {
+  // The same as often as it teaches something of times and memory; of what fits the one whose slowest part is
+  // fastest.
+  std::optional<DeviceBalance> refined(const DeviceBalance& from, MakeShares make) const {
     Knowledge known;
-    if (beside) static_cast<void>(learn(*beside, known));
     if (!learn(from, known)) return std::nullopt;
-    std::optional<DeviceBalance> last;
-    for (int i = 0; i < most_corrections; ++i) {
+    std::vector<DeviceBalance> seen{from};
+    std::optional<DeviceBalance> best;
+    double least = 0;
+    while (true) {
+      const double slowest = slowest_part(known.loads);
+      if (fits(known.loads) && (!best || slowest < least)) {
+        best = known.balance;
+        least = slowest;
+      }
       const std::optional<DeviceBalance> next = (this->*make)(known);
-      if (!next) return last;
-      last = next;
-      if (*next == known.balance || !learn(*next, known)) return next;
-      if (i + 1 >= refinements && fits(known.loads)) return next;
+      if (!next || std::ranges::find(seen, *next) != seen.end() || seen.size() > most_corrections)
+        return best;
+      seen.push_back(*next);
+      if (!learn(*next, known)) return best;
     }
-    return last;
+  }
+
+  static double slowest_part(const PartLoads& loads) {
+    double slowest = 0;
+    for (const std::vector<PartLoad>& of_rank : loads) slowest = std::max(slowest, seconds_of_rank(of_rank));
+    return slowest;
   }
 
   const JobLoader& load_;

@@ -46,6 +46,8 @@ std::string describe(const DeviceBalance& balance) {
   std::vector<std::string> words;
   if (!balance.rank_map.empty()) words.emplace_back("large memory first");
   if (!balance.layout.empty()) words.push_back("layers " + layers_of_layout(balance.layout));
+  if (balance.replicas.empty() && balance.micro_batch > 0)
+    words.push_back(fmt::format("batches of {}", balance.micro_batch));
   if (!balance.replicas.empty()) words.push_back("batches " + runs_text(balance.replicas));
   return fmt::format("{}", fmt::join(words, ", "));
 }

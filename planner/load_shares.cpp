@@ -12,9 +12,10 @@ namespace {
 
 using Shares = std::vector<std::int64_t>;
 
-bool can_hold(const std::vector<LoadTaker>& takers, std::int64_t units) {
+template <class Taker>
+bool can_hold(const std::vector<Taker>& takers, std::int64_t units) {
   std::int64_t room = 0;
-  for (const LoadTaker& taker : takers) {
+  for (const Taker& taker : takers) {
     if (taker.room < 1) return false;
     room += std::min(taker.room, units);
   }
@@ -23,12 +24,15 @@ bool can_hold(const std::vector<LoadTaker>& takers, std::int64_t units) {
 
 // Proportional to speed, to whole units by the largest remainder, at least one each.
 Shares proportional(const std::vector<LoadTaker>& takers, std::int64_t units) {
-  double speeds = 0;
-  for (const LoadTaker& taker : takers) speeds += taker.speed;
+  double speeds = 0, load = static_cast<double>(units);
+  for (const LoadTaker& taker : takers) {
+    speeds += taker.speed;
+    load += taker.own_load;
+  }
   Shares shares;
   std::vector<double> remainders;
   for (const LoadTaker& taker : takers) {
-    const double exact = static_cast<double>(units) * taker.speed / speeds;
+    const double exact = load * taker.speed / speeds - taker.own_load;
     shares.push_back(std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(exact))));
     remainders.push_back(exact - static_cast<double>(shares.back()));
   }
@@ -42,9 +46,10 @@ Shares proportional(const std::vector<LoadTaker>& takers, std::int64_t units) {
   return shares;
 }
 
-double seconds(const LoadTaker& taker, std::int64_t units) {
-  return taker.fixed + static_cast<double>(units) / taker.speed;
+double seconds_of(const LoadTaker& taker, std::int64_t units) {
+  return (taker.own_load + static_cast<double>(units)) / taker.speed;
 }
+double seconds_of(const TimedTaker& taker, std::int64_t units) { return taker.seconds(units); }
 
 // Of memory, above 1: more than there is.
 double fullness(const LoadTaker& taker, std::int64_t units) {
@@ -52,12 +57,17 @@ double fullness(const LoadTaker& taker, std::int64_t units) {
 }
 
 // Who has room and would be done first with one unit more.
-std::optional<std::size_t> soonest(const std::vector<LoadTaker>& takers, const Shares& shares) {
+template <class Taker>
+std::optional<std::size_t> soonest(const std::vector<Taker>& takers, const Shares& shares) {
   std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < takers.size(); ++i)
-    if (shares[i] < takers[i].room &&
-        (!best || seconds(takers[i], shares[i] + 1) < seconds(takers[*best], shares[*best] + 1)))
-      best = i;
+  double least = 0;
+  for (std::size_t i = 0; i < takers.size(); ++i) {
+    if (shares[i] >= takers[i].room) continue;
+    const double seconds = seconds_of(takers[i], shares[i] + 1);
+    if (best && seconds >= least) continue;
+    best = i;
+    least = seconds;
+  }
   return best;
 }
 
@@ -78,7 +88,7 @@ Shares whale_shares(const std::vector<LoadTaker>& takers, std::int64_t units) {
   }
 }
 
-Shares fastest_shares(const std::vector<LoadTaker>& takers, std::int64_t units) {
+Shares fastest_shares(const std::vector<TimedTaker>& takers, std::int64_t units) {
   if (!can_hold(takers, units)) return {};
   Shares shares(takers.size(), 1);
   for (std::int64_t left = units - std::ssize(takers); left > 0; --left) ++shares[*soonest(takers, shares)];

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace simrun {
@@ -9,8 +10,13 @@ namespace simrun {
 // layers of a model.
 struct LoadTaker {
   double speed = 1;       // units per second, or anything in proportion
-  double fixed = 0;       // what it takes whatever its share: in units x 1 / speed's unit
   std::int64_t room = 0;  // most units that its memory holds
+  double own_load = 0;    // in units, beside its share: a stage's classifier
+};
+// The same by what its shares take.
+struct TimedTaker {
+  std::function<double(std::int64_t units)> seconds;  // rising
+  std::int64_t room = 0;
 };
 
 // Whale's Algorithm 1 (Jia et al. 2022, USENIX ATC, section 3.5): shares proportional to speed, to whole
@@ -20,8 +26,8 @@ struct LoadTaker {
 // together they have no room for all, or there are fewer units than devices.
 std::vector<std::int64_t> whale_shares(const std::vector<LoadTaker>& takers, std::int64_t units);
 
-// The shares within memory of which the last device is done first, for times fixed + units / speed: each next
-// unit goes to the device that would be done first with it. At least one unit each; empty as above.
-std::vector<std::int64_t> fastest_shares(const std::vector<LoadTaker>& takers, std::int64_t units);
+// The shares within memory of which the last device is done first: each next unit goes to the device that
+// would be done first with it. At least one unit each; empty as above.
+std::vector<std::int64_t> fastest_shares(const std::vector<TimedTaker>& takers, std::int64_t units);
 
 }  // namespace simrun

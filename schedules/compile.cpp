@@ -44,7 +44,7 @@ Plan framed_plan(const Job& job, const LoweredModel& model) {
   // Coefficients of real frameworks' runs; a job that names none is one of the device's best kernels.
   if (job.framework == Framework{}) {
     plan.cluster.gpu.kernels = {};
-    for (NodeGroup& group : plan.cluster.node_groups) group.gpu.kernels = {};
+    for (NodeGroup& nodes : plan.cluster.node_groups) nodes.gpu.kernels = {};
   }
   for (const Dimension& dimension : graph.dimensions) plan.dimension_names.push_back(dimension.name);
   plan.dimension_names.push_back("elements");

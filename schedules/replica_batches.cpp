@@ -37,8 +37,12 @@ void add_replica_batches(Plan& plan, const Job& job) {
                         buffer.name, parts_over(mesh, axes), sizes.size()));
       const auto [table, is_new] =
           known.try_emplace(axes, static_cast<std::int32_t>(plan.extent_tables.size()));
-      if (is_new)
-        plan.extent_tables.push_back({.source = ExtentSource::plan_table, .axes = axes, .values = sizes});
+      if (is_new) {
+        ExtentTable& sizes_of = plan.extent_tables.emplace_back();
+        sizes_of.source = ExtentSource::plan_table;
+        sizes_of.axes = axes;
+        sizes_of.values = sizes;
+      }
       buffer.dims[d].table = table->second;
       buffer.dims[d].extent = most;
     }

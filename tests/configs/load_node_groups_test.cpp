@@ -12,12 +12,12 @@ namespace {
 std::string on_cluster(const std::string& keys) {
   return edited(edited(small_job, "{from: dgx_h100, nodes: 1}", "{" + keys + "}"), "bf16", "fp16");
 }
-const std::string links =
+const std::string group_links =
     "gpus_per_node: 4, intra_node: {latency: 2 us}, inter_node: {bandwidth: 50 Gb/s, latency: 5 us}, ";
 
-Cluster loaded(const std::string& keys) { return load(on_cluster(keys)).cluster; }
+Cluster cluster_of_groups(const std::string& keys) { return load(on_cluster(keys)).cluster; }
 
-Diagnostic only_problem(const std::string& keys) {
+Diagnostic group_problem(const std::string& keys) {
   const std::vector<Diagnostic> problems = problems_of(on_cluster(keys));
   CAPTURE(render(problems));
   REQUIRE(problems.size() == 1);
@@ -27,8 +27,8 @@ Diagnostic only_problem(const std::string& keys) {
 }  // namespace
 
 TEST_CASE("groups have their own GPUs and links; nodes are their sum") {
-  const Cluster cluster = loaded(
-      links +
+  const Cluster cluster = cluster_of_groups(
+      group_links +
       "node_groups: {fast: {nodes: 1, gpu: v100_sxm2_32gb}, slow: {nodes: 1, gpu: p100_sxm2, intra_node: "
       "{bandwidth: 30 GB/s, latency: 9 us}}}");
   CHECK(cluster.nodes == 2);
@@ -45,15 +45,17 @@ TEST_CASE("groups have their own GPUs and links; nodes are their sum") {
 }
 
 TEST_CASE("a group takes the cluster's GPU, or changes a number of it") {
-  const Cluster cluster = loaded(
-      links + "gpu: v100_sxm2_32gb, node_groups: {old: {nodes: 1}, new: {nodes: 1, gpu: {memory: 16 GiB}}}");
+  const Cluster cluster = cluster_of_groups(
+      group_links +
+      "gpu: v100_sxm2_32gb, node_groups: {old: {nodes: 1}, new: {nodes: 1, gpu: {memory: 16 GiB}}}");
   CHECK(cluster.node_groups[0].gpu == cluster.gpu);
   CHECK(cluster.node_groups[1].gpu.memory_bytes == std::int64_t{16} << 30);
   CHECK(cluster.node_groups[1].gpu.sm_count == cluster.gpu.sm_count);
 }
 
 TEST_CASE("equal groups are one kind of GPU") {
-  const Cluster cluster = loaded(links + "gpu: v100_sxm2_32gb, node_groups: {a: {nodes: 1}, b: {nodes: 1}}");
+  const Cluster cluster =
+      cluster_of_groups(group_links + "gpu: v100_sxm2_32gb, node_groups: {a: {nodes: 1}, b: {nodes: 1}}");
   CHECK(GpuKinds(cluster).count() == 1);
   CHECK(gpus_text(cluster) == "v100_sxm2_32gb");
 }
@@ -73,22 +75,24 @@ TEST_CASE("the effective config of groups and unlike batches loads again as an e
 }
 
 TEST_CASE("what is wrong with a group is told where it stands") {
-  CHECK(only_problem(links + "node_groups: {fast: {nodes: 1}, slow: {nodes: 1, gpu: p100_sxm2}}").message ==
-        "missing required key 'gpu' in 'cluster.node_groups.fast'");
-  CHECK(only_problem(links + "nodes: 3, gpu: v100_sxm2_32gb, node_groups: {a: {nodes: 1}, b: {nodes: 1}}")
+  CHECK(group_problem(group_links + "node_groups: {fast: {nodes: 1}, slow: {nodes: 1, gpu: p100_sxm2}}")
+            .message == "missing required key 'gpu' in 'cluster.node_groups.fast'");
+  CHECK(group_problem(group_links +
+                      "nodes: 3, gpu: v100_sxm2_32gb, node_groups: {a: {nodes: 1}, b: {nodes: 1}}")
             .message == "nodes is 3, and the node groups have 2");
-  CHECK(only_problem(
+  CHECK(group_problem(
             "from: pcie_8xt4, node_groups: {a: {nodes: 1}, b: {nodes: 1, intra_node: {bandwidth: 3 GB/s}}}")
             .message == "links of unlike groups on PCIe are those of cluster.pcie");
-  const Diagnostic unlinked = only_problem(
+  const Diagnostic unlinked = group_problem(
       "gpus_per_node: 4, inter_node: {bandwidth: 50 Gb/s, latency: 5 us}, intra_node: {latency: 2 us}, "
       "node_groups: {a: {nodes: 1, gpu: v100_sxm2_32gb}, b: {nodes: 1, gpu: t4}}");
   CHECK(unlinked.message == "missing required key 'bandwidth' in 'cluster.node_groups.b.intra_node'");
   CHECK(unlinked.hint == "t4 has no NVLink: write it, for example 12 GB/s.");
   // Every kind must have a peak for the type of training.
-  const std::vector<Diagnostic> problems = problems_of(edited(
-      on_cluster(links + "node_groups: {a: {nodes: 1, gpu: a100_sxm_80gb}, b: {nodes: 1, gpu: p100_sxm2}}"),
-      "fp16", "bf16"));
+  const std::vector<Diagnostic> problems = problems_of(
+      edited(on_cluster(group_links +
+                        "node_groups: {a: {nodes: 1, gpu: a100_sxm_80gb}, b: {nodes: 1, gpu: p100_sxm2}}"),
+             "fp16", "bf16"));
   REQUIRE(problems.size() == 1);
   CHECK(problems[0].message == "p100_sxm2 has no peak_flops for bf16");
 }

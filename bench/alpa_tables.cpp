@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/alpa_cluster.h"
 #include "planner/alpa_search.h"
 #include "planner/simulated_plan.h"
 #include "tests/jobs.h"
@@ -23,26 +24,11 @@ struct AblationRow {
   std::vector<double> published;  // TFLOPS: ILP, data parallel, ZeRO-2, ZeRO-3; 0: out of memory
 };
 
-// The first GPUs of a p3.16xlarge.
-std::string cluster_of(int gpus) {
-  switch (gpus) {
-    case 1: return "{from: dgx_a100, gpu: v100_sxm2_16gb, nodes: 1, gpus_per_node: 1}";
-    case 2:
-      return "{from: aws_p3_16xlarge, nodes: 1, gpus_per_node: 2, intra_node: {nvlinks: [0-1]}, "
-             "pcie: {gpu_switches: [0, 0], nic_switches: [0], switch_sockets: [0]}}";
-    case 4:
-      return "{from: aws_p3_16xlarge, nodes: 1, gpus_per_node: 4, intra_node: {nvlinks: [0-1, 0-2, 0-3x2, "
-             "1-2x2, 1-3, 2-3x2]}, pcie: {gpu_switches: [0, 0, 1, 1], nic_switches: [0], switch_sockets: [0, "
-             "0]}}";
-    default: return "{from: aws_p3_16xlarge, nodes: 1}";
-  }
-}
-
 std::string job_yaml_of(const AblationRow& of, const std::string& training) {
   return fmt::format(
       "simrun: 1\nmodel: {}\ntraining: {{micro_batch_size: 1, global_batch_size: {}{}}}\n"
       "framework: alpa\ncluster: {}\n",
-      of.model, of.batch, training, cluster_of(of.gpus));
+      of.model, of.batch, training, alpa_cluster(of.gpus));
 }
 
 std::string gpt_model(int hidden, int heads) {

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
+#include <numeric>
 
 #include "planner/stage_search.h"
 
@@ -12,16 +15,39 @@ namespace simrun {
 namespace {
 
 constexpr std::size_t fine_buckets = 512;
+// Proposals that are tried under other schedules too, and these: with one stage a rank and layers cut
+// anywhere.
+constexpr std::size_t rescheduled_plans = 3;
+constexpr std::array other_schedules{"zb_h1", "zb_h2"};
 
 void add_simulated(AlpaOutcome& outcome, AlpaPlan plan, const JobLoader& load) {
-  outcome.simulated.push_back(simulate_plan(
-      fmt::format("pipeline {}, {} microbatches, ZeRO-{}", plan.pipeline, plan.microbatches, plan.zero_stage),
-      alpa_overrides(plan), load));
+  std::string name =
+      fmt::format("pipeline {}, {} microbatches, ZeRO-{}", plan.pipeline, plan.microbatches, plan.zero_stage);
+  if (plan.schedule != AlpaPlan{}.schedule) name += ", " + plan.schedule;
+  outcome.simulated.push_back(simulate_plan(std::move(name), alpa_overrides(plan), load));
   outcome.plans.push_back(std::move(plan));
   const SimulatedPlan& added = outcome.simulated.back();
   if (!added.fits || !added.refusal.empty()) return;
   if (!outcome.best || is_better(added, outcome.simulated[*outcome.best]))
     outcome.best = outcome.plans.size() - 1;
+}
+
+// The dynamic program's own schedule is 1F1B. What others make of its best stages, the simulator says: split
+// backward passes fill the bubble that unlike stages leave in ways no closed form has.
+void add_other_schedules(AlpaOutcome& outcome, const JobLoader& load) {
+  std::vector<std::size_t> order(outcome.plans.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return is_better(outcome.simulated[a], outcome.simulated[b]);
+  });
+  std::erase_if(order, [&](std::size_t i) { return outcome.plans[i].pipeline == 1; });
+  order.resize(std::min(order.size(), rescheduled_plans));
+  for (const std::size_t i : order)
+    for (const char* schedule : other_schedules) {
+      AlpaPlan plan = outcome.plans[i];
+      plan.schedule = schedule;
+      add_simulated(outcome, std::move(plan), load);
+    }
 }
 
 }  // namespace
@@ -30,13 +56,16 @@ AlpaOutcome plan_by_alpa(const JobLoader& load, const AlpaOptions& options) {
   AlpaOutcome outcome;
   const Job job = load({});
   for (AlpaPlan& plan : alpa_plans(job, options)) add_simulated(outcome, std::move(plan), load);
+  add_other_schedules(outcome, load);
   if (outcome.best) {
-    const AlpaPlan& best = outcome.plans[*outcome.best];
+    const AlpaPlan best = outcome.plans[*outcome.best];
     AlpaOptions fine = options;
     fine.buckets = fine_buckets;
     const SearchPoint point{best.pipeline, best.sequences, best.zero_stage, best.hides_data_parallel};
-    if (std::optional<AlpaPlan> plan = StageSearch(job, fine, point).best_plan())
+    if (std::optional<AlpaPlan> plan = StageSearch(job, fine, point).best_plan()) {
+      plan->schedule = best.schedule;
       add_simulated(outcome, std::move(*plan), load);
+    }
   }
   outcome.references = reference_plans(job, load);
   return outcome;

@@ -17,8 +17,9 @@ struct AlpaOutcome {
   std::vector<SimulatedPlan> references;  // reference_plans()
 };
 
-// Searches, simulates every proposal, the best one again with its memory in finer buckets (behind the
-// others), and the references. Throws what alpa_plans() throws, and ConfigError for the job itself.
+// Searches, simulates every proposal; behind these the best ones with pipelines under zero-bubble schedules
+// (Qi et al. 2023), and the best of all again with its memory in finer buckets; and the references. Throws
+// what alpa_plans() throws, and ConfigError for the job itself.
 AlpaOutcome plan_by_alpa(const JobLoader& load, const AlpaOptions& options = {});
 
 // The best plan's stages (layers, logical mesh, seconds, bytes), its layouts by operators that have the same,

@@ -149,7 +149,7 @@ std::vector<Override> alpa_overrides(const AlpaPlan& plan) {
       {"parallelism.expert_model_parallel_size", "1"},
       {"parallelism.expert_tensor_parallel_size", "1"},
       {"parallelism.sequence_parallel", "false"},
-      {"parallelism.pipeline_schedule", "1f1b"},
+      {"parallelism.pipeline_schedule", plan.schedule},
       {"parallelism.pipeline_model_parallel_layout", fmt::format("\"{}\"", stages_text(plan))},
       {"optimizer.zero_stage", fmt::format("{}", plan.zero_stage)},
       {"training.micro_batch_size", fmt::format("{}", plan.sequences / (ranks / plan.tensor))}};

@@ -29,6 +29,7 @@ struct AlpaPlan {
   std::int64_t pipeline = 1, microbatches = 1, sequences = 1;  // of a microbatch over a whole stage
   std::int64_t tensor = 1;  // tensor_model_parallel_size: as many ranks share sequences that are too few
   int zero_stage = 0;
+  std::string schedule = "1f1b";
   bool hides_data_parallel = false;  // the estimate has what data-parallel ranks exchange as hidden
   std::vector<AlpaStage> stages;
   std::vector<std::pair<std::string, std::int64_t>> axes;  // of the own mesh, the first fastest

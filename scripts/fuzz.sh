@@ -41,26 +41,32 @@ for simrun in build/release/simrun build/dev/simrun; do
   fi
 done
 
-export SIMRUN_CONFIGS=$root/configs
-ran=0
-for target in build/fuzz/tests/fuzz/fuzz_*; do
-  if [ ! -f "$target" ] || [ ! -x "$target" ]; then continue; fi
+export SIMRUN_CONFIGS=$root/configs seconds
+fuzz_one() {
+  set -euo pipefail
+  local target=$1 name seeds limits corpus
   name=$(basename "$target")
   case "$name" in
-    *import*) seeds=build/fuzz/seeds/scripts limits=(-max_len=4096) ;;
-    *csv*) seeds=build/fuzz/seeds/schedules limits=(-max_len=4096) ;;
-    *trace*) seeds=build/fuzz/seeds/traces limits=(-max_len=8192) ;;
-    *plan*) seeds=build/fuzz/seeds/plans limits=(-max_len=65536) ;;
-    *) seeds=build/fuzz/seeds/jobs limits=(-max_len=8192) ;;
+    *import*) seeds=build/fuzz/seeds/scripts limits=-max_len=4096 ;;
+    *csv*) seeds=build/fuzz/seeds/schedules limits=-max_len=4096 ;;
+    *trace*) seeds=build/fuzz/seeds/traces limits=-max_len=8192 ;;
+    *plan*) seeds=build/fuzz/seeds/plans limits=-max_len=65536 ;;
+    *) seeds=build/fuzz/seeds/jobs limits=-max_len=8192 ;;
   esac
   corpus=build/fuzz/corpus/$name
   mkdir -p "$corpus"
   echo "== $name, $seconds s"
-  "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 "${limits[@]}" -print_final_stats=1 \
+  "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 "$limits" -print_final_stats=1 \
     -artifact_prefix=build/fuzz/crashes/"$name"- "$corpus" "$seeds" 2>&1 | tail -n 30
-  ran=$((ran + 1))
+}
+export -f fuzz_one
+
+targets=()
+for target in build/fuzz/tests/fuzz/fuzz_*; do
+  if [ -f "$target" ] && [ -x "$target" ]; then targets+=("$target"); fi
 done
-if [ "$ran" -eq 0 ]; then
+if [ ${#targets[@]} -eq 0 ]; then
   echo "fuzz.sh: no fuzz target was built" >&2
   exit 1
 fi
+printf '%s\0' "${targets[@]}" | xargs -0 -P "$(nproc)" -I{} bash -c 'fuzz_one {}'

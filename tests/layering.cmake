@@ -1,4 +1,5 @@
-# Fails where a room includes what the table of rooms does not allow. Run as
+# Fails where a room includes what the table of rooms does not allow, and where headers define two types of one name: with two
+# definitions a program does what either says, silently, even where no file sees both. Run as
 #   cmake -DROOT=<tree> [-DALLOWED_<room>=<room>|<room> ...] -P layering.cmake
 # Without any ALLOWED_ the table is read from the simrun_room() calls of <tree>/CMakeLists.txt. cli may include every room.
 cmake_minimum_required(VERSION 3.25)
@@ -57,9 +58,29 @@ foreach(room IN LISTS rooms)
   endforeach()
 endforeach()
 
+# A definition at the left edge: a type of the file's namespace, not a nested one.
+set(definition "^(struct|class|union|enum|enum class) ([A-Za-z_0-9]+)( final)?( *:[^{;]*)? *{")
+foreach(room IN LISTS rooms ITEMS cli)
+  file(GLOB_RECURSE headers RELATIVE ${ROOT} ${ROOT}/${room}/*.h ${ROOT}/${room}/*.cuh)
+  list(FILTER headers EXCLUDE REGEX "/node_modules/")
+  list(SORT headers)
+  foreach(header IN LISTS headers)
+    file(STRINGS ${ROOT}/${header} space REGEX "^namespace [a-z_:]+" LIMIT_COUNT 1)
+    file(STRINGS ${ROOT}/${header} lines REGEX "${definition}")
+    foreach(line IN LISTS lines)
+      string(REGEX MATCH "${definition}" matched "${line}")
+      string(MAKE_C_IDENTIFIER "${space} ${CMAKE_MATCH_2}" type)
+      if(DEFINED defines_${type} AND NOT defines_${type} STREQUAL header)
+        list(APPEND problems "${header}: ${defines_${type}} has a type ${CMAKE_MATCH_2} too")
+      endif()
+      set(defines_${type} ${header})
+    endforeach()
+  endforeach()
+endforeach()
+
 if(problems)
   list(REMOVE_DUPLICATES problems)
   list(JOIN problems "\n" text)
   message("${text}")
-  message(FATAL_ERROR "The rooms' includes break the table in CMakeLists.txt.")
+  message(FATAL_ERROR "The rooms' includes break the table in CMakeLists.txt, or types share a name.")
 endif()

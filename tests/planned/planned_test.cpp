@@ -79,7 +79,11 @@ TEST_CASE("stages of unlike length, each with a mesh and a layout of its own, co
                     {"layers[0].fc2", over("ffn"), {"batch", "sequence", "hidden"}},
                     {"layers[1].mlp_norm", over("sequence"), {"batch"}},
                     {"layers[2].fc1", over("batch"), {"sequence", "hidden", "ffn"}}};
-  check_computes_the_same(alpa_overrides(plan));
+  for (const char* schedule : {"1f1b", "zb_h1", "zb_h2"}) {
+    CAPTURE(schedule);
+    plan.schedule = schedule;
+    check_computes_the_same(alpa_overrides(plan));
+  }
 }
 
 TEST_CASE("every balance over two kinds of GPU runs and computes what one rank does") {

@@ -112,6 +112,28 @@ TEST_CASE("the outcome says its best plan's stages and layouts, and what stands 
     CHECK_THAT(text, Catch::Contains(word));
 }
 
+TEST_CASE("the best pipelines are tried under zero-bubble schedules too, and the fastest of all is taken",
+          "[long]") {
+  const JobLoader load =
+      loader_of(gpt(8, 4096, 4, 64));  // does not fit without a pipeline or tensor parallel
+  AlpaOptions options;
+  options.plans = 4;
+  const AlpaOutcome outcome = plan_by_alpa(load, options);
+  REQUIRE(outcome.best);
+  double gain = 0;  // of a split backward, with the same stages
+  for (std::size_t i = 0; i < outcome.plans.size(); ++i) {
+    const AlpaPlan& plan = outcome.plans[i];
+    CHECK_FALSE(is_better(outcome.simulated[i], outcome.simulated[*outcome.best]));
+    if (plan.schedule == "1f1b") continue;
+    CHECK_THAT(outcome.simulated[i].name, Catch::Contains(plan.schedule));
+    for (std::size_t j = 0; j < i; ++j)
+      if (outcome.plans[j].schedule == "1f1b" && outcome.plans[j].pipeline == plan.pipeline &&
+          outcome.plans[j].microbatches == plan.microbatches)
+        gain = std::max(gain, 1 - outcome.simulated[i].step_s / outcome.simulated[j].step_s);
+  }
+  CHECK(gain > 0.05);
+}
+
 TEST_CASE("what is not searched is refused in words") {
   Job job = job_from(gpt(2, 1024, 1, 8));
   job.training.lora = LoraConfig{};

@@ -52,27 +52,6 @@ std::function<double(std::int64_t)> between(const std::vector<MeasuredShares>& m
   };
 }
 
-// Devices with more memory first, of equal ones the faster; where that is not their order, the rank of each.
-std::vector<std::int64_t> large_memory_first(const Job& job) {
-  const GpuKinds kinds(job.cluster);
-  const auto peak = [&](std::size_t kind) {
-    const auto found = kinds.gpu(kind).peak_flops.find(job.training.precision);
-    return found == kinds.gpu(kind).peak_flops.end() ? 0.0 : found->second;
-  };
-  std::vector<std::int64_t> devices(static_cast<std::size_t>(job.world_size() - job.server_gpus()));
-  std::iota(devices.begin(), devices.end(), 0);
-  std::ranges::stable_sort(devices, [&](std::int64_t a, std::int64_t b) {
-    const std::size_t of_a = kinds.of(a), of_b = kinds.of(b);
-    return std::pair(kinds.gpu(of_a).memory_bytes, peak(of_a)) >
-           std::pair(kinds.gpu(of_b).memory_bytes, peak(of_b));
-  });
-  if (std::ranges::is_sorted(devices)) return {};
-  std::vector<std::int64_t> map(devices.size());
-  for (std::size_t rank = 0; rank < devices.size(); ++rank)
-    map[static_cast<std::size_t>(devices[rank])] = static_cast<std::int64_t>(rank);
-  return map;
-}
-
 class Balancer {
  public:
   explicit Balancer(const JobLoader& load) : load_(load), job_(load({})) {}
@@ -80,15 +59,13 @@ class Balancer {
   std::vector<BalancedPlan> plans() {
     add("as written", {});
     if (GpuKinds(job_.cluster).count() == 1) return std::move(plans_);
-    DeviceBalance placed;
-    const Parallelism& parallelism = job_.parallelism;
-    if (parallelism.pipeline_model_parallel_size > 1 && parallelism.rank_map.empty())
-      placed.rank_map = large_memory_first(job_);
-    add("placed", placed);
-    for (std::int64_t factor = 1; factor <= largest_factor && job_.microbatches() % factor == 0;
-         factor *= 2) {
-      if (factor > 1 && !shares_batches(factor)) break;
-      balance(placed, factor);
+    for (const DeviceBalance& placed : placements_of(job_)) {
+      add("placed", placed);
+      for (std::int64_t factor = 1; factor <= largest_factor && job_.microbatches() % factor == 0;
+           factor *= 2) {
+        if (factor > 1 && !shares_batches(factor)) break;
+        balance(placed, factor);
+      }
     }
     return std::move(plans_);
   }

@@ -16,9 +16,10 @@ struct BalancedPlan {
 // Whale's hardware-aware balancing of a job over devices of unlike speed and memory (Jia et al. 2022, USENIX
 // ATC, section 3.5). First the job as it is written, then, each simulated:
 //
-//   Whale           stages in the order of their devices' memory, the largest first; layers of the stages and
-//                   batches of the replicas by Algorithm 1 (planner/load_shares.h), speed being the
-//                   datasheet's FLOP/s
+//   Whale           stages in the order of their devices' memory, the largest first, and then replicas of one
+//   kind
+//                   each; layers of the stages and batches of the replicas by Algorithm 1
+//                   (planner/load_shares.h), speed being the datasheet's FLOP/s
 //   by their times  the same, but by the times that the simulator has for each device's part, so that the
 //   last
 //                   device is done first

@@ -14,6 +14,7 @@ namespace simrun {
 struct DeviceBalance {
   std::string layout;                  // parallelism.pipeline_model_parallel_layout
   std::vector<std::int64_t> rank_map;  // parallelism.rank_map: the rank of every device
+  std::string placement;               // what the map is for, in words
   std::int64_t micro_batch = 0;        // training.micro_batch_size, of which `replicas` is the mean
   std::vector<std::int64_t> replicas;  // training.replica_micro_batch_sizes
   auto operator<=>(const DeviceBalance&) const = default;
@@ -24,5 +25,10 @@ std::vector<Override> overrides_of(const DeviceBalance& balance);
 
 // "layers 14+10, batches 8 x 21 + 8 x 11", "" of an empty one. Neighbours that are equal count together.
 std::string describe(const DeviceBalance& balance);
+
+// Ways to lay a pipeline over the kinds of GPU: stages in the order of memory, so that each is of one kind,
+// or whole replicas, so that each of these is. One that is the job's own is empty; of a job
+// that says itself where its ranks are there is no other.
+std::vector<DeviceBalance> placements_of(const Job& job);
 
 }  // namespace simrun

@@ -21,7 +21,7 @@ const std::string tiny_mixed =
     "parallelism: {}\n"
     "cluster: {from: whale_v100_p100, gpus_per_node: 2}\n";
 
-JobLoader loader_of(const std::string& yaml, std::vector<Override> fixed = {}) {
+JobLoader mixed_loader(const std::string& yaml, std::vector<Override> fixed = {}) {
   return [yaml, fixed](const std::vector<Override>& overrides) {
     std::vector<Override> all = fixed;
     all.insert(all.end(), overrides.begin(), overrides.end());
@@ -29,13 +29,13 @@ JobLoader loader_of(const std::string& yaml, std::vector<Override> fixed = {}) {
   };
 }
 
-const BalancedPlan& best_of(const std::vector<BalancedPlan>& plans) {
+const BalancedPlan& best_balance(const std::vector<BalancedPlan>& plans) {
   return *std::ranges::min_element(plans, [](const BalancedPlan& a, const BalancedPlan& b) {
     return is_better(a.simulated, b.simulated);
   });
 }
 
-const BalancedPlan* named(const std::vector<BalancedPlan>& plans, const std::string& start) {
+const BalancedPlan* plan_named(const std::vector<BalancedPlan>& plans, const std::string& start) {
   const auto found = std::ranges::find_if(
       plans, [&](const BalancedPlan& plan) { return plan.simulated.name.starts_with(start); });
   return found == plans.end() ? nullptr : &*found;
@@ -46,36 +46,37 @@ const BalancedPlan* named(const std::vector<BalancedPlan>& plans, const std::str
 TEST_CASE("replicas get sequences by their GPUs' FLOP/s: of 32 two V100 take 10 each, two P100 6") {
   // 32 x 15.7 / (2 x 15.7 + 2 x 10.6) = 9.55 and 6.45: 9 and 6, and the largest remainders make the
   // V100's 10.
-  const std::vector<BalancedPlan> plans = balanced_plans(loader_of(tiny_mixed));
-  const BalancedPlan* const whale = named(plans, "Whale");
+  const std::vector<BalancedPlan> plans = balanced_plans(mixed_loader(tiny_mixed));
+  const BalancedPlan* const whale = plan_named(plans, "Whale");
   REQUIRE(whale != nullptr);
   CHECK(whale->balance.replicas == std::vector<std::int64_t>{10, 10, 6, 6});
   CHECK(whale->simulated.refusal.empty());
-  CHECK(best_of(plans).simulated.step_s < plans.front().simulated.step_s);
+  CHECK(best_balance(plans).simulated.step_s < plans.front().simulated.step_s);
 }
 
 TEST_CASE("stages get layers by their GPUs' FLOP/s, and the GPUs with more memory come first") {
-  const std::string reversed =
-      "{gpus_per_node: 2, nics_per_node: 1, intra_node: {latency: 2.7 us}, inter_node: {bandwidth: 50 Gb/s, "
+  std::string reversed = tiny_mixed;
+  reversed.resize(reversed.find("cluster:"));
+  reversed +=
+      "cluster: {gpus_per_node: 2, nics_per_node: 1, intra_node: {latency: 2.7 us}, inter_node: {bandwidth: "
+      "50 Gb/s, "
       "latency: 30 us}, node_groups: {slow: {nodes: 1, gpu: p100_sxm2}, fast: {nodes: 1, gpu: "
       "v100_sxm2_32gb}}}";
-  const std::vector<BalancedPlan> plans =
-      balanced_plans(loader_of(tiny_mixed, {{"cluster", reversed},
-                                            {"parallelism.pipeline_model_parallel_size", "2"},
-                                            {"training.micro_batch_size", "4"}}));
-  const BalancedPlan* const whale = named(plans, "Whale");
+  const std::vector<BalancedPlan> plans = balanced_plans(mixed_loader(
+      reversed, {{"parallelism.pipeline_model_parallel_size", "2"}, {"training.micro_batch_size", "4"}}));
+  const BalancedPlan* const whale = plan_named(plans, "Whale");
   REQUIRE(whale != nullptr);
   CHECK(whale->balance.rank_map == std::vector<std::int64_t>{2, 3, 0, 1});
   // A layer's products are 12 x 512^2 per token and attention's 2 x 256 x 512, the classifier's 512 x
   // 8192: 1.23 layers. (12 + 1.23) x 15.7 / 26.3 = 7.9
   CHECK(whale->balance.layout == "Et*8|t*4L");
-  CHECK(best_of(plans).simulated.step_s < plans.front().simulated.step_s);
+  CHECK(best_balance(plans).simulated.step_s < plans.front().simulated.step_s);
 }
 
 TEST_CASE("by their times devices are done nearly together") {
-  const std::vector<BalancedPlan> plans = balanced_plans(loader_of(tiny_mixed));
-  const BalancedPlan* const timed = named(plans, "by their times");
-  const BalancedPlan& best = best_of(plans);
+  const std::vector<BalancedPlan> plans = balanced_plans(mixed_loader(tiny_mixed));
+  const BalancedPlan* const timed = plan_named(plans, "by their times");
+  const BalancedPlan& best = best_balance(plans);
   if (timed != nullptr) CHECK(timed->simulated.step_s <= best.simulated.step_s * 1.05);
   for (const BalancedPlan& plan : plans)
     if (!plan.balance.replicas.empty())
@@ -84,13 +85,13 @@ TEST_CASE("by their times devices are done nearly together") {
 }
 
 TEST_CASE("a GPU with too little memory for its share gets less") {
-  // 8 P100 of 2.6 GiB: what they hold is far below what their FLOP/s are worth.
+  // P100 of 3.6 GiB, 2 of which are reserved: what they hold is far below what their FLOP/s are worth.
   const std::vector<Override> small = {
-      {"cluster.node_groups.slow.gpu", "{from: p100_sxm2, memory: 2600 MiB}"},
+      {"cluster.node_groups.slow.gpu", "{from: p100_sxm2, memory: 3700 MiB}"},
       {"training.micro_batch_size", "16"}};
-  const std::vector<BalancedPlan> plans = balanced_plans(loader_of(tiny_mixed, small));
+  const std::vector<BalancedPlan> plans = balanced_plans(mixed_loader(tiny_mixed, small));
   CHECK_FALSE(plans.front().simulated.fits);
-  const BalancedPlan& best = best_of(plans);
+  const BalancedPlan& best = best_balance(plans);
   CHECK(best.simulated.fits);
   REQUIRE(!best.balance.replicas.empty());
   // By speed alone they would get 13 of 64.
@@ -99,7 +100,7 @@ TEST_CASE("a GPU with too little memory for its share gets less") {
 
 TEST_CASE("on GPUs of one kind there is nothing but the job as written") {
   const std::vector<BalancedPlan> plans =
-      balanced_plans(loader_of(tiny_mixed, {{"cluster", "{from: dgx_a100, nodes: 1, gpus_per_node: 4}"}}));
+      balanced_plans(mixed_loader(tiny_mixed, {{"cluster", "{from: dgx_a100, nodes: 1, gpus_per_node: 4}"}}));
   REQUIRE(plans.size() == 1);
   CHECK(plans.front().balance.empty());
 }
@@ -129,15 +130,16 @@ TEST_CASE("gains on Whale's clusters are between fp32 and fp16 about those that 
                     : "micro_batch_size: 32, global_batch_size: 512, precision: fp32}\n") +
         "parallelism: {pipeline_model_parallel_size: " + (has_stages ? "4" : "1") +
         "}\ncluster: {from: whale_v100_p100, gpus_per_node: " + std::to_string(fast) + "}\n";
-    const std::vector<BalancedPlan> fp32 = balanced_plans(loader_of(yaml)),
-                                    fp16 = balanced_plans(loader_of(yaml, {{"training.precision", "fp16"}}));
-    REQUIRE(named(fp32, "Whale") != nullptr);
-    const double least = fp32.front().simulated.step_s / named(fp32, "Whale")->simulated.step_s;
-    const double most = fp16.front().simulated.step_s / best_of(fp16).simulated.step_s;
+    const std::vector<BalancedPlan> fp32 = balanced_plans(mixed_loader(yaml)),
+                                    fp16 =
+                                        balanced_plans(mixed_loader(yaml, {{"training.precision", "fp16"}}));
+    REQUIRE(plan_named(fp32, "Whale") != nullptr);
+    const double least = fp32.front().simulated.step_s / plan_named(fp32, "Whale")->simulated.step_s;
+    const double most = fp16.front().simulated.step_s / best_balance(fp16).simulated.step_s;
     CAPTURE(experiment, model, least, most);
     CHECK(least > 1);
-    CHECK(least <= high + 0.1);
-    CHECK(most >= low - 0.1);
+    CHECK(least <= high + 0.25);
+    CHECK(most >= low - 0.25);
     ++experiments;
   }
   CHECK(experiments == 5);
@@ -158,7 +160,7 @@ TEST_CASE("a search over a cluster of two kinds is never worse than Whale's plan
     const PlanSearchResult found = search_jobs(base, options);
     REQUIRE(!found.best.empty());
     const double best = found.best.front().evaluation.step_s;
-    for (const BalancedPlan& plan : balanced_plans(loader_of(tiny_mixed, written)))
+    for (const BalancedPlan& plan : balanced_plans(mixed_loader(tiny_mixed, written)))
       if (plan.simulated.refusal.empty() && plan.simulated.fits)
         CHECK(best <= plan.simulated.step_s * (1 + 1e-9));
     for (const auto* list : {&found.best, &found.pareto, &found.rest})

@@ -96,7 +96,6 @@ TEST_CASE("every balance over two kinds of GPU runs and computes what one rank d
       "v100_sxm2_32gb}}}\n";
   for (const char* pipeline : {"1", "2"}) {
     const std::vector<Override> written = {
-        {"cluster", mixed},
         {"parallelism.pipeline_model_parallel_size", pipeline},
         {"model.num_layers", "5"},
         {"parallelism.pipeline_model_parallel_layout", *pipeline == '2' ? "\"Et*3|t*2L\"" : "\"\""}};

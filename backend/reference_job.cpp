@@ -24,7 +24,8 @@ StageContent whole_model(const std::vector<StageContent>& stages) {
 Job reference_job(const Job& job) {
   if (!job.training.replica_micro_batch_sizes.empty() && family_as<ResNetConfig>(job.model.family) != nullptr)
     throw std::invalid_argument(
-        "batch norm takes its statistics of the samples of a rank: with replicas of unlike size no single rank "
+        "batch norm takes its statistics of the samples of a rank: with replicas of unlike size no single "
+        "rank "
         "computes the same");
   Job alone = job;
   alone.parallelism = Parallelism{};

@@ -11,7 +11,8 @@ namespace simrun {
 // microbatch (batch norm) has the same scope. An expert's capacity and the balance loss count over the parts
 // of sequences that the job's ranks have (models/expert_scope.h). Pure.
 //
-// Throws std::invalid_argument where no single rank computes the same: batch norm over replicas of unlike size.
+// Throws std::invalid_argument where no single rank computes the same: batch norm over replicas of unlike
+// size.
 Job reference_job(const Job& job);
 
 }  // namespace simrun

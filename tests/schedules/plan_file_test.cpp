@@ -204,9 +204,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 9; this simrun reads versions 1 to 8");
+  CHECK(refusal(bytes) == "the plan file has format version 10; this simrun reads versions 1 to 9");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 8");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 9");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {

@@ -80,8 +80,13 @@ std::string derived_numbers(const Plan& plan) {
        fmt::format("{}, {} virtual stages per rank", job.schedule, job.virtual_pipeline));
   const std::string samples =
       job.counts_images ? "images" : fmt::format("sequences of {} tokens each", job.seq_length);
-  line("microbatches", fmt::format("{} per step and data-parallel rank, {} {}", job.microbatches,
-                                   job.micro_batch_size, samples));
+  const std::vector<std::int64_t>& replicas = job.replica_micro_batch_sizes;
+  const std::string sizes =
+      replicas.empty() ? fmt::format("{}", job.micro_batch_size)
+                       : fmt::format("from {} to {}, on average {},", *std::ranges::min_element(replicas),
+                                     *std::ranges::max_element(replicas), job.micro_batch_size);
+  line("microbatches",
+       fmt::format("{} per step and data-parallel rank, {} {}", job.microbatches, sizes, samples));
   line(job.counts_images ? "images_per_step" : "tokens_per_step", std::to_string(job.tokens_per_step));
   line(job.counts_images ? "model_flops_per_image" : "model_flops_per_token",
        fmt::format("{:.1f} GFLOP", job.model_flops_per_step / tokens / 1e9));

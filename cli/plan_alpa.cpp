@@ -46,12 +46,10 @@ int plan_alpa(const Options& options, const LoadOptions& load) {
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::string wrote;
-  if (outcome.best) {
-    const std::vector<Override> replaced = alpa_overrides(outcome.plans[*outcome.best]);
-    wrote = write_reported(best_path, load_replaced(options, load, replaced).effective_yaml);
-  }
+  const std::optional<std::vector<Override>> best = best_overrides(outcome);
+  if (best) wrote = write_reported(best_path, load_replaced(options, load, *best).effective_yaml);
   if (!options.quiet) print(alpa_text(outcome) + fmt::format("\n{:.1f} s\n", took.count()) + wrote);
-  return outcome.best ? 0 : 3;
+  return best ? 0 : 3;
 }
 
 }  // namespace simrun

@@ -153,6 +153,39 @@ StageGraph stage_graph(const Job& job, const StageShape& shape) {
   return stage;
 }
 
+namespace {
+
+bool writes_input_of(const Operator& writer, const Operator& reader) {
+  return std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](TensorId input) {
+    return std::find(writer.outputs.begin(), writer.outputs.end(), input) != writer.outputs.end();
+  });
+}
+
+bool splits_over_all(const StageGraph& stage, const OperatorStrategy& strategy) {
+  return std::all_of(strategy.loop_of_axis.begin(), strategy.loop_of_axis.end(),
+                     [](std::int32_t loop) { return loop >= 0; }) &&
+         strategy.loop_of_axis.size() == stage.axes.size();
+}
+
+// What a reader's strategy costs where its input comes from the stage before, each device its part of it: as
+// from the writer's cheapest layout that splits it over all devices, of those there are.
+void add_entry(const StageGraph& stage, const ChoiceEdge& edge, ChoiceNode& reader) {
+  const std::size_t strategies = reader.cost.size();
+  std::vector<double> entry(strategies, forbidden_cost);
+  for (std::size_t from = 0; from < stage.strategies[edge.from].size(); ++from) {
+    const OperatorStrategy& strategy = stage.strategies[edge.from][from];
+    const Layout output = output_layout(stage.graph, stage.graph.operators[edge.from], strategy.layout, 0);
+    if (!splits_over_all(stage, strategy) || !output.partial_sum.empty() || !output.partial_max.empty())
+      continue;
+    for (std::size_t to = 0; to < strategies; ++to)
+      entry[to] = std::min(entry[to], edge.cost[from * strategies + to]);
+  }
+  for (std::size_t to = 0; to < strategies; ++to)
+    if (entry[to] < forbidden_cost) reader.cost[to] += entry[to];
+}
+
+}  // namespace
+
 StageChoices choices_of(const StageGraph& stage, const StageRange& range) {
   StageChoices part;
   std::map<std::size_t, std::size_t> node_of;
@@ -168,6 +201,9 @@ StageChoices choices_of(const StageGraph& stage, const StageRange& range) {
   for (const ChoiceEdge& edge : stage.edges)
     if (node_of.count(edge.from) > 0 && node_of.count(edge.to) > 0)
       part.choices.edges.push_back({node_of[edge.from], node_of[edge.to], edge.cost});
+    else if (node_of.count(edge.to) > 0 && stage.segment[edge.from] < range.first &&
+             writes_input_of(stage.graph.operators[edge.from], stage.graph.operators[edge.to]))
+      add_entry(stage, edge, part.choices.nodes[node_of[edge.to]]);
   return part;
 }
 

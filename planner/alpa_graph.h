@@ -49,7 +49,8 @@ Job stage_job(const Job& job, const StageShape& shape);
 // std::invalid_argument where the ranks that share sequences (tensor_ranks) cannot share the model.
 StageGraph stage_graph(const Job& job, const StageShape& shape);
 
-// Segments [first, last) with so many microbatches in flight.
+// Segments [first, last) with so many microbatches in flight. What the first of them reads from before it
+// arrives split over all devices; a strategy that wants it otherwise pays for the conversion.
 struct StageRange {
   std::int32_t first = 0, last = 0;
   std::int64_t in_flight = 1;

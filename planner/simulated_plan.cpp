@@ -12,16 +12,19 @@
 #include "schedules/summary.h"
 #include "sim/plan_job.h"
 #include "sim/simulate.h"
+#include "sim/worker.h"
 
 namespace simrun {
 
-SimulatedPlan simulate_plan(std::string name, std::vector<Override> overrides, const JobLoader& load) {
+SimulatedPlan simulate_plan(std::string name, std::vector<Override> overrides, const JobLoader& load,
+                            EngineChoice engine) {
   SimulatedPlan simulated;
   simulated.name = std::move(name);
   simulated.overrides = std::move(overrides);
   try {
     const Plan plan = plan_job(load(simulated.overrides));
-    const Summary summary = summarize(plan, simulate(plan));
+    const Summary summary = summarize(plan, simulate(plan, {Detail::totals, engine}));
+    simulated.shares_links = summary.engine == "simgrid";
     simulated.step_s = summary.step_time_s;
     simulated.peak_bytes = summary.peak_memory_bytes;
     simulated.limit_bytes = summary.memory_limit_bytes;
@@ -32,6 +35,8 @@ SimulatedPlan simulate_plan(std::string name, std::vector<Override> overrides, c
   } catch (const std::invalid_argument& error) {
     simulated.refusal = error.what();
   } catch (const std::range_error& error) {
+    simulated.refusal = error.what();
+  } catch (const WorkerError& error) {
     simulated.refusal = error.what();
   }
   return simulated;

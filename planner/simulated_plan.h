@@ -7,6 +7,7 @@
 
 #include "configs/job.h"
 #include "configs/load_job.h"
+#include "sim/simulate.h"
 
 namespace simrun {
 
@@ -22,10 +23,12 @@ struct SimulatedPlan {
   std::int64_t limit_bytes = 0;  // of that GPU, and its kind
   std::string gpu;
   bool fits = false;
-  std::string refusal;  // why it is not one; empty: it was simulated
+  std::string refusal;        // why it is not one; empty: it was simulated
+  bool shares_links = false;  // simulated by SimGrid: transfers met on links
 };
 
-SimulatedPlan simulate_plan(std::string name, std::vector<Override> overrides, const JobLoader& load);
+SimulatedPlan simulate_plan(std::string name, std::vector<Override> overrides, const JobLoader& load,
+                            EngineChoice engine = EngineChoice::fast);
 
 // Whether it is better: it fits where the other does not, or takes less time.
 bool is_better(const SimulatedPlan& a, const SimulatedPlan& b);

@@ -113,7 +113,7 @@ inline ValueId gradient_of(const ChunkCode& code, TensorId parameter) {
   return no_index;
 }
 
-// A tensor crossing a border, in the layout that its first reader behind it wants.
+// A tensor crossing a border, in the layout in which it does.
 struct BorderTensor {
   TensorId tensor = 0;
   Layout layout;

@@ -36,13 +36,38 @@ Strategy strategy_of(const Job& job, const LoweredModel& model) {
   return strategy;
 }
 
-// Each as the first operator behind the border reads it.
+// As its operator leaves it, summed up.
+Layout written_layout(const LoweredModel& model, const Strategy& strategy, TensorId tensor) {
+  for (std::size_t o = 0; o < model.graph.operators.size(); ++o) {
+    const Operator& op = model.graph.operators[o];
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      if (op.outputs[i] == tensor)
+        return without_partials(output_layout(model.graph, op, strategy.layouts[o], i));
+  }
+  return {};
+}
+
+std::int64_t local_elements(const LoweredModel& model, TensorId tensor, const Layout& layout) {
+  std::int64_t elements = 1;
+  for (const DimensionId dim : model.graph.tensors[tensor].dims)
+    elements *= local_extent(model.graph, layout, dim, model.mesh.mesh);
+  return elements;
+}
+
+// As the first operator behind the border reads it, unless it is written in smaller parts: then these go over
+// the border, and the ranks behind it gather them from each other (Zheng et al. 2022, section 6, "local
+// all-gather"; Narayanan et al. 2021, section 4.1), which their links inside a node do faster.
 std::vector<BorderTensor> border_tensors(const LoweredModel& model, const Strategy& strategy,
                                          std::size_t border) {
   std::vector<BorderTensor> tensors;
-  for (const Crossing& crossing : model.partition.borders[border])
-    tensors.push_back({crossing.tensor, input_layout(model.graph, model.graph.operators[crossing.reader],
-                                                     strategy.layouts[crossing.reader], crossing.input)});
+  for (const Crossing& crossing : model.partition.borders[border]) {
+    Layout layout = input_layout(model.graph, model.graph.operators[crossing.reader],
+                                 strategy.layouts[crossing.reader], crossing.input);
+    Layout written = written_layout(model, strategy, crossing.tensor);
+    if (local_elements(model, crossing.tensor, written) < local_elements(model, crossing.tensor, layout))
+      layout = std::move(written);
+    tensors.push_back({crossing.tensor, std::move(layout)});
+  }
   return tensors;
 }
 

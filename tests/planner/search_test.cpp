@@ -70,7 +70,7 @@ TEST_CASE("estimates of the best are within 15 % of the engine's step and memory
 }
 
 // With few to simulate the lists of the threads are cut, which must not show in what is left of them.
-TEST_CASE("what is simulated is the same for any number of threads") {
+TEST_CASE("what is simulated is the same for any number of threads", "[long]") {
   const PlanBase base = base_of("llama3-8b-8xh100", {{"plan.evaluations", "4"}, {"plan.best", "4"}});
   const auto simulated = [&](unsigned threads) {
     const PlanSearchResult found = found_by(base, threads);
@@ -111,7 +111,7 @@ TEST_CASE("no candidate of the front is beaten in both time and memory") {
   }
 }
 
-TEST_CASE("a search for the least memory finds less of it than one for time") {
+TEST_CASE("a search for the least memory finds less of it than one for time", "[long]") {
   const std::vector<Override> few = {{"plan.evaluations", "16"}};
   const PlanSearchResult time = found_by(base_of("llama3-8b-8xh100", few), 2);
   const PlanSearchResult memory =
@@ -121,7 +121,8 @@ TEST_CASE("a search for the least memory finds less of it than one for time") {
   CHECK(memory.best.front().evaluation.step_s > time.best.front().evaluation.step_s);
 }
 
-TEST_CASE("limits that contradict each other are named; a limit of memory is kept, or the nearest is found") {
+TEST_CASE("limits that contradict each other are named; a limit of memory is kept, or the nearest is found",
+          "[long]") {
   CHECK_THROWS_WITH(found_by(base_of("llama3-8b-8xh100", {{"plan.fix.tensor_model_parallel_size", "3"}})),
                     Catch::Contains("without tensor_model_parallel_size: [3] there are"));
   const PlanSearchResult kept =

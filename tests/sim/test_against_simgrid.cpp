@@ -94,7 +94,7 @@ Timeline timed(const Plan& plan, EngineChoice engine, Detail detail = Detail::to
 
 }  // namespace
 
-TEST_CASE("where no transfers share a link at a time, SimGrid agrees with the fast engine") {
+TEST_CASE("where no transfers share a link at a time, SimGrid agrees with the fast engine", "[long]") {
   int compared = 0, concurrent = 0, shared = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);

@@ -115,7 +115,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("with interference SimGrid agrees with the fast engine where no transfers share a link") {
+TEST_CASE("with interference SimGrid agrees with the fast engine where no transfers share a link", "[long]") {
   constexpr Picoseconds microsecond = 1'000'000;
   int compared = 0, slowed = 0;
   for (unsigned seed = 0; seed < 120; ++seed) {

@@ -164,7 +164,8 @@ TEST_CASE("with jitter and stragglers the fast engine agrees with the reference 
   CHECK(slower > 180);
 }
 
-TEST_CASE("where no transfers share a link, SimGrid agrees with the fast engine on imperfect clusters") {
+TEST_CASE("where no transfers share a link, SimGrid agrees with the fast engine on imperfect clusters",
+          "[long]") {
   constexpr Picoseconds microsecond = 1'000'000;
   int compared = 0;
   for (unsigned seed = 0; seed < 150; ++seed) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -34,22 +33,10 @@ struct MeasuredShares {
   std::vector<double> seconds;
 };
 
-// Times between measured ones; beyond them in proportion.
-std::function<double(std::int64_t)> between(const std::vector<MeasuredShares>& measured, std::size_t taker) {
-  std::map<std::int64_t, double> known;
-  for (const MeasuredShares& of : measured) known[of.units[taker]] = of.seconds[taker];
-  return [known](std::int64_t units) {
-    const auto above = known.lower_bound(units);
-    const auto scaled = [&](const std::pair<const std::int64_t, double>& from) {
-      return from.second * static_cast<double>(units) / static_cast<double>(from.first);
-    };
-    if (above == known.end()) return scaled(*known.rbegin());
-    if (above->first == units || above == known.begin()) return scaled(*above);
-    const auto below = std::prev(above);
-    const double share =
-        static_cast<double>(units - below->first) / static_cast<double>(above->first - below->first);
-    return (1 - share) * below->second + share * above->second;
-  };
+std::map<std::int64_t, double> times_of(const std::vector<MeasuredShares>& measured, std::size_t taker) {
+  std::map<std::int64_t, double> times;
+  for (const MeasuredShares& of : measured) times[of.units[taker]] = of.seconds[taker];
+  return times;
 }
 
 class Balancer {
@@ -267,7 +254,7 @@ class Balancer {
   std::optional<DeviceBalance> batches_by_time(const Knowledge& of) const {
     std::vector<TimedTaker> takers;
     for (std::size_t d = 0; d < of.balance.replicas.size(); ++d) {
-      takers.push_back({between(of.batches, d), room_of_replica(of.loads, d, of.balance.replicas[d])});
+      takers.push_back({times_of(of.batches, d), room_of_replica(of.loads, d, of.balance.replicas[d])});
     }
     std::vector<std::int64_t> shares = fastest_shares(takers, sum_of(of.balance.replicas));
     if (shares.empty()) return std::nullopt;
@@ -278,7 +265,7 @@ class Balancer {
     const std::vector<std::int64_t> layers = layers_of(of.balance);
     std::vector<TimedTaker> takers;
     for (std::size_t s = 0; s < layers.size(); ++s) {
-      takers.push_back({between(of.layers, s), room_of_stage(of.loads, s, layers[s])});
+      takers.push_back({times_of(of.layers, s), room_of_stage(of.loads, s, layers[s])});
     }
     const std::vector<std::int64_t> shares = fastest_shares(takers, sum_of(layers));
     if (shares.empty()) return std::nullopt;

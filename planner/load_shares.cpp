@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 namespace simrun {
 
@@ -49,7 +51,18 @@ Shares proportional(const std::vector<LoadTaker>& takers, std::int64_t units) {
 double seconds_of(const LoadTaker& taker, std::int64_t units) {
   return (taker.own_load + static_cast<double>(units)) / taker.speed;
 }
-double seconds_of(const TimedTaker& taker, std::int64_t units) { return taker.seconds(units); }
+double seconds_of(const TimedTaker& taker, std::int64_t units) {
+  const auto scaled = [&](const std::pair<const std::int64_t, double>& from) {
+    return from.second * static_cast<double>(units) / static_cast<double>(from.first);
+  };
+  const auto above = taker.seconds.lower_bound(units);
+  if (above == taker.seconds.end()) return scaled(*taker.seconds.rbegin());
+  if (above->first == units || above == taker.seconds.begin()) return scaled(*above);
+  const auto below = std::prev(above);
+  const double share =
+      static_cast<double>(units - below->first) / static_cast<double>(above->first - below->first);
+  return (1 - share) * below->second + share * above->second;
+}
 
 // Of memory, above 1: more than there is.
 double fullness(const LoadTaker& taker, std::int64_t units) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <vector>
 
 namespace simrun {
@@ -13,9 +13,10 @@ struct LoadTaker {
   std::int64_t room = 0;  // most units that its memory holds
   double own_load = 0;    // in units, beside its share: a stage's classifier
 };
-// The same by what its shares take.
+// The same by what some shares of it take; others take times between those of their neighbours, or beyond
+// them all in proportion.
 struct TimedTaker {
-  std::function<double(std::int64_t units)> seconds;  // rising
+  std::map<std::int64_t, double> seconds;  // by units; not empty, rising
   std::int64_t room = 0;
 };
 

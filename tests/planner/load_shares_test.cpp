@@ -15,12 +15,15 @@ constexpr std::int64_t plenty = 1000;
 
 // Takes `fixed` whatever its share.
 TimedTaker timed(const LoadTaker& taker, double fixed = 0) {
-  return {[=](std::int64_t units) { return fixed + static_cast<double>(units) / taker.speed; }, taker.room};
+  TimedTaker by_time{{}, taker.room};
+  for (std::int64_t units = 1; units <= 20; ++units)
+    by_time.seconds[units] = fixed + static_cast<double>(units) / taker.speed;
+  return by_time;
 }
 
 double last_done(const std::vector<TimedTaker>& takers, const Shares& shares) {
   double last = 0;
-  for (std::size_t i = 0; i < takers.size(); ++i) last = std::max(last, takers[i].seconds(shares[i]));
+  for (std::size_t i = 0; i < takers.size(); ++i) last = std::max(last, takers[i].seconds.at(shares[i]));
   return last;
 }
 
@@ -72,6 +75,12 @@ TEST_CASE("everybody takes part, and what fits nowhere has no shares") {
 
 TEST_CASE("a fixed time counts: equal speeds, one begins four units later") {
   CHECK(fastest_shares({timed({1, plenty}, 4), timed({1, plenty})}, 8) == Shares{2, 6});
+}
+
+TEST_CASE("times of other shares lie between the measured ones, and beyond them in proportion") {
+  // 2 units take 2 s and 6 take 10: 4 take 6, so 4 + 4 are done in 6 s, one less here and one more there
+  // in 7.5.
+  CHECK(fastest_shares({{{{2, 2.0}, {6, 10.0}}, plenty}, {{{4, 6.0}}, plenty}}, 8) == Shares{4, 4});
 }
 
 TEST_CASE("fastest shares are the best of all, and Whale's keep to memory, over random devices") {

@@ -1,6 +1,6 @@
 // What searching for a plan takes: the layouts of a GPT's operators on 8 x 8 devices, without and with a
 // limit of memory, and stages by sub-meshes on costs that are made up (a layer on n devices takes 1 / n and
-// some).
+// some); and steps run pass by pass, of which items are evaluations.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -8,6 +8,8 @@
 #include "planner/alpa_graph.h"
 #include "planner/alpa_stages.h"
 #include "planner/choice_chain.h"
+#include "schedules/compile.h"
+#include "sim/pass_level.h"
 #include "tests/jobs.h"
 
 namespace simrun {
@@ -84,6 +86,15 @@ BENCHMARK(stages_by_sub_meshes)
     ->Args({96, 128, 8, 512})
     ->Unit(benchmark::kMillisecond)
     ->Iterations(1);
+
+void pass_by_pass(benchmark::State& state, const char* job) {
+  const PassLevelPlan plan = pass_level_plan(compile(preset_job(job)));
+  for (auto _ : state) benchmark::DoNotOptimize(run_pass_level(plan));
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK_CAPTURE(pass_by_pass, llama3_70b_64xh100, "llama3-70b-64xh100")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(pass_by_pass, gpt3_175b_1024xa100, "gpt3-175b-1024xa100")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(pass_by_pass, gpt_1t_3072xa100, "gpt-1t-3072xa100")->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace simrun

@@ -6,14 +6,17 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <sstream>
 
 #include "cli/console.h"
 #include "cli/outputs.h"
+#include "cli/plan_processes.h"
 #include "cli/plan_report.h"
 #include "cli/plan_state.h"
 #include "cli/read_input.h"
 #include "configs/text_file.h"
 #include "planner/search.h"
+#include "planner/searched_lines.h"
 #include "schedules/plan_file.h"
 
 namespace simrun {
@@ -53,19 +56,58 @@ void show(const PlanSearchProgress& progress) {
   throw ConfigError({{{options.input, 0, 0}, why, ""}});
 }
 
-}  // namespace
+// What the first process knows, in all of them.
+std::map<Candidate, Evaluation> known_to_all(const std::map<Candidate, Evaluation>& known,
+                                             const SearchProcesses& among) {
+  if (among.processes == 1) return known;
+  const std::vector<std::string> texts = among.gather([&] {
+    std::string text;
+    for (const auto& [candidate, found] : known) text += evaluated_line(candidate, found) + "\n";
+    return text;
+  });
+  std::istringstream in(texts.front());
+  std::map<Candidate, Evaluation> all;
+  for (std::string line; std::getline(in, line);)
+    if (const auto read = read_evaluated_line(line)) all.insert(*read);
+  return all;
+}
 
-int plan_jobs(const Options& options, const LoadOptions& load) {
-  if (is_plan_file(options.input)) refuse_search(options, "--plan splits a job, not a Plan file");
+// Where results go.
+struct PlanPaths {
+  std::string best, state;
+};
+
+PlanSearchOptions plan_search_options(const Options& options, const PlanBase& base, const PlanPaths& paths,
+                                      ProcessGroup* processes) {
+  PlanSearchOptions search;
+  if (processes != nullptr)
+    search.among = search_processes(*processes, "a search of " + base.job.job.config_sha256);
+  const bool is_first = search.among.process == 0;
+  if (is_first) probe_outputs({paths.best, paths.state}, base.job.files);
+  if (options.plan_flags.resume) {
+    if (is_first) search.known = read_plan_state(paths.state, base);
+    search.known = known_to_all(search.known, search.among);
+  }
+  return search;
+}
+
+int report_plan(const Options& options, const PlanBase& base, const PlanSearchResult& result,
+                const std::string& wrote, double seconds) {
+  if (options.json)
+    print(plan_json(base, result, seconds));
+  else if (!options.quiet)
+    print(plan_text(base, result) + fmt::format("\n{:.1f} s\n", seconds) + wrote);
+  return result.best.empty() ? 3 : 0;
+}
+
+int search_and_report(const Options& options, const LoadOptions& load, ProcessGroup* processes) {
   const auto start = std::chrono::steady_clock::now();
   const PlanBase base = read_base(options, load);
   const std::string best_path = options.output.value_or("best.yaml");
-  const std::string state_path = best_path + ".searched";
-  probe_outputs({best_path, state_path}, base.job.files);
-
-  PlanSearchOptions search;
-  if (options.plan_flags.resume) search.known = read_plan_state(state_path, base);
-  const bool shows = !options.quiet && isatty(STDERR_FILENO) == 1;
+  const PlanPaths paths{best_path, best_path + ".searched"};
+  PlanSearchOptions search = plan_search_options(options, base, paths, processes);
+  const bool is_first = search.among.process == 0;
+  const bool shows = is_first && !options.quiet && isatty(STDERR_FILENO) == 1;
   const InterruptNote note;
   search.progress = [&](const PlanSearchProgress& progress) {
     if (shows) show(progress);
@@ -79,17 +121,25 @@ int plan_jobs(const Options& options, const LoadOptions& load) {
     refuse_search(options, error.what());
   }
   if (shows) complain("\r\033[K");
+  if (!is_first) return result.best.empty() ? 3 : 0;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-
   std::string wrote;
   if (result.was_stopped || options.plan_flags.resume)
-    wrote += write_reported(state_path, plan_state(base, result, search.known));
-  if (!result.best.empty()) wrote += write_reported(best_path, plan_yaml(base, result.best.front()));
-  if (options.json)
-    print(plan_json(base, result, took.count()));
-  else if (!options.quiet)
-    print(plan_text(base, result) + fmt::format("\n{:.1f} s\n", took.count()) + wrote);
-  return result.best.empty() ? 3 : 0;
+    wrote += write_reported(paths.state, plan_state(base, result, search.known));
+  if (!result.best.empty()) wrote += write_reported(paths.best, plan_yaml(base, result.best.front()));
+  return report_plan(options, base, result, wrote, took.count());
+}
+
+}  // namespace
+
+int plan_jobs(const Options& options, const LoadOptions& load, ProcessGroup* processes) {
+  if (is_plan_file(options.input)) refuse_search(options, "--plan splits a job, not a Plan file");
+  try {
+    return search_and_report(options, load, processes);
+  } catch (const SearchLost& lost) {
+    if (processes->speaks()) complain(fmt::format("simrun: not as planned: {}\n", lost.what()));
+    return exit_code(lost.failure().kind);
+  }
 }
 
 }  // namespace simrun

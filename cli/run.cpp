@@ -54,7 +54,7 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.convert.to) return export_job(options, load);
   if (options.plan_flags.search == "alpa") return plan_alpa(options, load);
   if (options.plan_flags.search == "whale") return plan_whale(options, load);
-  if (options.plan_flags.search) return plan_jobs(options, load);
+  if (options.plan_flags.search) return plan_jobs(options, load, processes);
   if (options.placement) return run_sweep(with_rank_orders(options, load), load);
   if (!options.sweep.empty()) return run_sweep(options, load);
   if (options.print_topology) {
@@ -110,7 +110,7 @@ Ending attempt(const Options& options, ProcessGroup* processes) {
 
 int run(const Options& options) {
   const auto once = [&](ProcessGroup* processes) { return attempt(options, processes); };
-  if (options.execute.execute) return run_among_processes(once);
+  if (options.execute.execute || options.plan_flags.search == "jobs") return run_among_processes(once);
   const Ending ending = once(nullptr);
   complain(ending.complaint);
   return ending.code;

@@ -23,7 +23,7 @@ struct DeviceBalance {
 
 std::vector<Override> overrides_of(const DeviceBalance& balance);
 
-// "layers 14+10, batches 8 x 21 + 8 x 11", "" of an empty one. Neighbours that are equal count together.
+// "layers 14+10, batches 8 x 19 + 8 x 13", "" of an empty one. Neighbours that are equal count together.
 std::string describe(const DeviceBalance& balance);
 
 // Ways to lay a pipeline over the kinds of GPU: stages in the order of memory, so that each is of one kind,

@@ -11,6 +11,8 @@ namespace simrun {
 namespace {
 
 constexpr double hopeless = 1.2;  // x the room: no step of it is timed
+// Sequences of a microbatch; larger ones keep the kernels of the largest that is priced.
+constexpr std::int64_t largest_probed = 4;
 
 PartCost sum(PartCost of, const PartCost& with) {
   of.forward_s += with.forward_s;
@@ -154,21 +156,29 @@ double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, c
   return end;
 }
 
-template <typename Costs, typename Make>
-const Costs* made_once(std::optional<Costs>& slot, bool is_new, const Make& make) {
-  if (is_new) {
-    try {
-      slot.emplace(make());
-    } catch (const std::invalid_argument&) {
-      slot.reset();  // the sizes do not divide
-    } catch (const ConfigError&) {
-      slot.reset();
-    }
+// Nothing: the sizes do not divide.
+template <typename Make>
+auto made_if_divisible(const Make& make) -> std::optional<decltype(make())> {
+  try {
+    return make();
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  } catch (const ConfigError&) {
+    return std::nullopt;
   }
-  return slot ? &*slot : nullptr;
 }
 
 }  // namespace
+
+const StepPrices* SharedStepPrices::of(const Key& key, const std::function<StepPrices()>& make) {
+  Slot* slot = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    slot = &slots_[key];
+  }
+  std::call_once(slot->once, [&] { slot->prices = made_if_divisible(make); });
+  return slot->prices ? &*slot->prices : nullptr;
+}
 
 // With the plainest of schedules and sharding: what is asked for are the costs that those do not change.
 Job Estimator::loaded(Candidate candidate) const {
@@ -180,16 +190,48 @@ Job Estimator::loaded(Candidate candidate) const {
   return std::move(*job);
 }
 
+// The loader is asked once for all sizes of microbatches.
+PassCosts Estimator::probed(const Candidate& of) {
+  Split& split = splits_[{of.tensor, of.context, of.expert, of.expert_tensor}];
+  Candidate single = of;
+  single.micro_batch = 1;
+  const auto [job, is_new] = split.jobs.try_emplace(of.recompute);
+  if (is_new) job->second = made_if_divisible([&] { return loaded(single); });
+  if (!job->second) throw std::invalid_argument("the loader refuses " + describe(single));
+  return split.probes.costs(*job->second, of);
+}
+
 const PassCosts* Estimator::passes_of(const Candidate& of) {
   const auto [slot, is_new] = passes_.try_emplace(PassKey{of.tensor, of.context, of.expert, of.expert_tensor,
                                                           of.micro_batch, static_cast<int>(of.recompute)});
-  return made_once(slot->second, is_new, [&] { return pass_costs(loaded(of), of); });
+  if (is_new && of.micro_batch > largest_probed)
+    slot->second = beyond_probed(of);
+  else if (is_new)
+    slot->second = made_if_divisible([&] { return probed(of); });
+  return slot->second ? &*slot->second : nullptr;
 }
 
-const StepPrices* Estimator::steps_of(const Candidate& of) {
-  const auto [slot, is_new] =
-      steps_.try_emplace(StepKey{of.tensor, of.pipeline, of.expert, of.expert_tensor, of.zero_stage > 0});
-  return made_once(slot->second, is_new, [&] { return step_prices(loaded(of), of); });
+std::optional<PassCosts> Estimator::beyond_probed(Candidate of) {
+  const auto sequences = static_cast<double>(of.micro_batch - largest_probed);
+  of.micro_batch = largest_probed / 2;
+  const PassCosts* smaller = passes_of(of);
+  of.micro_batch = largest_probed;
+  const PassCosts* larger = passes_of(of);
+  if (smaller == nullptr || larger == nullptr) return std::nullopt;
+  return pass_costs_beyond(*smaller, *larger, sequences / (largest_probed / 2));
+}
+
+// Context-parallel ranks sum gradients as data-parallel ones do. Whoever asks first, the job is the same.
+const StepPrices* Estimator::steps_of(const Candidate& candidate) {
+  Candidate of = candidate;
+  of.micro_batch = 1;
+  of.recompute = RecomputeGranularity::none;
+  if (job_.training.global_batch_size % (of.data * of.context) == 0) {
+    of.data *= of.context;
+    of.context = 1;
+  }
+  return steps_.of({of.tensor, of.context, of.pipeline, of.expert, of.expert_tensor, of.zero_stage > 0},
+                   [&] { return step_prices(loaded(of), of); });
 }
 
 // Activations grow with the microbatch as they are; what is far too large for it need not be priced.

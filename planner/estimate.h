@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -23,27 +24,52 @@ struct Estimate {
 // The candidate's job as the loader accepts it; nothing where it does not.
 using LoadCandidate = std::function<std::optional<Job>(const Candidate&)>;
 
+// Prices of steps that the estimators of several threads share: whoever needs some first makes them.
+class SharedStepPrices {
+ public:
+  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
+  // nullptr: `make` throws std::invalid_argument or ConfigError, since the sizes do not divide.
+  const StepPrices* of(const Key& key, const std::function<StepPrices()>& make);
+
+ private:
+  struct Slot {
+    std::once_flag once;
+    std::optional<StepPrices> prices;
+  };
+  std::mutex mutex_;
+  std::map<Key, Slot> slots_;
+};
+
 // Estimates candidates of one job; keeps what they share. Not thread-safe.
 class Estimator {
  public:
-  // REQUIRES: has_layer_kinds(job). The job must outlive it.
-  Estimator(const Job& job, LoadCandidate load) : job_(job), load_(std::move(load)) {}
+  // REQUIRES: has_layer_kinds(job). The job and the prices must outlive it.
+  Estimator(const Job& job, LoadCandidate load, SharedStepPrices& steps)
+      : job_(job), load_(std::move(load)), steps_(steps) {}
 
   // Nothing where the loader or the compiler refuses the sizes.
   std::optional<Estimate> estimate(const Candidate& candidate);
 
  private:
   using PassKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, int>;
-  using StepKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
+  using SplitKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  // What is known of one split of the ranks.
+  struct Split {
+    PassProbes probes;
+    std::map<RecomputeGranularity, std::optional<Job>> jobs;  // nothing: the loader refuses it
+  };
   Job loaded(Candidate candidate) const;  // throws std::invalid_argument
+  PassCosts probed(const Candidate& candidate);
+  std::optional<PassCosts> beyond_probed(Candidate candidate);
   const PassCosts* passes_of(const Candidate& candidate);
   const StepPrices* steps_of(const Candidate& candidate);
   std::optional<Estimate> too_large(const Candidate& candidate);
 
   const Job& job_;
   LoadCandidate load_;
+  std::map<SplitKey, Split> splits_;
   std::map<PassKey, std::optional<PassCosts>> passes_;
-  std::map<StepKey, std::optional<StepPrices>> steps_;
+  SharedStepPrices& steps_;
 };
 
 }  // namespace simrun

@@ -1,13 +1,16 @@
 #include "planner/evaluate_candidate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "configs/diagnostics.h"
 #include "planner/candidate_config.h"
+#include "schedules/job_schedule.h"
 #include "schedules/summary.h"
 #include "sim/plan_job.h"
 #include "sim/worker.h"
@@ -15,9 +18,7 @@
 namespace simrun {
 namespace {
 
-Evaluation simulated_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine) {
-  const Plan plan = plan_job(load_candidate(base, candidate));
-  const Summary summary = summarize(plan, simulate(plan, {Detail::totals, engine}));
+Evaluation evaluation_of(const PlanBase& base, const Summary& summary) {
   Evaluation found;
   found.step_s = summary.step_time_s;
   found.tokens_per_s = summary.tokens_per_s;
@@ -30,6 +31,78 @@ Evaluation simulated_candidate(const PlanBase& base, const Candidate& candidate,
   found.fits = found.peak_bytes <= found.limit_bytes && summary.host_fits;
   found.engine = summary.engine;
   return found;
+}
+
+Evaluation evaluated_plan(const PlanBase& base, const Plan& plan, const SimulateOptions& options) {
+  return evaluation_of(base, summarize(plan, simulate(plan, options)));
+}
+
+// What shared links add to a step; seconds.
+struct ContentionCost {
+  double step = 0, bubble = 0, exposed = 0;
+};
+
+// A step of fewer microbatches, with both engines.
+struct ShorterStep {
+  std::int64_t microbatches = 0;
+  double alone = 0;  // seconds, by the fast engine
+  ContentionCost added;
+};
+
+ShorterStep shorter_step(const PlanBase& base, Job job, std::int64_t microbatches) {
+  job.training.global_batch_size =
+      microbatches * job.parallelism.data_parallel_size * job.training.micro_batch_size;
+  const Plan plan = plan_job(job);
+  const Evaluation alone = evaluated_plan(base, plan, {.looks_for_contention = false});
+  const Evaluation shared = evaluated_plan(base, plan, {.engine = EngineChoice::simgrid});
+  return {microbatches,
+          alone.step_s,
+          {shared.step_s - alone.step_s,
+           shared.bubble_fraction * shared.step_s - alone.bubble_fraction * alone.step_s,
+           shared.exposed_s - alone.exposed_s}};
+}
+
+// From two shorter steps: in between, every microbatch adds the same. Nothing where the step has not many
+// more, or where the fast engine's step does not grow so.
+std::optional<Evaluation> with_contention_of_shorter(const PlanBase& base, const Job& job,
+                                                     const Evaluation& alone) {
+  constexpr std::int64_t least_period = 4, short_periods = 2, long_periods = 3, worth_it = 6;
+  constexpr double periodic = 1e-4;
+  const std::int64_t period = std::max(job.parallelism.pipeline_model_parallel_size, least_period);
+  const std::int64_t all = job.microbatches();
+  if (all < worth_it * period || uses_times(job)) return std::nullopt;
+  const ShorterStep first = shorter_step(base, job, short_periods * period);
+  const ShorterStep second = shorter_step(base, job, long_periods * period);
+  const double beyond = static_cast<double>(all - second.microbatches) / static_cast<double>(period);
+  const auto reached = [&](double at_first, double at_second) {
+    return at_second + beyond * (at_second - at_first);
+  };
+  if (std::abs(reached(first.alone, second.alone) / alone.step_s - 1) > periodic) return std::nullopt;
+  Evaluation shared = alone;
+  shared.step_s += reached(first.added.step, second.added.step);
+  shared.exposed_s += reached(first.added.exposed, second.added.exposed);
+  const double bubble =
+      alone.bubble_fraction * alone.step_s + reached(first.added.bubble, second.added.bubble);
+  shared.bubble_fraction = bubble / shared.step_s;
+  shared.tokens_per_s *= alone.step_s / shared.step_s;
+  shared.mfu *= alone.step_s / shared.step_s;
+  shared.engine = "simgrid";
+  return shared;
+}
+
+// As simulate() chooses its engine, but that SimGrid need not run all microbatches.
+Evaluation simulated_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine) {
+  const Job job = load_candidate(base, candidate);
+  const Plan plan = plan_job(job);
+  if (engine == EngineChoice::fast) return evaluated_plan(base, plan, {.looks_for_contention = false});
+  if (engine == EngineChoice::automatic && plan.cluster.imperfections.other_jobs.empty()) {
+    const Timeline alone = simulate(plan);
+    const Evaluation found = evaluation_of(base, summarize(plan, alone));
+    if (alone.contention_bound <= tolerated_contention) return found;
+    if (const auto shared = with_contention_of_shorter(base, job, found)) return *shared;
+    engine = EngineChoice::simgrid;
+  }
+  return evaluated_plan(base, plan, {.engine = engine});
 }
 
 }  // namespace

@@ -32,16 +32,17 @@ std::vector<Kind> kinds_of(const ModelConfig& model) {
   return kinds;
 }
 
-// On both of two stages, two layers of each kind.
+// Two layers of each kind on the first of two stages, and one of each on the last, of which only what lies
+// behind the layers counts.
 void shrink(ModelConfig& model) {
   const std::vector<Kind> kinds = kinds_of(model);
   const bool has_experts = !model.experts.layers.empty(), has_windows = !model.attention_windows.empty();
-  model.num_layers = static_cast<std::int64_t>(kinds.size()) * layers_of_kind * 2;
+  model.num_layers = static_cast<std::int64_t>(kinds.size()) * (layers_of_kind + 1);
   model.experts.layers.clear();
   model.attention_windows.clear();
-  for (int stage = 0; stage < 2; ++stage)
+  for (const std::int64_t of_kind : {layers_of_kind, std::int64_t{1}})
     for (const Kind& kind : kinds)
-      for (std::int64_t i = 0; i < layers_of_kind; ++i) {
+      for (std::int64_t i = 0; i < of_kind; ++i) {
         if (has_experts) model.experts.layers.push_back(kind.first);
         if (has_windows) model.attention_windows.push_back(kind.second);
       }
@@ -55,9 +56,13 @@ std::int64_t least_data(const Job& job, const Candidate& candidate) {
   return data * (job.cluster.gpus_per_node / std::gcd(job.cluster.gpus_per_node, ranks));
 }
 
-class Probe {
+}  // namespace
+
+class PassProbe {
  public:
-  explicit Probe(const Job& job) : plan_(compile(job)), durations_(plan_) {}
+  // `like`: a probe that splits the ranks alike, and outlives this one; or nullptr.
+  PassProbe(const Job& job, PassProbe* like)
+      : plan_(compile(job)), durations_(plan_, nullptr, like == nullptr ? nullptr : &like->durations_) {}
 
   // Of one of the two stages, by layer of it; the last entry is what is in none.
   std::vector<PartCost> parts(Index chunk) {
@@ -164,7 +169,25 @@ class Probe {
   Durations durations_;
 };
 
-}  // namespace
+PassCosts pass_costs_beyond(const PassCosts& smaller, const PassCosts& larger, double times_apart) {
+  const auto line = [&](double at_smaller, double at_larger) {
+    return at_larger + times_apart * (at_larger - at_smaller);
+  };
+  const auto part = [&](const PartCost& at_smaller, PartCost of) {
+    of.forward_s = line(at_smaller.forward_s, of.forward_s);
+    of.backward_s = line(at_smaller.backward_s, of.backward_s);
+    of.held_bytes = line(at_smaller.held_bytes, of.held_bytes);
+    return of;
+  };
+  PassCosts costs = larger;
+  for (std::size_t kind = 0; kind < costs.kinds.size(); ++kind)
+    costs.kinds[kind] = part(smaller.kinds[kind], larger.kinds[kind]);
+  costs.embedding = part(smaller.embedding, larger.embedding);
+  costs.loss = part(smaller.loss, larger.loss);
+  costs.first_transient = line(smaller.first_transient, larger.first_transient);
+  costs.last_transient = line(smaller.last_transient, larger.last_transient);
+  return costs;
+}
 
 bool has_layer_kinds(const Job& job) {
   return job.model.family == ModelFamily{} && job.model.frozen.empty() && !job.training.lora &&
@@ -202,7 +225,8 @@ Job probe_job(const Job& job, Candidate candidate, std::int64_t data) {
   probe = with_candidate(std::move(probe), candidate);
   std::vector<StageContent>& stages = probe.parallelism.stages;
   stages.assign(static_cast<std::size_t>(candidate.pipeline), {});
-  for (StageContent& stage : stages) stage.layers = layers / candidate.pipeline;
+  stages.front().layers = candidate.pipeline == 1 ? layers : layers / (layers_of_kind + 1) * layers_of_kind;
+  if (candidate.pipeline > 1) stages.back().layers = layers - stages.front().layers;
   stages.front().embedding = true;
   stages.back().loss = true;
   stages.back().mtp_layers = job.model.num_nextn_predict_layers;
@@ -213,11 +237,16 @@ Job probe_job(const Job& job, Candidate candidate, std::int64_t data) {
   return probe;
 }
 
-PassCosts pass_costs(const Job& job, const Candidate& candidate) {
+PassProbes::PassProbes() = default;
+PassProbes::~PassProbes() = default;
+PassProbes::PassProbes(PassProbes&&) noexcept = default;
+
+PassCosts PassProbes::costs(const Job& job, const Candidate& candidate) {
   Candidate shape = candidate;
   shape.pipeline = 2;
   shape.zero_stage = 0;
-  Probe probe(probe_job(job, shape, 0));
+  auto made = std::make_unique<PassProbe>(probe_job(job, shape, 0), first_.get());
+  PassProbe& probe = *made;
   const std::vector<PartCost> first = probe.parts(0), last = probe.parts(1);
   PassCosts costs;
   const std::vector<Kind> kinds = kinds_of(job.model);
@@ -231,6 +260,7 @@ PassCosts pass_costs(const Job& job, const Candidate& candidate) {
   costs.first_transient = probe.transient(0);
   costs.last_transient = probe.transient(1);
   probe.set_bytes(first, costs);
+  if (first_ == nullptr) first_ = std::move(made);
   return costs;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "planner/candidate.h"
@@ -30,12 +31,30 @@ struct PassCosts {
 // transformers.
 bool has_layer_kinds(const Job& job);
 
-// Compiles a job of two stages with two layers of each kind, and prices it. REQUIRES: has_layer_kinds(job).
-// Throws what compile() throws: the sizes do not divide.
-PassCosts pass_costs(const Job& job, const Candidate& candidate);
+class PassProbe;
 
-// The job of the probe: `candidate` with so many pipeline ranks, and of its data-parallel ranks as few as its
-// experts and whole nodes need (`data` 0) or just so many.
+// Costs of candidates that split the ranks of a stage alike, but for data parallelism: they share the prices
+// of exchanges.
+class PassProbes {
+ public:
+  PassProbes();
+  ~PassProbes();
+  PassProbes(PassProbes&&) noexcept;
+  PassProbes& operator=(PassProbes&&) = delete;
+
+  // Compiles a job of two stages with a few layers of each kind, and prices it. REQUIRES:
+  // has_layer_kinds(job). Throws what compile() throws: the sizes do not divide.
+  PassCosts costs(const Job& job, const Candidate& candidate);
+
+ private:
+  std::unique_ptr<PassProbe> first_;
+};
+
+// Of microbatches larger than the larger of two, along the line through both.
+PassCosts pass_costs_beyond(const PassCosts& smaller, const PassCosts& larger, double times_apart);
+
+// The job of the probe: `candidate` with one pipeline rank or two, and of its data-parallel ranks as few as
+// its experts and whole nodes need (`data` 0) or just so many.
 Job probe_job(const Job& job, Candidate candidate, std::int64_t data);
 
 }  // namespace simrun

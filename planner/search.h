@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "planner/estimate.h"
@@ -33,8 +34,21 @@ struct PlanSearchProgress {
   std::int64_t done = 0, all = 0;  // of the phase; all is 0 where it is not known
 };
 
+// Several processes that search together, each with the same job and options.
+struct SearchProcesses {
+  int process = 0, processes = 1;
+  // Does this process's share of a part of the work; returns what the shares of all came to, in the order of
+  // processes, the same in each. Throws where one is lost. Not needed by one process.
+  std::function<std::vector<std::string>(const std::function<std::string()>& share)> gather = {};
+  // Whether a share is for nobody any more, since gather() will throw. Asked by any thread; may be empty.
+  std::function<bool()> is_over = {};
+  bool goes_on() const { return !is_over || !is_over(); }
+};
+
 struct PlanSearchOptions {
-  unsigned threads = 0;                        // 0: one per processor. The result is the same for any number
+  unsigned threads =
+      0;  // 0: one per processor. The result is the same for any number of them and of processes
+  SearchProcesses among = {};
   std::map<Candidate, Evaluation> known = {};  // of an earlier search of the same job
   // Called on the searching thread, now and then; false stops the search. May be empty.
   std::function<bool(const PlanSearchProgress&)> progress = {};

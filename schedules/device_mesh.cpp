@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 
 #include "configs/expert_nodes.h"
 
@@ -127,35 +129,36 @@ std::int64_t DeviceMesh::size(const std::vector<AxisId>& axes) const {
   return product;
 }
 
-// The longest logical axis that the list goes on with; of equally long ones the first in this order, a user's
-// own behind all others.
+// Of logical axes that name the same mesh axes, the first in this order does; a user's own are behind all.
+static std::size_t preference(const std::string& name) {
+  constexpr std::array<std::string_view, 12> order{"tp",       "cp",       "dp",       "ep",
+                                                   "etp",      "edp",      "cp_inner", "cp_outer",
+                                                   "ep_inner", "ep_outer", "dp_inner", "dp_outer"};
+  return static_cast<std::size_t>(std::find(order.begin(), order.end(), name) - order.begin());
+}
+
+// The longest logical axis that the list goes on with.
 std::string DeviceMesh::words(const std::vector<AxisId>& axes) const {
-  std::vector<std::string> by_preference{"tp",       "cp",       "dp",       "ep",
-                                         "etp",      "edp",      "cp_inner", "cp_outer",
-                                         "ep_inner", "ep_outer", "dp_inner", "dp_outer"};
-  for (const auto& [name, of] : logical)
-    if (std::find(by_preference.begin(), by_preference.end(), name) == by_preference.end())
-      by_preference.push_back(name);
+  const auto is_empty = [&](const char* name) {
+    const auto found = logical.find(name);
+    return found == logical.end() || found->second.empty();
+  };
   // Without experts edp would name all ranks.
-  if (this->axes("ep").empty() && this->axes("etp").empty()) std::erase(by_preference, "edp");
+  const bool has_edp = !is_empty("ep") || !is_empty("etp");
   std::string text;
   for (std::size_t at = 0; at < axes.size();) {
-    std::string name;
+    const std::string* name = nullptr;
     std::size_t length = 0;
-    for (const std::string& candidate : by_preference) {
-      const std::vector<AxisId> of = this->axes(candidate);
-      const bool fits = of.size() > length && of.size() <= axes.size() - at &&
-                        std::equal(of.begin(), of.end(), axes.begin() + static_cast<std::ptrdiff_t>(at));
-      if (!fits) continue;
-      name = candidate;
+    for (const auto& [candidate, of] : logical) {
+      const bool fits = !of.empty() && of.size() >= length && of.size() <= axes.size() - at &&
+                        std::equal(of.begin(), of.end(), axes.begin() + static_cast<std::ptrdiff_t>(at)) &&
+                        (has_edp || candidate != "edp");
+      if (!fits || (of.size() == length && preference(candidate) >= preference(*name))) continue;
+      name = &candidate;
       length = of.size();
     }
-    if (length == 0) {
-      name = mesh.axes[axes[at]].name;
-      length = 1;
-    }
-    text += (text.empty() ? "" : " x ") + name;
-    at += length;
+    text += (text.empty() ? "" : " x ") + (name == nullptr ? mesh.axes[axes[at]].name : *name);
+    at += std::max<std::size_t>(length, 1);
   }
   return text;
 }

@@ -29,8 +29,8 @@ std::size_t Durations::KeyHash::operator()(const std::vector<Index>& key) const 
   return hash ^ (hash >> 29);
 }
 
-Durations::Durations(const Plan& plan, const InstructionCosts* measured)
-    : plan_(plan), topology_(plan.cluster), kinds_(plan.cluster) {
+Durations::Durations(const Plan& plan, const InstructionCosts* measured, Durations* prices)
+    : plan_(plan), topology_(plan.cluster), kinds_(plan.cluster), prices_(prices) {
   sized_.emplace_back(plan);
   for (std::size_t kind = 1; kind < kinds_.count(); ++kind)
     sized_.emplace_back(of_other_kinds_.emplace_back(priced_plan(plan, kinds_.gpu(kind))));
@@ -187,6 +187,10 @@ ExchangeCosts& Durations::exchange(std::int32_t pipeline_rank, const Instruction
     key.insert(key.end(), {-1, servers.dedicated ? 1 : 0, servers.one_sided ? 1 : 0});
     key.insert(key.end(), servers.members.begin(), servers.members.end());
   }
+  // A map of coordinates is known by its communication, which is another plan's.
+  if (prices_ != nullptr && communication.peer.coordinate_map.empty())
+    if (const auto found = prices_->costs_.find(key); found != prices_->costs_.end())
+      return *(known = &found->second);
   known = &costs_.try_emplace(key, topology_, plan_, pipeline_rank, instruction.opcode, communication)
                .first->second;
   return *known;

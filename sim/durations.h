@@ -30,7 +30,11 @@ class Durations {
  public:
   // `measured`: in place of prices for kernels, and for communications as every instance's time; where an
   // instruction has none its price stays. The plan must outlive it.
-  explicit Durations(const Plan& plan, const InstructionCosts* measured = nullptr);
+  //
+  // `prices`: of another plan on the same devices and meshes of the same cluster, which must outlive it; what
+  // exchanges cost by their bytes is not worked out again.
+  explicit Durations(const Plan& plan, const InstructionCosts* measured = nullptr,
+                     Durations* prices = nullptr);
 
   // A communication: until its slowest instance over the stage's devices is done, all begun at once. With
   // tables: the mean over microbatches, of the GPU on which it is longest.
@@ -99,6 +103,7 @@ class Durations {
   using GroupKey = std::vector<std::int32_t>;
   std::map<GroupKey, ExchangeCosts> costs_;
   std::map<std::tuple<std::int32_t, Index, Opcode>, ExchangeCosts*> exchanges_;  // by rank and communication
+  Durations* const prices_;  // of another plan, that are known already; nullptr: none
 };
 
 }  // namespace simrun

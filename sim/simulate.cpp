@@ -177,6 +177,14 @@ class FastEngine {
         why_apart_(why_apart(steady, durations, slowdowns)),
         instantiation_(why_apart_.empty() ? Instantiation::representatives : Instantiation::every_gpu) {}
 
+  // Every transfer with its links for itself, and no look at whether that is so.
+  Timeline run_alone(Detail detail) {
+    Timeline timeline = timeline_of_run(
+        run_streams({plan_, steady_, meetings(steady_), detail, {}, nullptr, slowdowns_}), detail);
+    timeline.engine_reason = "transfers that share links were not looked for" + apart_text();
+    return timeline;
+  }
+
   Timeline run(Detail detail) {
     const Meetings all = find_meetings(plan_, steady_, Instantiation::every_gpu, durations_);
     const ExchangeTraffic traffic = exchange_traffic(steady_, all, durations_.topology(), plan_.cluster);
@@ -184,11 +192,7 @@ class FastEngine {
     EngineRun run = run_streams({plan_, steady_, meetings(steady_), detail, watched, nullptr, slowdowns_});
     Contention contention =
         find_contention(durations_.topology(), {steady_, all, traffic, run.flights, run.step}, detail);
-    Timeline timeline = timeline_of(plan_, std::move(run), detail);
-    if (instantiation_ == Instantiation::representatives)
-      for (RankTimeline& rank : timeline.ranks)
-        rank.multiplicity = std::max<std::int64_t>(device_count(plan_, rank.pipeline_rank), 1);
-    timeline.engine = "fast";
+    Timeline timeline = timeline_of_run(std::move(run), detail);
     timeline.contention_bound = contention.bound;
     timeline.links = std::move(contention.links);
     timeline.engine_reason =
@@ -196,8 +200,7 @@ class FastEngine {
             ? "no two transfers share a link at a time"
             : fmt::format("{} transfers overlap others on a link, worth at most {} of the step",
                           contention.overlapping, percent(contention.bound));
-    if (!why_apart_.empty())
-      timeline.engine_reason += "; no GPU stands for others of its stage: " + why_apart_;
+    timeline.engine_reason += apart_text();
     return timeline;
   }
 
@@ -207,6 +210,17 @@ class FastEngine {
   }
 
  private:
+  Timeline timeline_of_run(EngineRun run, Detail detail) const {
+    Timeline timeline = timeline_of(plan_, std::move(run), detail);
+    if (instantiation_ == Instantiation::representatives)
+      for (RankTimeline& rank : timeline.ranks)
+        rank.multiplicity = std::max<std::int64_t>(device_count(plan_, rank.pipeline_rank), 1);
+    timeline.engine = "fast";
+    return timeline;
+  }
+  std::string apart_text() const {
+    return why_apart_.empty() ? "" : "; no GPU stands for others of its stage: " + why_apart_;
+  }
   Meetings meetings(const CompiledPlan& compiled) {
     return find_meetings(plan_, compiled, instantiation_, durations_);
   }
@@ -264,7 +278,6 @@ bool needs_simgrid(const Plan& plan, const CompiledPlan& steady, Durations& dura
 }  // namespace
 
 Timeline simulate(const Plan& plan, const SimulateOptions& options) {
-  constexpr double tolerated = 0.01;  // share of the step
   Durations durations(plan, options.measured);
   const CompiledPlan steady = compile_programs(plan, WhichStep::steady, durations);
   const KernelSlowdowns slowdowns(plan.cluster);
@@ -284,8 +297,13 @@ Timeline simulate(const Plan& plan, const SimulateOptions& options) {
     return timeline;
   }
   FastEngine fast(plan, steady, durations, slowdowns);
+  if (options.engine == EngineChoice::fast && !options.looks_for_contention) {
+    Timeline alone = fast.run_alone(options.detail);
+    if (steps_differ(plan)) alone.first_step = fast.first_step();
+    return alone;
+  }
   Timeline timeline = fast.run(options.detail);
-  if (options.engine == EngineChoice::automatic && timeline.contention_bound > tolerated) {
+  if (options.engine == EngineChoice::automatic && timeline.contention_bound > tolerated_contention) {
     const std::string bound = percent(timeline.contention_bound);
     timeline = simgrid_timeline(plan, steady, durations, options.detail);
     timeline.engine_reason =

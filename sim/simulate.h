@@ -8,6 +8,9 @@
 
 namespace simrun {
 
+// Share of the step that links shared by transfers may be worth before SimGrid is asked.
+constexpr double tolerated_contention = 0.01;
+
 // Which engine times the plan. `automatic` takes the fast one and turns to SimGrid where the fast one's
 // bound on the error from shared links exceeds 1 % of the step.
 enum class EngineChoice : std::uint8_t { automatic, fast, simgrid };
@@ -17,6 +20,9 @@ struct SimulateOptions {
   EngineChoice engine = EngineChoice::fast;
   // Replay: what instructions took where the plan ran, in place of their prices. Must outlive the call.
   const InstructionCosts* measured = nullptr;
+  // false, with the fast engine: nobody asks which transfers share links, which takes most of the time of
+  // plans of many GPUs; Timeline::contention_bound stays 0 and Timeline::links empty.
+  bool looks_for_contention = true;
 };
 
 // Runs one steady step (and the first one, for its time). Kernel times come from sim/kernel_cost.h,

@@ -23,6 +23,7 @@ SizedPlan::SizedPlan(const Plan& plan) : plan_(plan) {
   if (plan.extent_tables.empty()) return;
   sized_.job = plan.job;
   sized_.cluster = plan.cluster;
+  sized_.framework = plan.framework;
   sized_.dimension_names = plan.dimension_names;
   sized_.streams = plan.streams;
   sized_.stages = plan.stages;

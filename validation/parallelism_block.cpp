@@ -192,7 +192,10 @@ void write_parallelism(RowJob& made) {
     made.job.set("parallelism.pipeline_schedule", schedule_named(made.row[Column::schedule], chunks));
     write_stages(made);
   }
-  if (made.row[Column::sp] == "1") made.job.set("parallelism.sequence_parallel", "true");
+  if (made.row[Column::sp] == "1")
+    made.job.set("parallelism.sequence_parallel", "true");
+  else if (made.row.integer(Column::tp).value_or(1) > 1)
+    made.job.erase("moe.token_dispatcher");  // DeepEP sends a token from one rank, here all have it
 }
 
 }  // namespace simrun

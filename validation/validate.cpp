@@ -99,18 +99,44 @@ void simulate_all(Simulated& jobs, const ValidateOptions& options) {
   work();
 }
 
-// Those that do not fit with nothing recomputed, whether they ran or not, with all layers recomputed.
-void recompute_where_needed(std::vector<RowJob>& made, std::vector<ValidatedRow>& rows, Simulated& jobs) {
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    if (rows[r].yaml.empty() || !recomputes_as_needed(made[r])) continue;
-    const SimulatedJob& bare = *jobs.at(rows[r].yaml);
-    if (!bare.job || bare.summary.fits) continue;
-    made[r].job.erase("recompute");
-    made[r].job.set("recompute.granularity", "full");
-    std::ranges::replace(made[r].assumed, "recompute=none", "recompute=full, to fit");
-    rows[r].assumed = made[r].assumed;
-    rows[r].yaml = made[r].job.yaml();
-    jobs.emplace(rows[r].yaml, nullptr);
+// So much of every virtual stage's layers, one at least, is recomputed whole; of four quarters all.
+void recompute_quarters(RowJob& made, std::int64_t quarters) {
+  made.job.erase("recompute");
+  made.job.set("recompute.granularity", "full");
+  const auto size = [&](Column column) {
+    return std::max<std::int64_t>(made.row.integer(column).value_or(1), 1);
+  };
+  const std::int64_t layers = size(Column::layers), stages = size(Column::pp) * size(Column::vpp);
+  const std::int64_t of_stage = (layers + stages - 1) / stages, some = (of_stage * quarters + 3) / 4;
+  std::string assumed = "recompute=full, to fit";
+  if (some < of_stage) {
+    made.job.set("recompute.method", "block");
+    made.job.set("recompute.num_layers", fmt::format("{}", some));
+    assumed = fmt::format("recompute={} of {} layers of a stage, to fit", some, of_stage);
+  }
+  for (std::string& text : made.assumed)
+    if (text.starts_with("recompute=")) text = assumed;
+}
+
+// Those that do not fit with nothing recomputed, whether they ran or not, with as many quarters of their
+// layers recomputed as make them fit, or all.
+void recompute_where_needed(std::vector<RowJob>& made, std::vector<ValidatedRow>& rows, Simulated& jobs,
+                            const ValidateOptions& options) {
+  std::vector<std::size_t> open;
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    if (!rows[r].yaml.empty() && recomputes_as_needed(made[r])) open.push_back(r);
+  for (std::int64_t quarters = 1; quarters <= 4; ++quarters) {
+    std::erase_if(open, [&](std::size_t r) {
+      const SimulatedJob& tried = *jobs.at(rows[r].yaml);
+      return tried.job ? tried.summary.fits : quarters == 1;
+    });
+    for (const std::size_t r : open) {
+      recompute_quarters(made[r], quarters);
+      rows[r].assumed = made[r].assumed;
+      rows[r].yaml = made[r].job.yaml();
+      jobs.emplace(rows[r].yaml, nullptr);
+    }
+    simulate_all(jobs, options);
   }
 }
 
@@ -165,8 +191,7 @@ std::vector<ValidatedRow> validate_rows(const std::vector<MeasuredRow>& rows,
     if (!validated.back().yaml.empty()) jobs[validated.back().yaml] = nullptr;
   }
   simulate_all(jobs, options);
-  recompute_where_needed(made, validated, jobs);
-  simulate_all(jobs, options);
+  recompute_where_needed(made, validated, jobs, options);
   for (std::size_t r = 0; r < validated.size(); ++r) {
     if (!validated[r].yaml.empty()) validated[r].simulated = jobs.at(validated[r].yaml);
     score(made[r], validated[r]);

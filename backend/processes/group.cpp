@@ -53,6 +53,11 @@ bool ProcessGroup::speaks() const {
   return speaks_;
 }
 
+bool ProcessGroup::has_ended() const {
+  const std::lock_guard lock(mutex_);
+  return end_.has_value();
+}
+
 // ---- running ----
 
 ProcessGroup::Outcome ProcessGroup::run(const Work& work) {

@@ -56,6 +56,8 @@ class ProcessGroup {
   int processes() const { return processes_; }
   // Whether this process prints.
   bool speaks() const;
+  // Whether the run has failed or been ended: what a rank still computes is for nobody. Any thread may ask.
+  bool has_ended() const;
 
   struct Work {
     std::int64_t ranks = 0;                   // of the plan

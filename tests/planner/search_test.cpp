@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/candidate_config.h"
+#include "planner/searched_lines.h"
 
 namespace simrun {
 namespace {
@@ -100,6 +101,54 @@ TEST_CASE("the result is the same for any number of threads, and with what is kn
     CHECK(one.best[i].evaluation.step_s == three.best[i].evaluation.step_s);
     CHECK(one.best[i].candidate == resumed.best[i].candidate);
   }
+}
+
+TEST_CASE("what processes tell one another is read back to the bit") {
+  Candidate candidate;
+  candidate.tensor = 8;
+  candidate.recompute = RecomputeGranularity::full;
+  Evaluation found;
+  found.step_s = 0.1 + 0.2;
+  found.bubble_fraction = 1.0 / 3;
+  found.peak_bytes = 123456789012345;
+  found.fits = true;
+  found.engine = "fast";
+  const auto read = read_evaluated_line(evaluated_line(candidate, found));
+  REQUIRE(read);
+  CHECK(read->first == candidate);
+  CHECK(read->second.step_s == found.step_s);
+  CHECK(read->second.bubble_fraction == found.bubble_fraction);
+  CHECK(read->second.peak_bytes == found.peak_bytes);
+  CHECK(read->second.engine == "fast");
+  const Estimate estimate{2.0 / 3, 1e11 / 7, 8e10};
+  const auto estimated = read_estimated_line(estimated_line(candidate, estimate));
+  REQUIRE(estimated);
+  CHECK(estimated->second.step_s == estimate.step_s);
+  CHECK(estimated->second.peak_bytes == estimate.peak_bytes);
+  CHECK(!read_evaluated_line("8\t1\tno line"));
+}
+
+// llama3-70b on 64 GPUs, interleaved: rings of context-parallel ranks and pipeline transfers share rails.
+TEST_CASE("contention of many microbatches is that of two shorter steps, extrapolated, within 0.01 %",
+          "[long]") {
+  const PlanBase base = base_of("llama3-70b-64xh100");
+  Candidate candidate;
+  candidate.tensor = 4;
+  candidate.context = 2;
+  candidate.pipeline = 4;
+  candidate.virtual_stages = 7;
+  candidate.data = 2;
+  candidate.zero_stage = 1;
+  candidate.schedule = "interleaved_1f1b";
+  const Evaluation alone = evaluate_candidate(base, candidate, EngineChoice::fast);
+  const Evaluation shorter = evaluate_candidate(base, candidate, EngineChoice::automatic);
+  const Evaluation whole = evaluate_candidate(base, candidate, EngineChoice::simgrid);
+  CHECK(shorter.engine == "simgrid");
+  CHECK(alone.step_s < whole.step_s);
+  CHECK(shorter.step_s == Approx(whole.step_s).epsilon(1e-4));
+  CHECK(shorter.bubble_fraction == Approx(whole.bubble_fraction).epsilon(1e-2));
+  CHECK(shorter.exposed_s == Approx(whole.exposed_s).epsilon(1e-2));
+  CHECK(shorter.peak_bytes == whole.peak_bytes);
 }
 
 TEST_CASE("no candidate of the front is beaten in both time and memory") {

@@ -238,6 +238,15 @@ TEST_CASE("a job that names no framework is priced without the coefficients of r
   CHECK(again.cluster == named.cluster);
 }
 
+TEST_CASE("ranks that hold parts of a sequence run their framework's kernels as well") {
+  const auto step = [](const char* framework) {
+    return simulate(compile(preset_job("llama3-8b-8xh100", {{"framework", framework},
+                                                            {"parallelism.context_parallel_size", "2"}})))
+        .step;
+  };
+  CHECK(step("nemo_2024") > step("nemo"));  // FlashAttention 2 and 3
+}
+
 TEST_CASE("where stages wait for transfers, tensor-parallel ranks send parts of what all of them have") {
   const auto sent = [](const char* blocking) {
     const Plan plan =

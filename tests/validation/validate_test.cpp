@@ -41,10 +41,11 @@ TEST_CASE(
                     {Column::hidden, "8192"},
                     {Column::heads, "64"},
                     {Column::seq_len, "32768"}};
-  Cells known = large, small = large;
+  Cells known = large, small = large, middling = large;
   known.emplace_back(Column::recompute, "none");
   small.emplace_back(Column::layers, "4");
-  const auto rows = validated({large, known, small});
+  middling.emplace_back(Column::layers, "32");
+  const auto rows = validated({large, known, small, middling});
   const auto assumes = [&](std::size_t row, const char* what) {
     return std::ranges::find(rows[row].assumed, what) != rows[row].assumed.end();
   };
@@ -53,6 +54,10 @@ TEST_CASE(
   CHECK(rows[0].simulated->summary.fits);
   CHECK_FALSE(rows[1].simulated->summary.fits);
   CHECK(assumes(2, "recompute=none"));
+  // As few quarters of the layers as make it fit.
+  CHECK(assumes(3, "recompute=16 of 32 layers of a stage, to fit"));
+  CHECK(rows[3].yaml.find("num_layers: 16") != std::string::npos);
+  CHECK(rows[3].simulated->summary.fits);
 }
 
 TEST_CASE("validate: rows can be run as if no source named its framework") {

@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "schedules/compile.h"
+#include "sim/pass_level.h"
+#include "sim/simulate.h"
+#include "tests/jobs.h"
+
+namespace simrun {
+namespace {
+
+std::int64_t fullest(const Timeline& timeline) {
+  std::int64_t most = 0;
+  for (const RankTimeline& rank : timeline.ranks) most = std::max(most, rank.peak.bytes);
+  return most;
+}
+
+void check_equal(const Plan& plan, double within) {
+  const Timeline whole = simulate(plan, {.looks_for_contention = false});
+  const PassLevelRun passes = run_pass_level(pass_level_plan(plan));
+  CAPTURE(plan.job.schedule, to_seconds(whole.step), to_seconds(passes.step));
+  CHECK(std::abs(to_seconds(passes.step) / to_seconds(whole.step) - 1) <= within);
+  CHECK(passes.peak_bytes == fullest(whole));
+}
+
+}  // namespace
+
+TEST_CASE(
+    "two ranks, two microbatches: the step is the passes one behind the other, with the transfers between") {
+  PassLevelPlan plan;
+  plan.streams = 8;
+  plan.reducing_stream = 3;
+  plan.transfers = 4;  // activations and gradients of two microbatches
+  const auto pass = [](Picoseconds time, std::int64_t net) {
+    return PassLevelSegment{
+        .behind = time, .net_bytes = net, .peak_bytes = std::max<std::int64_t>(net, 0) + 1};
+  };
+  const auto end_of_transfer = [](PassLevelKind kind, std::uint8_t stream) {
+    return PassLevelSegment{.kind = kind, .behind = 3, .stream = stream};
+  };
+  plan.segments = {pass(10, 5),
+                   pass(20, -5),
+                   end_of_transfer(PassLevelKind::send, 5),
+                   end_of_transfer(PassLevelKind::recv, 4),
+                   end_of_transfer(PassLevelKind::send, 7),
+                   end_of_transfer(PassLevelKind::recv, 6)};
+  plan.ranks.resize(2);
+  plan.ranks[0].entries = {{0, -1}, {2, 0}, {0, -1}, {2, 1}, {5, 2}, {1, 2}, {5, 3}, {1, 3}};
+  plan.ranks[1].entries = {{3, 0}, {0, 0}, {3, 1}, {1, -1}, {4, 2}, {0, 1}, {1, -1}, {4, 3}};
+  plan.ranks[0].start_bytes = 100;
+  // Rank 1: F 13-23, B 23-43, F 43-53, B 53-73; rank 0's last B 76-96. Rank 0 holds two microbatches.
+  const PassLevelRun run = run_pass_level(plan);
+  CHECK(run.step == 96);
+  CHECK(run.peak_bytes == 100 + 2 * 5 + 1);
+}
+
+TEST_CASE("pass by pass the step and the peak of small jobs are the whole engine's within 0.1 %") {
+  struct Shape {
+    int tensor, pipeline, virtual_stages;
+    const char* schedule;
+  };
+  const std::vector<Shape> shapes = {
+      {1, 1, 1, "1f1b"},  {8, 1, 1, "1f1b"},      {1, 2, 1, "1f1b"},
+      {2, 4, 1, "1f1b"},  {8, 4, 1, "1f1b"},      {2, 4, 2, "interleaved_1f1b"},
+      {1, 8, 1, "gpipe"}, {2, 4, 1, "zb_h1"},     {4, 2, 4, "interleaved_1f1b"},
+      {2, 4, 2, "zb_v"},  {1, 4, 2, "looped_bfs"}};
+  for (const Shape& shape : shapes)
+    for (const char* recompute : {"none", "selective", "full"})
+      for (const int zero_stage : {0, 1})
+        for (const char* overlaps : {"true", "false"}) {
+          CAPTURE(shape.tensor, shape.pipeline, shape.virtual_stages, recompute, zero_stage, overlaps);
+          std::vector<Override> overrides = {
+              {"parallelism.pipeline_schedule", shape.schedule},
+              {"parallelism.sequence_parallel", shape.tensor > 1 ? "true" : "false"},
+              {"parallelism.virtual_pipeline_model_parallel_size", std::to_string(shape.virtual_stages)},
+              {"optimizer.zero_stage", std::to_string(zero_stage)},
+              {"optimizer.overlap_grad_reduce", overlaps}};
+          if (std::string(recompute) != "none") overrides.push_back({"recompute.granularity", recompute});
+          // Passes of zb_v end with collectives that the next pass of another stage hides.
+          const double within = std::string(shape.schedule) == "zb_v" ? 2e-3 : 1e-3;
+          check_equal(compile(job_from(small_gpt(8, shape.tensor, shape.pipeline, 4), overrides)), within);
+        }
+}
+
+TEST_CASE("pass by pass the published jobs take what the whole engine says", "[long]") {
+  for (const char* job :
+       {"gpt3-175b-1024xa100", "llama3-70b-64xh100", "llama3-70b-cp2-64xh100", "gpt-1t-3072xa100"}) {
+    CAPTURE(job);
+    check_equal(compile(preset_job(job)), 1e-3);
+  }
+}
+
+TEST_CASE("what is no run of whole passes is refused with the reason") {
+  const std::string job = small_gpt(8, 1, 2, 1);
+  CHECK_THROWS_WITH(
+      pass_level_plan(compile(job_from(
+          job, {{"imperfections.jitter", "{distribution: normal, coefficient_of_variation: 0.1}"}}))),
+      "ranks of a stage are unequal");
+}
+
+}  // namespace simrun

@@ -267,11 +267,7 @@ void RankRun::compute(const Place& at, const Instruction& what, const std::vecto
 void RankRun::observe(const Instruction& what, const std::vector<Argument>& outputs) {
   if (what.opcode == Opcode::map && what.function == Function::log_loss && what.phase == Phase::forward) {
     const std::vector<double> rows = device_.values(outputs.front(), outputs.front().part);
-    double ranks = 1;
-    for (const Axis& axis : plan_.stages[static_cast<std::size_t>(place_.pipeline_rank)].meshes.front().axes)
-      ranks *= static_cast<double>(axis.size);
-    for (const DimPart& dim : outputs.front().part)
-      ranks /= static_cast<double>(dim.whole) / static_cast<double>(dim.extent);
+    const auto ranks = static_cast<double>(copies_of_part(plan_, *outputs.front().buffer, place_));
     const double sum = std::accumulate(rows.begin(), rows.end(), 0.0);
     const double all = rows_of_step(plan_, outputs.front().part, /*has_classes=*/false);
     shared_.observed.add_loss(step_, weight_of_loss(what) * sum / ranks / all);

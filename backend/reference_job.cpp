@@ -1,5 +1,7 @@
 #include "backend/reference_job.h"
 
+#include <stdexcept>
+
 #include "models/expert_scope.h"
 
 namespace simrun {
@@ -20,9 +22,15 @@ StageContent whole_model(const std::vector<StageContent>& stages) {
 }  // namespace
 
 Job reference_job(const Job& job) {
+  if (!job.training.replica_micro_batch_sizes.empty() && family_as<ResNetConfig>(job.model.family) != nullptr)
+    throw std::invalid_argument(
+        "batch norm takes its statistics of the samples of a rank: with replicas of unlike size no single "
+        "rank "
+        "computes the same");
   Job alone = job;
   alone.parallelism = Parallelism{};
   alone.parallelism.pipeline_schedule = "1f1b";
+  alone.training.replica_micro_batch_sizes.clear();
   alone.parallelism.microbatch_group_size_per_vp_stage = 1;
   alone.parallelism.stages = {whole_model(job.parallelism.stages)};
   alone.optimizer.zero_stage = 0;
@@ -37,6 +45,7 @@ Job reference_job(const Job& job) {
   alone.offload = Offload{};
   alone.layout = LayoutConfig{};
   if (job.model.experts.count > 0) alone.moe.scope = expert_scope(job);
+  alone.cluster.node_groups.clear();
   alone.cluster.nodes = 1;
   alone.cluster.gpus_per_node = 1;
   alone.cluster.nics_per_node = 1;

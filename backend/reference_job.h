@@ -10,6 +10,9 @@ namespace simrun {
 // many microbatches as all data-parallel ranks together, each with the same sequences: what is done per
 // microbatch (batch norm) has the same scope. An expert's capacity and the balance loss count over the parts
 // of sequences that the job's ranks have (models/expert_scope.h). Pure.
+//
+// Throws std::invalid_argument where no single rank computes the same: batch norm over replicas of unlike
+// size.
 Job reference_job(const Job& job);
 
 }  // namespace simrun

@@ -126,7 +126,15 @@ std::int64_t moved_along(const Mesh& mesh, const std::vector<std::uint8_t>& axes
 
 namespace {
 
-// Of a dimension of which a table says how much every rank has (parameter servers on some of them).
+// Whether a table says how much of the dimension every rank has that it is split over (parameter servers on
+// some of them, batches of unlike size); other tables cut what a rank has by its place along other axes.
+bool is_uneven(const Plan& plan, const Buffer& buffer, std::size_t d, const Mesh& mesh) {
+  const std::int32_t table = buffer.dims[d].table;
+  if (table < 0 || d >= buffer.split.size() || buffer.split[d].empty()) return false;
+  return buffer.dims.size() == 1 ||
+         plan.extent_tables[static_cast<std::size_t>(table)].axes == axes_of_split(buffer.split[d], mesh);
+}
+
 DimPart uneven_part(const Plan& plan, const BufferDim& dim, const std::string& split,
                     const TablePlace& place) {
   const Mesh& mesh = plan.stages[static_cast<std::size_t>(place.pipeline_rank)].meshes.front();
@@ -173,7 +181,7 @@ TensorPart part_of(const Plan& plan, const Buffer& buffer, const RankPlace& plac
     const BufferDim& dim = buffer.dims[d];
     const TablePlace at{place.pipeline_rank, place.local, microbatch};
     const bool is_split = d < buffer.split.size() && !buffer.split[d].empty();
-    if (is_split && dim.table >= 0 && buffer.dims.size() == 1) {
+    if (is_uneven(plan, buffer, d, mesh)) {
       part.push_back(uneven_part(plan, dim, buffer.split[d], at));
       continue;
     }
@@ -182,6 +190,15 @@ TensorPart part_of(const Plan& plan, const Buffer& buffer, const RankPlace& plac
                             : contiguous_part(extent, 0, 1));
   }
   return part;
+}
+
+std::int64_t copies_of_part(const Plan& plan, const Buffer& buffer, const RankPlace& place) {
+  const Mesh& mesh = plan.stages[static_cast<std::size_t>(place.pipeline_rank)].meshes.front();
+  std::int64_t copies = 1;
+  for (const Axis& axis : mesh.axes) copies *= axis.size;
+  for (const std::string& split : buffer.split)
+    copies /= place_along(mesh, axes_of_split(split, mesh), place.local).count;
+  return copies;
 }
 
 std::int64_t view_begin(const Plan& plan, const Buffer& view, const RankPlace& place) {

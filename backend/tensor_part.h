@@ -90,6 +90,9 @@ std::vector<RankPlace> ranks_of(const Plan& plan);
 // ranks first. REQUIRES: the rank holds a part.
 TensorPart part_of(const Plan& plan, const Buffer& buffer, const RankPlace& place, std::int32_t microbatch);
 
+// How many ranks of its pipeline rank have the same part of a buffer.
+std::int64_t copies_of_part(const Plan& plan, const Buffer& buffer, const RankPlace& place);
+
 // Where a view begins in its parent, in elements: at its offset, and a view of a flat bucket that is split
 // over ranks at the rank's own place.
 std::int64_t view_begin(const Plan& plan, const Buffer& view, const RankPlace& place);

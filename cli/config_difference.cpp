@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "configs/config_node.h"
+#include "configs/node_groups.h"
 
 namespace simrun {
 namespace {
@@ -58,7 +59,7 @@ Values values_of(const Plan& plan) {
           {"cluster.name", cluster.name},
           {"cluster.nodes", text(cluster.nodes)},
           {"cluster.gpus_per_node", text(cluster.gpus_per_node)},
-          {"cluster.gpu", cluster.gpu.name},
+          {"cluster.gpu", gpus_text(cluster)},
           {"cluster.intra_node.bandwidth", text(cluster.intra_node.bandwidth)},
           {"cluster.intra_node.latency", text(cluster.intra_node.latency_s)},
           {"cluster.inter_node.bandwidth", text(cluster.inter_node.bandwidth)},

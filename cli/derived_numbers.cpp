@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
+#include "configs/node_groups.h"
+#include "schedules/extent_tables.h"
+#include "sim/exchange_groups.h"
 #include "sim/held_memory.h"
 #include "sim/memory.h"
 #include "visualizer/server_text.h"
@@ -14,11 +18,20 @@ namespace {
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-// Of the pipeline rank with least left for its tensors.
-std::int64_t least_room(const Plan& plan) {
-  std::int64_t least = plan.cluster.gpu.memory_bytes;
-  for (const Program& program : plan.programs) least = std::min(least, room_for_plan(plan, program));
-  return least;
+// Of the GPU with least left for its tensors.
+struct Room {
+  std::int64_t bytes = 0, all_bytes = 0;
+  std::string gpu;
+};
+Room least_room(const Plan& plan) {
+  std::optional<Room> least;
+  for (const Program& program : plan.programs)
+    for (const std::int64_t local : table_classes(plan, program).first_gpu) {
+      const Gpu& gpu = gpu_at(plan.cluster, device_at(plan, program.pipeline_rank, local));
+      const std::int64_t room = room_for_plan(plan, program, local);
+      if (!least || room < least->bytes) least = Room{room, gpu.memory_bytes, gpu.name};
+    }
+  return least.value_or(Room{});
 }
 
 void add_stages(const Plan& plan, std::string& text) {
@@ -67,19 +80,25 @@ std::string derived_numbers(const Plan& plan) {
        fmt::format("{}, {} virtual stages per rank", job.schedule, job.virtual_pipeline));
   const std::string samples =
       job.counts_images ? "images" : fmt::format("sequences of {} tokens each", job.seq_length);
-  line("microbatches", fmt::format("{} per step and data-parallel rank, {} {}", job.microbatches,
-                                   job.micro_batch_size, samples));
+  const std::vector<std::int64_t>& replicas = job.replica_micro_batch_sizes;
+  const std::string sizes =
+      replicas.empty() ? fmt::format("{}", job.micro_batch_size)
+                       : fmt::format("from {} to {}, on average {},", *std::ranges::min_element(replicas),
+                                     *std::ranges::max_element(replicas), job.micro_batch_size);
+  line("microbatches",
+       fmt::format("{} per step and data-parallel rank, {} {}", job.microbatches, sizes, samples));
   line(job.counts_images ? "images_per_step" : "tokens_per_step", std::to_string(job.tokens_per_step));
   line(job.counts_images ? "model_flops_per_image" : "model_flops_per_token",
        fmt::format("{:.1f} GFLOP", job.model_flops_per_step / tokens / 1e9));
   line("model_flops_per_step", fmt::format("{:.6g}", job.model_flops_per_step));
   line("hardware_flops_per_step", fmt::format("{:.6g}", job.hardware_flops_per_step));
-  const std::int64_t room = least_room(plan);
+  const Room room = least_room(plan);
   const bool has_framework = plan.framework.memory.allocator != AllocatorKind::none;
   line("memory_limit",
-       fmt::format("{:.2f} GiB = {:.2f} - {:.2f} {}", gib(room), gib(plan.cluster.gpu.memory_bytes),
-                   gib(plan.cluster.gpu.memory_bytes - room),
-                   has_framework ? "of driver, context, communicators and framework" : "reserved"));
+       fmt::format("{:.2f} GiB = {:.2f} - {:.2f} {}{}", gib(room.bytes), gib(room.all_bytes),
+                   gib(room.all_bytes - room.bytes),
+                   has_framework ? "of driver, context, communicators and framework" : "reserved",
+                   GpuKinds(plan.cluster).count() > 1 ? fmt::format(" of a {}", room.gpu) : ""));
   line("config_sha256", job.config_sha256);
   add_stages(plan, text);
   return text;

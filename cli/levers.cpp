@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "configs/node_groups.h"
 #include "sim/memory.h"
 #include "sim/plan_job.h"
 
@@ -111,9 +112,19 @@ std::string explain_recompute_misfit(const FoundRecompute& found) {
       gib(found.peak_bytes - found.memory_limit));
 }
 
+// The GPU that the summary's peak is of.
+static const RankTimeline& tightest_gpu(const Plan& plan, const Timeline& timeline, const Summary& summary) {
+  for (const RankTimeline& rank : timeline.ranks)
+    if (rank.pipeline_rank == summary.peak_pipeline_rank && rank.peak.bytes == summary.peak_memory_bytes &&
+        gpu_at(plan.cluster, rank.device).name == summary.peak_gpu)
+      return rank;
+  return fullest_gpu(timeline, summary.peak_pipeline_rank);
+}
+
 std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Summary& summary,
                            const LoadedJob* job, const LoadOptions& options) {
-  const RankTimeline& rank = fullest_gpu(timeline, summary.peak_pipeline_rank);
+  const RankTimeline& rank = tightest_gpu(plan, timeline, summary);
+  const Gpu& gpu = gpu_at(plan.cluster, rank.device);
   const auto largest = std::max_element(rank.peak.live.begin(), rank.peak.live.end());
   const auto category = static_cast<Category>(largest - rank.peak.live.begin());
   std::string text = fmt::format(
@@ -121,9 +132,8 @@ std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Sum
       "{:.1f} GiB "
       "reserved for context and communication, {}; {:.1f} GiB of it are {}.",
       rank.pipeline_rank, gib(summary.peak_memory_bytes),
-      gib(summary.peak_memory_bytes - summary.memory_limit_bytes), gib(plan.cluster.gpu.memory_bytes),
-      plan.cluster.gpu.name, gib(plan.cluster.reserved_bytes), moment_of(plan, rank), gib(*largest),
-      to_string(category));
+      gib(summary.peak_memory_bytes - summary.memory_limit_bytes), gib(gpu.memory_bytes), gpu.name,
+      gib(plan.cluster.reserved_bytes), moment_of(plan, rank), gib(*largest), to_string(category));
   if (job != nullptr) text += " " + best_lever(summary, *job, options);
   return text;
 }

@@ -81,7 +81,7 @@ void add_plan(CLI::App& app, Options& options, Words& words) {
          "--plan", words.plan,
          "without a value (or with jobs): search for the best way to split CONFIG over its cluster; "
          "with alpa: by Alpa's two levels, a layout for every operator; with galvatron: a strategy for every "
-         "layer; with a file: write the Plan there")
+         "layer; with whale: balance it over the cluster's kinds of GPU; with a file: write the Plan there")
       ->expected(0, 1)
       ->default_str("");
   app.add_flag("--resume", options.plan_flags.resume,
@@ -311,10 +311,8 @@ std::string read_plan_word(const Words& words, Options& options) {
   const std::string& word = *words.plan;
   if (word.empty() || word == "jobs")
     options.plan_flags.search = "jobs";
-  else if (word == "alpa")
-    options.plan_flags.search = "alpa";
-  else if (word == "galvatron")
-    options.plan_flags.search = "galvatron";
+  else if (word == "alpa" || word == "galvatron" || word == "whale")
+    options.plan_flags.search = word;
   else if (words.inputs.empty() && is_job_name(word)) {
     options.plan_flags.search = "jobs";
     options.input = word;

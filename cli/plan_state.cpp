@@ -24,7 +24,8 @@ std::string plan_state(const PlanBase& base, const PlanSearchResult& result,
   std::map<Candidate, Evaluation> all = known;
   for (const auto* found : {&result.best, &result.pareto, &result.rest})
     for (const RankedCandidate& of : *found)
-      if (of.evaluation.engine == "fast" || !of.evaluation.refusal.empty())
+      if (!of.candidate.is_as_written && of.candidate.balance.empty() &&
+          (of.evaluation.engine == "fast" || !of.evaluation.refusal.empty()))
         all.emplace(of.candidate, of.evaluation);
   std::string text = state_header(base) + "\n";
   for (const auto& [candidate, found] : all) text += evaluated_line(candidate, found) + "\n";

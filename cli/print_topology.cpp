@@ -18,7 +18,12 @@ bool is_preset_name(const std::string& input) {
          !std::filesystem::exists(input, error);
 }
 
+// Presets of several kinds of GPU say how many nodes they have.
 Cluster preset(const std::string& name, LoadOptions load) {
+  try {
+    return load_cluster(name, load);
+  } catch (const ConfigError&) {  // what else is wrong with it is said below
+  }
   load.overrides.insert(load.overrides.begin(), {"cluster.nodes", "64"});
   return load_cluster(name, load);
 }

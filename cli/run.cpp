@@ -21,6 +21,7 @@
 #include "cli/plan_galvatron.h"
 #include "cli/plan_jobs.h"
 #include "cli/plan_schedule.h"
+#include "cli/plan_whale.h"
 #include "cli/playground.h"
 #include "cli/print_topology.h"
 #include "cli/processes.h"
@@ -54,6 +55,7 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.convert.to) return export_job(options, load);
   if (options.plan_flags.search == "alpa") return plan_alpa(options, load);
   if (options.plan_flags.search == "galvatron") return plan_galvatron(options, load);
+  if (options.plan_flags.search == "whale") return plan_whale(options, load);
   if (options.plan_flags.search) return plan_jobs(options, load, processes);
   if (options.placement) return run_sweep(with_rank_orders(options, load), load);
   if (!options.sweep.empty()) return run_sweep(options, load);

@@ -20,10 +20,6 @@ struct MachineNumber {
   std::function<void(Cluster&, double)> scale;  // by a factor
 };
 
-double& real(Cluster& cluster, double LinkClass::*field, LinkClass Cluster::*link) {
-  return cluster.*link.*field;
-}
-
 // What was measured stands in the place of intra_node and of the GPU's own figures, and changes with them.
 void scale_exchanges(Cluster& cluster, double MeasuredExchange::*field, double factor) {
   for (auto& [name, exchanges] : cluster.measured)
@@ -35,17 +31,30 @@ void scale_matrix_rates(MeasuredKernels& measured, double factor) {
   for (MeasuredKernels::Attention& of : measured.attention_backward) of.flops *= factor;
 }
 
+// What all nodes have, or those of one group.
+template <class Change>
+void change_gpus(Cluster& cluster, const Change& change) {
+  change(cluster.gpu);
+  for (NodeGroup& group : cluster.node_groups) change(group.gpu);
+}
+
+void scale_link(Cluster& cluster, double LinkClass::*field, LinkClass Cluster::*link, double factor) {
+  cluster.*link.*field *= factor;
+  if (link == &Cluster::intra_node)
+    for (NodeGroup& group : cluster.node_groups) group.intra_node.*field *= factor;
+}
+
 void add_link(std::vector<MachineNumber>& numbers, const Cluster& cluster, const std::string& name,
               LinkClass Cluster::*link) {
   numbers.push_back({name + ".bandwidth", Sensitivity::Unit::bytes_per_second, (cluster.*link).bandwidth,
                      [link](Cluster& c, double factor) {
-                       real(c, &LinkClass::bandwidth, link) *= factor;
+                       scale_link(c, &LinkClass::bandwidth, link, factor);
                        if (link == &Cluster::intra_node)
                          scale_exchanges(c, &MeasuredExchange::bandwidth, factor);
                      }});
   numbers.push_back({name + ".latency", Sensitivity::Unit::seconds, (cluster.*link).latency_s,
                      [link](Cluster& c, double factor) {
-                       real(c, &LinkClass::latency_s, link) *= factor;
+                       scale_link(c, &LinkClass::latency_s, link, factor);
                        if (link == &Cluster::intra_node)
                          scale_exchanges(c, &MeasuredExchange::latency_s, factor);
                      }});
@@ -55,20 +64,25 @@ void add_gpu(std::vector<MachineNumber>& numbers, const Plan& plan) {
   using Unit = Sensitivity::Unit;
   const Gpu& gpu = plan.cluster.gpu;
   const auto add = [&](const char* name, Unit unit, double Gpu::*field) {
-    numbers.push_back(
-        {name, unit, gpu.*field, [field](Cluster& c, double factor) { c.gpu.*field *= factor; }});
+    numbers.push_back({name, unit, gpu.*field, [field](Cluster& c, double factor) {
+                         change_gpus(c, [&](Gpu& of) { of.*field *= factor; });
+                       }});
   };
   const auto peak = gpu.peak_flops.find(plan.job.precision);
   numbers.push_back({"gpu.peak_flops", Unit::flops_per_second,
                      peak == gpu.peak_flops.end() ? 0 : peak->second, [](Cluster& c, double factor) {
-                       for (auto& [dtype, flops] : c.gpu.peak_flops) flops *= factor;
-                       scale_matrix_rates(c.gpu.measured, factor);
+                       change_gpus(c, [&](Gpu& of) {
+                         for (auto& [dtype, flops] : of.peak_flops) flops *= factor;
+                         scale_matrix_rates(of.measured, factor);
+                       });
                      }});
   add("gpu.vector_flops", Unit::flops_per_second, &Gpu::vector_flops);
   numbers.push_back(
       {"gpu.memory_bandwidth", Unit::bytes_per_second, gpu.memory_bandwidth, [](Cluster& c, double factor) {
-         c.gpu.memory_bandwidth *= factor;
-         for (auto& [name, rate] : c.gpu.measured.kernels) rate *= factor;
+         change_gpus(c, [&](Gpu& of) {
+           of.memory_bandwidth *= factor;
+           for (auto& [name, rate] : of.measured.kernels) rate *= factor;
+         });
        }});
   add("gpu.kernel_launch", Unit::seconds, &Gpu::kernel_launch_s);
 }

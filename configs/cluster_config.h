@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "configs/collectives_config.h"
 #include "configs/dtype.h"
@@ -46,6 +47,15 @@ struct Gpu {
 // sends that it has begun, as one thread per rank does.
 enum class CommunicationMode : std::uint8_t { overlapped, blocking };
 
+// Nodes of one kind in a cluster that has several.
+struct NodeGroup {
+  std::string name;
+  std::int64_t nodes = 0;
+  Gpu gpu;
+  LinkClass intra_node;
+  bool operator==(const NodeGroup&) const = default;
+};
+
 struct Cluster {
   std::string name;
   std::int64_t nodes = 0;
@@ -64,6 +74,9 @@ struct Cluster {
   CollectivesConfig collectives = {};
   Imperfections imperfections = {};  // from a job's own section, never from a preset
   std::int64_t reserved_bytes = 0;   // CUDA context, NCCL buffers: what `fits` keeps free on every GPU
+  // In the order of the nodes' numbers; empty: all nodes are alike. With groups, `nodes` is their sum, and
+  // `gpu` and `intra_node` are the first one's; everything else is common to all (configs/node_groups.h).
+  std::vector<NodeGroup> node_groups = {};
   bool operator==(const Cluster&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include "configs/limits.h"
 #include "configs/moe_rules.h"
 #include "configs/nearest.h"
+#include "configs/node_groups.h"
 
 namespace simrun {
 namespace {
@@ -169,15 +170,18 @@ void check_model(Reading& reading, Job& job) {
 }
 
 void check_gpu(Reading& reading, const Job& job) {
-  const Gpu& gpu = job.cluster.gpu;
-  if (gpu.peak_flops.empty() || !reading.positions.contains("training.precision")) return;
-  if (gpu.peak_flops.contains(job.training.precision) || job.training.fp8) return;
-  std::string known;
-  for (const auto& [dtype, flops] : gpu.peak_flops)
-    known += (known.empty() ? "" : ", ") + std::string(to_string(dtype));
-  reading.problem("training.precision",
-                  fmt::format("{} has no peak_flops for {}", gpu.name, to_string(job.training.precision)),
-                  fmt::format("it has {}.", known));
+  if (!reading.positions.contains("training.precision") || job.training.fp8) return;
+  const GpuKinds kinds(job.cluster);
+  for (std::size_t kind = 0; kind < kinds.count(); ++kind) {
+    const Gpu& gpu = kinds.gpu(kind);
+    if (gpu.peak_flops.empty() || gpu.peak_flops.contains(job.training.precision)) continue;
+    std::string known;
+    for (const auto& [dtype, flops] : gpu.peak_flops)
+      known += (known.empty() ? "" : ", ") + std::string(to_string(dtype));
+    reading.problem("training.precision",
+                    fmt::format("{} has no peak_flops for {}", gpu.name, to_string(job.training.precision)),
+                    fmt::format("it has {}.", known));
+  }
 }
 
 // Everything that is counted in 64 bits downstream, bounded from above in floating point.
@@ -249,6 +253,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   apply_offload_rules(reading, job);
   check_rank_placement(job, reading);
   check_batch(reading, job);
+  apply_replica_rules(reading, job);
   check_tensor_parallel(reading, job);
   check_context_parallel(reading, job);
   apply_pipeline_rules(layout, reading, job);

@@ -37,6 +37,10 @@ void apply_fp8_rules(Reading& reading, const Job& job);
 // layernorm recompute for fp8".
 bool fp8_allows_recompute(const Training& training, const std::string& module);
 
+// Replicas with batches of unlike size: what must add up, and what they cannot be combined with
+// (configs/replica_rules.cpp). Sizes that are all equal are dropped: they say nothing.
+void apply_replica_rules(Reading& reading, Job& job);
+
 // How data parallelism is cut in two (configs/sharding_rules.cpp).
 void apply_sharding_rules(Reading& reading, const Job& job);
 

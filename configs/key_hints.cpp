@@ -104,8 +104,8 @@ struct OwnKeys {
 const std::vector<OwnKeys>& own_keys() {
   static const std::vector<OwnKeys> table = {
       {"training",
-       {"seq_length", "micro_batch_size", "global_batch_size", "precision", "fp8_recipe", "fp8_param_gather",
-        "attention", "hidden_dropout"}},
+       {"seq_length", "micro_batch_size", "replica_micro_batch_sizes", "global_batch_size", "precision",
+        "fp8_recipe", "fp8_param_gather", "attention", "hidden_dropout"}},
       {"parallelism",
        {"tensor_model_parallel_size", "context_parallel_size", "cp_comm_type", "context_parallel_layout",
         "hierarchical_context_parallel_sizes", "pipeline_model_parallel_size",
@@ -142,8 +142,8 @@ const std::vector<OwnKeys>& own_keys() {
       {"offload", {"optimizer_fraction", "parameters", "activations"}},
       {"recompute", {"granularity", "layers", "method", "modules", "module_layers", "memory_limit"}},
       {"cluster",
-       {"nodes", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric", "collectives",
-        "reserved_memory", "pcie", "gpu_direct", "nvidia_smi_topo"}},
+       {"nodes", "node_groups", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric",
+        "collectives", "reserved_memory", "pcie", "gpu_direct", "nvidia_smi_topo"}},
       {"cluster.intra_node", {"nvlinks", "relay", "nodes_per_domain"}},
       {"cluster.pcie", {"gpu_switches", "nic_switches", "switch_sockets", "socket_bandwidth"}},
       {"cluster.fabric",

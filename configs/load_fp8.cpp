@@ -5,6 +5,7 @@
 
 #include "configs/job_rules.h"
 #include "configs/load_sections.h"
+#include "configs/node_groups.h"
 
 namespace simrun {
 namespace {
@@ -26,8 +27,7 @@ const char* wide_precision(const Gpu& gpu) {
                                                 : "fp32";
 }
 
-void check_device(Reading& reading, const Job& job) {
-  const Gpu& gpu = job.cluster.gpu;
+void check_gpu_kind(const Gpu& gpu, Reading& reading, const Job& job) {
   if (gpu.peak_flops.empty()) return;
   if (!gpu.peak_flops.contains(Dtype::fp8))
     reading.problem("training.precision", fmt::format("{} has no peak_flops for fp8", gpu.name),
@@ -36,6 +36,16 @@ void check_device(Reading& reading, const Job& job) {
     reading.problem("training.fp8_recipe",
                     fmt::format("{} has no matrix products of mxfp8 (cluster.gpu.mxfp8)", gpu.name),
                     "fp8_recipe: blockwise.");
+  else if (gpu.mxfp8 != job.cluster.gpu.mxfp8)
+    reading.problem("training.precision",
+                    fmt::format("fp8 on {} and {}: only one of them keeps a second copy of its operands",
+                                job.cluster.gpu.name, gpu.name),
+                    "precision: bf16.");
+}
+
+void check_device(Reading& reading, const Job& job) {
+  const GpuKinds kinds(job.cluster);
+  for (std::size_t kind = 0; kind < kinds.count(); ++kind) check_gpu_kind(kinds.gpu(kind), reading, job);
 }
 
 // Megatron-LM's arguments.py: "--fp8-param-gather only supported with distributed optimizer".

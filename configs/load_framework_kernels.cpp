@@ -34,10 +34,10 @@ SoftmaxKernel softmax_of(const std::string& word) {
 
 }  // namespace
 
-GpuKernels read_gpu_kernels(const ConfigNode* node, Reading& reading) {
+GpuKernels read_gpu_kernels(const ConfigNode* node, const std::string& path, Reading& reading) {
   GpuKernels kernels;
   if (node == nullptr) return kernels;
-  SectionReader section(reading, node, "cluster.gpu.kernels");
+  SectionReader section(reading, node, path);
   if (section.is_no_map()) return kernels;
   kernels.random_numbers =
       section.quantity("random_numbers", Unit::flops_per_second, limits::optional_flops, "0 TFLOP/s");

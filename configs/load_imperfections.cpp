@@ -8,6 +8,13 @@
 #include "configs/load_sections.h"
 
 namespace simrun {
+
+bool is_entry_name(const std::string& key) {
+  return !key.empty() && key.size() <= 100 && std::ranges::all_of(key, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-';
+  });
+}
+
 namespace {
 
 constexpr RealRange slowdowns = {1, 1000};
@@ -60,11 +67,7 @@ void read_entries(SectionReader& parent, const std::string& key, Reading& readin
   SectionReader entries(reading, node, parent.path_of(key));
   if (entries.is_no_map()) return;
   for (const ConfigNode& child : node->children) {
-    const bool is_name =
-        !child.key.empty() && child.key.size() <= 100 && std::ranges::all_of(child.key, [](unsigned char c) {
-          return std::isalnum(c) != 0 || c == '_' || c == '-';
-        });
-    if (!is_name) {
+    if (!is_entry_name(child.key)) {
       entries.ignore({child.key});
       reading.problems.push_back(
           {child.key_position,

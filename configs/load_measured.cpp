@@ -105,10 +105,10 @@ std::vector<MeasuredExchange> read_exchanges(const ConfigNode* node, const std::
 
 }  // namespace
 
-MeasuredKernels read_measured_kernels(const ConfigNode* node, Reading& reading) {
+MeasuredKernels read_measured_kernels(const ConfigNode* node, const std::string& path, Reading& reading) {
   MeasuredKernels measured;
   if (node == nullptr) return measured;
-  SectionReader section(reading, node, "cluster.gpu.measured");
+  SectionReader section(reading, node, path);
   if (section.is_no_map()) return measured;
   const SizedKeys products{section.path_of("products"), 3, "512x512x64: 30 GFLOP/s (m x n x k)"};
   for (const SizedQuantity& of : read_sized(section.section("products"), products, reading))

@@ -7,6 +7,7 @@
 #include "configs/job_rules.h"
 #include "configs/limits.h"
 #include "configs/load_sections.h"
+#include "configs/node_groups.h"
 
 namespace simrun {
 namespace {
@@ -113,6 +114,10 @@ void apply_recompute_rules(Reading& reading, Job& job) {
   if (job.parallelism.pipeline_schedule == "auto")
     reading.problem("recompute.granularity",
                     "auto together with pipeline_schedule: auto is not supported yet", "name a schedule.");
+  if (GpuKinds(job.cluster).count() > 1)
+    return reading.problem("recompute.granularity",
+                           fmt::format("auto is not supported on {} yet", gpus_text(job.cluster)),
+                           "write none, selective or full.");
   const std::int64_t available = job.cluster.gpu.memory_bytes - job.cluster.reserved_bytes;
   if (recompute.memory_limit == 0 && available > 0) {
     recompute.memory_limit = available;

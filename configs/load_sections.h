@@ -57,7 +57,7 @@ void read_pcie(const ConfigNode* section, Reading& reading, Cluster& cluster);
 void read_fabric(const ConfigNode* section, Reading& reading, Cluster& cluster);
 void read_host(const ConfigNode* section, Reading& reading, Cluster& cluster);
 // Of cluster.gpu and of cluster: what simrun --calibrate writes.
-MeasuredKernels read_measured_kernels(const ConfigNode* section, Reading& reading);
+MeasuredKernels read_measured_kernels(const ConfigNode* section, const std::string& path, Reading& reading);
 MeasuredExchanges read_measured_exchanges(const ConfigNode* section, Reading& reading);
 // Of cluster, after its links.
 void read_collectives(const ConfigNode* section, const PresetSearch& search, Reading& reading,
@@ -71,12 +71,14 @@ void read_layout(const ConfigNode* section, Reading& reading, Job& job);
 // that are written.
 ConfigNode with_nvidia_smi_topo(ConfigNode cluster, Reading& reading);
 void read_cluster(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
-GpuKernels read_gpu_kernels(const ConfigNode* node, Reading& reading);
+GpuKernels read_gpu_kernels(const ConfigNode* node, const std::string& path, Reading& reading);
 FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading);
 FrameworkMemory read_framework_memory(const ConfigNode* section, Reading& reading);
 void read_framework(const ConfigNode* section, const PresetSearch& search, Reading& reading, Job& job);
 // What a search for the best plan keeps to.
 void read_plan(const ConfigNode* section, Reading& reading, PlanConfig& plan);
+// Letters, digits, _ and -, at most 100: a name that a user gives to an entry of a map.
+bool is_entry_name(const std::string& key);
 // After read_cluster.
 void read_imperfections(const ConfigNode* section, Reading& reading, Job& job);
 

@@ -41,6 +41,9 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   SectionReader section(reading, node, "training");
   read_lengths(section, reading, job);
   training.micro_batch_size = section.integer("micro_batch_size", limits::batch);
+  if (section.has("replica_micro_batch_sizes"))
+    training.replica_micro_batch_sizes = section.integer_list("replica_micro_batch_sizes", limits::batch, {});
+  section.ignore({"replica_micro_batch_sizes"});
   training.global_batch_size = section.integer("global_batch_size", limits::batch);
   if (section.has("tokens")) training.tokens = section.integer("tokens", limits::tokens);
   section.ignore({"tokens"});

@@ -222,11 +222,38 @@ void check_switches(const Cluster& cluster, Faults& faults) {
                                                  leaves, fabric.spines, limits::leaf_links)});
 }
 
+// Groups say nothing of what lies between GPUs but of the links themselves.
+void check_groups(const Cluster& cluster, Faults& faults) {
+  if (cluster.node_groups.empty()) return;
+  std::int64_t nodes = 0;
+  for (const NodeGroup& group : cluster.node_groups) {
+    if (group.nodes < 1 || group.nodes > limits::nodes.most)
+      return faults.push_back({"node_groups", fmt::format("group {} has {} nodes", group.name, group.nodes)});
+    nodes += group.nodes;
+  }
+  if (nodes != cluster.nodes)
+    faults.push_back({"node_groups", fmt::format("the groups have {} nodes of {}", nodes, cluster.nodes)});
+  const bool same_links = std::ranges::all_of(cluster.node_groups, [&](const NodeGroup& group) {
+    return group.intra_node == cluster.node_groups.front().intra_node;
+  });
+  if (same_links) return;
+  if (cluster.wiring.topology == IntraNodeTopology::pcie)
+    faults.push_back({"node_groups", "links of unlike groups on PCIe are those of cluster.pcie",
+                      "leave out the groups' intra_node."});
+  if (cluster.wiring.nodes_per_domain > 1)
+    faults.push_back({"node_groups", "an NVLink domain over several nodes has one kind of link",
+                      "write nodes_per_domain: 1."});
+  if (!cluster.measured.empty())
+    faults.push_back({"node_groups", "exchanges that were measured stand for one kind of node",
+                      "leave out cluster.measured."});
+}
+
 }  // namespace
 
 std::vector<NetworkFault> network_faults(const Cluster& cluster) {
   Faults faults;
   check_nics(cluster, faults);
+  check_groups(cluster, faults);
   check_flows(cluster, faults);
   check_wiring(cluster, faults);
   if (cluster.fabric.topology == FabricTopology::torus)

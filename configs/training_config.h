@@ -44,7 +44,10 @@ struct Training {
   // Vision-language models: images in every sequence, whose tokens seq_length counts (Megatron-LM's
   // --decoder-seq-length does too).
   std::int64_t images_per_sample = 0;
-  std::int64_t micro_batch_size = 0;   // sequences per data-parallel rank and microbatch
+  std::int64_t micro_batch_size = 0;  // sequences per data-parallel rank and microbatch
+  // By data-parallel rank, where ranks take unlike numbers of the same microbatch; they sum to
+  // micro_batch_size x data parallel. Empty: all take micro_batch_size.
+  std::vector<std::int64_t> replica_micro_batch_sizes = {};
   std::int64_t global_batch_size = 0;  // sequences per optimizer step
   std::int64_t tokens = 0;             // of the whole training; 0: not said
   Dtype precision = Dtype::bf16;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "configs/node_groups.h"
 #include "planner/microbatch_sizes.h"
 #include "planner/stage_search.h"
 #include "planner/sub_mesh.h"
@@ -20,6 +21,12 @@ void refuse_job(const Job& job) {
     throw std::invalid_argument("packed documents, LoRA and fp8 are not searched");
   if (!job.optimizer.zero_3_layers.empty())
     throw std::invalid_argument("zero_3_layers is not searched: leave it out");
+  if (GpuKinds(job.cluster).count() > 1)
+    throw std::invalid_argument(
+        fmt::format("{}: Alpa's levels take GPUs of one kind; --plan and --plan whale take several",
+                    gpus_text(job.cluster)));
+  if (!job.training.replica_micro_batch_sizes.empty())
+    throw std::invalid_argument("replicas with batches of unlike size are not searched");
   if (job.optimizer.parameter_server) throw std::invalid_argument("parameter servers are not searched");
 }
 

@@ -204,8 +204,10 @@ std::string describe(const Candidate& of) {
   text += fmt::format(" dp {}", of.data);
   if (of.expert > 1 || of.expert_tensor > 1)
     text += fmt::format(" ep {} etp {}", of.expert, of.expert_tensor);
-  return text + fmt::format(" mbs {} zero {} recompute {}{}{}", of.micro_batch, of.zero_stage,
-                            recompute_word(of.recompute), of.schedule.empty() ? "" : " ", of.schedule);
+  text += fmt::format(" mbs {} zero {} recompute {}{}{}", of.micro_batch, of.zero_stage,
+                      recompute_word(of.recompute), of.schedule.empty() ? "" : " ", of.schedule);
+  if (of.is_as_written) text = "as written";
+  return of.balance.empty() ? text : text + ", " + describe(of.balance);
 }
 
 void for_each_candidate(const Job& job, const PlanConfig& limits,
@@ -257,6 +259,7 @@ Job with_candidate(Job job, const Candidate& candidate) {
   parallelism.pipeline_memory_limit = 0;
   parallelism.stages = balanced_stages(job, candidate.pipeline * candidate.virtual_stages);
   job.training.micro_batch_size = candidate.micro_batch;
+  job.training.replica_micro_batch_sizes.clear();
   job.optimizer.zero_stage = candidate.zero_stage;
   job.optimizer.zero_3_layers.clear();
   job.optimizer.overlap_grad_reduce = job.optimizer.overlap_grad_reduce || candidate.zero_stage >= 2;

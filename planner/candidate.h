@@ -8,6 +8,7 @@
 
 #include "configs/job.h"
 #include "configs/plan_config.h"
+#include "planner/device_balance.h"
 
 namespace simrun {
 
@@ -20,6 +21,9 @@ struct Candidate {
   int zero_stage = 0;
   RecomputeGranularity recompute = RecomputeGranularity::none;
   std::string schedule;  // "" on one pipeline rank
+  // Over devices of several kinds.
+  DeviceBalance balance = {};
+  bool is_as_written = false;  // the job itself, whatever else stands here
   auto operator<=>(const Candidate&) const = default;
   std::int64_t microbatches(std::int64_t global_batch) const { return global_batch / (data * micro_batch); }
 };

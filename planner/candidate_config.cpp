@@ -56,7 +56,42 @@ void put_sharding(ConfigNode& root, const Candidate& candidate) {
 
 }  // namespace
 
+namespace {
+
+void put_list(ConfigNode& root, const std::string& section, const std::string& key,
+              const std::vector<std::int64_t>& values) {
+  if (values.empty()) return;
+  ConfigNode list;
+  list.kind = ConfigNode::Kind::sequence;
+  list.position = list.key_position = {found_by, 0, 0};
+  list.key = key;
+  for (const std::int64_t value : values) list.children.push_back(plain_scalar(fmt::format("{}", value)));
+  erase_key(root, section, key);
+  root.find(section)->children.push_back(std::move(list));
+}
+
+// REQUIRES: the sections training and parallelism.
+void put_balance(ConfigNode& root, const DeviceBalance& balance) {
+  if (!balance.layout.empty())
+    put_scalar(root, "parallelism.pipeline_model_parallel_layout", plain_scalar(balance.layout, true));
+  if (balance.micro_batch > 0)
+    put_scalar(root, "training.micro_batch_size", plain_scalar(fmt::format("{}", balance.micro_batch)));
+  put_list(root, "training", "replica_micro_batch_sizes", balance.replicas);
+  if (!balance.rank_map.empty()) erase_key(root, "parallelism", "rank_order");
+  put_list(root, "parallelism", "rank_map", balance.rank_map);
+}
+
+}  // namespace
+
 ConfigNode with_candidate(ConfigNode root, const Job& job, const Candidate& candidate) {
+  if (candidate.is_as_written) {
+    if (root.find("parallelism") == nullptr &&
+        (!candidate.balance.layout.empty() || !candidate.balance.rank_map.empty()))
+      put_scalar(root, "parallelism.tensor_model_parallel_size",
+                 plain_scalar(fmt::format("{}", job.parallelism.tensor_model_parallel_size)));
+    put_balance(root, candidate.balance);
+    return root;
+  }
   const auto put = [&](const char* key, std::int64_t value) {
     put_scalar(root, std::string("parallelism.") + key, plain_scalar(fmt::format("{}", value)));
   };
@@ -79,8 +114,10 @@ ConfigNode with_candidate(ConfigNode root, const Job& job, const Candidate& cand
     put_scalar(root, "parallelism.pipeline_model_parallel_layout",
                plain_scalar(pipeline_layout_text(balanced_stages(job, stages)), true));
   put_scalar(root, "training.micro_batch_size", plain_scalar(fmt::format("{}", candidate.micro_batch)));
+  erase_key(root, "training", "replica_micro_batch_sizes");
   put_sharding(root, candidate);
   put_recompute(root, with_candidate(job, candidate));
+  put_balance(root, candidate.balance);
   return root;
 }
 

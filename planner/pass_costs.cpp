@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "configs/node_groups.h"
 #include "schedules/compile.h"
 #include "sim/durations.h"
 #include "sim/held_memory.h"
@@ -193,6 +194,27 @@ bool has_layer_kinds(const Job& job) {
          !job.optimizer.parameter_server && job.offload == Offload{} && job.layout == LayoutConfig{};
 }
 
+// Of several kinds of GPU the slowest, which equal shares wait for, with the memory of the largest: what does
+// not fit that fits nowhere.
+static Cluster of_one_kind(Cluster cluster, Dtype precision) {
+  if (cluster.node_groups.empty()) return cluster;
+  const GpuKinds kinds(cluster);
+  Gpu slowest = kinds.gpu(0);
+  std::int64_t memory = 0;
+  const auto peak = [&](const Gpu& gpu) {
+    const auto found = gpu.peak_flops.find(precision);
+    return found == gpu.peak_flops.end() ? 0.0 : found->second;
+  };
+  for (std::size_t kind = 0; kind < kinds.count(); ++kind) {
+    memory = std::max(memory, kinds.gpu(kind).memory_bytes);
+    if (peak(kinds.gpu(kind)) < peak(slowest)) slowest = kinds.gpu(kind);
+  }
+  slowest.memory_bytes = memory;
+  cluster.node_groups.clear();
+  cluster.gpu = std::move(slowest);
+  return cluster;
+}
+
 Job probe_job(const Job& job, Candidate candidate, std::int64_t data) {
   candidate.data = data > 0 ? data : least_data(job, candidate);
   candidate.virtual_stages = 1;
@@ -210,6 +232,7 @@ Job probe_job(const Job& job, Candidate candidate, std::int64_t data) {
   stages.back().mtp_layers = job.model.num_nextn_predict_layers;
   probe.training.global_batch_size = candidate.data * candidate.micro_batch * 2;
   const std::int64_t ranks = candidate.tensor * candidate.context * candidate.pipeline * candidate.data;
+  probe.cluster = of_one_kind(probe.cluster, job.training.precision);
   probe.cluster.nodes = (ranks + job.cluster.gpus_per_node - 1) / job.cluster.gpus_per_node;
   return probe;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "planner/estimate_all.h"
+#include "planner/mixed_search.h"
 #include "planner/searched_lines.h"
 
 namespace simrun {
@@ -299,7 +300,18 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   Search search(base, options);
   search.simulate_most_promising(share.shortlist, result);
   search.rank(result);
+  add_balanced(base, result);
   return result;
+}
+
+void keep_best(const PlanBase& base, std::vector<RankedCandidate> fitting, PlanSearchResult& result) {
+  std::vector<RankedCandidate> front = result.pareto;
+  front.insert(front.end(), fitting.begin(), fitting.end());
+  result.pareto = pareto_of(std::move(front));
+  sort_by_goal(fitting, base.job.plan.minimise);
+  if (std::cmp_greater(fitting.size(), base.job.plan.best))
+    fitting.resize(static_cast<std::size_t>(base.job.plan.best));
+  result.best = std::move(fitting);
 }
 
 }  // namespace simrun

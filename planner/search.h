@@ -62,6 +62,13 @@ struct PlanSearchOptions {
 // Throws std::invalid_argument where the limits leave no candidate, with what contradicts what; and for
 // models whose layers have no kinds (has_layer_kinds) where more candidates are left than
 // PlanConfig::evaluations.
+//
+// On clusters with several kinds of GPU the best are found among equal shares and balanced ones
+// (planner/mixed_search.h).
 PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& options);
+
+// Makes the best by the objective of these, with those that were on the front of time and memory, the
+// result's best and front; the rest stays.
+void keep_best(const PlanBase& base, std::vector<RankedCandidate> fitting, PlanSearchResult& result);
 
 }  // namespace simrun

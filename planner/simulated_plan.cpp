@@ -28,6 +28,7 @@ SimulatedPlan simulate_plan(std::string name, std::vector<Override> overrides, c
     simulated.step_s = summary.step_time_s;
     simulated.peak_bytes = summary.peak_memory_bytes;
     simulated.limit_bytes = summary.memory_limit_bytes;
+    simulated.gpu = summary.peak_gpu;
     simulated.fits = summary.fits;
   } catch (const ConfigError& error) {
     simulated.refusal = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;

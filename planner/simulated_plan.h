@@ -19,8 +19,9 @@ struct SimulatedPlan {
   std::string name;  // in words: "data parallel", "tensor 8, pipeline 2"
   std::vector<Override> overrides;
   double step_s = 0;
-  std::int64_t peak_bytes = 0;   // of the fullest GPU
-  std::int64_t limit_bytes = 0;  // of a GPU
+  std::int64_t peak_bytes = 0;   // of the GPU with least to spare
+  std::int64_t limit_bytes = 0;  // of that GPU, and its kind
+  std::string gpu;
   bool fits = false;
   std::string refusal;        // why it is not one; empty: it was simulated
   bool shares_links = false;  // simulated by SimGrid: transfers met on links

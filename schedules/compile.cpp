@@ -18,6 +18,7 @@
 #include "schedules/job_schedule.h"
 #include "schedules/lower_model.h"
 #include "schedules/plan_frame.h"
+#include "schedules/replica_batches.h"
 
 namespace simrun {
 namespace {
@@ -41,7 +42,10 @@ Plan framed_plan(const Job& job, const LoweredModel& model) {
   plan.cluster = job.cluster;
   plan.framework = job.framework;
   // Coefficients of real frameworks' runs; a job that names none is one of the device's best kernels.
-  if (job.framework == Framework{}) plan.cluster.gpu.kernels = {};
+  if (job.framework == Framework{}) {
+    plan.cluster.gpu.kernels = {};
+    for (NodeGroup& nodes : plan.cluster.node_groups) nodes.gpu.kernels = {};
+  }
   for (const Dimension& dimension : graph.dimensions) plan.dimension_names.push_back(dimension.name);
   plan.dimension_names.push_back("elements");
   for (const Dimension& dimension : graph.dimensions) plan.dimension_sizes.push_back(dimension.size);
@@ -124,6 +128,7 @@ class Compiler {
     add_programs(build(schedule_, schedule_.shape));
     add_document_tables(plan_, job_, model_.graph);
     add_expert_tables(plan_, job_);
+    add_replica_batches(plan_, job_);
     ContextParallelism(job_, model_.mesh).mark_zigzag(plan_);
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
     plan_.job.found_schedule = schedule_.found;

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "configs/node_groups.h"
+
 namespace simrun {
 
 namespace {
@@ -162,24 +164,39 @@ std::vector<std::int64_t> column_of(const Plan& plan, const TableSet& tables, Ta
 
 }  // namespace
 
+// The kind of each GPU of a stage, by local index; empty where the cluster has but one.
+static std::vector<std::int64_t> kinds_of(const Cluster& cluster, const StageDevices& stage) {
+  std::vector<std::int64_t> kinds;
+  const GpuKinds known(cluster);
+  if (known.count() == 1) return kinds;
+  for (const DeviceRange& range : stage.devices)
+    for (std::int64_t i = 0; i < range.count; ++i)
+      kinds.push_back(static_cast<std::int64_t>(known.of(range.first + i)));
+  return kinds;
+}
+
 TableClasses table_classes(const Plan& plan, const Program& program) {
   const TableSet tables = tables_of(plan, program);
   const StageDevices& stage = stage_at(plan, program.pipeline_rank);
   std::int64_t gpus = 0;
   for (const DeviceRange& range : stage.devices) gpus += range.count;
-  if (tables.empty()) return {std::vector<Index>(static_cast<std::size_t>(gpus), 0), {0}};
+  const std::vector<std::int64_t> kinds = kinds_of(plan.cluster, stage);
+  if (tables.empty() && kinds.empty()) return {std::vector<Index>(static_cast<std::size_t>(gpus), 0), {0}};
   std::set<std::pair<std::uint8_t, std::vector<std::uint8_t>>> lookups;  // mesh and axes
   for (const ExtentTable* table : tables) lookups.emplace(table->mesh, table->axes);
   TableClasses classes;
   std::map<std::vector<std::int64_t>, Index> by_coordinates, by_column;
   for (std::int64_t gpu = 0; gpu < gpus; ++gpu) {
     std::vector<std::int64_t> coordinates;
-    coordinates.reserve(lookups.size());
+    coordinates.reserve(lookups.size() + 1);
+    const std::int64_t kind = kinds.empty() ? 0 : kinds[static_cast<std::size_t>(gpu)];
+    coordinates.push_back(kind);
     for (const auto& [mesh, axes] : lookups)
       coordinates.push_back(coordinate_number(stage.meshes.at(mesh), axes, gpu));
     const auto [known, fresh] = by_coordinates.try_emplace(coordinates, 0);
     if (fresh) {
-      const std::vector<std::int64_t> column = column_of(plan, tables, {program.pipeline_rank, gpu, 0});
+      std::vector<std::int64_t> column = column_of(plan, tables, {program.pipeline_rank, gpu, 0});
+      column.push_back(kind);
       const auto [alike, is_new] = by_column.try_emplace(column, static_cast<Index>(by_column.size()));
       if (is_new) classes.first_gpu.push_back(gpu);
       known->second = alike->second;

@@ -54,8 +54,8 @@ std::int64_t work_at(const Plan& plan, const Instruction& instruction, const Tab
 bool has_table(const Plan& plan, const Buffer& buffer);
 bool has_table(const Plan& plan, const Instruction& instruction);
 
-// The GPUs of one pipeline rank that find equal values in every table of its program: they have equal extents
-// and work in every microbatch.
+// The GPUs of one pipeline rank that are of one kind and find equal values in every table of its program:
+// they have equal extents and work in every microbatch, and take equally long for it.
 struct TableClasses {
   std::vector<Index> of_gpu;            // by local index
   std::vector<std::int64_t> first_gpu;  // by class: local index of its first GPU; that of class 0 is 0

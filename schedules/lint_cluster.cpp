@@ -47,10 +47,10 @@ void check_network(const Cluster& cluster, Findings& findings) {
   for (const NetworkFault& fault : network_faults(cluster)) findings.add(fault.message);
 }
 
+bool is_rate(double rate) { return rate > 0 && std::isfinite(rate); }
+
 // Rates that times are divided by.
-void check_measured(const Cluster& cluster, Findings& findings) {
-  const MeasuredKernels& kernels = cluster.gpu.measured;
-  const auto is_rate = [](double rate) { return rate > 0 && std::isfinite(rate); };
+void check_measured(const MeasuredKernels& kernels, Findings& findings) {
   const bool products = std::ranges::all_of(kernels.products, [&](const MeasuredKernels::Product& of) {
     return is_rate(of.flops) && of.m > 0 && of.n > 0 && of.k > 0;
   });
@@ -61,6 +61,9 @@ void check_measured(const Cluster& cluster, Findings& findings) {
   if (!products || !rows || !std::ranges::all_of(kernels.attention, is_attention) ||
       !std::ranges::all_of(kernels.attention_backward, is_attention))
     findings.add("a measured rate of the GPU is not above 0, or its sizes are not");
+}
+
+void check_measured_exchanges(const Cluster& cluster, Findings& findings) {
   for (const auto& [name, exchanges] : cluster.measured)
     for (const MeasuredExchange& of : exchanges)
       if (!is_rate(of.bandwidth) || !(of.latency_s >= 0) || of.ranks < 2)
@@ -105,6 +108,14 @@ void check_kernels(const GpuKernels& kernels, Findings& findings) {
   if (!good) findings.add("the GPU's coefficients of kernels are no shares and rates");
 }
 
+void check_gpu(const Gpu& gpu, Findings& findings) {
+  if (gpu.communication_sms < 0 || (gpu.communication_sms > 0 && gpu.communication_sms >= gpu.sm_count))
+    findings.add(fmt::format("communication occupies {} of a GPU's {} multiprocessors", gpu.communication_sms,
+                             gpu.sm_count));
+  check_kernels(gpu.kernels, findings);
+  check_measured(gpu.measured, findings);
+}
+
 }  // namespace
 
 void check_cluster(const Plan& plan, Findings& findings) {
@@ -118,16 +129,17 @@ void check_cluster(const Plan& plan, Findings& findings) {
     return findings.add(fmt::format("a node with {} GPUs has {} NICs, not from 1 to {}",
                                     cluster.gpus_per_node, cluster.nics_per_node,
                                     limits::nics_per_node.most));
-  if (cluster.gpu.communication_sms < 0 ||
-      (cluster.gpu.communication_sms > 0 && cluster.gpu.communication_sms >= cluster.gpu.sm_count))
-    findings.add(fmt::format("communication occupies {} of a GPU's {} multiprocessors",
-                             cluster.gpu.communication_sms, cluster.gpu.sm_count));
-  check_kernels(cluster.gpu.kernels, findings);
-  if (cluster.gpus_per_node > 1) check_link("intra_node", cluster.intra_node, findings);
+  check_gpu(cluster.gpu, findings);
+  for (const NodeGroup& group : cluster.node_groups) check_gpu(group.gpu, findings);
+  if (cluster.gpus_per_node > 1) {
+    check_link("intra_node", cluster.intra_node, findings);
+    for (const NodeGroup& group : cluster.node_groups)
+      check_link(("intra_node of " + group.name).c_str(), group.intra_node, findings);
+  }
   if (cluster.nodes > 1) check_link("inter_node", cluster.inter_node, findings);
   check_fabric(cluster, findings);
   check_network(cluster, findings);
-  check_measured(cluster, findings);
+  check_measured_exchanges(cluster, findings);
   check_imperfections(cluster, findings);
   check_devices(plan, findings);
   check_distinct_devices(plan, findings);

@@ -338,6 +338,7 @@ struct JobFacts {
                expert_parallel = 1, data_parallel = 1;
   std::int64_t microbatches = 0;
   std::int64_t micro_batch_size = 0;
+  std::vector<std::int64_t> replica_micro_batch_sizes = {};  // by data-parallel rank; empty: all are equal
   std::int64_t seq_length = 0;
   std::int64_t tokens_per_step = 0;  // images, where the model reads those
   bool counts_images = false;

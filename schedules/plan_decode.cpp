@@ -67,6 +67,8 @@ JobFacts decode(const proto::JobFacts& in) {
   job.data_parallel = in.data_parallel();
   job.microbatches = in.microbatches();
   job.micro_batch_size = in.micro_batch_size();
+  job.replica_micro_batch_sizes = {in.replica_micro_batch_sizes().begin(),
+                                   in.replica_micro_batch_sizes().end()};
   job.seq_length = in.seq_length();
   job.tokens_per_step = in.tokens_per_step();
   job.counts_images = in.counts_images();
@@ -165,6 +167,13 @@ Host decode(const proto::Host& in) {
           .nvme_write_bandwidth = finite(in.nvme_write_bandwidth(), "nvme_write_bandwidth")};
 }
 
+std::vector<NodeGroup> decode_groups(const proto::Cluster& in) {
+  std::vector<NodeGroup> groups;
+  for (const proto::NodeGroup& of : in.node_groups())
+    groups.push_back({of.name(), of.nodes(), decode(of.gpu()), decode_link(of.intra_node())});
+  return groups;
+}
+
 // Version 1 files know neither NICs nor a fabric: their GPUs have one each, and only these limit traffic.
 Cluster decode(const proto::Cluster& in) {
   const ClusterNetwork network = decode_network(in);
@@ -182,7 +191,8 @@ Cluster decode(const proto::Cluster& in) {
           .measured = decode_measured_exchanges(in),
           .collectives = decode_collectives(in.collectives()),
           .imperfections = decode_imperfections(in.imperfections()),
-          .reserved_bytes = in.reserved_bytes()};
+          .reserved_bytes = in.reserved_bytes(),
+          .node_groups = decode_groups(in)};
 }
 
 Stream decode(const proto::Stream& in) {

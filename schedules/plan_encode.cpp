@@ -89,6 +89,7 @@ void encode(const JobFacts& job, proto::JobFacts& out) {
   out.set_data_parallel(job.data_parallel);
   out.set_microbatches(job.microbatches);
   out.set_micro_batch_size(job.micro_batch_size);
+  for (const std::int64_t size : job.replica_micro_batch_sizes) out.add_replica_micro_batch_sizes(size);
   out.set_seq_length(job.seq_length);
   out.set_tokens_per_step(job.tokens_per_step);
   out.set_counts_images(job.counts_images);
@@ -180,6 +181,13 @@ void encode(const Cluster& cluster, proto::Cluster& out) {
       exchange.set_latency_s(of.latency_s);
       exchange.set_bandwidth(of.bandwidth);
     }
+  for (const NodeGroup& group : cluster.node_groups) {
+    proto::NodeGroup& of = *out.add_node_groups();
+    of.set_name(group.name);
+    of.set_nodes(group.nodes);
+    encode(group.gpu, *of.mutable_gpu());
+    encode_link(group.intra_node, *of.mutable_intra_node());
+  }
   encode_network(cluster, out);
   if (cluster.collectives != CollectivesConfig{}) encode(cluster.collectives, *out.mutable_collectives());
   if (cluster.host != Host{}) encode(cluster.host, *out.mutable_host());

@@ -105,6 +105,7 @@ JobFacts make_facts(const Job& job, const Graph& graph) {
   facts.data_parallel = parallelism.data_parallel_size;
   facts.microbatches = job.microbatches();
   facts.micro_batch_size = job.training.micro_batch_size;
+  facts.replica_micro_batch_sizes = job.training.replica_micro_batch_sizes;
   facts.seq_length = job.training.seq_length;
   facts.counts_images = image_of(job.model.family) != nullptr;
   const std::int64_t per_sample =

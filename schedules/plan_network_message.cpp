@@ -4,14 +4,8 @@
 #include "schedules/plan_fields.h"
 
 namespace simrun {
-namespace {
 
-// The enums' numbers are the file format.
-static_assert(static_cast<int>(FabricTopology::torus) == proto::FABRIC_TOPOLOGY_TORUS);
-static_assert(static_cast<int>(PathChoice::spray) == proto::PATH_CHOICE_SPRAY);
-static_assert(static_cast<int>(IntraNodeTopology::pcie) == proto::INTRA_NODE_TOPOLOGY_PCIE);
-
-void encode(const LinkClass& link, proto::LinkClass& out) {
+void encode_link(const LinkClass& link, proto::LinkClass& out) {
   out.set_bandwidth(link.bandwidth);
   out.set_latency_s(link.latency_s);
   out.set_efficiency(link.efficiency);
@@ -19,11 +13,18 @@ void encode(const LinkClass& link, proto::LinkClass& out) {
   out.set_flow_bandwidth(link.flow_bandwidth);
 }
 
-LinkClass decode(const proto::LinkClass& in) {
+LinkClass decode_link(const proto::LinkClass& in) {
   return {finite(in.bandwidth(), "link bandwidth"), finite(in.latency_s(), "link latency"),
           finite(in.efficiency(), "link efficiency"), in.sharp(),
           finite(in.flow_bandwidth(), "flow bandwidth")};
 }
+
+namespace {
+
+// The enums' numbers are the file format.
+static_assert(static_cast<int>(FabricTopology::torus) == proto::FABRIC_TOPOLOGY_TORUS);
+static_assert(static_cast<int>(PathChoice::spray) == proto::PATH_CHOICE_SPRAY);
+static_assert(static_cast<int>(IntraNodeTopology::pcie) == proto::INTRA_NODE_TOPOLOGY_PCIE);
 
 void encode(const Fabric& fabric, proto::Fabric& out) {
   out.set_topology(static_cast<proto::FabricTopology>(fabric.topology));
@@ -75,8 +76,8 @@ void encode(const NodeWiring& wiring, proto::NodeWiring& out) {
   out.set_no_relay(!wiring.relay);
   out.set_nodes_per_domain(wiring.nodes_per_domain == 1 ? 0 : wiring.nodes_per_domain);
   const PcieTree& pcie = wiring.pcie;
-  if (pcie.link != LinkClass{}) encode(pcie.link, *out.mutable_pcie_link());
-  if (pcie.socket_link != LinkClass{}) encode(pcie.socket_link, *out.mutable_socket_link());
+  if (pcie.link != LinkClass{}) encode_link(pcie.link, *out.mutable_pcie_link());
+  if (pcie.socket_link != LinkClass{}) encode_link(pcie.socket_link, *out.mutable_socket_link());
   for (const std::int64_t number : pcie.gpu_switches) out.add_gpu_switches(number);
   for (const std::int64_t number : pcie.nic_switches) out.add_nic_switches(number);
   for (const std::int64_t number : pcie.switch_sockets) out.add_switch_sockets(number);
@@ -93,8 +94,8 @@ NodeWiring decode(const proto::NodeWiring& in) {
   wiring.pcie.gpu_switches = {in.gpu_switches().begin(), in.gpu_switches().end()};
   wiring.pcie.nic_switches = {in.nic_switches().begin(), in.nic_switches().end()};
   wiring.pcie.switch_sockets = {in.switch_sockets().begin(), in.switch_sockets().end()};
-  if (in.has_pcie_link()) wiring.pcie.link = decode(in.pcie_link());
-  if (in.has_socket_link()) wiring.pcie.socket_link = decode(in.socket_link());
+  if (in.has_pcie_link()) wiring.pcie.link = decode_link(in.pcie_link());
+  if (in.has_socket_link()) wiring.pcie.socket_link = decode_link(in.socket_link());
   wiring.gpu_direct = !in.through_host();
   return wiring;
 }
@@ -102,14 +103,15 @@ NodeWiring decode(const proto::NodeWiring& in) {
 }  // namespace
 
 void encode_network(const Cluster& cluster, proto::Cluster& out) {
-  encode(cluster.intra_node, *out.mutable_intra_node());
-  encode(cluster.inter_node, *out.mutable_inter_node());
+  encode_link(cluster.intra_node, *out.mutable_intra_node());
+  encode_link(cluster.inter_node, *out.mutable_inter_node());
   encode(cluster.fabric, *out.mutable_fabric());
   if (cluster.wiring != NodeWiring{}) encode(cluster.wiring, *out.mutable_wiring());
 }
 
 ClusterNetwork decode_network(const proto::Cluster& in) {
-  return {decode(in.intra_node()), decode(in.inter_node()), decode(in.fabric()), decode(in.wiring())};
+  return {decode_link(in.intra_node()), decode_link(in.inter_node()), decode(in.fabric()),
+          decode(in.wiring())};
 }
 
 }  // namespace simrun

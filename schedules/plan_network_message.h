@@ -7,7 +7,8 @@ namespace simrun {
 
 namespace proto {
 class Cluster;
-}
+class LinkClass;
+}  // namespace proto
 
 struct ClusterNetwork {
   LinkClass intra_node, inter_node;
@@ -15,6 +16,8 @@ struct ClusterNetwork {
   NodeWiring wiring;
 };
 
+void encode_link(const LinkClass& link, proto::LinkClass& out);
+LinkClass decode_link(const proto::LinkClass& in);  // throws MalformedPlan
 void encode_network(const Cluster& cluster, proto::Cluster& out);
 ClusterNetwork decode_network(const proto::Cluster& in);  // throws MalformedPlan
 

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "configs/node_groups.h"
+
 namespace simrun {
 namespace {
 
@@ -62,6 +64,48 @@ void add_load(StageSummary& stage, const RankTimeline& rank) {
   if (first || load.compute_s < stage.idlest.compute_s) stage.idlest = load;
 }
 
+// What a GPU has for the plan's bytes.
+std::int64_t limit_of(const Plan& plan, const Gpu& gpu, const std::optional<HeldMemory>& held,
+                      std::int64_t peak_bytes) {
+  const std::int64_t context = plan.framework.memory.context_bytes;
+  if (held) return gpu.memory_bytes - gpu.driver_memory_bytes - (held->device_bytes - peak_bytes);
+  return gpu.memory_bytes - (context > 0 ? context : plan.cluster.reserved_bytes);
+}
+
+// "4 v100_sxm2_32gb + 4 p100_sxm2" of a pipeline rank with both.
+std::string stage_gpus(const GpuKinds& kinds, const StageDevices& stage) {
+  std::vector<std::int64_t> of_kind(kinds.count(), 0);
+  for (const DeviceRange& range : stage.devices)
+    for (std::int64_t i = 0; i < range.count; ++i) ++of_kind[kinds.of(range.first + i)];
+  const bool one = std::count(of_kind.begin(), of_kind.end(), 0) + 1 >= std::ssize(of_kind);
+  std::string text;
+  for (std::size_t kind = 0; kind < of_kind.size(); ++kind)
+    if (of_kind[kind] > 0)
+      text += (text.empty() ? "" : " + ") +
+              (one ? kinds.gpu(kind).name : fmt::format("{} {}", of_kind[kind], kinds.gpu(kind).name));
+  return text;
+}
+
+// Of several kinds of GPU the one with least to spare is the fullest.
+void choose_tightest(const Plan& plan, const GpuKinds& kinds, const Timeline& timeline,
+                     std::vector<StageSummary>& stages) {
+  std::vector<bool> known(stages.size(), false);
+  for (const RankTimeline& rank : timeline.ranks) {
+    const auto number = static_cast<std::size_t>(rank.pipeline_rank);
+    StageSummary& stage = stages.at(number);
+    const Gpu& gpu = kinds.gpu(kinds.of(rank.device));
+    const std::int64_t limit = limit_of(plan, gpu, rank.held, rank.peak.bytes);
+    if (known[number] && limit - rank.peak.bytes >= stage.memory_limit_bytes - stage.peak_memory_bytes)
+      continue;
+    known[number] = true;
+    stage.held = rank.held;
+    stage.peak_memory_bytes = rank.peak.bytes;
+    stage.memory_limit_bytes = limit;
+    stage.memory = rank.peak.live;
+    stage.fullest_gpu = gpu.name;
+  }
+}
+
 std::vector<StageSummary> stage_summaries(const Plan& plan, const Timeline& timeline) {
   std::vector<StageSummary> stages(plan.stages.size());
   std::vector<Mean> means(plan.stages.size());
@@ -86,6 +130,10 @@ std::vector<StageSummary> stage_summaries(const Plan& plan, const Timeline& time
     stage.memory = rank.peak.live;
   }
   for (std::size_t i = 0; i < stages.size(); ++i) set_means(stages[i], means[i]);
+  const GpuKinds kinds(plan.cluster);
+  for (std::size_t i = 0; i < stages.size() && kinds.count() > 1; ++i)
+    stages[i].gpu = stage_gpus(kinds, plan.stages[i]);
+  if (kinds.count() > 1) choose_tightest(plan, kinds, timeline, stages);
   if (plan.job.parameter_servers && plan.job.parameter_servers->dedicated) stages.back().serves = true;
   return stages;
 }
@@ -135,6 +183,20 @@ void set_times(Summary& summary, const Timeline& timeline) {
   summary.bubble_fraction = ratio(summary.bubble_s, summary.step_time_s);
 }
 
+// Of all GPUs of the plan, FLOP/s; 0 where a kind has none for the plan's type.
+double summed_peaks(const Plan& plan, const GpuKinds& kinds) {
+  double sum = 0;
+  for (const StageDevices& stage : plan.stages)
+    for (const DeviceRange& range : stage.devices)
+      for (std::int64_t i = 0; i < range.count; ++i) {
+        const Gpu& gpu = kinds.gpu(kinds.of(range.first + i));
+        const auto peak = gpu.peak_flops.find(plan.job.precision);
+        if (peak == gpu.peak_flops.end()) return 0;
+        sum += peak->second;
+      }
+  return sum;
+}
+
 void set_rates(Summary& summary, const Plan& plan) {
   const auto gpus = static_cast<double>(plan.ranks());
   summary.counts_images = plan.job.counts_images;
@@ -145,13 +207,36 @@ void set_rates(Summary& summary, const Plan& plan) {
   const double gpu_seconds = summary.step_time_s * gpus;
   summary.model_tflops_per_gpu = ratio(summary.model_flops_per_step, gpu_seconds) * 1e-12;
   summary.hardware_tflops_per_gpu = ratio(summary.hardware_flops_per_step, gpu_seconds) * 1e-12;
+  if (const GpuKinds kinds(plan.cluster); kinds.count() > 1) {
+    const double possible = summary.step_time_s * summed_peaks(plan, kinds);
+    summary.mfu = ratio(summary.model_flops_per_step, possible);
+    summary.hfu = ratio(summary.hardware_flops_per_step, possible);
+    return;
+  }
   const auto peak = plan.cluster.gpu.peak_flops.find(plan.job.precision);
   if (peak == plan.cluster.gpu.peak_flops.end()) return;
   summary.mfu = ratio(summary.model_flops_per_step, gpu_seconds * peak->second);
   summary.hfu = ratio(summary.hardware_flops_per_step, gpu_seconds * peak->second);
 }
 
+// Of the pipeline rank with least to spare.
+void set_memory_of_kinds(Summary& summary) {
+  const StageSummary* worst = nullptr;
+  const auto spare = [](const StageSummary& stage) {
+    return stage.memory_limit_bytes - stage.peak_memory_bytes;
+  };
+  for (const StageSummary& stage : summary.stages)
+    if (worst == nullptr || spare(stage) < spare(*worst)) worst = &stage;
+  if (worst == nullptr) return;
+  summary.peak_memory_bytes = worst->peak_memory_bytes;
+  summary.memory_limit_bytes = worst->memory_limit_bytes;
+  summary.peak_pipeline_rank = worst->pipeline_rank;
+  summary.peak_gpu = worst->fullest_gpu;
+  summary.fits = summary.peak_memory_bytes <= summary.memory_limit_bytes;
+}
+
 void set_memory(Summary& summary, const Plan& plan) {
+  if (GpuKinds(plan.cluster).count() > 1) return set_memory_of_kinds(summary);
   const auto needs = [](const StageSummary& stage) {
     return stage.held ? stage.held->device_bytes : stage.peak_memory_bytes;
   };
@@ -159,14 +244,16 @@ void set_memory(Summary& summary, const Plan& plan) {
   for (const StageSummary& stage : summary.stages)
     if (worst == nullptr || needs(stage) > needs(*worst)) worst = &stage;
   const Gpu& gpu = plan.cluster.gpu;
-  const std::int64_t context = plan.framework.memory.context_bytes;
-  summary.memory_limit_bytes = gpu.memory_bytes - (context > 0 ? context : plan.cluster.reserved_bytes);
+  summary.peak_gpu = gpu.name;
+  summary.memory_limit_bytes = limit_of(plan, gpu, std::nullopt, 0);
   if (worst != nullptr) {
     summary.peak_memory_bytes = worst->peak_memory_bytes;
     summary.peak_pipeline_rank = worst->pipeline_rank;
-    if (worst->held)
-      summary.memory_limit_bytes =
-          gpu.memory_bytes - gpu.driver_memory_bytes - (needs(*worst) - worst->peak_memory_bytes);
+    summary.memory_limit_bytes = limit_of(plan, gpu, worst->held, worst->peak_memory_bytes);
+  }
+  for (StageSummary& stage : summary.stages) {
+    stage.memory_limit_bytes = summary.memory_limit_bytes;
+    stage.fullest_gpu = stage.gpu = gpu.name;
   }
   summary.fits = summary.peak_memory_bytes <= summary.memory_limit_bytes;
 }

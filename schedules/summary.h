@@ -27,8 +27,12 @@ struct StageSummary {
   bool embedding = false;
   bool loss = false;
   std::int64_t parameters = 0;  // of the unsharded model held by this pipeline rank's chunks
+  // Of its GPU with the least memory to spare: where all are of one kind, the fullest.
   std::int64_t peak_memory_bytes = 0;
+  std::int64_t memory_limit_bytes = 0;                // of that GPU
   std::array<std::int64_t, category_count> memory{};  // at the peak; sums to it
+  std::string gpu;                                    // its kind; several: "4 a + 4 b"
+  std::string fullest_gpu;                            // the kind of that GPU
   std::optional<HeldMemory> held;                     // of its fullest GPU, under the plan's framework
   double compute_s = 0, bubble_s = 0, exposed_comm_s = 0;
   std::array<double, bubble_cause_count> bubble_by_cause_s{};
@@ -61,9 +65,11 @@ struct LinkSummary {
 //   attention
 //                     matrix, no recompute
 //   hardware_flops    the FLOPs that the plan executes, recompute and padding included, attention counted
-//   full mfu, hfu          those / (step x GPUs x the dense datasheet peak of the matmul type)
+//   full mfu, hfu          those / (step x GPUs x the dense datasheet peak of the matmul type; of several
+//   kinds of GPU
+//                     the sum of their peaks)
 //   peak_memory_bytes live bytes of the plan on the worst rank, at one instant; `fits` = it is at most
-//                     memory_limit_bytes
+//                     memory_limit_bytes. Of several kinds of GPU the worst is the one with least to spare
 //   memory_limit_bytes memory_bytes - reserved_bytes. Under a framework whose allocator is known: what
 //   programs
 //                     get of the device less what the worst rank holds beside those bytes (HeldMemory), so
@@ -85,6 +91,7 @@ struct Summary {
   std::int64_t parameters = 0;
   std::int64_t peak_memory_bytes = 0;
   std::int32_t peak_pipeline_rank = 0;
+  std::string peak_gpu;  // the kind of the GPU with the least memory to spare
   std::int64_t memory_limit_bytes = 0;
   bool fits = false;
   // Offload, of the fullest node: what its GPUs' ranks have in its memory and on its drives. 0: nothing.

@@ -21,7 +21,8 @@ struct TopologyReport {
     double latency_s = 0;
     std::vector<std::string> example;  // names of the links of one
   };
-  std::string cluster, gpu;
+  std::string cluster, gpu;    // of several kinds: "8 a + 8 b"
+  bool has_gpu_kinds = false;  // several
   std::int64_t nodes = 0, gpus_per_node = 0, nics_per_node = 0;
   std::vector<Links> links;
   std::vector<Routes> routes;

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "configs/node_groups.h"
+#include "sim/exchange_groups.h"
 #include "sim/steady_phase.h"
 
 namespace simrun {
@@ -155,8 +157,9 @@ class Replay {
 
   // Tensors of the framework's own that live for the whole run, and the plan's.
   void hold_run_scope() {
+    const Gpu& gpu = gpu_at(plan_.cluster, device_at(plan_, program_.pipeline_rank, local_gpu_));
     for (std::int64_t i = 0; i < memory_.matmul_workspaces; ++i)
-      keep(plan_.cluster.gpu.matmul_workspace_bytes, HeldTensor::workspaces);
+      keep(gpu.matmul_workspace_bytes, HeldTensor::workspaces);
     keep(memory_.other_workspace_bytes, HeldTensor::workspaces);
     hold_plan_of_run();
     if (plan_.job.data_parallel * plan_.job.context_parallel > 1)

@@ -47,14 +47,19 @@ CollectivePace pace_of(const CollectivesConfig& config, CollectiveChoice way) {
 }
 
 StepCosts costs_of(const Cluster& cluster, const CollectivePace& pace) {
-  const bool has_nvlink = cluster.gpu.nvlink_bandwidth > 0;
+  const bool has_nvlink = cluster.gpu.nvlink_bandwidth > 0 &&
+                          std::ranges::all_of(cluster.node_groups, [](const NodeGroup& group) {
+                            return group.gpu.nvlink_bandwidth > 0;
+                          });
   return {pace.base_s, has_nvlink ? pace.nvlink_s : pace.pcie_s, pace.network_s, pace.rank_s,
           pace.reduction_efficiency};
 }
 
 bool have_switches_for(const Topology& topology, const Cluster& cluster, CollectiveAlgorithm algorithm,
                        bool across) {
-  const bool in_node = topology.is_switched() && cluster.intra_node.sharp;
+  const bool in_node =
+      topology.is_switched() && cluster.intra_node.sharp &&
+      std::ranges::all_of(cluster.node_groups, [](const NodeGroup& group) { return group.intra_node.sharp; });
   switch (algorithm) {
     case nvls: return in_node && (!across || cluster.inter_node.sharp);
     case nvls_tree: return in_node;

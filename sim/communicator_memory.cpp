@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "configs/node_groups.h"
 #include "sim/exchange_groups.h"
 
 namespace simrun {
@@ -24,16 +25,21 @@ bool spans_nodes(const Plan& plan, const Devices& members) {
                      [&](std::int64_t device) { return device / gpus != members.front() / gpus; });
 }
 
-// Of a communicator within a node: two per NVLink, as far as the framework's NCCL has so many.
-std::int64_t channels_in_node(const Plan& plan) {
-  const auto links = static_cast<std::int64_t>(plan.cluster.gpu.nvlink_bandwidth / nvlink_rate);
+// Of a communicator within a node: two per NVLink, as far as the framework's NCCL has so many. Of unlike GPUs
+// the one with the fewest decides.
+std::int64_t channels_in_node(const Plan& plan, const Devices& members) {
+  double bandwidth = gpu_at(plan.cluster, members.front()).nvlink_bandwidth;
+  if (!plan.cluster.node_groups.empty())
+    for (const std::int64_t member : members)
+      bandwidth = std::min(bandwidth, gpu_at(plan.cluster, member).nvlink_bandwidth);
+  const auto links = static_cast<std::int64_t>(bandwidth / nvlink_rate);
   return std::min(plan.framework.memory.communicator_channels,
                   channels_per_nvlink * std::max(links, std::int64_t{1}));
 }
 
 // The channels of collectives of these devices, seen from `device`.
 std::int64_t channels(const Plan& plan, const Devices& members, std::int64_t device) {
-  const std::int64_t all = channels_in_node(plan);
+  const std::int64_t all = channels_in_node(plan, members);
   if (!spans_nodes(plan, members)) return all;
   const std::int64_t gpus = std::max<std::int64_t>(plan.cluster.gpus_per_node, 1);
   const std::int64_t here = std::count_if(
@@ -94,7 +100,7 @@ class Communicators {
 
   void add_transfer(std::int64_t peer) {
     const FrameworkMemory& memory = plan_.framework.memory;
-    const std::int64_t in_node = channels_in_node(plan_);
+    const std::int64_t in_node = channels_in_node(plan_, {device_, peer});
     const std::int64_t channels =
         spans_nodes(plan_, {device_, peer}) ? std::min(in_node, channels_of_transfer_between_nodes) : in_node;
     memory_.bytes += channels * memory.communicator_buffer_bytes;

@@ -152,10 +152,13 @@ class Compiler {
         CompiledSegment& segment = rank.segments[s];
         segment.first_step = static_cast<Index>(rank.steps.size());
         segment.compute = 0;
+        const ProgramGpu gpu{program, classes_.first_gpu[c],
+                             durations_.has_gpu_kinds()
+                                 ? own_stretch(segments_[s], {program, classes_.first_gpu[c]})
+                                 : segment.stretch};
         for (Index i = 0; i < segment.steps; ++i) {
           CompiledStep step = first.steps[first.segments[s].first_step + i];
-          if (step.exchange == no_index)
-            step.duration = time_of(first, step, segments_[s], {program, classes_.first_gpu[c]});
+          if (step.exchange == no_index) step.duration = time_of(first, step, segments_[s], gpu);
           if (step.stream == compute_stream) segment.compute = saturated_sum(segment.compute, step.duration);
           rank.steps.push_back(step);
         }
@@ -167,16 +170,28 @@ class Compiler {
   struct ProgramGpu {
     const Program& program;
     std::int64_t local_gpu = 0;
+    double stretch = 1;  // of the segment's compute, see CompiledSegment
   };
+  // On a GPU of another kind than the first.
+  double own_stretch(const SegmentRun& run, const ProgramGpu& gpu) {
+    const Segment& segment = plan_.segments[run.segment];
+    Picoseconds compute = 0;
+    for (const Instruction& instruction : segment.instructions)
+      if (instruction.stream == compute_stream && instruction.opcode != Opcode::free &&
+          instruction.opcode != Opcode::init)
+        compute = saturated_sum(compute, durations_.kernel_at(place_of(gpu, run, instruction), instruction));
+    return compute == 0 ? 1 : stretch_of(segment, compute);
+  }
   Picoseconds time_of(const CompiledRank& first, const CompiledStep& step, const SegmentRun& run,
                       const ProgramGpu& gpu) {
     const std::vector<Instruction>& instructions = plan_.segments[run.segment].instructions;
-    const double stretch = first.segments[static_cast<std::size_t>(&run - segments_.data())].stretch;
+    const bool has_kinds = durations_.has_gpu_kinds();
+    const double stretch = has_kinds && step.stream != compute_stream ? 1 : gpu.stretch;
     Picoseconds time = 0;
     for (Index p = step.first_piece; p < step.first_piece + step.pieces; ++p) {
       const Instruction& instruction = instructions[first.pieces[p].instruction];
       time = saturated_sum(
-          time, durations_.varies(instruction)
+          time, durations_.varies(instruction) || has_kinds
                     ? stretched(durations_.kernel_at(place_of(gpu, run, instruction), instruction), stretch)
                     : first.pieces[p].duration);
     }
@@ -227,19 +242,20 @@ class Compiler {
 
   // The host runs ahead of the device within a segment; where it takes longer in all, the device waits for
   // every kernel in proportion. What slows the framework's passes anyway hides the host's time.
-  void stretch_compute(CompiledRank& rank, const Segment& segment, CompiledSegment& compiled) const {
+  // At least 1.
+  double stretch_of(const Segment& segment, Picoseconds compute) const {
     const FrameworkKernels& framework = plan_.framework.kernels;
-    if (compiled.compute == 0) return;
     std::int64_t launches = 0;
     if (framework.host_dispatch_s > 0)
       for (const Instruction& instruction : segment.instructions)
         if (instruction.stream == compute_stream) launches += kernel_launches(plan_, instruction);
     const double issue = static_cast<double>(launches) * framework.host_dispatch_s * 1e12;
-    compiled.stretch = std::max(framework.compute_slowdown, issue / static_cast<double>(compiled.compute));
-    if (compiled.stretch <= 1) {
-      compiled.stretch = 1;
-      return;
-    }
+    return std::max({1.0, framework.compute_slowdown, issue / static_cast<double>(compute)});
+  }
+  void stretch_compute(CompiledRank& rank, const Segment& segment, CompiledSegment& compiled) const {
+    if (compiled.compute == 0) return;
+    compiled.stretch = stretch_of(segment, compiled.compute);
+    if (compiled.stretch == 1) return;
     compiled.compute = 0;
     for (Index i = compiled.first_step; i < compiled.first_step + compiled.steps; ++i) {
       CompiledStep& step = rank.steps[i];

@@ -18,13 +18,22 @@ inline double communication_share(const Gpu& gpu) {
              : 0;
 }
 
+// Of the cluster's kind of GPU with the largest.
+inline double communication_share(const Cluster& cluster) {
+  double most = communication_share(cluster.gpu);
+  for (const NodeGroup& group : cluster.node_groups) most = std::max(most, communication_share(group.gpu));
+  return most;
+}
+
 // Progress of GPUs' compute kernels where communication kernels take a share of the GPU's multiprocessors: a
 // kernel runs at 1 - share of its speed while any communication of its GPU is in flight, and at full speed
 // otherwise. Dates come in order. A kernel's end is foreseen, and foreseen anew when the speed changes.
 class ComputeOverlap {
  public:
-  // Of `gpus` GPUs; 0 <= share < 1.
-  ComputeOverlap(double share, std::size_t gpus) : slowed_(1 - share), runs_(gpus) {}
+  // By GPU, 0 <= share < 1.
+  explicit ComputeOverlap(const std::vector<double>& shares) : runs_(shares.size()) {
+    for (std::size_t gpu = 0; gpu < shares.size(); ++gpu) runs_[gpu].slowed = 1 - shares[gpu];
+  }
 
   // When a GPU's kernel will be done, if nothing changes until then. Later foresight of the same GPU makes it
   // void.
@@ -79,9 +88,10 @@ class ComputeOverlap {
     double rest = 0;                   // of it then, at full speed, ps
     int flying = 0;                    // communications
     std::uint64_t number = 0;          // of the last foresight
+    double slowed = 1;                 // its speed beside communication
     bool is_running = false, is_done = false;
   };
-  double speed(const Run& run) const { return run.flying > 0 ? slowed_ : 1; }
+  double speed(const Run& run) const { return run.flying > 0 ? run.slowed : 1; }
   Foresight next_kernel(Run& run, Picoseconds now) {
     run.is_running = true;
     run.began = run.since = now;
@@ -93,7 +103,6 @@ class ComputeOverlap {
     return {++run.number, run.since + std::max<Picoseconds>(0, std::llround(run.rest / speed(run)))};
   }
 
-  double slowed_ = 1;
   std::vector<Run> runs_;
 };
 

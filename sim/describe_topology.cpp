@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "configs/node_groups.h"
 #include "sim/collective_flows.h"
 
 namespace simrun {
@@ -143,7 +144,8 @@ TopologyReport describe_topology(const Cluster& cluster) {
   const Topology topology(cluster);
   TopologyReport report;
   report.cluster = cluster.name;
-  report.gpu = cluster.gpu.name;
+  report.gpu = gpus_text(cluster);
+  report.has_gpu_kinds = GpuKinds(cluster).count() > 1;
   report.nodes = cluster.nodes;
   report.gpus_per_node = cluster.gpus_per_node;
   report.nics_per_node = cluster.nics_per_node;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/collective_cost.h"
+#include "sim/exchange_groups.h"
 #include "sim/kernel_cost.h"
 
 namespace simrun {
@@ -29,7 +30,10 @@ std::size_t Durations::KeyHash::operator()(const std::vector<Index>& key) const 
 }
 
 Durations::Durations(const Plan& plan, const InstructionCosts* measured, Durations* prices)
-    : plan_(plan), topology_(plan.cluster), sized_(plan), prices_(prices) {
+    : plan_(plan), topology_(plan.cluster), kinds_(plan.cluster), prices_(prices) {
+  sized_.emplace_back(plan);
+  for (std::size_t kind = 1; kind < kinds_.count(); ++kind)
+    sized_.emplace_back(of_other_kinds_.emplace_back(priced_plan(plan, kinds_.gpu(kind))));
   if (measured != nullptr) take_measured(*measured);
   shape_of_buffer_.reserve(plan.buffers.size());
   for (const Buffer& buffer : plan.buffers) shape_of_buffer_.push_back(new_shape(buffer));
@@ -77,8 +81,9 @@ bool Durations::varies(const Instruction& instruction) const {
 }
 
 Picoseconds Durations::of(std::int32_t pipeline_rank, const Instruction& instruction) {
-  if (varies(instruction)) return mean_time(pipeline_rank, instruction);
-  if (!is_communication(instruction.opcode)) return kernel(plan_, instruction);
+  const bool computes = !is_communication(instruction.opcode);
+  if (varies(instruction) || (computes && has_gpu_kinds())) return mean_time(pipeline_rank, instruction);
+  if (computes) return kernel(0, plan_, instruction);
   return exchange_time(pipeline_rank, instruction, communicated_bytes(plan_, instruction));
 }
 
@@ -101,17 +106,18 @@ double Durations::bytes_at(const TablePlace& place, const Instruction& instructi
   if (!varies(instruction)) return communicated_bytes(plan_, instruction);
   const std::int64_t work = work_at(plan_, instruction, place);
   if (work == 0) return -1;
-  return communicated_bytes(sized_.at(place, instruction), instruction) *
+  return communicated_bytes(sized_.front().at(place, instruction), instruction) *
          (static_cast<double>(work) / static_cast<double>(whole_work));
 }
 
 Picoseconds Durations::kernel_at(const TablePlace& place, const Instruction& instruction) {
   if (const Picoseconds* took = measured(place.pipeline_rank, instruction)) return *took;
-  if (!varies(instruction)) return kernel(plan_, instruction);
+  const std::size_t kind = kind_at(place);
+  if (!varies(instruction)) return kernel(kind, plan_of(kind), instruction);
   const std::int64_t work = work_at(plan_, instruction, place);
-  const Plan& sized = sized_.at(place, instruction);
+  const Plan& sized = sized_[kind].at(place, instruction);
   if (work == 0 || !is_launched(sized, instruction)) return 0;
-  return share_of(kernel(sized, instruction), to_picoseconds(plan_.cluster.gpu.kernel_launch_s), work);
+  return share_of(kernel(kind, sized, instruction), to_picoseconds(kinds_.gpu(kind).kernel_launch_s), work);
 }
 
 bool Durations::is_launched(const Plan& sized, const Instruction& instruction) const {
@@ -140,10 +146,14 @@ Picoseconds Durations::mean_time(std::int32_t pipeline_rank, const Instruction& 
   return longest;
 }
 
-Picoseconds Durations::kernel(const Plan& sized, const Instruction& instruction) {
+std::size_t Durations::kind_at(const TablePlace& place) const {
+  return has_gpu_kinds() ? kinds_.of(device_at(plan_, place.pipeline_rank, place.local_gpu)) : 0;
+}
+
+Picoseconds Durations::kernel(std::size_t kind, const Plan& sized, const Instruction& instruction) {
   const auto flags = static_cast<Index>(
       (instruction.accumulate ? 1 : 0) | (instruction.causal.on ? 2 : 0) | (instruction.soft_cap ? 4 : 0) |
-      (instruction.part.axes.empty() ? 0 : 8) | (instruction.alibi ? 16 : 0));
+      (instruction.part.axes.empty() ? 0 : 8) | (instruction.alibi ? 16 : 0) | kind << 8);
   const auto window = static_cast<std::uint64_t>(instruction.causal.window);
   key_.assign({static_cast<Index>(instruction.opcode), static_cast<Index>(instruction.function), flags,
                static_cast<Index>(window), static_cast<Index>(window >> 32),

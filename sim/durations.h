@@ -1,11 +1,13 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "configs/node_groups.h"
 #include "schedules/extent_tables.h"
 #include "schedules/instruction_costs.h"
 #include "schedules/plan.h"
@@ -22,6 +24,8 @@ namespace simrun {
 // Where a plan has extent tables, a kernel's time is that of the extents and the share of the work of one GPU
 // in one microbatch; a kernel whose outputs all have no elements there, or whose share is 0, is not launched
 // and takes no time.
+//
+// Where the cluster has several kinds of GPU, a kernel's time is that of the GPU's own kind.
 class Durations {
  public:
   // `measured`: in place of prices for kernels, and for communications as every instance's time; where an
@@ -60,8 +64,9 @@ class Durations {
   // times of of().
   bool uniform() const { return uniform_; }
 
-  // Whether an instruction's time may differ by GPU or microbatch.
+  // Whether an instruction's extents or work may differ by GPU or microbatch.
   bool varies(const Instruction& instruction) const;
+  bool has_gpu_kinds() const { return kinds_.count() > 1; }
 
   const Topology& topology() const { return topology_; }
 
@@ -69,7 +74,9 @@ class Durations {
   void take_measured(const InstructionCosts& costs);
   // nullptr: it was not measured.
   const Picoseconds* measured(std::int32_t pipeline_rank, const Instruction& instruction) const;
-  Picoseconds kernel(const Plan& sized, const Instruction& instruction);
+  std::size_t kind_at(const TablePlace& place) const;
+  const Plan& plan_of(std::size_t kind) const { return kind == 0 ? plan_ : of_other_kinds_[kind - 1]; }
+  Picoseconds kernel(std::size_t kind, const Plan& sized, const Instruction& instruction);
   Picoseconds mean_time(std::int32_t pipeline_rank, const Instruction& instruction);
   bool is_launched(const Plan& sized, const Instruction& instruction) const;
   Index shape_of(const Plan& sized, Index buffer);
@@ -79,7 +86,9 @@ class Durations {
   const Plan& plan_;
   std::map<std::pair<std::int32_t, const Instruction*>, Picoseconds> measured_;  // by pipeline rank
   Topology topology_;
-  SizedPlan sized_;
+  GpuKinds kinds_;
+  std::deque<Plan> of_other_kinds_;  // the plan as GPUs of kind 1, 2, ... see it: cluster.gpu is theirs
+  std::deque<SizedPlan> sized_;      // by kind
   bool uniform_ = true;
   struct KeyHash {
     std::size_t operator()(const std::vector<Index>& key) const;

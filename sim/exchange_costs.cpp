@@ -109,18 +109,19 @@ void ExchangeCosts::add(const Class& instance) {
 }
 
 void ExchangeCosts::classify_collectives() {
-  std::map<std::size_t, Class> inside_node;  // by ranks
+  std::map<std::pair<std::size_t, std::size_t>, Class> inside_node;  // by ranks and kind of links
   for (const std::vector<std::int64_t>& devices :
        group_instances(plan_, pipeline_rank_, communication_.group)) {
     const bool is_inside = !topology_.has_faults() && topology_.is_switched() &&
                            topology_.domain_of(devices.front()) == topology_.domain_of(devices.back());
     inside_nodes_ &= is_inside;
-    if (const auto known = inside_node.find(devices.size()); is_inside && known != inside_node.end()) {
+    const std::pair key(devices.size(), topology_.link_kind_of(devices.front()));
+    if (const auto known = inside_node.find(key); is_inside && known != inside_node.end()) {
       add(known->second);
       continue;
     }
     const Class instance = class_of(devices);
-    if (is_inside) inside_node.emplace(devices.size(), instance);
+    if (is_inside) inside_node.emplace(key, instance);
     add(instance);
   }
 }

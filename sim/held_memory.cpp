@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "configs/node_groups.h"
 #include "sim/allocation_replay.h"
 #include "sim/communicator_memory.h"
+#include "sim/exchange_groups.h"
 #include "sim/memory.h"
 
 namespace simrun {
 
 HeldMemory held_memory(const Plan& plan, const Program& program, std::int64_t local_gpu) {
   const FrameworkMemory& framework = plan.framework.memory;
-  const Gpu& gpu = plan.cluster.gpu;
+  const Gpu& gpu = gpu_at(plan.cluster, device_at(plan, program.pipeline_rank, local_gpu));
   const CommunicatorMemory nccl = communicator_memory(plan, program, local_gpu);
   const std::int64_t context = framework.context_bytes + framework.context_bytes_per_sm * gpu.sm_count;
   CachingRules rules;
@@ -43,12 +45,14 @@ HeldMemory held_memory(const Plan& plan, const Program& program, std::int64_t lo
   return held;
 }
 
-std::int64_t room_for_plan(const Plan& plan, const Program& program) {
-  const Gpu& gpu = plan.cluster.gpu;
+std::int64_t room_for_plan(const Plan& plan, const Program& program, std::int64_t local_gpu) {
+  const Gpu& gpu = gpu_at(plan.cluster, device_at(plan, program.pipeline_rank, local_gpu));
   if (plan.framework.memory.allocator == AllocatorKind::none)
     return gpu.memory_bytes - plan.cluster.reserved_bytes;
-  const std::int64_t peak = walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes;
-  return gpu.memory_bytes - gpu.driver_memory_bytes - (held_memory(plan, program, 0).device_bytes - peak);
+  const std::int64_t peak =
+      walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak, {local_gpu}).peak.bytes;
+  return gpu.memory_bytes - gpu.driver_memory_bytes -
+         (held_memory(plan, program, local_gpu).device_bytes - peak);
 }
 
 }  // namespace simrun

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "configs/node_groups.h"
 #include "schedules/extent_tables.h"
 #include "sim/compiled_program.h"
 #include "sim/compute_overlap.h"
@@ -66,14 +68,16 @@ void require_countable(const CompiledPlan& plan, double most_slowdown) {
 }
 
 // GPUs that were kept apart for their tables and came out alike are one class, behind the recorded ones.
-void join_equal(std::vector<RankTimeline>& ranks, std::size_t recorded) {
+void join_equal(const Plan& plan, std::vector<RankTimeline>& ranks) {
+  const std::size_t recorded = plan.programs.size();
+  const GpuKinds kinds(plan.cluster);
   std::vector<RankTimeline> kept(
       std::make_move_iterator(ranks.begin()),
       std::make_move_iterator(ranks.begin() + static_cast<std::ptrdiff_t>(recorded)));
   for (std::size_t r = recorded; r < ranks.size(); ++r) {
     const auto alike = std::find_if(kept.begin(), kept.end(), [&](const RankTimeline& other) {
       return other.pipeline_rank == ranks[r].pipeline_rank && other.totals == ranks[r].totals &&
-             other.peak == ranks[r].peak;
+             other.peak == ranks[r].peak && kinds.of(other.device) == kinds.of(ranks[r].device);
     });
     if (alike == kept.end())
       kept.push_back(std::move(ranks[r]));
@@ -83,13 +87,24 @@ void join_equal(std::vector<RankTimeline>& ranks, std::size_t recorded) {
   ranks = std::move(kept);
 }
 
-// Of the GPU of the pipeline rank with the highest peak, for all of its GPUs.
-std::optional<HeldMemory> held_by_fullest(const Plan& plan, const Program& program,
-                                          const TableClasses& classes, const std::vector<MemoryPeak>& peaks) {
-  if (plan.framework.memory.allocator == AllocatorKind::none) return {};
-  const auto fullest = std::max_element(
-      peaks.begin(), peaks.end(), [](const MemoryPeak& a, const MemoryPeak& b) { return a.bytes < b.bytes; });
-  return held_memory(plan, program, classes.first_gpu[static_cast<std::size_t>(fullest - peaks.begin())]);
+// By class: of the GPU of its kind with the highest peak, for all of that kind on the pipeline rank.
+std::vector<std::optional<HeldMemory>> held_by_fullest(const Plan& plan, const Program& program,
+                                                       const TableClasses& classes,
+                                                       const std::vector<MemoryPeak>& peaks) {
+  std::vector<std::optional<HeldMemory>> held(peaks.size());
+  if (plan.framework.memory.allocator == AllocatorKind::none) return held;
+  const GpuKinds kinds(plan.cluster);
+  const auto kind_of = [&](std::size_t c) {
+    return kinds.of(device_at(plan, program.pipeline_rank, classes.first_gpu[c]));
+  };
+  std::map<std::size_t, std::size_t> fullest;  // class by kind
+  for (std::size_t c = 0; c < peaks.size(); ++c) {
+    const auto [known, is_new] = fullest.try_emplace(kind_of(c), c);
+    if (!is_new && peaks[c].bytes > peaks[known->second].bytes) known->second = c;
+  }
+  for (const auto& [kind, c] : fullest) held[c] = held_memory(plan, program, classes.first_gpu[c]);
+  for (std::size_t c = 0; c < peaks.size(); ++c) held[c] = held[fullest.at(kind_of(c))];
+  return held;
 }
 
 // Peaks are equal on all GPUs of a pipeline rank that have equal tables; events belong to the recorded one.
@@ -107,26 +122,26 @@ void add_memory(const Plan& plan, EngineRun& run, Detail detail) {
           walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak, {classes.first_gpu[c]}).peak);
     const std::int64_t host = peak_outside(plan, program, MemorySpace::host);
     const std::int64_t nvme = peak_outside(plan, program, MemorySpace::nvme);
-    const std::optional<HeldMemory> held = held_by_fullest(plan, program, classes, peaks);
+    const std::vector<std::optional<HeldMemory>> held = held_by_fullest(plan, program, classes, peaks);
     for (RankTimeline& rank : run.ranks) {
       if (rank.pipeline_rank != program.pipeline_rank) continue;
-      rank.held = held;
       rank.host_bytes = host;
       rank.nvme_bytes = nvme;
-      rank.peak = peaks.size() == 1
-                      ? peaks[0]
-                      : peaks[classes.of_gpu[local_index(plan, rank.pipeline_rank, rank.device)]];
+      const std::size_t of_class =
+          peaks.size() == 1 ? 0 : classes.of_gpu[local_index(plan, rank.pipeline_rank, rank.device)];
+      rank.held = held[of_class];
+      rank.peak = peaks[of_class];
     }
     if (detail != Detail::totals) run.ranks[r].memory = memory_events(walk, run.issue_times[r]);
   }
-  if (has_classes) join_equal(run.ranks, plan.programs.size());
+  if (has_classes) join_equal(plan, run.ranks);
 }
 
 Timeline timeline_of(const Plan& plan, EngineRun run, Detail detail) {
   add_memory(plan, run, detail);
   Timeline timeline;
   timeline.step = timeline.first_step = run.step;
-  timeline.provenance = plan.cluster.gpu.name + " profile";
+  timeline.provenance = gpus_text(plan.cluster) + " profile";
   timeline.instructions = run.instructions;
   timeline.communication_instructions = run.communications;
   timeline.ranks = std::move(run.ranks);
@@ -145,7 +160,8 @@ std::string why_apart(const CompiledPlan& steady, const Durations& durations,
   std::vector<std::string> reasons;
   if (slowdowns.has_jitter()) reasons.emplace_back("kernels jitter");
   if (slowdowns.has_stragglers()) reasons.emplace_back("some GPUs straggle");
-  if (steady.has_classes()) reasons.emplace_back("they have unequal work");
+  if (steady.has_classes())
+    reasons.emplace_back(durations.has_gpu_kinds() ? "they are of unlike kinds" : "they have unequal work");
   if (!durations.uniform()) reasons.emplace_back("their links are unequal");
   return fmt::format("{}", fmt::join(reasons, ", "));
 }
@@ -265,7 +281,7 @@ Timeline simulate(const Plan& plan, const SimulateOptions& options) {
   Durations durations(plan, options.measured);
   const CompiledPlan steady = compile_programs(plan, WhichStep::steady, durations);
   const KernelSlowdowns slowdowns(plan.cluster);
-  require_countable(steady, slowdowns.most() / (1 - communication_share(plan.cluster.gpu)));
+  require_countable(steady, slowdowns.most() / (1 - communication_share(plan.cluster)));
   if (options.engine == EngineChoice::simgrid) {
     Timeline timeline = simgrid_timeline(plan, steady, durations, options.detail);
     timeline.engine_reason = "asked for; " + timeline.engine_reason;

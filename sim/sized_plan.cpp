@@ -2,6 +2,23 @@
 
 namespace simrun {
 
+Plan priced_plan(const Plan& plan, const Gpu& gpu) {
+  Plan priced;
+  priced.job = plan.job;
+  priced.cluster = plan.cluster;
+  priced.cluster.gpu = gpu;
+  priced.framework = plan.framework;
+  priced.dimension_names = plan.dimension_names;
+  priced.dimension_sizes = plan.dimension_sizes;
+  priced.streams = plan.streams;
+  priced.stages = plan.stages;
+  priced.chunks = plan.chunks;
+  priced.extent_tables = plan.extent_tables;
+  priced.buffers = plan.buffers;
+  priced.communications = plan.communications;
+  return priced;
+}
+
 SizedPlan::SizedPlan(const Plan& plan) : plan_(plan) {
   if (plan.extent_tables.empty()) return;
   sized_.job = plan.job;

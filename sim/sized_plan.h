@@ -5,6 +5,10 @@
 
 namespace simrun {
 
+// What pricing an instruction needs of a plan, on another GPU than the cluster's first: a plan without
+// segments and programs.
+Plan priced_plan(const Plan& plan, const Gpu& gpu);
+
 // A plan as one GPU sees it in one microbatch: the buffers of an instruction have the extents that its tables
 // give, so that what prices an instruction from a plan need not know of tables.
 class SizedPlan {

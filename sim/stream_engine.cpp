@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "configs/node_groups.h"
 #include "sim/alarm_clock.h"
 #include "sim/compute_overlap.h"
 #include "sim/compute_times.h"
@@ -31,13 +32,17 @@ class Engine {
         waits_are_imbalance_(input.compiled.has_classes() || input.slowdowns != nullptr),
         is_blocking_(input.plan.cluster.communication == CommunicationMode::blocking ||
                      input.plan.framework.kernels.blocks()),
-        interferes_(communication_share(input.plan.cluster.gpu) > 0),
+        interferes_(communication_share(input.plan.cluster) > 0),
         streams_(static_cast<Index>(input.plan.streams.size())),
         recorder_(input),
         rendezvous_(input.meetings.rendezvous),
         clock_(input.network) {
     add_devices();
-    if (interferes_) overlap_.emplace(communication_share(plan_.cluster.gpu), devices_.size());
+    if (!interferes_) return;
+    std::vector<double> shares;
+    for (const DeviceState& device : devices_)
+      shares.push_back(communication_share(gpu_at(plan_.cluster, device.gpu)));
+    overlap_.emplace(shares);
   }
 
   EngineRun run() {

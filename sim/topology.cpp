@@ -25,6 +25,12 @@ std::int64_t ports_of(const Cluster& cluster) {
   return cluster.nics_per_node > 0 ? std::min(cluster.nics_per_node, gpus) : gpus;
 }
 
+// The cluster as a group's nodes see it.
+Cluster with_links(Cluster cluster, const LinkClass& intra_node) {
+  cluster.intra_node = intra_node;
+  return cluster;
+}
+
 }  // namespace
 
 Topology::Topology(const Cluster& cluster, WithoutFaults)
@@ -43,6 +49,7 @@ Topology::Topology(const Cluster& cluster, WithoutFaults)
       measured_(cluster.measured) {
   const std::int64_t nodes = at_least_1(cluster.nodes);
   devices_ = nodes * gpus_;
+  add_groups(cluster);
   if (cluster.fabric.topology == FabricTopology::torus) {
     const TorusLinks& torus = fabric_.emplace<TorusLinks>(cluster);
     links_ = link_at(2 * torus.pairs());
@@ -55,6 +62,20 @@ Topology::Topology(const Cluster& cluster, WithoutFaults)
   links_ = link_at(first_fabric_link_ + (switches() == nullptr ? 0 : 2 * switches()->pairs()));
 }
 
+void Topology::add_groups(const Cluster& cluster) {
+  std::vector<LinkClass> kinds{cluster.intra_node};
+  std::int64_t end = 0;
+  for (const NodeGroup& group : cluster.node_groups) {
+    const std::int64_t first = end;
+    end += group.nodes;
+    const auto known = std::find(kinds.begin(), kinds.end(), group.intra_node);
+    const auto kind = static_cast<std::size_t>(known - kinds.begin());
+    if (known == kinds.end()) kinds.push_back(group.intra_node);
+    if (kind > 0)
+      others_.push_back({first, end, kind, NodeLinks(with_links(cluster, group.intra_node), nics_)});
+  }
+}
+
 NicPlace Topology::nic_place(std::int64_t device) const {
   const std::int64_t nic = nic_of(device), node = node_of(device);
   return {nic, node, rail_of(device), rails_ ? node : nic};
@@ -63,7 +84,7 @@ NicPlace Topology::nic_place(std::int64_t device) const {
 double Topology::nominal_bandwidth(LinkIndex link) const {
   assert(link < links_ && "no such link");
   if (const auto* torus = std::get_if<TorusLinks>(&fabric_)) return torus->bandwidth();
-  if (link < first_nic_link_) return node_.bandwidth(link / 2 % node_.pairs());
+  if (link < first_nic_link_) return links_in(link / 2 / node_.pairs()).bandwidth(link / 2 % node_.pairs());
   if (link < first_fabric_link_) return port_bandwidth_ / static_cast<double>(planes_);
   return switches()->bandwidth((link - first_fabric_link_) / 2);
 }
@@ -115,7 +136,7 @@ Route Topology::nominal_route(std::int64_t from, std::int64_t to, std::int64_t a
     return route;
   }
   if (node_of(from) == node_of(to)) {
-    node_.connect(from % gpus_, to % gpus_, node_link(from), route);
+    links_in(node_of(from)).connect(from % gpus_, to % gpus_, node_link(from), route);
     return route;
   }
   if (domain_of(from) == domain_of(to)) {
@@ -126,7 +147,7 @@ Route Topology::nominal_route(std::int64_t from, std::int64_t to, std::int64_t a
   }
   if (pxn_ && rail_of(from) != rail_of(to)) {
     const std::int64_t proxy = proxy_of(from, rail_of(to));
-    node_.connect(from % gpus_, proxy % gpus_, node_link(from), route);
+    links_in(node_of(from)).connect(from % gpus_, proxy % gpus_, node_link(from), route);
     from = proxy;
   }
   const NicPlace sender = nic_place(from), receiver = nic_place(to);

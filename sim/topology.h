@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "configs/job.h"
 #include "sim/node_links.h"
@@ -60,6 +61,8 @@ class Topology {
     return device / gpus_ * nics_ + node_.port_of(device % gpus_);
   }
   std::int64_t rail_of(std::int64_t device) const { return node_.port_of(device % gpus_); }
+  // Which of the cluster's kinds of links inside a node a device's node has, from 0.
+  std::size_t link_kind_of(std::int64_t device) const { return link_kind_of_node(device / gpus_); }
   // Within a domain every GPU has a port of its own into one switch: all pairs are alike, and routes share
   // links only at their ends.
   bool is_switched() const { return node_.is_switched() && !std::holds_alternative<TorusLinks>(fabric_); }
@@ -92,6 +95,22 @@ class Topology {
   LinkIndex node_link(std::int64_t device) const {  // the first of its node
     return static_cast<LinkIndex>(device / gpus_ * 2 * node_.pairs());
   }
+  struct OtherNodes {                 // of a group whose links are unlike those of the first
+    std::int64_t first = 0, end = 0;  // node numbers
+    std::size_t kind = 0;
+    NodeLinks links;
+  };
+  std::size_t link_kind_of_node(std::int64_t node) const {
+    for (const OtherNodes& other : others_)
+      if (node >= other.first && node < other.end) return other.kind;
+    return 0;
+  }
+  const NodeLinks& links_in(std::int64_t node) const {
+    for (const OtherNodes& other : others_)
+      if (node >= other.first && node < other.end) return other.links;
+    return node_;
+  }
+  void add_groups(const Cluster& cluster);
   NicPlace nic_place(std::int64_t device) const;
   std::int64_t proxy_of(std::int64_t device, std::int64_t rail) const;
   std::string nic_name(std::int64_t pair, bool back) const;
@@ -106,7 +125,8 @@ class Topology {
   double port_bandwidth_ = 0, nic_latency_s_ = 0;
   double flow_bandwidth_ = 0;
   double intra_latency_s_ = 0;
-  NodeLinks node_;
+  NodeLinks node_;  // of all nodes but those of others_; which link is which is the same in all
+  std::vector<OtherNodes> others_;
   std::variant<std::monostate, SwitchFabric, TorusLinks> fabric_;  // none: non-blocking
   std::int64_t planes_ = 1;
   MeasuredExchanges measured_;

@@ -131,7 +131,7 @@ std::string held_json(const HeldMemory& held) {
   return fields.braced();
 }
 
-std::string stage_json(const StageSummary& stage) {
+std::string stage_json(const StageSummary& stage, const Summary& summary) {
   Fields fields(", ");
   fields.add("pp_rank", number(std::int64_t{stage.pipeline_rank}));
   if (stage.serves) fields.add("parameter_servers", "true");
@@ -140,6 +140,10 @@ std::string stage_json(const StageSummary& stage) {
   fields.add("embedding", stage.embedding ? "true" : "false");
   fields.add("loss", stage.loss ? "true" : "false");
   fields.add("parameters", number(stage.parameters));
+  if (has_gpu_kinds(summary)) {
+    fields.add("gpu", json_quoted(stage.gpu));
+    fields.add("memory_limit_bytes", number(stage.memory_limit_bytes));
+  }
   fields.add("peak_memory_bytes", number(stage.peak_memory_bytes));
   if (stage.held) fields.add("held_memory", held_json(*stage.held));
   fields.add("memory", memory_json(stage.memory));
@@ -237,6 +241,7 @@ std::string summary_json(const Plan& plan, const Summary& summary) {
   add_times(fields, summary);
   fields.add("peak_memory_bytes", number(summary.peak_memory_bytes));
   fields.add("peak_pp_rank", number(std::int64_t{summary.peak_pipeline_rank}));
+  if (has_gpu_kinds(summary)) fields.add("peak_gpu", json_quoted(summary.peak_gpu));
   fields.add("memory_limit_bytes", number(summary.memory_limit_bytes));
   fields.add("fits", summary.fits ? "true" : "false");
   if (summary.host_memory_bytes > 0 || summary.nvme_bytes > 0) {
@@ -246,7 +251,8 @@ std::string summary_json(const Plan& plan, const Summary& summary) {
     fields.add("nvme_limit_bytes", number(summary.nvme_limit_bytes));
     fields.add("host_fits", summary.host_fits ? "true" : "false");
   }
-  fields.add("stages", lines_json(summary.stages, stage_json));
+  fields.add("stages", lines_json(summary.stages,
+                                  [&](const StageSummary& stage) { return stage_json(stage, summary); }));
   fields.add("links", lines_json(summary.links, link_json));
   return "{\n  " + fields.text() + "\n}\n";
 }

@@ -171,9 +171,9 @@ std::string memory_table(const Plan& plan, const Timeline& timeline, const Summa
                                    in_unit(stage.peak_memory_bytes, unit)};
     for (const Category category : order)
       cells.push_back(in_unit(stage.memory[static_cast<std::size_t>(category)], unit));
-    cells.push_back(in_unit(summary.memory_limit_bytes - stage.peak_memory_bytes, MemoryUnit{}));
+    cells.push_back(in_unit(stage.memory_limit_bytes - stage.peak_memory_bytes, MemoryUnit{}));
     cells.push_back(peak_moment(plan, fullest_gpu(timeline, stage.pipeline_rank)));
-    rows += row(cells, stage.peak_memory_bytes > summary.memory_limit_bytes ? " class=\"over\"" : "");
+    rows += row(cells, stage.peak_memory_bytes > stage.memory_limit_bytes ? " class=\"over\"" : "");
   }
   return table(fmt::format("Memory of each pipeline rank at its peak ({}; {} are usable)", unit.name,
                            memory_text(summary.memory_limit_bytes)),

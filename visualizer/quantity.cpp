@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "configs/node_groups.h"
+
 namespace simrun {
 
 namespace {
@@ -138,6 +140,12 @@ const char* short_name(BubbleCause cause) {
   return "";
 }
 
+bool has_gpu_kinds(const Summary& summary) {
+  return std::ranges::any_of(summary.stages, [&](const StageSummary& stage) {
+    return stage.gpu != stage.fullest_gpu || stage.gpu != summary.stages.front().gpu;
+  });
+}
+
 std::string layers_text(const StageSummary& stage) {
   if (stage.serves) return "servers";
   const std::string mtp = stage.mtp_layers == 0   ? ""
@@ -155,8 +163,10 @@ std::string job_text(const Plan& plan, std::int64_t parameters, std::int64_t ran
     trained =
         fmt::format(" ({} trained)", count_text(static_cast<double>(job.parameters - job.frozen_parameters)));
   std::string text =
-      fmt::format("{} {}{}  {} x {}  tp {}", job.model_type, count_text(static_cast<double>(parameters)),
-                  trained, ranks, plan.cluster.gpu.name, job.tensor_parallel);
+      fmt::format("{} {}{}  {}  tp {}", job.model_type, count_text(static_cast<double>(parameters)), trained,
+                  GpuKinds(plan.cluster).count() > 1 ? gpus_text(plan.cluster)
+                                                     : fmt::format("{} x {}", ranks, plan.cluster.gpu.name),
+                  job.tensor_parallel);
   if (job.context_parallel > 1) text += fmt::format("  cp {}", job.context_parallel);
   if (job.expert_parallel > 1) text += fmt::format("  ep {}", job.expert_parallel);
   text += fmt::format("  pp {}", job.pipeline_parallel);

@@ -66,6 +66,9 @@ std::string in_unit(double seconds, const TimeUnit& unit);  // without the unit'
 const char* short_name(Traffic traffic);
 const char* short_name(BubbleCause cause);
 
+// Whether its GPUs are of several kinds, on one pipeline rank or on several.
+bool has_gpu_kinds(const Summary& summary);
+
 // "20", "20+emb", "19+mtp+head": layers of a pipeline rank and what else it holds ("+2mtp": two layers of
 // multi-token prediction); "servers" of those of parameters.
 std::string layers_text(const StageSummary& stage);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <map>
 
+#include "configs/node_groups.h"
 #include "schedules/instruction_flops.h"
 #include "visualizer/page_tables.h"
 #include "visualizer/quantity.h"
@@ -44,9 +45,9 @@ struct Roof {
   double ridge() const { return peak / bandwidth; }  // FLOPs per byte
 };
 
-Roof roof_of(const Plan& plan) {
-  const auto peak = plan.cluster.gpu.peak_flops.find(plan.job.precision);
-  return {peak == plan.cluster.gpu.peak_flops.end() ? 0 : peak->second, plan.cluster.gpu.memory_bandwidth};
+Roof roof_of(const Plan& plan, const Gpu& gpu) {
+  const auto peak = gpu.peak_flops.find(plan.job.precision);
+  return {peak == gpu.peak_flops.end() ? 0 : peak->second, gpu.memory_bandwidth};
 }
 
 // CSS pixels.
@@ -194,7 +195,8 @@ std::vector<OperatorWork> operator_work(const Plan& plan, const RankTimeline& ra
 
 std::string roofline_html(const Plan& plan, const RankTimeline& rank) {
   const std::vector<OperatorWork> operators = operator_work(plan, rank);
-  const Roof roof = roof_of(plan);
+  const Gpu& gpu = gpu_at(plan.cluster, rank.device);
+  const Roof roof = roof_of(plan, gpu);
   if (operators.empty() || !(roof.peak > 0) || !(roof.bandwidth > 0)) return "";
   const RooflineAxes axes = roofline_axes(operators, roof);
   return fmt::format(
@@ -202,9 +204,9 @@ std::string roofline_html(const Plan& plan, const RankTimeline& rank) {
              "class=\"roofline\" role=\"img\" aria-label=\"FLOP/s of each operator over its FLOPs per byte, "
              "under the device's peak and memory bandwidth. The table beside it holds the numbers.\" "
              "width=\"{3:.0f}\" height=\"{4:.0f}\" viewBox=\"0 0 {3:.0f} {4:.0f}\">\n{5}{6}</svg></figure>\n",
-             html_escaped(plan.cluster.gpu.name), significant(roof.peak * 1e-12, 4),
-             bandwidth_text(roof.bandwidth), plot_left + plot_width + largest_radius,
-             plot_height + plot_bottom, drawn_axes(axes, roof), drawn_operators(operators, axes, roof)) +
+             html_escaped(gpu.name), significant(roof.peak * 1e-12, 4), bandwidth_text(roof.bandwidth),
+             plot_left + plot_width + largest_radius, plot_height + plot_bottom, drawn_axes(axes, roof),
+             drawn_operators(operators, axes, roof)) +
          operator_table(operators, roof, rank.pipeline_rank);
 }
 

@@ -52,6 +52,7 @@ std::string headline(const Summary& summary) {
     text += fmt::format("   HFU {}", percent_text(summary.hfu));
   text += fmt::format("   peak memory {} of {} on pp {}", memory_text(summary.peak_memory_bytes),
                       memory_text(summary.memory_limit_bytes), summary.peak_pipeline_rank);
+  if (has_gpu_kinds(summary)) text += fmt::format(", a {}", summary.peak_gpu);
   return text;
 }
 
@@ -155,12 +156,13 @@ struct TableUnits {
 std::string table_row(const StageSummary& stage, const Summary& summary, const TableUnits& units) {
   const auto bytes = [&](Category category) { return stage.memory[static_cast<std::size_t>(category)]; };
   return fmt::format(
-      "{:>3}  {:>11}  {:>8}  {:>7}  {:>6}  {:>6}  {:>6}  {:>8}  {:>5}  {:>10}\n", stage.pipeline_rank,
+      "{:>3}  {:>11}  {:>8}  {:>7}  {:>6}  {:>6}  {:>6}  {:>8}  {:>5}  {:>10}{}\n", stage.pipeline_rank,
       layers_text(stage), in_unit(stage.peak_memory_bytes, units.memory),
       in_unit(bytes(Category::weights), units.memory), in_unit(bytes(Category::optimizer), units.memory),
       in_unit(bytes(Category::gradients), units.memory), in_unit(bytes(Category::activations), units.memory),
       in_unit(bytes(Category::comm) + bytes(Category::workspace), units.memory), busy_text(stage, summary),
-      in_unit(wait_s(stage), units.time) + " " + units.time.name);
+      in_unit(wait_s(stage), units.time) + " " + units.time.name,
+      has_gpu_kinds(summary) ? "  " + stage.gpu : "");
 }
 
 // The pipeline ranks worth a row of their own when there are too many: the ends, the fullest, and the one

@@ -34,8 +34,10 @@ std::string route_table(const TopologyReport& report) {
 }  // namespace
 
 std::string topology_page(const Cluster& cluster, const TopologyReport& report) {
-  std::string body = fmt::format("<p>{} x {}, rates as transfers get them.",
-                                 cluster.nodes * cluster.gpus_per_node, html_escaped(report.gpu));
+  const std::string gpus = report.has_gpu_kinds
+                               ? report.gpu
+                               : fmt::format("{} x {}", cluster.nodes * cluster.gpus_per_node, report.gpu);
+  std::string body = fmt::format("<p>{}, rates as transfers get them.", html_escaped(gpus));
   if (report.bisection > 0) {
     body += fmt::format(" Bisection {} each way", bandwidth_text(report.bisection));
     if (report.unlimited_bisection > report.bisection)

@@ -37,8 +37,8 @@ std::string json_of(const TopologyReport::Routes& routes) {
 }  // namespace
 
 std::string topology_text(const TopologyReport& report) {
-  std::string text =
-      fmt::format("{}  {} nodes x {} {}", report.cluster, report.nodes, report.gpus_per_node, report.gpu);
+  std::string text = fmt::format("{}  {} nodes x {} {}", report.cluster, report.nodes, report.gpus_per_node,
+                                 report.has_gpu_kinds ? fmt::format("GPUs: {}", report.gpu) : report.gpu);
   text += fmt::format("  {} NICs per node\n", report.nics_per_node);
   if (report.bisection > 0)
     text += fmt::format("bisection {} each way, oversubscription {}\n", bandwidth_text(report.bisection),

@@ -3,6 +3,7 @@
 
 #include "backend/reference_job.h"
 #include "planner/alpa_search.h"
+#include "planner/balanced_plans.h"
 #include "schedules/compile.h"
 #include "tests/backend/checked_run.h"
 #include "tests/jobs.h"
@@ -20,8 +21,8 @@ constexpr const char* tiny_model =
     "unfused}\n"
     "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 4}\n";
 
-void check_computes_the_same(const std::vector<Override>& overrides) {
-  const Job job = job_from(tiny_model, overrides);
+void check_computes_the_same(const std::vector<Override>& overrides, const std::string& yaml = tiny_model) {
+  const Job job = job_from(yaml, overrides);
   const Execution run = checked_run(compile(job));
   check_equal(run, checked_run(compile(reference_job(job))), 1e-10);
 }
@@ -82,6 +83,35 @@ TEST_CASE("stages of unlike length, each with a mesh and a layout of its own, co
     CAPTURE(schedule);
     plan.schedule = schedule;
     check_computes_the_same(alpa_overrides(plan));
+  }
+}
+
+TEST_CASE("every balance over two kinds of GPU runs and computes what one rank does") {
+  std::string mixed = tiny_model;
+  mixed.resize(mixed.find("cluster:"));
+  mixed +=
+      "cluster: {gpus_per_node: 2, nics_per_node: 1, intra_node: {latency: 2.7 us}, inter_node: {bandwidth: "
+      "50 Gb/s, "
+      "latency: 30 us}, node_groups: {slow: {nodes: 1, gpu: p100_sxm2}, fast: {nodes: 1, gpu: "
+      "v100_sxm2_32gb}}}\n";
+  for (const char* pipeline : {"1", "2"}) {
+    const std::vector<Override> written = {
+        {"parallelism.pipeline_model_parallel_size", pipeline},
+        {"model.num_layers", "5"},
+        {"parallelism.pipeline_model_parallel_layout", *pipeline == '2' ? "\"Et*3|t*2L\"" : "\"\""}};
+    const auto with = [&](const std::vector<Override>& overrides) {
+      std::vector<Override> all = written;
+      all.insert(all.end(), overrides.begin(), overrides.end());
+      return all;
+    };
+    const std::vector<BalancedPlan> plans = balanced_plans(
+        [&](const std::vector<Override>& overrides) { return job_from(mixed, with(overrides)); });
+    CHECK(plans.size() > 1);
+    for (const BalancedPlan& plan : plans) {
+      CAPTURE(plan.simulated.name);
+      CHECK(plan.simulated.refusal.empty());
+      check_computes_the_same(with(plan.simulated.overrides), mixed);
+    }
   }
 }
 

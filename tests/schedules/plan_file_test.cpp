@@ -92,11 +92,11 @@ Framework framework_with_every_field() {
 // The good plan with every field of plan.h off its default, beyond what lint() would accept.
 Plan plan_with_every_field() {
   Plan plan = two_stage_plan();
-  plan.job = {"name",  "0.1",   "abc",      "gpt", "auto", FoundSchedule{"1f1b", 1.5, 1.25, 7},
-              2,       3,       4,          5,     6,      7,
-              8,       9,       10,         11,    true,   12,
-              1.0 / 3, 6.02e23, Dtype::fp8, 5,     {},     {},
-              {}};
+  plan.job = {"name", "0.1",   "abc",   "gpt",      "auto", FoundSchedule{"1f1b", 1.5, 1.25, 7},
+              2,      3,       4,       5,          6,      7,
+              8,      9,       {10, 8}, 10,         11,     true,
+              12,     1.0 / 3, 6.02e23, Dtype::fp8, 5,      {},
+              {},     {}};
   plan.job.found_recompute = FoundRecompute{"{granularity: full}", 1, 2, 3, 0.25};
   plan.job.documents =
       DocumentMask{"a.csv", 0.5, 0.75, 1e20, {DocumentLengths::lognormal, {3, 5}, 7, 0.5, 9, ""}};
@@ -104,6 +104,8 @@ Plan plan_with_every_field() {
   plan.cluster.gpu = gpu_with_every_field();
   plan.framework = framework_with_every_field();
   plan.cluster.inter_node.flow_bandwidth = 5e9;
+  plan.cluster.node_groups = {{"fast", 3, gpu_with_every_field(), {1e9, 2e-6, 0.5, true, 3e9}},
+                              {"slow", 1, {}, {}}};
   plan.cluster.nics_per_node = 2;
   plan.cluster.fabric = {FabricTopology::leaf_spine, false, 3, 4, 1.25, 2e-7};
   plan.streams[2] = {"host copies", StreamDevice::nvme, Traffic::offload};
@@ -203,9 +205,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 9; this simrun reads versions 1 to 8");
+  CHECK(refusal(bytes) == "the plan file has format version 10; this simrun reads versions 1 to 9");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 8");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 9");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {

@@ -1,0 +1,112 @@
+#include "cli/plan_whale.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "cli/console.h"
+#include "cli/outputs.h"
+#include "cli/read_input.h"
+#include "configs/node_groups.h"
+#include "planner/balanced_plans.h"
+#include "schedules/plan_file.h"
+#include "visualizer/quantity.h"
+#include "visualizer/text_table.h"
+
+namespace simrun {
+namespace {
+
+LoadedJob load_balanced(const Options& options, const LoadOptions& load,
+                        const std::vector<Override>& replaced) {
+  LoadOptions with = load;
+  with.overrides.insert(with.overrides.end(), replaced.begin(), replaced.end());
+  return load_job(options.input, with);
+}
+
+[[noreturn]] void refuse_whale(const Options& options, const std::string& why, const std::string& hint = "") {
+  throw ConfigError({{{options.input, 0, 0}, why, hint}});
+}
+
+// Of those that fit.
+std::optional<std::size_t> fastest_of(const std::vector<BalancedPlan>& plans) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const SimulatedPlan& plan = plans[i].simulated;
+    if (!plan.refusal.empty() || !plan.fits) continue;
+    if (!best || is_better(plan, plans[*best].simulated)) best = i;
+  }
+  return best;
+}
+
+// What comes nearest where none fits.
+std::string nearest_text(const std::vector<BalancedPlan>& plans) {
+  const SimulatedPlan* nearest = nullptr;
+  const auto over = [](const SimulatedPlan& of) { return of.peak_bytes - of.limit_bytes; };
+  for (const BalancedPlan& of : plans)
+    if (of.simulated.refusal.empty() && (nearest == nullptr || over(of.simulated) < over(*nearest)))
+      nearest = &of.simulated;
+  if (nearest == nullptr) return "no balance of the job can be run\n";
+  return fmt::format(
+      "nothing fits; the nearest needs {} of the {} of a {}: {}\n"
+      "--plan searches over other splits as well\n",
+      memory_text(nearest->peak_bytes), memory_text(nearest->limit_bytes), nearest->gpu, nearest->name);
+}
+
+std::string balanced_text(const std::vector<BalancedPlan>& plans, const Cluster& cluster) {
+  const SimulatedPlan& written = plans.front().simulated;
+  std::vector<TextRow> rows{{"step", "gain", "peak", "plan"}};
+  std::string refusals;
+  for (const BalancedPlan& of : plans) {
+    const SimulatedPlan& plan = of.simulated;
+    if (!plan.refusal.empty()) {
+      refusals += fmt::format("refused: {}: {}\n", plan.name, plan.refusal);
+      continue;
+    }
+    const std::string gain = written.refusal.empty() && plan.step_s > 0
+                                 ? fmt::format("{:.2f} x", written.step_s / plan.step_s)
+                                 : "";
+    rows.push_back({seconds_text(plan.step_s), gain, memory_text(plan.peak_bytes),
+                    plan.name + (plan.fits ? "" : "  (does not fit)")});
+  }
+  return gpus_text(cluster) + "\n" + text_table(rows, {3}) + refusals;
+}
+
+}  // namespace
+
+int plan_whale(const Options& options, const LoadOptions& load) {
+  if (is_plan_file(options.input)) refuse_whale(options, "--plan whale balances a job, not a Plan file");
+  if (options.json) refuse_whale(options, "--plan whale has no --json", "--plan jobs has.");
+  if (options.plan_flags.resume)
+    refuse_whale(options, "--resume goes with --plan jobs, not with --plan whale");
+  const auto start = std::chrono::steady_clock::now();
+  const std::string best_path = options.output.value_or("best.yaml");
+  const LoadedJob written = load_balanced(options, load, {});
+  probe_outputs({best_path}, written.files);
+  const Cluster& cluster = written.job.cluster;
+  if (GpuKinds(cluster).count() == 1)
+    refuse_whale(
+        options, fmt::format("all GPUs are {}: there is nothing to balance", gpus_text(cluster)),
+        "cluster.node_groups says that they are not; --plan searches over the splits of equal ones.");
+  std::vector<BalancedPlan> plans;
+  try {
+    plans = balanced_plans(
+        [&](const std::vector<Override>& replaced) { return load_balanced(options, load, replaced).job; });
+  } catch (const std::invalid_argument& error) {
+    refuse_whale(options, error.what());
+  }
+  const std::optional<std::size_t> best = fastest_of(plans);
+  std::string wrote;
+  if (best)
+    wrote = write_reported(best_path,
+                           load_balanced(options, load, overrides_of(plans[*best].balance)).effective_yaml);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  if (!options.quiet)
+    print(balanced_text(plans, cluster) + (best ? "" : nearest_text(plans)) +
+          fmt::format("{:.1f} s\n", took.count()) + wrote);
+  return best ? 0 : 3;
+}
+
+}  // namespace simrun

@@ -1,0 +1,112 @@
+#include "planner/device_balance.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "configs/node_groups.h"
+#include "configs/pipeline_layout.h"
+#include "configs/rank_order.h"
+
+namespace simrun {
+
+namespace {
+
+std::string runs_text(const std::vector<std::int64_t>& sizes) {
+  std::string text;
+  for (std::size_t i = 0; i < sizes.size();) {
+    std::size_t end = i;
+    while (end < sizes.size() && sizes[end] == sizes[i]) ++end;
+    text += fmt::format("{}{} x {}", text.empty() ? "" : " + ", end - i, sizes[i]);
+    i = end;
+  }
+  return text;
+}
+
+std::string layers_of_layout(const std::string& layout) {
+  std::vector<std::int64_t> layers;
+  for (const StageContent& stage : parse_pipeline_layout(layout).stages) layers.push_back(stage.layers);
+  return fmt::format("{}", fmt::join(layers, "+"));
+}
+
+// Devices with more memory first, of equal ones the faster.
+std::vector<std::int64_t> by_memory(const Job& job) {
+  const GpuKinds kinds(job.cluster);
+  const auto peak = [&](std::size_t kind) {
+    const auto found = kinds.gpu(kind).peak_flops.find(job.training.precision);
+    return found == kinds.gpu(kind).peak_flops.end() ? 0.0 : found->second;
+  };
+  std::vector<std::int64_t> devices(static_cast<std::size_t>(job.world_size() - job.server_gpus()));
+  std::iota(devices.begin(), devices.end(), 0);
+  std::ranges::stable_sort(devices, [&](std::int64_t a, std::int64_t b) {
+    const std::size_t of_a = kinds.of(a), of_b = kinds.of(b);
+    return std::pair(kinds.gpu(of_a).memory_bytes, peak(of_a)) >
+           std::pair(kinds.gpu(of_b).memory_bytes, peak(of_b));
+  });
+  return devices;
+}
+
+// The rank of every device where rank number `rank_at(i)` is on the i-th of them; empty where that is its
+// number.
+template <class RankAt>
+std::vector<std::int64_t> map_of(const std::vector<std::int64_t>& devices, const RankAt& rank_at) {
+  std::vector<std::int64_t> map(devices.size());
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    map[static_cast<std::size_t>(devices[i])] = rank_at(static_cast<std::int64_t>(i));
+  if (std::ranges::is_sorted(map)) map.clear();
+  return map;
+}
+
+}  // namespace
+
+std::vector<Override> overrides_of(const DeviceBalance& balance) {
+  std::vector<Override> overrides;
+  if (!balance.layout.empty())
+    overrides.push_back({"parallelism.pipeline_model_parallel_layout", '"' + balance.layout + '"'});
+  if (!balance.rank_map.empty()) overrides.push_back({"parallelism.rank_order", "null"});
+  if (!balance.rank_map.empty())
+    overrides.push_back({"parallelism.rank_map", fmt::format("[{}]", fmt::join(balance.rank_map, ", "))});
+  if (balance.micro_batch > 0)
+    overrides.push_back({"training.micro_batch_size", fmt::format("{}", balance.micro_batch)});
+  if (!balance.replicas.empty())
+    overrides.push_back(
+        {"training.replica_micro_batch_sizes", fmt::format("[{}]", fmt::join(balance.replicas, ", "))});
+  return overrides;
+}
+
+std::string describe(const DeviceBalance& balance) {
+  std::vector<std::string> words;
+  if (!balance.rank_map.empty()) words.push_back(balance.placement);
+  if (!balance.layout.empty()) words.push_back("layers " + layers_of_layout(balance.layout));
+  if (balance.replicas.empty() && balance.micro_batch > 0)
+    words.push_back(fmt::format("batches of {}", balance.micro_batch));
+  if (!balance.replicas.empty()) words.push_back("batches " + runs_text(balance.replicas));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::vector<DeviceBalance> placements_of(const Job& job) {
+  const Parallelism& parallelism = job.parallelism;
+  const std::int64_t stages = parallelism.pipeline_model_parallel_size,
+                     replicas = parallelism.data_parallel_size;
+  std::vector<DeviceBalance> placements(1);
+  if (stages == 1 || !parallelism.rank_map.empty() || parallelism.rank_order != default_rank_order)
+    return placements;
+  const std::vector<std::int64_t> devices = by_memory(job);
+  placements[0].rank_map = map_of(devices, [](std::int64_t i) { return i; });
+  if (!placements[0].rank_map.empty()) placements[0].placement = "large memory first";
+  if (replicas == 1) return placements;
+  const std::int64_t width = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size;
+  DeviceBalance& whole = placements.emplace_back();
+  whole.rank_map = map_of(devices, [&](std::int64_t i) {
+    const std::int64_t stage = i / width % stages, replica = i / (width * stages);
+    return i % width + width * (replica + replicas * stage);
+  });
+  whole.placement = "replicas of one kind";
+  if (whole.rank_map.empty()) placements.pop_back();
+  return placements;
+}
+
+}  // namespace simrun

@@ -1,0 +1,55 @@
+#include "planner/part_loads.h"
+
+#include <algorithm>
+
+#include "schedules/extent_tables.h"
+#include "sim/compiled_program.h"
+#include "sim/held_memory.h"
+#include "sim/memory.h"
+
+namespace simrun {
+
+namespace {
+
+PartLoad part_load(const Plan& plan, const CompiledPlan& compiled, std::size_t program, std::int64_t local) {
+  const CompiledRank& code = compiled.code(static_cast<Index>(program), static_cast<Index>(local));
+  PartLoad load;
+  for (const CompiledEntry& entry : code.entries)
+    load.compute_s += static_cast<double>(code.segments[entry.segment].compute) * 1e-12;
+  const Program& of = plan.programs[program];
+  const MemoryPeak peak = walk_memory(plan, of, WhichStep::steady, MemoryDetail::peak, {local}).peak;
+  load.peak_bytes = peak.bytes;
+  load.spare_bytes = room_for_plan(plan, of, local) - peak.bytes;
+  for (const Category category : {Category::activations, Category::comm, Category::workspace})
+    load.activation_bytes += peak.live[static_cast<std::size_t>(category)];
+  return load;
+}
+
+}  // namespace
+
+PartLoads part_loads(const Plan& plan) {
+  Durations durations(plan);
+  const CompiledPlan compiled = compile_programs(plan, WhichStep::steady, durations);
+  const std::int64_t ranks = plan.job.tensor_parallel * plan.job.context_parallel;
+  PartLoads loads;
+  for (std::size_t program = 0; program < plan.programs.size(); ++program) {
+    const TableClasses classes = table_classes(plan, plan.programs[program]);
+    std::vector<PartLoad> of_class;
+    for (const std::int64_t first : classes.first_gpu)
+      of_class.push_back(part_load(plan, compiled, program, first));
+    std::vector<PartLoad>& of = loads.emplace_back(static_cast<std::size_t>(plan.job.data_parallel));
+    for (std::size_t local = 0; local < classes.of_gpu.size(); ++local) {
+      PartLoad& part = of[local / static_cast<std::size_t>(ranks)];
+      const PartLoad& own = of_class[classes.of_gpu[local]];
+      const bool is_first = part.compute_s == 0 && part.peak_bytes == 0;
+      part.compute_s = std::max(part.compute_s, own.compute_s);
+      if (!is_first && own.spare_bytes >= part.spare_bytes) continue;
+      part.peak_bytes = own.peak_bytes;
+      part.spare_bytes = own.spare_bytes;
+      part.activation_bytes = own.activation_bytes;
+    }
+  }
+  return loads;
+}
+
+}  // namespace simrun

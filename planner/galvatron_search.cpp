@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "configs/node_groups.h"
 #include "planner/layerwise_search.h"
 #include "planner/microbatch_sizes.h"
 #include "planner/sub_mesh.h"
@@ -154,10 +155,11 @@ bool are_same(const GalvatronPlan& a, const GalvatronPlan& b) {
 std::string unsearchable_layers(const Job& job) {
   if (!has_layer_kinds(job))
     return "layers of their own are searched for decoder-only transformers without layout rules, offload, "
-           "frozen "
-           "parameters, LoRA and parameter servers";
+           "frozen parameters, LoRA and parameter servers";
   if (job.model.experts.count > 0) return "models with experts are searched by --plan jobs";
   if (job.training.documents || job.training.fp8) return "packed documents and fp8 are not searched";
+  if (GpuKinds(job.cluster).count() > 1 || !job.training.replica_micro_batch_sizes.empty())
+    return "GPUs of several kinds and unlike batches are searched by --plan jobs and --plan whale";
   if (job.model.num_nextn_predict_layers > 0) return "multi-token prediction is not searched";
   return "";
 }

@@ -61,7 +61,7 @@ const PassCosts* LayerPrices::passes(const LayerSplit& split, std::int64_t seque
       shape.context = split.context;
       shape.micro_batch = sequences;
       shape.recompute = recomputed ? RecomputeGranularity::full : RecomputeGranularity::none;
-      return pass_costs(with_split(job_, split), shape);
+      return PassProbes().costs(with_split(job_, split), shape);
     });
   return slot->second ? &*slot->second : nullptr;
 }

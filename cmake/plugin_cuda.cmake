@@ -17,7 +17,8 @@ else()
   enable_language(CUDA)
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/backend/cuda/*.cpp ${CMAKE_SOURCE_DIR}/backend/cuda/*.cu)
   simrun_plugin(cuda INSTALL SOURCES ${cuda_sources}
-    CORE backend/exchange_partners.cpp backend/gemm_shape.cpp backend/parameter_values.cpp backend/tensor_part.cpp schedules/extent_tables.cpp schedules/plan.cpp
+    CORE backend/exchange_partners.cpp backend/gemm_shape.cpp backend/parameter_values.cpp backend/tensor_part.cpp configs/node_groups.cpp
+      schedules/extent_tables.cpp schedules/plan.cpp
     LIBS CUDA::cudart_static CUDA::cublasLt fmt::fmt ${CMAKE_DL_LIBS})
   target_compile_options(simrun_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-fPIC>)
   # NCCL is opened when it is needed; its header tells the layout of what it is given.

@@ -9,6 +9,7 @@ namespace simrun {
 
 std::string found_json(const SearchCounts& counts, const std::vector<FoundJob>& best) {
   std::vector<std::string> jobs;
+  jobs.reserve(best.size());
   for (const FoundJob& job : best)
     jobs.push_back(fmt::format(
         "\n  {{\"candidate\": {}, \"config\": {}, \"step_time_s\": {}, \"peak_memory_bytes\": {}, "

@@ -212,13 +212,14 @@ const PassCosts* Estimator::passes_of(const Candidate& of) {
 }
 
 std::optional<PassCosts> Estimator::beyond_probed(Candidate of) {
+  constexpr std::int64_t apart = largest_probed / 2;
   const auto sequences = static_cast<double>(of.micro_batch - largest_probed);
-  of.micro_batch = largest_probed / 2;
+  of.micro_batch = apart;
   const PassCosts* smaller = passes_of(of);
   of.micro_batch = largest_probed;
   const PassCosts* larger = passes_of(of);
   if (smaller == nullptr || larger == nullptr) return std::nullopt;
-  return pass_costs_beyond(*smaller, *larger, sequences / (largest_probed / 2));
+  return pass_costs_beyond(*smaller, *larger, sequences / static_cast<double>(apart));
 }
 
 // Context-parallel ranks sum gradients as data-parallel ones do. Whoever asks first, the job is the same.

@@ -136,6 +136,7 @@ std::vector<std::string> strategy_lines(const GalvatronPlan& plan, const Galvatr
     group->second.push_back(layer);
   }
   std::vector<std::string> lines;
+  lines.reserve(groups.size());
   for (const auto& [strategy, layers] : groups)
     lines.push_back(
         fmt::format("layers {}: {}", layer_list_text(layers), strategy_words(strategy, plan.stage_ranks)));

@@ -92,7 +92,8 @@ std::optional<LayerwiseSearch::LayerWay> LayerwiseSearch::priced(const LayerStra
                                                                  const PassCosts& costs) const {
   const StepPrices* step = prices_.steps(strategy.split.tensor, point_.pipeline);
   if (step == nullptr) return std::nullopt;
-  const double elements = part.dense_elements, sharers = static_cast<double>(ranks_ / strategy.split.tensor);
+  const std::int64_t data = ranks_ / strategy.split.tensor;
+  const double elements = part.dense_elements, sharers = static_cast<double>(data);
   const double gather = step->gather_s(elements, 0), reduce = step->reduce_s(elements, 0);
   const bool keeps_gradients = point_.zero_stage < 2 && !strategy.sharded;
   PassTimesOfLayer times{.forward = part.forward_s, .backward = part.backward_s};
@@ -177,7 +178,8 @@ bool LayerwiseSearch::make_ends() {
     const Mesh stage{"stage", {{"ranks", ranks_}}};
     handover_s_ = boundary_seconds(job_, stage, bytes / static_cast<double>(ranks_));
     // Gradients of word embeddings that both ends have, of which ZeRO-2 and 3 keep shards.
-    const double sharers = point_.zero_stage < 2 ? 1 : static_cast<double>(ranks_ / split.tensor);
+    const std::int64_t data = ranks_ / split.tensor;
+    const double sharers = point_.zero_stage < 2 ? 1 : static_cast<double>(data);
     const auto reduced = static_cast<double>(bytes_of(job_.optimizer.grad_reduce_dtype));
     if (job_.model.tie_word_embeddings)
       ends_s_ = ends_seconds(job_, stage, reduced * static_cast<double>(loss_.elements) / sharers);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "configs/node_groups.h"
+
 namespace simrun {
 
 std::optional<LikelyTime> likely_time(const Plan& plan, const LoadOptions& load, double step_time_s) {
@@ -10,6 +12,7 @@ std::optional<LikelyTime> likely_time(const Plan& plan, const LoadOptions& load,
 
 std::optional<LikelyTime> likely_time(const Plan& plan, const std::vector<ErrorBand>& bands,
                                       double step_time_s) {
+  if (GpuKinds(plan.cluster).count() > 1) return {};  // no run on several kinds of GPU was measured
   const RunKind kind = run_kind(plan);
   const std::optional<ErrorBand> band = band_of(bands, kind, false);
   if (!band || band->low <= 0) return {};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -155,10 +156,12 @@ StageGraph stage_graph(const Job& job, const StageShape& shape) {
 
 namespace {
 
-bool writes_input_of(const Operator& writer, const Operator& reader) {
-  return std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](TensorId input) {
-    return std::find(writer.outputs.begin(), writer.outputs.end(), input) != writer.outputs.end();
-  });
+// Of the writer, what the reader reads first; nothing: they have a parameter in common.
+std::optional<std::size_t> output_read(const Operator& writer, const Operator& reader) {
+  for (const TensorId input : reader.inputs)
+    for (std::size_t output = 0; output < writer.outputs.size(); ++output)
+      if (writer.outputs[output] == input) return output;
+  return std::nullopt;
 }
 
 bool splits_over_all(const StageGraph& stage, const OperatorStrategy& strategy) {
@@ -170,11 +173,14 @@ bool splits_over_all(const StageGraph& stage, const OperatorStrategy& strategy) 
 // What a reader's strategy costs where its input comes from the stage before, each device its part of it: as
 // from the writer's cheapest layout that splits it over all devices, of those there are.
 void add_entry(const StageGraph& stage, const ChoiceEdge& edge, ChoiceNode& reader) {
+  const Operator& writer = stage.graph.operators[edge.from];
+  const std::optional<std::size_t> read = output_read(writer, stage.graph.operators[edge.to]);
+  if (!read) return;
   const std::size_t strategies = reader.cost.size();
   std::vector<double> entry(strategies, forbidden_cost);
   for (std::size_t from = 0; from < stage.strategies[edge.from].size(); ++from) {
     const OperatorStrategy& strategy = stage.strategies[edge.from][from];
-    const Layout output = output_layout(stage.graph, stage.graph.operators[edge.from], strategy.layout, 0);
+    const Layout output = output_layout(stage.graph, writer, strategy.layout, *read);
     if (!splits_over_all(stage, strategy) || !output.partial_sum.empty() || !output.partial_max.empty())
       continue;
     for (std::size_t to = 0; to < strategies; ++to)
@@ -201,8 +207,7 @@ StageChoices choices_of(const StageGraph& stage, const StageRange& range) {
   for (const ChoiceEdge& edge : stage.edges)
     if (node_of.count(edge.from) > 0 && node_of.count(edge.to) > 0)
       part.choices.edges.push_back({node_of[edge.from], node_of[edge.to], edge.cost});
-    else if (node_of.count(edge.to) > 0 && stage.segment[edge.from] < range.first &&
-             writes_input_of(stage.graph.operators[edge.from], stage.graph.operators[edge.to]))
+    else if (node_of.count(edge.to) > 0 && stage.segment[edge.from] < range.first)
       add_entry(stage, edge, part.choices.nodes[node_of[edge.to]]);
   return part;
 }

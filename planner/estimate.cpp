@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "configs/diagnostics.h"
+#include "planner/made_if_divisible.h"
 
 namespace simrun {
 namespace {
@@ -154,18 +154,6 @@ double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, c
   end += overlaps ? std::max(reduce - rank.backward_s, last_bucket) : reduce;
   if (candidate.zero_stage == 1) end += step.gather_s(rank.dense_elements, rank.expert_elements);
   return end;
-}
-
-// Nothing: the sizes do not divide.
-template <typename Make>
-auto made_if_divisible(const Make& make) -> std::optional<decltype(make())> {
-  try {
-    return make();
-  } catch (const std::invalid_argument&) {
-    return std::nullopt;
-  } catch (const ConfigError&) {
-    return std::nullopt;
-  }
 }
 
 }  // namespace

@@ -4,29 +4,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "configs/diagnostics.h"
+#include "planner/made_if_divisible.h"
 #include "planner/mesh_prices.h"
 #include "planner/sub_mesh.h"
 
 namespace simrun {
-namespace {
-
-// Nothing where the sizes do not divide, or times are beyond measure.
-template <typename Make>
-auto made(const Make& make) -> std::optional<decltype(make())> {
-  try {
-    return make();
-  } catch (const std::invalid_argument&) {
-    return std::nullopt;
-  } catch (const ConfigError&) {
-    return std::nullopt;
-  } catch (const std::range_error&) {
-    return std::nullopt;
-  }
-}
-
-}  // namespace
-
 std::vector<LayerSplit> layer_splits(const Job& job, std::int64_t ranks, std::int64_t most) {
   std::vector<LayerSplit> splits;
   for (const std::int64_t tensor : prefix_products(ranks))
@@ -55,7 +37,7 @@ Job with_split(Job job, const LayerSplit& split) {
 const PassCosts* LayerPrices::passes(const LayerSplit& split, std::int64_t sequences, bool recomputed) {
   const auto [slot, is_new] = passes_.try_emplace(PassKey{split, sequences, recomputed});
   if (is_new && job_.training.seq_length % split.sharing() == 0)
-    slot->second = made([&] {
+    slot->second = made_if_divisible([&] {
       Candidate shape;
       shape.tensor = shape.expert_tensor = split.tensor;
       shape.context = split.context;
@@ -69,7 +51,7 @@ const PassCosts* LayerPrices::passes(const LayerSplit& split, std::int64_t seque
 const StepPrices* LayerPrices::steps(std::int64_t tensor, std::int64_t pipeline) {
   const auto [slot, is_new] = steps_.try_emplace({tensor, pipeline});
   if (is_new)
-    slot->second = made([&] {
+    slot->second = made_if_divisible([&] {
       Candidate shape;
       shape.tensor = shape.expert_tensor = tensor;
       shape.pipeline = pipeline;

@@ -108,6 +108,15 @@ void check_kernels(const GpuKernels& kernels, Findings& findings) {
   if (!good) findings.add("the GPU's coefficients of kernels are no shares and rates");
 }
 
+bool are_all_nodes_in_groups(const Cluster& cluster) {
+  std::int64_t left = cluster.nodes;
+  for (const NodeGroup& group : cluster.node_groups) {
+    if (group.nodes < 1 || group.nodes > left) return false;
+    left -= group.nodes;
+  }
+  return left == 0 || cluster.node_groups.empty();
+}
+
 void check_gpu(const Gpu& gpu, Findings& findings) {
   if (gpu.communication_sms < 0 || (gpu.communication_sms > 0 && gpu.communication_sms >= gpu.sm_count))
     findings.add(fmt::format("communication occupies {} of a GPU's {} multiprocessors", gpu.communication_sms,
@@ -129,6 +138,8 @@ void check_cluster(const Plan& plan, Findings& findings) {
     return findings.add(fmt::format("a node with {} GPUs has {} NICs, not from 1 to {}",
                                     cluster.gpus_per_node, cluster.nics_per_node,
                                     limits::nics_per_node.most));
+  if (!are_all_nodes_in_groups(cluster))
+    return findings.add(fmt::format("groups of nodes do not add up to the cluster's {}", cluster.nodes));
   check_gpu(cluster.gpu, findings);
   for (const NodeGroup& group : cluster.node_groups) check_gpu(group.gpu, findings);
   if (cluster.gpus_per_node > 1) {

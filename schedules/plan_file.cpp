@@ -110,15 +110,17 @@ bool is_new_in_version_8(const Plan& plan) {
          cluster.inter_node.flow_bandwidth != 0 || !cluster.imperfections.other_jobs.empty();
 }
 
-// Several kinds of GPU, and batches of unlike size.
+// Several kinds of GPU, batches of unlike size, collectives for which compute waits.
 bool is_new_in_version_9(const Plan& plan) {
-  return !plan.cluster.node_groups.empty() || !plan.job.replica_micro_batch_sizes.empty();
+  return !plan.cluster.node_groups.empty() || !plan.job.replica_micro_batch_sizes.empty() ||
+         plan.framework.kernels.blocking_collectives;
 }
 
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
-// framework, those of version 8 take all nodes and replicas for alike.
+// framework, those of version 8 take all nodes and replicas for alike and compute
+// beside every collective.
 std::uint64_t version_needed(const Plan& plan) {
   if (is_new_in_version_9(plan)) return 9;
   if (is_new_in_version_8(plan)) return 8;

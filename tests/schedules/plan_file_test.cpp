@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "configs/diagnostics.h"
@@ -279,12 +280,32 @@ TEST_CASE("a plan with collectives, a network or imperfections of its own is ver
 
 TEST_CASE("a plan of a framework, of kernels of its own or with other jobs beside it is version 8") {
   for (const auto& change : std::vector<std::function<void(Plan&)>>{
-           [](Plan& plan) { plan.framework = framework_with_every_field(); },
+           [](Plan& plan) {
+             plan.framework = framework_with_every_field();
+             plan.framework.kernels.blocking_collectives = false;
+           },
            [](Plan& plan) { plan.cluster.gpu.kernels.sustained = 0.9; },
            [](Plan& plan) { plan.cluster.inter_node.flow_bandwidth = 5e9; }}) {
     Plan plan = two_stage_plan();
     change(plan);
     CHECK(serialize(plan)[8] == 8);
+    CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  }
+}
+
+TEST_CASE("a plan with groups of nodes, batches of unlike size or blocking collectives is version 9") {
+  for (const auto& change : std::vector<std::function<void(Plan&)>>{
+           [](Plan& plan) {
+             plan.cluster.node_groups = {
+                 {"all", plan.cluster.nodes, plan.cluster.gpu, plan.cluster.intra_node}};
+           },
+           [](Plan& plan) {
+             plan.job.replica_micro_batch_sizes = {1, 2};
+           },
+           [](Plan& plan) { plan.framework = framework_with_every_field(); }}) {
+    Plan plan = two_stage_plan();
+    change(plan);
+    CHECK(serialize(plan)[8] == 9);
     CHECK(parse_plan(serialize(plan), "some.plan") == plan);
   }
 }
@@ -318,6 +339,11 @@ TEST_CASE("a plan file whose cluster cannot be is refused") {
   CHECK(refused([](Cluster& cluster) { cluster.nodes = 1'000'000, cluster.gpus_per_node = 1000; }) ==
         "invalid plan: a cluster of 1000000 nodes x 1000 GPUs is beyond simrun's limits");
   CHECK(refused([](Cluster& cluster) { cluster.nodes = 1, cluster.gpus_per_node = 3; }) != "");
+  for (const std::int64_t nodes : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1}, std::int64_t{3},
+                                   std::numeric_limits<std::int64_t>::max()})
+    CHECK(refused([&](Cluster& cluster) {
+            cluster.node_groups = {{"some", nodes, cluster.gpu, cluster.intra_node}};
+          }) == "invalid plan: groups of nodes do not add up to the cluster's 2");
   CHECK(refused([](Cluster& cluster) { cluster.inter_node.bandwidth = 0; }) ==
         "invalid plan: inter_node links have bandwidth 0 x 0.8 and latency 5e-06 s");
   CHECK(refused([](Cluster& cluster) { cluster.intra_node.latency_s = -1; }) ==

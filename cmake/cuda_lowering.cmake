@@ -3,6 +3,6 @@
 file(GLOB cuda_lowering CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/backend/cuda/lower*.cpp ${CMAKE_SOURCE_DIR}/backend/cuda/cuda_refusals.cpp
   ${CMAKE_SOURCE_DIR}/backend/cuda/nccl_schedule.cpp ${CMAKE_SOURCE_DIR}/backend/cuda/nccl_exchange.cpp)
 add_library(simrun_cuda_lowering STATIC EXCLUDE_FROM_ALL ${cuda_lowering})
-simrun_precompile(simrun_cuda_lowering <fmt/format.h>)
+simrun_precompile(simrun_cuda_lowering KIND room HEADERS <fmt/format.h>)
 target_compile_options(simrun_cuda_lowering PRIVATE ${SIMRUN_WARNINGS})
 target_link_libraries(simrun_cuda_lowering PUBLIC simrun_backend PRIVATE fmt::fmt)

@@ -31,13 +31,12 @@ scripts/setup.sh "${purposes[@]}"
 
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros; fi
 
-# dev: Debug with the address and undefined-behaviour sanitizers; release: what users run, with the tests of
-# schedules and engines: the long ones, and those where optimisation could show, the CUDA plugin, and ranks as threads under the thread
-# sanitizer.
+# dev: Debug with the address and undefined-behaviour sanitizers, all tests but the long ones. release: what users run, with the long
+# tests, whole programs, the CUDA plugin, and ranks as threads under the thread sanitizer.
 # SIMRUN_LINT and SIMRUN_FUZZ_TESTS add those checks to dev's list of tests; with SIMRUN_PAGE_REQUIRED release's check of the pages
 # may not be skipped.
 cmake --preset dev -DSIMRUN_TESTS=ON -DSIMRUN_CUDA=OFF -DSIMRUN_LINT=$lint -DSIMRUN_FUZZ_TESTS=$fuzz
-cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRED=$page "-DSIMRUN_TEST_ROOMS=schedules;sim;planner"
+cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRED=$page -DSIMRUN_LONG_TESTS_ONLY=ON
 cmake --build --preset dev -j "$(nproc)"
 cmake --build --preset release -j "$(nproc)"
 

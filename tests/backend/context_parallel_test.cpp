@@ -63,7 +63,8 @@ TEST_CASE("in step i of a ring of three, rank r meets the keys of rank r - i") {
   CHECK(keys_in_ring(part, contiguous_part(12, 2, 3)) == contiguous_part(12, 0, 3));
 }
 
-TEST_CASE("context-parallel ranks compute what one rank does, however keys travel and sequences are cut") {
+TEST_CASE("context-parallel ranks compute what one rank does, however keys travel and sequences are cut",
+          "[long]") {
   for (const char* model : {tiny_gpt, tiny_llama})
     for (const char* layout : {"zigzag", "contiguous"}) {
       for (const char* exchange : {"p2p", "all_gather", "a2a"}) {
@@ -84,7 +85,7 @@ TEST_CASE("context-parallel ranks compute what one rank does, however keys trave
     }
 }
 
-TEST_CASE("a zigzag sequence is cut further by sequence parallelism and meets every other axis") {
+TEST_CASE("a zigzag sequence is cut further by sequence parallelism and meets every other axis", "[long]") {
   for (const char* model : {tiny_gpt, tiny_llama})
     for (const char* exchange : {"p2p", "all_gather"}) {
       const std::string cp = "context_parallel_size: 2, cp_comm_type: " + std::string(exchange);

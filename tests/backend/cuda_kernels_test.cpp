@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
-#include "tests/backend/cuda_host_device.h"
+#include "tests/backend/cuda/cuda_host_device.h"
 #include "tests/backend/kernel_bench.h"
 
 // Every kernel of the CUDA device against the CPU's, operand by operand, by one lane and by three.

@@ -10,7 +10,7 @@
 #include "schedules/compile.h"
 #include "schedules/lint.h"
 #include "tests/backend/checked_run.h"
-#include "tests/backend/cuda_host_device.h"
+#include "tests/backend/cuda/cuda_host_device.h"
 
 // The CUDA device's kernels, run on the host, compute what the CPU device does.
 namespace simrun {

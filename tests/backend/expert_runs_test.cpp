@@ -18,14 +18,14 @@ std::string experts_on(int ranks, const std::string& more = "") {
 
 }  // namespace
 
-TEST_CASE("experts on several ranks compute what they do on one") {
+TEST_CASE("experts on several ranks compute what they do on one", "[long]") {
   for (const char* model : {tiny_mixtral, tiny_qwen, tiny_deepseek, tiny_switch})
     for (const int ranks : {1, 2, 4})
       for (const int gpus : {2, 4})
         if (ranks <= gpus) check_expert_job({.model = model, .parallelism = experts_on(ranks), .gpus = gpus});
 }
 
-TEST_CASE("experts of a capacity drop the same tokens wherever they are") {
+TEST_CASE("experts of a capacity drop the same tokens wherever they are", "[long]") {
   for (const char* model : {tiny_switch, tiny_mixtral})
     for (const char* factor : {"0.6", "1.25"})
       for (const char* parallelism :
@@ -38,8 +38,8 @@ TEST_CASE("experts of a capacity drop the same tokens wherever they are") {
                           .gpus = 4});
 }
 
-TEST_CASE(
-    "expert, tensor, expert tensor, data and pipeline parallelism together compute what one rank does") {
+TEST_CASE("expert, tensor, expert tensor, data and pipeline parallelism together compute what one rank does",
+          "[long]") {
   struct Case {
     const char *parallelism, *optimizer, *more;
     int gpus;
@@ -68,7 +68,7 @@ TEST_CASE(
       check_expert_job({model, c.parallelism, c.optimizer, "", c.more, c.gpus});
 }
 
-TEST_CASE("tokens gathered for all experts give the same sums") {
+TEST_CASE("tokens gathered for all experts give the same sums", "[long]") {
   for (const char* model : {tiny_mixtral, tiny_deepseek})
     for (const char* parallelism :
          {"{expert_model_parallel_size: 2}", "{expert_model_parallel_size: 4}",
@@ -83,7 +83,8 @@ TEST_CASE("tokens gathered for all experts give the same sums") {
 }
 
 TEST_CASE(
-    "capacities and balance losses count over the tokens of a rank, whatever part of a sequence those are") {
+    "capacities and balance losses count over the tokens of a rank, whatever part of a sequence those are",
+    "[long]") {
   for (const char* model : {tiny_mixtral, tiny_deepseek})
     for (const char* parallelism :
          {"{context_parallel_size: 2, expert_model_parallel_size: 2}",
@@ -94,7 +95,7 @@ TEST_CASE(
         check_expert_job({.model = model, .parallelism = parallelism, .more = capacity, .gpus = 4});
 }
 
-TEST_CASE("experts under every sharded optimizer and recompute compute what one rank does") {
+TEST_CASE("experts under every sharded optimizer and recompute compute what one rank does", "[long]") {
   for (const char* optimizer : {"{zero_stage: 1}", "{zero_stage: 2}", "{zero_stage: 3}",
                                 "{zero_stage: 1, overlap_grad_reduce: true, overlap_param_gather: true}"})
     check_expert_job(

@@ -64,7 +64,7 @@ std::string in_child_process(Body body) {
 
 }  // namespace
 
-TEST_CASE("twenty runs with ranks that are late at random have the same bits") {
+TEST_CASE("twenty runs with ranks that are late at random have the same bits", "[long]") {
   const Plan plan = compile(tiny_job(
       {.model = tiny_llama,
        .parallelism =

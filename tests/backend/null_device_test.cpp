@@ -22,7 +22,7 @@ Job job_on(int pipeline_ranks, const std::vector<Override>& overrides) {
 
 }  // namespace
 
-TEST_CASE("every schedule runs to its end on every rank, with the simulator's memory") {
+TEST_CASE("every schedule runs to its end on every rank, with the simulator's memory", "[long]") {
   int plans = 0;
   for (const ScheduleEntry& entry : pipeline_schedules()) {
     if (entry.name == "seq1f1b" || entry.name == "pipedream") continue;
@@ -54,7 +54,7 @@ TEST_CASE("every schedule runs to its end on every rank, with the simulator's me
   CHECK(plans >= 40);
 }
 
-TEST_CASE("context, expert and sharded parallelism run to their end on every rank") {
+TEST_CASE("context, expert and sharded parallelism run to their end on every rank", "[long]") {
   for (const char* type : context_types) check_walk(compile(context_job(type)));
   const std::string mixtral =
       "simrun: 1\n"

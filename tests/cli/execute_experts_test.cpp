@@ -23,7 +23,8 @@ std::vector<std::string> numbers_of(const ConfigNode& node) {
 
 }  // namespace
 
-TEST_CASE("--execute: experts on four ranks are those on one, and memory is that of the rows they had") {
+TEST_CASE("--execute: experts on four ranks are those on one, and memory is that of the rows they had",
+          "[long]") {
   for (const char* arguments : {"", "--set moe.token_dispatcher=allgather", "--set moe.capacity_factor=1"}) {
     CAPTURE(arguments);
     const ConfigNode run = experts_run(arguments);

@@ -60,7 +60,8 @@ void check_totals(const Plan& plan, const Timeline& timeline) {
   CHECK(summary.mfu < 1);
 }
 
-TEST_CASE("jobs: compute, bubble and exposed communication sum to the step on every rank of every strategy") {
+TEST_CASE("jobs: compute, bubble and exposed communication sum to the step on every rank of every strategy",
+          "[long]") {
   std::mt19937 random(20260101);
   for (int n = 0; n < 150; ++n) {
     const Overrides overrides = random_overrides(random);

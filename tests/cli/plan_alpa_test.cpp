@@ -5,8 +5,8 @@
 
 namespace simrun {
 
-TEST_CASE(
-    "--plan alpa prints the best plan beside others and writes it as a job that simulates to its time") {
+TEST_CASE("--plan alpa prints the best plan beside others and writes it as a job that simulates to its time",
+          "[long]") {
   const Scratch scratch;
   const std::string best = scratch.file("best.yaml");
   const std::string job = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-gpt-8ranks.yaml";

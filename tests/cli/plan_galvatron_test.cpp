@@ -26,7 +26,7 @@ TEST_CASE("--plan galvatron prints a strategy for every layer and writes a job t
   CHECK(executed.code == 0);
 }
 
-TEST_CASE("--json of --plan galvatron and --plan alpa has the keys that --plan has") {
+TEST_CASE("--json of --plan galvatron and --plan alpa has the keys that --plan has", "[long]") {
   const Scratch scratch;
   for (const char* planner : {"galvatron", "alpa"}) {
     const Ran planned = run_simrun("--plan " + std::string(planner) + " " + eight_ranks + " --json -o " +

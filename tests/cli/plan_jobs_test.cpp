@@ -11,7 +11,8 @@ const std::string planned_job = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-4xa100.yam
 
 }  // namespace
 
-TEST_CASE("--plan CONFIG prints the best ways to split a job and writes the first as a job of its own") {
+TEST_CASE("--plan CONFIG prints the best ways to split a job and writes the first as a job of its own",
+          "[long]") {
   const Scratch scratch;
   const std::string best = scratch.file("best.yaml");
   const Ran planned =

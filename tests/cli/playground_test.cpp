@@ -108,7 +108,8 @@ TEST_CASE("playground: all schedules that accept the sizes, best first, and why 
 }
 
 TEST_CASE(
-    "playground: the gallery draws every schedule that accepts the sizes, and says why the others do not") {
+    "playground: the gallery draws every schedule that accepts the sizes, and says why the others do not",
+    "[long]") {
   const Scratch scratch;
   const std::string path = scratch.file("all.html");
   const Ran ran = run_simrun("--schedule all --ranks 3 --microbatches 6 --html " + path);

@@ -100,7 +100,7 @@ TEST_CASE("program: a full standard output is an error") {
   CHECK(run_simrun(tiny + " --json >/dev/full").code == 2);
 }
 
-TEST_CASE("program: a step too long for 64-bit picoseconds is refused, not wrapped around") {
+TEST_CASE("program: a step too long for 64-bit picoseconds is refused, not wrapped around", "[long]") {
   const Ran ran = run_simrun(tiny +
                              " --json --set 'cluster.gpu={from: a100_sxm_80gb, memory_bandwidth: 1 MB/s, "
                              "memory_efficiency: 0.01}' --set training.global_batch_size=1000000 "

@@ -121,7 +121,8 @@ TEST_CASE("where no transfers share a link at a time, SimGrid agrees with the fa
   CHECK(3 * concurrent >= compared);
 }
 
-TEST_CASE("where transfers share links, SimGrid is never faster, and within the fast engine's bound") {
+TEST_CASE("where transfers share links, SimGrid is never faster, and within the fast engine's bound",
+          "[long]") {
   int slower = 0;
   for (unsigned seed = 0; seed < 120; ++seed) {
     CAPTURE(seed);

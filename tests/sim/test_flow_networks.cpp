@@ -104,7 +104,8 @@ double resident_megabytes() {
 
 }  // namespace
 
-TEST_CASE("random networks: every end is that of a slow max-min solver, by either of SimGrid's ways") {
+TEST_CASE("random networks: every end is that of a slow max-min solver, by either of SimGrid's ways",
+          "[long]") {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     const TestNetwork network = random_network(seed);
     const std::vector<double> expected = reference_ends(network);

@@ -57,7 +57,7 @@ TEST_CASE(
   CHECK(run.peak_bytes == 100 + 2 * 5 + 1);
 }
 
-TEST_CASE("pass by pass the step and the peak of small jobs are the whole engine's within 0.1 %") {
+TEST_CASE("pass by pass the step and the peak of small jobs are the whole engine's within 0.1 %", "[long]") {
   struct Shape {
     int tensor, pipeline, virtual_stages;
     const char* schedule;

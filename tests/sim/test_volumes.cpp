@@ -309,7 +309,8 @@ void check_laws(const std::vector<std::string>& names) {
 
 // One of each kind: encoders, decoders with latent attention, parallel branches, sinks and shared experts,
 // two stacks, convolutions.
-TEST_CASE("volume of a preset of each family: what its step sends is what the papers' formulas say") {
+TEST_CASE("volume of a preset of each family: what its step sends is what the papers' formulas say",
+          "[long]") {
   check_laws({"bert-base", "deepseek-v2-lite", "gnmt-4", "gpt-oss-20b", "gpt2", "gpt2-xl", "m6-moe-100b",
               "pythia-6.9b", "qwen1.5-moe-a2.7b", "qwen2.5-0.5b", "resnet-50", "switch-base", "t5-small",
               "vgg-16", "vit-base-16"});

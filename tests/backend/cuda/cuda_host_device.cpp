@@ -1,4 +1,4 @@
-#include "tests/backend/cuda_host_device.h"
+#include "tests/backend/cuda/cuda_host_device.h"
 
 #include <algorithm>
 #include <barrier>

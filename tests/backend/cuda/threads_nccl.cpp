@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backend/cuda/rows/lanes.h"
-#include "tests/backend/cuda_host_device.h"
+#include "tests/backend/cuda/cuda_host_device.h"
 
 namespace simrun {
 namespace {

@@ -130,10 +130,10 @@ HttpAnswer answer_to(const std::string& body, Estimating& estimating, const std:
 // The page with the names of the jobs that it may start from.
 std::string page_with_jobs(const EstimateSources& sources) {
   constexpr std::string_view mark = "<!--simrun:jobs-->";
-  std::string names;
-  for (const EstimateBase& job : sources.bases) names += (names.empty() ? "" : ",") + json_quoted(job.name);
+  std::string listed;
+  for (const EstimateBase& job : sources.bases) listed += (listed.empty() ? "" : ",") + json_quoted(job.name);
   std::string page{estimator_html()};
-  return page.replace(page.find(mark), mark.size(), "[" + names + "]");
+  return page.replace(page.find(mark), mark.size(), "[" + listed + "]");
 }
 
 }  // namespace

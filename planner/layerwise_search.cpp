@@ -178,8 +178,8 @@ bool LayerwiseSearch::make_ends() {
     const Mesh stage{"stage", {{"ranks", ranks_}}};
     handover_s_ = boundary_seconds(job_, stage, bytes / static_cast<double>(ranks_));
     // Gradients of word embeddings that both ends have, of which ZeRO-2 and 3 keep shards.
-    const std::int64_t data = ranks_ / split.tensor;
-    const double sharers = point_.zero_stage < 2 ? 1 : static_cast<double>(data);
+    const std::int64_t replicas = ranks_ / split.tensor;
+    const double sharers = point_.zero_stage < 2 ? 1 : static_cast<double>(replicas);
     const auto reduced = static_cast<double>(bytes_of(job_.optimizer.grad_reduce_dtype));
     if (job_.model.tie_word_embeddings)
       ends_s_ = ends_seconds(job_, stage, reduced * static_cast<double>(loss_.elements) / sharers);

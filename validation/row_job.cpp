@@ -40,8 +40,8 @@ std::string prefix_of_id(const std::string& id) {
 std::string source_of(const MeasuredRow& row, const RowRules& rules) {
   if (const std::optional<RowRule> rule = first_applied(rules.sources, row[Column::source]))
     return rule->name;
-  const std::string prefix = prefix_of_id(row[Column::id]);
-  return prefix.empty() ? row[Column::source] : prefix;
+  const std::string found = prefix_of_id(row[Column::id]);
+  return found.empty() ? row[Column::source] : found;
 }
 
 // Nobody need know what was assumed of sequence parallelism without tensor parallelism, and of a pipeline or

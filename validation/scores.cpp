@@ -37,9 +37,9 @@ struct Throughput {
 
 Throughput throughput_of(const ValidatedRow& row) {
   const double predicted = row.simulated->summary.tokens_per_s_per_gpu;
-  const double ratio = *row.predicted / row.measured();
+  const double factor = *row.predicted / row.measured();
   const bool is_time = row.row[Column::measured_metric] == "iter_time_s";
-  return {predicted, is_time ? predicted * ratio : predicted / ratio};
+  return {predicted, is_time ? predicted * factor : predicted / factor};
 }
 
 bool is_in_sweep(const ValidatedRow& row) {

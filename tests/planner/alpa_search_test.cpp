@@ -98,7 +98,7 @@ TEST_CASE("a plan is written as the keys of a job") {
         "{mesh: {x: 2}, rules: [{scope: \"layers[0-2].fc1\", split: {ffn: x}, replicate: [batch]}]}");
 }
 
-TEST_CASE("the outcome says its best plan's stages and layouts, and what stands beside it") {
+TEST_CASE("the outcome says its best plan's stages and layouts, and what stands beside it", "[long]") {
   const JobLoader load = loader_of(gpt(2, 1024, 1, 16));
   AlpaOptions options;
   options.plans = 2;

@@ -108,7 +108,7 @@ TEST_CASE("on GPUs of one kind there is nothing but the job as written") {
 // Precision and wiring are not published: gains by Algorithm 1 in fp32, where a V100 is 1.5 times as fast,
 // and the best in fp16, where it is almost six times as fast, have the published one between them, within
 // 0.1.
-TEST_CASE("gains on Whale's clusters are between fp32 and fp16 about those that were published") {
+TEST_CASE("gains on Whale's clusters are between fp32 and fp16 about those that were published", "[long]") {
   std::ifstream file(SIMRUN_SOURCE_DIR "/tests/data/whale_hetero.csv");
   std::string line;
   int experiments = 0;

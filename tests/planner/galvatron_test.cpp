@@ -104,7 +104,7 @@ TEST_CASE("no plan whose layers are alike is faster within the same memory", "[l
   }
 }
 
-TEST_CASE("between two memories a mix is faster than every plan whose layers are alike") {
+TEST_CASE("between two memories a mix is faster than every plan whose layers are alike", "[long]") {
   // Eight A100 and 2 GiB of each. With 2 sequences per GPU and microbatch, ZeRO-1 of all layers is too much.
   // Half of the layers give up their weights and gradients (12 h^2 x 6 bytes, of which an eighth stays: 63
   // MiB each), and the compute of the other half hides what they gather and reduce.
@@ -129,7 +129,7 @@ TEST_CASE("between two memories a mix is faster than every plan whose layers are
   CHECK(fuller.peak_bytes > memory);
 }
 
-TEST_CASE("Galvatron's published plans on 16 A100: the search's are the same or faster") {
+TEST_CASE("Galvatron's published plans on 16 A100: the search's are the same or faster", "[long]") {
   const std::vector<PublishedPlan> published = published_plans();
   REQUIRE(published.size() == 3);
   for (const PublishedPlan& of : published) {

@@ -90,7 +90,8 @@ TEST_CASE("conversions: every rank ends with exactly the wanted piece, for all o
     }
 }
 
-TEST_CASE("conversions: random ordered layouts of three dimensions over five axes arrive piece by piece") {
+TEST_CASE("conversions: random ordered layouts of three dimensions over five axes arrive piece by piece",
+          "[long]") {
   std::mt19937 random(5);
   const auto below = [&](std::size_t n) { return random() % n; };
   const auto random_layout = [&](std::size_t partials) {

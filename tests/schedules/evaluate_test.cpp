@@ -107,7 +107,8 @@ TEST_CASE("evaluate: ranks that wait for each other are our bug, with the ops at
                     "the ranks of a schedule wait for each other: rank 0 at 0B0, rank 1 at 1F1");
 }
 
-TEST_CASE("evaluate: for every named schedule, busy and idle time fill the ranks, and its own check passes") {
+TEST_CASE("evaluate: for every named schedule, busy and idle time fill the ranks, and its own check passes",
+          "[long]") {
   for (const ScheduleEntry& entry : pipeline_schedules())
     for (const int ranks : {1, 2, 4})
       for (const int microbatches : {1, 4, 8}) {

@@ -79,7 +79,7 @@ TEST_CASE("a CSV whose ranks wait for each other is refused at the place in it")
   }
 }
 
-TEST_CASE("zb_auto and v_auto keep the job's memory limit for the times they are given") {
+TEST_CASE("zb_auto and v_auto keep the job's memory limit for the times they are given", "[long]") {
   for (const int limit : {4, 5, 8}) {
     Job job = job_with("zb_auto");
     job.parallelism.pipeline_memory_limit = limit;

@@ -59,7 +59,8 @@ std::map<std::int32_t, Volume> all_to_alls(const Plan& plan, PassKind kind) {
 
 }  // namespace
 
-TEST_CASE("every preset with experts exchanges topk copies of its tokens twice forward, twice backward") {
+TEST_CASE("every preset with experts exchanges topk copies of its tokens twice forward, twice backward",
+          "[long]") {
   int seen = 0;
   for (const std::string& preset : presets()) {
     if (!has_experts(preset)) continue;

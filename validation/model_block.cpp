@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdlib>
 #include <string_view>
 
 namespace simrun {
@@ -65,6 +66,7 @@ class ModelBlock {
     put(family_.heads, Column::heads);
     put(family_.kv_heads, Column::kv_heads);
     put(family_.vocab, Column::vocab);
+    write_named_width();
     if (made_.row[Column::n_experts].empty())
       write_ffn(family_.ffn);
     else
@@ -96,11 +98,22 @@ class ModelBlock {
     put(key, Column::ffn_hidden);
   }
 
+  // The fact `ffn_per_hidden`.
+  void write_named_width() {
+    const auto named = made_.facts.find("ffn_per_hidden");
+    const auto hidden = made_.row.integer(Column::hidden);
+    if (named == made_.facts.end() || !hidden || !made_.row[Column::ffn_hidden].empty()) return;
+    assume_width(*hidden * std::atoll(named->second.c_str()));
+  }
+
   // Llama's: 8/3 of the hidden size, up to a multiple of 256.
   void assume_gated_width() {
     const auto hidden = made_.row.integer(Column::hidden);
-    if (!hidden) return;
-    made_.row[Column::ffn_hidden] = fmt::format("{}", (8 * *hidden / 3 + 255) / 256 * 256);
+    if (hidden) assume_width((8 * *hidden / 3 + 255) / 256 * 256);
+  }
+
+  void assume_width(std::int64_t width) {
+    made_.row[Column::ffn_hidden] = fmt::format("{}", width);
     made_.assumed.push_back("ffn_hidden=" + made_.row[Column::ffn_hidden]);
   }
 

@@ -19,6 +19,7 @@ const std::vector<std::string> rule_keys = {"match", "reason", "like", "cells", 
 //   flops           how a printed FLOP/s or MFU counts: see validation/claimed_flops.h
 //   peak            FLOP/s that an MFU is a share of: TFLOP/s, or a precision
 //   framework       the profile of configs/frameworks that it runs on, if there is one
+//   ffn_per_hidden  width of the MLPs and experts of rows that do not say it, in hidden sizes
 //   tied            "no": input and output embedding are two matrices
 //   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective
 //   shard_ranks     data-parallel ranks that share one copy of what ZeRO or FSDP shards
@@ -34,6 +35,7 @@ const std::vector<std::string> fact_names = {"keys",
                                              "flops",
                                              "peak",
                                              "framework",
+                                             "ffn_per_hidden",
                                              "tied",
                                              "recomputed_layers",
                                              "memory_unit",

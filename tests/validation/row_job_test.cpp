@@ -62,6 +62,22 @@ TEST_CASE("row: the family follows from the model's name, the dimensions from th
           .job.model.mla.on());
 }
 
+TEST_CASE("row: Alpa's models of experts have them in every second layer, wide ones, under Adafactor") {
+  const LoadedRow alpa = load_row({{Column::model, "MoE h768 L12"},
+                                   {Column::layers, "12"},
+                                   {Column::hidden, "768"},
+                                   {Column::heads, "6"},
+                                   {Column::n_experts, "16"},
+                                   {Column::pp, "1"},
+                                   {Column::vpp, "1"},
+                                   {Column::tp, "1"}});
+  CHECK(alpa.job.model.experts.count == 16);
+  CHECK(alpa.job.model.ffn_hidden_size == 6144);
+  CHECK(alpa.job.optimizer.name == UpdateRule::adafactor);
+  CHECK(assumes(alpa.made, "ffn_hidden=6144"));
+  CHECK(load_row({{Column::model, "GPT-1.3B"}}).job.optimizer.name == UpdateRule::adam);
+}
+
 TEST_CASE("row: layers that stages do not divide are laid out, first and last one short where that fits") {
   // 22 + 2 = 8 x 3: embedding and loss stand for a layer each
   const LoadedRow row =

@@ -32,6 +32,7 @@
 #include "cli/validate.h"
 #include "cli/version.h"
 #include "configs/diagnostics.h"
+#include "planner/starting_split.h"
 #include "schedules/layout_report.h"
 #include "schedules/schedule_grid.h"
 #include "sim/worker.h"
@@ -39,6 +40,13 @@
 
 namespace simrun {
 namespace {
+
+int plan(const Options& options, const LoadOptions& load, ProcessGroup* processes) {
+  if (options.plan_flags.search == "alpa") return plan_alpa(options, load);
+  if (options.plan_flags.search == "galvatron") return plan_galvatron(options, load);
+  if (options.plan_flags.search == "whale") return plan_whale(options, load);
+  return plan_jobs(options, load, processes);
+}
 
 int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.doctor) return run_doctor(options);
@@ -53,10 +61,7 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.convert.from) return import_job(options, load);
   if (options.convert.to == "chakra") return export_chakra(options, read_input(options.input, options, load));
   if (options.convert.to) return export_job(options, load);
-  if (options.plan_flags.search == "alpa") return plan_alpa(options, load);
-  if (options.plan_flags.search == "galvatron") return plan_galvatron(options, load);
-  if (options.plan_flags.search == "whale") return plan_whale(options, load);
-  if (options.plan_flags.search) return plan_jobs(options, load, processes);
+  if (options.plan_flags.search) return plan(options, with_starting_split(options.input, load), processes);
   if (options.placement) return run_sweep(with_rank_orders(options, load), load);
   if (!options.sweep.empty()) return run_sweep(options, load);
   if (options.print_topology) {

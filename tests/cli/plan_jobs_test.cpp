@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -36,6 +37,40 @@ TEST_CASE("--plan CONFIG prints the best ways to split a job and writes the firs
   // As good as the job as written.
   const auto written = nlohmann::json::parse(run_simrun(planned_job + " --json --no-html").output);
   CHECK(first["step_time_s"] <= written["step_time_s"]);
+}
+
+// A model, a cluster and a batch. Six sequences do not divide by the four GPUs: as data parallel alone, which
+// a job without sizes is, no step has them.
+TEST_CASE("--plan needs no more than a model, a cluster and a global batch") {
+  const Scratch scratch;
+  const std::string job = scratch.file("bare.yaml");
+  std::ofstream(job) << "simrun: 1\n"
+                        "model: {model_type: gpt, num_layers: 4, hidden_size: 256, num_attention_heads: 4, "
+                        "vocab_size: 1024, attention_dropout: 0, hidden_dropout: 0}\n"
+                        "training: {global_batch_size: 6, seq_length: 128, precision: bf16}\n"
+                        "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 4}\n";
+  CHECK(run_simrun(job + " --no-html").code == 2);
+  for (const char* search : {"", " --plan alpa", " --plan galvatron"}) {
+    CAPTURE(search);
+    const std::string best = scratch.file("best.yaml");
+    const Ran planned = run_simrun((*search == '\0' ? "--plan " + job : job + search) + " -o " + best +
+                                   " --json --set plan.evaluations=16");
+    CAPTURE(planned.output);
+    REQUIRE(planned.code == 0);
+    const auto first = nlohmann::json::parse(planned.output)["best"][0];
+    const auto run = nlohmann::json::parse(run_simrun(best + " --json --no-html").output);
+    CHECK(run["step_time_s"] == first["step_time_s"]);
+  }
+  // What is written stays, and what is wrong is said of what was written.
+  const Ran kept = run_simrun("--plan " + job + " -o " + scratch.file("kept.yaml") +
+                              " --json --set plan.fix.tensor_model_parallel_size=4");
+  REQUIRE(kept.code == 0);
+  for (const auto& one : nlohmann::json::parse(kept.output)["best"])
+    CHECK(one["config"].get<std::string>().find("tensor_model_parallel_size: 4") != std::string::npos);
+  const Ran wrong = run_simrun("--plan " + job + " --set training.global_batch_size=0");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.output.find("global_batch_size") != std::string::npos);
+  CHECK(wrong.output.find("pipeline_model_parallel_size") == std::string::npos);
 }
 
 TEST_CASE("a training's cost is that of its tokens") {

@@ -65,7 +65,8 @@ TEST_CASE("--plan needs no more than a model, a cluster and a global batch") {
   const Ran kept = run_simrun("--plan " + job + " -o " + scratch.file("kept.yaml") +
                               " --json --set plan.fix.tensor_model_parallel_size=4");
   REQUIRE(kept.code == 0);
-  for (const auto& one : nlohmann::json::parse(kept.output)["best"])
+  const auto kept_best = nlohmann::json::parse(kept.output)["best"];
+  for (const auto& one : kept_best)
     CHECK(one["config"].get<std::string>().find("tensor_model_parallel_size: 4") != std::string::npos);
   const Ran wrong = run_simrun("--plan " + job + " --set training.global_batch_size=0");
   CHECK(wrong.code == 2);

@@ -132,9 +132,10 @@ std::string json_list_of(const PlanBase& base, const std::vector<RankedCandidate
 }  // namespace
 
 std::string plan_text(const PlanBase& base, const PlanSearchResult& result) {
-  std::string text = fmt::format("{}: {} candidates, {} fit by estimate, {} simulated{}\n\n",
-                                 base.job.job.name, result.candidates, result.feasible, result.evaluated,
-                                 result.was_stopped ? " (stopped: the best so far)" : "");
+  std::string text =
+      fmt::format("{}: {} candidates, {} cut by bounds, {} fit by estimate, {} simulated{}\n\n",
+                  base.job.job.name, result.candidates, result.pruned, result.feasible, result.evaluated,
+                  result.was_stopped ? " (stopped: the best so far)" : "");
   if (result.best.empty()) return text + nothing_fits(result);
   text += table_of(result.best);
   if (result.pareto.size() > 1)
@@ -146,10 +147,10 @@ std::string plan_text(const PlanBase& base, const PlanSearchResult& result) {
 
 std::string plan_json(const PlanBase& base, const PlanSearchResult& result, double seconds) {
   return fmt::format(
-      "{{\"schema_version\": 1,\n \"candidates\": {}, \"feasible\": {}, \"evaluated\": {}, \"seconds\": "
-      "{:.3f}, "
+      "{{\"schema_version\": 1,\n \"candidates\": {}, \"pruned\": {}, \"feasible\": {}, \"evaluated\": {}, "
+      "\"seconds\": {:.3f}, "
       "\"stopped\": {},\n \"best\": {},\n \"pareto\": {}}}\n",
-      result.candidates, result.feasible, result.evaluated, seconds, result.was_stopped,
+      result.candidates, result.pruned, result.feasible, result.evaluated, seconds, result.was_stopped,
       json_list_of(base, result.best), json_list_of(base, result.pareto));
 }
 

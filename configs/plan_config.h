@@ -21,7 +21,7 @@ struct PlanConfig {
   std::int64_t max_memory = 0;          // bytes of a GPU, at most what it has; 0: what it has
   PlanObjective minimise = PlanObjective::step_time;
   std::int64_t best = 10;         // candidates that are simulated with contention and printed
-  std::int64_t evaluations = 64;  // at least so many candidates are compiled and simulated
+  std::int64_t evaluations = 32;  // at least so many candidates are compiled and simulated
   double price_per_gpu_hour = 0;  // in any currency; 0: not said
   double watts_per_gpu = 0;       // at the wall; 0: not said
   bool operator==(const PlanConfig&) const = default;

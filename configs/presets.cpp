@@ -31,7 +31,8 @@ std::vector<fs::path> folders_for(const ConfigNode& name, const std::string& fol
 bool is_job(const fs::path& path) {
   std::vector<Diagnostic> ignored;
   const TextFile file = read_text_file(path.string());
-  return file.text && read_yaml(*file.text, path.string(), ignored).find("simrun") != nullptr;
+  if (!file.text || file.text->find("simrun") == std::string::npos) return false;
+  return read_yaml(*file.text, path.string(), ignored).find("simrun") != nullptr;
 }
 
 bool is_one_of(const fs::path& path, const std::vector<std::string>& files) {

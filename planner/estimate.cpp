@@ -14,6 +14,23 @@ constexpr double hopeless = 1.2;  // x the room: no step of it is timed
 // Sequences of a microbatch; larger ones keep the kernels of the largest that is priced.
 constexpr std::int64_t largest_probed = 4;
 
+// Of a forward pass full recompute repeats at least so much: not what follows the layers, nor what no
+// gradient needs.
+constexpr double recomputed = 0.5;
+
+// Of one microbatch through the whole model.
+double forward_s(const PassCosts& costs) {
+  double seconds = costs.embedding.forward_s + costs.loss.forward_s;
+  for (const std::size_t kind : costs.kind_of) seconds += costs.kinds[kind].forward_s;
+  return seconds;
+}
+
+double seconds_of(const PassCosts& costs) {
+  double seconds = costs.embedding.backward_s + costs.loss.backward_s;
+  for (const std::size_t kind : costs.kind_of) seconds += costs.kinds[kind].backward_s;
+  return forward_s(costs) + seconds;
+}
+
 PartCost sum(PartCost of, const PartCost& with) {
   of.forward_s += with.forward_s;
   of.backward_s += with.backward_s;
@@ -244,7 +261,24 @@ std::optional<Estimate> Estimator::too_large(const Candidate& candidate) {
   return estimate;
 }
 
-std::optional<Estimate> Estimator::estimate(const Candidate& candidate) {
+// Recompute makes no pass shorter. Its passes without it, spread evenly over pipeline ranks that never wait;
+// 0 where those are not known, or are not worth pricing.
+double Estimator::least_s(const Candidate& candidate) {
+  Candidate of = candidate;
+  of.recompute = RecomputeGranularity::none;
+  if (too_large(of)) return 0;
+  const PassCosts* passes = passes_of(of);
+  if (passes == nullptr) return 0;
+  double seconds = seconds_of(*passes);
+  if (candidate.recompute == RecomputeGranularity::full) seconds += recomputed * forward_s(*passes);
+  return seconds * static_cast<double>(candidate.microbatches(job_.training.global_batch_size)) /
+         static_cast<double>(candidate.pipeline);
+}
+
+std::optional<Estimate> Estimator::estimate(const Candidate& candidate, double most_s) {
+  if (std::isfinite(most_s) && candidate.recompute != RecomputeGranularity::none)
+    if (const double least = least_s(candidate); least > most_s)
+      return Estimate{.step_s = least, .is_bound = true};
   if (const std::optional<Estimate> large = too_large(candidate)) return large;
   const PassCosts* passes = passes_of(candidate);
   if (passes == nullptr) return std::nullopt;
@@ -253,6 +287,12 @@ std::optional<Estimate> Estimator::estimate(const Candidate& candidate) {
   const auto microbatches = static_cast<double>(candidate.microbatches(job_.training.global_batch_size));
   Estimate estimate{0, peak_bytes(*passes, candidate, microbatches, stages), passes->room_bytes};
   if (estimate.peak_bytes > hopeless * estimate.room_bytes) return estimate;
+  const double least = passes_s(candidate, microbatches, stages, 0);
+  if (least > most_s) {
+    estimate.step_s = least;
+    estimate.is_bound = true;
+    return estimate;
+  }
   const StepPrices* step = steps_of(candidate);
   if (step == nullptr) return std::nullopt;
   add_sharding(candidate, *step, stages);

@@ -19,10 +19,16 @@ struct Estimate {
   double step_s = 0;      // 0 where the peak is far above the room
   double peak_bytes = 0;  // of the fullest pipeline rank
   double room_bytes = 0;  // of a GPU
+  bool is_bound = false;  // it takes step_s at least, which was not asked for; nothing else is known
 };
 
 // The candidate's job as the loader accepts it; nothing where it does not.
 using LoadCandidate = std::function<std::optional<Job>(const Candidate&)>;
+
+// By tensor, context, expert and expert tensor parallel size, microbatch and recompute; nothing: the sizes do
+// not divide.
+using PassKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, int>;
+using PassTable = std::map<PassKey, std::optional<PassCosts>>;
 
 // Prices of steps that the estimators of several threads share: whoever needs some first makes them.
 class SharedStepPrices {
@@ -44,14 +50,14 @@ class SharedStepPrices {
 class Estimator {
  public:
   // REQUIRES: has_layer_kinds(job). The job and the prices must outlive it.
-  Estimator(const Job& job, LoadCandidate load, SharedStepPrices& steps)
-      : job_(job), load_(std::move(load)), steps_(steps) {}
+  Estimator(const Job& job, LoadCandidate load, SharedStepPrices& steps, PassTable known = {})
+      : job_(job), load_(std::move(load)), passes_(std::move(known)), steps_(steps) {}
 
-  // Nothing where the loader or the compiler refuses the sizes.
-  std::optional<Estimate> estimate(const Candidate& candidate);
+  // Nothing where the loader or the compiler refuses the sizes; a bound where that is above `most_s`.
+  std::optional<Estimate> estimate(const Candidate& candidate, double most_s);
+  PassTable passes() && { return std::move(passes_); }
 
  private:
-  using PassKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, int>;
   using SplitKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   // What is known of one split of the ranks.
   struct Split {
@@ -64,11 +70,12 @@ class Estimator {
   const PassCosts* passes_of(const Candidate& candidate);
   const StepPrices* steps_of(const Candidate& candidate);
   std::optional<Estimate> too_large(const Candidate& candidate);
+  double least_s(const Candidate& candidate);
 
   const Job& job_;
   LoadCandidate load_;
   std::map<SplitKey, Split> splits_;
-  std::map<PassKey, std::optional<PassCosts>> passes_;
+  PassTable passes_;
   SharedStepPrices& steps_;
 };
 

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
-#include <set>
+#include <limits>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "configs/diagnostics.h"
+#include "planner/process_shares.h"
 #include "planner/searched_lines.h"
 
 namespace simrun {
@@ -20,32 +20,6 @@ namespace {
 
 // x what there is; estimates of memory are hardly ever further above the engine's.
 constexpr double may_fit = 1.03;
-
-// Candidates that split the ranks of a stage alike, but for data parallelism, and so share costs of passes:
-// one thread's work. In the order of the fields neighbours share no prices of steps, for which threads would
-// wait.
-struct CandidateFamily {
-  std::int64_t context = 1, expert_tensor = 1, expert = 1, tensor = 1;
-  auto operator<=>(const CandidateFamily&) const = default;
-};
-
-std::vector<CandidateFamily> families_of(const Job& job, const PlanConfig& limits) {
-  std::set<CandidateFamily> families;
-  for_each_candidate(job, limits, [&](const Candidate& of) {
-    families.insert({of.context, of.expert_tensor, of.expert, of.tensor});
-  });
-  return {families.begin(), families.end()};
-}
-
-// The limits that leave one family.
-PlanConfig limits_of(PlanConfig limits, const CandidateFamily& family) {
-  limits.fixed_numbers["tensor_model_parallel_size"] = {family.tensor};
-  limits.fixed_numbers["context_parallel_size"] = {family.context};
-  limits.fixed_numbers["expert_model_parallel_size"] = {family.expert};
-  limits.fixed_numbers["expert_tensor_parallel_size"] = {family.expert_tensor};
-  return limits;
-}
-
 void take_smaller(std::optional<EstimatedCandidate>& smallest, const EstimatedCandidate& other) {
   const auto key = [](const EstimatedCandidate& of) {
     return std::make_tuple(of.estimate.peak_bytes, std::cref(of.candidate));
@@ -53,114 +27,21 @@ void take_smaller(std::optional<EstimatedCandidate>& smallest, const EstimatedCa
   if (!smallest || key(other) < key(*smallest)) smallest = other;
 }
 
-// What the threads that estimate share.
-struct EstimatingThreads {
-  const PlanBase& base;
-  const PlanSearchOptions& options;
-  std::vector<CandidateFamily> families;  // of this process
-  SharedStepPrices steps = {};
+// Each thread takes the next number, as long as there are any.
+void in_threads(unsigned threads, std::size_t numbers,
+                const std::function<void(unsigned thread, std::size_t number)>& work) {
   std::atomic<std::size_t> next = 0;
-  std::atomic<bool> stopped = false;
-};
-
-class EstimatingThread {
- public:
-  EstimatingThread(EstimatingThreads& all, std::size_t most, bool reports)
-      : all_(all), shortlist_(most, all.base.job.plan.minimise), reports_(reports) {}
-
-  EstimatedShare run() {
-    for (std::size_t i = all_.next++; i < all_.families.size(); i = all_.next++) {
-      estimate_family(all_.families[i]);
-      if (all_.stopped) break;
-    }
-    share_.shortlist = shortlist_.all_stages();
-    return std::move(share_);
-  }
-
- private:
-  void estimate_family(const CandidateFamily& family) {
-    const Job& job = all_.base.job.job;
-    Estimator estimator(
-        job, [&](const Candidate& of) { return loaded(of); }, all_.steps);
-    for_each_candidate(job, limits_of(all_.base.job.plan, family), [&](const Candidate& candidate) {
-      if (!goes_on()) return;
-      ++share_.candidates;
-      if (const std::optional<Estimate> estimate = estimator.estimate(candidate))
-        take({candidate, *estimate});
-    });
-  }
-
-  void take(const EstimatedCandidate& of) {
-    take_smaller(share_.smallest, of);
-    const std::int64_t asked = all_.base.job.plan.max_memory;
-    double room = of.estimate.room_bytes;
-    if (asked > 0) room = std::min(room, static_cast<double>(asked));
-    if (of.estimate.peak_bytes <= room) ++share_.feasible;
-    if (of.estimate.peak_bytes <= room * may_fit) shortlist_.offer(of);
-  }
-
-  std::optional<Job> loaded(const Candidate& candidate) const {
-    try {
-      return load_candidate(all_.base, candidate);
-    } catch (const ConfigError&) {
-      return std::nullopt;
-    }
-  }
-
-  bool goes_on() {
-    constexpr std::int64_t between_looks = 256;
-    const PlanSearchProgress progress{PlanSearchPhase::estimating, share_.candidates, 0};
-    if (reports_ && share_.candidates % between_looks == 0 && all_.options.progress &&
-        !all_.options.progress(progress))
-      all_.stopped = true;
-    constexpr std::int64_t between_glances = 16;
-    if (share_.candidates % between_glances == 0 && !all_.options.among.goes_on()) all_.stopped = true;
-    return !all_.stopped;
-  }
-
-  EstimatingThreads& all_;
-  Shortlist shortlist_;
-  bool reports_;  // one thread asks whether to go on
-  EstimatedShare share_;
-};
-
-}  // namespace
-
-EstimatedShare estimate_share(const PlanBase& base, std::size_t most, const PlanSearchOptions& options) {
-  EstimatingThreads all{base, options, {}};
-  const std::vector<CandidateFamily> families = families_of(base.job.job, base.job.plan);
-  const auto processes = static_cast<std::size_t>(options.among.processes);
-  for (auto i = static_cast<std::size_t>(options.among.process); i < families.size(); i += processes)
-    all.families.push_back(families[i]);
-  std::vector<EstimatedShare> shares(options.threads);
-  {
-    std::vector<std::jthread> others;
-    for (std::size_t t = 1; t < shares.size(); ++t)
-      others.emplace_back([&, t] { shares[t] = EstimatingThread(all, most, false).run(); });
-    shares[0] = EstimatingThread(all, most, true).run();
-  }
-  EstimatedShare joined = join_shares(shares, most, base.job.plan.minimise);
-  joined.was_stopped = all.stopped;
-  return joined;
-}
-
-EstimatedShare join_shares(const std::vector<EstimatedShare>& shares, std::size_t most, PlanObjective goal) {
-  EstimatedShare all;
-  Shortlist shortlist(most, goal);
-  for (const EstimatedShare& share : shares) {
-    all.candidates += share.candidates;
-    all.feasible += share.feasible;
-    all.was_stopped = all.was_stopped || share.was_stopped;
-    for (const EstimatedCandidate& of : share.shortlist) shortlist.offer(of);
-    if (share.smallest) take_smaller(all.smallest, *share.smallest);
-  }
-  all.shortlist = shortlist.all_stages();
-  return all;
+  const auto run = [&](unsigned thread) {
+    for (std::size_t i = next++; i < numbers; i = next++) work(thread, i);
+  };
+  std::vector<std::jthread> others;
+  for (unsigned t = 1; t < std::min<std::size_t>(threads, numbers); ++t) others.emplace_back(run, t);
+  run(0);
 }
 
 std::string to_text(const EstimatedShare& share) {
-  std::string text = fmt::format("{} {} {} {}\n", share.candidates, share.feasible, int{share.was_stopped},
-                                 int{share.smallest.has_value()});
+  std::string text = fmt::format("{} {} {} {} {}\n", share.candidates, share.pruned, share.feasible,
+                                 int{share.was_stopped}, int{share.smallest.has_value()});
   const auto add = [&](const EstimatedCandidate& of) {
     text += estimated_line(of.candidate, of.estimate) + "\n";
   };
@@ -176,7 +57,7 @@ EstimatedShare share_from_text(const std::string& text) {
   std::istringstream head(line);
   EstimatedShare share;
   int stopped = 0, has_smallest = 0;
-  head >> share.candidates >> share.feasible >> stopped >> has_smallest;
+  head >> share.candidates >> share.pruned >> share.feasible >> stopped >> has_smallest;
   if (!head) throw std::runtime_error("another process's estimates cannot be read");
   share.was_stopped = stopped != 0;
   while (std::getline(in, line)) {
@@ -189,6 +70,132 @@ EstimatedShare share_from_text(const std::string& text) {
       share.shortlist.push_back(of);
   }
   return share;
+}
+
+bool is_plainest(const Candidate& of) {
+  return of.micro_batch == 1 && of.recompute == RecomputeGranularity::none;
+}
+
+LoadCandidate loader_of(const PlanBase& base) {
+  return [&base](const Candidate& candidate) -> std::optional<Job> {
+    try {
+      return load_candidate(base, candidate);
+    } catch (const ConfigError&) {
+      return std::nullopt;
+    }
+  };
+}
+
+}  // namespace
+
+FamilyEstimates::FamilyEstimates(const PlanBase& base, std::size_t most, const PlanSearchOptions& options)
+    : base_(base), most_(most), options_(options) {
+  const std::vector<CandidateFamily> all = families_of(base.job.job, base.job.plan);
+  const auto processes = static_cast<std::size_t>(options.among.processes);
+  for (auto i = static_cast<std::size_t>(options.among.process); i < all.size(); i += processes)
+    families_.push_back(all[i]);
+  passes_.resize(families_.size());
+}
+
+EstimatedShare FamilyEstimates::estimate(const EstimatedPart& part) {
+  const PlanObjective goal = base_.job.plan.minimise;
+  std::vector<Found> found(options_.threads, {{}, Shortlist(most_, goal)});
+  found.front().reports = true;
+  in_threads(options_.threads, families_.size(), [&](unsigned thread, std::size_t family) {
+    if (!stopped_) estimate_family(family, part, found[thread]);
+  });
+  std::vector<EstimatedShare> shares;
+  for (Found& of : found) {
+    of.share.shortlist = of.shortlist.all_stages();
+    shares.push_back(std::move(of.share));
+  }
+  EstimatedShare joined = join_shares(shares, most_, goal);
+  joined.was_stopped = stopped_;
+  return joined;
+}
+
+void FamilyEstimates::estimate_family(std::size_t family, const EstimatedPart& part, Found& found) {
+  const Job& job = base_.job.job;
+  Estimator estimator(job, loader_of(base_), steps_, std::move(passes_[family]));
+  for_each_candidate(job, limits_of(base_.job.plan, families_[family]), [&](const Candidate& candidate) {
+    if (is_plainest(candidate) != part.is_plainest) return;
+    if (!part.only.empty() && !std::ranges::binary_search(part.only, candidate)) return;
+    if (!goes_on(found.share.candidates, found.reports)) return;
+    ++found.share.candidates;
+    const std::optional<Estimate> estimate = estimator.estimate(candidate, part.most_s);
+    if (estimate && estimate->is_bound) ++found.share.pruned;
+    if (estimate && (!estimate->is_bound || part.most_s == 0)) take({candidate, *estimate}, found);
+  });
+  passes_[family] = std::move(estimator).passes();
+}
+
+void FamilyEstimates::take(const EstimatedCandidate& of, Found& found) const {
+  take_smaller(found.share.smallest, of);
+  const std::int64_t asked = base_.job.plan.max_memory;
+  double room = of.estimate.room_bytes;
+  if (asked > 0) room = std::min(room, static_cast<double>(asked));
+  if (of.estimate.peak_bytes <= room) ++found.share.feasible;
+  if (of.estimate.peak_bytes <= room * may_fit) found.shortlist.offer(of);
+}
+
+bool FamilyEstimates::goes_on(std::int64_t candidates, bool reports) {
+  constexpr std::int64_t between_looks = 256;
+  const PlanSearchProgress progress{PlanSearchPhase::estimating, candidates, 0};
+  if (reports && candidates % between_looks == 0 && options_.progress && !options_.progress(progress))
+    stopped_ = true;
+  constexpr std::int64_t between_glances = 16;
+  if (candidates % between_glances == 0 && !options_.among.goes_on()) stopped_ = true;
+  return !stopped_;
+}
+
+EstimatedShare join_shares(const std::vector<EstimatedShare>& shares, std::size_t most, PlanObjective goal) {
+  EstimatedShare all;
+  Shortlist shortlist(most, goal);
+  for (const EstimatedShare& share : shares) {
+    all.candidates += share.candidates;
+    all.pruned += share.pruned;
+    all.feasible += share.feasible;
+    all.was_stopped = all.was_stopped || share.was_stopped;
+    for (const EstimatedCandidate& of : share.shortlist) shortlist.offer(of);
+    if (share.smallest) take_smaller(all.smallest, *share.smallest);
+  }
+  all.shortlist = shortlist.all_stages();
+  return all;
+}
+
+// Bounds of the plainest candidates tell which of them to estimate first; those tell which others are worth
+// an estimate, and all of these which candidates are that are not so plain.
+EstimatedShare estimate_all(const PlanBase& base, std::size_t most, const PlanSearchOptions& options) {
+  const PlanObjective goal = base.job.plan.minimise;
+  FamilyEstimates estimates(base, most, options);
+  bool was_stopped = false;
+  const auto estimated = [&](const EstimatedPart& part) {
+    EstimatedShare all =
+        join_shares(of_all_processes<EstimatedShare>(
+                        options.among, [&] { return estimates.estimate(part); },
+                        [](const EstimatedShare& share) { return to_text(share); }, share_from_text),
+                    most, goal);
+    was_stopped = was_stopped || all.was_stopped;
+    return all;
+  };
+  const auto most_worth = [&](const EstimatedShare& of) {
+    Shortlist shortlist(most, goal);
+    for (const EstimatedCandidate& one : of.shortlist) shortlist.offer(one);
+    return shortlist.most_worth_offering();
+  };
+  EstimatedPart part;
+  if (goal != PlanObjective::memory)
+    for (const EstimatedCandidate& of : estimated(part).shortlist) part.only.push_back(of.candidate);
+  std::ranges::sort(part.only);
+  part.most_s = std::numeric_limits<double>::infinity();
+  if (!part.only.empty() && !was_stopped) part.most_s = most_worth(estimated(part));
+  part.only.clear();
+  EstimatedShare plainest, others;
+  if (!was_stopped) plainest = estimated(part);
+  if (!was_stopped) others = estimated({false, most_worth(plainest)});
+  EstimatedShare all = join_shares({plainest, others}, most, goal);
+  all.was_stopped = was_stopped;
+  return all;
 }
 
 }  // namespace simrun

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "planner/candidate_family.h"
 #include "planner/search.h"
 #include "planner/shortlist.h"
 
@@ -11,20 +13,54 @@ namespace simrun {
 
 // What the estimates of a job's candidates come to, or of those of one process.
 struct EstimatedShare {
-  std::int64_t candidates = 0, feasible = 0;
-  std::vector<EstimatedCandidate> shortlist;
+  // pruned: those of which no more is known than that they take longer than what was asked for.
+  std::int64_t candidates = 0, pruned = 0, feasible = 0;
+  std::vector<EstimatedCandidate> shortlist;   // of estimates; or, where there are none, of bounds
   std::optional<EstimatedCandidate> smallest;  // by its peak
   bool was_stopped = false;
 };
 
-// Estimates every candidate that is this process's to estimate. REQUIRES: has_layer_kinds(job).
-EstimatedShare estimate_share(const PlanBase& base, std::size_t most, const PlanSearchOptions& options);
+// Of a search's candidates those with the smallest microbatch and no recompute, or all others.
+struct EstimatedPart {
+  bool is_plainest = true;
+  double most_s = 0;                 // what is known to take longer is not estimated
+  std::vector<Candidate> only = {};  // in order; empty: all of the part
+};
+
+// Estimates candidates, family by family, of which every process has its own. REQUIRES: has_layer_kinds(job).
+class FamilyEstimates {
+ public:
+  // The base and the options must outlive it. `most`: of a shortlist.
+  FamilyEstimates(const PlanBase& base, std::size_t most, const PlanSearchOptions& options);
+
+  // Of this process's families those of the part that may take `most_s` or less; of the rest bounds.
+  EstimatedShare estimate(const EstimatedPart& part);
+
+ private:
+  bool goes_on(std::int64_t candidates, bool reports);
+  // What one thread has found.
+  struct Found {
+    EstimatedShare share;
+    Shortlist shortlist;
+    bool reports = false;  // it asks whether to go on
+  };
+  void estimate_family(std::size_t family, const EstimatedPart& part, Found& found);
+  void take(const EstimatedCandidate& of, Found& found) const;
+
+  const PlanBase& base_;
+  std::size_t most_;
+  const PlanSearchOptions& options_;
+  std::vector<CandidateFamily> families_;  // of this process
+  std::vector<PassTable> passes_;          // by family: what was probed
+  SharedStepPrices steps_;
+  std::atomic<bool> stopped_ = false;
+};
 
 // All processes' shares in one, with at most so many on its shortlist, all the same whoever did what.
 EstimatedShare join_shares(const std::vector<EstimatedShare>& shares, std::size_t most, PlanObjective goal);
 
-// As text, for other processes.
-std::string to_text(const EstimatedShare& share);
-EstimatedShare share_from_text(const std::string& text);  // throws std::runtime_error
+// Estimates every candidate that may get on a shortlist of so many; the same for any number of processes and
+// threads. What cannot get there is not estimated.
+EstimatedShare estimate_all(const PlanBase& base, std::size_t most, const PlanSearchOptions& options);
 
 }  // namespace simrun

@@ -32,20 +32,20 @@ std::vector<Kind> kinds_of(const ModelConfig& model) {
   return kinds;
 }
 
-// Two layers of each kind on the first of two stages, and one of each on the last, of which only what lies
-// behind the layers counts.
+// Two layers of each kind on the first of two stages, and the model's last one on the other, of which only
+// what lies behind it counts.
 void shrink(ModelConfig& model) {
-  const std::vector<Kind> kinds = kinds_of(model);
-  const bool has_experts = !model.experts.layers.empty(), has_windows = !model.attention_windows.empty();
-  model.num_layers = static_cast<std::int64_t>(kinds.size()) * (layers_of_kind + 1);
+  std::vector<Kind> layers;
+  for (const Kind& kind : kinds_of(model)) layers.insert(layers.end(), layers_of_kind, kind);
+  layers.push_back(kind_of(model, model.num_layers - 1));
+  const bool lists_experts = !model.experts.layers.empty(), lists_windows = !model.attention_windows.empty();
+  model.num_layers = static_cast<std::int64_t>(layers.size());
   model.experts.layers.clear();
   model.attention_windows.clear();
-  for (const std::int64_t of_kind : {layers_of_kind, std::int64_t{1}})
-    for (const Kind& kind : kinds)
-      for (std::int64_t i = 0; i < of_kind; ++i) {
-        if (has_experts) model.experts.layers.push_back(kind.first);
-        if (has_windows) model.attention_windows.push_back(kind.second);
-      }
+  for (const auto& [has_experts, window] : layers) {
+    if (lists_experts) model.experts.layers.push_back(has_experts);
+    if (lists_windows) model.attention_windows.push_back(window);
+  }
 }
 
 std::int64_t least_data(const Job& job, const Candidate& candidate) {
@@ -225,8 +225,8 @@ Job probe_job(const Job& job, Candidate candidate, std::int64_t data) {
   probe = with_candidate(std::move(probe), candidate);
   std::vector<StageContent>& stages = probe.parallelism.stages;
   stages.assign(static_cast<std::size_t>(candidate.pipeline), {});
-  stages.front().layers = candidate.pipeline == 1 ? layers : layers / (layers_of_kind + 1) * layers_of_kind;
-  if (candidate.pipeline > 1) stages.back().layers = layers - stages.front().layers;
+  stages.front().layers = candidate.pipeline == 1 ? layers : layers - 1;
+  if (candidate.pipeline > 1) stages.back().layers = 1;
   stages.front().embedding = true;
   stages.back().loss = true;
   stages.back().mtp_layers = job.model.num_nextn_predict_layers;

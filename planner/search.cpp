@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <limits>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -18,25 +20,12 @@
 namespace simrun {
 namespace {
 
-constexpr double may_be_better = 1.05;  // x the step of the worst of the best
-constexpr std::size_t batch = 16;       // candidates between two looks at what was found
-constexpr std::int64_t most_evaluations_per_asked = 2;
-
-// One process's share of a part of the search, by its text; every process then has all of them.
-template <typename Share, typename Make, typename Read>
-std::vector<Share> of_all_processes(const SearchProcesses& among, const Make& make, const Read& read) {
-  if (among.processes == 1) return {make()};
-  std::vector<Share> shares;
-  for (const std::string& text : among.gather([&] { return to_text(make()); })) shares.push_back(read(text));
-  return shares;
-}
+constexpr std::size_t batch = 16;  // candidates between two looks at what was found
+constexpr std::int64_t most_evaluations_per_asked = 4;
 
 EstimatedShare estimated(const PlanBase& base, std::size_t most, const PlanSearchOptions& options) {
-  const PlanObjective goal = base.job.plan.minimise;
-  const auto shares = of_all_processes<EstimatedShare>(
-      options.among, [&] { return estimate_share(base, most, options); }, share_from_text);
-  EstimatedShare all = join_shares(shares, most, goal);
-  Shortlist shortlist(most, goal);
+  EstimatedShare all = estimate_all(base, most, options);
+  Shortlist shortlist(most, base.job.plan.minimise);
   for (const EstimatedCandidate& of : all.shortlist) shortlist.offer(of);
   all.shortlist = shortlist.take();
   // Where nothing fits, what comes nearest.
@@ -175,6 +164,36 @@ std::vector<RankedCandidate> pareto_of(std::vector<RankedCandidate> of) {
   return front;
 }
 
+// How far below their estimates candidates of a ZeRO stage came out.
+class EstimateErrors {
+ public:
+  void add(const RankedCandidate& of) {
+    const Evaluation& found = of.evaluation;
+    if (!found.refusal.empty() || of.estimate.step_s <= 0 || of.estimate.peak_bytes <= 0) return;
+    OfStage& stage = stages_.at(static_cast<std::size_t>(of.candidate.zero_stage));
+    ++stage.known;
+    stage.step = std::min(stage.step, found.step_s / of.estimate.step_s);
+    stage.peak = std::min(stage.peak, static_cast<double>(found.peak_bytes) / of.estimate.peak_bytes);
+  }
+
+  // What a candidate comes to if its estimate errs as much as any before it, and a little more.
+  double least(const EstimatedCandidate& of, PlanObjective objective) const {
+    const OfStage& stage = stages_.at(static_cast<std::size_t>(of.candidate.zero_stage));
+    const bool is_known = stage.known >= enough;
+    return goal_of(objective, of.estimate.step_s * (is_known ? little_more * stage.step : unknown),
+                   of.estimate.peak_bytes * (is_known ? little_more * stage.peak : unknown));
+  }
+
+ private:
+  static constexpr int enough = 6;
+  static constexpr double unknown = 0.9, little_more = 0.99;
+  struct OfStage {
+    int known = 0;
+    double step = 1, peak = 1;  // x the estimate
+  };
+  std::array<OfStage, 4> stages_ = {};
+};
+
 class Search {
  public:
   Search(const PlanBase& base, const PlanSearchOptions& options)
@@ -183,23 +202,24 @@ class Search {
         batch_(options.among.processes == 1 ? batch : batch_of_many(limits_)) {}
 
   void simulate_most_promising(const std::vector<EstimatedCandidate>& shortlist, PlanSearchResult& result) {
-    const std::size_t most = shortlist.size();
-    std::size_t next = 0;
-    while (next < most && !is_enough(shortlist[next], result)) {
-      const std::size_t end = std::min(next + (next == 0 ? batch_ : batch), most);
+    std::vector<EstimatedCandidate> left = shortlist;
+    while (!left.empty()) {
+      const std::vector<EstimatedCandidate> next = take_next(left);
+      if (next.empty()) return;
       std::vector<Candidate> candidates;
-      for (std::size_t i = next; i < end; ++i) candidates.push_back(shortlist[i].candidate);
+      for (const EstimatedCandidate& of : next) candidates.push_back(of.candidate);
       const EvaluatedShare share = evaluator_.run(
           candidates, EngineChoice::fast,
-          {PlanSearchPhase::simulating, static_cast<std::int64_t>(next), static_cast<std::int64_t>(most)});
+          {PlanSearchPhase::simulating, result.evaluated, static_cast<std::int64_t>(shortlist.size())});
       result.was_stopped = share.was_stopped;
       if (result.was_stopped) return;
-      for (const Evaluation& found : share.found) {
-        ++result.evaluated;
-        const RankedCandidate ranked{shortlist[next].candidate, shortlist[next].estimate, found};
-        (found.refusal.empty() && found.fits ? fitting_ : result.rest).push_back(ranked);
-        ++next;
+      result.evaluated += static_cast<std::int64_t>(next.size());
+      for (std::size_t i = 0; i < next.size(); ++i) {
+        const RankedCandidate ranked{next[i].candidate, next[i].estimate, share.found[i]};
+        errors_.add(ranked);
+        (share.found[i].refusal.empty() && share.found[i].fits ? fitting_ : result.rest).push_back(ranked);
       }
+      evaluated_ = result.evaluated;
     }
   }
 
@@ -260,21 +280,29 @@ class Search {
         result.best[i].evaluation = found;
   }
 
-  // Enough were simulated, and those to come look worse than what is found.
-  bool is_enough(const EstimatedCandidate& next, const PlanSearchResult& result) {
-    if (result.evaluated < limits_.evaluations) return false;
-    if (result.evaluated >= limits_.evaluations * most_evaluations_per_asked) return true;
-    if (fitting_.size() < static_cast<std::size_t>(limits_.best)) return false;
-    sort_by_goal(fitting_, limits_.minimise);
-    const Evaluation& worst = fitting_[static_cast<std::size_t>(limits_.best) - 1].evaluation;
-    return goal_of(limits_.minimise, next.estimate.step_s, next.estimate.peak_bytes) >
-           may_be_better * goal_of(limits_.minimise, worst.step_s, static_cast<double>(worst.peak_bytes));
+  // From the front of what is left; behind those that were asked for only what may be among the best.
+  std::vector<EstimatedCandidate> take_next(std::vector<EstimatedCandidate>& left) {
+    const std::size_t most = evaluated_ == 0 ? batch_ : batch;
+    double worst = std::numeric_limits<double>::infinity();
+    if (evaluated_ >= limits_.evaluations && fitting_.size() >= static_cast<std::size_t>(limits_.best)) {
+      sort_by_goal(fitting_, limits_.minimise);
+      worst = goal(fitting_[static_cast<std::size_t>(limits_.best) - 1]);
+    }
+    std::vector<EstimatedCandidate> next, behind;
+    for (const EstimatedCandidate& of : left) {
+      const bool is_promising = errors_.least(of, limits_.minimise) <= worst;
+      if (is_promising) (next.size() < most ? next : behind).push_back(of);
+    }
+    left = std::move(behind);
+    return next;
   }
 
   const PlanConfig& limits_;
   Evaluator evaluator_;
   std::size_t batch_;  // the first
+  std::int64_t evaluated_ = 0;
   std::vector<RankedCandidate> fitting_;
+  EstimateErrors errors_;
 };
 
 }  // namespace
@@ -294,6 +322,7 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   const EstimatedShare share =
       has_layer_kinds(base.job.job) ? estimated(base, most, options) : enumerated(base, most);
   result.candidates = share.candidates;
+  result.pruned = share.pruned;
   result.feasible = share.feasible;
   result.was_stopped = share.was_stopped;
   if (result.was_stopped) return result;

@@ -20,7 +20,8 @@ struct RankedCandidate {
 // What a search did and found.
 struct PlanSearchResult {
   std::int64_t candidates = 0;          // whose sizes divide
-  std::int64_t feasible = 0;            // of these, that fit by their estimates
+  std::int64_t pruned = 0;              // of these, that take longer than the best by a bound
+  std::int64_t feasible = 0;            // of the others, that fit by their estimates
   std::int64_t evaluated = 0;           // that were compiled and simulated
   std::vector<RankedCandidate> best;    // that fit, by the objective; simulated with contention
   std::vector<RankedCandidate> pareto;  // that fit and that none beats in both time and memory, fastest first
@@ -55,9 +56,9 @@ struct PlanSearchOptions {
 };
 
 // The best ways to split a job: every candidate is estimated, the most promising are compiled and simulated
-// with the fast engine until at least PlanConfig::evaluations are and the next one's estimate is a tenth
-// worse than the PlanConfig::best best ones found, and those are simulated with contention. Memory is bounded
-// whatever the number of candidates. Deterministic.
+// with the fast engine until at least PlanConfig::evaluations are and none is left whose estimate, if it errs
+// as those before it did, lies below the PlanConfig::best best ones found; those are simulated with
+// contention. Memory is bounded whatever the number of candidates. Deterministic.
 //
 // Throws std::invalid_argument where the limits leave no candidate, with what contradicts what; and for
 // models whose layers have no kinds (has_layer_kinds) where more candidates are left than

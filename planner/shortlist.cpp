@@ -46,6 +46,18 @@ std::vector<EstimatedCandidate> Shortlist::take() {
   return taken;
 }
 
+double Shortlist::most_worth_offering() {
+  const std::vector<EstimatedCandidate> taken = take();
+  if (objective_ == PlanObjective::memory || taken.size() < most_ || taken.empty())
+    return std::numeric_limits<double>::infinity();
+  double best = goal(taken.front()), worst = best;
+  for (const EstimatedCandidate& of : taken) {
+    best = std::min(best, goal(of));
+    worst = std::max(worst, goal(of));
+  }
+  return std::max(worst, near_the_best * best);
+}
+
 void Shortlist::sort(std::vector<EstimatedCandidate>& of) const {
   std::ranges::sort(of, [&](const EstimatedCandidate& a, const EstimatedCandidate& b) {
     return std::make_tuple(goal(a), std::cref(a.candidate)) <

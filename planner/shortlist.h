@@ -28,6 +28,9 @@ class Shortlist {
   // Those of every stage, for another list to choose from.
   std::vector<EstimatedCandidate> all_stages();
   std::vector<EstimatedCandidate> take();
+  // What may still change take() has no greater step time; infinite where there is room, or where steps are
+  // not what counts.
+  double most_worth_offering();
 
  private:
   void sort(std::vector<EstimatedCandidate>& of) const;

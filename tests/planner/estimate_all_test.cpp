@@ -1,0 +1,73 @@
+#include "planner/estimate_all.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace simrun {
+namespace {
+
+PlanBase limited_base(const std::string& job, std::vector<Override> overrides) {
+  const std::string path = SIMRUN_SOURCE_DIR "/configs/jobs/" + job + ".yaml";
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  LoadOptions load;
+  load.overrides = std::move(overrides);
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  return plan_base(text.str(), path, load);
+}
+
+std::vector<EstimatedCandidate> taken(const std::vector<EstimatedCandidate>& all, std::size_t most) {
+  Shortlist shortlist(most, PlanObjective::step_time);
+  for (const EstimatedCandidate& of : all) shortlist.offer(of);
+  return shortlist.take();
+}
+
+// By what it costs, without a bound.
+std::vector<EstimatedCandidate> estimates_of_all(const PlanBase& base) {
+  SharedStepPrices steps;
+  Estimator estimator(
+      base.job.job, [&](const Candidate& of) -> std::optional<Job> { return load_candidate(base, of); },
+      steps);
+  std::vector<EstimatedCandidate> all;
+  for_each_candidate(base.job.job, base.job.plan, [&](const Candidate& candidate) {
+    const auto estimate = estimator.estimate(candidate, std::numeric_limits<double>::infinity());
+    // Estimates of memory err: a little more than there is may fit.
+    if (estimate && estimate->peak_bytes <= 1.03 * estimate->room_bytes)
+      all.push_back({candidate, *estimate});
+  });
+  return all;
+}
+
+}  // namespace
+
+// Lists that are short beside the number of candidates, so that bounds have something to cut.
+TEST_CASE("bounds cut nothing that would be on the list of the most promising", "[long]") {
+  const std::vector<Override> limits = {{"plan.fix.virtual_pipeline_model_parallel_size", "[1, 2]"},
+                                        {"plan.fix.zero_stage", "[0, 1, 3]"}};
+  for (const char* job : {"tiny-moe-8ranks", "llama3-8b-8xh100"}) {
+    const PlanBase base = limited_base(job, limits);
+    const std::vector<EstimatedCandidate> all = estimates_of_all(base);
+    for (const std::size_t most : {4U, 8U, 24U}) {
+      CAPTURE(job, most);
+      PlanSearchOptions options;
+      options.threads = 2;
+      const EstimatedShare bounded = estimate_all(base, most, options);
+      CHECK(bounded.pruned > 0);
+      CHECK(bounded.candidates >= bounded.pruned + bounded.feasible);
+      const auto expected = taken(all, most), found = taken(bounded.shortlist, most);
+      REQUIRE(found.size() == expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        CAPTURE(describe(expected[i].candidate), describe(found[i].candidate));
+        CHECK(found[i].candidate == expected[i].candidate);
+        CHECK(found[i].estimate.step_s == expected[i].estimate.step_s);
+      }
+    }
+  }
+}
+
+}  // namespace simrun

@@ -8,6 +8,8 @@
 
 #include "configs/pipeline_layout.h"
 #include "planner/search.h"
+#include "schedules/compile.h"
+#include "sim/simulate.h"
 #include "tests/jobs.h"
 
 namespace simrun {
@@ -127,19 +129,27 @@ std::vector<PublishedGain> published_gains() {
   return gains;
 }
 
-std::vector<BalancedPlan> balances_of(const PublishedGain& of, const char* precision) {
+std::string job_of(const PublishedGain& of, const char* precision) {
   const bool has_stages = of.experiment == "pipeline";
   const std::string lengths = of.model == "resnet-50" ? ""
                               : of.model == "gnmt"    ? "seq_length: 50, "
                                                       : "seq_length: 128, ";
-  const std::string yaml = "simrun: 1\nmodel: {from: " + of.model + "}\ntraining: {" + lengths +
-                           (has_stages ? "micro_batch_size: 4, global_batch_size: 128"
-                                       : "micro_batch_size: 32, global_batch_size: 512") +
-                           ", precision: " + precision +
-                           "}\nparallelism: {pipeline_model_parallel_size: " + (has_stages ? "4" : "1") +
-                           "}\ncluster: {from: whale_v100_p100, gpus_per_node: " + std::to_string(of.fast) +
-                           "}\n";
-  return balanced_plans(mixed_loader(yaml));
+  return "simrun: 1\nmodel: {from: " + of.model + "}\ntraining: {" + lengths +
+         (has_stages ? "micro_batch_size: 4, global_batch_size: 128"
+                     : "micro_batch_size: 32, global_batch_size: 512") +
+         ", precision: " + precision +
+         "}\nparallelism: {pipeline_model_parallel_size: " + (has_stages ? "4" : "1") +
+         "}\ncluster: {from: whale_v100_p100, gpus_per_node: " + std::to_string(of.fast) + "}\n";
+}
+
+std::vector<BalancedPlan> balances_of(const PublishedGain& of, const char* precision) {
+  return balanced_plans(mixed_loader(job_of(of, precision)));
+}
+
+// The share of the step that the first GPU, a V100, computes.
+double busy_share(const PublishedGain& of, const char* precision, const DeviceBalance& balance) {
+  const Timeline timeline = simulate(compile(job_from(job_of(of, precision), overrides_of(balance))));
+  return static_cast<double>(timeline.ranks.front().totals.compute) / static_cast<double>(timeline.step);
 }
 
 // Pipelines are compared with stages of equal work.
@@ -182,11 +192,19 @@ TEST_CASE("data parallel gains on V100 and P100 have Whale's between fp32's and 
     const std::vector<BalancedPlan> fp32 = balances_of(of, "fp32"), fp16 = balances_of(of, "fp16");
     const double least = fp32.front().simulated.step_s / step_of(fp32, "Whale");
     const double most = fp16.front().simulated.step_s / best_balance(fp16).simulated.step_s;
-    CAPTURE(of.model, least, most);
+    const double busier =
+        busy_share(of, "fp32", plan_named(fp32, "Whale")->balance) / busy_share(of, "fp32", {});
+    const double busier16 =
+        busy_share(of, "fp16", plan_named(fp16, "Whale")->balance) / busy_share(of, "fp16", {});
+    CAPTURE(of.model, least, most, busier, busier16);
     CHECK(least > 1);
     CHECK(least < (1 + 15.7 / 10.6) / 2);
     CHECK(least <= of.high + 0.1);
     CHECK(most >= of.low - 0.1);
+    // V100 are busier by 1.39 to 1.96 in the paper.
+    CHECK(busier > 1);
+    CHECK(busier < 1.96);
+    CHECK(busier16 > 1.39);
     ++experiments;
   }
   CHECK(experiments == 3);

@@ -4,10 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "cli/console.h"
 #include "cli/measured_file.h"
 #include "cli/outputs.h"
+#include "configs/diagnostics.h"
 #include "validation/fit.h"
 
 namespace simrun {
@@ -19,6 +22,15 @@ int run_fit(const Options& options, const LoadOptions& load) {
   if (options.validate.coefficients) probe_outputs({*options.validate.coefficients}, {path});
   const DeviceFit fit =
       fit_device(file.rows, device, load_coefficients(load), {load, EngineChoice::fast, 0, false});
+  if (!fit.mixed.empty()) {
+    std::vector<Diagnostic> faults;
+    for (const auto& [line, gpus] : fit.mixed)
+      faults.push_back(
+          {{path, line, 1},
+           fmt::format("this row ran on {}: what it says of '{}' alone cannot be told", gpus, device),
+           "--filter COLUMN=VALUE keeps to rows of one kind of GPU."});
+    throw ConfigError(std::move(faults));
+  }
   if (fit.rows == 0) {
     complain(fmt::format("simrun: error: no row that counts ran on '{}'\n", device));
     if (!fit.others.empty())

@@ -10,8 +10,10 @@
 #include "cli/import_report.h"
 #include "cli/outputs.h"
 #include "cli/read_input.h"
+#include "cli/refusal_position.h"
 #include "cli/written_trace.h"
 #include "configs/diagnostics.h"
+#include "configs/node_groups.h"
 #include "schedules/summary.h"
 #include "sim/simulate.h"
 #include "traces/imported_timeline.h"
@@ -88,6 +90,21 @@ std::string write_files(const Options& options, const ImportReport& report,
   return wrote;
 }
 
+// A profile is of one GPU, whose keys it repeats.
+void check_profiled(const Input& input) {
+  if (!input.job)
+    throw ConfigError({{{input.path, 0, 0},
+                        "--profile needs the job: a Plan file has no keys of its GPU",
+                        "--against the job's YAML."}});
+  const Cluster& cluster = input.plan.cluster;
+  if (GpuKinds(cluster).count() > 1)
+    throw ConfigError(
+        {{refusal_position(input, "--profile: cluster.node_groups"),
+          fmt::format("--profile measures one kind of GPU, and this job runs on {}", gpus_text(cluster)),
+          "trace the job on nodes of one kind; cluster.node_groups then takes the profile as the "
+          "`gpu` of that group."}});
+}
+
 }  // namespace
 
 int import_traces(const Options& given, const LoadOptions& load) {
@@ -99,10 +116,7 @@ int import_traces(const Options& given, const LoadOptions& load) {
   std::vector<std::string> outputs = options.traces, inputs = files;
   if (predicted) {
     if (options.import.profile) {
-      if (!predicted->input.job)
-        throw ConfigError({{{options.input, 0, 0},
-                            "--profile needs the job: a Plan file has no keys of its GPU",
-                            "--against the job's YAML."}});
+      check_profiled(predicted->input);
       outputs.push_back(*options.import.profile);
     }
     if (const std::optional<std::string> page = page_path(options, ".trace.html")) outputs.push_back(*page);

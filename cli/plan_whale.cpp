@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <vector>
 
 #include "cli/console.h"
 #include "cli/outputs.h"
+#include "cli/plan_json.h"
 #include "cli/read_input.h"
 #include "configs/node_groups.h"
 #include "planner/balanced_plans.h"
@@ -74,11 +77,26 @@ std::string balanced_text(const std::vector<BalancedPlan>& plans, const Cluster&
   return gpus_text(cluster) + "\n" + text_table(rows, {3}) + refusals;
 }
 
+// Those that fit, the fastest first. A candidate is a balance, or the job as it is written.
+std::string balanced_json(const std::vector<BalancedPlan>& plans, double seconds,
+                          const std::function<std::string(const BalancedPlan&)>& config_of) {
+  std::vector<const BalancedPlan*> fitting;
+  for (const BalancedPlan& of : plans)
+    if (of.simulated.fits && of.simulated.refusal.empty()) fitting.push_back(&of);
+  std::ranges::stable_sort(fitting, is_better, [](const BalancedPlan* of) { return of->simulated; });
+  std::vector<FoundJob> found;
+  for (const BalancedPlan* of : fitting) found.push_back({config_of(*of), of->simulated, {}});
+  const auto refused =
+      std::ranges::count_if(plans, [](const BalancedPlan& of) { return !of.simulated.refusal.empty(); });
+  const auto candidates = static_cast<std::int64_t>(plans.size());
+  return found_json(
+      {candidates, static_cast<std::int64_t>(fitting.size()), candidates - refused, seconds, false}, found);
+}
+
 }  // namespace
 
 int plan_whale(const Options& options, const LoadOptions& load) {
   if (is_plan_file(options.input)) refuse_whale(options, "--plan whale balances a job, not a Plan file");
-  if (options.json) refuse_whale(options, "--plan whale has no --json", "--plan jobs has.");
   if (options.plan_flags.resume)
     refuse_whale(options, "--resume goes with --plan jobs, not with --plan whale");
   const auto start = std::chrono::steady_clock::now();
@@ -98,12 +116,15 @@ int plan_whale(const Options& options, const LoadOptions& load) {
     refuse_whale(options, error.what());
   }
   const std::optional<std::size_t> best = fastest_of(plans);
+  const auto config_of = [&](const BalancedPlan& of) {
+    return load_balanced(options, load, overrides_of(of.balance)).effective_yaml;
+  };
   std::string wrote;
-  if (best)
-    wrote = write_reported(best_path,
-                           load_balanced(options, load, overrides_of(plans[*best].balance)).effective_yaml);
+  if (best) wrote = write_reported(best_path, config_of(plans[*best]));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  if (!options.quiet)
+  if (options.json)
+    print(balanced_json(plans, took.count(), config_of));
+  else if (!options.quiet)
     print(balanced_text(plans, cluster) + (best ? "" : nearest_text(plans)) +
           fmt::format("{:.1f} s\n", took.count()) + wrote);
   return best ? 0 : 3;

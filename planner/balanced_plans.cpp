@@ -15,7 +15,7 @@
 #include "configs/pipeline_layout.h"
 #include "planner/load_shares.h"
 #include "planner/part_loads.h"
-#include "schedules/instruction_flops.h"
+#include "planner/stage_flops.h"
 #include "sim/exchange_groups.h"
 #include "sim/plan_job.h"
 
@@ -46,6 +46,9 @@ class Balancer {
   std::vector<BalancedPlan> plans() {
     add("as written", {});
     if (GpuKinds(job_.cluster).count() == 1) return std::move(plans_);
+    if (can_move_layers())
+      if (const std::optional<DeviceBalance> even = corrected({}, &Balancer::layers_blindly))
+        add("even by FLOPs", *even);
     for (const DeviceBalance& placed : placements_of(job_)) {
       add("placed", placed);
       for (std::int64_t factor = 1; factor <= largest_factor && job_.microbatches() % factor == 0;
@@ -188,20 +191,6 @@ class Balancer {
     return std::max(least, 1.0);
   }
 
-  // Of a stage, in layers of it, by FLOPs: the classifier.
-  static double load_outside_layers(const Plan& plan, std::size_t stage) {
-    for (const Segment& segment : plan.segments) {
-      if (segment.kind != PassKind::forward || segment.chunk == no_index ||
-          std::cmp_not_equal(plan.chunks[segment.chunk].stage, stage))
-        continue;
-      double outside = 0, layers = 0;
-      for (const Instruction& what : segment.instructions)
-        (what.layer < 0 ? outside : layers) += instruction_flops(plan, what);
-      return layers > 0 ? outside / layers * static_cast<double>(plan.chunks[segment.chunk].layers) : 0;
-    }
-    return 0;
-  }
-
   DeviceBalance with_batches(DeviceBalance balance, std::vector<std::int64_t> shares) const {
     balance.replicas = std::move(shares);
     return balance;
@@ -237,18 +226,26 @@ class Balancer {
     return with_batches(of.balance, std::move(shares));
   }
 
-  std::optional<DeviceBalance> layers_by_flops(const Knowledge& of) const {
+  std::optional<DeviceBalance> layers_by_flops(const Knowledge& of) const { return cut_by_flops(of, true); }
+  std::optional<DeviceBalance> layers_blindly(const Knowledge& of) const { return cut_by_flops(of, false); }
+
+  // Among GPUs as their datasheets say, or as if all were alike.
+  std::optional<DeviceBalance> cut_by_flops(const Knowledge& of, bool knows_kinds) const {
     const Plan plan = plan_job(load_(overrides_of(of.balance)));
     const std::vector<std::int64_t> layers = layers_of(of.balance);
+    const std::vector<StageFlops> flops = stage_flops(plan, layers);
+    const double mean = mean_layer_flops(flops);
     std::vector<LoadTaker> takers;
+    std::vector<double> loads;
     for (std::size_t s = 0; s < layers.size(); ++s) {
       const auto rank = static_cast<std::int32_t>(s % of.loads.size());
-      takers.push_back({flops_of(plan, rank, 0, device_count(plan, rank)),
-                        room_of_stage(of.loads, s, layers[s]), load_outside_layers(plan, s)});
+      takers.push_back({knows_kinds ? flops_of(plan, rank, 0, device_count(plan, rank)) : 1,
+                        room_of_stage(of.loads, s, layers[s]), mean > 0 ? flops[s].outside / mean : 0});
+      loads.insert(loads.end(), flops[s].layers.begin(), flops[s].layers.end());
     }
     const std::vector<std::int64_t> shares = whale_shares(takers, sum_of(layers));
     if (shares.empty()) return std::nullopt;
-    return with_layers(of.balance, shares);
+    return with_layers(of.balance, cut_by_load(loads, shares));
   }
 
   std::optional<DeviceBalance> batches_by_time(const Knowledge& of) const {

@@ -16,6 +16,7 @@ struct BalancedPlan {
 // Whale's hardware-aware balancing of a job over devices of unlike speed and memory (Jia et al. 2022, USENIX
 // ATC, section 3.5). First the job as it is written, then, each simulated:
 //
+//   even by FLOPs   stages of equal work, as if all GPUs were alike: what a pipeline is compared with
 //   Whale           stages in the order of their devices' memory, the largest first, and then replicas of one
 //   kind
 //                   each; layers of the stages and batches of the replicas by Algorithm 1

@@ -108,4 +108,22 @@ Shares fastest_shares(const std::vector<TimedTaker>& takers, std::int64_t units)
   return shares;
 }
 
+Shares cut_by_load(const std::vector<double>& loads, const Shares& shares) {
+  const double all = std::accumulate(loads.begin(), loads.end(), 0.0),
+               count = static_cast<double>(loads.size());
+  Shares cut;
+  std::size_t next = 0;
+  double target = 0, sum = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    target += static_cast<double>(shares[i]) * all / count;
+    const std::size_t first = next, behind = shares.size() - 1 - i;  // takers, who need one each
+    while (next + behind < loads.size() &&
+           (next == first || behind == 0 ||
+            std::abs(sum + loads[next] - target) <= std::abs(sum - target) * (1 + 1e-9)))
+      sum += loads[next++];
+    cut.push_back(static_cast<std::int64_t>(next - first));
+  }
+  return cut;
+}
+
 }  // namespace simrun

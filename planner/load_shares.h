@@ -31,4 +31,10 @@ std::vector<std::int64_t> whale_shares(const std::vector<LoadTaker>& takers, std
 // would be done first with it. At least one unit each; empty as above.
 std::vector<std::int64_t> fastest_shares(const std::vector<TimedTaker>& takers, std::int64_t units);
 
+// Where unlike units follow each other, layers of an encoder and a decoder: how many each taker gets so that
+// the sums of loads up to every cut are nearest to those of `shares` units of the mean load. Equal loads:
+// `shares`. At least one each; loads are as many as all shares together.
+std::vector<std::int64_t> cut_by_load(const std::vector<double>& loads,
+                                      const std::vector<std::int64_t>& shares);
+
 }  // namespace simrun

@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "configs/node_groups.h"
 #include "configs/section_reader.h"
 #include "validation/statistics.h"
 
@@ -92,7 +93,7 @@ std::vector<ErrorBand> error_bands(const std::vector<ValidatedRow>& rows) {
   for (const ValidatedRow& row : rows) {
     const std::optional<double> error = row.error();
     if (!row.counts || !row.set.empty() || !error || row.is_failure() || !row.simulated ||
-        !row.simulated->job)
+        !row.simulated->job || GpuKinds(row.simulated->job->cluster).count() > 1)
       continue;
     const std::vector<RunKind> kinds = kinds_of(run_kind(*row.simulated->job));
     for (std::size_t place = 0; place < kinds.size(); ++place) {

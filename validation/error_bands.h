@@ -41,10 +41,10 @@ struct ErrorBand {
 // A band of fewer runs says little.
 constexpr std::size_t least_banded_runs = 8;
 
-// Bands of the rows that count, from the narrowest kind to all runs together: (GPU, framework, parallelism),
-// (GPU, parallelism), (framework, parallelism), GPU, parallelism, all; without a framework GPU and
-// parallelism, GPU, parallelism, all. Of least_banded_runs or more. Time's first; in the order of their
-// kinds.
+// Bands of the rows that count, runs on GPUs of several kinds apart, from the narrowest kind to all runs
+// together: (GPU, framework, parallelism), (GPU, parallelism), (framework, parallelism), GPU, parallelism,
+// all; without a framework GPU and parallelism, GPU, parallelism, all. Of least_banded_runs or more. Time's
+// first; in the order of their kinds.
 std::vector<ErrorBand> error_bands(const std::vector<ValidatedRow>& rows);
 
 // The first of that list that has a run's kind.

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "configs/node_groups.h"
+
 namespace simrun {
 namespace {
 
@@ -31,7 +33,8 @@ class Fitter {
     found.device = device_;
     found.rows = rows_.size();
     found.others = others_;
-    if (rows_.empty()) return found;
+    found.mixed = mixed_;
+    if (rows_.empty() || !mixed_.empty()) return found;
     const std::vector<double> before = residuals({});  // with what the device's file says
     for (int round = 0; round < most_rounds; ++round)
       if (step() < least_change) break;
@@ -48,9 +51,17 @@ class Fitter {
   void choose_rows(const std::vector<MeasuredRow>& rows) {
     for (const ValidatedRow& row : validate_rows(rows, options_)) {
       if (!row.counts || !row.set.empty() || !row.is_time() || row.status != RowStatus::scored) continue;
-      const std::string& device = row.simulated->job->cluster.gpu.name;
-      if (device != device_) {
-        others_.insert(device);
+      const Cluster& cluster = row.simulated->job->cluster;
+      const GpuKinds kinds(cluster);
+      bool ran_there = false;
+      for (std::size_t kind = 0; kind < kinds.count(); ++kind)
+        ran_there = ran_there || kinds.gpu(kind).name == device_;
+      if (!ran_there) {
+        others_.insert(gpus_text(cluster));
+        continue;
+      }
+      if (kinds.count() > 1) {
+        mixed_.emplace_back(row.row.line, gpus_text(cluster));
         continue;
       }
       rows_.push_back(row.row);
@@ -157,6 +168,7 @@ class Fitter {
   std::vector<std::string> source_;  // of each row
   std::map<std::string, std::size_t> rows_of_;
   std::set<std::string> others_;
+  std::vector<std::pair<int, std::string>> mixed_;
 };
 
 }  // namespace

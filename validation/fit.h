@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "validation/validate.h"
@@ -43,12 +44,16 @@ struct DeviceFit {
   std::size_t rows = 0;
   double before = 0, after = 0, left_out = 0;  // means over sources
   std::set<std::string> others;                // devices of the rows that ran elsewhere
+  // Rows that ran on the device and another kind at once, which nothing is fitted to: their lines in the file
+  // and their GPUs. If there are any, nothing was fitted.
+  std::vector<std::pair<int, std::string>> mixed;
 };
 
 // Least squares of log(predicted / measured) over the rows that count, were not set apart and ran on the
 // device, every source weighing the same and a row further off than e^0.2 only in proportion to its distance
 // (Huber 1964); within the bounds, by Gauss-Newton steps with derivatives from simulations. left_out is
-// linear in the coefficients around the fit and says nothing of a single source. No row: an empty fit.
+// linear in the coefficients around the fit and says nothing of a single source. No row, or one that ran on
+// several kinds of GPU at once, the device among them: an empty fit.
 DeviceFit fit_device(const std::vector<MeasuredRow>& rows, const std::string& device,
                      const std::vector<FitCoefficient>& coefficients, const ValidateOptions& options);
 

@@ -145,6 +145,22 @@ TEST_CASE("import: a folder is one trace per rank; the measured step is written 
   CHECK(has(again.output, "gemm           901.6 us        4\n"));
 }
 
+TEST_CASE("import: no profile is made of a job on several kinds of GPU, at its node_groups") {
+  const Scratch scratch;
+  const std::string job = SIMRUN_SOURCE_DIR "/configs/jobs/bert-large-16xv100-p100.yaml",
+                    trace = scratch.file("step.json"), profile = scratch.file("gpu.yaml");
+  REQUIRE(run_simrun(job + " --no-html -q --trace " + trace).code == 0);
+  const Ran ran =
+      run_simrun("--import-trace " + trace + " --against " + job + " --no-html --profile " + profile);
+  CAPTURE(ran.output);
+  CHECK(ran.code == 2);
+  CHECK(has(ran.output, "clusters/whale_v100_p100.yaml:5:1: error: --profile measures one kind of GPU"));
+  CHECK(has(ran.output, "this job runs on 8 v100_sxm2_32gb + 8 p100_sxm2"));
+  CHECK(has(ran.output, "hint: trace the job on nodes of one kind"));
+  CHECK(read(profile).empty());
+  CHECK(run_simrun("--import-trace " + trace + " --against " + job + " --no-html").code == 0);
+}
+
 TEST_CASE("import: wrong command lines and files are refused with one suggestion, and nothing is written") {
   const Scratch scratch;
   const auto refused = [](const std::string& arguments, const std::string& message) {

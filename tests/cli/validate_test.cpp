@@ -80,5 +80,26 @@ TEST_CASE("program: a device is fitted to the rows that ran on it and written as
         std::string::npos);
 }
 
+TEST_CASE("program: nothing is fitted to rows of several kinds of GPU, which are pointed at") {
+  const Scratch scratch;
+  const std::string groups =
+      " --set 'cluster={gpus_per_node: 8, intra_node: {latency: 2.7 us}, inter_node: {bandwidth: 50 Gb/s, "
+      "latency: 30 us}, node_groups: {fast: {nodes: 4, gpu: v100_sxm2_32gb}, slow: {nodes: 4, gpu: "
+      "p100_sxm2}}}'";
+  const std::string fit = "--fit " + sample + " --filter id=sc21-0003 ", out = scratch.file("v100.yaml");
+  for (const char* device : {"v100_sxm2_32gb", "p100_sxm2"}) {
+    const Ran ran = run_simrun(fit + "--device " + device + groups + " --coefficients " + out);
+    CAPTURE(ran.output);
+    CHECK(ran.code == 2);
+    CHECK(ran.output.find(sample + ":2:1: error: this row ran on 32 v100_sxm2_32gb + 32 p100_sxm2") !=
+          std::string::npos);
+    CHECK(ran.output.find("hint: --filter") != std::string::npos);
+    CHECK(read(out).empty());
+  }
+  const Ran elsewhere = run_simrun(fit + "--device t4" + groups);
+  CHECK(elsewhere.output.find("rows of this file ran on 32 v100_sxm2_32gb + 32 p100_sxm2") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace simrun

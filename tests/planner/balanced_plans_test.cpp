@@ -8,6 +8,8 @@
 
 #include "configs/pipeline_layout.h"
 #include "planner/search.h"
+#include "schedules/compile.h"
+#include "sim/simulate.h"
 #include "tests/jobs.h"
 
 namespace simrun {
@@ -105,44 +107,124 @@ TEST_CASE("on GPUs of one kind there is nothing but the job as written") {
   CHECK(plans.front().balance.empty());
 }
 
-// Precision and wiring are not published: gains by Algorithm 1 in fp32, where a V100 is 1.5 times as fast,
-// and the best in fp16, where it is almost six times as fast, have the published one between them, within
-// 0.1.
-TEST_CASE("gains on Whale's clusters are between fp32 and fp16 about those that were published", "[long]") {
+namespace {
+
+struct PublishedGain {
+  std::string experiment, model;
+  int fast = 0, slow = 0;
+  double low = 0, high = 0;
+};
+
+std::vector<PublishedGain> published_gains() {
   std::ifstream file(SIMRUN_SOURCE_DIR "/tests/data/whale_hetero.csv");
+  std::vector<PublishedGain> gains;
   std::string line;
-  int experiments = 0;
   while (std::getline(file, line)) {
     if (line.starts_with('#') || line.starts_with("experiment")) continue;
     std::ranges::replace(line, ',', ' ');
     std::istringstream words(line);
-    std::string experiment, model;
-    int fast = 0, slow = 0;
-    double low = 0, high = 0;
-    REQUIRE(words >> experiment >> model >> fast >> slow >> low >> high);
-    const bool has_stages = experiment == "pipeline";
-    const std::string lengths = model == "resnet-50" ? ""
-                                : model == "gnmt"    ? "seq_length: 50, "
-                                                     : "seq_length: 128, ";
-    const std::string yaml =
-        "simrun: 1\nmodel: {from: " + model + "}\ntraining: {" + lengths +
-        (has_stages ? "micro_batch_size: 4, global_batch_size: 128, precision: fp32}\n"
-                    : "micro_batch_size: 32, global_batch_size: 512, precision: fp32}\n") +
-        "parallelism: {pipeline_model_parallel_size: " + (has_stages ? "4" : "1") +
-        "}\ncluster: {from: whale_v100_p100, gpus_per_node: " + std::to_string(fast) + "}\n";
-    const std::vector<BalancedPlan> fp32 = balanced_plans(mixed_loader(yaml)),
-                                    fp16 =
-                                        balanced_plans(mixed_loader(yaml, {{"training.precision", "fp16"}}));
-    REQUIRE(plan_named(fp32, "Whale") != nullptr);
-    const double least = fp32.front().simulated.step_s / plan_named(fp32, "Whale")->simulated.step_s;
-    const double most = fp16.front().simulated.step_s / best_balance(fp16).simulated.step_s;
-    CAPTURE(experiment, model, least, most);
-    CHECK(least > 1);
-    CHECK(least <= high + 0.25);
-    CHECK(most >= low - 0.25);
+    PublishedGain& of = gains.emplace_back();
+    REQUIRE(words >> of.experiment >> of.model >> of.fast >> of.slow >> of.low >> of.high);
+  }
+  return gains;
+}
+
+std::string job_of(const PublishedGain& of, const char* precision) {
+  const bool has_stages = of.experiment == "pipeline";
+  const std::string lengths = of.model == "resnet-50" ? ""
+                              : of.model == "gnmt"    ? "seq_length: 50, "
+                                                      : "seq_length: 128, ";
+  return "simrun: 1\nmodel: {from: " + of.model + "}\ntraining: {" + lengths +
+         (has_stages ? "micro_batch_size: 4, global_batch_size: 128"
+                     : "micro_batch_size: 32, global_batch_size: 512") +
+         ", precision: " + precision +
+         "}\nparallelism: {pipeline_model_parallel_size: " + (has_stages ? "4" : "1") +
+         "}\ncluster: {from: whale_v100_p100, gpus_per_node: " + std::to_string(of.fast) + "}\n";
+}
+
+std::vector<BalancedPlan> balances_of(const PublishedGain& of, const char* precision) {
+  return balanced_plans(mixed_loader(job_of(of, precision)));
+}
+
+// The share of the step that the first GPU, a V100, computes.
+double busy_share(const PublishedGain& of, const char* precision, const DeviceBalance& balance) {
+  const Timeline timeline = simulate(compile(job_from(job_of(of, precision), overrides_of(balance))));
+  return static_cast<double>(timeline.ranks.front().totals.compute) / static_cast<double>(timeline.step);
+}
+
+// Pipelines are compared with stages of equal work.
+double step_of(const std::vector<BalancedPlan>& plans, const std::string& start) {
+  const BalancedPlan* const plan = plan_named(plans, start);
+  REQUIRE(plan != nullptr);
+  return plan->simulated.step_s;
+}
+
+}  // namespace
+
+// fp32 stands for what was published: it alone has the pipelines' gains. Whale's batches go by the
+// datasheet's 15.7 / 10.6 = 1.48, and nothing that waits for the slower of two kinds can gain more than (1
+// + 1.48) / 2.
+TEST_CASE("pipelines over V100 and P100 gain what Whale published in fp32, within 0.1, and more in fp16",
+          "[long]") {
+  int experiments = 0;
+  for (const PublishedGain& of : published_gains()) {
+    if (of.experiment != "pipeline") continue;
+    const std::vector<BalancedPlan> fp32 = balances_of(of, "fp32"), fp16 = balances_of(of, "fp16");
+    const double gain = step_of(fp32, "even by FLOPs") / step_of(fp32, "Whale");
+    const double best = step_of(fp32, "even by FLOPs") / best_balance(fp32).simulated.step_s;
+    const double half = step_of(fp16, "even by FLOPs") / step_of(fp16, "Whale");
+    CAPTURE(of.model, gain, best, half);
+    CHECK(gain == Approx(of.low).margin(0.1));
+    CHECK(best == Approx(of.low).margin(0.1));
+    CHECK(half > of.high + 0.1);
     ++experiments;
   }
-  CHECK(experiments == 5);
+  CHECK(experiments == 2);
+}
+
+// 1.3 to 1.4 needs V100 1.6 to 1.8 times as fast as P100: between fp32, where the datasheet has 1.48, and
+// fp16, where it has 5.9 with and without tensor cores. Precision, batches and kernels are not published.
+TEST_CASE("data parallel gains on V100 and P100 have Whale's between fp32's and fp16's, within 0.1",
+          "[long]") {
+  int experiments = 0;
+  for (const PublishedGain& of : published_gains()) {
+    if (of.experiment != "data") continue;
+    const std::vector<BalancedPlan> fp32 = balances_of(of, "fp32"), fp16 = balances_of(of, "fp16");
+    const double least = fp32.front().simulated.step_s / step_of(fp32, "Whale");
+    const double most = fp16.front().simulated.step_s / best_balance(fp16).simulated.step_s;
+    const double busier =
+        busy_share(of, "fp32", plan_named(fp32, "Whale")->balance) / busy_share(of, "fp32", {});
+    const double busier16 =
+        busy_share(of, "fp16", plan_named(fp16, "Whale")->balance) / busy_share(of, "fp16", {});
+    CAPTURE(of.model, least, most, busier, busier16);
+    CHECK(least > 1);
+    CHECK(least < (1 + 15.7 / 10.6) / 2);
+    CHECK(least <= of.high + 0.1);
+    CHECK(most >= of.low - 0.1);
+    // V100 are busier by 1.39 to 1.96 in the paper.
+    CHECK(busier > 1);
+    CHECK(busier < 1.96);
+    CHECK(busier16 > 1.39);
+    ++experiments;
+  }
+  CHECK(experiments == 3);
+}
+
+TEST_CASE("an encoder's layers and a decoder's count by their FLOPs: a short decoder gets more of them") {
+  const std::string t5 =
+      "simrun: 1\nmodel: {from: t5-small, num_layers: 12}\n"
+      "training: {seq_length: 512, decoder_seq_length: 64, micro_batch_size: 2, global_batch_size: 32, "
+      "precision: fp32}\n"
+      "parallelism: {pipeline_model_parallel_size: 2}\n"
+      "cluster: {from: whale_v100_p100, gpus_per_node: 1}\n";
+  const auto first_stage = [&](const std::string& decoder) {
+    const std::vector<BalancedPlan> plans =
+        balanced_plans(mixed_loader(t5, {{"training.decoder_seq_length", decoder}}));
+    const BalancedPlan* const even = plan_named(plans, "even by FLOPs");
+    return even == nullptr ? 12 : parse_pipeline_layout(even->balance.layout).stages.front().layers;
+  };
+  CHECK(first_stage("64") < 12);
+  CHECK(first_stage("512") > 12);
 }
 
 TEST_CASE("a search over a cluster of two kinds is never worse than Whale's plan, or than equal shares",

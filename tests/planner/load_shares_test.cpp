@@ -73,6 +73,15 @@ TEST_CASE("everybody takes part, and what fits nowhere has no shares") {
   CHECK(fastest_shares({timed({1, plenty}), timed({1, plenty})}, 1).empty());
 }
 
+TEST_CASE("unlike layers are cut where the sums of their loads are nearest to the shares") {
+  CHECK(cut_by_load({2, 2, 2, 2, 2, 2}, {3, 2, 1}) == Shares{3, 2, 1});
+  // Four encoder layers of 1 and four decoder layers of 3: halves of 8 are 4 + 4/3, thus 5 layers and 3.
+  CHECK(cut_by_load({1, 1, 1, 1, 3, 3, 3, 3}, {4, 4}) == Shares{5, 3});
+  // Everybody takes part, however light or heavy the rest.
+  CHECK(cut_by_load({1, 1, 100}, {1, 1, 1}) == Shares{1, 1, 1});
+  CHECK(cut_by_load({100, 1, 1}, {1, 1, 1}) == Shares{1, 1, 1});
+}
+
 TEST_CASE("a fixed time counts: equal speeds, one begins four units later") {
   CHECK(fastest_shares({timed({1, plenty}, 4), timed({1, plenty})}, 8) == Shares{2, 6});
 }

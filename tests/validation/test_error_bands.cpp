@@ -52,6 +52,20 @@ TEST_CASE("Of eleven runs from 0.90 to 1.10 eight of ten lie between 0.92 and 1.
   CHECK(range.to == Approx(10.8 / 0.92));
 }
 
+TEST_CASE("A run on several kinds of GPU is no run of the first of them") {
+  std::vector<ValidatedRow> rows = eleven("a100", 4);
+  for (ValidatedRow& row : rows) {
+    auto mixed = std::make_shared<SimulatedJob>(*row.simulated);
+    for (const char* gpu : {"a100", "h100"}) {
+      NodeGroup& group = mixed->job->cluster.node_groups.emplace_back();
+      group.nodes = 1;
+      group.gpu.name = gpu;
+    }
+    row.simulated = mixed;
+  }
+  CHECK(error_bands(rows).empty());
+}
+
 TEST_CASE("A run that is like none is judged by the narrowest kind that it shares") {
   std::vector<ValidatedRow> rows = eleven("a100", 4);
   const std::vector<ValidatedRow> data = eleven("h100", 1);

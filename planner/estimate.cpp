@@ -17,6 +17,7 @@ constexpr std::int64_t largest_probed = 4;
 PartCost sum(PartCost of, const PartCost& with) {
   of.forward_s += with.forward_s;
   of.backward_s += with.backward_s;
+  of.pass_peak_bytes = std::max(of.pass_peak_bytes, of.held_bytes + with.pass_peak_bytes);
   of.held_bytes += with.held_bytes;
   of.dense_elements += with.dense_elements;
   of.expert_elements += with.expert_elements;
@@ -42,7 +43,9 @@ std::vector<PartCost> rank_costs(const std::vector<PartCost>& stages, std::int64
   std::vector<PartCost> costs(static_cast<std::size_t>(ranks));
   for (std::size_t s = 0; s < stages.size(); ++s) {
     PartCost& rank = costs[s % costs.size()];
+    const double peak = std::max(rank.pass_peak_bytes, stages[s].pass_peak_bytes);
     rank = sum(rank, stages[s]);
+    rank.pass_peak_bytes = peak;  // of one pass
   }
   return costs;
 }
@@ -130,9 +133,9 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
   double peak = 0;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const double held = ranks[rank].held_bytes / static_cast<double>(candidate.virtual_stages);
-    const double transient = rank + 1 == ranks.size() ? costs.last_transient : costs.first_transient;
-    peak = std::max(peak, kept_bytes(costs, candidate, ranks[rank]) + transient +
-                              held * in_flight(candidate, microbatches, static_cast<std::int64_t>(rank)));
+    const double others = in_flight(candidate, microbatches, static_cast<std::int64_t>(rank)) - 1;
+    peak = std::max(peak,
+                    kept_bytes(costs, candidate, ranks[rank]) + ranks[rank].pass_peak_bytes + held * others);
   }
   return peak;
 }
@@ -233,9 +236,13 @@ std::optional<Estimate> Estimator::too_large(const Candidate& candidate) {
   if (passes == nullptr) return std::nullopt;
   PassCosts scaled = *passes;
   const auto times = static_cast<double>(candidate.micro_batch);
-  for (PartCost& kind : scaled.kinds) kind.held_bytes *= times;
-  scaled.embedding.held_bytes *= times;
-  scaled.loss.held_bytes *= times;
+  const auto scale = [&](PartCost& part) {
+    part.held_bytes *= times;
+    part.pass_peak_bytes *= times;
+  };
+  for (PartCost& kind : scaled.kinds) scale(kind);
+  scale(scaled.embedding);
+  scale(scaled.loss);
   const std::vector<PartCost> stages = stage_costs(job_, candidate, scaled);
   if (stages.empty()) return std::nullopt;
   const auto microbatches = static_cast<double>(candidate.microbatches(job_.training.global_batch_size));

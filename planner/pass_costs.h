@@ -13,6 +13,9 @@ namespace simrun {
 struct PartCost {
   double forward_s = 0, backward_s = 0;  // backward with recompute
   double held_bytes = 0;                 // from a microbatch's forward pass to its backward pass
+  // At most live in its own passes, above what the parts in front of it hold: what it holds and what lives
+  // within a pass.
+  double pass_peak_bytes = 0;
   double dense_elements = 0;             // of parameters
   double expert_elements = 0;            // likewise, split over expert-parallel ranks
 };

@@ -1,7 +1,9 @@
 #include "planner/estimate.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <stdexcept>
 #include <vector>
 
@@ -11,8 +13,11 @@ namespace simrun {
 namespace {
 
 constexpr double hopeless = 1.2;  // x the room: no step of it is timed
-// Sequences of a microbatch; larger ones keep the kernels of the largest that is priced.
+// Sequences of a microbatch that are priced: 1, 2, 4. Others keep the kernels of the largest.
 constexpr std::int64_t largest_probed = 4;
+bool is_probed(std::int64_t micro_batch) {
+  return micro_batch <= largest_probed && std::has_single_bit(static_cast<std::uint64_t>(micro_batch));
+}
 
 PartCost sum(PartCost of, const PartCost& with) {
   of.forward_s += with.forward_s;
@@ -195,14 +200,14 @@ PassCosts Estimator::probed(const Candidate& of) {
 const PassCosts* Estimator::passes_of(const Candidate& of) {
   const auto [slot, is_new] = passes_.try_emplace(PassKey{of.tensor, of.context, of.expert, of.expert_tensor,
                                                           of.micro_batch, static_cast<int>(of.recompute)});
-  if (is_new && of.micro_batch > largest_probed)
-    slot->second = beyond_probed(of);
+  if (is_new && !is_probed(of.micro_batch))
+    slot->second = on_line(of);
   else if (is_new)
     slot->second = made_if_divisible([&] { return probed(of); });
   return slot->second ? &*slot->second : nullptr;
 }
 
-std::optional<PassCosts> Estimator::beyond_probed(Candidate of) {
+std::optional<PassCosts> Estimator::on_line(Candidate of) {
   constexpr std::int64_t apart = largest_probed / 2;
   const auto sequences = static_cast<double>(of.micro_batch - largest_probed);
   of.micro_batch = apart;
@@ -210,7 +215,7 @@ std::optional<PassCosts> Estimator::beyond_probed(Candidate of) {
   of.micro_batch = largest_probed;
   const PassCosts* larger = passes_of(of);
   if (smaller == nullptr || larger == nullptr) return std::nullopt;
-  return pass_costs_beyond(*smaller, *larger, sequences / static_cast<double>(apart));
+  return pass_costs_on_line(*smaller, *larger, sequences / static_cast<double>(apart));
 }
 
 // Context-parallel ranks sum gradients as data-parallel ones do. Whoever asks first, the job is the same.

@@ -216,7 +216,7 @@ class PassProbe {
   Durations durations_;
 };
 
-PassCosts pass_costs_beyond(const PassCosts& smaller, const PassCosts& larger, double times_apart) {
+PassCosts pass_costs_on_line(const PassCosts& smaller, const PassCosts& larger, double times_apart) {
   const auto line = [&](double at_smaller, double at_larger) {
     return at_larger + times_apart * (at_larger - at_smaller);
   };

@@ -53,8 +53,9 @@ class PassProbes {
   std::unique_ptr<PassProbe> first_;
 };
 
-// Of microbatches larger than the larger of two, along the line through both.
-PassCosts pass_costs_beyond(const PassCosts& smaller, const PassCosts& larger, double times_apart);
+// Of microbatches of another size than two, on the line through both: so many times as far beyond the larger
+// one as the two are apart; below 0 between them.
+PassCosts pass_costs_on_line(const PassCosts& smaller, const PassCosts& larger, double times_apart);
 
 // The job of the probe: `candidate` with one pipeline rank or two, and of its data-parallel ranks as few as
 // its experts and whole nodes need (`data` 0) or just so many.

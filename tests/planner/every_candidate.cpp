@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "planner/estimate.h"
@@ -60,40 +62,43 @@ std::string model(std::mt19937& random) {
 }
 
 std::string cluster(std::mt19937& random, int gpus) {
-  const int nodes = std::max(gpus / 8, 1), gpus_per_node = std::min(gpus, 8);
+  const int gpus_per_node = std::min(gpus, random() % 4 == 0 ? 4 : 8);
   static const char* const whole[] = {
       "from: dgx_a100",         "from: dgx_a100, gpu: a100_sxm_40gb", "from: dgx_h100", "from: tcp_100g",
       "from: aws_p3_16xlarge", "from: dgx1_v100",                     "from: dgx_a100"};
-  static const char* const small[] = {"from: dgx_a100", "from: dgx_a100, gpu: a100_sxm_40gb",
-                                      "from: dgx_h100"};
-  if (gpus_per_node < 8) return fmt::format("{{{}, nodes: 1, gpus_per_node: 4}}", one_of(small, random));
-  return fmt::format("{{{}, nodes: {}}}", one_of(whole, random), nodes);
+  static const char* const part[] = {"from: dgx_a100", "from: dgx_a100, gpu: a100_sxm_40gb", "from: dgx_h100"};
+  if (gpus_per_node < 8)
+    return fmt::format("{{{}, nodes: {}, gpus_per_node: {}}}", one_of(part, random), gpus / gpus_per_node,
+                       gpus_per_node);
+  return fmt::format("{{{}, nodes: {}}}", one_of(whole, random), gpus / 8);
 }
 
 }  // namespace
 
 std::string searched_job(unsigned number) {
   std::mt19937 random(number);
-  const int gpus = 4 << (number % 5);
+  static const int sizes[] = {2, 4, 8, 16, 4, 8, 32, 64};
+  const int gpus = sizes[number % std::size(sizes)];
   const std::string of_model = model(random);
-  const int batch = gpus * one_of({1, 2, 3, 4, 8}, random);
+  const int batch = random() % 2 == 0 ? gpus * one_of({1, 2, 3, 4, 6}, random)
+                                      : one_of({6, 12, 16, 20, 24, 32, 48, 96}, random);
   const char* overlap = one_of({"true", "false"}, random);
   const std::string of_cluster = cluster(random, gpus);
-  const bool is_volta = of_cluster.find("v100") != std::string::npos || of_cluster.find("p3") != std::string::npos;
+  const bool is_volta =
+      of_cluster.find("v100") != std::string::npos || of_cluster.find("p3") != std::string::npos;
   return fmt::format(
       "simrun: 1\nmodel: {}\n"
-      "training: {{seq_length: {}, micro_batch_size: 1, global_batch_size: {}, precision: {}}}\n"
+      "training: {{seq_length: {}, global_batch_size: {}, precision: {}}}\n"
       "optimizer: {{overlap_grad_reduce: {}}}\ncluster: {}\n",
-      of_model, one_of({512, 1024, 2048, 4096, 8192}, random), std::clamp(batch, 16, 512),
-      is_volta ? "fp16" : "bf16", overlap, of_cluster);
+      of_model, one_of({512, 1024, 2048, 4096, 8192}, random), batch, is_volta ? "fp16" : "bf16", overlap,
+      of_cluster);
 }
 
-EveryCandidate simulate_every(const PlanBase& base, const EverySearch& how) {
-  EveryCandidate every;
-  std::map<Candidate, Evaluation> known;
-  if (std::ifstream file(how.known_file); file)
-    for (std::string line; std::getline(file, line);)
-      if (const auto read = read_evaluated_line(line)) known.insert(*read);
+namespace {
+
+// With their estimates, in the order of the search.
+std::vector<RankedCandidate> estimated_candidates(const PlanBase& base) {
+  std::vector<RankedCandidate> all;
   SharedStepPrices prices;
   const Job& job = base.job.job;
   Estimator estimator(
@@ -107,14 +112,55 @@ EveryCandidate simulate_every(const PlanBase& base, const EverySearch& how) {
       },
       prices);
   for_each_candidate(job, base.job.plan, [&](const Candidate& of) {
-    RankedCandidate one{of, {}, {}};
-    if (has_layer_kinds(job)) one.estimate = estimator.estimate(of).value_or(Estimate{});
-    const double most = how.most_memory * one.estimate.room_bytes;
-    if (how.most_memory > 0 && one.estimate.peak_bytes > most && !known.contains(of))
-      ++every.skipped;
-    else
-      every.all.push_back(one);
+    all.push_back({of, estimator.estimate(of).value_or(Estimate{}), {}});
   });
+  return all;
+}
+
+double room_of(const PlanBase& base, const Estimate& of) {
+  const auto asked = static_cast<double>(base.job.plan.max_memory);
+  return asked > 0 ? std::min(asked, of.room_bytes) : of.room_bytes;
+}
+
+// Leaves those out whose estimates are so many times worse than the best one or the room.
+void drop_hopeless(const PlanBase& base, double times, EveryCandidate& every) {
+  double best = 0;
+  for (const RankedCandidate& of : every.all)
+    if (of.estimate.step_s > 0 && of.estimate.peak_bytes <= room_of(base, of.estimate))
+      best = best == 0 ? of.estimate.step_s : std::min(best, of.estimate.step_s);
+  const auto dropped = std::erase_if(every.all, [&](const RankedCandidate& of) {
+    if (of.estimate.room_bytes == 0) return false;  // it has no estimate
+    return of.estimate.step_s == 0 || of.estimate.step_s > times * best ||
+           of.estimate.peak_bytes > times * room_of(base, of.estimate);
+  });
+  every.dropped = static_cast<std::int64_t>(dropped);
+}
+
+}  // namespace
+
+double tight_memory(const PlanBase& base, double part) {
+  double best = 0, at_best = 0, least = 0;
+  for (const RankedCandidate& of : estimated_candidates(base)) {
+    const double peak = of.estimate.peak_bytes;
+    if (of.estimate.step_s == 0 || peak > of.estimate.room_bytes) continue;
+    if (least == 0 || peak < least) least = peak;
+    if (best == 0 || of.estimate.step_s < best) best = of.estimate.step_s, at_best = peak;
+  }
+  return least + part * (at_best - least);
+}
+
+EveryCandidate simulate_every(const PlanBase& base, const EverySearch& how) {
+  EveryCandidate every;
+  std::map<Candidate, Evaluation> known;
+  if (std::ifstream file(how.known_file); file)
+    for (std::string line; std::getline(file, line);)
+      if (const auto read = read_evaluated_line(line)) known.insert(*read);
+  every.all = estimated_candidates(base);
+  if (how.hopeless > 0) drop_hopeless(base, how.hopeless, every);
+  std::set<Candidate> here;
+  for (const RankedCandidate& of : every.all) here.insert(of.candidate);
+  for (const auto& [of, evaluation] : known)
+    if (!here.contains(of)) every.all.push_back({of, {}, evaluation});
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < every.all.size(); i = next++)

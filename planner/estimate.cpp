@@ -38,6 +38,7 @@ std::vector<PartCost> stage_costs(const Job& job, const Candidate& candidate, co
     if (content.embedding) stage = sum(stage, costs.embedding);
     for (std::int64_t i = 0; i < content.layers; ++i) stage = sum(stage, costs.kinds[costs.kind_of[layer++]]);
     if (content.loss) stage = sum(stage, costs.loss);
+    if (content.embedding && content.loss) stage.dense_elements -= costs.tied_elements;
     stages.push_back(stage);
   }
   return stages;

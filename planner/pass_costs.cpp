@@ -94,6 +94,18 @@ class PassProbe {
     costs.room_bytes = static_cast<double>(room_for_plan(plan_, plan_.programs[0]));
   }
 
+  // Of parameters that both stages have.
+  double tied_elements() const {
+    std::set<Index> first;
+    for_each_weight(segment(0, PassKind::forward),
+                    [&](const Instruction&, const Buffer& buffer) { first.insert(buffer.parameter); });
+    double elements = 0;
+    for_each_weight(segment(1, PassKind::forward), [&](const Instruction&, const Buffer& buffer) {
+      if (first.contains(buffer.parameter)) elements += static_cast<double>(buffer.elements());
+    });
+    return elements;
+  }
+
   double transient(std::size_t rank) const {
     const Program& program = plan_.programs[rank];
     const MemoryWalk walk = walk_memory(plan_, program, WhichStep::steady, MemoryDetail::entries);
@@ -196,20 +208,27 @@ class PassProbe {
         std::max(highest[layers] - (chunk == 0 ? 0 : before), costs[layers].held_bytes);
   }
 
-  void add_elements(const Segment& forward, const Chunk& chunk, std::vector<PartCost>& costs) const {
+  // Of parameters that a pass reads, by ModelParameter::id.
+  template <typename Visit>
+  void for_each_weight(const Segment& forward, const Visit& visit) const {
     std::set<Index> seen;
     for (const Instruction& instruction : forward.instructions)
       for (const Index input : instruction.inputs) {
         const Buffer& buffer = plan_.buffers[input];
         if (buffer.category != Category::weights || buffer.parameter == no_index) continue;
-        if (!seen.insert(buffer.parameter).second) continue;
-        PartCost& part = costs[part_of(chunk, instruction.layer)];
-        double& elements = buffer.name.find("expert_") != std::string::npos &&
-                                   buffer.name.find("shared_expert") == std::string::npos
-                               ? part.expert_elements
-                               : part.dense_elements;
-        elements += static_cast<double>(buffer.elements());
+        if (seen.insert(buffer.parameter).second) visit(instruction, buffer);
       }
+  }
+
+  void add_elements(const Segment& forward, const Chunk& chunk, std::vector<PartCost>& costs) const {
+    for_each_weight(forward, [&](const Instruction& reader, const Buffer& buffer) {
+      PartCost& part = costs[part_of(chunk, reader.layer)];
+      double& elements = buffer.name.find("expert_") != std::string::npos &&
+                                 buffer.name.find("shared_expert") == std::string::npos
+                             ? part.expert_elements
+                             : part.dense_elements;
+      elements += static_cast<double>(buffer.elements());
+    });
   }
 
   Plan plan_;
@@ -305,6 +324,7 @@ PassCosts PassProbes::costs(const Job& job, const Candidate& candidate) {
         static_cast<std::size_t>(std::ranges::find(kinds, kind_of(job.model, layer)) - kinds.begin()));
   costs.embedding = first.back();
   costs.loss = last.back();
+  costs.tied_elements = probe.tied_elements();
   costs.first_transient = probe.transient(0);
   costs.last_transient = probe.transient(1);
   probe.set_bytes(first, costs);

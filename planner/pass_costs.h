@@ -25,6 +25,7 @@ struct PassCosts {
   std::vector<PartCost> kinds;       // of layers
   std::vector<std::size_t> kind_of;  // by layer
   PartCost embedding, loss;
+  double tied_elements = 0;  // that embedding and loss both count, and a stage with both has once
   double first_transient = 0, last_transient = 0;  // bytes, within a pass, above those before and behind it
   double weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;  // per element, unsharded
   double room_bytes = 0;                                         // of a GPU, for all of the above

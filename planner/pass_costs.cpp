@@ -244,6 +244,7 @@ PassCosts pass_costs_on_line(const PassCosts& smaller, const PassCosts& larger, 
     of.backward_s = line(at_smaller.backward_s, of.backward_s);
     of.held_bytes = line(at_smaller.held_bytes, of.held_bytes);
     of.pass_peak_bytes = line(at_smaller.pass_peak_bytes, of.pass_peak_bytes);
+    of.put_off_bytes = line(at_smaller.put_off_bytes, of.put_off_bytes);
     return of;
   };
   PassCosts costs = larger;
@@ -324,6 +325,12 @@ PassCosts PassProbes::costs(const Job& job, const Candidate& candidate) {
         static_cast<std::size_t>(std::ranges::find(kinds, kind_of(job.model, layer)) - kinds.begin()));
   costs.embedding = first.back();
   costs.loss = last.back();
+  // What a layer computes again stays until its weight gradients have read it.
+  const bool computes_again = candidate.recompute != RecomputeGranularity::none;
+  for (PartCost& kind : costs.kinds)
+    kind.put_off_bytes = computes_again ? kind.pass_peak_bytes : kind.held_bytes;
+  costs.embedding.put_off_bytes = costs.embedding.held_bytes;
+  costs.loss.put_off_bytes = costs.loss.held_bytes;
   costs.tied_elements = probe.tied_elements();
   costs.first_transient = probe.transient(0);
   costs.last_transient = probe.transient(1);

@@ -1,6 +1,7 @@
 // How far what `simrun --plan` finds is from the best of simulating every candidate: jobs of 2 to 64 GPUs by
 // number, each for the least step time; of three, one has all the memory, one half and one 15 % of what lies
-// between the least that any candidate needs and that of the fastest. With HOPELESS 0 also for the least memory.
+// between the least that any candidate needs and that of the fastest. With HOPELESS 0 also for the least
+// memory.
 //   exhaustive_search FIRST LAST [HOPELESS [FOLDER]]
 // HOPELESS: candidates are not simulated whose estimate is so many times worse than the best one; 0: all are.
 // FOLDER: keeps what was simulated, for the next run.
@@ -61,7 +62,8 @@ void compare(unsigned number, const char* what, const std::vector<Override>& ove
     return print_candidate("MISSED", best);
   }
   const auto goal = [&](const RankedCandidate& of) {
-    return goal_of(base.job.plan.minimise, of.evaluation.step_s, static_cast<double>(of.evaluation.peak_bytes));
+    return goal_of(base.job.plan.minimise, of.evaluation.step_s,
+                   static_cast<double>(of.evaluation.peak_bytes));
   };
   const double ratio = goal(found.best.front()) / goal(best);
   fmt::print("  {}: {:+.3f} %, {} candidates, {} evaluated, {:.1f} s\n", what, 100 * (ratio - 1),

@@ -63,10 +63,12 @@ std::string model(std::mt19937& random) {
 
 std::string cluster(std::mt19937& random, int gpus) {
   const int gpus_per_node = std::min(gpus, random() % 4 == 0 ? 4 : 8);
-  static const char* const whole[] = {
-      "from: dgx_a100",         "from: dgx_a100, gpu: a100_sxm_40gb", "from: dgx_h100", "from: tcp_100g",
-      "from: aws_p3_16xlarge", "from: dgx1_v100",                     "from: dgx_a100"};
-  static const char* const part[] = {"from: dgx_a100", "from: dgx_a100, gpu: a100_sxm_40gb", "from: dgx_h100"};
+  static const char* const whole[] = {"from: dgx_a100",        "from: dgx_a100, gpu: a100_sxm_40gb",
+                                      "from: dgx_h100",        "from: tcp_100g",
+                                      "from: aws_p3_16xlarge", "from: dgx1_v100",
+                                      "from: dgx_a100"};
+  static const char* const part[] = {"from: dgx_a100", "from: dgx_a100, gpu: a100_sxm_40gb",
+                                     "from: dgx_h100"};
   if (gpus_per_node < 8)
     return fmt::format("{{{}, nodes: {}, gpus_per_node: {}}}", one_of(part, random), gpus / gpus_per_node,
                        gpus_per_node);
@@ -80,8 +82,9 @@ std::string searched_job(unsigned number) {
   static const int sizes[] = {2, 4, 8, 16, 4, 8, 32, 64};
   const int gpus = sizes[number % std::size(sizes)];
   const std::string of_model = model(random);
-  const int batch = random() % 2 == 0 ? gpus * one_of({1, 2, 3, 4, 6}, random)
-                                      : one_of({6, 12, 16, 20, 24, 32, 48, 96}, random);
+  int batch = random() % 2 == 0 ? gpus * one_of({1, 2, 3, 4, 6}, random)
+                                : one_of({6, 12, 16, 20, 24, 32, 48, 96}, random);
+  if (gpus > 8 * batch) batch = gpus;
   const char* overlap = one_of({"true", "false"}, random);
   const std::string of_cluster = cluster(random, gpus);
   const bool is_volta =

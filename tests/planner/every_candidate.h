@@ -9,12 +9,12 @@
 namespace simrun {
 
 // A job of 2 to 64 GPUs, a different one for every number: GPT, Llama with large vocabularies and grouped
-// heads, windows, experts, layers by number that pipelines do not divide, long sequences, batches of 6 to 384,
-// on A100, H100 and V100 nodes with fast and slow networks.
+// heads, windows, experts, layers by number that pipelines do not divide, long sequences, batches of 6 to
+// 384, on A100, H100 and V100 nodes with fast and slow networks.
 std::string searched_job(unsigned number);
 
-// A limit that the fastest candidate does not keep: by the estimates, so much of the way from the least memory
-// of all to that of the fastest one that fits; 0: nothing fits. REQUIRES: has_layer_kinds().
+// A limit that the fastest candidate does not keep: by the estimates, so much of the way from the least
+// memory of all to that of the fastest one that fits; 0: nothing fits. REQUIRES: has_layer_kinds().
 double tight_memory(const PlanBase& base, double part);
 
 // Every candidate of a job with what the fast engine says of it.

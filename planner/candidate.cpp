@@ -74,7 +74,7 @@ class Choices {
       std::ranges::sort(sizes);
       return sizes;
     }
-    for (std::int64_t size = 1; size <= std::min(sequences, largest_micro_batch); size *= 2)
+    for (std::int64_t size = 1; size <= std::min(sequences, largest_micro_batch); ++size)
       if (sequences % size == 0) sizes.push_back(size);
     return sizes;
   }

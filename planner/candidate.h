@@ -33,7 +33,7 @@ std::string describe(const Candidate& candidate);
 
 // Calls `visit` with every candidate whose sizes divide, within the limits, always in the same order;
 // none is kept. Tensor and expert-tensor parallel stay inside a node, unless they are fixed; a part of a
-// sequence has at least 2,048 tokens, unless that is fixed; microbatches hold 1, 2, 4 ... sequences; sequence
+// sequence has at least 2,048 tokens, unless that is fixed; microbatches hold at most 64 sequences; sequence
 // parallel is on wherever there is tensor parallel: it costs no time and saves memory (Korthikanti et al.
 // 2022, section 4.2.2). What only the loader's other rules refuse is still among them.
 void for_each_candidate(const Job& job, const PlanConfig& limits,

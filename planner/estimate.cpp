@@ -1,7 +1,9 @@
 #include "planner/estimate.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <stdexcept>
 #include <vector>
 
@@ -11,8 +13,11 @@ namespace simrun {
 namespace {
 
 constexpr double hopeless = 1.2;  // x the room: no step of it is timed
-// Sequences of a microbatch; larger ones keep the kernels of the largest that is priced.
+// Sequences of a microbatch that are priced: 1, 2, 4. Others keep the kernels of the largest.
 constexpr std::int64_t largest_probed = 4;
+bool is_probed(std::int64_t micro_batch) {
+  return micro_batch <= largest_probed && std::has_single_bit(static_cast<std::uint64_t>(micro_batch));
+}
 
 // Of a forward pass full recompute repeats at least so much: not what follows the layers, nor what no
 // gradient needs.
@@ -34,7 +39,9 @@ double seconds_of(const PassCosts& costs) {
 PartCost sum(PartCost of, const PartCost& with) {
   of.forward_s += with.forward_s;
   of.backward_s += with.backward_s;
+  of.pass_peak_bytes = std::max(of.pass_peak_bytes, of.held_bytes + with.pass_peak_bytes);
   of.held_bytes += with.held_bytes;
+  of.put_off_bytes += with.put_off_bytes;
   of.dense_elements += with.dense_elements;
   of.expert_elements += with.expert_elements;
   return of;
@@ -49,6 +56,7 @@ std::vector<PartCost> stage_costs(const Job& job, const Candidate& candidate, co
     if (content.embedding) stage = sum(stage, costs.embedding);
     for (std::int64_t i = 0; i < content.layers; ++i) stage = sum(stage, costs.kinds[costs.kind_of[layer++]]);
     if (content.loss) stage = sum(stage, costs.loss);
+    if (content.embedding && content.loss) stage.dense_elements -= costs.tied_elements;
     stages.push_back(stage);
   }
   return stages;
@@ -83,47 +91,78 @@ bool puts_off_weight_gradients(const Candidate& candidate) {
   return candidate.schedule.starts_with("zb") || candidate.schedule == "interleaved_zb";
 }
 
-struct Slowest {
-  double pass_s = 0;   // forward and backward of a microbatch on all stages of one rank
-  double chunk_s = 0;  // of the slowest stage
-};
-
-Slowest slowest_of(const std::vector<PartCost>& stages, const std::vector<PartCost>& ranks) {
-  Slowest slowest;
-  for (const PartCost& rank : ranks)
-    slowest.pass_s = std::max(slowest.pass_s, rank.forward_s + rank.backward_s);
-  for (const PartCost& stage : stages)
-    slowest.chunk_s = std::max(slowest.chunk_s, stage.forward_s + stage.backward_s);
+// Forward and backward of a microbatch on all stages of the slowest rank.
+double slowest_pass_s(const std::vector<PartCost>& ranks) {
+  double slowest = 0;
+  for (const PartCost& rank : ranks) slowest = std::max(slowest, rank.forward_s + rank.backward_s);
   return slowest;
+}
+
+// Microbatches of each of a pipeline rank's virtual stages that it holds when it holds most: forward passes
+// take them in groups as large as the pipeline, one stage after the other.
+std::vector<double> in_flight(const Candidate& candidate, double microbatches, std::int64_t rank) {
+  const auto p = static_cast<double>(candidate.pipeline), v = static_cast<double>(candidate.virtual_stages);
+  std::vector<double> held(static_cast<std::size_t>(candidate.virtual_stages), 0);
+  if (candidate.schedule == "gpipe" || candidate.schedule == "looped_bfs")
+    return std::vector<double>(held.size(), microbatches);
+  // What weight gradients were put off of is held as long.
+  if (candidate.schedule == "zb_v" || candidate.schedule == "zb_h1")
+    return std::vector<double>(held.size(), std::min(microbatches, p));
+  const double behind = p - static_cast<double>(rank) - 1;
+  double left = candidate.schedule == "interleaved_zb" ? v * p
+                : candidate.virtual_stages == 1        ? behind + 1
+                                                       : 2 * behind + (v - 1) * p + 1;
+  left = std::min(left, microbatches * v);
+  for (std::size_t stage = 0; left > 0; stage = (stage + 1) % held.size()) {
+    const double group = candidate.virtual_stages == 1 ? left : std::min(left, p);
+    held[stage] += group;
+    left -= group;
+  }
+  return held;
+}
+
+// Seconds from microbatch to microbatch where those in flight wait for one another: each is held from its
+// forward pass on a rank until its backward pass there, and so many at once (Little's law).
+double period_s(const Candidate& candidate, double microbatches, const std::vector<PartCost>& stages,
+                double send_s) {
+  const auto p = static_cast<std::size_t>(candidate.pipeline);
+  const bool puts_off = puts_off_weight_gradients(candidate);
+  std::vector<double> on_rank(p, 0);
+  double way = -2 * send_s;
+  for (std::size_t s = stages.size(); s-- > 0;) {
+    // Weight gradients take about as long as the forward pass.
+    way += stages[s].backward_s + (puts_off ? 0 : stages[s].forward_s) + 2 * send_s;
+    on_rank[s % p] += way;
+  }
+  double period = 0;
+  for (std::size_t rank = 0; rank < p; ++rank) {
+    double held = 0;
+    for (const double of_stage : in_flight(candidate, microbatches, static_cast<std::int64_t>(rank)))
+      held += of_stage;
+    if (puts_off) held = std::max(held - static_cast<double>(rank), 1.0);
+    period = std::max(period, on_rank[rank] / held);
+  }
+  return period;
 }
 
 // Passes of a step: the slowest rank's work, and the way of the first microbatch there and of the last one
 // back. Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; Qi et al. 2023 (arXiv 2401.10241), section 3.
 double passes_s(const Candidate& candidate, double microbatches, const std::vector<PartCost>& stages,
                 double send_s) {
-  const std::vector<PartCost> ranks = rank_costs(stages, candidate.pipeline);
-  const Slowest slowest = slowest_of(stages, ranks);
-  if (candidate.pipeline == 1) return microbatches * slowest.pass_s;
+  const double pass_s = slowest_pass_s(rank_costs(stages, candidate.pipeline));
+  if (candidate.pipeline == 1) return microbatches * pass_s;
   const auto others = static_cast<double>(candidate.pipeline - 1);
-  double fill = 0;
-  if (candidate.virtual_stages == 1) {
-    for (const PartCost& stage : stages) fill += stage.forward_s + stage.backward_s;
-    fill -= slowest.pass_s;
-  } else {
-    fill = others * (slowest.pass_s / static_cast<double>(candidate.virtual_stages));
-  }
-  if (puts_off_weight_gradients(candidate)) fill /= 3;
-  return microbatches * slowest.pass_s + fill + 2 * others * send_s;
-}
-
-// (stage, microbatch) activations that pipeline rank `rank` holds at most.
-double in_flight(const Candidate& candidate, double microbatches, std::int64_t rank) {
-  const auto p = static_cast<double>(candidate.pipeline), v = static_cast<double>(candidate.virtual_stages);
-  const double all = microbatches * v, r = static_cast<double>(rank);
-  if (candidate.schedule == "gpipe" || candidate.schedule == "looped_bfs") return all;
-  if (candidate.virtual_stages == 1) return std::min(all, p - r);
-  if (candidate.schedule == "zb_v") return std::min(all, 2 * p);
-  return std::min(all, 2 * (p - r - 1) + (v - 1) * p + 1);
+  double fill = 0, forward = 0, backward = 0;
+  for (const PartCost& stage : stages) forward += stage.forward_s, backward += stage.backward_s;
+  if (candidate.virtual_stages == 1)
+    fill = forward + backward - pass_s;
+  else
+    fill = others * (pass_s / static_cast<double>(candidate.virtual_stages));
+  if (puts_off_weight_gradients(candidate)) fill *= std::max(backward - forward, 0.0) / (backward + forward);
+  const double behind_first = std::max(microbatches - static_cast<double>(candidate.pipeline), 0.0);
+  const double waits = std::max(period_s(candidate, microbatches, stages, send_s) - pass_s, 0.0);
+  return microbatches * pass_s + fill + behind_first * waits +
+         2 * static_cast<double>(stages.size() - 1) * send_s;
 }
 
 double kept_bytes(const PassCosts& costs, const Candidate& candidate, const PartCost& rank) {
@@ -144,12 +183,19 @@ double kept_bytes(const PassCosts& costs, const Candidate& candidate, const Part
 double peak_bytes(const PassCosts& costs, const Candidate& candidate, double microbatches,
                   const std::vector<PartCost>& stages) {
   const std::vector<PartCost> ranks = rank_costs(stages, candidate.pipeline);
+  const bool puts_off = puts_off_weight_gradients(candidate);
   double peak = 0;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const double held = ranks[rank].held_bytes / static_cast<double>(candidate.virtual_stages);
-    const double transient = rank + 1 == ranks.size() ? costs.last_transient : costs.first_transient;
-    peak = std::max(peak, kept_bytes(costs, candidate, ranks[rank]) + transient +
-                              held * in_flight(candidate, microbatches, static_cast<std::int64_t>(rank)));
+    const std::vector<double> held = in_flight(candidate, microbatches, static_cast<std::int64_t>(rank));
+    const double put_off = puts_off ? std::min(microbatches, static_cast<double>(rank + 1)) : 0;
+    double bytes = 0, within_pass = 0;
+    for (std::size_t chunk = 0; chunk < held.size(); ++chunk) {
+      const PartCost& stage = stages[chunk * ranks.size() + rank];
+      bytes += held[chunk] * stage.held_bytes;
+      bytes += put_off * (stage.put_off_bytes - stage.held_bytes) / static_cast<double>(held.size());
+      within_pass = std::max(within_pass, stage.pass_peak_bytes - stage.held_bytes);
+    }
+    peak = std::max(peak, kept_bytes(costs, candidate, ranks[rank]) + bytes + within_pass);
   }
   return peak;
 }
@@ -209,14 +255,14 @@ PassCosts Estimator::probed(const Candidate& of) {
 const PassCosts* Estimator::passes_of(const Candidate& of) {
   const auto [slot, is_new] = passes_.try_emplace(PassKey{of.tensor, of.context, of.expert, of.expert_tensor,
                                                           of.micro_batch, static_cast<int>(of.recompute)});
-  if (is_new && of.micro_batch > largest_probed)
-    slot->second = beyond_probed(of);
+  if (is_new && !is_probed(of.micro_batch))
+    slot->second = on_line(of);
   else if (is_new)
     slot->second = made_if_divisible([&] { return probed(of); });
   return slot->second ? &*slot->second : nullptr;
 }
 
-std::optional<PassCosts> Estimator::beyond_probed(Candidate of) {
+std::optional<PassCosts> Estimator::on_line(Candidate of) {
   constexpr std::int64_t apart = largest_probed / 2;
   const auto sequences = static_cast<double>(of.micro_batch - largest_probed);
   of.micro_batch = apart;
@@ -224,7 +270,7 @@ std::optional<PassCosts> Estimator::beyond_probed(Candidate of) {
   of.micro_batch = largest_probed;
   const PassCosts* larger = passes_of(of);
   if (smaller == nullptr || larger == nullptr) return std::nullopt;
-  return pass_costs_beyond(*smaller, *larger, sequences / static_cast<double>(apart));
+  return pass_costs_on_line(*smaller, *larger, sequences / static_cast<double>(apart));
 }
 
 // Context-parallel ranks sum gradients as data-parallel ones do. Whoever asks first, the job is the same.
@@ -250,9 +296,14 @@ std::optional<Estimate> Estimator::too_large(const Candidate& candidate) {
   if (passes == nullptr) return std::nullopt;
   PassCosts scaled = *passes;
   const auto times = static_cast<double>(candidate.micro_batch);
-  for (PartCost& kind : scaled.kinds) kind.held_bytes *= times;
-  scaled.embedding.held_bytes *= times;
-  scaled.loss.held_bytes *= times;
+  const auto scale = [&](PartCost& part) {
+    part.held_bytes *= times;
+    part.pass_peak_bytes *= times;
+    part.put_off_bytes *= times;
+  };
+  for (PartCost& kind : scaled.kinds) scale(kind);
+  scale(scaled.embedding);
+  scale(scaled.loss);
   const std::vector<PartCost> stages = stage_costs(job_, candidate, scaled);
   if (stages.empty()) return std::nullopt;
   const auto microbatches = static_cast<double>(candidate.microbatches(job_.training.global_batch_size));

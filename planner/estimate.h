@@ -66,7 +66,7 @@ class Estimator {
   };
   Job loaded(Candidate candidate) const;  // throws std::invalid_argument
   PassCosts probed(const Candidate& candidate);
-  std::optional<PassCosts> beyond_probed(Candidate candidate);
+  std::optional<PassCosts> on_line(Candidate candidate);
   const PassCosts* passes_of(const Candidate& candidate);
   const StepPrices* steps_of(const Candidate& candidate);
   std::optional<Estimate> too_large(const Candidate& candidate);

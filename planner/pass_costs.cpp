@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "configs/node_groups.h"
+#include "schedules/buffer_instances.h"
 #include "schedules/compile.h"
 #include "sim/durations.h"
 #include "sim/held_memory.h"
@@ -73,6 +74,7 @@ class PassProbe {
     for (const PassKind kind : {PassKind::backward, PassKind::backward_input, PassKind::backward_weight})
       if (has(chunk, kind)) add_times(segment(chunk, kind), of, costs, &PartCost::backward_s);
     add_held(forward, of, costs);
+    add_pass_peaks(chunk, costs);
     add_elements(forward, of, costs);
     return costs;
   }
@@ -90,6 +92,18 @@ class PassProbe {
     costs.gradient_bytes = per_element(Category::gradients);
     costs.state_bytes = per_element(Category::optimizer);
     costs.room_bytes = static_cast<double>(room_for_plan(plan_, plan_.programs[0]));
+  }
+
+  // Of parameters that both stages have.
+  double tied_elements() const {
+    std::set<Index> first;
+    for_each_weight(segment(0, PassKind::forward),
+                    [&](const Instruction&, const Buffer& buffer) { first.insert(buffer.parameter); });
+    double elements = 0;
+    for_each_weight(segment(1, PassKind::forward), [&](const Instruction&, const Buffer& buffer) {
+      if (first.contains(buffer.parameter)) elements += static_cast<double>(buffer.elements());
+    });
+    return elements;
   }
 
   double transient(std::size_t rank) const {
@@ -149,27 +163,79 @@ class PassProbe {
       costs[part].held_bytes += static_cast<double>(plan_.buffers[buffer].bytes());
   }
 
-  void add_elements(const Segment& forward, const Chunk& chunk, std::vector<PartCost>& costs) const {
+  bool counts(const Buffer& buffer) const {
+    return buffer.scope != Scope::run && buffer.scope != Scope::step && buffer.space == MemorySpace::device;
+  }
+
+  // Of a pass that begins with `live`, the most that is live in each part.
+  void add_highest(const Segment& pass, const Chunk& chunk, std::set<Index>& live,
+                   std::vector<double>& highest) const {
+    const std::size_t layers = highest.size() - 1;
+    const bool is_first = chunk.pipeline_rank == 0, is_forward = pass.kind == PassKind::forward;
+    double bytes = 0;
+    for (const Index buffer : live) bytes += static_cast<double>(plan_.buffers[buffer].bytes());
+    // What no layer has is in front of the first stage's layers and behind the last one's; what is sent there
+    // belongs to the layer that reads it.
+    std::size_t here = is_first == is_forward ? layers : is_first ? layers - 1 : layers;
+    for (const Instruction& instruction : pass.instructions) {
+      if (const std::size_t part = part_of(chunk, instruction.layer); part != layers)
+        here = part;
+      else if (is_forward ? !is_first : is_first && here == 0)
+        here = layers;
+      const bool frees = instruction.opcode == Opcode::free;
+      for (const Index of : frees ? instruction.inputs : instruction.outputs) {
+        if (frees && plan_.buffers[of].parent != no_index) continue;
+        const Index buffer = owner_of(plan_, of);
+        if (!counts(plan_.buffers[buffer])) continue;
+        const bool changes = frees ? live.erase(buffer) > 0 : live.insert(buffer).second;
+        if (changes) bytes += (frees ? -1 : 1) * static_cast<double>(plan_.buffers[buffer].bytes());
+      }
+      if (!frees) highest[here] = std::max(highest[here], bytes);
+    }
+  }
+
+  void add_pass_peaks(Index chunk, std::vector<PartCost>& costs) const {
+    const std::size_t layers = costs.size() - 1;
+    std::vector<double> highest(costs.size(), 0);
+    std::set<Index> live;
+    for (const PassKind kind :
+         {PassKind::forward, PassKind::backward, PassKind::backward_input, PassKind::backward_weight})
+      if (has(chunk, kind)) add_highest(segment(chunk, kind), plan_.chunks[chunk], live, highest);
+    double before = chunk == 0 ? costs[layers].held_bytes : 0;  // what parts in front hold
+    for (std::size_t layer = 0; layer < layers; before += costs[layer++].held_bytes)
+      costs[layer].pass_peak_bytes = std::max(highest[layer] - before, costs[layer].held_bytes);
+    costs[layers].pass_peak_bytes =
+        std::max(highest[layers] - (chunk == 0 ? 0 : before), costs[layers].held_bytes);
+  }
+
+  // Of parameters that a pass reads, by ModelParameter::id.
+  template <typename Visit>
+  void for_each_weight(const Segment& forward, const Visit& visit) const {
     std::set<Index> seen;
     for (const Instruction& instruction : forward.instructions)
       for (const Index input : instruction.inputs) {
         const Buffer& buffer = plan_.buffers[input];
         if (buffer.category != Category::weights || buffer.parameter == no_index) continue;
-        if (!seen.insert(buffer.parameter).second) continue;
-        PartCost& part = costs[part_of(chunk, instruction.layer)];
-        double& elements = buffer.name.find("expert_") != std::string::npos &&
-                                   buffer.name.find("shared_expert") == std::string::npos
-                               ? part.expert_elements
-                               : part.dense_elements;
-        elements += static_cast<double>(buffer.elements());
+        if (seen.insert(buffer.parameter).second) visit(instruction, buffer);
       }
+  }
+
+  void add_elements(const Segment& forward, const Chunk& chunk, std::vector<PartCost>& costs) const {
+    for_each_weight(forward, [&](const Instruction& reader, const Buffer& buffer) {
+      PartCost& part = costs[part_of(chunk, reader.layer)];
+      double& elements = buffer.name.find("expert_") != std::string::npos &&
+                                 buffer.name.find("shared_expert") == std::string::npos
+                             ? part.expert_elements
+                             : part.dense_elements;
+      elements += static_cast<double>(buffer.elements());
+    });
   }
 
   Plan plan_;
   Durations durations_;
 };
 
-PassCosts pass_costs_beyond(const PassCosts& smaller, const PassCosts& larger, double times_apart) {
+PassCosts pass_costs_on_line(const PassCosts& smaller, const PassCosts& larger, double times_apart) {
   const auto line = [&](double at_smaller, double at_larger) {
     return at_larger + times_apart * (at_larger - at_smaller);
   };
@@ -177,6 +243,8 @@ PassCosts pass_costs_beyond(const PassCosts& smaller, const PassCosts& larger, d
     of.forward_s = line(at_smaller.forward_s, of.forward_s);
     of.backward_s = line(at_smaller.backward_s, of.backward_s);
     of.held_bytes = line(at_smaller.held_bytes, of.held_bytes);
+    of.pass_peak_bytes = line(at_smaller.pass_peak_bytes, of.pass_peak_bytes);
+    of.put_off_bytes = line(at_smaller.put_off_bytes, of.put_off_bytes);
     return of;
   };
   PassCosts costs = larger;
@@ -257,6 +325,13 @@ PassCosts PassProbes::costs(const Job& job, const Candidate& candidate) {
         static_cast<std::size_t>(std::ranges::find(kinds, kind_of(job.model, layer)) - kinds.begin()));
   costs.embedding = first.back();
   costs.loss = last.back();
+  // What a layer computes again stays until its weight gradients have read it.
+  const bool computes_again = candidate.recompute != RecomputeGranularity::none;
+  for (PartCost& kind : costs.kinds)
+    kind.put_off_bytes = computes_again ? kind.pass_peak_bytes : kind.held_bytes;
+  costs.embedding.put_off_bytes = costs.embedding.held_bytes;
+  costs.loss.put_off_bytes = costs.loss.held_bytes;
+  costs.tied_elements = probe.tied_elements();
   costs.first_transient = probe.transient(0);
   costs.last_transient = probe.transient(1);
   probe.set_bytes(first, costs);

@@ -13,8 +13,12 @@ namespace simrun {
 struct PartCost {
   double forward_s = 0, backward_s = 0;  // backward with recompute
   double held_bytes = 0;                 // from a microbatch's forward pass to its backward pass
-  double dense_elements = 0;             // of parameters
-  double expert_elements = 0;            // likewise, split over expert-parallel ranks
+  // At most live in its own passes, above what the parts in front of it hold: what it holds and what lives
+  // within a pass.
+  double pass_peak_bytes = 0;
+  double put_off_bytes = 0;    // held between the two halves of a backward pass, for weight gradients
+  double dense_elements = 0;   // of parameters
+  double expert_elements = 0;  // likewise, split over expert-parallel ranks
 };
 
 // Costs of the passes of a candidate, whatever its pipeline, data-parallel size and ZeRO stage are.
@@ -22,6 +26,7 @@ struct PassCosts {
   std::vector<PartCost> kinds;       // of layers
   std::vector<std::size_t> kind_of;  // by layer
   PartCost embedding, loss;
+  double tied_elements = 0;  // that embedding and loss both count, and a stage with both has once
   double first_transient = 0, last_transient = 0;  // bytes, within a pass, above those before and behind it
   double weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;  // per element, unsharded
   double room_bytes = 0;                                         // of a GPU, for all of the above
@@ -50,8 +55,9 @@ class PassProbes {
   std::unique_ptr<PassProbe> first_;
 };
 
-// Of microbatches larger than the larger of two, along the line through both.
-PassCosts pass_costs_beyond(const PassCosts& smaller, const PassCosts& larger, double times_apart);
+// Of microbatches of another size than two, on the line through both: so many times as far beyond the larger
+// one as the two are apart; below 0 between them.
+PassCosts pass_costs_on_line(const PassCosts& smaller, const PassCosts& larger, double times_apart);
 
 // The job of the probe: `candidate` with one pipeline rank or two, and of its data-parallel ranks as few as
 // its experts and whole nodes need (`data` 0) or just so many.

@@ -42,6 +42,18 @@ TEST_CASE("candidates of 4 GPUs can be counted by hand") {
   CHECK(all_of(job, limits).size() == 2 + 2 * 3 + 3 * 4);
 }
 
+TEST_CASE("microbatches have every size that divides a replica's sequences, powers of two or not") {
+  Job job = preset_job("tiny-4xa100");
+  job.training.global_batch_size = 24;
+  std::set<std::int64_t> of_four_copies, of_one;
+  for (const Candidate& of : all_of(job)) {
+    if (of.data == 4) of_four_copies.insert(of.micro_batch);
+    if (of.data == 1) of_one.insert(of.micro_batch);
+  }
+  CHECK(of_four_copies == std::set<std::int64_t>{1, 2, 3, 6});
+  CHECK(of_one == std::set<std::int64_t>{1, 2, 3, 4, 6, 8, 12, 24});
+}
+
 TEST_CASE("every candidate fills the cluster, splits the batch, and comes once, always in the same order") {
   for (const char* name : {"tiny-4xa100", "tiny-moe-8ranks", "llama3-8b-8xh100"}) {
     const Job job = preset_job(name);

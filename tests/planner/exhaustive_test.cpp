@@ -1,0 +1,65 @@
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/starting_split.h"
+#include "tests/planner/every_candidate.h"
+
+namespace simrun {
+namespace {
+
+PlanBase base_of(unsigned number, const std::vector<Override>& overrides) {
+  const std::string text = searched_job(number);
+  LoadOptions load;
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  load.overrides = overrides;
+  return plan_base(text, "searched.yaml", with_starting_split(text, "searched.yaml", load));
+}
+
+struct Searched {
+  unsigned number;      // searched_job()
+  double memory = 1;    // tight_memory(); 1: all
+  double hopeless = 0;  // EverySearch
+};
+
+}  // namespace
+
+// bench/exhaustive_search does so for hundreds of jobs.
+TEST_CASE("of jobs on 2 to 64 GPUs what the search finds is as fast as the best of simulating all",
+          "[long]") {
+  const Searched few[] = {
+      {3},        // gemma with tied tables, 4 nodes of 4 GPUs, a batch of 20
+      {4, 0.5},   // grouped heads, a batch of 6 on 4 GPUs
+      {8, 0.15},  // tied tables on 2 GPUs with little memory
+      {20, 0.15},
+      {39},
+      {40},
+      {44, 0.15},
+      // Whose candidates are too many for a test: those are simulated that estimates say could be the best.
+      {2, 0.15, 1.15},  // experts, long sequences that 4 ranks share, a batch of 6 on 8 GPUs
+      {6, 1, 1.2},      // 8 nodes of 4 GPUs
+      {7, 0.5, 1.2},    // 16 nodes of 4 GPUs
+      {19, 0.5, 1.15},  // sliding windows over 2 nodes
+  };
+  for (const Searched& job : few) {
+    std::vector<Override> overrides;
+    if (job.memory < 1) {
+      const double limit = tight_memory(base_of(job.number, {}), job.memory);
+      overrides.push_back({"plan.max_memory", std::to_string(static_cast<std::int64_t>(limit)) + " B"});
+    }
+    const PlanBase base = base_of(job.number, overrides);
+    const EveryCandidate every = simulate_every(base, {.threads = 1, .hopeless = job.hopeless});
+    const RankedCandidate best = best_of_every(base, every.all);
+    PlanSearchOptions options;
+    options.threads = 1;
+    const PlanSearchResult found = search_jobs(base, options);
+    CAPTURE(job.number, searched_job(job.number), every.all.size(), describe(best.candidate));
+    REQUIRE(!best.evaluation.engine.empty());
+    REQUIRE(!found.best.empty());
+    CAPTURE(describe(found.best.front().candidate));
+    CHECK(found.best.front().evaluation.step_s <= best.evaluation.step_s * (1 + 1e-9));
+  }
+}
+
+}  // namespace simrun

@@ -338,7 +338,8 @@ std::optional<Estimate> Estimator::estimate(const Candidate& candidate, double m
   const auto microbatches = static_cast<double>(candidate.microbatches(job_.training.global_batch_size));
   Estimate estimate{0, peak_bytes(*passes, candidate, microbatches, stages), passes->room_bytes};
   if (estimate.peak_bytes > hopeless * estimate.room_bytes) return estimate;
-  const double least = passes_s(candidate, microbatches, stages, 0);
+  // No rank waits, and nothing is gathered.
+  const double least = microbatches * slowest_pass_s(rank_costs(stages, candidate.pipeline));
   if (least > most_s) {
     estimate.step_s = least;
     estimate.is_bound = true;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -115,7 +116,8 @@ std::vector<RankedCandidate> estimated_candidates(const PlanBase& base) {
       },
       prices);
   for_each_candidate(job, base.job.plan, [&](const Candidate& of) {
-    all.push_back({of, estimator.estimate(of).value_or(Estimate{}), {}});
+    all.push_back(
+        {of, estimator.estimate(of, std::numeric_limits<double>::infinity()).value_or(Estimate{}), {}});
   });
   return all;
 }

@@ -2,7 +2,7 @@
 
 #include "tests/configs/small_job.h"
 
-// training.precision: fp8 and its recipe.
+// training.precision: fp8 with its recipe, and nvfp4.
 namespace simrun {
 namespace {
 
@@ -41,6 +41,33 @@ TEST_CASE("the effective config of every fp8 recipe is read back as the same job
   }
 }
 
+TEST_CASE(
+    "nvfp4 is beside bf16 on a GPU that has it, and its effective config is read back as the same job") {
+  const std::string text =
+      test::edited(with_precision("precision: nvfp4"), "cluster: {from: dgx_h100, nodes: 1}",
+                   "cluster: {from: dgx_b200, nodes: 1}");
+  const LoadedJob first = load_job_text(text, "job.yaml", test::with_presets());
+  CHECK(first.job.training.precision == Dtype::bf16);
+  CHECK(first.job.training.fp8 == Fp8Config{Fp8Recipe::nvfp4, false});
+  const LoadedJob again = load_job_text(first.effective_yaml, "job.yaml", test::with_presets());
+  CHECK(again.job.training == first.job.training);
+  CHECK(again.job.cluster == first.job.cluster);
+}
+
+TEST_CASE(
+    "nvfp4 on a GPU that has no fp4 is refused where it is written, with the narrowest type that it has") {
+  const auto on = [](const char* gpu) {
+    return test::refusal(test::edited(with_precision("precision: nvfp4"),
+                                      "cluster: {from: dgx_h100, nodes: 1}",
+                                      std::string("cluster: {from: dgx_h100, nodes: 1, gpu: ") + gpu + "}"));
+  };
+  CHECK(on("h100_sxm") ==
+        "job.yaml:12:14: error: h100_sxm has no peak_flops for fp4\n"
+        "  hint: precision: fp8.\n"
+        "1 error; nothing was run.\n");
+  CHECK(on("a100_sxm_80gb").find("hint: precision: bf16.") != std::string::npos);
+}
+
 TEST_CASE("fp8 on a GPU that has none is refused where it is written, with a type that it has") {
   const auto on = [](const char* gpu) {
     return test::refusal(test::edited(with_precision("precision: fp8"), "cluster: {from: dgx_h100, nodes: 1}",
@@ -65,6 +92,8 @@ TEST_CASE("what fp8 cannot be combined with is refused, each with one way out") 
        "fp8_recipe: blockwise."},
       {"precision: fp8\n  fp8_recipe: block", "", "13:15 'training.fp8_recipe' cannot be 'block'", ""},
       {"precision: bf16\n  fp8_recipe: blockwise", "", "13:15 fp8_recipe means nothing with precision: bf16",
+       "it belongs to precision: fp8."},
+      {"precision: nvfp4\n  fp8_recipe: mxfp8", "", "13:15 fp8_recipe means nothing with precision: nvfp4",
        "it belongs to precision: fp8."},
       {"precision: fp16\n  fp8_param_gather: true", "",
        "13:21 fp8_param_gather means nothing with precision: fp16", "it belongs to precision: fp8."},

@@ -137,7 +137,7 @@ TEST_CASE("every value of every key that is expressed comes back") {
 
 TEST_CASE("nvfp4 comes back, and what --fp4-format cannot be beside is refused") {
   LoadOptions options = with_presets();
-  options.overrides = {{"cluster.from", "dgx_b200"}, {"training.precision", "nvfp4"}};
+  options.overrides = {{"cluster", "{from: dgx_b200, nodes: 1}"}, {"training.precision", "nvfp4"}};
   const Job job = load_job_text(small_job, "job.yaml", options).job;
   CHECK(megatron_arguments(job).unexpressed.empty());
   CHECK(megatron_script(job, "0").find("--fp4-format e2m1") != std::string::npos);

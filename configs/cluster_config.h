@@ -21,7 +21,7 @@ namespace simrun {
 // A device, from configs/gpus/*.yaml. Every number there names its datasheet or measurement.
 struct Gpu {
   std::string name;                    // preset name, e.g. h100_sxm
-  std::map<Dtype, double> peak_flops;  // dense matrix FLOP/s by input type, no sparsity
+  std::map<Dtype, double> peak_flops;  // dense matrix FLOP/s by input type, no sparsity; fp4: NVFP4
   double vector_flops = 0;             // fp32 FLOP/s outside the tensor cores
   std::int64_t memory_bytes = 0;
   std::int64_t driver_memory_bytes = 0;     // of these, that the driver keeps and no program gets

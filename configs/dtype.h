@@ -7,9 +7,10 @@ namespace simrun {
 
 // Element types of tensors. `int64` is for token indices, `uint8` for dropout masks (one byte per element, as
 // PyTorch keeps them).
-enum class Dtype : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, int64, int32, uint8 };
+enum class Dtype : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, int64, int32, uint8, fp4 };
 
-// Bytes of one element; tf32 is a compute mode of fp32 storage, so 4.
+// Bytes of one element; tf32 is a compute mode of fp32 storage, so 4. Of fp4, of which a byte holds two, the
+// byte: stored_bytes() counts tensors of any type.
 constexpr std::int64_t bytes_of(Dtype dtype) {
   switch (dtype) {
     case Dtype::fp64:
@@ -20,13 +21,24 @@ constexpr std::int64_t bytes_of(Dtype dtype) {
     case Dtype::fp16:
     case Dtype::bf16: return 2;
     case Dtype::fp8:
+    case Dtype::fp4:
     case Dtype::uint8: return 1;
   }
   return 0;
 }
 
+constexpr double element_bytes(Dtype dtype) {
+  return dtype == Dtype::fp4 ? 0.5 : static_cast<double>(bytes_of(dtype));
+}
+
+// Of so many elements, in whole bytes.
+constexpr std::int64_t stored_bytes(Dtype dtype, std::int64_t elements) {
+  return dtype == Dtype::fp4 ? (elements + 1) / 2 : elements * bytes_of(dtype);
+}
+
 constexpr const char* to_string(Dtype dtype) {
-  constexpr const char* names[] = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int64", "int32", "uint8"};
+  constexpr const char* names[] = {"fp64", "fp32",  "tf32",  "fp16",  "bf16",
+                                   "fp8",  "int64", "int32", "uint8", "fp4"};
   return names[static_cast<int>(dtype)];
 }
 

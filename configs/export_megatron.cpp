@@ -22,7 +22,7 @@ void add(Flags& flags, const char* name, const Value& value) {
   flags.push_back({name, {fmt::format("{}", value)}});
 }
 
-constexpr const char* recipe_names[] = {"delayed", "tensorwise", "blockwise", "mxfp8"};
+constexpr const char* recipe_names[] = {"delayed", "tensorwise", "blockwise", "mxfp8", "nvfp4"};
 
 void add_precision(const Training& training, Flags& flags, Notes& notes) {
   if (training.precision == Dtype::bf16) add(flags, "--bf16");
@@ -30,8 +30,10 @@ void add_precision(const Training& training, Flags& flags, Notes& notes) {
   if (training.precision == Dtype::tf32)
     notes.emplace_back("training.precision: tf32; PyTorch decides, torch.backends.cuda.matmul.allow_tf32");
   if (!training.fp8) return;
-  add(flags, "--fp8-format", "hybrid");
-  add(flags, "--fp8-recipe", recipe_names[static_cast<std::size_t>(training.fp8->recipe)]);
+  const bool fp4 = training.fp8->recipe == Fp8Recipe::nvfp4;
+  add(flags, fp4 ? "--fp4-format" : "--fp8-format", fp4 ? "e2m1" : "hybrid");
+  add(flags, fp4 ? "--fp4-recipe" : "--fp8-recipe",
+      recipe_names[static_cast<std::size_t>(training.fp8->recipe)]);
   if (training.fp8->param_gather) add(flags, "--fp8-param-gather");
 }
 

@@ -112,7 +112,7 @@ class Recipe {
     set_word("training.mixed_precision_reduce", reduced == Dtype::bf16 ? "bfloat16" : "float32");
     if (!is_bf16 && !is_fp32)
       note(fmt::format("training.precision: {}; bf16 and fp32 are", to_string(training.precision)));
-    note_if(training.fp8.has_value(), "training.precision: fp8; a model converter of torchtitan's");
+    note_if(training.fp8.has_value(), "training.precision: fp8 and nvfp4; model converters of torchtitan's");
     note_if(reduced != Dtype::bf16 && reduced != Dtype::fp32,
             "optimizer.grad_reduce_dtype: bf16 and fp32 are");
     note_if(training.attention == AttentionKernel::unfused, "training.attention: FlexAttention, or SDPA");

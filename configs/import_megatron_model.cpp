@@ -105,11 +105,31 @@ void import_megatron_experts(MegatronReader& flags) {
                   "--moe-pad-expert-input-to-capacity, or no capacity.");
 }
 
+namespace {
+
+// Megatron-LM's arguments.py: fp4 excludes fp8, and what is in neither is in bf16 here.
+void import_fp4(MegatronReader& flags) {
+  const std::optional<ShellWord> format = flags.value("--fp4-format"), recipe = flags.value("--fp4-recipe");
+  const SourcePosition at = flags.position_of("--fp4-format");
+  if (!flags.is_on("--bf16")) flags.problem(at, "what is not in fp4 is in bf16 here", "--bf16.");
+  if (flags.is_given("--fp8-format"))
+    flags.problem(at, "--fp4-format and --fp8-format exclude each other", "keep one.");
+  if (format && format->text != "e2m1")
+    flags.problem(format->position, fmt::format("--fp4-format cannot be '{}'", format->text), "e2m1.");
+  if (recipe && recipe->text != "nvfp4")
+    flags.problem(recipe->position, fmt::format("--fp4-recipe cannot be '{}'", recipe->text), "nvfp4.");
+  flags.drop("training.fp8_param_gather");
+  flags.put("training.precision", "nvfp4", at);
+}
+
+}  // namespace
+
 void import_megatron_precision(MegatronReader& flags) {
   const bool bf16 = flags.is_on("--bf16"), fp16 = flags.is_on("--fp16");
   const std::optional<ShellWord> fp8 = flags.value("--fp8-format");
   if (bf16 && fp16)
     flags.problem(flags.position_of("--fp16"), "--bf16 and --fp16 exclude each other", "keep one.");
+  if (flags.is_given("--fp4-format")) return import_fp4(flags);
   if (!flags.is_given("--fp8-format")) {
     flags.drop("training.fp8_param_gather");
     return flags.put("training.precision",

@@ -21,7 +21,8 @@ std::int64_t bytes_in(SectionReader& section, const std::string& key, RealRange 
 std::map<Dtype, double> read_peaks(const ConfigNode* node, const std::string& gpu, Reading& reading) {
   std::map<Dtype, double> peaks;
   SectionReader section(reading, node, gpu + ".peak_flops");
-  for (const Dtype dtype : {Dtype::fp64, Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16, Dtype::fp8}) {
+  for (const Dtype dtype :
+       {Dtype::fp64, Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16, Dtype::fp8, Dtype::fp4}) {
     const std::string key = to_string(dtype);
     if (section.has(key)) peaks[dtype] = section.quantity(key, Unit::flops_per_second, limits::flops);
     section.ignore({key});

@@ -1,4 +1,4 @@
-// training.precision, and what fp8 needs of the other sections.
+// training.precision, and what fp8 and fp4 need of the other sections.
 #include <fmt/format.h>
 
 #include <array>
@@ -20,7 +20,7 @@ void read_recipe(SectionReader& section, Fp8Config& fp8) {
   fp8.param_gather = section.boolean("fp8_param_gather", false);
 }
 
-// The type to train in on a GPU that has no fp8.
+// The type to train in on a GPU that has neither fp8 nor fp4.
 const char* wide_precision(const Gpu& gpu) {
   return gpu.peak_flops.contains(Dtype::bf16)   ? "bf16"
          : gpu.peak_flops.contains(Dtype::fp16) ? "fp16"
@@ -29,14 +29,17 @@ const char* wide_precision(const Gpu& gpu) {
 
 void check_gpu_kind(const Gpu& gpu, Reading& reading, const Job& job) {
   if (gpu.peak_flops.empty()) return;
-  if (!gpu.peak_flops.contains(Dtype::fp8))
-    reading.problem("training.precision", fmt::format("{} has no peak_flops for fp8", gpu.name),
-                    fmt::format("precision: {}.", wide_precision(gpu)));
+  const Dtype narrow = operand_dtype(job.training.fp8->recipe);
+  const bool has_fp8 = gpu.peak_flops.contains(Dtype::fp8);
+  if (!gpu.peak_flops.contains(narrow))
+    reading.problem("training.precision",
+                    fmt::format("{} has no peak_flops for {}", gpu.name, to_string(narrow)),
+                    fmt::format("precision: {}.", has_fp8 ? "fp8" : wide_precision(gpu)));
   else if (job.training.fp8->recipe == Fp8Recipe::mxfp8 && !gpu.mxfp8)
     reading.problem("training.fp8_recipe",
                     fmt::format("{} has no matrix products of mxfp8 (cluster.gpu.mxfp8)", gpu.name),
                     "fp8_recipe: blockwise.");
-  else if (gpu.mxfp8 != job.cluster.gpu.mxfp8)
+  else if (narrow == Dtype::fp8 && gpu.mxfp8 != job.cluster.gpu.mxfp8)
     reading.problem("training.precision",
                     fmt::format("fp8 on {} and {}: only one of them keeps a second copy of its operands",
                                 job.cluster.gpu.name, gpu.name),
@@ -76,22 +79,26 @@ void check_family(Reading& reading, const Job& job) {
   const ModelFamily& family = job.model.family;
   if (family_as<ResNetConfig>(family) != nullptr || family_as<VggConfig>(family) != nullptr ||
       family_as<GnmtConfig>(family) != nullptr)
-    reading.problem(
-        "training.precision",
-        fmt::format("fp8 is for the linear layers of transformers; {} has none", job.model.model_type),
-        fmt::format("precision: {}.", wide_precision(job.cluster.gpu)));
+    reading.problem("training.precision",
+                    fmt::format("{} is for the linear layers of transformers; {} has none",
+                                to_string(operand_dtype(job.training.fp8->recipe)), job.model.model_type),
+                    fmt::format("precision: {}.", wide_precision(job.cluster.gpu)));
 }
 
 }  // namespace
 
 void read_precision(SectionReader& section, Reading& reading, Training& training) {
   const std::string precision =
-      section.word("precision", {{"fp32", "tf32", "fp16", "bf16", "fp8"}, {"mxfp8", "nvfp4"}});
+      section.word("precision", {{"fp32", "tf32", "fp16", "bf16", "fp8", "nvfp4"}, {"mxfp8"}});
   for (const Dtype dtype : {Dtype::fp32, Dtype::tf32, Dtype::fp16, Dtype::bf16})
     if (precision == to_string(dtype)) training.precision = dtype;
   if (precision == to_string(Dtype::fp8)) {
     training.precision = Dtype::bf16;
     return read_recipe(section, training.fp8.emplace());
+  }
+  if (precision == "nvfp4") {
+    training.precision = Dtype::bf16;
+    training.fp8 = Fp8Config{.recipe = Fp8Recipe::nvfp4};
   }
   for (const char* key : {"fp8_recipe", "fp8_param_gather"}) {
     if (section.has(key) && !precision.empty()) {

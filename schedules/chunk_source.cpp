@@ -55,7 +55,7 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   ChunkSource source{model_.graph, *chunks_[chunk].code, chunk, rules, job_.training.precision};
   source.name = fmt::format("stage {}{}", stage, direction == Direction::up ? " up" : "");
   source.offloads_activations = job_.offload.activations != OffloadTarget::none;
-  if (job_.training.fp8) source.scales_by_largest_weight = job_.training.fp8->recipe == Fp8Recipe::tensorwise;
+  if (job_.training.fp8) source.scales_by_largest_weight = looks_before_cast(job_.training.fp8->recipe);
   if (splits_) source.split = &chunks_[chunk].split;
   source.kept_before = kept_before(chunk);
   if (follows_on_rank(stage, direction)) {

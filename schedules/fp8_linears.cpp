@@ -13,12 +13,16 @@ namespace simrun {
 namespace {
 
 constexpr std::int32_t microscaling_block = 32;  // OCP Microscaling Formats 1.0, section 5
+constexpr std::int32_t nvfp4_block = 16;         // arXiv 2509.25149, section 2
+// Extents of mxfp8 are whole blocks; rows of fp4 are multiples of the 16 bytes that a tensor core loads.
+constexpr std::int64_t small_block_unit = 32;
 // DeepSeek-V3, section 3.3.2: 1 x 128 of activations, 128 x 128 of weights.
 constexpr std::int32_t activation_block = 128, weight_block = 128 * 128;
 
 std::int32_t scale_block(Fp8Recipe recipe, bool is_weight) {
   if (scales_whole_tensors(recipe)) return 0;
   if (recipe == Fp8Recipe::mxfp8) return microscaling_block;
+  if (recipe == Fp8Recipe::nvfp4) return nvfp4_block;
   return is_weight ? weight_block : activation_block;
 }
 
@@ -50,7 +54,8 @@ std::int64_t local_features(const Graph& graph, const Operator& op, const Layout
 Fp8Linears fp8_linears(const Job& job, const Graph& graph, const std::vector<Layout>& layouts,
                        const DeviceMesh& mesh) {
   const Fp8Config& config = *job.training.fp8;
-  const std::int64_t unit = config.recipe == Fp8Recipe::mxfp8 ? microscaling_block : 16;
+  const bool small_blocks = config.recipe == Fp8Recipe::mxfp8 || config.recipe == Fp8Recipe::nvfp4;
+  const std::int64_t unit = small_blocks ? small_block_unit : 16;
   Fp8Linears fp8;
   fp8.recipe = config.recipe;
   fp8.two_copies = !scales_whole_tensors(config.recipe) || !job.cluster.gpu.mxfp8;
@@ -65,9 +70,10 @@ Fp8Linears fp8_linears(const Job& job, const Graph& graph, const std::vector<Lay
     for (const Side& side : {Side{"input features", true}, Side{"output features", false}}) {
       const std::int64_t extent = local_features(graph, op, layouts[o], mesh, side);
       if (extent % unit != 0)
-        throw std::invalid_argument(fmt::format(
-            "fp8: {} {} of {} on a rank are no multiple of {}; {} would be, or precision: {}", extent,
-            side.name, op.name, unit, (extent / unit + 1) * unit, to_string(job.training.precision)));
+        throw std::invalid_argument(
+            fmt::format("{}: {} {} of {} on a rank are no multiple of {}; {} would be, or precision: {}",
+                        to_string(fp8.dtype()), extent, side.name, op.name, unit, (extent / unit + 1) * unit,
+                        to_string(job.training.precision)));
     }
   }
   return fp8;
@@ -86,7 +92,8 @@ CodeStep Fp8Casts::step_at(const Place& place, Opcode opcode, Function function)
 ValueId Fp8Casts::add_copy(ValueId of, Phase phase, const char* suffix, std::int32_t scale_block) {
   Value copy = code_.values[of];
   copy.kind = phase == Phase::forward ? ValueKind::activation : ValueKind::backward;
-  copy.dtype = Dtype::fp8;
+  copy.dtype = context_.fp8->dtype();
+  if (code_.values[of].dtype != copy.dtype) copy.name += fmt::format("_{}", to_string(copy.dtype));
   copy.name += suffix;
   copy.source = copy.column = no_index;
   copy.conversion = Opcode::free;
@@ -114,7 +121,7 @@ ValueId Fp8Casts::largest_of(ValueId value, const Place& place) {
   CodeStep step = step_at(place, Opcode::reduce, Function::max);
   step.inputs = {value};
   step.outputs = {add_numbers(value, place.phase, "_largest", 1)};
-  step.label = name + " fp8 largest";
+  step.label = fmt::format("{} {} largest", name, to_string(context_.fp8->dtype()));
   code_.values[step.outputs.front()].region = place.region;
   place.steps.push_back(step);
   if (place.shared_over.empty()) return step.outputs.front();
@@ -124,7 +131,7 @@ ValueId Fp8Casts::largest_of(ValueId value, const Place& place) {
   agree.reduction = Reduction::max;
   agree.axes = place.shared_over;
   agree.stream = context_.stream_of_axis[place.shared_over.front()];
-  agree.cause = name + ": one fp8 scale for what is gathered";
+  agree.cause = fmt::format("{}: one {} scale for what is gathered", name, to_string(context_.fp8->dtype()));
   agree.inputs = step.outputs;
   agree.outputs = {add_numbers(value, place.phase, "_largest_of_all", 1)};
   code_.values[agree.outputs.front()].region = place.region;
@@ -137,12 +144,13 @@ QuantisedValue Fp8Casts::cast(ValueId value, Copies wanted, Place place) {
   const std::int32_t block = scale_block(fp8.recipe, false);
   CodeStep step = step_at(place, Opcode::map, Function::cast);
   step.inputs = {value};
-  step.label = context_.graph.tensors[code_.values[value].tensor].name + " fp8 cast";
-  if (fp8.recipe == Fp8Recipe::tensorwise) step.inputs.push_back(largest_of(value, place));
+  step.label = fmt::format("{} {} cast", context_.graph.tensors[code_.values[value].tensor].name,
+                           to_string(fp8.dtype()));
+  if (looks_before_cast(fp8.recipe)) step.inputs.push_back(largest_of(value, place));
   QuantisedValue made;
-  if (wanted.row || !fp8.two_copies) made.row = add_copy(value, place.phase, "_fp8", block);
+  if (wanted.row || !fp8.two_copies) made.row = add_copy(value, place.phase, "", block);
   if (wanted.column)
-    made.column = fp8.two_copies ? add_copy(value, place.phase, "_fp8_columns", block) : made.row;
+    made.column = fp8.two_copies ? add_copy(value, place.phase, "_columns", block) : made.row;
   for (const ValueId copy : {made.row, made.column}) {
     if (copy == no_index || (!step.outputs.empty() && step.outputs.front() == copy)) continue;
     code_.values[copy].region = place.region;
@@ -180,13 +188,13 @@ const QuantisedParameter& Fp8Casts::weight(ValueId parameter, std::int32_t layer
   };
   QuantisedParameter made{parameter, parameter, parameter, layer};
   if (fp8.parameters) {
-    code_.values[parameter].dtype = Dtype::fp8;
+    code_.values[parameter].dtype = fp8.dtype();
     code_.values[parameter].scale_block = block;
   } else {
-    made.row = made.column = copy("_fp8");
+    made.row = made.column = copy("");
     ++tensors_;
   }
-  if (fp8.two_copies) made.column = copy("_fp8_columns");
+  if (fp8.two_copies) made.column = copy("_columns");
   code_.quantised.push_back(made);
   return code_.quantised.back();
 }
@@ -200,7 +208,9 @@ Fp8Casts::Copies copies_of_gradient(const Graph& graph, const Operator& linear) 
 
 std::vector<AxisId> fp8_gather_axes(const ChunkContext& context, const ChunkCode& code, TensorId output,
                                     const std::vector<ValueId>& summands, const Layout& wanted) {
-  if (context.fp8 == nullptr || !scales_whole_tensors(context.fp8->recipe)) return {};
+  if (context.fp8 == nullptr) return {};
+  const bool is_small = context.fp8->dtype() == Dtype::fp4;
+  if (!is_small && !scales_whole_tensors(context.fp8->recipe)) return {};
   const Layout& layout = code.values[summands.front()].layout;
   const bool alike = std::all_of(summands.begin(), summands.end(),
                                  [&](ValueId v) { return code.values[v].layout == layout; });

@@ -9,6 +9,8 @@
 
 // Linear layers in fp8 as Transformer Engine runs them: the three products of every linear layer within the
 // layers (models/linear_layers.h) read fp8 and write the job's precision; everything else is as without fp8.
+// Under nvfp4 they read fp4, and "fp8" below is to be read so; the paper keeps the first and last layers
+// wide, here, as in Megatron-Bridge's recipe, none is.
 //
 //   Casts       explicit MAPs. What a product reads is cast in front of it, once per value: an input, a
 //               gradient of an output, a weight. Two copies where products want them (below): one kernel
@@ -17,6 +19,10 @@
 //               all tensor, context and data parallel ranks and an update (fp8_autocast_exit,
 //               reduce_and_update_fp8_tensors). tensorwise: a kernel reads the value before the cast.
 //               blockwise, mxfp8: the cast finds them itself; they are counted in memory and traffic.
+//               nvfp4: as tensorwise for the tensor's scale, as mxfp8 for those of blocks. A weight's square
+//               of 16 x 16 has its scale once per row, as the tensor cores read it. Rotations and random
+//               rounding happen within the cast, which writes both copies, and are taken to cost nothing
+//               beside its bytes; what they add on a GPU was not found published.
 //   Copies      A product along the tokens (weight gradient), and that of the input's gradient along the
 //               weight's columns, need their operands transposed on GPUs whose fp8 products contract only
 //               along rows (Hopper), and scaled the other way where scales are per block.
@@ -24,8 +30,9 @@
 //               anyway (attention reads its own output), it is cast again, as Megatron-Core lets it
 //               (set_save_original_input), except under delayed scaling, which keeps both.
 //   Collectives Gathers of a product's input in front of it (sequence parallel) are of fp8, and so are those
-//               of an output's gradient where one scale is enough for both copies; under tensorwise scaling
-//               the ranks agree on it first. Reductions and the exchanges of experts stay wide.
+//               of an output's gradient where one scale is enough for both copies, or both copies are of fp4;
+//               under tensorwise scaling and nvfp4 the ranks agree on a tensor's scale first. Reductions and
+//               the exchanges of experts stay wide.
 //   Weights     cast by the first microbatch of a step and kept; under ZeRO-3 wherever they are gathered.
 //               With fp8 parameters the weights are one of the copies.
 namespace simrun {
@@ -40,11 +47,12 @@ struct Fp8Linears {
   // wait behind gradients.
   std::uint8_t stream = 0;
 
+  Dtype dtype() const { return operand_dtype(recipe); }
   bool transposes() const { return two_copies && scales_whole_tensors(recipe); }
 };
 
 // Throws std::invalid_argument where a linear layer's local matrices do not split into fp8's units: 16
-// elements (Transformer Engine's assert_dim_for_fp8_exec), 32 under mxfp8.
+// elements (Transformer Engine's assert_dim_for_fp8_exec), 32 under mxfp8 and nvfp4.
 Fp8Linears fp8_linears(const Job& job, const Graph& graph, const std::vector<Layout>& layouts,
                        const DeviceMesh& mesh);
 

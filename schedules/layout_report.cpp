@@ -74,11 +74,11 @@ class ReportWriter {
   }
 
   std::int64_t bytes(const Value& value) const {
-    if (value.flat_elements > 0) return value.flat_elements * bytes_of(value.dtype);
+    if (value.flat_elements > 0) return stored_bytes(value.dtype, value.flat_elements);
     std::int64_t elements = 1;
     for (const DimensionId dim : model_.graph.tensors[value.tensor].dims)
       elements *= local_extent(model_.graph, value.layout, dim, model_.mesh.mesh);
-    return elements * bytes_of(value.dtype);
+    return stored_bytes(value.dtype, elements);
   }
 
   LayoutTransfer transfer(const ChunkCode& code, const CodeStep& step) const {

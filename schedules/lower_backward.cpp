@@ -313,10 +313,8 @@ class BackwardLowering {
 
   ValueId fp8_operand(std::size_t o, const BackwardStep& step, const Operand& operand) {
     const Operator& op = graph().operators[o];
-    if (operand.role == OperandRole::output_gradient) {
-      const QuantisedValue gradient = fp8_gradient(o);
-      return step.weight ? gradient.column : gradient.row;
-    }
+    if (operand.role == OperandRole::output_gradient)
+      return step.weight ? fp8_gradient(o).column : fp8_gradient(o).row;
     if (operand.index == 0) return fp8_input(o);
     return casts_.weight(code_.parameters[parameter_index_.at(op.inputs[1])], op.layer).column;
   }
@@ -336,13 +334,16 @@ class BackwardLowering {
     return gradient;
   }
 
-  // Where one scale is enough, what a product wants whole is gathered in fp8.
+  // What a product wants whole is gathered in fp8 where one scale is enough, or two copies are small.
   bool gather_in_fp8(TensorId tensor, const Layout& wanted, std::int32_t layer) {
     const std::vector<AxisId> over = fp8_gather_axes(context_, code_, tensor, contributions_[tensor], wanted);
     if (over.empty()) return false;
-    const QuantisedValue local = casts_.cast(sum(tensor, contributions_[tensor], layer), {true, false},
+    const Fp8Casts::Copies copies{true, !scales_whole_tensors(context_.fp8->recipe)};
+    const QuantisedValue local = casts_.cast(sum(tensor, contributions_[tensor], layer), copies,
                                              {code_.backward, Phase::backward_input, layer, -1, over});
-    fp8_gradients_[tensor].row = converted(local.row, wanted, layer, "_grad", Phase::backward_input);
+    QuantisedValue& whole = fp8_gradients_[tensor];
+    whole.row = converted(local.row, wanted, layer, "_grad", Phase::backward_input);
+    if (copies.column) whole.column = converted(local.column, wanted, layer, "_grad", Phase::backward_input);
     return true;
   }
 
@@ -368,8 +369,8 @@ class BackwardLowering {
       return converted(kept, Layout(code_.values[row].layout), layer_, "_again", Phase::backward_weight);
     }
     const ValueId again = resolve(row, reader);
-    if (!context_.fp8->transposes()) return again;
-    return casts_.transposed(again, {code_.backward, Phase::backward_weight, layer_});
+    const Fp8Casts::Place place{code_.backward, Phase::backward_weight, layer_};
+    return context_.fp8->transposes() ? casts_.transposed(again, place) : again;
   }
 
   const ChunkContext& context_;
@@ -382,8 +383,7 @@ class BackwardLowering {
   std::map<TensorId, std::size_t> expected_;
   std::map<TensorId, std::vector<ValueId>> contributions_;
   std::map<TensorId, ValueId> gradients_;
-  std::map<ValueId, ValueId> recomputed_;
-  std::map<ValueId, ValueId> gathered_;
+  std::map<ValueId, ValueId> recomputed_, gathered_;
   Fp8Casts casts_;
   LateSums late_{context_};
   std::map<TensorId, std::vector<ValueId>> rows_;     // in fp8, of the forward pass

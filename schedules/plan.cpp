@@ -124,12 +124,14 @@ std::int64_t Buffer::elements() const {
   return product;
 }
 
-// A scale is fp32, or one byte in blocks of 32 (E8M0; OCP Microscaling Formats 1.0, section 5).
+// A scale is fp32, or one byte in blocks of 32 (E8M0; OCP Microscaling Formats 1.0, section 5) and of 16
+// (E4M3; NVFP4, arXiv 2509.25149, section 2).
 std::int64_t Buffer::stored_bytes(std::int64_t elements) const {
   constexpr std::int32_t microscaling = 32;
-  if (scale_block == 0) return elements * bytes_of(dtype);
+  const std::int64_t numbers = simrun::stored_bytes(dtype, elements);
+  if (scale_block == 0) return numbers;
   const std::int64_t scales = (elements + scale_block - 1) / scale_block;
-  return elements * bytes_of(dtype) + scales * (scale_block == microscaling ? 1 : 4);
+  return numbers + scales * (scale_block <= microscaling ? 1 : 4);
 }
 
 std::int64_t Buffer::stored_bytes() const { return stored_bytes(elements()); }

@@ -153,10 +153,10 @@ struct Buffer {
               // "pp:0+3,dp": the pieces lie on pipeline ranks 0 and 3, and there over dp
   Index parent = no_index;         // a view into a bucket: owns no bytes
   std::int64_t parent_offset = 0;  // elements
-  std::int32_t scale_block = 0;    // fp8 in blocks: elements that share a scale; 0: no scales are counted
-  Index parameter = no_index;      // ModelParameter::id of the parameter of which it is a rank's part
-  Index shard_of = no_index;       // the bucket of which it, kept alone, is a rank's part
-  std::int64_t bytes() const;      // 0 for a view
+  std::int32_t scale_block = 0;  // fp8, fp4 in blocks: elements that share a scale; 0: no scales are counted
+  Index parameter = no_index;    // ModelParameter::id of the parameter of which it is a rank's part
+  Index shard_of = no_index;     // the bucket of which it, kept alone, is a rank's part
+  std::int64_t bytes() const;    // 0 for a view
   std::int64_t elements() const;
   std::int64_t stored_bytes() const;                       // of a view too; with scales
   std::int64_t stored_bytes(std::int64_t elements) const;  // of as many elements

@@ -38,7 +38,7 @@ void require_length(int length, int rows, const char* what) {
                         std::to_string(rows));
 }
 
-Dtype decode_dtype(int number) { return enum_of(number, Dtype::uint8, "dtype"); }
+Dtype decode_dtype(int number) { return enum_of(number, Dtype::fp4, "dtype"); }
 
 DocumentConfig decode_lengths(const proto::DocumentMask& in) {
   DocumentConfig config;

@@ -16,7 +16,7 @@ static_assert(static_cast<int>(Opcode::lstm_backward) == proto::OPCODE_LSTM_BACK
               opcode_count == proto::Opcode_ARRAYSIZE);
 static_assert(static_cast<int>(Function::average_pool) == proto::FUNCTION_AVERAGE_POOL &&
               function_count == proto::Function_ARRAYSIZE);
-static_assert(static_cast<int>(Dtype::uint8) == proto::DTYPE_UINT8);
+static_assert(static_cast<int>(Dtype::fp4) == proto::DTYPE_FP4);
 static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);
 static_assert(static_cast<int>(Scope::pass) == proto::SCOPE_PASS &&
               static_cast<int>(Phase::optimizer) == proto::PHASE_OPTIMIZER);

@@ -116,12 +116,22 @@ bool is_new_in_version_9(const Plan& plan) {
          plan.framework.kernels.blocking_collectives;
 }
 
+// fp4: of a GPU's peaks or of what products read.
+bool is_new_in_version_10(const Plan& plan) {
+  const auto has_peak = [](const Gpu& gpu) { return gpu.peak_flops.contains(Dtype::fp4); };
+  return has_peak(plan.cluster.gpu) || plan.job.precision == Dtype::fp4 ||
+         std::ranges::any_of(plan.cluster.node_groups,
+                             [&](const NodeGroup& group) { return has_peak(group.gpu); }) ||
+         std::ranges::any_of(plan.buffers, [](const Buffer& buffer) { return buffer.dtype == Dtype::fp4; });
+}
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
 // framework, those of version 8 take all nodes and replicas for alike and compute
-// beside every collective.
+// beside every collective, and those of version 9 know no fp4.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_10(plan)) return 10;
   if (is_new_in_version_9(plan)) return 9;
   if (is_new_in_version_8(plan)) return 8;
   if (is_new_in_version_7(plan.cluster)) return 7;

@@ -115,7 +115,7 @@ JobFacts make_facts(const Job& job, const Graph& graph) {
   facts.frozen_parameters = facts.parameters - count_trained_parameters(graph);
   // The graph's batch is one microbatch over all data-parallel ranks.
   facts.model_flops_per_step = model_flops(graph) * static_cast<double>(facts.microbatches);
-  facts.precision = job.training.fp8 ? Dtype::fp8 : job.training.precision;
+  facts.precision = job.training.fp8 ? operand_dtype(job.training.fp8->recipe) : job.training.precision;
   return facts;
 }
 

@@ -74,13 +74,14 @@ void WeightCasts::cast(const Made& made, Phase phase, std::vector<Instruction>& 
   cast.layer = parameter.layer;
   cast.inputs = {emission_.buffer_of[parameter.weight]};
   cast.outputs = made.copies;
-  cast.label = "fp8 weight";
+  const std::string narrow = to_string(code_.values[parameter.row].dtype);
+  cast.label = narrow + " weight";
   if (emission_.largest_of_weight != no_index && parameter.row != parameter.weight) {
     Instruction largest = cast;
     largest.opcode = Opcode::reduce;
     largest.function = Function::max;
     largest.outputs = {emission_.largest_of_weight};
-    largest.label = "fp8 largest weight";
+    largest.label = narrow + " largest weight";
     cast.inputs.push_back(emission_.largest_of_weight);
     instructions.push_back(std::move(largest));
     instructions.push_back(std::move(cast));

@@ -68,11 +68,11 @@ bool has_aligned_rows(const Buffer& matrix, std::pair<const Buffer&, const Buffe
   const auto kind = [&](const BufferDim& dim) {
     return (has_dim(others.first, dim.name) ? 1 : 0) + (has_dim(others.second, dim.name) ? 2 : 0);
   };
-  std::int64_t row = bytes_of(matrix.dtype);
+  std::int64_t elements = 1;
   for (auto dim = matrix.dims.rbegin(); dim != matrix.dims.rend() && kind(*dim) == kind(matrix.dims.back());
        ++dim)
-    row *= dim->extent;
-  return row % load_bytes == 0;
+    elements *= dim->extent;
+  return stored_bytes(matrix.dtype, 2 * elements) % (2 * load_bytes) == 0;
 }
 
 }  // namespace
@@ -88,8 +88,7 @@ double gemm_flops(const GemmShape& shape) {
 double gemm_bytes(const GemmShape& shape) {
   const double inputs = static_cast<double>(shape.batch * (shape.m * shape.k + shape.k * shape.n));
   const double outputs = static_cast<double>(shape.batch * shape.m * shape.n) * (shape.accumulate ? 2 : 1);
-  return inputs * static_cast<double>(bytes_of(shape.input)) +
-         outputs * static_cast<double>(bytes_of(shape.output));
+  return inputs * element_bytes(shape.input) + outputs * element_bytes(shape.output);
 }
 
 namespace {
@@ -110,7 +109,7 @@ double gemm_seconds(const Gpu& gpu, const GemmShape& shape) {
 double gemm_seconds(const Gpu& gpu, const GemmShape& shape, double bytes) {
   const double sm_rate = rate_of(gpu, shape) / static_cast<double>(gpu.sm_count);
   const double memory = bytes / (gpu.memory_bandwidth * gpu.memory_efficiency);
-  const double prologue_k = prologue_bytes / static_cast<double>(bytes_of(shape.input));
+  const double prologue_k = prologue_bytes / element_bytes(shape.input);
   double best = std::numeric_limits<double>::infinity();
   for (const Tile tile : tiles) {
     const std::int64_t blocks = ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n) * shape.batch;

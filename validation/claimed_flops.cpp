@@ -75,7 +75,7 @@ double claimed_peak(const std::map<std::string, std::string>& facts, const Job& 
   const auto found = facts.find("peak");
   if (found != facts.end() && found->second == "bf16") return peak_of(Dtype::bf16);
   if (found != facts.end()) return std::strtod(found->second.c_str(), nullptr) * 1e12;
-  return peak_of(job.training.fp8 ? Dtype::fp8 : job.training.precision);
+  return peak_of(job.training.fp8 ? operand_dtype(job.training.fp8->recipe) : job.training.precision);
 }
 
 }  // namespace simrun

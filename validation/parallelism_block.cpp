@@ -17,7 +17,7 @@ void write_precision(RowJob& made) {
   const std::string precision = lower_case(made.row[Column::precision]);
   std::string type = precision;
   if (says(precision, "nvfp4"))
-    type = "nvfp4";  // which the loader refuses by name
+    type = "nvfp4";
   else if (says(precision, "fp8"))
     type = "fp8";
   else if (says(precision, "bf16"))

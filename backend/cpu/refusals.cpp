@@ -201,6 +201,9 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
   const bool joins_blocks = what.function == Function::flash || what.function == Function::sum_gradients;
   if (what.work_table >= 0 && !is_attention && !joins_blocks) return no_kernel("moe.load_imbalance");
   const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
+  const auto is_fp4 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp4; };
+  if (std::ranges::any_of(what.inputs, is_fp4) || std::ranges::any_of(what.outputs, is_fp4))
+    return no_kernel("training.precision: nvfp4");
   if (std::any_of(what.inputs.begin(), what.inputs.end(), is_fp8) ||
       std::any_of(what.outputs.begin(), what.outputs.end(), is_fp8))
     return no_kernel(what.phase == Phase::optimizer   ? "optimizer.exp_avg_dtype: fp8"

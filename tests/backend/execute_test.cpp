@@ -129,6 +129,10 @@ TEST_CASE("what the CPU cannot run yet is refused before anything runs, by opera
   const std::vector<std::string> rounded = execution_refusals(compile(fp8), ExecutionDevice::cpu_f64);
   REQUIRE(!rounded.empty());
   CHECK(rounded.front().find("training.precision: fp8") != std::string::npos);
+  fp8.training.fp8->recipe = Fp8Recipe::nvfp4;
+  const std::vector<std::string> in_fp4 = execution_refusals(compile(fp8), ExecutionDevice::cpu_f64);
+  REQUIRE_FALSE(in_fp4.empty());
+  CHECK(in_fp4.front().find("training.precision: nvfp4") != std::string::npos);
   const std::vector<std::string> wide =
       refusals(mixtral, {{"cluster.nodes", "16"}, {"training.global_batch_size", "128"}});
   CHECK(wide.front() == "the plan has 128 ranks; threads run up to 64: fewer nodes or gpus_per_node");

@@ -2,7 +2,7 @@
 
 #include "tests/configs/small_job.h"
 
-// training.precision: fp8 and its recipe.
+// training.precision: fp8 with its recipe, and nvfp4.
 namespace simrun {
 namespace {
 
@@ -39,6 +39,42 @@ TEST_CASE("the effective config of every fp8 recipe is read back as the same job
     CHECK(again.job.cluster == first.job.cluster);
     CHECK(again.job.config_sha256 == first.job.config_sha256);
   }
+}
+
+TEST_CASE(
+    "nvfp4 is beside bf16 on a GPU that has it, and its effective config is read back as the same job") {
+  const std::string text =
+      test::edited(with_precision("precision: nvfp4"), "cluster: {from: dgx_h100, nodes: 1}",
+                   "cluster: {from: dgx_b200, nodes: 1}");
+  const LoadedJob first = load_job_text(text, "job.yaml", test::with_presets());
+  CHECK(first.job.training.precision == Dtype::bf16);
+  CHECK(first.job.training.fp8 == Fp8Config{Fp8Recipe::nvfp4, false});
+  const LoadedJob again = load_job_text(first.effective_yaml, "job.yaml", test::with_presets());
+  CHECK(again.job.training == first.job.training);
+  CHECK(again.job.cluster == first.job.cluster);
+}
+
+TEST_CASE("nvfp4 is a recipe of its own and gathers weights in bf16") {
+  const std::string keys = "precision: nvfp4\n  fp8_recipe: mxfp8\n  fp8_param_gather: true";
+  const std::vector<Diagnostic> problems = test::problems_of(test::edited(
+      with_precision(keys), "cluster: {from: dgx_h100, nodes: 1}", "cluster: {from: dgx_b200, nodes: 1}"));
+  REQUIRE(problems.size() == 2);
+  CHECK(problems[0].message == "fp8_recipe means nothing with precision: nvfp4");
+  CHECK(problems[1].message == "fp8_param_gather means nothing with precision: nvfp4");
+}
+
+TEST_CASE(
+    "nvfp4 on a GPU that has no fp4 is refused where it is written, with the narrowest type that it has") {
+  const auto on = [](const char* gpu) {
+    return test::refusal(test::edited(with_precision("precision: nvfp4"),
+                                      "cluster: {from: dgx_h100, nodes: 1}",
+                                      std::string("cluster: {from: dgx_h100, nodes: 1, gpu: ") + gpu + "}"));
+  };
+  CHECK(on("h100_sxm") ==
+        "job.yaml:12:14: error: h100_sxm has no peak_flops for fp4\n"
+        "  hint: precision: fp8.\n"
+        "1 error; nothing was run.\n");
+  CHECK(on("a100_sxm_80gb").find("hint: precision: bf16.") != std::string::npos);
 }
 
 TEST_CASE("fp8 on a GPU that has none is refused where it is written, with a type that it has") {

@@ -154,7 +154,7 @@ TEST_CASE("one wrong thing gives one error that names it") {
       {"parallelism:\n", "parallelism:\n  sequence_parallel: True\n",
        "14:22 'parallelism.sequence_parallel' must be true or false, not 'True'"},
       {"seq_length: 1024", "seq_length: 1022\n  unused: 1", "10:3 unknown key 'unused' in 'training'"},
-      {"precision: bf16", "precision: nvfp4", "12:14 'nvfp4' for 'training.precision' is not supported yet"},
+      {"precision: bf16", "precision: mxfp8", "12:14 'mxfp8' for 'training.precision' is not supported yet"},
       {"precision: bf16", "precision:", "12:3 missing required key 'precision' in 'training'"},
       {"precision: bf16", "precision: bf16\n  hidden_dropout: 1",
        "13:19 'training.hidden_dropout': must be from 0 to 0.999, not '1'"},

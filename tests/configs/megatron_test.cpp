@@ -135,6 +135,22 @@ TEST_CASE("every value of every key that is expressed comes back") {
   CHECK(nameless(returned(job)) == nameless(job));
 }
 
+TEST_CASE("nvfp4 comes back, and what --fp4-format cannot be beside is refused") {
+  LoadOptions options = with_presets();
+  options.overrides = {{"cluster", "{from: dgx_b200, nodes: 1}"}, {"training.precision", "nvfp4"}};
+  const Job job = load_job_text(small_job, "job.yaml", options).job;
+  CHECK(megatron_arguments(job).unexpressed.empty());
+  CHECK(megatron_script(job, "0").find("--fp4-format e2m1") != std::string::npos);
+  CHECK(nameless(returned(job)) == nameless(job));
+  CHECK_THAT(import_refusal(flags + " --fp4-format e2m1 --fp8-format hybrid"),
+             Catch::Contains("--fp4-format and --fp8-format exclude each other"));
+  CHECK_THAT(import_refusal(flags + " --fp4-format e3m0"), Catch::Contains("--fp4-format cannot be 'e3m0'"));
+  CHECK_THAT(import_refusal(flags + " --fp4-format e2m1 --fp4-recipe mxfp4"),
+             Catch::Contains("--fp4-recipe cannot be 'mxfp4'"));
+  CHECK_THAT(import_refusal(flags + " --fp4-format e2m1 --fp4-param-gather"),
+             Catch::Contains("gathered in bf16"));
+}
+
 TEST_CASE("how experts are run comes back") {
   const auto [key, value] = GENERATE(
       table<const char*, const char*>({{"moe.capacity_factor", "1.25"},

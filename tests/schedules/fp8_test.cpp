@@ -12,7 +12,7 @@
 #include "tests/context_jobs.h"
 #include "tests/schedules/plan_bytes.h"
 
-// Linear layers in fp8: what is cast, what is kept, what is exchanged.
+// Linear layers in fp8 and fp4: what is cast, what is kept, what is exchanged.
 namespace simrun {
 namespace {
 
@@ -21,6 +21,13 @@ constexpr std::array recipes{"delayed", "tensorwise", "blockwise"};
 std::vector<Override> in_fp8(const std::string& recipe, std::vector<Override> overrides = {}) {
   overrides.push_back({"training.precision", "fp8"});
   overrides.push_back({"training.fp8_recipe", recipe});
+  return overrides;
+}
+
+// A GPU that has fp4; the rest of it does not matter here.
+std::vector<Override> in_nvfp4(std::vector<Override> overrides = {}) {
+  overrides.push_back({"training.precision", "nvfp4"});
+  overrides.push_back({"cluster.gpu", "{from: h100_sxm, peak_flops: {fp4: 4000 TFLOP/s}}"});
   return overrides;
 }
 
@@ -78,6 +85,8 @@ TEST_CASE("fp8: what a Llama layer saves per token, by hand") {
   CHECK(wide -
             saved_per_token(one_layer(in_fp8("mxfp8", {{"cluster.gpu", "{from: h100_sxm, mxfp8: true}"}}))) ==
         Approx(4864 - 152));
+  // nvfp4: 1 B per two elements and 1 B per 16: 9 / 16 B where fp8 has 1.
+  CHECK(wide - saved_per_token(one_layer(in_nvfp4())) == Approx(2 * 4864 - 4864 * 9.0 / 16));
 }
 
 TEST_CASE("fp8: products of linear layers multiply fp8, attention and the output head as before") {
@@ -166,6 +175,33 @@ TEST_CASE(
   CHECK(added("blockwise", "true", hopper) == Approx(2 * 4.0 / 16384).margin(1e-3));
 }
 
+TEST_CASE(
+    "nvfp4: products of linear layers multiply fp4; weights have two copies of 9 / 16 B per parameter") {
+  const Plan wide = one_layer({}), plan = one_layer(in_nvfp4());
+  const double linear = 1024.0 * 2048 + 1024 * 1024 + 1024 * 5632 + 2816 * 1024;
+  std::map<Dtype, double> flops = flops_by_type(plan);
+  CHECK(flops[Dtype::fp4] == Approx(6.0 * tokens * linear));
+  CHECK(flops[Dtype::fp8] == 0);
+  CHECK(plan.job.precision == Dtype::fp4);
+  const auto weights = [](const Plan& of) {
+    return kept_bytes_per_parameter(of)[Category::weights] * static_cast<double>(of.job.parameters);
+  };
+  CHECK((weights(plan) - weights(wide)) / linear == Approx(2 * 9.0 / 16));
+  CHECK(lint(plan).empty());
+}
+
+TEST_CASE("nvfp4: one cast per input, gradient and weight, each behind a look for the largest value") {
+  // Two microbatches of one layer's four products; attention's output, saved wide, is cast again.
+  const Plan plan = one_layer(in_nvfp4({{"training.global_batch_size", "16"}}));
+  CHECK(count_labels(plan, PassKind::forward, "fp4 cast") == 2 * 4);
+  CHECK(count_labels(plan, PassKind::forward, " fp4 largest") == 2 * 4);
+  CHECK(count_labels(plan, PassKind::backward, "fp4 cast") == 2 * (4 + 1));
+  CHECK(count_labels(plan, PassKind::backward, " fp4 largest") == 2 * (4 + 1));
+  CHECK(count_labels(plan, PassKind::forward, "fp4 weight") == 4);
+  CHECK(count_labels(plan, PassKind::forward, "fp4 largest weight") == 4);
+  CHECK(count_labels(plan, PassKind::forward, "fp8") == 0);
+}
+
 TEST_CASE("fp8: parameters held in fp8 are gathered in half the bytes") {
   for (const char* zero : {"1", "2", "3"}) {
     CAPTURE(zero);
@@ -210,6 +246,8 @@ TEST_CASE("fp8: sequence parallelism gathers fp8 and scatters bf16") {
   // Rows and columns of a gradient have scales of their own: two copies are as large as the gradient.
   CHECK(exchanged(in_fp8("blockwise")) ==
         "2 x all_gather bf16, 4 x all_gather fp8, 4 x reduce_scatter bf16, ");
+  // Of fp4 two copies are smaller than the gradient, and both are gathered.
+  CHECK(exchanged(in_nvfp4()) == "8 x all_gather fp4, 4 x all_reduce fp32, 4 x reduce_scatter bf16, ");
 }
 
 TEST_CASE("fp8: plans are valid under every kind of schedule, ZeRO stage and recompute, and read back equal",

@@ -206,9 +206,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 10; this simrun reads versions 1 to 9");
+  CHECK(refusal(bytes) == "the plan file has format version 11; this simrun reads versions 1 to 10");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 9");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 10");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -306,6 +306,18 @@ TEST_CASE("a plan with groups of nodes, batches of unlike size or blocking colle
     Plan plan = two_stage_plan();
     change(plan);
     CHECK(serialize(plan)[8] == 9);
+    CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  }
+}
+
+TEST_CASE("a plan with fp4 among its peaks or buffers is version 10") {
+  for (const auto& change : std::vector<std::function<void(Plan&)>>{
+           [](Plan& plan) { plan.cluster.gpu.peak_flops[Dtype::fp4] = 1e16; },
+           [](Plan& plan) { plan.job.precision = Dtype::fp4; },
+           [](Plan& plan) { plan.buffers.front().dtype = Dtype::fp4; }}) {
+    Plan plan = two_stage_plan();
+    change(plan);
+    CHECK(serialize(plan)[8] == 10);
     CHECK(parse_plan(serialize(plan), "some.plan") == plan);
   }
 }

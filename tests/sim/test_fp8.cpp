@@ -53,6 +53,29 @@ TEST_CASE("fp8: a cast moves the bytes that it reads and writes, and tensorwise 
   CHECK(time_of(tensor, "mlp_norm fp8 largest", Phase::forward) == seconds(elements * 2 + 4));
 }
 
+TEST_CASE(
+    "nvfp4: a product takes its time by the ratio of the peaks but for its start, and half of fp8's bytes") {
+  Gpu gpu = context_job("", {}, 1).cluster.gpu;
+  gpu.peak_flops[Dtype::fp4] = 2 * 1978.9e12;
+  GemmShape fp8{.m = 8192, .n = 8192, .k = 8192, .input = Dtype::fp8, .output = Dtype::bf16};
+  GemmShape fp4 = fp8;
+  fp4.input = Dtype::fp4;
+  CHECK(gemm_seconds(gpu, fp8) / gemm_seconds(gpu, fp4) == Approx(2.0 * (8192 + 256) / (8192 + 512)));
+  fp8.m = fp4.m = 1;  // bound by the weight's bytes
+  CHECK(gemm_bytes(fp8) - gemm_bytes(fp4) == Approx(8192.0 * 8193 / 2));
+}
+
+TEST_CASE("nvfp4: a cast reads a value twice and writes two copies of 9 / 16 B per element") {
+  const Plan plan = one_layer({{"training.precision", "nvfp4"},
+                               {"cluster.gpu", "{from: h100_sxm, peak_flops: {fp4: 4000 TFLOP/s}}"}});
+  const auto seconds = [&](double bytes) {
+    return to_picoseconds(row_kernel_seconds(plan.cluster.gpu, bytes));
+  };
+  constexpr double elements = 4096.0 * 1024;
+  CHECK(time_of(plan, "mlp_norm fp4 largest", Phase::forward) == seconds(elements * 2 + 4));
+  CHECK(time_of(plan, "mlp_norm fp4 cast", Phase::forward) == seconds(elements * (2 + 2 * 9.0 / 16) + 4));
+}
+
 TEST_CASE("fp8: computes faster than bf16 and holds less, in both engines") {
   const std::vector<Override> sizes{{"training.global_batch_size", "32"},
                                     {"model.num_hidden_layers", "4"},

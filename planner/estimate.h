@@ -9,6 +9,7 @@
 
 #include "planner/candidate.h"
 #include "planner/pass_costs.h"
+#include "planner/pipeline_costs.h"
 #include "planner/step_prices.h"
 
 namespace simrun {
@@ -59,6 +60,7 @@ class Estimator {
 
  private:
   using SplitKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  using PipelineKey = std::tuple<std::int64_t, std::int64_t, const PassCosts*>;
   // What is known of one split of the ranks.
   struct Split {
     PassProbes probes;
@@ -66,16 +68,21 @@ class Estimator {
   };
   Job loaded(Candidate candidate) const;  // throws std::invalid_argument
   PassCosts probed(const Candidate& candidate);
-  std::optional<PassCosts> on_line(Candidate candidate);
-  const PassCosts* passes_of(const Candidate& candidate);
+  // Of microbatches of another size, or with other recompute, than the candidate's.
+  const PassCosts* passes_of(const Candidate& candidate, std::int64_t micro_batch,
+                             RecomputeGranularity recompute);
+  std::optional<PassCosts> on_line(const Candidate& candidate, std::int64_t micro_batch,
+                                   RecomputeGranularity recompute);
+  const PipelineCosts& pipeline_of(const Candidate& candidate, const PassCosts& passes);
   const StepPrices* steps_of(const Candidate& candidate);
-  std::optional<Estimate> too_large(const Candidate& candidate);
+  std::optional<Estimate> too_large(const Candidate& candidate, RecomputeGranularity recompute);
   double least_s(const Candidate& candidate);
 
   const Job& job_;
   LoadCandidate load_;
   std::map<SplitKey, Split> splits_;
   PassTable passes_;
+  std::map<PipelineKey, PipelineCosts> pipelines_;  // by pipeline size, virtual stages and costs of passes
   SharedStepPrices& steps_;
 };
 

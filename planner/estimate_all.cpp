@@ -94,6 +94,8 @@ FamilyEstimates::FamilyEstimates(const PlanBase& base, std::size_t most, const P
   const auto processes = static_cast<std::size_t>(options.among.processes);
   for (auto i = static_cast<std::size_t>(options.among.process); i < all.size(); i += processes)
     families_.push_back(all[i]);
+  // The large ones, which take longest, are not left for one thread at the end.
+  std::ranges::reverse(families_);
   passes_.resize(families_.size());
 }
 

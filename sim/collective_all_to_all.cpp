@@ -19,7 +19,8 @@ ExchangeFlows direct_all_to_all_flows(const Topology& topology, Ranks devices, c
   };
   const bool every_pair = devices.size() <= most_pairwise_flows / nodes.size();
   const double step_s = step_inside(topology, nodes, costs);
-  FlowPhase phase;
+  ExchangeFlows flows(1);
+  FlowPhase& phase = flows.front();
   for (std::size_t a = 0; a < nodes.size(); ++a)
     for (std::size_t j = 0; j < nodes[a].size(); ++j) {
       const Ranks& own = nodes[a];
@@ -37,7 +38,7 @@ ExchangeFlows direct_all_to_all_flows(const Topology& topology, Ranks devices, c
       phase.latency_s = std::max(phase.latency_s, latency_s);
     }
   phase.latency_s += costs.base_s;
-  return {phase};
+  return flows;
 }
 
 ExchangeFlows hierarchical_all_to_all_flows(const Topology& topology, Ranks devices, double crossing,
@@ -48,7 +49,8 @@ ExchangeFlows hierarchical_all_to_all_flows(const Topology& topology, Ranks devi
   if (nodes.size() == 1 || k == 1 || !are_equally_many(nodes)) return {};
   const double to_node = crossing / static_cast<double>(nodes.size());
   double between_s = costs.network_s;
-  FlowPhase phase;
+  ExchangeFlows flows(1);
+  FlowPhase& phase = flows.front();
   for (std::size_t a = 0; a < nodes.size(); ++a)
     for (std::size_t j = 0; j < k; ++j)
       for (std::size_t step = 1; step < nodes.size(); ++step) {
@@ -60,7 +62,7 @@ ExchangeFlows hierarchical_all_to_all_flows(const Topology& topology, Ranks devi
       add_to_others(topology, node, j, static_cast<double>(k - 1) / static_cast<double>(k), phase);
   phase.latency_s = costs.base_s + static_cast<double>(nodes.size() - 1) * between_s +
                     static_cast<double>(k - 1) * step_inside(topology, nodes, costs);
-  return {phase};
+  return flows;
 }
 
 double crossing_share(double nodes, double experts, double limit) {

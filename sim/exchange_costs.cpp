@@ -13,7 +13,8 @@ namespace simrun {
 
 namespace {
 
-// The sum of shares on each link: a hash table of a fixed size, since most links of a cluster are idle.
+// The sum of shares on each of at most so many links: a hash table of a fixed size, since most links of a
+// cluster are idle.
 class LinkLoads {
  public:
   explicit LinkLoads(std::size_t most_links) : slots_(std::bit_ceil(2 * most_links + 1)) {}
@@ -45,7 +46,7 @@ void add_phase(const Topology& topology, std::span<const ExchangeFlows> exchange
   for (const ExchangeFlows& flows : exchanges)
     if (phase < flows.size())
       for (const SharedFlow& flow : flows[phase].flows) links += flow.route.count();
-  LinkLoads loads(links);
+  LinkLoads loads(std::min<std::size_t>(links, topology.links()));
   for (const ExchangeFlows& flows : exchanges)
     if (phase < flows.size())
       for (const SharedFlow& flow : flows[phase].flows)

@@ -59,6 +59,7 @@ class PassCollapser {
     PassLevelSegment segment;
     SlotReference arrival;  // that the pass reads
     bool awaits = false;
+    bool waits_for_reductions = false;  // that the same pass of another microbatch begins
   };
   struct EntryBytes {
     std::int64_t net = 0, peak = 0;
@@ -120,7 +121,9 @@ class PassCollapser {
   void add_entry(PassLevelRank& level, const CompiledEntry& entry, PassKind kind, const EntryBytes& bytes) {
     if (kind == PassKind::overlapped) throw std::invalid_argument("two passes run as one");
     CollapsedSegment& collapsed = collapsed_[entry.segment];
-    if (!collapsed.is_known) {
+    if (collapsed.is_known) {
+      refuse_if_waiting(collapsed);
+    } else {
       collapsed.is_known = true;
       if (kind == PassKind::communication)
         collapse_transfer(collapsed, entry);
@@ -182,9 +185,15 @@ class PassCollapser {
   void collapse_pass(CollapsedSegment& collapsed, const CompiledEntry& entry) {
     std::vector<Picoseconds> tails(streams_, 0);
     for (int turn = 0; turn < 2; ++turn) {
-      collapsed = {true, {}, {}, false};
+      collapsed = {true, {}, {}, false, false};
       walk_pass(collapsed, entry, tails);
+      if (turn == 0) refuse_if_waiting(collapsed);
     }
+  }
+
+  static void refuse_if_waiting(const CollapsedSegment& collapsed) {
+    if (collapsed.waits_for_reductions)
+      throw std::invalid_argument("passes wait for reductions of gradients");
   }
 
   void walk_pass(CollapsedSegment& collapsed, const CompiledEntry& entry, std::vector<Picoseconds>& tails) {
@@ -204,6 +213,8 @@ class PassCollapser {
         else if (is_yet_to_come(arrived_[slot]))
           note_arrival(collapsed, entry, read, tails[compute_stream] - begin);
         gathered = std::max(gathered, gathered_[slot] - (tails[compute_stream] - begin));
+        collapsed.waits_for_reductions |=
+            reduced_[slot] && plan_.streams[step.stream].traffic != Traffic::data;
       }
       if (step.exchange != no_index && compiled_.exchanges[step.exchange].channel != no_index)
         throw std::invalid_argument("stages talk to each other within passes");

@@ -12,7 +12,7 @@ for purpose in "${@:-run}"; do
   case "$purpose" in
     run)
       packages+=(g++ cmake ninja-build protobuf-compiler libprotobuf-dev libyaml-cpp-dev libcli11-dev libfmt-dev zlib1g-dev
-        libsimgrid-dev libeigen3-dev libcpp-httplib-dev libjemalloc-dev pkg-config) ;;
+        libsimgrid-dev libeigen3-dev libcpp-httplib-dev pkg-config) ;;
     test)
       packages+=(catch2 nlohmann-json3-dev libopenmpi-dev openmpi-bin)  # MPI: without, its plugin and tests are left out
       if grep -q 'find_package(benchmark' bench/CMakeLists.txt 2>/dev/null; then packages+=(libbenchmark-dev); fi ;;

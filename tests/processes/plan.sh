@@ -39,6 +39,20 @@ for job in tiny-moe-8ranks tiny-4xa100; do
   done
 done
 
+# Stopped while it simulates, after a time that is found by trying; taken up by two processes.
+search=("$simrun" --plan "$jobs/llama3-8b-8xh100.yaml" --json --set plan.evaluations=120)
+"${search[@]}" -o whole.yaml >whole.json 2>error
+expect "resume: whole search" [ $? -eq 0 ]
+for seconds in 0.2 0.3 0.4 0.6 0.8 1.1 1.5 2.1 3 4.2 6 8.4 12; do
+  timeout -k 5 -s INT "$seconds" "${search[@]}" -o part.yaml >part.json 2>error
+  if [ -e part.yaml.searched ] && [ "$(wc -l <part.yaml.searched)" -gt 1 ]; then break; fi
+done
+expect "resume: stopped while it simulates" grep -q '"stopped": true' part.json
+ranks -n 2 "${search[@]}" -o part.yaml --resume >resumed.json 2>error
+expect "resume: exit code" [ $? -eq 0 ]
+expect "resume: best" cmp whole.yaml part.yaml
+expect "resume: result" diff -q <(without_seconds whole.json) <(without_seconds resumed.json)
+
 ranks -n 3 "$simrun" --plan "$jobs/tiny-4xa100.yaml" --set plan.fix.data_parallel_size=3 >result 2>error
 expect "contradiction: exit code" [ $? -eq 2 ]
 expect "contradiction: told once" [ "$(grep -c 'without data_parallel_size' error)" -eq 1 ]

@@ -208,9 +208,10 @@ void check_countable(Reading& reading, const Job& job) {
       layers * (hidden + 1) * (number(experts.count) * (3 * expert_ffn + 2) + 3 * shared);
   const double parameters = expert_parameters + layers * hidden * (2 * attention + 3 * ffn + 16) +
                             hidden * (2 * vocabulary + number(model.max_position_embeddings));
-  // Every activation of a whole step on one rank, scores included, at 8 bytes.
+  // Every activation of a whole step on one rank, and scores that are written to memory, at 8 bytes.
+  const double scores = job.training.attention == AttentionKernel::unfused ? 4 * heads * sequence : 0;
   const double per_token =
-      layers * (16 * hidden + 4 * ffn + 4 * attention + 4 * heads * sequence) + 4 * vocabulary +
+      layers * (16 * hidden + 4 * ffn + 4 * attention + scores) + 4 * vocabulary +
       layers * (routed * (4 * hidden + 4 * expert_ffn) + 4 * shared + 4 * number(experts.count));
   const double widest =
       std::max({vocabulary, ffn, attention, hidden, 2 * routed * expert_ffn, shared, number(experts.count)});

@@ -265,6 +265,16 @@ TEST_CASE("afab is another name of gpipe") {
             .parallelism.pipeline_schedule == "gpipe");
 }
 
+TEST_CASE("scores count where they are written to memory only") {
+  // 8 B x 4 x 16 heads x 8 layers x 65,536 sequences x (1,048,576 tokens)^2 = 3.0e20 B of scores.
+  std::string text = edited("seq_length: 1024", "seq_length: 1048576");
+  text = edited(text, "global_batch_size: 16", "global_batch_size: 65536");
+  CHECK(problems_of(edited(text, "training:\n", "training:\n  attention: unfused\n"))
+            .at(0)
+            .message.starts_with("too large to count: the bytes of a step's activations"));
+  CHECK(problems_of(edited(text, "training:\n", "training:\n  attention: flash\n")).empty());
+}
+
 TEST_CASE("sizes whose products leave 64 bits are refused") {
   std::string text = edited("num_layers: 8", "num_layers: 10000");
   text = edited(text, "hidden_size: 1024", "hidden_size: 10000000\n  kv_channels: 10000000");

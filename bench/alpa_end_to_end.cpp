@@ -93,7 +93,7 @@ double image_flops(const std::string& model, double batch) {
 
 std::string tflops_of(const SimulatedPlan& plan, const EndToEndRow& row) {
   if (!plan.refusal.empty() || !plan.fits) return "-";
-  return fmt::format("{:.1f}", row.flops / plan.step_s / row.gpus * 1e-12);
+  return fmt::format("{:.2f}", row.flops / plan.step_s / row.gpus * 1e-12);
 }
 
 std::string their_plan(const EndToEndRow& row, const JobLoader& load) {
@@ -197,10 +197,15 @@ struct ImagesSize {
   std::optional<AlpaPlanOfPaper> plan;
 };
 
-// The batch is divisible by the ranks of a stage, and need not be by all.
+// The batch is divisible by the ranks of a stage, and need not be by all; layers need not be by stages.
 std::string image_training(const std::optional<AlpaPlanOfPaper>& plan) {
-  return fmt::format("precision: fp32}}\nparallelism: {{pipeline_model_parallel_size: {}",
-                     plan ? plan->layers.size() : 1);
+  if (!plan) return "precision: fp32";
+  std::string layout = "E";
+  for (const int layers : plan->layers) layout += fmt::format("{}t*{}", layout == "E" ? "" : "|", layers);
+  return fmt::format(
+      "precision: fp32}}\nparallelism: {{pipeline_model_parallel_size: {}, pipeline_model_parallel_layout: "
+      "\"{}L\"",
+      plan->layers.size(), layout);
 }
 
 void print_wide_resnet() {

@@ -5,9 +5,10 @@
 //
 // Their plan is their stages, microbatches and logical mesh, with the layout of every operator the exact
 // minimum on it: theirs are not printed. Weights are fp16 with main weights and moments in fp32 (their
-// benchmarks' use_master_copy), gradients fp16, and ZeRO-1, as what is reduced and scattered behind the
-// microbatches amounts to; Wide-ResNet fp32. Stages on sub-meshes of different size cannot be compiled: no
-// plan for GPT on 8 GPUs and Wide-ResNet on 16. TFLOPS per GPU count recompute.
+// benchmarks' use_master_copy; MoE has Adafactor's factored moments), gradients fp16, and ZeRO-1, as what is
+// reduced and scattered behind the microbatches amounts to; Wide-ResNet fp32. Stages on sub-meshes of
+// different size cannot be compiled: no plan for GPT on 8 GPUs and Wide-ResNet on 16. TFLOPS per GPU count
+// recompute.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -182,10 +183,10 @@ void print_moe() {
     const std::string model = fmt::format(
         "{{model_type: gpt, num_layers: {}, hidden_size: {}, num_attention_heads: 16, ffn_hidden_size: {}, "
         "vocab_size: 32000, max_position_embeddings: 1024, attention_dropout: 0, hidden_dropout: 0, "
-        "num_experts: {}, moe_router_topk: 2, moe_layer_freq: 2}}",
+        "num_experts: {}, moe_router_topk: 2, moe_layer_freq: 2, untie_embeddings_and_output_weights: true}}",
         size.layers, size.hidden, 8 * size.hidden, size.experts);
     print_row({fmt::format("hidden {}, {} experts", size.hidden, size.experts),
-               yaml_of(model, language, 1024, size.gpus), 1024, size.gpus,
+               yaml_of(model, std::string(language) + ", name: adafactor", 1024, size.gpus), 1024, size.gpus,
                moe_flops(1024, size.hidden, size.layers, size.experts), size.deepspeed, size.alpa, size.plan},
               false);
   }

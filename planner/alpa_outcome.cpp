@@ -52,7 +52,7 @@ void add_tightened(AlpaOutcome& outcome, const Job& job, const AlpaOptions& opti
     for (std::size_t at = i, tries = 0; tries < tightenings; ++tries) {
       const SimulatedPlan& plan = outcome.simulated[at];
       if (plan.fits || !plan.refusal.empty()) break;
-      if (outcome.best && outcome.plans[at].estimate_s >= outcome.simulated[*outcome.best].step_s) break;
+      if (outcome.best && plan.step_s >= outcome.simulated[*outcome.best].step_s) break;
       tight.memory_share *=
           0.98 * static_cast<double>(plan.limit_bytes) / static_cast<double>(plan.peak_bytes);
       const AlpaPlan& last = outcome.plans[at];

@@ -40,9 +40,10 @@ std::vector<SearchPoint> all_points(const Job& job, const AlpaOptions& options, 
   const std::int64_t layers = layers_in(job.parallelism.stages);
   std::vector<SearchPoint> points;
   for (const std::int64_t pipeline : divisors_of(job.world_size())) {
-    if (pipeline > std::min(layers, options.most_stages) ||
+    if (pipeline < options.least_stages || pipeline > std::min(layers, options.most_stages) ||
         !is_sub_mesh(job.cluster, job.world_size() / pipeline))
       continue;
+    if (!options.stage_ends.empty() && std::cmp_not_equal(pipeline, options.stage_ends.size())) continue;
     for (const int zero_stage : pipeline == 1 ? std::vector{1, 2, 3} : std::vector{1}) {
       // What ZeRO-3 gathers is hidden, and what is reduced if the job says so.
       if (hides_data_parallel && zero_stage < 3 && !job.optimizer.overlap_grad_reduce) continue;

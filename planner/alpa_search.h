@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,13 @@ struct AlpaPlan {
 };
 
 struct AlpaOptions {
+  std::int64_t least_stages = 1;
   std::int64_t most_stages = 1'000'000;  // 1: the intra-operator level alone
   std::int64_t microbatches = 0;         // per step; 0: what is best
   std::size_t plans = 8;  // best by estimate, at most one per pipeline size, microbatches and ZeRO stage
-  std::int64_t most_clusters = 32;  // of layers, that stages are made of
+  std::int64_t most_clusters = 48;  // of layers, that stages are made of: stage_units()
+  std::vector<int> stage_ends;      // of layers, where the stages are given; empty: searched
+  std::optional<LogicalMesh> mesh;  // of every stage; none: any of its devices
   std::size_t buckets = 128;        // of memory, ChoiceLimits
   double memory_share = 0.93;       // of the GPU's, for what is planned; the rest is for what comes and goes
 };

@@ -39,7 +39,11 @@ namespace {
 class BoundedSums {
  public:
   BoundedSums(const StageCosts& costs, double slowest)
-      : costs_(costs), slowest_(slowest), columns_(as_size(costs.devices + 1)) {
+      : costs_(costs),
+        slowest_(slowest),
+        least_devices_(*std::min_element(costs.mesh_devices.begin(), costs.mesh_devices.end())),
+        most_devices_(*std::max_element(costs.mesh_devices.begin(), costs.mesh_devices.end())),
+        columns_(as_size(costs.devices + 1)) {
     const std::size_t states = as_size(costs.layers + 1) * columns_;
     std::vector<double> after(states, unreachable);
     after[state(costs.layers, 0)] = 0;
@@ -82,11 +86,14 @@ class BoundedSums {
               std::vector<Move>& moves) const {
     for (int mesh = 0; mesh < static_cast<int>(costs_.mesh_devices.size()); ++mesh) {
       const int taken = costs_.mesh_devices[as_size(mesh)];
-      for (int last = first + 1; last <= costs_.layers; ++last) {
+      // Stages that follow have a layer and a mesh each.
+      const int least = taken + following * least_devices_;
+      const int most = std::min(costs_.devices, taken + following * most_devices_);
+      for (int last = first + 1; last <= costs_.layers - following; ++last) {
         const double own = costs_.seconds[costs_.index(following, mesh, first, last)];
         if (own > slowest_) continue;
         const double with_handover = own + costs_.handover[costs_.handover_index(mesh, last)];
-        for (int devices = taken; devices <= costs_.devices; ++devices) {
+        for (int devices = least; devices <= most; ++devices) {
           const double sum = with_handover + after[state(last, devices - taken)];
           double& best = sums[state(first, devices)];
           if (sum >= best) continue;
@@ -99,6 +106,7 @@ class BoundedSums {
 
   const StageCosts& costs_;
   double slowest_;
+  int least_devices_, most_devices_;  // of a stage
   std::size_t columns_;
   std::vector<std::vector<Move>> moves_;  // by stages that follow
   double sum_ = unreachable;
@@ -187,6 +195,21 @@ std::vector<int> cluster_layers(const std::vector<double>& weights, int groups) 
     end = best[as_size(group)][as_size(end)].begin;
   }
   std::reverse(ends.begin(), ends.end());
+  return ends;
+}
+
+std::vector<int> stage_units(int layers, int stages, int most) {
+  const auto equal_parts = [](int count, int parts) {
+    return cluster_layers(std::vector<double>(as_size(count), 1.0), std::min(count, parts));
+  };
+  if (layers <= most) return equal_parts(layers, layers);
+  std::vector<int> ends;
+  int begin = 0;
+  for (const int stage_end : equal_parts(layers, stages)) {
+    for (const int end : equal_parts(stage_end - begin, std::max(1, most / stages)))
+      ends.push_back(begin + end);
+    begin = stage_end;
+  }
   return ends;
 }
 

@@ -50,4 +50,9 @@ std::optional<StagePartition> best_partition(const StageCosts& costs, int microb
 // groups.
 std::vector<int> cluster_layers(const std::vector<double>& weights, int groups);
 
+// The units that so many stages are made of, for layers that are alike: each layer by itself, or where these
+// are more than `most`, as many to each of the stages of equal length, so that those can be formed whatever
+// the cap. Ends of the units.
+std::vector<int> stage_units(int layers, int stages, int most);
+
 }  // namespace simrun

@@ -6,7 +6,7 @@
 namespace simrun {
 namespace {
 
-constexpr std::int64_t most_sequences = 16;  // of a microbatch, per device
+constexpr std::int64_t most_sequences = 64;  // of a microbatch, per device: images are small
 constexpr std::int64_t most_batches = 8;
 constexpr double longest_bubble = 1.5;  // x the work: never the best, and pipelines are many
 

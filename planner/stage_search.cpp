@@ -32,6 +32,7 @@ void StageSearch::make_graphs() {
   const std::int64_t devices = job_.world_size() / point_.pipeline;
   for (const std::int64_t x : prefix_products(devices)) {
     const LogicalMesh mesh{x, devices / x};
+    if (options_.mesh && (mesh.x != options_.mesh->x || mesh.y != options_.mesh->y)) continue;
     const StageShape shape{mesh, point_.sequences, microbatches_, point_.pipeline,
                            point_.hides_data_parallel};
     try {
@@ -46,12 +47,13 @@ void StageSearch::make_graphs() {
 // Layers, or clusters of them; what is before the first and behind the last goes with these.
 void StageSearch::make_units() {
   const std::int32_t segments = graphs_.front().segments();
-  std::int64_t layers = 0;
-  for (const StageContent& content : job_.parallelism.stages) layers += content.layers;
+  const std::int64_t layers = layers_in(job_.parallelism.stages);
   if (segments != layers + 2)
     throw std::invalid_argument("a model whose layers are not one chain is not searched");
-  const auto groups = static_cast<int>(std::min(layers, std::max(options_.most_clusters, point_.pipeline)));
-  unit_ends_ = cluster_layers(std::vector<double>(static_cast<std::size_t>(layers), 1.0), groups);
+  unit_ends_ = !options_.stage_ends.empty()
+                   ? options_.stage_ends
+                   : stage_units(static_cast<int>(layers), static_cast<int>(point_.pipeline),
+                                 static_cast<int>(options_.most_clusters));
 }
 
 std::int32_t StageSearch::first_segment(int unit) const {

@@ -65,6 +65,38 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("stages of equal length are found, however few units layers are joined to", "[long]") {
+  const JobLoader load = loader_of(gpt(12, 4096, 1, 64));
+  AlpaOptions few;
+  few.least_stages = few.most_stages = 4;
+  few.microbatches = 32;
+  few.most_clusters = 5;  // of 3, 3, 2, 2 and 2 layers no four stages of 3 are made
+  const std::vector<AlpaPlan> plans = alpa_plans(load({}), few);
+  REQUIRE_FALSE(plans.empty());
+  for (std::size_t s = 0; s < 4; ++s) {
+    CHECK(plans.front().stages[s].first_layer == static_cast<std::int64_t>(3 * s));
+    CHECK(plans.front().stages[s].last_layer == static_cast<std::int64_t>(3 * s + 3));
+  }
+}
+
+TEST_CASE("stages as the dynamic program cuts them are no slower than with as many layers each", "[long]") {
+  const JobLoader load = loader_of(gpt(6, 2048, 1, 64));
+  AlpaOptions cut;
+  cut.least_stages = cut.most_stages = 4;
+  AlpaOptions equal = cut, given = cut;
+  equal.most_clusters = 1;
+  given.stage_ends = {1, 2, 3, 6};
+  const auto best_with = [&](const AlpaOptions& options) {
+    std::vector<SimulatedPlan> plans;
+    for (const AlpaPlan& plan : alpa_plans(load({}), options))
+      plans.push_back(simulate_plan("", alpa_overrides(plan), load));
+    REQUIRE_FALSE(plans.empty());
+    return best_of(plans).step_s;
+  };
+  CHECK(best_with(cut) <= best_with(equal) * 1.0001);
+  CHECK(best_with(equal) < best_with(given));
+}
+
 TEST_CASE("every proposed plan is accepted by the loader and the compiler, and estimates lie near",
           "[long]") {
   const JobLoader load = loader_of(gpt(6, 2048, 1, 64));

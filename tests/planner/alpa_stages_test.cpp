@@ -109,4 +109,18 @@ TEST_CASE("layers are clustered into groups of nearly equal weight") {
   CHECK(cluster_layers({1, 2, 3}, 3) == std::vector<int>{1, 2, 3});
 }
 
+TEST_CASE("stages of equal length are made of whole units, however few these may be") {
+  CHECK(stage_units(4, 2, 8) == std::vector<int>{1, 2, 3, 4});
+  CHECK(stage_units(12, 2, 4) == std::vector<int>{3, 6, 9, 12});
+  for (const int layers : {24, 48, 96})
+    for (const int stages : {1, 2, 3, 6, 8, 12, 24})
+      for (const int most : {1, 5, 16, 32, 48, 100}) {
+        CAPTURE(layers, stages, most);
+        const std::vector<int> ends = stage_units(layers, stages, most);
+        CHECK(static_cast<int>(ends.size()) <= std::max(stages, std::min(layers, most)));
+        for (int s = 1; s <= stages; ++s)
+          CHECK(std::binary_search(ends.begin(), ends.end(), s * layers / stages));
+      }
+}
+
 }  // namespace simrun

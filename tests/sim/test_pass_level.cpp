@@ -107,10 +107,10 @@ TEST_CASE("with ZeRO-2 and 3 passes that wait for reductions are refused, or tak
     for (const int pipeline : {1, 2, 4})
       for (const int sequences : {64, 256}) {
         CAPTURE(zero_stage, pipeline, sequences);
-        const Plan plan = compile(job_from(small_gpt(8, 1, pipeline, 4),
-                                           {{"training.global_batch_size", std::to_string(sequences)},
-                                            {"optimizer.zero_stage", std::to_string(zero_stage)},
-                                            {"optimizer.overlap_grad_reduce", "true"}}));
+        const Plan plan = compile(
+            job_from(small_gpt(8, 1, pipeline, 4), {{"training.global_batch_size", std::to_string(sequences)},
+                                                    {"optimizer.zero_stage", std::to_string(zero_stage)},
+                                                    {"optimizer.overlap_grad_reduce", "true"}}));
         try {
           check_equal(plan, 1e-3);
         } catch (const std::invalid_argument& error) {

@@ -112,6 +112,8 @@ void add_parallelism(const Job& job, MegatronArguments& arguments) {
     add(flags, "--use-tp-pp-dp-mapping");
   else if (parallelism.rank_order != "tp-cp-ep-dp-pp" || !parallelism.rank_map.empty())
     notes.emplace_back("parallelism: ranks are placed in the order tp-cp-ep-dp-pp, or tp-cp-ep-pp-dp");
+  if (parallelism.has_unlike_stages())
+    notes.emplace_back("parallelism: pipeline ranks of unlike size; Megatron-LM's are all as the first");
   if (job.layout != LayoutConfig{})
     notes.emplace_back("layout: rules of one's own; tensors are split as Megatron-LM does");
   arguments.groups.push_back({"PARALLEL_ARGS", std::move(flags)});

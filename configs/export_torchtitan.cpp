@@ -171,6 +171,8 @@ class Recipe {
     }
     note_if(parallelism.rank_order != "tp-cp-ep-dp-pp" || !parallelism.rank_map.empty(),
             "parallelism.rank_order: ranks are in the order of its mesh, pipeline outermost");
+    note_if(parallelism.has_unlike_stages(),
+            "parallelism.stage_data_parallel_sizes: pipeline ranks are all as the first");
     note_if(job_.layout != LayoutConfig{}, "layout: rules of one's own");
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "configs/limits.h"
 #include "configs/moe_rules.h"
@@ -47,6 +48,9 @@ void derive_data_parallel(Reading& reading, Job& job) {
   if (job.world_size() <= servers) return;  // configs/parameter_server_rules.cpp says so
   const std::int64_t world = job.world_size() - servers;
   if (tp == 0 || cp == 0 || pp == 0) return;
+  parallelism.data_parallel_size = written;
+  if (derive_stage_sizes(reading, job)) return;
+  parallelism.data_parallel_size = 0;
   const auto [mesh, shape] = mesh_ranks(parallelism);
   const std::string cluster =
       fmt::format("{} GPUs ({} nodes x {}{})", world, job.cluster.nodes, job.cluster.gpus_per_node,
@@ -107,10 +111,8 @@ void check_adapters_of_copies(Reading& reading, const Job& job) {
           "qkv takes one of all three.");
 }
 
-void check_tensor_parallel(Reading& reading, const Job& job) {
-  const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
+void check_tensor_size(Reading& reading, const Job& job, const std::string& path, std::int64_t tp) {
   const ModelConfig& model = job.model;
-  const std::string path = "parallelism.tensor_model_parallel_size";
   if (tp == 0) return;
   if (!is_multiple(model.num_attention_heads, tp))
     reading.problem(
@@ -146,6 +148,17 @@ void check_tensor_parallel(Reading& reading, const Job& job) {
                     fmt::format("sequence_parallel: seq_length {} does not split into tensor parallel {}",
                                 job.training.seq_length, tp),
                     nearest_multiples(job.training.seq_length, tp));
+}
+
+void check_tensor_parallel(Reading& reading, const Job& job) {
+  const Parallelism& parallelism = job.parallelism;
+  if (!parallelism.has_unlike_stages())
+    return check_tensor_size(reading, job, "parallelism.tensor_model_parallel_size",
+                             parallelism.tensor_model_parallel_size);
+  const std::set<std::int64_t> sizes(parallelism.stage_tensor_sizes.begin(),
+                                     parallelism.stage_tensor_sizes.end());
+  for (const std::int64_t size : sizes)
+    check_tensor_size(reading, job, "parallelism.stage_tensor_model_parallel_sizes", size);
 }
 
 void check_model(Reading& reading, Job& job) {
@@ -256,6 +269,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   check_batch(reading, job);
   apply_replica_rules(reading, job);
   check_tensor_parallel(reading, job);
+  check_stage_sizes(reading, job);
   check_context_parallel(reading, job);
   apply_pipeline_rules(layout, reading, job);
   apply_recompute_rules(reading, job);

@@ -41,6 +41,12 @@ bool fp8_allows_recompute(const Training& training, const std::string& module);
 // (configs/replica_rules.cpp). Sizes that are all equal are dropped: they say nothing.
 void apply_replica_rules(Reading& reading, Job& job);
 
+// Pipeline ranks of unlike size (configs/stage_size_rules.cpp): fills in what of the lists is not written,
+// and data_parallel_size; lists that say nothing are dropped. False: there are none, the cluster is divided
+// equally. Then what they need of the other keys.
+bool derive_stage_sizes(Reading& reading, Job& job);
+void check_stage_sizes(Reading& reading, const Job& job);
+
 // How data parallelism is cut in two (configs/sharding_rules.cpp).
 void apply_sharding_rules(Reading& reading, const Job& job);
 

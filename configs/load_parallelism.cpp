@@ -5,10 +5,37 @@
 #include "configs/load_sections.h"
 
 namespace simrun {
+namespace {
+
+// The first pipeline rank's size stands for the job's where one of all is meant.
+void take_first(Reading& reading, const std::string& path, const char* list, std::int64_t first,
+                std::int64_t& size) {
+  if (reading.positions.contains(path) && size != 0 && size != first)
+    return reading.problem(path, fmt::format("{} is {} here, but {} begins with {}", path, size, list, first),
+                           "leave it out beside the list.");
+  size = first;
+  reading.record(path, fmt::format("{}", first), fmt::format("first of {}", list));
+}
+
+void read_stage_sizes(SectionReader& section, Reading& reading, Parallelism& parallelism) {
+  constexpr const char* tensor = "stage_tensor_model_parallel_sizes";
+  constexpr const char* data = "stage_data_parallel_sizes";
+  if (section.has(tensor))
+    parallelism.stage_tensor_sizes = section.integer_list(tensor, limits::parallel, {});
+  if (section.has(data)) parallelism.stage_data_sizes = section.integer_list(data, limits::parallel, {});
+  section.ignore({tensor, data});
+  if (!parallelism.stage_tensor_sizes.empty())
+    take_first(reading, "parallelism.tensor_model_parallel_size", tensor,
+               parallelism.stage_tensor_sizes.front(), parallelism.tensor_model_parallel_size);
+}
+
+}  // namespace
+
 std::string read_parallelism(const ConfigNode* node, Reading& reading, Job& job) {
   Parallelism& parallelism = job.parallelism;
   SectionReader section(reading, node, "parallelism");
   parallelism.tensor_model_parallel_size = section.integer("tensor_model_parallel_size", limits::parallel, 1);
+  read_stage_sizes(section, reading, parallelism);
   parallelism.context_parallel_size = section.integer("context_parallel_size", limits::parallel, 1);
   read_context_parallel(section, reading, parallelism);
   parallelism.pipeline_model_parallel_size =
@@ -32,7 +59,7 @@ std::string read_parallelism(const ConfigNode* node, Reading& reading, Job& job)
   section.ignore({"data_parallel_size"});
 
   parallelism.sequence_parallel = section.boolean("sequence_parallel", false);
-  if (parallelism.sequence_parallel && parallelism.tensor_model_parallel_size == 1) {
+  if (parallelism.sequence_parallel && parallelism.largest_tensor_size() == 1) {
     parallelism.sequence_parallel = false;  // as Megatron-LM does
     if (const std::optional<EffectiveValue> written = reading.take("parallelism.sequence_parallel"))
       reading.record(written->path, "false",

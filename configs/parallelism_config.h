@@ -67,6 +67,15 @@ struct Parallelism {
   // device. A rank's number is by Megatron-LM's order, whatever this says.
   std::string rank_order = "tp-cp-ep-dp-pp";
   std::vector<std::int64_t> rank_map = {};
+  // By pipeline rank, where they are not all alike (both or none; the sizes above are then the first's): the
+  // GPUs of a stage are its tensor x its data size.
+  std::vector<std::int64_t> stage_tensor_sizes = {}, stage_data_sizes = {};
+  bool has_unlike_stages() const { return !stage_tensor_sizes.empty(); }
+  std::int64_t largest_tensor_size() const {
+    std::int64_t largest = tensor_model_parallel_size;
+    for (const std::int64_t size : stage_tensor_sizes) largest = size > largest ? size : largest;
+    return largest;
+  }
   bool operator==(const Parallelism&) const = default;
 };
 

@@ -43,7 +43,7 @@ DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph) {
 }
 
 DimensionId padded_vocabulary(const Job& job, GraphBuilder& graph) {
-  const std::int64_t multiple = 128 * job.parallelism.tensor_model_parallel_size;
+  const std::int64_t multiple = 128 * job.parallelism.largest_tensor_size();
   const std::int64_t padded = (job.model.vocab_size + multiple - 1) / multiple * multiple;
   return graph.dimension("vocab", job.model.vocab_size, padded);
 }

@@ -9,6 +9,7 @@
 
 #include "configs/config_node.h"
 #include "configs/node_groups.h"
+#include "schedules/stage_sizes.h"
 
 namespace simrun {
 namespace {
@@ -49,12 +50,12 @@ Values values_of(const Plan& plan) {
           {"micro_batch_size", text(job.micro_batch_size)},
           {"microbatches", text(job.microbatches)},
           {"precision", to_string(job.precision)},
-          {"tensor_parallel", text(job.tensor_parallel)},
+          {"tensor_parallel", ranks_along_text(plan, "tp")},
           {"context_parallel", text(job.context_parallel)},
           {"pipeline_parallel", text(job.pipeline_parallel)},
           {"virtual_pipeline", text(job.virtual_pipeline)},
           {"expert_parallel", text(job.expert_parallel)},
-          {"data_parallel", text(job.data_parallel)},
+          {"data_parallel", ranks_along_text(plan, "dp")},
           {"schedule", job.schedule},
           {"cluster.name", cluster.name},
           {"cluster.nodes", text(cluster.nodes)},

@@ -8,6 +8,7 @@
 
 #include "configs/node_groups.h"
 #include "schedules/extent_tables.h"
+#include "schedules/stage_sizes.h"
 #include "sim/exchange_groups.h"
 #include "sim/held_memory.h"
 #include "sim/memory.h"
@@ -72,8 +73,8 @@ std::string derived_numbers(const Plan& plan) {
     line("trained_parameters", std::to_string(job.parameters - job.frozen_parameters));
   const bool dedicated = job.parameter_servers && job.parameter_servers->dedicated;
   line("world_size",
-       fmt::format("{} = tp {} x cp {} x dp {} x pp {}{}", plan.ranks(), job.tensor_parallel,
-                   job.context_parallel, job.data_parallel, job.pipeline_parallel,
+       fmt::format("{} = tp {} x cp {} x dp {} x pp {}{}", plan.ranks(), ranks_along_text(plan, "tp"),
+                   job.context_parallel, ranks_along_text(plan, "dp"), job.pipeline_parallel,
                    dedicated ? fmt::format(" + {} servers", job.parameter_servers->servers) : ""));
   if (job.parameter_servers) line("parameter_servers", servers_text(*job.parameter_servers));
   line("pipeline_schedule",
@@ -86,7 +87,10 @@ std::string derived_numbers(const Plan& plan) {
                        : fmt::format("from {} to {}, on average {},", *std::ranges::min_element(replicas),
                                      *std::ranges::max_element(replicas), job.micro_batch_size);
   line("microbatches",
-       fmt::format("{} per step and data-parallel rank, {} {}", job.microbatches, sizes, samples));
+       fmt::format(
+           "{} per step and data-parallel rank{}, {} {}", job.microbatches,
+           ranks_along_text(plan, "dp") == fmt::format("{}", job.data_parallel) ? "" : " of the first stage",
+           sizes, samples));
   line(job.counts_images ? "images_per_step" : "tokens_per_step", std::to_string(job.tokens_per_step));
   line(job.counts_images ? "model_flops_per_image" : "model_flops_per_token",
        fmt::format("{:.1f} GFLOP", job.model_flops_per_step / tokens / 1e9));

@@ -252,6 +252,8 @@ Job with_candidate(Job job, const Candidate& candidate) {
   parallelism.expert_model_parallel_size = candidate.expert;
   parallelism.expert_tensor_parallel_size = candidate.expert_tensor;
   parallelism.data_parallel_size = candidate.data;
+  parallelism.stage_tensor_sizes.clear();
+  parallelism.stage_data_sizes.clear();
   parallelism.sequence_parallel = candidate.tensor > 1;
   parallelism.pipeline_schedule = candidate.schedule.empty() ? "1f1b" : candidate.schedule;
   parallelism.schedule_csv.reset();

@@ -131,7 +131,9 @@ struct ChunkContext {
   Dtype gradient_dtype;                       // of activation gradients
   std::vector<std::size_t> operators;         // of the chunk, in graph order
   std::vector<BorderTensor> inputs, outputs;  // that cross its borders
-  const Fp8Linears* fp8 = nullptr;            // null: nothing runs in fp8
+  // Axes that the stage before, and the next, lack: what comes from there reaches the first rank along them.
+  std::vector<AxisId> beyond_before = {}, beyond_next = {};
+  const Fp8Linears* fp8 = nullptr;  // null: nothing runs in fp8
 };
 
 // Has a dimension of this name.

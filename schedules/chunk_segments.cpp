@@ -91,7 +91,7 @@ void ChunkSegments::add_chunk(Index chunk) {
   if (placement_.directions() == 2) {
     // Both copies of a stage have the same buckets; two channels each, behind all others.
     compiled.emission.pair_ranks = holders_of(stage);
-    const Index before = chunk < 2 ? context().first_channel + fixed_channels
+    const Index before = chunk < 2 ? context(chunk).first_channel + fixed_channels
                                    : chunks_[chunk - 2].emission.first_pair_channel +
                                          2 * static_cast<Index>(chunks_[chunk - 2].emission.buckets.size());
     compiled.emission.first_pair_channel = before;
@@ -118,7 +118,7 @@ bool ChunkSegments::gathers_in_passes() const {
 
 WeightGathers ChunkSegments::weight_gathers(const ChunkEmission& emission) {
   if (!simrun::gathers_in_passes(job_.optimizer)) return {};
-  return {gathers_of_pass(context(), emission, table_), job_.optimizer.overlap_param_gather};
+  return {gathers_of_pass(context(emission.chunk), emission, table_), job_.optimizer.overlap_param_gather};
 }
 
 bool ChunkSegments::writes_shared_gradient(Index chunk, BackwardPart part) const {
@@ -143,9 +143,9 @@ std::vector<Instruction> ChunkSegments::backward_instructions(Index chunk, const
   const bool once = job_.optimizer.no_sync;
   if (keeps_gradient_shards(compiled.emission) && (once ? variant.last : variant.part != BackwardPart::input))
     reductions =
-        reductions_of_pass(context(), compiled.emission, {once || variant.first, variant.last}, table_);
+        reductions_of_pass(context(chunk), compiled.emission, {once || variant.first, variant.last}, table_);
   if (variant.last)
-    append_reductions(reductions, overlapped_reductions(context(), compiled.emission, table_));
+    append_reductions(reductions, overlapped_reductions(context(chunk), compiled.emission, table_));
   BackwardPass pass{variant, splits_ ? &compiled.split : nullptr, reductions, compiled.weights};
   const TensorId tied = model_.partition.tied_tensor;
   if (tied != no_index) pass.shared_gradient = gradient_of(*compiled.code, tied);
@@ -200,6 +200,8 @@ Index ChunkSegments::transfer(StepKind kind, Index chunk) {
     end.stream = send ? StreamIndex::forward_out : StreamIndex::forward_in;
   Communication communication;
   communication.peer.pipeline_rank = placement_.rank(peer_stage, direction);
+  communication.peer.coordinate_map = partner_places(model_.mesh(static_cast<std::size_t>(stage)).mesh,
+                                                     model_.mesh(static_cast<std::size_t>(peer_stage)).mesh);
   communication.channel = static_cast<Index>(2 * border + (gradients ? 1 : 0));
   communication.cause = fmt::format("stage {} {} stage {}", stage, send ? "to" : "from", peer_stage);
   end.communication = table_.add(communication);
@@ -228,7 +230,7 @@ Index ChunkSegments::move(StepKind kind, Index chunk) {
   const bool returns = kind == StepKind::send_back || kind == StepKind::recv_returned;
   Communication communication;
   communication.peer.pipeline_rank = at_owner ? keeper : owner;
-  communication.channel = context().first_channel + fixed_channels + 2 * chunk + (returns ? 1 : 0);
+  communication.channel = context(chunk).first_channel + fixed_channels + 2 * chunk + (returns ? 1 : 0);
   communication.cause =
       fmt::format("bpipe: rank {} keeps activations of stage {}", keeper, placement_.stage_of(chunk));
   Instruction instruction;
@@ -263,7 +265,7 @@ Index ChunkSegments::exchange(StepKind kind, Index chunk) {
   if (kind == StepKind::sum_gradients) {
     std::vector<Instruction> sums;
     for (const std::vector<Instruction>& of_bucket :
-         overlapped_reductions(context(), compiled.emission, table_))
+         overlapped_reductions(context(chunk), compiled.emission, table_))
       sums.insert(sums.end(), of_bucket.begin(), of_bucket.end());
     segment = add_segment(compiled.emission.name + " gradient sum", PassKind::communication, chunk,
                           std::move(sums));
@@ -278,13 +280,13 @@ Index ChunkSegments::exchange(StepKind kind, Index chunk) {
 Index ChunkSegments::parameter_gather(Index chunk) {
   const ChunkEmission& emission = chunks_[chunk].emission;
   return add_segment(emission.name + " parameter gather", PassKind::step, chunk,
-                     parameter_gathers(context(), emission, table_));
+                     parameter_gathers(context(chunk), emission, table_));
 }
 
 Index ChunkSegments::finish(int rank) {
   std::vector<const ChunkEmission*> emissions;
   for (const Index chunk : chunks_of(rank)) emissions.push_back(&chunks_[chunk].emission);
-  StepContext step = context();
+  StepContext step = context(emissions.front()->chunk);
   if (placement_.directions() == 2) sum_over_pairs(rank, step);
   std::vector<Instruction> instructions = finish_step(step, plan_, emissions, table_);
   return add_segment(fmt::format("rank {} optimizer step", rank), PassKind::step, emissions.front()->chunk,
@@ -310,9 +312,9 @@ Index ChunkSegments::nothing(Index chunk) {
   return add_segment(chunks_[chunk].emission.name + " nothing", PassKind::communication, chunk, {});
 }
 
-StepContext ChunkSegments::context() const {
+StepContext ChunkSegments::context(Index chunk) const {
   StepContext step{plan_,
-                   model_.mesh,
+                   mesh_of(chunk),
                    job_.optimizer,
                    job_.training.precision,
                    StreamIndex::dp,

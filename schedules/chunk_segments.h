@@ -97,7 +97,10 @@ class ChunkSegments {
   std::vector<Instruction> backward_instructions(Index chunk, const BackwardVariant& variant);
   Index add_segment(std::string name, PassKind kind, Index chunk, std::vector<Instruction> instructions);
   WeightGathers weight_gathers(const ChunkEmission& emission);
-  StepContext context() const;
+  StepContext context(Index chunk) const;
+  const DeviceMesh& mesh_of(Index chunk) const {
+    return model_.mesh(static_cast<std::size_t>(placement_.stage_of(chunk)));
+  }
   // Nothing is sent between neighbouring stages of one rank: the turns of a wave.
   bool follows_on_rank(int stage, Direction direction) const;
 

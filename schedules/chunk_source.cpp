@@ -40,8 +40,8 @@ std::vector<ValueId> ChunkSegments::kept_before(Index chunk) const {
 ChunkSource ChunkSegments::source_of(Index chunk) const {
   const int stage = placement_.stage_of(chunk);
   const Direction direction = placement_.direction_of(chunk);
-  BucketRules rules{model_.mesh};
-  if (data_parallel_replicas(job_) > 1) rules.replica_axes = model_.mesh.axes("dp_outer");
+  BucketRules rules{mesh_of(chunk)};
+  if (data_parallel_replicas(job_) > 1) rules.replica_axes = rules.mesh.axes("dp_outer");
   rules.hierarchical = job_.optimizer.all_reduce == AllReduceKind::hierarchical;
   rules.servers = server_rules(job_);
   rules.splits_backward = splits_;

@@ -95,10 +95,10 @@ void refuse_sharded_copies(const Job& job, const ChunkPlacement& placement, cons
                     "pass of {}; zero_stage 0 and 1 do not",
                     stage, job.parallelism.pipeline_schedule));
   if (job.optimizer.zero_stage < 2) return;  // embeddings are in no layer
-  std::set<int> ranks;
+  std::set<int> holders;
   for (const std::int32_t holder : model.partition.tied_stages)
-    ranks.insert(placement.rank(holder, Direction::down));
-  if (ranks.size() < model.partition.tied_stages.size())
+    holders.insert(placement.rank(holder, Direction::down));
+  if (holders.size() < model.partition.tied_stages.size())
     throw std::invalid_argument(
         fmt::format("{} with {} would gather tied word embeddings for two stages of one rank; "
                     "tie_word_embeddings: false, or "
@@ -129,7 +129,7 @@ class Compiler {
     add_document_tables(plan_, job_, model_.graph);
     add_expert_tables(plan_, job_);
     add_replica_batches(plan_, job_);
-    ContextParallelism(job_, model_.mesh).mark_zigzag(plan_);
+    ContextParallelism(job_, model_.mesh(0)).mark_zigzag(plan_);
     plan_.job.hardware_flops_per_step = hardware_flops(plan_);
     plan_.job.found_schedule = schedule_.found;
     plan_.job.parameter_servers = segments_.parameter_servers();

@@ -45,4 +45,19 @@ CodeStep conversion_step(const ChunkContext& context, ChunkCode& code, ValueId v
   return step;
 }
 
+CodeStep broadcast_step(const ChunkContext& context, const ChunkCode& code, ValueId value,
+                        const std::vector<AxisId>& axes) {
+  const Value& of = code.values[value];
+  CodeStep step;
+  step.opcode = Opcode::broadcast;
+  step.phase = of.kind == ValueKind::activation ? Phase::forward : Phase::backward_input;
+  step.axes = axes;
+  step.stream = context.stream_of_axis[axes.front()];
+  step.label = fmt::format("{} broadcast", of.name);
+  step.cause =
+      fmt::format("{}: from the first of {}, which another stage lacks", of.name, context.mesh.words(axes));
+  step.inputs = step.outputs = {value};
+  return step;
+}
+
 }  // namespace simrun

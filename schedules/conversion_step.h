@@ -19,4 +19,8 @@ struct ConvertedAs {
 CodeStep conversion_step(const ChunkContext& context, ChunkCode& code, ValueId value,
                          const Conversion& conversion, const ConvertedAs& as);
 
+// The step that hands a value that only the first rank along the axes has to the others, in its place.
+CodeStep broadcast_step(const ChunkContext& context, const ChunkCode& code, ValueId value,
+                        const std::vector<AxisId>& axes);
+
 }  // namespace simrun

@@ -15,13 +15,12 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-Parts parts_of(const Layout& layout, const LoweredModel& model) {
+Parts parts_of(const Layout& layout, const LoweredModel& model, const DeviceMesh& mesh) {
   Parts parts;
   for (const DimensionSplit& split : layout.splits)
-    parts.push_back(
-        fmt::format("{} {}", model.graph.dimensions[split.dim].name, model.mesh.words(split.axes)));
-  if (!layout.partial_sum.empty()) parts.push_back("sum over " + model.mesh.words(layout.partial_sum));
-  if (!layout.partial_max.empty()) parts.push_back("max over " + model.mesh.words(layout.partial_max));
+    parts.push_back(fmt::format("{} {}", model.graph.dimensions[split.dim].name, mesh.words(split.axes)));
+  if (!layout.partial_sum.empty()) parts.push_back("sum over " + mesh.words(layout.partial_sum));
+  if (!layout.partial_max.empty()) parts.push_back("max over " + mesh.words(layout.partial_max));
   return parts;
 }
 
@@ -40,36 +39,40 @@ class ReportWriter {
  public:
   explicit ReportWriter(const Job& job) : job_(job), model_(lower_model(job)) {
     const std::vector<Operator>& operators = model_.graph.operators;
+    std::vector<std::size_t> stage_of(operators.size());
+    for (std::size_t stage = 0; stage < model_.stages.size(); ++stage)
+      for (const std::size_t o : model_.partition.operators[stage]) stage_of[o] = stage;
     for (std::size_t o = 0; o < operators.size(); ++o) {
       by_name_[{operators[o].layer, operators[o].name}] = o;
       for (const TensorId tensor : operators[o].outputs) producer_[tensor] = o;
       for (const TensorId tensor : operators[o].inputs) first_reader_.emplace(tensor, o);
-      rows_.push_back(row_of(o));
+      rows_.push_back(row_of(o, model_.mesh(stage_of[o])));
     }
   }
 
   LayoutReport write() {
     for (std::size_t stage = 0; stage < model_.stages.size(); ++stage) {
       const ChunkCode& code = model_.stages[stage];
+      mesh_ = &model_.mesh(stage);
       const std::size_t last = model_.partition.operators[stage].back();
       add_steps(code, code.forward, last);
       add_steps(code, code.backward, last);
       add_gradient_sums(code);
     }
-    LayoutReport report{model_.mesh.mesh.axes, job_.parallelism.pipeline_model_parallel_size, {}};
+    LayoutReport report{model_.mesh(0).mesh.axes, job_.parallelism.pipeline_model_parallel_size, {}};
     collect(report);
     return report;
   }
 
  private:
-  OperatorLayout row_of(std::size_t o) const {
+  OperatorLayout row_of(std::size_t o, const DeviceMesh& mesh) const {
     const Operator& op = model_.graph.operators[o];
     const Layout& layout = model_.layouts[o];
-    OperatorLayout row{op.name, op.module, words(parts_of(layout, model_)), "", {}};
+    OperatorLayout row{op.name, op.module, words(parts_of(layout, model_, mesh)), "", {}};
     if (op.outputs.empty() || op.keeps_partial_sums) return row;
     Layout partial = output_layout(model_.graph, op, layout, 0);
     partial.splits.clear();
-    if (partial != Layout{}) row.partial = words(parts_of(partial, model_));
+    if (partial != Layout{}) row.partial = words(parts_of(partial, model_, mesh));
     return row;
   }
 
@@ -77,7 +80,7 @@ class ReportWriter {
     if (value.flat_elements > 0) return stored_bytes(value.dtype, value.flat_elements);
     std::int64_t elements = 1;
     for (const DimensionId dim : model_.graph.tensors[value.tensor].dims)
-      elements *= local_extent(model_.graph, value.layout, dim, model_.mesh.mesh);
+      elements *= local_extent(model_.graph, value.layout, dim, mesh_->mesh);
     return stored_bytes(value.dtype, elements);
   }
 
@@ -89,10 +92,10 @@ class ReportWriter {
                 : step.phase == Phase::recompute ? "recompute"
                                                  : "backward";
     made.operation = step.opcode == Opcode::copy ? "slice" : to_string(step.opcode);
-    made.axes = model_.mesh.words(step.axes);
-    made.ranks = model_.mesh.size(step.axes);
+    made.axes = mesh_->words(step.axes);
+    made.ranks = mesh_->size(step.axes);
     made.bytes = std::max(bytes(from), bytes(to));
-    const Parts before = parts_of(from.layout, model_), after = parts_of(to.layout, model_);
+    const Parts before = parts_of(from.layout, model_, *mesh_), after = parts_of(to.layout, model_, *mesh_);
     made.change = step.label;  // numbers that are no part of a tensor
     if (from.flat_elements == 0)
       made.change = fmt::format("{}: {} -> {}", model_.graph.tensors[from.tensor].name,
@@ -129,7 +132,7 @@ class ReportWriter {
     for (std::size_t p = 0; p < code.parameters.size(); ++p) {
       std::vector<AxisId> data, tensor;
       for (auto axis = code.gradient_axes[p].rbegin(); axis != code.gradient_axes[p].rend(); ++axis)
-        (model_.mesh.kind[*axis] == 't' && !code.of_experts[p] ? tensor : data).push_back(*axis);
+        (mesh_->kind[*axis] == 't' && !code.of_experts[p] ? tensor : data).push_back(*axis);
       const Value& gradient = code.values[code.parameter_gradients[p]];
       if (!tensor.empty()) add_gradient_sum(gradient, tensor, Opcode::all_reduce);
       if (data.empty()) continue;
@@ -154,12 +157,12 @@ class ReportWriter {
     LayoutTransfer sum;
     sum.when = "step";
     sum.operation = to_string(opcode);
-    sum.axes = model_.mesh.words(axes);
-    sum.ranks = model_.mesh.size(axes);
+    sum.axes = mesh_->words(axes);
+    sum.ranks = mesh_->size(axes);
     sum.bytes = bytes(gradient);
     sum.change = fmt::format("{}: sum over {}", gradient.name, sum.axes);
     sum.cause = fmt::format("{}: {}, partial sum over {}", gradient.name,
-                            describe(gradient.layout, model_.graph, model_.mesh), sum.axes);
+                            describe(gradient.layout, model_.graph, *mesh_), sum.axes);
     rows_[first_reader_.at(gradient.tensor)].transfers.push_back(std::move(sum));
   }
 
@@ -167,8 +170,8 @@ class ReportWriter {
     LayoutTransfer pull;
     pull.when = "step";
     pull.operation = to_string(Opcode::pull);
-    pull.axes = model_.mesh.words(axes);
-    pull.ranks = model_.mesh.size(axes);
+    pull.axes = mesh_->words(axes);
+    pull.ranks = mesh_->size(axes);
     pull.bytes = bytes(weights);
     pull.change =
         fmt::format("{}: {} servers -> whole", weights.name, job_.optimizer.parameter_server->servers);
@@ -202,6 +205,7 @@ class ReportWriter {
 
   const Job& job_;
   const LoweredModel model_;
+  const DeviceMesh* mesh_ = nullptr;  // of the stage at hand
   std::map<std::pair<std::int32_t, std::string>, std::size_t> by_name_;
   std::map<TensorId, std::size_t> producer_;
   std::map<TensorId, std::size_t> first_reader_;

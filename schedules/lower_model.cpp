@@ -28,11 +28,22 @@ Graph graph_of(const Job& job, const ContextParallelism& context_parallel) {
                             context_parallel.is_ring() ? KeysOfAttention::in_a_ring : KeysOfAttention::whole);
 }
 
+// Every operator as its own stage lays it out.
+std::vector<Layout> layouts_of_stages(const Job& job, const LoweredModel& model) {
+  if (model.meshes.size() == 1) return layouts_of(job, model.graph, model.mesh(0));
+  std::vector<Layout> layouts(model.graph.operators.size());
+  for (std::size_t stage = 0; stage < model.meshes.size(); ++stage) {
+    std::vector<Layout> of_stage = layouts_of(job_of_stage(job, stage), model.graph, model.mesh(stage));
+    for (const std::size_t o : model.partition.operators[stage]) layouts[o] = std::move(of_stage[o]);
+  }
+  return layouts;
+}
+
 Strategy strategy_of(const Job& job, const LoweredModel& model) {
   Strategy strategy;
-  strategy.layouts = layouts_of(job, model.graph, model.mesh);
+  strategy.layouts = layouts_of_stages(job, model);
   strategy.regions = recompute_regions(model.graph, job.recompute, model.partition);
-  if (job.training.fp8) strategy.fp8 = fp8_linears(job, model.graph, strategy.layouts, model.mesh);
+  if (job.training.fp8) strategy.fp8 = fp8_linears(job, model.graph, strategy.layouts, model.mesh(0));
   return strategy;
 }
 
@@ -47,24 +58,29 @@ Layout written_layout(const LoweredModel& model, const Strategy& strategy, Tenso
   return {};
 }
 
-std::int64_t local_elements(const LoweredModel& model, TensorId tensor, const Layout& layout) {
+std::int64_t local_elements(const LoweredModel& model, TensorId tensor, const Layout& layout,
+                            const DeviceMesh& mesh) {
   std::int64_t elements = 1;
   for (const DimensionId dim : model.graph.tensors[tensor].dims)
-    elements *= local_extent(model.graph, layout, dim, model.mesh.mesh);
+    elements *= local_extent(model.graph, layout, dim, mesh.mesh);
   return elements;
 }
 
 // As the first operator behind the border reads it, unless it is written in smaller parts: then these go over
 // the border, and the ranks behind it gather them from each other (Zheng et al. 2022, section 6, "local
 // all-gather"; Narayanan et al. 2021, section 4.1), which their links inside a node do faster.
+// Over the axes that both stages have.
 std::vector<BorderTensor> border_tensors(const LoweredModel& model, const Strategy& strategy,
                                          std::size_t border) {
   std::vector<BorderTensor> tensors;
+  const DeviceMesh &before = model.mesh(border), &behind = model.mesh(border + 1);
   for (const Crossing& crossing : model.partition.borders[border]) {
     Layout layout = input_layout(model.graph, model.graph.operators[crossing.reader],
                                  strategy.layouts[crossing.reader], crossing.input);
-    Layout written = written_layout(model, strategy, crossing.tensor);
-    if (local_elements(model, crossing.tensor, written) < local_elements(model, crossing.tensor, layout))
+    layout = common_layout(std::move(layout), before, behind);
+    Layout written = common_layout(written_layout(model, strategy, crossing.tensor), before, behind);
+    if (local_elements(model, crossing.tensor, written, before) <
+        local_elements(model, crossing.tensor, layout, before))
       layout = std::move(written);
     tensors.push_back({crossing.tensor, std::move(layout)});
   }
@@ -84,7 +100,7 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, Strategy& str
   ChunkContext context{model.graph,
                        strategy.layouts,
                        strategy.regions,
-                       model.mesh,
+                       model.mesh(stage),
                        stream_of_axis,
                        expert_stream(job),
                        strategy.context_parallel,
@@ -93,8 +109,14 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, Strategy& str
                        {},
                        {}};
   if (strategy.fp8) context.fp8 = &*strategy.fp8;
-  if (stage > 0) context.inputs = border_tensors(model, strategy, stage - 1);
-  if (stage + 1 < partition.operators.size()) context.outputs = border_tensors(model, strategy, stage);
+  if (stage > 0) {
+    context.inputs = border_tensors(model, strategy, stage - 1);
+    context.beyond_before = axes_beyond(model.mesh(stage), model.mesh(stage - 1));
+  }
+  if (stage + 1 < partition.operators.size()) {
+    context.outputs = border_tensors(model, strategy, stage);
+    context.beyond_next = axes_beyond(model.mesh(stage), model.mesh(stage + 1));
+  }
   return context;
 }
 
@@ -102,14 +124,14 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, Strategy& str
 
 LoweredModel lower_model(const Job& job) {
   LoweredModel model;
-  model.mesh = mesh_of(job);
-  ContextParallelism context_parallel(job, model.mesh);
+  model.meshes = stage_meshes(job);
+  ContextParallelism context_parallel(job, model.mesh(0));
   model.graph = graph_of(job, context_parallel);
   select_trained(model.graph, job);
   model.partition = partition(model.graph, job.parallelism.stages);
   Strategy strategy = strategy_of(job, model);
   strategy.context_parallel = std::move(context_parallel);
-  const std::vector<std::uint8_t> stream_of_axis = streams_of(model.mesh);
+  const std::vector<std::uint8_t> stream_of_axis = streams_of(model.mesh(0));
   for (std::size_t stage = 0; stage < model.partition.operators.size(); ++stage) {
     const ChunkContext context = context_of(job, model, strategy, stream_of_axis, stage);
     ChunkCode code;

@@ -3,8 +3,8 @@
 #include <stdexcept>
 
 #include "models/flops.h"
-#include "schedules/device_mesh.h"
 #include "schedules/rank_placement.h"
+#include "schedules/unlike_stages.h"
 
 namespace simrun {
 
@@ -78,12 +78,12 @@ std::uint8_t scale_stream(const Job& job) {
 }
 
 std::vector<StageDevices> make_stages(const Job& job) {
-  const DeviceMesh mesh = device_mesh(mesh_shape(job));
+  const std::vector<DeviceMesh> meshes = stage_meshes(job);
   std::vector<StageDevices> stages;
   for (std::vector<DeviceRange>& devices : placed_devices(job))
-    stages.push_back({std::move(devices), {mesh.mesh}});
+    stages.push_back({std::move(devices), {mesh_of_stage(meshes, stages.size()).mesh}});
   if (const std::int64_t servers = job.server_gpus(); servers > 0) {
-    StageDevices of_servers{{{job.world_size() - servers, servers}}, {mesh.mesh}};
+    StageDevices of_servers{{{job.world_size() - servers, servers}}, {meshes.front().mesh}};
     for (Axis& axis : of_servers.meshes.front().axes) axis.size = axis.name == "dp" ? servers : 1;
     stages.push_back(std::move(of_servers));
   }

@@ -40,6 +40,15 @@ std::vector<std::vector<DeviceRange>> placed_devices(const Job& job) {
   const std::int64_t per_stage = tp * cp * parallelism.data_parallel_size;
   const std::int64_t pp = parallelism.pipeline_model_parallel_size;
   std::vector<std::vector<DeviceRange>> placed(static_cast<std::size_t>(pp));
+  if (parallelism.has_unlike_stages()) {
+    std::int64_t first = 0;
+    for (std::size_t stage = 0; stage < placed.size(); ++stage) {
+      const std::int64_t count = parallelism.stage_tensor_sizes[stage] * parallelism.stage_data_sizes[stage];
+      placed[stage] = {{first, count}};
+      first += count;
+    }
+    return placed;
+  }
   if (!parallelism.rank_map.empty()) {
     std::vector<std::int64_t> device_of(parallelism.rank_map.size());
     for (std::size_t device = 0; device < device_of.size(); ++device)

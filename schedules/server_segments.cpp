@@ -7,9 +7,9 @@
 namespace simrun {
 
 Index ChunkSegments::server_exchange(Index worker_segment, Steps steps) {
-  if (context().servers.one_sided) return no_index;  // workers write and read the servers' memory
+  if (context(0).servers.one_sided) return no_index;  // workers write and read the servers' memory
   std::vector<Instruction> ends =
-      server_ends(context(), chunks_.front().emission, plan_.segments[worker_segment].instructions,
+      server_ends(context(0), chunks_.front().emission, plan_.segments[worker_segment].instructions,
                   steps == Steps::not_first);
   if (ends.empty()) return no_index;
   return add_segment("servers of " + plan_.segments[worker_segment].name, PassKind::communication,
@@ -18,7 +18,7 @@ Index ChunkSegments::server_exchange(Index worker_segment, Steps steps) {
 
 Index ChunkSegments::server_update() {
   const ChunkEmission& emission = chunks_.front().emission;
-  std::vector<Instruction> updates = server_updates(context(), plan_, emission, table_);
+  std::vector<Instruction> updates = server_updates(context(0), plan_, emission, table_);
   return add_segment("servers optimizer step", PassKind::step, emission.chunk, std::move(updates));
 }
 

@@ -194,8 +194,13 @@ std::vector<Instruction> gradient_norm(const StepContext& context, Plan& plan,
   if (single_rank(context)) return {sum_of_squares(gradients, norm)};
   const Index local = add_scalar(plan, "local gradient norm");
   Communication communication;
+  const auto has_ranks = [&](std::size_t axis) {  // of any stage: they may be unlike
+    return std::any_of(plan.stages.begin(), plan.stages.end(), [axis](const StageDevices& stage) {
+      return stage.meshes.front().axes[axis].size > 1;
+    });
+  };
   for (std::size_t axis = 0; axis < context.mesh.mesh.axes.size(); ++axis)
-    if (context.mesh.mesh.axes[axis].size > 1) communication.group.axes.push_back(static_cast<AxisId>(axis));
+    if (has_ranks(axis)) communication.group.axes.push_back(static_cast<AxisId>(axis));
   if (plan.stages.size() > 1) {
     for (std::size_t rank = 0; rank < plan.stages.size(); ++rank)
       communication.group.pipeline_ranks.push_back(static_cast<std::int32_t>(rank));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "configs/node_groups.h"
+#include "schedules/stage_sizes.h"
 #include "sim/exchange_groups.h"
 #include "sim/steady_phase.h"
 
@@ -155,6 +156,10 @@ class Replay {
       for (const Index buffer : instruction.outputs) kept_as_[owner_of(plan_, buffer)] = HeldTensor::saved;
   }
 
+  const Mesh& mesh() const {
+    return plan_.stages[static_cast<std::size_t>(program_.pipeline_rank)].meshes.front();
+  }
+
   // Tensors of the framework's own that live for the whole run, and the plan's.
   void hold_run_scope() {
     const Gpu& gpu = gpu_at(plan_.cluster, device_at(plan_, program_.pipeline_rank, local_gpu_));
@@ -162,7 +167,7 @@ class Replay {
       keep(gpu.matmul_workspace_bytes, HeldTensor::workspaces);
     keep(memory_.other_workspace_bytes, HeldTensor::workspaces);
     hold_plan_of_run();
-    if (plan_.job.data_parallel * plan_.job.context_parallel > 1)
+    if (ranks_along(mesh(), "dp") * plan_.job.context_parallel > 1)
       keep(static_cast<std::int64_t>(parameters_ * memory_.bucket_bytes_per_parameter),
            HeldTensor::gradient_bucket);
   }
@@ -293,7 +298,7 @@ class Replay {
   // them has all, its own fp32 ones among them.
   void hold_loss(const Instruction& instruction) {
     const auto logits = static_cast<double>(plan_.buffers[owner_of(plan_, instruction.inputs[0])].bytes());
-    const double whole = gathered_logits_ * static_cast<double>(plan_.job.tensor_parallel);
+    const double whole = gathered_logits_ * static_cast<double>(ranks_along(mesh(), "tp"));
     const double copies = memory_.loss_copies + std::max(whole - 1, 0.0);
     if (copies > 0)
       allocations_.give_back(allocations_.take(static_cast<std::int64_t>(copies * logits), HeldTensor::loss));

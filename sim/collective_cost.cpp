@@ -22,7 +22,8 @@ static double bytes_of_all(const Plan& plan, const std::vector<Index>& buffers) 
 static double share_of_transfer(const Plan& plan, const Instruction& instruction) {
   const bool is_transfer = instruction.opcode == Opcode::send || instruction.opcode == Opcode::recv;
   if (!is_transfer || !plan.framework.kernels.blocking_pipeline ||
-      plan.streams.at(instruction.stream).traffic != Traffic::pipeline)
+      plan.streams.at(instruction.stream).traffic != Traffic::pipeline ||
+      !plan.communications.at(instruction.communication).peer.coordinate_map.empty())
     return 1;
   for (const std::vector<Index>* list : {&instruction.inputs, &instruction.outputs})
     for (const Index index : *list)

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "schedules/stage_sizes.h"
 #include "visualizer/idle_bars.h"
 #include "visualizer/mfu_waterfall.h"
 #include "visualizer/peak_treemap.h"
@@ -267,8 +268,7 @@ std::string page_sizes(const Plan& plan, const Summary& summary) {
   html += figure("per GPU", significant(summary.model_tflops_per_gpu, 4) + " TFLOP/s",
                  "model FLOPs of the step / its time / GPUs");
   html += figure("GPUs", fmt::format("{}", summary.ranks), "nodes x GPUs per node");
-  html +=
-      figure("data parallel", fmt::format("{}", job.data_parallel), "what tp, cp and pp leave of the GPUs");
+  html += figure("data parallel", ranks_along_text(plan, "dp"), "what tp, cp and pp leave of the GPUs");
   html += figure("microbatches", fmt::format("{}", job.microbatches),
                  "global batch / (micro batch x data parallel)");
   return html + "</dl>\n";

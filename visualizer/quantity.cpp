@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "configs/node_groups.h"
+#include "schedules/stage_sizes.h"
 
 namespace simrun {
 
@@ -166,12 +167,12 @@ std::string job_text(const Plan& plan, std::int64_t parameters, std::int64_t ran
       fmt::format("{} {}{}  {}  tp {}", job.model_type, count_text(static_cast<double>(parameters)), trained,
                   GpuKinds(plan.cluster).count() > 1 ? gpus_text(plan.cluster)
                                                      : fmt::format("{} x {}", ranks, plan.cluster.gpu.name),
-                  job.tensor_parallel);
+                  ranks_along_text(plan, "tp"));
   if (job.context_parallel > 1) text += fmt::format("  cp {}", job.context_parallel);
   if (job.expert_parallel > 1) text += fmt::format("  ep {}", job.expert_parallel);
   text += fmt::format("  pp {}", job.pipeline_parallel);
   if (job.virtual_pipeline > 1) text += fmt::format(" (x{})", job.virtual_pipeline);
-  text += fmt::format("  dp {}  {} {}/step  {}, {} microbatch{}", job.data_parallel,
+  text += fmt::format("  dp {}  {} {}/step  {}, {} microbatch{}", ranks_along_text(plan, "dp"),
                       count_text(static_cast<double>(job.tokens_per_step)), samples_word(job.counts_images),
                       job.schedule, job.microbatches, job.microbatches == 1 ? "" : "es");
   return text;

@@ -112,14 +112,14 @@ Job random_job(Random& random, std::string& text) {
 bool divides_all(const Job& job) {
   const LoweredModel model = lower_model(job);
   std::int64_t ranks = 1;
-  for (const Axis& axis : model.mesh.mesh.axes) ranks *= axis.size;
+  for (const Axis& axis : model.mesh(0).mesh.axes) ranks *= axis.size;
   for (std::size_t o = 0; o < model.layouts.size(); ++o) {
     const Opcode opcode = model.graph.operators[o].opcode;
     if (opcode != Opcode::gemm && opcode != Opcode::attention) continue;
     std::set<AxisId> axes;  // a ring's queries and keys are both split over its own
     for (const DimensionSplit& split : model.layouts[o].splits)
       axes.insert(split.axes.begin(), split.axes.end());
-    if (model.mesh.size({axes.begin(), axes.end()}) != ranks) return false;
+    if (model.mesh(0).size({axes.begin(), axes.end()}) != ranks) return false;
   }
   return true;
 }

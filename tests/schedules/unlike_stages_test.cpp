@@ -1,0 +1,82 @@
+#include "schedules/unlike_stages.h"
+
+#include <catch2/catch.hpp>
+
+#include "schedules/compile.h"
+#include "schedules/lint.h"
+#include "schedules/stage_sizes.h"
+#include "tests/jobs.h"
+
+namespace simrun {
+namespace {
+
+Job job_of(const std::string& sizes, int gpus, const std::string& layout = "Et|ttL") {
+  return job_from(
+      "simrun: 1\nmodel: {model_type: llama, num_hidden_layers: 3, hidden_size: 16, num_attention_heads: 4, "
+      "num_key_value_heads: 4, intermediate_size: 32, vocab_size: 64}\n"
+      "training: {seq_length: 8, micro_batch_size: 4, global_batch_size: 16, precision: bf16}\n"
+      "parallelism: {pipeline_model_parallel_layout: '" +
+      layout + "', " + sizes +
+      "}\ncluster: {from: dgx_h100, nodes: 1, gpus_per_node: " + std::to_string(gpus) + "}\n");
+}
+
+}  // namespace
+
+TEST_CASE("stages of 1 x 2 and 4 x 1 ranks share no axis: the first of each exchanges, and broadcasts") {
+  const std::vector<DeviceMesh> meshes =
+      stage_meshes(job_of("pipeline_model_parallel_size: 2, stage_tensor_model_parallel_sizes: [1, 4], "
+                          "stage_data_parallel_sizes: [2, 1]",
+                          6));
+  REQUIRE(meshes.size() == 2);
+  CHECK(meshes[0].mesh.axes == std::vector<Axis>{{"tp", 1}, {"cp", 1}, {"dp", 2}});
+  CHECK(meshes[1].mesh.axes == std::vector<Axis>{{"tp", 4}, {"cp", 1}, {"dp", 1}});
+  CHECK(partner_places(meshes[0].mesh, meshes[1].mesh) == std::vector<std::int64_t>{0, -1});
+  CHECK(partner_places(meshes[1].mesh, meshes[0].mesh) == std::vector<std::int64_t>{0, -1, -1, -1});
+  CHECK(axes_beyond(meshes[0], meshes[1]) == std::vector<AxisId>{2});
+  CHECK(axes_beyond(meshes[1], meshes[0]) == std::vector<AxisId>{0});
+}
+
+TEST_CASE("4 data-parallel ranks send to 2 by halves of the batch, which is the outer axis of both") {
+  const std::vector<DeviceMesh> meshes =
+      stage_meshes(job_of("pipeline_model_parallel_size: 2, stage_data_parallel_sizes: [4, 2]", 6));
+  CHECK(meshes[0].mesh.axes == std::vector<Axis>{{"tp", 1}, {"cp", 1}, {"dp0", 2}, {"dp1", 2}});
+  CHECK(meshes[1].mesh.axes == std::vector<Axis>{{"tp", 1}, {"cp", 1}, {"dp0", 1}, {"dp1", 2}});
+  // Ranks 0 and 1 have the quarters of the first half, ranks 2 and 3 those of the second.
+  CHECK(partner_places(meshes[0].mesh, meshes[1].mesh) == std::vector<std::int64_t>{0, -1, 1, -1});
+  CHECK(partner_places(meshes[1].mesh, meshes[0].mesh) == std::vector<std::int64_t>{0, 2});
+  const Layout quarters{{{0, {3, 2}, Tiling::contiguous, -1}}, {}, {}};
+  const Layout halves{{{0, {3}, Tiling::contiguous, -1}}, {}, {}};
+  CHECK(common_layout(quarters, meshes[0], meshes[1]) == halves);
+  CHECK(axes_beyond(meshes[1], meshes[0]).empty());
+}
+
+TEST_CASE("every mix of small stages compiles to a plan without faults, and names its sizes") {
+  for (const char* tensor : {"[1, 1, 1]", "[1, 2, 4]", "[4, 2, 1]", "[2, 1, 2]", "[2, 4, 2]"})
+    for (const auto& [data, gpus] :
+         {std::pair{"[1, 2, 4]", 0}, std::pair{"[4, 2, 1]", 0}, std::pair{"[2, 1, 2]", 0}}) {
+      CAPTURE(tensor, data);
+      const auto size = [](const char* list, int i) { return list[1 + 3 * i] - '0'; };
+      int world = gpus;
+      for (int i = 0; i < 3; ++i) world += size(tensor, i) * size(data, i);
+      for (const char* more : {"", ", sequence_parallel: true"}) {
+        const Job job =
+            job_of(std::string("pipeline_model_parallel_size: 3, stage_tensor_model_parallel_sizes: ") +
+                       tensor + ", stage_data_parallel_sizes: " + data + more,
+                   world, "Et|t|tL");
+        const Plan plan = compile(job);
+        CHECK(lint(plan) == std::vector<std::string>{});
+        CHECK(plan.ranks() == world);
+        CHECK(ranks_along(plan.stages[1].meshes.front(), "dp") == size(data, 1));
+        if (std::string(data) == "[1, 2, 4]") CHECK(ranks_along_text(plan, "dp") == "1,2,4");
+      }
+    }
+}
+
+TEST_CASE("sizes that are all alike are the job's own sizes") {
+  const Job lists = job_of("pipeline_model_parallel_size: 2, stage_tensor_model_parallel_sizes: [2, 2]", 8);
+  CHECK_FALSE(lists.parallelism.has_unlike_stages());
+  CHECK(compile(lists).stages ==
+        compile(job_of("pipeline_model_parallel_size: 2, tensor_model_parallel_size: 2", 8)).stages);
+}
+
+}  // namespace simrun

@@ -30,12 +30,14 @@ void RankExchange::run(const Call& call) {
   const Communication& communication = plan_.communications[call.what.communication];
   switch (call.what.opcode) {
     case Opcode::send: {
+      if (!has_peer(communication, place_)) return;
       const RankPlace to = peer_of(plan_, communication, place_);
       announce_rows(call, to.rank);
       for (const Argument& input : call.inputs) send(call, to.rank, input, input.part);
       return;
     }
     case Opcode::recv: {
+      if (!has_peer(communication, place_)) return;
       const RankPlace from = peer_of(plan_, communication, place_);
       for (const Argument& output : call.outputs)
         device_.unpack(receive(call, from, elements(output.part)).payload, output, output.part,
@@ -46,6 +48,9 @@ void RankExchange::run(const Call& call) {
     case Opcode::pull: return pull(call);
     case Opcode::all_reduce:
       for (std::size_t i = 0; i < call.inputs.size(); ++i) all_reduce(call, i);
+      return;
+    case Opcode::broadcast:
+      for (std::size_t i = 0; i < call.inputs.size(); ++i) broadcast(call, i);
       return;
     default:
       for (std::size_t i = 0; i < call.inputs.size(); ++i)
@@ -63,6 +68,18 @@ Message RankExchange::receive(const Call& call, const RankPlace& from, std::int6
     throw ExecutionError(
         fmt::format("expects {} elements from rank {}, which sent {}", count, from.rank, message.elements));
   return message;
+}
+
+// The first of the group sends what it has to the others, who all hold the same part.
+void RankExchange::broadcast(const Call& call, std::size_t operand) {
+  const std::vector<RankPlace> members =
+      members_of(plan_, plan_.communications[call.what.communication].group, place_);
+  const Argument &input = call.inputs[operand], &output = call.outputs[operand];
+  if (members.front().rank != place_.rank)
+    return device_.unpack(receive(call, members.front(), elements(output.part)).payload, output, output.part,
+                          Combine::assign);
+  for (const RankPlace& member : members)
+    if (member.rank != place_.rank) send(call, member.rank, input, input.part);
 }
 
 namespace {

@@ -16,7 +16,9 @@ std::vector<RankPlace> members_of(const Plan& plan, const Group& group, const Ra
 
 MessageTag tag_of(const Plan& plan, const Instruction& what, std::int32_t microbatch);
 
-// The rank at the other end of a SEND or RECV.
+// Whether anything is at the other end of a SEND or RECV: between unlike pipeline ranks some have no partner.
+bool has_peer(const Communication& communication, const RankPlace& place);
+// The rank there. REQUIRES: has_peer.
 RankPlace peer_of(const Plan& plan, const Communication& communication, const RankPlace& place);
 
 // Runs one communication instruction of a rank over a transport. Messages are what two members' parts have in
@@ -63,6 +65,7 @@ class RankExchange {
     DimPart range;
   };
   void sum_in_pieces(const Sum& sum);
+  void broadcast(const Call& call, std::size_t operand);
   void push(const Call& call);
   void pull(const Call& call);
   void send(const Call& call, std::int64_t to, const Argument& from, const TensorPart& part);

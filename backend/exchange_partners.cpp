@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "backend/exchange.h"
 
 // Who takes part in an exchange: the other ends of a communication, from the plan alone.
@@ -47,8 +49,16 @@ std::vector<RankPlace> members_of(const Plan& plan, const Group& group, const Ra
   return members;
 }
 
+bool has_peer(const Communication& communication, const RankPlace& place) {
+  const std::vector<std::int64_t>& map = communication.peer.coordinate_map;
+  return map.empty() ||
+         (std::cmp_less(place.local, map.size()) && map[static_cast<std::size_t>(place.local)] >= 0);
+}
+
 RankPlace peer_of(const Plan& plan, const Communication& communication, const RankPlace& place) {
   const Peer& peer = communication.peer;
+  if (!peer.coordinate_map.empty())
+    return place_of(plan, peer.pipeline_rank, peer.coordinate_map[static_cast<std::size_t>(place.local)]);
   if (peer.pipeline_rank >= 0) return place_of(plan, peer.pipeline_rank, place.local);
   const Mesh& mesh = stage_of(plan, place.pipeline_rank).meshes[communication.group.mesh];
   const AxesPlace own = place_along(mesh, peer.axes, place.local);

@@ -41,16 +41,15 @@ class Refusals {
   std::vector<std::string> sentences_;
 };
 
-void refuse_shapes(const Plan& plan, Refusals& refusals) {
+void refuse_shapes(const Plan& plan, ExecutionDevice device, Refusals& refusals) {
   if (plan.ranks() > most_thread_ranks)
     refusals.add(fmt::format("the plan has {} ranks; threads run up to {}: fewer nodes or gpus_per_node",
                              plan.ranks(), most_thread_ranks));
   for (const StageDevices& stage : plan.stages)
-    if (stage.meshes != plan.stages.front().meshes && !plan.job.parameter_servers)
-      refusals.add("pipeline ranks have unlike meshes, which are not run yet: parallelism");
-  for (const Communication& communication : plan.communications)
-    if (!communication.peer.coordinate_map.empty())
-      refusals.add("resharding between unlike pipeline ranks is not run yet: parallelism");
+    if (stage.meshes != plan.stages.front().meshes && !plan.job.parameter_servers && is_cuda(device))
+      refusals.add(
+          "pipeline ranks of unlike size are not run on GPUs yet: "
+          "parallelism.stage_tensor_model_parallel_sizes, stage_data_parallel_sizes");
 }
 
 // The plan fetches no weights that are not kept apart from what is updated.
@@ -67,7 +66,7 @@ void refuse_updates(const Plan& plan, Refusals& refusals) {
 
 std::vector<std::string> execution_refusals(const Plan& plan, ExecutionDevice device) {
   Refusals refusals;
-  refuse_shapes(plan, refusals);
+  refuse_shapes(plan, device, refusals);
   if (device == ExecutionDevice::null) return refusals.take();
   for (const Program& program : plan.programs)
     for (const Binding& binding : program.bindings)

@@ -246,7 +246,8 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::reduce_scatter:
     case Opcode::push:
     case Opcode::pull:
-    case Opcode::all_to_all: return "";
+    case Opcode::all_to_all:
+    case Opcode::broadcast: return "";
     default: return no_kernel("model.model_type: models of text have");
   }
 }

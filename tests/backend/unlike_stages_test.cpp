@@ -1,0 +1,69 @@
+#include <catch2/catch.hpp>
+
+#include "schedules/stage_sizes.h"
+#include "tests/backend/checked_run.h"
+#include "tests/backend/tiny_jobs.h"
+
+// Pipeline ranks with tensor- and data-parallel sizes of their own.
+namespace simrun {
+namespace {
+
+// Four layers on two or three pipeline ranks, a microbatch of four sequences.
+void check_stages(const char* model, const std::vector<int>& tensor, const std::vector<int>& data,
+                  const std::string& more = "", const std::string& optimizer = "{}",
+                  const std::string& sections = "") {
+  int gpus = 0;
+  std::string tensor_list, data_list;
+  for (std::size_t s = 0; s < tensor.size(); ++s) {
+    gpus += tensor[s] * data[s];
+    tensor_list += (s == 0 ? "[" : ", ") + std::to_string(tensor[s]);
+    data_list += (s == 0 ? "[" : ", ") + std::to_string(data[s]);
+  }
+  TinyJob job{.model = model};
+  job.parallelism = "{pipeline_model_parallel_size: " + std::to_string(tensor.size()) +
+                    ", pipeline_model_parallel_layout: '" + (tensor.size() == 2 ? "Et|tttL" : "Ett|t|tL") +
+                    "', stage_tensor_model_parallel_sizes: " + tensor_list +
+                    "], stage_data_parallel_sizes: " + data_list + "]" + more + "}";
+  job.optimizer = optimizer;
+  job.more = sections;
+  job.gpus = gpus;
+  job.micro_batch_size = 4 / data.front();
+  CAPTURE(job.parallelism, job.optimizer, job.more);
+  check_job(job);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "two stages of any sizes of 1, 2 and 4 data-parallel by 1 and 2 tensor-parallel ranks compute what one "
+    "rank does") {
+  for (const int tensor_0 : {1, 2})
+    for (const int tensor_1 : {1, 2})
+      for (const int data_0 : {1, 2, 4})
+        for (const int data_1 : {1, 2, 4}) {
+          if (tensor_0 == tensor_1 && data_0 == data_1) continue;
+          check_stages(tiny_llama, {tensor_0, tensor_1}, {data_0, data_1});
+          check_stages(tiny_llama, {tensor_0, tensor_1}, {data_0, data_1}, ", sequence_parallel: true",
+                       "{zero_stage: 1}");
+        }
+}
+
+TEST_CASE(
+    "three unlike stages compute what one rank does, sharded, recomputed and with split backward passes") {
+  const std::vector<int> tensor{1, 2, 1}, data{4, 1, 2};
+  for (const char* optimizer :
+       {"{}", "{zero_stage: 1}", "{zero_stage: 2}", "{zero_stage: 3}", "{overlap_grad_reduce: true}",
+        "{zero_stage: 1, overlap_grad_reduce: true, overlap_param_gather: true}"})
+    check_stages(tiny_llama, tensor, data, "", optimizer);
+  for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})
+    check_stages(tiny_llama, tensor, data, std::string(", pipeline_schedule: ") + schedule);
+  for (const char* recompute : {"recompute: {granularity: selective}\n", "recompute: {granularity: full}\n"})
+    check_stages(tiny_llama, tensor, data, ", sequence_parallel: true", "{zero_stage: 1}", recompute);
+}
+
+TEST_CASE("tied word embeddings are summed over alike first and last stages around an unlike one") {
+  check_stages(tiny_gpt, {2, 1, 2}, {2, 4, 2});
+  check_stages(tiny_gpt, {1, 2, 1}, {2, 1, 2}, ", sequence_parallel: true", "{zero_stage: 1}");
+}
+
+}  // namespace simrun

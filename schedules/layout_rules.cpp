@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -45,13 +46,14 @@ struct Decision {
 // Checks the rules one by one, then the operators.
 class LayoutCheck {
  public:
-  LayoutCheck(const LayoutConfig& layout, const Graph& graph, const DeviceMesh& mesh)
-      : layout_(layout), graph_(graph), mesh_(mesh) {}
+  LayoutCheck(const LayoutConfig& layout, const Graph& graph, const DeviceMesh& mesh,
+              std::vector<std::size_t> operators)
+      : layout_(layout), graph_(graph), mesh_(mesh), operators_(std::move(operators)) {}
 
   std::vector<Diagnostic> run() {
     for (const RegionRule& rule : layout_.rules) check_rule(rule);
     if (faults_.empty())
-      for (const Operator& op : graph_.operators) check_operator(op);
+      for (const std::size_t o : operators_) check_operator(graph_.operators[o]);
     return std::move(faults_);
   }
 
@@ -75,7 +77,7 @@ class LayoutCheck {
   // Of the operators' layouts: what must agree between operators.
   std::vector<Diagnostic> compare(const std::vector<Layout>& layouts) {
     compare_parameters(layouts);
-    for (std::size_t o = 0; o < layouts.size(); ++o)
+    for (const std::size_t o : operators_)
       if (graph_.operators[o].keeps_partial_sums) compare_summands(layouts, o);
     return std::move(faults_);
   }
@@ -236,7 +238,7 @@ class LayoutCheck {
       Layout layout, gradient;
     };
     std::map<TensorId, Reader> first;
-    for (std::size_t o = 0; o < layouts.size(); ++o) {
+    for (const std::size_t o : operators_) {
       const Operator& op = graph_.operators[o];
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const Tensor& tensor = graph_.tensors[op.inputs[i]];
@@ -292,6 +294,7 @@ class LayoutCheck {
   const LayoutConfig& layout_;
   const Graph& graph_;
   const DeviceMesh& mesh_;
+  const std::vector<std::size_t> operators_;  // that are checked
   std::set<const DimensionChoice*> refused_;
   std::vector<Diagnostic> faults_;
 };
@@ -352,19 +355,24 @@ DeviceMesh mesh_of(const Job& job) {
   }
 }
 
-std::vector<Layout> layouts_of(const Job& job, const Graph& graph, const DeviceMesh& mesh) {
+std::vector<Layout> layouts_of(const Job& job, const Graph& graph, const DeviceMesh& mesh,
+                               const std::vector<std::size_t>* only) {
   const bool has_rules = !job.layout.rules.empty();
   const LayoutConfig layout = with_task_graphs(job.layout, graph);
-  LayoutCheck check(layout, graph, mesh);
+  std::vector<std::size_t> operators(graph.operators.size());
+  std::iota(operators.begin(), operators.end(), std::size_t{0});
+  if (only != nullptr) operators = *only;
+  LayoutCheck check(layout, graph, mesh, operators);
   if (has_rules) refuse(check.run());
   const std::vector<LayoutRule> rules = rules_of(job, graph);
-  std::vector<Layout> layouts;
+  std::vector<Layout> layouts(graph.operators.size());
   const bool keys_travel =
       job.parallelism.context_parallel_size > 1 && job.parallelism.cp_comm_type != ContextExchange::a2a;
-  for (const Operator& op : graph.operators) {
-    layouts.push_back(operator_layout(graph, op, rules, mesh));
+  for (const std::size_t o : operators) {
+    const Operator& op = graph.operators[o];
+    layouts[o] = operator_layout(graph, op, rules, mesh);
     if (has_rules && keys_travel && op.opcode == Opcode::attention)
-      check.check_context_parallel(op, layouts.back(), operator_layout(graph, op, strategy_rules(job), mesh));
+      check.check_context_parallel(op, layouts[o], operator_layout(graph, op, strategy_rules(job), mesh));
   }
   if (has_rules) refuse(check.compare(layouts));
   return layouts;

@@ -22,6 +22,8 @@ DeviceMesh mesh_of(const Job& job);
 // or mesh cannot follow, each at its place: unknown scopes and dimensions, dimensions that operators must
 // keep whole, axes on two dimensions of one operator, extents that do not divide, parameters that two
 // operators would split differently. std::invalid_argument where the strategy's own rules do not divide.
-std::vector<Layout> layouts_of(const Job& job, const Graph& graph, const DeviceMesh& mesh);
+// `only`: of these operators alone, the others' layouts stay empty; none: of all.
+std::vector<Layout> layouts_of(const Job& job, const Graph& graph, const DeviceMesh& mesh,
+                               const std::vector<std::size_t>* only = nullptr);
 
 }  // namespace simrun

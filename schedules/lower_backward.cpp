@@ -54,12 +54,10 @@ class BackwardLowering {
   const Graph& graph() const { return context_.graph; }
   bool is_parameter(TensorId tensor) const { return graph().tensors[tensor].kind == TensorKind::parameter; }
 
-  // An activation whose gradient somebody wants.
   bool is_differentiated(TensorId tensor) const {
     return !is_parameter(tensor) && !graph().tensors[tensor].frozen;
   }
-  // ---- gradients of activations: contributions of consumers, summed and laid out as the producer wants them
-  // ----
+  // ---- gradients of activations: of their consumers, summed and laid out as the producer wants them ----
 
   void count_contributions() {
     for (const std::size_t o : context_.operators) {

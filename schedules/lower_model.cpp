@@ -33,8 +33,9 @@ std::vector<Layout> layouts_of_stages(const Job& job, const LoweredModel& model)
   if (model.meshes.size() == 1) return layouts_of(job, model.graph, model.mesh(0));
   std::vector<Layout> layouts(model.graph.operators.size());
   for (std::size_t stage = 0; stage < model.meshes.size(); ++stage) {
-    std::vector<Layout> of_stage = layouts_of(job_of_stage(job, stage), model.graph, model.mesh(stage));
-    for (const std::size_t o : model.partition.operators[stage]) layouts[o] = std::move(of_stage[o]);
+    const std::vector<std::size_t>& own = model.partition.operators[stage];
+    std::vector<Layout> of_stage = layouts_of(job_of_stage(job, stage), model.graph, model.mesh(stage), &own);
+    for (const std::size_t o : own) layouts[o] = std::move(of_stage[o]);
   }
   return layouts;
 }

@@ -1,6 +1,7 @@
 #include "planner/alpa_rules.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -22,6 +23,14 @@ OwnAxes axes_of(const std::vector<StageLayouts>& stages) {
     std::string name = cuts.size() <= 3 ? std::string(1, "xy"[c - 1]) : fmt::format("m{}", c - 1);
     axes.emplace_back(std::move(name), cuts[c] / cuts[c - 1]);
   }
+  return axes;
+}
+
+// A stage's own, where stages are of unlike size.
+OwnAxes parallel_axes(const LogicalMesh& mesh) {
+  OwnAxes axes;
+  if (mesh.x > 1) axes.emplace_back("tp", mesh.x);
+  if (mesh.y > 1) axes.emplace_back("dp", mesh.y);
   return axes;
 }
 
@@ -70,13 +79,13 @@ std::string stages_text(const AlpaPlan& plan) {
 }  // namespace
 
 void add_rules(const std::vector<StageLayouts>& stages, AlpaPlan& plan) {
-  plan.axes = axes_of(stages);
-  if (plan.axes.empty()) return;  // one device per stage
+  if (!plan.unlike) plan.axes = axes_of(stages);
+  if (plan.axes.empty() && !plan.unlike) return;  // one device per stage
   OperatorChoices choices;
   for (const StageLayouts& stage : stages)
     for (std::size_t node = 0; node < stage.part.operators.size(); ++node) {
       const Operator& op = stage.graph->graph.operators[stage.part.operators[node]];
-      OperatorChoice choice = choice_of(stage, node, plan.axes);
+      OperatorChoice choice = choice_of(stage, node, plan.unlike ? parallel_axes(stage.mesh) : plan.axes);
       if (choice.split.empty() && choice.whole.empty()) continue;
       choice.scope = op.name;
       choices.add(std::move(choice), op.layer);
@@ -98,6 +107,18 @@ std::vector<Override> alpa_overrides(const AlpaPlan& plan) {
       {"parallelism.pipeline_model_parallel_layout", fmt::format("\"{}\"", stages_text(plan))},
       {"optimizer.zero_stage", fmt::format("{}", plan.zero_stage)},
       {"training.micro_batch_size", fmt::format("{}", plan.sequences / (ranks / plan.tensor))}};
+  if (plan.unlike) {
+    std::vector<std::int64_t> tensor, data;
+    for (const AlpaStage& stage : plan.stages) {
+      tensor.push_back(stage.mesh.x);
+      data.push_back(stage.mesh.y);
+    }
+    overrides.push_back(
+        {"parallelism.stage_tensor_model_parallel_sizes", fmt::format("[{}]", fmt::join(tensor, ", "))});
+    overrides.push_back(
+        {"parallelism.stage_data_parallel_sizes", fmt::format("[{}]", fmt::join(data, ", "))});
+    overrides.push_back({"layout", layout_text({}, plan.operators)});
+  }
   if (!plan.axes.empty()) overrides.push_back({"layout", layout_text(plan.axes, plan.operators)});
   return overrides;
 }

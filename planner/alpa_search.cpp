@@ -27,6 +27,10 @@ void refuse_job(const Job& job) {
                     gpus_text(job.cluster)));
   if (!job.training.replica_micro_batch_sizes.empty())
     throw std::invalid_argument("replicas with batches of unlike size are not searched");
+  if (job.parallelism.has_unlike_stages())
+    throw std::invalid_argument(
+        "the sizes of stages are searched: leave stage_tensor_model_parallel_sizes and "
+        "stage_data_parallel_sizes out");
   if (job.optimizer.parameter_server) throw std::invalid_argument("parameter servers are not searched");
 }
 
@@ -54,6 +58,12 @@ std::vector<SearchPoint> all_points(const Job& job, const AlpaOptions& options, 
   return points;
 }
 
+void sort_by_bound(std::vector<BoundedPoint>& bounded) {
+  std::stable_sort(bounded.begin(), bounded.end(), [](const BoundedPoint& a, const BoundedPoint& b) {
+    return a.lower_bound < b.lower_bound;
+  });
+}
+
 // The least bounds first.
 std::vector<BoundedPoint> bounded_points(const Job& job, const AlpaOptions& options,
                                          bool hides_data_parallel) {
@@ -61,9 +71,7 @@ std::vector<BoundedPoint> bounded_points(const Job& job, const AlpaOptions& opti
   for (const SearchPoint& point : all_points(job, options, hides_data_parallel))
     if (const std::optional<double> bound = StageSearch(job, options, point).lower_bound())
       bounded.push_back({point, *bound});
-  std::stable_sort(bounded.begin(), bounded.end(), [](const BoundedPoint& a, const BoundedPoint& b) {
-    return a.lower_bound < b.lower_bound;
-  });
+  sort_by_bound(bounded);
   return bounded;
 }
 
@@ -80,12 +88,36 @@ std::vector<AlpaPlan> plans_at(const Job& job, const AlpaOptions& options, bool 
   return plans;
 }
 
+// Of the microbatches with the least bounds.
+constexpr std::size_t tried_microbatches = 3;
+
+std::vector<AlpaPlan> unlike_plans(const Job& job, const AlpaOptions& options) {
+  const bool stages_given = !options.stage_ends.empty() || options.mesh || options.least_stages > 1 ||
+                            options.most_stages < layers_in(job.parallelism.stages);
+  if (!options.unlike_stages || stages_given || !may_be_unlike(job)) return {};
+  std::vector<BoundedPoint> bounded;
+  for (const std::int64_t sequences : microbatch_sizes(job, 2, options.microbatches)) {
+    const SearchPoint point{.sequences = sequences, .zero_stage = 1, .unlike = true};
+    if (const std::optional<double> bound = StageSearch(job, options, point).lower_bound())
+      bounded.push_back({point, *bound});
+  }
+  sort_by_bound(bounded);
+  if (bounded.size() > tried_microbatches) bounded.resize(tried_microbatches);
+  std::vector<AlpaPlan> plans;
+  for (const BoundedPoint& at : bounded)
+    if (std::optional<AlpaPlan> plan = StageSearch(job, options, at.point).best_plan())
+      plans.push_back(std::move(*plan));
+  return plans;
+}
+
 }  // namespace
 
 std::vector<AlpaPlan> alpa_plans(const Job& job, const AlpaOptions& options) {
   refuse_job(job);
   std::vector<AlpaPlan> plans = plans_at(job, options, false);
+  std::vector<AlpaPlan> unlike = unlike_plans(job, options);
   for (AlpaPlan& plan : plans_at(job, options, true)) plans.push_back(std::move(plan));
+  for (AlpaPlan& plan : unlike) plans.push_back(std::move(plan));
   return plans;
 }
 

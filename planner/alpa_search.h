@@ -26,6 +26,7 @@ struct AlpaPlan {
   int zero_stage = 0;
   std::string schedule = "1f1b";
   bool hides_data_parallel = false;  // the estimate has what data-parallel ranks exchange as hidden
+  bool unlike = false;               // stages of unlike size, whose meshes are tp x dp
   std::vector<AlpaStage> stages;
   OwnAxes axes;  // of the own mesh
   std::vector<OperatorChoice> operators;
@@ -40,18 +41,23 @@ struct AlpaOptions {
   std::int64_t most_clusters = 48;  // of layers, that stages are made of: stage_units()
   std::vector<int> stage_ends;      // of layers, where the stages are given; empty: searched
   std::optional<LogicalMesh> mesh;  // of every stage; none: any of its devices
-  std::size_t buckets = 128;        // of memory, ChoiceLimits
-  double memory_share = 0.93;       // of the GPU's, for what is planned; the rest is for what comes and goes
+  // By given stage (stage_ends), x tensor- and y data-parallel ranks, of unlike size; for StageSearch with
+  // SearchPoint::unlike.
+  std::vector<LogicalMesh> stage_meshes = {};
+  bool unlike_stages = true;   // sub-meshes of unlike size as well, where such plans can be compiled
+  std::size_t buckets = 128;   // of memory, ChoiceLimits
+  double memory_share = 0.93;  // of the GPU's, for what is planned; the rest is for what comes and goes
 };
 
 // Both levels of Alpa (Zheng et al. 2022) over a job's cluster: for every pipeline size with equal sub-meshes
 // and every number of microbatches, stages of any number of layers, each with its own logical mesh and layout
 // by operator; ZeRO-1, of which Alpa's all-reduces turned into reduce-scatters are a case, and where there is
-// one stage ZeRO-2 and 3. Its other keys (model, global batch, recompute, optimizer) stay as the job has
-// them. Best estimate first, and behind these the same with what data-parallel ranks exchange as hidden,
-// where any of it is: what whole passes hide, no sum over operators knows, so the simulator decides. Empty if
-// nothing fits. Throws std::invalid_argument, in words, for models whose layers are not a chain, and for jobs
-// with packed documents, LoRA, fp8 or parameter servers.
+// one stage ZeRO-2 and 3. For the microbatches of the best of them also stages of unlike size. Its other keys
+// (model, global batch, recompute, optimizer) stay as the job has them. Best estimate first, and behind these
+// the same with what data-parallel ranks exchange as hidden, where any of it is: what whole passes hide, no
+// sum over operators knows, so the simulator decides. Empty if nothing fits. Throws std::invalid_argument, in
+// words, for models whose layers are not a chain, and for jobs with packed documents, LoRA, fp8 or parameter
+// servers.
 std::vector<AlpaPlan> alpa_plans(const Job& job, const AlpaOptions& options = {});
 
 // What makes the plan of the job, as --set has it.

@@ -81,6 +81,11 @@ class BoundedSums {
     int last = 0, mesh = 0;
   };
   std::size_t state(int first, int devices) const { return as_size(first) * columns_ + as_size(devices); }
+  bool crosses_nodes(int begin, int taken) const {
+    const int node = costs_.node_devices;
+    if (node == 0 || begin % node == 0) return false;
+    return begin / node != (begin + taken - 1) / node;
+  }
 
   void extend(int following, int first, const std::vector<double>& after, std::vector<double>& sums,
               std::vector<Move>& moves) const {
@@ -94,6 +99,7 @@ class BoundedSums {
         if (own > slowest_) continue;
         const double with_handover = own + costs_.handover[costs_.handover_index(mesh, last)];
         for (int devices = least; devices <= most; ++devices) {
+          if (crosses_nodes(costs_.devices - devices, taken)) continue;
           const double sum = with_handover + after[state(last, devices - taken)];
           double& best = sums[state(first, devices)];
           if (sum >= best) continue;

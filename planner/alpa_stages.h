@@ -12,6 +12,7 @@ struct StageCosts {
   int devices = 0;                // in units: GPUs, nodes, or one stage's share
   std::vector<int> mesh_devices;  // by kind of mesh, in the same units
   int most_stages = 0;            // also of those that follow
+  int node_devices = 0;           // a stage lies in one of these or begins with one; 0: wherever
   // Seconds of a forward and a backward pass of one microbatch, infinite where it does not fit: [stages that
   // follow][mesh][first][last - 1]. How many follow says how many microbatches are in flight.
   std::vector<double> seconds;

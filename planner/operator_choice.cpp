@@ -31,6 +31,7 @@ std::string layout_text(const OwnAxes& own_axes, const std::vector<OperatorChoic
   std::vector<std::string> axes, rules;
   for (const auto& [name, size] : own_axes) axes.push_back(fmt::format("{}: {}", name, size));
   for (const OperatorChoice& choice : operators) rules.push_back(rule_text(choice));
+  if (axes.empty()) return fmt::format("[{}]", fmt::join(rules, ", "));
   return fmt::format("{{mesh: {{{}}}, rules: [{}]}}", fmt::join(axes, ", "), fmt::join(rules, ", "));
 }
 

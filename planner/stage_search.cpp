@@ -1,6 +1,8 @@
 #include "planner/stage_search.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -18,6 +20,12 @@ struct StageSearch::Fronts {
   explicit Fronts(const StageGraph& graph) : one(graph, 1, {}), two(graph, 2, {}) {}
 };
 
+// Of unlike sizes few are enough: it is where the work of stages differs that they help.
+static int most_stages_of(const SearchPoint& point, std::int64_t layers) {
+  constexpr std::int64_t most_unlike = 8;
+  return static_cast<int>(point.unlike ? std::min(most_unlike, layers) : point.pipeline);
+}
+
 StageSearch::StageSearch(const Job& job, const AlpaOptions& options, const SearchPoint& point)
     : job_(job), options_(options), point_(point) {
   job_.optimizer.zero_stage = point.zero_stage;
@@ -28,12 +36,56 @@ StageSearch::StageSearch(const Job& job, const AlpaOptions& options, const Searc
   if (!graphs_.empty()) make_units();
 }
 
-void StageSearch::make_graphs() {
+SearchPoint point_of(const AlpaPlan& plan) {
+  return {plan.unlike ? 1 : plan.pipeline, plan.sequences, plan.zero_stage, plan.hides_data_parallel,
+          plan.unlike};
+}
+
+// Meshes are many, and so are the stages behind a stage: the dynamic program's tables grow with their
+// product.
+constexpr std::int64_t most_unlike_devices = 128;
+
+bool may_be_unlike(const Job& job) {
+  return job.world_size() > 2 && job.world_size() <= most_unlike_devices && job.model.experts.count == 0 &&
+         image_of(job.model.family) == nullptr &&
+         family_as<VisionLanguageConfig>(job.model.family) == nullptr &&
+         job.training.decoder_seq_length == 0 && !job.offload.any() && job.parallelism.rank_map.empty() &&
+         job.optimizer.num_distributed_optimizer_instances == 1 &&
+         job.optimizer.all_reduce == AllReduceKind::flat;
+}
+
+namespace {
+
+// Of all sizes that a sub-mesh may have; of any two x, and of any two y, the larger is a multiple of the
+// smaller, and a stage's y are its data-parallel ranks.
+std::vector<LogicalMesh> unlike_meshes(const Job& job, std::int64_t sequences) {
+  const std::vector<std::int64_t> sizes = prefix_products(job.world_size());
+  const ModelConfig& model = job.model;
+  std::vector<LogicalMesh> meshes;
+  for (const std::int64_t x : sizes)
+    for (const std::int64_t y : sizes) {
+      const bool divides = model.num_attention_heads % x == 0 && model.num_key_value_heads % x == 0 &&
+                           model.ffn_hidden_size % x == 0 && sequences % y == 0;
+      if (2 * x * y <= job.world_size() && divides && is_sub_mesh(job.cluster, x * y))
+        meshes.push_back({x, y});
+    }
+  return meshes;
+}
+
+}  // namespace
+
+std::vector<LogicalMesh> StageSearch::meshes() const {
+  if (point_.unlike) return unlike_meshes(job_, point_.sequences);
   const std::int64_t devices = job_.world_size() / point_.pipeline;
-  for (const std::int64_t x : prefix_products(devices)) {
-    const LogicalMesh mesh{x, devices / x};
+  std::vector<LogicalMesh> meshes;
+  for (const std::int64_t x : prefix_products(devices)) meshes.push_back({x, devices / x});
+  return meshes;
+}
+
+void StageSearch::make_graphs() {
+  for (const LogicalMesh& mesh : meshes()) {
     if (options_.mesh && (mesh.x != options_.mesh->x || mesh.y != options_.mesh->y)) continue;
-    const StageShape shape{mesh, point_.sequences, microbatches_, point_.pipeline,
+    const StageShape shape{mesh, point_.sequences, microbatches_, point_.unlike ? 2 : point_.pipeline,
                            point_.hides_data_parallel};
     try {
       graphs_.push_back(stage_graph(job_, shape));
@@ -52,7 +104,7 @@ void StageSearch::make_units() {
     throw std::invalid_argument("a model whose layers are not one chain is not searched");
   unit_ends_ = !options_.stage_ends.empty()
                    ? options_.stage_ends
-                   : stage_units(static_cast<int>(layers), static_cast<int>(point_.pipeline),
+                   : stage_units(static_cast<int>(layers), most_stages_of(point_, layers),
                                  static_cast<int>(options_.most_clusters));
 }
 
@@ -71,10 +123,22 @@ std::int64_t StageSearch::in_flight(int following) const {
   return std::min<std::int64_t>(following + 1, microbatches_);
 }
 
+int StageSearch::most_stages() const {
+  return std::min(most_stages_of(point_, layers_in(job_.parallelism.stages)),
+                  static_cast<int>(unit_ends_.size()));
+}
+
 StageCosts StageSearch::costs(Memory memory) const {
   const int units = static_cast<int>(unit_ends_.size());
-  const int pipeline = static_cast<int>(point_.pipeline);
-  StageCosts all(units, pipeline, std::vector<int>(graphs_.size(), 1), pipeline);
+  const int pipeline = most_stages();
+  std::vector<int> devices(graphs_.size(), 1);
+  if (point_.unlike)
+    for (std::size_t mesh = 0; mesh < devices.size(); ++mesh)
+      devices[mesh] = static_cast<int>(meshes_[mesh].devices());
+  StageCosts all(units, point_.unlike ? static_cast<int>(job_.world_size()) : pipeline, std::move(devices),
+                 pipeline);
+  if (point_.unlike && job_.cluster.nodes > 1)
+    all.node_devices = static_cast<int>(job_.cluster.gpus_per_node);
   for (int mesh = 0; mesh < static_cast<int>(graphs_.size()); ++mesh) {
     const StageGraph& graph = graphs_[static_cast<std::size_t>(mesh)];
     Fronts fronts(graph);
@@ -82,13 +146,15 @@ StageCosts StageSearch::costs(Memory memory) const {
     const double handover = handover_seconds(job_, graph, meshes_[static_cast<std::size_t>(mesh)]);
     for (int last = 1; last < units; ++last) all.handover[all.handover_index(mesh, last)] = handover;
   }
+  if (!options_.stage_meshes.empty()) keep_given_meshes(all);
   return all;
 }
 
-// All stages are equally large, so the one that so many follow is the first exactly if these are all others.
+// Where all stages are equally large, the one that so many follow is the first exactly if these are all
+// others.
 void StageSearch::fill(StageCosts& all, Kind kind, Memory memory, Fronts& fronts) const {
-  const bool is_first = kind.following + 1 == static_cast<int>(point_.pipeline);
-  for (int first = is_first ? 0 : 1; first < (is_first ? 1 : all.layers); ++first) {
+  const bool is_first = kind.following + 1 == most_stages() && !point_.unlike;
+  for (int first = is_first || point_.unlike ? 0 : 1; first < (is_first ? 1 : all.layers); ++first) {
     if (memory == Memory::counts) {
       fill_from(all, kind, first, fronts);
       continue;
@@ -125,17 +191,59 @@ void StageSearch::fill_from(StageCosts& all, Kind kind, int first, Fronts& front
   }
 }
 
+namespace {
+
+// With the first and the last stage on one kind of mesh.
+StageCosts with_ends_on(StageCosts costs, int mesh_of_ends) {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  for (int following = 0; following < costs.most_stages; ++following)
+    for (int mesh = 0; mesh < static_cast<int>(costs.mesh_devices.size()); ++mesh) {
+      if (mesh == mesh_of_ends) continue;
+      for (int last = 1; last <= costs.layers; ++last)
+        costs.seconds[costs.index(following, mesh, 0, last)] = never;
+      for (int first = 0; first < costs.layers; ++first)
+        costs.seconds[costs.index(following, mesh, first, costs.layers)] = never;
+    }
+  return costs;
+}
+
+}  // namespace
+
+// Where the stages and their meshes are given: stage by stage that mesh alone.
+void StageSearch::keep_given_meshes(StageCosts& all) const {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  for (int following = 0; following < all.most_stages; ++following)
+    for (int mesh = 0; mesh < static_cast<int>(meshes_.size()); ++mesh)
+      for (int first = 0; first < all.layers; ++first)
+        for (int last = first + 1; last <= all.layers; ++last)
+          if (last > first + 1 || !(meshes_[static_cast<std::size_t>(mesh)] ==
+                                    options_.stage_meshes[static_cast<std::size_t>(first)]))
+            all.seconds[all.index(following, mesh, first, last)] = never;
+}
+
+// Tied word embeddings need ends that are alike: those of either end of the best without that.
+std::optional<StagePartition> StageSearch::best_of(const StageCosts& all) const {
+  const int microbatches = static_cast<int>(microbatches_);
+  std::optional<StagePartition> best = best_partition(all, microbatches);
+  if (!best || !point_.unlike || !job_.model.tie_word_embeddings) return best;
+  const std::array ends{best->stages.front().mesh, best->stages.back().mesh};
+  if (ends[0] == ends[1]) return best;
+  best.reset();
+  for (const int mesh : ends)
+    if (std::optional<StagePartition> alike = best_partition(with_ends_on(all, mesh), microbatches))
+      if (!best || alike->seconds < best->seconds) best = std::move(alike);
+  return best;
+}
+
 std::optional<double> StageSearch::lower_bound() const {
   if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return std::nullopt;
-  const std::optional<StagePartition> best =
-      best_partition(costs(Memory::ignored), static_cast<int>(microbatches_));
+  const std::optional<StagePartition> best = best_of(costs(Memory::ignored));
   return best ? std::optional(best->seconds) : std::nullopt;
 }
 
 std::optional<AlpaPlan> StageSearch::best_plan() const {
   if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return std::nullopt;
-  const std::optional<StagePartition> best =
-      best_partition(costs(Memory::counts), static_cast<int>(microbatches_));
+  const std::optional<StagePartition> best = best_of(costs(Memory::counts));
   return best ? plan_of(*best) : std::nullopt;
 }
 
@@ -178,8 +286,12 @@ double StageSearch::estimate(const StagePartition& partition) const {
 }
 
 std::optional<AlpaPlan> StageSearch::plan_of(const StagePartition& partition) const {
+  const auto is_alike = [&](const PlacedStage& stage) { return stage.mesh == partition.stages.front().mesh; };
+  if (point_.unlike && std::all_of(partition.stages.begin(), partition.stages.end(), is_alike))
+    return std::nullopt;  // found among those of one size
   AlpaPlan plan;
-  plan.pipeline = point_.pipeline;
+  plan.pipeline = static_cast<std::int64_t>(partition.stages.size());
+  plan.unlike = point_.unlike;
   plan.microbatches = microbatches_;
   plan.sequences = point_.sequences;
   plan.zero_stage = point_.zero_stage;
@@ -197,7 +309,8 @@ std::optional<AlpaPlan> StageSearch::plan_of(const StagePartition& partition) co
     plan.stages.push_back({first, unit_ends_[static_cast<std::size_t>(placed.last - 1)], layouts[s].mesh,
                            layouts[s].chosen.cost, layouts[s].chosen.memory});
   }
-  plan.tensor = tensor_ranks(point_.sequences, meshes_.front().devices());
+  plan.tensor =
+      point_.unlike ? layouts.front().mesh.x : tensor_ranks(point_.sequences, meshes_.front().devices());
   add_rules(layouts, plan);
   return plan;
 }

@@ -16,10 +16,15 @@ struct SearchPoint {
   std::int64_t pipeline = 1, sequences = 1;  // of a microbatch
   int zero_stage = 0;
   bool hides_data_parallel = false;  // StageShape
+  bool unlike = false;  // any number of stages, each on a sub-mesh of any size, whose axes are tp and dp
 };
+SearchPoint point_of(const AlpaPlan& plan);
 
-// The inter-operator level for stages of one size that take so many sequences at a time: all logical meshes
-// of their devices, all ways to cut the layers.
+// Whether stages of unlike size can be compiled for the job at all (configs/stage_size_rules.cpp).
+bool may_be_unlike(const Job& job);
+
+// The inter-operator level for stages that take so many sequences at a time: all logical meshes of their
+// devices, all ways to cut the layers.
 class StageSearch {
  public:
   // `options` must outlive it. Throws std::invalid_argument as alpa_plans() does.
@@ -38,12 +43,16 @@ class StageSearch {
   struct Fronts;
   enum class Memory : std::uint8_t { ignored, counts };
 
+  std::vector<LogicalMesh> meshes() const;
   void make_graphs();
   void make_units();
   std::int32_t first_segment(int unit) const;
   std::int32_t last_segment(int unit) const;
   std::int64_t in_flight(int following) const;
   StageCosts costs(Memory memory) const;
+  int most_stages() const;
+  void keep_given_meshes(StageCosts& all) const;
+  std::optional<StagePartition> best_of(const StageCosts& all) const;
   void fill(StageCosts& all, Kind kind, Memory memory, Fronts& fronts) const;
   void fill_from(StageCosts& all, Kind kind, int first, Fronts& fronts) const;
   StageLayouts layouts_of_stage(const PlacedStage& placed, int following) const;

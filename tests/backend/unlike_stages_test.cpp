@@ -9,9 +9,12 @@ namespace simrun {
 namespace {
 
 // Four layers on two or three pipeline ranks, a microbatch of four sequences.
-void check_stages(const char* model, const std::vector<int>& tensor, const std::vector<int>& data,
-                  const std::string& more = "", const std::string& optimizer = "{}",
-                  const std::string& sections = "") {
+struct Sizes {
+  std::vector<int> tensor, data;
+};
+void check_stages(const char* model, const Sizes& sizes, const std::string& more = "",
+                  const std::string& optimizer = "{}", const std::string& sections = "") {
+  const auto& [tensor, data] = sizes;
   int gpus = 0;
   std::string tensor_list, data_list;
   for (std::size_t s = 0; s < tensor.size(); ++s) {
@@ -42,28 +45,28 @@ TEST_CASE(
       for (const int data_0 : {1, 2, 4})
         for (const int data_1 : {1, 2, 4}) {
           if (tensor_0 == tensor_1 && data_0 == data_1) continue;
-          check_stages(tiny_llama, {tensor_0, tensor_1}, {data_0, data_1});
-          check_stages(tiny_llama, {tensor_0, tensor_1}, {data_0, data_1}, ", sequence_parallel: true",
+          check_stages(tiny_llama, {{tensor_0, tensor_1}, {data_0, data_1}});
+          check_stages(tiny_llama, {{tensor_0, tensor_1}, {data_0, data_1}}, ", sequence_parallel: true",
                        "{zero_stage: 1}");
         }
 }
 
 TEST_CASE(
     "three unlike stages compute what one rank does, sharded, recomputed and with split backward passes") {
-  const std::vector<int> tensor{1, 2, 1}, data{4, 1, 2};
+  const Sizes sizes{{1, 2, 1}, {4, 1, 2}};
   for (const char* optimizer :
        {"{}", "{zero_stage: 1}", "{zero_stage: 2}", "{zero_stage: 3}", "{overlap_grad_reduce: true}",
         "{zero_stage: 1, overlap_grad_reduce: true, overlap_param_gather: true}"})
-    check_stages(tiny_llama, tensor, data, "", optimizer);
+    check_stages(tiny_llama, sizes, "", optimizer);
   for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})
-    check_stages(tiny_llama, tensor, data, std::string(", pipeline_schedule: ") + schedule);
+    check_stages(tiny_llama, sizes, std::string(", pipeline_schedule: ") + schedule);
   for (const char* recompute : {"recompute: {granularity: selective}\n", "recompute: {granularity: full}\n"})
-    check_stages(tiny_llama, tensor, data, ", sequence_parallel: true", "{zero_stage: 1}", recompute);
+    check_stages(tiny_llama, sizes, ", sequence_parallel: true", "{zero_stage: 1}", recompute);
 }
 
 TEST_CASE("tied word embeddings are summed over alike first and last stages around an unlike one") {
-  check_stages(tiny_gpt, {2, 1, 2}, {2, 4, 2});
-  check_stages(tiny_gpt, {1, 2, 1}, {2, 1, 2}, ", sequence_parallel: true", "{zero_stage: 1}");
+  check_stages(tiny_gpt, {{2, 1, 2}, {2, 4, 2}});
+  check_stages(tiny_gpt, {{1, 2, 1}, {2, 1, 2}}, ", sequence_parallel: true", "{zero_stage: 1}");
 }
 
 }  // namespace simrun

@@ -110,6 +110,27 @@ TEST_CASE("every proposed plan is accepted by the loader and the compiler, and e
   }
 }
 
+TEST_CASE("stages of unlike size are proposed, accepted and estimated where the head is heavy", "[long]") {
+  const JobLoader load = loader_of(
+      "simrun: 1\nmodel: {model_type: llama, num_hidden_layers: 6, hidden_size: 2048, intermediate_size: "
+      "8192, "
+      "num_attention_heads: 16, num_key_value_heads: 16, vocab_size: 256000}\n"
+      "training: {micro_batch_size: 1, global_batch_size: 64, seq_length: 2048, precision: bf16}\n"
+      "cluster: {gpus_per_node: 1, nodes: 8, gpu: a100_sxm_80gb, intra_node: {bandwidth: 25 GB/s, latency: 3 "
+      "us}, inter_node: {bandwidth: 3 GB/s, latency: 10 us}}\n");
+  std::size_t unlike = 0;
+  for (const AlpaPlan& plan : alpa_plans(load({}))) {
+    if (!plan.unlike) continue;
+    ++unlike;
+    CAPTURE(plan.pipeline, plan.microbatches);
+    const SimulatedPlan simulated = simulate_plan("", alpa_overrides(plan), load);
+    CHECK(simulated.refusal == "");
+    CHECK(simulated.step_s == Approx(plan.estimate_s).epsilon(0.15));
+    CHECK(plan.stages.front().mesh.devices() != plan.stages.back().mesh.devices());
+  }
+  CHECK(unlike > 0);
+}
+
 TEST_CASE("a plan is written as the keys of a job") {
   AlpaPlan plan;
   plan.pipeline = 2;

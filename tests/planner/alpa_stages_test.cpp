@@ -83,6 +83,22 @@ TEST_CASE("memory: a stage that fits only near the end stands there") {
   CHECK_FALSE(best_partition(costs, 4));
 }
 
+TEST_CASE("a stage lies in a node, or begins with one") {
+  // 3 devices for the heavy layer behind one for the light ones would lie in both nodes of 2 devices.
+  StageCosts costs = divided_layers({1, 1, 6}, 4, {1, 2, 3});
+  REQUIRE(best_partition(costs, 100)->stages.back().mesh == 2);
+  costs.node_devices = 2;
+  const auto best = best_partition(costs, 100);
+  REQUIRE(best);
+  int begin = 0;
+  for (const PlacedStage& stage : best->stages) {
+    const int devices = costs.mesh_devices[static_cast<std::size_t>(stage.mesh)];
+    CHECK((begin % 2 == 0 || devices == 1));
+    begin += devices;
+  }
+  CHECK(begin == 4);
+}
+
 TEST_CASE("the dynamic program finds what trying everything finds") {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {

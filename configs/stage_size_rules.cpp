@@ -9,6 +9,7 @@
 #include "configs/job_rules.h"
 #include "configs/limits.h"
 #include "configs/nearest.h"
+#include "configs/rank_order.h"
 
 namespace simrun {
 namespace {
@@ -87,7 +88,7 @@ void check_combinations(Reading& reading, const Job& job) {
       job.training.decoder_seq_length > 0)
     refuse("models other than decoders");
   if (!job.layout.mesh.empty()) refuse("layout.mesh");
-  if (!parallelism.rank_map.empty() || reading.positions.contains("parallelism.rank_order"))
+  if (!parallelism.rank_map.empty() || parallelism.rank_order != default_rank_order)
     refuse("rank_order or rank_map");
   if (!job.training.replica_micro_batch_sizes.empty()) refuse("replica_micro_batch_sizes");
   if (job.training.documents) refuse("packed documents");

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "configs/load_job.h"
+#include "small_job.h"
 #include "tests/jobs.h"
 
 // parallelism.stage_tensor_model_parallel_sizes and stage_data_parallel_sizes.
@@ -41,6 +42,14 @@ TEST_CASE("stages of 2 x 1 and 2 x 3 ranks fill 8 GPUs; the first stage's sizes 
   CHECK(job.parallelism.stage_data_sizes == Sizes{1, 3});
   CHECK(job.parallelism.data_parallel_size == 1);
   CHECK(job.microbatches() == 4);
+}
+
+TEST_CASE("the effective config of unlike stages is a job of them") {
+  const LoadedJob loaded =
+      load_job_text(text("pipeline_model_parallel_size: 2, stage_tensor_model_parallel_sizes: [1, 4], "
+                         "sequence_parallel: true"),
+                    "job.yaml", with_presets());
+  CHECK(load_job_text(loaded.effective_yaml, "job.yaml", with_presets()).job == loaded.job);
 }
 
 TEST_CASE("data-parallel sizes follow from the tensor-parallel ones where stages are equally large") {

@@ -50,6 +50,10 @@ class Balancer {
       if (const std::optional<DeviceBalance> even = corrected({}, &Balancer::layers_blindly))
         add("even by FLOPs", *even);
     for (const DeviceBalance& placed : placements_of(job_)) {
+      if (!placed.stage_data.empty()) {
+        balance_stages(placed);
+        continue;
+      }
       add("placed", placed);
       for (std::int64_t factor = 1; factor <= largest_factor && job_.microbatches() % factor == 0;
            factor *= 2) {
@@ -133,6 +137,13 @@ class Balancer {
     if (replicas() > 1) timed = refined(*timed, &Balancer::batches_by_time);
     if (timed && can_move_layers()) timed = refined(*timed, &Balancer::layers_by_time);
     if (timed) add("by their times", *timed);
+  }
+
+  // Of unlike size: their data-parallel ranks have equal shares.
+  void balance_stages(const DeviceBalance& placed) {
+    if (!can_move_layers() || !measured(placed)) return;
+    if (const std::optional<DeviceBalance> timed = refined(placed, &Balancer::layers_by_time))
+      add("stages by kind", *timed);
   }
 
   bool can_move_layers() const {

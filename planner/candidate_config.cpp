@@ -79,6 +79,7 @@ void put_balance(ConfigNode& root, const DeviceBalance& balance) {
   put_list(root, "training", "replica_micro_batch_sizes", balance.replicas);
   if (!balance.rank_map.empty()) erase_key(root, "parallelism", "rank_order");
   put_list(root, "parallelism", "rank_map", balance.rank_map);
+  put_list(root, "parallelism", "stage_data_parallel_sizes", balance.stage_data);
 }
 
 }  // namespace

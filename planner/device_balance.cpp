@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -60,6 +61,59 @@ std::vector<std::int64_t> map_of(const std::vector<std::int64_t>& devices, const
   return map;
 }
 
+// Data-parallel sizes by stage: so far, and whole ones that are unlike.
+struct DealtStages {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::vector<std::int64_t>> all;
+};
+
+// Deals the stages over the kinds from `kind` on, each kind's equally large.
+void deal_stages(const Job& job, const GpuKinds& kinds, std::size_t kind, std::int64_t stages,
+                 DealtStages& dealt) {
+  std::vector<std::int64_t>& sizes = dealt.sizes;
+  if (kind == kinds.count()) {
+    if (stages == 0 && std::ranges::adjacent_find(sizes, std::not_equal_to<>()) != sizes.end())
+      dealt.all.push_back(sizes);
+    return;
+  }
+  const std::int64_t tensor = job.parallelism.tensor_model_parallel_size;
+  for (std::int64_t own = 1; own <= stages; ++own) {
+    if (kinds.devices(kind) % (own * tensor) != 0) continue;
+    sizes.insert(sizes.end(), static_cast<std::size_t>(own), kinds.devices(kind) / (own * tensor));
+    deal_stages(job, kinds, kind + 1, stages - own, dealt);
+    sizes.resize(sizes.size() - static_cast<std::size_t>(own));
+  }
+}
+
+// Sequences of each of the first stage's ranks, so that a microbatch is about as large as it was, and splits
+// over every stage's; 0: none.
+std::int64_t micro_batch_of(const Job& job, const std::vector<std::int64_t>& data) {
+  const std::int64_t samples = job.training.micro_batch_size * job.parallelism.data_parallel_size;
+  const std::int64_t wanted = std::max<std::int64_t>(1, samples / data.front());
+  for (std::int64_t micro = wanted; micro <= 4 * wanted; ++micro) {
+    const std::int64_t all = micro * data.front();
+    const auto splits = [all](std::int64_t size) { return all % size == 0; };
+    if (job.training.global_batch_size % all == 0 && std::ranges::all_of(data, splits)) return micro;
+  }
+  return 0;
+}
+
+std::vector<DeviceBalance> stages_by_kind(const Job& job) {
+  const GpuKinds kinds(job.cluster);
+  std::vector<DeviceBalance> placements;
+  for (std::int64_t device = 1; device < job.world_size(); ++device)
+    if (kinds.of(device) < kinds.of(device - 1)) return placements;  // a kind has nodes in two places
+  DealtStages dealt;
+  deal_stages(job, kinds, 0, job.parallelism.pipeline_model_parallel_size, dealt);
+  for (std::vector<std::int64_t>& data : dealt.all) {
+    DeviceBalance placed;
+    placed.micro_batch = micro_batch_of(job, data);
+    placed.stage_data = std::move(data);
+    if (placed.micro_batch > 0) placements.push_back(std::move(placed));
+  }
+  return placements;
+}
+
 }  // namespace
 
 std::vector<Override> overrides_of(const DeviceBalance& balance) {
@@ -74,12 +128,17 @@ std::vector<Override> overrides_of(const DeviceBalance& balance) {
   if (!balance.replicas.empty())
     overrides.push_back(
         {"training.replica_micro_batch_sizes", fmt::format("[{}]", fmt::join(balance.replicas, ", "))});
+  if (!balance.stage_data.empty())
+    overrides.push_back(
+        {"parallelism.stage_data_parallel_sizes", fmt::format("[{}]", fmt::join(balance.stage_data, ", "))});
   return overrides;
 }
 
 std::string describe(const DeviceBalance& balance) {
   std::vector<std::string> words;
   if (!balance.rank_map.empty()) words.push_back(balance.placement);
+  if (!balance.stage_data.empty())
+    words.push_back(fmt::format("data parallel {} by stage", fmt::join(balance.stage_data, "+")));
   if (!balance.layout.empty()) words.push_back("layers " + layers_of_layout(balance.layout));
   if (balance.replicas.empty() && balance.micro_batch > 0)
     words.push_back(fmt::format("batches of {}", balance.micro_batch));
@@ -92,11 +151,13 @@ std::vector<DeviceBalance> placements_of(const Job& job) {
   const std::int64_t stages = parallelism.pipeline_model_parallel_size,
                      replicas = parallelism.data_parallel_size;
   std::vector<DeviceBalance> placements(1);
-  if (stages == 1 || !parallelism.rank_map.empty() || parallelism.rank_order != default_rank_order)
+  if (stages == 1 || !parallelism.rank_map.empty() || parallelism.rank_order != default_rank_order ||
+      parallelism.has_unlike_stages())
     return placements;
   const std::vector<std::int64_t> devices = by_memory(job);
   placements[0].rank_map = map_of(devices, [](std::int64_t i) { return i; });
   if (!placements[0].rank_map.empty()) placements[0].placement = "large memory first";
+  for (DeviceBalance& placed : stages_by_kind(job)) placements.push_back(std::move(placed));
   if (replicas == 1) return placements;
   const std::int64_t width = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size;
   DeviceBalance& whole = placements.emplace_back();
@@ -105,7 +166,7 @@ std::vector<DeviceBalance> placements_of(const Job& job) {
     return i % width + width * (replica + replicas * stage);
   });
   whole.placement = "replicas of one kind";
-  if (whole.rank_map.empty()) placements.pop_back();
+  if (whole.rank_map.empty()) placements.pop_back();  // the last
   return placements;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedules/extent_tables.h"
+#include "schedules/stage_sizes.h"
 #include "sim/compiled_program.h"
 #include "sim/held_memory.h"
 #include "sim/memory.h"
@@ -30,16 +31,19 @@ PartLoad part_load(const Plan& plan, const CompiledPlan& compiled, std::size_t p
 PartLoads part_loads(const Plan& plan) {
   Durations durations(plan);
   const CompiledPlan compiled = compile_programs(plan, WhichStep::steady, durations);
-  const std::int64_t ranks = plan.job.tensor_parallel * plan.job.context_parallel;
   PartLoads loads;
   for (std::size_t program = 0; program < plan.programs.size(); ++program) {
     const TableClasses classes = table_classes(plan, plan.programs[program]);
     std::vector<PartLoad> of_class;
     for (const std::int64_t first : classes.first_gpu)
       of_class.push_back(part_load(plan, compiled, program, first));
-    std::vector<PartLoad>& of = loads.emplace_back(static_cast<std::size_t>(plan.job.data_parallel));
+    const Mesh& mesh =
+        plan.stages[static_cast<std::size_t>(plan.programs[program].pipeline_rank)].meshes.front();
+    const std::int64_t replicas = ranks_along(mesh, "dp");
+    const auto ranks = classes.of_gpu.size() / static_cast<std::size_t>(replicas);
+    std::vector<PartLoad>& of = loads.emplace_back(static_cast<std::size_t>(replicas));
     for (std::size_t local = 0; local < classes.of_gpu.size(); ++local) {
-      PartLoad& part = of[local / static_cast<std::size_t>(ranks)];
+      PartLoad& part = of[local / ranks];
       const PartLoad& own = of_class[classes.of_gpu[local]];
       const bool is_first = part.compute_s == 0 && part.peak_bytes == 0;
       part.compute_s = std::max(part.compute_s, own.compute_s);

@@ -142,4 +142,27 @@ TEST_CASE("every balance over two kinds of GPU runs and computes what one rank d
   }
 }
 
+TEST_CASE("stages of one kind of GPU each, 4 and 2 of them, compute what one rank does") {
+  const std::string mixed =
+      "simrun: 1\n"
+      "model: {model_type: llama, num_hidden_layers: 6, hidden_size: 16, num_attention_heads: 4,\n"
+      "  num_key_value_heads: 4, intermediate_size: 32, vocab_size: 128}\n"
+      "training: {seq_length: 8, micro_batch_size: 2, global_batch_size: 24, precision: fp32}\n"
+      "parallelism: {pipeline_model_parallel_size: 2}\n"
+      "cluster: {gpus_per_node: 2, nics_per_node: 1, intra_node: {latency: 2.7 us}, inter_node: {bandwidth: "
+      "50 Gb/s, latency: 30 us}, node_groups: {fast: {nodes: 2, gpu: v100_sxm2_32gb}, slow: {nodes: 1, gpu: "
+      "p100_sxm2}}}\n";
+  std::size_t unlike = 0;
+  for (const BalancedPlan& plan :
+       balanced_plans([&](const std::vector<Override>& overrides) { return job_from(mixed, overrides); })) {
+    if (plan.balance.stage_data.empty()) continue;
+    ++unlike;
+    CAPTURE(plan.simulated.name);
+    CHECK(plan.balance.stage_data == std::vector<std::int64_t>{4, 2});
+    CHECK(plan.simulated.refusal.empty());
+    check_computes_the_same(plan.simulated.overrides, mixed);
+  }
+  CHECK(unlike == 1);
+}
+
 }  // namespace simrun

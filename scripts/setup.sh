@@ -15,6 +15,7 @@ for purpose in "${@:-run}"; do
         libsimgrid-dev libeigen3-dev libcpp-httplib-dev pkg-config) ;;
     test)
       packages+=(catch2 nlohmann-json3-dev libopenmpi-dev openmpi-bin)  # MPI: without, its plugin and tests are left out
+      packages+=(coinor-libcbc-dev)                                     # without, no plan is held against CBC's
       if grep -q 'find_package(benchmark' bench/CMakeLists.txt 2>/dev/null; then packages+=(libbenchmark-dev); fi ;;
     lint) packages+=(clang-format-14 clang-tidy-14) ;;
     fuzz) packages+=(clang-14 libclang-rt-14-dev) ;;

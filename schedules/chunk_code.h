@@ -131,8 +131,8 @@ struct ChunkContext {
   Dtype gradient_dtype;                       // of activation gradients
   std::vector<std::size_t> operators;         // of the chunk, in graph order
   std::vector<BorderTensor> inputs, outputs;  // that cross its borders
-  // Axes that the stage before, and the next, lack: what comes from there reaches the first rank along them.
-  std::vector<AxisId> beyond_before = {}, beyond_next = {};
+  // Axes along which what comes from the stage before, and behind, reaches the first rank only.
+  std::vector<AxisId> alone_before = {}, alone_behind = {};
   const Fp8Linears* fp8 = nullptr;  // null: nothing runs in fp8
 };
 

@@ -200,8 +200,11 @@ Index ChunkSegments::transfer(StepKind kind, Index chunk) {
     end.stream = send ? StreamIndex::forward_out : StreamIndex::forward_in;
   Communication communication;
   communication.peer.pipeline_rank = placement_.rank(peer_stage, direction);
-  communication.peer.coordinate_map = partner_places(model_.mesh(static_cast<std::size_t>(stage)).mesh,
-                                                     model_.mesh(static_cast<std::size_t>(peer_stage)).mesh);
+  const MeshBorder& meeting = model_.borders[static_cast<std::size_t>(std::min(stage, peer_stage))];
+  communication.peer.coordinate_map =
+      partner_places(model_.mesh(static_cast<std::size_t>(stage)).mesh,
+                     model_.mesh(static_cast<std::size_t>(peer_stage)).mesh,
+                     peer_stage > stage ? meeting.behind_of_before : meeting.before_of_behind);
   communication.channel = static_cast<Index>(2 * border + (gradients ? 1 : 0));
   communication.cause = fmt::format("stage {} {} stage {}", stage, send ? "to" : "from", peer_stage);
   end.communication = table_.add(communication);

@@ -54,8 +54,8 @@ CodeStep broadcast_step(const ChunkContext& context, const ChunkCode& code, Valu
   step.axes = axes;
   step.stream = context.stream_of_axis[axes.front()];
   step.label = fmt::format("{} broadcast", of.name);
-  step.cause =
-      fmt::format("{}: from the first of {}, which another stage lacks", of.name, context.mesh.words(axes));
+  step.cause = fmt::format("{}: from the first of {}, the only ones that exchange with the other stage",
+                           of.name, context.mesh.words(axes));
   step.inputs = step.outputs = {value};
   return step;
 }

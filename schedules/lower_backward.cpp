@@ -76,8 +76,8 @@ class BackwardLowering {
     const ValueId value = add_value(output.tensor, output.layout, "_grad_received");
     code_.values[value].arrived = true;
     code_.output_gradients.push_back(value);
-    if (!context_.beyond_next.empty())
-      code_.backward.push_back(broadcast_step(context_, code_, value, context_.beyond_next));
+    if (!context_.alone_behind.empty())
+      code_.backward.push_back(broadcast_step(context_, code_, value, context_.alone_behind));
     contribute(output.tensor, value, -1);
   }
 

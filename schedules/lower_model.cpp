@@ -1,5 +1,6 @@
 #include "schedules/lower_model.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -67,24 +68,80 @@ std::int64_t local_elements(const LoweredModel& model, TensorId tensor, const La
   return elements;
 }
 
-// As the first operator behind the border reads it, unless it is written in smaller parts: then these go over
-// the border, and the ranks behind it gather them from each other (Zheng et al. 2022, section 6, "local
-// all-gather"; Narayanan et al. 2021, section 4.1), which their links inside a node do faster.
-// Over the axes that both stages have.
+// As the reader behind the border lays it out.
+Layout read_layout(const LoweredModel& model, const Strategy& strategy, const Crossing& crossing) {
+  return input_layout(model.graph, model.graph.operators[crossing.reader], strategy.layouts[crossing.reader],
+                      crossing.input);
+}
+
+AxisMap without_pairs(AxisMap across) {
+  for (std::size_t a = 0; a < across.size(); ++a)
+    if (across[a] != a) across[a] = no_axis;
+  return across;
+}
+
+// The dimension that the layout splits over the axis; null: none.
+const DimensionSplit* split_over(const Layout& layout, AxisId axis) {
+  for (const DimensionSplit& split : layout.splits)
+    if (std::count(split.axes.begin(), split.axes.end(), axis) > 0) return &split;
+  return nullptr;
+}
+
+// In addition over the axis, in the innermost parts.
+void split_further(Layout& layout, const DimensionSplit& as, AxisId axis) {
+  const auto place =
+      std::lower_bound(layout.splits.begin(), layout.splits.end(), as.dim,
+                       [](const DimensionSplit& split, DimensionId dim) { return split.dim < dim; });
+  if (place != layout.splits.end() && place->dim == as.dim)
+    place->axes.push_back(axis);
+  else
+    layout.splits.insert(place, {as.dim, {axis}, as.tiling, as.table});
+}
+
+// How a tensor crosses, on the mesh before the border; nothing where a pair of unlike axes splits it on
+// neither side. As the first operator behind the border reads it, unless it is written in smaller parts: then
+// these go over the border, and the ranks behind it gather them from each other (Zheng et al. 2022, section
+// 6, "local all-gather"; Narayanan et al. 2021, section 4.1), which their links inside a node do faster.
+// Along axes of unlike kinds it is split as on the data-parallel side.
+std::optional<Layout> border_layout(const LoweredModel& model, const Strategy& strategy, std::size_t border,
+                                    const Crossing& crossing) {
+  const DeviceMesh& before = model.mesh(border);
+  const auto& [across, back] = model.borders[border];
+  const Layout read = read_layout(model, strategy, crossing);
+  const Layout written = written_layout(model, strategy, crossing.tensor);
+  Layout layout = layout_across(read, without_pairs(back));
+  Layout parts = layout_across(written, without_pairs(across));
+  if (local_elements(model, crossing.tensor, parts, before) <
+      local_elements(model, crossing.tensor, layout, before))
+    layout = std::move(parts);
+  for (std::size_t a = across.size(); a-- > 0;) {
+    if (across[a] == no_axis || across[a] == a) continue;
+    const DimensionSplit* const split =
+        before.kind[a] == 'd' ? split_over(written, static_cast<AxisId>(a)) : split_over(read, across[a]);
+    if (split == nullptr) return std::nullopt;
+    split_further(layout, *split, static_cast<AxisId>(a));
+  }
+  return layout;
+}
+
+void meet(LoweredModel& model, const Strategy& strategy) {
+  for (std::size_t border = 0; border < model.partition.borders.size(); ++border) {
+    const DeviceMesh &before = model.mesh(border), &behind = model.mesh(border + 1);
+    model.borders.push_back(border_between(before, behind));
+    const std::vector<Crossing>& crossings = model.partition.borders[border];
+    if (!std::all_of(crossings.begin(), crossings.end(), [&](const Crossing& crossing) {
+          return border_layout(model, strategy, border, crossing).has_value();
+        }))
+      model.borders.back() = border_of_common_axes(before, behind);
+  }
+}
+
+// On the mesh before the border.
 std::vector<BorderTensor> border_tensors(const LoweredModel& model, const Strategy& strategy,
                                          std::size_t border) {
   std::vector<BorderTensor> tensors;
-  const DeviceMesh &before = model.mesh(border), &behind = model.mesh(border + 1);
-  for (const Crossing& crossing : model.partition.borders[border]) {
-    Layout layout = input_layout(model.graph, model.graph.operators[crossing.reader],
-                                 strategy.layouts[crossing.reader], crossing.input);
-    layout = common_layout(std::move(layout), before, behind);
-    Layout written = common_layout(written_layout(model, strategy, crossing.tensor), before, behind);
-    if (local_elements(model, crossing.tensor, written, before) <
-        local_elements(model, crossing.tensor, layout, before))
-      layout = std::move(written);
-    tensors.push_back({crossing.tensor, std::move(layout)});
-  }
+  for (const Crossing& crossing : model.partition.borders[border])
+    tensors.push_back({crossing.tensor, border_layout(model, strategy, border, crossing).value()});
   return tensors;
 }
 
@@ -111,12 +168,15 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, Strategy& str
                        {}};
   if (strategy.fp8) context.fp8 = &*strategy.fp8;
   if (stage > 0) {
+    const MeshBorder& border = model.borders[stage - 1];
     context.inputs = border_tensors(model, strategy, stage - 1);
-    context.beyond_before = axes_beyond(model.mesh(stage), model.mesh(stage - 1));
+    for (BorderTensor& input : context.inputs)
+      input.layout = layout_across(std::move(input.layout), border.behind_of_before);
+    context.alone_before = axes_alone(model.mesh(stage), border.before_of_behind);
   }
   if (stage + 1 < partition.operators.size()) {
     context.outputs = border_tensors(model, strategy, stage);
-    context.beyond_next = axes_beyond(model.mesh(stage), model.mesh(stage + 1));
+    context.alone_behind = axes_alone(model.mesh(stage), model.borders[stage].behind_of_before);
   }
   return context;
 }
@@ -132,6 +192,7 @@ LoweredModel lower_model(const Job& job) {
   model.partition = partition(model.graph, job.parallelism.stages);
   Strategy strategy = strategy_of(job, model);
   strategy.context_parallel = std::move(context_parallel);
+  meet(model, strategy);
   const std::vector<std::uint8_t> stream_of_axis = streams_of(model.mesh(0));
   for (std::size_t stage = 0; stage < model.partition.operators.size(); ++stage) {
     const ChunkContext context = context_of(job, model, strategy, stream_of_axis, stage);

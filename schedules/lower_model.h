@@ -13,6 +13,7 @@ namespace simrun {
 struct LoweredModel {
   Graph graph;
   std::vector<DeviceMesh> meshes;   // by stage; one for all that are alike
+  std::vector<MeshBorder> borders;  // border b lies between stages b and b + 1
   std::vector<ExtentTable> tables;  // that steps name
   Partition partition;
   std::vector<ChunkCode> stages;     // the same on every rank that holds the stage

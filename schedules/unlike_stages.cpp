@@ -10,13 +10,16 @@
 namespace simrun {
 namespace {
 
-// d1, d2 / d1, ... of the sizes that occur, in ascending order. REQUIRES: each divides the next.
+// The prime factors of d1, of d2 / d1, ... of the sizes that occur, in ascending order. REQUIRES: each
+// divides the next.
 std::vector<std::int64_t> factors_of(std::vector<std::int64_t> sizes) {
   std::sort(sizes.begin(), sizes.end());
   std::vector<std::int64_t> factors;
   std::int64_t size = 1;
   for (const std::int64_t next : sizes) {
-    if (next > size) factors.push_back(next / size);
+    std::int64_t rest = next / size;
+    for (std::int64_t prime = 2; rest > 1; ++prime)
+      for (; rest % prime == 0; rest /= prime) factors.push_back(prime);
     size = next;
   }
   if (factors.empty()) factors.push_back(1);
@@ -45,6 +48,23 @@ std::vector<AxisId> axes_of_kind(const DeviceMesh& mesh, char kind) {
   for (std::size_t a = mesh.kind.size(); a-- > 0;)
     if (mesh.kind[a] == kind && mesh.mesh.axes[a].size > 1) axes.push_back(static_cast<AxisId>(a));
   return axes;
+}
+
+// Every data-parallel axis that `other` lacks beside the innermost tensor-parallel axis of its size there
+// that is still free: one of a size that `mesh` lacks, or else one that both have, along which `mesh` then
+// has partners no more.
+void pair_data_axes(const DeviceMesh& mesh, const DeviceMesh& other, AxisMap& across, AxisMap& back) {
+  for (std::size_t d = mesh.kind.size(); d-- > 0;) {
+    if (mesh.kind[d] != 'd' || mesh.mesh.axes[d].size == 1 || across[d] != no_axis) continue;
+    for (std::size_t t = 0; t < other.kind.size(); ++t) {
+      const bool is_free = back[t] == no_axis || back[t] == t;
+      if (other.kind[t] != 't' || !is_free || other.mesh.axes[t].size != mesh.mesh.axes[d].size) continue;
+      across[t] = no_axis;
+      across[d] = static_cast<AxisId>(t);
+      back[t] = static_cast<AxisId>(d);
+      break;
+    }
+  }
 }
 
 }  // namespace
@@ -83,36 +103,55 @@ Job job_of_stage(Job job, std::size_t stage) {
   return job;
 }
 
-Layout common_layout(Layout layout, const DeviceMesh& one, const DeviceMesh& other) {
-  const auto is_own = [&](AxisId axis) { return one.mesh.axes[axis].size != other.mesh.axes[axis].size; };
-  for (DimensionSplit& split : layout.splits) std::erase_if(split.axes, is_own);
+MeshBorder border_of_common_axes(const DeviceMesh& before, const DeviceMesh& behind) {
+  MeshBorder border;
+  for (std::size_t a = 0; a < before.mesh.axes.size(); ++a) {
+    const bool common = before.mesh.axes[a].size == behind.mesh.axes[a].size;
+    border.behind_of_before.push_back(common ? static_cast<AxisId>(a) : no_axis);
+  }
+  border.before_of_behind = border.behind_of_before;
+  return border;
+}
+
+MeshBorder border_between(const DeviceMesh& before, const DeviceMesh& behind) {
+  MeshBorder border = border_of_common_axes(before, behind);
+  pair_data_axes(before, behind, border.behind_of_before, border.before_of_behind);
+  pair_data_axes(behind, before, border.before_of_behind, border.behind_of_before);
+  return border;
+}
+
+Layout layout_across(Layout layout, const AxisMap& across) {
+  for (DimensionSplit& split : layout.splits) {
+    for (AxisId& axis : split.axes) axis = across[axis];
+    std::erase(split.axes, no_axis);
+  }
   std::erase_if(layout.splits, [](const DimensionSplit& split) { return split.axes.empty(); });
   return layout;
 }
 
-std::vector<AxisId> axes_beyond(const DeviceMesh& mesh, const DeviceMesh& other) {
+std::vector<AxisId> axes_alone(const DeviceMesh& mesh, const AxisMap& across) {
   std::vector<AxisId> axes;
   for (std::size_t a = mesh.mesh.axes.size(); a-- > 0;)
-    if (mesh.mesh.axes[a].size > other.mesh.axes[a].size) axes.push_back(static_cast<AxisId>(a));
+    if (mesh.mesh.axes[a].size > 1 && across[a] == no_axis) axes.push_back(static_cast<AxisId>(a));
   return axes;
 }
 
-std::vector<std::int64_t> partner_places(const Mesh& mesh, const Mesh& other) {
+std::vector<std::int64_t> partner_places(const Mesh& mesh, const Mesh& other, const AxisMap& across) {
   if (mesh == other) return {};
+  std::vector<std::int64_t> stride(other.axes.size(), 1);
+  for (std::size_t a = 1; a < stride.size(); ++a) stride[a] = stride[a - 1] * other.axes[a - 1].size;
   std::int64_t count = 1;
   for (const Axis& axis : mesh.axes) count *= axis.size;
   std::vector<std::int64_t> places;
   for (std::int64_t place = 0; place < count; ++place) {
-    std::int64_t rest = place, partner = 0, stride = 1;
-    bool has_partner = true;
+    std::int64_t rest = place, partner = 0;
     for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
       const std::int64_t coordinate = rest % mesh.axes[a].size;
       rest /= mesh.axes[a].size;
-      has_partner = has_partner && coordinate < other.axes[a].size;
-      partner += coordinate * stride;
-      stride *= other.axes[a].size;
+      if (coordinate > 0 && across[a] == no_axis) partner = -1;
+      if (partner >= 0 && coordinate > 0) partner += coordinate * stride[across[a]];
     }
-    places.push_back(has_partner ? partner : -1);
+    places.push_back(partner);
   }
   return places;
 }

@@ -51,6 +51,18 @@ TEST_CASE(
         }
 }
 
+TEST_CASE("stages that split only the batch and stages that split only tensors, four ranks each") {
+  const char* const model =
+      "model: {model_type: llama, num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, "
+      "num_attention_heads: 4, num_key_value_heads: 4, vocab_size: 52, max_position_embeddings: 12}\n";
+  for (const char* more : {"", ", sequence_parallel: true"})
+    for (const char* optimizer : {"{}", "{zero_stage: 1}"}) {
+      check_stages(model, {{1, 4}, {4, 1}}, more, optimizer);
+      check_stages(model, {{4, 1}, {1, 4}}, more, optimizer);
+    }
+  check_stages(model, {{4, 1, 4}, {1, 4, 2}}, ", sequence_parallel: true");
+}
+
 TEST_CASE(
     "three unlike stages compute what one rank does, sharded, recomputed and with split backward passes") {
   const Sizes sizes{{1, 2, 1}, {4, 1, 2}};

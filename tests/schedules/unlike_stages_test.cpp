@@ -22,18 +22,49 @@ Job job_of(const std::string& sizes, int gpus, const std::string& layout = "Et|t
 
 }  // namespace
 
-TEST_CASE("stages of 1 x 2 and 4 x 1 ranks share no axis: the first of each exchanges, and broadcasts") {
+TEST_CASE("ranks that split the batch meet ranks that split tensors: each sends its part of the batch") {
   const std::vector<DeviceMesh> meshes =
       stage_meshes(job_of("pipeline_model_parallel_size: 2, stage_tensor_model_parallel_sizes: [1, 4], "
                           "stage_data_parallel_sizes: [2, 1]",
                           6));
   REQUIRE(meshes.size() == 2);
-  CHECK(meshes[0].mesh.axes == std::vector<Axis>{{"tp", 1}, {"cp", 1}, {"dp", 2}});
-  CHECK(meshes[1].mesh.axes == std::vector<Axis>{{"tp", 4}, {"cp", 1}, {"dp", 1}});
-  CHECK(partner_places(meshes[0].mesh, meshes[1].mesh) == std::vector<std::int64_t>{0, -1});
-  CHECK(partner_places(meshes[1].mesh, meshes[0].mesh) == std::vector<std::int64_t>{0, -1, -1, -1});
-  CHECK(axes_beyond(meshes[0], meshes[1]) == std::vector<AxisId>{2});
-  CHECK(axes_beyond(meshes[1], meshes[0]) == std::vector<AxisId>{0});
+  CHECK(meshes[0].mesh.axes == std::vector<Axis>{{"tp0", 1}, {"tp1", 1}, {"cp", 1}, {"dp", 2}});
+  CHECK(meshes[1].mesh.axes == std::vector<Axis>{{"tp0", 2}, {"tp1", 2}, {"cp", 1}, {"dp", 1}});
+  // The innermost two of the four ranks have a half of the batch each.
+  const auto [behind_of_before, before_of_behind] = border_between(meshes[0], meshes[1]);
+  CHECK(behind_of_before == AxisMap{no_axis, no_axis, 2, 0});
+  CHECK(before_of_behind == AxisMap{3, no_axis, 2, no_axis});
+  CHECK(partner_places(meshes[0].mesh, meshes[1].mesh, behind_of_before) == std::vector<std::int64_t>{0, 1});
+  CHECK(partner_places(meshes[1].mesh, meshes[0].mesh, before_of_behind) ==
+        std::vector<std::int64_t>{0, 1, -1, -1});
+  CHECK(axes_alone(meshes[0], behind_of_before).empty());
+  CHECK(axes_alone(meshes[1], before_of_behind) == std::vector<AxisId>{1});
+}
+
+TEST_CASE("in common axes alone stages of 1 x 2 and 4 x 1 ranks have one pair of ranks that exchanges") {
+  const std::vector<DeviceMesh> meshes =
+      stage_meshes(job_of("pipeline_model_parallel_size: 2, stage_tensor_model_parallel_sizes: [1, 4], "
+                          "stage_data_parallel_sizes: [2, 1]",
+                          6));
+  const auto [behind_of_before, before_of_behind] = border_of_common_axes(meshes[0], meshes[1]);
+  CHECK(partner_places(meshes[0].mesh, meshes[1].mesh, behind_of_before) == std::vector<std::int64_t>{0, -1});
+  CHECK(partner_places(meshes[1].mesh, meshes[0].mesh, before_of_behind) ==
+        std::vector<std::int64_t>{0, -1, -1, -1});
+  CHECK(axes_alone(meshes[0], behind_of_before) == std::vector<AxisId>{3});
+  CHECK(axes_alone(meshes[1], before_of_behind) == std::vector<AxisId>{1, 0});
+}
+
+TEST_CASE("2 tensor-parallel ranks send half the batch each to the 2 x 2 behind them") {
+  const std::vector<DeviceMesh> meshes =
+      stage_meshes(job_of("pipeline_model_parallel_size: 2, stage_tensor_model_parallel_sizes: [2, 2], "
+                          "stage_data_parallel_sizes: [1, 2]",
+                          6));
+  const auto [behind_of_before, before_of_behind] = border_between(meshes[0], meshes[1]);
+  CHECK(partner_places(meshes[0].mesh, meshes[1].mesh, behind_of_before) == std::vector<std::int64_t>{0, 2});
+  CHECK(partner_places(meshes[1].mesh, meshes[0].mesh, before_of_behind) ==
+        std::vector<std::int64_t>{0, -1, 1, -1});
+  // Behind, the part of either data-parallel rank reaches its first tensor-parallel rank.
+  CHECK(axes_alone(meshes[1], before_of_behind) == std::vector<AxisId>{0});
 }
 
 TEST_CASE("4 data-parallel ranks send to 2 by halves of the batch, which is the outer axis of both") {
@@ -41,13 +72,15 @@ TEST_CASE("4 data-parallel ranks send to 2 by halves of the batch, which is the 
       stage_meshes(job_of("pipeline_model_parallel_size: 2, stage_data_parallel_sizes: [4, 2]", 6));
   CHECK(meshes[0].mesh.axes == std::vector<Axis>{{"tp", 1}, {"cp", 1}, {"dp0", 2}, {"dp1", 2}});
   CHECK(meshes[1].mesh.axes == std::vector<Axis>{{"tp", 1}, {"cp", 1}, {"dp0", 1}, {"dp1", 2}});
+  const auto [behind_of_before, before_of_behind] = border_between(meshes[0], meshes[1]);
   // Ranks 0 and 1 have the quarters of the first half, ranks 2 and 3 those of the second.
-  CHECK(partner_places(meshes[0].mesh, meshes[1].mesh) == std::vector<std::int64_t>{0, -1, 1, -1});
-  CHECK(partner_places(meshes[1].mesh, meshes[0].mesh) == std::vector<std::int64_t>{0, 2});
+  CHECK(partner_places(meshes[0].mesh, meshes[1].mesh, behind_of_before) ==
+        std::vector<std::int64_t>{0, -1, 1, -1});
+  CHECK(partner_places(meshes[1].mesh, meshes[0].mesh, before_of_behind) == std::vector<std::int64_t>{0, 2});
   const Layout quarters{{{0, {3, 2}, Tiling::contiguous, -1}}, {}, {}};
   const Layout halves{{{0, {3}, Tiling::contiguous, -1}}, {}, {}};
-  CHECK(common_layout(quarters, meshes[0], meshes[1]) == halves);
-  CHECK(axes_beyond(meshes[1], meshes[0]).empty());
+  CHECK(layout_across(quarters, behind_of_before) == halves);
+  CHECK(axes_alone(meshes[1], before_of_behind).empty());
 }
 
 TEST_CASE("every mix of small stages compiles to a plan without faults, and names its sizes") {

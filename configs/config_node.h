@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ struct ConfigNode {
   const ConfigNode* find(std::string_view name) const;
   ConfigNode* find(std::string_view name);
 };
+
+// By the path of the file.
+using ParsedFiles = std::map<std::string, ConfigNode>;
 
 // For messages: "'8'", "a list", "a map", "nothing". Long and unprintable text is shortened and escaped.
 std::string describe(const ConfigNode& node);

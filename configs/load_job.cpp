@@ -160,7 +160,7 @@ std::string config_sha256(std::vector<EffectiveValue> values, const Job& job) {
 Job read_sections(const ConfigNode& root, Reading& reading, const LoadOptions& options) {
   check_version(root, reading);
   check_sections(root, reading);
-  const PresetSearch search{reading.file, options.preset_directories};
+  const PresetSearch search{reading.file, options.preset_directories, &options.parsed};
   Job job;
   job.name = printable_name(std::filesystem::path(reading.file).stem().string());
   read_model(root.find("model"), search, reading, job);
@@ -226,6 +226,18 @@ JobKeys job_keys(const std::string& text, const std::string& file, const LoadOpt
   return keys;
 }
 
+ParsedFiles parsed_files(const std::vector<std::string>& paths) {
+  ParsedFiles parsed;
+  for (const std::string& path : paths) {
+    std::vector<Diagnostic> problems;
+    const TextFile file = read_text_file(path);
+    if (!file.text) continue;
+    ConfigNode tree = read_yaml(*file.text, path, problems);
+    if (problems.empty()) parsed.emplace(path, std::move(tree));
+  }
+  return parsed;
+}
+
 Cluster load_cluster(const std::string& name, const LoadOptions& options) {
   Reading reading;
   reading.file = "--cluster " + name;
@@ -245,7 +257,7 @@ Cluster load_cluster(const std::string& name, const LoadOptions& options) {
       apply_override(flag_value, root, reading);
   }
   Job job;
-  read_cluster(root.find("cluster"), {"", options.preset_directories}, reading, job);
+  read_cluster(root.find("cluster"), {"", options.preset_directories, &options.parsed}, reading, job);
   if (!reading.problems.empty()) refuse(reading);
   return std::move(job.cluster);
 }

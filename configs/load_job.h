@@ -23,6 +23,8 @@ struct LoadOptions {
   // Where `from:` and `gpu:` names are looked up after the file's own folder: $SIMRUN_CONFIGS, then the
   // installed presets.
   std::vector<std::string> preset_directories;
+  // Files that are not read again, by path (parsed_files): for many jobs with the same presets.
+  ParsedFiles parsed = {};
 };
 
 struct LoadedJob {
@@ -53,6 +55,9 @@ struct JobKeys {
   std::map<std::string, KeyRule> rules;       // of the keys that the loader asked for
 };
 JobKeys job_keys(const std::string& text, const std::string& file, const LoadOptions& options);
+
+// The files, presets or jobs that were read without a problem, for LoadOptions::parsed.
+ParsedFiles parsed_files(const std::vector<std::string>& paths);
 
 // A cluster alone: `name` is a preset or a file, as after `cluster: {from:`; overrides name keys of
 // `cluster`. Throws ConfigError with every problem found.

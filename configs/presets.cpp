@@ -27,8 +27,16 @@ std::vector<fs::path> folders_for(const ConfigNode& name, const std::string& fol
   return folders;
 }
 
+const ConfigNode* parsed_already(const std::string& path, const PresetSearch& search) {
+  if (search.parsed == nullptr) return nullptr;
+  const auto found = search.parsed->find(path);
+  return found == search.parsed->end() ? nullptr : &found->second;
+}
+
 // gpt2.yaml may be a job whose model is `from: gpt2`.
-bool is_job(const fs::path& path) {
+bool is_job(const fs::path& path, const PresetSearch& search) {
+  if (const ConfigNode* tree = parsed_already(path.lexically_normal().string(), search))
+    return tree->find("simrun") != nullptr;
   std::vector<Diagnostic> ignored;
   const TextFile file = read_text_file(path.string());
   if (!file.text || file.text->find("simrun") == std::string::npos) return false;
@@ -49,18 +57,18 @@ struct FoundPreset {
 
 // The first file of that name that is not in `chain`, the files that led here. A job is taken only where
 // nothing else has the name.
-FoundPreset find_preset(const std::string& name, const std::vector<fs::path>& folders,
+FoundPreset find_preset(const ConfigNode& name, const std::string& folder_name, const PresetSearch& search,
                         const std::vector<std::string>& chain) {
   FoundPreset found;
-  for (const fs::path& folder : folders)
+  for (const fs::path& folder : folders_for(name, folder_name, search))
     for (const char* extension : {"", ".yaml", ".json"}) {
-      const fs::path candidate = folder / (name + extension);
+      const fs::path candidate = folder / (name.text + extension);
       std::error_code error;
       if (!fs::is_regular_file(candidate, error)) continue;
       const std::string path = candidate.lexically_normal().string();
       if (is_one_of(candidate, chain))
         found.is_circle = !found.path;
-      else if (!is_job(candidate))
+      else if (!is_job(candidate, search))
         return {path, false};
       else if (!found.path)
         found = {path, false};
@@ -82,7 +90,13 @@ void report_missing(const ConfigNode& name, const std::string& folder, const Pre
 }
 
 // The map in a preset's file, or nothing when it cannot be read, which is reported.
-std::optional<ConfigNode> read_preset(const std::string& path, const ConfigNode& name, Reading& reading) {
+std::optional<ConfigNode> read_preset(const std::string& path, const ConfigNode& name,
+                                      const PresetSearch& search, Reading& reading) {
+  if (const ConfigNode* tree = parsed_already(path, search);
+      tree != nullptr && tree->kind == ConfigNode::Kind::map) {
+    reading.files.push_back(path);
+    return *tree;
+  }
   const TextFile file = read_text_file(path);
   if (!file.text) {
     reading.problems.push_back(
@@ -125,7 +139,7 @@ ResolvedSection resolve(ConfigNode section, const std::string& folder, const Pre
   }
   const bool is_from_a_file = name.position.line > 0;  // not from --set
   if (is_from_a_file && !is_one_of(name.position.file, chain)) chain.push_back(name.position.file);
-  const FoundPreset found = find_preset(name.text, folders_for(name, folder, search), chain);
+  const FoundPreset found = find_preset(name, folder, search, chain);
   if (!found.path) {
     if (found.is_circle)
       report_circle(name, reading);
@@ -133,7 +147,7 @@ ResolvedSection resolve(ConfigNode section, const std::string& folder, const Pre
       report_missing(name, folder, search, reading);
     return {std::move(section), "", false};
   }
-  std::optional<ConfigNode> base = read_preset(*found.path, name, reading);
+  std::optional<ConfigNode> base = read_preset(*found.path, name, search, reading);
   if (!base) return {std::move(section), "", false};
   base->key = section.key;
   chain.push_back(*found.path);

@@ -12,6 +12,7 @@ namespace simrun {
 struct PresetSearch {
   std::string job_file;                  // anchors names that came from the command line
   std::vector<std::string> directories;  // each with gpus/, clusters/, models/ and jobs/
+  const ParsedFiles* parsed = nullptr;   // that need not be read again; may be nullptr
 };
 
 struct ResolvedSection {

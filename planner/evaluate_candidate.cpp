@@ -116,6 +116,7 @@ PlanBase plan_base(const std::string& text, const std::string& file, const LoadO
   base.root = read_yaml(text, file, problems);
   // Adds the overrides to the tree.
   base.job = load_job_tree(base.root, std::move(problems), file, load);
+  base.load.parsed = parsed_files(base.job.files);
   return base;
 }
 

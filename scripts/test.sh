@@ -40,6 +40,9 @@ cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRE
 cmake --build --preset dev -j "$(nproc)"
 cmake --build --preset release -j "$(nproc)"
 
+# Stacks of allocations four calls deep and little freed memory kept aside: a fourth of the sanitized tests' time.
+export ASAN_OPTIONS="${ASAN_OPTIONS:-malloc_context_size=4:quarantine_size_mb=32}"
+
 # One list of tests over all builds, so that one summary covers everything.
 mkdir -p build/tests
 printf 'subdirs("%s" "%s")\n' "$PWD/build/dev" "$PWD/build/release" >build/tests/CTestTestfile.cmake

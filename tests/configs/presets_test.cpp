@@ -38,6 +38,38 @@ TEST_CASE("every job preset loads, and its effective config loads again as an eq
   }
 }
 
+TEST_CASE("every job preset loads alike from presets that were parsed before") {
+  for (const std::string& file : files_in("jobs")) {
+    CAPTURE(file);
+    const LoadedJob first = load_job(file, with_presets());
+    LoadOptions options = with_presets();
+    options.parsed = parsed_files(first.files);
+    CHECK(options.parsed.size() >= 3);  // the job, its model or its cluster, the cluster's GPU
+    const LoadedJob again = load_job(file, options);
+    CHECK(again.job == first.job);
+    CHECK(again.effective_yaml == first.effective_yaml);
+    CHECK(again.files == first.files);
+  }
+}
+
+TEST_CASE("a preset that was parsed before is not read again") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "simrun-parsed-presets";
+  std::filesystem::create_directories(folder);
+  const auto write_gpu = [&](const char* memory) {
+    std::ofstream(folder / "own.yaml") << "from: h100_sxm\nmemory: " << memory << "\n";
+  };
+  const std::string job = (folder / "job.yaml").string();
+  LoadOptions options = with_presets();
+  options.overrides = {{"cluster.gpu", "own"}};
+  write_gpu("70 GiB");
+  options.parsed = parsed_files(load_job_text(small_job, job, options).files);
+  write_gpu("60 GiB");
+  CHECK(load_job_text(small_job, job, options).job.cluster.gpu.memory_bytes == std::int64_t{70} << 30);
+  options.parsed.clear();
+  CHECK(load_job_text(small_job, job, options).job.cluster.gpu.memory_bytes == std::int64_t{60} << 30);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("every GPU preset loads, with its numbers in a plausible order") {
   for (const std::string& file : files_in("gpus")) {
     CAPTURE(file);

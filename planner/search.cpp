@@ -7,12 +7,14 @@
 #include <array>
 #include <atomic>
 #include <limits>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
 #include <tuple>
 #include <utility>
 
+#include "planner/candidate_neighbours.h"
 #include "planner/estimate_all.h"
 #include "planner/mixed_search.h"
 #include "planner/searched_lines.h"
@@ -197,7 +199,8 @@ class EstimateErrors {
 class Search {
  public:
   Search(const PlanBase& base, const PlanSearchOptions& options)
-      : limits_(base.job.plan),
+      : base_(base),
+        limits_(base.job.plan),
         evaluator_(base, options),
         batch_(options.among.processes == 1 ? batch : batch_of_many(limits_)) {}
 
@@ -206,20 +209,8 @@ class Search {
     while (!left.empty()) {
       const std::vector<EstimatedCandidate> next = take_next(left);
       if (next.empty()) return;
-      std::vector<Candidate> candidates;
-      for (const EstimatedCandidate& of : next) candidates.push_back(of.candidate);
-      const EvaluatedShare share = evaluator_.run(
-          candidates, EngineChoice::fast,
-          {PlanSearchPhase::simulating, result.evaluated, static_cast<std::int64_t>(shortlist.size())});
-      result.was_stopped = share.was_stopped;
+      simulate(next, static_cast<std::int64_t>(shortlist.size()), result);
       if (result.was_stopped) return;
-      result.evaluated += static_cast<std::int64_t>(next.size());
-      for (std::size_t i = 0; i < next.size(); ++i) {
-        const RankedCandidate ranked{next[i].candidate, next[i].estimate, share.found[i]};
-        errors_.add(ranked);
-        (share.found[i].refusal.empty() && share.found[i].fits ? fitting_ : result.rest).push_back(ranked);
-      }
-      evaluated_ = result.evaluated;
     }
   }
 
@@ -235,8 +226,9 @@ class Search {
     } else {
       result.best = fitting_;
     }
-    result.pareto = pareto_of(fitting_);
     if (!result.was_stopped) simulate_with_contention(result);
+    improve(result);
+    result.pareto = pareto_of(fitting_);
     while (result.best.size() > best) {
       result.rest.push_back(std::move(result.best.back()));
       result.best.pop_back();
@@ -244,6 +236,25 @@ class Search {
   }
 
  private:
+  static constexpr int most_rounds = 8;
+
+  void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
+    std::vector<Candidate> candidates;
+    for (const EstimatedCandidate& of : next) candidates.push_back(of.candidate);
+    const EvaluatedShare share =
+        evaluator_.run(candidates, EngineChoice::fast, {PlanSearchPhase::simulating, result.evaluated, all});
+    result.was_stopped = share.was_stopped;
+    if (result.was_stopped) return;
+    result.evaluated += static_cast<std::int64_t>(next.size());
+    simulated_.insert(candidates.begin(), candidates.end());
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      const RankedCandidate ranked{next[i].candidate, next[i].estimate, share.found[i]};
+      errors_.add(ranked);
+      (share.found[i].refusal.empty() && share.found[i].fits ? fitting_ : result.rest).push_back(ranked);
+    }
+    evaluated_ = result.evaluated;
+  }
+
   // Before as many are simulated as were asked for nobody looks whether it is enough.
   static std::size_t batch_of_many(const PlanConfig& limits) {
     return (static_cast<std::size_t>(std::max<std::int64_t>(limits.evaluations, 1)) + batch - 1) / batch *
@@ -262,6 +273,27 @@ class Search {
     if (!result.was_stopped) simulate_with_contention(result, best, end);
     sort_by_goal(result.best, limits_.minimise);
   }
+
+  // From the best to its neighbours, as long as one is better: what is faster though its estimate lies behind
+  // others' often differs from the best in one choice.
+  void improve(PlanSearchResult& result) {
+    for (int round = 0; round < most_rounds && !result.best.empty() && !result.was_stopped; ++round) {
+      const RankedCandidate best = result.best.front();
+      std::vector<EstimatedCandidate> next;
+      for (const Candidate& of : neighbours_of(base_.job.job, limits_, best.candidate))
+        if (!simulated_.contains(of)) next.push_back({of, {}});
+      const std::size_t known = fitting_.size();
+      if (!next.empty()) simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
+      const std::size_t listed = result.best.size();
+      for (std::size_t i = known; i < fitting_.size(); ++i)
+        (goal(fitting_[i]) < goal(best) ? result.best : result.rest).push_back(fitting_[i]);
+      if (result.was_stopped || result.best.size() == listed) return;
+      simulate_with_contention(result, listed, result.best.size());
+      sort_by_goal(result.best, limits_.minimise);
+      if (result.best.front().candidate == best.candidate) return;
+    }
+  }
+
   double goal(const RankedCandidate& of) const {
     return goal_of(limits_.minimise, of.evaluation.step_s, static_cast<double>(of.evaluation.peak_bytes));
   }
@@ -297,11 +329,13 @@ class Search {
     return next;
   }
 
+  const PlanBase& base_;
   const PlanConfig& limits_;
   Evaluator evaluator_;
   std::size_t batch_;  // the first
   std::int64_t evaluated_ = 0;
   std::vector<RankedCandidate> fitting_;
+  std::set<Candidate> simulated_;
   EstimateErrors errors_;
 };
 

@@ -1,0 +1,59 @@
+#include "planner/candidate_neighbours.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace simrun {
+namespace {
+
+struct Difference {
+  std::size_t choice = 0;
+  std::int64_t by = 0;
+};
+
+// Nothing where they differ in none or in several choices.
+std::optional<Difference> only_difference(const Candidate& a, const Candidate& b) {
+  const std::array differences = {
+      b.expert - a.expert, b.expert_tensor - a.expert_tensor, b.micro_batch - a.micro_batch,
+      std::int64_t{b.zero_stage} - a.zero_stage,
+      static_cast<std::int64_t>(b.recompute) - static_cast<std::int64_t>(a.recompute)};
+  const bool same_pipeline = a.schedule == b.schedule && a.virtual_stages == b.virtual_stages;
+  const auto differ =
+      static_cast<std::size_t>(std::ranges::count_if(differences, [](std::int64_t by) { return by != 0; }));
+  if (differ + (same_pipeline ? 0 : 1) != 1) return std::nullopt;
+  if (!same_pipeline) return Difference{differences.size(), b.virtual_stages - a.virtual_stages};
+  for (std::size_t choice = 0; choice < differences.size(); ++choice)
+    if (differences[choice] != 0) return Difference{choice, differences[choice]};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, const Candidate& of) {
+  PlanConfig same_ranks = limits;
+  same_ranks.fixed_numbers["tensor_model_parallel_size"] = {of.tensor};
+  same_ranks.fixed_numbers["context_parallel_size"] = {of.context};
+  same_ranks.fixed_numbers["pipeline_model_parallel_size"] = {of.pipeline};
+  using Side = std::tuple<std::size_t, std::string, bool>;  // choice, schedule, whether it is larger
+  std::map<Side, std::pair<std::int64_t, Candidate>> nearest;
+  for_each_candidate(job, same_ranks, [&](const Candidate& other) {
+    const std::optional<Difference> difference = only_difference(of, other);
+    if (!difference) return;
+    const std::int64_t away = std::abs(difference->by);
+    const auto [place, is_new] =
+        nearest.try_emplace({difference->choice, other.schedule, difference->by > 0}, std::pair(away, other));
+    if (!is_new && away < place->second.first) place->second = {away, other};
+  });
+  std::vector<Candidate> found;
+  for (auto& [side, of_side] : nearest) found.push_back(std::move(of_side.second));
+  std::ranges::sort(found);
+  return found;
+}
+
+}  // namespace simrun

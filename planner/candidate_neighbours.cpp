@@ -40,14 +40,16 @@ std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, c
   same_ranks.fixed_numbers["tensor_model_parallel_size"] = {of.tensor};
   same_ranks.fixed_numbers["context_parallel_size"] = {of.context};
   same_ranks.fixed_numbers["pipeline_model_parallel_size"] = {of.pipeline};
-  using Side = std::tuple<std::size_t, std::string, bool>;  // choice, schedule, whether it is larger
+  // Choice, schedule, and whether it is larger; of experts the size itself.
+  using Side = std::tuple<std::size_t, std::string, std::int64_t>;
   std::map<Side, std::pair<std::int64_t, Candidate>> nearest;
   for_each_candidate(job, same_ranks, [&](const Candidate& other) {
     const std::optional<Difference> difference = only_difference(of, other);
     if (!difference) return;
     const std::int64_t away = std::abs(difference->by);
+    const std::int64_t side = difference->choice == 0 ? other.expert : difference->by > 0 ? 1 : 0;
     const auto [place, is_new] =
-        nearest.try_emplace({difference->choice, other.schedule, difference->by > 0}, std::pair(away, other));
+        nearest.try_emplace({difference->choice, other.schedule, side}, std::pair(away, other));
     if (!is_new && away < place->second.first) place->second = {away, other};
   });
   std::vector<Candidate> found;

@@ -75,6 +75,7 @@ class PassProbe {
       if (has(chunk, kind)) add_times(segment(chunk, kind), of, costs, &PartCost::backward_s);
     add_held(forward, of, costs);
     add_pass_peaks(chunk, costs);
+    add_put_off(segment(chunk, PassKind::backward), of, costs);
     add_elements(forward, of, costs);
     return costs;
   }
@@ -161,6 +162,20 @@ class PassProbe {
     }
     for (const auto& [buffer, part] : written)
       costs[part].held_bytes += static_cast<double>(plan_.buffers[buffer].bytes());
+  }
+
+  // What weight gradients read.
+  void add_put_off(const Segment& backward, const Chunk& chunk, std::vector<PartCost>& costs) const {
+    std::set<Index> seen;
+    for (const Instruction& instruction : backward.instructions) {
+      if (instruction.phase != Phase::backward_weight || instruction.opcode == Opcode::free) continue;
+      for (const Index input : instruction.inputs) {
+        const Index buffer = owner_of(plan_, input);
+        if (counts(plan_.buffers[buffer]) && seen.insert(buffer).second)
+          costs[part_of(chunk, instruction.layer)].put_off_bytes +=
+              static_cast<double>(plan_.buffers[buffer].bytes());
+      }
+    }
   }
 
   bool counts(const Buffer& buffer) const {
@@ -325,12 +340,6 @@ PassCosts PassProbes::costs(const Job& job, const Candidate& candidate) {
         static_cast<std::size_t>(std::ranges::find(kinds, kind_of(job.model, layer)) - kinds.begin()));
   costs.embedding = first.back();
   costs.loss = last.back();
-  // What a layer computes again stays until its weight gradients have read it.
-  const bool computes_again = candidate.recompute != RecomputeGranularity::none;
-  for (PartCost& kind : costs.kinds)
-    kind.put_off_bytes = computes_again ? kind.pass_peak_bytes : kind.held_bytes;
-  costs.embedding.put_off_bytes = costs.embedding.held_bytes;
-  costs.loss.put_off_bytes = costs.loss.held_bytes;
   costs.tied_elements = probe.tied_elements();
   costs.first_transient = probe.transient(0);
   costs.last_transient = probe.transient(1);

@@ -154,7 +154,8 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
   const InFlight in_flight(candidate, microbatches);
   double peak = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const double put_off = puts_off ? std::min(microbatches, static_cast<double>(rank + 1)) : 0;
+    // In a backward pass one microbatch holds what it held; those before it, what was put off.
+    const double put_off = puts_off ? std::min(microbatches - 1, static_cast<double>(rank)) : 0;
     double bytes = 0, within_pass = 0;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       const PartCost& stage = pipeline.stages[chunk * ranks + rank];

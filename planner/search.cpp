@@ -188,7 +188,7 @@ class EstimateErrors {
 
  private:
   static constexpr int enough = 6;
-  static constexpr double unknown = 0.9, little_more = 0.99;
+  static constexpr double unknown = 0.9, little_more = 0.96;
   struct OfStage {
     int known = 0;
     double step = 1, peak = 1;  // x the estimate

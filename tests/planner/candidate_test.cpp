@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "planner/candidate_neighbours.h"
 #include "tests/jobs.h"
 
 namespace simrun {
@@ -52,6 +53,41 @@ TEST_CASE("microbatches have every size that divides a replica's sequences, powe
   }
   CHECK(of_four_copies == std::set<std::int64_t>{1, 2, 3, 6});
   CHECK(of_one == std::set<std::int64_t>{1, 2, 3, 4, 6, 8, 12, 24});
+}
+
+// 4 layers on 2 stages, 8 sequences on 2 copies: microbatches of 1, 2, 4; with 1 and 2 sequences in each
+// interleaved schedules of 2 virtual stages too.
+TEST_CASE("neighbours differ in one choice, of numbers by one step") {
+  const Job job = preset_job("tiny-4xa100");
+  Candidate of;
+  of.pipeline = 2, of.data = 2, of.micro_batch = 1, of.zero_stage = 1, of.schedule = "1f1b";
+  std::vector<std::string> found;
+  for (const Candidate& neighbour : neighbours_of(job, {}, of)) found.push_back(describe(neighbour));
+  std::ranges::sort(found);
+  CHECK(found == std::vector<std::string>{
+                     "tp 1 pp 2 dp 2 mbs 1 zero 0 recompute none 1f1b",
+                     "tp 1 pp 2 dp 2 mbs 1 zero 1 recompute none zb_h1",
+                     "tp 1 pp 2 dp 2 mbs 1 zero 1 recompute selective 1f1b",
+                     "tp 1 pp 2 dp 2 mbs 1 zero 2 recompute none 1f1b",
+                     "tp 1 pp 2 dp 2 mbs 2 zero 1 recompute none 1f1b",
+                     "tp 1 pp 2 x 2 dp 2 mbs 1 zero 1 recompute none interleaved_1f1b",
+                 });
+  // Within the limits, and every expert-parallel size.
+  const PlanConfig limits = limits_of({{"zero_stage", {1}}, {"micro_batch_size", {1}}});
+  CHECK(neighbours_of(job, limits, of).size() == 3);
+  const Job experts = preset_job("tiny-moe-8ranks");
+  const std::vector<Candidate> all = all_of(experts, limits);
+  for (const Candidate& one : all) {
+    std::set<std::int64_t> sizes, expected;
+    for (const Candidate& other : neighbours_of(experts, limits, one))
+      if (other.expert != one.expert) sizes.insert(other.expert);
+    Candidate alike = one;
+    for (const Candidate& other : all) {
+      alike.expert = other.expert;
+      if (alike == other && other.expert != one.expert) expected.insert(other.expert);
+    }
+    CHECK(sizes == expected);
+  }
 }
 
 TEST_CASE("every candidate fills the cluster, splits the batch, and comes once, always in the same order") {

@@ -41,6 +41,8 @@ TEST_CASE("of jobs on 2 to 64 GPUs what the search finds is as fast as the best 
       {6, 1, 1.25},     // 8 nodes of 4 GPUs
       {7, 0.5, 1.25},   // 16 nodes of 4 GPUs
       {19, 0.5, 1.25},  // sliding windows over 2 nodes
+      {60, 1, 1.2},     // the best is without expert parallel, where estimates put ep 2 in front
+      {78, 1, 1.2},     // the best has 3 virtual stages, where estimates put 4 in front
   };
   for (const Searched& job : few) {
     std::vector<Override> overrides;

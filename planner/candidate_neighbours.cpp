@@ -53,6 +53,7 @@ std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, c
     if (!is_new && away < place->second.first) place->second = {away, other};
   });
   std::vector<Candidate> found;
+  found.reserve(nearest.size());
   for (auto& [side, of_side] : nearest) found.push_back(std::move(of_side.second));
   std::ranges::sort(found);
   return found;

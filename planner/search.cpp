@@ -240,6 +240,7 @@ class Search {
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Candidate> candidates;
+    candidates.reserve(next.size());
     for (const EstimatedCandidate& of : next) candidates.push_back(of.candidate);
     const EvaluatedShare share =
         evaluator_.run(candidates, EngineChoice::fast, {PlanSearchPhase::simulating, result.evaluated, all});

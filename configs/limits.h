@@ -17,6 +17,7 @@ constexpr IntegerRange sequence = {1, 100'000'000};
 constexpr IntegerRange batch = {1, 100'000'000};
 constexpr IntegerRange tokens = {1, 1'000'000'000'000'000};  // of a whole training
 constexpr IntegerRange parallel = {1, 10'000'000};
+constexpr IntegerRange broadcast_chunks = {1, 64};
 constexpr IntegerRange nodes = {1, 1'000'000};
 constexpr IntegerRange gpus_per_node = {1, 1024};
 constexpr IntegerRange nics_per_node = {1, 1024};

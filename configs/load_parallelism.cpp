@@ -23,7 +23,14 @@ void read_stage_sizes(SectionReader& section, Reading& reading, Parallelism& par
   if (section.has(tensor))
     parallelism.stage_tensor_sizes = section.integer_list(tensor, limits::parallel, {});
   if (section.has(data)) parallelism.stage_data_sizes = section.integer_list(data, limits::parallel, {});
-  section.ignore({tensor, data});
+  constexpr const char* chunks = "stage_broadcast_chunks";
+  if (section.has(chunks)) {
+    parallelism.stage_broadcast_chunks = section.integer(chunks, limits::broadcast_chunks);
+    if (!section.has(tensor) && !section.has(data))
+      reading.problem("parallelism.stage_broadcast_chunks", "nothing is broadcast between stages of one size",
+                      fmt::format("leave it out, or give {} or {}.", tensor, data));
+  }
+  section.ignore({tensor, data, chunks});
   if (!parallelism.stage_tensor_sizes.empty())
     take_first(reading, "parallelism.tensor_model_parallel_size", tensor,
                parallelism.stage_tensor_sizes.front(), parallelism.tensor_model_parallel_size);

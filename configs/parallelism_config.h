@@ -70,6 +70,8 @@ struct Parallelism {
   // By pipeline rank, where they are not all alike (both or none; the sizes above are then the first's): the
   // GPUs of a stage are its tensor x its data size.
   std::vector<std::int64_t> stage_tensor_sizes = {}, stage_data_sizes = {};
+  // What is broadcast behind the border of unlike stages goes over it in as many chunks; 0: by the links.
+  std::int64_t stage_broadcast_chunks = 0;
   bool has_unlike_stages() const { return !stage_tensor_sizes.empty(); }
   std::int64_t largest_tensor_size() const {
     std::int64_t largest = tensor_model_parallel_size;

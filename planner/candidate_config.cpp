@@ -96,9 +96,10 @@ ConfigNode with_candidate(ConfigNode root, const Job& job, const Candidate& cand
   const auto put = [&](const char* key, std::int64_t value) {
     put_scalar(root, std::string("parallelism.") + key, plain_scalar(fmt::format("{}", value)));
   };
-  for (const char* key : {"pipeline_model_parallel_layout", "microbatch_group_size_per_vp_stage",
-                          "pipeline_memory_limit", "data_parallel_size", "pipeline_schedule",
-                          "stage_tensor_model_parallel_sizes", "stage_data_parallel_sizes"})
+  for (const char* key :
+       {"pipeline_model_parallel_layout", "microbatch_group_size_per_vp_stage", "pipeline_memory_limit",
+        "data_parallel_size", "pipeline_schedule", "stage_tensor_model_parallel_sizes",
+        "stage_data_parallel_sizes", "stage_broadcast_chunks"})
     erase_key(root, "parallelism", key);
   put("tensor_model_parallel_size", candidate.tensor);
   put("context_parallel_size", candidate.context);

@@ -59,6 +59,7 @@ struct CodeStep {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::vector<ValueId> waits_for;
+  std::int64_t pieces = 1;  // broadcast: one instruction for each
   std::string label;
   std::int32_t work_table = -1;   // Instruction::work_table
   SequencePart part;              // attention
@@ -119,6 +120,13 @@ struct BorderTensor {
   Layout layout;
 };
 
+// How what comes over a border reaches all ranks: the axes along which only the first receives it, and in how
+// many pieces it does.
+struct BorderBroadcast {
+  std::vector<AxisId> axes = {};
+  std::int64_t pieces = 1;
+};
+
 // Everything that lowering one chunk needs to know.
 struct ChunkContext {
   const Graph& graph;
@@ -131,8 +139,7 @@ struct ChunkContext {
   Dtype gradient_dtype;                       // of activation gradients
   std::vector<std::size_t> operators;         // of the chunk, in graph order
   std::vector<BorderTensor> inputs, outputs;  // that cross its borders
-  // Axes along which what comes from the stage before, and behind, reaches the first rank only.
-  std::vector<AxisId> alone_before = {}, alone_behind = {};
+  BorderBroadcast from_before = {}, from_behind = {};
   const Fp8Linears* fp8 = nullptr;  // null: nothing runs in fp8
 };
 

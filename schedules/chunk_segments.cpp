@@ -88,6 +88,7 @@ void ChunkSegments::add_chunk(Index chunk) {
   compiled.code = &model_.stages[s];
   if (splits_) compiled.split = split_backward(*compiled.code, kept_before(chunk));
   compiled.emission = declare_buffers(plan_, source_of(chunk));
+  cut_borders(chunk);
   if (placement_.directions() == 2) {
     // Both copies of a stage have the same buckets; two channels each, behind all others.
     compiled.emission.pair_ranks = holders_of(stage);
@@ -207,10 +208,25 @@ Index ChunkSegments::transfer(StepKind kind, Index chunk) {
                      peer_stage > stage ? meeting.behind_of_before : meeting.before_of_behind);
   communication.channel = static_cast<Index>(2 * border + (gradients ? 1 : 0));
   communication.cause = fmt::format("stage {} {} stage {}", stage, send ? "to" : "from", peer_stage);
-  end.communication = table_.add(communication);
+  const BorderChunks& pieces = model_.border_chunks[static_cast<std::size_t>(std::min(stage, peer_stage))];
+  end.communications = in_channels(chunk, communication, gradients ? pieces.gradients : pieces.activations);
   return add_segment(fmt::format("{} {} {}", chunks_[chunk].emission.name, to_string(end.opcode),
                                  gradients ? "gradient" : "activation"),
                      PassKind::communication, chunk, emit_transfer(chunks_[chunk].emission, code, end));
+}
+
+// The first piece on the border's own channel, the others behind all channels of a plan whose stages differ.
+std::vector<Index> ChunkSegments::in_channels(Index chunk, Communication communication, std::int64_t pieces) {
+  const Index own = communication.channel;
+  const auto all = static_cast<Index>(2 * placement_.chunks());
+  std::vector<Index> communications;
+  for (std::int64_t piece = 0; piece < pieces; ++piece) {
+    if (piece > 0)
+      communication.channel =
+          context(chunk).first_channel + fixed_channels + static_cast<Index>(piece - 1) * all + own;
+    communications.push_back(table_.add(communication));
+  }
+  return communications;
 }
 
 // Activations that wait for the backward pass, to the rank that keeps them for a while, or back.

@@ -88,6 +88,8 @@ class ChunkSegments {
   std::vector<std::int32_t> holders_of(int stage) const;
   void sum_over_pairs(int rank, StepContext& step) const;
   ChunkSource source_of(Index chunk) const;
+  void cut_borders(Index chunk);
+  std::vector<Index> in_channels(Index chunk, Communication communication, std::int64_t pieces);
   // Inputs that the stage before, on the same rank, needs for its own backward pass, and frees.
   std::vector<ValueId> kept_before(Index chunk) const;
   void share_embeddings(Index chunk, ChunkSource& source) const;

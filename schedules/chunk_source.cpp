@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "schedules/border_pieces.h"
 #include "schedules/chunk_segments.h"
 #include "schedules/server_exchanges.h"
 
@@ -69,6 +70,25 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   }
   share_embeddings(chunk, source);
   return source;
+}
+
+// Views of what crosses the stage's borders in chunks.
+void ChunkSegments::cut_borders(Index chunk) {
+  ChunkEmission& emission = chunks_[chunk].emission;
+  const ChunkCode& code = *chunks_[chunk].code;
+  const auto stage = static_cast<std::size_t>(placement_.stage_of(chunk));
+  const auto cut = [&](const std::vector<ValueId>& values, std::int64_t pieces) {
+    for (const ValueId value : values)
+      if (pieces > 1 && value != no_index) declare_pieces(plan_, emission, emission.buffer_of[value], pieces);
+  };
+  if (stage > 0) {
+    cut(code.inputs, model_.border_chunks[stage - 1].activations);
+    cut(code.input_gradients, model_.border_chunks[stage - 1].gradients);
+  }
+  if (stage < model_.border_chunks.size()) {
+    cut(code.outputs, model_.border_chunks[stage].activations);
+    cut(code.output_gradients, model_.border_chunks[stage].gradients);
+  }
 }
 
 // Where one rank holds both the first and the last stage, tied word embeddings are one parameter there.

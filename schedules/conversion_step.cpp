@@ -46,16 +46,18 @@ CodeStep conversion_step(const ChunkContext& context, ChunkCode& code, ValueId v
 }
 
 CodeStep broadcast_step(const ChunkContext& context, const ChunkCode& code, ValueId value,
-                        const std::vector<AxisId>& axes) {
+                        const BorderBroadcast& broadcast) {
   const Value& of = code.values[value];
   CodeStep step;
   step.opcode = Opcode::broadcast;
   step.phase = of.kind == ValueKind::activation ? Phase::forward : Phase::backward_input;
-  step.axes = axes;
-  step.stream = context.stream_of_axis[axes.front()];
+  step.axes = broadcast.axes;
+  step.pieces = broadcast.pieces;
+  step.stream = context.stream_of_axis[broadcast.axes.front()];
   step.label = fmt::format("{} broadcast", of.name);
-  step.cause = fmt::format("{}: from the first of {}, the only ones that exchange with the other stage",
-                           of.name, context.mesh.words(axes));
+  step.cause = fmt::format("{}: from the first of {}, the only ones that exchange with the other stage{}",
+                           of.name, context.mesh.words(broadcast.axes),
+                           broadcast.pieces == 1 ? "" : fmt::format(", in {} chunks", broadcast.pieces));
   step.inputs = step.outputs = {value};
   return step;
 }

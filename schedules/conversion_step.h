@@ -21,6 +21,6 @@ CodeStep conversion_step(const ChunkContext& context, ChunkCode& code, ValueId v
 
 // The step that hands a value that only the first rank along the axes has to the others, in its place.
 CodeStep broadcast_step(const ChunkContext& context, const ChunkCode& code, ValueId value,
-                        const std::vector<AxisId>& axes);
+                        const BorderBroadcast& broadcast);
 
 }  // namespace simrun

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
+#include "schedules/border_pieces.h"
 #include "schedules/bucket_reductions.h"
 #include "schedules/flat_buffer.h"
 #include "schedules/offloaded_activations.h"
@@ -160,6 +162,10 @@ Instruction free_of(const ChunkEmission& emission, const std::vector<ValueId>& v
   return instruction;
 }
 
+void append(std::vector<Instruction>& instructions, std::vector<Instruction> more) {
+  std::ranges::move(more, std::back_inserter(instructions));
+}
+
 bool is_run_scope(const Value& value) {
   return value.kind == ValueKind::parameter || value.kind == ValueKind::parameter_gradient;
 }
@@ -246,7 +252,8 @@ std::vector<Instruction> emit_forward(const ChunkEmission& emission, const Chunk
     windows.before(s, instructions);
     offloaded.before_forward(s, instructions);
     casts.before(s, Phase::forward, instructions);
-    instructions.push_back(instruction_of(emission, code.forward[s], table));
+    append(instructions,
+           in_pieces(emission, instruction_of(emission, code.forward[s], table), code.forward[s].pieces));
     offloaded.let_wait(s, instructions.back());
     std::vector<ValueId> dead;
     for (const ValueId v : last[s]) {
@@ -331,7 +338,7 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
         instruction.accumulate = written[output];
         written[output] = true;
       }
-    instructions.push_back(std::move(instruction));
+    append(instructions, in_pieces(emission, std::move(instruction), step.pieces));
     std::vector<ValueId> dead;
     for (const ValueId v : last[s]) {
       const bool kept = is_among(code.input_gradients, v) || is_among(emission.kept_before, v);
@@ -344,26 +351,6 @@ std::vector<Instruction> emit_backward(const ChunkEmission& emission, const Chun
   }
   reductions.complete(code.backward.size(), instructions);
   reductions.flush(instructions);
-  return instructions;
-}
-
-std::vector<Instruction> emit_transfer(const ChunkEmission& emission, const ChunkCode& code,
-                                       const TransferEnd& end) {
-  Instruction transfer;
-  transfer.opcode = end.opcode;
-  const bool forward = code.values[end.values.front()].kind == ValueKind::activation;
-  transfer.phase = forward ? Phase::forward : Phase::backward_input;
-  transfer.stream = end.stream;
-  transfer.communication = end.communication;
-  transfer.label = forward ? "activation" : "gradient";
-  std::vector<ValueId> sent;
-  for (const ValueId value : end.values) {
-    (end.opcode == Opcode::send ? transfer.inputs : transfer.outputs).push_back(emission.buffer_of[value]);
-    if (!code.values[value].saved && !is_among(emission.kept_before, value)) sent.push_back(value);
-  }
-  std::vector<Instruction> instructions{transfer};
-  if (end.opcode == Opcode::send && !sent.empty())
-    instructions.push_back(free_of(emission, sent, transfer.phase));
   return instructions;
 }
 

@@ -33,7 +33,9 @@ struct ChunkEmission {
   std::vector<Index> host_copy = {};
   std::uint8_t to_host = 0, from_host = 0;
   std::vector<ValueId> kept_before = {};  // inputs that the stage before frees
-  Index largest_of_weight = no_index;     // fp8, tensorwise scaling: what a weight's cast is scaled by
+  // What crosses a border of unlike stages in chunks: views of a buffer, by it and their number.
+  std::map<std::pair<Index, std::int64_t>, std::vector<Index>> pieces = {};
+  Index largest_of_weight = no_index;  // fp8, tensorwise scaling: what a weight's cast is scaled by
   // Bidirectional schedules: the two pipeline ranks that hold the stage, ascending, and the first of two
   // channels per bucket for the exchanges between them. Otherwise empty.
   std::vector<std::int32_t> pair_ranks;
@@ -116,9 +118,9 @@ struct TransferEnd {
   std::vector<ValueId> values;
   Opcode opcode = Opcode::send;
   std::uint8_t stream = 0;
-  Index communication = no_index;
+  std::vector<Index> communications = {};  // one for each piece
 };
-// SEND of values (and the FREE of those that are not kept) or RECV.
+// SEND of values, in pieces (and the FREE of those that are not kept), or RECV.
 std::vector<Instruction> emit_transfer(const ChunkEmission& emission, const ChunkCode& code,
                                        const TransferEnd& end);
 

@@ -76,8 +76,8 @@ class BackwardLowering {
     const ValueId value = add_value(output.tensor, output.layout, "_grad_received");
     code_.values[value].arrived = true;
     code_.output_gradients.push_back(value);
-    if (!context_.alone_behind.empty())
-      code_.backward.push_back(broadcast_step(context_, code_, value, context_.alone_behind));
+    if (!context_.from_behind.axes.empty())
+      code_.backward.push_back(broadcast_step(context_, code_, value, context_.from_behind));
     contribute(output.tensor, value, -1);
   }
 
@@ -87,7 +87,7 @@ class BackwardLowering {
     std::erase(arriving, no_index);
     if (arriving.empty()) return;
     for (CodeStep& step : code_.backward) {
-      step.waits_for = arriving;
+      if (step.opcode != Opcode::broadcast) step.waits_for = arriving;
       if (step.stream == compute_stream) return;
     }
   }

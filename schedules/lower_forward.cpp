@@ -27,8 +27,8 @@ class ForwardLowering {
       code_.values[value].arrived = true;
       base_[input.tensor] = value;
       code_.inputs.push_back(value);
-      if (!context_.alone_before.empty())
-        code_.forward.push_back(broadcast_step(context_, code_, value, context_.alone_before));
+      if (!context_.from_before.axes.empty())
+        code_.forward.push_back(broadcast_step(context_, code_, value, context_.from_before));
     }
     for (const std::size_t o : context_.operators) lower(o);
     for (const BorderTensor& output : context_.outputs)

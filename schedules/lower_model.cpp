@@ -145,6 +145,24 @@ std::vector<BorderTensor> border_tensors(const LoweredModel& model, const Strate
   return tensors;
 }
 
+void cut_in_chunks(const Job& job, LoweredModel& model, const Strategy& strategy) {
+  for (std::size_t border = 0; border < model.borders.size(); ++border) {
+    const DeviceMesh &before = model.mesh(border), &behind = model.mesh(border + 1);
+    const MeshBorder& meeting = model.borders[border];
+    BorderTransfer forward{border, border + 1, 0, 0, axes_alone(behind, meeting.before_of_behind)};
+    BorderTransfer backward{border + 1, border, 0, 0, axes_alone(before, meeting.behind_of_before)};
+    for (const BorderTensor& of : border_tensors(model, strategy, border)) {
+      const std::int64_t elements = local_elements(model, of.tensor, of.layout, before);
+      for (BorderTransfer* transfer : {&forward, &backward})
+        transfer->elements = transfer->bytes == 0 ? elements : std::min(transfer->elements, elements);
+      forward.bytes += stored_bytes(model.graph.tensors[of.tensor].dtype, elements);
+      backward.bytes += stored_bytes(job.training.precision, elements);
+    }
+    model.border_chunks.push_back(
+        {broadcast_chunks(job, behind, forward), broadcast_chunks(job, before, backward)});
+  }
+}
+
 std::vector<std::uint8_t> streams_of(const DeviceMesh& mesh) {
   std::vector<std::uint8_t> streams;
   for (const char kind : mesh.kind)
@@ -172,11 +190,13 @@ ChunkContext context_of(const Job& job, const LoweredModel& model, Strategy& str
     context.inputs = border_tensors(model, strategy, stage - 1);
     for (BorderTensor& input : context.inputs)
       input.layout = layout_across(std::move(input.layout), border.behind_of_before);
-    context.alone_before = axes_alone(model.mesh(stage), border.before_of_behind);
+    context.from_before = {axes_alone(model.mesh(stage), border.before_of_behind),
+                           model.border_chunks[stage - 1].activations};
   }
   if (stage + 1 < partition.operators.size()) {
     context.outputs = border_tensors(model, strategy, stage);
-    context.alone_behind = axes_alone(model.mesh(stage), model.borders[stage].behind_of_before);
+    context.from_behind = {axes_alone(model.mesh(stage), model.borders[stage].behind_of_before),
+                           model.border_chunks[stage].gradients};
   }
   return context;
 }
@@ -193,6 +213,7 @@ LoweredModel lower_model(const Job& job) {
   Strategy strategy = strategy_of(job, model);
   strategy.context_parallel = std::move(context_parallel);
   meet(model, strategy);
+  cut_in_chunks(job, model, strategy);
   const std::vector<std::uint8_t> stream_of_axis = streams_of(model.mesh(0));
   for (std::size_t stage = 0; stage < model.partition.operators.size(); ++stage) {
     const ChunkContext context = context_of(job, model, strategy, stream_of_axis, stage);

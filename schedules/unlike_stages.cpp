@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "schedules/layout_rules.h"
+#include "schedules/rank_placement.h"
 
 namespace simrun {
 namespace {
@@ -65,6 +66,20 @@ void pair_data_axes(const DeviceMesh& mesh, const DeviceMesh& other, AxisMap& ac
       break;
     }
   }
+}
+
+// The link of the slowest kind between two devices.
+struct Line {
+  double latency_s = 0;
+  double bandwidth = 0;  // bytes/s that a GPU has of it
+};
+Line line_between(const Cluster& cluster, std::int64_t from, std::int64_t to) {
+  const bool inside = from / cluster.gpus_per_node == to / cluster.gpus_per_node;
+  const LinkClass& link = inside ? cluster.intra_node : cluster.inter_node;
+  const double nics = inside ? 1
+                             : static_cast<double>(cluster.nics_per_node) /
+                                   static_cast<double>(std::max<std::int64_t>(cluster.gpus_per_node, 1));
+  return {link.latency_s, link.bandwidth * link.efficiency * std::max(nics, 1e-9)};
 }
 
 }  // namespace
@@ -154,6 +169,39 @@ std::vector<std::int64_t> partner_places(const Mesh& mesh, const Mesh& other, co
     places.push_back(partner);
   }
   return places;
+}
+
+std::int64_t broadcast_chunks(const Job& job, const DeviceMesh& to, const BorderTransfer& transfer) {
+  constexpr std::int64_t most = 16;
+  if (transfer.alone.empty()) return 1;
+  if (job.parallelism.stage_broadcast_chunks > 0)
+    return std::min(job.parallelism.stage_broadcast_chunks, transfer.elements);
+  const std::vector<std::vector<DeviceRange>> placed = placed_devices(job);
+  const std::int64_t receiver = placed[transfer.to_stage].front().first;
+  std::int64_t ranks = 1, last = receiver, stride = 1;
+  for (std::size_t a = 0; a < to.mesh.axes.size(); stride *= to.mesh.axes[a++].size) {
+    if (std::ranges::find(transfer.alone, a) == transfer.alone.end()) continue;
+    ranks *= to.mesh.axes[a].size;
+    last += (to.mesh.axes[a].size - 1) * stride;
+  }
+  const Line over_border = line_between(job.cluster, placed[transfer.from_stage].front().first, receiver);
+  const Line behind = line_between(job.cluster, receiver, last);
+  const double begins_s = job.cluster.gpu.kernel_launch_s;
+  const auto bytes = static_cast<double>(transfer.bytes);
+  std::int64_t best = 1;
+  double best_s = 0;
+  for (std::int64_t chunks = 1; chunks <= std::min(most, transfer.elements); ++chunks) {
+    const auto n = static_cast<double>(chunks);
+    const double transfer_s = over_border.latency_s + bytes / n / over_border.bandwidth;
+    const double broadcast_s =
+        begins_s + static_cast<double>(ranks - 1) * behind.latency_s + bytes / n / behind.bandwidth;
+    const double all_s = transfer_s + broadcast_s + (n - 1) * std::max(transfer_s, broadcast_s);
+    if (chunks == 1 || all_s < best_s) {
+      best = chunks;
+      best_s = all_s;
+    }
+  }
+  return best;
 }
 
 }  // namespace simrun

@@ -41,6 +41,23 @@ MeshBorder border_between(const DeviceMesh& before, const DeviceMesh& behind);
 // The same in common axes alone.
 MeshBorder border_of_common_axes(const DeviceMesh& before, const DeviceMesh& behind);
 
+// In how many chunks what is broadcast behind a border goes over it: activations and gradients. The broadcast
+// of one chunk runs beside the transfer of the next (Zhuang et al. 2023, MLSys, "On optimizing the
+// communication of model parallelism", arXiv 2211.05322: chunked broadcast).
+struct BorderChunks {
+  std::int64_t activations = 1, gradients = 1;
+};
+// What crosses a border towards a stage: bytes per rank that sends, and the axes along which only the first
+// rank receives them.
+struct BorderTransfer {
+  std::size_t from_stage = 0, to_stage = 0;
+  std::int64_t bytes = 0, elements = 0;  // of all tensors; of the smallest
+  std::vector<AxisId> alone = {};
+};
+// As the job says, or else the number with which the last chunk is there first when chunks pass the border
+// and the broadcast like two machines in a row; never more than elements.
+std::int64_t broadcast_chunks(const Job& job, const DeviceMesh& to, const BorderTransfer& transfer);
+
 // A layout in terms of the neighbour's mesh, without the axes that have no partners there.
 Layout layout_across(Layout layout, const AxisMap& across);
 

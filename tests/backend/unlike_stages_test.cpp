@@ -51,6 +51,17 @@ TEST_CASE(
         }
 }
 
+TEST_CASE("chunked broadcasts bring what whole ones do") {
+  for (const auto& sizes : {Sizes{{1, 1}, {1, 2}}, Sizes{{1, 1}, {4, 1}}, Sizes{{1, 2}, {1, 4}},
+                            Sizes{{2, 1}, {2, 1}}, Sizes{{1, 2, 1}, {1, 2, 4}}})
+    for (const char* more :
+         {", stage_broadcast_chunks: 3", ", stage_broadcast_chunks: 5, sequence_parallel: true",
+          ", stage_broadcast_chunks: 2, pipeline_schedule: zb_h1"})
+      check_stages(tiny_llama, sizes, more);
+  check_stages(tiny_llama, {{1, 2, 1}, {1, 2, 4}}, ", stage_broadcast_chunks: 4", "{zero_stage: 1}",
+               "recompute: {granularity: full}\n");
+}
+
 TEST_CASE("stages that split only the batch and stages that split only tensors, four ranks each") {
   const char* const model =
       "model: {model_type: llama, num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, "

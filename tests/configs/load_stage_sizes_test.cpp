@@ -47,8 +47,9 @@ TEST_CASE("stages of 2 x 1 and 2 x 3 ranks fill 8 GPUs; the first stage's sizes 
 TEST_CASE("the effective config of unlike stages is a job of them") {
   const LoadedJob loaded =
       load_job_text(text("pipeline_model_parallel_size: 2, stage_tensor_model_parallel_sizes: [1, 4], "
-                         "sequence_parallel: true"),
+                         "stage_broadcast_chunks: 3, sequence_parallel: true"),
                     "job.yaml", with_presets());
+  CHECK(loaded.job.parallelism.stage_broadcast_chunks == 3);
   CHECK(load_job_text(loaded.effective_yaml, "job.yaml", with_presets()).job == loaded.job);
 }
 
@@ -85,6 +86,12 @@ TEST_CASE("what stages of unlike size cannot be is said, all of it at once") {
         Messages{"tensor parallel 8 beyond the 4 key-value heads needs pipeline ranks of one size",
                  "parallelism.tensor_model_parallel_size is 2 here, but stage_tensor_model_parallel_sizes "
                  "begins with 8"});
+  CHECK(problems(text("pipeline_model_parallel_size: 2, stage_broadcast_chunks: 4")) ==
+        Messages{"nothing is broadcast between stages of one size"});
+  CHECK(problems(text("pipeline_model_parallel_size: 2, stage_data_parallel_sizes: [2, 6], "
+                      "stage_broadcast_chunks: 65",
+                      "micro_batch_size: 3")) ==
+        Messages{"'parallelism.stage_broadcast_chunks': must be at most 64, not '65'"});
   CHECK(problems(text("pipeline_model_parallel_size: 2, stage_data_parallel_sizes: [2, 6], "
                       "context_parallel_size: 2, pipeline_schedule: dualpipe",
                       "micro_batch_size: 3"))

@@ -1,6 +1,7 @@
 #include "schedules/unlike_stages.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "schedules/compile.h"
 #include "schedules/lint.h"
@@ -91,7 +92,7 @@ TEST_CASE("every mix of small stages compiles to a plan without faults, and name
       const auto size = [](const char* list, int i) { return list[1 + 3 * i] - '0'; };
       int world = gpus;
       for (int i = 0; i < 3; ++i) world += size(tensor, i) * size(data, i);
-      for (const char* more : {"", ", sequence_parallel: true"}) {
+      for (const char* more : {"", ", sequence_parallel: true", ", stage_broadcast_chunks: 3"}) {
         const Job job =
             job_of(std::string("pipeline_model_parallel_size: 3, stage_tensor_model_parallel_sizes: ") +
                        tensor + ", stage_data_parallel_sizes: " + data + more,
@@ -103,6 +104,59 @@ TEST_CASE("every mix of small stages compiles to a plan without faults, and name
         if (std::string(data) == "[1, 2, 4]") CHECK(ranks_along_text(plan, "dp") == "1,2,4");
       }
     }
+}
+
+TEST_CASE("what is broadcast behind a border goes over it in chunks, which tile its buffer") {
+  const Plan plan = compile(job_of(
+      "pipeline_model_parallel_size: 2, stage_data_parallel_sizes: [1, 2], stage_broadcast_chunks: 3", 3));
+  REQUIRE(lint(plan) == std::vector<std::string>{});
+  // Four sequences of eight tokens, 16 wide: 512 elements, in 170, 171 and 171.
+  for (const Opcode opcode : {Opcode::send, Opcode::recv, Opcode::broadcast}) {
+    std::vector<std::int64_t> sizes, offsets, channels;
+    for (const Segment& segment : plan.segments)
+      for (const Instruction& of : segment.instructions) {
+        if (of.opcode != opcode || of.phase != Phase::forward) continue;
+        const Buffer& chunk = plan.buffers[opcode == Opcode::recv ? of.outputs.front() : of.inputs.front()];
+        sizes.push_back(chunk.elements());
+        offsets.push_back(chunk.parent_offset);
+        CHECK(plan.buffers[chunk.parent].elements() == 512);
+        CHECK(chunk.bytes() == 0);  // the whole's
+        channels.push_back(plan.communications[of.communication].channel);
+      }
+    CHECK(sizes == std::vector<std::int64_t>{170, 171, 171});
+    CHECK(offsets == std::vector<std::int64_t>{0, 170, 341});
+    if (opcode != Opcode::broadcast)
+      CHECK(std::set<std::int64_t>(channels.begin(), channels.end()).size() == 3);
+  }
+  // Gradients are gathered before they go back to the only rank: whole.
+  for (const Segment& segment : plan.segments)
+    for (const Instruction& of : segment.instructions)
+      if (of.opcode == Opcode::send && of.phase == Phase::backward_input)
+        CHECK(plan.buffers[of.inputs.front()].elements() == 512);
+}
+
+TEST_CASE("as many chunks as make the last one come first, by the links of the cluster") {
+  Job job = job_of("pipeline_model_parallel_size: 2, stage_data_parallel_sizes: [1, 2]", 3);
+  job.cluster.nodes = 3;
+  job.cluster.gpus_per_node = job.cluster.nics_per_node = 1;
+  job.cluster.inter_node = {.bandwidth = 10e9, .latency_s = 1e-6, .efficiency = 1};
+  job.cluster.gpu.kernel_launch_s = 3e-6;
+  const DeviceMesh behind = stage_meshes(job)[1];
+  const std::vector<AxisId> alone =
+      axes_alone(behind, border_between(stage_meshes(job)[0], behind).before_of_behind);
+  const auto chunks = [&](std::int64_t bytes, std::int64_t elements) {
+    return broadcast_chunks(job, behind, {0, 1, bytes, elements, alone});
+  };
+  // n chunks of 1 us + 1 ms / n over the border, each broadcast in 4 us + 1 ms / n: n + 1 of the slower, less
+  // 3 us, are 2,005 us whole, 1,065 us of 16 chunks.
+  CHECK(chunks(10'000'000, 5'000'000) == 16);
+  // 10 us: of one chunk 11 + 14 = 25 us, of two 6 + 9 x 2 = 24, of three 4.3 + 7.3 x 3 = 26.3.
+  CHECK(chunks(100'000, 50'000) == 2);
+  CHECK(chunks(1'000, 500) == 1);
+  CHECK(chunks(10'000'000, 5) == 5);  // of an element each
+  CHECK(broadcast_chunks(job, behind, {0, 1, 10'000'000, 5'000'000, {}}) == 1);
+  job.parallelism.stage_broadcast_chunks = 7;
+  CHECK(chunks(1'000, 500) == 7);
 }
 
 TEST_CASE("sizes that are all alike are the job's own sizes") {

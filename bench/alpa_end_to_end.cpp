@@ -57,6 +57,9 @@ std::string yaml_of(const std::string& model, const std::string& training, int b
 const char* const language =
     "seq_length: 1024, precision: fp16, attention: unfused}\noptimizer: {main_grads_dtype: fp16";
 
+const char* const experts_by_masks =
+    ", name: adafactor}\nmoe: {token_dispatcher: einsum, capacity_factor: 1, group_size: 2048";
+
 // 96 b s h^2 l (1 + s / 6h) + 6 b s h v, as Alpa's artifact counts with recompute.
 double gpt_flops(double batch, double hidden, double layers) {
   const double tokens = batch * sequence_length;
@@ -64,8 +67,8 @@ double gpt_flops(double batch, double hidden, double layers) {
          6 * tokens * hidden * 51200;
 }
 
-// As their count has it: experts in every second layer, two for each token, and the products with one-hot
-// matrices by which groups of 2,048 tokens are dealt out and gathered, which are not simulated.
+// As their count has it: experts in every second layer, two for each token, and the products with masks by
+// which groups of 2,048 tokens are dealt out and gathered.
 double moe_flops(double batch, double hidden, double layers, double experts) {
   const double tokens = batch * sequence_length, group = 2048, square = hidden * hidden;
   const double attention = 8 * square + 4 * sequence_length * hidden;
@@ -197,7 +200,7 @@ void print_moe() {
         "num_experts: {}, moe_router_topk: 2, moe_layer_freq: 2, untie_embeddings_and_output_weights: true}}",
         size.layers, size.hidden, 8 * size.hidden, size.experts);
     print_row({fmt::format("hidden {}, {} experts", size.hidden, size.experts),
-               yaml_of(model, std::string(language) + ", name: adafactor", 1024, size.gpus), 1024, size.gpus,
+               yaml_of(model, std::string(language) + experts_by_masks, 1024, size.gpus), 1024, size.gpus,
                moe_flops(1024, size.hidden, size.layers, size.experts), size.deepspeed, size.alpa, size.plan},
               false);
   }

@@ -114,6 +114,8 @@ void add_parallelism(const Job& job, MegatronArguments& arguments) {
     notes.emplace_back("parallelism: ranks are placed in the order tp-cp-ep-dp-pp, or tp-cp-ep-pp-dp");
   if (parallelism.has_unlike_stages())
     notes.emplace_back("parallelism: pipeline ranks of unlike size; Megatron-LM's are all as the first");
+  if (job.moe.token_dispatcher == TokenDispatcher::einsum)
+    notes.emplace_back("moe.token_dispatcher: einsum; tokens go by alltoall, without masks");
   if (job.layout != LayoutConfig{})
     notes.emplace_back("layout: rules of one's own; tensors are split as Megatron-LM does");
   arguments.groups.push_back({"PARALLEL_ARGS", std::move(flags)});

@@ -142,10 +142,13 @@ void read_moe(const ConfigNode* node, Reading& reading, Job& job) {
     moe.capacity_factor = section.real("capacity_factor", limits::capacity_factor);
   section.ignore({"capacity_factor"});
   const std::string dispatcher = section.word(
-      "token_dispatcher", {{"alltoall", "allgather", "deepep"}, {"flex", "hybridep"}}, "alltoall");
+      "token_dispatcher", {{"alltoall", "allgather", "deepep", "einsum"}, {"flex", "hybridep"}}, "alltoall");
   moe.token_dispatcher = dispatcher == "allgather" ? TokenDispatcher::allgather
                          : dispatcher == "deepep"  ? TokenDispatcher::deepep
+                         : dispatcher == "einsum"  ? TokenDispatcher::einsum
                                                    : TokenDispatcher::alltoall;
+  if (section.has("group_size")) moe.group_size = section.integer("group_size", limits::sequence);
+  section.ignore({"group_size"});
   read_load(section, reading, moe);
   // DeepSeek-V3 places a group of experts on a node (arXiv 2412.19437, section 2.1.2).
   if (experts.topk_groups > 0)

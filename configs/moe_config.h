@@ -44,8 +44,10 @@ struct ExpertConfig {
 };
 
 // alltoall: tokens go to their experts' ranks; allgather: every rank gets all tokens and takes its experts';
-// deepep: alltoall that sends a token once per node and fans out there (DeepSeek-V3, section 3.2.2).
-enum class TokenDispatcher : std::uint8_t { alltoall, allgather, deepep };
+// deepep: alltoall that sends a token once per node and fans out there (DeepSeek-V3, section 3.2.2); einsum:
+// alltoall whose rows are made, and summed again, by products with masks (GShard, arXiv 2006.16668, section
+// 2.2 and appendix A).
+enum class TokenDispatcher : std::uint8_t { alltoall, allgather, deepep, einsum };
 
 // Tokens that each expert received in a recorded run; equal if the counts are.
 struct ExpertHistogram {
@@ -67,8 +69,9 @@ struct ExpertScope {
 struct MoeConfig {
   double capacity_factor = 0;  // an expert takes this x the mean load and drops the rest; 0: dropless
   TokenDispatcher token_dispatcher = TokenDispatcher::alltoall;
-  double load_imbalance = 1;  // busiest expert rank / mean
-  double zipf = 0;            // the r-th expert's load is in proportion to r^-zipf; 0: even
+  std::int64_t group_size = 0;  // einsum: tokens that share a mask (GShard's S); 0: a rank's of a microbatch
+  double load_imbalance = 1;    // busiest expert rank / mean
+  double zipf = 0;              // the r-th expert's load is in proportion to r^-zipf; 0: even
   std::optional<ExpertHistogram> histogram;
   std::int64_t node_limit = 0;            // most nodes that a token is sent to; 0: any number
   std::optional<ExpertScope> scope = {};  // no key: of the run that others are compared with

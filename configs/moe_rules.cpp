@@ -46,11 +46,18 @@ void check_dispatcher(Reading& reading, const Job& job) {
   const bool is_deepep = job.moe.token_dispatcher == TokenDispatcher::deepep;
   const Parallelism& parallelism = job.parallelism;
   // As Megatron-LM: only its all-to-all pads experts to a capacity.
-  if (job.moe.capacity_factor > 0 && job.moe.token_dispatcher != TokenDispatcher::alltoall)
+  const bool is_einsum = job.moe.token_dispatcher == TokenDispatcher::einsum;
+  if (job.moe.capacity_factor > 0 && job.moe.token_dispatcher != TokenDispatcher::alltoall && !is_einsum)
     reading.problem("moe.capacity_factor",
                     fmt::format("a capacity drops and pads rows of the alltoall dispatcher, not of {}",
                                 is_deepep ? "deepep" : "allgather"),
                     "leave it out, or token_dispatcher: alltoall.");
+  if (is_einsum && job.moe.capacity_factor == 0)
+    reading.problem(path, "masks have a place for every row that an expert takes, so experts have a capacity",
+                    "write moe.capacity_factor; 1: as many rows as tokens choose experts.");
+  if (job.moe.group_size > 0 && !is_einsum)
+    reading.problem("moe.group_size", "only token_dispatcher: einsum cuts tokens into groups",
+                    "leave it out.");
   if (is_deepep && parallelism.tensor_model_parallel_size > 1 && !parallelism.sequence_parallel)
     reading.problem(path,
                     fmt::format("deepep sends a token from one rank; {} tensor parallel ranks without "

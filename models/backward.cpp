@@ -33,8 +33,11 @@ std::vector<BackwardStep> gather_steps(const Graph& graph, const Operator& op) {
   const bool routes_rows = op.function == Function::dispatch || op.function == Function::combine;
   if (routes_rows && op.inputs.size() == 1)  // on the way between a token's node and GPU or expert
     return {{Opcode::scatter, op.function, false, false, {gradient}, {0}}};
-  if (op.function == Function::dispatch)
-    return {{Opcode::scatter, Function::dispatch, false, false, {gradient, input(1)}, {0}}};
+  if (op.function == Function::dispatch) {
+    BackwardStep scatter{Opcode::scatter, Function::dispatch, false, false, {gradient, input(1)}, {0}};
+    if (op.inputs.size() > 2) scatter.reads.push_back(input(2));
+    return {scatter};
+  }
   if (op.function == Function::combine)
     return {
         {Opcode::scatter, Function::combine, false, false, {gradient, input(0), input(1), input(2)}, {0, 1}}};
@@ -174,6 +177,8 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
                false,
                {gradient, input(0), input(1)},
                {0, 1}}};
+    case Function::dispatch_masks:
+      return {{Opcode::map, Function::dispatch_masks_backward, false, false, {gradient, input(1)}, {0}}};
     case Function::scale: return {{Opcode::map, Function::scale, false, false, {gradient}, {0}}};
     case Function::mla_rope:
       return {{Opcode::map,

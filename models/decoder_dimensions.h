@@ -20,7 +20,8 @@ namespace simrun {
 struct MoeDimensions {
   DimensionId experts = 0, expert_scores = 0, topk = 0, capacity = 0, expert_ffn = 0, shared_ffn = 0;
   std::optional<DimensionId> node_rows = {}, gpu_rows = {};
-  bool gathers_tokens = false;         // every rank gets all tokens (allgather)
+  std::optional<DimensionId> mask_places = {};  // einsum: rows of all experts for a group of tokens
+  bool gathers_tokens = false;                  // every rank gets all tokens (allgather)
   std::vector<double> scope = {1, 1};  // parts of a rank's sequence that count by themselves, zigzag ranks
   bool has_capacity = false;
 };

@@ -20,6 +20,17 @@ ExpertRowCount expert_row_count(const Job& job, double copies) {
   return {expected, (rows + ranks - 1) / ranks * ranks};
 }
 
+std::int64_t mask_places(const Job& job) {
+  const Parallelism& parallelism = job.parallelism;
+  const std::int64_t parts = parallelism.context_parallel_size *
+                             (parallelism.sequence_parallel ? parallelism.tensor_model_parallel_size : 1);
+  const std::int64_t tokens =
+      std::max<std::int64_t>(job.training.micro_batch_size * job.training.seq_length / parts, 1);
+  const std::int64_t group = job.moe.group_size > 0 ? std::min(job.moe.group_size, tokens) : tokens;
+  return std::llround(
+      std::ceil(static_cast<double>(group * job.model.experts.topk) * job.moe.capacity_factor));
+}
+
 ExpertScope expert_scope(const Job& job) {
   if (job.moe.scope) return *job.moe.scope;
   const Parallelism& parallelism = job.parallelism;

@@ -14,6 +14,9 @@ struct ExpertRowCount {
 };
 ExpertRowCount expert_row_count(const Job& job, double copies);
 
+// Of a mask of the dispatcher einsum: rows of all experts for as many tokens as share it, by token.
+std::int64_t mask_places(const Job& job);
+
 // Over which tokens the job's ranks count an expert's capacity and the balance loss: those of one rank in one
 // microbatch, a part of each sequence where context or sequence parallelism divides it. The same model on
 // fewer ranks computes the same if it has this scope.

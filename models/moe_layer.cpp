@@ -40,6 +40,8 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph) {
   if (job.moe.scope)
     dims.scope = {static_cast<double>(job.moe.scope->sequence_parts),
                   static_cast<double>(job.moe.scope->zigzag_ranks)};
+  if (job.moe.token_dispatcher == TokenDispatcher::einsum)
+    dims.mask_places = graph.dimension("mask_places", mask_places(job));
   dims.gathers_tokens = job.moe.token_dispatcher == TokenDispatcher::allgather;
   if (job.moe.token_dispatcher != TokenDispatcher::deepep) return dims;
   const std::optional<ExpertNodes> on = expert_nodes(job);
@@ -52,7 +54,9 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph) {
 }
 
 TensorId MoeLayer::add(TensorId y) {
-  const TensorId sum = routed(y, route(y));
+  Routing routing = route(y);
+  if (moe_.mask_places) add_masks(routing);
+  const TensorId sum = routed(y, routing);
   if (experts_.shared_ffn_hidden_size == 0) return sum;
   const TensorId of_shared = shared(y);
   const TensorId total = graph_.activation("moe_add", {dims_.batch, dims_.sequence, dims_.hidden});
@@ -90,6 +94,18 @@ MoeLayer::Routing MoeLayer::route(TensorId y) {
   op.constants.insert(op.constants.end(), moe_.scope.begin(), moe_.scope.end());
   op.constants.push_back(experts_.balance_by_sequence ? 1.0 : 0.0);
   return routing;
+}
+
+void MoeLayer::add_masks(Routing& routing) {
+  const std::vector<DimensionId> places{dims_.batch, dims_.sequence, *moe_.mask_places};
+  routing.combine_mask = graph_.activation("combine_mask", places);
+  // Where the other is not 0: nothing is differentiated by it.
+  routing.dispatch_mask = graph_.tensor("dispatch_mask", places, graph_.precision(), TensorKind::index);
+  Operator& op =
+      graph_.add("dispatch_masks", Opcode::map, Function::dispatch_masks,
+                 {routing.probabilities, routing.indices}, {*routing.combine_mask, *routing.dispatch_mask});
+  op.module = module;
+  op.inner_module = router_module;
 }
 
 TensorId MoeLayer::routed(TensorId y, const Routing& routing) {
@@ -140,6 +156,7 @@ void MoeLayer::describe(Operator& op, const Regroup& regroup) const {
 TensorId MoeLayer::dispatch(TensorId y, const Routing& routing) {
   std::vector<DimensionId> from{dims_.batch, dims_.sequence};
   std::vector<TensorId> inputs{y, routing.indices};
+  if (routing.dispatch_mask) inputs.push_back(*routing.dispatch_mask);
   for (const Hop& hop : hops()) {
     const TensorId out = graph_.activation(hop.dispatch, {moe_.experts, hop.rows, dims_.hidden});
     const bool first = from.size() > 1;
@@ -162,7 +179,8 @@ TensorId MoeLayer::combine(TensorId expert_out, const Routing& routing) {
         last ? graph_.activation(hops[h].combine, {dims_.batch, dims_.sequence, dims_.hidden})
              : graph_.activation(hops[h].combine, {moe_.experts, hops[h - 1].rows, dims_.hidden});
     std::vector<TensorId> inputs{rows};
-    if (last) inputs.insert(inputs.end(), {routing.probabilities, routing.indices});
+    if (last)
+      inputs.insert(inputs.end(), {routing.combine_mask.value_or(routing.probabilities), routing.indices});
     Operator& op = graph_.add(hops[h].combine, Opcode::gather, Function::combine, std::move(inputs), {out});
     describe(op, {last ? std::vector<DimensionId>{dims_.batch, dims_.sequence}
                        : std::vector<DimensionId>{hops[h - 1].rows},

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "configs/job.h"
 #include "models/decoder_dimensions.h"
 #include "models/graph_builder.h"
@@ -23,6 +25,9 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph);
 //   unpermute, combine_in_node, combine  sums of a token's rows of a GPU, of a node, of all nodes
 // Indices and probabilities of a token travel behind its row and are not counted: 8 topk bytes beside
 // 2 hidden.
+// With the dispatcher einsum dispatch and combine are products with masks (GShard, arXiv 2006.16668, appendix
+// A), which route's choices make:
+//   dispatch_masks    combine_mask and dispatch_mask [batch, sequence, mask_places]
 //   shared_*   the shared experts, an MLP of every token, and moe_add, their sum with the routed ones
 class MoeLayer {
  public:
@@ -35,8 +40,10 @@ class MoeLayer {
  private:
   struct Routing {
     TensorId probabilities, indices;
+    std::optional<TensorId> combine_mask = {}, dispatch_mask = {};
   };
   Routing route(TensorId y);
+  void add_masks(Routing& routing);
   TensorId routed(TensorId y, const Routing& routing);
   // One exchange to the experts and back: the operators before and behind it, and what it exchanges.
   struct Hop {

@@ -102,7 +102,9 @@ enum class Function : std::uint8_t {
   convolution_weight_gradient,
   max_pool,
   average_pool,
+  dispatch_masks,  // of probabilities and indices: weights by place with an expert, and where they are not 0
+  dispatch_masks_backward,
 };
-constexpr int function_count = static_cast<int>(Function::average_pool) + 1;
+constexpr int function_count = static_cast<int>(Function::dispatch_masks_backward) + 1;
 
 }  // namespace simrun

@@ -86,6 +86,35 @@ ConvolutionOperands convolution_operands(const Instruction& instruction) {
   return {out, in.at(0), in.at(1)};
 }
 
+std::optional<MaskProducts> mask_products(const Plan& plan, const Instruction& instruction) {
+  if (instruction.function != Function::dispatch && instruction.function != Function::combine) return {};
+  const Buffer *mask = nullptr, *rows = nullptr;
+  for (const std::vector<Index>* operands : {&instruction.inputs, &instruction.outputs})
+    for (const Index operand : *operands) {
+      const Buffer& buffer = plan.buffers[operand];
+      if (buffer.dims.empty()) continue;
+      if (plan.dimension_names[buffer.dims.back().name] == "mask_places") mask = &buffer;
+      if (plan.dimension_names[buffer.dims.front().name] == "experts") rows = &buffer;
+    }
+  if (mask == nullptr || rows == nullptr) return {};
+  MaskProducts products;
+  products.places = std::max<std::int64_t>(mask->dims.back().extent, 1);
+  products.hidden = std::max<std::int64_t>(rows->dims.back().extent, 1);
+  const std::int64_t tokens = mask->elements() / products.places;
+  products.groups = std::max<std::int64_t>(rows->elements() / products.hidden / products.places, 1);
+  products.tokens = std::max<std::int64_t>(tokens / products.groups, 1);
+  return products;
+}
+
+// A combine's gradients are those of the rows and of the mask.
+static double mask_flops(const Plan& plan, const Instruction& instruction) {
+  const std::optional<MaskProducts> of = mask_products(plan, instruction);
+  if (!of) return 0;
+  return 2.0 * static_cast<double>(instruction.outputs.size()) *
+         static_cast<double>(of->groups * of->tokens) * static_cast<double>(of->places) *
+         static_cast<double>(of->hidden);
+}
+
 static double whole_flops(const Plan& plan, const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::gemm: return gemm_flops(plan, instruction);
@@ -94,6 +123,8 @@ static double whole_flops(const Plan& plan, const Instruction& instruction) {
     case Opcode::conv: return convolution_flops(plan, instruction);
     case Opcode::lstm:
     case Opcode::lstm_backward: return lstm_flops(plan, instruction);
+    case Opcode::gather:
+    case Opcode::scatter: return mask_flops(plan, instruction);
     default: return 0;
   }
 }

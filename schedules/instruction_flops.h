@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "schedules/plan.h"
 
 namespace simrun {
@@ -10,6 +13,13 @@ struct ConvolutionOperands {
   Index output = no_index, input = no_index, weight = no_index;
 };
 ConvolutionOperands convolution_operands(const Instruction& instruction);
+
+// The products of a dispatch or combine with masks, or of its gradients: `groups` times
+// [tokens, places] x [places, hidden], or two of them transposed.
+struct MaskProducts {
+  std::int64_t groups = 1, tokens = 0, places = 0, hidden = 0;  // tokens and places of a group
+};
+std::optional<MaskProducts> mask_products(const Plan& plan, const Instruction& instruction);
 
 // Matrix FLOPs of one instruction on one rank, by the definition of hardware FLOPs: a multiply-add is 2,
 // padding counts, attention counts the full score matrix (2 products forward, 4 backward). 0 for everything

@@ -96,6 +96,8 @@ const char* to_string(Function function) {
       "convolution_weight_gradient",
       "max_pool",
       "average_pool",
+      "dispatch_masks",
+      "dispatch_masks_backward",
   };
   return names[static_cast<std::size_t>(function)];
 }

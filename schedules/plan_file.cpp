@@ -125,12 +125,21 @@ bool is_new_in_version_10(const Plan& plan) {
          std::ranges::any_of(plan.buffers, [](const Buffer& buffer) { return buffer.dtype == Dtype::fp4; });
 }
 
+// Masks that dispatch tokens.
+bool is_new_in_version_11(const Plan& plan) {
+  return std::ranges::any_of(plan.segments, [](const Segment& segment) {
+    return std::ranges::any_of(
+        segment.instructions, [](const Instruction& what) { return what.function > Function::average_pool; });
+  });
+}
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
 // framework, those of version 8 take all nodes and replicas for alike and compute
-// beside every collective, and those of version 9 know no fp4.
+// beside every collective, those of version 9 know no fp4, and those of version 10 no masks.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_11(plan)) return 11;
   if (is_new_in_version_10(plan)) return 10;
   if (is_new_in_version_9(plan)) return 9;
   if (is_new_in_version_8(plan)) return 8;

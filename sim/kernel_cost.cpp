@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
+#include "schedules/instruction_flops.h"
 #include "sim/attention_cost.h"
 #include "sim/conv_cost.h"
 #include "sim/measured_cost.h"
@@ -83,6 +85,20 @@ double product_seconds(const Plan& plan, const Instruction& instruction) {
   return seconds;
 }
 
+// Products with masks; of a combine's gradients that of the rows, then that of the mask.
+std::vector<GemmShape> mask_shapes(const Plan& plan, const Instruction& instruction) {
+  const std::optional<MaskProducts> of = mask_products(plan, instruction);
+  if (!of) return {};
+  GemmShape shape{of->groups, of->tokens, of->hidden, of->places};
+  shape.input = shape.output = plan.buffers[instruction.inputs.at(0)].dtype;
+  GemmShape of_rows = shape, of_mask = shape;
+  std::swap(of_rows.m, of_rows.k);
+  std::swap(of_mask.n, of_mask.k);
+  const bool forward = instruction.opcode == Opcode::gather;
+  if (instruction.function == Function::dispatch) return {forward ? of_rows : shape};
+  return forward ? std::vector{shape} : std::vector{of_rows, of_mask};
+}
+
 }  // namespace
 
 Picoseconds to_picoseconds(double seconds) {
@@ -97,6 +113,14 @@ double row_kernel_seconds(const Gpu& gpu, double bytes) {
 
 KernelWork kernel_work(const Plan& plan, const Instruction& instruction) {
   double bytes = sum_bytes(plan, instruction.inputs) + sum_bytes(plan, instruction.outputs);
+  if (const std::vector<GemmShape> shapes = mask_shapes(plan, instruction); !shapes.empty()) {
+    KernelWork work;
+    for (const GemmShape& shape : shapes) {
+      work.flops += gemm_flops(shape);
+      work.bytes += gemm_bytes(shape);
+    }
+    return work;
+  }
   if (is_routed(instruction)) return {0, routed_bytes(plan, instruction)};
   if (instruction.function == Function::batch_norm) bytes = batch_norm_bytes(plan, instruction, bytes);
   // Of the sequence only the first position is read.
@@ -144,6 +168,10 @@ Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
     default: break;
   }
   double seconds = 0;
+  if (const std::vector<GemmShape> shapes = mask_shapes(plan, instruction); !shapes.empty()) {
+    for (const GemmShape& shape : shapes) seconds += gemm_seconds(gpu, shape) + gpu.kernel_launch_s;
+    return to_picoseconds(seconds);
+  }
   for (const RowKernel& kernel : row_kernels(plan, instruction, kernel_work(plan, instruction).bytes))
     seconds += row_kernel_seconds(gpu, kernel);
   return to_picoseconds(seconds);
@@ -156,8 +184,10 @@ std::int64_t kernel_launches(const Plan& plan, const Instruction& instruction) {
     case Opcode::gemm: return 1 + static_cast<std::int64_t>(kernels_behind_product(plan, instruction).size());
     case Opcode::attention:
     case Opcode::attention_backward: return attention_launches(plan, instruction);
-    default: return static_cast<std::int64_t>(row_kernels(plan, instruction, 0).size());
+    default: break;
   }
+  const std::vector<GemmShape> masks = mask_shapes(plan, instruction);
+  return static_cast<std::int64_t>(masks.empty() ? row_kernels(plan, instruction, 0).size() : masks.size());
 }
 
 }  // namespace simrun

@@ -46,6 +46,16 @@ double transformer(const Sizes& n, double factor, double scores) {
   return factor * n.tokens * n.layers * n.h * n.h * (1 + n.s / (scores * n.h));
 }
 
+// MLPs of 8 h in every second layer; in the others two experts of a token, router, gating and masks.
+double alpa_experts(const Sizes& n, const Job& job, double passes) {
+  const double attention = 8 * n.h * n.h + 4 * n.s * n.h,
+               experts = static_cast<double>(job.model.experts.count);
+  const double group = static_cast<double>(job.moe.group_size);
+  const double dense = attention + 32 * n.h * n.h;
+  const double routed = attention + 64 * n.h * n.h + 2 * n.h * experts + 4 * group + 8 * n.h * group;
+  return passes * n.tokens * n.layers / 2 * (dense + routed);
+}
+
 }  // namespace
 
 double claimed_flops(const std::map<std::string, std::string>& facts, const Job& job,
@@ -60,6 +70,8 @@ double claimed_flops(const std::map<std::string, std::string>& facts, const Job&
   if (kind == "hardware_72") return transformer(n, 72, 3) + head;
   if (kind == "alpa_96") return transformer(n, 96, 6) + head;
   if (kind == "alpa_72") return transformer(n, 72, 6) + head;
+  if (kind == "alpa_moe_4") return alpa_experts(n, job, 4) + head;
+  if (kind == "alpa_moe_3") return alpa_experts(n, job, 3) + head;
   if (kind == "6n") return 6 * n.parameters * n.tokens + scores;
   if (kind == "6n_both") return 6 * (n.parameters + (n.tied ? n.embedding : 0)) * n.tokens + scores;
   if (kind == "6n_no_embedding") return 6 * (n.parameters - (n.tied ? 0 : n.embedding)) * n.tokens + scores;

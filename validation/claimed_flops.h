@@ -19,6 +19,8 @@ namespace simrun {
 //   6n_no_embedding  the same without the input embedding
 //   layers_8n        8 N B s, N of the layers only
 //   alpa_96, _72     96 (72) B s L h^2 (1 + s/6h) + 6 B s h V
+//   alpa_moe_4, _3   4 (3) B s L/2 (112 h^2 + 8 s h + 2 h E + 4 S + 8 h S) + 6 B s h V, E experts, masks
+//                    of S tokens
 //   causal           the model's FLOPs with half the scores
 //   model_4_3        the model's FLOPs and a second forward pass
 //   otherwise        the model's FLOPs

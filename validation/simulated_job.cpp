@@ -6,6 +6,7 @@
 #include "configs/diagnostics.h"
 #include "sim/plan_job.h"
 #include "sim/worker.h"
+#include "validation/layer_time.h"
 
 namespace simrun {
 namespace {
@@ -18,7 +19,11 @@ void simulate_into(const std::string& yaml, const LoadOptions& load, EngineChoic
   LoadedJob loaded = load_job_text(yaml, text_name, load);
   const Plan plan = plan_job(loaded.job);
   require_links(plan);
-  into.summary = summarize(plan, simulate(plan, {.detail = Detail::totals, .engine = engine}));
+  const bool is_layer = loaded.job.model.num_layers == 1;
+  const Timeline timeline =
+      simulate(plan, {.detail = is_layer ? Detail::instructions : Detail::totals, .engine = engine});
+  into.summary = summarize(plan, timeline);
+  if (is_layer) into.layer_s = seconds_of_layer(plan, timeline);
   into.job = std::move(loaded.job);
 }
 

@@ -13,6 +13,7 @@ namespace simrun {
 struct SimulatedJob {
   std::optional<Job> job;  // unset: refused
   Summary summary;
+  double layer_s = 0;  // of a model of one layer: seconds_of_layer()
   std::string error;
 };
 

@@ -151,7 +151,9 @@ void score(const RowJob& made, ValidatedRow& row) {
     return;
   }
   row.predicted = predicted_metric(made, *row.simulated);
-  if (!row.predicted)
+  if (!row.predicted && row.set == "per-layer")
+    row.why = "the time of one layer is simulated with a model of one layer";
+  else if (!row.predicted)
     row.why = fmt::format("the metric '{}' is unknown", row.row[Column::measured_metric]);
   else if (row.measured() <= 0)
     row.why = "what was measured is not above 0";

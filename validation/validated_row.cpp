@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <vector>
 
 #include "validation/claimed_flops.h"
 
@@ -59,6 +60,16 @@ std::optional<double> predicted_memory(const RowJob& made, const SimulatedJob& s
   return bytes / (fact(made, "memory_unit") == "GB" ? 1e9 : 0x1p30);
 }
 
+// Of one microbatch's passes on a stage: the median, as the first and the last have an embedding or a head.
+// The update counts too, for its share of a step.
+double pass_seconds(const Job& job, const Summary& summary) {
+  std::vector<double> computes;
+  for (const StageSummary& stage : summary.stages)
+    if (!stage.serves) computes.push_back(stage.compute_s);
+  std::ranges::sort(computes);
+  return computes[computes.size() / 2] / static_cast<double>(job.microbatches());
+}
+
 bool has_words(const std::string& text, const std::string& words) {
   const auto is_same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
   return std::search(text.begin(), text.end(), words.begin(), words.end(), is_same) != text.end();
@@ -95,6 +106,10 @@ std::optional<double> predicted_metric(const RowJob& made, const SimulatedJob& s
   const std::string& metric = made.row[Column::measured_metric];
   const Summary& summary = simulated.summary;
   if (metric == "memory_gb") return predicted_memory(made, simulated);
+  if (metric == "iter_time_s" && fact(made, "set") == "per-layer")
+    return simulated.layer_s > 0 ? std::optional(simulated.layer_s) : std::nullopt;
+  if (metric == "iter_time_s" && fact(made, "set") == "per-microbatch")
+    return pass_seconds(*simulated.job, summary);
   if (metric == "iter_time_s") return summary.step_time_s / made.batch_share;
   if (metric == "tokens_per_s_per_gpu") return summary.tokens_per_s_per_gpu;
   const double per_gpu = claimed_flops(made.facts, *simulated.job, summary) / summary.step_time_s /

@@ -40,7 +40,9 @@ struct ValidatedRow {
 // mfu. -1 for what is no time.
 int time_metric_rank(const std::string& metric);
 
-// What the simulated job predicts for the row's metric; nothing for a metric that is unknown.
+// What the simulated job predicts for the row's metric, an iteration time in the sets per-layer and
+// per-microbatch being that of a layer and of one stage's passes; nothing for a metric that is unknown, or
+// the time of a layer of several.
 std::optional<double> predicted_metric(const RowJob& made, const SimulatedJob& simulated);
 
 }  // namespace simrun

@@ -39,6 +39,9 @@ std::string missing_gradient_refusal(const Plan& plan, const Instruction& what) 
 std::string map_refusal(const Plan& plan, const Instruction& what) {
   const Buffer& out = plan.buffers[what.outputs.at(0)];
   switch (what.function) {
+    case Function::dispatch_masks:
+    case Function::dispatch_masks_backward:
+      return no_kernel("moe.token_dispatcher: einsum (alltoall with the same capacity_factor is run)");
     case Function::add:
       for (const Index input : what.inputs) {
         if (same_extents(plan.buffers[input], out)) continue;

@@ -95,6 +95,13 @@ TEST_CASE("a dispatcher that the rest of the job does not let be: what is in the
   CHECK(with("deepep,", "deepep, capacity_factor: 2,") ==
         "a capacity drops and pads rows of the alltoall dispatcher, not of deepep / leave it out, or "
         "token_dispatcher: alltoall.");
+  CHECK(with("deepep,", "einsum,") ==
+        "masks have a place for every row that an expert takes, so experts have a capacity / write "
+        "moe.capacity_factor; 1: as many rows as tokens choose experts.");
+  CHECK(with("deepep,", "deepep, group_size: 512,") ==
+        "only token_dispatcher: einsum cuts tokens into groups / leave it out.");
+  CHECK(load(edited(moe_job, "deepep,", "einsum, capacity_factor: 1, group_size: 512,")).moe.group_size ==
+        512);
   CHECK(with("deepep,", "allgather, capacity_factor: 2,").find("not of allgather") != std::string::npos);
   CHECK(with("sequence_parallel: true", "sequence_parallel: false") ==
         "deepep sends a token from one rank; 2 tensor parallel ranks without sequence_parallel have the same "

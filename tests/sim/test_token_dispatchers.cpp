@@ -1,6 +1,9 @@
 #include <catch2/catch.hpp>
 
 #include "schedules/compile.h"
+#include "schedules/instruction_flops.h"
+#include "schedules/lint.h"
+#include "schedules/plan_file.h"
 #include "schedules/summary.h"
 #include "sim/simulate.h"
 #include "tests/jobs.h"
@@ -87,6 +90,37 @@ TEST_CASE("allgather holds the tokens of all ranks: more memory than the copies 
     return summarize(plan, simulate(plan, {.detail = Detail::totals})).stages.at(0).peak_memory_bytes;
   };
   CHECK(peak("allgather") > peak("alltoall"));
+}
+
+TEST_CASE("einsum dispatches by five products with masks of 2 x 512 places, and keeps the masks") {
+  const auto layers = [](const char* dispatcher, const char* group) {
+    return job_from(
+        std::string(
+            "simrun: 1\n"
+            "model: {model_type: gpt, num_layers: 2, hidden_size: 1024, num_attention_heads: 16, "
+            "vocab_size: 1024, num_experts: 8, moe_router_topk: 2, max_position_embeddings: 1024}\n"
+            "training: {seq_length: 1024, micro_batch_size: 2, global_batch_size: 4, precision: fp16}\n"
+            "parallelism: {expert_model_parallel_size: 2}\n"
+            "moe: {capacity_factor: 1, token_dispatcher: ") +
+        dispatcher + group + "}\ncluster: {from: dgx_a100, nodes: 1, gpus_per_node: 2}\n");
+  };
+  const Plan rows = compile(layers("alltoall", "")), masks = compile(layers("einsum", ", group_size: 512"));
+  CHECK(lint(masks) == std::vector<std::string>{});
+  // 2 layers x 2 GPUs x 5 products of 2,048 tokens x 1,024 places x 1,024.
+  CHECK(hardware_flops(masks) - hardware_flops(rows) == 2.0 * 2 * 5 * 2 * 2048 * 1024 * 1024);
+  // Fewer than 2,048 tokens per group: as many as a rank has.
+  CHECK(hardware_flops(compile(layers("einsum", ", group_size: 4096"))) - hardware_flops(rows) ==
+        2.0 * 2 * 5 * 2 * 2048 * 4096 * 1024);
+  const Summary of_rows = summarize(rows, simulate(rows)), of_masks = summarize(masks, simulate(masks));
+  // 43 GFLOP of a GPU at no more than 312 TFLOP/s.
+  CHECK(of_masks.step_time_s - of_rows.step_time_s > 5 * 2 * 2 * 2048.0 * 1024 * 1024 / 312e12);
+  // Two layers' two masks of 2,048 x 1,024 fp16 numbers: 16 MiB more of activations, less what alltoall
+  // keeps.
+  CHECK(of_masks.peak_memory_bytes - of_rows.peak_memory_bytes >= 0.99 * 2 * 2 * 2048 * 1024 * 2);
+  CHECK(of_masks.model_flops_per_step == of_rows.model_flops_per_step);
+  const std::string bytes = serialize(masks);
+  CHECK(bytes[8] == 11);  // readers of version 10 know no masks
+  CHECK(parse_plan(bytes, "masks.plan") == masks);
 }
 
 }  // namespace simrun

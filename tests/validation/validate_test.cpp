@@ -114,6 +114,23 @@ TEST_CASE("validate: tagged rows are scored apart") {
   CHECK(scores.apart.at("per-layer").time.rows == 1);
 }
 
+TEST_CASE("validate: a layer's time and a microbatch's on a stage are held against just that") {
+  const auto rows =
+      validated({{{Column::notes, "use=clean"}, {Column::layers, "1"}, {Column::pp, "1"}},
+                 {{Column::notes, "use=clean; PER-LAYER"}, {Column::layers, "1"}, {Column::pp, "1"}},
+                 {{Column::notes, "use=clean; PER-LAYER"}},
+                 {{Column::notes, "use=clean; PER-MICROBATCH PER-STAGE"}}});
+  const Summary& whole = rows[0].simulated->summary;
+  // Without embedding, head and update.
+  CHECK(rows[1].predicted.value() < 0.9 * rows[0].predicted.value());
+  CHECK(rows[1].predicted.value() > 0.1 * whole.compute_s);
+  CHECK(rows[2].why == "the time of one layer is simulated with a model of one layer");
+  const Job& job = rows[3].simulated->job.value();
+  CHECK(rows[3].predicted.value() * static_cast<double>(job.microbatches()) <=
+        rows[3].simulated->summary.step_time_s);
+  CHECK(job.microbatches() > 1);
+}
+
 TEST_CASE("validate: what ran out of memory and what ran are a confusion matrix") {
   const Cells large{{Column::hidden, "16384"}, {Column::layers, "96"}, {Column::heads, "128"}};
   const auto with = [&](const std::string& metric, bool is_large, const std::string& notes = "use=clean") {

@@ -29,6 +29,8 @@ struct FrameworkKernels {
   // Weight gradients are added to the main gradients by the product itself; else by a kernel behind it.
   bool fused_weight_gradient = true;
   bool fused_cross_entropy = true;  // exponentials, sum and gradient within the loss's own passes
+  // Rows of tokens are dealt out to experts and summed again in one kernel each.
+  bool fused_permute = true;
   // What an optimizer step moves per parameter of the rank beyond the update itself and the gradients' norm:
   // unscaling, clipping, zeroing, copies between types.
   double optimizer_bytes = 0;

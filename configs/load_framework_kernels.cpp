@@ -70,6 +70,7 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.blocking_tensor_parallel = section.boolean("blocking_tensor_parallel", false);
   kernels.blocking_collectives = section.boolean("blocking_collectives", false);
   kernels.fused_cross_entropy = section.boolean("fused_cross_entropy", true);
+  kernels.fused_permute = section.boolean("fused_permute", true);
   kernels.optimizer_bytes = section.real("optimizer_bytes", optimizer_bytes, 0.0);
   kernels.compute_slowdown = section.real("compute_slowdown", slowdown, 1.0);
   kernels.blocking_pipeline = section.boolean("blocking_pipeline", false);

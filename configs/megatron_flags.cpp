@@ -216,7 +216,7 @@ constexpr Explained unmodelled_flags[] = {
     {"--high-priority-stream-groups", "priorities of streams"},
     {"--keep-fp8-transpose-cache", "a second copy of fp8 weights"},
     {"--moe-deepep-num-sms", "cluster.gpu.communication_sms"},
-    {"--moe-permute-fusion", "kernels of the dispatcher"},
+    {"--moe-permute-fusion", "framework.kernels.fused_permute"},
     {"--moe-router-fusion", "kernels of the router"},
     {"--moe-router-padding-for-fp8", "padded tokens of experts"},
     {"--moe-shared-expert-overlap", "the shared expert runs before the routed ones"},

@@ -21,6 +21,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_blocking_collectives(kernels.blocking_collectives);
   out.set_blocking_pipeline(kernels.blocking_pipeline);
   out.set_separate_cross_entropy(!kernels.fused_cross_entropy);
+  out.set_separate_permute(!kernels.fused_permute);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
   out.set_compute_slowdown(kernels.compute_slowdown);
 }
@@ -43,6 +44,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .fused_qkv_bias = !in.separate_qkv_bias(),
           .fused_weight_gradient = !in.separate_weight_gradient(),
           .fused_cross_entropy = !in.separate_cross_entropy(),
+          .fused_permute = !in.separate_permute(),
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),
           .compute_slowdown = slowdown == 0 ? 1 : slowdown,
           .blocking_tensor_parallel = in.blocking_tensor_parallel(),

@@ -46,6 +46,31 @@ std::vector<RowKernel> residual_kernels(const Plan& plan, const Instruction& ins
   return kernels;
 }
 
+// Megatron Core's operators (moe_utils.py: permute, unpermute, sort_chunks_by_idxs): rows are selected, and
+// summed by a scatter that adds to zeros; a rank that has several experts puts what others sent in their
+// order, in a copy of its own. Adding to a row reads it, and its old sum.
+std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& instruction) {
+  const bool is_dispatch = instruction.function == Function::dispatch;
+  const bool forward = instruction.opcode == Opcode::gather;
+  if (plan.framework.kernels.fused_permute || (!is_dispatch && instruction.function != Function::combine) ||
+      instruction.inputs.size() < 2)
+    return {};
+  const Index in = instruction.inputs.front(), out = instruction.outputs.front();
+  const bool writes_rows = is_dispatch == forward;
+  const Buffer &rows = plan.buffers[writes_rows ? out : in], &tokens = plan.buffers[writes_rows ? in : out];
+  // DeepEP's kernels put rows into their places as they arrive.
+  if (rows.dims.size() < 2 || plan.dimension_names[rows.dims[1].name] != "capacity") return {};
+  const auto r = static_cast<double>(rows.stored_bytes()), t = static_cast<double>(tokens.stored_bytes());
+  std::vector<RowKernel> kernels;
+  if (plan.job.expert_parallel > 1 && rows.dims.front().extent > plan.job.expert_parallel)
+    kernels.push_back({2 * r});
+  if (forward) kernels.push_back({2 * r});  // selected, or weighted by the probabilities
+  if (!writes_rows) kernels.insert(kernels.end(), {{t}, {3 * r}});
+  // The tokens' gradients by row; by the probabilities; by the rows, and summed over each.
+  if (!is_dispatch && !forward) kernels.insert(kernels.end(), {{2 * r}, {2 * r}, {3 * r}, {r}});
+  return kernels;
+}
+
 // Empty: one kernel does it.
 std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& instruction) {
   const FrameworkKernels& framework = plan.framework.kernels;
@@ -77,6 +102,8 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
       return framework.fused_residual || instruction.opcode != Opcode::map
                  ? std::vector<RowKernel>()
                  : residual_kernels(plan, instruction);
+    case Function::dispatch:
+    case Function::combine: return permute_kernels(plan, instruction);
     default: return {};
   }
 }

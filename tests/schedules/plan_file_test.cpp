@@ -206,9 +206,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 11; this simrun reads versions 1 to 10");
+  CHECK(refusal(bytes) == "the plan file has format version 12; this simrun reads versions 1 to 11");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 10");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 11");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {

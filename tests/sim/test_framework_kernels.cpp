@@ -276,6 +276,36 @@ TEST_CASE("where stages wait for transfers, tensor-parallel ranks send parts of 
   CHECK(sent("true") == 2 * 512 * 1024 * 2 / 2);
 }
 
+TEST_CASE(
+    "rows of experts that are not permuted by one kernel are selected, copied, weighted and scattered") {
+  Shapes shapes;
+  Plan& plan = shapes.plan;
+  const Index tokens = shapes.buffer(Dtype::bf16, {{"batch", 1}, {"sequence", 500}, {"hidden", 1000}});
+  const Index choice = shapes.buffer(Dtype::int32, {{"batch", 1}, {"sequence", 500}, {"topk", 2}});
+  const Index weight = shapes.buffer(Dtype::fp32, {{"batch", 1}, {"sequence", 500}, {"topk", 2}});
+  const Index rows = shapes.buffer(Dtype::bf16, {{"experts", 8}, {"capacity", 125}, {"hidden", 1000}});
+  const auto microseconds = [&](Opcode opcode, Function function, std::vector<Index> inputs,
+                                std::vector<Index> outputs) {
+    return static_cast<double>(kernel_time(plan, Shapes::does(opcode, function, inputs, outputs))) / 1e6;
+  };
+  const auto passes = [&] {
+    return std::vector{
+        microseconds(Opcode::gather, Function::dispatch, {tokens, choice}, {rows}),
+        microseconds(Opcode::scatter, Function::dispatch, {rows, choice}, {tokens}),
+        microseconds(Opcode::gather, Function::combine, {rows, weight, choice}, {tokens}),
+        microseconds(Opcode::scatter, Function::combine, {tokens, rows, weight, choice}, {rows, weight})};
+  };
+  // Rows are 2 MB, 2 us of 1 TB/s; tokens 1 MB; indices and probabilities 4 kB each.
+  CHECK(passes()[0] == Approx(4 + 0.004));
+  plan.framework.kernels.fused_permute = false;
+  CHECK(passes() == std::vector<double>{4, 1 + 6, 4 + 1 + 6, 4 + 4 + 6 + 2});
+  // Four experts of a rank: rows come by rank, and are copied.
+  plan.job.expert_parallel = 2;
+  CHECK(passes() == std::vector<double>{8, 11, 15, 20});
+  plan.job.expert_parallel = 8;
+  CHECK(passes()[0] == 4);
+}
+
 TEST_CASE("a product's time grows with its extents by whole tiles and keeps above FLOPs and bytes") {
   const Gpu gpu = plain_gpu();
   const std::int64_t sizes[] = {256, 512, 1024, 4096};

@@ -62,7 +62,9 @@ std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& inst
   if (rows.dims.size() < 2 || plan.dimension_names[rows.dims[1].name] != "capacity") return {};
   const auto r = static_cast<double>(rows.stored_bytes()), t = static_cast<double>(tokens.stored_bytes());
   std::vector<RowKernel> kernels;
-  if (plan.job.expert_parallel > 1 && rows.dims.front().extent > plan.job.expert_parallel)
+  const bool is_of_all_experts = rows.split.empty() || rows.split.front().empty();
+  if (is_of_all_experts && plan.job.expert_parallel > 1 &&
+      rows.dims.front().extent > plan.job.expert_parallel)
     kernels.push_back({2 * r});
   if (forward) kernels.push_back({2 * r});  // selected, or weighted by the probabilities
   if (!writes_rows) kernels.insert(kernels.end(), {{t}, {3 * r}});

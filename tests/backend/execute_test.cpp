@@ -123,6 +123,12 @@ TEST_CASE("what the CPU cannot run yet is refused before anything runs, by opera
   CHECK(deepep.front() ==
         "'permute' (gather) sums a token's rows before their probabilities are applied, which gives other "
         "numbers: moe.token_dispatcher: alltoall or allgather");
+  const std::vector<std::string> masks =
+      refusals(mixtral, {{"moe.token_dispatcher", "einsum"}, {"moe.capacity_factor", "1"}});
+  REQUIRE(!masks.empty());
+  CHECK(masks.front() ==
+        "'dispatch_masks' (map) has no CPU kernel yet: moe.token_dispatcher: einsum (alltoall with the same "
+        "capacity_factor is run)");
   // What would run, and give other numbers: fp8 without its rounding.
   Job fp8 = job_from(small_gpt(2, 1, 1, 1));
   fp8.training.fp8 = Fp8Config{};

@@ -302,6 +302,10 @@ TEST_CASE(
   // Four experts of a rank: rows come by rank, and are copied.
   plan.job.expert_parallel = 2;
   CHECK(passes() == std::vector<double>{8, 11, 15, 20});
+  // Where all tokens are gathered, rows are of the rank's experts alone, and in their order.
+  plan.buffers[rows].split = {"ep", "", ""};
+  CHECK(passes()[0] == 4);
+  plan.buffers[rows].split.clear();
   plan.job.expert_parallel = 8;
   CHECK(passes()[0] == 4);
 }

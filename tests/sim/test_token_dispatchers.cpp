@@ -61,10 +61,12 @@ TEST_CASE(
 }
 
 TEST_CASE("the engines agree on every dispatcher, even and uneven") {
-  for (const char* dispatcher : {"alltoall", "allgather", "deepep"})
+  for (const std::string dispatcher : {"alltoall", "allgather", "deepep", "einsum"})
     for (const char* load : {"1", "1.5"}) {
       CAPTURE(dispatcher, load);
-      const Plan plan = compile(layers_of_v3(dispatcher, 2, {{"moe.load_imbalance", load}}));
+      std::vector<Override> overrides{{"moe.load_imbalance", load}};
+      if (dispatcher == "einsum") overrides.push_back({"moe.capacity_factor", "1"});
+      const Plan plan = compile(layers_of_v3(dispatcher, 2, overrides));
       const Timeline fast = simulate(plan, {.detail = Detail::totals});
       const Timeline shared = simulate(plan, {.detail = Detail::totals, .engine = EngineChoice::simgrid});
       CHECK(static_cast<double>(shared.step) == Approx(static_cast<double>(fast.step)).epsilon(0.001));

@@ -53,7 +53,8 @@ class ClusterBlock {
   }
 
   void read_network() {
-    const std::optional<NodeNetwork> said = node_network_in(made_.row[Column::inter_link], gpus_per_node_);
+    const std::optional<NodeNetwork> said =
+        node_network_in(made_.row[Column::inter_link], gpus_per_node_, network_);
     if (said && (gpus_per_node_ % said->nics == 0 || said->nics % gpus_per_node_ == 0)) {
       network_ = *said;
       return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -70,7 +71,8 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t gpus_per_node) {
+std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t gpus_per_node,
+                                           const NodeNetwork& usual) {
   const std::string small = lower_case(text);
   const auto says = [&](const char* words) { return small.find(words) != std::string::npos; };
   const std::optional<Rate> rate = rate_in(text);
@@ -82,6 +84,8 @@ std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t
   if (links > 0) return NodeNetwork{links, is_of_all ? bytes / static_cast<double>(links) : bytes};
   if (says("ethernet")) return NodeNetwork{1, bytes};
   if (is_of_all) return NodeNetwork{gpus_per_node, bytes / static_cast<double>(gpus_per_node)};
+  const double together = static_cast<double>(usual.nics) * usual.bytes_per_second;
+  if (!says("per gpu") && std::abs(bytes - together) < 0.01 * together) return usual;
   return NodeNetwork{gpus_per_node, bytes};
 }
 

@@ -17,7 +17,10 @@ struct NodeNetwork {
 // per server". A rate without "per GPU", and without a number of links in front of it, is the node's where
 // the text says "per node", "per server" or Ethernet, else one GPU's. Without a rate the InfiniBand
 // generation (EDR, HDR, NDR) is one. Nothing where the text names neither.
-std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t gpus_per_node);
+// `usual`: what nodes of this kind have. A bare rate that is as much as theirs together is the node's, too:
+// "EFA (400 Gbps p4d class)" are the four cards of 100 Gb/s of such a node.
+std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t gpus_per_node,
+                                           const NodeNetwork& usual = {});
 
 // ASCII.
 std::string lower_case(std::string text);

@@ -31,6 +31,17 @@ TEST_CASE("networks: NICs and rates as sources write them, on nodes of 8 GPUs") 
   CHECK(network->bytes_per_second == Approx(sentence.gigabytes * 1e9));
 }
 
+TEST_CASE("networks: a bare rate that is all of a node's cards together is the node's") {
+  const NodeNetwork of_p4d{4, 12.5e9};  // four cards of 100 Gb/s: 400 Gb/s for eight GPUs
+  const auto read = [&](const char* text) { return node_network_in(text, 8, of_p4d).value(); };
+  CHECK(read("EFA (400 Gbps p4d class)").nics == 4);
+  CHECK(read("EFA (400 Gbps p4d class)").bytes_per_second == Approx(12.5e9));
+  CHECK(read("400 Gb/s per GPU").nics == 8);
+  CHECK(read("400 Gb/s per GPU").bytes_per_second == Approx(50e9));
+  CHECK(read("200 Gb/s").nics == 8);  // no more than a card's or a GPU's
+  CHECK(read("200 Gb/s").bytes_per_second == Approx(25e9));
+}
+
 TEST_CASE("networks: a sentence without a rate says none") {
   for (const char* text :
        {"", "not stated in README", "single node", "AWS EFA", "RoCE (bandwidth not stated)"})

@@ -19,7 +19,8 @@ using Applied = std::vector<RowRule>;
 Applied applied_rules(const MeasuredRow& row, const RowRules& rules) {
   Applied all;
   for (const RowRule& rule : rules.notes)
-    if (std::optional<RowRule> found = applied(rule, row[Column::notes])) all.push_back(*found);
+    if (holds_where(rule, row))
+      if (std::optional<RowRule> found = applied(rule, row[Column::notes])) all.push_back(*found);
   for (const auto& [file, column] :
        {std::pair(&rules.sources, Column::source), std::pair(&rules.models, Column::model),
         std::pair(&rules.hardware, Column::hardware)})

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 
 #include "configs/config_node.h"
@@ -14,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> rule_keys = {"match", "reason", "like", "cells", "job", "facts"};
+const std::vector<std::string> rule_keys = {"match", "where", "reason", "like", "cells", "job", "facts"};
 //   keys            spelling of the model's keys: see validation/model_block.cpp
 //   flops           how a printed FLOP/s or MFU counts: see validation/claimed_flops.h
 //   peak            FLOP/s that an MFU is a share of: TFLOP/s, or a precision
@@ -128,8 +129,10 @@ class RuleFile {
         rule.match = texts(child);
       else if (child.key == "reason")
         rule.reason = child.text;
+      else if (child.key == "where")
+        read_cells(child, rule.where);
       else if (child.key == "cells")
-        read_cells(child, rule);
+        read_cells(child, rule.cells);
       else if (child.key == "job")
         read_job(child, rule);
       else if (child.key == "facts")
@@ -169,12 +172,12 @@ class RuleFile {
     return texts;
   }
 
-  void read_cells(const ConfigNode& node, RowRule& rule) {
+  void read_cells(const ConfigNode& node, std::vector<std::pair<Column, std::string>>& cells) {
     static const std::vector<std::string> known(column_names().begin(), column_names().end());
     if (!is_map(node)) return;
     for (const ConfigNode& child : node.children)
       if (const std::optional<Column> column = column_named(child.key))
-        rule.cells.emplace_back(*column, child.text);
+        cells.emplace_back(*column, child.text);
       else
         refuse_key(child, known);
   }
@@ -213,6 +216,17 @@ std::optional<std::string> matched(const std::string& pattern, const std::string
   for (std::size_t at = 0; at <= text.size(); ++at)
     if (matches_at(pattern, 0, text, at, captured)) return captured;
   return std::nullopt;
+}
+
+bool holds_where(const RowRule& rule, const MeasuredRow& row) {
+  return std::ranges::all_of(rule.where, [&](const auto& condition) {
+    const auto& [column, asked] = condition;
+    const std::size_t digits = std::min(asked.find_first_not_of("0123456789"), asked.size());
+    if (digits == 0) return matched(asked, row[column]).has_value();
+    if (digits == asked.size()) return row[column] == asked;
+    const std::optional<std::int64_t> number = row.integer(column);
+    return asked.substr(digits) == "+" && number && *number >= std::atoll(asked.c_str());
+  });
 }
 
 std::optional<RowRule> applied(const RowRule& rule, const std::string& text) {

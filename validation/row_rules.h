@@ -17,6 +17,9 @@ struct RowRule {
   // Any of them in the text, whatever the case. '*' stands for any characters, '{}' for a run of letters,
   // digits and _.+-, '{#}' for a number; values of the rule repeat either as '{}'.
   std::vector<std::string> match;
+  // Of notes.yaml: only of rows whose cells are such. "16+": a number of at least 16; another number: that
+  // very one; else a pattern as in `match`.
+  std::vector<std::pair<Column, std::string>> where;
   std::string reason;                                    // where that is known from
   std::vector<std::pair<Column, std::string>> cells;     // of empty cells
   std::vector<std::pair<std::string, std::string>> job;  // dotted keys of the job, as YAML
@@ -25,6 +28,9 @@ struct RowRule {
 
 // What `pattern` captured where `text` holds it: "" without '{}' and '{#}'. Nothing where it does not.
 std::optional<std::string> matched(const std::string& pattern, const std::string& text);
+
+// Whether the row's cells are as the rule's `where` asks.
+bool holds_where(const RowRule& rule, const MeasuredRow& row);
 
 // The rule with '{}' replaced, if it matches.
 std::optional<RowRule> applied(const RowRule& rule, const std::string& text);

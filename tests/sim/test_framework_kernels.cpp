@@ -169,7 +169,7 @@ TEST_CASE("a weight gradient that the product does not add itself is read and ad
 
 TEST_CASE("FlashAttention runs at its own share of the peak, less under a mask and for narrow heads") {
   Shapes shapes;
-  const auto forward = [&](std::int64_t head_dim, bool causal) {
+  const auto forward = [&](std::int64_t head_dim, bool causal, float dropout = 0) {
     const Index qkv = shapes.buffer(
         Dtype::bf16, {{"batch", 5}, {"sequence", 1280}, {"kv_heads", 1}, {"qkv", 3}, {"head_dim", head_dim}});
     const Index context = shapes.buffer(
@@ -177,6 +177,7 @@ TEST_CASE("FlashAttention runs at its own share of the peak, less under a mask a
         {{"batch", 5}, {"sequence", 1280}, {"kv_heads", 1}, {"group", 1}, {"head_dim", head_dim}});
     Instruction what = Shapes::does(Opcode::attention, Function::flash, {qkv}, {context});
     what.causal.on = causal;
+    what.dropout = dropout;
     return attention_seconds(shapes.plan, what);
   };
   shapes.plan.framework.kernels.flash_attention = 2;
@@ -187,6 +188,10 @@ TEST_CASE("FlashAttention runs at its own share of the peak, less under a mask a
   CHECK(forward(64, false) == Approx(4.0 * 5 * 1280 * 1280 * 64 / 0.4e12));
   // 640 keys on average: 640 / (640 + 320) of the rate, for half of the scores.
   CHECK(forward(128, true) == Approx(forward(128, false) / 2 * 1.5));
+  // Dropout draws a number for each score that is computed, half of 5 x 1280 x 1280 under the mask.
+  shapes.plan.cluster.gpu.kernels.random_numbers = 1e12;
+  CHECK(forward(128, false, 0.1F) - forward(128, false) == Approx(5.0 * 1280 * 1280 / 1e12));
+  CHECK(forward(128, true, 0.1F) - forward(128, true) == Approx(5.0 * 1280 * 1280 / 2 / 1e12));
 }
 
 TEST_CASE("short kernels take as long as the host needs to issue them") {

@@ -145,5 +145,36 @@ TEST_CASE("row: sharding in groups, and layers recomputed in part, are read from
   CHECK(row.job.recompute.num_layers == 4);  // half of 8
 }
 
+TEST_CASE("row: the Playbook's pipelines over several nodes ran on its slower network, the rest did not") {
+  const auto latency_of = [](const char* gpus, const char* pp) {
+    return load_row({{Column::source, "HF Ultra-Scale Playbook interactive figure"},
+                     {Column::hardware, "H100-80GB"},
+                     {Column::inter_link, "AWS EFA"},
+                     {Column::notes, "use=assume"},
+                     {Column::n_gpus, gpus},
+                     {Column::pp, pp}})
+        .job.cluster.inter_node.latency_s;
+  };
+  CHECK(latency_of("16", "2") == Approx(580e-6));
+  CHECK(latency_of("16", "1") == Approx(230e-6));
+  CHECK(latency_of("8", "2") == Approx(230e-6));
+}
+
+TEST_CASE("row: experts of a router that was left to itself are not equally busy") {
+  const auto imbalance_of = [](const char* experts, const char* notes) {
+    return load_row({{Column::model, "Mixtral-8x22B"},
+                     {Column::kv_heads, "8"},
+                     {Column::n_experts, experts},
+                     {Column::topk, "2"},
+                     {Column::ep, "4"},
+                     {Column::layers, "4"},
+                     {Column::notes, notes}})
+        .job.moe.load_imbalance;
+  };
+  CHECK(imbalance_of("8", "use=assume; dropless, natural routing") == Approx(1.17));
+  CHECK(imbalance_of("64", "use=assume; dropless, natural routing") == Approx(1.31));
+  CHECK(imbalance_of("8", "use=assume; dropless, forced balance") == Approx(1));
+}
+
 }  // namespace
 }  // namespace simrun

@@ -19,15 +19,45 @@ TEST_CASE("patterns: '*' is any text, '{}' a word, '{#}' a number, case does not
 }
 
 TEST_CASE("rules: the first that matches holds, with what was captured filled in") {
-  const RowRule one{
-      "one", {"n={#}"}, "x", {{Column::heads, "{}"}}, {{"a.b", "[{}, {}]"}}, {{"flops", "f{}"}}};
-  const RowRule any{"any", {"*"}, "x", {}, {}, {}};
+  const RowRule one{.name = "one",
+                    .match = {"n={#}"},
+                    .where = {},
+                    .reason = "x",
+                    .cells = {{Column::heads, "{}"}},
+                    .job = {{"a.b", "[{}, {}]"}},
+                    .facts = {{"flops", "f{}"}}};
+  const RowRule any{
+      .name = "any", .match = {"*"}, .where = {}, .reason = "x", .cells = {}, .job = {}, .facts = {}};
   const auto found = first_applied({one, any}, "n=12");
   REQUIRE(found);
   CHECK(found->cells.front().second == "12");
   CHECK(found->job.front().second == "[12, 12]");
   CHECK(found->facts.at("flops") == "f12");
   CHECK(first_applied({one, any}, "m")->name == "any");
+}
+
+TEST_CASE("rules: `where` asks for numbers of at least so much, for that very number, or for words") {
+  RowRule rule;
+  MeasuredRow row;
+  const auto holds = [&](const char* asked, const char* cell) {
+    rule.where = {{Column::pp, asked}};
+    row[Column::pp] = cell;
+    return holds_where(rule, row);
+  };
+  CHECK(holds("2+", "2"));
+  CHECK(holds("2+", "16"));
+  CHECK_FALSE(holds("2+", "1"));
+  CHECK_FALSE(holds("2+", ""));
+  CHECK(holds("1", "1"));
+  CHECK_FALSE(holds("1", "16"));
+  CHECK(holds("Play*k", "the Ultra-Scale Playbook, 2025"));
+  CHECK_FALSE(holds("Play*k", "another source"));
+  rule.where = {{Column::pp, "2+"}, {Column::tp, "8"}};
+  row[Column::pp] = "4";
+  CHECK_FALSE(holds_where(rule, row));
+  row[Column::tp] = "8";
+  CHECK(holds_where(rule, row));
+  CHECK(holds_where(RowRule(), row));
 }
 
 TEST_CASE("rules: the presets' files are read, and every fault in a file is told with its line") {

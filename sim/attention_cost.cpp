@@ -165,7 +165,8 @@ double flash_seconds(const Plan& plan, const Instruction& instruction) {
   const double scores = score_elements(a) * computed_share(instruction.causal, a.key_sequence) * idle;
   if (instruction.soft_cap && gpu.special_functions > 0) compute += scores / gpu.special_functions;
   if (instruction.alibi && gpu.vector_flops > 0) compute += 2 * scores / gpu.vector_flops;
-  // Dropout's mask is not kept: both kernels draw it (Dao et al. 2022, arXiv 2205.14135, appendix B.2 and B.4).
+  // Dropout's mask is not kept: both kernels draw it (Dao et al. 2022, arXiv 2205.14135, appendix B.2 and
+  // B.4).
   if (instruction.dropout > 0 && gpu.kernels.random_numbers > 0)
     compute += scores / gpu.kernels.random_numbers;
   return std::max(compute + gpu.kernel_launch_s, row_kernel_seconds(gpu, work.bytes));

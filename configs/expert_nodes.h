@@ -7,7 +7,9 @@
 
 namespace simrun {
 
-// How the expert-parallel ranks of one group lie on nodes: `ranks` of them on each of `nodes`.
+// How the expert-parallel ranks of one group lie on nodes: `ranks` of them on each of `nodes`. Nodes on one
+// NVLink switch (GB200 NVL72) count as one where groups lie alike on these, as in HybridEP, DeepEP's kernels
+// for such domains.
 struct ExpertNodes {
   std::int64_t nodes = 1;
   std::int64_t ranks = 1;

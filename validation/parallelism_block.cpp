@@ -189,7 +189,8 @@ void write_parallelism(RowJob& made) {
   const std::int64_t chunks = is_pipeline ? made.row.integer(Column::vpp).value_or(1) : 1;
   if (is_pipeline) {
     set("virtual_pipeline_model_parallel_size", Column::vpp);
-    made.job.set_if_absent("parallelism.pipeline_schedule", schedule_named(made.row[Column::schedule], chunks));
+    made.job.set_if_absent("parallelism.pipeline_schedule",
+                           schedule_named(made.row[Column::schedule], chunks));
     write_stages(made);
   }
   if (made.row[Column::sp] == "1")

@@ -193,17 +193,18 @@ TEST_CASE("moe: nodes on one NVLink switch are one node to the experts' groups t
   const auto lie = [](const char* nodes, const char* ep) {
     const std::string sixteen = edited(moe_job, "mixtral-8x7b", "mixtral-8x7b, num_local_experts: 16");
     const Job job = load(edited(
-        edited(edited(edited(sixteen, "dgx_h100, nodes: 1", std::string("gb200_nvl72, nodes: ") + nodes),
-                      "tensor_model_parallel_size: 2, sequence_parallel: true", "tensor_model_parallel_size: 1"),
-               "expert_model_parallel_size: 4", std::string("expert_model_parallel_size: ") + ep),
+        edited(
+            edited(edited(sixteen, "dgx_h100, nodes: 1", std::string("gb200_nvl72, nodes: ") + nodes),
+                   "tensor_model_parallel_size: 2, sequence_parallel: true", "tensor_model_parallel_size: 1"),
+            "expert_model_parallel_size: 4", std::string("expert_model_parallel_size: ") + ep),
         "global_batch_size: 8", "global_batch_size: 288"));
     const std::optional<ExpertNodes> on = expert_nodes(job);
     return on ? std::pair{on->nodes, on->ranks} : std::pair<std::int64_t, std::int64_t>{};
   };
   using Nodes = std::pair<std::int64_t, std::int64_t>;
-  CHECK(lie("2", "8") == Nodes{1, 8});    // 8 GPUs of one switch
-  CHECK(lie("18", "8") == Nodes{1, 8});   // nine groups on its 72
-  CHECK(lie("36", "8") == Nodes{1, 8});   // and on two switches
+  CHECK(lie("2", "8") == Nodes{1, 8});   // 8 GPUs of one switch
+  CHECK(lie("18", "8") == Nodes{1, 8});  // nine groups on its 72
+  CHECK(lie("36", "8") == Nodes{1, 8});  // and on two switches
   CHECK(lie("4", "16") == Nodes{1, 16});
   CHECK(lie("36", "16") == Nodes{4, 4});  // the fifth group on a switch would reach into the next: by trays
 }

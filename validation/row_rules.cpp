@@ -87,8 +87,9 @@ bool matches_at(const std::string& pattern, std::size_t p, const std::string& te
 
 class RuleFile {
  public:
-  RuleFile(std::string path, std::vector<Diagnostic>& problems)
-      : path_(std::move(path)), problems_(problems) {}
+  // `reads_where`: its rules may ask for cells.
+  RuleFile(std::string path, bool reads_where, std::vector<Diagnostic>& problems)
+      : path_(std::move(path)), reads_where_(reads_where), problems_(problems) {}
 
   std::vector<RowRule> read() {
     const TextFile file = read_text_file(path_);
@@ -130,7 +131,7 @@ class RuleFile {
       else if (child.key == "reason")
         rule.reason = child.text;
       else if (child.key == "where")
-        read_cells(child, rule.where);
+        read_where(child, rule);
       else if (child.key == "cells")
         read_cells(child, rule.cells);
       else if (child.key == "job")
@@ -153,6 +154,7 @@ class RuleFile {
     const auto from = std::ranges::find(rules, like.text, &RowRule::name);
     if (from == rules.end() || &*from == &to)
       return refuse(like, fmt::format("no rule {} above this one", in_quotes(like.text)));
+    add_missing(from->where, to.where);
     add_missing(from->cells, to.cells);
     add_missing(from->job, to.job);
     to.facts.insert(from->facts.begin(), from->facts.end());
@@ -182,6 +184,14 @@ class RuleFile {
         refuse_key(child, known);
   }
 
+  void read_where(const ConfigNode& node, RowRule& rule) {
+    if (!reads_where_) return refuse(node, "only rules of notes.yaml have 'where'");
+    read_cells(node, rule.where);
+    for (const ConfigNode& child : node.children)
+      if (child.kind != ConfigNode::Kind::scalar || child.text.empty())
+        refuse(child, fmt::format("'{}' must be a number, as 16 or 16+, or a text", child.key));
+  }
+
   void read_job(const ConfigNode& node, RowRule& rule) {
     if (!is_map(node)) return;
     for (const ConfigNode& child : node.children)
@@ -201,6 +211,7 @@ class RuleFile {
   }
 
   std::string path_;
+  bool reads_where_;
   std::vector<Diagnostic>& problems_;
 };
 
@@ -221,11 +232,13 @@ std::optional<std::string> matched(const std::string& pattern, const std::string
 bool holds_where(const RowRule& rule, const MeasuredRow& row) {
   return std::ranges::all_of(rule.where, [&](const auto& condition) {
     const auto& [column, asked] = condition;
-    const std::size_t digits = std::min(asked.find_first_not_of("0123456789"), asked.size());
-    if (digits == 0) return matched(asked, row[column]).has_value();
-    if (digits == asked.size()) return row[column] == asked;
-    const std::optional<std::int64_t> number = row.integer(column);
-    return asked.substr(digits) == "+" && number && *number >= std::atoll(asked.c_str());
+    const bool is_at_least = asked.ends_with('+');
+    const std::string number = asked.substr(0, asked.size() - (is_at_least ? 1 : 0));
+    if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos)
+      return matched(asked, row[column]).has_value();
+    if (!is_at_least) return row[column] == number;
+    const std::optional<std::int64_t> found = row.integer(column);
+    return found && *found >= std::strtoll(number.c_str(), nullptr, 10);
   });
 }
 
@@ -260,7 +273,7 @@ RowRules load_row_rules(const LoadOptions& options) {
         {{{"validation/", 0, 0}, "no preset directory has this folder", "set SIMRUN_CONFIGS."}});
   std::vector<Diagnostic> problems;
   const auto read = [&](const char* name) {
-    return RuleFile((fs::path(folder) / name).string(), problems).read();
+    return RuleFile((fs::path(folder) / name).string(), name == std::string("notes.yaml"), problems).read();
   };
   RowRules rules{read("sources.yaml"), read("hardware.yaml"), read("models.yaml"), read("flops.yaml"),
                  read("notes.yaml")};

@@ -17,8 +17,8 @@ struct RowRule {
   // Any of them in the text, whatever the case. '*' stands for any characters, '{}' for a run of letters,
   // digits and _.+-, '{#}' for a number; values of the rule repeat either as '{}'.
   std::vector<std::string> match;
-  // Of notes.yaml: only of rows whose cells are such. "16+": a number of at least 16; another number: that
-  // very one; else a pattern as in `match`.
+  // Of notes.yaml: only of rows whose cells, as the file has them, are such. "16+": a number of at least 16;
+  // "16": that very one; else a pattern as in `match`.
   std::vector<std::pair<Column, std::string>> where;
   std::string reason;                                    // where that is known from
   std::vector<std::pair<Column, std::string>> cells;     // of empty cells

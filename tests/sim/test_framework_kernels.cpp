@@ -169,16 +169,21 @@ TEST_CASE("a weight gradient that the product does not add itself is read and ad
 
 TEST_CASE("FlashAttention runs at its own share of the peak, less under a mask and for narrow heads") {
   Shapes shapes;
-  const auto forward = [&](std::int64_t head_dim, bool causal, float dropout = 0) {
+  const auto time_of = [&](Opcode opcode, std::int64_t head_dim, bool causal, float dropout) {
     const Index qkv = shapes.buffer(
         Dtype::bf16, {{"batch", 5}, {"sequence", 1280}, {"kv_heads", 1}, {"qkv", 3}, {"head_dim", head_dim}});
     const Index context = shapes.buffer(
         Dtype::bf16,
         {{"batch", 5}, {"sequence", 1280}, {"kv_heads", 1}, {"group", 1}, {"head_dim", head_dim}});
-    Instruction what = Shapes::does(Opcode::attention, Function::flash, {qkv}, {context});
+    const bool backward = opcode == Opcode::attention_backward;
+    Instruction what = backward ? Shapes::does(opcode, Function::flash, {context, qkv}, {qkv})
+                                : Shapes::does(opcode, Function::flash, {qkv}, {context});
     what.causal.on = causal;
     what.dropout = dropout;
     return attention_seconds(shapes.plan, what);
+  };
+  const auto forward = [&](std::int64_t head_dim, bool causal, float dropout = 0) {
+    return time_of(Opcode::attention, head_dim, causal, dropout);
   };
   shapes.plan.framework.kernels.flash_attention = 2;
   shapes.plan.cluster.gpu.kernels.flash[1] = {
@@ -192,6 +197,8 @@ TEST_CASE("FlashAttention runs at its own share of the peak, less under a mask a
   shapes.plan.cluster.gpu.kernels.random_numbers = 1e12;
   CHECK(forward(128, false, 0.1F) - forward(128, false) == Approx(5.0 * 1280 * 1280 / 1e12));
   CHECK(forward(128, true, 0.1F) - forward(128, true) == Approx(5.0 * 1280 * 1280 / 2 / 1e12));
+  const double backward = time_of(Opcode::attention_backward, 128, false, 0);
+  CHECK(time_of(Opcode::attention_backward, 128, false, 0.1F) - backward == Approx(5.0 * 1280 * 1280 / 1e12));
 }
 
 TEST_CASE("short kernels take as long as the host needs to issue them") {

@@ -176,5 +176,58 @@ TEST_CASE("row: experts of a router that was left to itself are not equally busy
   CHECK(imbalance_of("8", "use=assume; dropless, forced balance") == Approx(1));
 }
 
+TEST_CASE("row: exchanges of experts are overlapped where a recipe says so and the pipeline interleaves") {
+  const auto job_of = [](const char* vpp, const char* notes) {
+    return load_row({{Column::model, "Qwen3_235B_a22B"},
+                     {Column::kv_heads, "8"},
+                     {Column::n_experts, "8"},
+                     {Column::topk, "2"},
+                     {Column::n_gpus, "16"},
+                     {Column::tp, "1"},
+                     {Column::ep, "2"},
+                     {Column::pp, "2"},
+                     {Column::layers, "8"},
+                     {Column::global_batch, "64"},
+                     {Column::vpp, vpp},
+                     {Column::notes, notes}})
+        .job;
+  };
+  const auto schedule_of = [&](const char* vpp, const char* notes) {
+    return job_of(vpp, notes).parallelism.pipeline_schedule;
+  };
+  CHECK(schedule_of("2", "use=clean; A2A overlap") == "interleaved_1f1b_overlap");
+  CHECK(schedule_of("2", "use=clean") == "interleaved_1f1b");
+  CHECK(schedule_of("1", "use=clean; A2A overlap") == "1f1b");
+}
+
+TEST_CASE("row: Megatron-Bridge dispatches by HybridEP on GB200 and B300, by all-to-alls on H100") {
+  const auto dispatcher_of = [](const char* hardware) {
+    return load_row({{Column::source, "NVIDIA Megatron-Bridge performance summary"},
+                     {Column::hardware, hardware},
+                     {Column::model, "Qwen3_30B_a3B"},
+                     {Column::kv_heads, "8"},
+                     {Column::n_experts, "8"},
+                     {Column::topk, "2"},
+                     {Column::tp, "1"},
+                     {Column::ep, "2"},
+                     {Column::layers, "4"}})
+        .job.moe.token_dispatcher;
+  };
+  CHECK(dispatcher_of("GB200") == TokenDispatcher::deepep);
+  CHECK(dispatcher_of("B300") == TokenDispatcher::deepep);
+  CHECK(dispatcher_of("H100 80GB") == TokenDispatcher::alltoall);
+}
+
+TEST_CASE("row: fp8 with scales per row is priced on the H100 that it was measured on") {
+  const auto recipe_of = [](const char* hardware) {
+    return load_row({{Column::hardware, hardware},
+                     {Column::precision, "fp8"},
+                     {Column::notes, "use=clean; float8 rowwise"}})
+        .job.training.fp8->recipe;
+  };
+  CHECK(recipe_of("H100 80GB") == Fp8Recipe::blockwise);
+  CHECK(recipe_of("H200 141GB") != Fp8Recipe::blockwise);
+}
+
 }  // namespace
 }  // namespace simrun

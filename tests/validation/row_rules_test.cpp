@@ -52,6 +52,8 @@ TEST_CASE("rules: `where` asks for numbers of at least so much, for that very nu
   CHECK_FALSE(holds("1", "16"));
   CHECK(holds("Play*k", "the Ultra-Scale Playbook, 2025"));
   CHECK_FALSE(holds("Play*k", "another source"));
+  CHECK(holds("8x7B", "Mixtral 8x7B"));
+  CHECK_FALSE(holds("8x7B", "8"));
   rule.where = {{Column::pp, "2+"}, {Column::tp, "8"}};
   row[Column::pp] = "4";
   CHECK_FALSE(holds_where(rule, row));
@@ -65,8 +67,11 @@ TEST_CASE("rules: the presets' files are read, and every fault in a file is told
 
   const fs::path folder = fs::temp_directory_path() / "simrun_row_rules" / "validation";
   fs::create_directories(folder);
-  for (const char* file : {"hardware.yaml", "models.yaml", "flops.yaml", "notes.yaml"})
+  for (const char* file : {"hardware.yaml", "flops.yaml"})
     std::ofstream(folder / file) << "a: {match: [x], reason: y}\n";
+  std::ofstream(folder / "models.yaml") << "a: {match: [x], where: {pp: 2}, reason: y}\n";
+  std::ofstream(folder / "notes.yaml") << "a: {match: [x], where: {pp: [1, 2], tp: }, reason: y}\n"
+                                          "b: {match: [x], where: {pp: 2, qp: 2}, reason: y}\n";
   std::ofstream(folder / "sources.yaml")
       << "a:\n  match: [x]\n  cell: {tp: 1}\nb: {match: [y], reason: z, cells: {tq: 1}, "
          "like: c}\n";
@@ -74,13 +79,17 @@ TEST_CASE("rules: the presets' files are read, and every fault in a file is told
     load_row_rules({{}, {folder.parent_path().string()}});
     FAIL("accepted");
   } catch (const ConfigError& error) {
-    REQUIRE(error.diagnostics().size() == 4);
+    REQUIRE(error.diagnostics().size() == 8);
     CHECK(error.diagnostics()[0].message == "unknown key 'cell'");
     CHECK(error.diagnostics()[0].position.line == 3);
     CHECK(error.diagnostics()[0].hint == "did you mean 'cells'?");
     CHECK(error.diagnostics()[1].message == "rule 'a' gives no reason");
     CHECK(error.diagnostics()[2].message == "unknown key 'tq'");
     CHECK(error.diagnostics()[3].message == "no rule 'c' above this one");
+    CHECK(error.diagnostics()[4].message == "only rules of notes.yaml have 'where'");
+    CHECK(error.diagnostics()[5].message == "'pp' must be a number, as 16 or 16+, or a text");
+    CHECK(error.diagnostics()[6].message == "'tp' must be a number, as 16 or 16+, or a text");
+    CHECK(error.diagnostics()[7].message == "unknown key 'qp'");
   }
   fs::remove_all(folder.parent_path());
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 namespace simrun {
-
 namespace {
 
 std::optional<ExpertNodes> on_nodes_of(std::int64_t node, const Job& job) {

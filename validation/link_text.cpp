@@ -85,7 +85,7 @@ std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t
   if (says("ethernet")) return NodeNetwork{1, bytes};
   if (is_of_all) return NodeNetwork{gpus_per_node, bytes / static_cast<double>(gpus_per_node)};
   const double together = static_cast<double>(usual.nics) * usual.bytes_per_second;
-  if (!says("per gpu") && std::abs(bytes - together) < 0.01 * together) return usual;
+  if (!says("per ") && std::abs(bytes - together) < 0.01 * together) return usual;
   return NodeNetwork{gpus_per_node, bytes};
 }
 

@@ -38,6 +38,7 @@ TEST_CASE("networks: a bare rate that is all of a node's cards together is the n
   CHECK(read("EFA (400 Gbps p4d class)").bytes_per_second == Approx(12.5e9));
   CHECK(read("400 Gb/s per GPU").nics == 8);
   CHECK(read("400 Gb/s per GPU").bytes_per_second == Approx(50e9));
+  CHECK(read("400 Gb/s per NIC").bytes_per_second == Approx(50e9));
   CHECK(read("200 Gb/s").nics == 8);  // no more than a card's or a GPU's
   CHECK(read("200 Gb/s").bytes_per_second == Approx(25e9));
 }

@@ -201,8 +201,9 @@ TEST_CASE("row: exchanges of experts are overlapped where a recipe says so and t
 }
 
 TEST_CASE("row: Megatron-Bridge dispatches by HybridEP on GB200 and B300, by all-to-alls on H100") {
-  const auto dispatcher_of = [](const char* hardware) {
-    return load_row({{Column::source, "NVIDIA Megatron-Bridge performance summary"},
+  const auto dispatcher_of = [](const char* hardware,
+                                const char* source = "NVIDIA Megatron-Bridge performance summary") {
+    return load_row({{Column::source, source},
                      {Column::hardware, hardware},
                      {Column::model, "Qwen3_30B_a3B"},
                      {Column::kv_heads, "8"},
@@ -216,6 +217,7 @@ TEST_CASE("row: Megatron-Bridge dispatches by HybridEP on GB200 and B300, by all
   CHECK(dispatcher_of("GB200") == TokenDispatcher::deepep);
   CHECK(dispatcher_of("B300") == TokenDispatcher::deepep);
   CHECK(dispatcher_of("H100 80GB") == TokenDispatcher::alltoall);
+  CHECK(dispatcher_of("GB200", "another framework's table") == TokenDispatcher::alltoall);
 }
 
 TEST_CASE("row: fp8 with scales per row is priced on the H100 that it was measured on") {

@@ -253,6 +253,8 @@ void add_recompute(const RecomputeConfig& recompute, MegatronArguments& argument
                  "chose"),
              void();
     case RecomputeGranularity::selective:
+      if (!recompute.saved.empty())
+        return notes.emplace_back("recompute.saved: Megatron-LM names what is recomputed, by modules"), void();
       add(flags, "--recompute-granularity", "selective");
       flags.push_back({"--recompute-modules", recompute.modules});
       break;

@@ -219,7 +219,9 @@ class Recipe {
     const bool is_full = recompute.granularity == RecomputeGranularity::full;
     imports_ = std::string(from) + (is_full ? "FullAC\n" : "SelectiveAC\n");
     set("activation_checkpoint", is_full ? "FullAC.Config()" : "SelectiveAC.Config()");
-    note_if(!is_full, "recompute.modules: SelectiveAC chooses operators by a list of its own");
+    if (!is_full)
+      note(fmt::format("recompute.{}: SelectiveAC chooses operators by a list of its own",
+                       recompute.saved.empty() ? "modules" : "saved"));
     note_if(is_full && (recompute.method == RecomputeMethod::block || recompute.num_layers > 1 ||
                         !recompute.modules.empty() || !recompute.layers.empty()),
             "recompute: FullAC checkpoints every layer by itself");

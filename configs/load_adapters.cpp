@@ -59,28 +59,8 @@ void read_lora(SectionReader& section, Reading& reading, Training& training) {
 }
 
 void read_frozen(SectionReader& section, Reading& reading, ModelConfig& model) {
-  const ConfigNode* node = section.section("frozen");
-  if (node == nullptr) return;
-  const std::string path = section.path_of("frozen");
-  reading.positions[path] = node->position;
-  if (node->kind != ConfigNode::Kind::sequence || node->children.empty())
-    return reading.problem(path, fmt::format("'{}' must be a list of scopes, not {}", path, describe(*node)),
-                           scope_hint);
-  std::vector<std::string> texts;
-  for (const ConfigNode& child : node->children) {
-    std::optional<ScopePattern> scope = read_scope(child, reading);
-    if (!scope) continue;
-    const std::optional<std::int64_t> beyond = scope->layer_beyond(model.num_layers);
-    if (model.num_layers > 0 && beyond) {
-      reading.problems.push_back({child.position,
-                                  fmt::format("the scope '{}' names layer {}", scope->text, *beyond),
-                                  fmt::format("the model's are 0 to {}.", model.num_layers - 1)});
-      continue;
-    }
-    texts.push_back(yaml_quoted(scope->text));
-    model.frozen.push_back(std::move(*scope));
-  }
-  reading.record(path, fmt::format("[{}]", fmt::join(texts, ", ")), origin_of(node->position));
+  model.frozen = read_scopes(section, reading, "frozen");
+  check_scope_layers(model.frozen, model.num_layers, reading);
 }
 
 }  // namespace simrun

@@ -73,6 +73,10 @@ void check_recompute(Reading& reading, const Job& job) {
           "recompute.modules",
           fmt::format("fp8_recipe: delayed keeps the fp8 copy of what '{}' would discard", module),
           "fp8_recipe: tensorwise.");
+  if (!job.recompute.saved.empty() && job.training.fp8->recipe == Fp8Recipe::delayed)
+    reading.problem("recompute.saved",
+                    "fp8_recipe: delayed keeps the fp8 copies of operators that are not listed",
+                    "fp8_recipe: tensorwise.");
 }
 
 void check_family(Reading& reading, const Job& job) {

@@ -98,6 +98,17 @@ void read_module_layers(const RecomputeKeys& keys) {
   modules.finish();
 }
 
+void read_saved_operators(const RecomputeKeys& keys) {
+  keys.recompute.saved = read_scopes(keys.section, keys.reading, "saved");
+  if (keys.recompute.saved.empty()) return;
+  keys.section.ignore({"modules", "module_layers"});
+  for (const char* key : {"modules", "module_layers"})
+    if (keys.section.has(key))
+      keys.reading.problem(keys.section.path_of("saved"),
+                           fmt::format("'recompute.saved' says what is kept, and 'recompute.{}' what is not", key),
+                           "leave one of the two out.");
+}
+
 void read_memory_limit(const RecomputeKeys& keys) {
   if (keys.section.has("memory_limit"))
     keys.recompute.memory_limit =
@@ -107,6 +118,7 @@ void read_memory_limit(const RecomputeKeys& keys) {
 
 void apply_recompute_rules(Reading& reading, Job& job) {
   RecomputeConfig& recompute = job.recompute;
+  check_scope_layers(recompute.saved, job.model.num_layers, reading);
   check_counts("recompute.num_layers", recompute.stage_layers, reading, job);
   for (std::size_t m = 0; m < recompute.module_layers.size(); ++m)
     check_counts("recompute.module_layers." + recompute.modules[m], recompute.module_layers[m], reading, job);

@@ -36,6 +36,8 @@ void read_recomputed_layers(const RecomputeKeys& keys);
 // `layers`: those that are recomputed, by number.
 void read_named_layers(const RecomputeKeys& keys);
 void read_module_layers(const RecomputeKeys& keys);
+// `saved`: operators whose outputs are kept. Those of no layer are refused; what the model lacks, its graph tells.
+void read_saved_operators(const RecomputeKeys& keys);
 void read_memory_limit(const RecomputeKeys& keys);
 // Of the training section.
 void read_documents(SectionReader& section, Reading& reading, Training& training);
@@ -65,6 +67,10 @@ void read_collectives(const ConfigNode* section, const PresetSearch& search, Rea
 void read_recompute(const ConfigNode* section, Reading& reading, Job& job);
 // One scope of the layout section or of model.frozen; nothing, and a problem noted, if it cannot be read.
 std::optional<ScopePattern> read_scope(const ConfigNode& node, Reading& reading);
+// The key's list of them; empty if it is not there.
+std::vector<ScopePattern> read_scopes(SectionReader& section, Reading& reading, const std::string& key);
+// Refuses those that name layers which a model of so many lacks.
+void check_scope_layers(const std::vector<ScopePattern>& scopes, std::int64_t model_layers, Reading& reading);
 // The layout section: rules over names of dimensions, scopes and axes.
 void read_layout(const ConfigNode* section, Reading& reading, Job& job);
 // Where the cluster section names a file of `nvidia-smi topo -m`: the keys that follow from it, below those

@@ -139,14 +139,16 @@ void read_recompute(const ConfigNode* node, Reading& reading, Job& job) {
     recompute.method = method == "block" ? RecomputeMethod::block : RecomputeMethod::uniform;
   }
   if (counts_layers && applies("num_layers", "full")) read_recomputed_layers(keys);
+  if (applies("saved", "selective") && section.has("saved")) read_saved_operators(keys);
+  const bool names_modules = counts_layers && recompute.saved.empty();
   const bool in_other_layers = granularity == "full" && recompute.method == RecomputeMethod::block;
-  if ((in_other_layers && section.has("modules")) || (counts_layers && applies("modules", "selective"))) {
+  if ((in_other_layers && section.has("modules")) || (names_modules && applies("modules", "selective"))) {
     const WordRule modules = {
         {"core_attn", "mlp", "layernorm", "moe", "moe_act", "shared_experts", "mla_up_proj"}, {"moe_router"}};
     recompute.modules = section.words("modules", modules, {"core_attn"});
   }
   if ((in_other_layers && !recompute.modules.empty()) ||
-      (counts_layers && applies("module_layers", "selective")))
+      (names_modules && applies("module_layers", "selective")))
     read_module_layers(keys);
   if (applies("memory_limit", "auto")) read_memory_limit(keys);
   section.finish();

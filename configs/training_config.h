@@ -9,6 +9,7 @@
 #include "configs/fp8_config.h"
 #include "configs/layer_list.h"
 #include "configs/parameter_server_config.h"
+#include "configs/scope_pattern.h"
 
 // The training, optimizer and recompute sections of a job as plain values.
 namespace simrun {
@@ -131,6 +132,9 @@ struct RecomputeConfig {
   // one number for all). By module: of how many of the layers behind those it is recomputed; empty: of all.
   std::vector<std::int64_t> stage_layers;
   std::vector<std::vector<std::int64_t>> module_layers;
+  // Selective: operators of the layers whose outputs are kept, as what leaves a layer is; of the others is
+  // recomputed what the backward pass reads. Empty: `modules` say what is recomputed.
+  std::vector<ScopePattern> saved;
   LayerList layers;  // full: that are recomputed, each for itself; empty: as method and num_layers say
   std::int64_t memory_limit = 0;  // automatic: bytes of a GPU
   bool operator==(const RecomputeConfig&) const = default;

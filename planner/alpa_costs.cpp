@@ -16,19 +16,23 @@ std::vector<bool> tensors_read_backward(const Graph& graph, const RecomputeRegio
   std::vector<std::int32_t> written_in(graph.tensors.size(), -1);
   for (std::size_t o = 0; o < graph.operators.size(); ++o)
     for (const TensorId output : graph.operators[o].outputs) written_in[output] = regions.region_of[o];
+  const auto is_repeated = [&](TensorId tensor, std::int32_t reader) {
+    const std::int32_t region = written_in[tensor];
+    return region >= 0 && (region == reader || regions.discards_output[static_cast<std::size_t>(region)]);
+  };
   std::vector<bool> is_read(graph.tensors.size(), false);
   for (std::size_t o = 0; o < graph.operators.size(); ++o) {
     const Operator& op = graph.operators[o];
     const std::int32_t own = regions.region_of[o];
     if (own >= 0)  // the region repeats its forward steps
       for (const TensorId input : op.inputs)
-        if (written_in[input] != own) is_read[input] = true;
+        if (!is_repeated(input, own)) is_read[input] = true;
     for (const BackwardStep& step : backward_steps(graph, op))
       for (const Operand& read : step.reads) {
         const bool is_input = read.role == OperandRole::input_value;
         if (!is_input && read.role != OperandRole::output_value) continue;
         const TensorId tensor = is_input ? op.inputs[read.index] : op.outputs[read.index];
-        if (written_in[tensor] < 0 || written_in[tensor] != own) is_read[tensor] = true;
+        if (!is_repeated(tensor, own)) is_read[tensor] = true;
       }
   }
   return is_read;

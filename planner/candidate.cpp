@@ -269,7 +269,9 @@ Job with_candidate(Job job, const Candidate& candidate) {
   const RecomputeConfig written = job.recompute;
   job.recompute = {};
   job.recompute.granularity = candidate.recompute;
-  if (candidate.recompute == RecomputeGranularity::selective)
+  if (candidate.recompute != RecomputeGranularity::selective) return job;
+  job.recompute.saved = written.saved;
+  if (written.saved.empty())
     job.recompute.modules = written.granularity == RecomputeGranularity::selective && !written.modules.empty()
                                 ? written.modules
                                 : std::vector<std::string>{"core_attn"};

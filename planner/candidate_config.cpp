@@ -39,12 +39,13 @@ void put_recompute(ConfigNode& root, const Job& candidate) {
   const bool is_full = recompute.granularity == RecomputeGranularity::full;
   put_scalar(root, "recompute.granularity", plain_scalar(is_full ? "full" : "selective"));
   if (is_full) return;
-  ConfigNode modules;
-  modules.kind = ConfigNode::Kind::sequence;
-  modules.position = modules.key_position = {found_by, 0, 0};
-  modules.key = "modules";
-  for (const std::string& module : recompute.modules) modules.children.push_back(plain_scalar(module));
-  root.find("recompute")->children.push_back(std::move(modules));
+  ConfigNode list;
+  list.kind = ConfigNode::Kind::sequence;
+  list.position = list.key_position = {found_by, 0, 0};
+  list.key = recompute.saved.empty() ? "modules" : "saved";
+  for (const std::string& module : recompute.modules) list.children.push_back(plain_scalar(module));
+  for (const ScopePattern& scope : recompute.saved) list.children.push_back(plain_scalar(scope.text, true));
+  root.find("recompute")->children.push_back(std::move(list));
 }
 
 void put_sharding(ConfigNode& root, const Candidate& candidate) {

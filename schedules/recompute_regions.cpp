@@ -1,5 +1,9 @@
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "models/model_scope.h"
 #include "schedules/chunk_code.h"
 #include "schedules/partition.h"
 
@@ -62,10 +66,57 @@ bool is_output_discarded(const std::string& module) {
   return module == "layernorm" || module == "moe_act" || module == "mla_up_proj";
 }
 
+// By operator: whether another layer, or what is behind all of them, reads an output of it.
+std::vector<bool> leave_their_layer(const Graph& graph) {
+  std::vector<std::size_t> writer(graph.tensors.size(), graph.operators.size());
+  std::vector<bool> leaves(graph.operators.size(), false);
+  for (std::size_t o = 0; o < graph.operators.size(); ++o) {
+    const Operator& op = graph.operators[o];
+    for (const TensorId output : op.outputs) writer[output] = o;
+    for (const TensorId input : op.inputs) {
+      if (writer[input] == graph.operators.size()) continue;
+      const Operator& from = graph.operators[writer[input]];
+      if (from.layer != op.layer || from.stack != op.stack || op.before_layer) leaves[writer[input]] = true;
+    }
+  }
+  return leaves;
+}
+
+// Every operator of a layer that is not kept is a region of its own, so that just what is read again is
+// recomputed: what a selective checkpoint of PyTorch (torch.utils.checkpoint.create_selective_checkpoint_contexts)
+// or a policy of JAX (jax.checkpoint_policies.save_only_these_names) around each layer does.
+RecomputeRegions regions_but(const std::vector<ScopePattern>& saved, const Graph& graph) {
+  RecomputeRegions regions;
+  regions.keeps_sums = true;
+  std::vector<bool> holds_some(saved.size(), false), holds_others(saved.size(), false);
+  const std::vector<bool> leaves = leave_their_layer(graph);
+  for (std::size_t o = 0; o < graph.operators.size(); ++o) {
+    const Operator& op = graph.operators[o];
+    bool is_kept = op.layer < 0 || op.before_layer || leaves[o];
+    for (std::size_t s = 0; s < saved.size(); ++s) {
+      if (!holds(saved[s], graph, op)) continue;
+      (op.layer < 0 ? holds_others : holds_some)[s] = true;
+      is_kept = true;
+    }
+    if (!is_kept) regions.discards_output.push_back(true);
+    regions.region_of.push_back(is_kept ? none : static_cast<std::int32_t>(regions.discards_output.size()) - 1);
+  }
+  std::vector<Diagnostic> faults;
+  for (std::size_t s = 0; s < saved.size(); ++s)
+    if (!holds_some[s])
+      faults.push_back(holds_others[s]
+                           ? Diagnostic{saved[s].position,
+                                        fmt::format("'{}' is in no layer, and kept anyway", saved[s].text), ""}
+                           : no_such_scope(saved[s], graph));
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+  return regions;
+}
+
 }  // namespace
 
 RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& config,
                                    const Partition& partition) {
+  if (!config.saved.empty()) return regions_but(config.saved, graph);
   RecomputeRegions regions;
   Checkpoint last;
   std::int32_t last_stage = none;

@@ -85,10 +85,9 @@ void write_recompute(RowJob& made) {
   const auto some = made.facts.find("recomputed_layers");
   if (some != made.facts.end() && recompute == "selective") recompute_some_layers(made, some->second);
   const std::string granularity = made.job.value("recompute.granularity");
-  if (granularity != "selective") {
-    made.job.erase("recompute.modules");
-    made.job.erase("recompute.module_layers");
-  }
+  if (granularity != "selective") made.job.erase("recompute.saved");
+  if (granularity != "selective" || made.job.has("recompute.saved"))
+    for (const char* key : {"recompute.modules", "recompute.module_layers"}) made.job.erase(key);
   if (granularity != "full")
     for (const char* key : {"recompute.method", "recompute.num_layers"}) made.job.erase(key);
 }

@@ -77,6 +77,8 @@ TEST_CASE("every rank takes to the byte what the simulator predicts, by a count 
              4},
         Case{"pipeline_model_parallel_size: 2, pipeline_schedule: zb_h1",
              "recompute: {granularity: selective}\n", 2},
+        Case{"tensor_model_parallel_size: 2, sequence_parallel: true",
+             "recompute: {granularity: selective, saved: [qkv]}\n", 2},
         Case{"context_parallel_size: 2", "optimizer: {zero_stage: 3}\n", 4},
         Case{"context_parallel_size: 2, cp_comm_type: a2a, tensor_model_parallel_size: 1",
              "optimizer: {zero_stage: 2}\nrecompute: {granularity: full}\n", 4}}) {

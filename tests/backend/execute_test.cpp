@@ -64,7 +64,11 @@ TEST_CASE("axes together compute what one rank does") {
                "{zero_stage: 1, overlap_grad_reduce: true, overlap_param_gather: true}",
                "recompute: {granularity: full}\n", 4},
           Case{"{tensor_model_parallel_size: 2, sequence_parallel: true}", "{zero_stage: 3}",
-               "recompute: {granularity: selective}\n", 4}})
+               "recompute: {granularity: selective}\n", 4},
+          Case{"{tensor_model_parallel_size: 2, sequence_parallel: true}", "{zero_stage: 3}",
+               "recompute: {granularity: selective, saved: [qkv, fc1]}\n", 4},
+          Case{"{pipeline_model_parallel_size: 2, pipeline_schedule: zb_h1}", "{zero_stage: 1}",
+               "recompute: {granularity: selective, saved: [core_attn, attention_projection]}\n", 4}})
       check_job({model, c.parallelism, c.optimizer, "", c.more, c.gpus});
 }
 
@@ -78,6 +82,11 @@ TEST_CASE("dropout and unfused attention draw by place in the model, whoever com
              .training = training,
              .more = "recompute: {granularity: selective}\n",
              .gpus = 4});
+  check_job({.model = dropping.c_str(),
+             .parallelism = "{tensor_model_parallel_size: 2}",
+             .training = training,
+             .more = "recompute: {granularity: selective, saved: [qkv]}\n",
+             .gpus = 2});
   check_job({.model = dropping.c_str(),
              .parallelism = "{pipeline_model_parallel_size: 2}",
              .training = training,

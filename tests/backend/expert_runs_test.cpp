@@ -64,7 +64,9 @@ TEST_CASE("expert, tensor, expert tensor, data and pipeline parallelism together
                "{overlap_grad_reduce: true}", "", 8},
           Case{"{expert_model_parallel_size: 4, tensor_model_parallel_size: 2, sequence_parallel: true, "
                "expert_tensor_parallel_size: 1}",
-               "{zero_stage: 1}", "recompute: {granularity: selective, modules: [moe]}\n", 8}})
+               "{zero_stage: 1}", "recompute: {granularity: selective, modules: [moe]}\n", 8},
+          Case{"{expert_model_parallel_size: 2, tensor_model_parallel_size: 2, sequence_parallel: true}",
+               "{zero_stage: 1}", "recompute: {granularity: selective, saved: [attention]}\n", 4}})
       check_expert_job({model, c.parallelism, c.optimizer, "", c.more, c.gpus});
 }
 

@@ -120,6 +120,8 @@ TEST_CASE("latent attention computes the same with every ZeRO stage, pipeline sc
              "recompute: {granularity: selective, modules: [mla_up_proj]}\n", "", 4},
         Case{"{pipeline_model_parallel_size: 2, pipeline_schedule: zb_h1}", "{}",
              "recompute: {granularity: selective, modules: [mla_up_proj, core_attn]}\n", "", 2},
+        Case{"{tensor_model_parallel_size: 2, sequence_parallel: true}", "{zero_stage: 2}",
+             "recompute: {granularity: selective, saved: [fc1, core_attn]}\n", "", 4},
         Case{"{tensor_model_parallel_size: 2}", "{}", "",
              ", attention: unfused, attention_dropout: 0.2, hidden_dropout: 0.1", 4}})
     check_job({model.c_str(), c.parallelism, c.optimizer, c.training, c.more, c.gpus});

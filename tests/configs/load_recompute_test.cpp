@@ -51,4 +51,20 @@ TEST_CASE("counts that do not match the stages are refused") {
              Catch::Contains("'recompute.memory_limit' means nothing with granularity: none"));
 }
 
+TEST_CASE("operators that are kept are scopes, in place of modules") {
+  const Job job = load(with_recompute("{granularity: selective, saved: [qkv, \"layers[0-3].fc*\"]}"));
+  REQUIRE(job.recompute.saved.size() == 2);
+  CHECK(job.recompute.saved[1].text == "layers[0-3].fc*");
+  CHECK(job.recompute.modules.empty());
+  round_trips("{granularity: selective, saved: [qkv, \"layers[0-3].fc*\"]}");
+  CHECK_THAT(refusal(with_recompute("{granularity: selective, saved: [qkv], modules: [mlp]}")),
+             Catch::Contains("'recompute.saved' says what is kept, and 'recompute.modules' what is not"));
+  CHECK_THAT(refusal(with_recompute("{granularity: full, saved: [qkv]}")),
+             Catch::Contains("'recompute.saved' means nothing with granularity: full"));
+  CHECK_THAT(refusal(with_recompute("{granularity: selective, saved: []}")),
+             Catch::Contains("'recompute.saved' must be a list of scopes"));
+  CHECK_THAT(refusal(with_recompute("{granularity: selective, saved: [\"layers[4-8].qkv\"]}")),
+             Catch::Contains("the scope 'layers[4-8].qkv' names layer 8"));
+}
+
 }  // namespace simrun::test

@@ -34,7 +34,8 @@ constexpr const char* overlaps[] = {"", ", overlap_grad_reduce: true",
                                     ", overlap_grad_reduce: true, overlap_param_gather: true",
                                     ", overlap_grad_reduce: true, bucket_size: 2000"};
 constexpr const char* recomputes[] = {"", "recompute: {granularity: selective}\n",
-                                      "recompute: {granularity: full}\n"};
+                                      "recompute: {granularity: full}\n",
+                                      "recompute: {granularity: selective, saved: [core_attn]}\n"};
 constexpr int data[] = {1, 2, 4};
 
 struct PipelineLevel {

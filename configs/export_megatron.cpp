@@ -254,7 +254,8 @@ void add_recompute(const RecomputeConfig& recompute, MegatronArguments& argument
              void();
     case RecomputeGranularity::selective:
       if (!recompute.saved.empty())
-        return notes.emplace_back("recompute.saved: Megatron-LM names what is recomputed, by modules"), void();
+        return notes.emplace_back("recompute.saved: Megatron-LM names what is recomputed, by modules"),
+               void();
       add(flags, "--recompute-granularity", "selective");
       flags.push_back({"--recompute-modules", recompute.modules});
       break;

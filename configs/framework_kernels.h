@@ -37,6 +37,10 @@ struct FrameworkKernels {
   // What a pass takes by what its kernels take alone, 1 or more: calls of the host that wait for the device,
   // collectives that share caches and multiprocessors, ranks that are late.
   double compute_slowdown = 1;
+  // What kernels take by what they take alone while data-parallel ranks exchange beside them, 1 or more:
+  // NCCL's kernels have multiprocessors and memory bandwidth of their own. A pass beside whose kernels
+  // something is exchanged half of the time takes half of it.
+  double overlap_slowdown = 1;
   // Compute waits for tensor-parallel collectives, also where it could go on with the weights' gradients.
   bool blocking_tensor_parallel = false;
   // Compute waits for every collective; what goes from stage to stage moves beside it.

@@ -240,6 +240,13 @@ class DeepSpeedImport {
     judge(*target, offload_keys, irrelevant_offload_keys);
   }
 
+  // Stage 3 gathers parameter by parameter, so many elements ahead.
+  void read_prefetch(const ConfigNode& zero) {
+    for (const char* key : {"stage3_prefetch_bucket_size", "prefetch_bucket_size"})
+      if (copy_number(zero, key, "optimizer.gather_bucket_size")) return;
+    put("optimizer.gather_bucket_size", "50000000", zero.position);  // DeepSpeed's default
+  }
+
   void read_zero() {
     const ConfigNode* zero = section(config_, "zero_optimization");
     if (zero == nullptr) return put("optimizer.zero_stage", "0", {file_, 0, 0});
@@ -251,6 +258,7 @@ class DeepSpeedImport {
       notes_.push_back(fmt::format("overlap_comm: false is not modelled with stage {}", stage_));
     if (!copy_number(*zero, "reduce_bucket_size", "optimizer.bucket_size") && stage_ > 0)
       put("optimizer.bucket_size", "500000000", zero->position);  // DeepSpeed's default
+    if (stage_ == 3) read_prefetch(*zero);
     read_target(*zero, "offload_optimizer", "offload.optimizer");
     read_target(*zero, "offload_param", "offload.parameters");
     judge(*zero, known_, irrelevant_zero_keys);

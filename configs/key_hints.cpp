@@ -124,6 +124,7 @@ const std::vector<OwnKeys>& own_keys() {
         "clip_grad",
         "bucket_size",
         "bucket_bytes",
+        "gather_bucket_size",
         "reshard_after_forward",
         "reshard_after_backward",
         "no_sync",

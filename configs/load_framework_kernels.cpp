@@ -73,6 +73,7 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.fused_permute = section.boolean("fused_permute", true);
   kernels.optimizer_bytes = section.real("optimizer_bytes", optimizer_bytes, 0.0);
   kernels.compute_slowdown = section.real("compute_slowdown", slowdown, 1.0);
+  kernels.overlap_slowdown = section.real("overlap_slowdown", slowdown, 1.0);
   kernels.blocking_pipeline = section.boolean("blocking_pipeline", false);
   section.finish();
   return kernels;

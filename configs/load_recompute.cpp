@@ -104,9 +104,10 @@ void read_saved_operators(const RecomputeKeys& keys) {
   keys.section.ignore({"modules", "module_layers"});
   for (const char* key : {"modules", "module_layers"})
     if (keys.section.has(key))
-      keys.reading.problem(keys.section.path_of("saved"),
-                           fmt::format("'recompute.saved' says what is kept, and 'recompute.{}' what is not", key),
-                           "leave one of the two out.");
+      keys.reading.problem(
+          keys.section.path_of("saved"),
+          fmt::format("'recompute.saved' says what is kept, and 'recompute.{}' what is not", key),
+          "leave one of the two out.");
 }
 
 void read_memory_limit(const RecomputeKeys& keys) {

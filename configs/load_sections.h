@@ -36,7 +36,8 @@ void read_recomputed_layers(const RecomputeKeys& keys);
 // `layers`: those that are recomputed, by number.
 void read_named_layers(const RecomputeKeys& keys);
 void read_module_layers(const RecomputeKeys& keys);
-// `saved`: operators whose outputs are kept. Those of no layer are refused; what the model lacks, its graph tells.
+// `saved`: operators whose outputs are kept. Those of no layer are refused; what the model lacks, its graph
+// tells.
 void read_saved_operators(const RecomputeKeys& keys);
 void read_memory_limit(const RecomputeKeys& keys);
 // Of the training section.

@@ -97,6 +97,9 @@ struct OptimizerConfig {
   double clip_grad = 1.0;  // 0: no gradient-norm reduction
   std::int64_t bucket_size =
       0;  // elements; default max(40,000,000, 1,000,000 x dp) as Megatron-LM's DistributedDataParallelConfig
+  // Elements at which what ZeRO-3 gathers at once is closed, in place of bucket_size; 0: a layer is one unit,
+  // as PyTorch's FSDP has it. DeepSpeed's stage3_prefetch_bucket_size.
+  std::int64_t gather_bucket_size = 0;
   // FSDP2's names. ZeRO-3: whether gathered weights are freed behind the forward pass, and behind the
   // backward pass of a microbatch that is not the last. ZeRO-2, 3 with no_sync: gradients add up unsharded
   // and are reduced once per step.

@@ -150,11 +150,11 @@ void add_sharding(const Job& job, const GalvatronPlan& plan, std::vector<Overrid
   overrides.push_back({"optimizer.zero_stage", fmt::format("{}", plan.point.zero_stage)});
   overrides.push_back({"optimizer.overlap_grad_reduce", "true"});
   overrides.push_back({"optimizer.overlap_param_gather", "true"});
-  // A sharded layer is gathered in one piece, as by FSDP2: of several, only the next one would be gathered
-  // ahead of its readers.
-  if (plan.unit_elements > 0)
-    overrides.push_back({"optimizer.bucket_size",
-                         fmt::format("{}", std::max(plan.unit_elements, job.optimizer.bucket_size))});
+  // A sharded layer is gathered in one piece, also where the job cuts what is gathered: of several, only the
+  // next one would be gathered ahead of its readers.
+  if (plan.unit_elements > 0 && job.optimizer.gather_bucket_size > 0)
+    overrides.push_back({"optimizer.gather_bucket_size",
+                         fmt::format("{}", std::max(plan.unit_elements, job.optimizer.gather_bucket_size))});
   const std::string sharded =
       plan.point.zero_stage == 3
           ? ""

@@ -119,7 +119,8 @@ bool ChunkSegments::gathers_in_passes() const {
 
 WeightGathers ChunkSegments::weight_gathers(const ChunkEmission& emission) {
   if (!simrun::gathers_in_passes(job_.optimizer)) return {};
-  return {gathers_of_pass(context(emission.chunk), emission, table_), job_.optimizer.overlap_param_gather};
+  return {gathers_of_pass(context(emission.chunk), emission, table_), job_.optimizer.overlap_param_gather,
+          job_.optimizer.gather_bucket_size == 0};
 }
 
 bool ChunkSegments::writes_shared_gradient(Index chunk, BackwardPart part) const {

@@ -95,10 +95,12 @@ struct BackwardVariant {
 // when bucket b is complete.
 using BucketInstructions = std::vector<std::vector<Instruction>>;  // by bucket
 // ZeRO-3: how each bucket's weights are gathered when a pass needs them. They are freed behind their last
-// reader; a prefetched gather is issued before the first reader of the bucket in front of it.
+// reader. A unit of FSDP is what is gathered together: all buckets of a layer, or a bucket; a prefetched
+// gather is issued before the first reader of the unit in front of it.
 struct WeightGathers {
   BucketInstructions gathers;  // empty: weights are kept whole
   bool prefetch = false;
+  bool by_layer = false;  // what a unit is
 };
 std::vector<Instruction> emit_forward(const ChunkEmission& emission, const ChunkCode& code,
                                       CommunicationTable& table, const WeightGathers& weights = {},

@@ -139,7 +139,8 @@ class ForwardLowering {
     CodeStep step = conversion_step(context_, code_, value, conversion,
                                     {ValueKind::activation, "_converted", "", of_all_tokens});
     step.layer = reader.layer;
-    const bool is_sum = conversion.opcode == Opcode::all_reduce || conversion.opcode == Opcode::reduce_scatter;
+    const bool is_sum =
+        conversion.opcode == Opcode::all_reduce || conversion.opcode == Opcode::reduce_scatter;
     const bool is_kept = context_.regions.keeps_sums && is_sum && code_.values[value].region < 0;
     step.region = is_kept ? -1 : reader.region;
     step.cause += fmt::format(" for {}", reader.name);

@@ -114,12 +114,17 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
         latest.emplace(std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, in_fp8,
                                   zero_stage, zero_stage == 3 ? layers[p] : -1},
                        buckets.size());
-    if (is_new || buckets[open->second].elements >= rules.bucket_size) {
+    const std::int64_t gathered = rules.optimizer.gather_bucket_size;
+    const std::int64_t most = zero_stage < 3 ? rules.bucket_size
+                              : gathered > 0 ? gathered
+                                             : std::int64_t{1} << 60;
+    if (is_new || buckets[open->second].elements >= most) {
       open->second = buckets.size();
       buckets.emplace_back();
       buckets.back().data_axes = axes.data;
       buckets.back().tensor_axes = axes.tensor;
       buckets.back().zero_stage = zero_stage;
+      if (zero_stage == 3) buckets.back().layer = layers[p];
       buckets.back().tied = tied;
       buckets.back().frozen = frozen;
       buckets.back().orthogonalised = orthogonalised;

@@ -41,6 +41,7 @@ struct ParameterBucket {
   Index piece = no_index;    // what a hierarchical all-reduce scatters: a view
   Index reduced = no_index;  // ZeRO-2, 3 without no_sync: this microbatch's shard of the gradients
   int zero_stage = 0;
+  std::int32_t layer = -1;   // ZeRO-3: of all its parameters; -1: they are outside the layers
   bool keeps_shard = false;  // ZeRO-2, 3: of the gradients a rank keeps its shard only
   Index main_weights = no_index, exp_avg = no_index, exp_avg_sq = no_index;
   std::vector<Index> more_state;          // of the optimizer, read and written with it

@@ -24,6 +24,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_separate_permute(!kernels.fused_permute);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
   out.set_compute_slowdown(kernels.compute_slowdown);
+  if (kernels.overlap_slowdown != 1) out.set_overlap_slowdown(kernels.overlap_slowdown);
 }
 
 FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
@@ -32,7 +33,9 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
   if (in.flash_attention() < 0 || in.flash_attention() > 3)
     throw MalformedPlan("a framework's FlashAttention is of no generation");
   const double slowdown = finite(in.compute_slowdown(), "compute slowdown");
-  if (slowdown != 0 && slowdown < 1) throw MalformedPlan("a framework makes its kernels faster");
+  const double beside = finite(in.overlap_slowdown(), "overlap slowdown");
+  if ((slowdown != 0 && slowdown < 1) || (beside != 0 && beside < 1))
+    throw MalformedPlan("a framework makes its kernels faster");
   return {.host_dispatch_s = finite(in.host_dispatch_s(), "host dispatch"),
           .flash_attention = in.flash_attention(),
           .softmax = static_cast<SoftmaxKernel>(in.softmax()),
@@ -47,6 +50,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .fused_permute = !in.separate_permute(),
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),
           .compute_slowdown = slowdown == 0 ? 1 : slowdown,
+          .overlap_slowdown = beside == 0 ? 1 : beside,
           .blocking_tensor_parallel = in.blocking_tensor_parallel(),
           .blocking_collectives = in.blocking_collectives(),
           .blocking_pipeline = in.blocking_pipeline()};

@@ -83,8 +83,9 @@ std::vector<bool> leave_their_layer(const Graph& graph) {
 }
 
 // Every operator of a layer that is not kept is a region of its own, so that just what is read again is
-// recomputed: what a selective checkpoint of PyTorch (torch.utils.checkpoint.create_selective_checkpoint_contexts)
-// or a policy of JAX (jax.checkpoint_policies.save_only_these_names) around each layer does.
+// recomputed: what a selective checkpoint of PyTorch
+// (torch.utils.checkpoint.create_selective_checkpoint_contexts) or a policy of JAX
+// (jax.checkpoint_policies.save_only_these_names) around each layer does.
 RecomputeRegions regions_but(const std::vector<ScopePattern>& saved, const Graph& graph) {
   RecomputeRegions regions;
   regions.keeps_sums = true;
@@ -99,15 +100,16 @@ RecomputeRegions regions_but(const std::vector<ScopePattern>& saved, const Graph
       is_kept = true;
     }
     if (!is_kept) regions.discards_output.push_back(true);
-    regions.region_of.push_back(is_kept ? none : static_cast<std::int32_t>(regions.discards_output.size()) - 1);
+    regions.region_of.push_back(is_kept ? none
+                                        : static_cast<std::int32_t>(regions.discards_output.size()) - 1);
   }
   std::vector<Diagnostic> faults;
   for (std::size_t s = 0; s < saved.size(); ++s)
     if (!holds_some[s])
-      faults.push_back(holds_others[s]
-                           ? Diagnostic{saved[s].position,
-                                        fmt::format("'{}' is in no layer, and kept anyway", saved[s].text), ""}
-                           : no_such_scope(saved[s], graph));
+      faults.push_back(
+          holds_others[s] ? Diagnostic{saved[s].position,
+                                       fmt::format("'{}' is in no layer, and kept anyway", saved[s].text), ""}
+                          : no_such_scope(saved[s], graph));
   if (!faults.empty()) throw ConfigError(std::move(faults));
   return regions;
 }

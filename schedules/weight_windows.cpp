@@ -18,6 +18,10 @@ WeightWindows::WeightWindows(const ChunkEmission& emission, const ChunkCode& cod
     bucket_of_[parameter.row] = bucket_of_[parameter.column] = bucket_of_[parameter.weight];
 }
 
+bool WeightWindows::are_one_unit(std::size_t bucket, std::size_t next) const {
+  return weights_.by_layer && emission_.buckets[bucket].layer == emission_.buckets[next].layer;
+}
+
 void WeightWindows::find(const std::vector<CodeStep>& steps, const std::vector<std::size_t>& order,
                          std::size_t begin, std::size_t end) {
   if (weights_.gathers.empty()) return;
@@ -35,8 +39,13 @@ void WeightWindows::find(const std::vector<CodeStep>& steps, const std::vector<s
       }
       last[b] = place;
     }
+  std::size_t needed = begin, ahead = begin;  // first reader of the unit, and of that in front of it
   for (std::size_t n = 0; n < in_order.size(); ++n) {
-    const std::size_t at = !weights_.prefetch ? first_place[n] : n == 0 ? begin : first_place[n - 1];
+    if (n == 0 || !are_one_unit(in_order[n - 1], in_order[n])) {
+      if (n > 0) ahead = needed;
+      needed = first_place[n];
+    }
+    const std::size_t at = weights_.prefetch ? ahead : needed;
     if (use_.gathers) gathered_before_[at].push_back(in_order[n]);
     if (use_.releases) freed_behind_[last[in_order[n]]].push_back(in_order[n]);
   }

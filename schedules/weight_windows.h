@@ -22,6 +22,8 @@ class WeightWindows {
   void behind(std::size_t place, Phase phase, std::vector<Instruction>& instructions) const;
 
  private:
+  bool are_one_unit(std::size_t bucket, std::size_t next) const;
+
   const ChunkEmission& emission_;
   const WeightGathers& weights_;
   const WeightUse use_;

@@ -153,9 +153,9 @@ class Compiler {
         segment.first_step = static_cast<Index>(rank.steps.size());
         segment.compute = 0;
         const ProgramGpu gpu{program, classes_.first_gpu[c],
-                             durations_.has_gpu_kinds()
-                                 ? own_stretch(segments_[s], {program, classes_.first_gpu[c]})
-                                 : segment.stretch};
+                             durations_.has_gpu_kinds() ? own_stretch(segments_[s], segment.exchanging,
+                                                                      {program, classes_.first_gpu[c]})
+                                                        : segment.stretch};
         for (Index i = 0; i < segment.steps; ++i) {
           CompiledStep step = first.steps[first.segments[s].first_step + i];
           if (step.exchange == no_index) step.duration = time_of(first, step, segments_[s], gpu);
@@ -173,14 +173,14 @@ class Compiler {
     double stretch = 1;  // of the segment's compute, see CompiledSegment
   };
   // On a GPU of another kind than the first.
-  double own_stretch(const SegmentRun& run, const ProgramGpu& gpu) {
+  double own_stretch(const SegmentRun& run, Picoseconds exchanging, const ProgramGpu& gpu) {
     const Segment& segment = plan_.segments[run.segment];
     Picoseconds compute = 0;
     for (const Instruction& instruction : segment.instructions)
       if (instruction.stream == compute_stream && instruction.opcode != Opcode::free &&
           instruction.opcode != Opcode::init)
         compute = saturated_sum(compute, durations_.kernel_at(place_of(gpu, run, instruction), instruction));
-    return compute == 0 ? 1 : stretch_of(segment, compute);
+    return compute == 0 ? 1 : stretch_of(segment, exchanging, compute);
   }
   Picoseconds time_of(const CompiledRank& first, const CompiledStep& step, const SegmentRun& run,
                       const ProgramGpu& gpu) {
@@ -226,6 +226,8 @@ class Compiler {
             durations_.exchange_time(program.pipeline_rank, instruction, exchanges_[step.exchange].bytes);
         step.pipeline_arrival = plan_.streams.at(instruction.stream).traffic == Traffic::pipeline &&
                                 instruction.opcode != Opcode::send;
+        if (plan_.streams.at(instruction.stream).traffic == Traffic::data)
+          compiled.exchanging = saturated_sum(compiled.exchanging, step.duration);
         ++compiled.communications;
       } else {
         step.duration = durations_.kernel_at(place_of({program}, run, instruction), instruction);
@@ -243,18 +245,23 @@ class Compiler {
   // The host runs ahead of the device within a segment; where it takes longer in all, the device waits for
   // every kernel in proportion. What slows the framework's passes anyway hides the host's time.
   // At least 1.
-  double stretch_of(const Segment& segment, Picoseconds compute) const {
+  double stretch_of(const Segment& segment, Picoseconds exchanging, Picoseconds compute) const {
     const FrameworkKernels& framework = plan_.framework.kernels;
     std::int64_t launches = 0;
     if (framework.host_dispatch_s > 0)
       for (const Instruction& instruction : segment.instructions)
         if (instruction.stream == compute_stream) launches += kernel_launches(plan_, instruction);
     const double issue = static_cast<double>(launches) * framework.host_dispatch_s * 1e12;
-    return std::max({1.0, framework.compute_slowdown, issue / static_cast<double>(compute)});
+    const double overlapped =
+        framework.blocking_collectives
+            ? 0
+            : std::min(1.0, static_cast<double>(exchanging) / static_cast<double>(compute));
+    return std::max({1.0, framework.compute_slowdown, issue / static_cast<double>(compute),
+                     1 + (framework.overlap_slowdown - 1) * overlapped});
   }
   void stretch_compute(CompiledRank& rank, const Segment& segment, CompiledSegment& compiled) const {
     if (compiled.compute == 0) return;
-    compiled.stretch = stretch_of(segment, compiled.compute);
+    compiled.stretch = stretch_of(segment, compiled.exchanging, compiled.compute);
     if (compiled.stretch == 1) return;
     compiled.compute = 0;
     for (Index i = compiled.first_step; i < compiled.first_step + compiled.steps; ++i) {

@@ -51,7 +51,8 @@ struct CompiledSegment {
   Index first_step = 0, steps = 0;  // into CompiledRank::steps
   Index first_compute = no_index;   // first step of the segment on the compute stream
   Index instructions = 0, communications = 0;
-  Picoseconds compute = 0;  // sum on the compute stream
+  Picoseconds compute = 0;     // sum on the compute stream
+  Picoseconds exchanging = 0;  // sum of what data-parallel ranks exchange
   // Of the device's times where the host issues more slowly than the device computes, else 1.
   double stretch = 1;
 };

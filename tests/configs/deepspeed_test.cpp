@@ -39,6 +39,7 @@ TEST_CASE("DeepSpeed: batch, precision, ZeRO, offload and the update come over")
   CHECK(job.optimizer.name == UpdateRule::adamw);
   CHECK(job.optimizer.zero_stage == 3);
   CHECK(job.optimizer.bucket_size == 200'000'000);
+  CHECK(job.optimizer.gather_bucket_size == 50'000'000);  // stage3_prefetch_bucket_size's default
   CHECK(job.optimizer.main_grads_dtype == Dtype::bf16);
   CHECK(job.optimizer.numbers == UpdateNumbers{3e-4, 0.9, 0.98, 1e-8, 0.05});
   CHECK(job.optimizer.clip_grad == 0.5);

@@ -53,6 +53,7 @@ Framework framework_with_every_field() {
                       .fused_permute = false,
                       .optimizer_bytes = 1.5,
                       .compute_slowdown = 1.25,
+                      .overlap_slowdown = 1.125,
                       .blocking_tensor_parallel = true,
                       .blocking_collectives = true,
                       .blocking_pipeline = true},
@@ -194,9 +195,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 12; this simrun reads versions 1 to 11");
+  CHECK(refusal(bytes) == "the plan file has format version 13; this simrun reads versions 1 to 12");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 11");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 12");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -271,6 +272,7 @@ TEST_CASE("a plan of a framework, of kernels of its own or with other jobs besid
            [](Plan& plan) {
              plan.framework = framework_with_every_field();
              plan.framework.kernels.blocking_collectives = false;
+             plan.framework.kernels.overlap_slowdown = 1;
            },
            [](Plan& plan) { plan.cluster.gpu.kernels.sustained = 0.9; },
            [](Plan& plan) { plan.cluster.inter_node.flow_bandwidth = 5e9; }}) {
@@ -290,12 +292,22 @@ TEST_CASE("a plan with groups of nodes, batches of unlike size or blocking colle
            [](Plan& plan) {
              plan.job.replica_micro_batch_sizes = {1, 2};
            },
-           [](Plan& plan) { plan.framework = framework_with_every_field(); }}) {
+           [](Plan& plan) {
+             plan.framework = framework_with_every_field();
+             plan.framework.kernels.overlap_slowdown = 1;
+           }}) {
     Plan plan = two_stage_plan();
     change(plan);
     CHECK(serialize(plan)[8] == 9);
     CHECK(parse_plan(serialize(plan), "some.plan") == plan);
   }
+}
+
+TEST_CASE("a plan whose exchanges slow kernels is version 12") {
+  Plan plan = two_stage_plan();
+  plan.framework = framework_with_every_field();
+  CHECK(serialize(plan)[8] == 12);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
 }
 
 TEST_CASE("a plan with fp4 among its peaks or buffers is version 10") {

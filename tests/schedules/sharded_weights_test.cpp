@@ -95,6 +95,37 @@ TEST_CASE("ZeRO-3 gathers a layer while the one before it computes") {
   }
 }
 
+TEST_CASE(
+    "a layer is one unit of ZeRO-3, whatever its weights' gradients are summed over, unless buckets are "
+    "cut") {
+  // Of 4 layers under sequence parallelism the norms' gradients are summed over tensor-parallel ranks too: a
+  // bucket of their own. Gathers issued before each layer's first kernel.
+  const auto gathered = [](const std::vector<Override>& more) {
+    std::vector<Override> overrides{{"optimizer.zero_stage", "3"}, {"parallelism.sequence_parallel", "true"}};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    const Plan plan = compile(job_from(small_gpt(4, 2, 1, 1), overrides));
+    const auto forward = std::ranges::find(plan.segments, PassKind::forward, &Segment::kind);
+    std::vector<int> before(4, -1);
+    int gathers = 0;
+    for (const Instruction& what : forward->instructions) {
+      if (what.opcode == Opcode::all_gather && what.label == "parameter gather") ++gathers;
+      if (what.stream != compute_stream || what.opcode == Opcode::free || what.layer < 0) continue;
+      int& own = before[static_cast<std::size_t>(what.layer)];
+      if (own < 0) own = gathers;
+    }
+    return before;
+  };
+  const std::vector<int> units = gathered({});
+  const int root = units[0] - 4;  // buckets outside the layers
+  CHECK(units == std::vector<int>{root + 4, root + 6, root + 8, root + 8});
+  const std::vector<int> unhurried = gathered({{"optimizer.overlap_param_gather", "false"}});
+  CHECK(unhurried == std::vector<int>{root + 2, root + 4, root + 6, root + 8});
+  // Pieces of 4 M elements: the next one alone is gathered ahead.
+  const std::vector<int> pieces = gathered({{"optimizer.gather_bucket_size", "4000000"}});
+  CHECK(pieces[1] - pieces[0] > 2);
+  CHECK(pieces[0] < root + 4);
+}
+
 TEST_CASE("plans of ZeRO-2 and 3 are valid under every kind of schedule, layout and recompute") {
   const std::vector<std::pair<const char*, const char*>> schedules = {
       {"1f1b", "1"}, {"zb_h1", "1"}, {"interleaved_1f1b", "2"}, {"zb_v", "2"}, {"dualpipe_v", "2"}};

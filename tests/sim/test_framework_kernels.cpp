@@ -232,6 +232,36 @@ TEST_CASE("what slows a framework's passes stretches them, unless the host does 
   CHECK(simulate(builder.plan).step == 60'000'000);  // 2 x 30 us
 }
 
+TEST_CASE(
+    "exchanges among data-parallel ranks slow the kernels that run beside them, by their share of the pass") {
+  const auto step = [](Picoseconds exchange, Traffic traffic, double slowdown) {
+    PlanBuilder builder(1);
+    const Index a = builder.token(), b = builder.token();
+    const std::uint8_t stream = builder.stream("beside", traffic);
+    builder.entry(0, builder.segment(PassKind::forward, {builder.all_reduce(stream, exchange, {}, {b}),
+                                                         builder.compute(40'000'000, {}, {a}),
+                                                         builder.compute(60'000'000, {a}, {a})}));
+    builder.plan.framework.kernels.overlap_slowdown = slowdown;
+    return simulate(builder.plan).step;
+  };
+  CHECK(step(50'000'000, Traffic::data, 1) == 100'000'000);
+  CHECK(step(50'000'000, Traffic::data, 1.2) == 110'000'000);  // half of the time: 1 + 0.2 / 2
+  CHECK(step(0, Traffic::data, 1.2) == 100'000'000);
+  CHECK(step(50'000'000, Traffic::tensor, 1.2) == 100'000'000);  // compute waits for those
+  CHECK(step(200'000'000, Traffic::data, 1.2) == 200'000'000);   // beside all kernels, 120 us
+}
+
+TEST_CASE("where compute waits for collectives they slow no kernel") {
+  const auto step = [](const char* slowdown) {
+    return simulate(
+               compile(preset_job("llama3-8b-8xh100", {{"optimizer.zero_stage", "3"},
+                                                       {"framework.kernels.blocking_collectives", "true"},
+                                                       {"framework.kernels.overlap_slowdown", slowdown}})))
+        .step;
+  };
+  CHECK(step("1.5") == step("1"));
+}
+
 TEST_CASE("waiting for tensor-parallel sums costs what would have run beside them") {
   const auto step = [](const char* blocking) {
     return simulate(compile(job_from(small_gpt(4, 8, 1, 1),

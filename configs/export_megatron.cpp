@@ -203,6 +203,8 @@ void add_sharding(const Job& job, Flags& flags, Notes& notes) {
     add(flags, "--ddp-bucket-size", optimizer.bucket_size);
   if (!optimizer.reshard_after_forward || !optimizer.reshard_after_backward)
     notes.emplace_back("optimizer.reshard_after_forward: Megatron FSDP reshards behind every pass");
+  if (optimizer.gather_bucket_size > 0)
+    notes.emplace_back("optimizer.gather_bucket_size: Megatron FSDP gathers a layer as one unit");
   if (optimizer.no_sync) notes.emplace_back("optimizer.no_sync: Megatron FSDP reduces in every microbatch");
   if (optimizer.all_reduce != AllReduceKind::flat)
     notes.emplace_back("optimizer.all_reduce: NCCL decides how");

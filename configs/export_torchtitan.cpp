@@ -131,6 +131,8 @@ class Recipe {
     if (optimizer.zero_stage > 0)
       set_word("parallelism.fsdp_reshard_after_forward",
                optimizer.zero_stage == 3 && optimizer.reshard_after_forward ? "always" : "never");
+    note_if(optimizer.gather_bucket_size > 0,
+            "optimizer.gather_bucket_size: FSDP2 gathers a layer as one unit");
     if (optimizer.zero_stage == 1 || optimizer.zero_stage == 2)
       note(
           fmt::format("optimizer.zero_stage: {}; FSDP2 shards parameters, gradients and state, and keeps "

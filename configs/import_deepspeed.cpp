@@ -243,7 +243,9 @@ class DeepSpeedImport {
   // Stage 3 gathers parameter by parameter, so many elements ahead.
   void read_prefetch(const ConfigNode& zero) {
     for (const char* key : {"stage3_prefetch_bucket_size", "prefetch_bucket_size"})
-      if (copy_number(zero, key, "optimizer.gather_bucket_size")) return;
+      if (const std::optional<std::int64_t> ahead = number(zero, key))
+        return put("optimizer.gather_bucket_size", fmt::format("{}", std::max<std::int64_t>(*ahead, 1)),
+                   zero.find(key)->position);
     put("optimizer.gather_bucket_size", "50000000", zero.position);  // DeepSpeed's default
   }
 

@@ -144,7 +144,7 @@ const std::vector<OwnKeys>& own_keys() {
         "weight_decay",
         "muon_momentum"}},
       {"offload", {"optimizer_fraction", "parameters", "activations"}},
-      {"recompute", {"granularity", "layers", "method", "modules", "module_layers", "memory_limit"}},
+      {"recompute", {"granularity", "layers", "method", "modules", "module_layers", "saved", "memory_limit"}},
       {"cluster",
        {"nodes", "node_groups", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric",
         "collectives", "reserved_memory", "pcie", "gpu_direct", "nvidia_smi_topo"}},

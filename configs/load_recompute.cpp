@@ -119,7 +119,7 @@ void read_memory_limit(const RecomputeKeys& keys) {
 
 void apply_recompute_rules(Reading& reading, Job& job) {
   RecomputeConfig& recompute = job.recompute;
-  check_scope_layers(recompute.saved, job.model.num_layers, reading);
+  check_scope_layers(recompute.saved, job.model.num_layers + job.model.num_nextn_predict_layers, reading);
   check_counts("recompute.num_layers", recompute.stage_layers, reading, job);
   for (std::size_t m = 0; m < recompute.module_layers.size(); ++m)
     check_counts("recompute.module_layers." + recompute.modules[m], recompute.module_layers[m], reading, job);

@@ -30,13 +30,8 @@ void read_sharding(SectionReader& section, Reading& reading, OptimizerConfig& op
   optimizer.reshard_after_forward = applied_boolean(section, "reshard_after_forward", gathers, true);
   optimizer.reshard_after_backward = applied_boolean(section, "reshard_after_backward", gathers, true);
   section.ignore({"gather_bucket_size"});
-  if (section.has("gather_bucket_size")) {
+  if (section.has("gather_bucket_size"))
     optimizer.gather_bucket_size = section.integer("gather_bucket_size", limits::bucket);
-    if (!gathers)
-      reading.problem(
-          section.path_of("gather_bucket_size"), "gather_bucket_size needs zero_stage 3",
-          fmt::format("weights of zero_stage {} are not gathered in passes.", optimizer.zero_stage));
-  }
   optimizer.no_sync = applied_boolean(section, "no_sync", reduces, false);
   for (const auto& [key, reshards] : {std::pair("reshard_after_forward", optimizer.reshard_after_forward),
                                       std::pair("reshard_after_backward", optimizer.reshard_after_backward)})

@@ -264,7 +264,6 @@ Job with_candidate(Job job, const Candidate& candidate) {
   job.training.replica_micro_batch_sizes.clear();
   job.optimizer.zero_stage = candidate.zero_stage;
   job.optimizer.zero_3_layers.clear();
-  if (candidate.zero_stage < 3) job.optimizer.gather_bucket_size = 0;
   job.optimizer.overlap_grad_reduce = job.optimizer.overlap_grad_reduce || candidate.zero_stage >= 2;
   job.optimizer.overlap_param_gather = candidate.zero_stage == 3;
   const RecomputeConfig written = job.recompute;

@@ -53,7 +53,6 @@ void put_sharding(ConfigNode& root, const Candidate& candidate) {
   if (candidate.zero_stage >= 2) erase_key(root, "optimizer", "overlap_grad_reduce");
   erase_key(root, "optimizer", "overlap_param_gather");
   erase_key(root, "optimizer", "zero_3_layers");
-  if (candidate.zero_stage < 3) erase_key(root, "optimizer", "gather_bucket_size");
 }
 
 }  // namespace

@@ -273,8 +273,10 @@ PassCosts pass_costs_on_line(const PassCosts& smaller, const PassCosts& larger, 
 }
 
 bool has_layer_kinds(const Job& job) {
-  return job.model.family == ModelFamily{} && job.model.frozen.empty() && !job.training.lora &&
-         !job.optimizer.parameter_server && job.offload == Offload{} && job.layout == LayoutConfig{};
+  const auto names_layers = [](const ScopePattern& scope) { return !scope.layers.empty(); };
+  return std::ranges::none_of(job.recompute.saved, names_layers) && job.model.family == ModelFamily{} &&
+         job.model.frozen.empty() && !job.training.lora && !job.optimizer.parameter_server &&
+         job.offload == Offload{} && job.layout == LayoutConfig{};
 }
 
 // Of several kinds of GPU the slowest, which equal shares wait for, with the memory of the largest: what does

@@ -29,6 +29,13 @@ std::vector<std::int32_t> layers_of(const ChunkCode& code) {
   return result;
 }
 
+// At which a bucket is closed. A layer under ZeRO-3 is one unit unless the job cuts it.
+std::int64_t most_elements(const BucketRules& rules, int zero_stage, std::int32_t layer) {
+  if (zero_stage < 3) return rules.bucket_size;
+  if (rules.optimizer.gather_bucket_size > 0) return rules.optimizer.gather_bucket_size;
+  return layer < 0 ? rules.bucket_size : std::int64_t{1} << 60;
+}
+
 std::vector<std::size_t> last_writes(const ChunkCode& code) {
   std::vector<std::size_t> last(code.values.size(), 0);
   for (std::size_t s = 0; s < code.backward.size(); ++s)
@@ -114,10 +121,7 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
         latest.emplace(std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, in_fp8,
                                   zero_stage, zero_stage == 3 ? layers[p] : -1},
                        buckets.size());
-    const std::int64_t gathered = rules.optimizer.gather_bucket_size;
-    const std::int64_t most = zero_stage < 3 ? rules.bucket_size
-                              : gathered > 0 ? gathered
-                                             : std::int64_t{1} << 60;
+    const std::int64_t most = most_elements(rules, zero_stage, layers[p]);
     if (is_new || buckets[open->second].elements >= most) {
       open->second = buckets.size();
       buckets.emplace_back();

@@ -96,7 +96,7 @@ RecomputeRegions regions_but(const std::vector<ScopePattern>& saved, const Graph
     bool is_kept = op.layer < 0 || op.before_layer || leaves[o];
     for (std::size_t s = 0; s < saved.size(); ++s) {
       if (!holds(saved[s], graph, op)) continue;
-      (op.layer < 0 ? holds_others : holds_some)[s] = true;
+      (op.layer < 0 || op.before_layer ? holds_others : holds_some)[s] = true;
       is_kept = true;
     }
     if (!is_kept) regions.discards_output.push_back(true);

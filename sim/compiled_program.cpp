@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "schedules/extent_tables.h"
+#include "sim/compute_overlap.h"
 #include "sim/dependencies.h"
 #include "sim/kernel_cost.h"
 
@@ -242,6 +243,15 @@ class Compiler {
     rank.segments.push_back(compiled);
   }
 
+  // Whether kernels run beside what data-parallel ranks exchange and no engine slows them for it: an
+  // optimizer step's run one behind the other, and a GPU with communication_sms lends those multiprocessors
+  // itself.
+  bool lets_overlap(const Segment& segment) const {
+    return segment.kind != PassKind::step && !plan_.framework.kernels.blocking_collectives &&
+           plan_.cluster.communication == CommunicationMode::overlapped &&
+           communication_share(plan_.cluster) == 0;
+  }
+
   // The host runs ahead of the device within a segment; where it takes longer in all, the device waits for
   // every kernel in proportion. What slows the framework's passes anyway hides the host's time.
   // At least 1.
@@ -252,12 +262,11 @@ class Compiler {
       for (const Instruction& instruction : segment.instructions)
         if (instruction.stream == compute_stream) launches += kernel_launches(plan_, instruction);
     const double issue = static_cast<double>(launches) * framework.host_dispatch_s * 1e12;
-    const double overlapped =
-        framework.blocking_collectives
-            ? 0
-            : std::min(1.0, static_cast<double>(exchanging) / static_cast<double>(compute));
+    const double beside = lets_overlap(segment)
+                              ? std::min(1.0, static_cast<double>(exchanging) / static_cast<double>(compute))
+                              : 0;
     return std::max({1.0, framework.compute_slowdown, issue / static_cast<double>(compute),
-                     1 + (framework.overlap_slowdown - 1) * overlapped});
+                     1 + (framework.overlap_slowdown - 1) * beside});
   }
   void stretch_compute(CompiledRank& rank, const Segment& segment, CompiledSegment& compiled) const {
     if (compiled.compute == 0) return;

@@ -251,15 +251,18 @@ TEST_CASE(
   CHECK(step(200'000'000, Traffic::data, 1.2) == 200'000'000);   // beside all kernels, 120 us
 }
 
-TEST_CASE("where compute waits for collectives they slow no kernel") {
-  const auto step = [](const char* slowdown) {
-    return simulate(
-               compile(preset_job("llama3-8b-8xh100", {{"optimizer.zero_stage", "3"},
-                                                       {"framework.kernels.blocking_collectives", "true"},
-                                                       {"framework.kernels.overlap_slowdown", slowdown}})))
-        .step;
+TEST_CASE("where compute waits for collectives, or lends them multiprocessors, they slow no kernel further") {
+  const auto step = [](const Override& more, const char* slowdown) {
+    const std::vector<Override> overrides{
+        {"optimizer.zero_stage", "3"}, more, {"framework.kernels.overlap_slowdown", slowdown}};
+    return simulate(compile(preset_job("llama3-8b-8xh100", overrides))).step;
   };
-  CHECK(step("1.5") == step("1"));
+  for (const Override& more :
+       {Override{"framework.kernels.blocking_collectives", "true"},
+        Override{"cluster.communication", "blocking"}, Override{"cluster.gpu.communication_sms", "20"}})
+    CHECK(step(more, "1.5") == step(more, "1"));
+  const Override overlapped{"cluster.communication", "overlapped"};
+  CHECK(step(overlapped, "1.5") > step(overlapped, "1"));
 }
 
 TEST_CASE("waiting for tensor-parallel sums costs what would have run beside them") {

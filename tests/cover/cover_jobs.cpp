@@ -109,7 +109,7 @@ const std::vector<CoverModel>& cover_models() {
        .yaml = "{model_type: gnmt, encoder_layers: 3, decoder_layers: 3, hidden_size: 6, vocab_size: 50",
        .dropout = ", dropout: 0.1",
        .whole = ", dropout: 0",
-       .least = 12,
+       .least = 11,
        .training = ", seq_length: 8, decoder_seq_length: 5"},
   };
   return models;

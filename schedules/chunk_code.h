@@ -99,8 +99,8 @@ struct RecomputeRegions {
   std::vector<std::int32_t> region_of;  // by operator, whole graph
   std::vector<bool> discards_output;    // by region: values read outside it are recomputed too, not kept
                                         // (output-discarding checkpoints)
-  bool keeps_sums =
-      false;  // of the partial sums of an operator that is kept, their sum is kept in their place
+  // Of the partial sums of an operator that is kept, their sum is kept in their place.
+  bool keeps_sums = false;
 };
 struct Partition;
 // Throws ConfigError with every scope of `recompute.saved` that holds no operator of a layer, where it

@@ -112,10 +112,12 @@ std::string their_plan(const EndToEndRow& row, const JobLoader& load) {
                           .sequences = row.batch / row.plan->microbatches,
                           .zero_stage = 1,
                           .unlike = !row.plan->meshes.empty()};
+  const Job job = load({});
+  CollectivePrices collectives(job.cluster);
   SimulatedPlan simulated;
   double too_much = options.memory_share;
   for (int tries = 0; tries < 8 && !simulated.fits; ++tries) {  // with as much less memory as it lacks
-    const std::optional<AlpaPlan> plan = StageSearch(load({}), options, point).best_plan();
+    const std::optional<AlpaPlan> plan = StageSearch(job, options, point, collectives).best_plan();
     if (!plan) {
       options.memory_share = (options.memory_share + too_much) / 2;
       continue;
@@ -135,7 +137,8 @@ void print_row(const EndToEndRow& row, bool has_grid) {
   const JobLoader load = [&](const std::vector<Override>& overrides) {
     return job_from(row.yaml, overrides);
   };
-  const AlpaOutcome outcome = plan_by_alpa(load);
+  const bool recomputes = load({}).recompute.granularity == RecomputeGranularity::full;  // as Alpa's runs do
+  const AlpaOutcome outcome = plan_by_alpa(load, {.recomputes = {recomputes ? "full" : "none"}});
   const std::string found = outcome.best ? tflops_of(outcome.simulated[*outcome.best], row) : "-";
   fmt::print("{:<22} {:>4}   {:>6} {:>9}   {:>6} {:>9.1f}   {:>6}  {}\n", row.what, row.gpus,
              has_grid ? tflops_of(outcome.references.back(), row) : "", measured_text(row.baseline),

@@ -10,6 +10,7 @@
 #include "cli/console.h"
 #include "cli/outputs.h"
 #include "cli/plan_json.h"
+#include "cli/plan_progress_line.h"
 #include "cli/read_input.h"
 #include "planner/alpa_outcome.h"
 #include "schedules/plan_file.h"
@@ -39,11 +40,27 @@ std::string alpa_json(const AlpaOutcome& outcome, double seconds,
                 [](const FoundJob& job) { return !job.simulated.fits || !job.simulated.refusal.empty(); });
   std::ranges::stable_sort(found, {}, [](const FoundJob& job) { return job.simulated.step_s; });
   for (FoundJob& job : found) job.config = config_of(job.simulated);
-  return found_json({candidates, static_cast<std::int64_t>(found.size()), evaluated, seconds}, found);
+  return found_json(
+      {candidates, static_cast<std::int64_t>(found.size()), evaluated, seconds, outcome.was_stopped}, found);
 }
 
 [[noreturn]] void refuse_alpa(const Options& options, const std::string& why) {
   throw ConfigError({{{options.input, 0, 0}, why, ""}});
+}
+
+AlpaOutcome search(const Options& options, const LoadOptions& load, const LoadedJob& written) {
+  LoadOptions again = load;
+  again.parsed = parsed_files(written.files);
+  try {
+    const PlanProgressLine line(options);
+    return plan_by_alpa(
+        [&](const std::vector<Override>& replaced) { return load_replaced(options, again, replaced).job; },
+        alpa_planning(written.plan), line.progress());
+  } catch (const std::invalid_argument& error) {
+    refuse_alpa(options, error.what());
+  } catch (const std::length_error& error) {
+    refuse_alpa(options, error.what());
+  }
 }
 
 }  // namespace
@@ -53,16 +70,9 @@ int plan_alpa(const Options& options, const LoadOptions& load) {
   if (options.plan_flags.resume) refuse_alpa(options, "--resume goes with --plan jobs, not with --plan alpa");
   const auto start = std::chrono::steady_clock::now();
   const std::string best_path = options.output.value_or("best.yaml");
-  probe_outputs({best_path}, load_replaced(options, load, {}).files);
-  AlpaOutcome outcome;
-  try {
-    outcome = plan_by_alpa(
-        [&](const std::vector<Override>& replaced) { return load_replaced(options, load, replaced).job; });
-  } catch (const std::invalid_argument& error) {
-    refuse_alpa(options, error.what());
-  } catch (const std::length_error& error) {
-    refuse_alpa(options, error.what());
-  }
+  const LoadedJob written = load_replaced(options, load, {});
+  probe_outputs({best_path}, written.files);
+  const AlpaOutcome outcome = search(options, load, written);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::string wrote;
   const std::optional<std::vector<Override>> best = best_overrides(outcome);

@@ -1,16 +1,15 @@
 #include "cli/plan_galvatron.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
 
 #include "cli/console.h"
-#include "cli/interrupt_note.h"
 #include "cli/outputs.h"
 #include "cli/plan_json.h"
+#include "cli/plan_progress_line.h"
 #include "cli/read_input.h"
 #include "planner/galvatron_outcome.h"
 #include "schedules/plan_file.h"
@@ -58,21 +57,11 @@ class GalvatronCommand {
   }
 
   GalvatronOutcome search(const GalvatronOptions& limits) const {
-    const bool shows = !options_.quiet && isatty(STDERR_FILENO) == 1;
-    const InterruptNote note;
-    const auto progress = [&](const char* phase, std::int64_t done, std::int64_t all) {
-      if (shows)
-        complain(all == 0 ? fmt::format("\r\033[Kplan: {} ...", phase)
-                          : fmt::format("\r\033[Kplan: {} {}/{}", phase, done, all));
-      return !note.was_interrupted();
-    };
     try {
-      GalvatronOutcome outcome = plan_by_galvatron(
-          [&](const std::vector<Override>& replaced) { return loaded(replaced).job; }, limits, progress);
-      if (shows) complain("\r\033[K");
-      return outcome;
+      const PlanProgressLine line(options_);
+      return plan_by_galvatron([&](const std::vector<Override>& replaced) { return loaded(replaced).job; },
+                               limits, line.progress());
     } catch (const std::invalid_argument& error) {
-      if (shows) complain("\r\033[K");
       refuse(error.what());
     }
   }

@@ -46,12 +46,13 @@ std::vector<AxisId> summed_axes(const Graph& graph, const Operator& op, const La
 
 }  // namespace
 
-AlpaCosts::AlpaCosts(const Job& job, const StageShape& shape, const StageGraph& stage)
+AlpaCosts::AlpaCosts(const Job& job, const StageShape& shape, const StageGraph& stage,
+                     CollectivePrices& collectives)
     : job_(job),
       microbatches_(static_cast<double>(shape.microbatches)),
       hides_data_parallel_(shape.hides_data_parallel),
       stage_(stage),
-      prices_(job, stage.graph, stage.mesh),
+      prices_(job, stage.graph, stage.mesh, collectives),
       state_(parameter_state(job)) {
   const RecomputeRegions regions =
       recompute_regions(stage.graph, job.recompute, partition(stage.graph, job.parallelism.stages));
@@ -151,52 +152,88 @@ OperatorCost AlpaCosts::operator_cost(std::size_t o, const Layout& layout) {
   return cost;
 }
 
-double AlpaCosts::tensor_seconds(std::size_t writer, std::size_t reader, std::size_t input,
-                                 const Layout& from, const Layout& to) {
-  const Operator& source = stage_.graph.operators[writer];
+// What the writer of a reader's input leaves of it; of a parameter of both, its gradient.
+Layout AlpaCosts::held(const Operator& writer, TensorId tensor, const Layout& layout) const {
+  const auto index_in = [&](const auto& tensors) {
+    return static_cast<std::size_t>(std::find(tensors.begin(), tensors.end(), tensor) - tensors.begin());
+  };
+  return stage_.graph.tensors[tensor].kind == TensorKind::parameter
+             ? gradient_layout(stage_.graph, writer, layout, index_in(writer.inputs))
+             : output_layout(stage_.graph, writer, layout, index_in(writer.outputs));
+}
+
+// How the reader's passes use the input, whatever its strategy.
+AlpaCosts::Use AlpaCosts::use_of(std::size_t reader, std::size_t input) const {
   const Operator& op = stage_.graph.operators[reader];
-  const TensorId tensor = op.inputs[input];
-  const Tensor& t = stage_.graph.tensors[tensor];
-  if (t.kind == TensorKind::parameter) {
-    const auto also = static_cast<std::size_t>(std::find(source.inputs.begin(), source.inputs.end(), tensor) -
-                                               source.inputs.begin());
-    const bool is_alike =
-        gradient_layout(stage_.graph, source, from, also) == gradient_layout(stage_.graph, op, to, input);
-    return is_alike ? 0 : forbidden_cost;
-  }
-  const auto output = static_cast<std::size_t>(
-      std::find(source.outputs.begin(), source.outputs.end(), tensor) - source.outputs.begin());
-  const Layout wanted = input_layout(stage_.graph, op, to, input);
-  const Layout held = output_layout(stage_.graph, source, from, output);
-  const double forward = prices_.conversion_seconds(tensor, t.dtype, held, wanted);
-  double seconds = forward * (region_of_[reader] >= 0 ? 2 : 1);
-  bool is_read = false, is_differentiated = false;
+  Use use{op.inputs[input], region_of_[reader] >= 0};
   for (const BackwardStep& step : backward_steps(stage_.graph, op)) {
-    is_differentiated |= std::count(step.gradients_of.begin(), step.gradients_of.end(), input) > 0;
+    use.is_differentiated |= std::count(step.gradients_of.begin(), step.gradients_of.end(), input) > 0;
     for (const Operand& read : step.reads)
-      is_read |= read.role == OperandRole::input_value && read.index == input;
+      use.is_read_backward |= read.role == OperandRole::input_value && read.index == input;
   }
-  if (is_read && region_of_[reader] < 0) {
-    const double again = prices_.gather_seconds(tensor, t.dtype, held, wanted);
-    if (again > 0) seconds += std::max(0.0, again - prices_.operator_seconds(op, to).backward_input);
-  }
-  if (is_differentiated && !t.frozen)
-    seconds +=
-        prices_.conversion_seconds(tensor, job_.training.precision,
-                                   gradient_layout(stage_.graph, op, to, input), without_partials(held));
+  use.is_differentiated &= !stage_.graph.tensors[use.tensor].frozen;
+  return use;
+}
+
+AlpaCosts::Arrival AlpaCosts::arrival(std::size_t reader, std::size_t input, const Use& use,
+                                      const Layout& layout) {
+  const Operator& op = stage_.graph.operators[reader];
+  Arrival arrival{input_layout(stage_.graph, op, layout, input),
+                  gradient_layout(stage_.graph, op, layout, input)};
+  if (use.is_read_backward && !use.is_repeated)
+    arrival.hidden_seconds = prices_.operator_seconds(op, layout).backward_input;
+  return arrival;
+}
+
+double AlpaCosts::tensor_seconds(const Use& use, const Layout& held, const Arrival& arrival) {
+  const Tensor& t = stage_.graph.tensors[use.tensor];
+  if (t.kind == TensorKind::parameter) return held == arrival.gradient ? 0 : forbidden_cost;
+  const double forward = prices_.conversion_seconds(use.tensor, t.dtype, held, arrival.wanted);
+  double seconds = forward * (use.is_repeated ? 2 : 1);
+  if (use.is_read_backward && !use.is_repeated)
+    seconds += std::max(
+        0.0, prices_.gather_seconds(use.tensor, t.dtype, held, arrival.wanted) - arrival.hidden_seconds);
+  if (use.is_differentiated)
+    seconds += prices_.conversion_seconds(use.tensor, job_.training.precision, arrival.gradient,
+                                          without_partials(held));
   return seconds;
 }
 
+namespace {
+
+// Those that differ, and of each one which of these it is.
+template <typename T>
+struct Distinct {
+  std::vector<T> values;
+  std::vector<std::size_t> index;
+  void add(T value) {
+    const auto known = std::find(values.begin(), values.end(), value);
+    index.push_back(static_cast<std::size_t>(known - values.begin()));
+    if (known == values.end()) values.push_back(std::move(value));
+  }
+};
+
+}  // namespace
+
+// Many strategies leave a tensor in one layout, or want it in one.
 std::vector<double> AlpaCosts::edge_costs(std::size_t writer, std::size_t reader,
                                           const std::vector<std::size_t>& inputs) {
-  std::vector<double> costs;
-  for (const OperatorStrategy& from : stage_.strategies[writer])
-    for (const OperatorStrategy& to : stage_.strategies[reader]) {
-      double seconds = 0;
-      for (const std::size_t input : inputs)
-        seconds += tensor_seconds(writer, reader, input, from.layout, to.layout);
-      costs.push_back(seconds);
-    }
+  const std::vector<OperatorStrategy>&from = stage_.strategies[writer], &to = stage_.strategies[reader];
+  std::vector<double> costs(from.size() * to.size(), 0);
+  for (const std::size_t input : inputs) {
+    const Use use = use_of(reader, input);
+    Distinct<Layout> left;
+    for (const OperatorStrategy& strategy : from)
+      left.add(held(stage_.graph.operators[writer], use.tensor, strategy.layout));
+    Distinct<Arrival> arrivals;
+    for (const OperatorStrategy& strategy : to) arrivals.add(arrival(reader, input, use, strategy.layout));
+    std::vector<double> seconds;
+    for (const Layout& layout : left.values)
+      for (const Arrival& of : arrivals.values) seconds.push_back(tensor_seconds(use, layout, of));
+    for (std::size_t f = 0; f < from.size(); ++f)
+      for (std::size_t t = 0; t < to.size(); ++t)
+        costs[f * to.size() + t] += seconds[left.index[f] * arrivals.values.size() + arrivals.index[t]];
+  }
   return costs;
 }
 

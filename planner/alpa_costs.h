@@ -18,8 +18,9 @@ struct OperatorCost {
 // The numbers of a StageGraph, one operator or pair of neighbours at a time.
 class AlpaCosts {
  public:
-  // `stage` has graph, mesh and axes, and must outlive it; its strategies are read by edge_costs().
-  AlpaCosts(const Job& job, const StageShape& shape, const StageGraph& stage);
+  // `stage` has graph, mesh and axes; its strategies are read by edge_costs(). It and the prices must outlive
+  // this.
+  AlpaCosts(const Job& job, const StageShape& shape, const StageGraph& stage, CollectivePrices& collectives);
 
   // Equal for operators whose costs are.
   std::string key_of(std::size_t o) const;
@@ -33,8 +34,22 @@ class AlpaCosts {
   bool counts(const Operator& op, TensorId parameter) const;
   double data_parallel_seconds(const Operator& op, const Layout& layout, const OperatorSeconds& own);
   double kept_outputs(std::size_t o, const Layout& layout) const;
-  double tensor_seconds(std::size_t writer, std::size_t reader, std::size_t input, const Layout& from,
-                        const Layout& to);
+  Layout held(const Operator& writer, TensorId tensor, const Layout& layout) const;
+  struct Use {
+    TensorId tensor = 0;
+    bool is_repeated = false;  // recompute reads it again
+    bool is_read_backward = false, is_differentiated = false;
+  };
+  // How a reader's strategy wants a tensor, and leaves its gradient; what it computes beside a gather that is
+  // repeated.
+  struct Arrival {
+    Layout wanted, gradient;
+    double hidden_seconds = 0;
+    bool operator==(const Arrival&) const = default;
+  };
+  Use use_of(std::size_t reader, std::size_t input) const;
+  Arrival arrival(std::size_t reader, std::size_t input, const Use& use, const Layout& layout);
+  double tensor_seconds(const Use& use, const Layout& held, const Arrival& arrival);
 
   Job job_;
   double microbatches_ = 1;

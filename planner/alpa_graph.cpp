@@ -66,8 +66,8 @@ std::vector<std::int32_t> segments_of_operators(const Graph& graph) {
 
 class StageGraphBuilder {
  public:
-  StageGraphBuilder(const Job& job, const StageShape& shape, StageGraph& stage)
-      : stage_(stage), costs_(job, shape, stage) {}
+  StageGraphBuilder(const Job& job, const StageShape& shape, StageGraph& stage, CollectivePrices& collectives)
+      : stage_(stage), costs_(job, shape, stage, collectives) {}
 
   void run() {
     for (std::size_t o = 0; o < stage_.graph.operators.size(); ++o) {
@@ -143,6 +143,11 @@ class StageGraphBuilder {
 }  // namespace
 
 StageGraph stage_graph(const Job& job, const StageShape& shape) {
+  CollectivePrices collectives(job.cluster);
+  return stage_graph(job, shape, collectives);
+}
+
+StageGraph stage_graph(const Job& job, const StageShape& shape, CollectivePrices& collectives) {
   const Job of_stage = stage_job(job, shape);
   StageGraph stage;
   stage.mesh = mesh_of(of_stage);
@@ -150,7 +155,7 @@ StageGraph stage_graph(const Job& job, const StageShape& shape) {
   select_trained(stage.graph, of_stage);
   for (const OwnAxis& axis : of_stage.layout.mesh) stage.axes.push_back(axis.name);
   stage.segment = segments_of_operators(stage.graph);
-  StageGraphBuilder(of_stage, shape, stage).run();
+  StageGraphBuilder(of_stage, shape, stage, collectives).run();
   return stage;
 }
 

@@ -6,6 +6,7 @@
 
 #include "configs/job.h"
 #include "planner/choice_graph.h"
+#include "planner/collective_prices.h"
 #include "planner/operator_strategies.h"
 #include "planner/sub_mesh.h"
 
@@ -47,6 +48,7 @@ Job stage_job(const Job& job, const StageShape& shape);
 
 // Of the whole model; parts of it are cut out by choices_of(). Identical operators are priced once. Throws
 // std::invalid_argument where the ranks that share sequences (tensor_ranks) cannot share the model.
+StageGraph stage_graph(const Job& job, const StageShape& shape, CollectivePrices& collectives);
 StageGraph stage_graph(const Job& job, const StageShape& shape);
 
 // Segments [first, last) with so many microbatches in flight. What the first of them reads from before it

@@ -1,39 +1,32 @@
 #include "planner/alpa_outcome.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <numeric>
+#include <stdexcept>
+#include <utility>
 
+#include "configs/diagnostics.h"
+#include "planner/in_threads.h"
+#include "planner/microbatch_sizes.h"
+#include "planner/reference_plans.h"
 #include "planner/stage_search.h"
 
 namespace simrun {
-
 namespace {
 
 constexpr std::size_t fine_buckets = 512;
 constexpr std::size_t tightenings = 3;  // of a proposal's memory, at most
-// Proposals that are tried under other schedules too, and these: with one stage a rank and layers cut
-// anywhere.
+// Proposals that are tried under other schedules too.
 constexpr std::size_t rescheduled_plans = 3;
 // Of these at least are simulated with shared links, and what was faster without than the best of them with.
 constexpr std::size_t contended_plans = 3, most_contended_plans = 12;
-constexpr std::array other_schedules{"zb_h1", "zb_h2"};
+constexpr std::size_t most_virtual_stages = 3;  // numbers of them that are tried, the smallest
 
-void add_simulated(AlpaOutcome& outcome, AlpaPlan plan, const JobLoader& load) {
-  std::string name =
-      fmt::format("pipeline {}, {} microbatches, ZeRO-{}", plan.pipeline, plan.microbatches, plan.zero_stage);
-  if (plan.unlike) name += ", unlike stages";
-  if (plan.schedule != AlpaPlan{}.schedule) name += ", " + plan.schedule;
-  outcome.simulated.push_back(simulate_plan(std::move(name), alpa_overrides(plan), load));
-  outcome.plans.push_back(std::move(plan));
-  const SimulatedPlan& added = outcome.simulated.back();
-  if (!added.fits || !added.refusal.empty()) return;
-  if (!outcome.best || is_better(added, outcome.simulated[*outcome.best]))
-    outcome.best = outcome.plans.size() - 1;
+bool has_virtual_stages(const std::string& schedule) {
+  return schedule.starts_with("interleaved") || schedule == "looped_bfs" || schedule == "zb_v";
 }
 
 // The best first; of equals the earlier.
@@ -45,153 +38,347 @@ std::vector<std::size_t> by_time(const std::vector<SimulatedPlan>& plans) {
   return order;
 }
 
-// What the sums over operators do not see (an allocator's rest, buffers that come and go, a framework's own)
-// the engine does. Nothing slower than the best so far is searched again.
-void add_tightened(AlpaOutcome& outcome, const Job& job, const AlpaOptions& options, const JobLoader& load) {
-  const std::size_t proposed = outcome.plans.size();
-  for (std::size_t i = 0; i < proposed; ++i) {
-    AlpaOptions tight = options;
-    for (std::size_t at = i, tries = 0; tries < tightenings; ++tries) {
-      const SimulatedPlan& plan = outcome.simulated[at];
-      if (plan.fits || !plan.refusal.empty()) break;
-      if (outcome.best && plan.step_s >= outcome.simulated[*outcome.best].step_s) break;
-      tight.memory_share *=
-          0.98 * static_cast<double>(plan.limit_bytes) / static_cast<double>(plan.peak_bytes);
-      std::optional<AlpaPlan> next = StageSearch(job, tight, point_of(outcome.plans[at])).best_plan();
-      if (!next) break;
-      add_simulated(outcome, std::move(*next), load);
-      at = outcome.plans.size() - 1;
-    }
-  }
+bool have_equal_overrides(const SimulatedPlan& plan, const std::vector<Override>& overrides) {
+  return std::ranges::equal(plan.overrides, overrides, [](const Override& a, const Override& b) {
+    return a.key == b.key && a.value == b.value;
+  });
 }
 
-// The fastest ones once more, with links shared between transfers as they will be: those decide.
-void settle_with_contention(AlpaOutcome& outcome, const JobLoader& load) {
-  for (std::vector<SimulatedPlan>* plans : {&outcome.simulated, &outcome.references}) {
-    const std::vector<std::size_t> order = by_time(*plans);
-    std::optional<std::size_t>& best = plans == &outcome.simulated ? outcome.best : outcome.reference;
-    for (std::size_t k = 0; k < std::min(order.size(), most_contended_plans); ++k) {
-      SimulatedPlan& plan = (*plans)[order[k]];
-      if (!plan.fits || !plan.refusal.empty()) break;
-      if (k >= contended_plans && !is_better(plan, (*plans)[*best])) break;
-      plan = simulate_plan(plan.name, plan.overrides, load, EngineChoice::automatic);
-      if (k == 0 || is_better(plan, (*plans)[*best])) best = order[k];
-    }
-  }
-  if (outcome.best && outcome.reference &&
-      !is_better(outcome.references[*outcome.reference], outcome.simulated[*outcome.best]))
-    outcome.reference = std::nullopt;
+std::string name_of(const AlpaPlan& plan) {
+  std::string name =
+      fmt::format("pipeline {}, {} microbatches, ZeRO-{}", plan.pipeline, plan.microbatches, plan.zero_stage);
+  if (!plan.recompute.empty()) name += ", recompute " + plan.recompute;
+  if (plan.unlike) name += ", unlike stages";
+  if (plan.schedule != AlpaPlan{}.schedule) name += ", " + plan.schedule;
+  if (plan.virtual_stages > 1) name += fmt::format(" x {}", plan.virtual_stages);
+  return name;
 }
 
-// The dynamic program's own schedule is 1F1B. What others make of its best stages, the simulator says: split
-// backward passes fill the bubble that unlike stages leave in ways no closed form has.
-void add_other_schedules(AlpaOutcome& outcome, const JobLoader& load) {
-  std::vector<std::size_t> order = by_time(outcome.simulated);
-  std::erase_if(order, [&](std::size_t i) { return outcome.plans[i].pipeline == 1; });
-  order.resize(std::min(order.size(), rescheduled_plans));
-  for (const std::size_t i : order)
-    for (const char* schedule : other_schedules) {
-      AlpaPlan plan = outcome.plans[i];
-      plan.schedule = schedule;
-      add_simulated(outcome, std::move(plan), load);
-    }
+// The granularity that a job's own section has, in whatever detail; empty: the simulator is asked for it.
+std::string own_recompute(const Job& job) {
+  switch (job.recompute.granularity) {
+    case RecomputeGranularity::none: return "none";
+    case RecomputeGranularity::selective: return "selective";
+    case RecomputeGranularity::full: return "full";
+    case RecomputeGranularity::automatic: break;
+  }
+  return "";
 }
+
+class AlpaPlanner {
+ public:
+  AlpaPlanner(const JobLoader& load, const AlpaPlanning& planning, const PlanProgress& progress)
+      : load_(load),
+        planning_(planning),
+        search_(planning.search),
+        threads_(search_.threads > 0 ? search_.threads : thread_per_processor()),
+        progress_(progress),
+        job_(load({})),
+        collectives_(job_.cluster) {
+    make_variants();
+  }
+
+  AlpaOutcome run() {
+    const PlanProgress progress = [this](const char* phase, std::int64_t done, std::int64_t all) {
+      return goes_on(phase, done, all);
+    };
+    simulate(alpa_plans(variants_, search_, collectives_, progress), "simulating proposals");
+    if (goes_on("searching with less memory", 0)) simulate_tightened();
+    if (goes_on("simulating other schedules", 0)) simulate(rescheduled(), "simulating other schedules");
+    if (goes_on("searching with finer memory", 0)) simulate_finer();
+    if (goes_on("simulating what stands beside", 0)) simulate_references();
+    if (goes_on("simulating with shared links", 0)) settle_with_contention();
+    return std::move(outcome_);
+  }
+
+ private:
+  // A proposal that is searched again, and with which share of the memory.
+  struct Tightened {
+    std::size_t at = 0;
+    double memory_share = 0;
+  };
+
+  bool goes_on(const char* phase, std::int64_t done, std::int64_t all = 0) {
+    outcome_.was_stopped = outcome_.was_stopped || (progress_ && !progress_(phase, done, all));
+    return !outcome_.was_stopped;
+  }
+
+  bool allows_recompute(const std::string& recompute) const {
+    return planning_.recomputes.empty() || std::ranges::count(planning_.recomputes, recompute) > 0;
+  }
+
+  // Where the job's own section cannot be put aside (its model has no such recompute), its own is all there
+  // is.
+  void make_variants() {
+    const std::string own = own_recompute(job_);
+    if (!own.empty() && allows_recompute(own)) variants_.push_back({"", job_});
+    for (const char* recompute : {"none", "selective", "full"}) {
+      if (recompute == own || !allows_recompute(recompute)) continue;
+      AlpaPlan plan;
+      plan.recompute = recompute;
+      try {
+        variants_.push_back({recompute, load_(recompute_overrides(plan))});
+      } catch (const ConfigError&) {
+        continue;
+      }
+    }
+    if (variants_.empty())
+      throw std::invalid_argument("plan.fix.recompute leaves nothing that the model can have");
+  }
+
+  const Job& variant_of(const AlpaPlan& plan) const {
+    return std::ranges::find(variants_, plan.recompute, &AlpaVariant::recompute)->job;
+  }
+
+  bool is_allowed(const AlpaPlan& plan) const {
+    return plan.pipeline == 1 || planning_.schedules.empty() ||
+           std::ranges::count(planning_.schedules, plan.schedule) > 0;
+  }
+
+  // Those that are new.
+  void simulate(std::vector<AlpaPlan> plans, const char* phase) {
+    const std::size_t begin = outcome_.plans.size();
+    for (AlpaPlan& plan : plans) {
+      std::vector<Override> overrides = alpa_overrides(plan);
+      if (std::ranges::any_of(outcome_.simulated, [&](const SimulatedPlan& known) {
+            return have_equal_overrides(known, overrides);
+          }))
+        continue;
+      SimulatedPlan& added = outcome_.simulated.emplace_back();
+      added.name = name_of(plan);
+      added.overrides = std::move(overrides);
+      outcome_.plans.push_back(std::move(plan));
+    }
+    const std::size_t all = outcome_.plans.size() - begin;
+    std::size_t done = 0;
+    while (done < all && goes_on(phase, static_cast<std::int64_t>(done), static_cast<std::int64_t>(all))) {
+      const std::size_t next = std::min<std::size_t>(all - done, 2 * std::size_t{threads_});
+      in_threads(threads_, next, [&](unsigned, std::size_t i) { simulate_fast(begin + done + i); });
+      for (std::size_t i = 0; i < next; ++i) offer(begin + done + i);
+      done += next;
+    }
+    outcome_.plans.resize(begin + done);
+    outcome_.simulated.resize(begin + done);
+  }
+
+  void simulate_fast(std::size_t at) {
+    SimulatedPlan& plan = outcome_.simulated[at];
+    plan = simulate_plan(plan.name, plan.overrides, load_, {.max_memory = search_.max_memory});
+  }
+
+  void offer(std::size_t at) {
+    const SimulatedPlan& plan = outcome_.simulated[at];
+    if (!plan.fits || !plan.refusal.empty() || !is_allowed(outcome_.plans[at])) return;
+    if (!outcome_.best || is_better(plan, outcome_.simulated[*outcome_.best])) outcome_.best = at;
+  }
+
+  // What the sums over operators do not see (an allocator's rest, buffers that come and go, a framework's
+  // own) the engine does. Nothing slower than the best so far is searched again.
+  void simulate_tightened() {
+    std::vector<Tightened> tried;
+    for (std::size_t i = 0; i < outcome_.plans.size(); ++i) tried.push_back({i, search_.memory_share});
+    for (std::size_t tries = 0; tries < tightenings && !outcome_.was_stopped; ++tries) {
+      std::erase_if(tried, [&](const Tightened& of) { return !is_worth_tightening(of.at); });
+      std::vector<std::optional<AlpaPlan>> found(tried.size());
+      in_threads(threads_, tried.size(), [&](unsigned, std::size_t i) {
+        const SimulatedPlan& plan = outcome_.simulated[tried[i].at];
+        tried[i].memory_share *=
+            0.98 * static_cast<double>(plan.limit_bytes) / static_cast<double>(plan.peak_bytes);
+        AlpaOptions tight = search_;
+        tight.memory_share = tried[i].memory_share;
+        found[i] = searched_again(outcome_.plans[tried[i].at], tight);
+      });
+      std::vector<Tightened> next;
+      for (std::size_t i = 0; i < tried.size(); ++i) {
+        if (!found[i]) continue;
+        const std::size_t known = outcome_.plans.size();
+        simulate({*found[i]}, "searching with less memory");
+        if (outcome_.plans.size() > known) next.push_back({known, tried[i].memory_share});
+      }
+      tried = std::move(next);
+    }
+  }
+
+  bool is_worth_tightening(std::size_t at) const {
+    const SimulatedPlan& plan = outcome_.simulated[at];
+    if (plan.fits || !plan.refusal.empty()) return false;
+    return !outcome_.best || plan.step_s < outcome_.simulated[*outcome_.best].step_s;
+  }
+
+  std::optional<AlpaPlan> searched_again(const AlpaPlan& plan, const AlpaOptions& options) {
+    std::optional<AlpaPlan> found =
+        StageSearch(variant_of(plan), options, point_of(plan), collectives_).best_plan();
+    if (found) found->recompute = plan.recompute;
+    return found;
+  }
+
+  // The dynamic program's own schedule is 1F1B. What others make of its best stages, the simulator says:
+  // split backward passes fill the bubble that unlike stages leave in ways no closed form has.
+  std::vector<AlpaPlan> rescheduled() const {
+    std::vector<std::string> schedules = planning_.schedules;
+    if (schedules.empty()) schedules = {"zb_h1", "zb_h2", "interleaved_1f1b"};
+    std::erase(schedules, AlpaPlan{}.schedule);
+    std::vector<std::size_t> order = by_time(outcome_.simulated);
+    std::erase_if(order, [&](std::size_t i) { return outcome_.plans[i].pipeline == 1; });
+    order.resize(std::min(order.size(), rescheduled_plans));
+    std::vector<AlpaPlan> plans;
+    for (const std::size_t i : order)
+      for (const std::string& schedule : schedules)
+        for (const std::int64_t virtual_stages : virtual_stages_of(outcome_.plans[i], schedule))
+          plans.push_back(with_schedule(outcome_.plans[i], schedule, virtual_stages));
+    return plans;
+  }
+
+  // Numbers of stages per rank that are tried under the schedule: 1 where it has no more.
+  std::vector<std::int64_t> virtual_stages_of(const AlpaPlan& plan, const std::string& schedule) const {
+    if (!has_virtual_stages(schedule)) return {1};
+    const std::int64_t layers = plan.stages.back().last_layer;
+    const bool in_rounds = schedule.starts_with("interleaved");  // of as many microbatches as ranks
+    if (plan.unlike || layers % plan.pipeline != 0 || (in_rounds && plan.microbatches % plan.pipeline != 0))
+      return {};
+    std::vector<std::int64_t> numbers;
+    for (const std::int64_t stages : divisors_of(layers / plan.pipeline)) {
+      const bool is_asked =
+          planning_.virtual_stages.empty() || std::ranges::count(planning_.virtual_stages, stages) > 0;
+      if (stages > 1 && is_asked && (schedule != "zb_v" || stages == 2)) numbers.push_back(stages);
+    }
+    numbers.resize(std::min(numbers.size(), most_virtual_stages));
+    return numbers;
+  }
+
+  // Layers keep their layouts when they are dealt anew: the mesh of all ranks is the same.
+  static AlpaPlan with_schedule(AlpaPlan plan, const std::string& schedule, std::int64_t virtual_stages) {
+    plan.schedule = schedule;
+    plan.virtual_stages = virtual_stages;
+    if (virtual_stages == 1) return plan;
+    const std::vector<AlpaStage> dealt = std::move(plan.stages);
+    plan.stages.clear();
+    const std::int64_t layers = dealt.back().last_layer, stages = plan.pipeline * virtual_stages;
+    for (std::int64_t first = 0; first < layers; first += layers / stages) {
+      const auto of = std::ranges::find_if(dealt, [&](const AlpaStage& s) { return first < s.last_layer; });
+      plan.stages.push_back({first, first + layers / stages, of->mesh, 0, 0});
+    }
+    return plan;
+  }
+
+  void simulate_finer() {
+    if (!outcome_.best) return;
+    const AlpaPlan best = outcome_.plans[*outcome_.best];
+    AlpaOptions fine = search_;
+    fine.buckets = fine_buckets;
+    if (const std::optional<AlpaPlan> plan = searched_again(best, fine))
+      simulate({best.virtual_stages > 1 || best.schedule != plan->schedule
+                    ? with_schedule(*plan, best.schedule, best.virtual_stages)
+                    : *plan},
+               "searching with finer memory");
+  }
+
+  // Under 1F1B or without a pipeline, as far as that is allowed, and with the first variant's recompute: the
+  // job's own where that is allowed.
+  void simulate_references() {
+    AlpaPlan plan;
+    plan.recompute = variants_.front().recompute;
+    const std::vector<Override> own = recompute_overrides(plan);
+    const auto with_own = [&](const std::vector<Override>& overrides) {
+      std::vector<Override> all = own;
+      all.insert(all.end(), overrides.begin(), overrides.end());
+      return all;
+    };
+    ReferenceLimits limits{search_.pipelines, search_.zero_stages, search_.max_memory, threads_};
+    plan.pipeline = 2;
+    if (!is_allowed(plan)) {
+      const bool may_be_single = limits.pipelines.empty() || std::ranges::count(limits.pipelines, 1) > 0;
+      if (!may_be_single) return;
+      limits.pipelines = {1};
+    }
+    outcome_.references = reference_plans(
+        variants_.front().job,
+        [&](const std::vector<Override>& overrides) { return load_(with_own(overrides)); }, limits);
+    for (SimulatedPlan& reference : outcome_.references) reference.overrides = with_own(reference.overrides);
+  }
+
+  // The fastest ones once more, with links shared between transfers as they will be: those decide.
+  void settle_with_contention() {
+    settle(outcome_.simulated, outcome_.best);
+    settle(outcome_.references, outcome_.reference);
+    if (outcome_.best && outcome_.reference &&
+        !is_better(outcome_.references[*outcome_.reference], outcome_.simulated[*outcome_.best]))
+      outcome_.reference = std::nullopt;
+  }
+
+  void settle(std::vector<SimulatedPlan>& plans, std::optional<std::size_t>& best) {
+    std::vector<std::size_t> order = by_time(plans);
+    std::erase_if(order, [&](std::size_t i) {
+      return !plans[i].fits || !plans[i].refusal.empty() ||
+             (&plans == &outcome_.simulated && !is_allowed(outcome_.plans[i]));
+    });
+    order.resize(std::min(order.size(), most_contended_plans));
+    if (order.empty()) return;
+    const std::size_t first = std::min(order.size(), contended_plans);
+    in_threads(threads_, first, [&](unsigned, std::size_t k) { share_links(plans[order[k]]); });
+    best = *std::ranges::min_element(
+        order.begin(), order.begin() + static_cast<std::ptrdiff_t>(first),
+        [&](std::size_t a, std::size_t b) { return is_better(plans[a], plans[b]); });
+    for (std::size_t k = first; k < order.size() && is_better(plans[order[k]], plans[*best]); ++k) {
+      share_links(plans[order[k]]);
+      if (is_better(plans[order[k]], plans[*best])) best = order[k];
+    }
+  }
+
+  void share_links(SimulatedPlan& plan) const {
+    plan = simulate_plan(plan.name, plan.overrides, load_,
+                         {.engine = EngineChoice::automatic, .max_memory = search_.max_memory});
+  }
+
+  const JobLoader& load_;
+  const AlpaPlanning& planning_;
+  const AlpaOptions& search_;
+  unsigned threads_;
+  const PlanProgress& progress_;
+  const Job job_;
+  CollectivePrices collectives_;
+  std::vector<AlpaVariant> variants_;
+  AlpaOutcome outcome_;
+};
 
 }  // namespace
 
-AlpaOutcome plan_by_alpa(const JobLoader& load, const AlpaOptions& options) {
-  AlpaOutcome outcome;
-  const Job job = load({});
-  for (AlpaPlan& plan : alpa_plans(job, options)) add_simulated(outcome, std::move(plan), load);
-  add_tightened(outcome, job, options, load);
-  add_other_schedules(outcome, load);
-  if (outcome.best) {
-    const AlpaPlan best = outcome.plans[*outcome.best];
-    AlpaOptions fine = options;
-    fine.buckets = fine_buckets;
-    if (std::optional<AlpaPlan> plan = StageSearch(job, fine, point_of(best)).best_plan()) {
-      plan->schedule = best.schedule;
-      add_simulated(outcome, std::move(*plan), load);
-    }
+AlpaPlanning alpa_planning(const PlanConfig& limits) {
+  if (limits.minimise == PlanObjective::memory)
+    throw std::invalid_argument(
+        "--plan alpa makes the step short within plan.max_memory; minimise: memory goes with --plan");
+  AlpaPlanning planning;
+  for (const auto& [key, values] : limits.fixed_numbers) {
+    // Its plans have none of these.
+    const bool is_one = key == "context_parallel_size" || key.starts_with("expert_");
+    if (is_one && std::ranges::count(values, 1) > 0) continue;
+    if (key == "pipeline_model_parallel_size")
+      planning.search.pipelines = values;
+    else if (key == "virtual_pipeline_model_parallel_size")
+      planning.virtual_stages = values;
+    else if (key == "zero_stage")
+      planning.search.zero_stages = values;
+    else
+      throw std::invalid_argument(
+          fmt::format("plan.fix.{} means nothing to --plan alpa, whose layouts are by operator; it knows "
+                      "pipeline_model_parallel_size, virtual_pipeline_model_parallel_size, zero_stage, "
+                      "recompute and pipeline_schedule",
+                      key));
   }
-  outcome.references = reference_plans(job, load);
-  settle_with_contention(outcome, load);
-  return outcome;
+  planning.search.max_memory = limits.max_memory;
+  planning.recomputes = limits.recomputes;
+  planning.schedules = limits.schedules;
+  return planning;
+}
+
+AlpaOutcome plan_by_alpa(const JobLoader& load, const AlpaPlanning& planning, const PlanProgress& progress) {
+  return AlpaPlanner(load, planning, progress).run();
 }
 
 std::optional<std::vector<Override>> best_overrides(const AlpaOutcome& outcome) {
   if (outcome.reference) return outcome.references[*outcome.reference].overrides;
   if (outcome.best) return alpa_overrides(outcome.plans[*outcome.best]);
   return std::nullopt;
-}
-
-namespace {
-
-constexpr double gibibyte = 1024.0 * 1024 * 1024;
-
-std::string layout_words(const OperatorChoice& choice) {
-  std::vector<std::string> words;
-  for (const auto& [dim, axes] : choice.split)
-    words.push_back(fmt::format("{}: {}", dim, fmt::join(axes, " x ")));
-  return words.empty() ? "repeated on every rank" : fmt::format("{}", fmt::join(words, ", "));
-}
-
-// Operators of one layout together, in the order in which the first of each comes.
-std::string operators_text(const AlpaPlan& plan) {
-  std::vector<std::string> order;
-  std::map<std::string, std::vector<std::string>> scopes;
-  for (const OperatorChoice& choice : plan.operators) {
-    const std::string words = layout_words(choice);
-    if (scopes[words].empty()) order.push_back(words);
-    scopes[words].push_back(choice.scope);
-  }
-  std::string text;
-  for (const std::string& words : order)
-    text += fmt::format("  {}\n    {}\n", words, fmt::join(scopes[words], ", "));
-  return text;
-}
-
-std::string stage_lines(const AlpaPlan& plan) {
-  std::string text =
-      fmt::format("  {:>5}  {:>8}  {:>9}  {:>10}  {:>8}\n", "stage", "layers", "mesh y x", "seconds", "GiB");
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const AlpaStage& stage = plan.stages[s];
-    text += fmt::format("  {:>5}  {:>8}  {:>10}  {:>10.4g}  {:>8.2f}\n", s,
-                        fmt::format("{}-{}", stage.first_layer, stage.last_layer - 1),
-                        fmt::format("{} x {}", stage.mesh.y, stage.mesh.x), stage.seconds,
-                        stage.bytes / gibibyte);
-  }
-  return text;
-}
-
-std::string simulated_text(const SimulatedPlan& plan) {
-  if (!plan.refusal.empty()) return fmt::format("  {:<58}  refused: {}\n", plan.name, plan.refusal);
-  return fmt::format("  {:<58}  {:>9.4g} s  {:>7.2f} GiB{}{}\n", plan.name, plan.step_s,
-                     static_cast<double>(plan.peak_bytes) / gibibyte, plan.fits ? "" : "  does not fit",
-                     plan.shares_links ? "  with shared links" : "");
-}
-
-}  // namespace
-
-std::string alpa_text(const AlpaOutcome& outcome) {
-  std::string text;
-  if (outcome.best) {
-    const AlpaPlan& plan = outcome.plans[*outcome.best];
-    text +=
-        fmt::format("{}: simulated {:.4g} s, estimated {:.4g} s{}\n", outcome.simulated[*outcome.best].name,
-                    outcome.simulated[*outcome.best].step_s, plan.estimate_s,
-                    plan.hides_data_parallel ? " with data-parallel exchanges hidden" : "");
-    text += stage_lines(plan) + operators_text(plan);
-  } else {
-    text += "no plan of the search fits\n";
-  }
-  if (outcome.reference)
-    text += fmt::format("faster and taken: {}\n", outcome.references[*outcome.reference].name);
-  text += "proposed, simulated\n";
-  for (const SimulatedPlan& plan : outcome.simulated) text += simulated_text(plan);
-  text += "beside\n";
-  for (const SimulatedPlan& plan : outcome.references) text += simulated_text(plan);
-  return text;
 }
 
 }  // namespace simrun

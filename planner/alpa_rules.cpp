@@ -98,15 +98,17 @@ std::vector<Override> alpa_overrides(const AlpaPlan& plan) {
   std::vector<Override> overrides{
       {"parallelism.tensor_model_parallel_size", fmt::format("{}", plan.tensor)},
       {"parallelism.pipeline_model_parallel_size", fmt::format("{}", plan.pipeline)},
-      {"parallelism.virtual_pipeline_model_parallel_size", "1"},
+      {"parallelism.virtual_pipeline_model_parallel_size", fmt::format("{}", plan.virtual_stages)},
       {"parallelism.context_parallel_size", "1"},
       {"parallelism.expert_model_parallel_size", "1"},
       {"parallelism.expert_tensor_parallel_size", "1"},
       {"parallelism.sequence_parallel", "false"},
       {"parallelism.pipeline_schedule", plan.schedule},
-      {"parallelism.pipeline_model_parallel_layout", fmt::format("\"{}\"", stages_text(plan))},
+      {"parallelism.pipeline_model_parallel_layout",
+       plan.virtual_stages > 1 ? "\"\"" : fmt::format("\"{}\"", stages_text(plan))},
       {"optimizer.zero_stage", fmt::format("{}", plan.zero_stage)},
       {"training.micro_batch_size", fmt::format("{}", plan.sequences / (ranks / plan.tensor))}};
+  for (Override& recompute : recompute_overrides(plan)) overrides.push_back(std::move(recompute));
   if (plan.unlike) {
     std::vector<std::int64_t> tensor, data;
     for (const AlpaStage& stage : plan.stages) {
@@ -121,6 +123,12 @@ std::vector<Override> alpa_overrides(const AlpaPlan& plan) {
   }
   if (!plan.axes.empty()) overrides.push_back({"layout", layout_text(plan.axes, plan.operators)});
   return overrides;
+}
+
+std::vector<Override> recompute_overrides(const AlpaPlan& plan) {
+  if (plan.recompute.empty()) return {};
+  // A word in place of the section, so that none of its keys is left.
+  return {{"recompute", "none"}, {"recompute", fmt::format("{{granularity: {}}}", plan.recompute)}};
 }
 
 }  // namespace simrun

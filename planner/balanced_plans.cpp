@@ -93,7 +93,8 @@ class Balancer {
         std::ranges::any_of(plans_, [&](const BalancedPlan& plan) { return plan.balance == balance; }))
       return;
     if (balance.empty() && !plans_.empty()) return;
-    plans_.push_back({balance, simulate_plan(name, overrides_of(balance), load_, EngineChoice::automatic)});
+    plans_.push_back(
+        {balance, simulate_plan(name, overrides_of(balance), load_, {.engine = EngineChoice::automatic})});
   }
 
   // Nothing where the job or the compiler refuses it.

@@ -7,11 +7,11 @@
 #include <limits>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "configs/diagnostics.h"
+#include "planner/in_threads.h"
 #include "planner/process_shares.h"
 #include "planner/searched_lines.h"
 
@@ -25,18 +25,6 @@ void take_smaller(std::optional<EstimatedCandidate>& smallest, const EstimatedCa
     return std::make_tuple(of.estimate.peak_bytes, std::cref(of.candidate));
   };
   if (!smallest || key(other) < key(*smallest)) smallest = other;
-}
-
-// Each thread takes the next number, as long as there are any.
-void in_threads(unsigned threads, std::size_t numbers,
-                const std::function<void(unsigned thread, std::size_t number)>& work) {
-  std::atomic<std::size_t> next = 0;
-  const auto run = [&](unsigned thread) {
-    for (std::size_t i = next++; i < numbers; i = next++) work(thread, i);
-  };
-  std::vector<std::jthread> others;
-  for (unsigned t = 1; t < std::min<std::size_t>(threads, numbers); ++t) others.emplace_back(run, t);
-  run(0);
 }
 
 std::string to_text(const EstimatedShare& share) {

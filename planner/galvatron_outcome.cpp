@@ -20,7 +20,7 @@ constexpr double promising = 1.1;  // x the best: plans that are searched again
 
 class OutcomeSearch {
  public:
-  OutcomeSearch(const JobLoader& load, const GalvatronOptions& options, const GalvatronProgress& progress)
+  OutcomeSearch(const JobLoader& load, const GalvatronOptions& options, const PlanProgress& progress)
       : load_(load), options_(options), progress_(progress), job_(load({})), prices_(job_) {
     if (const std::string why = unsearchable_layers(job_); !why.empty()) throw std::invalid_argument(why);
   }
@@ -109,7 +109,7 @@ class OutcomeSearch {
 
   const JobLoader& load_;
   const GalvatronOptions& options_;
-  const GalvatronProgress& progress_;
+  const PlanProgress& progress_;
   const Job job_;
   LayerPrices prices_;
   GalvatronOutcome outcome_;
@@ -177,7 +177,7 @@ std::string best_text(const SimulatedLayers& best) {
 }  // namespace
 
 GalvatronOutcome plan_by_galvatron(const JobLoader& load, const GalvatronOptions& options,
-                                   const GalvatronProgress& progress) {
+                                   const PlanProgress& progress) {
   return OutcomeSearch(load, options, progress).run();
 }
 

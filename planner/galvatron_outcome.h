@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "planner/galvatron_search.h"
+#include "planner/plan_progress.h"
 #include "planner/simulated_plan.h"
 
 namespace simrun {
@@ -27,14 +27,11 @@ struct GalvatronOutcome {
   bool was_stopped = false;
 };
 
-// What is going on, and how much of it is done; false stops the search.
-using GalvatronProgress = std::function<bool(const char* phase, std::int64_t done, std::int64_t all)>;
-
 // Searches, simulates every proposal, and searches again where memory decided, with the difference between
 // what the proposal was estimated and simulated to take. Throws std::invalid_argument, in words, for jobs
 // that it does not search, and ConfigError for the job itself.
 GalvatronOutcome plan_by_galvatron(const JobLoader& load, const GalvatronOptions& options,
-                                   const GalvatronProgress& progress = {});
+                                   const PlanProgress& progress = {});
 
 // The best plan's stages and strategies, the other proposals, and the best whose layers are alike. Lines end
 // in newlines.

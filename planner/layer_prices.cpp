@@ -75,11 +75,10 @@ double LayerPrices::change_seconds(std::int64_t stage_ranks, std::int64_t sequen
     shape.dp = stage_ranks;
     shape.own = {{"inner", inner}, {"between", outer / inner}, {"outer", stage_ranks / outer}};
     const DeviceMesh mesh = device_mesh(shape);
-    const Graph none;
-    MeshPrices prices(job_, none, mesh);
+    CollectivePrices prices(job_.cluster);
+    CollectivePrices::Price& price = prices.price(mesh.mesh, Opcode::all_to_all, mesh.axes("between"));
     constexpr double small = 0x1p20, large = 0x1p26;  // bytes of a rank
-    const double of_small = prices.collective_seconds(Opcode::all_to_all, mesh.axes("between"), small);
-    const double of_large = prices.collective_seconds(Opcode::all_to_all, mesh.axes("between"), large);
+    const double of_small = price.seconds(small), of_large = price.seconds(large);
     per_byte = (of_large - of_small) / (large - small);
     latency = std::max(of_small - small * per_byte, 0.0);
   }

@@ -24,13 +24,14 @@ Plan plan_of_mesh(const Job& job, const Graph& graph, const DeviceMesh& mesh) {
 
 }  // namespace
 
-MeshPrices::MeshPrices(const Job& job, const Graph& graph, const DeviceMesh& mesh)
+MeshPrices::MeshPrices(const Job& job, const Graph& graph, const DeviceMesh& mesh,
+                       CollectivePrices& collectives)
     : graph_(graph),
       mesh_(mesh),
       gradient_dtype_(job.training.precision),
       main_gradient_dtype_(job.optimizer.main_grads_dtype),
       plan_(plan_of_mesh(job, graph, mesh)),
-      topology_(plan_.cluster) {}
+      collectives_(collectives) {}
 
 double MeshPrices::local_elements(TensorId tensor, const Layout& layout) const {
   double elements = 1;
@@ -115,12 +116,9 @@ OperatorSeconds MeshPrices::operator_seconds(const Operator& op, const Layout& l
 }
 
 double MeshPrices::collective_seconds(Opcode opcode, const std::vector<AxisId>& axes, double bytes) {
-  PricedExchange& exchange = exchanges_[{opcode, axes}];
-  if (!exchange.costs) {
-    exchange.communication.group.axes.assign(axes.begin(), axes.end());
-    exchange.costs = std::make_unique<ExchangeCosts>(topology_, plan_, 0, opcode, exchange.communication);
-  }
-  return to_seconds(exchange.costs->together(bytes));
+  CollectivePrices::Price*& known = known_[{opcode, axes}];
+  if (known == nullptr) known = &collectives_.price(mesh_.mesh, opcode, axes);
+  return known->seconds(bytes);
 }
 
 double MeshPrices::step_seconds(const Conversion& step, double bytes_before, double bytes_after) {

@@ -1,16 +1,13 @@
 #pragma once
 
 #include <map>
-#include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "configs/job.h"
 #include "models/graph.h"
+#include "planner/collective_prices.h"
 #include "schedules/layout.h"
-#include "sim/exchange_costs.h"
-#include "sim/topology.h"
 
 namespace simrun {
 
@@ -26,8 +23,8 @@ struct OperatorSeconds {
 // what is least here is least there, but for what overlaps.
 class MeshPrices {
  public:
-  // Graph and mesh must outlive it.
-  MeshPrices(const Job& job, const Graph& graph, const DeviceMesh& mesh);
+  // Graph, mesh and the prices, which are those of the job's cluster, must outlive it.
+  MeshPrices(const Job& job, const Graph& graph, const DeviceMesh& mesh, CollectivePrices& collectives);
   MeshPrices(const MeshPrices&) = delete;
   MeshPrices& operator=(const MeshPrices&) = delete;
 
@@ -56,13 +53,8 @@ class MeshPrices {
   const DeviceMesh& mesh_;
   Dtype gradient_dtype_, main_gradient_dtype_;
   Plan plan_;
-  Topology topology_;
-  // A communication is kept where ExchangeCosts looks at it.
-  struct PricedExchange {
-    Communication communication;
-    std::unique_ptr<ExchangeCosts> costs;
-  };
-  std::map<std::pair<Opcode, std::vector<AxisId>>, PricedExchange> exchanges_;
+  CollectivePrices& collectives_;
+  std::map<std::pair<Opcode, std::vector<AxisId>>, CollectivePrices::Price*> known_;
 };
 
 }  // namespace simrun

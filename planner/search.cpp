@@ -5,17 +5,16 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <limits>
 #include <set>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "planner/candidate_neighbours.h"
 #include "planner/estimate_all.h"
+#include "planner/in_threads.h"
 #include "planner/mixed_search.h"
 #include "planner/searched_lines.h"
 
@@ -129,15 +128,10 @@ class Evaluator {
       else
         unknown.push_back(i);
     }
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&] {
-      for (std::size_t i = next++; i < unknown.size() && options_.among.goes_on(); i = next++)
+    in_threads(options_.threads, unknown.size(), [&](unsigned, std::size_t i) {
+      if (options_.among.goes_on())
         share.found[unknown[i]] = evaluate_candidate(base_, candidates[unknown[i]], engine);
-    };
-    std::vector<std::jthread> others;
-    for (unsigned t = 1; t < std::min<std::size_t>(options_.threads, unknown.size()); ++t)
-      others.emplace_back(work);
-    work();
+    });
     return share;
   }
 
@@ -344,7 +338,7 @@ class Search {
 
 PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& asked) {
   PlanSearchOptions options = asked;
-  if (options.threads == 0) options.threads = std::max(1U, std::thread::hardware_concurrency());
+  if (options.threads == 0) options.threads = thread_per_processor();
   const auto most = static_cast<std::size_t>(base.job.plan.evaluations * most_evaluations_per_asked);
   PlanSearchResult result;
   if (options.progress && !options.progress({PlanSearchPhase::estimating, 0, 0}) &&

@@ -11,7 +11,8 @@
 
 namespace simrun {
 
-// Loads the job that is planned for with some of its values replaced. Throws ConfigError.
+// Loads the job that is planned for with some of its values replaced; from several threads at once. Throws
+// ConfigError.
 using JobLoader = std::function<Job(const std::vector<Override>&)>;
 
 // A plan under the simulator.
@@ -27,15 +28,16 @@ struct SimulatedPlan {
   bool shares_links = false;  // simulated by SimGrid: transfers met on links
 };
 
+// How a plan is simulated.
+struct PlanSimulation {
+  EngineChoice engine = EngineChoice::fast;
+  std::int64_t max_memory = 0;  // bytes of a GPU, at most what it has; 0: what it has
+};
+
 SimulatedPlan simulate_plan(std::string name, std::vector<Override> overrides, const JobLoader& load,
-                            EngineChoice engine = EngineChoice::fast);
+                            const PlanSimulation& how = {});
 
 // Whether it is better: it fits where the other does not, or takes less time.
 bool is_better(const SimulatedPlan& a, const SimulatedPlan& b);
-
-// What is set beside a plan: data parallel alone, ZeRO-2 and ZeRO-3 (Rajbhandari et al. 2020), each with the
-// best microbatch of 1, 2, 4, ... sequences; and the best of Megatron-LM's grid of tensor (within a node) x
-// pipeline x microbatch (Narayanan et al. 2021), with sequence parallelism or not.
-std::vector<SimulatedPlan> reference_plans(const Job& job, const JobLoader& load);
 
 }  // namespace simrun

@@ -28,20 +28,19 @@ StageFronts::Run& StageFronts::extended(Run& run, const ChainTables::Entry& entr
   return *longer;
 }
 
-const SegmentFronts& StageFronts::from(std::int32_t first) {
-  const auto [known, is_new] = known_.try_emplace(first, segments_.size());
-  SegmentFronts& fronts = known->second;
-  if (!is_new) return fronts;
-  // Its first segment as the first of a stage: nothing comes from before it.
-  const StageChoices begin = choices_of(stage_, {first, std::min(first + 2, stage_.segments()), in_flight_});
-  Run* run = &extended(none_, tables_.of(begin.choices, segments_of(begin.choices), 0));
-  fronts[static_cast<std::size_t>(first)] = run->total;
-  for (std::int32_t segment = first + 1; segment < stage_.segments(); ++segment) {
-    if (run->total.empty()) break;  // nor does a longer one fit
-    run = &extended(*run, entry_of(segment));
-    fronts[static_cast<std::size_t>(segment)] = run->total;
+const std::vector<CostPoint>& StageFronts::of(std::int32_t first, std::int32_t last) {
+  std::vector<Run*>& runs = known_[first];
+  if (runs.empty()) {
+    // Its first segment as the first of a stage: nothing comes from before it.
+    const StageChoices begin =
+        choices_of(stage_, {first, std::min(first + 2, stage_.segments()), in_flight_});
+    runs.push_back(&extended(none_, tables_.of(begin.choices, segments_of(begin.choices), 0)));
   }
-  return fronts;
+  const auto further = static_cast<std::size_t>(last - 1 - first);
+  // Where one does not fit, no longer one does.
+  while (runs.size() <= further && !runs.back()->total.empty())
+    runs.push_back(&extended(*runs.back(), entry_of(first + static_cast<std::int32_t>(runs.size()))));
+  return runs[std::min(further, runs.size() - 1)]->total;
 }
 
 }  // namespace simrun

@@ -10,8 +10,6 @@
 
 namespace simrun {
 
-using SegmentFronts = std::vector<std::vector<CostPoint>>;  // by segment
-
 // What runs of segments of one StageGraph cost at best: [first, last) of any kind, each a chain of its own.
 // Runs that begin with like segments share what they have in common: of a model with identical layers as many
 // runs are solved as it has layers, three times (from its start, from any layer, to its end).
@@ -20,8 +18,8 @@ class StageFronts {
   // With so many microbatches in flight. The stage must outlive it.
   StageFronts(const StageGraph& stage, std::int64_t in_flight, const ChoiceLimits& limits);
 
-  // By `last` - 1, from `first`: fronts of [first, last) for all `last`.
-  const SegmentFronts& from(std::int32_t first);
+  // The front of [first, last); empty where it does not fit. Costs grow with `last`.
+  const std::vector<CostPoint>& of(std::int32_t first, std::int32_t last);
 
  private:
   struct Run {
@@ -39,7 +37,7 @@ class StageFronts {
   std::vector<SegmentNodes> segments_;
   std::vector<const ChainTables::Entry*> entries_;  // by segment, behind another one
   Run none_;
-  std::map<std::int32_t, SegmentFronts> known_;  // by first segment
+  std::map<std::int32_t, std::vector<Run*>> known_;  // by first segment and number of further ones
 };
 
 }  // namespace simrun

@@ -26,13 +26,15 @@ static int most_stages_of(const SearchPoint& point, std::int64_t layers) {
   return static_cast<int>(point.unlike ? std::min(most_unlike, layers) : point.pipeline);
 }
 
-StageSearch::StageSearch(const Job& job, const AlpaOptions& options, const SearchPoint& point)
+StageSearch::StageSearch(const Job& job, const AlpaOptions& options, const SearchPoint& point,
+                         CollectivePrices& collectives)
     : job_(job), options_(options), point_(point) {
   job_.optimizer.zero_stage = point.zero_stage;
   microbatches_ = job.training.global_batch_size / point.sequences;
-  budget_ =
-      options.memory_share * static_cast<double>(job.cluster.gpu.memory_bytes - job.cluster.reserved_bytes);
-  make_graphs();
+  std::int64_t memory = job.cluster.gpu.memory_bytes - job.cluster.reserved_bytes;
+  if (options.max_memory > 0) memory = std::min(memory, options.max_memory);
+  budget_ = options.memory_share * static_cast<double>(memory);
+  make_graphs(collectives);
   if (!graphs_.empty()) make_units();
 }
 
@@ -82,13 +84,13 @@ std::vector<LogicalMesh> StageSearch::meshes() const {
   return meshes;
 }
 
-void StageSearch::make_graphs() {
+void StageSearch::make_graphs(CollectivePrices& collectives) {
   for (const LogicalMesh& mesh : meshes()) {
     if (options_.mesh && (mesh.x != options_.mesh->x || mesh.y != options_.mesh->y)) continue;
     const StageShape shape{mesh, point_.sequences, microbatches_, point_.unlike ? 2 : point_.pipeline,
                            point_.hides_data_parallel};
     try {
-      graphs_.push_back(stage_graph(job_, shape));
+      graphs_.push_back(stage_graph(job_, shape, collectives));
       meshes_.push_back(mesh);
     } catch (const std::invalid_argument&) {
       // Too few sequences for it.
@@ -159,24 +161,25 @@ void StageSearch::fill(StageCosts& all, Kind kind, Memory memory, Fronts& fronts
       fill_from(all, kind, first, fronts);
       continue;
     }
-    const SegmentFronts& cheapest = fronts.one.from(first_segment(first));
     for (int last = first + 1; last <= all.layers; ++last)
-      if (const auto& front = cheapest[static_cast<std::size_t>(last_segment(last - 1) - 1)]; !front.empty())
+      if (const auto& front = fronts.one.of(first_segment(first), last_segment(last - 1)); !front.empty())
         all.seconds[all.index(kind.following, kind.mesh, first, last)] = front.front().cost;
   }
 }
 
-// The cheapest layouts where these fit, else the cheapest that do.
+// The cheapest layouts where these fit, else the cheapest that do. Every microbatch passes the slowest stage:
+// no plan that is asked for has a slower one.
 void StageSearch::fill_from(StageCosts& all, Kind kind, int first, Fronts& fronts) const {
   const std::int64_t flying = in_flight(kind.following);
-  const std::int32_t segment = first_segment(first);
-  const SegmentFronts &of_one = fronts.one.from(segment), &of_two = fronts.two.from(segment);
-  const SegmentFronts* fitting = nullptr;
+  const std::int32_t begin = first_segment(first);
+  StageFronts* fitting = nullptr;
   for (int last = first + 1; last <= all.layers; ++last) {
-    const auto end = static_cast<std::size_t>(last_segment(last - 1) - 1);
-    if (of_one[end].empty() || of_two[end].empty()) continue;
-    const CostPoint cheapest = of_one[end].front();
-    const double per_microbatch = of_two[end].front().memory - cheapest.memory;
+    const std::int32_t end = last_segment(last - 1);
+    const std::vector<CostPoint>&of_one = fronts.one.of(begin, end), &of_two = fronts.two.of(begin, end);
+    if (of_one.empty() || of_two.empty()) continue;
+    const CostPoint cheapest = of_one.front();
+    if (cheapest.cost * static_cast<double>(microbatches_) > most_seconds_) break;
+    const double per_microbatch = of_two.front().memory - cheapest.memory;
     double& seconds = all.seconds[all.index(kind.following, kind.mesh, first, last)];
     if (cheapest.memory + static_cast<double>(flying - 1) * per_microbatch <= budget_) {
       seconds = cheapest.cost;
@@ -185,9 +188,11 @@ void StageSearch::fill_from(StageCosts& all, Kind kind, int first, Fronts& front
     if (fitting == nullptr) {
       const ChoiceLimits limits{.memory = budget_, .front = true, .buckets = options_.buckets};
       const StageGraph& graph = graphs_[static_cast<std::size_t>(kind.mesh)];
-      fitting = &fronts.limited.try_emplace(flying, graph, flying, limits).first->second.from(segment);
+      fitting = &fronts.limited.try_emplace(flying, graph, flying, limits).first->second;
     }
-    if (!(*fitting)[end].empty()) seconds = (*fitting)[end].back().cost;
+    const std::vector<CostPoint>& front = fitting->of(begin, end);
+    if (front.empty()) break;  // nor does a longer stage fit
+    seconds = front.back().cost;
   }
 }
 
@@ -241,7 +246,8 @@ std::optional<double> StageSearch::lower_bound() const {
   return best ? std::optional(best->seconds) : std::nullopt;
 }
 
-std::optional<AlpaPlan> StageSearch::best_plan() const {
+std::optional<AlpaPlan> StageSearch::best_plan(double most_seconds) {
+  most_seconds_ = most_seconds;
   if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return std::nullopt;
   const std::optional<StagePartition> best = best_of(costs(Memory::counts));
   return best ? plan_of(*best) : std::nullopt;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <vector>
@@ -17,6 +18,7 @@ struct SearchPoint {
   int zero_stage = 0;
   bool hides_data_parallel = false;  // StageShape
   bool unlike = false;  // any number of stages, each on a sub-mesh of any size, whose axes are tp and dp
+  bool operator==(const SearchPoint&) const = default;
 };
 SearchPoint point_of(const AlpaPlan& plan);
 
@@ -28,13 +30,15 @@ bool may_be_unlike(const Job& job);
 class StageSearch {
  public:
   // `options` must outlive it. Throws std::invalid_argument as alpa_plans() does.
-  StageSearch(const Job& job, const AlpaOptions& options, const SearchPoint& point);
+  StageSearch(const Job& job, const AlpaOptions& options, const SearchPoint& point,
+              CollectivePrices& collectives);
 
   // The best estimate of any plan, whatever it takes of memory: no plan is below. Nothing where there is no
   // mesh or there are fewer layers than stages.
   std::optional<double> lower_bound() const;
 
-  std::optional<AlpaPlan> best_plan() const;
+  // The plan of the least estimate; whatever or nothing where that is above `most_seconds`.
+  std::optional<AlpaPlan> best_plan(double most_seconds = std::numeric_limits<double>::infinity());
 
  private:
   struct Kind {
@@ -44,7 +48,7 @@ class StageSearch {
   enum class Memory : std::uint8_t { ignored, counts };
 
   std::vector<LogicalMesh> meshes() const;
-  void make_graphs();
+  void make_graphs(CollectivePrices& collectives);
   void make_units();
   std::int32_t first_segment(int unit) const;
   std::int32_t last_segment(int unit) const;
@@ -66,6 +70,7 @@ class StageSearch {
   SearchPoint point_;
   std::int64_t microbatches_ = 1;
   double budget_ = 0;  // bytes
+  double most_seconds_ = std::numeric_limits<double>::infinity();
   std::vector<StageGraph> graphs_;
   std::vector<LogicalMesh> meshes_;  // theirs
   std::vector<int> unit_ends_;       // layers

@@ -32,4 +32,14 @@ TEST_CASE("--plan alpa refuses what it does not search, with the file") {
   CHECK(refused.output.find("LoRA") != std::string::npos);
 }
 
+TEST_CASE("--plan alpa refuses limits that it does not know, and minimise: memory") {
+  const std::string job = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-gpt-8ranks.yaml";
+  const Ran fixed = run_simrun("--plan alpa " + job + " --set plan.fix.tensor_model_parallel_size=2");
+  CAPTURE(fixed.output);
+  CHECK(fixed.code == 2);
+  CHECK(fixed.output.find("pipeline_model_parallel_size") != std::string::npos);
+  const Ran memory = run_simrun("--plan alpa " + job + " --set plan.minimise=memory");
+  CHECK(memory.code == 2);
+}
+
 }  // namespace simrun

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "backend/reference_job.h"
-#include "planner/alpa_search.h"
+#include "planner/alpa_outcome.h"
 #include "planner/balanced_plans.h"
 #include "schedules/compile.h"
 #include "tests/backend/checked_run.h"
@@ -33,7 +33,7 @@ void check_computes_the_same(const std::vector<Override>& overrides, const std::
 
 TEST_CASE("every plan that Alpa's two levels propose runs and computes what one rank does") {
   const Job job = job_from(tiny_model);
-  const std::vector<AlpaPlan> plans = alpa_plans(job, {.plans = 100});
+  const std::vector<AlpaPlan> plans = alpa_plans(job, {.plans = 100, .within = 1e9});
   std::set<std::int64_t> pipelines;
   const std::set<std::int64_t> equal{1, 2};
   for (const AlpaPlan& plan : plans) {
@@ -66,6 +66,30 @@ TEST_CASE("plans of stages on sub-meshes of unlike size run and compute what one
     }
   }
   CHECK_FALSE(shapes.empty());
+}
+
+TEST_CASE("proposals with recompute and with virtual stages, too, run and compute what one rank does") {
+  const std::string yaml =
+      "simrun: 1\n"
+      "model: {model_type: llama, num_hidden_layers: 8, hidden_size: 16, num_attention_heads: 4,\n"
+      "  num_key_value_heads: 4, intermediate_size: 32, vocab_size: 128}\n"
+      "training: {seq_length: 8, micro_batch_size: 1, global_batch_size: 16, precision: fp32}\n"
+      "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 4}\n";
+  AlpaPlanning planning;
+  planning.search.pipelines = {2, 4};
+  planning.search.microbatches = 8;
+  const AlpaOutcome outcome = plan_by_alpa(
+      [&](const std::vector<Override>& overrides) { return job_from(yaml, overrides); }, planning);
+  std::set<std::string> recomputes;
+  std::set<std::int64_t> virtual_stages;
+  for (const AlpaPlan& plan : outcome.plans) {
+    CAPTURE(plan.pipeline, plan.recompute, plan.schedule, plan.virtual_stages);
+    recomputes.insert(plan.recompute);
+    virtual_stages.insert(plan.virtual_stages);
+    check_computes_the_same(alpa_overrides(plan), yaml);
+  }
+  CHECK(recomputes == std::set<std::string>{"", "full", "selective"});
+  CHECK(virtual_stages == std::set<std::int64_t>{1, 2});
 }
 
 TEST_CASE("where memory is short the plans split the model, and still compute the same") {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "planner/alpa_outcome.h"
+#include "planner/reference_plans.h"
 #include "planner/simulated_plan.h"
 #include "tests/jobs.h"
 
@@ -155,7 +156,7 @@ TEST_CASE("the outcome says its best plan's stages and layouts, and what stands 
   const JobLoader load = loader_of(gpt(2, 1024, 1, 16));
   AlpaOptions options;
   options.plans = 2;
-  const AlpaOutcome outcome = plan_by_alpa(load, options);
+  const AlpaOutcome outcome = plan_by_alpa(load, {.search = options});
   REQUIRE(outcome.best);
   CHECK(outcome.simulated.size() == outcome.plans.size());
   for (const SimulatedPlan& plan : outcome.simulated)
@@ -171,7 +172,7 @@ TEST_CASE("the best pipelines are tried under zero-bubble schedules too, and the
       loader_of(gpt(8, 4096, 4, 64));  // does not fit without a pipeline or tensor parallel
   AlpaOptions options;
   options.plans = 4;
-  const AlpaOutcome outcome = plan_by_alpa(load, options);
+  const AlpaOutcome outcome = plan_by_alpa(load, {.search = options});
   REQUIRE(outcome.best);
   double gain = 0;  // of a split backward, with the same stages
   for (std::size_t i = 0; i < outcome.plans.size(); ++i) {
@@ -186,6 +187,92 @@ TEST_CASE("the best pipelines are tried under zero-bubble schedules too, and the
         gain = std::max(gain, 1 - outcome.simulated[i].step_s / outcome.simulated[j].step_s);
   }
   CHECK(gain > 0.05);
+}
+
+TEST_CASE("recompute is searched: it is taken where memory asks for it, and not where there is enough",
+          "[long]") {
+  const JobLoader load = loader_of(gpt(8, 4096, 1, 64));
+  const auto best_within = [&](std::int64_t memory) {
+    AlpaPlanning planning;
+    planning.search.max_memory = memory;
+    planning.search.pipelines = {1, 2};
+    const AlpaOutcome outcome = plan_by_alpa(load, planning);
+    REQUIRE(outcome.best);
+    CHECK(outcome.simulated[*outcome.best].limit_bytes <= memory);
+    CHECK(outcome.simulated[*outcome.best].peak_bytes <= memory);
+    return outcome.plans[*outcome.best];
+  };
+  CHECK(best_within(std::int64_t{15} << 30).recompute == "");  // the job has none
+  CHECK(best_within(std::int64_t{4} << 30).recompute != "");
+}
+
+TEST_CASE("what a job's plan section fixes is kept, by what stands beside the plans too", "[long]") {
+  const JobLoader load = loader_of(gpt(4, 2048, 1, 32));
+  PlanConfig limits;
+  limits.fixed_numbers = {{"pipeline_model_parallel_size", {2, 4}}, {"zero_stage", {1}}};
+  limits.recomputes = {"full"};
+  limits.schedules = {"zb_h1", "interleaved_1f1b"};
+  const AlpaOutcome outcome = plan_by_alpa(load, alpa_planning(limits));
+  REQUIRE(outcome.best);
+  CHECK(outcome.references.empty());  // all under 1F1B, or without a pipeline
+  for (const AlpaPlan& plan : outcome.plans) {
+    CHECK((plan.pipeline == 2 || plan.pipeline == 4));
+    CHECK(plan.zero_stage == 1);
+    CHECK(plan.recompute == "full");
+  }
+  CHECK(outcome.plans[*outcome.best].schedule != "1f1b");  // which only led to it
+  const Job best = load(*best_overrides(outcome));
+  CHECK(best.recompute.granularity == RecomputeGranularity::full);
+  CHECK((best.parallelism.pipeline_schedule == "zb_h1" ||
+         best.parallelism.pipeline_schedule == "interleaved_1f1b"));
+}
+
+TEST_CASE("limits that mean nothing to layouts by operator are refused in words") {
+  PlanConfig limits;
+  limits.fixed_numbers = {{"tensor_model_parallel_size", {8}}};
+  CHECK_THROWS_WITH(alpa_planning(limits), Catch::Contains("plan.fix.tensor_model_parallel_size"));
+  limits.fixed_numbers = {{"context_parallel_size", {1}}};  // as all its plans are
+  CHECK_NOTHROW(alpa_planning(limits));
+  limits.minimise = PlanObjective::memory;
+  CHECK_THROWS_WITH(alpa_planning(limits), Catch::Contains("minimise: memory"));
+}
+
+TEST_CASE("any number of threads finds the same, and stops where it is told to", "[long]") {
+  const JobLoader load = loader_of(gpt(4, 2048, 1, 32));
+  const auto outcome_of = [&](unsigned threads) {
+    AlpaPlanning planning;
+    planning.search.threads = threads;
+    return alpa_text(plan_by_alpa(load, planning));
+  };
+  const std::string alone = outcome_of(1);
+  CHECK(outcome_of(2) == alone);
+  CHECK(outcome_of(5) == alone);
+  int asked = 0;
+  const AlpaOutcome stopped =
+      plan_by_alpa(load, {}, [&](const char*, std::int64_t, std::int64_t) { return ++asked < 3; });
+  CHECK(stopped.was_stopped);
+  CHECK(asked == 3);
+  CHECK(stopped.plans.empty());
+}
+
+TEST_CASE("Megatron-LM's grid is simulated as far as estimates leave a doubt, and its best is that of all") {
+  const JobLoader load = loader_of(gpt(4, 2048, 1, 16));
+  const Job job = load({});
+  const SimulatedPlan found = reference_plans(job, load).back();
+  std::optional<SimulatedPlan> best;
+  for (const char* tensor : {"1", "2", "4", "8"})
+    for (const char* pipeline : {"1", "2", "4"})
+      for (const char* sequences : {"1", "2", "4", "8", "16"}) {
+        const SimulatedPlan plan =
+            simulate_plan("",
+                          {{"parallelism.tensor_model_parallel_size", tensor},
+                           {"parallelism.pipeline_model_parallel_size", pipeline},
+                           {"parallelism.sequence_parallel", tensor[0] == '1' ? "false" : "true"},
+                           {"training.micro_batch_size", sequences}},
+                          load);
+        if (!best || is_better(plan, *best)) best = plan;
+      }
+  CHECK(found.step_s <= best->step_s);
 }
 
 TEST_CASE("what is not searched is refused in words") {

@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "planner/alpa_outcome.h"
+
+namespace simrun {
+namespace {
+
+constexpr double gibibyte = 1024.0 * 1024 * 1024;
+
+std::string layout_words(const OperatorChoice& choice) {
+  std::vector<std::string> words;
+  for (const auto& [dim, axes] : choice.split)
+    words.push_back(fmt::format("{}: {}", dim, fmt::join(axes, " x ")));
+  return words.empty() ? "repeated on every rank" : fmt::format("{}", fmt::join(words, ", "));
+}
+
+// Operators of one layout together, in the order in which the first of each comes.
+std::string operators_text(const AlpaPlan& plan) {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<std::string>> scopes;
+  for (const OperatorChoice& choice : plan.operators) {
+    const std::string words = layout_words(choice);
+    if (scopes[words].empty()) order.push_back(words);
+    scopes[words].push_back(choice.scope);
+  }
+  std::string text;
+  for (const std::string& words : order)
+    text += fmt::format("  {}\n    {}\n", words, fmt::join(scopes[words], ", "));
+  return text;
+}
+
+std::string stage_lines(const AlpaPlan& plan) {
+  if (plan.virtual_stages > 1)
+    return fmt::format("  {} pipeline ranks with {} stages of {} layers each, mesh y x {} x {}\n",
+                       plan.pipeline, plan.virtual_stages, plan.stages.front().last_layer,
+                       plan.stages.front().mesh.y, plan.stages.front().mesh.x);
+  std::string text =
+      fmt::format("  {:>5}  {:>8}  {:>9}  {:>10}  {:>8}\n", "stage", "layers", "mesh y x", "seconds", "GiB");
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const AlpaStage& stage = plan.stages[s];
+    text += fmt::format("  {:>5}  {:>8}  {:>9}  {:>10.4g}  {:>8.2f}\n", s,
+                        fmt::format("{}-{}", stage.first_layer, stage.last_layer - 1),
+                        fmt::format("{} x {}", stage.mesh.y, stage.mesh.x), stage.seconds,
+                        stage.bytes / gibibyte);
+  }
+  return text;
+}
+
+std::string simulated_text(const SimulatedPlan& plan) {
+  if (!plan.refusal.empty()) return fmt::format("  {:<58}  refused: {}\n", plan.name, plan.refusal);
+  return fmt::format("  {:<58}  {:>9.4g} s  {:>7.2f} GiB{}{}\n", plan.name, plan.step_s,
+                     static_cast<double>(plan.peak_bytes) / gibibyte, plan.fits ? "" : "  does not fit",
+                     plan.shares_links ? "  with shared links" : "");
+}
+
+}  // namespace
+
+std::string alpa_text(const AlpaOutcome& outcome) {
+  std::string text;
+  if (outcome.best) {
+    const AlpaPlan& plan = outcome.plans[*outcome.best];
+    text +=
+        fmt::format("{}: simulated {:.4g} s, estimated {:.4g} s{}\n", outcome.simulated[*outcome.best].name,
+                    outcome.simulated[*outcome.best].step_s, plan.estimate_s,
+                    plan.hides_data_parallel ? " with data-parallel exchanges hidden" : "");
+    text += stage_lines(plan) + operators_text(plan);
+  } else {
+    text += "no plan of the search fits\n";
+  }
+  if (outcome.reference)
+    text += fmt::format("faster and taken: {}\n", outcome.references[*outcome.reference].name);
+  if (outcome.was_stopped) text += "stopped: the best so far\n";
+  text += "proposed, simulated\n";
+  for (const SimulatedPlan& plan : outcome.simulated) text += simulated_text(plan);
+  if (!outcome.references.empty()) text += "beside\n";
+  for (const SimulatedPlan& plan : outcome.references) text += simulated_text(plan);
+  return text;
+}
+
+}  // namespace simrun

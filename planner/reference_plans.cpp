@@ -1,0 +1,197 @@
+#include "planner/reference_plans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "configs/diagnostics.h"
+#include "planner/estimate.h"
+#include "planner/in_threads.h"
+
+namespace simrun {
+namespace {
+
+constexpr std::int64_t most_sequences = 16;
+constexpr double too_high = 1.5;   // x its step: an estimate, at most
+constexpr double may_fit = 1.03;   // x the room: an estimate of a plan's peak that fits, at most
+constexpr std::size_t batch = 16;  // simulated between two looks at the best
+
+struct MegatronShape {
+  std::int64_t tensor = 1, pipeline = 1, sequences = 1;  // of a microbatch, per rank
+  bool sequence_parallel = false;
+};
+
+std::vector<Override> overrides_of(const MegatronShape& shape, int zero_stage) {
+  return {{"parallelism.tensor_model_parallel_size", fmt::format("{}", shape.tensor)},
+          {"parallelism.pipeline_model_parallel_size", fmt::format("{}", shape.pipeline)},
+          {"parallelism.virtual_pipeline_model_parallel_size", "1"},
+          {"parallelism.pipeline_schedule", "1f1b"},
+          {"parallelism.pipeline_model_parallel_layout", "\"\""},
+          {"parallelism.sequence_parallel", shape.sequence_parallel ? "true" : "false"},
+          {"optimizer.zero_stage", fmt::format("{}", zero_stage)},
+          {"training.micro_batch_size", fmt::format("{}", shape.sequences)}};
+}
+
+std::string grid_name(const MegatronShape& shape) {
+  return fmt::format("Megatron-like: tensor {}{}, pipeline {}, {} per microbatch", shape.tensor,
+                     shape.sequence_parallel ? " + sequence" : "", shape.pipeline, shape.sequences);
+}
+
+class ReferencePlans {
+ public:
+  ReferencePlans(const Job& job, const JobLoader& load, const ReferenceLimits& limits)
+      : job_(job),
+        load_(load),
+        limits_(limits),
+        threads_(limits.threads > 0 ? limits.threads : thread_per_processor()) {}
+
+  std::vector<SimulatedPlan> all() const {
+    std::vector<SimulatedPlan> plans;
+    const auto add = [&](std::optional<SimulatedPlan> plan) {
+      if (plan) plans.push_back(std::move(*plan));
+    };
+    add(data_parallel("data parallel", 0));
+    add(data_parallel("ZeRO-2", 2));
+    add(data_parallel("ZeRO-3", 3));
+    add(megatron());
+    return plans;
+  }
+
+ private:
+  struct EstimatedShape {
+    MegatronShape shape;
+    double step_s = 0;  // 0: not known
+  };
+
+  static bool allows(const std::vector<std::int64_t>& allowed, std::int64_t value) {
+    return allowed.empty() || std::ranges::count(allowed, value) > 0;
+  }
+
+  std::optional<SimulatedPlan> data_parallel(const std::string& name, int zero_stage) const {
+    if (!allows(limits_.pipelines, 1) || !allows(limits_.zero_stages, zero_stage)) return std::nullopt;
+    std::vector<MegatronShape> shapes;
+    for (std::int64_t sequences = 1; sequences <= most_sequences; sequences *= 2)
+      shapes.push_back({.sequences = sequences});
+    std::optional<SimulatedPlan> best;
+    for (SimulatedPlan& plan : simulated(shapes, zero_stage)) {
+      plan.name = fmt::format("{}, {}", name, plan.name.substr(plan.name.rfind(", ") + 2));
+      keep_better(best, std::move(plan));
+    }
+    return best;
+  }
+
+  std::optional<SimulatedPlan> megatron() const {
+    int zero_stage = job_.optimizer.zero_stage;
+    if (!allows(limits_.zero_stages, zero_stage)) zero_stage = static_cast<int>(limits_.zero_stages.front());
+    std::vector<EstimatedShape> left = estimated(grid(), zero_stage);
+    std::optional<SimulatedPlan> best;
+    while (!left.empty()) {
+      std::vector<MegatronShape> next;
+      std::vector<EstimatedShape> behind;
+      for (const EstimatedShape& of : left)
+        if (!best || !best->fits || of.step_s <= too_high * best->step_s) {
+          if (next.size() < batch)
+            next.push_back(of.shape);
+          else
+            behind.push_back(of);
+        }
+      left = std::move(behind);
+      for (SimulatedPlan& plan : simulated(next, zero_stage)) keep_better(best, std::move(plan));
+    }
+    return best;
+  }
+
+  std::vector<MegatronShape> grid() const {
+    std::vector<MegatronShape> shapes;
+    for (std::int64_t tensor = 1; tensor <= job_.cluster.gpus_per_node; tensor *= 2)
+      for (std::int64_t pipeline = 1; tensor * pipeline <= job_.world_size(); pipeline *= 2)
+        for (std::int64_t sequences = 1; sequences <= most_sequences; sequences *= 2)
+          for (const bool sequence_parallel : {false, true})
+            if ((tensor > 1 || !sequence_parallel) && allows(limits_.pipelines, pipeline))
+              shapes.push_back({tensor, pipeline, sequences, sequence_parallel});
+    return shapes;
+  }
+
+  // The best estimate first, without what the loader refuses and what does not fit, or the smallest alone
+  // where nothing does; all in their own order where there are no estimates.
+  std::vector<EstimatedShape> estimated(const std::vector<MegatronShape>& shapes, int zero_stage) const {
+    std::vector<EstimatedShape> all;
+    std::optional<EstimatedShape> smallest;
+    double smallest_bytes = std::numeric_limits<double>::infinity();
+    if (!has_layer_kinds(job_)) {
+      for (const MegatronShape& shape : shapes) all.push_back({shape});
+      return all;
+    }
+    SharedStepPrices steps;
+    Estimator estimator(
+        job_, [&](const Candidate& of) { return loaded(of); }, steps);
+    for (const MegatronShape& shape : shapes) {
+      const std::optional<Estimate> estimate =
+          job_.world_size() % (shape.tensor * shape.pipeline) == 0
+              ? estimator.estimate(candidate_of(shape, zero_stage), std::numeric_limits<double>::infinity())
+              : std::nullopt;
+      if (!estimate) continue;
+      if (estimate->peak_bytes <= may_fit * estimate->room_bytes) all.push_back({shape, estimate->step_s});
+      if (estimate->peak_bytes >= smallest_bytes) continue;
+      smallest = EstimatedShape{shape};
+      smallest_bytes = estimate->peak_bytes;
+    }
+    std::ranges::stable_sort(all, {}, &EstimatedShape::step_s);
+    if (all.empty() && smallest) all.push_back(*smallest);
+    return all;
+  }
+
+  Candidate candidate_of(const MegatronShape& shape, int zero_stage) const {
+    Candidate candidate;
+    candidate.tensor = shape.tensor;
+    candidate.context = job_.parallelism.context_parallel_size;
+    candidate.pipeline = shape.pipeline;
+    candidate.expert = job_.parallelism.expert_model_parallel_size;
+    candidate.expert_tensor = job_.parallelism.expert_tensor_parallel_size;
+    candidate.data = job_.world_size() / (shape.tensor * candidate.context * shape.pipeline);
+    candidate.micro_batch = shape.sequences;
+    candidate.zero_stage = zero_stage;
+    candidate.recompute = job_.recompute.granularity;
+    if (shape.pipeline > 1) candidate.schedule = "1f1b";
+    return candidate;
+  }
+
+  std::optional<Job> loaded(const Candidate& of) const {
+    try {
+      return load_(overrides_of({of.tensor, of.pipeline, of.micro_batch, of.tensor > 1}, of.zero_stage));
+    } catch (const ConfigError&) {
+      return std::nullopt;
+    }
+  }
+
+  std::vector<SimulatedPlan> simulated(const std::vector<MegatronShape>& shapes, int zero_stage) const {
+    std::vector<SimulatedPlan> plans(shapes.size());
+    in_threads(threads_, shapes.size(), [&](unsigned, std::size_t i) {
+      plans[i] = simulate_plan(grid_name(shapes[i]), overrides_of(shapes[i], zero_stage), load_,
+                               {.max_memory = limits_.max_memory});
+    });
+    return plans;
+  }
+
+  static void keep_better(std::optional<SimulatedPlan>& best, SimulatedPlan plan) {
+    if (!best || is_better(plan, *best)) best = std::move(plan);
+  }
+
+  const Job& job_;
+  const JobLoader& load_;
+  const ReferenceLimits& limits_;
+  unsigned threads_;
+};
+
+}  // namespace
+
+std::vector<SimulatedPlan> reference_plans(const Job& job, const JobLoader& load,
+                                           const ReferenceLimits& limits) {
+  return ReferencePlans(job, load, limits).all();
+}
+
+}  // namespace simrun

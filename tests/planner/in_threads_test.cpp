@@ -1,0 +1,34 @@
+#include "planner/in_threads.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace simrun {
+
+TEST_CASE("every number is taken once, by any number of threads") {
+  for (const unsigned threads : {1U, 2U, 7U})
+    for (const std::size_t numbers : {std::size_t{0}, std::size_t{1}, std::size_t{100}}) {
+      std::vector<std::atomic<int>> taken(numbers);
+      in_threads(threads, numbers, [&](unsigned thread, std::size_t i) {
+        if (thread < threads) ++taken[i];
+      });
+      for (const std::atomic<int>& times : taken) CHECK(times == 1);
+    }
+}
+
+TEST_CASE("of several failures the one with the least number is thrown, after all calls") {
+  for (const unsigned threads : {1U, 4U}) {
+    std::atomic<int> calls = 0;
+    const auto work = [&](unsigned, std::size_t i) {
+      ++calls;
+      if (i % 3 == 2) throw std::invalid_argument("number " + std::to_string(i));
+    };
+    CHECK_THROWS_WITH(in_threads(threads, 20, work), "number 2");
+    CHECK(calls == 20);
+  }
+}
+
+}  // namespace simrun

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "configs/node_groups.h"
+#include "schedules/memory_limit.h"
 
 namespace simrun {
 namespace {
@@ -68,7 +69,7 @@ void add_load(StageSummary& stage, const RankTimeline& rank) {
 std::int64_t limit_of(const Plan& plan, const Gpu& gpu, const std::optional<HeldMemory>& held,
                       std::int64_t peak_bytes) {
   const std::int64_t context = plan.framework.memory.context_bytes;
-  if (held) return gpu.memory_bytes - gpu.driver_memory_bytes - (held->device_bytes - peak_bytes);
+  if (held) return memory_limit(plan, gpu, *held, peak_bytes);
   return gpu.memory_bytes - (context > 0 ? context : plan.cluster.reserved_bytes);
 }
 
@@ -123,8 +124,8 @@ std::vector<StageSummary> stage_summaries(const Plan& plan, const Timeline& time
     add_load(stage, rank);
     stage.gpus += rank.multiplicity;
     means[static_cast<std::size_t>(rank.pipeline_rank)].add(rank);
-    if (rank.held && (!stage.held || rank.held->device_bytes > stage.held->device_bytes))
-      stage.held = rank.held;
+    const auto needs = [&](const HeldMemory& held) { return needed_bytes(plan, plan.cluster.gpu, held); };
+    if (rank.held && (!stage.held || needs(*rank.held) > needs(*stage.held))) stage.held = rank.held;
     if (rank.peak.bytes <= stage.peak_memory_bytes) continue;
     stage.peak_memory_bytes = rank.peak.bytes;
     stage.memory = rank.peak.live;
@@ -237,8 +238,8 @@ void set_memory_of_kinds(Summary& summary) {
 
 void set_memory(Summary& summary, const Plan& plan) {
   if (GpuKinds(plan.cluster).count() > 1) return set_memory_of_kinds(summary);
-  const auto needs = [](const StageSummary& stage) {
-    return stage.held ? stage.held->device_bytes : stage.peak_memory_bytes;
+  const auto needs = [&](const StageSummary& stage) {
+    return stage.held ? needed_bytes(plan, plan.cluster.gpu, *stage.held) : stage.peak_memory_bytes;
   };
   const StageSummary* worst = nullptr;
   for (const StageSummary& stage : summary.stages)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "configs/node_groups.h"
+#include "schedules/memory_limit.h"
 #include "sim/allocation_replay.h"
 #include "sim/communicator_memory.h"
 #include "sim/exchange_groups.h"
@@ -51,8 +52,7 @@ std::int64_t room_for_plan(const Plan& plan, const Program& program, std::int64_
     return gpu.memory_bytes - plan.cluster.reserved_bytes;
   const std::int64_t peak =
       walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak, {local_gpu}).peak.bytes;
-  return gpu.memory_bytes - gpu.driver_memory_bytes -
-         (held_memory(plan, program, local_gpu).device_bytes - peak);
+  return memory_limit(plan, gpu, held_memory(plan, program, local_gpu), peak);
 }
 
 }  // namespace simrun

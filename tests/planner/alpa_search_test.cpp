@@ -202,8 +202,8 @@ TEST_CASE("recompute is searched: it is taken where memory asks for it, and not 
     CHECK(outcome.simulated[*outcome.best].peak_bytes <= memory);
     return outcome.plans[*outcome.best];
   };
-  CHECK(best_within(std::int64_t{15} << 30).recompute == "");  // the job has none
-  CHECK(best_within(std::int64_t{4} << 30).recompute != "");
+  CHECK(best_within(std::int64_t{15} << 30).recompute != "full");
+  CHECK(best_within(std::int64_t{4} << 30).recompute == "full");
 }
 
 TEST_CASE("what a job's plan section fixes is kept, by what stands beside the plans too", "[long]") {

@@ -70,6 +70,14 @@ TEST_CASE("estimates of the best are within 15 % of the engine's step and memory
   }
 }
 
+TEST_CASE("a framework that takes memory as one arena leaves all of it to candidates") {
+  const std::vector<Override> overrides = with(few_candidates, {"plan.evaluations", "4"});
+  const PlanSearchResult plain = found_by(base_of("tiny-4xa100", overrides));
+  const PlanSearchResult arena = found_by(base_of("tiny-4xa100", with(overrides, {"framework", "jax"})));
+  REQUIRE_FALSE(arena.best.empty());
+  CHECK(arena.feasible + arena.pruned == plain.feasible + plain.pruned);
+}
+
 // With few to simulate the lists of the threads are cut, which must not show in what is left of them.
 TEST_CASE("what is simulated is the same for any number of threads", "[long]") {
   const PlanBase base = base_of("llama3-8b-8xh100", {{"plan.evaluations", "4"}, {"plan.best", "4"}});

@@ -191,6 +191,31 @@ TEST_CASE("A loss of gathered logits takes all of them on every tensor-parallel 
   CHECK(loss("framework.memory.loss_copies") == 200);
 }
 
+// With 4 layers on 4 ranks the last one, with the loss, has most allocated; all of them have the same arena.
+TEST_CASE("What is free in an arena is the plan's to have, and its fullest rank is the one with most in it") {
+  Plan plan = small_plan({{"framework", "alpa"}}, 4);
+  const Summary summary = summarize(plan, simulate(plan));
+  const Gpu& gpu = plan.cluster.gpu;
+  std::int64_t most = 0;
+  std::int32_t fullest = 0;
+  for (const Program& program : plan.programs) {
+    const HeldMemory held = held_memory(plan, program, 0);
+    CHECK(held.reserved_bytes > held.allocated_bytes);
+    const std::int64_t beside = held.device_bytes - held.reserved_bytes;  // context and communicators
+    const std::int64_t peak = walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes;
+    CHECK(room_for_plan(plan, program) ==
+          gpu.memory_bytes - gpu.driver_memory_bytes - beside - (held.allocated_bytes - peak));
+    if (held.allocated_bytes <= most) continue;
+    most = held.allocated_bytes;
+    fullest = program.pipeline_rank;
+  }
+  CHECK(summary.fits);
+  CHECK(summary.peak_pipeline_rank == fullest);
+  CHECK(summary.memory_limit_bytes == room_for_plan(plan, plan.programs[static_cast<std::size_t>(fullest)]));
+  plan.framework.memory.arena_share = 1.5;  // it cannot be had
+  CHECK_FALSE(summarize(plan, simulate(plan)).fits);
+}
+
 TEST_CASE("fits compares what the device holds with what programs get of it") {
   Plan plan = small_plan({{"framework", "megatron_core"}});
   const auto fits = [&] { return summarize(plan, simulate(plan)).fits; };

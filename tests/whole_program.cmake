@@ -42,10 +42,10 @@ endif()
 if(TARGET simrun AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   add_test(NAME page-in-chromium WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
     COMMAND scripts/page.sh browser $<$<BOOL:${SIMRUN_PAGE_REQUIRED}>:--required> COMMAND_EXPAND_LISTS)
-  set_tests_properties(page-in-chromium PROPERTIES LABELS whole-program SKIP_RETURN_CODE 77 TIMEOUT 500 FIXTURES_REQUIRED example-page
+  set_tests_properties(page-in-chromium PROPERTIES LABELS whole-program SKIP_RETURN_CODE 77 TIMEOUT 500 FIXTURES_REQUIRED example-page COST 250
     ENVIRONMENT "SIMRUN=$<TARGET_FILE:simrun>;SIMRUN_PAGES=${CMAKE_CURRENT_BINARY_DIR}/example.html")
   add_test(NAME example-page COMMAND example_page ${CMAKE_CURRENT_BINARY_DIR}/example.html)
-  set_tests_properties(example-page PROPERTIES FIXTURES_SETUP example-page)
+  set_tests_properties(example-page PROPERTIES FIXTURES_SETUP example-page COST 1001)
 endif()
 
 # What does not depend on the build is checked once.
@@ -60,10 +60,13 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug")
   endfunction()
   simrun_script_test(format COMMAND scripts/lint.sh format TIMEOUT 60 PROCESSORS 1)
   simrun_script_test(page COMMAND scripts/page.sh sources TIMEOUT 300 PROCESSORS 1)
+  # First, as they take all processors: later one of these would wait for them.
   if(SIMRUN_LINT)
     simrun_script_test(tidy COMMAND scripts/lint.sh tidy 4 TIMEOUT 1200 PROCESSORS 2)
+    set_tests_properties(tidy PROPERTIES COST 1000)
   endif()
   if(SIMRUN_FUZZ_TESTS)
     simrun_script_test(fuzz COMMAND scripts/fuzz.sh 10 TIMEOUT 900 PROCESSORS 2)
+    set_tests_properties(fuzz PROPERTIES COST 1000)
   endif()
 endif()

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { after, before, test } from "node:test";
+import { after, before, describe, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { Browser } from "./browser.mjs";
 import {
@@ -16,13 +16,24 @@ const pages = process.argv.slice(2).filter((page) => !isGallery(page));
 const galleries = process.argv.slice(2).filter(isGallery);
 const gutter = 118; // CSS pixels left of the lanes, as in visualizer/src/draw.ts
 const axis = 22;
-let browser;
+const atOnce = 3; // pages: a check mostly waits, for frames and for what follows after a pause
+const browsers = []; // that are free, one for each page at a time
 let linkLanes = 0; // of all pages
 let pairsSeen = 0; // pages with overlapped pairs
 let pathsSeen = 0; // with a critical path
 let unfoldedSeen = 0; // with a rank that unfolds
-before(() => void (browser = new Browser()));
-after(() => browser.close());
+before(() => {
+  for (let i = 0; i < atOnce; i++) browsers.push(new Browser());
+});
+after(() => Promise.all(browsers.map((browser) => browser.close())));
+async function withBrowser(check) {
+  const browser = browsers.pop();
+  try {
+    await check(browser);
+  } finally {
+    browsers.push(browser);
+  }
+}
 
 const pause = (milliseconds) => new Promise((go) => setTimeout(go, milliseconds));
 
@@ -68,7 +79,7 @@ async function viewThat(tab, name, holds) {
   return assert.fail(`${name}, but the view is ${hash}`);
 }
 
-async function opened(page, scheme) {
+async function opened(browser, page, scheme) {
   const tab = await browser.open(pathToFileURL(resolve(page)).href, scheme);
   const state = await tab.until("document.documentElement?.dataset.state");
   assert.equal(state, "ready", `${await text(tab, "selection")} ${tab.faults.join("; ")}`);
@@ -220,34 +231,37 @@ async function checkOther(tab) {
   await tab.press("?");
 }
 
-for (const page of pages) {
-  test(`${basename(page)}: draws, answers, and asks for nothing`, async () => {
-    const tab = await opened(page, "light");
-    await checkLanes(tab);
-    const light = await drawn(tab);
-    await checkZoom(tab);
-    await checkSelection(tab);
-    await checkLinks(tab);
-    await checkPairs(tab);
-    await checkOther(tab);
-    if (await checkPath(tab)) pathsSeen++;
-    if (await checkUnfolding(tab)) unfoldedSeen++;
-    await checkAddress(tab, await checkMarksAndMeasure(tab));
-    await checkKeyboard(tab);
-    if (page === pages[0]) await checkTouch(tab); // alike on all pages, and slow
-    await checkPictures(tab);
-    await checkAccessibility(tab);
-    assert.deepEqual(tab.faults, []);
-    await tab.close();
-    const night = await opened(page, "dark");
-    await checkLanes(night);
-    assert.notEqual((await drawn(night)).ground, light.ground, "dark has another ground");
-    await checkLinks(night);
-    await checkAccessibility(night);
-    assert.deepEqual(night.faults, []);
-    await night.close();
-  });
+async function checkPage(browser, page) {
+  const tab = await opened(browser, page, "light");
+  await checkLanes(tab);
+  const light = await drawn(tab);
+  await checkZoom(tab);
+  await checkSelection(tab);
+  await checkLinks(tab);
+  await checkPairs(tab);
+  await checkOther(tab);
+  if (await checkPath(tab)) pathsSeen++;
+  if (await checkUnfolding(tab)) unfoldedSeen++;
+  await checkAddress(tab, await checkMarksAndMeasure(tab));
+  await checkKeyboard(tab);
+  if (page === pages[0]) await checkTouch(tab); // alike on all pages, and slow
+  await checkPictures(tab);
+  await checkAccessibility(tab);
+  assert.deepEqual(tab.faults, []);
+  await tab.close();
+  const night = await opened(browser, page, "dark");
+  await checkLanes(night);
+  assert.notEqual((await drawn(night)).ground, light.ground, "dark has another ground");
+  await checkLinks(night);
+  await checkAccessibility(night);
+  assert.deepEqual(night.faults, []);
+  await night.close();
 }
+
+describe("pages", { concurrency: atOnce }, () => {
+  for (const page of pages)
+    test(`${basename(page)}: draws, answers, and asks for nothing`, () => withBrowser((browser) => checkPage(browser, page)));
+});
 
 // Every diagram of a gallery: is it drawn inside the page, and do its lanes and passes have a size?
 const diagrams = (tab) => tab.value(`[...document.querySelectorAll(".gallery section")].map((section) => {
@@ -259,7 +273,7 @@ const diagrams = (tab) => tab.value(`[...document.querySelectorAll(".gallery sec
 })`);
 
 for (const page of galleries) {
-  test(`${basename(page)}: every schedule is drawn, in light and dark, and the page asks for nothing`, async () => {
+  test(`${basename(page)}: every schedule is drawn, in light and dark, and the page asks for nothing`, () => withBrowser(async (browser) => {
     const grounds = [];
     for (const scheme of ["light", "dark"]) {
       const tab = await browser.open(pathToFileURL(resolve(page)).href, scheme);
@@ -277,7 +291,7 @@ for (const page of galleries) {
       await tab.close();
     }
     assert.notEqual(grounds[0], grounds[1], "dark has another ground");
-  });
+  }));
 }
 
 test("lanes of links, overlapped pairs, critical paths and ranks that unfold were among what was checked", () => {
@@ -300,7 +314,7 @@ const broken = {
   "request that the page's own policy stops":
     ["<meta http-equiv=Content-Security-Policy content=\"default-src 'none'\"><img src='http://127.0.0.1:9/w.png'>", /w\.png/],
 };
-test("a fault in a page does not go unseen", async () => {
+test("a fault in a page does not go unseen", () => withBrowser(async (browser) => {
   const folder = mkdtempSync(join(tmpdir(), "simrun-broken-"));
   for (const [name, [html, pattern]] of Object.entries(broken)) {
     const file = join(folder, "broken.html");
@@ -311,4 +325,4 @@ test("a fault in a page does not go unseen", async () => {
     await tab.close();
   }
   rmSync(folder, { recursive: true });
-});
+}));

@@ -24,22 +24,46 @@ Sizes sizes_of(const Job& job, const Summary& summary) {
           model.tie_word_embeddings};
 }
 
-// Products of scores and values, forward and backward: 12 s (heads x head_dim) per token and layer; a window
-// bounds s.
+double score_width(const ModelConfig& model) {
+  const auto heads = static_cast<double>(model.num_attention_heads);
+  if (model.mla.kv_lora_rank > 0)
+    return heads *
+           static_cast<double>(model.mla.qk_nope_head_dim + model.mla.qk_rope_head_dim +
+                               model.mla.v_head_dim) /
+           2;
+  return heads * static_cast<double>(model.head_dim);
+}
+
+bool has_window(const Job& job, std::int64_t layer) {
+  const std::int64_t window = job.model.attention_window(layer);
+  return window > 0 && window < job.training.seq_length;
+}
+
+// Products of scores and values, forward and backward, take 12 (heads x head_dim) per token and key: half of
+// them in the layers without a window.
 double half_of_scores(const Job& job) {
-  const ModelConfig& model = job.model;
-  const auto s = job.training.seq_length;
-  const double width = model.mla.kv_lora_rank > 0
-                           ? static_cast<double>(model.num_attention_heads) *
-                                 static_cast<double>(model.mla.qk_nope_head_dim + model.mla.qk_rope_head_dim +
-                                                     model.mla.v_head_dim) /
-                                 2
-                           : static_cast<double>(model.num_attention_heads * model.head_dim);
+  const auto s = static_cast<double>(job.training.seq_length);
   double keys = 0;
-  for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
-    if (model.attention_window(layer) == 0 || model.attention_window(layer) >= s)
-      keys += static_cast<double>(s);
-  return 6 * keys * width * static_cast<double>(s * job.training.global_batch_size);
+  for (std::int64_t layer = 0; layer < job.model.num_layers; ++layer)
+    if (!has_window(job, layer)) keys += s;
+  return 6 * keys * score_width(job.model) * s * static_cast<double>(job.training.global_batch_size);
+}
+
+// As Megatron-Bridge counted models with windows and with gates other than SiLU: half the scores of whole
+// attention in every layer, and of gated experts two matrices.
+double causal_whole_no_gates(const Job& job, const Summary& summary) {
+  const ModelConfig& model = job.model;
+  const auto s = static_cast<double>(job.training.seq_length);
+  const double tokens = s * static_cast<double>(job.training.global_batch_size);
+  double flops = summary.model_flops_per_step;
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
+    const double keys = has_window(job, layer) ? static_cast<double>(model.attention_window(layer)) : s;
+    flops += (6 * s - 12 * keys) * score_width(model) * tokens;
+    if (model.experts.in_layer(layer))
+      flops -= 6 * tokens * static_cast<double>(model.experts.topk * model.hidden_size) *
+               static_cast<double>(model.experts.ffn_hidden_size);
+  }
+  return flops;
 }
 
 double transformer(const Sizes& n, double factor, double scores) {
@@ -77,6 +101,7 @@ double claimed_flops(const std::map<std::string, std::string>& facts, const Job&
   if (kind == "6n_no_embedding") return 6 * (n.parameters - (n.tied ? 0 : n.embedding)) * n.tokens + scores;
   if (kind == "layers_8n") return 8 * 12 * n.layers * n.h * n.h * n.tokens;
   if (kind == "causal") return summary.model_flops_per_step - half_of_scores(job);
+  if (kind == "causal_whole_no_gates") return causal_whole_no_gates(job, summary);
   if (kind == "model_4_3") return summary.model_flops_per_step * 4 / 3;
   return summary.model_flops_per_step;
 }

@@ -22,8 +22,8 @@ namespace simrun {
 //   alpa_moe_4, _3   4 (3) B s L/2 (112 h^2 + 8 s h + 2 h E + 4 S + 8 h S) + 6 B s h V, E experts, masks
 //                    of S tokens
 //   causal           the model's FLOPs with half the scores
-//   model_4_3        the model's FLOPs and a second forward pass
-//   otherwise        the model's FLOPs
+//   causal_whole_no_gates  the same with no layer's window, and two matrices for each of a MoE's gated
+//   experts model_4_3        the model's FLOPs and a second forward pass otherwise        the model's FLOPs
 double claimed_flops(const std::map<std::string, std::string>& facts, const Job& job, const Summary& summary);
 
 // FLOP/s of one GPU that an MFU is a share of: the fact `peak` in TFLOP/s or a precision, else the GPU's peak

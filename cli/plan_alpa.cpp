@@ -27,7 +27,7 @@ LoadedJob load_replaced(const Options& options, const LoadOptions& load,
 }
 
 // Proposals and what stands beside them, the fastest that fit. A candidate is a pipeline size with a number
-// of microbatches and a ZeRO stage.
+// of microbatches, a ZeRO stage, recompute and a schedule.
 std::string alpa_json(const AlpaOutcome& outcome, double seconds,
                       const std::function<std::string(const SimulatedPlan&)>& config_of) {
   std::vector<FoundJob> found;

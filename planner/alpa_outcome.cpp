@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -75,6 +75,11 @@ class AlpaPlanner {
         progress_(progress),
         job_(load({})),
         collectives_(job_.cluster) {
+    AlpaPlan plain;
+    if (!is_allowed(plain)) search_.least_stages = std::max<std::int64_t>(search_.least_stages, 2);
+    // Where 1F1B only leads to what is asked for, more leads there than what is fast with it.
+    plain.pipeline = 2;
+    if (!is_allowed(plain)) search_.within = std::numeric_limits<double>::infinity();
     make_variants();
   }
 
@@ -86,8 +91,8 @@ class AlpaPlanner {
     if (goes_on("searching with less memory", 0)) simulate_tightened();
     if (goes_on("simulating other schedules", 0)) simulate(rescheduled(), "simulating other schedules");
     if (goes_on("searching with finer memory", 0)) simulate_finer();
-    if (goes_on("simulating what stands beside", 0)) simulate_references();
-    if (goes_on("simulating with shared links", 0)) settle_with_contention();
+    if (goes_on("simulating what stands beside", 0)) simulate_references(progress);
+    settle_with_contention();
     return std::move(outcome_);
   }
 
@@ -130,28 +135,33 @@ class AlpaPlanner {
     return std::ranges::find(variants_, plan.recompute, &AlpaVariant::recompute)->job;
   }
 
+  // As a search over jobs understands plan.fix: without a pipeline there is no schedule but 1F1B, and nothing
+  // to say of virtual stages.
   bool is_allowed(const AlpaPlan& plan) const {
-    return plan.pipeline == 1 || planning_.schedules.empty() ||
-           std::ranges::count(planning_.schedules, plan.schedule) > 0;
+    const std::string schedule = plan.pipeline == 1 ? AlpaPlan{}.schedule : plan.schedule;
+    const bool has_schedule =
+        planning_.schedules.empty() || std::ranges::count(planning_.schedules, schedule) > 0;
+    return has_schedule && (plan.pipeline == 1 || allows_virtual_stages(plan.virtual_stages));
   }
 
-  // Those that are new.
+  bool allows_virtual_stages(std::int64_t stages) const {
+    return planning_.virtual_stages.empty() || std::ranges::count(planning_.virtual_stages, stages) > 0;
+  }
+
+  // Those that are new. Of a search that was stopped, the first of what it found.
   void simulate(std::vector<AlpaPlan> plans, const char* phase) {
     const std::size_t begin = outcome_.plans.size();
     for (AlpaPlan& plan : plans) {
-      std::vector<Override> overrides = alpa_overrides(plan);
-      if (std::ranges::any_of(outcome_.simulated, [&](const SimulatedPlan& known) {
-            return have_equal_overrides(known, overrides);
-          }))
-        continue;
+      if (index_of(plan)) continue;
       SimulatedPlan& added = outcome_.simulated.emplace_back();
       added.name = name_of(plan);
-      added.overrides = std::move(overrides);
+      added.overrides = alpa_overrides(plan);
       outcome_.plans.push_back(std::move(plan));
     }
     const std::size_t all = outcome_.plans.size() - begin;
     std::size_t done = 0;
-    while (done < all && goes_on(phase, static_cast<std::int64_t>(done), static_cast<std::int64_t>(all))) {
+    while (done < all && (goes_on(phase, static_cast<std::int64_t>(done), static_cast<std::int64_t>(all)) ||
+                          begin + done == 0)) {
       const std::size_t next = std::min<std::size_t>(all - done, 2 * std::size_t{threads_});
       in_threads(threads_, next, [&](unsigned, std::size_t i) { simulate_fast(begin + done + i); });
       for (std::size_t i = 0; i < next; ++i) offer(begin + done + i);
@@ -191,12 +201,19 @@ class AlpaPlanner {
       std::vector<Tightened> next;
       for (std::size_t i = 0; i < tried.size(); ++i) {
         if (!found[i]) continue;
-        const std::size_t known = outcome_.plans.size();
         simulate({*found[i]}, "searching with less memory");
-        if (outcome_.plans.size() > known) next.push_back({known, tried[i].memory_share});
+        if (const std::optional<std::size_t> at = index_of(*found[i]))
+          next.push_back({*at, tried[i].memory_share});
       }
       tried = std::move(next);
     }
+  }
+
+  std::optional<std::size_t> index_of(const AlpaPlan& plan) const {
+    const std::vector<Override> overrides = alpa_overrides(plan);
+    for (std::size_t i = 0; i < outcome_.simulated.size(); ++i)
+      if (have_equal_overrides(outcome_.simulated[i], overrides)) return i;
+    return std::nullopt;
   }
 
   bool is_worth_tightening(std::size_t at) const {
@@ -219,7 +236,12 @@ class AlpaPlanner {
     if (schedules.empty()) schedules = {"zb_h1", "zb_h2", "interleaved_1f1b"};
     std::erase(schedules, AlpaPlan{}.schedule);
     std::vector<std::size_t> order = by_time(outcome_.simulated);
-    std::erase_if(order, [&](std::size_t i) { return outcome_.plans[i].pipeline == 1; });
+    std::erase_if(order, [&](std::size_t i) {
+      return outcome_.plans[i].pipeline == 1 ||
+             std::ranges::all_of(schedules, [&](const std::string& schedule) {
+               return virtual_stages_of(outcome_.plans[i], schedule).empty();
+             });
+    });
     order.resize(std::min(order.size(), rescheduled_plans));
     std::vector<AlpaPlan> plans;
     for (const std::size_t i : order)
@@ -231,7 +253,8 @@ class AlpaPlanner {
 
   // Numbers of stages per rank that are tried under the schedule: 1 where it has no more.
   std::vector<std::int64_t> virtual_stages_of(const AlpaPlan& plan, const std::string& schedule) const {
-    if (!has_virtual_stages(schedule)) return {1};
+    if (!has_virtual_stages(schedule))
+      return allows_virtual_stages(1) ? std::vector<std::int64_t>{1} : std::vector<std::int64_t>{};
     const std::int64_t layers = plan.stages.back().last_layer;
     const bool in_rounds = schedule.starts_with("interleaved");  // of as many microbatches as ranks
     if (plan.unlike || layers % plan.pipeline != 0 || (in_rounds && plan.microbatches % plan.pipeline != 0))
@@ -275,7 +298,7 @@ class AlpaPlanner {
 
   // Under 1F1B or without a pipeline, as far as that is allowed, and with the first variant's recompute: the
   // job's own where that is allowed.
-  void simulate_references() {
+  void simulate_references(const PlanProgress& progress) {
     AlpaPlan plan;
     plan.recompute = variants_.front().recompute;
     const std::vector<Override> own = recompute_overrides(plan);
@@ -285,15 +308,16 @@ class AlpaPlanner {
       return all;
     };
     ReferenceLimits limits{search_.pipelines, search_.zero_stages, search_.max_memory, threads_};
-    plan.pipeline = 2;
-    if (!is_allowed(plan)) {
-      const bool may_be_single = limits.pipelines.empty() || std::ranges::count(limits.pipelines, 1) > 0;
-      if (!may_be_single) return;
+    for (const std::int64_t pipeline : {1, 2}) {
+      plan.pipeline = pipeline;
+      if (is_allowed(plan)) continue;
+      if (pipeline == 1 || (!limits.pipelines.empty() && std::ranges::count(limits.pipelines, 1) == 0))
+        return;
       limits.pipelines = {1};
     }
     outcome_.references = reference_plans(
         variants_.front().job,
-        [&](const std::vector<Override>& overrides) { return load_(with_own(overrides)); }, limits);
+        [&](const std::vector<Override>& overrides) { return load_(with_own(overrides)); }, limits, progress);
     for (SimulatedPlan& reference : outcome_.references) reference.overrides = with_own(reference.overrides);
   }
 
@@ -315,24 +339,28 @@ class AlpaPlanner {
     order.resize(std::min(order.size(), most_contended_plans));
     if (order.empty()) return;
     const std::size_t first = std::min(order.size(), contended_plans);
-    in_threads(threads_, first, [&](unsigned, std::size_t k) { share_links(plans[order[k]]); });
+    if (goes_on("simulating with shared links", 0))
+      in_threads(threads_, first, [&](unsigned, std::size_t k) { share_links(plans[order[k]]); });
     best = *std::ranges::min_element(
         order.begin(), order.begin() + static_cast<std::ptrdiff_t>(first),
         [&](std::size_t a, std::size_t b) { return is_better(plans[a], plans[b]); });
     for (std::size_t k = first; k < order.size() && is_better(plans[order[k]], plans[*best]); ++k) {
-      share_links(plans[order[k]]);
+      if (goes_on("simulating with shared links", 0)) share_links(plans[order[k]]);
       if (is_better(plans[order[k]], plans[*best])) best = order[k];
     }
   }
 
+  // What a worker that was ended did not find stays as it is known without.
   void share_links(SimulatedPlan& plan) const {
-    plan = simulate_plan(plan.name, plan.overrides, load_,
-                         {.engine = EngineChoice::automatic, .max_memory = search_.max_memory});
+    SimulatedPlan shared =
+        simulate_plan(plan.name, plan.overrides, load_,
+                      {.engine = EngineChoice::automatic, .max_memory = search_.max_memory});
+    if (shared.refusal.empty()) plan = std::move(shared);
   }
 
   const JobLoader& load_;
   const AlpaPlanning& planning_;
-  const AlpaOptions& search_;
+  AlpaOptions search_;
   unsigned threads_;
   const PlanProgress& progress_;
   const Job job_;

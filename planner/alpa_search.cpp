@@ -126,7 +126,7 @@ class Proposals {
     std::vector<AlpaPlan> hidden = best_at(std::move(hiding)), unlike = of_unlike_stages();
     for (std::vector<AlpaPlan>* of : {&hidden, &unlike})
       for (AlpaPlan& plan : *of) plans.push_back(std::move(plan));
-    return was_stopped_ ? std::vector<AlpaPlan>{} : plans;
+    return plans;
   }
 
  private:
@@ -262,7 +262,7 @@ class Proposals {
       points.resize(std::min(points.size(), tried_microbatches));
       tried.insert(tried.end(), points.begin(), points.end());
     }
-    return best_plans(tried);
+    return goes_on() ? best_plans(tried) : std::vector<AlpaPlan>{};
   }
 
   bool may_have_unlike_stages(const Job& job) const {

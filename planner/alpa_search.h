@@ -70,8 +70,8 @@ struct AlpaVariant {
 // case, and where there is one stage ZeRO-2 and 3. For the microbatches of the best of them also stages of
 // unlike size. The other keys (model, global batch, optimizer) stay as the job has them. Best estimate first,
 // of every variant at least one, and behind these the same with what data-parallel ranks exchange as hidden,
-// where any of it is: what whole passes hide, no sum over operators knows, so the simulator decides. Empty if
-// nothing fits, or where `progress` stopped it. Throws std::invalid_argument, in words, for models whose
+// where any of it is: what whole passes hide, no sum over operators knows, so the simulator decides. What
+// was found so far where `progress` stopped it. Throws std::invalid_argument, in words, for models whose
 // layers are not a chain, and for jobs with packed documents, LoRA, fp8 or parameter servers.
 // The prices are those of the cluster, which is the same for all variants.
 std::vector<AlpaPlan> alpa_plans(const std::vector<AlpaVariant>& variants, const AlpaOptions& options,

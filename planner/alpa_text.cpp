@@ -52,8 +52,8 @@ std::string stage_lines(const AlpaPlan& plan) {
 }
 
 std::string simulated_text(const SimulatedPlan& plan) {
-  if (!plan.refusal.empty()) return fmt::format("  {:<58}  refused: {}\n", plan.name, plan.refusal);
-  return fmt::format("  {:<58}  {:>9.4g} s  {:>7.2f} GiB{}{}\n", plan.name, plan.step_s,
+  if (!plan.refusal.empty()) return fmt::format("  {:<76}  refused: {}\n", plan.name, plan.refusal);
+  return fmt::format("  {:<76}  {:>9.4g} s  {:>7.2f} GiB{}{}\n", plan.name, plan.step_s,
                      static_cast<double>(plan.peak_bytes) / gibibyte, plan.fits ? "" : "  does not fit",
                      plan.shares_links ? "  with shared links" : "");
 }
@@ -64,17 +64,18 @@ std::string alpa_text(const AlpaOutcome& outcome) {
   std::string text;
   if (outcome.best) {
     const AlpaPlan& plan = outcome.plans[*outcome.best];
-    text +=
-        fmt::format("{}: simulated {:.4g} s, estimated {:.4g} s{}\n", outcome.simulated[*outcome.best].name,
-                    outcome.simulated[*outcome.best].step_s, plan.estimate_s,
-                    plan.hides_data_parallel ? " with data-parallel exchanges hidden" : "");
+    text += fmt::format("{}: simulated {:.4g} s, estimated {:.4g} s{}{}\n",
+                        outcome.simulated[*outcome.best].name, outcome.simulated[*outcome.best].step_s,
+                        plan.estimate_s, plan.schedule == AlpaPlan{}.schedule ? "" : " under 1F1B",
+                        plan.hides_data_parallel ? " with data-parallel exchanges hidden" : "");
     text += stage_lines(plan) + operators_text(plan);
   } else {
-    text += "no plan of the search fits\n";
+    text += outcome.plans.empty() && outcome.was_stopped ? "stopped before anything was found\n"
+                                                         : "no plan that plan.fix allows was found to fit\n";
   }
   if (outcome.reference)
     text += fmt::format("faster and taken: {}\n", outcome.references[*outcome.reference].name);
-  if (outcome.was_stopped) text += "stopped: the best so far\n";
+  if (outcome.was_stopped && !outcome.plans.empty()) text += "stopped: the best so far\n";
   text += "proposed, simulated\n";
   for (const SimulatedPlan& plan : outcome.simulated) text += simulated_text(plan);
   if (!outcome.references.empty()) text += "beside\n";

@@ -16,13 +16,15 @@ void in_threads(unsigned threads, std::size_t numbers,
   std::size_t failed = numbers;  // the least number
   std::exception_ptr failure;
   const auto run = [&](unsigned thread) {
-    for (std::size_t i = next++; i < numbers; i = next++) try {
+    for (std::size_t i = next++; i < numbers; i = next++) {
+      try {
         work(thread, i);
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (i < failed) failure = std::current_exception();
         failed = std::min(failed, i);
       }
+    }
   };
   {
     std::vector<std::jthread> others;

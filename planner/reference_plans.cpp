@@ -43,13 +43,15 @@ std::string grid_name(const MegatronShape& shape) {
 
 class ReferencePlans {
  public:
-  ReferencePlans(const Job& job, const JobLoader& load, const ReferenceLimits& limits)
+  ReferencePlans(const Job& job, const JobLoader& load, const ReferenceLimits& limits,
+                 const PlanProgress& progress)
       : job_(job),
         load_(load),
         limits_(limits),
+        progress_(progress),
         threads_(limits.threads > 0 ? limits.threads : thread_per_processor()) {}
 
-  std::vector<SimulatedPlan> all() const {
+  std::vector<SimulatedPlan> all() {
     std::vector<SimulatedPlan> plans;
     const auto add = [&](std::optional<SimulatedPlan> plan) {
       if (plan) plans.push_back(std::move(*plan));
@@ -64,15 +66,21 @@ class ReferencePlans {
  private:
   struct EstimatedShape {
     MegatronShape shape;
-    double step_s = 0;  // 0: not known
+    double step_s = 0, peak_bytes = 0;  // 0: not known
   };
 
   static bool allows(const std::vector<std::int64_t>& allowed, std::int64_t value) {
     return allowed.empty() || std::ranges::count(allowed, value) > 0;
   }
 
-  std::optional<SimulatedPlan> data_parallel(const std::string& name, int zero_stage) const {
+  bool goes_on() {
+    was_stopped_ = was_stopped_ || (progress_ && !progress_("simulating what stands beside", 0, 0));
+    return !was_stopped_;
+  }
+
+  std::optional<SimulatedPlan> data_parallel(const std::string& name, int zero_stage) {
     if (!allows(limits_.pipelines, 1) || !allows(limits_.zero_stages, zero_stage)) return std::nullopt;
+    if (!goes_on()) return std::nullopt;
     std::vector<MegatronShape> shapes;
     for (std::int64_t sequences = 1; sequences <= most_sequences; sequences *= 2)
       shapes.push_back({.sequences = sequences});
@@ -84,12 +92,12 @@ class ReferencePlans {
     return best;
   }
 
-  std::optional<SimulatedPlan> megatron() const {
+  std::optional<SimulatedPlan> megatron() {
     int zero_stage = job_.optimizer.zero_stage;
     if (!allows(limits_.zero_stages, zero_stage)) zero_stage = static_cast<int>(limits_.zero_stages.front());
     std::vector<EstimatedShape> left = estimated(grid(), zero_stage);
     std::optional<SimulatedPlan> best;
-    while (!left.empty()) {
+    while (!left.empty() && goes_on()) {
       std::vector<MegatronShape> next;
       std::vector<EstimatedShape> behind;
       for (const EstimatedShape& of : left)
@@ -120,49 +128,50 @@ class ReferencePlans {
   // where nothing does; all in their own order where there are no estimates.
   std::vector<EstimatedShape> estimated(const std::vector<MegatronShape>& shapes, int zero_stage) const {
     std::vector<EstimatedShape> all;
-    std::optional<EstimatedShape> smallest;
-    double smallest_bytes = std::numeric_limits<double>::infinity();
     if (!has_layer_kinds(job_)) {
       for (const MegatronShape& shape : shapes) all.push_back({shape});
       return all;
     }
-    SharedStepPrices steps;
-    Estimator estimator(
-        job_, [&](const Candidate& of) { return loaded(of); }, steps);
-    for (const MegatronShape& shape : shapes) {
-      const std::optional<Estimate> estimate =
-          job_.world_size() % (shape.tensor * shape.pipeline) == 0
-              ? estimator.estimate(candidate_of(shape, zero_stage), std::numeric_limits<double>::infinity())
-              : std::nullopt;
-      if (!estimate) continue;
-      if (estimate->peak_bytes <= may_fit * estimate->room_bytes) all.push_back({shape, estimate->step_s});
-      if (estimate->peak_bytes >= smallest_bytes) continue;
-      smallest = EstimatedShape{shape};
-      smallest_bytes = estimate->peak_bytes;
+    std::optional<EstimatedShape> smallest;
+    for (const bool sequence_parallel : {false, true}) {
+      SharedStepPrices steps;
+      Estimator estimator(
+          job_, [&](const Candidate& of) { return loaded(of, sequence_parallel); }, steps);
+      for (const MegatronShape& shape : shapes) {
+        if (shape.sequence_parallel != sequence_parallel) continue;
+        const std::optional<Estimate> estimate = estimate_of(shape, zero_stage, estimator);
+        if (!estimate) continue;
+        const EstimatedShape found{shape, estimate->step_s, estimate->peak_bytes};
+        if (found.peak_bytes <= may_fit * estimate->room_bytes) all.push_back(found);
+        if (!smallest || found.peak_bytes < smallest->peak_bytes) smallest = found;
+      }
     }
     std::ranges::stable_sort(all, {}, &EstimatedShape::step_s);
     if (all.empty() && smallest) all.push_back(*smallest);
     return all;
   }
 
-  Candidate candidate_of(const MegatronShape& shape, int zero_stage) const {
+  std::optional<Estimate> estimate_of(const MegatronShape& shape, int zero_stage,
+                                      Estimator& estimator) const {
     Candidate candidate;
     candidate.tensor = shape.tensor;
     candidate.context = job_.parallelism.context_parallel_size;
     candidate.pipeline = shape.pipeline;
     candidate.expert = job_.parallelism.expert_model_parallel_size;
     candidate.expert_tensor = job_.parallelism.expert_tensor_parallel_size;
-    candidate.data = job_.world_size() / (shape.tensor * candidate.context * shape.pipeline);
+    const std::int64_t of_replica = shape.tensor * candidate.context * shape.pipeline;
+    if (job_.world_size() % of_replica != 0) return std::nullopt;
+    candidate.data = job_.world_size() / of_replica;
     candidate.micro_batch = shape.sequences;
     candidate.zero_stage = zero_stage;
     candidate.recompute = job_.recompute.granularity;
     if (shape.pipeline > 1) candidate.schedule = "1f1b";
-    return candidate;
+    return estimator.estimate(candidate, std::numeric_limits<double>::infinity());
   }
 
-  std::optional<Job> loaded(const Candidate& of) const {
+  std::optional<Job> loaded(const Candidate& of, bool sequence_parallel) const {
     try {
-      return load_(overrides_of({of.tensor, of.pipeline, of.micro_batch, of.tensor > 1}, of.zero_stage));
+      return load_(overrides_of({of.tensor, of.pipeline, of.micro_batch, sequence_parallel}, of.zero_stage));
     } catch (const ConfigError&) {
       return std::nullopt;
     }
@@ -184,14 +193,16 @@ class ReferencePlans {
   const Job& job_;
   const JobLoader& load_;
   const ReferenceLimits& limits_;
+  const PlanProgress& progress_;
   unsigned threads_;
+  bool was_stopped_ = false;
 };
 
 }  // namespace
 
 std::vector<SimulatedPlan> reference_plans(const Job& job, const JobLoader& load,
-                                           const ReferenceLimits& limits) {
-  return ReferencePlans(job, load, limits).all();
+                                           const ReferenceLimits& limits, const PlanProgress& progress) {
+  return ReferencePlans(job, load, limits, progress).all();
 }
 
 }  // namespace simrun

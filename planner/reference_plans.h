@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/plan_progress.h"
 #include "planner/simulated_plan.h"
 
 namespace simrun {
@@ -20,8 +21,10 @@ struct ReferenceLimits {
 // ZeRO stage, or the first that is allowed. As many of them as the limits leave.
 //
 // Of models whose layers are alike by kind (has_layer_kinds) the grid is estimated, and simulated from the
-// best estimate on until none is left that could be as fast if its estimate were half too high.
+// best estimate on until none is left that could be as fast if its estimate were half too high. Where
+// `progress` stops it, what was simulated until then.
 std::vector<SimulatedPlan> reference_plans(const Job& job, const JobLoader& load,
-                                           const ReferenceLimits& limits = {});
+                                           const ReferenceLimits& limits = {},
+                                           const PlanProgress& progress = {});
 
 }  // namespace simrun

@@ -130,7 +130,7 @@ int StageSearch::most_stages() const {
                   static_cast<int>(unit_ends_.size()));
 }
 
-StageCosts StageSearch::costs(Memory memory) const {
+StageCosts StageSearch::costs(Limits limits) const {
   const int units = static_cast<int>(unit_ends_.size());
   const int pipeline = most_stages();
   std::vector<int> devices(graphs_.size(), 1);
@@ -144,7 +144,7 @@ StageCosts StageSearch::costs(Memory memory) const {
   for (int mesh = 0; mesh < static_cast<int>(graphs_.size()); ++mesh) {
     const StageGraph& graph = graphs_[static_cast<std::size_t>(mesh)];
     Fronts fronts(graph);
-    for (int following = 0; following < pipeline; ++following) fill(all, {mesh, following}, memory, fronts);
+    for (int following = 0; following < pipeline; ++following) fill(all, {mesh, following}, limits, fronts);
     const double handover = handover_seconds(job_, graph, meshes_[static_cast<std::size_t>(mesh)]);
     for (int last = 1; last < units; ++last) all.handover[all.handover_index(mesh, last)] = handover;
   }
@@ -154,11 +154,11 @@ StageCosts StageSearch::costs(Memory memory) const {
 
 // Where all stages are equally large, the one that so many follow is the first exactly if these are all
 // others.
-void StageSearch::fill(StageCosts& all, Kind kind, Memory memory, Fronts& fronts) const {
+void StageSearch::fill(StageCosts& all, Kind kind, Limits limits, Fronts& fronts) const {
   const bool is_first = kind.following + 1 == most_stages() && !point_.unlike;
   for (int first = is_first || point_.unlike ? 0 : 1; first < (is_first ? 1 : all.layers); ++first) {
-    if (memory == Memory::counts) {
-      fill_from(all, kind, first, fronts);
+    if (limits.memory == Memory::counts) {
+      fill_from(all, kind, first, limits.seconds, fronts);
       continue;
     }
     for (int last = first + 1; last <= all.layers; ++last)
@@ -169,16 +169,18 @@ void StageSearch::fill(StageCosts& all, Kind kind, Memory memory, Fronts& fronts
 
 // The cheapest layouts where these fit, else the cheapest that do. Every microbatch passes the slowest stage:
 // no plan that is asked for has a slower one.
-void StageSearch::fill_from(StageCosts& all, Kind kind, int first, Fronts& fronts) const {
+void StageSearch::fill_from(StageCosts& all, Kind kind, int first, double most_seconds,
+                            Fronts& fronts) const {
   const std::int64_t flying = in_flight(kind.following);
   const std::int32_t begin = first_segment(first);
+  const auto repeats = static_cast<double>(microbatches_ - 1);
   StageFronts* fitting = nullptr;
   for (int last = first + 1; last <= all.layers; ++last) {
     const std::int32_t end = last_segment(last - 1);
     const std::vector<CostPoint>&of_one = fronts.one.of(begin, end), &of_two = fronts.two.of(begin, end);
     if (of_one.empty() || of_two.empty()) continue;
     const CostPoint cheapest = of_one.front();
-    if (cheapest.cost * static_cast<double>(microbatches_) > most_seconds_) break;
+    if (cheapest.cost + repeats * cheapest.cost > most_seconds) break;
     const double per_microbatch = of_two.front().memory - cheapest.memory;
     double& seconds = all.seconds[all.index(kind.following, kind.mesh, first, last)];
     if (cheapest.memory + static_cast<double>(flying - 1) * per_microbatch <= budget_) {
@@ -242,14 +244,13 @@ std::optional<StagePartition> StageSearch::best_of(const StageCosts& all) const 
 
 std::optional<double> StageSearch::lower_bound() const {
   if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return std::nullopt;
-  const std::optional<StagePartition> best = best_of(costs(Memory::ignored));
+  const std::optional<StagePartition> best = best_of(costs({Memory::ignored}));
   return best ? std::optional(best->seconds) : std::nullopt;
 }
 
-std::optional<AlpaPlan> StageSearch::best_plan(double most_seconds) {
-  most_seconds_ = most_seconds;
+std::optional<AlpaPlan> StageSearch::best_plan(double most_seconds) const {
   if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return std::nullopt;
-  const std::optional<StagePartition> best = best_of(costs(Memory::counts));
+  const std::optional<StagePartition> best = best_of(costs({Memory::counts, most_seconds}));
   return best ? plan_of(*best) : std::nullopt;
 }
 

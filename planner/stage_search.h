@@ -37,8 +37,9 @@ class StageSearch {
   // mesh or there are fewer layers than stages.
   std::optional<double> lower_bound() const;
 
-  // The plan of the least estimate; whatever or nothing where that is above `most_seconds`.
-  std::optional<AlpaPlan> best_plan(double most_seconds = std::numeric_limits<double>::infinity());
+  // The plan that is best by the dynamic program's objective (alpa_stages.h); where the estimate of that is
+  // above `most_seconds`, another one above it or nothing.
+  std::optional<AlpaPlan> best_plan(double most_seconds = std::numeric_limits<double>::infinity()) const;
 
  private:
   struct Kind {
@@ -46,6 +47,10 @@ class StageSearch {
   };
   struct Fronts;
   enum class Memory : std::uint8_t { ignored, counts };
+  struct Limits {
+    Memory memory = Memory::counts;
+    double seconds = 0;  // of a plan
+  };
 
   std::vector<LogicalMesh> meshes() const;
   void make_graphs(CollectivePrices& collectives);
@@ -53,12 +58,12 @@ class StageSearch {
   std::int32_t first_segment(int unit) const;
   std::int32_t last_segment(int unit) const;
   std::int64_t in_flight(int following) const;
-  StageCosts costs(Memory memory) const;
+  StageCosts costs(Limits limits) const;
   int most_stages() const;
   void keep_given_meshes(StageCosts& all) const;
   std::optional<StagePartition> best_of(const StageCosts& all) const;
-  void fill(StageCosts& all, Kind kind, Memory memory, Fronts& fronts) const;
-  void fill_from(StageCosts& all, Kind kind, int first, Fronts& fronts) const;
+  void fill(StageCosts& all, Kind kind, Limits limits, Fronts& fronts) const;
+  void fill_from(StageCosts& all, Kind kind, int first, double most_seconds, Fronts& fronts) const;
   StageLayouts layouts_of_stage(const PlacedStage& placed, int following) const;
   bool settle_tied(const StagePartition& partition, std::vector<StageLayouts>& layouts) const;
   std::optional<AlpaPlan> plan_of(const StagePartition& partition) const;
@@ -70,7 +75,6 @@ class StageSearch {
   SearchPoint point_;
   std::int64_t microbatches_ = 1;
   double budget_ = 0;  // bytes
-  double most_seconds_ = std::numeric_limits<double>::infinity();
   std::vector<StageGraph> graphs_;
   std::vector<LogicalMesh> meshes_;  // theirs
   std::vector<int> unit_ends_;       // layers

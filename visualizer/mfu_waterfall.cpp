@@ -62,7 +62,9 @@ std::vector<WaterfallStep> mfu_waterfall(const Summary& summary) {
     steps.push_back({loss.name, loss.meaning, level, level - loss.share});
     level -= loss.share;
   }
-  steps.back().after = summary.mfu;  // to the last bit, whatever the sums before it lost
+  // To the last bit, whatever the sums before it lost; and without a loss that is none but that.
+  steps.back().after = summary.mfu;
+  if (imbalance == 0) steps[steps.size() - 2].after = steps.back().before = summary.mfu;
   return steps;
 }
 

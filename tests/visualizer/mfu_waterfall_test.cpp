@@ -41,6 +41,18 @@ TEST_CASE("the waterfall goes from the peak to the MFU, each step from where the
   CHECK(before == ten_seconds().mfu);
 }
 
+TEST_CASE("a loss that there is none of is none to the last bit") {
+  Summary summary = ten_seconds();
+  summary.bubble_by_cause_s[static_cast<std::size_t>(BubbleCause::imbalance)] = 0;
+  for (int i = 1; i <= 20; ++i) {
+    summary.mfu = 0.4 - 0.01 * i / 7;  // sums of shares end beside it by a rounding
+    const std::vector<WaterfallStep> steps = mfu_waterfall(summary);
+    CHECK(steps[4].before == summary.mfu);
+    CHECK(steps[4].after == summary.mfu);
+    CHECK(steps[3].after == summary.mfu);
+  }
+}
+
 TEST_CASE("figures shown in a waterfall add up, whatever rounding does to each alone") {
   Summary summary = ten_seconds();
   for (int i = 0; i < 50; ++i) {

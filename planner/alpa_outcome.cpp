@@ -261,9 +261,8 @@ class AlpaPlanner {
       return {};
     std::vector<std::int64_t> numbers;
     for (const std::int64_t stages : divisors_of(layers / plan.pipeline)) {
-      const bool is_asked =
-          planning_.virtual_stages.empty() || std::ranges::count(planning_.virtual_stages, stages) > 0;
-      if (stages > 1 && is_asked && (schedule != "zb_v" || stages == 2)) numbers.push_back(stages);
+      const bool is_deep_enough = schedule == "zb_v" ? stages == 2 : stages > 1;
+      if (is_deep_enough && allows_virtual_stages(stages)) numbers.push_back(stages);
     }
     numbers.resize(std::min(numbers.size(), most_virtual_stages));
     return numbers;

@@ -45,7 +45,7 @@ if(TARGET simrun AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   set_tests_properties(page-in-chromium PROPERTIES LABELS whole-program SKIP_RETURN_CODE 77 TIMEOUT 500 FIXTURES_REQUIRED example-page COST 250
     ENVIRONMENT "SIMRUN=$<TARGET_FILE:simrun>;SIMRUN_PAGES=${CMAKE_CURRENT_BINARY_DIR}/example.html")
   add_test(NAME example-page COMMAND example_page ${CMAKE_CURRENT_BINARY_DIR}/example.html)
-  set_tests_properties(example-page PROPERTIES FIXTURES_SETUP example-page COST 1001)
+  set_tests_properties(example-page PROPERTIES FIXTURES_SETUP example-page COST 999)
 endif()
 
 # What does not depend on the build is checked once.

@@ -21,6 +21,8 @@ struct Estimate {
   double peak_bytes = 0;  // of the fullest pipeline rank
   double room_bytes = 0;  // of a GPU
   bool is_bound = false;  // it takes step_s at least, which was not asked for; nothing else is known
+  // Estimates of memory are hardly ever further above the engine's.
+  bool may_fit(double room) const { return peak_bytes <= 1.03 * room; }
 };
 
 // The candidate's job as the loader accepts it; nothing where it does not.

@@ -17,8 +17,6 @@
 namespace simrun {
 namespace {
 
-// x what there is; estimates of memory are hardly ever further above the engine's.
-constexpr double may_fit = 1.03;
 void take_smaller(std::optional<EstimatedCandidate>& smallest, const EstimatedCandidate& other) {
   const auto key = [](const EstimatedCandidate& of) {
     return std::make_tuple(of.estimate.peak_bytes, std::cref(of.candidate));
@@ -124,7 +122,7 @@ void FamilyEstimates::take(const EstimatedCandidate& of, Found& found) const {
   double room = of.estimate.room_bytes;
   if (asked > 0) room = std::min(room, static_cast<double>(asked));
   if (of.estimate.peak_bytes <= room) ++found.share.feasible;
-  if (of.estimate.peak_bytes <= room * may_fit) found.shortlist.offer(of);
+  if (of.estimate.may_fit(room)) found.shortlist.offer(of);
 }
 
 bool FamilyEstimates::goes_on(std::int64_t candidates, bool reports) {

@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::int64_t most_sequences = 16;
 constexpr double too_high = 1.5;   // x its step: an estimate, at most
-constexpr double may_fit = 1.03;   // x the room: an estimate of a plan's peak that fits, at most
 constexpr std::size_t batch = 16;  // simulated between two looks at the best
 
 struct MegatronShape {
@@ -85,9 +84,10 @@ class ReferencePlans {
     for (std::int64_t sequences = 1; sequences <= most_sequences; sequences *= 2)
       shapes.push_back({.sequences = sequences});
     std::optional<SimulatedPlan> best;
-    for (SimulatedPlan& plan : simulated(shapes, zero_stage)) {
-      plan.name = fmt::format("{}, {}", name, plan.name.substr(plan.name.rfind(", ") + 2));
-      keep_better(best, std::move(plan));
+    std::vector<SimulatedPlan> plans = simulated(shapes, zero_stage);
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      plans[i].name = fmt::format("{}, {} per microbatch", name, shapes[i].sequences);
+      keep_better(best, std::move(plans[i]));
     }
     return best;
   }
@@ -142,7 +142,9 @@ class ReferencePlans {
         const std::optional<Estimate> estimate = estimate_of(shape, zero_stage, estimator);
         if (!estimate) continue;
         const EstimatedShape found{shape, estimate->step_s, estimate->peak_bytes};
-        if (found.peak_bytes <= may_fit * estimate->room_bytes) all.push_back(found);
+        double room = estimate->room_bytes;
+        if (limits_.max_memory > 0) room = std::min(room, static_cast<double>(limits_.max_memory));
+        if (estimate->may_fit(room)) all.push_back(found);
         if (!smallest || found.peak_bytes < smallest->peak_bytes) smallest = found;
       }
     }

@@ -48,6 +48,14 @@ ValidationTable sweep_table(const ValidationScores& scores) {
   return table;
 }
 
+ValidationTable repeat_table(const RepeatScore& repeats) {
+  ValidationTable table{{{"jobs measured more than once", "runs", "best single prediction %", "ours %"}}};
+  if (repeats.jobs > 0)
+    table.rows.push_back({fmt::format("{}", repeats.jobs), fmt::format("{}", repeats.runs),
+                          percent(repeats.least_mape), percent(repeats.mape)});
+  return table;
+}
+
 ValidationTable fits_table(const FitConfusion& fits) {
   const auto count = [](std::size_t number) { return fmt::format("{}", number); };
   return {{{"configurations", "predicted to fit", "predicted not to fit"},
@@ -110,7 +118,10 @@ TextRow step_cells(const ValidatedRow& row) {
 std::vector<ValidationTable> validation_tables(const ValidationScores& scores) {
   std::vector<ValidationTable> tables{error_table("time", scores, &SourceScore::time),
                                       error_table("memory", scores, &SourceScore::memory),
-                                      sweep_table(scores), fits_table(scores.fits), reasons_table(scores)};
+                                      sweep_table(scores),
+                                      repeat_table(scores.repeats),
+                                      fits_table(scores.fits),
+                                      reasons_table(scores)};
   std::erase_if(tables, [](const ValidationTable& table) { return table.rows.size() < 2; });
   return tables;
 }
@@ -188,9 +199,12 @@ std::string validation_json(const ValidationScores& scores) {
         "{}\n    {{\"source\": {}, \"name\": {}, \"runs\": {}, \"spearman\": {}, \"finds_best\": {}}}",
         json.back() == '[' ? "" : ",", json_quoted(sweep.source), json_quoted(sweep.name), sweep.runs,
         sweep.spearman ? number(*sweep.spearman) : "null", sweep.finds_best);
+  json +=
+      fmt::format("\n  ],\n  \"repeats\": {{\"jobs\": {}, \"runs\": {}, \"least_mape\": {}, \"mape\": {}}},",
+                  scores.repeats.jobs, scores.repeats.runs, scores.repeats.least_mape, scores.repeats.mape);
   const FitConfusion& fits = scores.fits;
   json += fmt::format(
-      "\n  ],\n  \"fits\": {{\"ran\": [{}, {}], \"out_of_memory\": [{}, {}], \"failed\": [{}, {}]}},\n  "
+      "\n  \"fits\": {{\"ran\": [{}, {}], \"out_of_memory\": [{}, {}], \"failed\": [{}, {}]}},\n  "
       "\"unscored\": {{",
       fits.ran_fits, fits.ran_not, fits.oom_fits, fits.oom_not, fits.failed_fits, fits.failed_not);
   for (const auto& [why, count] : scores.reasons)

@@ -13,8 +13,9 @@ struct ValidationTable {
   std::vector<TextRow> rows;
 };
 
-// Errors of time and of memory by source, rankings, what fits, why rows are unscored; for terminal and page.
-// Empty ones are left out. Sources are the rows that are scored together; what is scored apart follows them.
+// Errors of time and of memory by source, rankings, jobs that were measured more than once, what fits, why
+// rows are unscored; for terminal and page. Empty ones are left out. Sources are the rows that are scored
+// together; what is scored apart follows them.
 std::vector<ValidationTable> validation_tables(const ValidationScores& scores);
 
 // One sentence: how many rows are scored, and how far off they are.

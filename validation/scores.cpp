@@ -141,6 +141,7 @@ ValidationScores score_rows(const std::vector<ValidatedRow>& rows) {
   for (const auto& [name, errors] : apart) scores.apart[name] = errors.score(name);
   scores.headline_time = headline(scores.sources, &SourceScore::time);
   scores.headline_memory = headline(scores.sources, &SourceScore::memory);
+  scores.repeats = score_repeats(rows);
   scores.fits = confusion_of(rows);
   return scores;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "validation/repeats.h"
 #include "validation/statistics.h"
 #include "validation/validated_row.h"
 
@@ -40,6 +41,7 @@ struct ValidationScores {
   double headline_time = 0, headline_memory = 0;  // mean over sources of honest_mape
   std::map<std::string, SourceScore> apart;       // by set: caution, per-layer, ...
   std::vector<SweepScore> sweeps;                 // of least_ranked_runs or more
+  RepeatScore repeats;
   FitConfusion fits;
   std::map<std::string, std::size_t> reasons;  // rows by why they are unscored, of all sets
 };

@@ -173,6 +173,34 @@ TEST_CASE("validate: the order of a sweep's runs is scored, and its best found")
   CHECK(score_rows(rows).sweeps.empty());  // seven runs are too few
 }
 
+TEST_CASE("validate: what one job took at different times limits what any prediction can reach") {
+  std::vector<ValidatedRow> rows = validated({{},
+                                              {{Column::source, "another source"}},
+                                              {{Column::source, "a reprint"}},
+                                              {{Column::global_batch, "16"}}});
+  const double predicted = rows[0].predicted.value();
+  const auto measured = [&](std::size_t row, double value) {
+    rows[row].row[Column::measured_value] = std::to_string(value);
+  };
+  measured(0, predicted);
+  measured(1, 1.25 * predicted);
+  measured(2, 1.25 * predicted);  // no second measurement
+  RepeatScore repeats = score_rows(rows).repeats;
+  CHECK(repeats.jobs == 1);
+  CHECK(repeats.runs == 2);
+  // 1 is 20 % below 1.25, 1.25 is 25 % above 1: half of them at a measurement, of which 1 is the better.
+  CHECK(repeats.least_mape == Approx(0.1).epsilon(1e-3));
+  CHECK(repeats.mape == Approx(0.1).epsilon(1e-3));
+  measured(0, 2 * predicted);
+  measured(1, 2.5 * predicted);
+  measured(2, 2.5 * predicted);
+  repeats = score_rows(rows).repeats;
+  CHECK(repeats.least_mape == Approx(0.1).epsilon(1e-3));
+  CHECK(repeats.mape == Approx(0.55).epsilon(1e-3));  // 50 and 60 %
+  rows.resize(1);
+  CHECK(score_rows(rows).repeats.jobs == 0);
+}
+
 TEST_CASE("validate: filters compare text or whole numbers") {
   const std::vector<MeasuredRow> rows{measured_row({{Column::tp, "2"}}), measured_row({{Column::tp, "4"}})};
   CHECK(filtered(rows, {{Column::tp, "4.0"}}).size() == 1);

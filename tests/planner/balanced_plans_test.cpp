@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <map>
 #include <numeric>
 #include <sstream>
 
@@ -129,6 +130,16 @@ std::vector<PublishedGain> published_gains() {
   return gains;
 }
 
+// Whale's open part reduces gradients while the backward pass goes on, in at most five groups
+// (alibaba/EasyParallelLibrary: communication.max_splits in epl/config.py, epl/communicators/
+// communication_pool.py).
+std::string gradient_groups_of(const std::string& model) {
+  const std::map<std::string, double> parameters = {
+      {"resnet-50", 25.6e6}, {"gnmt", 277e6}, {"bert-large", 335e6}};
+  return "optimizer: {overlap_grad_reduce: true, bucket_size: " +
+         std::to_string(static_cast<std::int64_t>(parameters.at(model) / 5)) + "}\n";
+}
+
 std::string job_of(const PublishedGain& of, const char* precision) {
   const bool has_stages = of.experiment == "pipeline";
   const std::string lengths = of.model == "resnet-50" ? ""
@@ -137,8 +148,8 @@ std::string job_of(const PublishedGain& of, const char* precision) {
   return "simrun: 1\nmodel: {from: " + of.model + "}\ntraining: {" + lengths +
          (has_stages ? "micro_batch_size: 4, global_batch_size: 128"
                      : "micro_batch_size: 32, global_batch_size: 512") +
-         ", precision: " + precision +
-         "}\nparallelism: {pipeline_model_parallel_size: " + (has_stages ? "4" : "1") +
+         ", precision: " + precision + "}\n" + (has_stages ? "" : gradient_groups_of(of.model)) +
+         "parallelism: {pipeline_model_parallel_size: " + (has_stages ? "4" : "1") +
          "}\ncluster: {from: whale_v100_p100, gpus_per_node: " + std::to_string(of.fast) + "}\n";
 }
 
@@ -184,23 +195,24 @@ TEST_CASE("pipelines over V100 and P100 gain what Whale published in fp32, withi
 
 // 1.3 to 1.4 needs V100 1.6 to 1.8 times as fast as P100: between fp32, where the datasheet has 1.48, and
 // fp16, where it has 5.9 with and without tensor cores. Precision, batches and kernels are not published.
-TEST_CASE("data parallel gains on V100 and P100 have Whale's between fp32's and fp16's, within 0.1",
-          "[long]") {
+TEST_CASE("data parallel over V100 and P100 gains in fp32 what Whale published, within 0.1", "[long]") {
   int experiments = 0;
   for (const PublishedGain& of : published_gains()) {
     if (of.experiment != "data") continue;
     const std::vector<BalancedPlan> fp32 = balances_of(of, "fp32"), fp16 = balances_of(of, "fp16");
-    const double least = fp32.front().simulated.step_s / step_of(fp32, "Whale");
-    const double most = fp16.front().simulated.step_s / best_balance(fp16).simulated.step_s;
+    const double gain = fp32.front().simulated.step_s / step_of(fp32, "Whale");
+    const double best = fp32.front().simulated.step_s / best_balance(fp32).simulated.step_s;
+    const double half = fp16.front().simulated.step_s / step_of(fp16, "Whale");
     const double busier =
         busy_share(of, "fp32", plan_named(fp32, "Whale")->balance) / busy_share(of, "fp32", {});
     const double busier16 =
         busy_share(of, "fp16", plan_named(fp16, "Whale")->balance) / busy_share(of, "fp16", {});
-    CAPTURE(of.model, least, most, busier, busier16);
-    CHECK(least > 1);
-    CHECK(least < (1 + 15.7 / 10.6) / 2);
-    CHECK(least <= of.high + 0.1);
-    CHECK(most >= of.low - 0.1);
+    CAPTURE(of.model, gain, best, half, busier, busier16);
+    CHECK(best >= of.low - 0.1);
+    CHECK(best <= of.high + 0.1);
+    CHECK(gain > 1);
+    CHECK(gain < (1 + 15.7 / 10.6) / 2 + 0.01);  // rows of tiles are whole
+    CHECK(half > gain);
     // V100 are busier by 1.39 to 1.96 in the paper.
     CHECK(busier > 1);
     CHECK(busier < 1.96);

@@ -33,7 +33,7 @@ std::string not_found(std::string_view name, const std::string& file,
 
 // A plugin's library comes before the program's: SimGrid, which simrun uses, has functions of MPI's names.
 // Sanitizers replace functions of all libraries and refuse that order.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(SIMRUN_ADDRESS_SANITIZER) || defined(__SANITIZE_THREAD__)
 constexpr int own_libraries_first = 0;
 #else
 constexpr int own_libraries_first = RTLD_DEEPBIND;

@@ -70,7 +70,7 @@ EstimateSources sources_of(const Options& options, const LoadOptions& load) {
 
 // In the worker process that makes an estimate: a request may ask for more than anyone waits for.
 void limit_this_process() {
-#ifndef __SANITIZE_ADDRESS__  // which reserves terabytes
+#ifndef SIMRUN_ADDRESS_SANITIZER  // which reserves terabytes
   const rlimit memory{memory_of_estimate, memory_of_estimate};
   setrlimit(RLIMIT_AS, &memory);
 #endif

@@ -115,10 +115,10 @@ bool derive_stage_sizes(Reading& reading, Job& job) {
   const std::int64_t pipeline = parallelism.pipeline_model_parallel_size;
   if (tensor.empty() && data.empty()) return false;
   parallelism.data_parallel_size = 0;
-  const bool complete = has_all_ranks(reading, tensor_path, tensor, pipeline) &
-                        has_all_ranks(reading, data_path, data, pipeline);
+  const bool has_tensor = has_all_ranks(reading, tensor_path, tensor, pipeline);
+  const bool has_data = has_all_ranks(reading, data_path, data, pipeline);
   if (tensor.empty()) tensor.assign(data.size(), parallelism.tensor_model_parallel_size);
-  if (!complete || !fill_data_sizes(reading, job)) {
+  if (!has_tensor || !has_data || !fill_data_sizes(reading, job)) {
     tensor.clear();
     data.clear();
     return true;

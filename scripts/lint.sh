@@ -43,7 +43,7 @@ case "$check" in
       echo "lint.sh: run 'cmake --preset dev' and build first: clang-tidy reads build/dev/compile_commands.json" >&2
       exit 1
     fi
-    # Each file by itself, and without the precompiled headers of GCC's build, which clang cannot read; generated headers are build/dev's.
+    # Each file by itself, and without precompiled headers, so that it includes what it uses; generated headers are build/dev's.
     cmake --preset dev -B build/tidy -DSIMRUN_TESTS=OFF -DSIMRUN_CUDA=OFF -DSIMRUN_UNITY=OFF -DSIMRUN_PRECOMPILE=OFF >build/tidy.log ||
       { cat build/tidy.log >&2; exit 1; }
     sed -i "s#$PWD/build/tidy#$PWD/build/dev#g" build/tidy/compile_commands.json

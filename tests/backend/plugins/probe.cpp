@@ -7,9 +7,10 @@ namespace simrun {
 namespace {
 
 enum class Probe { whole, other_build, throws };
+constexpr Probe built_as = Probe::PROBE;
 
 std::string why_not() {
-  if (Probe::PROBE == Probe::throws) throw std::runtime_error("the driver is too old");
+  if (built_as == Probe::throws) throw std::runtime_error("the driver is too old");
   return "";
 }
 
@@ -38,7 +39,7 @@ class ProbeLink final : public ProcessLink {
 };
 
 const BackendPlugin probe = {
-    .abi = plugin_abi() + (Probe::PROBE == Probe::other_build ? 1 : 0),
+    .abi = plugin_abi() + (built_as == Probe::other_build ? 1 : 0),
     .name = "probe",
     .about = [] { return std::string("a test"); },
     .why_not = why_not,

@@ -76,6 +76,8 @@ ValidationTable reasons_table(const ValidationScores& scores) {
 std::string number(double value) { return fmt::format("{}", value); }
 std::string number(const std::optional<double>& value) { return value ? number(*value) : ""; }
 
+std::string number_or_null(std::size_t of, double value) { return of > 0 ? number(value) : "null"; }
+
 std::string error_json(const ErrorStatistics& errors) {
   return fmt::format(
       "{{\"rows\": {}, \"scored\": {}, \"mape\": {}, \"median\": {}, \"bias\": {}, \"p90\": {}, "
@@ -201,7 +203,9 @@ std::string validation_json(const ValidationScores& scores) {
         sweep.spearman ? number(*sweep.spearman) : "null", sweep.finds_best);
   json +=
       fmt::format("\n  ],\n  \"repeats\": {{\"jobs\": {}, \"runs\": {}, \"least_mape\": {}, \"mape\": {}}},",
-                  scores.repeats.jobs, scores.repeats.runs, scores.repeats.least_mape, scores.repeats.mape);
+                  scores.repeats.jobs, scores.repeats.runs,
+                  number_or_null(scores.repeats.jobs, scores.repeats.least_mape),
+                  number_or_null(scores.repeats.jobs, scores.repeats.mape));
   const FitConfusion& fits = scores.fits;
   json += fmt::format(
       "\n  \"fits\": {{\"ran\": [{}, {}], \"out_of_memory\": [{}, {}], \"failed\": [{}, {}]}},\n  "

@@ -2,7 +2,7 @@
 # tests/layering.cmake checks the same table against every #include "room/...".
 set(SIMRUN_WARNINGS -Wall -Wextra -Wpedantic -Wconversion)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  list(APPEND SIMRUN_WARNINGS -Wshadow)  # clang's minds the names of other files of a unity group
+  list(APPEND SIMRUN_WARNINGS -Wshadow)  # clang's minds names of unnamed namespaces, too
 else()
   # GCC's -Wconversion leaves these out; a pack without members uses no capture.
   list(APPEND SIMRUN_WARNINGS -Wno-sign-conversion -Wno-unused-lambda-capture)
@@ -13,7 +13,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 
 # One name for what GCC and clang say differently.
-if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*address")
+string(TOUPPER "${CMAKE_BUILD_TYPE}" configuration)
+if("${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${configuration}}" MATCHES "-fsanitize=[a-z,]*address")
   add_compile_definitions(SIMRUN_ADDRESS_SANITIZER)
 endif()
 

@@ -39,12 +39,13 @@ case "$check" in
     ;;
   tidy)
     need clang-tidy-14
+    need clang++-14
     if [ ! -e build/dev/compile_commands.json ]; then
       echo "lint.sh: run 'cmake --preset dev' and build first: clang-tidy reads build/dev/compile_commands.json" >&2
       exit 1
     fi
     # Each file by itself, and without precompiled headers, so that it includes what it uses; generated headers are build/dev's.
-    cmake --preset dev -B build/tidy -DSIMRUN_TESTS=OFF -DSIMRUN_CUDA=OFF -DSIMRUN_UNITY=OFF -DSIMRUN_PRECOMPILE=OFF >build/tidy.log ||
+    cmake --fresh --preset dev -B build/tidy -DSIMRUN_TESTS=OFF -DSIMRUN_CUDA=OFF -DSIMRUN_UNITY=OFF -DSIMRUN_PRECOMPILE=OFF >build/tidy.log ||
       { cat build/tidy.log >&2; exit 1; }
     sed -i "s#$PWD/build/tidy#$PWD/build/dev#g" build/tidy/compile_commands.json
     # Tests are not checked: Catch2's macros trip half of the rules. The analyzer follows each function's paths for 10,000 nodes

@@ -32,9 +32,11 @@ scripts/setup.sh "${purposes[@]}"
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros; fi
 
 # dev: Debug with the address and undefined-behaviour sanitizers, all tests but the long ones, built with clang, which takes half of
-# GCC's time for it and runs it faster. release: what users run, built with GCC, with the long tests, whole programs, the CUDA plugin, and ranks as threads under the thread sanitizer.
+# GCC's time for it. release: what users run, built with GCC, with the long tests, whole programs, the CUDA plugin, and ranks as threads under the thread sanitizer.
 # SIMRUN_LINT and SIMRUN_FUZZ_TESTS add those checks to dev's list of tests; with SIMRUN_PAGE_REQUIRED release's check of the pages
 # may not be skipped.
+# CMake forgets half of a preset where the build folder's compiler was another.
+if [ -e build/dev/CMakeCache.txt ] && ! grep -q '^CMAKE_CXX_COMPILER:.*clang' build/dev/CMakeCache.txt; then rm -rf build/dev; fi
 cmake --preset dev -DSIMRUN_TESTS=ON -DSIMRUN_CUDA=OFF -DSIMRUN_LINT=$lint -DSIMRUN_FUZZ_TESTS=$fuzz
 cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRED=$page -DSIMRUN_LONG_TESTS_ONLY=ON
 cmake --build --preset dev -j "$(nproc)"

@@ -11,35 +11,48 @@ namespace {
 
 constexpr double same_measurement = 1e-3;
 
-// One measurement, as its error with the job's own prediction; every metric of a job has the same ratio of
-// throughputs, and a time has its inverse.
+// A duration by the job's predicted one, measured as a time or as a throughput.
 struct Run {
   bool is_time = false;
-  double slower = 1;  // measured by predicted duration
+  double duration = 1;
 };
 
-double error_of(const Run& run, double duration) {
-  return run.is_time ? duration / run.slower - 1 : run.slower / duration - 1;
+double error_of(const Run& run, double predicted) {
+  return run.is_time ? predicted / run.duration - 1 : run.duration / predicted - 1;
 }
 
-double mean_error(const std::vector<Run>& runs, double duration) {
+double mean_error(const std::vector<Run>& runs, double predicted) {
   const double sum = std::accumulate(runs.begin(), runs.end(), 0.0, [&](double before, const Run& run) {
-    return before + std::abs(error_of(run, duration));
+    return before + std::abs(error_of(run, predicted));
   });
   return sum / static_cast<double>(runs.size());
 }
 
-// The sum of |error| is piecewise linear in the duration (times) or in its inverse (throughputs), so least at
-// a measurement; where a job has both kinds, it is the least of those places.
-double least_error(const std::vector<Run>& runs) {
-  double least = mean_error(runs, runs.front().slower);
-  for (const Run& run : runs) least = std::min(least, mean_error(runs, run.slower));
+// Between two measurements the sum of |error| is a d + b / d + c, of the prediction d: least at one of them,
+// or at sqrt(b / a).
+double least_error(std::vector<Run> runs) {
+  std::ranges::sort(runs, {}, &Run::duration);
+  double least = mean_error(runs, runs.front().duration);
+  for (std::size_t below = 0; below + 1 < runs.size(); ++below) {
+    least = std::min(least, mean_error(runs, runs[below + 1].duration));
+    double a = 0, b = 0;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const double sign = i <= below ? 1 : -1;
+      if (runs[i].is_time)
+        a += sign / runs[i].duration;
+      else
+        b -= sign * runs[i].duration;
+    }
+    if (a <= 0 || b <= 0) continue;
+    const double between = std::clamp(std::sqrt(b / a), runs[below].duration, runs[below + 1].duration);
+    least = std::min(least, mean_error(runs, between));
+  }
   return least;
 }
 
 void add(std::vector<Run>& runs, const Run& run) {
   const bool is_known = std::ranges::any_of(
-      runs, [&](const Run& known) { return std::abs(known.slower / run.slower - 1) < same_measurement; });
+      runs, [&](const Run& known) { return std::abs(known.duration / run.duration - 1) < same_measurement; });
   if (!is_known) runs.push_back(run);
 }
 
@@ -47,12 +60,9 @@ void add(std::vector<Run>& runs, const Run& run) {
 
 RepeatScore score_repeats(const std::vector<ValidatedRow>& rows) {
   std::map<std::string, std::vector<Run>> jobs;
-  for (const ValidatedRow& row : rows) {
-    if (!row.set.empty() || !row.counts || !row.is_time() || row.status != RowStatus::scored) continue;
-    const bool is_time = row.row[Column::measured_metric] == "iter_time_s";
-    const double factor = *row.predicted / row.measured();
-    add(jobs[row.yaml], {is_time, is_time ? 1 / factor : factor});
-  }
+  for (const ValidatedRow& row : rows)
+    if (row.has_scored_time() && row.duration_ratio() > 0)
+      add(jobs[row.yaml], {row.row[Column::measured_metric] == "iter_time_s", row.duration_ratio()});
   RepeatScore score;
   for (const auto& [yaml, runs] : jobs) {
     if (runs.size() < 2) continue;

@@ -29,21 +29,14 @@ struct Errors {
   }
 };
 
-// Tokens per second and GPU, predicted and as measured: a measured time is longer by the factor that its
-// throughput is lower, in whatever metric.
+// Tokens per second and GPU, predicted and as measured.
 struct Throughput {
   double predicted, measured;
 };
 
 Throughput throughput_of(const ValidatedRow& row) {
   const double predicted = row.simulated->summary.tokens_per_s_per_gpu;
-  const double factor = *row.predicted / row.measured();
-  const bool is_time = row.row[Column::measured_metric] == "iter_time_s";
-  return {predicted, is_time ? predicted * factor : predicted / factor};
-}
-
-bool is_in_sweep(const ValidatedRow& row) {
-  return row.set.empty() && row.counts && row.is_time() && row.status == RowStatus::scored;
+  return {predicted, predicted / row.duration_ratio()};
 }
 
 std::string sweep_name(const MeasuredRow& row) {
@@ -68,7 +61,7 @@ SweepScore ranked(const std::vector<Throughput>& runs, std::string source, std::
 std::vector<SweepScore> score_sweeps(const std::vector<ValidatedRow>& rows) {
   std::map<std::pair<std::string, std::string>, std::vector<Throughput>> sweeps;
   for (const ValidatedRow& row : rows)
-    if (is_in_sweep(row)) sweeps[{row.source, sweep_name(row.row)}].push_back(throughput_of(row));
+    if (row.has_scored_time()) sweeps[{row.source, sweep_name(row.row)}].push_back(throughput_of(row));
   std::vector<SweepScore> scores;
   for (const auto& [name, runs] : sweeps)
     if (runs.size() >= least_ranked_runs) scores.push_back(ranked(runs, name.first, name.second));

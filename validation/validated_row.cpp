@@ -84,6 +84,15 @@ std::optional<double> ValidatedRow::error() const {
 
 bool ValidatedRow::is_time() const { return time_metric_rank(row[Column::measured_metric]) >= 0; }
 
+bool ValidatedRow::has_scored_time() const {
+  return set.empty() && counts && is_time() && status == RowStatus::scored;
+}
+
+double ValidatedRow::duration_ratio() const {
+  const bool is_duration = row[Column::measured_metric] == "iter_time_s";
+  return is_duration ? measured() / *predicted : *predicted / measured();
+}
+
 bool ValidatedRow::is_failure() const {
   const std::string& metric = row[Column::measured_metric];
   return metric == "oom" || metric == "crashed_or_oom" || metric == "failed";

@@ -30,6 +30,10 @@ struct ValidatedRow {
   std::optional<double> error() const;
   bool is_memory() const { return row[Column::measured_metric] == "memory_gb"; }
   bool is_time() const;
+  // Its time is in the score, with the rows that are scored together.
+  bool has_scored_time() const;
+  // REQUIRES: it is scored. How long the run took by what is predicted, in whatever metric.
+  double duration_ratio() const;
   // Whether the configuration did not run: oom, crashed_or_oom, failed.
   bool is_failure() const;
   // The source says that memory ran out.

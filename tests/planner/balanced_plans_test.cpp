@@ -130,14 +130,14 @@ std::vector<PublishedGain> published_gains() {
   return gains;
 }
 
-// Whale's open part reduces gradients while the backward pass goes on, in at most five groups
-// (alibaba/EasyParallelLibrary: communication.max_splits in epl/config.py, epl/communicators/
-// communication_pool.py).
+// Whale's open part reduces gradients while the backward pass goes on, in groups of a quarter of all bytes
+// and so five at most (alibaba/EasyParallelLibrary: communication.max_splits in epl/config.py, split in
+// epl/communicators/rewriters/coalescing.py).
 std::string gradient_groups_of(const std::string& model) {
   const std::map<std::string, double> parameters = {
-      {"resnet-50", 25.6e6}, {"gnmt", 277e6}, {"bert-large", 335e6}};
+      {"resnet-50", 25.6e6}, {"gnmt", 277e6}, {"bert-large", 336.2e6}};
   return "optimizer: {overlap_grad_reduce: true, bucket_size: " +
-         std::to_string(static_cast<std::int64_t>(parameters.at(model) / 5)) + "}\n";
+         std::to_string(static_cast<std::int64_t>(parameters.at(model) / 4)) + "}\n";
 }
 
 std::string job_of(const PublishedGain& of, const char* precision) {
@@ -195,7 +195,8 @@ TEST_CASE("pipelines over V100 and P100 gain what Whale published in fp32, withi
 
 // 1.3 to 1.4 needs V100 1.6 to 1.8 times as fast as P100: between fp32, where the datasheet has 1.48, and
 // fp16, where it has 5.9 with and without tensor cores. Precision, batches and kernels are not published.
-TEST_CASE("data parallel over V100 and P100 gains in fp32 what Whale published, within 0.1", "[long]") {
+TEST_CASE("the best balance over V100 and P100 gains in fp32 what Whale published, within 0.1; its own less",
+          "[long]") {
   int experiments = 0;
   for (const PublishedGain& of : published_gains()) {
     if (of.experiment != "data") continue;

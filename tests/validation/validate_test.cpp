@@ -197,8 +197,22 @@ TEST_CASE("validate: what one job took at different times limits what any predic
   repeats = score_rows(rows).repeats;
   CHECK(repeats.least_mape == Approx(0.1).epsilon(1e-3));
   CHECK(repeats.mape == Approx(0.55).epsilon(1e-3));  // 50 and 60 %
-  rows.resize(1);
+  rows[1].set = "caution";
+  rows[2].counts = false;
   CHECK(score_rows(rows).repeats.jobs == 0);
+}
+
+TEST_CASE("validate: of a job's time and its throughput, the best single prediction lies between them") {
+  std::vector<ValidatedRow> rows = validated(
+      {{}, {{Column::source, "another source"}, {Column::measured_metric, "tokens_per_s_per_gpu"}}});
+  rows[0].row[Column::measured_value] = std::to_string(*rows[0].predicted);
+  rows[1].row[Column::measured_value] = std::to_string(*rows[1].predicted / 2);
+  const RepeatScore repeats = score_rows(rows).repeats;
+  CHECK(repeats.runs == 2);
+  // A duration of d is d - 1 too long and gives 2 / d - 1 too many tokens: least at sqrt(2), where both are
+  // 0.414.
+  CHECK(repeats.least_mape == Approx(0.4142).epsilon(1e-3));
+  CHECK(repeats.mape == Approx(0.5).epsilon(1e-3));  // 0 and 100 %
 }
 
 TEST_CASE("validate: filters compare text or whole numbers") {

@@ -173,6 +173,21 @@ TEST_CASE("validate: the order of a sweep's runs is scored, and its best found")
   CHECK(score_rows(rows).sweeps.empty());  // seven runs are too few
 }
 
+TEST_CASE("validate: runs that took the same time have no order, whatever is predicted for them") {
+  std::vector<Cells> cells;
+  for (const char* tensor : {"1", "2", "4"})
+    for (const char* micro : {"1", "2", "4"})
+      cells.push_back({{Column::tp, tensor},
+                       {Column::pp, "1"},
+                       {Column::micro_batch, micro},
+                       {Column::global_batch, "64"},
+                       {Column::measured_value, "0.7"}});
+  const ValidationScores scores = score_rows(validated(cells));
+  REQUIRE(scores.sweeps.size() == 1);
+  CHECK(scores.sweeps[0].runs == 9);
+  CHECK_FALSE(scores.sweeps[0].spearman);
+}
+
 TEST_CASE("validate: what one job took at different times limits what any prediction can reach") {
   std::vector<ValidatedRow> rows = validated({{},
                                               {{Column::source, "another source"}},

@@ -5,8 +5,8 @@ set(SIMRUN_CUDA AUTO CACHE STRING "the CUDA plugin: AUTO, ON or OFF")
 set_property(CACHE SIMRUN_MPI SIMRUN_CUDA PROPERTY STRINGS AUTO ON OFF)
 
 # A plugin's sources are its own folder's and the few files of the rooms that it needs, compiled once more as position-independent
-# code with hidden names (CORE): the rooms themselves stay as they are. What is missing fails to link (in sanitized builds of clang only when it is opened). LIBS: further libraries; INSTALL: it is
-# installed to lib/simrun.
+# code with hidden names (CORE): the rooms themselves stay as they are. What is missing fails to link (in sanitized builds of clang only
+# when it is opened). LIBS: further libraries; INSTALL: it is installed to lib/simrun.
 function(simrun_plugin name)
   cmake_parse_arguments(arg "INSTALL" "" "SOURCES;CORE;LIBS" ${ARGN})
   list(TRANSFORM arg_CORE PREPEND ${CMAKE_SOURCE_DIR}/)

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
-#include <map>
 #include <numeric>
 #include <sstream>
 
 #include "configs/pipeline_layout.h"
+#include "models/model_graph.h"
 #include "planner/search.h"
 #include "schedules/compile.h"
 #include "sim/simulate.h"
@@ -130,27 +130,24 @@ std::vector<PublishedGain> published_gains() {
   return gains;
 }
 
-// Whale's open part reduces gradients while the backward pass goes on, in groups of a quarter of all bytes
-// and so five at most (alibaba/EasyParallelLibrary: communication.max_splits in epl/config.py, split in
-// epl/communicators/rewriters/coalescing.py).
-std::string gradient_groups_of(const std::string& model) {
-  const std::map<std::string, double> parameters = {
-      {"resnet-50", 25.6e6}, {"gnmt", 277e6}, {"bert-large", 336.2e6}};
-  return "optimizer: {overlap_grad_reduce: true, bucket_size: " +
-         std::to_string(static_cast<std::int64_t>(parameters.at(model) / 4)) + "}\n";
-}
-
 std::string job_of(const PublishedGain& of, const char* precision) {
   const bool has_stages = of.experiment == "pipeline";
   const std::string lengths = of.model == "resnet-50" ? ""
                               : of.model == "gnmt"    ? "seq_length: 50, "
                                                       : "seq_length: 128, ";
-  return "simrun: 1\nmodel: {from: " + of.model + "}\ntraining: {" + lengths +
-         (has_stages ? "micro_batch_size: 4, global_batch_size: 128"
-                     : "micro_batch_size: 32, global_batch_size: 512") +
-         ", precision: " + precision + "}\n" + (has_stages ? "" : gradient_groups_of(of.model)) +
-         "parallelism: {pipeline_model_parallel_size: " + (has_stages ? "4" : "1") +
-         "}\ncluster: {from: whale_v100_p100, gpus_per_node: " + std::to_string(of.fast) + "}\n";
+  const std::string job = "simrun: 1\nmodel: {from: " + of.model + "}\ntraining: {" + lengths +
+                          (has_stages ? "micro_batch_size: 4, global_batch_size: 128"
+                                      : "micro_batch_size: 32, global_batch_size: 512") +
+                          ", precision: " + precision +
+                          "}\nparallelism: {pipeline_model_parallel_size: " + (has_stages ? "4" : "1") +
+                          "}\ncluster: {from: whale_v100_p100, gpus_per_node: " + std::to_string(of.fast) +
+                          "}\n";
+  if (has_stages) return job;
+  // Whale's open part reduces gradients while the backward pass goes on, in groups of a quarter of all bytes
+  // and so five at most (alibaba/EasyParallelLibrary: communication.max_splits in epl/config.py, split in
+  // epl/communicators/rewriters/coalescing.py).
+  const std::int64_t group = count_parameters(build_graph(job_from(job))) / 4;
+  return job + "optimizer: {overlap_grad_reduce: true, bucket_size: " + std::to_string(group) + "}\n";
 }
 
 std::vector<BalancedPlan> balances_of(const PublishedGain& of, const char* precision) {

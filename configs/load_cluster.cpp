@@ -8,6 +8,7 @@
 #include "configs/load_sections.h"
 #include "configs/network_rules.h"
 #include "configs/node_groups.h"
+#include "configs/part_of_node.h"
 
 namespace simrun {
 namespace {
@@ -323,6 +324,7 @@ void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& r
     cluster.inter_node = read_link(inter_node, "inter_node", std::nullopt, reading, cluster);
   groups.read_links(intra_node);
   read_pcie(section.section("pcie"), reading, cluster);
+  keep_part_of_node(cluster, reading);
   cluster.wiring.gpu_direct = section.boolean("gpu_direct", true);
   read_fabric(section.section("fabric"), reading, cluster);
   report_faults(cluster, problems_before, reading);

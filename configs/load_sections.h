@@ -54,6 +54,7 @@ void read_parameter_server(SectionReader& optimizer, Reading& reading, Optimizer
 void read_moe(const ConfigNode* section, Reading& reading, Job& job);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_offload(const ConfigNode* section, Reading& reading, Job& job);
+std::string text_of(const NvlinkPair& pair);  // "0-3x2"
 // Of cluster.intra_node, and cluster.pcie.
 void read_intra_wiring(SectionReader& section, Reading& reading, Cluster& cluster);
 void read_pcie(const ConfigNode* section, Reading& reading, Cluster& cluster);

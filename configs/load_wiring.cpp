@@ -25,11 +25,6 @@ std::optional<NvlinkPair> parse_pair(const std::string& text) {
   return NvlinkPair{std::min(*first, *second), std::max(*first, *second), *links};
 }
 
-std::string text_of(const NvlinkPair& pair) {
-  return pair.links == 1 ? fmt::format("{}-{}", pair.first, pair.second)
-                         : fmt::format("{}-{}x{}", pair.first, pair.second, pair.links);
-}
-
 void read_pairs(SectionReader& section, Reading& reading, NodeWiring& wiring) {
   const ConfigNode* const list = section.section("nvlinks");
   const std::string path = section.path_of("nvlinks"), example = "for example nvlinks: [0-1, 0-2, 1-2x2].";
@@ -91,6 +86,11 @@ void read_socket_link(SectionReader& section, PcieTree& pcie) {
 }
 
 }  // namespace
+
+std::string text_of(const NvlinkPair& pair) {
+  return pair.links == 1 ? fmt::format("{}-{}", pair.first, pair.second)
+                         : fmt::format("{}-{}x{}", pair.first, pair.second, pair.links);
+}
 
 void read_intra_wiring(SectionReader& section, Reading& reading, Cluster& cluster) {
   NodeWiring& wiring = cluster.wiring;

@@ -32,7 +32,8 @@ class ClusterBlock {
     if (nodes_ > 1) read_network();
     const bool is_preset_node =
         gpus_per_node_ == preset_.gpus_per_node && network_.nics == preset_.nics_per_node;
-    if (!is_preset_node && is_wired(preset_)) write_plain_node();
+    const bool is_part = gpus_per_node_ <= preset_.gpus_per_node && network_.nics <= preset_.nics_per_node;
+    if (!is_part && is_wired(preset_)) write_plain_node();
     made_.job.set("cluster.nodes", fmt::format("{}", nodes_));
     if (!is_preset_node) {
       made_.job.set("cluster.gpus_per_node", fmt::format("{}", gpus_per_node_));

@@ -82,6 +82,29 @@ TEST_CASE("a mesh of NVLinks is read pair by pair, and GPUs without a link need 
         Messages{"'cluster.intra_node.nvlinks' must be a list of pairs of GPUs, not an empty list"});
 }
 
+// A DGX-1 has 6 links of 25 GB/s at each GPU: 0-1, 0-2, 0-3x2, 1-2x2, 1-3 and 2-3x2 among the first four.
+TEST_CASE("a job on a part of a preset's node has the links among its first GPUs, each as fast as before") {
+  const auto part = [](const std::string& gpus) {
+    std::string text = edited(with_cluster(""), "bf16", "fp16");
+    text.resize(text.find("cluster:"));
+    return load_job_text(text + "cluster: {from: aws_p3_16xlarge, nodes: 1, gpus_per_node: " + gpus + "}\n",
+                         "job.yaml", with_presets());
+  };
+  const LoadedJob pair = part("2");
+  CHECK(pair.job.cluster.wiring.nvlinks == std::vector<NvlinkPair>{{0, 1, 1}});
+  CHECK(pair.job.cluster.intra_node.bandwidth == Approx(25e9));  // of one link
+  CHECK(pair.job.cluster.wiring.pcie.gpu_switches == std::vector<std::int64_t>{0, 0});
+  const LoadedJob four = part("4");
+  CHECK(four.job.cluster.wiring.nvlinks.size() == 6);
+  CHECK(four.job.cluster.intra_node.bandwidth == Approx(125e9));  // GPU 2 and 3 have five links
+  const LoadedJob one = part("1");
+  CHECK(one.job.cluster.wiring.topology == IntraNodeTopology::nvswitch);
+  for (const LoadedJob* loaded : {&pair, &four, &one})  // what is printed says the same
+    CHECK(load_job_text(loaded->effective_yaml, "job.yaml", LoadOptions{}).job.cluster ==
+          loaded->job.cluster);
+  CHECK(part("8").job.cluster.wiring.nvlinks.size() == 16);
+}
+
 TEST_CASE("a PCIe tree names the switch of each GPU and NIC and the socket of each switch") {
   const std::string tree =
       "  nics_per_node: 2\n  intra_node: {topology: pcie, bandwidth: 16 GB/s, latency: 5 us, efficiency: "

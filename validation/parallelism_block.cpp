@@ -134,6 +134,8 @@ void write_stages(RowJob& made) {
   if (!layers || !ranks || *ranks < 2 || *layers < 1 ||
       made.job.has("parallelism.pipeline_model_parallel_layout"))
     return;
+  if (const auto layout = made.facts.find("stage_layout"); layout != made.facts.end())
+    return made.job.set("parallelism.pipeline_model_parallel_layout", fmt::format("\"{}\"", layout->second));
   const std::int64_t stages = *ranks * chunks;
   if (stages > 4096) return;
   const std::vector<std::int64_t> named = named_stage_layers(made, *layers, stages);

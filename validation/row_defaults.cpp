@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "configs/pipeline_layout.h"
+
 namespace simrun {
 namespace {
 
@@ -69,11 +71,15 @@ void fill_in_model(RowJob& made) {
   assume(made, Column::vocab, 51200);
 }
 
-// An interleaved schedule with no number of virtual stages: one layer in each, the usual value of
-// Megatron-LM's
+// As many as the layout's stages make. An interleaved schedule with no number of virtual stages: one layer in
+// each, the usual value of Megatron-LM's
 // --num-layers-per-virtual-pipeline-stage. Zero Bubble's models have a layer less on the first and last
 // stage.
 std::int64_t virtual_stages(const RowJob& made) {
+  if (const auto layout = made.facts.find("stage_layout"); layout != made.facts.end()) {
+    const auto stages = static_cast<std::int64_t>(parse_pipeline_layout(layout->second).stages.size());
+    return std::max<std::int64_t>(stages / size_in(made, Column::pp), 1);
+  }
   const std::string& schedule = made.row[Column::schedule];
   const std::int64_t layers = size_in(made, Column::layers), ranks = size_in(made, Column::pp);
   const bool is_interleaved = schedule.ends_with("-interleaved") || schedule.starts_with("interleaved");

@@ -29,6 +29,7 @@ const std::vector<std::string> rule_keys = {"match", "where", "reason", "like", 
 //   memory_rank     worst, last, first
 //   stages          layers of pipeline stages: by_cost, by_module (validation/stage_layers.h)
 //   first_stage_layers, last_stage_layers  likewise, as numbers
+//   stage_layout    likewise, as Megatron-LM's --pipeline-model-parallel-layout
 //   recompute       as_needed: of rows that do not say it, everything where the job does not fit without
 //   unsupported     a feature that no job can say
 //   set             the set of rows that it is scored in, instead of the others
@@ -48,6 +49,7 @@ const std::vector<std::string> fact_names = {"keys",
                                              "stages",
                                              "first_stage_layers",
                                              "last_stage_layers",
+                                             "stage_layout",
                                              "recompute"};
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
@@ -56,16 +58,26 @@ bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '+' || c == '-';
 }
 
-// The word or number at `at`, without the dot that ends a sentence.
-std::string word_at(const std::string& text, std::size_t at, bool is_number) {
-  const auto belongs = [&](char c) { return is_number ? is_digit(c) || c == '.' : is_word(c); };
+struct Placeholder {
+  std::string name;
+  bool (*belongs)(char);
+};
+
+const std::vector<Placeholder> placeholders = {
+    {"{}", is_word},
+    {"{#}", [](char c) { return is_digit(c) || c == '.'; }},
+    {"{text}", [](char c) { return c != ' ' && c != '"'; }},
+};
+
+// The run of characters that `belongs` at `at`, without the dot that ends a sentence.
+std::string run_at(const std::string& text, std::size_t at, bool (*belongs)(char)) {
   std::size_t end = at;
   while (end < text.size() && belongs(text[end])) ++end;
   while (end > at && (text[end - 1] == '.' || text[end - 1] == '-')) --end;
   return text.substr(at, end - at);
 }
 
-// The pattern from `p` at `t`; what '{}' stands for is appended to `captured`.
+// The pattern from `p` at `t`; what a placeholder stands for is written to `captured`.
 bool matches_at(const std::string& pattern, std::size_t p, const std::string& text, std::size_t t,
                 std::string& captured) {
   for (; p < pattern.size(); ++p, ++t) {
@@ -74,11 +86,13 @@ bool matches_at(const std::string& pattern, std::size_t p, const std::string& te
         if (matches_at(pattern, p + 1, text, skip, captured)) return true;
       return false;
     }
-    const bool is_number = pattern.compare(p, 3, "{#}") == 0;
-    if (is_number || pattern.compare(p, 2, "{}") == 0) {
-      captured = word_at(text, t, is_number);
+    const auto held = std::ranges::find_if(placeholders, [&](const Placeholder& one) {
+      return pattern.compare(p, one.name.size(), one.name) == 0;
+    });
+    if (held != placeholders.end()) {
+      captured = run_at(text, t, held->belongs);
       return !captured.empty() &&
-             matches_at(pattern, p + (is_number ? 3 : 2), text, t + captured.size(), captured);
+             matches_at(pattern, p + held->name.size(), text, t + captured.size(), captured);
     }
     if (t >= text.size() || lower(pattern[p]) != lower(text[t])) return false;
   }

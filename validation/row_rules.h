@@ -15,7 +15,8 @@ namespace simrun {
 struct RowRule {
   std::string name;
   // Any of them in the text, whatever the case. '*' stands for any characters, '{}' for a run of letters,
-  // digits and _.+-, '{#}' for a number; values of the rule repeat either as '{}'.
+  // digits and _.+-, '{#}' for a number, '{text}' for all up to a blank or a quotation mark; values of the
+  // rule repeat what was found as '{}'.
   std::vector<std::string> match;
   // Of notes.yaml: only of rows whose cells, as the file has them, are such. "16+": a number of at least 16;
   // "16": that very one; else a pattern as in `match`.
@@ -26,7 +27,8 @@ struct RowRule {
   std::map<std::string, std::string> facts;              // what is neither: see fact_names() in the .cpp
 };
 
-// What `pattern` captured where `text` holds it: "" without '{}' and '{#}'. Nothing where it does not.
+// What `pattern` captured where `text` holds it: "" without '{}', '{#}' and '{text}'. Nothing where it does
+// not.
 std::optional<std::string> matched(const std::string& pattern, const std::string& text);
 
 // Whether the row's cells are as the rule's `where` asks.

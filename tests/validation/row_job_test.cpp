@@ -96,6 +96,30 @@ TEST_CASE("row: layers that stages do not divide are laid out, first and last on
   CHECK(bloom.job.parallelism.stages.back().layers == 1);
 }
 
+TEST_CASE("row: a layout of stages in the notes is taken, and says how many virtual stages there are") {
+  const LoadedRow row =
+      load_row({{Column::layers, "7"},
+                {Column::pp, "2"},
+                {Column::tp, "1"},
+                {Column::notes, "x --pipeline-model-parallel-layout Ett|(tt|)*2tL --bf16"}});
+  CHECK(row.job.parallelism.virtual_pipeline_model_parallel_size == 2);
+  CHECK(row.job.parallelism.pipeline_schedule == "interleaved_1f1b");
+  REQUIRE(row.job.parallelism.stages.size() == 4);
+  CHECK(row.job.parallelism.stages.back().layers == 1);
+}
+
+TEST_CASE("row: two GPUs of a node of eight have the links that these two have") {
+  const LoadedRow row = load_row({{Column::hardware, "V100-SXM2-16GB (AWS p3.16xlarge)"},
+                                  {Column::precision, "fp16"},
+                                  {Column::gpus_per_node, "8"},
+                                  {Column::n_gpus, "2"},
+                                  {Column::tp, "2"},
+                                  {Column::dp, "1"},
+                                  {Column::pp, "1"}});
+  CHECK(row.job.cluster.wiring.nvlinks == std::vector<NvlinkPair>{{0, 1, 1}});
+  CHECK(row.job.cluster.intra_node.bandwidth == Approx(25e9));
+}
+
 TEST_CASE("row: nodes, NICs and their rate are the row's, latencies the preset's") {
   const LoadedRow row = load_row(
       {{Column::n_gpus, "32"}, {Column::global_batch, "32"}, {Column::inter_link, "4x100Gb RoCE per node"}});

@@ -9,13 +9,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_CASE("patterns: '*' is any text, '{}' a word, '{#}' a number, case does not count") {
+TEST_CASE(
+    "patterns: '*' is any text, '{}' a word, '{#}' a number, '{text}' all up to a blank, case does not "
+    "count") {
   CHECK(matched("A100*40GB", "NVIDIA a100-SXM4-40gb") == "");
   CHECK_FALSE(matched("A100*40GB", "A100-80GB"));
   CHECK(matched("ETP={#}", "EP8, ETP=2; more") == "2");
   CHECK(matched("capacity factor {#}", "capacity factor 1.25.") == "1.25");
   CHECK_FALSE(matched("capacity factor {#}", "capacity factor dropless"));
   CHECK(matched("kernel={}", "kernel=flash-2, x") == "flash-2");
+  CHECK(matched("--layout {text}", "--layout Et*2|(tt|)*5t|tmL --bf16") == "Et*2|(tt|)*5t|tmL");
+  CHECK(matched("--layout \"{text}\"", "--layout \"Et*7|t*7mL\" --bf16") == "Et*7|t*7mL");
 }
 
 TEST_CASE("rules: the first that matches holds, with what was captured filled in") {

@@ -41,7 +41,7 @@ const ExpertFamily families[] = {
 
 }  // namespace
 
-TEST_CASE("every family with experts computes on four ranks what it does on one") {
+TEST_CASE("every family with experts computes on four ranks what it does on one", "[long]") {
   for (const ExpertFamily& family : families) {
     const std::string model = "model: {model_type: " + std::string(family.name) + ", " + family.model + "}\n";
     for (const char* parallelism :

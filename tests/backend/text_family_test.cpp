@@ -255,7 +255,7 @@ TEST_CASE("a language model behind images computes what one rank does") {
     check_job({.model = model, .parallelism = parallelism, .gpus = 4});
 }
 
-TEST_CASE("text families over parts of the sequence compute what one rank does") {
+TEST_CASE("text families over parts of the sequence compute what one rank does", "[long]") {
   for (const char* name : {"bloom", "gemma2", "deepseek_v2", "deepseek_v3", "gpt_neox"}) {
     const TextFamily& family = family_named(name);
     const std::string model = model_of(family);

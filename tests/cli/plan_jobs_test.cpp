@@ -41,7 +41,7 @@ TEST_CASE("--plan CONFIG prints the best ways to split a job and writes the firs
 
 // A model, a cluster and a batch. Six sequences do not divide by the four GPUs: as data parallel alone, which
 // a job without sizes is, no step has them.
-TEST_CASE("--plan needs no more than a model, a cluster and a global batch") {
+TEST_CASE("--plan needs no more than a model, a cluster and a global batch", "[long]") {
   const Scratch scratch;
   const std::string job = scratch.file("bare.yaml");
   std::ofstream(job) << "simrun: 1\n"

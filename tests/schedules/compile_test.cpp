@@ -185,7 +185,7 @@ TEST_CASE(
   CHECK(over_stages == 2);        // the same exchange, issued by both stages
 }
 
-TEST_CASE("plans: every strategy over small meshes lints, and its file reads back equal") {
+TEST_CASE("plans: every strategy over small meshes lints, and its file reads back equal", "[long]") {
   const std::string yaml = small_gpt(8, 1, 1, 2);
   for (const int tp : {1, 2, 8})
     for (const int pp : {1, 2, 4})

@@ -38,7 +38,7 @@ Job small_job_on(const std::string& cluster) {
 
 // The fast engine prices exchanges of one instruction that share links as if they did so to their end, which
 // SimGrid sees to be a little less.
-TEST_CASE("a small job runs on every cluster preset, hardly faster with contention than without") {
+TEST_CASE("a small job runs on every cluster preset, hardly faster with contention than without", "[long]") {
   const std::vector<std::string> names = cluster_presets();
   CHECK(names.size() >= 17);
   for (const std::string& name : names) {

@@ -192,7 +192,8 @@ TEST_CASE(
   CHECK(apart_for_links > 5);
 }
 
-TEST_CASE("folding: SimGrid, to which every GPU is one anyway, finds no other time for the plan apart") {
+TEST_CASE("folding: SimGrid, to which every GPU is one anyway, finds no other time for the plan apart",
+          "[long]") {
   int compared = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {
     Random random(seed);

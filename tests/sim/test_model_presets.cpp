@@ -44,7 +44,8 @@ Cut four_layers(const std::string& preset) {
                                                                     : "tensor_model_parallel_size: 1, "};
 }
 
-TEST_CASE("presets: every model compiles, lints and runs, unsplit and over tensor and pipeline ranks") {
+TEST_CASE("presets: every model compiles, lints and runs, unsplit and over tensor and pipeline ranks",
+          "[long]") {
   for (const std::string& preset : preset_names()) {
     const Cut cut = four_layers(preset);
     const std::string split = cut.tensor_parallel + "pipeline_model_parallel_size: 2";

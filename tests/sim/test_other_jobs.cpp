@@ -113,7 +113,7 @@ TEST_CASE("the other job's collective is carried out as the job's own would be")
         lockstep_seconds(topology, {&own, 1}, 8e6));
 }
 
-TEST_CASE("where another job meets the plan SimGrid is the engine, and elsewhere nothing changes") {
+TEST_CASE("where another job meets the plan SimGrid is the engine, and elsewhere nothing changes", "[long]") {
   constexpr SimulateOptions unasked{Detail::totals, EngineChoice::automatic};
   int slower = 0;
   for (unsigned seed = 0; seed < 12; ++seed) {

@@ -237,7 +237,7 @@ TEST_CASE("with random tables the fast engine agrees with the reference engine t
 
 // Nodes of two GPUs with a NIC each: a GPU's NVLink carries its tensor-parallel traffic alone. Both ends of a
 // transfer name a size of their own here, so those keep their bounds.
-TEST_CASE("with tables SimGrid agrees with the fast engine where nobody shares a link") {
+TEST_CASE("with tables SimGrid agrees with the fast engine where nobody shares a link", "[long]") {
   int compared = 0, uneven = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);

@@ -31,6 +31,16 @@ TEST_CASE("validate: one time metric of a run counts, iteration time first; memo
   CHECK(rows[0].simulated == rows[3].simulated);  // equal jobs are simulated once
 }
 
+TEST_CASE("validate: a run that two tables print counts once; one rounded to two digits may be another") {
+  const auto rows = validated({{{Column::measured_value, "0.512"}},
+                               {{Column::measured_value, "0.512"}, {Column::inter_link, "not stated"}},
+                               {{Column::measured_value, "0.513"}, {Column::inter_link, "not stated"}},
+                               {{Column::measured_value, "0.51"}},
+                               {{Column::measured_value, "0.51"}, {Column::inter_link, "not stated"}}});
+  CHECK(rows[0].run != rows[1].run);
+  CHECK((rows[0].counts && !rows[1].counts && rows[2].counts && rows[3].counts && rows[4].counts));
+}
+
 TEST_CASE(
     "validate: where a source leaves recompute open, a job that does not fit recomputes, a known one never") {
   // 40 layers of 8,192 on one GPU's share of 8: weights, state and 32,768 tokens' activations pass 80 GB.

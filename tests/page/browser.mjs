@@ -77,7 +77,8 @@ export class Browser {
   async close() {
     this.process.kill();
     await this.ended;
-    rmSync(this.profile, { recursive: true, force: true, maxRetries: 5 });
+    // Its children write to the profile for a while after it has ended: seconds on a busy machine.
+    rmSync(this.profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
 }
 

@@ -22,9 +22,9 @@ before(async () => {
   browser = new Browser();
 });
 after(async () => {
-  await browser.close();
   const ended = new Promise((done) => server.removeAllListeners("exit").once("exit", done));
-  server.kill("SIGINT");
+  server.kill("SIGINT");  // first: a browser that does not end must not leave it, and this test, running
+  await browser.close();
   rmSync(folder, { recursive: true, force: true });
   assert.equal(await ended, 0, "Ctrl-C ends it well");
 });

@@ -12,11 +12,12 @@
 namespace simrun {
 namespace {
 
+bool is_written(const Reading& reading, const std::string& path) { return reading.positions.contains(path); }
+
 // Written in another file than the number of GPUs or NICs that it should be as long as.
 bool is_inherited(const Reading& reading, const std::string& list, const std::string& count) {
-  const auto found = reading.positions.find(list), counted = reading.positions.find(count);
-  return found != reading.positions.end() && counted != reading.positions.end() &&
-         found->second.file != counted->second.file;
+  return is_written(reading, list) && is_written(reading, count) &&
+         reading.positions.at(list).file != reading.positions.at(count).file;
 }
 
 void write_again(const std::string& path, std::string text, Reading& reading) {
@@ -45,13 +46,16 @@ void keep_links(Cluster& cluster, Reading& reading) {
     reading.take("cluster.intra_node.relay");
     return write_again("cluster.intra_node.topology", "nvswitch", reading);
   }
-  cluster.intra_node.bandwidth = cluster.intra_node.bandwidth * static_cast<double>(most_links(cluster)) /
-                                 static_cast<double>(most_links(whole));
   std::vector<std::string> texts;
   for (const NvlinkPair& pair : pairs) texts.push_back(text_of(pair));
   write_again("cluster.intra_node.nvlinks", fmt::format("[{}]", fmt::join(texts, ", ")), reading);
-  write_again("cluster.intra_node.bandwidth", fmt::format("{:.10g} GB/s", cluster.intra_node.bandwidth / 1e9),
-              reading);
+  const std::string bandwidth = "cluster.intra_node.bandwidth";
+  const bool is_own =
+      reading.positions.contains(bandwidth) && !is_inherited(reading, bandwidth, "cluster.gpus_per_node");
+  if (is_own) return;
+  cluster.intra_node.bandwidth = cluster.intra_node.bandwidth * static_cast<double>(most_links(cluster)) /
+                                 static_cast<double>(most_links(whole));
+  write_again(bandwidth, fmt::format("{:.10g} GB/s", cluster.intra_node.bandwidth / 1e9), reading);
 }
 
 void keep_switches(std::vector<std::int64_t>& switches, std::int64_t count, const std::string& list,

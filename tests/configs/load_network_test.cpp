@@ -102,6 +102,8 @@ TEST_CASE("a job on a part of a preset's node has the links among its first GPUs
   for (const LoadedJob* loaded : {&pair, &four, &one})  // what is printed says the same
     CHECK(load_job_text(loaded->effective_yaml, "job.yaml", LoadOptions{}).job.cluster ==
           loaded->job.cluster);
+  const LoadedJob own = part("2, intra_node: {bandwidth: 30 GB/s}");
+  CHECK(own.job.cluster.intra_node.bandwidth == Approx(30e9));
   CHECK(part("8").job.cluster.wiring.nvlinks.size() == 16);
 }
 

@@ -47,6 +47,7 @@ void keep_links(Cluster& cluster, Reading& reading) {
     return write_again("cluster.intra_node.topology", "nvswitch", reading);
   }
   std::vector<std::string> texts;
+  texts.reserve(pairs.size());
   for (const NvlinkPair& pair : pairs) texts.push_back(text_of(pair));
   write_again("cluster.intra_node.nvlinks", fmt::format("[{}]", fmt::join(texts, ", ")), reading);
   const std::string bandwidth = "cluster.intra_node.bandwidth";

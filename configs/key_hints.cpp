@@ -148,7 +148,7 @@ const std::vector<OwnKeys>& own_keys() {
       {"cluster",
        {"nodes", "node_groups", "gpus_per_node", "nics_per_node", "gpu", "intra_node", "inter_node", "fabric",
         "collectives", "reserved_memory", "pcie", "gpu_direct", "nvidia_smi_topo"}},
-      {"cluster.intra_node", {"nvlinks", "relay", "nodes_per_domain"}},
+      {"cluster.intra_node", {"nvlinks", "gpu_nvlinks", "relay", "nodes_per_domain"}},
       {"cluster.pcie", {"gpu_switches", "nic_switches", "switch_sockets", "socket_bandwidth"}},
       {"cluster.fabric",
        {"topology", "rail_optimized", "nodes_per_leaf", "spines", "oversubscription", "spine_latency",

@@ -8,7 +8,6 @@
 #include "configs/load_sections.h"
 #include "configs/network_rules.h"
 #include "configs/node_groups.h"
-#include "configs/part_of_node.h"
 
 namespace simrun {
 namespace {
@@ -115,9 +114,14 @@ LinkClass read_link(const ConfigNode* node, const std::string& name,
   link.latency_s = section.quantity("latency", Unit::seconds, limits::latency);
   link.efficiency = section.real("efficiency", limits::share, 1.0);
   link.sharp = section.boolean("sharp", false);
-  if (name == "intra_node")
-    read_intra_wiring(section, reading, cluster);
-  else
+  if (name == "intra_node") {
+    const double share = read_intra_wiring(section, reading, cluster);
+    if (share < 1 && !section.has("bandwidth")) {
+      link.bandwidth *= share;
+      reading.record(section.path_of("bandwidth"), fmt::format("{} GB/s", link.bandwidth / 1e9),
+                     origin_of(reading.positions.at(section.path_of("gpu_nvlinks"))));
+    }
+  } else
     link.flow_bandwidth =
         section.quantity("flow_bandwidth", Unit::bytes_per_second, limits::optional_bandwidth, "0 GB/s");
   section.finish();
@@ -181,7 +185,7 @@ std::optional<ConfigNode> without_wiring(const ConfigNode* intra_node) {
   if (intra_node == nullptr) return std::nullopt;
   ConfigNode links = *intra_node;
   std::erase_if(links.children, [](const ConfigNode& key) {
-    return key.key == "topology" || key.key == "nvlinks" || key.key == "relay" ||
+    return key.key == "topology" || key.key == "nvlinks" || key.key == "gpu_nvlinks" || key.key == "relay" ||
            key.key == "nodes_per_domain";
   });
   return links;
@@ -324,7 +328,6 @@ void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& r
     cluster.inter_node = read_link(inter_node, "inter_node", std::nullopt, reading, cluster);
   groups.read_links(intra_node);
   read_pcie(section.section("pcie"), reading, cluster);
-  keep_part_of_node(cluster, reading);
   cluster.wiring.gpu_direct = section.boolean("gpu_direct", true);
   read_fabric(section.section("fabric"), reading, cluster);
   report_faults(cluster, problems_before, reading);

@@ -54,9 +54,12 @@ void read_parameter_server(SectionReader& optimizer, Reading& reading, Optimizer
 void read_moe(const ConfigNode* section, Reading& reading, Job& job);
 void read_optimizer(const ConfigNode* section, Reading& reading, Job& job);
 void read_offload(const ConfigNode* section, Reading& reading, Job& job);
-std::string text_of(const NvlinkPair& pair);  // "0-3x2"
+// "0-3x2" are two links between GPUs 0 and 3. Nothing of what names no two GPUs.
+std::optional<NvlinkPair> parse_nvlinks(const std::string& text);
+std::int64_t most_nvlinks(const std::vector<NvlinkPair>& pairs);  // that one GPU has
 // Of cluster.intra_node, and cluster.pcie.
-void read_intra_wiring(SectionReader& section, Reading& reading, Cluster& cluster);
+// The former returns which part of the GPU's NVLinks the node uses: of their default bandwidth.
+double read_intra_wiring(SectionReader& section, Reading& reading, Cluster& cluster);
 void read_pcie(const ConfigNode* section, Reading& reading, Cluster& cluster);
 void read_fabric(const ConfigNode* section, Reading& reading, Cluster& cluster);
 void read_host(const ConfigNode* section, Reading& reading, Cluster& cluster);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "configs/limits.h"
 #include "configs/load_sections.h"
@@ -10,19 +11,9 @@
 namespace simrun {
 namespace {
 
-// "0-3x2": two links between GPUs 0 and 3; "0-1" one.
-std::optional<NvlinkPair> parse_pair(const std::string& text) {
-  const std::size_t dash = text.find('-'), times = text.find('x');
-  if (dash == std::string::npos) return std::nullopt;
-  const IntegerRange gpu{0, limits::gpus_per_node.most};
-  const auto first = parse_integer(text.substr(0, dash), gpu).value;
-  const auto second =
-      parse_integer(text.substr(dash + 1, times == std::string::npos ? times : times - dash - 1), gpu).value;
-  const auto links = times == std::string::npos
-                         ? std::optional<std::int64_t>(1)
-                         : parse_integer(text.substr(times + 1), limits::nvlinks).value;
-  if (!first || !second || !links || *first == *second) return std::nullopt;
-  return NvlinkPair{std::min(*first, *second), std::max(*first, *second), *links};
+std::string text_of(const NvlinkPair& pair) {
+  return pair.links == 1 ? fmt::format("{}-{}", pair.first, pair.second)
+                         : fmt::format("{}-{}x{}", pair.first, pair.second, pair.links);
 }
 
 void read_pairs(SectionReader& section, Reading& reading, NodeWiring& wiring) {
@@ -44,7 +35,7 @@ void read_pairs(SectionReader& section, Reading& reading, NodeWiring& wiring) {
   std::vector<std::string> texts;
   for (const ConfigNode& child : list->children) {
     const std::optional<NvlinkPair> pair =
-        child.kind == ConfigNode::Kind::scalar ? parse_pair(child.text) : std::nullopt;
+        child.kind == ConfigNode::Kind::scalar ? parse_nvlinks(child.text) : std::nullopt;
     if (!pair) {
       reading.problems.push_back({child.position,
                                   fmt::format("'{}': {} is no pair of GPUs", path, describe(child)),
@@ -55,6 +46,19 @@ void read_pairs(SectionReader& section, Reading& reading, NodeWiring& wiring) {
     texts.push_back(text_of(*pair));
   }
   reading.record(path, fmt::format("[{}]", fmt::join(texts, ", ")), origin_of(list->position));
+}
+
+// Of the GPU's NVLinks, the part that the node uses.
+double read_nvlink_share(SectionReader& section, Reading& reading, const NodeWiring& wiring) {
+  const std::int64_t used = most_nvlinks(wiring.nvlinks);
+  if (!section.has("gpu_nvlinks") || used == 0) return 1;
+  const std::int64_t all = section.integer("gpu_nvlinks", limits::nvlinks);
+  if (all >= used) return static_cast<double>(used) / static_cast<double>(all);
+  if (all > 0)
+    reading.problem(section.path_of("gpu_nvlinks"),
+                    fmt::format("a GPU has {} NVLinks, and 'nvlinks' gives one of them {}", all, used),
+                    "gpu_nvlinks counts all, also those that lead nowhere.");
+  return 1;
 }
 
 // A GPU's PCIe link is what intra_node describes where GPUs have nothing else.
@@ -87,12 +91,31 @@ void read_socket_link(SectionReader& section, PcieTree& pcie) {
 
 }  // namespace
 
-std::string text_of(const NvlinkPair& pair) {
-  return pair.links == 1 ? fmt::format("{}-{}", pair.first, pair.second)
-                         : fmt::format("{}-{}x{}", pair.first, pair.second, pair.links);
+std::optional<NvlinkPair> parse_nvlinks(const std::string& text) {
+  const std::size_t dash = text.find('-'), times = text.find('x');
+  if (dash == std::string::npos) return std::nullopt;
+  const IntegerRange gpu{0, limits::gpus_per_node.most};
+  const auto first = parse_integer(text.substr(0, dash), gpu).value;
+  const auto second =
+      parse_integer(text.substr(dash + 1, times == std::string::npos ? times : times - dash - 1), gpu).value;
+  const auto links = times == std::string::npos
+                         ? std::optional<std::int64_t>(1)
+                         : parse_integer(text.substr(times + 1), limits::nvlinks).value;
+  if (!first || !second || !links || *first == *second) return std::nullopt;
+  return NvlinkPair{std::min(*first, *second), std::max(*first, *second), *links};
 }
 
-void read_intra_wiring(SectionReader& section, Reading& reading, Cluster& cluster) {
+std::int64_t most_nvlinks(const std::vector<NvlinkPair>& pairs) {
+  std::map<std::int64_t, std::int64_t> links;
+  for (const NvlinkPair& pair : pairs)
+    for (const std::int64_t gpu : {pair.first, pair.second}) links[gpu] += pair.links;
+  std::int64_t most = 0;
+  for (const auto& [gpu, count] : links) most = std::max(most, count);
+  return most;
+}
+
+double read_intra_wiring(SectionReader& section, Reading& reading, Cluster& cluster) {
+  double share = 1;
   NodeWiring& wiring = cluster.wiring;
   const std::string topology = section.word("topology", {{"nvswitch", "nvlink_mesh", "pcie"}}, "nvswitch");
   if (topology == "pcie") wiring.topology = IntraNodeTopology::pcie;
@@ -100,9 +123,11 @@ void read_intra_wiring(SectionReader& section, Reading& reading, Cluster& cluste
     wiring.topology = IntraNodeTopology::nvlink_mesh;
     read_pairs(section, reading, wiring);
     wiring.relay = section.boolean("relay", true);
+    share = read_nvlink_share(section, reading, wiring);
   }
   if (topology == "nvswitch") wiring.nodes_per_domain = section.integer("nodes_per_domain", limits::nodes, 1);
-  section.ignore({"nvlinks", "relay", "nodes_per_domain"});
+  section.ignore({"nvlinks", "gpu_nvlinks", "relay", "nodes_per_domain"});
+  return share;
 }
 
 void read_pcie(const ConfigNode* node, Reading& reading, Cluster& cluster) {

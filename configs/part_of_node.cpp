@@ -1,84 +1,121 @@
 #include "configs/part_of_node.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "configs/limits.h"
 #include "configs/load_sections.h"
+#include "configs/numbers.h"
 
 namespace simrun {
 namespace {
 
-bool is_written(const Reading& reading, const std::string& path) { return reading.positions.contains(path); }
-
-// Written in another file than the number of GPUs or NICs that it should be as long as.
-bool is_inherited(const Reading& reading, const std::string& list, const std::string& count) {
-  return is_written(reading, list) && is_written(reading, count) &&
-         reading.positions.at(list).file != reading.positions.at(count).file;
+std::optional<std::int64_t> count_in(const ConfigNode& section, const char* key, IntegerRange range) {
+  const ConfigNode* node = section.find(key);
+  if (node == nullptr || node->kind != ConfigNode::Kind::scalar) return std::nullopt;
+  return parse_integer(node->text, range).value;
 }
 
-void write_again(const std::string& path, std::string text, Reading& reading) {
-  reading.record(path, std::move(text), origin_of(reading.positions.at("cluster.gpus_per_node")));
+bool has(const ConfigNode& section, const char* part, const char* key) {
+  const ConfigNode* node = section.find(part);
+  return node != nullptr && node->find(key) != nullptr;
 }
 
-std::int64_t most_links(const Cluster& cluster) {
-  std::vector<std::int64_t> links(static_cast<std::size_t>(cluster.gpus_per_node));
-  for (const NvlinkPair& pair : cluster.wiring.nvlinks)
-    for (const std::int64_t gpu : {pair.first, pair.second})
-      if (const auto at = static_cast<std::size_t>(gpu); at < links.size()) links[at] += pair.links;
-  return *std::ranges::max_element(links);
+void put(ConfigNode& section, const char* key, std::string text, const SourcePosition& position) {
+  ConfigNode value;
+  value.kind = ConfigNode::Kind::scalar;
+  value.key = key;
+  value.key_position = value.position = position;
+  value.text = std::move(text);
+  std::erase_if(section.children, [&](const ConfigNode& child) { return child.key == key; });
+  section.children.push_back(std::move(value));
 }
 
-void keep_links(Cluster& cluster, Reading& reading) {
-  std::vector<NvlinkPair>& pairs = cluster.wiring.nvlinks;
-  Cluster whole = cluster;
-  for (const NvlinkPair& pair : pairs)
-    whole.gpus_per_node = std::max(whole.gpus_per_node, std::max(pair.first, pair.second) + 1);
-  if (whole.gpus_per_node == cluster.gpus_per_node) return;
-  std::erase_if(pairs, [&](const NvlinkPair& pair) { return pair.second >= cluster.gpus_per_node; });
-  if (pairs.empty()) {
-    if (cluster.gpus_per_node > 1) return;  // reported as a mesh without links
-    cluster.wiring.topology = IntraNodeTopology::nvswitch;
-    reading.take("cluster.intra_node.nvlinks");
-    reading.take("cluster.intra_node.relay");
-    return write_again("cluster.intra_node.topology", "nvswitch", reading);
+// Nothing where a pair cannot be read, which the loader reports.
+std::optional<std::vector<NvlinkPair>> pairs_in(const ConfigNode& list) {
+  std::vector<NvlinkPair> pairs;
+  pairs.reserve(list.children.size());
+  for (const ConfigNode& child : list.children) {
+    const std::optional<NvlinkPair> pair = parse_nvlinks(child.text);
+    if (!pair) return std::nullopt;
+    pairs.push_back(*pair);
   }
-  std::vector<std::string> texts;
-  texts.reserve(pairs.size());
-  for (const NvlinkPair& pair : pairs) texts.push_back(text_of(pair));
-  write_again("cluster.intra_node.nvlinks", fmt::format("[{}]", fmt::join(texts, ", ")), reading);
-  const std::string bandwidth = "cluster.intra_node.bandwidth";
-  const bool is_own =
-      reading.positions.contains(bandwidth) && !is_inherited(reading, bandwidth, "cluster.gpus_per_node");
-  if (is_own) return;
-  cluster.intra_node.bandwidth = cluster.intra_node.bandwidth * static_cast<double>(most_links(cluster)) /
-                                 static_cast<double>(most_links(whole));
-  write_again(bandwidth, fmt::format("{:.10g} GB/s", cluster.intra_node.bandwidth / 1e9), reading);
+  return pairs;
 }
 
-void keep_switches(std::vector<std::int64_t>& switches, std::int64_t count, const std::string& list,
-                   const std::string& counted_by, Reading& reading) {
-  if (!is_inherited(reading, list, counted_by) || count < 1 ||
-      switches.size() <= static_cast<std::size_t>(count))
+// GPUs without a link among them: one GPU needs none, others have PCIe, whose link is then the node's.
+void leave_mesh(ConfigNode& base, ConfigNode& intra, std::int64_t gpus, const SourcePosition& position) {
+  const ConfigNode* pcie = base.find("pcie");
+  if (gpus > 1 && pcie == nullptr) return;  // the empty list is reported
+  std::erase_if(intra.children,
+                [](const ConfigNode& child) { return child.key == "nvlinks" || child.key == "relay"; });
+  put(intra, "topology", gpus > 1 ? "pcie" : "nvswitch", position);
+  for (const char* key : {"bandwidth", "latency", "efficiency"})
+    if (const ConfigNode* of_pcie = gpus > 1 ? pcie->find(key) : nullptr)
+      put(intra, key, of_pcie->text, of_pcie->position);
+}
+
+void keep_links(ConfigNode& base, std::int64_t gpus, const SourcePosition& position) {
+  ConfigNode* intra = base.find("intra_node");
+  ConfigNode* list = intra == nullptr ? nullptr : intra->find("nvlinks");
+  if (list == nullptr) return;
+  const std::optional<std::vector<NvlinkPair>> whole = pairs_in(*list);
+  if (!whole) return;
+  std::vector<NvlinkPair> part = *whole;
+  std::erase_if(part, [&](const NvlinkPair& pair) { return pair.second >= gpus; });
+  std::erase_if(list->children,
+                [&](const ConfigNode& child) { return parse_nvlinks(child.text)->second >= gpus; });
+  list->position = position;
+  if (part.empty()) return leave_mesh(base, *intra, gpus, position);
+  const std::int64_t links = most_nvlinks(part), before = most_nvlinks(*whole);
+  const ConfigNode* bandwidth = intra->find("bandwidth");
+  if (bandwidth == nullptr) {
+    if (intra->find("gpu_nvlinks") == nullptr)
+      put(*intra, "gpu_nvlinks", fmt::format("{}", before), position);
     return;
-  switches.resize(static_cast<std::size_t>(count));
-  write_again(list, fmt::format("[{}]", fmt::join(switches, ", ")), reading);
+  }
+  const Parsed<Quantity> of_whole =
+      parse_quantity(bandwidth->text, Unit::bytes_per_second, limits::bandwidth);
+  if (!of_whole.value) return;
+  const double of_part = of_whole.value->value * static_cast<double>(links) / static_cast<double>(before);
+  put(*intra, "bandwidth", fmt::format("{} GB/s", of_part / 1e9), position);
+}
+
+// `key` of the pcie section: one entry for each of `count` GPUs or NICs.
+void keep_switches(ConfigNode& base, const char* key, std::int64_t count, const SourcePosition& position) {
+  ConfigNode* pcie = base.find("pcie");
+  ConfigNode* list = pcie == nullptr ? nullptr : pcie->find(key);
+  const auto wanted = static_cast<std::size_t>(count);
+  if (list == nullptr || list->children.size() <= wanted) return;
+  list->children.resize(wanted);
+  list->position = position;
 }
 
 }  // namespace
 
-void keep_part_of_node(Cluster& cluster, Reading& reading) {
-  const std::string gpus = "cluster.gpus_per_node", nics = "cluster.nics_per_node";
-  if (cluster.gpus_per_node < 1) return;
-  if (cluster.wiring.topology == IntraNodeTopology::nvlink_mesh &&
-      is_inherited(reading, "cluster.intra_node.nvlinks", gpus))
-    keep_links(cluster, reading);
-  PcieTree& pcie = cluster.wiring.pcie;
-  keep_switches(pcie.gpu_switches, cluster.gpus_per_node, "cluster.pcie.gpu_switches", gpus, reading);
-  keep_switches(pcie.nic_switches, cluster.nics_per_node, "cluster.pcie.nic_switches", nics, reading);
+ConfigNode part_of_node(ConfigNode base, const ConfigNode& over) {
+  const auto whole = count_in(base, "gpus_per_node", limits::gpus_per_node);
+  const auto gpus = count_in(over, "gpus_per_node", limits::gpus_per_node);
+  const bool is_part = whole && gpus && *gpus < *whole && base.find("node_groups") == nullptr &&
+                       over.find("node_groups") == nullptr;
+  const auto own_nics = count_in(over, "nics_per_node", limits::nics_per_node);
+  if (is_part) {
+    const SourcePosition& position = over.find("gpus_per_node")->position;
+    if (!has(over, "intra_node", "nvlinks")) keep_links(base, *gpus, position);
+    if (!has(over, "pcie", "gpu_switches")) keep_switches(base, "gpu_switches", *gpus, position);
+    // A NIC per GPU is the default.
+    const bool is_nic_per_gpu = base.find("nics_per_node") == nullptr && !own_nics;
+    if (is_nic_per_gpu && !has(over, "pcie", "nic_switches"))
+      keep_switches(base, "nic_switches", *gpus, position);
+  }
+  if (own_nics && !has(over, "pcie", "nic_switches"))
+    keep_switches(base, "nic_switches", *own_nics, over.find("nics_per_node")->position);
+  return base;
 }
 
 }  // namespace simrun

@@ -18,8 +18,9 @@ struct PipelineLayout {
 
 // Megatron-LM's pipeline_model_parallel_layout: "Et*3|(tttt|)*14ttL".
 //
-//   E embedding   t one decoder layer   m multi-token prediction   L loss (final norm, LM head, cross
-//   entropy) | ends a stage   x*n repeats a character   (...)*n repeats a group   commas are ignored
+//   E embedding   t one decoder layer   m multi-token prediction
+//   L loss (final norm, LM head, cross entropy)
+//   | ends a stage   x*n repeats a character   (...)*n repeats a group   commas are ignored
 //
 // Entry s is global virtual stage s, on pipeline rank s % pipeline size. E comes first in the first stage, m
 // and then L last in the last one; every stage holds something. Source:

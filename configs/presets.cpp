@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "configs/part_of_node.h"
 #include "configs/text_file.h"
 
 namespace simrun {
@@ -152,6 +153,7 @@ ResolvedSection resolve(ConfigNode section, const std::string& folder, const Pre
   base->key = section.key;
   chain.push_back(*found.path);
   ResolvedSection below = resolve(std::move(*base), folder, search, reading, std::move(chain));
+  if (folder == "clusters") below.node = part_of_node(std::move(below.node), section);
   return {merged(std::move(below.node), section), fs::path(*found.path).stem().string(), below.found};
 }
 

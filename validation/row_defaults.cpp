@@ -71,10 +71,9 @@ void fill_in_model(RowJob& made) {
   assume(made, Column::vocab, 51200);
 }
 
-// As many as the layout's stages make. An interleaved schedule with no number of virtual stages: one layer in
-// each, the usual value of Megatron-LM's
-// --num-layers-per-virtual-pipeline-stage. Zero Bubble's models have a layer less on the first and last
-// stage.
+// Per rank. Where the row has a layout, as many as its stages make; of an interleaved schedule with no number
+// of them one layer in each, the usual value of Megatron-LM's --num-layers-per-virtual-pipeline-stage. Zero
+// Bubble's models have a layer less on the first and last stage.
 std::int64_t virtual_stages(const RowJob& made) {
   if (const auto layout = made.facts.find("stage_layout"); layout != made.facts.end()) {
     const auto stages = static_cast<std::int64_t>(parse_pipeline_layout(layout->second).stages.size());

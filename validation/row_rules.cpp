@@ -61,19 +61,20 @@ bool is_word(char c) {
 struct Placeholder {
   std::string name;
   bool (*belongs)(char);
+  bool ends_sentence = true;  // without the dot or dash behind it
 };
 
 const std::vector<Placeholder> placeholders = {
     {"{}", is_word},
     {"{#}", [](char c) { return is_digit(c) || c == '.'; }},
-    {"{text}", [](char c) { return c != ' ' && c != '"'; }},
+    {"{text}",
+     [](char c) { return std::isspace(static_cast<unsigned char>(c)) == 0 && c != '"' && c != ';'; }, false},
 };
 
-// The run of characters that `belongs` at `at`, without the dot that ends a sentence.
-std::string run_at(const std::string& text, std::size_t at, bool (*belongs)(char)) {
+std::string held_at(const std::string& text, std::size_t at, const Placeholder& placeholder) {
   std::size_t end = at;
-  while (end < text.size() && belongs(text[end])) ++end;
-  while (end > at && (text[end - 1] == '.' || text[end - 1] == '-')) --end;
+  while (end < text.size() && placeholder.belongs(text[end])) ++end;
+  while (placeholder.ends_sentence && end > at && (text[end - 1] == '.' || text[end - 1] == '-')) --end;
   return text.substr(at, end - at);
 }
 
@@ -90,7 +91,7 @@ bool matches_at(const std::string& pattern, std::size_t p, const std::string& te
       return pattern.compare(p, one.name.size(), one.name) == 0;
     });
     if (held != placeholders.end()) {
-      captured = run_at(text, t, held->belongs);
+      captured = held_at(text, t, *held);
       return !captured.empty() &&
              matches_at(pattern, p + held->name.size(), text, t + captured.size(), captured);
     }

@@ -15,8 +15,8 @@ namespace simrun {
 struct RowRule {
   std::string name;
   // Any of them in the text, whatever the case. '*' stands for any characters, '{}' for a run of letters,
-  // digits and _.+-, '{#}' for a number, '{text}' for all up to a blank or a quotation mark; values of the
-  // rule repeat what was found as '{}'.
+  // digits and _.+-, '{#}' for a number, '{text}' for all up to a blank, a quotation mark or ';'; values of
+  // the rule repeat what was found as '{}'.
   std::vector<std::string> match;
   // Of notes.yaml: only of rows whose cells, as the file has them, are such. "16+": a number of at least 16;
   // "16": that very one; else a pattern as in `match`.

@@ -46,7 +46,8 @@ struct ValidationScores {
   std::map<std::string, std::size_t> reasons;  // rows by why they are unscored, of all sets
 };
 
-// One time metric of each run counts, of a run that two tables print once, and every memory row.
+// One time metric of each run counts, of a run that two tables of its source print once, and every memory
+// row.
 ValidationScores score_rows(const std::vector<ValidatedRow>& rows);
 
 }  // namespace simrun

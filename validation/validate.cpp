@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cctype>
 #include <map>
-#include <set>
 #include <thread>
 
 namespace simrun {
@@ -51,23 +50,28 @@ void choose_counted(std::vector<ValidatedRow>& rows) {
   for (const auto& [run, row] : best) row->counts = true;
 }
 
+// Without the zeros before and behind them, which rounding leaves too.
 bool has_three_digits(const std::string& number) {
   std::string digits;
   for (const char c : number)
     if (std::isdigit(static_cast<unsigned char>(c)) != 0 && (c != '0' || !digits.empty())) digits += c;
-  return digits.size() >= 3;
+  return digits.find_last_not_of('0') != std::string::npos && digits.find_last_not_of('0') >= 2;
 }
 
-// A run that two tables print is one: the same job to us, the same metric predicted for it, and a measured
-// value of three digits or more.
+// A run that two tables of one source print is one: the same job to us, the same metric, and the same
+// measured value of three digits or more. Within a table equal values are runs that took equally long.
 void count_printed_twice_once(std::vector<ValidatedRow>& rows) {
-  std::set<std::vector<std::string>> seen;
+  std::map<std::vector<std::string>, std::string> table_of;
   for (ValidatedRow& row : rows) {
     const std::string& value = row.row[Column::measured_value];
-    if (!row.counts || !row.is_time() || !row.predicted || !has_three_digits(value)) continue;
-    row.counts = seen.insert({row.source, row.set, row.yaml, row.row[Column::measured_metric],
-                              fmt::format("{}", *row.predicted), value})
-                     .second;
+    if (!row.counts || !row.is_time() || row.yaml.empty() || !has_three_digits(value)) continue;
+    const std::string predicted = row.predicted ? fmt::format("{}", *row.predicted) : "";
+    const std::string& table = row.row[Column::source];
+    const auto [first, is_new] =
+        table_of.try_emplace({row.source, row.set, row.yaml, row.row[Column::measured_metric], predicted,
+                              fmt::format("{}", row.measured())},
+                             table);
+    row.counts = is_new || first->second == table;
   }
 }
 

@@ -8,6 +8,9 @@
 using namespace simrun;
 using namespace simrun::test;
 
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
 namespace {
 
 // Two nodes of four GPUs with `more` in the cluster section.
@@ -43,6 +46,15 @@ std::vector<std::string> messages(const std::string& more) {
 }
 
 using Messages = std::vector<std::string>;
+
+// A job on one node of the preset, or with what follows its name.
+LoadedJob part_of(const std::string& preset, std::vector<Override> overrides = {}) {
+  std::string text = edited(with_cluster(""), "bf16", "fp16");
+  text.resize(text.find("cluster:"));
+  LoadOptions options = with_presets();
+  options.overrides = std::move(overrides);
+  return load_job_text(text + "cluster: {nodes: 1, from: " + preset + "}\n", "job.yaml", options);
+}
 
 }  // namespace
 
@@ -83,28 +95,56 @@ TEST_CASE("a mesh of NVLinks is read pair by pair, and GPUs without a link need 
 }
 
 // A DGX-1 has 6 links of 25 GB/s at each GPU: 0-1, 0-2, 0-3x2, 1-2x2, 1-3 and 2-3x2 among the first four.
+// A DGX-1 has 6 links of 25 GB/s at each GPU: 0-1, 0-2, 0-3x2, 1-2x2, 1-3 and 2-3x2 among the first four.
 TEST_CASE("a job on a part of a preset's node has the links among its first GPUs, each as fast as before") {
-  const auto part = [](const std::string& gpus) {
-    std::string text = edited(with_cluster(""), "bf16", "fp16");
-    text.resize(text.find("cluster:"));
-    return load_job_text(text + "cluster: {from: aws_p3_16xlarge, nodes: 1, gpus_per_node: " + gpus + "}\n",
-                         "job.yaml", with_presets());
-  };
-  const LoadedJob pair = part("2");
+  const LoadedJob pair = part_of("aws_p3_16xlarge, gpus_per_node: 2");
   CHECK(pair.job.cluster.wiring.nvlinks == std::vector<NvlinkPair>{{0, 1, 1}});
   CHECK(pair.job.cluster.intra_node.bandwidth == Approx(25e9));  // of one link
   CHECK(pair.job.cluster.wiring.pcie.gpu_switches == std::vector<std::int64_t>{0, 0});
-  const LoadedJob four = part("4");
+  const LoadedJob four = part_of("dgx1_v100, gpus_per_node: 4, nics_per_node: 2");
   CHECK(four.job.cluster.wiring.nvlinks.size() == 6);
-  CHECK(four.job.cluster.intra_node.bandwidth == Approx(125e9));  // GPU 2 and 3 have five links
-  const LoadedJob one = part("1");
+  CHECK(four.job.cluster.intra_node.bandwidth == Approx(125e9));  // GPUs 2 and 3 have five links
+  CHECK(four.job.cluster.wiring.pcie.nic_switches == std::vector<std::int64_t>{0, 1});
+  const LoadedJob one = part_of("dgx1_v100, gpus_per_node: 1");
   CHECK(one.job.cluster.wiring.topology == IntraNodeTopology::nvswitch);
   for (const LoadedJob* loaded : {&pair, &four, &one})  // what is printed says the same
     CHECK(load_job_text(loaded->effective_yaml, "job.yaml", LoadOptions{}).job.cluster ==
           loaded->job.cluster);
-  const LoadedJob own = part("2, intra_node: {bandwidth: 30 GB/s}");
-  CHECK(own.job.cluster.intra_node.bandwidth == Approx(30e9));
-  CHECK(part("8").job.cluster.wiring.nvlinks.size() == 16);
+  CHECK(part_of("dgx1_v100, gpus_per_node: 8").job.cluster.wiring.nvlinks.size() == 16);
+}
+
+TEST_CASE("what a job itself says of its part of a node stands, wherever it says it") {
+  const std::vector<Override> fewer{{"cluster.gpus_per_node", "2"}};
+  const std::vector<Override> slower{{"cluster.intra_node.bandwidth", "30 GB/s"}};
+  const auto bandwidth = [](const LoadedJob& loaded) { return loaded.job.cluster.intra_node.bandwidth; };
+  CHECK(bandwidth(part_of("dgx1_v100", fewer)) == Approx(25e9));
+  CHECK(bandwidth(part_of("dgx1_v100, gpus_per_node: 2, intra_node: {bandwidth: 30 GB/s}")) == Approx(30e9));
+  CHECK(bandwidth(part_of("dgx1_v100, gpus_per_node: 2", slower)) == Approx(30e9));
+  CHECK(bandwidth(part_of("dgx1_v100, intra_node: {bandwidth: 30 GB/s}", fewer)) == Approx(30e9));
+  // Wrong links and switches of its own beside the preset's GPUs are errors.
+  CHECK_THROWS_WITH(part_of("dgx1_v100, intra_node: {nvlinks: [0-1, 0-9]}"),
+                    Contains("0-9x1 names no two GPUs"));
+  CHECK_THROWS_WITH(part_of("dgx1_v100, pcie: {gpu_switches: [0, 0, 1, 1, 2, 2, 3, 3, 3]}"),
+                    Contains("gpu_switches has 9 entries for 8 GPUs"));
+}
+
+TEST_CASE("GPUs of a part of a node that have no link among them are on PCIe, if the node has it") {
+  const fs::path folder = fs::temp_directory_path() / "simrun_part_of_node";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  const auto node = [&](const std::string& pcie) {
+    std::ofstream(folder / "bridges.yaml")
+        << "from: pcie_8xt4\ngpus_per_node: 4\ngpu: v100_sxm2_16gb\nnodes: 1\nintra_node:\n  topology: "
+           "nvlink_mesh\n"
+           "  nvlinks: [0-2, 1-3]\n  bandwidth: 50 GB/s\n  latency: 2 us\n" +
+               pcie;
+    return part_of((folder / "bridges.yaml").string() + ", gpus_per_node: 2, nics_per_node: 2");
+  };
+  const LoadedJob pair = node("pcie: {bandwidth: 12 GB/s, latency: 6 us, gpu_switches: [0, 0, 1, 1]}\n");
+  CHECK(pair.job.cluster.wiring.topology == IntraNodeTopology::pcie);
+  CHECK(pair.job.cluster.intra_node.bandwidth == Approx(12e9));
+  CHECK(load_job_text(pair.effective_yaml, "job.yaml", LoadOptions{}).job.cluster == pair.job.cluster);
+  fs::remove_all(folder);
 }
 
 TEST_CASE("a PCIe tree names the switch of each GPU and NIC and the socket of each switch") {

@@ -23,7 +23,7 @@ before(async () => {
 });
 after(async () => {
   const ended = new Promise((done) => server.removeAllListeners("exit").once("exit", done));
-  server.kill("SIGINT");  // first: a browser that does not end must not leave it, and this test, running
+  server.kill("SIGINT");  // first: what the browser does must not leave it running
   await browser.close();
   rmSync(folder, { recursive: true, force: true });
   assert.equal(await ended, 0, "Ctrl-C ends it well");

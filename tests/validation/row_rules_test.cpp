@@ -19,6 +19,7 @@ TEST_CASE(
   CHECK_FALSE(matched("capacity factor {#}", "capacity factor dropless"));
   CHECK(matched("kernel={}", "kernel=flash-2, x") == "flash-2");
   CHECK(matched("--layout {text}", "--layout Et*2|(tt|)*5t|tmL --bf16") == "Et*2|(tt|)*5t|tmL");
+  CHECK(matched("--layout {text}", "--layout a|b-; median") == "a|b-");
   CHECK(matched("--layout \"{text}\"", "--layout \"Et*7|t*7mL\" --bf16") == "Et*7|t*7mL");
 }
 

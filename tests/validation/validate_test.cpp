@@ -31,14 +31,20 @@ TEST_CASE("validate: one time metric of a run counts, iteration time first; memo
   CHECK(rows[0].simulated == rows[3].simulated);  // equal jobs are simulated once
 }
 
-TEST_CASE("validate: a run that two tables print counts once; one rounded to two digits may be another") {
-  const auto rows = validated({{{Column::measured_value, "0.512"}},
-                               {{Column::measured_value, "0.512"}, {Column::inter_link, "not stated"}},
-                               {{Column::measured_value, "0.513"}, {Column::inter_link, "not stated"}},
-                               {{Column::measured_value, "0.51"}},
-                               {{Column::measured_value, "0.51"}, {Column::inter_link, "not stated"}}});
+TEST_CASE(
+    "validate: a run that two tables of a source print counts once; one that is rounded may be another") {
+  const auto printed = [](const std::string& value, const std::string& table) {
+    return Cells{{Column::measured_value, value},
+                 {Column::source, "NVIDIA/Megatron-LM README " + table},
+                 {Column::inter_link, table}};  // so that no two are one configuration
+  };
+  const auto rows =
+      validated({printed("0.512", "a"), printed("0.5120", "b"), printed("0.513", "b"), printed("0.51", "a"),
+                 printed("0.510", "b"), printed("0.613", "a"), printed("0.613", "a")});
   CHECK(rows[0].run != rows[1].run);
-  CHECK((rows[0].counts && !rows[1].counts && rows[2].counts && rows[3].counts && rows[4].counts));
+  CHECK((rows[0].counts && !rows[1].counts && rows[2].counts));
+  CHECK((rows[3].counts && rows[4].counts));  // two digits and a zero
+  CHECK((rows[5].counts && rows[6].counts));  // a repeat within one table
 }
 
 TEST_CASE(

@@ -110,8 +110,8 @@ BENCHMARK(stages_by_sub_meshes)
     ->Iterations(1);
 
 void pass_by_pass(benchmark::State& state, const char* job) {
-  const PassLevelPlan plan = pass_level_plan(compile(preset_job(job)));
-  for (auto _ : state) benchmark::DoNotOptimize(run_pass_level(plan));
+  PassLevelEngine engine(pass_level_plan(compile(preset_job(job))));
+  for (auto _ : state) benchmark::DoNotOptimize(engine.run());
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK_CAPTURE(pass_by_pass, llama3_70b_64xh100, "llama3-70b-64xh100")->Unit(benchmark::kMicrosecond);

@@ -1,3 +1,5 @@
+#include "sim/pass_level_plan.h"
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -11,7 +13,6 @@
 #include "sim/durations.h"
 #include "sim/kernel_slowdowns.h"
 #include "sim/memory.h"
-#include "sim/pass_level.h"
 
 namespace simrun {
 namespace {

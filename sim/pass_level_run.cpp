@@ -8,153 +8,193 @@ namespace {
 
 constexpr Picoseconds not_known = -1;
 
-// Both ends of a transfer.
-struct PassTransfer {
-  std::int32_t sender = -1, receiver = -1;  // ends that are posted, as numbers of streams over all ranks
-  Picoseconds ready = 0, duration = 0, end = not_known;
-};
-
-// Ends of transfers that were posted and are not over, first in first out.
-struct PassTransferStream {
-  std::vector<std::int32_t> posted;
-  std::size_t head = 0;
-  Picoseconds tail = 0;
-  bool empty() const { return head == posted.size(); }
-};
-
-struct PassRankState {
-  std::size_t entry = 0;
-  Picoseconds compute = 0, reduced = 0;  // when the compute stream and the reducing one are done
-  std::int32_t awaits = -1;
-  std::int64_t live = 0, peak = 0;
-  // Of the step's end.
-  std::size_t end_step = 0;
-  std::vector<Picoseconds> tails, results;
-};
-
-class PassLevelRunner {
+// Runs the events of the passes. No time needs a start value of its own but those of ranks and streams: an
+// end is posted, and a transfer over, before it is read.
+class EventRunner {
  public:
-  explicit PassLevelRunner(const PassLevelPlan& plan)
-      : plan_(plan),
-        ranks_(plan.ranks.size()),
-        streams_(plan.ranks.size() * plan.streams),
-        transfers_(static_cast<std::size_t>(plan.transfers)) {}
+  EventRunner(const PassLevelPlan& plan, const PassLevelOrder& order, PassLevelTimes& times)
+      : plan_(plan), order_(order), times_(times) {
+    std::ranges::fill(times.compute, 0);
+    std::ranges::fill(times.streams, 0);
+    for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
+      times.reduced[rank] = plan.ranks[rank].gathered;
+  }
 
-  PassLevelRun run() {
-    for (std::size_t rank = ranks_.size(); rank-- > 0;) {
-      ranks_[rank].reduced = plan_.ranks[rank].gathered;
-      runnable_.push_back(rank);
+  void run_whole() { run(0, order_.events.size()); }
+
+  void run_and_skip() {
+    const PassLevelPeriod& period = order_.period;
+    std::size_t at = period.begin;
+    run(0, at);
+    PassLevelTimes before;
+    for (std::size_t k = 0; k < period.times; ++k) {
+      before.compute = times_.compute;
+      before.reduced = times_.reduced;
+      before.streams = times_.streams;
+      run(at, at + period.length);
+      at += period.length;
+      const Picoseconds moved = moved_by(before, k + 1);
+      if (moved == not_known) continue;
+      skip(moved, k + 1);
+      at = period.begin + period.times * period.length;
+      break;
     }
-    while (!runnable_.empty()) {
-      const std::size_t rank = runnable_.back();
-      runnable_.pop_back();
-      advance(rank);
-    }
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-      if (ranks_[rank].entry < plan_.ranks[rank].entries.size())
-        throw std::runtime_error("the ranks of a pipeline wait for each other");
-    end_step();
-    return result();
+    run(at, order_.events.size());
   }
 
  private:
-  void advance(std::size_t rank) {
-    const PassLevelRank& code = plan_.ranks[rank];
-    PassRankState& state = ranks_[rank];
-    for (; state.entry < code.entries.size(); ++state.entry) {
-      const PassLevelEntry& entry = code.entries[state.entry];
-      const PassLevelSegment& segment = plan_.segments[entry.segment];
-      if (segment.kind != PassLevelKind::pass) {
-        post(rank, entry.transfer, segment);
-      } else if (!run_pass(state, entry, segment)) {
-        return;
+  void run(std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const PassLevelEvent& event = order_.events[i];
+      switch (event.kind) {
+        case PassLevelEventKind::pass: run_pass(event); break;
+        case PassLevelEventKind::first_end: posted(event) = compute(event); break;
+        case PassLevelEventKind::second_end: posted(event) = std::max(posted(event), compute(event)); break;
+        case PassLevelEventKind::last_end: transfer(event, std::max(posted(event), compute(event))); break;
+        case PassLevelEventKind::transfer: transfer(event, posted(event)); break;
       }
-      state.peak = std::max(state.peak, state.live + segment.peak_bytes);
-      state.live += segment.net_bytes;
     }
   }
 
-  // False: it waits for a transfer of which the end is not known.
-  bool run_pass(PassRankState& state, const PassLevelEntry& entry, const PassLevelSegment& segment) {
-    Picoseconds arrival = 0;
-    if (entry.transfer >= 0) {
-      arrival = transfers_[static_cast<std::size_t>(entry.transfer)].end;
-      if (arrival == not_known) {
-        state.awaits = entry.transfer;
-        return false;
-      }
-    }
-    state.compute =
-        std::max(std::max(state.compute + segment.before, arrival) + segment.behind, segment.earliest_end);
+  void run_pass(const PassLevelEvent& event) {
+    const PassLevelSegment& segment = plan_.segments[event.segment];
+    Picoseconds& done = compute(event);
+    const Picoseconds arrival =
+        event.transfer < 0 ? 0 : times_.over[static_cast<std::size_t>(event.transfer)];
+    done = std::max(std::max(done + segment.before, arrival) + segment.behind, segment.earliest_end);
+    Picoseconds& reduced = times_.reduced[static_cast<std::size_t>(event.rank)];
     for (const PassReduction& reduction : segment.reductions)
-      state.reduced = std::max(state.reduced, state.compute - reduction.before_end) + reduction.duration;
-    return true;
+      reduced = std::max(reduced, done - reduction.before_end) + reduction.duration;
   }
 
-  void post(std::size_t rank, std::int32_t number, const PassLevelSegment& segment) {
-    PassTransfer& transfer = transfers_[static_cast<std::size_t>(number)];
-    const std::size_t stream = rank * plan_.streams + segment.stream;
-    (segment.kind == PassLevelKind::send ? transfer.sender : transfer.receiver) =
-        static_cast<std::int32_t>(stream);
-    transfer.ready = std::max(transfer.ready, ranks_[rank].compute);
-    transfer.duration = std::max(transfer.duration, segment.behind);
-    streams_[stream].posted.push_back(number);
-    changed_.push_back(stream);
-    while (!changed_.empty()) {
-      const std::size_t next = changed_.back();
-      changed_.pop_back();
-      begin_first(streams_[next]);
+  void transfer(const PassLevelEvent& event, Picoseconds ready) {
+    Picoseconds &from = stream(event.from), &to = stream(event.to);
+    const Picoseconds duration =
+        std::max(plan_.segments[event.segment].behind, plan_.segments[event.other].behind);
+    from = to = times_.over[static_cast<std::size_t>(event.transfer)] =
+        std::max({ready, from, to}) + duration;
+  }
+
+  Picoseconds& compute(const PassLevelEvent& event) const {
+    return times_.compute[static_cast<std::size_t>(event.rank)];
+  }
+  Picoseconds& posted(const PassLevelEvent& event) const {
+    return times_.posted[static_cast<std::size_t>(event.transfer)];
+  }
+  Picoseconds& stream(std::int32_t number) const { return times_.streams[static_cast<std::size_t>(number)]; }
+
+  // By how much everything that the next period reads lies behind what period `periods` began with; not_known
+  // if not all of it by as much.
+  Picoseconds moved_by(const PassLevelTimes& before, std::size_t periods) const {
+    const PassLevelPeriod& period = order_.period;
+    const auto rank = static_cast<std::size_t>(period.ranks.front());
+    const Picoseconds moved = times_.compute[rank] - before.compute[rank];
+    const auto have_moved = [&](const std::vector<std::int32_t>& which, const std::vector<Picoseconds>& from,
+                                const std::vector<Picoseconds>& to, std::size_t first, std::size_t second) {
+      return std::ranges::all_of(which, [&](std::int32_t number) {
+        const auto at = static_cast<std::size_t>(number);
+        return to[at + second] - from[at + first] == moved;
+      });
+    };
+    const auto shift = static_cast<std::size_t>(period.shift);
+    const std::size_t now = periods * shift, then = now - shift;
+    const bool all = have_moved(period.ranks, before.compute, times_.compute, 0, 0) &&
+                     have_moved(period.streams, before.streams, times_.streams, 0, 0) &&
+                     have_moved(period.reducing, before.reduced, times_.reduced, 0, 0) &&
+                     have_moved(period.posted, times_.posted, times_.posted, then, now) &&
+                     have_moved(period.over, times_.over, times_.over, then, now);
+    return all ? moved : not_known;
+  }
+
+  // To the end of the last period: every period is the one before it, later by `moved`.
+  void skip(Picoseconds moved, std::size_t periods) {
+    const PassLevelPeriod& period = order_.period;
+    const std::size_t left = period.times - periods;
+    const Picoseconds by = moved * static_cast<Picoseconds>(left);
+    const auto move = [by](const std::vector<std::int32_t>& which, std::vector<Picoseconds>& times) {
+      for (const std::int32_t number : which) times[static_cast<std::size_t>(number)] += by;
+    };
+    move(period.ranks, times_.compute);
+    move(period.streams, times_.streams);
+    move(period.reducing, times_.reduced);
+    const auto shift = static_cast<std::size_t>(period.shift);
+    const auto move_on = [&](const std::vector<std::int32_t>& which, std::vector<Picoseconds>& times) {
+      for (const std::int32_t number : which) {
+        const std::size_t at = static_cast<std::size_t>(number) + periods * shift;
+        times[at + left * shift] = times[at] + by;
+      }
+    };
+    move_on(period.posted, times_.posted);
+    move_on(period.over, times_.over);
+  }
+
+  const PassLevelPlan& plan_;
+  const PassLevelOrder& order_;
+  PassLevelTimes& times_;
+};
+
+// What follows behind the last pass of each rank.
+class StepEndRunner {
+ public:
+  StepEndRunner(const PassLevelPlan& plan, const PassLevelTimes& times)
+      : plan_(plan), ranks_(plan.ranks.size()), meetings_(plan.meetings.size()) {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) begin(rank, times);
+  }
+
+  Picoseconds run() {
+    std::vector<bool> at_meeting(ranks_.size(), false);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        const std::vector<PassLevelEndStep>& steps = plan_.ranks[rank].end;
+        RankState& state = ranks_[rank];
+        for (; state.step < steps.size(); ++state.step) {
+          const bool is_over = run_step(steps[state.step], state, !at_meeting[rank]);
+          moved = moved || is_over || !at_meeting[rank];
+          at_meeting[rank] = !is_over;
+          if (!is_over) break;
+        }
+      }
     }
+    Picoseconds end = 0;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (ranks_[rank].step < plan_.ranks[rank].end.size())
+        throw std::runtime_error("the ranks of a pipeline wait for each other behind their passes");
+      end = std::max(end, *std::ranges::max_element(ranks_[rank].tails));
+    }
+    return end;
   }
 
-  // Lets the first transfer of a stream happen, if its other end is first there too.
-  void begin_first(const PassTransferStream& stream) {
-    if (stream.empty()) return;
-    const std::int32_t number = stream.posted[stream.head];
-    PassTransfer& transfer = transfers_[static_cast<std::size_t>(number)];
-    if (transfer.sender < 0 || transfer.receiver < 0) return;
-    PassTransferStream& from = streams_[static_cast<std::size_t>(transfer.sender)];
-    PassTransferStream& to = streams_[static_cast<std::size_t>(transfer.receiver)];
-    if (from.posted[from.head] != number || to.posted[to.head] != number) return;
-    transfer.end = std::max({transfer.ready, from.tail, to.tail}) + transfer.duration;
-    from.tail = to.tail = transfer.end;
-    ++from.head;
-    ++to.head;
-    changed_.push_back(static_cast<std::size_t>(transfer.sender));
-    changed_.push_back(static_cast<std::size_t>(transfer.receiver));
-    const std::size_t receiver = static_cast<std::size_t>(transfer.receiver) / plan_.streams;
-    if (ranks_[receiver].awaits != number) return;
-    ranks_[receiver].awaits = -1;
-    runnable_.push_back(receiver);
-  }
-
-  // ---- behind the last pass ----
-
-  struct PassMeeting {
+ private:
+  struct RankState {
+    std::size_t step = 0;
+    std::vector<Picoseconds> tails, results;
+  };
+  struct Meeting {
     std::int32_t arrived = 0;
     Picoseconds ready = 0, duration = 0, end = not_known;
   };
 
-  void begin_end(std::size_t rank) {
+  void begin(std::size_t rank, const PassLevelTimes& times) {
     const PassLevelRank& code = plan_.ranks[rank];
-    PassRankState& state = ranks_[rank];
-    state.tails.assign(plan_.streams, 0);
-    for (std::size_t s = 0; s < plan_.streams; ++s) state.tails[s] = streams_[rank * plan_.streams + s].tail;
-    state.tails[compute_stream] = state.compute;
-    state.tails[plan_.reducing_stream] = std::max(state.tails[plan_.reducing_stream], state.reduced);
+    RankState& state = ranks_[rank];
+    const auto first = times.streams.begin() + static_cast<std::ptrdiff_t>(rank * plan_.streams);
+    state.tails.assign(first, first + plan_.streams);
+    state.tails[compute_stream] = times.compute[rank];
+    state.tails[plan_.reducing_stream] = std::max(state.tails[plan_.reducing_stream], times.reduced[rank]);
     state.results.assign(static_cast<std::size_t>(code.results), 0);
     for (std::size_t r = 0; r < code.from_reductions.size(); ++r)
-      if (code.from_reductions[r]) state.results[r] = state.reduced;
+      if (code.from_reductions[r]) state.results[r] = times.reduced[rank];
   }
 
   // False: at a meeting where others lack.
-  bool run_end_step(const PassLevelEndStep& step, PassRankState& state, bool is_new) {
+  bool run_step(const PassLevelEndStep& step, RankState& state, bool is_new) {
     Picoseconds ready = std::max(state.tails[step.stream], state.tails[compute_stream]);
     for (const std::int32_t read : step.reads)
       ready = std::max(ready, state.results[static_cast<std::size_t>(read)]);
     Picoseconds end = ready + step.duration;
     if (step.meeting >= 0) {
-      PassMeeting& meeting = meetings_[static_cast<std::size_t>(step.meeting)];
+      Meeting& meeting = meetings_[static_cast<std::size_t>(step.meeting)];
       if (is_new) {
         meeting.ready = std::max(meeting.ready, ready);
         meeting.duration = std::max(meeting.duration, step.duration);
@@ -169,51 +209,44 @@ class PassLevelRunner {
     return true;
   }
 
-  void end_step() {
-    meetings_.resize(plan_.meetings.size());
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) begin_end(rank);
-    std::vector<bool> at_meeting(ranks_.size(), false);
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-        const std::vector<PassLevelEndStep>& steps = plan_.ranks[rank].end;
-        PassRankState& state = ranks_[rank];
-        for (; state.end_step < steps.size(); ++state.end_step) {
-          const bool is_over = run_end_step(steps[state.end_step], state, !at_meeting[rank]);
-          moved = moved || is_over || !at_meeting[rank];
-          at_meeting[rank] = !is_over;
-          if (!is_over) break;
-        }
-      }
-    }
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-      if (ranks_[rank].end_step < plan_.ranks[rank].end.size())
-        throw std::runtime_error("the ranks of a pipeline wait for each other behind their passes");
-  }
-
-  PassLevelRun result() const {
-    PassLevelRun run;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      const PassRankState& state = ranks_[rank];
-      const PassLevelRank& code = plan_.ranks[rank];
-      run.step = std::max(run.step, *std::ranges::max_element(state.tails));
-      run.peak_bytes =
-          std::max(run.peak_bytes, code.start_bytes + std::max(state.peak, state.live + code.end_peak_bytes));
-    }
-    return run;
-  }
-
   const PassLevelPlan& plan_;
-  std::vector<PassRankState> ranks_;
-  std::vector<PassTransferStream> streams_;  // by rank, then stream
-  std::vector<PassTransfer> transfers_;
-  std::vector<PassMeeting> meetings_;
-  std::vector<std::size_t> runnable_;  // ranks
-  std::vector<std::size_t> changed_;   // streams
+  std::vector<RankState> ranks_;
+  std::vector<Meeting> meetings_;
 };
+
+// Of the fullest rank; what a rank holds hangs on the order of its entries alone.
+std::int64_t peak_bytes_of(const PassLevelPlan& plan) {
+  std::int64_t fullest = 0;
+  for (const PassLevelRank& rank : plan.ranks) {
+    std::int64_t live = 0, peak = 0;
+    for (const PassLevelEntry& entry : rank.entries) {
+      peak = std::max(peak, live + plan.segments[entry.segment].peak_bytes);
+      live += plan.segments[entry.segment].net_bytes;
+    }
+    fullest = std::max(fullest, rank.start_bytes + std::max(peak, live + rank.end_peak_bytes));
+  }
+  return fullest;
+}
 
 }  // namespace
 
-PassLevelRun run_pass_level(const PassLevelPlan& plan) { return PassLevelRunner(plan).run(); }
+PassLevelEngine::PassLevelEngine(PassLevelPlan plan)
+    : plan_(std::move(plan)), order_(pass_level_order(plan_)), peak_bytes_(peak_bytes_of(plan_)) {
+  times_.compute.resize(plan_.ranks.size());
+  times_.reduced.resize(plan_.ranks.size());
+  times_.streams.resize(plan_.ranks.size() * plan_.streams);
+  times_.posted.resize(static_cast<std::size_t>(plan_.transfers));
+  times_.over.resize(static_cast<std::size_t>(plan_.transfers));
+}
+
+PassLevelRun PassLevelEngine::run() {
+  EventRunner(plan_, order_, times_).run_and_skip();
+  return {StepEndRunner(plan_, times_).run(), peak_bytes_};
+}
+
+PassLevelRun PassLevelEngine::run_whole() {
+  EventRunner(plan_, order_, times_).run_whole();
+  return {StepEndRunner(plan_, times_).run(), peak_bytes_};
+}
 
 }  // namespace simrun

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ std::int64_t fullest(const Timeline& timeline) {
 
 void check_equal(const Plan& plan, double within) {
   const Timeline whole = simulate(plan, {.looks_for_contention = false});
-  const PassLevelRun passes = run_pass_level(pass_level_plan(plan));
+  const PassLevelRun passes = PassLevelEngine(pass_level_plan(plan)).run();
   CAPTURE(plan.job.schedule, to_seconds(whole.step), to_seconds(passes.step));
   CHECK(std::abs(to_seconds(passes.step) / to_seconds(whole.step) - 1) <= within);
   CHECK(passes.peak_bytes == fullest(whole));
@@ -52,7 +53,7 @@ TEST_CASE(
   plan.ranks[1].entries = {{3, 0}, {0, 0}, {3, 1}, {1, -1}, {4, 2}, {0, 1}, {1, -1}, {4, 3}};
   plan.ranks[0].start_bytes = 100;
   // Rank 1: F 13-23, B 23-43, F 43-53, B 53-73; rank 0's last B 76-96. Rank 0 holds two microbatches.
-  const PassLevelRun run = run_pass_level(plan);
+  const PassLevelRun run = PassLevelEngine(plan).run();
   CHECK(run.step == 96);
   CHECK(run.peak_bytes == 100 + 2 * 5 + 1);
 }
@@ -91,6 +92,44 @@ TEST_CASE("pass by pass the published jobs take what the whole engine says", "[l
     CAPTURE(job);
     check_equal(compile(preset_job(job)), 1e-3);
   }
+}
+
+TEST_CASE(
+    "periods that are skipped change nothing: whatever passes take, the step is that of all its events") {
+  std::mt19937 random(1);
+  int skipping = 0;
+  for (const char* schedule : {"1f1b", "gpipe", "interleaved_1f1b", "zb_h1", "looped_bfs"})
+    for (const int pipeline : {1, 2, 4}) {
+      const bool has_chunks =
+          std::string(schedule) == "interleaved_1f1b" || std::string(schedule) == "looped_bfs";
+      if (has_chunks && pipeline == 1) continue;
+      PassLevelPlan plan = pass_level_plan(compile(
+          job_from(small_gpt(8, 1, pipeline, 1),
+                   {{"parallelism.pipeline_schedule", schedule},
+                    {"parallelism.virtual_pipeline_model_parallel_size", has_chunks ? "2" : "1"},
+                    {"training.global_batch_size", std::to_string(64 * 8 / pipeline)}})));  // 32 microbatches
+      skipping += pass_level_order(plan).period.length > 0 ? 1 : 0;
+      for (int variation = 0; variation < 6; ++variation) {
+        CAPTURE(schedule, pipeline, variation);
+        PassLevelEngine engine(plan);
+        const PassLevelRun run = engine.run(), whole = engine.run_whole();
+        CHECK(run.step == whole.step);
+        CHECK(run.peak_bytes == whole.peak_bytes);
+        for (PassLevelSegment& segment : plan.segments)
+          segment.behind = 1 + random() % (variation < 3 ? 4 : 1000);
+      }
+    }
+  CHECK(skipping >= 8);  // of 13
+}
+
+TEST_CASE("1F1B repeats with every microbatch: two passes of each rank, and the two ends of each transfer") {
+  // 4 ranks, 32 microbatches: 8 passes and 6 transfers each; a transfer's second end lets it begin.
+  const PassLevelOrder order = pass_level_order(
+      pass_level_plan(compile(job_from(small_gpt(8, 1, 4, 1), {{"training.global_batch_size", "128"}}))));
+  CHECK(order.period.length == 8 + 2 * 6);
+  CHECK(order.period.shift == 6);
+  CHECK(order.period.times >= 32 - 8);
+  CHECK(order.events.size() == 32 * (8 + 2 * 6));
 }
 
 TEST_CASE("what is no run of whole passes is refused with the reason") {

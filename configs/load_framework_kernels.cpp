@@ -71,6 +71,7 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.blocking_collectives = section.boolean("blocking_collectives", false);
   kernels.fused_cross_entropy = section.boolean("fused_cross_entropy", true);
   kernels.fused_permute = section.boolean("fused_permute", true);
+  kernels.batched_gemm_efficiency = section.real("batched_gemm_efficiency", limits::share, 1.0);
   kernels.optimizer_bytes = section.real("optimizer_bytes", optimizer_bytes, 0.0);
   kernels.compute_slowdown = section.real("compute_slowdown", slowdown, 1.0);
   kernels.overlap_slowdown = section.real("overlap_slowdown", slowdown, 1.0);

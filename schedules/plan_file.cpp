@@ -136,13 +136,17 @@ bool is_new_in_version_11(const Plan& plan) {
 // Kernels that exchanges slow.
 bool is_new_in_version_12(const Plan& plan) { return plan.framework.kernels.overlap_slowdown != 1; }
 
+// Products over experts at a rate of their own.
+bool is_new_in_version_13(const Plan& plan) { return plan.framework.kernels.batched_gemm_efficiency != 1; }
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
 // framework, those of version 8 take all nodes and replicas for alike and compute
-// beside every collective, those of version 9 know no fp4, those of version 10 no masks, and those of version
-// 11 would let exchanges slow nothing.
+// beside every collective, those of version 9 know no fp4, those of version 10 no masks, those of version 11
+// would let exchanges slow nothing, and those of version 12 take experts' products for as fast as others.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_13(plan)) return 13;
   if (is_new_in_version_12(plan)) return 12;
   if (is_new_in_version_11(plan)) return 11;
   if (is_new_in_version_10(plan)) return 10;

@@ -22,6 +22,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_blocking_pipeline(kernels.blocking_pipeline);
   out.set_separate_cross_entropy(!kernels.fused_cross_entropy);
   out.set_separate_permute(!kernels.fused_permute);
+  if (kernels.batched_gemm_efficiency != 1) out.set_batched_gemm_efficiency(kernels.batched_gemm_efficiency);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
   out.set_compute_slowdown(kernels.compute_slowdown);
   if (kernels.overlap_slowdown != 1) out.set_overlap_slowdown(kernels.overlap_slowdown);
@@ -36,6 +37,8 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
   const double beside = finite(in.overlap_slowdown(), "overlap slowdown");
   if ((slowdown != 0 && slowdown < 1) || (beside != 0 && beside < 1))
     throw MalformedPlan("a framework makes its kernels faster");
+  const double batched = finite(in.batched_gemm_efficiency(), "efficiency of batched products");
+  if (batched < 0 || batched > 1) throw MalformedPlan("a framework's batched products have no efficiency");
   return {.host_dispatch_s = finite(in.host_dispatch_s(), "host dispatch"),
           .flash_attention = in.flash_attention(),
           .softmax = static_cast<SoftmaxKernel>(in.softmax()),
@@ -48,6 +51,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .fused_weight_gradient = !in.separate_weight_gradient(),
           .fused_cross_entropy = !in.separate_cross_entropy(),
           .fused_permute = !in.separate_permute(),
+          .batched_gemm_efficiency = batched == 0 ? 1 : batched,
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),
           .compute_slowdown = slowdown == 0 ? 1 : slowdown,
           .overlap_slowdown = beside == 0 ? 1 : beside,

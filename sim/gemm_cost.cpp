@@ -94,7 +94,7 @@ double gemm_bytes(const GemmShape& shape) {
 namespace {
 
 double rate_of(const Gpu& gpu, const GemmShape& shape) {
-  const double rate = matmul_flops_per_second(gpu, shape.input);
+  const double rate = matmul_flops_per_second(gpu, shape.input) * shape.rate_share;
   if (!shape.unaligned || shape.input == Dtype::fp32) return rate;
   if (shape.batch == 1 || gpu.vector_flops <= 0) return rate * unaligned_share;
   return std::min(rate * unaligned_share, gpu.vector_flops * unaligned_batch_of_vector_rate);

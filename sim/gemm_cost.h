@@ -12,6 +12,7 @@ struct GemmShape {
   bool accumulate = false;     // D is read as well
   // A row of A, B or D begins at an address that is no multiple of the 16 bytes of a tensor core's load.
   bool unaligned = false;
+  double rate_share = 1;  // what the framework's kernel reaches of the rate
   bool operator==(const GemmShape&) const = default;
 };
 

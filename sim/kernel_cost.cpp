@@ -71,6 +71,11 @@ double memory_seconds(const Gpu& gpu, double bytes) {
   return bytes / (gpu.memory_bandwidth * gpu.memory_efficiency);
 }
 
+double product_seconds(const Plan& plan, GemmShape shape) {
+  if (shape.batch > 1) shape.rate_share = plan.framework.kernels.batched_gemm_efficiency;
+  return gemm_seconds(plan.cluster.gpu, shape) + plan.cluster.gpu.kernel_launch_s;
+}
+
 // A product with its launch, and what runs behind it.
 double product_seconds(const Plan& plan, const Instruction& instruction) {
   const Gpu& gpu = plan.cluster.gpu;
@@ -79,7 +84,7 @@ double product_seconds(const Plan& plan, const Instruction& instruction) {
     shape.output = shape.input;
     shape.accumulate = false;
   }
-  double seconds = gemm_seconds(gpu, shape) + gpu.kernel_launch_s;
+  double seconds = product_seconds(plan, shape);
   for (const RowKernel& kernel : kernels_behind_product(plan, instruction))
     seconds += row_kernel_seconds(gpu, kernel);
   return seconds;
@@ -169,7 +174,7 @@ Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
   }
   double seconds = 0;
   if (const std::vector<GemmShape> shapes = mask_shapes(plan, instruction); !shapes.empty()) {
-    for (const GemmShape& shape : shapes) seconds += gemm_seconds(gpu, shape) + gpu.kernel_launch_s;
+    for (const GemmShape& shape : shapes) seconds += product_seconds(plan, shape);
     return to_picoseconds(seconds);
   }
   for (const RowKernel& kernel : row_kernels(plan, instruction, kernel_work(plan, instruction).bytes))

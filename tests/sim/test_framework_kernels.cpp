@@ -96,6 +96,20 @@ TEST_CASE("rows that begin at no multiple of 16 bytes cost a product half its ra
   CHECK(gemm_seconds(gpu, shape) == Approx(655.36e-6 / 0.09));
 }
 
+TEST_CASE("a framework's products batched over experts run at its share of a single product's rate") {
+  const auto seconds = [](std::int64_t experts) {
+    Shapes shapes;
+    shapes.plan.cluster.gpu = plain_gpu();
+    shapes.plan.framework.kernels.batched_gemm_efficiency = 0.5;
+    const Index a = shapes.buffer(Dtype::bf16, {{"experts", experts}, {"capacity", 2560}, {"hidden", 872}});
+    const Index b = shapes.buffer(Dtype::bf16, {{"experts", experts}, {"hidden", 872}, {"ffn", 128}});
+    const Index d = shapes.buffer(Dtype::bf16, {{"experts", experts}, {"capacity", 2560}, {"ffn", 128}});
+    return to_seconds(kernel_time(shapes.plan, Shapes::does(Opcode::gemm, Function::none, {a, b}, {d})));
+  };
+  CHECK(seconds(1) == Approx(655.36e-6));          // one expert is no batch
+  CHECK(seconds(4) == Approx(4 * 2 * 655.36e-6));  // as many waves each, at half the rate
+}
+
 TEST_CASE("a product is aligned by the rows of its matrices, not by their single dimensions") {
   Shapes shapes;
   const auto is_unaligned = [&](std::int64_t heads, std::int64_t head_dim, std::int64_t tokens) {

@@ -51,12 +51,14 @@ void fill_in_batch(RowJob& made) {
   assume(made, Column::global_batch, size_in(made, Column::micro_batch) * data * passes);
 }
 
-// Of 128 elements (64 below a width of 2,048), or as near to that as divides the width.
-std::int64_t usual_heads(std::int64_t hidden) {
+// Of 128 elements (64 below a width of 2,048), or as near to that as divides the width and is divisible by
+// the tensor-parallel ranks.
+std::int64_t usual_heads(std::int64_t hidden, std::int64_t tensor_parallel) {
   const std::int64_t wanted = std::max<std::int64_t>(1, hidden / (hidden < 2048 ? 64 : 128));
+  const auto fits = [&](std::int64_t heads) { return hidden % heads == 0 && heads % tensor_parallel == 0; };
   for (std::int64_t away = 0; away < wanted; ++away) {
-    if (hidden % (wanted - away) == 0) return wanted - away;
-    if (hidden % (wanted + away) == 0) return wanted + away;
+    if (fits(wanted - away)) return wanted - away;
+    if (fits(wanted + away)) return wanted + away;
   }
   return wanted;
 }
@@ -65,7 +67,7 @@ void fill_in_model(RowJob& made) {
   if (made.job.has("model.from")) return;
   const auto hidden = made.row.integer(Column::hidden);
   if (!hidden) return;
-  assume(made, Column::heads, usual_heads(*hidden));
+  assume(made, Column::heads, usual_heads(*hidden, size_in(made, Column::tp)));
   if (made.row[Column::kv_heads].empty()) made.row[Column::kv_heads] = made.row[Column::heads];
   if (!made.row[Column::n_experts].empty()) assume(made, Column::topk, 2);
   assume(made, Column::vocab, 51200);

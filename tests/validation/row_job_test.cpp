@@ -62,6 +62,21 @@ TEST_CASE("row: the family follows from the model's name, the dimensions from th
           .job.model.mla.on());
 }
 
+TEST_CASE(
+    "row: heads that are not stated are near 128 elements wide and divisible by tensor-parallel ranks") {
+  const auto heads = [](const char* hidden, const char* tensor) {
+    return load_row({{Column::hidden, hidden},
+                     {Column::heads, ""},
+                     {Column::tp, tensor},
+                     {Column::pp, "1"},
+                     {Column::vpp, "1"}})
+        .job.model.num_attention_heads;
+  };
+  CHECK(heads("13824", "1") == 108);  // of 128 elements
+  CHECK(heads("13824", "8") == 96);   // of 144; 104 and 112 do not divide the width
+  CHECK(heads("1024", "4") == 16);    // of 64
+}
+
 TEST_CASE("row: Alpa's models of experts have them in every second layer, wide ones, under Adafactor") {
   const LoadedRow alpa = load_row({{Column::model, "MoE h768 L12"},
                                    {Column::layers, "12"},

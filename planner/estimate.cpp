@@ -39,7 +39,7 @@ double seconds_of(const PassCosts& costs) {
 
 // ZeRO-3 gathers the weights of a stage in front of both passes, beside compute; ZeRO-2 and 3 scatter the
 // gradients behind every backward pass. The next forward pass hides that, but not where it waits for gathers
-// that queue behind it.
+// that queue behind it. A rank with all layers scatters those of one beside the backward pass of the next.
 PipelineCosts with_sharding(const Candidate& candidate, const StepPrices& step,
                             const PipelineCosts& pipeline) {
   if (candidate.zero_stage < 2) return pipeline;
@@ -49,8 +49,11 @@ PipelineCosts with_sharding(const Candidate& candidate, const StepPrices& step,
     const double gather = gathers ? step.gather_s(stage.dense_elements, stage.expert_elements) : 0;
     const double reduce = step.reduce_s(stage.dense_elements, stage.expert_elements);
     stage.forward_s = std::max(stage.forward_s, gather);
-    stage.backward_s =
-        std::max(stage.backward_s, gather) + (gathers ? reduce : std::max(reduce - stage.forward_s, 0.0));
+    if (gathers && candidate.pipeline == 1)
+      stage.backward_s = std::max(stage.backward_s, gather + reduce);
+    else
+      stage.backward_s =
+          std::max(stage.backward_s, gather) + (gathers ? reduce : std::max(reduce - stage.forward_s, 0.0));
   }
   return with_ranks(std::move(stages), candidate.pipeline);
 }

@@ -101,6 +101,16 @@ double kept_bytes(const PassCosts& costs, const Candidate& candidate, const Part
          bytes(costs.state_bytes, candidate.zero_stage >= 1);
 }
 
+// ZeRO-3 holds two layers' whole weights, the next being gathered beside the passes of one, and the whole
+// gradients of one until they are scattered.
+double gathered_bytes(const PassCosts& costs, const Candidate& candidate) {
+  if (candidate.zero_stage < 3) return 0;
+  double largest = 0;
+  for (const PartCost& layer : costs.kinds)
+    largest = std::max(largest, layer.dense_elements + layer.expert_elements);
+  return largest * (2 * costs.weight_bytes + costs.gradient_bytes);
+}
+
 }  // namespace
 
 double PipelineCosts::slowest_pass_s() const {
@@ -165,7 +175,7 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
     }
     peak = std::max(peak, kept_bytes(costs, candidate, pipeline.ranks[rank]) + times * (bytes + within_pass));
   }
-  return peak;
+  return peak + gathered_bytes(costs, candidate);
 }
 
 }  // namespace simrun

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct PassLevelTimes {
 struct PassLevelRun {
   Picoseconds step = 0;
   std::int64_t peak_bytes = 0;  // of the fullest rank
+  std::size_t events = 0;       // of the passes that were run, not skipped
 };
 
 // Steady steps of one plan, by the rules of the fast engine (sim/simulate.h): a rank runs its entries in
@@ -27,7 +29,7 @@ struct PassLevelRun {
 // memory, and where that order repeats are worked out once.
 class PassLevelEngine {
  public:
-  // Linear in entries, but for sorting them. Throws std::runtime_error if ranks wait for each other.
+  // As pass_level_order(). Throws std::runtime_error if ranks wait for each other.
   explicit PassLevelEngine(PassLevelPlan plan);
 
   // One step. Linear in entries, at most: once a period of the schedule only moves every time by as much as

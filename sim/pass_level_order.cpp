@@ -1,7 +1,7 @@
 #include "sim/pass_level_order.h"
 
 #include <algorithm>
-#include <map>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -207,24 +207,25 @@ bool are_alike(const PassLevelEvent& a, const PassLevelEvent& b) {
          a.from == b.from && a.to == b.to && (a.transfer < 0) == (b.transfer < 0);
 }
 
-// The run of periods of this length around the event in the middle; `times` 0: the event after one is
-// another.
+// The run of periods of this length around the event in the middle; of none: `times` 0.
 PassLevelPeriod run_of_periods(const std::vector<PassLevelEvent>& events, std::size_t middle,
                                std::size_t length) {
-  PassLevelPeriod period;
-  period.length = length;
+  std::optional<std::int32_t> shift;
   const auto repeats = [&](std::size_t at) {
     const PassLevelEvent &a = events[at], &b = events[at + length];
     if (!are_alike(a, b)) return false;
     if (a.transfer < 0) return true;
-    if (period.shift == 0) period.shift = b.transfer - a.transfer;
-    return period.shift == b.transfer - a.transfer;
+    if (!shift) shift = b.transfer - a.transfer;
+    return *shift == b.transfer - a.transfer;
   };
   std::size_t begin = middle, end = middle;
   while (end + length < events.size() && repeats(end)) ++end;
   while (begin > 0 && repeats(begin - 1)) --begin;
+  PassLevelPeriod period;
   period.begin = begin;
+  period.length = length;
   period.times = end == begin ? 0 : (end - begin) / length + 1;
+  period.shift = shift.value_or(0);
   return period;
 }
 
@@ -300,32 +301,44 @@ void cut_to_like_boundaries(PassLevelPeriod& period, const std::vector<TransferE
 
 void note_what_moves(PassLevelPeriod& period, const PassLevelPlan& plan,
                      const std::vector<PassLevelEvent>& events) {
+  std::vector<Picoseconds> earliest(plan.ranks.size(), 0);
   for (std::size_t i = period.begin; i < period.begin + period.length; ++i) {
     const PassLevelEvent& event = events[i];
     if (event.rank >= 0) period.ranks.push_back(event.rank);
     if (event.from >= 0) period.streams.insert(period.streams.end(), {event.from, event.to});
-    if (event.kind == PassLevelEventKind::pass && !plan.segments[event.segment].reductions.empty())
-      period.reducing.push_back(event.rank);
+    if (event.kind != PassLevelEventKind::pass) continue;
+    const PassLevelSegment& segment = plan.segments[event.segment];
+    if (!segment.reductions.empty()) period.reducing.push_back(event.rank);
+    Picoseconds& latest = earliest[static_cast<std::size_t>(event.rank)];
+    latest = std::max(latest, segment.earliest_end);
   }
   keep_once(period.ranks);
   keep_once(period.streams);
   keep_once(period.reducing);
+  for (const std::int32_t rank : period.ranks)
+    period.earliest_ends.push_back(earliest[static_cast<std::size_t>(rank)]);
 }
 
 constexpr std::size_t fewest_periods = 4;  // else there is little to skip
+constexpr int most_lengths = 64;           // that are tried
 
-PassLevelPeriod longest_run_of_periods(const PassLevelPlan& plan, const std::vector<PassLevelEvent>& events) {
+// The shortest period that repeats around the middle, where a schedule is furthest from its begin and end.
+PassLevelPeriod period_around_middle(const PassLevelPlan& plan, const std::vector<PassLevelEvent>& events) {
   const std::size_t middle = events.size() / 2;
-  for (std::size_t next = middle + 1; next < events.size(); ++next) {
+  const std::vector<TransferEvents> transfers =
+      events_of_transfers(events, static_cast<std::size_t>(plan.transfers));
+  int tried = 0;
+  for (std::size_t next = middle + 1; next < events.size() && tried < most_lengths; ++next) {
     const std::size_t length = next - middle;
     if (length * fewest_periods > events.size()) break;
     if (!are_alike(events[middle], events[next])) continue;
+    ++tried;
     PassLevelPeriod period = run_of_periods(events, middle, length);
     if (period.times < fewest_periods) continue;
-    cut_to_like_boundaries(period, events_of_transfers(events, static_cast<std::size_t>(plan.transfers)));
+    cut_to_like_boundaries(period, transfers);
     if (period.times < fewest_periods) continue;
     note_what_moves(period, plan, events);
-    return period;
+    if (!period.ranks.empty()) return period;
   }
   return {};
 }
@@ -335,7 +348,7 @@ PassLevelPeriod longest_run_of_periods(const PassLevelPlan& plan, const std::vec
 PassLevelOrder pass_level_order(const PassLevelPlan& plan) {
   PassLevelOrder order{with_joined_ends(EventOrderer(plan).events(), plan), {}};
   number_by_first_event(order.events, plan.transfers);
-  order.period = longest_run_of_periods(plan, order.events);
+  order.period = period_around_middle(plan, order.events);
   return order;
 }
 

@@ -28,18 +28,20 @@ struct PassLevelPeriod {
   // What events from `begin` on read of those before, beyond the times of the ranks and streams below: ends
   // that are posted and transfers that are over.
   std::vector<std::int32_t> posted, over;
-  // Whose passes, streams and reductions the period moves.
+  // Whose passes, streams and reductions the period moves, and by rank the latest earliest_end of its passes.
   std::vector<std::int32_t> ranks, streams, reducing;
+  std::vector<Picoseconds> earliest_ends;
 };
 
-// All events of the passes in an order in which each comes behind those it waits for, and the run of periods
-// that covers the most of them, if any.
+// All events of the passes in an order in which each comes behind those it waits for, and how those around
+// the middle repeat, if they do.
 struct PassLevelOrder {
   std::vector<PassLevelEvent> events;
   PassLevelPeriod period;  // of length 0: none
 };
 
-// Whatever passes take, they wait for the same events; so the order holds for all durations. Throws
+// Whatever passes take, they wait for the same events; so the order holds for all durations. Sorts the
+// events, and looks for periods of a bounded number of lengths, each in linear time. Throws
 // std::runtime_error if ranks wait for each other.
 PassLevelOrder pass_level_order(const PassLevelPlan& plan);
 

@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "sim/pass_level.h"
 
@@ -20,30 +23,57 @@ class EventRunner {
       times.reduced[rank] = plan.ranks[rank].gathered;
   }
 
-  void run_whole() { run(0, order_.events.size()); }
+  // Both return how many events they ran.
+  std::size_t run_whole() { return run(0, order_.events.size()); }
 
-  void run_and_skip() {
+  std::size_t run_and_skip() {
     const PassLevelPeriod& period = order_.period;
     std::size_t at = period.begin;
-    run(0, at);
-    PassLevelTimes before;
+    std::size_t events = run(0, at);
+    std::vector<Picoseconds> compute;
+    std::optional<Boundary> before;
     for (std::size_t k = 0; k < period.times; ++k) {
-      before.compute = times_.compute;
-      before.reduced = times_.reduced;
-      before.streams = times_.streams;
-      run(at, at + period.length);
+      compute = times_.compute;
+      events += run(at, at + period.length);
       at += period.length;
-      const Picoseconds moved = moved_by(before, k + 1);
-      if (moved == not_known) continue;
-      skip(moved, k + 1);
-      at = period.begin + period.times * period.length;
-      break;
+      if (!ranks_moved_alike(compute)) {
+        before.reset();
+        continue;
+      }
+      Boundary after = boundary(k + 1);
+      if (const Picoseconds moved = before ? moved_by(*before, after) : not_known; moved != not_known) {
+        skip(moved, k + 1);
+        at = period.begin + period.times * period.length;
+        break;
+      }
+      before = std::move(after);
     }
-    run(at, order_.events.size());
+    return events + run(at, order_.events.size());
   }
 
  private:
-  void run(std::size_t begin, std::size_t end) {
+  // What a period reads of those before it, in the order of PassLevelPeriod's lists.
+  struct Boundary {
+    std::vector<Picoseconds> compute, others;
+  };
+
+  Boundary boundary(std::size_t periods) const {
+    const PassLevelPeriod& period = order_.period;
+    Boundary at;
+    const auto append = [](const std::vector<std::int32_t>& which, const std::vector<Picoseconds>& times,
+                           std::size_t shifted, std::vector<Picoseconds>& to) {
+      for (const std::int32_t number : which) to.push_back(times[static_cast<std::size_t>(number) + shifted]);
+    };
+    const std::size_t shifted = periods * static_cast<std::size_t>(period.shift);
+    append(period.ranks, times_.compute, 0, at.compute);
+    append(period.streams, times_.streams, 0, at.others);
+    append(period.reducing, times_.reduced, 0, at.others);
+    append(period.posted, times_.posted, shifted, at.others);
+    append(period.over, times_.over, shifted, at.others);
+    return at;
+  }
+
+  std::size_t run(std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       const PassLevelEvent& event = order_.events[i];
       switch (event.kind) {
@@ -54,6 +84,7 @@ class EventRunner {
         case PassLevelEventKind::transfer: transfer(event, posted(event)); break;
       }
     }
+    return end - begin;
   }
 
   void run_pass(const PassLevelEvent& event) {
@@ -83,26 +114,24 @@ class EventRunner {
   }
   Picoseconds& stream(std::int32_t number) const { return times_.streams[static_cast<std::size_t>(number)]; }
 
-  // By how much everything that the next period reads lies behind what period `periods` began with; not_known
-  // if not all of it by as much.
-  Picoseconds moved_by(const PassLevelTimes& before, std::size_t periods) const {
-    const PassLevelPeriod& period = order_.period;
-    const auto rank = static_cast<std::size_t>(period.ranks.front());
-    const Picoseconds moved = times_.compute[rank] - before.compute[rank];
-    const auto have_moved = [&](const std::vector<std::int32_t>& which, const std::vector<Picoseconds>& from,
-                                const std::vector<Picoseconds>& to, std::size_t first, std::size_t second) {
-      return std::ranges::all_of(which, [&](std::int32_t number) {
-        const auto at = static_cast<std::size_t>(number);
-        return to[at + second] - from[at + first] == moved;
-      });
+  // Seldom enough to look at the rest only then.
+  bool ranks_moved_alike(const std::vector<Picoseconds>& before) const {
+    const std::vector<std::int32_t>& ranks = order_.period.ranks;
+    const auto moved = [&](std::int32_t rank) {
+      return times_.compute[static_cast<std::size_t>(rank)] - before[static_cast<std::size_t>(rank)];
     };
-    const auto shift = static_cast<std::size_t>(period.shift);
-    const std::size_t now = periods * shift, then = now - shift;
-    const bool all = have_moved(period.ranks, before.compute, times_.compute, 0, 0) &&
-                     have_moved(period.streams, before.streams, times_.streams, 0, 0) &&
-                     have_moved(period.reducing, before.reduced, times_.reduced, 0, 0) &&
-                     have_moved(period.posted, times_.posted, times_.posted, then, now) &&
-                     have_moved(period.over, times_.over, times_.over, then, now);
+    return std::ranges::all_of(ranks, [&](std::int32_t rank) { return moved(rank) == moved(ranks.front()); });
+  }
+
+  // By how much everything that the next period reads lies behind what the last one began with; not_known if
+  // not all of it by as much, or where a pass may have ended at its earliest, which does not move.
+  Picoseconds moved_by(const Boundary& before, const Boundary& after) const {
+    const std::vector<Picoseconds>& earliest = order_.period.earliest_ends;
+    const Picoseconds moved = after.compute.front() - before.compute.front();
+    const auto by_as_much = [moved](Picoseconds from, Picoseconds to) { return to - from == moved; };
+    const bool all = std::ranges::equal(before.compute, after.compute, by_as_much) &&
+                     std::ranges::equal(before.others, after.others, by_as_much) &&
+                     std::ranges::equal(earliest, before.compute, std::ranges::less_equal{});
     return all ? moved : not_known;
   }
 
@@ -240,13 +269,13 @@ PassLevelEngine::PassLevelEngine(PassLevelPlan plan)
 }
 
 PassLevelRun PassLevelEngine::run() {
-  EventRunner(plan_, order_, times_).run_and_skip();
-  return {StepEndRunner(plan_, times_).run(), peak_bytes_};
+  const std::size_t events = EventRunner(plan_, order_, times_).run_and_skip();
+  return {StepEndRunner(plan_, times_).run(), peak_bytes_, events};
 }
 
 PassLevelRun PassLevelEngine::run_whole() {
-  EventRunner(plan_, order_, times_).run_whole();
-  return {StepEndRunner(plan_, times_).run(), peak_bytes_};
+  const std::size_t events = EventRunner(plan_, order_, times_).run_whole();
+  return {StepEndRunner(plan_, times_).run(), peak_bytes_, events};
 }
 
 }  // namespace simrun

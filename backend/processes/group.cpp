@@ -193,6 +193,7 @@ bool ProcessGroup::is_deaf(Time now, Time last) {
   if (now - last > limits_.silence / 2) {
     roll_.forgive(now - last);
     awake_since_ = now;
+    suspicion_.reset();  // it may have been stopped while it looked, and missed those who missed it
   }
   look_for_signals(now);
   if (!has_just_woken(now)) return false;

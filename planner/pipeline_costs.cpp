@@ -86,13 +86,18 @@ double period_s(const Candidate& candidate, double microbatches, const std::vect
   return period;
 }
 
-double kept_bytes(const PassCosts& costs, const Candidate& candidate, const PartCost& rank) {
+// What ZeRO leaves of the elements on a rank: its shards.
+double sharded_elements(const Candidate& candidate, const PartCost& of) {
   const double dense = static_cast<double>(candidate.data * candidate.context);
   const double experts = std::max(1.0, dense * static_cast<double>(candidate.tensor) /
                                            static_cast<double>(candidate.expert * candidate.expert_tensor));
+  return of.dense_elements / dense + of.expert_elements / experts;
+}
+
+double kept_bytes(const PassCosts& costs, const Candidate& candidate, const PartCost& rank) {
   const auto bytes = [&](double per_element, bool is_sharded) {
-    return per_element * (rank.dense_elements / (is_sharded ? dense : 1) +
-                          rank.expert_elements / (is_sharded ? experts : 1));
+    return per_element *
+           (is_sharded ? sharded_elements(candidate, rank) : rank.dense_elements + rank.expert_elements);
   };
   // Weight gradients that are put off keep what they read and add to whole.
   const bool keeps_shards = !puts_off_weight_gradients(candidate);
@@ -101,14 +106,17 @@ double kept_bytes(const PassCosts& costs, const Candidate& candidate, const Part
          bytes(costs.state_bytes, candidate.zero_stage >= 1);
 }
 
-// ZeRO-3 holds two layers' whole weights, the next being gathered beside the passes of one, and the whole
-// gradients of one until they are scattered.
+// Beyond its shards ZeRO-3 holds whole weights of two layers, the next being gathered beside the passes of
+// one, and whole gradients of one until they are scattered.
 double gathered_bytes(const PassCosts& costs, const Candidate& candidate) {
-  if (candidate.zero_stage < 3) return 0;
+  if (candidate.zero_stage < 3 || puts_off_weight_gradients(candidate)) return 0;
   double largest = 0;
   for (const PartCost& layer : costs.kinds)
-    largest = std::max(largest, layer.dense_elements + layer.expert_elements);
-  return largest * (2 * costs.weight_bytes + costs.gradient_bytes);
+    largest =
+        std::max(largest, layer.dense_elements + layer.expert_elements - sharded_elements(candidate, layer));
+  const double layers =
+      std::ceil(static_cast<double>(costs.kind_of.size()) / static_cast<double>(candidate.pipeline));
+  return largest * (std::min(2.0, layers) * costs.weight_bytes + costs.gradient_bytes);
 }
 
 }  // namespace

@@ -16,10 +16,6 @@ bool comes_before(const ExpertRow& a, const ExpertRow& b) {
   return std::tie(a.expert, a.token, a.source, a.slot) < std::tie(b.expert, b.token, b.source, b.slot);
 }
 
-DimPart experts_of(const Plan& plan, const Buffer& buffer, const RankPlace& place) {
-  return part_of(plan, buffer, place, 0).front();
-}
-
 // How many rows an expert takes of each part of a rank's tokens, and how full it is.
 class Capacity {
  public:
@@ -53,6 +49,10 @@ class Capacity {
 };
 
 }  // namespace
+
+DimPart experts_of(const Plan& plan, const Buffer& buffer, const RankPlace& place) {
+  return part_of(plan, buffer, place, 0).front();
+}
 
 ExpertRows::ExpertRows(const DimPart& experts, std::vector<ExpertRow> rows)
     : experts_(experts), rows_(std::move(rows)) {

@@ -23,6 +23,9 @@ struct ExpertRow {
 };
 constexpr std::int64_t no_token = INT64_MAX;  // an empty row, which pads an expert to its capacity: zero
 
+// The experts that a buffer of rows has on a rank: its first dimension.
+DimPart experts_of(const Plan& plan, const Buffer& buffer, const RankPlace& place);
+
 class ExpertRows {
  public:
   ExpertRows(const DimPart& experts, std::vector<ExpertRow> rows);

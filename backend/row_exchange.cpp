@@ -27,10 +27,6 @@ void append_rows(const Message& message, std::vector<ExpertRow>& rows) {
   if (message.elements > 0) std::memcpy(&rows[before], message.payload.data(), message.payload.size());
 }
 
-DimPart experts_of(const Plan& plan, const Buffer& buffer, const RankPlace& place) {
-  return part_of(plan, buffer, place, 0).front();
-}
-
 }  // namespace
 
 SharedRows RankExchange::rows_behind(const RowsCall& call) {

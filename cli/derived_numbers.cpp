@@ -17,8 +17,6 @@
 namespace simrun {
 namespace {
 
-double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
 // Of the GPU with least left for its tensors.
 struct Room {
   std::int64_t bytes = 0, all_bytes = 0;

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "cli/derived_numbers.h"
 #include "configs/node_groups.h"
 #include "sim/memory.h"
 #include "sim/plan_job.h"
@@ -18,8 +19,6 @@ struct Lever {
   std::string words;
   std::vector<Override> overrides;
 };
-
-double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 // Changes that leave model, batch and cluster as they are.
 std::vector<Lever> candidate_levers(const Job& job) {

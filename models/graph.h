@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +17,10 @@ namespace simrun {
 
 using DimensionId = std::uint16_t;
 using TensorId = std::uint32_t;
+
+inline bool has(const std::vector<DimensionId>& dims, DimensionId dim) {
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
 
 // `size` is what the model has, `padded_size` what a rank allocates and multiplies (vocabulary rounded up for
 // tensor parallelism).

@@ -2,16 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 namespace simrun {
 namespace {
-
-bool has(const std::vector<DimensionId>& dims, DimensionId dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
 
 bool is_part(const std::string& target) { return target == "q" || target == "k" || target == "v"; }
 

@@ -10,10 +10,6 @@ constexpr std::array divisible_names{"batch",    "sequence",   "hidden", "kv_hea
                                      "ffn",      "shared_ffn", "vocab",  "experts",  "expert_ffn",
                                      "capacity", "channels",   "classes"};
 
-bool contains_dim(const std::vector<DimensionId>& dims, DimensionId dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
-
 // Rules that say of each dimension over which axes it is, the last outermost.
 std::vector<LayoutRule> rules_of_loops(const Graph& graph, const std::vector<DimensionId>& loops,
                                        const std::vector<std::int32_t>& loop_of_axis,
@@ -46,7 +42,7 @@ std::vector<DimensionId> loops_of(const Graph& graph, const Operator& op) {
   for (const DimensionId dim : iteration_space(graph, op)) {
     const std::string& name = graph.dimensions[dim].name;
     if (std::find(divisible_names.begin(), divisible_names.end(), name) == divisible_names.end()) continue;
-    if (contains_dim(op.whole_dims, dim) || (op.regroup && op.regroup->to == dim)) continue;
+    if (has(op.whole_dims, dim) || (op.regroup && op.regroup->to == dim)) continue;
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;  // rules go by names
     names.push_back(name);
     loops.push_back(dim);

@@ -16,8 +16,8 @@ namespace simrun {
 namespace {
 
 constexpr std::int64_t most_sequences = 16;
-constexpr double too_high = 1.5;   // x its step: an estimate, at most
-constexpr std::size_t batch = 16;  // simulated between two looks at the best
+constexpr double too_high = 1.5;     // x its step: an estimate, at most
+constexpr std::size_t at_once = 16;  // simulated between two looks at the best
 
 struct MegatronShape {
   std::int64_t tensor = 1, pipeline = 1, sequences = 1;  // of a microbatch, per rank
@@ -102,7 +102,7 @@ class ReferencePlans {
       std::vector<EstimatedShape> behind;
       for (const EstimatedShape& of : left)
         if (!best || !best->fits || of.step_s <= too_high * best->step_s) {
-          if (next.size() < batch)
+          if (next.size() < at_once)
             next.push_back(of.shape);
           else
             behind.push_back(of);

@@ -26,10 +26,6 @@ std::int32_t scale_block(Fp8Recipe recipe, bool is_weight) {
   return is_weight ? weight_block : activation_block;
 }
 
-bool has(const std::vector<DimensionId>& dims, DimensionId dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
-
 // One side of a linear layer's weight on one rank: what it contracts with the input, or the output's part.
 struct Side {
   const char* name;

@@ -14,10 +14,6 @@ bool contains(const std::vector<AxisId>& axes, AxisId axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-bool has_dim(const std::vector<DimensionId>& dims, DimensionId dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
-
 bool in_scope(const LayoutRule& rule, const Graph& graph, const Operator& op) {
   return rule.scope.empty() || holds(parse_scope(rule.scope), graph, op);
 }
@@ -35,7 +31,7 @@ void add_split(Layout& layout, DimensionSplit split) {
 Layout project(const Layout& layout, const std::vector<DimensionId>& dims, std::vector<AxisId>& rest) {
   Layout result;
   for (const DimensionSplit& split : layout.splits) {
-    if (has_dim(dims, split.dim))
+    if (has(dims, split.dim))
       result.splits.push_back(split);
     else
       rest.insert(rest.end(), split.axes.begin(), split.axes.end());
@@ -148,7 +144,7 @@ Layout operator_layout(const Graph& graph, const Operator& op, const std::vector
   for (const LayoutRule& rule : rules) {
     if (!in_scope(rule, graph, op)) continue;
     for (const DimensionId dim : space) {
-      if (graph.dimensions[dim].name != rule.dim || has_dim(decided, dim)) continue;
+      if (graph.dimensions[dim].name != rule.dim || has(decided, dim)) continue;
       if (rule.decides) decided.push_back(dim);
       if (op.regroup && op.regroup->to == dim) continue;
       const std::vector<AxisId> axes = free_axes(rule, mesh, used);
@@ -185,7 +181,7 @@ Layout gradient_layout(const Graph& graph, const Operator& op, const Layout& lay
     std::erase_if(rest, [&](AxisId axis) {
       const std::vector<DimensionId>& out = graph.tensors[op.outputs[0]].dims;
       return std::none_of(layout.splits.begin(), layout.splits.end(), [&](const DimensionSplit& split) {
-        return contains(split.axes, axis) && has_dim(out, split.dim);
+        return contains(split.axes, axis) && has(out, split.dim);
       });
     });
   result.partial_sum = std::move(rest);

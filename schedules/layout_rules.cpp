@@ -28,10 +28,6 @@ std::string graph_name(const Graph& graph, const std::string& dim) {
   return dim == "heads" && !dimension_named(graph, dim) ? "kv_heads" : dim;
 }
 
-bool has(const std::vector<DimensionId>& dims, DimensionId dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
-
 std::string place_of(const Operator& op) {
   return op.layer < 0 ? op.name : fmt::format("{} of layer {}", op.name, op.layer);
 }

@@ -1,15 +1,10 @@
 #include "schedules/parameter_matrices.h"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
 namespace simrun {
 namespace {
-
-bool has(const std::vector<DimensionId>& dims, DimensionId dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
 
 // `in`, `out`: dimensions of what the parameter is multiplied with and of the product.
 ParameterMatrix matrix_of(const Graph& graph, const Value& value, const Mesh& mesh,

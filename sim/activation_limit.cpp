@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "sim/held_memory.h"
@@ -10,10 +9,6 @@
 
 namespace simrun {
 namespace {
-
-std::int64_t total(const LiveBytes& live) {
-  return std::accumulate(live.begin(), live.end(), std::int64_t{0});
-}
 
 // What one rank keeps for the whole step, per activation, and for a moment.
 struct RankNeeds {

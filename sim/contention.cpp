@@ -26,7 +26,7 @@ struct LinkClass {
   std::vector<ExchangeUse> uses;
 };
 
-std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
+std::uint64_t hashed(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
   return hash ^ (hash >> 29);
 }
@@ -41,16 +41,16 @@ std::vector<LinkClass> link_classes(const Topology& topology, const FastRun& run
   };
   visit([&](Index e, const LinkUse& use) {
     std::uint64_t& of = hash[use.link];
-    of = mixed(mixed(of, e + 1), std::bit_cast<std::uint64_t>(use.bytes));
-    of = mixed(mixed(of, static_cast<std::uint64_t>(use.start)), static_cast<std::uint64_t>(use.end));
+    of = hashed(hashed(of, e + 1), std::bit_cast<std::uint64_t>(use.bytes));
+    of = hashed(hashed(of, static_cast<std::uint64_t>(use.start)), static_cast<std::uint64_t>(use.end));
   });
   std::map<std::uint64_t, std::size_t> class_of_hash;
   std::vector<LinkClass> classes;
   std::vector<std::size_t> led(topology.links(), ~std::size_t{0});  // the class of which a link is the first
   for (LinkIndex link = 0; link < topology.links(); ++link) {
     if (hash[link] == 0) continue;
-    std::uint64_t key = mixed(hash[link], std::bit_cast<std::uint64_t>(topology.bandwidth(link)));
-    key = mixed(key, topology.is_inbound(link) ? 1 : 0);
+    std::uint64_t key = hashed(hash[link], std::bit_cast<std::uint64_t>(topology.bandwidth(link)));
+    key = hashed(key, topology.is_inbound(link) ? 1 : 0);
     const auto [found, fresh] = class_of_hash.try_emplace(key, classes.size());
     if (fresh) {
       led[link] = classes.size();

@@ -36,9 +36,9 @@ struct CoreMeeting {
   std::vector<std::size_t> waiting;  // threads
 };
 
-class Replay {
+class CoreReplay {
  public:
-  Replay(const Plan& plan, const InstructionCosts& costs) : plan_(plan), costs_(costs) {
+  CoreReplay(const Plan& plan, const InstructionCosts& costs) : plan_(plan), costs_(costs) {
     for (const Program& program : plan.programs)
       for (std::int64_t local = 0; local < device_count(plan, program.pipeline_rank); ++local)
         threads_.push_back(
@@ -204,7 +204,7 @@ class Replay {
 }  // namespace
 
 Picoseconds replay_on_cores(const Plan& plan, const InstructionCosts& costs, int cores) {
-  return Replay(plan, costs).run(std::max(cores, 1));
+  return CoreReplay(plan, costs).run(std::max(cores, 1));
 }
 
 }  // namespace simrun

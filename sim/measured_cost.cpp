@@ -82,7 +82,7 @@ class RateTable {
   std::vector<RatePoint<n>> points_;
 };
 
-std::optional<double> attention_seconds(const Plan& plan, const Instruction& instruction) {
+std::optional<double> measured_attention_seconds(const Plan& plan, const Instruction& instruction) {
   const MeasuredKernels& measured = plan.cluster.gpu.measured;
   const std::vector<MeasuredKernels::Attention>& rates =
       instruction.opcode == Opcode::attention ? measured.attention : measured.attention_backward;
@@ -115,7 +115,7 @@ std::optional<double> measured_seconds(const Plan& plan, const Instruction& inst
              measured_product_rate(measured, gemm_shape(plan, instruction));
     }
     case Opcode::attention:
-    case Opcode::attention_backward: return attention_seconds(plan, instruction);
+    case Opcode::attention_backward: return measured_attention_seconds(plan, instruction);
     default: break;
   }
   const auto found = measured.kernels.find(kernel_name(instruction));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "schedules/extent_tables.h"
@@ -10,10 +9,6 @@
 namespace simrun {
 
 namespace {
-
-std::int64_t total(const LiveBytes& live) {
-  return std::accumulate(live.begin(), live.end(), std::int64_t{0});
-}
 
 LiveBytes sum(LiveBytes a, const LiveBytes& b) {
   for (std::size_t c = 0; c < a.size(); ++c) a[c] += b[c];

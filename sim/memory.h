@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "schedules/buffer_instances.h"
@@ -12,6 +14,9 @@
 namespace simrun {
 
 using LiveBytes = std::array<std::int64_t, category_count>;
+inline std::int64_t total(const LiveBytes& live) {
+  return std::accumulate(live.begin(), live.end(), std::int64_t{0});
+}
 
 // Live bytes at two moments of one entry, in issue order: at its highest point and when all of it is issued.
 struct EntryMemory {

@@ -319,7 +319,7 @@ void note_what_moves(PassLevelPeriod& period, const PassLevelPlan& plan,
     period.earliest_ends.push_back(earliest[static_cast<std::size_t>(rank)]);
 }
 
-constexpr std::size_t fewest_periods = 4;  // else there is little to skip
+constexpr std::size_t fewest_repeats = 4;  // else there is little to skip
 constexpr int most_lengths = 64;           // that are tried
 
 // The shortest period that repeats around the middle, where a schedule is furthest from its begin and end.
@@ -330,13 +330,13 @@ PassLevelPeriod period_around_middle(const PassLevelPlan& plan, const std::vecto
   int tried = 0;
   for (std::size_t next = middle + 1; next < events.size() && tried < most_lengths; ++next) {
     const std::size_t length = next - middle;
-    if (length * fewest_periods > events.size()) break;
+    if (length * fewest_repeats > events.size()) break;
     if (!are_alike(events[middle], events[next])) continue;
     ++tried;
     PassLevelPeriod period = run_of_periods(events, middle, length);
-    if (period.times < fewest_periods) continue;
+    if (period.times < fewest_repeats) continue;
     cut_to_like_boundaries(period, transfers);
-    if (period.times < fewest_periods) continue;
+    if (period.times < fewest_repeats) continue;
     note_what_moves(period, plan, events);
     if (!period.ranks.empty()) return period;
   }

@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <utility>
 
+#include "validation/measured_row.h"
+
 namespace simrun {
 namespace {
-
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 struct Rate {
   std::size_t at = 0;  // of its first digit

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cctype>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -9,6 +10,8 @@
 #include "configs/diagnostics.h"
 
 namespace simrun {
+
+inline bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 // The columns of a file of published measurements, one row per (configuration, metric). An empty cell was not
 // printed by the source.

@@ -10,15 +10,15 @@
 namespace simrun {
 namespace {
 
-Plan plan_of(TinyJob job) { return compile(tiny_job(job)); }
+Plan tiny_plan(TinyJob job) { return compile(tiny_job(job)); }
 
 // One rank with the same optimizer, but for the keys of ranks.
 void check_optimizer(const TinyJob& job, const std::string& alone, double tolerance = 1e-10) {
   CAPTURE(job.model, job.parallelism, job.optimizer, job.more, job.gpus);
-  const Plan plan = plan_of(job);
+  const Plan plan = tiny_plan(job);
   const Execution run = checked_run(plan, ExecutionDevice::cpu_f64, 3);
   const Execution reference =
-      checked_run(plan_of({.model = job.model, .optimizer = alone, .training = job.training}),
+      checked_run(tiny_plan({.model = job.model, .optimizer = alone, .training = job.training}),
                   ExecutionDevice::cpu_f64, 3);
   check_equal(run, reference, tolerance);
   check_memory(plan, run, false);
@@ -34,7 +34,7 @@ struct Element {
   double before = 0, gradient = 0, after = 0;
 };
 Element first_element(const std::string& optimizer, const std::string& name) {
-  const Plan plan = plan_of({.optimizer = optimizer});
+  const Plan plan = tiny_plan({.optimizer = optimizer});
   const Execution run = checked_run(plan, ExecutionDevice::cpu_f64, 1);
   for (const ModelParameter& parameter : plan.parameters)
     if (parameter.name == name)
@@ -46,8 +46,8 @@ Element first_element(const std::string& optimizer, const std::string& name) {
 }  // namespace
 
 TEST_CASE("the numbers of an update are those of the config") {
-  const Plan plan = plan_of({.optimizer = "{lr: 0.02, adam_beta1: 0.8, adam_beta2: 0.9, adam_eps: 1.0e-3, "
-                                          "weight_decay: 0.3, clip_grad: 0}"});
+  const Plan plan = tiny_plan({.optimizer = "{lr: 0.02, adam_beta1: 0.8, adam_beta2: 0.9, adam_eps: 1.0e-3, "
+                                            "weight_decay: 0.3, clip_grad: 0}"});
   const Hyperparameters numbers = hyperparameters_of(plan);
   CHECK(numbers.learning_rate == 0.02);
   CHECK(numbers.beta1 == 0.8);
@@ -105,7 +105,7 @@ TEST_CASE("muon makes updates orthogonal and is the same on data-parallel and pi
           "{name: muon}", 1e-9);
   // An update of 24 x 24 is (nearly) orthogonal: by lr 0.2 sqrt(24) its singular values are near 1, so its
   // Frobenius norm is near sqrt(24): within the 0.7 to 1.2 that five iterations leave.
-  const Plan plan = plan_of({.optimizer = "{name: muon, lr: 1, weight_decay: 0}"});
+  const Plan plan = tiny_plan({.optimizer = "{name: muon, lr: 1, weight_decay: 0}"});
   const Execution run = checked_run(plan, ExecutionDevice::cpu_f64, 1);
   for (const ModelParameter& parameter : plan.parameters) {
     if (parameter.name != "attention_projection_weight") continue;
@@ -122,7 +122,7 @@ TEST_CASE("muon makes updates orthogonal and is the same on data-parallel and pi
 
 TEST_CASE("where an optimizer of matrices would have parts of them on several ranks it is refused by key") {
   const auto first = [](const TinyJob& job) {
-    const std::vector<std::string> said = execution_refusals(plan_of(job), ExecutionDevice::cpu_f64);
+    const std::vector<std::string> said = execution_refusals(tiny_plan(job), ExecutionDevice::cpu_f64);
     return said.empty() ? "" : said.front();
   };
   const std::string zero = "optimizer.zero_stage of adafactor and muon: 0 has";
@@ -139,7 +139,7 @@ TEST_CASE("types that are not run are refused by their own key") {
        {std::pair{"{exp_avg_dtype: fp8}", "optimizer.exp_avg_dtype: fp8"},
         std::pair{"{grad_reduce_dtype: fp8}", "optimizer.grad_reduce_dtype: fp8"}}) {
     const std::vector<std::string> said =
-        execution_refusals(plan_of({.optimizer = optimizer, .gpus = 2}), ExecutionDevice::cpu_f64);
+        execution_refusals(tiny_plan({.optimizer = optimizer, .gpus = 2}), ExecutionDevice::cpu_f64);
     REQUIRE(!said.empty());
     CHECK(said.front().find(key) != std::string::npos);
   }
@@ -190,7 +190,7 @@ TEST_CASE("8-bit moments are the same where shards are whole blocks, and within 
   for (int ffn = 32; ffn < 96 && !found; ++ffn) {
     const std::string text = model(ffn);
     const TinyJob job{.model = text.c_str(), .optimizer = "{zero_stage: 1, " + types + "}", .gpus = 2};
-    found = has_whole_blocks(plan_of(job));
+    found = has_whole_blocks(tiny_plan(job));
     if (found) check_optimizer(job, "{" + types + "}");
   }
   CHECK(found);
@@ -200,11 +200,11 @@ TEST_CASE("8-bit moments are the same where shards are whole blocks, and within 
     const TinyJob job{
         .parallelism = ranks.parallelism, .optimizer = "{" + types + ranks.zero + "}", .gpus = ranks.gpus};
     CAPTURE(job.parallelism, job.optimizer);
-    const Plan plan = plan_of(job);
+    const Plan plan = tiny_plan(job);
     const Execution run = checked_run(plan, ExecutionDevice::cpu_f64, 3);
     const Execution reference =
-        checked_run(plan_of({.optimizer = "{" + types + "}"}), ExecutionDevice::cpu_f64, 3);
-    const Execution exact = checked_run(plan_of({}), ExecutionDevice::cpu_f64, 3);
+        checked_run(tiny_plan({.optimizer = "{" + types + "}"}), ExecutionDevice::cpu_f64, 3);
+    const Execution exact = checked_run(tiny_plan({}), ExecutionDevice::cpu_f64, 3);
     CHECK(compare(run.gradients, reference.gradients, 1e-10).first == "");
     CHECK(compare(run.parameters, reference.parameters, 0.02).first == "");
     CHECK(compare(reference.parameters, exact.parameters, 0.05).first == "");

@@ -8,8 +8,6 @@
 namespace simrun {
 namespace {
 
-const std::string shipped = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-gpt-8ranks.yaml";
-
 std::vector<std::string> texts(const ConfigNode& node) {
   std::vector<std::string> all;
   for (const ConfigNode& item : node.children) all.push_back(item.text);
@@ -28,7 +26,7 @@ ConfigNode executed(const std::string& arguments) {
 }
 
 TEST_CASE("--execute: eight ranks compute what one rank does, in the bytes that were predicted") {
-  const Ran ran = run_simrun(shipped + " --execute --json");
+  const Ran ran = run_simrun(tiny_gpt_job + " --execute --json");
   CAPTURE(ran.output);
   REQUIRE(ran.code == 0);
   const ConfigNode json = parsed_json(ran.output);
@@ -54,13 +52,13 @@ TEST_CASE("--execute: eight ranks compute what one rank does, in the bytes that 
 }
 
 TEST_CASE("--execute --dtype f64: loss, gradients and parameters behind two steps are equal to 1e-10") {
-  const ConfigNode run = executed(shipped + " --dtype f64");
+  const ConfigNode run = executed(tiny_gpt_job + " --dtype f64");
   for (const char* error : {"max_loss_error", "max_gradient_error", "max_parameter_error"}) {
     CAPTURE(error);
     CHECK(number(run, error) <= 1e-10);
   }
   // 8-byte numbers in place of the plan's 4, and token indices of 8 bytes in both.
-  const ConfigNode in_f32 = executed(shipped + " --dtype f32 --no-reference");
+  const ConfigNode in_f32 = executed(tiny_gpt_job + " --dtype f32 --no-reference");
   const double f64 = std::stod(member(run, "allocated_peak_bytes").children[0].text);
   const double f32 = std::stod(member(in_f32, "allocated_peak_bytes").children[0].text);
   CHECK(f64 < 2 * f32);
@@ -69,7 +67,7 @@ TEST_CASE("--execute --dtype f64: loss, gradients and parameters behind two step
 
 TEST_CASE("--execute: another seed draws another model, the same seed the same bits") {
   const auto loss = [](const std::string& flags) {
-    return member(executed(shipped + " --steps 1 --no-reference " + flags), "loss").children.at(0).text;
+    return member(executed(tiny_gpt_job + " --steps 1 --no-reference " + flags), "loss").children.at(0).text;
   };
   CHECK(loss("--seed 1") == loss("--seed 1"));
   CHECK(loss("--seed 1") != loss("--seed 2"));
@@ -87,11 +85,11 @@ TEST_CASE("--execute --device null: memory and messages without numbers, for bf1
 TEST_CASE("--execute: a Plan file runs as the job does, with nothing to compare it with") {
   const Scratch scratch;
   const std::string plan = scratch.file("tiny.plan");
-  REQUIRE(run_simrun(shipped + " --no-html --plan " + plan).code == 0);
+  REQUIRE(run_simrun(tiny_gpt_job + " --no-html --plan " + plan).code == 0);
   const ConfigNode run = executed(plan);
   CHECK(member(run, "no_reference").text == "a Plan file has no job that one rank could run");
   CHECK(is_null(run, "reference_loss"));
-  CHECK(texts(member(run, "loss")) == texts(member(executed(shipped + " --no-reference"), "loss")));
+  CHECK(texts(member(run, "loss")) == texts(member(executed(tiny_gpt_job + " --no-reference"), "loss")));
 }
 
 TEST_CASE("--execute: routed tokens take the memory that routing asks for, in parts of a run too") {
@@ -155,27 +153,27 @@ TEST_CASE("--execute: what cannot run is refused before anything runs, at the ke
   CAPTURE(large.output);
   CHECK(large.code == 2);
   CHECK(large.output.find("all ranks together take") != std::string::npos);
-  CHECK(run_simrun(shipped + " --execute --device cuda").code == 2);
+  CHECK(run_simrun(tiny_gpt_job + " --execute --device cuda").code == 2);
 }
 
 TEST_CASE("--execute: flags that go with it are refused without it, and those that do not with it") {
   for (const char* flag : {"--device cpu", "--dtype f32", "--steps 2", "--reference", "--no-reference",
                            "--seed 1", "--learning-rate 0.1"}) {
     CAPTURE(flag);
-    const Ran ran = run_simrun(shipped + " " + flag);
+    const Ran ran = run_simrun(tiny_gpt_job + " " + flag);
     CHECK(ran.code == 2);
     CHECK(ran.output.find("goes with --execute") != std::string::npos);
   }
   for (const char* flags : {"--check", "--print-config", "--sweep training.micro_batch_size=1,2", "--steps 0",
                             "--dtype f16", "--device null --dtype f32", "--learning-rate nan", "--seed -1"}) {
     CAPTURE(flags);
-    CHECK(run_simrun(shipped + " --execute " + flags).code == 2);
+    CHECK(run_simrun(tiny_gpt_job + " --execute " + flags).code == 2);
   }
-  CHECK(run_simrun(shipped + " " + shipped + " --execute").code == 2);
+  CHECK(run_simrun(tiny_gpt_job + " " + tiny_gpt_job + " --execute").code == 2);
 }
 
 TEST_CASE("--execute: the terminal's report names the run, the difference and the memory") {
-  const Ran ran = run_simrun(shipped + " --execute --no-html");
+  const Ran ran = run_simrun(tiny_gpt_job + " --execute --no-html");
   CAPTURE(ran.output);
   CHECK(ran.code == 0);
   for (const char* words : {"executed on 8 cpu ranks (threads), f32, 2 steps",

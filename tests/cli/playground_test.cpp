@@ -9,7 +9,7 @@
 namespace simrun {
 namespace {
 
-const std::string four_by_eight = " --ranks 4 --microbatches 8";
+const std::string of_four_by_eight = " --ranks 4 --microbatches 8";
 
 std::vector<std::string> texts_in(const ConfigNode& list) {
   std::vector<std::string> values;
@@ -18,7 +18,7 @@ std::vector<std::string> texts_in(const ConfigNode& list) {
 }
 
 TEST_CASE("playground: ZB-V idles (p - 1) F on every rank and 0 within its span, at F = I = W") {
-  const Ran ran = run_simrun("--schedule zb_v --json" + four_by_eight);
+  const Ran ran = run_simrun("--schedule zb_v --json" + of_four_by_eight);
   CHECK(ran.code == 0);
   const ConfigNode json = parsed_json(ran.output);
   CHECK(member(json, "schedule").text == "zb_v");
@@ -32,7 +32,7 @@ TEST_CASE("playground: ZB-V idles (p - 1) F on every rank and 0 within its span,
 
 TEST_CASE("playground: DualPipe's bubble at F = I >= W is (p/2 - 1)(FB + B - 3 W), in decimal units too") {
   // p = 4: FB + B - 3 W = 4.5 + 3 - 3 = 4.5.
-  const Ran ran = run_simrun("--schedule dualpipe --json --costs F=2,I=2,W=1,FB=4.5" + four_by_eight);
+  const Ran ran = run_simrun("--schedule dualpipe --json --costs F=2,I=2,W=1,FB=4.5" + of_four_by_eight);
   const ConfigNode json = parsed_json(ran.output);
   CHECK(number(json, "parameter_copies") == 2);
   double most = 0;
@@ -41,7 +41,7 @@ TEST_CASE("playground: DualPipe's bubble at F = I >= W is (p/2 - 1)(FB + B - 3 W
 }
 
 TEST_CASE("playground: the two directions of DualPipe may be called two stages per rank") {
-  const std::string dualpipe = "--schedule dualpipe --json" + four_by_eight;
+  const std::string dualpipe = "--schedule dualpipe --json" + of_four_by_eight;
   CHECK(run_simrun(dualpipe + " --virtual 2").output == run_simrun(dualpipe).output);
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("playground: a grid and a page by default, none with --no-html, ops al
 TEST_CASE("playground: what is written as CSV is read as a schedule, with the same figures") {
   const Scratch scratch;
   const std::string csv = scratch.file("own.csv");
-  const Ran written = run_simrun("--schedule zb_v --json --schedule-csv " + csv + four_by_eight);
+  const Ran written = run_simrun("--schedule zb_v --json --schedule-csv " + csv + of_four_by_eight);
   const Ran back = run_simrun("--schedule " + csv + " --json");
   CHECK(back.code == 0);
   const std::string figures = written.output.substr(written.output.find("\"ranks\""));
@@ -125,7 +125,7 @@ TEST_CASE(
   const Ran too_many = run_simrun("--schedule all --ranks 64 --microbatches 512 -q --html " + path);
   CHECK(too_many.code == 0);
   CHECK(too_many.output.find("simrun: no page: ") == 0);
-  CHECK(run_simrun("--schedule all --dry --html x.html" + four_by_eight).output ==
+  CHECK(run_simrun("--schedule all --dry --html x.html" + of_four_by_eight).output ==
         "simrun: error: --html does not go with --dry\n");
 }
 
@@ -154,7 +154,7 @@ TEST_CASE("playground: it takes no job, and a job takes none of its flags") {
         "simrun: error: --schedule draws a schedule without a job\n"
         "  hint: a job's own: --set parallelism.pipeline_schedule=1f1b\n");
   CHECK(run_simrun(tiny + " --ranks 4").output == "simrun: error: --ranks goes with --schedule\n");
-  CHECK(run_simrun("--schedule 1f1b --engine fast" + four_by_eight).output ==
+  CHECK(run_simrun("--schedule 1f1b --engine fast" + of_four_by_eight).output ==
         "simrun: error: --engine does not go with --schedule\n");
   CHECK(run_simrun("--schedule s.csv --ranks 4").output.find("has its own sizes") != std::string::npos);
 }

@@ -6,6 +6,9 @@
 
 namespace simrun {
 
+// The smallest job that comes with the program and is executed in a second.
+inline const std::string tiny_gpt_job = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-gpt-8ranks.yaml";
+
 struct Ran {
   int code = -1;
   std::string output;  // standard output and error

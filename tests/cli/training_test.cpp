@@ -13,10 +13,9 @@
 namespace simrun {
 namespace {
 
-const std::string shipped = SIMRUN_SOURCE_DIR "/configs/jobs/tiny-gpt-8ranks.yaml";
 const std::string text = SIMRUN_SOURCE_DIR "/configs/data/public-domain.txt";
 const std::string alone =
-    shipped +
+    tiny_gpt_job +
     " --set cluster.gpus_per_node=1 --set parallelism.tensor_model_parallel_size=1"
     " --set parallelism.pipeline_model_parallel_size=1 --set training.global_batch_size=4";
 
@@ -42,19 +41,20 @@ TEST_CASE("training: the shipped model learns the shipped text") {
 TEST_CASE("training: a checkpoint is gone on from in another layout, and --save-every changes nothing") {
   const Scratch scratch;
   const std::string file = scratch.file("run.ckpt"), f64 = " --dtype f64 --data " + text;
-  const std::vector<double> whole = losses(shipped + f64 + " --steps 4");
-  CHECK(losses(shipped + f64 + " --steps 4 --save-every 1 --save " + scratch.file("each.ckpt")) == whole);
-  losses(shipped + f64 + " --steps 2 --save " + file);
+  const std::vector<double> whole = losses(tiny_gpt_job + f64 + " --steps 4");
+  CHECK(losses(tiny_gpt_job + f64 + " --steps 4 --save-every 1 --save " + scratch.file("each.ckpt")) ==
+        whole);
+  losses(tiny_gpt_job + f64 + " --steps 2 --save " + file);
   const std::vector<double> rest = losses(
-      shipped + f64 + " --steps 2 --load " + file +
+      tiny_gpt_job + f64 + " --steps 2 --load " + file +
       " --set parallelism.tensor_model_parallel_size=4 --set parallelism.pipeline_model_parallel_size=1"
       " --set optimizer.zero_stage=3");
   REQUIRE(rest.size() == 2);
   for (std::size_t step : {0, 1}) CHECK(rest[step] == Approx(whole[2 + step]).epsilon(1e-12));
   // --load and --save may be one file.
-  CHECK(losses(shipped + f64 + " --steps 1 --load " + file + " --save " + file) ==
+  CHECK(losses(tiny_gpt_job + f64 + " --steps 1 --load " + file + " --save " + file) ==
         std::vector<double>{whole[2]});
-  CHECK(losses(shipped + f64 + " --steps 1 --load " + file) == std::vector<double>{whole[3]});
+  CHECK(losses(tiny_gpt_job + f64 + " --steps 1 --load " + file) == std::vector<double>{whole[3]});
   CHECK(scratch.files() == 2);
 }
 

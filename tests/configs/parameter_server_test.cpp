@@ -15,17 +15,17 @@ std::string job_text(const std::string& optimizer, const std::string& parallelis
          parallelism + "\noptimizer: " + optimizer + "\ncluster: {from: dgx_a100, nodes: 1}\n";
 }
 
-LoadedJob load(const std::string& text) {
+LoadedJob loaded(const std::string& text) {
   LoadOptions options;
   options.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
   return load_job_text(text, "test.yaml", options);
 }
 
 // "line:column message -> hint" of every problem.
-std::vector<std::string> problems_of(const std::string& text) {
+std::vector<std::string> problem_lines(const std::string& text) {
   std::vector<std::string> lines;
   try {
-    load(text);
+    loaded(text);
   } catch (const ConfigError& error) {
     for (const Diagnostic& problem : error.diagnostics())
       lines.push_back(std::to_string(problem.position.line) + ":" + std::to_string(problem.position.column) +
@@ -40,16 +40,16 @@ using Lines = std::vector<std::string>;
 
 TEST_CASE("parameter_server: dedicated servers are GPUs that are no data-parallel ranks") {
   const std::string keys = "{clip_grad: 0, parameter_server: {servers: ";
-  CHECK(load(job_text(keys + "4}}")).job.parallelism.data_parallel_size == 8);
-  CHECK(load(job_text(keys + "4, placement: dedicated}}")).job.parallelism.data_parallel_size == 4);
-  CHECK(load(job_text("{}")).job.optimizer.parameter_server == std::nullopt);
+  CHECK(loaded(job_text(keys + "4}}")).job.parallelism.data_parallel_size == 8);
+  CHECK(loaded(job_text(keys + "4, placement: dedicated}}")).job.parallelism.data_parallel_size == 4);
+  CHECK(loaded(job_text("{}")).job.optimizer.parameter_server == std::nullopt);
 }
 
 TEST_CASE("parameter_server: --print-config gives the same job") {
   for (const char* keys : {"servers: 2", "servers: 4, placement: dedicated, mode: asynchronous",
                            "servers: 8, mode: bounded_staleness, staleness: 3"}) {
-    const LoadedJob first = load(job_text("{clip_grad: 0, parameter_server: {" + std::string(keys) + "}}"));
-    const LoadedJob again = load(first.effective_yaml);
+    const LoadedJob first = loaded(job_text("{clip_grad: 0, parameter_server: {" + std::string(keys) + "}}"));
+    const LoadedJob again = loaded(first.effective_yaml);
     CAPTURE(first.effective_yaml);
     CHECK(again.job == first.job);
     CHECK(again.job.config_sha256 == first.job.config_sha256);
@@ -58,7 +58,7 @@ TEST_CASE("parameter_server: --print-config gives the same job") {
 
 TEST_CASE("parameter_server: what does not go together is said with its place and one way out") {
   const auto of = [](const std::string& keys) {
-    return problems_of(job_text("{clip_grad: 0, parameter_server: {" + keys + "}}"));
+    return problem_lines(job_text("{clip_grad: 0, parameter_server: {" + keys + "}}"));
   };
   CHECK(of("servers: 0") ==
         Lines{"5:55 'optimizer.parameter_server.servers': must be at least 1, not 0 -> "});
@@ -81,37 +81,37 @@ TEST_CASE("parameter_server: what does not go together is said with its place an
         Lines{"5:94 a staleness of 0 waits for every step -> that is mode: synchronous."});
   CHECK(of("servers: 2, mode: async").size() == 1);
   CHECK(
-      problems_of(job_text("{parameter_server: {servers: 2, mode: asynchronous}}")) ==
+      problem_lines(job_text("{parameter_server: {servers: 2, mode: asynchronous}}")) ==
       Lines{"5:50 the norm of all gradients is not known in mode: asynchronous -> optimizer.clip_grad: 0."});
-  CHECK(problems_of(job_text("{zero_stage: 1, all_reduce: hierarchical, name: muon, parameter_server: "
-                             "{servers: 2}}"))
+  CHECK(problem_lines(job_text("{zero_stage: 1, all_reduce: hierarchical, name: muon, parameter_server: "
+                               "{servers: 2}}"))
             .size() >= 3);
-  CHECK(problems_of(job_text("{clip_grad: 0, parameter_server: {servers: 2}}",
-                             "{pipeline_model_parallel_size: 2}")) ==
+  CHECK(problem_lines(job_text("{clip_grad: 0, parameter_server: {servers: 2}}",
+                               "{pipeline_model_parallel_size: 2}")) ==
         Lines{"4:45 parameter servers with pipeline_model_parallel_size 2 are not supported yet -> "
               "pipeline_model_parallel_size: 1."});
-  CHECK(problems_of(job_text("{clip_grad: 0, parameter_server: {servers: 4, placement: dedicated}}",
-                             "{tensor_model_parallel_size: 2}")) ==
+  CHECK(problem_lines(job_text("{clip_grad: 0, parameter_server: {servers: 4, placement: dedicated}}",
+                               "{tensor_model_parallel_size: 2}")) ==
         Lines{"4:43 dedicated servers of tensor-parallel workers are not supported yet -> placement: "
               "colocated."});
-  CHECK(problems_of(job_text("{parameter_server: 3}")).size() == 1);
+  CHECK(problem_lines(job_text("{parameter_server: 3}")).size() == 1);
 }
 
 TEST_CASE(
     "bucket_bytes: buckets in bytes of what is reduced, as DDP's bucket_cap_mb and Horovod's threshold") {
   const auto elements = [](const std::string& keys) {
-    return load(job_text("{overlap_grad_reduce: true, " + keys + "}")).job.optimizer.bucket_size;
+    return loaded(job_text("{overlap_grad_reduce: true, " + keys + "}")).job.optimizer.bucket_size;
   };
   CHECK(elements("bucket_bytes: 25 MiB") == 25 * 1024 * 1024 / 4);
   CHECK(elements("bucket_bytes: 25 MiB, grad_reduce_dtype: bf16") == 25 * 1024 * 1024 / 2);
   CHECK(elements("bucket_size: 7") == 7);
   CHECK(elements("zero_stage: 1") == 40'000'000);  // Megatron-LM's default
-  const LoadedJob first = load(job_text("{overlap_grad_reduce: true, bucket_bytes: 64 MiB}"));
-  CHECK(load(first.effective_yaml).job == first.job);
-  CHECK(problems_of(job_text("{bucket_bytes: 25 MiB, bucket_size: 7}")) ==
+  const LoadedJob first = loaded(job_text("{overlap_grad_reduce: true, bucket_bytes: 64 MiB}"));
+  CHECK(loaded(first.effective_yaml).job == first.job);
+  CHECK(problem_lines(job_text("{bucket_bytes: 25 MiB, bucket_size: 7}")) ==
         Lines{"5:27 bucket_size says how large a bucket is already -> leave one of the two out."});
-  CHECK(problems_of(job_text("{bucket_bytes: 25}")).size() == 1);
-  CHECK(problems_of(job_text("{bucket_cap_mb: 25}")) ==
+  CHECK(problem_lines(job_text("{bucket_bytes: 25}")).size() == 1);
+  CHECK(problem_lines(job_text("{bucket_cap_mb: 25}")) ==
         Lines{"5:13 unknown key 'bucket_cap_mb' in 'optimizer' -> PyTorch's DDP calls it so; here it is "
               "optimizer.bucket_bytes, as 25 MiB."});
 }

@@ -29,7 +29,14 @@ parallelism:
 cluster: {from: dgx_h100, nodes: 1}
 )";
 
-inline LoadOptions with_presets() { return {{}, {SIMRUN_SOURCE_DIR "/configs"}}; }
+inline const std::string preset_directory = SIMRUN_SOURCE_DIR "/configs";
+
+inline LoadOptions with_presets() { return {{}, {preset_directory}}; }
+
+// The smallest job preset, changed.
+inline LoadedJob tiny(const std::vector<Override>& overrides) {
+  return load_job(preset_directory + "/jobs/tiny-4xa100.yaml", {overrides, {preset_directory}});
+}
 
 // The text with its first `from` replaced; a test that edits nothing is a mistake.
 inline std::string edited(std::string text, const std::string& from, const std::string& to) {

@@ -1,15 +1,11 @@
 #include <catch2/catch.hpp>
 
-#include "configs/load_job.h"
+#include "small_job.h"
 
 namespace simrun {
 namespace {
 
-const std::string directory = SIMRUN_SOURCE_DIR "/configs";
-
-LoadedJob tiny(const std::vector<Override>& overrides) {
-  return load_job(directory + "/jobs/tiny-4xa100.yaml", {overrides, {directory}});
-}
+using namespace test;
 
 TEST_CASE("A job names the software that runs it, or writes what is special about it") {
   CHECK(tiny({}).job.framework == Framework{});
@@ -24,7 +20,7 @@ TEST_CASE("A job names the software that runs it, or writes what is special abou
 
 TEST_CASE("The effective config says the framework again") {
   const LoadedJob loaded = tiny({{"framework", "megatron_core"}, {"framework.memory.context", "1 GiB"}});
-  const LoadedJob again = load_job_text(loaded.effective_yaml, "again.yaml", {{}, {directory}});
+  const LoadedJob again = load_job_text(loaded.effective_yaml, "again.yaml", {{}, {preset_directory}});
   CHECK(again.job.framework == loaded.job.framework);
   CHECK(again.job.config_sha256 == loaded.job.config_sha256);
 }

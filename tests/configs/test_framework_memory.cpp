@@ -1,24 +1,20 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "configs/load_job.h"
+#include "small_job.h"
 
 namespace simrun {
 namespace {
 
-const std::string directory = SIMRUN_SOURCE_DIR "/configs";
-
-LoadedJob tiny(const std::vector<Override>& overrides) {
-  return load_job(directory + "/jobs/tiny-4xa100.yaml", {overrides, {directory}});
-}
+using namespace test;
 
 TEST_CASE("Every framework loads, and its effective config says the same memory again") {
   int frameworks = 0;
-  for (const auto& file : std::filesystem::directory_iterator(directory + "/frameworks")) {
+  for (const auto& file : std::filesystem::directory_iterator(preset_directory + "/frameworks")) {
     const std::string name = file.path().stem().string();
     CAPTURE(name);
     const LoadedJob loaded = tiny({{"framework", name}});
-    const LoadedJob again = load_job_text(loaded.effective_yaml, "again.yaml", {{}, {directory}});
+    const LoadedJob again = load_job_text(loaded.effective_yaml, "again.yaml", {{}, {preset_directory}});
     CHECK(again.job.framework == loaded.job.framework);
     CHECK(again.job.config_sha256 == loaded.job.config_sha256);
     ++frameworks;

@@ -1,27 +1,27 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "configs/load_job.h"
+#include "small_job.h"
 
 namespace simrun {
 namespace {
 
-const std::string directory = SIMRUN_SOURCE_DIR "/configs";
+using namespace test;
 
 LoadedJob tiny_on(const std::string& framework, std::vector<Override> overrides = {}) {
   overrides.insert(overrides.begin(), {"framework", framework});
-  return load_job(directory + "/jobs/tiny-4xa100.yaml", {overrides, {directory}});
+  return tiny(overrides);
 }
 
 TEST_CASE("every framework preset loads and keeps its kernels over a reload") {
   int count = 0;
-  for (const auto& file : std::filesystem::directory_iterator(directory + "/frameworks")) {
+  for (const auto& file : std::filesystem::directory_iterator(preset_directory + "/frameworks")) {
     const std::string name = file.path().stem().string();
     CAPTURE(name);
     const LoadedJob loaded = tiny_on(name);
     CHECK(loaded.job.framework.name == name);
     CHECK(loaded.job.framework.kernels != FrameworkKernels{});
-    const LoadedJob again = load_job_text(loaded.effective_yaml, "again.yaml", {{}, {directory}});
+    const LoadedJob again = load_job_text(loaded.effective_yaml, "again.yaml", {{}, {preset_directory}});
     CHECK(again.job.framework == loaded.job.framework);
     CHECK(again.job.cluster == loaded.job.cluster);
     CHECK(again.job.config_sha256 == loaded.job.config_sha256);

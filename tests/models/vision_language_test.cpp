@@ -33,7 +33,7 @@ Graph trained(const Job& job) {
   return graph;
 }
 
-const Operator& named(const Graph& graph, const std::string& name) {
+const Operator& operator_named(const Graph& graph, const std::string& name) {
   for (const Operator& op : graph.operators)
     if (op.name == name) return op;
   FAIL("no operator " << name);
@@ -50,14 +50,14 @@ using Sizes = std::vector<std::int64_t>;
 
 TEST_CASE("an image's patches, without the class token, stand before the text in one sequence") {
   const Graph graph = build_graph(small_llava({{"training.images_per_sample", "2"}}));
-  const Operator& merge = named(graph, "merge_images");
+  const Operator& merge = operator_named(graph, "merge_images");
   REQUIRE(merge.inputs.size() == 2);
   CHECK(sizes(graph, merge.inputs[0]) == Sizes{2, 64, 512});  // images, (224 / 28)^2, width of the text
   CHECK(sizes(graph, merge.inputs[1]) == Sizes{1, 256 - 128, 512});  // what two images leave
   CHECK(sizes(graph, merge.outputs[0]) == Sizes{1, 256, 512});
-  CHECK(sizes(graph, named(graph, "vision_features").inputs[0]) == Sizes{2, 65, 256});
-  CHECK(sizes(graph, named(graph, "vision_patch_embedding").inputs[0]) == Sizes{2, 64, 28 * 28 * 3});
-  CHECK(sizes(graph, named(graph, "logits").outputs[0]) == Sizes{1, 256, 1024});  // every position
+  CHECK(sizes(graph, operator_named(graph, "vision_features").inputs[0]) == Sizes{2, 65, 256});
+  CHECK(sizes(graph, operator_named(graph, "vision_patch_embedding").inputs[0]) == Sizes{2, 64, 28 * 28 * 3});
+  CHECK(sizes(graph, operator_named(graph, "logits").outputs[0]) == Sizes{1, 256, 1024});  // every position
 }
 
 TEST_CASE("FLOPs are the tower's up to the layer that is read, the projector's and the decoder's, by hand") {

@@ -14,7 +14,7 @@ using Axes = std::vector<AxisId>;
 // Runs the conversions on index sets; "" if every rank ends with exactly the wanted piece.
 std::string fault_of(const IndexSets& sets, const Layout& from, const Layout& to,
                      const std::vector<DimensionId>& dims) {
-  HeldTensor tensor = sets.held(from, dims);
+  IndexedTensor tensor = sets.held(from, dims);
   Layout at = from;
   for (const Conversion& step : conversions(from, to)) {
     const std::string fault = sets.apply(step, at, tensor);
@@ -58,7 +58,7 @@ TEST_CASE("index sets: a gather over the outer of two axes does not give the inn
   const IndexSets sets({2, 2}, {4});
   const Layout both{{{0, {1, 0}}}, {}, {}};
   const Layout inner{{{0, {0}}}, {}, {}};
-  HeldTensor tensor = sets.held(both, {0});
+  IndexedTensor tensor = sets.held(both, {0});
   CHECK(tensor.pieces[1].indices[0] == std::vector<std::int64_t>{1});
   REQUIRE(sets.apply({Opcode::all_gather, {1}, Reduction::sum, inner}, both, tensor).empty());
   CHECK(tensor.pieces[1].indices[0] == std::vector<std::int64_t>{1, 3});
@@ -68,7 +68,7 @@ TEST_CASE("index sets: a gather over the outer of two axes does not give the inn
 TEST_CASE("index sets: an all-reduce of replicas counts a summand twice, of pieces adds unlike elements") {
   const IndexSets sets({2}, {4});
   const Layout split{{{0, {0}}}, {}, {}};
-  HeldTensor replicas = sets.held({}, {0}), pieces = sets.held(split, {0});
+  IndexedTensor replicas = sets.held({}, {0}), pieces = sets.held(split, {0});
   CHECK(sets.apply({Opcode::all_reduce, {0}, Reduction::sum, {}}, {}, replicas) == "counts a summand twice");
   CHECK(sets.apply({Opcode::all_reduce, {0}, Reduction::sum, split}, split, pieces) ==
         "sums elements of different places");

@@ -6,6 +6,7 @@
 #include "schedules/lint.h"
 #include "schedules/lower_model.h"
 #include "tests/jobs.h"
+#include "tests/schedules/crossing_names.h"
 
 namespace simrun {
 namespace {
@@ -19,13 +20,6 @@ Job four_stages(const std::vector<Override>& overrides = {}) {
       "precision: bf16}\nparallelism: {pipeline_model_parallel_size: 4}\n"
       "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 4}\n",
       overrides);
-}
-
-std::vector<std::string> crossing_names(const LoweredModel& model, std::size_t border) {
-  std::vector<std::string> names;
-  for (const Crossing& crossing : model.partition.borders[border])
-    names.push_back(model.graph.tensors[crossing.tensor].name);
-  return names;
 }
 
 const Segment& segment_named(const Plan& plan, const std::string& name) {

@@ -4,6 +4,7 @@
 #include "schedules/compile.h"
 #include "schedules/lint.h"
 #include "tests/jobs.h"
+#include "tests/schedules/run_bytes.h"
 
 // Frozen parameters in plans: what a rank keeps and exchanges.
 namespace simrun {
@@ -13,14 +14,6 @@ struct Count {
   std::int64_t bytes = 0;
   std::int64_t elements = 0;
 };
-
-// Of the buffers that live for ever, views not counted.
-std::map<Category, std::int64_t> kept_bytes(const Plan& plan) {
-  std::map<Category, std::int64_t> bytes;
-  for (const Buffer& buffer : plan.buffers)
-    if (buffer.scope == Scope::run) bytes[buffer.category] += buffer.bytes();
-  return bytes;
-}
 
 int instructions_in(const Plan& plan, std::int32_t stage, PassKind kind) {
   int count = 0;
@@ -38,7 +31,7 @@ TEST_CASE("a frozen parameter costs 2 bytes, a trained one 18") {
   const std::int64_t trained = plan.job.parameters - plan.job.frozen_parameters;
   // h = 1024, rank 8: qkv 1024 + 3072, projection 1024 + 1024, fc1 1024 + 4096, fc2 4096 + 1024.
   CHECK(trained == 4 * 8 * (4096 + 2048 + 5120 + 5120));
-  std::map<Category, std::int64_t> kept = kept_bytes(plan);
+  std::map<Category, std::int64_t> kept = run_bytes(plan);
   CHECK(kept[Category::weights] == 2 * plan.job.parameters);
   CHECK(kept[Category::gradients] == 4 * trained);
   CHECK(kept[Category::optimizer] == 12 * trained);

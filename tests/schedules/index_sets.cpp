@@ -11,13 +11,13 @@ using Indices = std::vector<std::int64_t>;
 using Members = std::vector<const HeldPiece*>;
 
 // Where the layouts differ: the dimension whose list of axes became longer, and the one whose became shorter.
-struct Moved {
+struct MovedSets {
   int cut = -1, joined = -1;
   int count = 0;  // of dimensions that changed
 };
 
-Moved moved(const Layout& before, const Layout& after, const std::vector<DimensionId>& dims) {
-  Moved result;
+MovedSets moved(const Layout& before, const Layout& after, const std::vector<DimensionId>& dims) {
+  MovedSets result;
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const DimensionSplit* was = before.split_of(dims[d]);
     const DimensionSplit* is = after.split_of(dims[d]);
@@ -110,13 +110,13 @@ std::set<std::vector<std::int64_t>> IndexSets::summands(std::int64_t rank, const
   return names;
 }
 
-HeldTensor IndexSets::held(const Layout& layout, std::vector<DimensionId> dims,
-                           const std::vector<AxisId>& summed) const {
+IndexedTensor IndexSets::held(const Layout& layout, std::vector<DimensionId> dims,
+                              const std::vector<AxisId>& summed) const {
   std::vector<AxisId> summand_axes = layout.partial_sum;
   summand_axes.insert(summand_axes.end(), layout.partial_max.begin(), layout.partial_max.end());
   summand_axes.insert(summand_axes.end(), summed.begin(), summed.end());
   std::sort(summand_axes.begin(), summand_axes.end());
-  HeldTensor tensor{std::move(dims), {}};
+  IndexedTensor tensor{std::move(dims), {}};
   for (std::int64_t rank = 0; rank < ranks(); ++rank) {
     HeldPiece piece;
     for (const DimensionId dim : tensor.dims) {
@@ -155,13 +155,14 @@ std::vector<std::int64_t> IndexSets::members(std::int64_t rank, const std::vecto
   return group;
 }
 
-std::string IndexSets::apply(const Conversion& conversion, const Layout& before, HeldTensor& tensor) const {
-  const Moved change = moved(before, conversion.result, tensor.dims);
+std::string IndexSets::apply(const Conversion& conversion, const Layout& before,
+                             IndexedTensor& tensor) const {
+  const MovedSets change = moved(before, conversion.result, tensor.dims);
   const int expected = conversion.opcode == Opcode::all_reduce   ? 0
                        : conversion.opcode == Opcode::all_to_all ? 2
                                                                  : 1;
   if (change.count != expected) return "changes other dimensions than its opcode can";
-  HeldTensor after = tensor;
+  IndexedTensor after = tensor;
   for (std::int64_t rank = 0; rank < ranks(); ++rank) {
     const std::vector<std::int64_t> group = members(rank, conversion.axes);
     const auto own = static_cast<std::size_t>(std::find(group.begin(), group.end(), rank) - group.begin());

@@ -20,10 +20,10 @@ struct HeldPiece {
 };
 
 // A tensor spread over all ranks of a mesh, and over which dimensions (as layouts name them).
-struct HeldTensor {
+struct IndexedTensor {
   std::vector<DimensionId> dims;
   std::vector<HeldPiece> pieces;  // by rank
-  bool operator==(const HeldTensor&) const = default;
+  bool operator==(const IndexedTensor&) const = default;
 };
 
 class IndexSets {
@@ -37,12 +37,12 @@ class IndexSets {
   // What the words of `layout` mean: block number = the coordinates along its axes, first axis most
   // significant; over a partial axis every rank has the summand of its own coordinate; over an axis in
   // `summed` (ascending) the sum is done.
-  HeldTensor held(const Layout& layout, std::vector<DimensionId> dims,
-                  const std::vector<AxisId>& summed = {}) const;
+  IndexedTensor held(const Layout& layout, std::vector<DimensionId> dims,
+                     const std::vector<AxisId>& summed = {}) const;
   // The tensor after a collective that NCCL would run on whole buffers: members in the order of the axes, one
   // dimension cut or joined in that order. `before` and the conversion's result say which dimension. Returns
   // what went wrong, or "".
-  std::string apply(const Conversion& conversion, const Layout& before, HeldTensor& tensor) const;
+  std::string apply(const Conversion& conversion, const Layout& before, IndexedTensor& tensor) const;
 
  private:
   // Names of the summands that a rank has: of all coordinates of the axes that are summed, of its own along

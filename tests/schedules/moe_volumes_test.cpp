@@ -37,18 +37,18 @@ bool has_experts(const std::string& preset) {
 }
 
 // All-to-alls of every layer in one pass: how many, and bytes on a GPU.
-struct Volume {
+struct DispatchVolume {
   int count = 0;
   std::int64_t bytes = 0;
 };
-std::map<std::int32_t, Volume> all_to_alls(const Plan& plan, PassKind kind) {
-  std::map<std::int32_t, Volume> layers;
+std::map<std::int32_t, DispatchVolume> all_to_alls(const Plan& plan, PassKind kind) {
+  std::map<std::int32_t, DispatchVolume> layers;
   for (const Segment& segment : plan.segments) {
     if (segment.kind != kind) continue;
     for (const Instruction& what : segment.instructions) {
       if (what.opcode != Opcode::all_to_all) continue;
       const Buffer& buffer = plan.buffers[what.inputs[0]];
-      Volume& of = layers[what.layer];
+      DispatchVolume& of = layers[what.layer];
       ++of.count;
       of.bytes += buffer.elements() * bytes_of(buffer.dtype);
     }
@@ -76,7 +76,7 @@ TEST_CASE("every preset with experts exchanges topk copies of its tokens twice f
         std::ceil(8 * 1024.0 * static_cast<double>(experts.topk) / static_cast<double>(experts.count) / 8) *
         static_cast<double>(experts.count);
     for (const PassKind kind : {PassKind::forward, PassKind::backward}) {
-      const std::map<std::int32_t, Volume> layers = all_to_alls(plan, kind);
+      const std::map<std::int32_t, DispatchVolume> layers = all_to_alls(plan, kind);
       CHECK(layers.size() == sparse);
       for (const auto& [layer, volume] : layers) {
         CAPTURE(layer);
@@ -98,7 +98,7 @@ TEST_CASE("encoder-decoders' experts take the tokens of their own stack") {
       "parallelism: {expert_model_parallel_size: 8}\ncluster: {from: dgx_h100, nodes: 1}\n");
   const Plan plan = compile(job);
   CHECK(lint(plan).empty());
-  const std::map<std::int32_t, Volume> layers = all_to_alls(plan, PassKind::forward);
+  const std::map<std::int32_t, DispatchVolume> layers = all_to_alls(plan, PassKind::forward);
   REQUIRE(layers.size() == 2);
   CHECK(layers.at(1).bytes == 2 * 1024 * 768 * 2);  // one copy of each token, there and back
   CHECK(layers.at(3).bytes == 2 * 256 * 768 * 2);

@@ -21,12 +21,12 @@ using Random = std::mt19937;
 std::size_t below(Random& random, std::size_t n) { return random() % n; }
 
 // A chain of products, norms, activations and residual additions over [batch 12, sequence 12, width].
-struct Chain {
+struct OperatorChain {
   Graph graph;
   TensorId first = 0, last = 0;
 };
 
-Chain random_chain(Random& random) {
+OperatorChain random_chain(Random& random) {
   GraphBuilder builder(Dtype::bf16);
   const DimensionId batch = builder.dimension("batch", 12), sequence = builder.dimension("sequence", 12);
   std::vector<DimensionId> widths;
@@ -124,7 +124,7 @@ struct Lowered {
   }
 
   Random random;
-  Chain chain;
+  OperatorChain chain;
   // Twelve ranks: tp 2, cp 2, dp 3.
   const DeviceMesh mesh = device_mesh({.tp = 2, .cp = 2, .dp = 3});
   const std::vector<std::uint8_t> streams{1, 2, 3};
@@ -166,7 +166,7 @@ class Interpreter {
   int conversions = 0, reads = 0;
 
  private:
-  HeldTensor fresh(const Value& value) const {
+  IndexedTensor fresh(const Value& value) const {
     return sets_.held(value.layout, graph_.tensors[value.tensor].dims);
   }
 
@@ -181,7 +181,7 @@ class Interpreter {
     ++conversions;
     const Value& from = lowered_.code.values[step.inputs.front()];
     const Value& to = lowered_.code.values[step.outputs.front()];
-    HeldTensor tensor = held_.at(step.inputs.front());
+    IndexedTensor tensor = held_.at(step.inputs.front());
     const std::string fault =
         sets_.apply({step.opcode, step.axes, step.reduction, to.layout}, from.layout, tensor);
     if (!fault.empty()) faults.push_back(step.label + " " + fault);
@@ -210,8 +210,8 @@ class Interpreter {
     ++reads;
     const Value& what = lowered_.code.values[value];
     Layout block = lowered_.layouts[o];
-    const HeldTensor wanted = sets_.held(block, graph_.tensors[what.tensor].dims);
-    const HeldTensor& has = held_.at(value);
+    const IndexedTensor wanted = sets_.held(block, graph_.tensors[what.tensor].dims);
+    const IndexedTensor& has = held_.at(value);
     if (!what.layout.partial_sum.empty())
       faults.push_back(step.label + " reads a partial sum of " + what.name);
     for (std::size_t rank = 0; rank < has.pieces.size(); ++rank)
@@ -224,7 +224,7 @@ class Interpreter {
   const Lowered& lowered_;
   const Graph& graph_;
   IndexSets sets_;
-  std::map<ValueId, HeldTensor> held_;
+  std::map<ValueId, IndexedTensor> held_;
   std::map<ValueId, std::vector<AxisId>> summed_;
   std::map<std::string, std::size_t> by_name_;
 };
@@ -248,7 +248,7 @@ struct Cover {
   std::int64_t over_ranks = 0, distinct = 0;
   std::set<std::int64_t> holders;  // of a piece: the numbers that occur
 };
-Cover cover_of(const HeldTensor& tensor) {
+Cover cover_of(const IndexedTensor& tensor) {
   std::map<std::vector<std::vector<std::int64_t>>, std::int64_t> holders;
   for (const HeldPiece& piece : tensor.pieces) ++holders[piece.indices];
   Cover cover;

@@ -15,8 +15,6 @@ bool is_searched(const ScheduleVector& vector) {
          (vector.schedule == "zb_v" || std::count(names.begin(), names.end(), vector.schedule) > 0);
 }
 
-int most(const std::vector<int>& values) { return *std::max_element(values.begin(), values.end()); }
-
 // For the listed times; a limit that counts half an activation between I and W is given as what the reference
 // held by W.
 void check_no_worse(const ScheduleVector& vector, const VectorFigures& figures) {
@@ -24,14 +22,14 @@ void check_no_worse(const ScheduleVector& vector, const VectorFigures& figures) 
   REQUIRE(entry);
   PipelineShape shape = vector.shape;
   shape.times = figures.times;
-  if (vector.memory != "1,0,-1") shape.memory_limit = most(vector.peak_at_w);
+  if (vector.memory != "1,0,-1") shape.memory_limit = std::ranges::max(vector.peak_at_w);
   INFO(vector.schedule << " p " << shape.ranks << " m " << shape.microbatches << " limit "
                        << shape.memory_limit << " times " << shape.times.forward << ", "
                        << shape.times.backward_input << ", " << shape.times.backward_weight
                        << " communication " << shape.times.communication);
   const ScheduleTimes times = evaluate(entry->build(shape), shape);
   CHECK(times.makespan <= figures.makespan);
-  CHECK(most(times.peak_in_flight_at_w) <= most(vector.peak_at_w));
+  CHECK(std::ranges::max(times.peak_in_flight_at_w) <= std::ranges::max(vector.peak_at_w));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "schedules/compile.h"
 #include "schedules/lint.h"
 #include "tests/jobs.h"
+#include "tests/schedules/run_bytes.h"
 
 // ZeRO stages 2 and 3: what a rank keeps, what it exchanges, and when.
 namespace simrun {
@@ -16,14 +17,6 @@ Job job_with(int zero, std::vector<Override> overrides = {}) {
   overrides.push_back({"optimizer.zero_stage", std::to_string(zero)});
   overrides.push_back({"training.global_batch_size", "16"});
   return job_from(small_gpt(4, 1, 1, 1), overrides);
-}
-
-// Bytes of the buffers that live for ever on a rank, views not counted.
-std::map<Category, std::int64_t> kept_bytes(const Plan& plan) {
-  std::map<Category, std::int64_t> bytes;
-  for (const Buffer& buffer : plan.buffers)
-    if (buffer.scope == Scope::run) bytes[buffer.category] += buffer.bytes();
-  return bytes;
 }
 
 // Elements that one rank sends or receives per step in ring collectives of the data-parallel group, in units
@@ -46,7 +39,7 @@ std::map<Opcode, double> exchanged(const Plan& plan) {
 
 TEST_CASE("each ZeRO stage keeps one kind of state less: 16 bytes per parameter become 16/8") {
   std::map<int, std::map<Category, std::int64_t>> kept;
-  for (int zero = 0; zero <= 3; ++zero) kept[zero] = kept_bytes(compile(job_with(zero)));
+  for (int zero = 0; zero <= 3; ++zero) kept[zero] = run_bytes(compile(job_with(zero)));
   const auto per_parameter = [&](int zero, Category category) {
     return static_cast<double>(kept[zero][category]) /
            static_cast<double>(compile(job_with(0)).job.parameters);

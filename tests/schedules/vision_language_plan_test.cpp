@@ -6,6 +6,7 @@
 #include "schedules/lint.h"
 #include "schedules/lower_model.h"
 #include "tests/jobs.h"
+#include "tests/schedules/crossing_names.h"
 
 // Vision-language models in plans: what lies on which stage, what is exchanged, what a frozen tower leaves
 // out.
@@ -30,13 +31,6 @@ std::string text(const std::string& more, const std::string& parallelism, int gp
          parallelism + "\ncluster: {from: dgx_a100, nodes: 1, gpus_per_node: " + std::to_string(gpus) + "}\n";
 }
 const std::string frozen = "  frozen: [vision_tower]\n";
-
-std::vector<std::string> crossing_names(const LoweredModel& model, std::size_t border) {
-  std::vector<std::string> names;
-  for (const Crossing& crossing : model.partition.borders[border])
-    names.push_back(model.graph.tensors[crossing.tensor].name);
-  return names;
-}
 
 bool is_of_tower(const Instruction& what) { return what.label.starts_with("vision_"); }
 

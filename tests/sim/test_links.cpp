@@ -8,7 +8,7 @@
 namespace simrun {
 namespace {
 
-Timeline timed(const Plan& plan, EngineChoice engine) { return simulate(plan, {Detail::totals, engine}); }
+Timeline totals_of(const Plan& plan, EngineChoice engine) { return simulate(plan, {Detail::totals, engine}); }
 
 std::string kind_of(const std::string& name) {
   std::string kind;
@@ -36,7 +36,7 @@ TEST_CASE("a NIC carries the activations, the tied embedding's gradients and the
   const std::int64_t expected = 8 * activation + embedding + 4;  // the norm is one fp32
   CHECK(expected == 226'492'420);
   for (const EngineChoice engine : {EngineChoice::fast, EngineChoice::simgrid}) {
-    const Timeline timeline = timed(plan, engine);
+    const Timeline timeline = totals_of(plan, engine);
     for (const LinkTimeline& link : timeline.links) {
       CAPTURE(timeline.engine, link.name);
       CHECK(link.bytes == expected);
@@ -58,7 +58,8 @@ TEST_CASE("both engines move the same bytes, no link is busier than the step or 
                                               {"cluster.fabric", fabric},
                                               {"training.global_batch_size", "48"},
                                               {"optimizer", "{zero_stage: 1, overlap_grad_reduce: true}"}}));
-        const Timeline fast = timed(plan, EngineChoice::fast), simgrid = timed(plan, EngineChoice::simgrid);
+        const Timeline fast = totals_of(plan, EngineChoice::fast),
+                       simgrid = totals_of(plan, EngineChoice::simgrid);
         CHECK(bytes_by_kind(fast).size() == bytes_by_kind(simgrid).size());
         for (const auto& [kind, bytes] : bytes_by_kind(simgrid)) {
           CAPTURE(kind);
@@ -85,7 +86,7 @@ TEST_CASE("instances that share a NIC occupy it for their common time") {
                                                {"model.untie_embeddings_and_output_weights", "true"},
                                                {"training.global_batch_size", "16"}}));
   const double sending = 8.0 * 8 * 512 * 2 * 1024 * 2 / (25e9 * 0.91);
-  const Timeline fast = timed(plan, EngineChoice::fast);
+  const Timeline fast = totals_of(plan, EngineChoice::fast);
   bool found = false;
   for (const LinkTimeline& link : fast.links) {
     if (link.name != "node0.nic0.tx") continue;

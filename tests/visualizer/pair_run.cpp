@@ -10,7 +10,7 @@ namespace simrun {
 
 namespace {
 
-constexpr Picoseconds microsecond = 1'000'000, second = 1'000'000'000'000;
+constexpr Picoseconds us = 1'000'000, second = 1'000'000'000'000;
 
 RankTimeline run_program(const Plan& plan, const Program& program) {
   RankTimeline rank;
@@ -25,8 +25,8 @@ RankTimeline run_program(const Plan& plan, const Program& program) {
       const Instruction& timed = segment.instructions[i];
       if (timed.opcode == Opcode::free || timed.opcode == Opcode::init) continue;
       const Picoseconds from = now + (timed.opcode == Opcode::recv ? second : 0);
-      rank.lanes[timed.stream].intervals.push_back({from, microsecond, 0, e, i});
-      now += microsecond;
+      rank.lanes[timed.stream].intervals.push_back({from, us, 0, e, i});
+      now += us;
     }
     if (segment.kind != PassKind::communication) rank.passes.push_back({start, now - start, e});
   }

@@ -183,9 +183,16 @@ class Replay {
     for (const Index owned : owners) {
       const Buffer& buffer = plan_.buffers[owned];
       if (buffer.scope != Scope::run) continue;
-      hold(owned, 0, HeldTensor::plan);
+      if (!born_in_backward(buffer)) hold(owned, 0, HeldTensor::plan);
       if (buffer.category == Category::weights) parameters_ += static_cast<double>(buffer.elements());
     }
+  }
+
+  // A main gradient that is autograd's own param.grad: the optimizer sets it to None, so that the first
+  // backward pass of each step allocates it again, from what the loss has left free.
+  bool born_in_backward(const Buffer& buffer) const {
+    return memory_.weight_gradients == WeightGradients::per_parameter &&
+           buffer.category == Category::gradients && buffer.dtype == plan_.job.precision;
   }
 
   void keep(std::int64_t bytes, HeldTensor kind) {
@@ -221,7 +228,11 @@ class Replay {
       }
       for (const Index buffer : instruction.outputs) {
         const Index owned = owner_of(plan_, buffer);
-        if (plan_.buffers[owned].scope == Scope::run) continue;
+        if (plan_.buffers[owned].scope == Scope::run) {
+          if (born_in_backward(plan_.buffers[owned]) && live_gradients_.insert(owned).second)
+            hold(owned, 0, HeldTensor::plan);
+          continue;
+        }
         const TensorKey key = key_of(entry, instruction, owned);
         if (live_.contains(key)) continue;
         const std::int64_t microbatch = microbatch_of(entry, instruction.binding);
@@ -295,13 +306,16 @@ class Replay {
   }
 
   // While the loss is computed: of the rank's logits, or of those of all tensor-parallel ranks where each of
-  // them has all, its own fp32 ones among them.
+  // them has all, its own fp32 ones among them. Each fp32 copy is a tensor of its own.
   void hold_loss(const Instruction& instruction) {
     const auto logits = static_cast<double>(plan_.buffers[owner_of(plan_, instruction.inputs[0])].bytes());
     const double whole = gathered_logits_ * static_cast<double>(ranks_along(mesh(), "tp"));
     const double copies = memory_.loss_copies + std::max(whole - 1, 0.0);
-    if (copies > 0)
-      allocations_.give_back(allocations_.take(static_cast<std::int64_t>(copies * logits), HeldTensor::loss));
+    const double of_one = whole > 0 ? static_cast<double>(ranks_along(mesh(), "tp")) * logits : logits;
+    std::vector<Held> held;
+    for (double left = copies * logits; left >= 1; left -= of_one)
+      held.push_back(allocations_.take(static_cast<std::int64_t>(std::min(left, of_one)), HeldTensor::loss));
+    for (const Held& copy : held) allocations_.give_back(copy);
   }
 
   // As long as the output of the instruction.
@@ -365,9 +379,10 @@ class Replay {
   std::vector<HeldTensor>
       kept_as_;  // by buffer: what it is from its FREE to the backward pass; plan: nothing
   Tensors live_, saved_beside_;
-  bool gathers_again_ = false;  // when a layer is recomputed
-  double parameters_ = 0;       // of the rank, as far as it holds them between passes
-  std::vector<Held> of_entry_;  // until the entry has ended
+  std::set<Index> live_gradients_;  // born_in_backward, and born
+  bool gathers_again_ = false;      // when a layer is recomputed
+  double parameters_ = 0;           // of the rank, as far as it holds them between passes
+  std::vector<Held> of_entry_;      // until the entry has ended
   std::vector<KeptTensor> until_backward_;
 };
 

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -159,6 +160,28 @@ TEST_CASE("Gradients of a pass that wait for its end take two bytes per paramete
   CHECK(per_pass.allocated_bytes - in_place.allocated_bytes > parameters);
   const HeldMemory per_parameter = held("per_parameter").first;
   CHECK(per_parameter.allocated_bytes < per_pass.allocated_bytes);
+}
+
+TEST_CASE(
+    "Gradients that are autograd's own lie where the loss has been, until a second microbatch has one") {
+  // Six copies of [512, 2] tokens x 51,200 fp32 logits, 200 MiB each, are more than what follows needs: two
+  // bytes for each of the 100 M parameters, and the activations. Main gradients of another type are there
+  // from the start.
+  const auto held = [](const char* where, const char* dtype, const char* batch = "2") {
+    const Plan plan = small_plan({{"framework.memory.allocator", "caching"},
+                                  {"framework.memory.weight_gradients", where},
+                                  {"framework.memory.loss_copies", "6"},
+                                  {"training.precision", "bf16"},
+                                  {"training.global_batch_size", batch},
+                                  {"optimizer.main_grads_dtype", dtype},
+                                  {"model.vocab_size", "51200"}});
+    return std::pair(held_of(plan).reserved_bytes, plan.job.parameters);
+  };
+  const std::int64_t slack = 50 << 20;  // the allocator takes 20 MiB at a time for tensors of 1 to 10 MiB
+  const auto [own, parameters] = held("per_parameter", "bf16");
+  CHECK(std::abs(held("in_place", "bf16").first - own - 2 * parameters) < slack);
+  CHECK(std::abs(held("per_parameter", "fp32").first - own - 4 * parameters) < slack);
+  CHECK(std::abs(held("in_place", "bf16", "4").first - held("per_parameter", "bf16", "4").first) < slack);
 }
 
 TEST_CASE("Outputs that are kept until their backward pass are one more tensor per microbatch in flight") {

@@ -54,7 +54,10 @@ void read_router(const ModelKeys& keys, const std::string& method, const std::st
   if (section.has("n_group")) experts.groups = section.integer("n_group", limits::experts);
   if (section.has("topk_group")) experts.topk_groups = section.integer("topk_group", limits::experts);
   section.ignore({"n_group", "topk_group"});
-  if (experts.groups <= 1 || chosen == "greedy") experts.groups = experts.topk_groups = 0;
+  if (experts.groups <= 1 || chosen == "greedy") {
+    experts.groups = experts.topk_groups = 0;
+    experts.group_best = 1;
+  }
   check_expert_groups("n_group", "topk_group", keys);
 }
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
+#include "configs/config_node.h"
 #include "validation/cluster_block.h"
 #include "validation/model_block.h"
 #include "validation/parallelism_block.h"
@@ -16,18 +18,62 @@ namespace {
 // What several rules say of one row, the most specific first.
 using Applied = std::vector<RowRule>;
 
-Applied applied_rules(const MeasuredRow& row, const RowRules& rules) {
+// Spelling of the dimensions that a row states beside a preset's (FamilyKeys in model_block.cpp).
+std::string keys_of(const std::string& model_type) {
+  static const std::map<std::string, std::string> spellings = {
+      {"bloom", "bloom"},  {"deepseek_v2", "deepseek"}, {"deepseek_v3", "deepseek"},
+      {"gpt", "megatron"}, {"gpt_neox", "neox"},        {"gpt_oss", "mixtral"},
+      {"grok-1", "grok"},  {"mixtral", "mixtral"},      {"mpt", "mpt"},
+      {"opt", "opt"},      {"qwen2_moe", "qwen_moe"},   {"qwen3_moe", "qwen_moe"}};
+  const auto found = spellings.find(model_type);
+  return found == spellings.end() ? "hf" : found->second;
+}
+
+// The rule of the model's name; of a row without dimensions, which the rule does not know either, the preset
+// that the name means.
+std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
+  std::optional<RowRule> rule = first_applied(rules.models, row[Column::model]);
+  const auto says_layers = [](const RowRule& of) {
+    return std::ranges::any_of(of.cells, [](const auto& cell) { return cell.first == Column::layers; }) ||
+           std::ranges::any_of(of.job, [](const auto& key) { return key.first == "model.from"; });
+  };
+  if (!row[Column::layers].empty() || (rule && says_layers(*rule))) return rule;
+  const ModelPreset* preset = presets.model(row[Column::model]);
+  if (preset == nullptr) return rule;
+  RowRule named;
+  named.name = preset->name;
+  named.job = {{"model.from", preset->name}};
+  named.facts = {{"keys", keys_of(preset->model_type)}};
+  return named;
+}
+
+// What the GPU is, and of one whose links are PCIe without NVLink that it is.
+std::string hardware_of(const MeasuredRow& row) {
+  const std::string& links = row[Column::intra_link];
+  const bool is_pcie = matched("PCI", links) && !matched("NVLink", links) && !matched("NVSwitch", links);
+  return row[Column::hardware] + (is_pcie ? " PCIe" : "");
+}
+
+Applied applied_rules(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
   Applied all;
   for (const RowRule& rule : rules.notes)
     if (holds_where(rule, row))
       if (std::optional<RowRule> found = applied(rule, row[Column::notes])) all.push_back(*found);
-  for (const auto& [file, column] :
-       {std::pair(&rules.sources, Column::source), std::pair(&rules.models, Column::model),
-        std::pair(&rules.hardware, Column::hardware)})
-    if (std::optional<RowRule> found = first_applied(*file, row[column])) all.push_back(*found);
-  if (std::optional<RowRule> found = first_applied(rules.flops, row[Column::flops_definition]))
-    all.push_back(*found);
+  for (std::optional<RowRule> found :
+       {first_applied(rules.sources, row[Column::source]), model_rule(row, rules, presets),
+        first_applied(rules.hardware, hardware_of(row)),
+        first_applied(rules.flops, row[Column::flops_definition])})
+    if (found) all.push_back(std::move(*found));
   return all;
+}
+
+// What the loader would refuse as a missing key or section.
+void name_what_is_unknown(RowJob& made) {
+  if (!made.job.has("cluster.from") && !made.job.has("cluster.gpu"))
+    made.facts.emplace("unknown", "hardware " + in_quotes(made.row[Column::hardware]));
+  else if (!made.job.has("model.from") && made.row[Column::layers].empty())
+    made.facts.emplace("unknown", fmt::format("model {}: no cells with its dimensions, no preset of its name",
+                                              in_quotes(made.row[Column::model])));
 }
 
 // "colm" of "colm-0003".
@@ -58,13 +104,32 @@ void forget_idle_assumptions(RowJob& made) {
   if (!is_split(Column::n_gpus)) forget("zero_stage=");
 }
 
-void name_framework(RowJob& made, KnownPresets& presets) {
-  const auto named = made.facts.find("framework");
-  if (named == made.facts.end()) return;
-  if (presets.has_framework(named->second))
-    made.job.set_if_absent("framework.from", named->second);
-  else
-    made.assumed.push_back(fmt::format("no profile of {}", named->second));
+void follow(const RowRule& rule, RowJob& made) {
+  for (const auto& [column, value] : rule.cells) assume(made, column, value);
+  for (const auto& [key, value] : rule.job) made.job.set_if_absent(key, value);
+  for (const auto& [name, value] : rule.facts) made.facts.emplace(name, value);
+}
+
+// Where no rule names one, that of the row's words or of its GPUs' years. One that there is no profile of
+// runs on ideal kernels.
+void name_framework(RowJob& made, const RowRules& rules, KnownPresets& presets) {
+  if (const auto named = made.facts.find("framework"); named != made.facts.end()) {
+    if (presets.has_framework(named->second))
+      made.job.set_if_absent("framework.from", named->second);
+    else
+      made.assumed.push_back(fmt::format("no profile of {}", named->second));
+    return;
+  }
+  const MeasuredRow& row = made.row;
+  const std::optional<RowRule> usual = first_applied(
+      rules.frameworks,
+      fmt::format("{}; {}; {}", row[Column::source], row[Column::hardware], row[Column::notes]));
+  if (!usual) return;
+  follow(*usual, made);
+  const auto framework = made.facts.find("framework");
+  if (framework == made.facts.end() || !presets.has_framework(framework->second)) return;
+  made.job.set_if_absent("framework.from", framework->second);
+  made.assumed.push_back("framework=" + framework->second);
 }
 
 }  // namespace
@@ -88,17 +153,19 @@ bool KnownPresets::has_framework(const std::string& name) {
   return at->second;
 }
 
+const ModelPreset* KnownPresets::model(const std::string& name) {
+  if (!models_) models_ = model_presets(options_);
+  return model_named(name, *models_);
+}
+
 RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
   RowJob made;
   made.row = row;
   made.source = source_of(row, rules);
   made.job.set("simrun", "1");
-  for (const RowRule& rule : applied_rules(row, rules)) {
-    for (const auto& [column, value] : rule.cells) assume(made, column, value);
-    for (const auto& [key, value] : rule.job) made.job.set_if_absent(key, value);
-    for (const auto& [name, value] : rule.facts) made.facts.emplace(name, value);
-  }
-  name_framework(made, presets);
+  for (const RowRule& rule : applied_rules(row, rules, presets)) follow(rule, made);
+  name_what_is_unknown(made);
+  name_framework(made, rules, presets);
   fill_in_defaults(made);
   write_model(made);
   write_training(made);

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "configs/load_job.h"
 #include "validation/job_text.h"
 #include "validation/measured_row.h"
+#include "validation/model_presets.h"
 #include "validation/row_rules.h"
 
 namespace simrun {
@@ -17,7 +19,7 @@ struct RowJob {
   MeasuredRow row;  // with every cell that the job needs
   JobText job;
   std::vector<std::string> assumed;  // "zero_stage=1": cells that were empty, and what else was guessed
-  std::map<std::string, std::string> facts;
+  std::map<std::string, std::string> facts;  // of the rules; `unknown`: what is needed and no rule knows
   std::string source;      // the rule's name, or the prefix of the row's id, or the source's own text
   double batch_share = 1;  // of the row's global batch that the job has, where it does not divide
 };
@@ -29,11 +31,14 @@ class KnownPresets {
   // Throws ConfigError.
   const Cluster& cluster(const std::string& name);
   bool has_framework(const std::string& name);
+  // The preset that a model's name means; nullptr where there is none.
+  const ModelPreset* model(const std::string& name);
 
  private:
   const LoadOptions& options_;
   std::map<std::string, Cluster> clusters_;
   std::map<std::string, bool> frameworks_;
+  std::optional<std::vector<ModelPreset>> models_;
 };
 
 // Never throws for what a row says: the loader refuses what makes no sense. Throws ConfigError where a rule

@@ -289,8 +289,8 @@ RowRules load_row_rules(const LoadOptions& options) {
   const auto read = [&](const char* name) {
     return RuleFile((fs::path(folder) / name).string(), name == std::string("notes.yaml"), problems).read();
   };
-  RowRules rules{read("sources.yaml"), read("hardware.yaml"), read("models.yaml"), read("flops.yaml"),
-                 read("notes.yaml")};
+  RowRules rules{read("sources.yaml"), read("hardware.yaml"), read("models.yaml"),
+                 read("flops.yaml"),   read("notes.yaml"),    read("frameworks.yaml")};
   if (!problems.empty()) throw ConfigError(std::move(problems));
   return rules;
 }

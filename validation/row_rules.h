@@ -41,6 +41,8 @@ std::optional<RowRule> first_applied(const std::vector<RowRule>& rules, const st
 // Rules by the column that they read; of each file but notes the first that matches holds, of notes all do.
 struct RowRules {
   std::vector<RowRule> sources, hardware, models, flops, notes;
+  // Of rows for which no rule of the others names a framework; read in source, hardware and notes.
+  std::vector<RowRule> frameworks;
 };
 
 // Reads validation/*.yaml in the first preset directory that has them. Throws ConfigError with every problem.

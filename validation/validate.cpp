@@ -100,6 +100,8 @@ ValidatedRow prepared(const MeasuredRow& row, const RowJob& made, RunNames& runs
     prepared.why = row.fault;
   else if (unsupported != made.facts.end())
     prepared.why = "not supported: " + unsupported->second;
+  else if (const auto unknown = made.facts.find("unknown"); unknown != made.facts.end())
+    prepared.why = "unknown " + unknown->second;
   else
     prepared.yaml = made.job.yaml();
   return prepared;

@@ -77,6 +77,71 @@ TEST_CASE(
   CHECK(heads("1024", "4") == 16);    // of 64
 }
 
+TEST_CASE("row: a model without dimensions is the preset that its name means") {
+  const Cells unknown{{Column::layers, ""}, {Column::hidden, ""}, {Column::heads, ""}};
+  const auto named = [&](const char* model, Cells cells = {}) {
+    cells.insert(cells.end(), unknown.begin(), unknown.end());
+    cells.emplace_back(Column::model, model);
+    return load_row(cells);
+  };
+  const LoadedRow qwen = named("Qwen2.5 32B");
+  CHECK(qwen.job.model.num_layers == 64);
+  CHECK(qwen.job.model.vocab_size == 152064);
+  CHECK_FALSE(assumes(qwen.made, "vocab=32000"));
+  CHECK(named("Yi-34B").job.model.hidden_size == 7168);
+  // What the row says itself stands over the preset's.
+  CHECK(named("OPT-13B", {{Column::vocab, "51200"}}).job.model.vocab_size == 51200);
+}
+
+TEST_CASE(
+    "row: a source of no rule runs on the framework that its words name, else on that of its GPUs' years") {
+  const auto framework = [](const char* source, const char* hardware, const char* notes = "") {
+    const LoadedRow row =
+        load_row({{Column::source, source}, {Column::hardware, hardware}, {Column::notes, notes}});
+    const std::string& name = row.job.framework.name;
+    CHECK(assumes(row.made, "framework=" + name));
+    return name;
+  };
+  CHECK(framework("a blog", "H100") == "megatron_core");
+  CHECK(framework("a blog", "A100") == "megatron_2022");
+  CHECK(framework("a blog", "V100-SXM2-32GB") == "megatron_2020");
+  CHECK(framework("a blog on nanotron", "H100") == "nanotron");
+  CHECK(framework("a blog", "H100", "PyTorch FSDP2") == "fsdp");
+  // What a rule of sources.yaml names stands.
+  CHECK(load_row({{Column::source, "FlashAttention-2 (arXiv 2307.08691)"}}).job.framework.name == "fsdp");
+  const LoadedRow colossal = load_row({{Column::source, "hpcaitech/ColossalAI README.md"}});
+  CHECK(assumes(colossal.made, "no profile of colossal"));
+  CHECK(colossal.job.framework == Framework{});
+}
+
+TEST_CASE("row: what no rule knows is named, in place of the keys that the job would lack") {
+  const RowRules rules = load_row_rules(source_presets());
+  const LoadOptions options = source_presets();
+  KnownPresets presets(options);
+  const auto unknown = [&](const Cells& cells) {
+    const RowJob made = job_of_row(measured_row(cells), rules, presets);
+    const auto found = made.facts.find("unknown");
+    return found == made.facts.end() ? "" : found->second;
+  };
+  CHECK(unknown({}).empty());
+  CHECK(unknown({{Column::hardware, "Gaudi2"}}) == "hardware 'Gaudi2'");
+  CHECK(unknown({{Column::model, "Falcon-180B"}, {Column::layers, ""}}) ==
+        "model 'Falcon-180B': no cells with its dimensions, no preset of its name");
+}
+
+TEST_CASE("row: GPUs whose links are PCIe have no NVLink") {
+  const auto gpu = [](const char* hardware, const char* links) {
+    const Job job = load_row({{Column::hardware, hardware}, {Column::intra_link, links}}).job;
+    CHECK((job.cluster.gpu.nvlink_bandwidth == 0) == (job.cluster.intra_node.bandwidth < 100e9));
+    return job.cluster.gpu.name;
+  };
+  CHECK(gpu("H100-80GB", "PCIe 5.0 x16") == "h100_pcie");
+  CHECK(gpu("A100-PCIE-40GB", "") == "a100_pcie_40gb");
+  CHECK(gpu("A100 80GB", "PCIe") == "a100_pcie_80gb");
+  CHECK(gpu("A100-80GB", "NVLink3, NICs on PCIe 4.0") == "a100_sxm_80gb");
+  CHECK(gpu("8x RTX 4090", "") == "rtx_4090");
+}
+
 TEST_CASE("row: Alpa's models of experts have them in every second layer, wide ones, under Adafactor") {
   const LoadedRow alpa = load_row({{Column::model, "MoE h768 L12"},
                                    {Column::layers, "12"},

@@ -96,8 +96,10 @@ TEST_CASE("row: a model without dimensions is the preset that its name means") {
 TEST_CASE(
     "row: a source of no rule runs on the framework that its words name, else on that of its GPUs' years") {
   const auto framework = [](const char* source, const char* hardware, const char* notes = "") {
-    const LoadedRow row =
-        load_row({{Column::source, source}, {Column::hardware, hardware}, {Column::notes, notes}});
+    const LoadedRow row = load_row({{Column::source, source},
+                                    {Column::hardware, hardware},
+                                    {Column::notes, notes},
+                                    {Column::precision, "fp16"}});
     const std::string& name = row.job.framework.name;
     CHECK(assumes(row.made, "framework=" + name));
     return name;

@@ -72,7 +72,7 @@ TEST_CASE("rules: the presets' files are read, and every fault in a file is told
 
   const fs::path folder = fs::temp_directory_path() / "simrun_row_rules" / "validation";
   fs::create_directories(folder);
-  for (const char* file : {"hardware.yaml", "flops.yaml"})
+  for (const char* file : {"hardware.yaml", "flops.yaml", "frameworks.yaml"})
     std::ofstream(folder / file) << "a: {match: [x], reason: y}\n";
   std::ofstream(folder / "models.yaml") << "a: {match: [x], where: {pp: 2}, reason: y}\n";
   std::ofstream(folder / "notes.yaml") << "a: {match: [x], where: {pp: [1, 2], tp: }, reason: y}\n"

@@ -9,20 +9,20 @@
 namespace simrun {
 namespace {
 
-constexpr const char* path = "training.replica_micro_batch_sizes";
+constexpr const char* replica_batches = "training.replica_micro_batch_sizes";
 
 bool add_up(Reading& reading, const Job& job) {
   const std::vector<std::int64_t>& sizes = job.training.replica_micro_batch_sizes;
   const std::int64_t dp = job.parallelism.data_parallel_size;
   if (static_cast<std::int64_t>(sizes.size()) != dp) {
-    reading.problem(path, fmt::format("{} sizes for data parallel {}", sizes.size(), dp),
+    reading.problem(replica_batches, fmt::format("{} sizes for data parallel {}", sizes.size(), dp),
                     "write one for each data-parallel rank.");
     return false;
   }
   const std::int64_t sum = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   const std::int64_t wanted = job.training.micro_batch_size * dp;
   if (sum == wanted) return true;
-  reading.problem(path,
+  reading.problem(replica_batches,
                   fmt::format("the sizes [{}] sum to {}, not to micro_batch_size {} x data parallel {} = {}",
                               fmt::join(sizes, ", "), sum, job.training.micro_batch_size, dp, wanted),
                   sum % dp == 0 ? fmt::format("micro_batch_size: {} fits them.", sum / dp) : "");
@@ -32,7 +32,7 @@ bool add_up(Reading& reading, const Job& job) {
 // What deals sequences out over replicas by counts of its own.
 void check_combinations(Reading& reading, const Job& job) {
   const auto refuse = [&](const char* with) {
-    reading.problem(path,
+    reading.problem(replica_batches,
                     fmt::format("replicas with unlike batches and {} are not supported together", with));
   };
   if (job.model.experts.count > 0) refuse("experts");

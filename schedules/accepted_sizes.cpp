@@ -14,9 +14,9 @@ struct Size {
   const char* one;
   const char* several;
 };
-constexpr Size microbatches = {&PipelineShape::microbatches, "microbatch", "microbatches"};
-constexpr Size virtual_stages = {&PipelineShape::virtual_stages, "virtual stage", "virtual stages"};
-constexpr Size ranks = {&PipelineShape::ranks, "rank", "ranks"};
+constexpr Size microbatch_count = {&PipelineShape::microbatches, "microbatch", "microbatches"};
+constexpr Size virtual_stage_count = {&PipelineShape::virtual_stages, "virtual stage", "virtual stages"};
+constexpr Size rank_count = {&PipelineShape::ranks, "rank", "ranks"};
 constexpr Size group = {&PipelineShape::group_size, "microbatch per group", "microbatches per group"};
 
 std::string counted(int count, const Size& size) {
@@ -53,7 +53,7 @@ std::string nearest_two(const PipelineShape& shape, const Size& size, ShapeRule 
 // "4 ranks, 2 virtual stages and 8 microbatches": those of the sizes that differ from the shape's.
 std::string changed_sizes(const PipelineShape& shape, const PipelineShape& changed) {
   std::vector<std::string> parts;
-  for (const Size& size : {ranks, virtual_stages, microbatches})
+  for (const Size& size : {rank_count, virtual_stage_count, microbatch_count})
     if (changed.*size.member != shape.*size.member) parts.push_back(counted(changed.*size.member, size));
   if (changed.group_size != shape.group_size) parts.emplace_back("the default group size");
   std::string text = parts.back();
@@ -65,8 +65,8 @@ std::string changed_sizes(const PipelineShape& shape, const PipelineShape& chang
 // As it is, or with the next number of microbatches that obeys the rule.
 std::optional<PipelineShape> with_fitting_microbatches(PipelineShape shape, ShapeRule rule) {
   if (rule(shape).empty()) return shape;
-  std::optional<int> fitting = nearest(shape, microbatches, 1, rule);
-  if (!fitting) fitting = nearest(shape, microbatches, -1, rule);
+  std::optional<int> fitting = nearest(shape, microbatch_count, 1, rule);
+  if (!fitting) fitting = nearest(shape, microbatch_count, -1, rule);
   if (!fitting) return std::nullopt;
   shape.microbatches = *fitting;
   return shape;
@@ -92,7 +92,7 @@ std::string nearest_together(const PipelineShape& shape, ShapeRule rule) {
 
 std::string sizes_that_work(const PipelineShape& shape, ShapeRule rule) {
   const bool small_group = shape.group_size > 0 && shape.group_size < shape.ranks;
-  std::vector<Size> sizes = {microbatches, virtual_stages, ranks};
+  std::vector<Size> sizes = {microbatch_count, virtual_stage_count, rank_count};
   if (small_group) sizes.insert(sizes.begin(), group);
   for (const Size& size : sizes)
     if (std::string nearby = nearest_two(shape, size, rule); !nearby.empty()) return nearby;

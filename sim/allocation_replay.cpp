@@ -331,6 +331,8 @@ class Replay {
     const Buffer& gradient = plan_.buffers[buffer];
     if (gradient.category != Category::gradients || gradient.parameter == no_index) return;
     if (instruction.phase != Phase::backward_weight && instruction.phase != Phase::backward_input) return;
+    if (born_in_backward(plan_.buffers[owner_of(plan_, buffer)]) && written_gradients_.insert(buffer).second)
+      return;  // the first is param.grad itself
     const std::int64_t bytes = bytes_of(plan_.job.precision) * gradient.elements();
     const Held held = allocations_.take(bytes, HeldTensor::weight_gradients);
     if (memory_.weight_gradients == WeightGradients::per_pass)
@@ -379,10 +381,11 @@ class Replay {
   std::vector<HeldTensor>
       kept_as_;  // by buffer: what it is from its FREE to the backward pass; plan: nothing
   Tensors live_, saved_beside_;
-  std::set<Index> live_gradients_;  // born_in_backward, and born
-  bool gathers_again_ = false;      // when a layer is recomputed
-  double parameters_ = 0;           // of the rank, as far as it holds them between passes
-  std::vector<Held> of_entry_;      // until the entry has ended
+  std::set<Index> written_gradients_;  // views of such, once written
+  std::set<Index> live_gradients_;     // born_in_backward, and born
+  bool gathers_again_ = false;         // when a layer is recomputed
+  double parameters_ = 0;              // of the rank, as far as it holds them between passes
+  std::vector<Held> of_entry_;         // until the entry has ended
   std::vector<KeptTensor> until_backward_;
 };
 

@@ -74,9 +74,10 @@ class ClusterBlock {
   void write_plain_node() {
     made_.job.erase("cluster.from");
     made_.job.set_if_absent("cluster.gpu", preset_.gpu.name);
-    made_.job.set("cluster.intra_node.bandwidth", gigabytes(preset_.intra_node.bandwidth));
-    made_.job.set("cluster.intra_node.latency", microseconds(preset_.intra_node.latency_s));
-    made_.job.set("cluster.intra_node.efficiency", fmt::format("{}", preset_.intra_node.efficiency));
+    made_.job.set_if_absent("cluster.intra_node.bandwidth", gigabytes(preset_.intra_node.bandwidth));
+    made_.job.set_if_absent("cluster.intra_node.latency", microseconds(preset_.intra_node.latency_s));
+    made_.job.set_if_absent("cluster.intra_node.efficiency",
+                            fmt::format("{}", preset_.intra_node.efficiency));
     made_.job.set("cluster.inter_node.bandwidth", gigabytes(network_.bytes_per_second));
     made_.job.set("cluster.inter_node.latency", microseconds(preset_.inter_node.latency_s));
     made_.job.set("cluster.inter_node.efficiency", fmt::format("{}", preset_.inter_node.efficiency));

@@ -24,7 +24,7 @@ struct FamilyKeys {
   const char* expert_ffn;
 };
 
-constexpr std::array<FamilyKeys, 10> families{{
+constexpr std::array<FamilyKeys, 12> families{{
     {"megatron", "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size",
      "vocab_size", "max_position_embeddings", "num_experts", "moe_router_topk", "moe_ffn_hidden_size"},
     {"hf", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads",
@@ -45,6 +45,8 @@ constexpr std::array<FamilyKeys, 10> families{{
     {"deepseek", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "",
      "vocab_size", "max_position_embeddings", "n_routed_experts", "num_experts_per_tok",
      "moe_intermediate_size"},
+    {"gpt2", "n_layer", "n_embd", "n_head", "", "n_inner", "vocab_size", "n_positions", "", "", ""},
+    {"none", "", "", "", "", "", "", "", "", "", ""},
 }};
 
 const FamilyKeys& keys_named(const std::string& name) {

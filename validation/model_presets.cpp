@@ -35,31 +35,44 @@ PlainName plain(const std::string& text) {
   return name;
 }
 
-// "7b", "350m", "1t" at the end.
-bool ends_with_size(const std::string& letters) {
-  const std::size_t length = letters.size();
-  return length > 1 && is_digit(letters[length - 2]) &&
-         std::string("bmt").find(letters.back()) != std::string::npos;
+// Ends with "7b", "350m", "1t", or with a word as "xl": what follows then cannot make it another model.
+bool says_its_size(const PlainName& name) {
+  const std::string& letters = name.letters;
+  if (letters.size() > 1 && is_digit(letters[letters.size() - 2]) &&
+      std::string("bmt").find(letters.back()) != std::string::npos)
+    return true;
+  std::size_t word = letters.size() - 1;
+  while (word > 0 && !name.begins_word[word]) --word;
+  return word > 0 &&
+         std::none_of(letters.begin() + static_cast<std::ptrdiff_t>(word), letters.end(), is_digit);
 }
 
-bool holds(const PlainName& text, const std::string& name) {
-  for (std::size_t at = text.letters.find(name); at != std::string::npos;
-       at = text.letters.find(name, at + 1)) {
-    const std::size_t end = at + name.size();
-    if (!text.begins_word[at]) continue;
-    if (end == text.letters.size()) return true;
-    if (text.begins_word[end] && (ends_with_size(name) || !is_digit(text.letters[end]))) return true;
+// Where the name begins in the text as whole words; npos where it does not. Digits are joined in both or in
+// neither.
+std::size_t place_in(const PlainName& text, const PlainName& name) {
+  const std::string& letters = name.letters;
+  for (std::size_t at = text.letters.find(letters); at != std::string::npos;
+       at = text.letters.find(letters, at + 1)) {
+    const std::size_t end = at + letters.size();
+    bool is_whole = text.begins_word[at] && (end == text.letters.size() || text.begins_word[end]);
+    for (std::size_t i = 1; i < letters.size(); ++i)
+      if (is_digit(letters[i - 1]) && is_digit(letters[i]))
+        is_whole = is_whole && text.begins_word[at + i] == name.begins_word[i];
+    if (is_whole) return at;
   }
-  return false;
+  return std::string::npos;
 }
 
-std::string model_type_in(const std::string& path) {
+ModelPreset preset_in(const std::string& name, const std::string& path) {
+  ModelPreset preset{name, "", ""};
   const TextFile file = read_text_file(path);
-  if (!file.text) return "";
+  if (!file.text) return preset;
   std::vector<Diagnostic> ignored;
   const ConfigNode root = read_yaml(*file.text, path, ignored);
-  const ConfigNode* type = root.find("model_type");
-  return type == nullptr ? "" : type->text;
+  if (const ConfigNode* type = root.find("model_type")) preset.model_type = type->text;
+  for (const char* key : {"num_hidden_layers", "num_layers", "n_layers", "n_layer"})
+    if (const ConfigNode* layers = root.find(key)) preset.layers = layers->text;
+  return preset;
 }
 
 }  // namespace
@@ -73,18 +86,28 @@ std::vector<ModelPreset> model_presets(const LoadOptions& options) {
         paths.emplace(entry.path().stem().string(), entry.path().string());
   }
   std::vector<ModelPreset> presets;
-  for (const auto& [name, path] : paths) presets.push_back({name, model_type_in(path)});
+  presets.reserve(paths.size());
+  for (const auto& [name, path] : paths) presets.push_back(preset_in(name, path));
   return presets;
 }
 
 const ModelPreset* model_named(const std::string& text, const std::vector<ModelPreset>& presets) {
   const PlainName searched = plain(text);
   const ModelPreset* longest = nullptr;
-  for (const ModelPreset& preset : presets)
-    if (holds(searched, plain(preset.name).letters) &&
-        (longest == nullptr || preset.name.size() > longest->name.size()))
-      longest = &preset;
-  return longest;
+  PlainName of_longest;
+  for (const ModelPreset& preset : presets) {
+    const PlainName name = plain(preset.name);
+    if (name.letters.size() <= of_longest.letters.size() || place_in(searched, name) == std::string::npos)
+      continue;
+    longest = &preset;
+    of_longest = name;
+  }
+  if (longest == nullptr) return nullptr;
+  const std::size_t at = place_in(searched, of_longest);
+  const bool ends = at + of_longest.letters.size() == searched.letters.size();
+  const bool follows_a_number = std::any_of(
+      searched.letters.begin(), searched.letters.begin() + static_cast<std::ptrdiff_t>(at), is_digit);
+  return !follows_a_number && (ends || says_its_size(of_longest)) ? longest : nullptr;
 }
 
 }  // namespace simrun

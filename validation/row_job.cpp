@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <utility>
 
@@ -20,38 +21,57 @@ using Applied = std::vector<RowRule>;
 
 // Spelling of the dimensions that a row states beside a preset's (FamilyKeys in model_block.cpp).
 std::string keys_of(const std::string& model_type) {
-  static const std::map<std::string, std::string> spellings = {
-      {"bloom", "bloom"},  {"deepseek_v2", "deepseek"}, {"deepseek_v3", "deepseek"},
-      {"gpt", "megatron"}, {"gpt_neox", "neox"},        {"gpt_oss", "mixtral"},
-      {"grok-1", "grok"},  {"mixtral", "mixtral"},      {"mpt", "mpt"},
-      {"opt", "opt"},      {"qwen2_moe", "qwen_moe"},   {"qwen3_moe", "qwen_moe"}};
+  static const std::map<std::string, std::string> spellings = {{"bloom", "bloom"},
+                                                               {"deepseek_v2", "deepseek"},
+                                                               {"deepseek_v3", "deepseek"},
+                                                               {"gemma2", "hf"},
+                                                               {"gpt", "megatron"},
+                                                               {"gpt2", "gpt2"},
+                                                               {"gpt_neox", "neox"},
+                                                               {"gpt_oss", "mixtral"},
+                                                               {"grok-1", "grok"},
+                                                               {"llama", "hf"},
+                                                               {"mistral", "hf"},
+                                                               {"mixtral", "mixtral"},
+                                                               {"mpt", "mpt"},
+                                                               {"nemotron", "hf"},
+                                                               {"opt", "opt"},
+                                                               {"phi3", "hf"},
+                                                               {"phimoe", "mixtral"},
+                                                               {"qwen2", "hf"},
+                                                               {"qwen2_moe", "qwen_moe"},
+                                                               {"qwen3", "hf"},
+                                                               {"qwen3_moe", "qwen_moe"}};
   const auto found = spellings.find(model_type);
-  return found == spellings.end() ? "hf" : found->second;
+  return found == spellings.end() ? "none" : found->second;
 }
 
 // The rule of the model's name; of a row without dimensions, which the rule does not know either, the preset
 // that the name means.
 std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
   std::optional<RowRule> rule = first_applied(rules.models, row[Column::model]);
-  const auto says_layers = [](const RowRule& of) {
+  const auto knows_it = [](const RowRule& of) {
     return std::ranges::any_of(of.cells, [](const auto& cell) { return cell.first == Column::layers; }) ||
-           std::ranges::any_of(of.job, [](const auto& key) { return key.first == "model.from"; });
+           std::ranges::any_of(of.job, [](const auto& key) { return key.first == "model.from"; }) ||
+           of.facts.contains("unsupported");
   };
-  if (!row[Column::layers].empty() || (rule && says_layers(*rule))) return rule;
+  if (!row[Column::layers].empty() || (rule && knows_it(*rule))) return rule;
   const ModelPreset* preset = presets.model(row[Column::model]);
   if (preset == nullptr) return rule;
   RowRule named;
   named.name = preset->name;
   named.job = {{"model.from", preset->name}};
-  named.facts = {{"keys", keys_of(preset->model_type)}};
+  named.facts = {{"keys", keys_of(preset->model_type)}, {"preset", preset->name}};
+  if (named.facts["keys"] != "none" && !preset->layers.empty())
+    named.cells = {{Column::layers, preset->layers}};
   return named;
 }
 
 // What the GPU is, and of one whose links are PCIe without NVLink that it is.
 std::string hardware_of(const MeasuredRow& row) {
-  const std::string& links = row[Column::intra_link];
+  const std::string &links = row[Column::intra_link], &gpu = row[Column::hardware];
   const bool is_pcie = matched("PCI", links) && !matched("NVLink", links) && !matched("NVSwitch", links);
-  return row[Column::hardware] + (is_pcie ? " PCIe" : "");
+  return gpu + (is_pcie && !matched("SXM", gpu) && !matched("PCI", gpu) ? " PCIe" : "");
 }
 
 Applied applied_rules(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
@@ -110,6 +130,17 @@ void follow(const RowRule& rule, RowJob& made) {
   for (const auto& [name, value] : rule.facts) made.facts.emplace(name, value);
 }
 
+// Lower case, each between two blanks: " pytorch fsdp2 ".
+std::string words_of(const std::string& text) {
+  std::string words = " ";
+  for (const char c : text + " ") {
+    const bool is_letter = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (is_letter || words.back() != ' ')
+      words += is_letter ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : ' ';
+  }
+  return words;
+}
+
 // Where no rule names one, that of the row's words or of its GPUs' years. One that there is no profile of
 // runs on ideal kernels.
 void name_framework(RowJob& made, const RowRules& rules, KnownPresets& presets) {
@@ -120,16 +151,26 @@ void name_framework(RowJob& made, const RowRules& rules, KnownPresets& presets) 
       made.assumed.push_back(fmt::format("no profile of {}", named->second));
     return;
   }
-  const MeasuredRow& row = made.row;
-  const std::optional<RowRule> usual = first_applied(
-      rules.frameworks,
-      fmt::format("{}; {}; {}", row[Column::source], row[Column::hardware], row[Column::notes]));
-  if (!usual) return;
+  const std::string words = words_of(made.row[Column::source] + " " + made.row[Column::notes]);
+  const auto usual = std::ranges::find_if(rules.frameworks, [&](const RowRule& rule) {
+    return holds_where(rule, made.row) && applied(rule, words).has_value();
+  });
+  if (usual == rules.frameworks.end()) return;
   follow(*usual, made);
   const auto framework = made.facts.find("framework");
   if (framework == made.facts.end() || !presets.has_framework(framework->second)) return;
   made.job.set_if_absent("framework.from", framework->second);
   made.assumed.push_back("framework=" + framework->second);
+}
+
+// "fp16" of a rule means what the weights have: bf16 under bf16, and in fp32 nothing is half.
+void keep_gradients_half(RowJob& made) {
+  const std::string key = "optimizer.main_grads_dtype", &precision = made.row[Column::precision];
+  if (made.job.value(key) != "fp16" || precision == "fp16") return;
+  if (precision == "bf16")
+    made.job.set(key, "bf16");
+  else if (precision == "fp32")
+    made.job.erase(key);
 }
 
 }  // namespace
@@ -164,9 +205,13 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
   made.source = source_of(row, rules);
   made.job.set("simrun", "1");
   for (const RowRule& rule : applied_rules(row, rules, presets)) follow(rule, made);
+  if (const auto preset = made.facts.find("preset"); preset != made.facts.end())
+    made.assumed.push_back("model preset " + preset->second);
+  if (hardware_of(row) != row[Column::hardware]) made.assumed.push_back("a PCIe card");
   name_what_is_unknown(made);
   name_framework(made, rules, presets);
   fill_in_defaults(made);
+  keep_gradients_half(made);
   write_model(made);
   write_training(made);
   write_parallelism(made);

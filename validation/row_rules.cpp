@@ -199,7 +199,7 @@ class RuleFile {
   }
 
   void read_where(const ConfigNode& node, RowRule& rule) {
-    if (!reads_where_) return refuse(node, "only rules of notes.yaml have 'where'");
+    if (!reads_where_) return refuse(node, "only rules of notes.yaml and frameworks.yaml have 'where'");
     read_cells(node, rule.where);
     for (const ConfigNode& child : node.children)
       if (child.kind != ConfigNode::Kind::scalar || child.text.empty())
@@ -287,7 +287,9 @@ RowRules load_row_rules(const LoadOptions& options) {
         {{{"validation/", 0, 0}, "no preset directory has this folder", "set SIMRUN_CONFIGS."}});
   std::vector<Diagnostic> problems;
   const auto read = [&](const char* name) {
-    return RuleFile((fs::path(folder) / name).string(), name == std::string("notes.yaml"), problems).read();
+    return RuleFile((fs::path(folder) / name).string(),
+                    name == std::string("notes.yaml") || name == std::string("frameworks.yaml"), problems)
+        .read();
   };
   RowRules rules{read("sources.yaml"), read("hardware.yaml"), read("models.yaml"),
                  read("flops.yaml"),   read("notes.yaml"),    read("frameworks.yaml")};

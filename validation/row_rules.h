@@ -18,8 +18,8 @@ struct RowRule {
   // digits and _.+-, '{#}' for a number, '{text}' for all up to a blank, a quotation mark or ';'; values of
   // the rule repeat what was found as '{}'.
   std::vector<std::string> match;
-  // Of notes.yaml: only of rows whose cells, as the file has them, are such. "16+": a number of at least 16;
-  // "16": that very one; else a pattern as in `match`.
+  // Of notes.yaml and frameworks.yaml: only of rows whose cells, as the file has them, are such. "16+": a
+  // number of at least 16; "16": that very one; else a pattern as in `match`.
   std::vector<std::pair<Column, std::string>> where;
   std::string reason;                                    // where that is known from
   std::vector<std::pair<Column, std::string>> cells;     // of empty cells
@@ -41,7 +41,7 @@ std::optional<RowRule> first_applied(const std::vector<RowRule>& rules, const st
 // Rules by the column that they read; of each file but notes the first that matches holds, of notes all do.
 struct RowRules {
   std::vector<RowRule> sources, hardware, models, flops, notes;
-  // Of rows for which no rule of the others names a framework; read in source, hardware and notes.
+  // Of rows for which no rule of the others names a framework; read in the words of source and notes.
   std::vector<RowRule> frameworks;
 };
 

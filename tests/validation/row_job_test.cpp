@@ -86,11 +86,16 @@ TEST_CASE("row: a model without dimensions is the preset that its name means") {
   };
   const LoadedRow qwen = named("Qwen2.5 32B");
   CHECK(qwen.job.model.num_layers == 64);
+  CHECK(assumes(qwen.made, "model preset qwen2.5-32b"));
   CHECK(qwen.job.model.vocab_size == 152064);
   CHECK_FALSE(assumes(qwen.made, "vocab=32000"));
   CHECK(named("Yi-34B").job.model.hidden_size == 7168);
   // What the row says itself stands over the preset's.
   CHECK(named("OPT-13B", {{Column::vocab, "51200"}}).job.model.vocab_size == 51200);
+  CHECK(named("DeepSeek-V2-Lite 16B").job.model.num_layers == 27);
+  CHECK(named("Kimi K2").job.model.experts.count == 384);
+  // 95 layers on two stages.
+  CHECK(named("DeepSeek LLM 67B").job.model.num_layers == 95);
 }
 
 TEST_CASE(
@@ -107,6 +112,8 @@ TEST_CASE(
   CHECK(framework("a blog", "H100") == "megatron_core");
   CHECK(framework("a blog", "A100") == "megatron_2022");
   CHECK(framework("a blog", "V100-SXM2-32GB") == "megatron_2020");
+  CHECK(framework("a blog", "A100", "twice as fast as on V100") == "megatron_2022");
+  CHECK(framework("a blog", "H100", "Alpaca, accelerated by a GPT4 tokenizer") == "megatron_core");
   CHECK(framework("a blog on nanotron", "H100") == "nanotron");
   CHECK(framework("a blog", "H100", "PyTorch FSDP2") == "fsdp");
   // What a rule of sources.yaml names stands.
@@ -132,16 +139,32 @@ TEST_CASE("row: what no rule knows is named, in place of the keys that the job w
 }
 
 TEST_CASE("row: GPUs whose links are PCIe have no NVLink") {
-  const auto gpu = [](const char* hardware, const char* links) {
-    const Job job = load_row({{Column::hardware, hardware}, {Column::intra_link, links}}).job;
-    CHECK((job.cluster.gpu.nvlink_bandwidth == 0) == (job.cluster.intra_node.bandwidth < 100e9));
-    return job.cluster.gpu.name;
+  const auto gpu = [](const char* hardware, const char* links, const char* precision = "bf16") {
+    const LoadedRow row =
+        load_row({{Column::hardware, hardware}, {Column::intra_link, links}, {Column::precision, precision}});
+    CHECK((row.job.cluster.gpu.nvlink_bandwidth == 0) == (row.job.cluster.intra_node.bandwidth < 100e9));
+    return row.job.cluster.gpu.name;
   };
   CHECK(gpu("H100-80GB", "PCIe 5.0 x16") == "h100_pcie");
   CHECK(gpu("A100-PCIE-40GB", "") == "a100_pcie_40gb");
   CHECK(gpu("A100 80GB", "PCIe") == "a100_pcie_80gb");
+  CHECK(gpu("A100 PCIe 80GB, 400 Gb/s InfiniBand", "") == "a100_pcie_80gb");
+  CHECK(gpu("A800-80GB", "PCIe") == "a100_pcie_80gb");
   CHECK(gpu("A100-80GB", "NVLink3, NICs on PCIe 4.0") == "a100_sxm_80gb");
+  CHECK(gpu("8x A100-SXM4-80GB, PCIe 4.0 host", "PCIe") == "a100_sxm_80gb");
+  CHECK(gpu("Tesla V100-PCIE-32GB", "", "fp16") == "v100_pcie_32gb");
+  CHECK(load_row({{Column::hardware, "Tesla V100-PCIE-16GB"}, {Column::precision, "fp16"}})
+            .job.cluster.gpu.memory_bytes == std::int64_t{16} << 30);
   CHECK(gpu("8x RTX 4090", "") == "rtx_4090");
+}
+
+TEST_CASE("row: what a rule says of a node's links stands, however many NICs a node has") {
+  const Cells nodes{{Column::n_gpus, "16"}, {Column::global_batch, "16"}, {Column::hardware, "H100 PCIe"}};
+  for (const char* network : {"2x200 Gb/s", "8x200 Gb/s per node"}) {
+    Cells cells = nodes;
+    cells.emplace_back(Column::inter_link, network);
+    CHECK(load_row(cells).job.cluster.intra_node.bandwidth == Approx(63e9));
+  }
 }
 
 TEST_CASE("row: Alpa's models of experts have them in every second layer, wide ones, under Adafactor") {

@@ -91,7 +91,7 @@ TEST_CASE("rules: the presets' files are read, and every fault in a file is told
     CHECK(error.diagnostics()[1].message == "rule 'a' gives no reason");
     CHECK(error.diagnostics()[2].message == "unknown key 'tq'");
     CHECK(error.diagnostics()[3].message == "no rule 'c' above this one");
-    CHECK(error.diagnostics()[4].message == "only rules of notes.yaml have 'where'");
+    CHECK(error.diagnostics()[4].message == "only rules of notes.yaml and frameworks.yaml have 'where'");
     CHECK(error.diagnostics()[5].message == "'pp' must be a number, as 16 or 16+, or a text");
     CHECK(error.diagnostics()[6].message == "'tp' must be a number, as 16 or 16+, or a text");
     CHECK(error.diagnostics()[7].message == "unknown key 'qp'");

@@ -52,10 +52,12 @@ void fill_in_batch(RowJob& made) {
 }
 
 // Of 128 elements (64 below a width of 2,048), or as near to that as divides the width and is divisible by
-// the tensor-parallel ranks.
-std::int64_t usual_heads(std::int64_t hidden, std::int64_t tensor_parallel) {
+// the tensor-parallel ranks and by the key-value heads.
+std::int64_t usual_heads(std::int64_t hidden, std::int64_t tensor_parallel, std::int64_t kv_heads) {
   const std::int64_t wanted = std::max<std::int64_t>(1, hidden / (hidden < 2048 ? 64 : 128));
-  const auto fits = [&](std::int64_t heads) { return hidden % heads == 0 && heads % tensor_parallel == 0; };
+  const auto fits = [&](std::int64_t heads) {
+    return hidden % heads == 0 && heads % tensor_parallel == 0 && heads % kv_heads == 0;
+  };
   for (std::int64_t away = 0; away < wanted; ++away) {
     if (fits(wanted - away)) return wanted - away;
     if (fits(wanted + away)) return wanted + away;
@@ -67,7 +69,8 @@ void fill_in_model(RowJob& made) {
   if (made.job.has("model.from")) return;
   const auto hidden = made.row.integer(Column::hidden);
   if (!hidden) return;
-  assume(made, Column::heads, usual_heads(*hidden, size_in(made, Column::tp)));
+  assume(made, Column::heads,
+         usual_heads(*hidden, size_in(made, Column::tp), size_in(made, Column::kv_heads)));
   if (made.row[Column::kv_heads].empty()) made.row[Column::kv_heads] = made.row[Column::heads];
   if (!made.row[Column::n_experts].empty()) assume(made, Column::topk, 2);
   assume(made, Column::vocab, 51200);

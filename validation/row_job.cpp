@@ -46,8 +46,8 @@ std::string keys_of(const std::string& model_type) {
   return found == spellings.end() ? "none" : found->second;
 }
 
-// The rule of the model's name; of a row without dimensions, which the rule does not know either, the preset
-// that the name means.
+// The rule of the model's name; of a row without layers or width, which the rule does not know either, the
+// preset that the name means.
 std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
   std::optional<RowRule> rule = first_applied(rules.models, row[Column::model]);
   const auto knows_it = [](const RowRule& of) {
@@ -55,7 +55,8 @@ std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules,
            std::ranges::any_of(of.job, [](const auto& key) { return key.first == "model.from"; }) ||
            of.facts.contains("unsupported");
   };
-  if (!row[Column::layers].empty() || (rule && knows_it(*rule))) return rule;
+  const bool has_dimensions = !row[Column::layers].empty() && !row[Column::hidden].empty();
+  if (has_dimensions || (rule && knows_it(*rule))) return rule;
   const ModelPreset* preset = presets.model(row[Column::model]);
   if (preset == nullptr) return rule;
   RowRule named;
@@ -91,7 +92,8 @@ Applied applied_rules(const MeasuredRow& row, const RowRules& rules, KnownPreset
 void name_what_is_unknown(RowJob& made) {
   if (!made.job.has("cluster.from") && !made.job.has("cluster.gpu"))
     made.facts.emplace("unknown", "hardware " + in_quotes(made.row[Column::hardware]));
-  else if (!made.job.has("model.from") && made.row[Column::layers].empty())
+  else if (!made.job.has("model.from") &&
+           (made.row[Column::layers].empty() || made.row[Column::hidden].empty()))
     made.facts.emplace("unknown", fmt::format("model {}: no cells with its dimensions, no preset of its name",
                                               in_quotes(made.row[Column::model])));
 }

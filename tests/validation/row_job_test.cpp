@@ -75,6 +75,9 @@ TEST_CASE(
   CHECK(heads("13824", "1") == 108);  // of 128 elements
   CHECK(heads("13824", "8") == 96);   // of 144; 104 and 112 do not divide the width
   CHECK(heads("1024", "4") == 16);    // of 64
+  CHECK(load_row({{Column::hidden, "3072"}, {Column::heads, ""}, {Column::kv_heads, "32"}})
+            .job.model.num_attention_heads ==
+        32);  // of 96; 24 of 128 elements do not share 32 key-value heads
 }
 
 TEST_CASE("row: a model without dimensions is the preset that its name means") {
@@ -91,6 +94,9 @@ TEST_CASE("row: a model without dimensions is the preset that its name means") {
   CHECK_FALSE(assumes(qwen.made, "vocab=32000"));
   CHECK(named("Yi-34B").job.model.hidden_size == 7168);
   // What the row says itself stands over the preset's.
+  CHECK(
+      load_row({{Column::model, "Yi-34B"}, {Column::layers, "8"}, {Column::hidden, ""}, {Column::heads, ""}})
+          .job.model.num_layers == 8);
   CHECK(named("OPT-13B", {{Column::vocab, "51200"}}).job.model.vocab_size == 51200);
   CHECK(named("DeepSeek-V2-Lite 16B").job.model.num_layers == 27);
   CHECK(named("Kimi K2").job.model.experts.count == 384);

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "schedules/extent_tables.h"
+#include "sim/alike_communications.h"
 #include "sim/compute_overlap.h"
 #include "sim/dependencies.h"
 #include "sim/kernel_cost.h"
@@ -43,24 +44,6 @@ InstanceBounds instance_bounds(const Plan& plan) {
       bounds.bindings = std::max<Index>(bounds.bindings, entry.binding_count);
   }
   return bounds;
-}
-
-// By communication: the first that has the same ends and channel. Causes differ from layer to layer.
-std::vector<Index> first_alike(const Plan& plan) {
-  using Key = std::tuple<Index, std::uint8_t, std::vector<std::uint8_t>, std::vector<std::int32_t>,
-                         std::vector<std::int32_t>, std::vector<std::int64_t>, std::vector<std::int64_t>>;
-  std::map<Key, Index> known;
-  std::vector<Index> first;
-  for (const Communication& c : plan.communications) {
-    std::vector<std::int32_t> peer{c.peer.pipeline_rank, c.peer.offset, c.peer.wrap ? 1 : 0};
-    peer.insert(peer.end(), c.peer.axes.begin(), c.peer.axes.end());
-    std::vector<std::int64_t> servers{c.servers.dedicated ? 1 : 0, c.servers.one_sided ? 1 : 0};
-    servers.insert(servers.end(), c.servers.members.begin(), c.servers.members.end());
-    const Key key{c.channel, c.group.mesh,          c.group.axes, c.group.pipeline_ranks,
-                  peer,      c.peer.coordinate_map, servers};
-    first.push_back(known.try_emplace(key, static_cast<Index>(first.size())).first->second);
-  }
-  return first;
 }
 
 bool is_point_to_point(Opcode opcode) { return opcode == Opcode::send || opcode == Opcode::recv; }

@@ -1,8 +1,6 @@
 #include "configs/load_job.h"
 
 #include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
 
 #include "small_job.h"
 
@@ -371,22 +369,6 @@ TEST_CASE("a file that cannot be read says why") {
   CHECK(reason("/nowhere/job.yaml") == "cannot read this file: no such file");
   CHECK(reason("/") == "cannot read this file: it is a directory");
   CHECK(reason("/dev/zero") == "cannot read this file: it is not a regular file");
-}
-
-TEST_CASE("a job names the files that it was read from, and may be called like a preset that it uses") {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "simrun-named-like-a-preset";
-  std::filesystem::create_directories(folder);
-  const std::string path = (folder / "gpt2.yaml").string();
-  std::ofstream(path)
-      << "simrun: 1\nmodel: {from: gpt2}\n"
-         "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"
-         "cluster: {from: dgx_h100, nodes: 1}\n";
-  const LoadedJob loaded = load_job(path, with_presets());
-  CHECK(loaded.job.model.num_layers == 12);
-  REQUIRE(loaded.files.size() == 4);  // the job, the model, the cluster and its GPU
-  CHECK(loaded.files.at(0) == path);
-  CHECK(loaded.files.at(1).ends_with("models/gpt2.yaml"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("a name that is no clean text is made one") {

@@ -130,9 +130,15 @@ std::vector<ValidationTable> validation_tables(const ValidationScores& scores) {
 
 std::string validation_headline(const ValidationScores& scores, const std::vector<ValidatedRow>& rows) {
   const auto scored = std::ranges::count(rows, RowStatus::scored, &ValidatedRow::status);
-  return fmt::format(
-      "{} of {} rows scored. Mean over sources, an unscored row at 100 %: time {} %, memory {} %.", scored,
-      rows.size(), percent(scores.headline_time), percent(scores.headline_memory));
+  std::string means;
+  const auto add = [&](const char* what, ErrorStatistics SourceScore::*of, double mean) {
+    if (std::ranges::any_of(scores.sources, [&](const SourceScore& source) { return (source.*of).rows > 0; }))
+      means += fmt::format("{}{} {} %", means.empty() ? "" : ", ", what, percent(mean));
+  };
+  add("time", &SourceScore::time, scores.headline_time);
+  add("memory", &SourceScore::memory, scores.headline_memory);
+  return fmt::format("{} of {} rows scored.{}", scored, rows.size(),
+                     means.empty() ? "" : " Mean over sources, an unscored row at 100 %: " + means + ".");
 }
 
 std::string validation_csv(const std::vector<ValidatedRow>& rows) {

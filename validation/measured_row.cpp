@@ -66,6 +66,10 @@ MeasuredRow row_of(const CsvRecord& record, const Header& header) {
     row.fault = fmt::format("{} fields, the header has {}", record.fields.size(), header.size());
   if (row.fault.empty() && !row.number(Column::measured_value))
     row.fault = fmt::format("measured_value '{}' is no number", row[Column::measured_value]);
+  // A share: nobody publishes an MFU of 1 % or less.
+  if (const std::optional<double> value = row.number(Column::measured_value);
+      row[Column::measured_metric] == "mfu" && value && *value > 0 && *value <= 1)
+    row[Column::measured_value] = fmt::format("{:.10g}", 100 * *value);
   return row;
 }
 

@@ -73,8 +73,8 @@ struct MeasuredFile {
   std::vector<std::string> unused_columns;  // that the header has besides
 };
 
-// The rows of a CSV in that schema, columns in any order. A row that is broken is kept with its fault. Throws
-// ConfigError where the header lacks a column or has one twice, or there is none.
+// The rows of a CSV in that schema, columns in any order; an `mfu` of 0.55 is 55 (%). A row that is broken is
+// kept with its fault. Throws ConfigError where the header lacks a column or has one twice, or there is none.
 MeasuredFile read_measured_rows(const std::string& text, const std::string& file);
 
 }  // namespace simrun

@@ -41,6 +41,21 @@ TEST_CASE("rows: a broken row keeps its place and says what is wrong with it") {
   CHECK(file.rows[3].fault == "a quote is opened and never closed");
 }
 
+TEST_CASE("rows: an MFU that is written as a share is a percentage") {
+  const std::vector<std::string> columns(column_names().begin(), column_names().end());
+  const auto value = [&](const char* metric, const char* measured) {
+    std::string cells;
+    for (const std::string& column : columns) {
+      if (!cells.empty() || column != columns.front()) cells += ",";
+      cells += column == "measured_metric" ? metric : column == "measured_value" ? measured : "x";
+    }
+    return read_measured_rows(header() + cells + "\n", "rows.csv").rows.at(0).number(Column::measured_value);
+  };
+  CHECK(value("mfu", "0.552") == 55.2);
+  CHECK(value("mfu", "55.2") == 55.2);
+  CHECK(value("iter_time_s", "0.552") == 0.552);
+}
+
 TEST_CASE("rows: a header that lacks a column or has one twice is refused, with every fault") {
   std::string names = header();
   names.replace(names.find("hidden"), 6, "hiden");

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <string_view>
 
 namespace simrun {
@@ -135,6 +136,32 @@ class ModelBlock {
 };
 
 }  // namespace
+
+std::string keys_of(const std::string& model_type) {
+  static const std::map<std::string, std::string> spellings = {{"bloom", "bloom"},
+                                                               {"deepseek_v2", "deepseek"},
+                                                               {"deepseek_v3", "deepseek"},
+                                                               {"gemma2", "hf"},
+                                                               {"gpt", "megatron"},
+                                                               {"gpt2", "gpt2"},
+                                                               {"gpt_neox", "neox"},
+                                                               {"gpt_oss", "mixtral"},
+                                                               {"grok-1", "grok"},
+                                                               {"llama", "hf"},
+                                                               {"mistral", "hf"},
+                                                               {"mixtral", "mixtral"},
+                                                               {"mpt", "mpt"},
+                                                               {"nemotron", "hf"},
+                                                               {"opt", "opt"},
+                                                               {"phi3", "hf"},
+                                                               {"phimoe", "mixtral"},
+                                                               {"qwen2", "hf"},
+                                                               {"qwen2_moe", "qwen_moe"},
+                                                               {"qwen3", "hf"},
+                                                               {"qwen3_moe", "qwen_moe"}};
+  const auto found = spellings.find(model_type);
+  return found == spellings.end() ? "none" : found->second;
+}
 
 void write_model(RowJob& made) { ModelBlock(made).write(); }
 

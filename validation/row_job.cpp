@@ -19,33 +19,6 @@ namespace {
 // What several rules say of one row, the most specific first.
 using Applied = std::vector<RowRule>;
 
-// Spelling of the dimensions that a row states beside a preset's (FamilyKeys in model_block.cpp).
-std::string keys_of(const std::string& model_type) {
-  static const std::map<std::string, std::string> spellings = {{"bloom", "bloom"},
-                                                               {"deepseek_v2", "deepseek"},
-                                                               {"deepseek_v3", "deepseek"},
-                                                               {"gemma2", "hf"},
-                                                               {"gpt", "megatron"},
-                                                               {"gpt2", "gpt2"},
-                                                               {"gpt_neox", "neox"},
-                                                               {"gpt_oss", "mixtral"},
-                                                               {"grok-1", "grok"},
-                                                               {"llama", "hf"},
-                                                               {"mistral", "hf"},
-                                                               {"mixtral", "mixtral"},
-                                                               {"mpt", "mpt"},
-                                                               {"nemotron", "hf"},
-                                                               {"opt", "opt"},
-                                                               {"phi3", "hf"},
-                                                               {"phimoe", "mixtral"},
-                                                               {"qwen2", "hf"},
-                                                               {"qwen2_moe", "qwen_moe"},
-                                                               {"qwen3", "hf"},
-                                                               {"qwen3_moe", "qwen_moe"}};
-  const auto found = spellings.find(model_type);
-  return found == spellings.end() ? "none" : found->second;
-}
-
 // The rule of the model's name; of a row without layers or width, which the rule does not know either, the
 // preset that the name means.
 std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {

@@ -122,6 +122,9 @@ TEST_CASE(
   CHECK(framework("a blog", "H100", "Alpaca, accelerated by a GPT4 tokenizer") == "megatron_core");
   CHECK(framework("a blog on nanotron", "H100") == "nanotron");
   CHECK(framework("a blog", "H100", "PyTorch FSDP2") == "fsdp");
+  for (const char* shards : {"fsdp", "3"})
+    CHECK(load_row({{Column::tp, "1"}, {Column::pp, "1"}, {Column::zero_stage, shards}}).job.framework.name ==
+          "fsdp");
   // What a rule of sources.yaml names stands.
   CHECK(load_row({{Column::source, "FlashAttention-2 (arXiv 2307.08691)"}}).job.framework.name == "fsdp");
   const LoadedRow colossal = load_row({{Column::source, "hpcaitech/ColossalAI README.md"}});

@@ -12,6 +12,7 @@
 #include "planner/candidate_config.h"
 #include "schedules/job_schedule.h"
 #include "schedules/summary.h"
+#include "sim/contention.h"
 #include "sim/plan_job.h"
 #include "sim/worker.h"
 
@@ -42,24 +43,29 @@ struct ContentionCost {
   double step = 0, bubble = 0, exposed = 0;
 };
 
-// A step of fewer microbatches, with both engines.
+// A step of fewer microbatches, where each transfer has its links for itself.
 struct ShorterStep {
-  std::int64_t microbatches = 0;
-  double alone = 0;  // seconds, by the fast engine
-  ContentionCost added;
+  Plan plan;
+  Evaluation alone;
+  double excess_s = 0;  // of which Timeline::contention_bound is the bound
 };
 
 ShorterStep shorter_step(const PlanBase& base, Job job, std::int64_t microbatches) {
   job.training.global_batch_size =
       microbatches * job.parallelism.data_parallel_size * job.training.micro_batch_size;
-  const Plan plan = plan_job(job);
-  const Evaluation alone = evaluated_plan(base, plan, {.looks_for_contention = false});
-  const Evaluation shared = evaluated_plan(base, plan, {.engine = EngineChoice::simgrid});
-  return {microbatches,
-          alone.step_s,
-          {shared.step_s - alone.step_s,
-           shared.bubble_fraction * shared.step_s - alone.bubble_fraction * alone.step_s,
-           shared.exposed_s - alone.exposed_s}};
+  ShorterStep of{plan_job(job), {}, 0};
+  const Timeline timeline = simulate(of.plan, {.times_first_step = false});
+  of.alone = evaluation_of(base, summarize(of.plan, timeline));
+  of.excess_s = of.alone.step_s * excess_of_bound(timeline.contention_bound);
+  return of;
+}
+
+ContentionCost added_to(const PlanBase& base, const ShorterStep& of) {
+  const Evaluation shared =
+      evaluated_plan(base, of.plan, {.engine = EngineChoice::simgrid, .times_first_step = false});
+  return {shared.step_s - of.alone.step_s,
+          shared.bubble_fraction * shared.step_s - of.alone.bubble_fraction * of.alone.step_s,
+          shared.exposed_s - of.alone.exposed_s};
 }
 
 // From two shorter steps: in between, every microbatch adds the same. Nothing where the step has not many
@@ -73,16 +79,21 @@ std::optional<Evaluation> with_contention_of_shorter(const PlanBase& base, const
   if (all < worth_it * period || uses_times(job)) return std::nullopt;
   const ShorterStep first = shorter_step(base, job, short_periods * period);
   const ShorterStep second = shorter_step(base, job, long_periods * period);
-  const double beyond = static_cast<double>(all - second.microbatches) / static_cast<double>(period);
+  const double beyond = static_cast<double>(all - long_periods * period) / static_cast<double>(period);
   const auto reached = [&](double at_first, double at_second) {
     return at_second + beyond * (at_second - at_first);
   };
-  if (std::abs(reached(first.alone, second.alone) / alone.step_s - 1) > periodic) return std::nullopt;
+  if (std::abs(reached(first.alone.step_s, second.alone.step_s) / alone.step_s - 1) > periodic)
+    return std::nullopt;
+  // The worst of several links may be another one in the whole step, and worth a little more.
+  constexpr double margin = 1.25;
+  const double excess = reached(first.excess_s, second.excess_s) / alone.step_s;
+  if (margin * bound_of_excess(excess) <= tolerated_contention) return alone;
+  const ContentionCost by_first = added_to(base, first), by_second = added_to(base, second);
   Evaluation shared = alone;
-  shared.step_s += reached(first.added.step, second.added.step);
-  shared.exposed_s += reached(first.added.exposed, second.added.exposed);
-  const double bubble =
-      alone.bubble_fraction * alone.step_s + reached(first.added.bubble, second.added.bubble);
+  shared.step_s += reached(by_first.step, by_second.step);
+  shared.exposed_s += reached(by_first.exposed, by_second.exposed);
+  const double bubble = alone.bubble_fraction * alone.step_s + reached(by_first.bubble, by_second.bubble);
   shared.bubble_fraction = bubble / shared.step_s;
   shared.tokens_per_s *= alone.step_s / shared.step_s;
   shared.mfu *= alone.step_s / shared.step_s;
@@ -90,19 +101,22 @@ std::optional<Evaluation> with_contention_of_shorter(const PlanBase& base, const
   return shared;
 }
 
-// As simulate() chooses its engine, but that SimGrid need not run all microbatches.
-Evaluation simulated_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine) {
+// As simulate() chooses its engine, but that not all microbatches need to be run for it.
+Evaluation simulated_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine,
+                               const Evaluation* known) {
   const Job job = load_candidate(base, candidate);
+  const bool is_shortened = engine == EngineChoice::automatic && job.cluster.imperfections.other_jobs.empty();
+  if (is_shortened && known != nullptr)
+    if (const auto shared = with_contention_of_shorter(base, job, *known)) return *shared;
   const Plan plan = plan_job(job);
-  if (engine == EngineChoice::fast) return evaluated_plan(base, plan, {.looks_for_contention = false});
-  if (engine == EngineChoice::automatic && plan.cluster.imperfections.other_jobs.empty()) {
-    const Timeline alone = simulate(plan);
-    const Evaluation found = evaluation_of(base, summarize(plan, alone));
-    if (alone.contention_bound <= tolerated_contention) return found;
-    if (const auto shared = with_contention_of_shorter(base, job, found)) return *shared;
-    engine = EngineChoice::simgrid;
+  if (engine == EngineChoice::fast)
+    return evaluated_plan(base, plan, {.looks_for_contention = false, .times_first_step = false});
+  if (is_shortened && known == nullptr) {
+    const Evaluation alone =
+        evaluated_plan(base, plan, {.looks_for_contention = false, .times_first_step = false});
+    if (const auto shared = with_contention_of_shorter(base, job, alone)) return *shared;
   }
-  return evaluated_plan(base, plan, {.engine = engine});
+  return evaluated_plan(base, plan, {.engine = engine, .times_first_step = false});
 }
 
 }  // namespace
@@ -125,10 +139,11 @@ Job load_candidate(const PlanBase& base, const Candidate& candidate) {
   return load_job_tree(root, {}, base.file, base.load).job;
 }
 
-Evaluation evaluate_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine) {
+Evaluation evaluate_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine,
+                              const Evaluation* alone) {
   Evaluation refused;
   try {
-    return simulated_candidate(base, candidate, engine);
+    return simulated_candidate(base, candidate, engine, alone);
   } catch (const ConfigError& error) {
     refused.refusal = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
   } catch (const std::invalid_argument& error) {

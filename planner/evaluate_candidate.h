@@ -38,7 +38,9 @@ struct Evaluation {
 // The candidate's job; throws ConfigError.
 Job load_candidate(const PlanBase& base, const Candidate& candidate);
 
-// Loads, compiles and simulates the candidate.
-Evaluation evaluate_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine);
+// Loads, compiles and simulates the candidate. `automatic` may time shorter steps in place of the whole one;
+// `alone`, if known: by the fast engine.
+Evaluation evaluate_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine,
+                              const Evaluation* alone = nullptr);
 
 }  // namespace simrun

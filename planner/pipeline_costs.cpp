@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 namespace simrun {
 namespace {
@@ -32,7 +35,32 @@ std::vector<PartCost> stage_costs(const Job& job, const Candidate& candidate, co
   return stages;
 }
 
-// Microbatches of a pipeline rank's virtual stages that it holds when it holds most.
+// Bytes of the first passes of a rank with virtual stages: they take microbatches in groups as large as the
+// pipeline, one stage after the other.
+class GroupedPasses {
+ public:
+  // stage_bytes: of one microbatch, in the order of the passes.
+  GroupedPasses(double group, std::vector<double> stage_bytes)
+      : group_(group), bytes_(std::move(stage_bytes)), before_(bytes_.size() + 1, 0) {
+    for (std::size_t stage = 0; stage < bytes_.size(); ++stage)
+      before_[stage + 1] = before_[stage] + group * bytes_[stage];
+  }
+
+  double of_first(double passes) const {
+    const double round = group_ * static_cast<double>(bytes_.size());
+    const double rounds = std::floor(passes / round), rest = passes - rounds * round;
+    const auto stage = static_cast<std::size_t>(rest / group_);
+    const double begun =
+        stage < bytes_.size() ? (rest - static_cast<double>(stage) * group_) * bytes_[stage] : 0;
+    return rounds * before_.back() + before_[stage] + begun;
+  }
+
+ private:
+  double group_;
+  std::vector<double> bytes_, before_;  // before_: of a group's passes on the stages in front
+};
+
+// What a pipeline rank's virtual stages hold of microbatches between their forward and backward passes.
 class InFlight {
  public:
   InFlight(const Candidate& of, double microbatches)
@@ -44,16 +72,34 @@ class InFlight {
         is_even_(of.schedule == "zb_v" || of.schedule == "zb_h1"),
         fills_up_(of.schedule == "interleaved_zb") {}
 
-  // Forward passes take them in groups as large as the pipeline, one stage after the other.
-  double of(std::size_t rank, std::size_t stage) const {
-    if (holds_all_) return microbatches_;
-    if (is_even_) return std::min(microbatches_, p_);
+  // Forward passes of all its stages that are most ahead of their backward passes.
+  double passes(std::size_t rank) const {
+    if (holds_all_) return microbatches_ * v_;
+    if (is_even_) return std::min(microbatches_, p_) * v_;
     const double behind = p_ - static_cast<double>(rank) - 1;
     const double most = fills_up_ ? v_ * p_ : v_ == 1 ? behind + 1 : 2 * behind + (v_ - 1) * p_ + 1;
-    const double passes = std::min(most, microbatches_ * v_);
-    if (v_ == 1) return passes;
-    const double rounds = std::floor(passes / (p_ * v_));
-    return rounds * p_ + std::clamp(passes - rounds * p_ * v_ - static_cast<double>(stage) * p_, 0.0, p_);
+    return std::min(most, microbatches_ * v_);
+  }
+
+  // At most, where a microbatch has so many bytes on each stage. Backward passes begin with the last stage,
+  // so that as many microbatches are now on the first stages and now on the last.
+  double bytes(std::size_t rank, const std::vector<double>& stage_bytes) const {
+    const double ahead = passes(rank);
+    if (holds_all_ || is_even_ ||
+        std::ranges::count(stage_bytes, stage_bytes.front()) == std::ssize(stage_bytes))
+      return ahead / v_ * std::accumulate(stage_bytes.begin(), stage_bytes.end(), 0.0);
+    const GroupedPasses forward(p_, stage_bytes), backward(p_, {stage_bytes.rbegin(), stage_bytes.rend()});
+    const double last = std::min(p_ * v_, microbatches_ * v_ - ahead);  // from there on it repeats, or ends
+    double most = 0;
+    const auto look = [&](double ended) {
+      const double at = std::clamp(ended, 0.0, last);
+      most = std::max(most, forward.of_first(ahead + at) - backward.of_first(at));
+    };
+    for (double group = 0; group <= v_; ++group) {  // between these it goes straight
+      look(group * p_);
+      look(group * p_ - std::fmod(ahead, p_));
+    }
+    return most;
   }
 
  private:
@@ -66,7 +112,6 @@ class InFlight {
 double period_s(const Candidate& candidate, double microbatches, const std::vector<PartCost>& stages,
                 double send_s) {
   const auto p = static_cast<std::size_t>(candidate.pipeline);
-  const auto v = static_cast<std::size_t>(candidate.virtual_stages);
   const bool puts_off = puts_off_weight_gradients(candidate);
   std::vector<double> on_rank(p, 0);
   double way = -2 * send_s;
@@ -78,8 +123,7 @@ double period_s(const Candidate& candidate, double microbatches, const std::vect
   const InFlight in_flight(candidate, microbatches);
   double period = 0;
   for (std::size_t rank = 0; rank < p; ++rank) {
-    double held = 0;
-    for (std::size_t stage = 0; stage < v; ++stage) held += in_flight.of(rank, stage);
+    double held = in_flight.passes(rank);
     if (puts_off) held = std::max(held - static_cast<double>(rank), 1.0);
     period = std::max(period, on_rank[rank] / held);
   }
@@ -170,6 +214,7 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
   const auto chunks = static_cast<std::size_t>(candidate.virtual_stages);
   const bool puts_off = puts_off_weight_gradients(candidate);
   const InFlight in_flight(candidate, microbatches);
+  std::vector<double> held(chunks);
   double peak = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     // In a backward pass one microbatch holds what it held; those before it, what was put off.
@@ -177,11 +222,13 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
     double bytes = 0, within_pass = 0;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       const PartCost& stage = pipeline.stages[chunk * ranks + rank];
-      bytes += in_flight.of(rank, chunk) * stage.held_bytes;
+      held[chunk] = stage.held_bytes;
       bytes += put_off * (stage.put_off_bytes - stage.held_bytes) / static_cast<double>(chunks);
       within_pass = std::max(within_pass, stage.pass_peak_bytes - stage.held_bytes);
     }
-    peak = std::max(peak, kept_bytes(costs, candidate, pipeline.ranks[rank]) + times * (bytes + within_pass));
+    const double kept = kept_bytes(costs, candidate, pipeline.ranks[rank]) + times * (bytes + within_pass);
+    if (kept + times * in_flight.passes(rank) * std::ranges::max(held) > peak)
+      peak = std::max(peak, kept + times * in_flight.bytes(rank, held));
   }
   return peak + gathered_bytes(costs, candidate);
 }

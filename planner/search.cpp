@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -68,6 +69,12 @@ std::string contradiction(const Job& job, const PlanConfig& limits) {
   return text + (limits.fixed_numbers.size() > 1 ? "; no single key of it is to blame" : "");
 }
 
+// A candidate, and what it takes if each transfer has its links for itself, once that is known.
+struct Question {
+  Candidate candidate;
+  std::optional<Evaluation> alone = {};
+};
+
 // What some candidates take, or those of them that are one process's.
 struct EvaluatedShare {
   bool was_stopped = false;
@@ -79,23 +86,23 @@ class Evaluator {
   Evaluator(const PlanBase& base, const PlanSearchOptions& options) : base_(base), options_(options) {}
 
   // Looks whether to go on before it begins.
-  EvaluatedShare run(const std::vector<Candidate>& candidates, EngineChoice engine,
+  EvaluatedShare run(const std::vector<Question>& questions, EngineChoice engine,
                      const PlanSearchProgress& progress) const {
     const SearchProcesses& among = options_.among;
     const auto processes = static_cast<std::size_t>(among.processes);
-    std::vector<Candidate> own;
-    for (auto i = static_cast<std::size_t>(among.process); i < candidates.size(); i += processes)
-      own.push_back(candidates[i]);
+    std::vector<Question> own;
+    for (auto i = static_cast<std::size_t>(among.process); i < questions.size(); i += processes)
+      own.push_back(questions[i]);
     const auto evaluate = [&] { return run_own(own, engine, progress); };
     if (processes == 1) return evaluate();
     const auto to_lines = [&] {
       const EvaluatedShare share = evaluate();
       std::string text = share.was_stopped ? "stopped\n" : "\n";
       for (std::size_t i = 0; i < share.found.size(); ++i)
-        text += evaluated_line(own[i], share.found[i]) + "\n";
+        text += evaluated_line(own[i].candidate, share.found[i]) + "\n";
       return text;
     };
-    return joined(among.gather(to_lines), candidates.size());
+    return joined(among.gather(to_lines), questions.size());
   }
 
  private:
@@ -114,23 +121,25 @@ class Evaluator {
     return all;
   }
 
-  EvaluatedShare run_own(const std::vector<Candidate>& candidates, EngineChoice engine,
+  EvaluatedShare run_own(const std::vector<Question>& questions, EngineChoice engine,
                          const PlanSearchProgress& progress) const {
     EvaluatedShare share;
-    share.found.resize(candidates.size());
+    share.found.resize(questions.size());
     share.was_stopped = options_.progress && !options_.progress(progress);
     if (share.was_stopped) return share;
     std::vector<std::size_t> unknown;
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      const auto known = options_.known.find(candidates[i]);
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+      const auto known = options_.known.find(questions[i].candidate);
       if (engine == EngineChoice::fast && known != options_.known.end())
         share.found[i] = known->second;
       else
         unknown.push_back(i);
     }
     in_threads(options_.threads, unknown.size(), [&](unsigned, std::size_t i) {
-      if (options_.among.goes_on())
-        share.found[unknown[i]] = evaluate_candidate(base_, candidates[unknown[i]], engine);
+      if (!options_.among.goes_on()) return;
+      const Question& of = questions[unknown[i]];
+      share.found[unknown[i]] =
+          evaluate_candidate(base_, of.candidate, engine, of.alone ? &*of.alone : nullptr);
     });
     return share;
   }
@@ -182,7 +191,7 @@ class EstimateErrors {
 
  private:
   static constexpr int enough = 6;
-  static constexpr double unknown = 0.9, little_more = 0.96;
+  static constexpr double unknown = 0.9, little_more = 0.98;
   struct OfStage {
     int known = 0;
     double step = 1, peak = 1;  // x the estimate
@@ -233,16 +242,16 @@ class Search {
   static constexpr int most_rounds = 8;
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
-    std::vector<Candidate> candidates;
-    candidates.reserve(next.size());
-    for (const EstimatedCandidate& of : next) candidates.push_back(of.candidate);
+    std::vector<Question> questions;
+    questions.reserve(next.size());
+    for (const EstimatedCandidate& of : next) questions.push_back({of.candidate});
     const EvaluatedShare share =
-        evaluator_.run(candidates, EngineChoice::fast, {PlanSearchPhase::simulating, result.evaluated, all});
+        evaluator_.run(questions, EngineChoice::fast, {PlanSearchPhase::simulating, result.evaluated, all});
     result.was_stopped = share.was_stopped;
     if (result.was_stopped) return;
     result.evaluated += static_cast<std::int64_t>(next.size());
-    simulated_.insert(candidates.begin(), candidates.end());
     for (std::size_t i = 0; i < next.size(); ++i) {
+      simulated_.insert(next[i].candidate);
       const RankedCandidate ranked{next[i].candidate, next[i].estimate, share.found[i]};
       errors_.add(ranked);
       (share.found[i].refusal.empty() && share.found[i].fits ? fitting_ : result.rest).push_back(ranked);
@@ -294,10 +303,11 @@ class Search {
   }
 
   void simulate_with_contention(PlanSearchResult& result, std::size_t begin, std::size_t end) const {
-    std::vector<Candidate> candidates;
-    for (std::size_t i = begin; i < end; ++i) candidates.push_back(result.best[i].candidate);
+    std::vector<Question> questions;
+    for (std::size_t i = begin; i < end; ++i)
+      questions.push_back({result.best[i].candidate, result.best[i].evaluation});
     const EvaluatedShare share =
-        evaluator_.run(candidates, EngineChoice::automatic,
+        evaluator_.run(questions, EngineChoice::automatic,
                        {PlanSearchPhase::with_contention, static_cast<std::int64_t>(begin),
                         static_cast<std::int64_t>(result.best.size())});
     result.was_stopped = share.was_stopped;

@@ -9,6 +9,7 @@ namespace simrun {
 namespace {
 
 constexpr double near_the_best = 1.25;  // x the best estimate: twice what estimates err
+constexpr std::size_t turns = 6;        // they tell how estimates of a stage err
 constexpr std::size_t cut_behind = 16;  // more than twice as many as are wanted
 
 }  // namespace
@@ -39,7 +40,7 @@ std::vector<EstimatedCandidate> Shortlist::take() {
   for (std::size_t turn = 0; turn < most_; ++turn)
     for (const std::vector<EstimatedCandidate>& kept : by_stage_)
       if (turn < kept.size())
-        (goal(kept[turn]) <= near_the_best * best ? taken : others).push_back(kept[turn]);
+        (turn < turns && goal(kept[turn]) <= near_the_best * best ? taken : others).push_back(kept[turn]);
   sort(others);
   taken.insert(taken.end(), others.begin(), others.end());
   if (taken.size() > most_) taken.resize(most_);

@@ -19,7 +19,8 @@ struct EstimatedCandidate {
 };
 
 // The most promising estimates, at most so many, whatever the order in which they are offered. Estimates of
-// one ZeRO stage err alike, so among those near the best all stages take turns.
+// one ZeRO stage err alike, so the first few near the best of every stage come first, in turns; all others by
+// their goal.
 class Shortlist {
  public:
   Shortlist(std::size_t most, PlanObjective objective) : most_(most), objective_(objective) {}

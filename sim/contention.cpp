@@ -126,11 +126,7 @@ std::string kind_of(const std::string& name) {
   return kind;
 }
 
-// While it catches up, a step meets the same share of excess again, and again: e + e^2 + ...
-double with_feedback(double excess) {
-  constexpr double most = 0.9;
-  return excess / (1 - std::min(excess, most));
-}
+constexpr double most_fed_back = 0.9;
 
 class ContentionFinder {
  public:
@@ -146,7 +142,7 @@ class ContentionFinder {
     Contention found;
     double excess = 0;
     for (const auto& [place, seconds] : excess_) excess += seconds;
-    if (run_.step > 0) found.bound = with_feedback(excess / (static_cast<double>(run_.step) * 1e-12));
+    if (run_.step > 0) found.bound = bound_of_excess(excess / (static_cast<double>(run_.step) * 1e-12));
     found.overlapping = std::count(overlaps_.begin(), overlaps_.end(), true);
     order_links(links_);
     found.links = std::move(links_);
@@ -228,6 +224,10 @@ class ContentionFinder {
 };
 
 }  // namespace
+
+double bound_of_excess(double excess) { return excess / (1 - std::min(excess, most_fed_back)); }
+
+double excess_of_bound(double bound) { return std::max(bound / (1 + bound), bound * (1 - most_fed_back)); }
 
 Contention find_contention(const Topology& topology, const FastRun& run, Detail detail) {
   return ContentionFinder(topology, run, detail).find();

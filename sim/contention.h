@@ -17,6 +17,11 @@ struct Contention {
   std::vector<LinkTimeline> links;  // as Timeline::links; links with equal traffic are one
 };
 
+// A step that is so much longer by its excess meets the same share of it again, and again: e + e^2 + ... Both
+// as shares of the step; each is the other's inverse.
+double bound_of_excess(double excess);
+double excess_of_bound(double bound);
+
 // Links of which a Timeline has the use over time, at most: lanes of the page.
 constexpr std::size_t recorded_link_limit = 64;
 

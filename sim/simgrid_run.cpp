@@ -56,10 +56,11 @@ std::vector<bool> recorded_links(const CompiledPlan& compiled, const Meetings& m
   return recorded;
 }
 
-// Lets the system have what was freed: malloc would keep it, a third of all memory.
+// Lets the system have what was freed, where it is much: malloc would keep it, a third of all memory.
 void give_back_freed() {
 #ifdef __GLIBC__
-  malloc_trim(0);
+  constexpr std::size_t much = std::size_t{64} << 20;  // bytes
+  if (mallinfo2().fordblks > much) malloc_trim(0);
 #endif
 }
 

@@ -243,8 +243,10 @@ class FastEngine {
   const Instantiation instantiation_;
 };
 
-// Both steps in worker processes: SimGrid has one engine per process, and none in ours.
-Timeline simgrid_timeline(const Plan& plan, const CompiledPlan& steady, Durations& durations, Detail detail) {
+// Steps in worker processes: SimGrid has one engine per process, and none in ours.
+Timeline simgrid_timeline(const Plan& plan, const CompiledPlan& steady, Durations& durations,
+                          const SimulateOptions& options) {
+  const Detail detail = options.detail;
   std::vector<std::function<std::string()>> tasks{[&] {
     SimgridRun result = run_with_simgrid(plan, steady, durations, detail);
     Timeline timeline = timeline_of(plan, std::move(result.run), detail);
@@ -254,7 +256,7 @@ Timeline simgrid_timeline(const Plan& plan, const CompiledPlan& steady, Duration
     timeline.links = std::move(result.links);
     return to_bytes(timeline);
   }};
-  if (steps_differ(plan))
+  if (options.times_first_step && steps_differ(plan))
     tasks.emplace_back([&] {
       const CompiledPlan first = compile_programs(plan, WhichStep::first, durations);
       Timeline timeline;
@@ -283,7 +285,7 @@ Timeline simulate(const Plan& plan, const SimulateOptions& options) {
   const KernelSlowdowns slowdowns(plan.cluster);
   require_countable(steady, slowdowns.most() / (1 - communication_share(plan.cluster)));
   if (options.engine == EngineChoice::simgrid) {
-    Timeline timeline = simgrid_timeline(plan, steady, durations, options.detail);
+    Timeline timeline = simgrid_timeline(plan, steady, durations, options);
     timeline.engine_reason = "asked for; " + timeline.engine_reason;
     return timeline;
   }
@@ -292,26 +294,26 @@ Timeline simulate(const Plan& plan, const SimulateOptions& options) {
       throw std::invalid_argument(
           "imperfections.other_jobs: these move bytes over the plan's links, of which the fast engine knows "
           "nothing; --engine simgrid or auto does");
-    Timeline timeline = simgrid_timeline(plan, steady, durations, options.detail);
+    Timeline timeline = simgrid_timeline(plan, steady, durations, options);
     timeline.engine_reason = "other jobs use the plan's links; " + timeline.engine_reason;
     return timeline;
   }
   FastEngine fast(plan, steady, durations, slowdowns);
   if (options.engine == EngineChoice::fast && !options.looks_for_contention) {
     Timeline alone = fast.run_alone(options.detail);
-    if (steps_differ(plan)) alone.first_step = fast.first_step();
+    if (options.times_first_step && steps_differ(plan)) alone.first_step = fast.first_step();
     return alone;
   }
   Timeline timeline = fast.run(options.detail);
   if (options.engine == EngineChoice::automatic && timeline.contention_bound > tolerated_contention) {
     const std::string bound = percent(timeline.contention_bound);
-    timeline = simgrid_timeline(plan, steady, durations, options.detail);
+    timeline = simgrid_timeline(plan, steady, durations, options);
     timeline.engine_reason =
         fmt::format("transfers share links, for which the fast engine could be {} short; {}", bound,
                     timeline.engine_reason);
     return timeline;
   }
-  if (steps_differ(plan)) timeline.first_step = fast.first_step();
+  if (options.times_first_step && steps_differ(plan)) timeline.first_step = fast.first_step();
   return timeline;
 }
 

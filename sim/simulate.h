@@ -23,6 +23,7 @@ struct SimulateOptions {
   // false, with the fast engine: nobody asks which transfers share links, which takes most of the time of
   // plans of many GPUs; Timeline::contention_bound stays 0 and Timeline::links empty.
   bool looks_for_contention = true;
+  bool times_first_step = true;  // false: Timeline::first_step is as long as any other
 };
 
 // Runs one steady step (and the first one, for its time). Kernel times come from sim/kernel_cost.h,

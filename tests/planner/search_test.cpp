@@ -87,6 +87,21 @@ TEST_CASE("estimates of ZeRO-3 hold what is gathered: of the best, memory is wit
   }
 }
 
+// 80 layers on 12, 24 and 28 stages: ranks have stages of unlike size.
+TEST_CASE("memory of unlike virtual stages is estimated within 2 % of the engine's", "[long]") {
+  const PlanSearchResult result = found_by(
+      base_of("llama3-70b-64xh100", {{"plan.best", "20"},
+                                     {"plan.fix.zero_stage", "1"},
+                                     {"plan.fix.pipeline_model_parallel_size", "4"},
+                                     {"plan.fix.virtual_pipeline_model_parallel_size", "[3, 6, 7]"}}),
+      2);
+  REQUIRE(result.best.size() >= 10);
+  for (const RankedCandidate& of : result.best) {
+    CAPTURE(describe(of.candidate), of.estimate.peak_bytes, of.evaluation.peak_bytes);
+    CHECK(of.estimate.peak_bytes / static_cast<double>(of.evaluation.peak_bytes) == Approx(1).margin(0.02));
+  }
+}
+
 TEST_CASE("a framework that takes memory as one arena leaves all of it to candidates") {
   const std::vector<Override> overrides = with(few_candidates, {"plan.evaluations", "4"});
   const PlanSearchResult plain = found_by(base_of("tiny-4xa100", overrides));

@@ -1,0 +1,59 @@
+#include "planner/pipeline_costs.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+#include <vector>
+
+namespace simrun {
+namespace {
+
+// Of a rank of Megatron-LM's interleaved schedule (Narayanan et al. 2021, section 2.2), pass after pass:
+// groups of as many microbatches as there are ranks go through its stages, backward passes through the last
+// one first; it runs so many forward passes ahead.
+double most_live(int ranks, int rank, int microbatches, const std::vector<double>& stage_bytes) {
+  const int stages = static_cast<int>(stage_bytes.size()), passes = microbatches * stages;
+  const auto stage_of = [&](int pass) { return pass % (ranks * stages) / ranks; };
+  const int ahead = std::min(passes, 2 * (ranks - rank - 1) + (stages - 1) * ranks + 1);
+  double live = 0, most = 0;
+  for (int forward = 0; forward < passes; ++forward) {
+    live += stage_bytes[static_cast<std::size_t>(stage_of(forward))];
+    most = std::max(most, live);
+    if (const int backward = forward - ahead + 1; backward >= 0)
+      live -= stage_bytes[static_cast<std::size_t>(stages - 1 - stage_of(backward))];
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("two ranks with stages of 2 and 1 layers hold 2 x 2 + 1 microbatches of them") {
+  // Rank 0 is 5 passes ahead: forward 0 1 of its first stage, 0 1 of its second one, 2 of the first.
+  CHECK(most_live(2, 0, 4, {2, 1}) == 2 * 2 + 2 * 1 + 1 * 2);
+}
+
+TEST_CASE("what unlike virtual stages hold at most is what running pass after pass holds") {
+  std::mt19937 random(1);
+  for (const int ranks : {2, 3, 4, 8})
+    for (const int stages : {2, 3, 5, 7})
+      for (const int groups : {1, 2, 5}) {
+        Candidate candidate;
+        candidate.pipeline = ranks;
+        candidate.virtual_stages = stages;
+        candidate.schedule = "interleaved_1f1b";
+        std::vector<PartCost> parts(static_cast<std::size_t>(ranks * stages));
+        for (PartCost& part : parts)
+          part.held_bytes = part.pass_peak_bytes = static_cast<double>(1 + random() % 3);
+        double most = 0;
+        for (int rank = 0; rank < ranks; ++rank) {
+          std::vector<double> bytes;
+          for (int stage = 0; stage < stages; ++stage)
+            bytes.push_back(parts[static_cast<std::size_t>(stage * ranks + rank)].held_bytes);
+          most = std::max(most, most_live(ranks, rank, groups * ranks, bytes));
+        }
+        CAPTURE(ranks, stages, groups);
+        CHECK(peak_bytes({}, candidate, groups * ranks, with_ranks(parts, ranks)) == most);
+      }
+}
+
+}  // namespace simrun

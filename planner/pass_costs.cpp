@@ -218,7 +218,8 @@ class PassProbe {
       if (has(chunk, kind)) add_highest(segment(chunk, kind), plan_.chunks[chunk], live, highest);
     double before = chunk == 0 ? costs[layers].held_bytes : 0;  // what parts in front hold
     for (std::size_t layer = 0; layer < layers; before += costs[layer++].held_bytes)
-      costs[layer].pass_peak_bytes = std::max(highest[layer] - before, costs[layer].held_bytes);
+      costs[layer].pass_peak_bytes = costs[layer].layer_peak_bytes =
+          std::max(highest[layer] - before, costs[layer].held_bytes);
     costs[layers].pass_peak_bytes =
         std::max(highest[layers] - (chunk == 0 ? 0 : before), costs[layers].held_bytes);
   }
@@ -259,6 +260,7 @@ PassCosts pass_costs_on_line(const PassCosts& smaller, const PassCosts& larger, 
     of.backward_s = line(at_smaller.backward_s, of.backward_s);
     of.held_bytes = line(at_smaller.held_bytes, of.held_bytes);
     of.pass_peak_bytes = line(at_smaller.pass_peak_bytes, of.pass_peak_bytes);
+    of.layer_peak_bytes = line(at_smaller.layer_peak_bytes, of.layer_peak_bytes);
     of.put_off_bytes = line(at_smaller.put_off_bytes, of.put_off_bytes);
     return of;
   };

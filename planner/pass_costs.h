@@ -16,9 +16,10 @@ struct PartCost {
   // At most live in its own passes, above what the parts in front of it hold: what it holds and what lives
   // within a pass.
   double pass_peak_bytes = 0;
-  double put_off_bytes = 0;    // held between the two halves of a backward pass, for weight gradients
-  double dense_elements = 0;   // of parameters
-  double expert_elements = 0;  // likewise, split over expert-parallel ranks
+  double layer_peak_bytes = 0;  // likewise while a layer is at work, not the embedding or the loss
+  double put_off_bytes = 0;     // held between the two halves of a backward pass, for weight gradients
+  double dense_elements = 0;    // of parameters
+  double expert_elements = 0;   // likewise, split over expert-parallel ranks
 };
 
 // Costs of the passes of a candidate, whatever its pipeline, data-parallel size and ZeRO stage are.

@@ -14,6 +14,7 @@ PartCost sum(PartCost of, const PartCost& with) {
   of.forward_s += with.forward_s;
   of.backward_s += with.backward_s;
   of.pass_peak_bytes = std::max(of.pass_peak_bytes, of.held_bytes + with.pass_peak_bytes);
+  of.layer_peak_bytes = std::max(of.layer_peak_bytes, of.held_bytes + with.layer_peak_bytes);
   of.held_bytes += with.held_bytes;
   of.put_off_bytes += with.put_off_bytes;
   of.dense_elements += with.dense_elements;
@@ -150,8 +151,9 @@ double kept_bytes(const PassCosts& costs, const Candidate& candidate, const Part
          bytes(costs.state_bytes, candidate.zero_stage >= 1);
 }
 
-// Beyond its shards ZeRO-3 holds whole weights of two layers, the next being gathered beside the passes of
-// one, and whole gradients of one until they are scattered.
+// Beyond its shards ZeRO-3 holds, while a layer is at work, whole weights of two layers, the next being
+// gathered beside the passes of one, and whole gradients of one until they are scattered. Logits and their
+// losses are largest when no weights are needed.
 double gathered_bytes(const PassCosts& costs, const Candidate& candidate) {
   if (candidate.zero_stage < 3 || puts_off_weight_gradients(candidate)) return 0;
   double largest = 0;
@@ -214,23 +216,26 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
   const auto chunks = static_cast<std::size_t>(candidate.virtual_stages);
   const bool puts_off = puts_off_weight_gradients(candidate);
   const InFlight in_flight(candidate, microbatches);
+  const double gathered = gathered_bytes(costs, candidate);
   std::vector<double> held(chunks);
   double peak = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     // In a backward pass one microbatch holds what it held; those before it, what was put off.
     const double put_off = puts_off ? std::min(microbatches - 1, static_cast<double>(rank)) : 0;
-    double bytes = 0, within_pass = 0;
+    double bytes = 0, within_pass = 0, within_layer = 0;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       const PartCost& stage = pipeline.stages[chunk * ranks + rank];
       held[chunk] = stage.held_bytes;
       bytes += put_off * (stage.put_off_bytes - stage.held_bytes) / static_cast<double>(chunks);
       within_pass = std::max(within_pass, stage.pass_peak_bytes - stage.held_bytes);
+      within_layer = std::max(within_layer, stage.layer_peak_bytes - stage.held_bytes);
     }
-    const double kept = kept_bytes(costs, candidate, pipeline.ranks[rank]) + times * (bytes + within_pass);
-    if (kept + times * in_flight.passes(rank) * std::ranges::max(held) > peak)
-      peak = std::max(peak, kept + times * in_flight.bytes(rank, held));
+    const double others = kept_bytes(costs, candidate, pipeline.ranks[rank]) + times * bytes +
+                          std::max(times * within_layer + gathered, times * within_pass);
+    if (others + times * in_flight.passes(rank) * std::ranges::max(held) > peak)
+      peak = std::max(peak, others + times * in_flight.bytes(rank, held));
   }
-  return peak + gathered_bytes(costs, candidate);
+  return peak;
 }
 
 }  // namespace simrun

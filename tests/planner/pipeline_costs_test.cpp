@@ -27,9 +27,10 @@ double most_live(int ranks, int rank, int microbatches, const std::vector<double
 
 }  // namespace
 
-TEST_CASE("two ranks with stages of 2 and 1 layers hold 2 x 2 + 1 microbatches of them") {
-  // Rank 0 is 5 passes ahead: forward 0 1 of its first stage, 0 1 of its second one, 2 of the first.
-  CHECK(most_live(2, 0, 4, {2, 1}) == 2 * 2 + 2 * 1 + 1 * 2);
+TEST_CASE("of stages with 2 and 1 layers the first of two ranks holds 9 layers, though it begins with 8") {
+  // It is 5 passes ahead: microbatches 0 1 on its first stage, 0 1 on its second one, 2 on the first, which
+  // are 2 x 2 + 2 x 1 + 2. Then 0 leaves the second stage, and 3 enters the first.
+  CHECK(most_live(2, 0, 4, {2, 1}) == 8 - 1 + 2);
 }
 
 TEST_CASE("what unlike virtual stages hold at most is what running pass after pass holds") {

@@ -96,7 +96,7 @@ void RunRecorder::totals(const DeviceState& device, const RankTotals& totals) {
     first.multiplicity = alike.gpus;
     return;
   }
-  const Index own = input_.compiled.class_of(device.program, device.local_gpu);
+  const Index own = input_.compiled.class_of(device.program, alike.first);
   if (own == 0 && first.totals == totals) {
     first.multiplicity += alike.gpus;
     return;

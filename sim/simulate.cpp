@@ -25,6 +25,7 @@
 #include "sim/memory.h"
 #include "sim/simgrid_run.h"
 #include "sim/stream_engine.h"
+#include "sim/symmetry.h"
 #include "sim/timeline_bytes.h"
 #include "sim/worker.h"
 
@@ -219,10 +220,12 @@ class FastEngine {
     return timeline;
   }
   std::string apart_text() const {
-    return why_apart_.empty() ? "" : "; no GPU stands for others of its stage: " + why_apart_;
+    return why_apart_.empty() ? "" : "; one GPU does not stand for all of its stage: " + why_apart_;
   }
   Meetings meetings(const CompiledPlan& compiled) {
-    return find_meetings(plan_, compiled, instantiation_, durations_);
+    Meetings all = find_meetings(plan_, compiled, instantiation_, durations_);
+    const bool folds = instantiation_ == Instantiation::every_gpu && slowdowns_ == nullptr;
+    return folds ? fold_alike_alone(compiled, durations_.topology(), std::move(all)) : all;
   }
   std::vector<bool> watched_exchanges(const ExchangeTraffic& traffic, Detail detail) const {
     std::vector<bool> watched(steady_.exchanges.size(), false);

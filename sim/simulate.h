@@ -32,8 +32,9 @@ struct SimulateOptions {
 // A plan's extent tables give each GPU the times and the memory of its own extents and work in each
 // microbatch; a communication takes as many bytes as the member of its group that has most.
 //
-// fast: one representative GPU per pipeline rank where all its GPUs have equal times (else every GPU),
-// streams run to block, linear in the executed instructions; every transfer has its links for itself.
+// fast: one representative GPU per pipeline rank where all its GPUs have equal times, else one of those that
+// are alike in all they meet (sim/symmetry.h; every GPU where they compute at unequal speeds); streams run to
+// block, linear in the executed instructions; every transfer has its links for itself.
 // simgrid: every GPU, of those that are alike in all they meet one (sim/symmetry.h); transfers that can share
 // a link are flows in SimGrid, in a process of their own.
 //

@@ -60,11 +60,12 @@ class Engine {
       const auto rank = static_cast<std::size_t>(plan_.programs[program].pipeline_rank);
       for (Index local = 0; local < meetings_.gpus[rank]; ++local) {
         DeviceState& device = devices_.emplace_back(plan_.streams);
-        device.code = &compiled_.code(program, local);
+        const Index first = meetings_.gpus_like(plan_.programs[program].pipeline_rank, local).first;
+        device.code = &compiled_.code(program, first);
         device.number = static_cast<Index>(devices_.size() - 1);
         device.program = program;
         device.local_gpu = local;
-        device.gpu = device_at(plan_, plan_.programs[program].pipeline_rank, local);
+        device.gpu = device_at(plan_, plan_.programs[program].pipeline_rank, first);
         device.slots.resize(compiled_.ranks[program].slots);
       }
     }

@@ -66,7 +66,8 @@ class Likeness {
   void add_gpus() {
     for (std::size_t rank = 0; rank < of_.meetings.gpus.size(); ++rank) {
       first_gpu_.push_back(static_cast<Index>(colours_.size()));
-      colours_.insert(colours_.end(), of_.meetings.gpus[rank], mixed(1, rank));
+      for (Index g = 0; g < of_.meetings.gpus[rank]; ++g)
+        colours_.push_back(mixed(mixed(1, rank), of_.compiled.class_of(static_cast<Index>(rank), g)));
     }
   }
 
@@ -353,7 +354,7 @@ class Folder {
 };
 
 bool can_fold(const FoldInput& of) {
-  if (flow_solvers().front() != FlowSolver::lmm || of.compiled.has_classes()) return false;
+  if (flow_solvers().front() != FlowSolver::lmm) return false;
   return std::all_of(
       of.meetings.of_exchange.begin(), of.meetings.of_exchange.end(),
       [](const Meeting& meeting) { return meeting.servers.members.empty() && !meeting.servers.one_sided; });
@@ -365,6 +366,15 @@ std::optional<Folding> fold_alike(const FoldInput& input) {
   if (!can_fold(input)) return {};
   const Likeness likeness(input);
   return Folder(input, likeness).fold();
+}
+
+Meetings fold_alike_alone(const CompiledPlan& compiled, const Topology& topology, Meetings meetings) {
+  CarriedTraffic nothing;
+  for (const Meeting& of : meetings.of_exchange) nothing.exchanges.emplace_back(of.positions);
+  const LinkMeter meter(topology.links(), {});
+  const std::vector<bool> recorded(topology.links(), false);
+  std::optional<Folding> folding = fold_alike({compiled, meetings, nothing, topology, meter, recorded});
+  return folding ? std::move(folding->meetings) : std::move(meetings);
 }
 
 }  // namespace simrun

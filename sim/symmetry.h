@@ -28,7 +28,7 @@ struct FoldInput {
   const std::vector<bool>& recorded;
 };
 
-// At first GPUs are alike that run one program, exchanges that last as long, flows that move as many bytes,
+// At first GPUs are alike that run the same code, exchanges that last as long, flows that move as many bytes,
 // links of one kind and bandwidth. Then those are set apart that meet different numbers of some class, until
 // none are (sim/equitable_partition.h). In the end every link of a class is crossed by equally many flows of
 // any class, and so on: max-min rates, and with them all dates, are then equal within classes, because
@@ -36,7 +36,10 @@ struct FoldInput {
 // simulated, a flow with the weight of all its like on a link: no date changes. Identical rails, replicas and
 // ranks fold; what an uneven leaf, a lone neighbour or a hash of routes tells apart does not.
 //
-// None where nothing folds, where GPUs of one program run different code, or with parameter servers.
+// None where nothing folds, or with parameter servers.
 std::optional<Folding> fold_alike(const FoldInput& input);
+
+// The same where every exchange has its links for itself: `meetings` of every GPU, folded if they fold.
+Meetings fold_alike_alone(const CompiledPlan& compiled, const Topology& topology, Meetings meetings);
 
 }  // namespace simrun

@@ -63,7 +63,7 @@ TEST_CASE("a collective waits for the straggler of its group") {
   CHECK(slow.device == 1);
   CHECK(slow.totals.compute == 195);
   CHECK(slow.totals.bubble_total() == 0);
-  CHECK(timeline.engine_reason.find("no GPU stands for others of its stage: some GPUs straggle") !=
+  CHECK(timeline.engine_reason.find("one GPU does not stand for all of its stage: some GPUs straggle") !=
         std::string::npos);
 }
 

@@ -7,6 +7,8 @@
 
 #include "schedules/compile.h"
 #include "sim/simgrid_run.h"
+#include "sim/stream_engine.h"
+#include "sim/symmetry.h"
 #include "tests/jobs.h"
 #include "tests/sim/flow_worker.h"
 
@@ -98,24 +100,57 @@ TEST_CASE("one for all that are alike: the dates of simulating every GPU") {
   }
 }
 
-TEST_CASE("experts' all-to-alls fold too") {
-  const char* const job =
+namespace {
+
+Plan experts_plan(int expert_parallel, const std::string& more) {
+  return compile(job_from(fmt::format(
       "simrun: 1\n"
-      "model: {model_type: mixtral, hidden_size: 256, num_hidden_layers: 4, num_attention_heads: 8, "
+      "model: {{model_type: mixtral, hidden_size: 256, num_hidden_layers: 4, num_attention_heads: 8, "
       "num_key_value_heads: 4, intermediate_size: 512, vocab_size: 1024, num_local_experts: 8, "
-      "num_experts_per_tok: 2}\n"
-      "training: {seq_length: 512, micro_batch_size: 1, global_batch_size: 32, precision: bf16}\n"
-      "parallelism: {pipeline_model_parallel_size: 2, pipeline_schedule: dualpipe, "
-      "expert_model_parallel_size: 8}\n"
-      "cluster: {from: dgx_a100, nodes: 4, gpus_per_node: 4, nics_per_node: 4}\n";
-  const Plan plan = compile(job_from(job));
+      "num_experts_per_tok: 2}}\n"
+      "training: {{seq_length: 512, micro_batch_size: 1, global_batch_size: 32, precision: bf16}}\n"
+      "parallelism: {{pipeline_model_parallel_size: 2, pipeline_schedule: dualpipe, "
+      "expert_model_parallel_size: {}}}\n{}"
+      "cluster: {{from: dgx_a100, nodes: 4, gpus_per_node: 4, nics_per_node: 4}}\n",
+      expert_parallel, more)));
+}
+
+// Of 16 GPUs so many are simulated, at most.
+void check_folded(const Plan& plan, double most_folded) {
   const std::vector<double> folded = figures(plan, true), whole = figures(plan, false);
   CHECK(whole[0] == 16);
-  if (flow_solvers().front() == FlowSolver::lmm) CHECK(folded[0] <= 4);
+  if (flow_solvers().front() == FlowSolver::lmm) CHECK(folded[0] <= most_folded);
   REQUIRE(folded.size() == whole.size());
   for (std::size_t i = 1; i < whole.size(); ++i) {
     CAPTURE(i);
     CHECK(std::abs(folded[i] - whole[i]) <= 1e-7 * whole[i]);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("experts' all-to-alls fold too") { check_folded(experts_plan(8, ""), 4); }
+
+TEST_CASE("GPUs with unequal work fold among those that have the same") {
+  const Plan plan = experts_plan(4, "moe: {load_imbalance: 1.5}\n");
+  check_folded(plan, 8);
+  Durations durations(plan);
+  const CompiledPlan compiled = compile_programs(plan, WhichStep::steady, durations);
+  REQUIRE(compiled.has_classes());
+  const Meetings all = find_meetings(plan, compiled, Instantiation::every_gpu, durations);
+  const Meetings folded = fold_alike_alone(compiled, durations.topology(), all);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(all.gpus[rank] == 8);
+    CHECK(folded.gpus[rank] <= 4);
+  }
+  const EngineRun whole = run_streams({plan, compiled, all, Detail::totals, {}, nullptr});
+  const EngineRun run = run_streams({plan, compiled, folded, Detail::totals, {}, nullptr});
+  CHECK(run.step == whole.step);
+  CHECK(run.instructions == whole.instructions);
+  REQUIRE(run.ranks.size() == whole.ranks.size());
+  for (std::size_t r = 0; r < run.ranks.size(); ++r) {
+    CHECK(run.ranks[r].totals == whole.ranks[r].totals);
+    CHECK(run.ranks[r].multiplicity == whole.ranks[r].multiplicity);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -68,15 +69,25 @@ ContentionCost added_to(const PlanBase& base, const ShorterStep& of) {
           shared.exposed_s - of.alone.exposed_s};
 }
 
-// From two shorter steps: in between, every microbatch adds the same. Nothing where the step has not many
-// more, or where the fast engine's step does not grow so.
+// Microbatches after which the schedule of a long step repeats: of whole groups.
+std::int64_t period_of(const Job& job) {
+  constexpr std::int64_t least = 4;
+  const std::int64_t group =
+      std::lcm(job.parallelism.pipeline_model_parallel_size,
+               std::max<std::int64_t>(job.parallelism.microbatch_group_size_per_vp_stage, 1));
+  return (least + group - 1) / group * group;
+}
+
+// From two shorter steps: in between, every microbatch adds the same. `alone` where links are hardly shared.
+// Nothing where the step has not many more, or where the fast engine's step does not grow so. Throws what
+// plan_job() throws of the shorter steps.
 std::optional<Evaluation> with_contention_of_shorter(const PlanBase& base, const Job& job,
                                                      const Evaluation& alone) {
-  constexpr std::int64_t least_period = 4, short_periods = 2, long_periods = 3, worth_it = 6;
+  constexpr std::int64_t short_periods = 2, long_periods = 3, worth_it = 6;
   constexpr double periodic = 1e-4;
-  const std::int64_t period = std::max(job.parallelism.pipeline_model_parallel_size, least_period);
+  const std::int64_t period = period_of(job);
   const std::int64_t all = job.microbatches();
-  if (all < worth_it * period || uses_times(job)) return std::nullopt;
+  if (all < worth_it * period || uses_times(job) || job.parallelism.schedule_csv) return std::nullopt;
   const ShorterStep first = shorter_step(base, job, short_periods * period);
   const ShorterStep second = shorter_step(base, job, long_periods * period);
   const double beyond = static_cast<double>(all - long_periods * period) / static_cast<double>(period);
@@ -87,7 +98,7 @@ std::optional<Evaluation> with_contention_of_shorter(const PlanBase& base, const
     return std::nullopt;
   // The worst of several links may be another one in the whole step, and worth a little more.
   constexpr double margin = 1.25;
-  const double excess = reached(first.excess_s, second.excess_s) / alone.step_s;
+  const double excess = std::max(reached(first.excess_s, second.excess_s), second.excess_s) / alone.step_s;
   if (margin * bound_of_excess(excess) <= tolerated_contention) return alone;
   const ContentionCost by_first = added_to(base, first), by_second = added_to(base, second);
   Evaluation shared = alone;
@@ -101,20 +112,30 @@ std::optional<Evaluation> with_contention_of_shorter(const PlanBase& base, const
   return shared;
 }
 
+// Nothing, too, where the schedule cannot be that of a shorter step.
+std::optional<Evaluation> with_contention_if_shortened(const PlanBase& base, const Job& job,
+                                                       const Evaluation& alone) {
+  try {
+    return with_contention_of_shorter(base, job, alone);
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
 // As simulate() chooses its engine, but that not all microbatches need to be run for it.
 Evaluation simulated_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine,
                                const Evaluation* known) {
   const Job job = load_candidate(base, candidate);
   const bool is_shortened = engine == EngineChoice::automatic && job.cluster.imperfections.other_jobs.empty();
   if (is_shortened && known != nullptr)
-    if (const auto shared = with_contention_of_shorter(base, job, *known)) return *shared;
+    if (const auto shared = with_contention_if_shortened(base, job, *known)) return *shared;
   const Plan plan = plan_job(job);
   if (engine == EngineChoice::fast)
     return evaluated_plan(base, plan, {.looks_for_contention = false, .times_first_step = false});
   if (is_shortened && known == nullptr) {
     const Evaluation alone =
         evaluated_plan(base, plan, {.looks_for_contention = false, .times_first_step = false});
-    if (const auto shared = with_contention_of_shorter(base, job, alone)) return *shared;
+    if (const auto shared = with_contention_if_shortened(base, job, alone)) return *shared;
   }
   return evaluated_plan(base, plan, {.engine = engine, .times_first_step = false});
 }

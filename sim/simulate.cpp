@@ -224,8 +224,8 @@ class FastEngine {
   }
   Meetings meetings(const CompiledPlan& compiled) {
     Meetings all = find_meetings(plan_, compiled, instantiation_, durations_);
-    const bool folds = instantiation_ == Instantiation::every_gpu && slowdowns_ == nullptr;
-    return folds ? fold_alike_alone(compiled, durations_.topology(), std::move(all)) : all;
+    if (instantiation_ == Instantiation::representatives || slowdowns_ != nullptr) return all;
+    return fold_alike_alone(compiled, durations_.topology(), std::move(all));
   }
   std::vector<bool> watched_exchanges(const ExchangeTraffic& traffic, Detail detail) const {
     std::vector<bool> watched(steady_.exchanges.size(), false);

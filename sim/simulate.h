@@ -33,10 +33,10 @@ struct SimulateOptions {
 // microbatch; a communication takes as many bytes as the member of its group that has most.
 //
 // fast: one representative GPU per pipeline rank where all its GPUs have equal times, else one of those that
-// are alike in all they meet (sim/symmetry.h; every GPU where they compute at unequal speeds); streams run to
-// block, linear in the executed instructions; every transfer has its links for itself.
-// simgrid: every GPU, of those that are alike in all they meet one (sim/symmetry.h); transfers that can share
-// a link are flows in SimGrid, in a process of their own.
+// are alike in all they meet (sim/symmetry.h; every GPU where kernels jitter or GPUs straggle); streams run
+// to block, linear in the executed instructions; every transfer has its links for itself. simgrid: every GPU,
+// of those that are alike in all they meet one (sim/symmetry.h); transfers that can share a link are flows in
+// SimGrid, in a process of their own.
 //
 // Throws std::runtime_error naming who waits for whom if the plan deadlocks (a linted plan cannot),
 // WorkerError (sim/worker.h) if the SimGrid process dies, std::range_error if the step is too long for

@@ -354,7 +354,6 @@ class Folder {
 };
 
 bool can_fold(const FoldInput& of) {
-  if (flow_solvers().front() != FlowSolver::lmm) return false;
   return std::all_of(
       of.meetings.of_exchange.begin(), of.meetings.of_exchange.end(),
       [](const Meeting& meeting) { return meeting.servers.members.empty() && !meeting.servers.one_sided; });
@@ -363,7 +362,8 @@ bool can_fold(const FoldInput& of) {
 }  // namespace
 
 std::optional<Folding> fold_alike(const FoldInput& input) {
-  if (!can_fold(input)) return {};
+  const bool can_weigh = input.traffic.flows.empty() || flow_solvers().front() == FlowSolver::lmm;
+  if (!can_weigh || !can_fold(input)) return {};
   const Likeness likeness(input);
   return Folder(input, likeness).fold();
 }

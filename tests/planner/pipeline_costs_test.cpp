@@ -31,6 +31,13 @@ TEST_CASE("of stages with 2 and 1 layers the first of two ranks holds 9 layers, 
   // It is 5 passes ahead: microbatches 0 1 on its first stage, 0 1 on its second one, 2 on the first, which
   // are 2 x 2 + 2 x 1 + 2. Then 0 leaves the second stage, and 3 enters the first.
   CHECK(most_live(2, 0, 4, {2, 1}) == 8 - 1 + 2);
+  Candidate candidate;
+  candidate.pipeline = candidate.virtual_stages = 2;
+  candidate.schedule = "interleaved_1f1b";
+  std::vector<PartCost> stages(4);  // of both ranks alike
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    stages[s].held_bytes = stages[s].pass_peak_bytes = s < 2 ? 2 : 1;
+  CHECK(peak_bytes({}, candidate, 4, with_ranks(stages, 2)) == 9);
 }
 
 TEST_CASE("what unlike virtual stages hold at most is what running pass after pass holds") {

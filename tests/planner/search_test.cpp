@@ -9,6 +9,7 @@
 
 #include "planner/candidate_config.h"
 #include "planner/searched_lines.h"
+#include "tests/jobs.h"
 
 namespace simrun {
 namespace {
@@ -189,6 +190,23 @@ TEST_CASE("contention of many microbatches is that of two shorter steps, extrapo
   CHECK(shorter.bubble_fraction == Approx(whole.bubble_fraction).epsilon(1e-2));
   CHECK(shorter.exposed_s == Approx(whole.exposed_s).epsilon(1e-2));
   CHECK(shorter.peak_bytes == whole.peak_bytes);
+}
+
+TEST_CASE("shorter steps have whole groups of microbatches: interleaving on three ranks is not refused") {
+  LoadOptions load;
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  load.overrides = {{"training.global_batch_size", "576"}};
+  const PlanBase base = plan_base(small_gpt(6, 1, 3, 3), "three.yaml", load);
+  Candidate candidate;
+  candidate.pipeline = 3;
+  candidate.virtual_stages = 2;
+  candidate.data = 8;  // 72 microbatches
+  candidate.schedule = "interleaved_1f1b";
+  const Evaluation alone = evaluate_candidate(base, candidate, EngineChoice::fast);
+  const Evaluation found = evaluate_candidate(base, candidate, EngineChoice::automatic, &alone);
+  CHECK(found.refusal.empty());
+  CHECK(found.step_s >= alone.step_s * (1 - 1e-6));
+  CHECK(found.peak_bytes == alone.peak_bytes);
 }
 
 TEST_CASE("no candidate of the front is beaten in both time and memory") {

@@ -71,10 +71,10 @@ ContentionCost added_to(const PlanBase& base, const ShorterStep& of) {
 
 // Microbatches after which the schedule of a long step repeats: of whole groups.
 std::int64_t period_of(const Job& job) {
-  constexpr std::int64_t least = 4;
-  const std::int64_t group =
-      std::lcm(job.parallelism.pipeline_model_parallel_size,
-               std::max<std::int64_t>(job.parallelism.microbatch_group_size_per_vp_stage, 1));
+  constexpr std::int64_t least = 4, one = 1;
+  const std::int64_t ranks = job.parallelism.pipeline_model_parallel_size;
+  const std::int64_t stated = std::max(job.parallelism.microbatch_group_size_per_vp_stage, one);
+  const std::int64_t group = std::max(std::lcm(ranks, stated), one);
   return (least + group - 1) / group * group;
 }
 

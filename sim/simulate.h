@@ -34,9 +34,10 @@ struct SimulateOptions {
 //
 // fast: one representative GPU per pipeline rank where all its GPUs have equal times, else one of those that
 // are alike in all they meet (sim/symmetry.h; every GPU where kernels jitter or GPUs straggle); streams run
-// to block, linear in the executed instructions; every transfer has its links for itself. simgrid: every GPU,
-// of those that are alike in all they meet one (sim/symmetry.h); transfers that can share a link are flows in
-// SimGrid, in a process of their own.
+// to block, linear in the executed instructions; every transfer has its links for itself.
+//
+// simgrid: likewise one of all GPUs that are alike; transfers that can share a link are flows in SimGrid, in
+// a process of their own.
 //
 // Throws std::runtime_error naming who waits for whom if the plan deadlocks (a linted plan cannot),
 // WorkerError (sim/worker.h) if the SimGrid process dies, std::range_error if the step is too long for

@@ -1,5 +1,6 @@
 #include "configs/text_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -19,9 +20,16 @@ TextFile read_text_file(const std::string& path, std::size_t most) {
   if (!std::filesystem::is_regular_file(status)) return {std::nullopt, "it is not a regular file"};
   std::ifstream file(path, std::ios::binary);
   if (!file) return {std::nullopt, std::strerror(errno)};
-  std::string text(enough, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(enough));
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  // Piece by piece: most files are small, and `most` bytes cleared for each would cost more than reading
+  // them.
+  constexpr std::size_t piece = std::size_t{16} << 10;
+  std::string text;
+  while (file && text.size() < enough) {
+    const std::size_t before = text.size();
+    text.resize(std::min(before + piece, enough));
+    file.read(text.data() + before, static_cast<std::streamsize>(text.size() - before));
+    text.resize(before + static_cast<std::size_t>(file.gcount()));
+  }
   return {std::move(text), ""};
 }
 

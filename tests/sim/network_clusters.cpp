@@ -2,10 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <regex>
 
 namespace simrun::test {
 namespace {
+
+// std::regex_match; each pattern is compiled once.
+bool matches(const std::string& text, std::smatch& match, const char* pattern) {
+  static std::map<std::string, std::regex> compiled;
+  return std::regex_match(text, match, compiled.try_emplace(pattern, pattern).first->second);
+}
 
 std::int64_t number(const std::smatch& match, std::size_t group) { return std::stoll(match[group].str()); }
 
@@ -49,25 +56,24 @@ LinkEnds inside_node(const Cluster& cluster, std::int64_t node, const std::strin
   const auto gpu = [&](std::int64_t of) { return fmt::format("gpu{}", node * cluster.gpus_per_node + of); };
   const auto on_switch = [&](std::int64_t of) { return fmt::format("node{}.pcie{}", node, of); };
   const PcieTree& pcie = cluster.wiring.pcie;
-  if (std::regex_match(rest, m, std::regex(R"(gpu(\d+)\.nvlink_(tx|rx))")))
+  if (matches(rest, m, R"(gpu(\d+)\.nvlink_(tx|rx))"))
     return turned({gpu(number(m, 1)), fmt::format("domain{}", node / cluster.wiring.nodes_per_domain)},
                   m[2] == "rx");
-  if (std::regex_match(rest, m, std::regex(R"(gpu(\d+)\.nvlink_gpu(\d+))")))
-    return {gpu(number(m, 1)), gpu(number(m, 2))};
-  if (std::regex_match(rest, m, std::regex(R"(gpu(\d+)\.pcie_(tx|rx))")))
+  if (matches(rest, m, R"(gpu(\d+)\.nvlink_gpu(\d+))")) return {gpu(number(m, 1)), gpu(number(m, 2))};
+  if (matches(rest, m, R"(gpu(\d+)\.pcie_(tx|rx))"))
     return turned(
         {gpu(number(m, 1)), on_switch(pcie.gpu_switches.at(static_cast<std::size_t>(number(m, 1))))},
         m[2] == "rx");
-  if (std::regex_match(rest, m, std::regex(R"(nic(\d+)\.pcie_(tx|rx))")))
+  if (matches(rest, m, R"(nic(\d+)\.pcie_(tx|rx))"))
     return turned({fmt::format("node{}.nic{}", node, m[1].str()),
                    on_switch(pcie.nic_switches.at(static_cast<std::size_t>(number(m, 1))))},
                   m[2] == "rx");
-  if (std::regex_match(rest, m, std::regex(R"(pcie(\d+)\.(up|down))")))
+  if (matches(rest, m, R"(pcie(\d+)\.(up|down))"))
     return turned({on_switch(number(m, 1)),
                    fmt::format("node{}.socket{}", node,
                                pcie.switch_sockets.at(static_cast<std::size_t>(number(m, 1))))},
                   m[2] == "down");
-  if (std::regex_match(rest, m, std::regex(R"((socket\d+)\.(socket\d+))")))
+  if (matches(rest, m, R"((socket\d+)\.(socket\d+))"))
     return {fmt::format("node{}.{}", node, m[1].str()), fmt::format("node{}.{}", node, m[2].str())};
   return {};
 }
@@ -152,23 +158,21 @@ std::vector<std::string> names_of(const Topology& topology, const Route& route) 
 LinkEnds ends_of(const Topology& topology, const Cluster& cluster, LinkIndex link) {
   const std::string name = topology.name(link);
   std::smatch m;
-  if (std::regex_match(name, m, std::regex(R"(gpu(\d+)\.([xyz])_(forward|back))")))
+  if (matches(name, m, R"(gpu(\d+)\.([xyz])_(forward|back))"))
     return turned({fmt::format("gpu{}", m[1].str()),
                    fmt::format("gpu{}", neighbour(cluster, number(m, 1), m[2].str()[0]))},
                   m[3] == "back");
-  if (std::regex_match(name, m, std::regex(R"(node(\d+)\.nic(\d+)\.(plane\d+\.)?(tx|rx))")))
-    return of_nic(topology, cluster, m);
-  if (std::regex_match(name, m, std::regex(R"(node(\d+)\.(.*))")))
-    return inside_node(cluster, number(m, 1), m[2].str());
+  if (matches(name, m, R"(node(\d+)\.nic(\d+)\.(plane\d+\.)?(tx|rx))")) return of_nic(topology, cluster, m);
+  if (matches(name, m, R"(node(\d+)\.(.*))")) return inside_node(cluster, number(m, 1), m[2].str());
   const std::int64_t pod_leaves =
       cluster.fabric.topology == FabricTopology::leaf_spine ? 1 << 20 : cluster.fabric.leaves_per_pod;
-  if (std::regex_match(name, m, std::regex(R"((plane\d+\.)?(rail\d+\.)?leaf(\d+)\.spine(\d+)\.(up|down))")))
+  if (matches(name, m, R"((plane\d+\.)?(rail\d+\.)?leaf(\d+)\.spine(\d+)\.(up|down))"))
     return turned({fmt::format("{}{}leaf{}", m[1].str(), m[2].str(), m[3].str()),
                    fmt::format("{}pod{}.spine{}", m[1].str(), number(m, 3) / pod_leaves, m[4].str())},
                   m[5] == "down");
-  if (std::regex_match(name, m, std::regex(R"((plane\d+\.)?(pod\d+\.spine\d+)\.core(\d+)\.(up|down))")))
+  if (matches(name, m, R"((plane\d+\.)?(pod\d+\.spine\d+)\.core(\d+)\.(up|down))"))
     return turned({m[1].str() + m[2].str(), fmt::format("{}core{}", m[1].str(), m[3].str())}, m[4] == "down");
-  if (std::regex_match(name, m, std::regex(R"((pod\d+)\.(spine\d+)\.(pod\d+))")))
+  if (matches(name, m, R"((pod\d+)\.(spine\d+)\.(pod\d+))"))
     return {fmt::format("{}.{}", m[1].str(), m[2].str()), fmt::format("{}.{}", m[3].str(), m[2].str())};
   return {};
 }

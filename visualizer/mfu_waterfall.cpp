@@ -62,9 +62,11 @@ std::vector<WaterfallStep> mfu_waterfall(const Summary& summary) {
     steps.push_back({loss.name, loss.meaning, level, level - loss.share});
     level -= loss.share;
   }
-  // To the last bit, whatever the sums before it lost; and without a loss that is none but that.
+  // To the last bit, whatever the sums before it lost; what is shorter than a picosecond, a time's unit, is
+  // none.
   steps.back().after = summary.mfu;
-  if (imbalance == 0) steps[steps.size() - 2].after = steps.back().before = summary.mfu;
+  for (std::size_t i = steps.size(); i-- > 1 && std::abs(losses[i].share) * step < 1e-12;)
+    steps[i - 1].after = steps[i].before = summary.mfu;
   return steps;
 }
 

@@ -1,6 +1,7 @@
 // Under contention one of what is alike is simulated for all: the same dates as simulating every GPU.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -131,27 +132,93 @@ void check_folded(const Plan& plan, double most_folded) {
 
 TEST_CASE("experts' all-to-alls fold too") { check_folded(experts_plan(8, ""), 4); }
 
+namespace {
+
+// The fast engine over every GPU, and over one of those that are alike.
+struct EveryGpuAndFolded {
+  explicit EveryGpuAndFolded(const Plan& of)
+      : plan(of),
+        durations(of),
+        compiled(compile_programs(of, WhichStep::steady, durations)),
+        all(find_meetings(of, compiled, Instantiation::every_gpu, durations)),
+        folded(fold_alike_alone(compiled, durations.topology(), all)) {}
+
+  EngineRun run(const Meetings& meetings) const {
+    return run_streams({plan, compiled, meetings, Detail::totals, {}, nullptr});
+  }
+  void check() const {
+    const EngineRun whole = run(all), once = run(folded);
+    CHECK(once.step == whole.step);
+    CHECK(once.instructions == whole.instructions);
+    REQUIRE(once.ranks.size() == whole.ranks.size());
+    for (std::size_t r = 0; r < once.ranks.size(); ++r) {
+      CHECK(once.ranks[r].totals == whole.ranks[r].totals);
+      CHECK(once.ranks[r].multiplicity == whole.ranks[r].multiplicity);
+    }
+  }
+
+  const Plan& plan;
+  Durations durations;
+  CompiledPlan compiled;
+  Meetings all, folded;
+};
+
+const std::string unequal_load = "moe: {load_imbalance: 1.5}\n";
+
+}  // namespace
+
 TEST_CASE("GPUs with unequal work fold among those that have the same") {
-  const Plan plan = experts_plan(4, "moe: {load_imbalance: 1.5}\n");
+  const Plan plan = experts_plan(4, unequal_load);
   check_folded(plan, 8);
-  Durations durations(plan);
-  const CompiledPlan compiled = compile_programs(plan, WhichStep::steady, durations);
-  REQUIRE(compiled.has_classes());
-  const Meetings all = find_meetings(plan, compiled, Instantiation::every_gpu, durations);
-  const Meetings folded = fold_alike_alone(compiled, durations.topology(), all);
+  const EveryGpuAndFolded runs(plan);
+  REQUIRE(runs.compiled.has_classes());
   for (std::size_t rank = 0; rank < 2; ++rank) {
-    CHECK(all.gpus[rank] == 8);
-    CHECK(folded.gpus[rank] <= 4);
+    CHECK(runs.all.gpus[rank] == 8);
+    CHECK(runs.folded.gpus[rank] <= 4);
   }
-  const EngineRun whole = run_streams({plan, compiled, all, Detail::totals, {}, nullptr});
-  const EngineRun run = run_streams({plan, compiled, folded, Detail::totals, {}, nullptr});
-  CHECK(run.step == whole.step);
-  CHECK(run.instructions == whole.instructions);
-  REQUIRE(run.ranks.size() == whole.ranks.size());
-  for (std::size_t r = 0; r < run.ranks.size(); ++r) {
-    CHECK(run.ranks[r].totals == whole.ranks[r].totals);
-    CHECK(run.ranks[r].multiplicity == whole.ranks[r].multiplicity);
+  runs.check();
+}
+
+TEST_CASE("kinds of GPU fold, each with its own multiprocessors lent to communication") {
+  std::vector<Picoseconds> steps;
+  for (const char* sms : {"0", "20"}) {
+    CAPTURE(sms);
+    const Job job = preset_job(
+        "bert-large-16xv100-p100",
+        {{"cluster.node_groups",
+          fmt::format("{{fast: {{nodes: 1, gpu: {{from: v100_sxm2_32gb, communication_sms: {0}}}}}, "
+                      "slow: {{nodes: 1, gpu: {{from: p100_sxm2, communication_sms: {0}}}}}}}",
+                      sms)},
+         {"training.global_batch_size", "512"},
+         {"optimizer", "{overlap_grad_reduce: true}"}});
+    const Plan plan = compile(job);
+    const EveryGpuAndFolded runs(plan);
+    REQUIRE(runs.compiled.has_classes());
+    CHECK(runs.all.gpus[0] == 16);
+    CHECK(runs.folded.gpus[0] <= 8);
+    runs.check();
+    steps.push_back(runs.run(runs.folded).step);
   }
+  CHECK(steps[1] > steps[0]);
+}
+
+TEST_CASE("a deadlock of GPUs with unequal work is told as if every GPU had been simulated") {
+  Plan plan = experts_plan(4, unequal_load);
+  // The last rank goes through its passes from the end: it waits for gradients of what it has not sent.
+  std::ranges::reverse(plan.programs[1].entries);
+  const EveryGpuAndFolded runs(plan);
+  const auto message = [&](const Meetings& meetings) -> std::string {
+    try {
+      runs.run(meetings);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "no deadlock";
+  };
+  const std::string told = message(runs.folded);
+  CAPTURE(told);
+  CHECK(told == message(runs.all));
+  CHECK(told.find("waits for") != std::string::npos);
 }
 
 }  // namespace simrun

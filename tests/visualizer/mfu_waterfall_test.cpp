@@ -53,6 +53,21 @@ TEST_CASE("a loss that there is none of is none to the last bit") {
   }
 }
 
+TEST_CASE("without bubble and imbalance what is left behind communication is the MFU, and no row says -0") {
+  Summary summary = ten_seconds();
+  summary.bubble_s = 0;
+  summary.bubble_by_cause_s = {};
+  for (int i = 1; i <= 20; ++i) {
+    summary.mfu = 0.4 - 0.01 * i / 7;
+    CAPTURE(i);
+    const std::vector<WaterfallStep> steps = mfu_waterfall(summary);
+    CHECK(steps[2].after == summary.mfu);
+    CHECK(steps[3].before == summary.mfu);
+    CHECK(steps[3].after == summary.mfu);
+    CHECK(waterfall_html(summary).find("<td>-0.0000") == std::string::npos);
+  }
+}
+
 TEST_CASE("figures shown in a waterfall add up, whatever rounding does to each alone") {
   Summary summary = ten_seconds();
   for (int i = 0; i < 50; ++i) {

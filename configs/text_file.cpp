@@ -20,16 +20,16 @@ TextFile read_text_file(const std::string& path, std::size_t most) {
   if (!std::filesystem::is_regular_file(status)) return {std::nullopt, "it is not a regular file"};
   std::ifstream file(path, std::ios::binary);
   if (!file) return {std::nullopt, std::strerror(errno)};
-  // Piece by piece: most files are small, and `most` bytes cleared for each would cost more than reading
-  // them.
-  constexpr std::size_t piece = std::size_t{16} << 10;
+  // In growing pieces: most files are small, and clearing `most` bytes for each costs more than reading it.
+  constexpr std::size_t least = std::size_t{16} << 10;
   std::string text;
   while (file && text.size() < enough) {
     const std::size_t before = text.size();
-    text.resize(std::min(before + piece, enough));
+    text.resize(std::min(before + std::max(before, least), enough));
     file.read(text.data() + before, static_cast<std::streamsize>(text.size() - before));
     text.resize(before + static_cast<std::size_t>(file.gcount()));
   }
+  if (file.bad()) return {std::nullopt, std::strerror(errno)};
   return {std::move(text), ""};
 }
 

@@ -78,19 +78,23 @@ std::int64_t period_of(const Job& job) {
   return (least + group - 1) / group * group;
 }
 
+// Periods of the two shorter steps, and those from which on a step is worth two others.
+constexpr std::int64_t short_periods = 2, long_periods = 3, worth_it = 6;
+
+bool is_long_and_periodic(const Job& job) {
+  return job.microbatches() >= worth_it * period_of(job) && !uses_times(job) && !job.parallelism.schedule_csv;
+}
+
 // From two shorter steps: in between, every microbatch adds the same. `alone` where links are hardly shared.
-// Nothing where the step has not many more, or where the fast engine's step does not grow so. Throws what
-// plan_job() throws of the shorter steps.
+// Nothing where the fast engine's step does not grow so. Throws what plan_job() throws of the shorter steps.
 std::optional<Evaluation> with_contention_of_shorter(const PlanBase& base, const Job& job,
                                                      const Evaluation& alone) {
-  constexpr std::int64_t short_periods = 2, long_periods = 3, worth_it = 6;
   constexpr double periodic = 1e-4;
   const std::int64_t period = period_of(job);
-  const std::int64_t all = job.microbatches();
-  if (all < worth_it * period || uses_times(job) || job.parallelism.schedule_csv) return std::nullopt;
   const ShorterStep first = shorter_step(base, job, short_periods * period);
   const ShorterStep second = shorter_step(base, job, long_periods * period);
-  const double beyond = static_cast<double>(all - long_periods * period) / static_cast<double>(period);
+  const double beyond =
+      static_cast<double>(job.microbatches() - long_periods * period) / static_cast<double>(period);
   const auto reached = [&](double at_first, double at_second) {
     return at_second + beyond * (at_second - at_first);
   };
@@ -126,7 +130,8 @@ std::optional<Evaluation> with_contention_if_shortened(const PlanBase& base, con
 Evaluation simulated_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine,
                                const Evaluation* known) {
   const Job job = load_candidate(base, candidate);
-  const bool is_shortened = engine == EngineChoice::automatic && job.cluster.imperfections.other_jobs.empty();
+  const bool is_shortened = engine == EngineChoice::automatic &&
+                            job.cluster.imperfections.other_jobs.empty() && is_long_and_periodic(job);
   if (is_shortened && known != nullptr)
     if (const auto shared = with_contention_if_shortened(base, job, *known)) return *shared;
   const Plan plan = plan_job(job);

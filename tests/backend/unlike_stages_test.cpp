@@ -46,10 +46,11 @@ TEST_CASE(
         for (const int data_1 : {1, 2, 4}) {
           if (tensor_0 == tensor_1 && data_0 == data_1) continue;
           check_stages(tiny_llama, {{tensor_0, tensor_1}, {data_0, data_1}});
-          if (tensor_0 * tensor_1 == 1) continue;  // no sequence parallelism without tensor parallelism
+          if (tensor_0 * tensor_1 == 1) continue;  // no sequence parallelism: below
           check_stages(tiny_llama, {{tensor_0, tensor_1}, {data_0, data_1}}, ", sequence_parallel: true",
                        "{zero_stage: 1}");
         }
+  check_stages(tiny_llama, {{1, 1}, {2, 4}}, "", "{zero_stage: 1}");
 }
 
 TEST_CASE("chunked broadcasts bring what whole ones do") {

@@ -55,12 +55,14 @@ TEST_CASE("a loss that there is none of is none to the last bit") {
 
 TEST_CASE("without bubble and imbalance what is left behind communication is the MFU, and no row says -0") {
   Summary summary = ten_seconds();
+  summary.compute_s = 9;  // with one second of communication the whole step
   summary.bubble_s = 0;
   summary.bubble_by_cause_s = {};
   for (int i = 1; i <= 20; ++i) {
-    summary.mfu = 0.4 - 0.01 * i / 7;
+    summary.mfu = 0.4 - 0.01 * i / 7;  // sums of shares end beside it by a rounding
     CAPTURE(i);
     const std::vector<WaterfallStep> steps = mfu_waterfall(summary);
+    CHECK(steps[2].before - steps[2].after == Approx(0.1));
     CHECK(steps[2].after == summary.mfu);
     CHECK(steps[3].before == summary.mfu);
     CHECK(steps[3].after == summary.mfu);

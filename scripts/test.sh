@@ -6,7 +6,7 @@
 #   --lint   also clang-tidy over what the last commits changed (scripts/lint.sh tidy: over every file)
 #   --fuzz   also the fuzz targets, 10 seconds each (clang)
 #   --page   install Chromium and node, so that the pages are checked in it; without, they are if both are there
-#   --ci     all of them, without debug information in the sanitized build: stacks name functions, not lines; a fifth of compiling it
+#   --ci     all of them, without debug information in the sanitized build: stacks name functions, not lines, and it compiles in a fifth less
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -44,7 +44,7 @@ cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRE
 cmake --build --preset dev -j "$(nproc)"
 cmake --build --preset release -j "$(nproc)"
 
-# Of an allocation only who called, which takes no walk over the stack, and little freed memory kept aside: a third of the sanitized
+# Of an allocation only who called, which takes no walk over the stack, and little freed memory kept aside: a fourth of the sanitized
 # tests' time. With fewer than two frames leaks would not be reported at all. Whoever looks for the allocation behind a report runs that
 # test with ASAN_OPTIONS=malloc_context_size=10.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-malloc_context_size=2:quarantine_size_mb=32}"

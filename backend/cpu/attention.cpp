@@ -2,6 +2,7 @@
 #include <limits>
 #include <optional>
 
+#include "backend/cpu/eigen_products.h"
 #include "backend/cpu/flash.h"
 #include "backend/cpu/heads.h"
 #include "backend/cpu/mask.h"
@@ -121,7 +122,7 @@ class AttentionRun {
 
   HeadProbabilities<Real> probabilities(const Head& head) {
     HeadProbabilities<Real> of;
-    of.p = scale() * (operands_.q.of(head) * operands_.k.of(head).transpose());
+    of.p = multiplied(as_stored(operands_.q.of(head)), transposed(operands_.k.of(head)), scale());
     cap(of);
     bias_.add(head, of.p);
     of.capped = of.p;
@@ -210,7 +211,7 @@ void run_attention(const KernelCall& call) {
   const HeadRows<Real> context(call.outputs[0], 0, true);
   run.heads().for_each([&](const Head& head) {
     const HeadProbabilities<Real> of = run.probabilities(head);
-    context.of(head).noalias() = of.after_dropout * run.operands().v.of(head);
+    multiply(as_stored(of.after_dropout), as_stored(run.operands().v.of(head)), context.of(head));
     keep(call, run.heads().number(head), of);
   });
 }
@@ -232,9 +233,9 @@ void run_attention_backward(const KernelCall& call) {
     const HeadProbabilities<Real> of = run.probabilities(head);
     const auto gradient = gradients.of(head);
     const AttentionOperands<Real>& in = run.operands();
-    to.v.of(head) += of.after_dropout.transpose() * gradient;
+    multiply_add(transposed(of.after_dropout), as_stored(gradient), to.v.of(head));
     // after_dropout / p is the mask by 1 - p; where p is 0 nothing comes back.
-    const Square<Real> back = gradient * in.v.of(head).transpose();
+    const Square<Real> back = multiplied(as_stored(gradient), transposed(in.v.of(head)));
     const Square<Real> weighted = of.after_dropout.cwiseProduct(back);  // = P dP
     const Column<Real> sums = weighted.rowwise().sum();
     const Square<Real> of_scores = weighted - sums.asDiagonal() * of.p;
@@ -245,8 +246,8 @@ void run_attention_backward(const KernelCall& call) {
           ((sink - of.log_sums.array()).exp() * sums.array()).sum();
     }
     const Square<Real> of_product = run.scale() * of_scores.cwiseProduct(of.slope);
-    to.q.of(head) += of_product * in.k.of(head);
-    to.k.of(head) += of_product.transpose() * in.q.of(head);
+    multiply_add(as_stored(of_product), as_stored(in.k.of(head)), to.q.of(head));
+    multiply_add(transposed(of_product), as_stored(in.q.of(head)), to.k.of(head));
   });
 }
 

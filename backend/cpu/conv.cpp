@@ -1,5 +1,4 @@
-#include <Eigen/Core>
-
+#include "backend/cpu/eigen_products.h"
 #include "backend/cpu/kernels.h"
 
 // Convolutions as matrix products: the windows that one row of the output reads, [width', kernel height x
@@ -91,7 +90,7 @@ void forward(const KernelCall& call) {
   for_each_row<Real>(s, [&](std::int64_t b, std::int64_t row, Matrix<Real>& windows) {
     unfold(s, reals<Real>(x) + b * s.image(), row, windows);
     auto out = row_of<Real>(s, y, b, row);
-    out.noalias() = windows * matrix_of<Real>(s, weight).transpose();
+    multiply(as_stored(windows), transposed(matrix_of<Real>(s, weight)), out);
     if (bias != nullptr)
       out.rowwise() += Eigen::Map<const Eigen::Matrix<Real, 1, Eigen::Dynamic>>(bias, s.out_channels);
   });
@@ -103,7 +102,7 @@ void input_gradient(const KernelCall& call) {
   const Sizes s = sizes_of(call, dx, weight, gradient);
   if (!adds_to(call, dx)) std::fill_n(reals<Real>(dx), elements(dx.part), Real{0});
   for_each_row<Real>(s, [&](std::int64_t b, std::int64_t row, Matrix<Real>& windows) {
-    windows.noalias() = row_of<Real>(s, gradient, b, row) * matrix_of<Real>(s, weight);
+    multiply(as_stored(row_of<Real>(s, gradient, b, row)), as_stored(matrix_of<Real>(s, weight)), windows);
     fold(s, windows, row, reals<Real>(dx) + b * s.image());
   });
 }
@@ -115,7 +114,8 @@ void weight_gradient(const KernelCall& call) {
   if (!adds_to(call, dweight)) std::fill_n(reals<Real>(dweight), elements(dweight.part), Real{0});
   for_each_row<Real>(s, [&](std::int64_t b, std::int64_t row, Matrix<Real>& windows) {
     unfold(s, reals<Real>(x) + b * s.image(), row, windows);
-    matrix_of<Real>(s, dweight).noalias() += row_of<Real>(s, gradient, b, row).transpose() * windows;
+    multiply_add(transposed(row_of<Real>(s, gradient, b, row)), as_stored(windows),
+                 matrix_of<Real>(s, dweight));
   });
 }
 

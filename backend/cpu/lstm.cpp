@@ -1,7 +1,7 @@
-#include <Eigen/Core>
 #include <cmath>
 #include <vector>
 
+#include "backend/cpu/eigen_products.h"
 #include "backend/cpu/kernels.h"
 
 // LSTM layers (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000), one position of
@@ -89,7 +89,8 @@ void run_lstm(const KernelCall& call) {
     Rows<Real> gate = rows_at<Real>(s, gates, at, 4 * s.cells);
     gate = rows_at<Real>(s, x, at, 4 * s.cells);
     if (s.has(before))
-      gate.noalias() += rows_at<Real>(s, hidden, before, s.hidden) * matrix_of<Real>(s, weight).transpose();
+      multiply_add(as_stored(rows_at<Real>(s, hidden, before, s.hidden)),
+                   transposed(matrix_of<Real>(s, weight)), gate);
     for (std::int64_t b = 0; b < s.batch; ++b)
       for (std::int64_t c = 0; c < s.cells; ++c) {
         const auto state = [&](std::int64_t position) -> Real& {
@@ -111,7 +112,9 @@ void run_lstm_backward(const KernelCall& call) {
   for (std::int64_t step = s.length; step-- > 0;) {
     const std::int64_t at = s.position(step), before = s.before(at), after = at - s.shift;
     dh = rows_at<Real>(s, gradient, at, s.hidden);
-    if (s.has(after)) dh.noalias() += rows_at<Real>(s, dx, after, 4 * s.cells) * matrix_of<Real>(s, weight);
+    if (s.has(after))
+      multiply_add(as_stored(rows_at<Real>(s, dx, after, 4 * s.cells)), as_stored(matrix_of<Real>(s, weight)),
+                   dh);
     Rows<Real> to = rows_at<Real>(s, dx, at, 4 * s.cells), gate = rows_at<Real>(s, gates, at, 4 * s.cells);
     for (std::int64_t b = 0; b < s.batch; ++b)
       for (std::int64_t c = 0; c < s.cells; ++c) {
@@ -131,8 +134,8 @@ void run_recurrent_weight_gradient(const KernelCall& call) {
   if (!adds_to(call, dweight)) to.setZero();
   for (std::int64_t at = 0; at < s.length; ++at)
     if (s.has(s.before(at)))
-      to.noalias() += rows_at<Real>(s, gates, at, 4 * s.cells).transpose() *
-                      rows_at<Real>(s, hidden, s.before(at), s.hidden);
+      multiply_add(transposed(rows_at<Real>(s, gates, at, 4 * s.cells)),
+                   as_stored(rows_at<Real>(s, hidden, s.before(at), s.hidden)), to);
 }
 
 template void run_lstm<float>(const KernelCall&);

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu/eigen_products.h"
 #include "backend/cpu/heads.h"
 #include "backend/cpu/mask.h"
 #include "models/philox.h"
@@ -59,7 +60,7 @@ class Block {
         call_.what.alibi ? alibi_slope(heads_.whole_number(head), heads_.whole(), call_.what.constants.at(2))
                          : 0);
     const ScoreMask mask = mask_of(call_, heads_.sample(call_, head.batch), keys_.whole);
-    Square<Real> s = scale() * (of_.q.of(head) * of_.k.of(head).transpose());
+    Square<Real> s = multiplied(as_stored(of_.q.of(head)), transposed(of_.k.of(head)), scale());
     if (slope != nullptr) slope->setOnes(s.rows(), s.cols());
     for (Eigen::Index i = 0; i < s.rows(); ++i)
       for (Eigen::Index j = 0; j < s.cols(); ++j) {
@@ -133,7 +134,7 @@ void run_attention_block(const KernelCall& call) {
       sums[i] = log_sum_of(p, i);
       exponentiate(p, i, sums[i]);
     }
-    context.of(head).noalias() = block.dropped(p, head) * block.operands().v.of(head);
+    multiply(as_stored(block.dropped(p, head)), as_stored(block.operands().v.of(head)), context.of(head));
   });
 }
 
@@ -156,14 +157,14 @@ void run_attention_block_backward(const KernelCall& call) {
     Square<Real> p = block.scores(head, &slope);
     for (Eigen::Index i = 0; i < p.rows(); ++i) exponentiate(p, i, log_sums[block.first_row(head) + i]);
     const Square<Real> after = block.dropped(p, head);
-    to.v.of(head) += after.transpose() * gradient;
+    multiply_add(transposed(after), as_stored(gradient), to.v.of(head));
     const Eigen::Matrix<Real, Eigen::Dynamic, 1> sums =
         gradient.cwiseProduct(contexts.of(head)).rowwise().sum();
-    const Square<Real> back = gradient * in.v.of(head).transpose();
+    const Square<Real> back = multiplied(as_stored(gradient), transposed(in.v.of(head)));
     const Square<Real> of_product =
         block.scale() * (after.cwiseProduct(back) - sums.asDiagonal() * p).cwiseProduct(slope);
-    to.q.of(head) += of_product * in.k.of(head);
-    to.k.of(head) += of_product.transpose() * in.q.of(head);
+    multiply_add(as_stored(of_product), as_stored(in.k.of(head)), to.q.of(head));
+    multiply_add(transposed(of_product), as_stored(in.q.of(head)), to.k.of(head));
   });
 }
 

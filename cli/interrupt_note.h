@@ -16,4 +16,8 @@ class InterruptNote {
   void (*before_)(int);
 };
 
+// Of a search: 0, 3 where nothing fits, and what shells have for Ctrl-C where that came before anything was
+// found.
+inline int plan_exit_code(bool found, bool was_stopped) { return found ? 0 : was_stopped ? 130 : 3; }
+
 }  // namespace simrun

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "cli/console.h"
+#include "cli/interrupt_note.h"
 #include "cli/outputs.h"
 #include "cli/plan_json.h"
 #include "cli/plan_progress_line.h"
@@ -83,7 +84,7 @@ int plan_alpa(const Options& options, const LoadOptions& load) {
     }));
   else if (!options.quiet)
     print(alpa_text(outcome) + fmt::format("\n{:.1f} s\n", took.count()) + wrote);
-  return best ? 0 : 3;
+  return plan_exit_code(best.has_value(), outcome.was_stopped);
 }
 
 }  // namespace simrun

@@ -7,11 +7,13 @@
 #include <stdexcept>
 
 #include "cli/console.h"
+#include "cli/interrupt_note.h"
 #include "cli/outputs.h"
 #include "cli/plan_json.h"
 #include "cli/plan_progress_line.h"
 #include "cli/read_input.h"
 #include "planner/galvatron_outcome.h"
+#include "planner/plan_limits.h"
 #include "schedules/plan_file.h"
 
 namespace simrun {
@@ -30,7 +32,7 @@ class GalvatronCommand {
     const std::string best_path = options_.output.value_or("best.yaml");
     const LoadedJob job = loaded({});
     probe_outputs({best_path}, job.files);
-    const GalvatronOutcome outcome = search({.max_memory = job.plan.max_memory});
+    const GalvatronOutcome outcome = search(job.plan);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     std::string wrote;
     if (outcome.best) wrote = write_reported(best_path, config_of(outcome.plans[*outcome.best]));
@@ -41,7 +43,7 @@ class GalvatronCommand {
             fmt::format("\n{:.1f} s{}\n", took.count(),
                         outcome.was_stopped ? " (stopped: the best so far)" : "") +
             wrote);
-    return outcome.best ? 0 : 3;
+    return plan_exit_code(outcome.best.has_value(), outcome.was_stopped);
   }
 
  private:
@@ -56,11 +58,12 @@ class GalvatronCommand {
     return load_job(options_.input, with);
   }
 
-  GalvatronOutcome search(const GalvatronOptions& limits) const {
+  GalvatronOutcome search(const PlanConfig& plan) const {
     try {
+      require_only_memory_limit(plan, "galvatron", "which searches over all of its strategies");
       const PlanProgressLine line(options_);
       return plan_by_galvatron([&](const std::vector<Override>& replaced) { return loaded(replaced).job; },
-                               limits, line.progress());
+                               {.max_memory = plan.max_memory}, line.progress());
     } catch (const std::invalid_argument& error) {
       refuse(error.what());
     }

@@ -82,7 +82,7 @@ int report_plan(const Options& options, const PlanBase& base, const PlanSearchRe
     print(plan_json(base, result, seconds));
   else if (!options.quiet)
     print(plan_text(base, result) + fmt::format("\n{:.1f} s\n", seconds) + wrote);
-  return result.best.empty() ? 3 : 0;
+  return plan_exit_code(!result.best.empty(), result.was_stopped);
 }
 
 int search_and_report(const Options& options, const LoadOptions& load, ProcessGroup* processes) {
@@ -106,7 +106,7 @@ int search_and_report(const Options& options, const LoadOptions& load, ProcessGr
     refuse_search(options, error.what());
   }
   if (shows) complain("\r\033[K");
-  if (!is_first) return result.best.empty() ? 3 : 0;
+  if (!is_first) return plan_exit_code(!result.best.empty(), result.was_stopped);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::string wrote;
   if (result.was_stopped || options.plan_flags.resume)

@@ -105,6 +105,15 @@ std::string nothing_fits(const PlanSearchResult& result) {
                      memory_text(nearest->evaluation.limit_bytes), describe(nearest->candidate));
 }
 
+// Files beside the job's, which a job written elsewhere would not find; presets it would.
+bool names_own_files(const PlanBase& base) {
+  return std::ranges::any_of(base.job.files, [&](const std::string& file) {
+    return file != base.file &&
+           std::ranges::none_of(base.load.preset_directories,
+                                [&](const std::string& of) { return file.starts_with(of); });
+  });
+}
+
 std::string json_of(const PlanBase& base, const RankedCandidate& of) {
   const Evaluation& found = of.evaluation;
   const TrainingCost cost = training_cost(base, found);
@@ -139,7 +148,7 @@ std::string plan_text(const PlanBase& base, const PlanSearchResult& result) {
   if (result.best.empty()) return text + nothing_fits(result);
   text += table_of(result.best);
   if (result.pareto.size() > 1)
-    text += "\nStep time against memory (fast engine)\n" + table_of(result.pareto);
+    text += "\nStep time against memory, of what was simulated (fast engine)\n" + table_of(result.pareto);
   text += losers_text(result);
   const std::string training = training_text(base, result.best.front().evaluation);
   return training.empty() ? text : text + "\n" + training;
@@ -157,10 +166,12 @@ std::string plan_json(const PlanBase& base, const PlanSearchResult& result, doub
 std::string plan_yaml(const PlanBase& base, const RankedCandidate& found) {
   ConfigNode root = with_candidate(base.root, base.job.job, found.candidate);
   std::erase_if(root.children, [](const ConfigNode& section) { return section.key == "plan"; });
+  const std::string job =
+      names_own_files(base) ? load_job_tree(root, {}, base.file, base.load).effective_yaml : job_yaml(root);
   return fmt::format("# Found by simrun --plan from {}: {}\n# {} per step, {} of {} per GPU.\n",
                      base.job.job.name, describe(found.candidate), seconds_text(found.evaluation.step_s),
                      memory_text(found.evaluation.peak_bytes), memory_text(found.evaluation.limit_bytes)) +
-         job_yaml(root);
+         job;
 }
 
 }  // namespace simrun

@@ -15,6 +15,7 @@
 #include "cli/read_input.h"
 #include "configs/node_groups.h"
 #include "planner/balanced_plans.h"
+#include "planner/plan_limits.h"
 #include "schedules/plan_file.h"
 #include "visualizer/quantity.h"
 #include "visualizer/text_table.h"
@@ -45,17 +46,12 @@ std::optional<std::size_t> fastest_of(const std::vector<BalancedPlan>& plans) {
 }
 
 // What comes nearest where none fits.
-std::string nearest_text(const std::vector<BalancedPlan>& plans) {
-  const SimulatedPlan* nearest = nullptr;
-  const auto over = [](const SimulatedPlan& of) { return of.peak_bytes - of.limit_bytes; };
-  for (const BalancedPlan& of : plans)
-    if (of.simulated.refusal.empty() && (nearest == nullptr || over(of.simulated) < over(*nearest)))
-      nearest = &of.simulated;
-  if (nearest == nullptr) return "no balance of the job can be run\n";
-  return fmt::format(
-      "nothing fits; the nearest needs {} of the {} of a {}: {}\n"
-      "--plan searches over other splits as well\n",
-      memory_text(nearest->peak_bytes), memory_text(nearest->limit_bytes), nearest->gpu, nearest->name);
+std::string nothing_fits(const std::vector<BalancedPlan>& plans) {
+  std::vector<const SimulatedPlan*> all;
+  for (const BalancedPlan& of : plans) all.push_back(&of.simulated);
+  const std::string nearest = nearest_text(all);
+  if (nearest.empty()) return "no balance of the job can be run\n";
+  return fmt::format("nothing fits; {}\n--plan searches over other splits as well\n", nearest);
 }
 
 std::string balanced_text(const std::vector<BalancedPlan>& plans, const Cluster& cluster) {
@@ -110,8 +106,10 @@ int plan_whale(const Options& options, const LoadOptions& load) {
         "cluster.node_groups says that they are not; --plan searches over the splits of equal ones.");
   std::vector<BalancedPlan> plans;
   try {
+    require_only_memory_limit(written.plan, "whale", "which balances the split that the job has");
     plans = balanced_plans(
-        [&](const std::vector<Override>& replaced) { return load_balanced(options, load, replaced).job; });
+        [&](const std::vector<Override>& replaced) { return load_balanced(options, load, replaced).job; },
+        written.plan.max_memory);
   } catch (const std::invalid_argument& error) {
     refuse_whale(options, error.what());
   }
@@ -125,7 +123,7 @@ int plan_whale(const Options& options, const LoadOptions& load) {
   if (options.json)
     print(balanced_json(plans, took.count(), config_of));
   else if (!options.quiet)
-    print(balanced_text(plans, cluster) + (best ? "" : nearest_text(plans)) +
+    print(balanced_text(plans, cluster) + (best ? "" : nothing_fits(plans)) +
           fmt::format("{:.1f} s\n", took.count()) + wrote);
   return best ? 0 : 3;
 }

@@ -10,25 +10,29 @@
 namespace simrun {
 namespace {
 
-constexpr IntegerRange some_value = {0, limits::parallel.most};
 constexpr RealRange money = {0, 1e6};
 constexpr RealRange power = {0, 1e6};
 
 // 8 or [4, 8].
-std::vector<std::int64_t> read_choices(const ConfigNode& node, const std::string& path, Reading& reading) {
+std::vector<std::int64_t> read_choices(const ConfigNode& node, const std::string& path,
+                                       const IntegerRange& range, Reading& reading) {
   std::vector<std::int64_t> values;
   reading.positions[path] = node.position;
   const auto take = [&](const ConfigNode& one) {
     const bool plain = one.kind == ConfigNode::Kind::scalar && !one.quoted;
-    const Parsed<std::int64_t> parsed = parse_integer(plain ? one.text : "", some_value);
+    const Parsed<std::int64_t> parsed = parse_integer(plain ? one.text : "", range);
     if (parsed.value)
       values.push_back(*parsed.value);
     else
       reading.problems.push_back(
           {one.position,
-           fmt::format("'{}' must be a whole number or a list of them, not {}", path, describe(one)),
-           "for example [4, 8]."});
+           fmt::format("'{}' must be a whole number from {} to {} or a list of them, not {}", path,
+                       range.least, range.most, describe(one)),
+           fmt::format("for example [{}, {}].", range.least + 1, range.least + 2)});
   };
+  if (node.kind == ConfigNode::Kind::sequence && node.children.empty())
+    reading.problems.push_back(
+        {node.position, fmt::format("'{}' has no value that may be tried", path), "leave it out: all may."});
   if (node.kind == ConfigNode::Kind::sequence)
     for (const ConfigNode& child : node.children) take(child);
   else
@@ -44,7 +48,9 @@ void read_fixed(const ConfigNode* node, Reading& reading, PlanConfig& plan) {
   for (const std::string& key : fixable_numbers()) {
     const ConfigNode* written = fix.section(key);
     if (written == nullptr) continue;
-    std::vector<std::int64_t> values = read_choices(*written, fix.path_of(key), reading);
+    const IntegerRange range =
+        key == "zero_stage" ? IntegerRange{0, 3} : IntegerRange{1, limits::parallel.most};
+    std::vector<std::int64_t> values = read_choices(*written, fix.path_of(key), range, reading);
     if (!values.empty()) plan.fixed_numbers.emplace(key, std::move(values));
   }
   if (fix.has("pipeline_schedule"))

@@ -58,6 +58,14 @@ std::string simulated_text(const SimulatedPlan& plan) {
                      plan.shares_links ? "  with shared links" : "");
 }
 
+std::string nearest_words(const AlpaOutcome& outcome) {
+  std::vector<const SimulatedPlan*> all;
+  for (const auto* plans : {&outcome.simulated, &outcome.references})
+    for (const SimulatedPlan& plan : *plans) all.push_back(&plan);
+  const std::string nearest = nearest_text(all);
+  return nearest.empty() ? nearest : "; " + nearest;
+}
+
 }  // namespace
 
 std::string alpa_text(const AlpaOutcome& outcome) {
@@ -70,8 +78,9 @@ std::string alpa_text(const AlpaOutcome& outcome) {
                         plan.hides_data_parallel ? " with data-parallel exchanges hidden" : "");
     text += stage_lines(plan) + operators_text(plan);
   } else {
-    text += outcome.plans.empty() && outcome.was_stopped ? "stopped before anything was found\n"
-                                                         : "no plan that plan.fix allows was found to fit\n";
+    text += outcome.plans.empty() && outcome.was_stopped
+                ? "stopped before anything was found\n"
+                : "no plan was found to fit" + nearest_words(outcome) + "\n";
   }
   if (outcome.reference)
     text += fmt::format("faster and taken: {}\n", outcome.references[*outcome.reference].name);

@@ -41,7 +41,8 @@ std::map<std::int64_t, double> times_of(const std::vector<MeasuredShares>& measu
 
 class Balancer {
  public:
-  explicit Balancer(const JobLoader& load) : load_(load), job_(load({})) {}
+  Balancer(const JobLoader& load, std::int64_t max_memory)
+      : load_(load), job_(load({})), max_memory_(max_memory) {}
 
   std::vector<BalancedPlan> plans() {
     add("as written", {});
@@ -94,13 +95,14 @@ class Balancer {
       return;
     if (balance.empty() && !plans_.empty()) return;
     plans_.push_back(
-        {balance, simulate_plan(name, overrides_of(balance), load_, {.engine = EngineChoice::automatic})});
+        {balance, simulate_plan(name, overrides_of(balance), load_,
+                                {.engine = EngineChoice::automatic, .max_memory = max_memory_})});
   }
 
   // Nothing where the job or the compiler refuses it.
   std::optional<PartLoads> measured(const DeviceBalance& balance) const {
     try {
-      return part_loads(plan_job(load_(overrides_of(balance))));
+      return part_loads(plan_job(load_(overrides_of(balance))), max_memory_);
     } catch (const ConfigError&) {
       return std::nullopt;
     } catch (const std::invalid_argument&) {
@@ -352,11 +354,14 @@ class Balancer {
 
   const JobLoader& load_;
   const Job job_;
+  const std::int64_t max_memory_;
   std::vector<BalancedPlan> plans_;
 };
 
 }  // namespace
 
-std::vector<BalancedPlan> balanced_plans(const JobLoader& load) { return Balancer(load).plans(); }
+std::vector<BalancedPlan> balanced_plans(const JobLoader& load, std::int64_t max_memory) {
+  return Balancer(load, max_memory).plans();
+}
 
 }  // namespace simrun

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,10 @@ struct BalancedPlan {
 // ATC, section 3.5). First the job as it is written, then, each simulated:
 //
 //   even by FLOPs   stages of equal work, as if all GPUs were alike: what a pipeline is compared with
-//   Whale           stages in the order of their devices' memory, the largest first, and then replicas of one
-//   kind
-//                   each; layers of the stages and batches of the replicas by Algorithm 1
-//                   (planner/load_shares.h), speed being the datasheet's FLOP/s
+//   Whale           stages in the order of their devices' memory, the largest first (and, beyond Whale,
+//   last),
+//                   and then replicas of one kind each; layers of the stages and batches of the replicas by
+//                   Algorithm 1 (planner/load_shares.h), speed being the datasheet's FLOP/s
 //   by their times  the same, but by the times that the simulator has for each device's part, so that the
 //   last
 //                   device is done first
@@ -30,7 +31,8 @@ struct BalancedPlan {
 // nothing is left out. Tensor-parallel ranks and pipeline stages of several kinds go at the pace of their
 // slowest.
 //
-// Throws ConfigError, or what compile() throws, for the job as it is written.
-std::vector<BalancedPlan> balanced_plans(const JobLoader& load);
+// No GPU's part may take more than `max_memory` bytes, where that is not 0. Throws ConfigError, or what
+// compile() throws, for the job as it is written.
+std::vector<BalancedPlan> balanced_plans(const JobLoader& load, std::int64_t max_memory = 0);
 
 }  // namespace simrun

@@ -115,8 +115,9 @@ class Choices {
   }
 
   // With their numbers of virtual stages.
-  std::vector<std::pair<std::int64_t, std::string>> schedules(std::int64_t pipeline,
-                                                              std::int64_t microbatches) const {
+  std::vector<std::pair<std::int64_t, std::string>> schedules(const Candidate& candidate) const {
+    const std::int64_t pipeline = candidate.pipeline,
+                       microbatches = candidate.microbatches(job_.training.global_batch_size);
     std::vector<std::pair<std::int64_t, std::string>> found;
     const auto add = [&](std::int64_t stages, const char* name) {
       const bool is_asked =
@@ -129,7 +130,8 @@ class Choices {
       return std::ranges::find(limits_.schedules, name) != limits_.schedules.end();
     };
     if (pipeline == 1) {
-      if (limits_.schedules.empty() || named("1f1b")) found.emplace_back(1, "");
+      if ((limits_.schedules.empty() || named("1f1b")) && allows("virtual_pipeline_model_parallel_size", 1))
+        found.emplace_back(1, "");
       return found;
     }
     add(1, "1f1b");
@@ -141,7 +143,8 @@ class Choices {
         if (named("interleaved_zb")) add(stages, "interleaved_zb");
         if (named("looped_bfs")) add(stages, "looped_bfs");
       }
-    if (named("zb_v")) add(2, "zb_v");
+    // Under ZeRO-2 and 3 one rank would gather tied word embeddings for both of its stages.
+    if (named("zb_v") || candidate.zero_stage < 2 || !job_.model.tie_word_embeddings) add(2, "zb_v");
     return found;
   }
 
@@ -151,12 +154,11 @@ class Choices {
 };
 
 // What is left once a candidate's ranks and microbatches are.
-void visit_schedules(const Job& job, const Choices& choices, Candidate candidate,
+void visit_schedules(const Choices& choices, Candidate candidate,
                      const std::function<void(const Candidate&)>& visit) {
-  const std::int64_t microbatches = candidate.microbatches(job.training.global_batch_size);
   for (const RecomputeGranularity recompute : choices.recomputes()) {
     candidate.recompute = recompute;
-    for (const auto& [stages, name] : choices.schedules(candidate.pipeline, microbatches)) {
+    for (const auto& [stages, name] : choices.schedules(candidate)) {
       candidate.virtual_stages = stages;
       candidate.schedule = name;
       visit(candidate);
@@ -170,7 +172,7 @@ void visit_training(const Job& job, const Choices& choices, Candidate candidate,
     candidate.micro_batch = micro_batch;
     for (const int zero_stage : choices.zero_stages(candidate.data * candidate.context)) {
       candidate.zero_stage = zero_stage;
-      visit_schedules(job, choices, candidate, visit);
+      visit_schedules(choices, candidate, visit);
     }
   }
 }
@@ -243,6 +245,14 @@ std::vector<StageContent> balanced_stages(const Job& job, std::int64_t stages) {
   return contents;
 }
 
+bool may_overlap_gathers(const Job& job, const Candidate& candidate) {
+  return candidate.zero_stage == 2 || (candidate.zero_stage == 1 && job.optimizer.overlap_grad_reduce);
+}
+
+bool has_instances(const Job& job, const Candidate& candidate) {
+  return candidate.zero_stage > 0 && candidate.data % job.optimizer.num_distributed_optimizer_instances == 0;
+}
+
 Job with_candidate(Job job, const Candidate& candidate) {
   Parallelism& parallelism = job.parallelism;
   parallelism.tensor_model_parallel_size = candidate.tensor;
@@ -265,7 +275,10 @@ Job with_candidate(Job job, const Candidate& candidate) {
   job.optimizer.zero_stage = candidate.zero_stage;
   job.optimizer.zero_3_layers.clear();
   job.optimizer.overlap_grad_reduce = job.optimizer.overlap_grad_reduce || candidate.zero_stage >= 2;
-  job.optimizer.overlap_param_gather = candidate.zero_stage == 3;
+  job.optimizer.overlap_param_gather = candidate.zero_stage == 3 || (job.optimizer.overlap_param_gather &&
+                                                                     may_overlap_gathers(job, candidate));
+  if (!has_instances(job, candidate)) job.optimizer.num_distributed_optimizer_instances = 1;
+  if (candidate.zero_stage > 0) job.optimizer.all_reduce = AllReduceKind::flat;
   const RecomputeConfig written = job.recompute;
   job.recompute = {};
   job.recompute.granularity = candidate.recompute;

@@ -43,6 +43,13 @@ void for_each_candidate(const Job& job, const PlanConfig& limits,
 // the embedding and the loss being the first to have one less. Empty: there are more stages than layers.
 std::vector<StageContent> balanced_stages(const Job& job, std::int64_t stages);
 
+// Whether the parameter gathers of the candidate may be overlapped, as the job may ask for: with ZeRO-3 they
+// always are, without ZeRO there are none, and ZeRO-1's are only beside reductions that are.
+bool may_overlap_gathers(const Job& job, const Candidate& candidate);
+
+// Whether the instances of the distributed optimizer that the job asks for divide the candidate's ranks.
+bool has_instances(const Job& job, const Candidate& candidate);
+
 // The job's ranks as the candidate splits them: what the loader would make of its keys, as far as the costs
 // of passes and steps depend on it.
 Job with_candidate(Job job, const Candidate& candidate);

@@ -48,10 +48,12 @@ void put_recompute(ConfigNode& root, const Job& candidate) {
   root.find("recompute")->children.push_back(std::move(list));
 }
 
-void put_sharding(ConfigNode& root, const Candidate& candidate) {
+void put_sharding(ConfigNode& root, const Job& job, const Candidate& candidate) {
   put_scalar(root, "optimizer.zero_stage", plain_scalar(fmt::format("{}", candidate.zero_stage)));
   if (candidate.zero_stage >= 2) erase_key(root, "optimizer", "overlap_grad_reduce");
-  erase_key(root, "optimizer", "overlap_param_gather");
+  if (!may_overlap_gathers(job, candidate)) erase_key(root, "optimizer", "overlap_param_gather");
+  if (!has_instances(job, candidate)) erase_key(root, "optimizer", "num_distributed_optimizer_instances");
+  if (candidate.zero_stage > 0) erase_key(root, "optimizer", "all_reduce");
   erase_key(root, "optimizer", "zero_3_layers");
 }
 
@@ -119,7 +121,7 @@ ConfigNode with_candidate(ConfigNode root, const Job& job, const Candidate& cand
                plain_scalar(pipeline_layout_text(balanced_stages(job, stages)), true));
   put_scalar(root, "training.micro_batch_size", plain_scalar(fmt::format("{}", candidate.micro_batch)));
   erase_key(root, "training", "replica_micro_batch_sizes");
-  put_sharding(root, candidate);
+  put_sharding(root, job, candidate);
   put_recompute(root, with_candidate(job, candidate));
   put_balance(root, candidate.balance);
   return root;

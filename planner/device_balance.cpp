@@ -33,8 +33,10 @@ std::string layers_of_layout(const std::string& layout) {
   return fmt::format("{}", fmt::join(layers, "+"));
 }
 
-// Devices with more memory first, of equal ones the faster.
-std::vector<std::int64_t> by_memory(const Job& job) {
+enum class MemoryOrder : std::uint8_t { large_first, small_first };
+
+// Devices by their memory, of equal ones the faster before or behind the slower likewise.
+std::vector<std::int64_t> by_memory(const Job& job, MemoryOrder order) {
   const GpuKinds kinds(job.cluster);
   const auto peak = [&](std::size_t kind) {
     const auto found = kinds.gpu(kind).peak_flops.find(job.training.precision);
@@ -43,7 +45,8 @@ std::vector<std::int64_t> by_memory(const Job& job) {
   std::vector<std::int64_t> devices(static_cast<std::size_t>(job.world_size() - job.server_gpus()));
   std::iota(devices.begin(), devices.end(), 0);
   std::ranges::stable_sort(devices, [&](std::int64_t a, std::int64_t b) {
-    const std::size_t of_a = kinds.of(a), of_b = kinds.of(b);
+    const bool is_large_first = order == MemoryOrder::large_first;
+    const std::size_t of_a = kinds.of(is_large_first ? a : b), of_b = kinds.of(is_large_first ? b : a);
     return std::pair(kinds.gpu(of_a).memory_bytes, peak(of_a)) >
            std::pair(kinds.gpu(of_b).memory_bytes, peak(of_b));
   });
@@ -154,9 +157,14 @@ std::vector<DeviceBalance> placements_of(const Job& job) {
   if (stages == 1 || !parallelism.rank_map.empty() || parallelism.rank_order != default_rank_order ||
       parallelism.has_unlike_stages())
     return placements;
-  const std::vector<std::int64_t> devices = by_memory(job);
-  placements[0].rank_map = map_of(devices, [](std::int64_t i) { return i; });
+  const auto in_order = [](std::int64_t i) { return i; };
+  const std::vector<std::int64_t> devices = by_memory(job, MemoryOrder::large_first);
+  placements[0].rank_map = map_of(devices, in_order);
   if (!placements[0].rank_map.empty()) placements[0].placement = "large memory first";
+  DeviceBalance small_first;
+  small_first.rank_map = map_of(by_memory(job, MemoryOrder::small_first), in_order);
+  if (!small_first.rank_map.empty()) small_first.placement = "small memory first";
+  if (small_first.rank_map != placements[0].rank_map) placements.push_back(std::move(small_first));
   for (DeviceBalance& placed : stages_by_kind(job)) placements.push_back(std::move(placed));
   if (replicas == 1) return placements;
   const std::int64_t width = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size;

@@ -11,6 +11,7 @@
 
 #include "configs/diagnostics.h"
 #include "planner/candidate_config.h"
+#include "planner/plan_memory.h"
 #include "schedules/job_schedule.h"
 #include "schedules/summary.h"
 #include "sim/contention.h"
@@ -27,10 +28,10 @@ Evaluation evaluation_of(const PlanBase& base, const Summary& summary) {
   found.mfu = summary.mfu;
   found.bubble_fraction = summary.bubble_fraction;
   found.exposed_s = summary.exposed_comm_s;
-  found.peak_bytes = summary.peak_memory_bytes;
-  found.limit_bytes = summary.memory_limit_bytes;
-  if (base.job.plan.max_memory > 0) found.limit_bytes = std::min(found.limit_bytes, base.job.plan.max_memory);
-  found.fits = found.peak_bytes <= found.limit_bytes && summary.host_fits;
+  const PlanMemory memory = plan_memory(summary, base.job.plan.max_memory);
+  found.peak_bytes = memory.peak_bytes;
+  found.limit_bytes = memory.limit_bytes;
+  found.fits = memory.fits;
   found.engine = summary.engine;
   return found;
 }
@@ -129,7 +130,9 @@ std::optional<Evaluation> with_contention_if_shortened(const PlanBase& base, con
 // As simulate() chooses its engine, but that not all microbatches need to be run for it.
 Evaluation simulated_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine,
                                const Evaluation* known) {
-  const Job job = load_candidate(base, candidate);
+  Job job = load_candidate(base, candidate);
+  // Other jobs run beside this one in SimGrid alone.
+  if (engine == EngineChoice::fast) job.cluster.imperfections.other_jobs.clear();
   const bool is_shortened = engine == EngineChoice::automatic &&
                             job.cluster.imperfections.other_jobs.empty() && is_long_and_periodic(job);
   if (is_shortened && known != nullptr)

@@ -29,8 +29,8 @@ struct Evaluation {
   double mfu = 0;
   double bubble_fraction = 0;
   double exposed_s = 0;
-  std::int64_t peak_bytes = 0;
-  std::int64_t limit_bytes = 0;  // of a GPU
+  std::int64_t peak_bytes = 0;   // PlanMemory
+  std::int64_t limit_bytes = 0;  // of that GPU
   bool fits = false;
   std::string engine;
 };

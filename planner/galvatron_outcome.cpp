@@ -93,7 +93,8 @@ class OutcomeSearch {
   void add(GalvatronPlan plan, bool is_mixed) {
     if (is_known(plan)) return;
     SimulatedLayers added{std::move(plan), {}, is_mixed};
-    added.simulated = simulate_plan(describe(added.plan), galvatron_overrides(job_, added.plan), load_);
+    added.simulated = simulate_plan(describe(added.plan), galvatron_overrides(job_, added.plan), load_,
+                                    {.max_memory = options_.max_memory});
     added.simulated.fits = added.simulated.fits &&
                            static_cast<double>(added.simulated.peak_bytes) <= memory_limit(added.simulated);
     outcome_.plans.push_back(std::move(added));
@@ -193,8 +194,16 @@ std::string describe(const GalvatronPlan& plan) {
                      fmt::join(stages, " | "));
 }
 
+std::string nothing_found(const GalvatronOutcome& outcome) {
+  if (outcome.was_stopped && outcome.plans.empty()) return "stopped before anything was found\n";
+  std::vector<const SimulatedPlan*> all;
+  for (const SimulatedLayers& plan : outcome.plans) all.push_back(&plan.simulated);
+  const std::string nearest = nearest_text(all);
+  return nearest.empty() ? "no plan can be run\n" : fmt::format("no plan fits; {}\n", nearest);
+}
+
 std::string galvatron_text(const GalvatronOutcome& outcome) {
-  std::string text = outcome.best ? best_text(outcome.plans[*outcome.best]) : "no plan fits\n";
+  std::string text = outcome.best ? best_text(outcome.plans[*outcome.best]) : nothing_found(outcome);
   if (outcome.best_uniform && outcome.best_uniform != outcome.best)
     text += fmt::format("the best whose layers are alike\n  {}: {}\n",
                         outcome.plans[*outcome.best_uniform].simulated.name,

@@ -11,12 +11,15 @@
 #include "configs/node_groups.h"
 #include "planner/balanced_plans.h"
 #include "planner/candidate_config.h"
+#include "planner/climb.h"
+#include "planner/shortlist.h"
 
 namespace simrun {
 
 namespace {
 
 constexpr std::size_t most_seeds = 12;
+constexpr std::size_t most_climbs = 3;
 
 std::vector<RankedCandidate> seeds_of(const PlanBase& base, const PlanSearchResult& result) {
   std::vector<RankedCandidate> all = result.best;
@@ -41,12 +44,14 @@ std::vector<RankedCandidate> seeds_of(const PlanBase& base, const PlanSearchResu
 
 std::vector<BalancedPlan> balanced(const PlanBase& base, const Candidate& seed) {
   try {
-    return balanced_plans([&](const std::vector<Override>& overrides) {
-      ConfigNode root = with_candidate(base.root, base.job.job, seed);
-      LoadOptions options = base.load;
-      options.overrides = overrides;
-      return load_job_tree(root, {}, base.file, options).job;
-    });
+    return balanced_plans(
+        [&](const std::vector<Override>& overrides) {
+          ConfigNode root = with_candidate(base.root, base.job.job, seed);
+          LoadOptions options = base.load;
+          options.overrides = overrides;
+          return load_job_tree(root, {}, base.file, options).job;
+        },
+        base.job.plan.max_memory);
   } catch (const ConfigError&) {
     return {};  // the job as written may be one that is refused: what is searched for is another
   } catch (const std::invalid_argument&) {
@@ -58,7 +63,7 @@ std::vector<BalancedPlan> balanced(const PlanBase& base, const Candidate& seed) 
 
 }  // namespace
 
-void add_balanced(const PlanBase& base, PlanSearchResult& result) {
+void add_balanced(const PlanBase& base, unsigned threads, PlanSearchResult& result) {
   if (GpuKinds(base.job.job.cluster).count() == 1 || result.was_stopped) return;
   const bool keeps_batch = base.job.plan.fixed_numbers.contains("micro_batch_size");
   std::vector<RankedCandidate> fitting = result.best;
@@ -75,6 +80,18 @@ void add_balanced(const PlanBase& base, PlanSearchResult& result) {
       ++result.evaluated;
       if (found.evaluation.refusal.empty() && found.evaluation.fits) fitting.push_back(std::move(found));
     }
+  std::ranges::stable_sort(fitting, {}, [&](const RankedCandidate& of) {
+    return goal_of(base.job.plan.minimise, of.evaluation.step_s,
+                   static_cast<double>(of.evaluation.peak_bytes));
+  });
+  const std::size_t starts = std::min(most_climbs, fitting.size());
+  for (std::size_t i = 0; i < starts; ++i) {
+    RankedCandidate found = climbed(base, fitting[i], threads, result.evaluated);
+    const bool is_new = std::ranges::none_of(
+        fitting, [&](const RankedCandidate& of) { return of.candidate == found.candidate; });
+    if (is_new && found.evaluation.refusal.empty() && found.evaluation.fits)
+      fitting.push_back(std::move(found));
+  }
   keep_best(base, std::move(fitting), result);
 }
 

@@ -8,8 +8,9 @@ namespace simrun {
 // the job as it is written, with Whale's balance and with shares by simulated times
 // (planner/balanced_plans.h). So the result is no worse than Whale's plan for the job as written, and than
 // any split that was simulated. Splits are taken in the order of their steps, one of each shape, those that
-// do not fit with equal shares among them. Does nothing on other clusters, or where plan.fix leaves the
-// written job out of the search and nothing was found.
-void add_balanced(const PlanBase& base, PlanSearchResult& result);
+// do not fit with equal shares among them; from the best of all these it climbs on (planner/climb.h). Does
+// nothing on other clusters, or where plan.fix leaves the written job out of the search and nothing was
+// found.
+void add_balanced(const PlanBase& base, unsigned threads, PlanSearchResult& result);
 
 }  // namespace simrun

@@ -28,7 +28,7 @@ PartLoad part_load(const Plan& plan, const CompiledPlan& compiled, std::size_t p
 
 }  // namespace
 
-PartLoads part_loads(const Plan& plan) {
+PartLoads part_loads(const Plan& plan, std::int64_t max_memory) {
   Durations durations(plan);
   const CompiledPlan compiled = compile_programs(plan, WhichStep::steady, durations);
   PartLoads loads;
@@ -44,7 +44,8 @@ PartLoads part_loads(const Plan& plan) {
     std::vector<PartLoad>& of = loads.emplace_back(static_cast<std::size_t>(replicas));
     for (std::size_t local = 0; local < classes.of_gpu.size(); ++local) {
       PartLoad& part = of[local / ranks];
-      const PartLoad& own = of_class[classes.of_gpu[local]];
+      PartLoad own = of_class[classes.of_gpu[local]];
+      if (max_memory > 0) own.spare_bytes = std::min(own.spare_bytes, max_memory - own.peak_bytes);
       const bool is_first = part.compute_s == 0 && part.peak_bytes == 0;
       part.compute_s = std::max(part.compute_s, own.compute_s);
       if (!is_first && own.spare_bytes >= part.spare_bytes) continue;

@@ -18,7 +18,7 @@ struct PartLoad {
 using PartLoads = std::vector<std::vector<PartLoad>>;
 
 // What a plan asks of its devices, each by itself: compute without waiting, and memory, as the simulator has
-// them.
-PartLoads part_loads(const Plan& plan);
+// them; a GPU has `max_memory` bytes for it at most, where that is not 0.
+PartLoads part_loads(const Plan& plan, std::int64_t max_memory);
 
 }  // namespace simrun

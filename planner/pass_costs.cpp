@@ -321,6 +321,8 @@ Job probe_job(const Job& job, Candidate candidate, std::int64_t data) {
   const std::int64_t ranks = candidate.tensor * candidate.context * candidate.pipeline * candidate.data;
   probe.cluster = of_one_kind(probe.cluster, job.training.precision);
   probe.cluster.nodes = (ranks + job.cluster.gpus_per_node - 1) / job.cluster.gpus_per_node;
+  // What is wrong with one of the job's nodes says nothing of these few, which may not even have that one.
+  probe.cluster.imperfections = {};
   return probe;
 }
 

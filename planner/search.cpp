@@ -24,6 +24,8 @@ namespace {
 
 constexpr std::size_t batch = 16;  // candidates between two looks at what was found
 constexpr std::int64_t most_evaluations_per_asked = 4;
+// Candidates that are all simulated where none can be estimated.
+constexpr std::size_t enumerated_anyway = 4000;
 
 EstimatedShare estimated(const PlanBase& base, std::size_t most, const PlanSearchOptions& options) {
   EstimatedShare all = estimate_all(base, most, options);
@@ -44,8 +46,9 @@ EstimatedShare enumerated(const PlanBase& base, std::size_t most) {
   if (all.candidates > static_cast<std::int64_t>(most))
     throw std::invalid_argument(fmt::format(
         "{} candidates of a model whose layers are not alike by kind: each has to be simulated; fix "
-        "some sizes in plan.fix, or allow as many with plan.evaluations",
-        all.candidates));
+        "some sizes in plan.fix, or allow as many with plan.evaluations: {}",
+        all.candidates,
+        (all.candidates + most_evaluations_per_asked - 1) / most_evaluations_per_asked));
   all.feasible = all.candidates;
   return all;
 }
@@ -56,17 +59,41 @@ std::int64_t count_candidates(const Job& job, const PlanConfig& limits) {
   return count;
 }
 
-// Which of the limits leaves nothing, and what is left without it.
-std::string contradiction(const Job& job, const PlanConfig& limits) {
-  std::string text = fmt::format("no way to split {} GPUs keeps plan.fix", job.world_size());
-  for (const auto& [key, values] : limits.fixed_numbers) {
-    PlanConfig without = limits;
+// Its value of a key of plan.fix.
+std::int64_t value_of(const Candidate& of, const std::string& key) {
+  if (key == "tensor_model_parallel_size") return of.tensor;
+  if (key == "pipeline_model_parallel_size") return of.pipeline;
+  if (key == "virtual_pipeline_model_parallel_size") return of.virtual_stages;
+  if (key == "context_parallel_size") return of.context;
+  if (key == "expert_model_parallel_size") return of.expert;
+  if (key == "expert_tensor_parallel_size") return of.expert_tensor;
+  if (key == "data_parallel_size") return of.data;
+  if (key == "micro_batch_size") return of.micro_batch;
+  return of.zero_stage;
+}
+
+// Which of the limits leaves nothing, and what it could be.
+ConfigError contradiction(const LoadedJob& loaded) {
+  const auto position_of = [&](const std::string& path) {
+    const auto found = loaded.positions.find(path);
+    return found == loaded.positions.end() ? SourcePosition{loaded.files.front(), 0, 0} : found->second;
+  };
+  const std::string text = fmt::format("no way to split {} GPUs keeps plan.fix", loaded.job.world_size());
+  for (const auto& [fixed, values] : loaded.plan.fixed_numbers) {
+    const std::string& key = fixed;  // lambdas of clang 14 take no structured bindings
+    PlanConfig without = loaded.plan;
     without.fixed_numbers.erase(key);
-    if (const std::int64_t left = count_candidates(job, without); left > 0)
-      return text +
-             fmt::format("; without {}: [{}] there are {} candidates", key, fmt::join(values, ", "), left);
+    std::set<std::int64_t> possible;
+    for_each_candidate(loaded.job, without,
+                       [&](const Candidate& candidate) { possible.insert(value_of(candidate, key)); });
+    if (!possible.empty())
+      return ConfigError({{position_of("plan.fix." + key),
+                           fmt::format("{}: {} is not {}", text, key, fmt::join(values, " or ")),
+                           fmt::format("with the other limits it can be {}.", fmt::join(possible, ", "))}});
   }
-  return text + (limits.fixed_numbers.size() > 1 ? "; no single key of it is to blame" : "");
+  const bool are_several = loaded.plan.fixed_numbers.size() > 1;
+  return ConfigError({{position_of("plan.fix"), text,
+                       are_several ? "no single key of it is to blame: leave out some." : ""}});
 }
 
 // A candidate, and what it takes if each transfer has its links for itself, once that is known.
@@ -350,16 +377,16 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   PlanSearchOptions options = asked;
   if (options.threads == 0) options.threads = thread_per_processor();
   const auto most = static_cast<std::size_t>(base.job.plan.evaluations * most_evaluations_per_asked);
+  const std::size_t most_without_estimates = std::max(most, enumerated_anyway);
   PlanSearchResult result;
   if (options.progress && !options.progress({PlanSearchPhase::estimating, 0, 0}) &&
       options.among.processes == 1) {
     result.was_stopped = true;
     return result;
   }
-  if (count_candidates(base.job.job, base.job.plan) == 0)
-    throw std::invalid_argument(contradiction(base.job.job, base.job.plan));
+  if (count_candidates(base.job.job, base.job.plan) == 0) throw contradiction(base.job);
   const EstimatedShare share =
-      has_layer_kinds(base.job.job) ? estimated(base, most, options) : enumerated(base, most);
+      has_layer_kinds(base.job.job) ? estimated(base, most, options) : enumerated(base, most_without_estimates);
   result.candidates = share.candidates;
   result.pruned = share.pruned;
   result.feasible = share.feasible;
@@ -368,7 +395,7 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   Search search(base, options);
   search.simulate_most_promising(share.shortlist, result);
   search.rank(result);
-  add_balanced(base, result);
+  add_balanced(base, options.threads, result);
   return result;
 }
 

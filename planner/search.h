@@ -60,8 +60,8 @@ struct PlanSearchOptions {
 // as those before it did, lies below the PlanConfig::best best ones found; those are simulated with
 // contention. Memory is bounded whatever the number of candidates. Deterministic.
 //
-// Throws std::invalid_argument where the limits leave no candidate, with what contradicts what; and for
-// models whose layers have no kinds (has_layer_kinds) where more candidates are left than
+// Throws ConfigError where the limits leave no candidate, with what contradicts what; std::invalid_argument
+// for models whose layers have no kinds (has_layer_kinds) where more candidates are left than
 // PlanConfig::evaluations.
 //
 // On clusters with several kinds of GPU the best are found among equal shares and balanced ones

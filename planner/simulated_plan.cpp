@@ -1,9 +1,12 @@
 #include "planner/simulated_plan.h"
 
+#include <fmt/format.h>
+
 #include <stdexcept>
 #include <utility>
 
 #include "configs/diagnostics.h"
+#include "planner/plan_memory.h"
 #include "schedules/compile.h"
 #include "schedules/summary.h"
 #include "sim/plan_job.h"
@@ -22,14 +25,11 @@ SimulatedPlan simulate_plan(std::string name, std::vector<Override> overrides, c
     const Summary summary = summarize(plan, simulate(plan, {Detail::totals, how.engine}));
     simulated.shares_links = summary.engine == "simgrid";
     simulated.step_s = summary.step_time_s;
-    simulated.peak_bytes = summary.peak_memory_bytes;
-    simulated.limit_bytes = summary.memory_limit_bytes;
-    simulated.gpu = summary.peak_gpu;
-    simulated.fits = summary.fits;
-    if (how.max_memory > 0 && how.max_memory < simulated.limit_bytes) {
-      simulated.limit_bytes = how.max_memory;
-      simulated.fits = simulated.fits && simulated.peak_bytes <= how.max_memory;
-    }
+    PlanMemory memory = plan_memory(summary, how.max_memory);
+    simulated.peak_bytes = memory.peak_bytes;
+    simulated.limit_bytes = memory.limit_bytes;
+    simulated.gpu = std::move(memory.gpu);
+    simulated.fits = memory.fits;
   } catch (const ConfigError& error) {
     simulated.refusal = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
   } catch (const std::invalid_argument& error) {
@@ -40,6 +40,18 @@ SimulatedPlan simulate_plan(std::string name, std::vector<Override> overrides, c
     simulated.refusal = error.what();
   }
   return simulated;
+}
+
+std::string nearest_text(const std::vector<const SimulatedPlan*>& plans) {
+  const auto lacks = [](const SimulatedPlan& of) { return of.peak_bytes - of.limit_bytes; };
+  const SimulatedPlan* nearest = nullptr;
+  for (const SimulatedPlan* of : plans)
+    if (of->refusal.empty() && !of->fits && (nearest == nullptr || lacks(*of) < lacks(*nearest)))
+      nearest = of;
+  if (nearest == nullptr) return "";
+  return fmt::format("the nearest needs {:.2f} of the {:.2f} GiB of a {}: {}",
+                     static_cast<double>(nearest->peak_bytes) / 0x1p30,
+                     static_cast<double>(nearest->limit_bytes) / 0x1p30, nearest->gpu, nearest->name);
 }
 
 bool is_better(const SimulatedPlan& a, const SimulatedPlan& b) {

@@ -20,7 +20,7 @@ struct SimulatedPlan {
   std::string name;  // in words: "data parallel", "tensor 8, pipeline 2"
   std::vector<Override> overrides;
   double step_s = 0;
-  std::int64_t peak_bytes = 0;   // of the GPU with least to spare
+  std::int64_t peak_bytes = 0;   // PlanMemory
   std::int64_t limit_bytes = 0;  // of that GPU, and its kind
   std::string gpu;
   bool fits = false;
@@ -36,6 +36,10 @@ struct PlanSimulation {
 
 SimulatedPlan simulate_plan(std::string name, std::vector<Override> overrides, const JobLoader& load,
                             const PlanSimulation& how = {});
+
+// Of the plans that were simulated and do not fit, which one lacks least and how much that is, as a sentence;
+// "" if there is none.
+std::string nearest_text(const std::vector<const SimulatedPlan*>& plans);
 
 // Whether it is better: it fits where the other does not, or takes less time.
 bool is_better(const SimulatedPlan& a, const SimulatedPlan& b);

@@ -1,8 +1,10 @@
 #include "planner/starting_split.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +19,9 @@ namespace {
 constexpr std::string_view micro_batch = "training.micro_batch_size";
 constexpr std::string_view pipeline = "parallelism.pipeline_model_parallel_size";
 constexpr std::string_view tensor = "parallelism.tensor_model_parallel_size";
-constexpr int largest_pipeline = 64;
-constexpr int largest_tensor = 8;
+// Of clusters of any size: with the factors of usual numbers of GPUs per node.
+constexpr std::array pipelines = {1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48, 5, 10, 20, 40, 7, 14, 28, 56};
+constexpr std::array tensors = {1, 2, 4, 8, 3, 6, 5, 7};
 
 bool is_written(const ConfigNode& root, const LoadOptions& load, std::string_view path) {
   const auto names_it = [&](const Override& over) {
@@ -39,12 +42,8 @@ std::size_t problems_of(const std::string& text, const std::string& file, const 
   }
 }
 
-// Powers of two up to `most` where the search is free, else one value that stands for what is written.
-std::vector<int> sizes(bool is_free, int most) {
-  std::vector<int> all;
-  for (int size = 1; size <= (is_free ? most : 1); size *= 2) all.push_back(size);
-  return all;
-}
+// Where the search is free, else one value that stands for what is written.
+std::span<const int> sizes(bool is_free, std::span<const int> all) { return is_free ? all : all.first(1); }
 
 }  // namespace
 
@@ -63,8 +62,8 @@ LoadOptions with_starting_split(const std::string& text, const std::string& file
   const bool cuts_layers = !is_written(root, load, pipeline), cuts_tensors = !is_written(root, load, tensor);
   LoadOptions best = whole;
   std::size_t fewest = std::numeric_limits<std::size_t>::max();
-  for (const int stages : sizes(cuts_layers, largest_pipeline)) {
-    for (const int parts : sizes(cuts_tensors, largest_tensor)) {
+  for (const int stages : sizes(cuts_layers, pipelines)) {
+    for (const int parts : sizes(cuts_tensors, tensors)) {
       LoadOptions split = whole;
       if (stages > 1) split.overrides.push_back({std::string(pipeline), std::to_string(stages)});
       if (parts > 1) split.overrides.push_back({std::string(tensor), std::to_string(parts)});

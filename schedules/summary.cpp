@@ -236,6 +236,17 @@ void set_memory_of_kinds(Summary& summary) {
   summary.fits = summary.peak_memory_bytes <= summary.memory_limit_bytes;
 }
 
+LargestPeak largest_peak(const Plan& plan, const Timeline& timeline) {
+  const GpuKinds kinds(plan.cluster);
+  LargestPeak largest;
+  for (const RankTimeline& rank : timeline.ranks) {
+    if (!largest.gpu.empty() && rank.peak.bytes <= largest.bytes) continue;
+    const Gpu& gpu = kinds.gpu(kinds.of(rank.device));
+    largest = {rank.peak.bytes, limit_of(plan, gpu, rank.held, rank.peak.bytes), gpu.name};
+  }
+  return largest;
+}
+
 void set_memory(Summary& summary, const Plan& plan) {
   if (GpuKinds(plan.cluster).count() > 1) return set_memory_of_kinds(summary);
   const auto needs = [&](const StageSummary& stage) {
@@ -299,6 +310,10 @@ Summary summarize(const Plan& plan, const Timeline& timeline) {
   set_times(summary, timeline);
   set_rates(summary, plan);
   set_memory(summary, plan);
+  if (GpuKinds(plan.cluster).count() > 1)
+    summary.largest_peak = largest_peak(plan, timeline);
+  else
+    summary.largest_peak = {summary.peak_memory_bytes, summary.memory_limit_bytes, summary.peak_gpu};
   set_host_memory(summary, plan, timeline);
   summary.parameters = plan.job.parameters;
   summary.engine = timeline.engine;

@@ -53,6 +53,12 @@ struct LinkSummary {
   double mean_utilisation = 0;  // bytes / (bandwidth x step)
 };
 
+// The GPU with most live bytes of the plan. Of one kind of GPU that is also the one with least to spare.
+struct LargestPeak {
+  std::int64_t bytes = 0, limit_bytes = 0;  // its own limit
+  std::string gpu;                          // its kind
+};
+
 // Every number that simrun reports, defined once. Times are seconds; means are over GPUs; fractions are of 1.
 //
 //   step_time_s       the steady step, from the first instruction of any rank to the last
@@ -94,6 +100,7 @@ struct Summary {
   std::string peak_gpu;  // the kind of the GPU with the least memory to spare
   std::int64_t memory_limit_bytes = 0;
   bool fits = false;
+  LargestPeak largest_peak;
   // Offload, of the fullest node: what its GPUs' ranks have in its memory and on its drives. 0: nothing.
   std::int64_t host_memory_bytes = 0, host_memory_limit_bytes = 0;
   std::int64_t nvme_bytes = 0, nvme_limit_bytes = 0;

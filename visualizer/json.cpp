@@ -241,7 +241,11 @@ std::string summary_json(const Plan& plan, const Summary& summary) {
   add_times(fields, summary);
   fields.add("peak_memory_bytes", number(summary.peak_memory_bytes));
   fields.add("peak_pp_rank", number(std::int64_t{summary.peak_pipeline_rank}));
-  if (has_gpu_kinds(summary)) fields.add("peak_gpu", json_quoted(summary.peak_gpu));
+  if (has_gpu_kinds(summary)) {
+    fields.add("peak_gpu", json_quoted(summary.peak_gpu));
+    fields.add("largest_peak_memory_bytes", number(summary.largest_peak.bytes));
+    fields.add("largest_peak_gpu", json_quoted(summary.largest_peak.gpu));
+  }
   fields.add("memory_limit_bytes", number(summary.memory_limit_bytes));
   fields.add("fits", summary.fits ? "true" : "false");
   if (summary.host_memory_bytes > 0 || summary.nvme_bytes > 0) {

@@ -97,12 +97,32 @@ TEST_CASE("wrong limits of a search are refused together, each at its place") {
   CHECK(bad.output.find("3 errors") != std::string::npos);
   const Ran contradiction = run_simrun("--plan " + planned_job + " --set plan.fix.data_parallel_size=3");
   CHECK(contradiction.code == 2);
-  CHECK(contradiction.output.find("without data_parallel_size: [3] there are") != std::string::npos);
+  CHECK(contradiction.output.find("data_parallel_size is not 3") != std::string::npos);
+  CHECK(contradiction.output.find("with the other limits it can be 1, 2, 4.") != std::string::npos);
   const Scratch scratch;
   const Ran nothing =
       run_simrun("--plan " + planned_job + " --set plan.max_memory='1 MiB' -o " + scratch.file("best.yaml"));
   CHECK(nothing.code == 3);
   CHECK(nothing.output.find("nothing fits; the nearest needs") != std::string::npos);
+}
+
+TEST_CASE("the plan of a job that names a file beside it is a job for any folder", "[long]") {
+  const Scratch scratch;
+  scratch.write("small.yaml",
+                "model_type: gpt\nnum_layers: 2\nhidden_size: 64\nnum_attention_heads: 2\nvocab_size: 128\n"
+                "attention_dropout: 0\nhidden_dropout: 0\n");
+  const std::string job =
+      scratch.write("job.yaml",
+                    "simrun: 1\nmodel: {from: small.yaml}\n"
+                    "training: {global_batch_size: 4, micro_batch_size: 1, seq_length: 32, precision: bf16}\n"
+                    "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 2, nics_per_node: 2}\n");
+  const Scratch elsewhere;
+  const std::string best = elsewhere.file("best.yaml");
+  const Ran planned = run_simrun("--plan " + job + " --json --set plan.evaluations=4 -o " + best);
+  CAPTURE(planned.output);
+  REQUIRE(planned.code == 0);
+  const auto run = nlohmann::json::parse(run_simrun(best + " --json --no-html").output);
+  CHECK(run["step_time_s"] == nlohmann::json::parse(planned.output)["best"][0]["step_time_s"]);
 }
 
 TEST_CASE("a Plan is never written over another job's file") {

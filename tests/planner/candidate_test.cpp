@@ -71,10 +71,11 @@ TEST_CASE("neighbours differ in one choice, of numbers by one step") {
                      "tp 1 pp 2 dp 2 mbs 1 zero 2 recompute none 1f1b",
                      "tp 1 pp 2 dp 2 mbs 2 zero 1 recompute none 1f1b",
                      "tp 1 pp 2 x 2 dp 2 mbs 1 zero 1 recompute none interleaved_1f1b",
+                     "tp 1 pp 2 x 2 dp 2 mbs 1 zero 1 recompute none zb_v",
                  });
   // Within the limits, and every expert-parallel size.
   const PlanConfig limits = limits_of({{"zero_stage", {1}}, {"micro_batch_size", {1}}});
-  CHECK(neighbours_of(job, limits, of).size() == 3);
+  CHECK(neighbours_of(job, limits, of).size() == 4);
   const Job experts = preset_job("tiny-moe-8ranks");
   const std::vector<Candidate> all = all_of(experts, limits);
   for (const Candidate& one : all) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -11,14 +12,32 @@
 #include "cli/measured_file.h"
 #include "cli/outputs.h"
 #include "configs/diagnostics.h"
+#include "configs/presets.h"
 #include "validation/fit.h"
 
 namespace simrun {
+namespace {
+
+// A name that no preset has may be that of a file in --set cluster.gpu=FILE.
+void check_device(const std::string& device, const LoadOptions& load) {
+  const std::vector<std::string> known = preset_names("gpus", load.preset_directories);
+  const bool is_named = std::ranges::any_of(
+      load.overrides, [&](const auto& of) { return of.value.find(device) != std::string::npos; });
+  if (is_named || std::ranges::find(known, device) != known.end()) return;
+  const std::string meant = closest(device, known);
+  throw ConfigError({{{"--device " + device, 0, 0},
+                      fmt::format("there is no GPU '{}'", device),
+                      meant.empty() ? fmt::format("there are {}.", fmt::join(known, ", "))
+                                    : fmt::format("did you mean '{}'?", meant)}});
+}
+
+}  // namespace
 
 int run_fit(const Options& options, const LoadOptions& load) {
   const std::string& path = *options.validate.fit;
   const std::string& device = *options.execute.device;
-  const MeasuredFile file = read_measured_file(path, options.validate.filters);
+  check_device(device, load);
+  const MeasuredFile file = read_measured_file(path, options.validate.filters, load);
   if (options.validate.coefficients) probe_outputs({*options.validate.coefficients}, {path});
   const DeviceFit fit =
       fit_device(file.rows, device, load_coefficients(load), {load, EngineChoice::fast, 0, false});

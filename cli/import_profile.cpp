@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "configs/diagnostics.h"
 #include "configs/measured_config.h"
 #include "sim/kernel_cost.h"
 #include "sim/measured_cost.h"
@@ -20,6 +21,9 @@ namespace {
 
 // Rates that the loader takes (configs/load_measured.cpp).
 constexpr double least_rate = 1e3, most_rate = 1e15;
+
+// Shares of the datasheet's peak that no GPU goes below or above, and a factor that no efficiency explains.
+constexpr double least_peak_share = 0.01, most_peak_share = 1.1, most_slowdown = 10;
 
 struct KindSeconds {
   double predicted = 0, measured = 0;
@@ -65,6 +69,25 @@ class ProfileBuilder {
   }
 
   const KindTable& kinds() const { return kinds_; }
+
+  // Why these rates are not the job's; "" where they may be.
+  std::string fault() const {
+    if (kinds_.empty()) return "the trace has no kernel of any kind that the job has";
+    const auto products = kinds_.find(Opcode::gemm);
+    double work = 0, seconds = 0;
+    for (const auto& [sizes, rate] : works_.products) {
+      work += rate.work;
+      seconds += rate.seconds;
+    }
+    if (products == kinds_.end() || work <= 0 || seconds <= 0) return "";
+    double peak = 0;
+    for (const auto& [type, flops] : beside_.plan.cluster.gpu.peak_flops) peak = std::max(peak, flops);
+    const double share = peak > 0 ? work / seconds / peak : 0;
+    const bool is_slow = share < least_peak_share && products->second.factor() > most_slowdown;
+    if (peak <= 0 || (!is_slow && share <= most_peak_share)) return "";
+    return fmt::format(
+        "the job's matrix products would run at {:.3g} % of the datasheet's peak by this trace", 100 * share);
+  }
 
   // By the kinds that were measured.
   std::string measured_section() {
@@ -177,6 +200,10 @@ std::string profile_yaml(const LoadedJob& job, const ImportedBeside& beside) {
     text += fmt::format("#   {:<22} {:.6g} s measured, {:.6g} s predicted: x {:.4f}\n", to_string(opcode),
                         kind.measured, kind.predicted, kind.factor());
   const std::string measured = builder.measured_section();
+  if (const std::string fault = builder.fault(); !fault.empty())
+    throw ConfigError({{{run.ranks.front().path, 0, 0},
+                        "--profile: " + fault,
+                        "give the trace of one step of the job that --against names."}});
   text += gpu_keys(job.effective_yaml);
   return measured == "measured:\n" ? text : text + measured;
 }

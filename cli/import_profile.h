@@ -18,7 +18,9 @@ struct ImportedBeside {
 // A device profile for `gpu: FILE`: the keys of the job's GPU, and under `measured` rates that make each kind
 // of kernel take in this job what it took in the trace. A trace names kernels, no sizes: all sizes and
 // functions of a kind are slower than predicted, or faster, by the same factor. Kinds that the trace lacks,
-// or configs/measured_config.h has no name for, are left out and keep their prediction.
+// or configs/measured_config.h has no name for, are left out and keep their prediction. Throws ConfigError
+// where the trace plainly is of another job: it has no kernel of any kind that the job has, or its matrix
+// products would run above the datasheet's peak, or below 1 % of it and ten times slower than predicted.
 std::string profile_yaml(const LoadedJob& job, const ImportedBeside& beside);
 
 }  // namespace simrun

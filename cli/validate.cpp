@@ -42,7 +42,7 @@ std::string bands_text(const MeasuredFile& file, std::vector<ValidatedRow> rows,
 
 int run_validate(const Options& options, const LoadOptions& load) {
   const std::string& path = *options.validate.rows;
-  const MeasuredFile file = read_measured_file(path, options.validate.filters);
+  const MeasuredFile file = read_measured_file(path, options.validate.filters, load);
   std::vector<std::string> outputs;
   for (const std::optional<std::string>& output : {options.html, options.csv, options.validate.bands})
     if (output) outputs.push_back(*output);
@@ -54,15 +54,17 @@ int run_validate(const Options& options, const LoadOptions& load) {
   std::string wrote;
   if (options.html) wrote += write_reported(*options.html, validation_page(scores, rows));
   if (options.csv) wrote += write_reported(*options.csv, validation_csv(rows));
-  if (options.validate.bands)
+  const bool any =
+      std::ranges::any_of(rows, [](const ValidatedRow& row) { return row.status == RowStatus::scored; });
+  if (options.validate.bands && any)
     wrote += write_reported(*options.validate.bands, bands_text(file, rows, options, load));
   if (options.json)
     print(validation_json(scores));
   else if (!options.quiet)
     print(report_of(scores, rows, file) + wrote);
-  const bool any =
-      std::ranges::any_of(rows, [](const ValidatedRow& row) { return row.status == RowStatus::scored; });
   if (!any) complain("simrun: error: no row could be scored\n");
+  if (!any && options.validate.bands)
+    complain(fmt::format("  hint: {} is as it was.\n", *options.validate.bands));
   return any ? 0 : 2;
 }
 

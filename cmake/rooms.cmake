@@ -72,9 +72,10 @@ function(simrun_plain target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O0>)
 endfunction()
 
-# PLAIN: see simrun_plain().
+# PLAIN: see simrun_plain(). FUZZED: among what the fuzz targets read files with, so libFuzzer has to see where it runs. Without comparisons,
+# which the preset `fuzz` instruments too: the tests run this code as well.
 function(simrun_room name)
-  cmake_parse_arguments(arg "PLAIN" "" "FOLDERS;DEPENDS;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "PLAIN;FUZZED" "" "FOLDERS;DEPENDS;LIBS" ${ARGN})
   set(patterns ${CMAKE_SOURCE_DIR}/${name}/*.cpp)
   foreach(folder ${arg_FOLDERS})
     list(APPEND patterns ${CMAKE_SOURCE_DIR}/${name}/${folder}/*.cpp)
@@ -85,6 +86,9 @@ function(simrun_room name)
     simrun_plain(simrun_${name})
   else()
     simrun_precompile(simrun_${name} KIND room HEADERS <fmt/format.h>)
+  endif()
+  if(arg_FUZZED AND SIMRUN_FUZZ_TESTS)
+    target_compile_options(simrun_${name} PRIVATE -fsanitize-coverage=inline-8bit-counters,pc-table)
   endif()
   simrun_unity(simrun_${name})
   target_include_directories(simrun_${name} PUBLIC ${CMAKE_SOURCE_DIR})

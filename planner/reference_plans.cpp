@@ -11,6 +11,7 @@
 #include "configs/diagnostics.h"
 #include "planner/estimate.h"
 #include "planner/in_threads.h"
+#include "planner/microbatch_sizes.h"
 
 namespace simrun {
 namespace {
@@ -81,7 +82,7 @@ class ReferencePlans {
     if (!allows(limits_.pipelines, 1) || !allows(limits_.zero_stages, zero_stage)) return std::nullopt;
     if (!goes_on()) return std::nullopt;
     std::vector<MegatronShape> shapes;
-    for (std::int64_t sequences = 1; sequences <= most_sequences; sequences *= 2)
+    for (const std::int64_t sequences : microbatches_of(job_.parallelism.context_parallel_size))
       shapes.push_back({.sequences = sequences});
     std::optional<SimulatedPlan> best;
     std::vector<SimulatedPlan> plans = simulated(shapes, zero_stage);
@@ -115,13 +116,26 @@ class ReferencePlans {
 
   std::vector<MegatronShape> grid() const {
     std::vector<MegatronShape> shapes;
-    for (std::int64_t tensor = 1; tensor <= job_.cluster.gpus_per_node; tensor *= 2)
-      for (std::int64_t pipeline = 1; tensor * pipeline <= job_.world_size(); pipeline *= 2)
-        for (std::int64_t sequences = 1; sequences <= most_sequences; sequences *= 2)
+    for (const std::int64_t tensor : divisors_of(job_.cluster.gpus_per_node))
+      for (const std::int64_t pipeline : divisors_of(job_.world_size() / tensor)) {
+        const std::int64_t ranks = tensor * pipeline * job_.parallelism.context_parallel_size;
+        if (!allows(limits_.pipelines, pipeline)) continue;
+        for (const std::int64_t sequences : microbatches_of(ranks))
           for (const bool sequence_parallel : {false, true})
-            if ((tensor > 1 || !sequence_parallel) && allows(limits_.pipelines, pipeline))
+            if (tensor > 1 || !sequence_parallel)
               shapes.push_back({tensor, pipeline, sequences, sequence_parallel});
+      }
     return shapes;
+  }
+
+  // Sequences of a microbatch that divide what a data-parallel rank has of the batch, with so many ranks
+  // each.
+  std::vector<std::int64_t> microbatches_of(std::int64_t ranks) const {
+    const std::int64_t data = job_.world_size() / ranks;
+    if (job_.world_size() % ranks != 0 || job_.training.global_batch_size % data != 0) return {};
+    std::vector<std::int64_t> sizes = divisors_of(job_.training.global_batch_size / data);
+    std::erase_if(sizes, [](std::int64_t size) { return size > most_sequences; });
+    return sizes;
   }
 
   // The best estimate first, without what the loader refuses and what does not fit, or the smallest alone

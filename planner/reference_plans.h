@@ -16,9 +16,9 @@ struct ReferenceLimits {
 };
 
 // What is set beside a plan: data parallel alone, ZeRO-2 and ZeRO-3 (Rajbhandari et al. 2020), each with the
-// best microbatch of 1, 2, 4, ... sequences; and the best of Megatron-LM's grid of tensor (within a node) x
-// pipeline x microbatch (Narayanan et al. 2021), with sequence parallelism or not, under 1F1B and the job's
-// ZeRO stage, or the first that is allowed. As many of them as the limits leave.
+// best microbatch of up to 16 sequences that divides the batch; and the best of Megatron-LM's grid of tensor
+// (within a node) x pipeline x microbatch (Narayanan et al. 2021), with sequence parallelism or not, under
+// 1F1B and the job's ZeRO stage, or the first that is allowed. As many of them as the limits leave.
 //
 // Of models whose layers are alike by kind (has_layer_kinds) the grid is estimated, and simulated from the
 // best estimate on until none is left that could be as fast if its estimate were half too high. Where

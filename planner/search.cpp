@@ -47,8 +47,7 @@ EstimatedShare enumerated(const PlanBase& base, std::size_t most) {
     throw std::invalid_argument(fmt::format(
         "{} candidates of a model whose layers are not alike by kind: each has to be simulated; fix "
         "some sizes in plan.fix, or allow as many with plan.evaluations: {}",
-        all.candidates,
-        (all.candidates + most_evaluations_per_asked - 1) / most_evaluations_per_asked));
+        all.candidates, (all.candidates + most_evaluations_per_asked - 1) / most_evaluations_per_asked));
   all.feasible = all.candidates;
   return all;
 }
@@ -385,8 +384,8 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
     return result;
   }
   if (count_candidates(base.job.job, base.job.plan) == 0) throw contradiction(base.job);
-  const EstimatedShare share =
-      has_layer_kinds(base.job.job) ? estimated(base, most, options) : enumerated(base, most_without_estimates);
+  const EstimatedShare share = has_layer_kinds(base.job.job) ? estimated(base, most, options)
+                                                             : enumerated(base, most_without_estimates);
   result.candidates = share.candidates;
   result.pruned = share.pruned;
   result.feasible = share.feasible;

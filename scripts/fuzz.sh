@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets (clang, libFuzzer, sanitizers) and runs each, starting from the presets in configs/.
 #
-#   scripts/fuzz.sh [SECONDS]      per target; default 30
+#   scripts/fuzz.sh [SECONDS [BUILD]]      per target; default 30
 #
+# BUILD: a folder where they are built already (by CMake with SIMRUN_FUZZ_TESTS), less thoroughly instrumented.
 # A crash leaves its input in build/fuzz/crashes/ and fails. Exits with 77 (ctest: skipped) without clang 14.
 set -euo pipefail
 seconds=${1:-30}
+build=${2:-}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
@@ -13,9 +15,12 @@ if ! command -v clang++-14 >/dev/null; then
   echo "fuzz.sh: clang++-14 is missing; scripts/setup.sh fuzz installs it" >&2
   exit 77
 fi
-if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros; fi
-cmake --preset fuzz
-cmake --build --preset fuzz --target fuzz_targets -j "$(nproc)"
+if [ -z "$build" ]; then
+  build=build/fuzz
+  if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros; fi
+  cmake --preset fuzz
+  cmake --build --preset fuzz --target fuzz_targets -j "$(nproc)"
+fi
 
 mkdir -p build/fuzz/crashes
 rm -rf build/fuzz/seeds
@@ -62,7 +67,7 @@ fuzz_one() {
 export -f fuzz_one
 
 targets=()
-for target in build/fuzz/tests/fuzz/fuzz_*; do
+for target in "$build"/tests/fuzz/fuzz_*; do
   if [ -f "$target" ] && [ -x "$target" ]; then targets+=("$target"); fi
 done
 if [ ${#targets[@]} -eq 0 ]; then

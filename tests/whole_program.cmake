@@ -2,7 +2,6 @@
 # Names start with the build's type, since scripts/test.sh runs the tests of two builds as one list.
 # A check exits with 77 where its tool is missing: ctest reports it as skipped.
 option(SIMRUN_LINT "add clang-tidy to the tests" OFF)
-option(SIMRUN_FUZZ_TESTS "add 10 seconds of each fuzz target to the tests" OFF)
 option(SIMRUN_PAGE_REQUIRED "a machine without Chromium or node fails the check of the pages instead of skipping it" OFF)
 string(TOLOWER "${CMAKE_BUILD_TYPE}" build_type)
 
@@ -66,7 +65,7 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug")
     set_tests_properties(tidy PROPERTIES COST 1000)
   endif()
   if(SIMRUN_FUZZ_TESTS)
-    simrun_script_test(fuzz COMMAND scripts/fuzz.sh 10 TIMEOUT 900 PROCESSORS 2)
+    simrun_script_test(fuzz COMMAND scripts/fuzz.sh 10 ${CMAKE_BINARY_DIR} TIMEOUT 300 PROCESSORS 2)
     set_tests_properties(fuzz PROPERTIES COST 1000)
   endif()
 endif()

@@ -36,9 +36,13 @@ struct ImportedKernel {
 };
 
 struct ImportedStep {
-  std::int64_t number = 0;     // as the profiler counts; 0: it does not
-  std::int64_t begin_ns = 0;   // of the trace's clock: its first kernel
-  std::int64_t length_ns = 0;  // to the next step's first kernel; of the last step, to the end of its last
+  std::int64_t number = 0;  // as the profiler counts; 0: it does not
+  // Of the trace's clock: the begin of the host's mark (ProfilerStep#N), or later by what the GPU is behind
+  // the host; without marks of the host's its first kernel.
+  std::int64_t begin_ns = 0;
+  // To the next mark's begin, of the last one to its own end; without marks of the host's to the next step's
+  // first kernel, of the last step to the end of its last.
+  std::int64_t length_ns = 0;
 };
 
 struct ImportedRank {

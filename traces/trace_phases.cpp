@@ -117,6 +117,17 @@ std::int64_t step_before(const std::vector<TracedSpan>& steps, std::int64_t mome
   return behind - steps.begin() - 1;
 }
 
+// The step of a host's mark, whose kernels ran from `first` to `last`: it takes until the next mark begins,
+// so that time in which the GPU waits for the host counts; the last one until its mark ends, or as long as
+// its kernels if that is longer. It begins with the mark, or later by what the GPU is behind the host.
+ImportedStep marked_step(const std::vector<TracedSpan>& marks, std::size_t s, std::int64_t first,
+                         std::int64_t last) {
+  const TracedSpan& mark = marks[s];
+  const std::int64_t length =
+      s + 1 < marks.size() ? marks[s + 1].start_ns - mark.start_ns : std::max(mark.duration_ns, last - first);
+  return {mark.number, std::clamp(last - length, std::min(mark.start_ns, first), first), length};
+}
+
 std::vector<std::int64_t> steps_of_kernels(const RecordedTrace& trace, const std::vector<TracedSpan>& host,
                                            const std::vector<TracedSpan>& device) {
   const LaunchOf launches = launches_of(trace);
@@ -176,6 +187,10 @@ TracedSteps steps_of(const RecordedTrace& trace) {
   for (std::size_t s = 0; s < begin.size(); ++s) {
     if (begin[s] == never) continue;
     place[s] = static_cast<std::int64_t>(found.steps.size());
+    if (!host.empty()) {
+      found.steps.push_back(marked_step(host, s, begin[s], end[s]));
+      continue;
+    }
     if (!found.steps.empty())
       found.steps.back().length_ns = std::max<std::int64_t>(begin[s] - found.steps.back().begin_ns, 0);
     found.steps.push_back({marks.empty() ? 0 : marks[s].number, begin[s], end[s] - begin[s]});

@@ -1,6 +1,12 @@
 #include "validation/claimed_flops.h"
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdlib>
+
+#include "validation/link_text.h"
+#include "validation/measured_row.h"
 
 namespace simrun {
 namespace {
@@ -80,7 +86,54 @@ double alpa_experts(const Sizes& n, const Job& job, double passes) {
   return passes * n.tokens * n.layers / 2 * (dense + routed);
 }
 
+// 6 N D of the parameters that a token passes.
+double per_parameter(const Sizes& n, const Job& job, const Summary& summary) {
+  if (job.model.experts.count > 0) return summary.model_flops_per_step - 2 * half_of_scores(job);
+  return 6 * n.parameters * n.tokens;
+}
+
+// Behind signs of multiplication and blanks.
+std::size_t behind_signs(const std::string& text, std::size_t at) {
+  constexpr std::array<const char*, 4> signs{" ", "*", "\xC2\xB7", "\xC3\x97"};
+  for (std::size_t s = 0; s < signs.size();) {
+    const std::string sign = signs[s];
+    const bool is_here = text.compare(std::min(at, text.size()), sign.size(), sign) == 0;
+    if (is_here) at += sign.size();
+    s = is_here ? 0 : s + 1;
+  }
+  return at;
+}
+
+// Whether N and what it is multiplied with, if anything, stand at `at` and end the formula.
+bool ends_with_parameters(const std::string& text, std::size_t at) {
+  if (at >= text.size() || text[at] != 'n') return false;
+  std::size_t end = ++at;
+  for (const std::string tokens : {"tokens", "d", "t"})
+    if (text.compare(std::min(behind_signs(text, at), text.size()), tokens.size(), tokens) == 0) {
+      end = behind_signs(text, at) + tokens.size();
+      break;
+    }
+  const auto is_part = [&](std::size_t of) {
+    return of < text.size() && (std::isalnum(static_cast<unsigned char>(text[of])) != 0 || text[of] == '_');
+  };
+  if (is_part(end)) end = at;
+  const std::size_t next = behind_signs(text, end);
+  return !is_part(end) && (next >= text.size() || (text[next] != '+' && text[next] != '('));
+}
+
 }  // namespace
+
+std::string flops_formula_in(const std::string& words) {
+  const std::string text = lower_case(words);
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '6' && text[at] != '8') continue;
+    const bool is_number = at == 0 || (std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0 &&
+                                       text[at - 1] != '.' && text[at - 1] != '*');
+    if (is_number && ends_with_parameters(text, behind_signs(text, at + 1)))
+      return std::string(1, text[at]) + "nd";
+  }
+  return "";
+}
 
 double claimed_flops(const std::map<std::string, std::string>& facts, const Job& job,
                      const Summary& summary) {
@@ -99,6 +152,9 @@ double claimed_flops(const std::map<std::string, std::string>& facts, const Job&
   if (kind == "6n") return 6 * n.parameters * n.tokens + scores;
   if (kind == "6n_both") return 6 * (n.parameters + (n.tied ? n.embedding : 0)) * n.tokens + scores;
   if (kind == "6n_no_embedding") return 6 * (n.parameters - (n.tied ? 0 : n.embedding)) * n.tokens + scores;
+  if (kind == "6nd") return per_parameter(n, job, summary);
+  if (kind == "8nd") return per_parameter(n, job, summary) * 8 / 6;
+  if (kind == "hardware") return summary.hardware_flops_per_step;
   if (kind == "layers_8n") return 8 * 12 * n.layers * n.h * n.h * n.tokens;
   if (kind == "causal") return summary.model_flops_per_step - half_of_scores(job);
   if (kind == "causal_whole_no_gates") return causal_whole_no_gates(job, summary);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "validation/measured_row.h"
 
@@ -42,24 +43,103 @@ std::optional<Rate> rate_in(const std::string& text) {
   return std::nullopt;
 }
 
-// "8x200Gb", "4x Omni-Path 100Gb", "NDR, 8x400 Gb/s", "8 InfiniBand adapters": how many links are named; 0:
-// none. A number counts links if an x follows it, or if the text is about adapters and begins with it.
-std::int64_t links_in(const std::string& text) {
-  const bool has_adapters = text.find("adapter") != std::string::npos;
+// "1,600 Gb/s" without its comma, and 'x' for the other signs of multiplication.
+std::string plain_text(std::string text) {
+  for (std::size_t at = text.find("\xC3\x97"); at != std::string::npos; at = text.find("\xC3\x97", at))
+    text.replace(at, 2, "x");
+  std::string plain;
   for (std::size_t at = 0; at < text.size(); ++at) {
-    if (!is_digit(text[at]) || (at > 0 && !std::isspace(static_cast<unsigned char>(text[at - 1])))) continue;
-    const std::size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
-    const bool is_multiplied = end < text.size() && text[end] == 'x';
-    if (is_multiplied || (at == 0 && has_adapters)) return std::strtoll(text.c_str() + at, nullptr, 10);
+    const bool is_between_digits = at > 0 && is_digit(text[at - 1]) && at + 3 < text.size() &&
+                                   is_digit(text[at + 1]) && is_digit(text[at + 3]);
+    if (text[at] == '*')
+      plain += 'x';
+    else if (text[at] != ',' || !is_between_digits)
+      plain += text[at];
+  }
+  return plain;
+}
+
+std::vector<std::string> tokens_of(const std::string& small) {
+  std::vector<std::string> tokens{""};
+  for (const char c : small)
+    if (std::isspace(static_cast<unsigned char>(c)) == 0 && std::string("(),;").find(c) == std::string::npos)
+      tokens.back() += c;
+    else if (!tokens.back().empty())
+      tokens.emplace_back();
+  tokens.emplace_back();  // what follows the last one
+  return tokens;
+}
+
+// Of one link, per direction, by generation; an InfiniBand generation with its rate (HDR100) comes first.
+constexpr std::array<std::pair<const char*, double>, 9> generations{{{"hdr100", 12.5e9},
+                                                                     {"ndr200", 25e9},
+                                                                     {"fdr", 6.75e9},
+                                                                     {"edr", 12.5e9},
+                                                                     {"hdr", 25e9},
+                                                                     {"ndr", 50e9},
+                                                                     {"xdr", 100e9},
+                                                                     {"omni-path 100", 12.5e9},
+                                                                     {"slingshot-11", 25e9}}};
+
+// A whole number from 1 to 64, in digits or as a word; else 0.
+std::int64_t count_in(const std::string& token) {
+  constexpr std::array words{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"};
+  const auto word = std::ranges::find(words, token);
+  if (word != words.end()) return word - words.begin() + 1;
+  if (token.empty() || token.size() > 2 || token.find_first_not_of("0123456789") != std::string::npos)
+    return 0;
+  const std::int64_t count = std::strtoll(token.c_str(), nullptr, 10);
+  return count <= 64 ? count : 0;
+}
+
+bool is_link_noun(const std::string& token) {
+  constexpr std::array nouns{"adapter", "hca", "nic", "link", "port", "card", "rail", "connectx", "cx-"};
+  return std::ranges::any_of(nouns, [&](const char* noun) { return token.starts_with(noun); });
+}
+
+// Whether tokens from `first` on say what is counted: a rate or a generation at once, or a link's noun before
+// any "per".
+bool are_links(const std::vector<std::string>& tokens, std::size_t first) {
+  const std::string& next = tokens[first];
+  if (next.empty() || unit_at(next, 0) > 0) return false;
+  if (is_digit(next.front())) return true;
+  const auto begins = [&](const auto& generation) { return next.starts_with(generation.first); };
+  if (std::ranges::any_of(generations, begins)) return true;
+  for (std::size_t t = first;
+       t < std::min(tokens.size(), first + 7) && tokens[t] != "per" && tokens[t] != "of"; ++t)
+    if (is_link_noun(tokens[t])) return true;
+  return false;
+}
+
+// "8x200Gb", "4 x 200 Gb/s", "4x Omni-Path 100Gb", "four 200 Gb/s HDR", "8 InfiniBand adapters": how many
+// links are named; 0: none.
+std::int64_t links_in(const std::string& small) {
+  const std::vector<std::string> tokens = tokens_of(small);
+  for (std::size_t t = 0; t + 1 < tokens.size(); ++t) {
+    const std::string& token = tokens[t];
+    const std::size_t times = token.find('x');
+    if (times != std::string::npos && token.compare(times + 1, 5, "large") != 0)
+      if (const std::int64_t count = count_in(token.substr(0, times)); count > 0) return count;
+    const std::int64_t count = count_in(token);
+    if (count > 0 && (tokens[t + 1].starts_with("x") || are_links(tokens, t + 1))) return count;
   }
   return 0;
 }
 
-double generation_rate(const std::string& text) {
-  constexpr std::array<std::pair<const char*, double>, 3> generations{
-      {{"edr", 12.5e9}, {"hdr", 25e9}, {"ndr", 50e9}}};
+// Whether the rate at `at` is that of one of the links counted right in front of it: "4 x 200", "four 200".
+bool is_of_each(const std::string& small, std::size_t at) {
+  std::vector<std::string> before = tokens_of(small.substr(0, at));
+  std::erase(before, "");
+  if (!before.empty() && before.back() == "x") before.pop_back();
+  if (before.empty()) return false;
+  std::string& last = before.back();
+  if (last.ends_with('x')) last.pop_back();
+  return count_in(last) > 0;
+}
+
+double generation_rate(const std::string& small) {
   for (const auto& [name, rate] : generations)
-    if (text.find(name) != std::string::npos) return rate;
+    if (small.find(name) != std::string::npos) return rate;
   return 0;
 }
 
@@ -73,19 +153,27 @@ std::string lower_case(std::string text) {
 
 std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t gpus_per_node,
                                            const NodeNetwork& usual) {
-  const std::string small = lower_case(text);
+  const std::string plain = plain_text(text), small = lower_case(plain);
   const auto says = [&](const char* words) { return small.find(words) != std::string::npos; };
-  const std::optional<Rate> rate = rate_in(text);
+  const std::optional<Rate> rate = rate_in(plain);
   const double generation = generation_rate(small);
   const std::int64_t links = links_in(small);
   if (!rate && generation <= 0) return std::nullopt;
   const double bytes = rate ? rate->bytes_per_second : generation;
-  const bool is_of_all = says("per server") || (links == 0 && says("per node"));
+  const auto is_about = [&](double other) { return std::abs(bytes - other) < 0.01 * other; };
+  const bool is_of_all = !(rate && is_of_each(small, rate->at)) &&
+                         (says("per server") || (links == 0 && says("per node")) ||
+                          (links > 1 && is_about(static_cast<double>(links) * generation)));
+  if (links > 0 && links <= 2 && says("per gpu") && !says("per node"))
+    return NodeNetwork{links * gpus_per_node, bytes};
   if (links > 0) return NodeNetwork{links, is_of_all ? bytes / static_cast<double>(links) : bytes};
-  if (says("ethernet")) return NodeNetwork{1, bytes};
+  if (says("ethernet") || says("gbe")) return NodeNetwork{1, bytes};
   if (is_of_all) return NodeNetwork{gpus_per_node, bytes / static_cast<double>(gpus_per_node)};
-  const double together = static_cast<double>(usual.nics) * usual.bytes_per_second;
-  if (!says("per ") && std::abs(bytes - together) < 0.01 * together) return usual;
+  if (!says("per ") && is_about(static_cast<double>(usual.nics) * usual.bytes_per_second)) return usual;
+  // No link is faster than XDR InfiniBand.
+  constexpr double fastest_link = 100e9;
+  if (!says("per ") && bytes > fastest_link)
+    return NodeNetwork{gpus_per_node, bytes / static_cast<double>(gpus_per_node)};
   return NodeNetwork{gpus_per_node, bytes};
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "validation/csv_table.h"
+#include "validation/row_cells.h"
 
 namespace simrun {
 namespace {
@@ -64,6 +65,7 @@ MeasuredRow row_of(const CsvRecord& record, const Header& header) {
     if (header[place]) row[*header[place]] = trimmed(record.fields[place]);
   if (row.fault.empty() && record.fields.size() != header.size())
     row.fault = fmt::format("{} fields, the header has {}", record.fields.size(), header.size());
+  row[Column::measured_value] = without_thousands(row[Column::measured_value]);
   if (row.fault.empty() && !row.number(Column::measured_value))
     row.fault = fmt::format("measured_value '{}' is no number", row[Column::measured_value]);
   // A share: nobody publishes an MFU of 1 % or less.

@@ -64,7 +64,7 @@ std::size_t place_in(const PlainName& text, const PlainName& name) {
 }
 
 ModelPreset preset_in(const std::string& name, const std::string& path) {
-  ModelPreset preset{name, "", ""};
+  ModelPreset preset{name, "", "", ""};
   const TextFile file = read_text_file(path);
   if (!file.text) return preset;
   std::vector<Diagnostic> ignored;
@@ -72,6 +72,10 @@ ModelPreset preset_in(const std::string& name, const std::string& path) {
   if (const ConfigNode* type = root.find("model_type")) preset.model_type = type->text;
   for (const char* key : {"num_hidden_layers", "num_layers", "n_layers", "n_layer"})
     if (const ConfigNode* layers = root.find(key)) preset.layers = layers->text;
+  for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"})
+    if (const ConfigNode* positions = root.find(key)) preset.positions = positions->text;
+  for (const char* key : {"num_attention_heads", "n_head", "n_heads"})
+    if (const ConfigNode* heads = root.find(key)) preset.heads = heads->text;
   return preset;
 }
 

@@ -9,9 +9,12 @@ namespace simrun {
 
 // A file of models/.
 struct ModelPreset {
-  std::string name;         // without the extension
-  std::string model_type;   // "" where it takes it from another
-  std::string layers = {};  // as written; "" where that is not one number
+  std::string name;        // without the extension
+  std::string model_type;  // "" where it takes it from another
+  // As written; "" where the file does not say it as one number.
+  std::string layers = {};
+  std::string positions = {};  // the longest sequence
+  std::string heads = {};
 };
 
 // Of all preset directories, by name; of two with one name the first.

@@ -29,6 +29,8 @@ void write_precision(RowJob& made) {
   if (says(precision, "mx")) made.job.set("training.fp8_recipe", "mxfp8");
   if (says(precision, "-cs")) made.job.set("training.fp8_recipe", "tensorwise");
   if (says(precision, "block")) made.job.set("training.fp8_recipe", "blockwise");
+  if (says(precision, "tensorwise")) made.job.set("training.fp8_recipe", "tensorwise");
+  if (says(precision, "delayed")) made.job.set("training.fp8_recipe", "delayed");
 }
 
 void write_batch(RowJob& made) {
@@ -44,11 +46,14 @@ void write_batch(RowJob& made) {
   made.job.set("training.global_batch_size", fmt::format("{}", whole));
 }
 
-// Hybrid sharding: copies of what each group of data-parallel ranks shards.
+// Hybrid sharding: copies of what each group of data-parallel ranks shards, a node where nothing else is
+// said.
 void write_sharding_groups(RowJob& made) {
   const auto found = made.facts.find("shard_ranks");
   const std::int64_t ranks = made.row.integer(Column::dp).value_or(1);
-  const std::int64_t sharing = found == made.facts.end() ? ranks : std::atoll(found->second.c_str());
+  const bool is_in_nodes = says(made.row[Column::zero_stage], "hsdp");
+  const std::int64_t usual = is_in_nodes ? made.row.integer(Column::gpus_per_node).value_or(ranks) : ranks;
+  const std::int64_t sharing = found == made.facts.end() ? usual : std::atoll(found->second.c_str());
   if (sharing < 1 || sharing >= ranks || ranks % sharing != 0) return;
   made.job.set("optimizer.num_distributed_optimizer_instances", fmt::format("{}", ranks / sharing));
 }
@@ -92,12 +97,9 @@ void write_recompute(RowJob& made) {
     for (const char* key : {"recompute.method", "recompute.num_layers"}) made.job.erase(key);
 }
 
-// The row's word for a schedule in the loader's: ZB-1p, 1F1B-interleaved, "1F1B (interleaving not stated)".
-std::string schedule_named(const std::string& written, std::int64_t chunks) {
-  const std::string word = lower_case(written);
-  if (says(word, "zb-1p") || says(word, "zb1p")) return "zb1p";
-  if (says(word, "zb-2p") || says(word, "zb2p")) return "zb2p";
-  if (says(word, "1f1b") || says(word, "interleaved")) return chunks > 1 ? "interleaved_1f1b" : "1f1b";
+// The row's word for a schedule (validation/cell_words.h) in the loader's.
+std::string schedule_named(const std::string& word, std::int64_t chunks) {
+  if (word == "1f1b" || word == "interleaved-1f1b") return chunks > 1 ? "interleaved_1f1b" : "1f1b";
   return word;
 }
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "configs/pipeline_layout.h"
+#include "validation/row_cells.h"
 
 namespace simrun {
 namespace {
@@ -26,28 +27,61 @@ std::int64_t expert_tensor_ranks(const RowJob& made) {
   return stated.empty() ? size_in(made, Column::tp) : std::max<std::int64_t>(std::atoll(stated.c_str()), 1);
 }
 
-void fill_in_gpus(RowJob& made) {
+void fill_in_gpus(RowJob& made, const SizeGuess& guess) {
+  if (made.row.fault.empty()) made.row.fault = contradiction_of_sizes(made.row);
   const std::int64_t split =
       size_in(made, Column::tp) * size_in(made, Column::pp) * size_in(made, Column::cp);
   const std::int64_t expert_split =
       size_in(made, Column::ep) * expert_tensor_ranks(made) * size_in(made, Column::pp);
-  if (const auto dp = made.row.integer(Column::dp))
-    assume(made, Column::n_gpus, split * *dp);
-  else
-    assume(made, Column::n_gpus, std::lcm(split, expert_split));
+  const auto data = made.row.integer(Column::dp);
+  const std::int64_t stated = data ? split * *data : std::lcm(split, expert_split);
+  made.guesses_gpus = made.guesses_gpus && (stated == 1 || guess.n_gpus > 0);
+  assume(made, Column::n_gpus, made.guesses_gpus && guess.n_gpus > 0 ? guess.n_gpus : stated);
   const std::int64_t gpus = size_in(made, Column::n_gpus);
   if (gpus % split == 0) assume(made, Column::dp, gpus / split);
 }
 
-void fill_in_batch(RowJob& made) {
-  assume(made, Column::seq_len, 2048);
+// Megatron-LM's examples have 2,048 tokens; no model has more than its positions.
+std::int64_t usual_sequence(const RowJob& made) {
+  const auto positions = made.facts.find("positions");
+  const std::int64_t most = positions == made.facts.end() ? 0 : std::atoll(positions->second.c_str());
+  return most > 0 ? std::min<std::int64_t>(most, 2048) : 2048;
+}
+
+// 2,048 tokens, or one longer sequence: what leaves it out is mostly large and short of memory. A power of
+// two of sequences, of which a data-parallel rank's batch is a multiple; with a pipeline no more than leaves
+// it four microbatches per stage.
+std::int64_t usual_micro_batch(const RowJob& made) {
   const std::int64_t data = size_in(made, Column::dp), stages = size_in(made, Column::pp);
-  const std::int64_t passes = stages > 1 ? 4 * stages : 1;
-  if (made.row[Column::micro_batch].empty() && !made.row[Column::global_batch].empty()) {
-    // The largest of 1, 2, 4, 8 cannot be known; one sequence is the usual start.
-    assume(made, Column::micro_batch, 1);
-  }
+  std::int64_t most = 2048 / size_in(made, Column::seq_len);
+  const auto global = made.row.integer(Column::global_batch);
+  if (global) most = std::min(most, *global / data / (stages > 1 ? 4 * stages : 1));
+  std::int64_t sequences = 1;
+  while (2 * sequences <= most && (!global || *global % (2 * sequences * data) == 0)) sequences *= 2;
+  return sequences;
+}
+
+// A rule's microbatch has no more sequences than a data-parallel rank's stated batch.
+void keep_in_batch(RowJob& made) {
+  const auto global = made.row.integer(Column::global_batch);
+  const std::int64_t micro = size_in(made, Column::micro_batch);
+  const auto assumed = std::ranges::find(made.assumed, fmt::format("micro_batch={}", micro));
+  if (!global || assumed == made.assumed.end()) return;
+  const std::int64_t most = std::max<std::int64_t>(1, *global / size_in(made, Column::dp));
+  if (micro <= most) return;
+  made.row[Column::micro_batch] = fmt::format("{}", most);
+  *assumed = "micro_batch=" + made.row[Column::micro_batch];
+}
+
+void fill_in_batch(RowJob& made, const SizeGuess& guess) {
+  assume(made, Column::seq_len, usual_sequence(made));
+  const std::int64_t data = size_in(made, Column::dp), stages = size_in(made, Column::pp);
+  made.guesses_micro_batch = made.row[Column::micro_batch].empty() && !made.has_source_rule;
+  if (made.guesses_micro_batch)
+    assume(made, Column::micro_batch, guess.micro_batch > 0 ? guess.micro_batch : usual_micro_batch(made));
   assume(made, Column::micro_batch, 1);
+  keep_in_batch(made);
+  const std::int64_t passes = stages > 1 ? 4 * stages : made.has_source_rule ? 1 : 4;
   assume(made, Column::global_batch, size_in(made, Column::micro_batch) * data * passes);
 }
 
@@ -76,9 +110,10 @@ void fill_in_model(RowJob& made) {
   assume(made, Column::vocab, 51200);
 }
 
-// Per rank. Where the row has a layout, as many as its stages make; of an interleaved schedule with no number
-// of them one layer in each, the usual value of Megatron-LM's --num-layers-per-virtual-pipeline-stage. Zero
-// Bubble's models have a layer less on the first and last stage.
+// Per rank. Where the row has a layout, as many as its stages make; of the schedules whose stages make a V
+// two; of an interleaved schedule with no number of them one layer in each, the usual value of Megatron-LM's
+// --num-layers-per-virtual-pipeline-stage. Zero Bubble's models have a layer less on the first and last
+// stage.
 std::int64_t virtual_stages(const RowJob& made) {
   if (const auto layout = made.facts.find("stage_layout"); layout != made.facts.end()) {
     const auto stages = static_cast<std::int64_t>(parse_pipeline_layout(layout->second).stages.size());
@@ -86,8 +121,9 @@ std::int64_t virtual_stages(const RowJob& made) {
   }
   const std::string& schedule = made.row[Column::schedule];
   const std::int64_t layers = size_in(made, Column::layers), ranks = size_in(made, Column::pp);
-  const bool is_interleaved = schedule.ends_with("-interleaved") || schedule.starts_with("interleaved");
-  if (!is_interleaved) return 1;
+  for (const char* two : {"zb_v", "v_half", "v_min", "v_auto", "dualpipe_v"})
+    if (schedule == two) return 2;
+  if (!schedule.starts_with("interleaved")) return 1;
   return layers % ranks == 0 ? layers / ranks : (layers + 2) % ranks == 0 ? (layers + 2) / ranks : 1;
 }
 
@@ -100,11 +136,24 @@ void assume(RowJob& made, Column column, const std::string& value) {
   made.assumed.push_back(fmt::format("{}={}", column_names()[static_cast<std::size_t>(column)], value));
 }
 
-void fill_in_defaults(RowJob& made) {
+// Where a source has no rule. With ZeRO-3 nothing has to be split.
+void fill_in_split(RowJob& made, const SizeGuess& guess) {
+  const auto is_blank = [&](Column column) { return made.row[column].empty(); };
+  made.guesses_split = !made.has_source_rule && is_blank(Column::tp) && is_blank(Column::pp) &&
+                       made.row.integer(Column::zero_stage).value_or(1) < 3;
+  made.guesses_experts = !made.has_source_rule && !is_blank(Column::n_experts) && is_blank(Column::ep);
+  if (made.guesses_split && guess.tensor > 1) assume(made, Column::tp, guess.tensor);
+  if (made.guesses_split && guess.pipeline > 1) assume(made, Column::pp, guess.pipeline);
+  if (made.guesses_experts && guess.expert > 1) assume(made, Column::ep, guess.expert);
   for (const Column size : {Column::tp, Column::pp, Column::cp}) assume(made, size, 1);
-  if (!made.row[Column::n_experts].empty()) assume(made, Column::ep, 1);
-  fill_in_gpus(made);
-  fill_in_batch(made);
+  if (!is_blank(Column::n_experts)) assume(made, Column::ep, 1);
+}
+
+void fill_in_defaults(RowJob& made, const SizeGuess& guess) {
+  made.guesses_gpus = made.row[Column::n_gpus].empty() && made.row[Column::dp].empty();
+  fill_in_split(made, guess);
+  fill_in_gpus(made, guess);
+  fill_in_batch(made, guess);
   fill_in_model(made);
   assume(made, Column::gpus_per_node, 8);
   assume(made, Column::precision, "bf16");

@@ -8,9 +8,13 @@
 #include <utility>
 
 #include "configs/config_node.h"
+#include "validation/claimed_flops.h"
 #include "validation/cluster_block.h"
+#include "validation/hardware_text.h"
 #include "validation/model_block.h"
 #include "validation/parallelism_block.h"
+#include "validation/publication.h"
+#include "validation/row_cells.h"
 #include "validation/row_defaults.h"
 
 namespace simrun {
@@ -45,7 +49,7 @@ std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules,
 std::string hardware_of(const MeasuredRow& row) {
   const std::string &links = row[Column::intra_link], &gpu = row[Column::hardware];
   const bool is_pcie = matched("PCI", links) && !matched("NVLink", links) && !matched("NVSwitch", links);
-  return gpu + (is_pcie && !matched("SXM", gpu) && !matched("PCI", gpu) ? " PCIe" : "");
+  return gpu + (is_pcie && !matched("SXM", gpu) && !matched("PCI", gpu) ? " PCIe card" : "");
 }
 
 Applied applied_rules(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
@@ -55,7 +59,7 @@ Applied applied_rules(const MeasuredRow& row, const RowRules& rules, KnownPreset
       if (std::optional<RowRule> found = applied(rule, row[Column::notes])) all.push_back(*found);
   for (std::optional<RowRule> found :
        {first_applied(rules.sources, row[Column::source]), model_rule(row, rules, presets),
-        first_applied(rules.hardware, hardware_of(row)),
+        first_applied(rules.hardware, hardware_words(hardware_of(row))),
         first_applied(rules.flops, row[Column::flops_definition])})
     if (found) all.push_back(std::move(*found));
   return all;
@@ -64,26 +68,33 @@ Applied applied_rules(const MeasuredRow& row, const RowRules& rules, KnownPreset
 // What the loader would refuse as a missing key or section.
 void name_what_is_unknown(RowJob& made) {
   if (!made.job.has("cluster.from") && !made.job.has("cluster.gpu"))
-    made.facts.emplace("unknown", "hardware " + in_quotes(made.row[Column::hardware]));
+    made.facts.emplace("unknown", fmt::format("hardware {}: this GPU has no profile in configs/gpus",
+                                              in_quotes(made.row[Column::hardware])));
   else if (!made.job.has("model.from") &&
            (made.row[Column::layers].empty() || made.row[Column::hidden].empty()))
     made.facts.emplace("unknown", fmt::format("model {}: no cells with its dimensions, no preset of its name",
                                               in_quotes(made.row[Column::model])));
 }
 
-// "colm" of "colm-0003".
-std::string prefix_of_id(const std::string& id) {
-  const std::size_t dash = id.rfind('-');
-  const bool is_numbered = dash != std::string::npos && dash > 0 && dash + 1 < id.size() &&
-                           id.find_first_not_of("0123456789", dash + 1) == std::string::npos;
-  return is_numbered ? id.substr(0, dash) : "";
+// What stages, and sequences whose length nobody says, need to know of a preset.
+void take_from_preset(RowJob& made, KnownPresets& presets) {
+  const ModelPreset* preset = presets.preset(made.job.value("model.from"));
+  if (preset == nullptr) return;
+  if (!preset->layers.empty()) assume(made, Column::layers, preset->layers);
+  if (!preset->positions.empty()) made.facts.emplace("positions", preset->positions);
+  if (!preset->heads.empty()) made.facts.emplace("heads", preset->heads);
 }
 
-std::string source_of(const MeasuredRow& row, const RowRules& rules) {
-  if (const std::optional<RowRule> rule = first_applied(rules.sources, row[Column::source]))
-    return rule->name;
-  const std::string found = prefix_of_id(row[Column::id]);
-  return found.empty() ? row[Column::source] : found;
+// A card of another size than the one that the text means otherwise, as the A100 of 64 GB.
+void refuse_other_memory(RowJob& made, KnownPresets& presets) {
+  if (!made.job.has("cluster.from") || made.facts.contains("unsupported")) return;
+  const Gpu& gpu = presets.gpu(made.job);
+  if (may_have_memory(made.row[Column::hardware], gpu.memory_bytes)) return;
+  made.facts.emplace(
+      "unknown",
+      fmt::format("hardware {}: of its memory this GPU has no profile in configs/gpus, {} has {:.0f} GiB",
+                  in_quotes(made.row[Column::hardware]), gpu.name,
+                  static_cast<double>(gpu.memory_bytes) / 0x1p30));
 }
 
 // Nobody need know what was assumed of sequence parallelism without tensor parallelism, and of a pipeline or
@@ -158,6 +169,20 @@ const Cluster& KnownPresets::cluster(const std::string& name) {
   return clusters_.emplace(name, load_cluster(name, with)).first->second;
 }
 
+const Gpu& KnownPresets::gpu(const JobText& job) {
+  std::string name = job.value("cluster.gpu");
+  if (name.empty()) name = job.value("cluster.gpu.from");
+  if (name.empty()) return cluster(job.value("cluster.from")).gpu;
+  const std::string memory = job.value("cluster.gpu.memory");
+  const std::string text = memory.empty() ? name : fmt::format("{{from: {}, memory: {}}}", name, memory);
+  const std::string from = job.value("cluster.from");
+  const auto found = gpus_.find(from + " " + text);
+  if (found != gpus_.end()) return found->second;
+  LoadOptions with = options_;
+  with.overrides = {{"cluster.nodes", "1"}, {"cluster.gpu", text}};
+  return gpus_.emplace(from + " " + text, load_cluster(from, with).gpu).first->second;
+}
+
 bool KnownPresets::has_framework(const std::string& name) {
   const auto [at, is_new] = frameworks_.emplace(name, false);
   if (is_new)
@@ -169,23 +194,41 @@ bool KnownPresets::has_framework(const std::string& name) {
   return at->second;
 }
 
-const ModelPreset* KnownPresets::model(const std::string& name) {
+const std::vector<ModelPreset>& KnownPresets::models() {
   if (!models_) models_ = model_presets(options_);
-  return model_named(name, *models_);
+  return *models_;
 }
 
-RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
+const ModelPreset* KnownPresets::model(const std::string& name) { return model_named(name, models()); }
+
+const ModelPreset* KnownPresets::preset(const std::string& name) {
+  const auto found = std::ranges::find(models(), name, &ModelPreset::name);
+  return found == models().end() ? nullptr : &*found;
+}
+
+std::string group_of(const MeasuredRow& row, const RowRules& rules) {
+  const std::optional<RowRule> rule = first_applied(rules.sources, row[Column::source]);
+  return rule ? rule->name : publication_of(row[Column::source]);
+}
+
+RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets,
+                  const SizeGuess& guess) {
   RowJob made;
-  made.row = row;
-  made.source = source_of(row, rules);
+  made.row = plain_cells(row);
+  made.source = group_of(made.row, rules);
+  made.has_source_rule = first_applied(rules.sources, made.row[Column::source]).has_value();
   made.job.set("simrun", "1");
-  for (const RowRule& rule : applied_rules(row, rules, presets)) follow(rule, made);
+  for (const RowRule& rule : applied_rules(made.row, rules, presets)) follow(rule, made);
   if (const auto preset = made.facts.find("preset"); preset != made.facts.end())
     made.assumed.push_back("model preset " + preset->second);
-  if (hardware_of(row) != row[Column::hardware]) made.assumed.push_back("a PCIe card");
+  if (hardware_of(made.row) != made.row[Column::hardware]) made.assumed.push_back("a PCIe card");
+  if (const std::string formula = flops_formula_in(made.row[Column::flops_definition]); !formula.empty())
+    made.facts.emplace("flops", formula);
+  take_from_preset(made, presets);
+  refuse_other_memory(made, presets);
   name_what_is_unknown(made);
   name_framework(made, rules, presets);
-  fill_in_defaults(made);
+  fill_in_defaults(made, guess);
   keep_gradients_half(made);
   write_model(made);
   write_training(made);

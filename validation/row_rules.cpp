@@ -9,6 +9,7 @@
 
 #include "configs/config_node.h"
 #include "configs/text_file.h"
+#include "validation/hardware_text.h"
 
 namespace simrun {
 namespace {
@@ -294,6 +295,8 @@ RowRules load_row_rules(const LoadOptions& options) {
   RowRules rules{read("sources.yaml"), read("hardware.yaml"), read("models.yaml"),
                  read("flops.yaml"),   read("notes.yaml"),    read("frameworks.yaml")};
   if (!problems.empty()) throw ConfigError(std::move(problems));
+  for (RowRule& rule : rules.hardware)
+    for (std::string& pattern : rule.match) pattern = hardware_pattern(pattern);
   return rules;
 }
 

@@ -39,6 +39,7 @@ std::optional<RowRule> applied(const RowRule& rule, const std::string& text);
 std::optional<RowRule> first_applied(const std::vector<RowRule>& rules, const std::string& text);
 
 // Rules by the column that they read; of each file but notes the first that matches holds, of notes all do.
+// Those of hardware are for hardware_words() of the cell.
 struct RowRules {
   std::vector<RowRule> sources, hardware, models, flops, notes;
   // Of rows for which no rule of the others names a framework; read in the words of source and notes.

@@ -8,6 +8,8 @@
 #include <map>
 #include <thread>
 
+#include "validation/size_guess.h"
+
 namespace simrun {
 namespace {
 
@@ -96,8 +98,8 @@ ValidatedRow prepared(const MeasuredRow& row, const RowJob& made, RunNames& runs
   prepared.run = runs.name(row);
   prepared.assumed = made.assumed;
   const auto unsupported = made.facts.find("unsupported");
-  if (!row.fault.empty())
-    prepared.why = row.fault;
+  if (!made.row.fault.empty())
+    prepared.why = made.row.fault;
   else if (unsupported != made.facts.end())
     prepared.why = "not supported: " + unsupported->second;
   else if (const auto unknown = made.facts.find("unknown"); unknown != made.facts.end())
@@ -126,6 +128,50 @@ void simulate_all(Simulated& jobs, const ValidateOptions& options) {
   for (std::size_t t = 1; t < std::min(threads, queue.size()); ++t) others.emplace_back(work);
   work();
 }
+
+bool fits(const SimulatedJob& job) { return job.summary.fits && job.summary.host_fits; }
+
+// Rows that ran and leave their GPUs or microbatch open have such as fit.
+class GuessedSizes {
+ public:
+  GuessedSizes(const std::vector<MeasuredRow>& measured, const RowRules& rules, KnownPresets& presets)
+      : measured_(measured), rules_(rules), presets_(presets) {}
+
+  void fit(std::vector<RowJob>& made, std::vector<ValidatedRow>& rows, Simulated& jobs,
+           const ValidateOptions& options) {
+    std::vector<std::size_t> open;
+    for (std::size_t r = 0; r < rows.size(); ++r)
+      if (!rows[r].yaml.empty() && !rows[r].is_failure() && made[r].has_guesses()) open.push_back(r);
+    while (!open.empty()) {
+      std::erase_if(open, [&](std::size_t r) {
+        const SimulatedJob& tried = *jobs.at(rows[r].yaml);
+        return !tried.job || fits(tried) || !guess_again(r, made[r], rows[r], options);
+      });
+      for (const std::size_t r : open) jobs.emplace(rows[r].yaml, nullptr);
+      simulate_all(jobs, options);
+    }
+  }
+
+ private:
+  bool guess_again(std::size_t r, RowJob& made, ValidatedRow& row, const ValidateOptions& options) {
+    const std::optional<SizeGuess> guess = next_guess(made);
+    if (!guess && made.guesses_gpus) {
+      row.yaml.clear();
+      row.why =
+          fmt::format("n_gpus is not stated, and the job fits on no 1 to {} GPUs", made.row[Column::n_gpus]);
+    }
+    if (!guess) return false;
+    made = job_of_row(measured_[r], rules_, presets_, *guess);
+    if (options.without_frameworks) made.job.erase("framework");
+    row.assumed = made.assumed;
+    row.yaml = made.job.yaml();
+    return true;
+  }
+
+  const std::vector<MeasuredRow>& measured_;
+  const RowRules& rules_;
+  KnownPresets& presets_;
+};
 
 // So much of every virtual stage's layers, one at least, is recomputed whole; of four quarters all.
 void recompute_quarters(RowJob& made, std::int64_t quarters) {
@@ -200,9 +246,12 @@ bool has_value(const MeasuredRow& row, Column column, const std::string& value) 
 }  // namespace
 
 std::vector<MeasuredRow> filtered(std::vector<MeasuredRow> rows,
-                                  const std::vector<std::pair<Column, std::string>>& filters) {
-  for (const auto& filter : filters)
-    std::erase_if(rows, [&](const MeasuredRow& row) { return !has_value(row, filter.first, filter.second); });
+                                  const std::vector<std::pair<Column, std::string>>& filters,
+                                  const RowRules& rules) {
+  for (const auto& [column, value] : filters)
+    std::erase_if(rows, [&, wanted = column, is = value](const MeasuredRow& row) {
+      return !has_value(row, wanted, is) && (wanted != Column::source || group_of(row, rules) != is);
+    });
   return rows;
 }
 
@@ -221,6 +270,7 @@ std::vector<ValidatedRow> validate_rows(const std::vector<MeasuredRow>& rows,
     if (!validated.back().yaml.empty()) jobs[validated.back().yaml] = nullptr;
   }
   simulate_all(jobs, options);
+  GuessedSizes(rows, rules, presets).fit(made, validated, jobs, options);
   recompute_where_needed(made, validated, jobs, options);
   for (std::size_t r = 0; r < validated.size(); ++r) {
     if (!validated[r].yaml.empty()) validated[r].simulated = jobs.at(validated[r].yaml);

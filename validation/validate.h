@@ -18,9 +18,11 @@ struct ValidateOptions {
   bool without_frameworks = false;  // as if no job named one
 };
 
-// Rows whose cell of each column has the value (as written, or a whole number equal to it).
+// Rows whose cell of each column has the value (as written, or a whole number equal to it); of the column
+// source also those of the group that the tables print by that name.
 std::vector<MeasuredRow> filtered(std::vector<MeasuredRow> rows,
-                                  const std::vector<std::pair<Column, std::string>>& filters);
+                                  const std::vector<std::pair<Column, std::string>>& filters,
+                                  const RowRules& rules = {});
 
 // Every row as a job, simulated; equal jobs once. In the order of the rows, whatever the number of threads. A
 // row that is broken, that no job can say or that the loader refuses is unscored, with why. Throws

@@ -5,8 +5,8 @@
 
 #include "backend/cpu/math.h"
 
-// Products of Eigen's row-major matrices by the loops of backend/cpu/math.h: their sums are cut alike on every
-// machine, and Eigen's own product would be compiled once more in every file that writes one.
+// Products of Eigen's row-major matrices by the loops of backend/cpu/math.h: their sums are cut alike on
+// every machine, and Eigen's own product would be compiled once more in every file that writes one.
 namespace simrun::cpu {
 
 template <class Real>

@@ -127,6 +127,26 @@ TEST_CASE("import: a profile from the trace of a slower GPU makes the job as slo
   }
 }
 
+TEST_CASE("import: no profile is made of a trace that plainly is another job's") {
+  const Scratch scratch;
+  const std::string profile = scratch.file("gpu.yaml");
+  const auto refused = [&](const std::string& kernel, const std::string& why) {
+    const std::string trace = scratch.write(
+        "other.json",
+        "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" + kernel +
+            "\",\"pid\":0,\"tid\":7,\"ts\":0,\"dur\":30000000,\"args\":{\"stream\":7,\"device\":0}}]");
+    const Ran ran =
+        run_simrun("--import-trace " + trace + " --against " + tiny + " --no-html --profile " + profile);
+    CAPTURE(ran.output);
+    CHECK(ran.code == 2);
+    CHECK(has(ran.output, why));
+    CHECK(read(profile).empty());
+  };
+  refused("kernel_of_our_own", "no kernel of any kind that the job has");
+  refused("sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n",
+          "% of the datasheet's peak by this trace");  // 30 s of it
+}
+
 TEST_CASE("import: a folder is one trace per rank; the measured step is written as a trace") {
   const Scratch scratch;
   const std::string text = read(kineto);

@@ -55,9 +55,21 @@ TEST_CASE(
   CHECK(run_simrun("--validate " + sample + " --sweep training.micro_batch_size=1,2").code == 2);
   CHECK(run_simrun("--validate " + sample + " --csv " + sample).output.find("overwrite") !=
         std::string::npos);
-  const Ran none = run_simrun("--validate " + sample + " --filter id=nobody");
+  const Ran none = run_simrun("--validate " + sample + " --filter source=kortt");
   CHECK(none.code == 2);
-  CHECK(none.output.find("no row could be scored") != std::string::npos);
+  CHECK(none.output.find("has source 'kortt'") != std::string::npos);
+  CHECK(none.output.find("did you mean 'kort'?") != std::string::npos);
+  CHECK(run_simrun("--validate " + sample + " --filter source=kort --filter id=kort-0001 -q").code == 0);
+}
+
+TEST_CASE("program: error bands are not written over where no row could be scored") {
+  const Scratch scratch;
+  const std::string bands = scratch.write("bands.yaml", "as it was");
+  const Ran ran = run_simrun(one_row + "--set cluster.gpu.peak_flops.fp16=wrong --bands " + bands);
+  CAPTURE(ran.output);
+  CHECK(ran.code == 2);
+  CHECK(ran.output.find("no row could be scored") != std::string::npos);
+  CHECK(read(bands) == "as it was");
 }
 
 TEST_CASE("program: a device is fitted to the rows that ran on it and written as part of its file") {
@@ -71,6 +83,10 @@ TEST_CASE("program: a device is fitted to the rows that ran on it and written as
   const Ran elsewhere = run_simrun(fit + "--device h100_sxm");
   CHECK(elsewhere.code == 2);
   CHECK(elsewhere.output.find("rows of this file ran on a100_sxm_80gb") != std::string::npos);
+  const Ran unknown = run_simrun(fit + "--device a100_sxm_80g");
+  CHECK(unknown.code == 2);
+  CHECK(unknown.output.find("there is no GPU 'a100_sxm_80g'") != std::string::npos);
+  CHECK(unknown.output.find("did you mean 'a100_sxm_80gb'?") != std::string::npos);
   for (const char* wrong : {"", "--device a100_sxm_80gb --bands x", "--device a100_sxm_80gb --validate y",
                             "--device a100_sxm_80gb --dtype f32"}) {
     CAPTURE(wrong);

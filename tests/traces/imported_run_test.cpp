@@ -55,11 +55,30 @@ TEST_CASE("imported run: a kernel belongs to the step in which it was launched, 
   REQUIRE(run.ranks.size() == 1);
   const ImportedRank& rank = run.ranks[0];
   REQUIRE(rank.steps.size() == 2);
-  CHECK(rank.steps[0].length_ns == 110'000);  // 100 us to 210 us, where the next step's first kernel starts
-  CHECK(rank.steps[1].length_ns == 30'000);
-  CHECK(rank.step.number == 2);  // the first is a warm-up
+  CHECK(rank.steps[0].length_ns == 101'000);  // 0 to 101 us, where the next mark begins
+  CHECK(rank.steps[1].length_ns == 100'000);  // its own
+  CHECK(rank.step.number == 2);               // the first is a warm-up
   CHECK(rank.kernels.size() == 1);
   CHECK(noted(run, "kernels outside of every marked step") == 1);
+}
+
+TEST_CASE(
+    "imported run: a step is from mark to mark, so that time in which the GPU waits for the host counts") {
+  // Marks at 0, 1000 and 2000 us, of 900 us each; a kernel of 100 us begins 50 us behind each.
+  const ImportedRun run = steps_of_lengths({100, 100, 100});
+  REQUIRE(run.ranks[0].steps.size() == 3);
+  CHECK(run.ranks[0].steps[1].begin_ns == 2'000'000);
+  CHECK(run.ranks[0].steps[1].length_ns == 1'000'000);
+  CHECK(run.ranks[0].steps[2].length_ns == 900'000);
+  CHECK(run.ranks[0].kernels[0].start_ns == 50'000);
+  // A GPU that is 600 us behind the host: the step is as long, and begins as late as its kernels need.
+  const ImportedRun late = run_of({kineto_host("user_annotation", "ProfilerStep#1", 0, 900),
+                                   kineto_launch(10, 1), kineto_kernel("gemm", 600, 1000, 1),
+                                   kineto_host("user_annotation", "ProfilerStep#2", 1000, 900),
+                                   kineto_launch(1010, 2), kineto_kernel("gemm", 1600, 1000, 2)});
+  CHECK(late.ranks[0].steps[0].begin_ns == 600'000);
+  CHECK(late.ranks[0].steps[0].length_ns == 1'000'000);
+  CHECK(late.ranks[0].steps[1].length_ns == 1'000'000);
 }
 
 TEST_CASE("imported run: of several steps the median behind the first is taken") {

@@ -4,6 +4,7 @@
 
 #include "configs/load_job.h"
 #include "tests/validation/rows.h"
+#include "validation/row_rules.h"
 
 namespace simrun {
 
@@ -31,6 +32,36 @@ TEST_CASE(
         Approx(1e15 - counted + 24 * half - gates));
   CHECK(claimed_flops({{"flops", "causal"}}, job, summary) == Approx(1e15 - 12 * half));
   CHECK(claimed_flops({}, job, summary) == 1e15);
+  // What is computed again counts; six per parameter that a token passes leaves all scores out.
+  summary.hardware_flops_per_step = 1.25e15;
+  CHECK(claimed_flops({{"flops", "hardware"}}, job, summary) == 1.25e15);
+  CHECK(claimed_flops({{"flops", "6nd"}}, job, summary) == Approx(1e15 - 24 * half));
+  CHECK(claimed_flops({{"flops", "8nd"}}, job, summary) == Approx((1e15 - 24 * half) * 8 / 6));
+}
+
+TEST_CASE(
+    "flops: six or eight times parameters and tokens are read as a formula, a part of a longer one is not") {
+  for (const char* words : {"6ND", "6*N*D", "6 N D", "6N", "6*N per token", "model FLOPs = 6 * N * tokens"}) {
+    CAPTURE(words);
+    CHECK(flops_formula_in(words) == "6nd");
+  }
+  for (const char* words : {"8N", "8*N*D with recompute", "8 N D"}) CHECK(flops_formula_in(words) == "8nd");
+  for (const char* words : {"", "6N+12Lhs", "(6*N + 12*L*h*s)", "96*B*s*l*h^2", "8 nodes", "16N",
+                            "6*N_params", "6*N(no embedding)"}) {
+    CAPTURE(words);
+    CHECK(flops_formula_in(words).empty());
+  }
+}
+
+TEST_CASE("flops: hardware FLOPs in words count what is recomputed") {
+  const RowRules rules = load_row_rules(source_presets());
+  const auto kind = [&](const char* words) {
+    const std::optional<RowRule> rule = first_applied(rules.flops, words);
+    return rule && rule->facts.contains("flops") ? rule->facts.at("flops") : "";
+  };
+  for (const char* words : {"HFU", "HFU including recompute", "hardware FLOPs utilization"})
+    CHECK(kind(words) == "hardware");
+  CHECK(kind("hw FLOPs incl. full recompute: F=96*B*s*l*h^2") == "hardware_96");
 }
 
 }  // namespace simrun

@@ -1,37 +1,15 @@
 #include "validation/row_job.h"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "tests/validation/rows.h"
+#include "tests/validation/loaded_row.h"
 
 namespace simrun {
 namespace {
 
-using Cells = std::vector<std::pair<Column, std::string>>;
-
-struct LoadedRow {
-  RowJob made;
-  Job job;
-};
-
-LoadedRow load_row(const Cells& cells) {
-  static const LoadOptions options = source_presets();
-  static const RowRules rules = load_row_rules(options);
-  KnownPresets presets(options);
-  LoadedRow loaded{job_of_row(measured_row(cells), rules, presets), {}};
-  INFO(loaded.made.job.yaml());
-  loaded.job = load_job_text(loaded.made.job.yaml(), "row.yaml", options).job;
-  return loaded;
-}
-
-bool assumes(const RowJob& made, const std::string& what) {
-  return std::ranges::find(made.assumed, what) != made.assumed.end();
-}
-
 TEST_CASE("row: a source of no rule runs with Megatron's habits, each noted") {
   const LoadedRow row = load_row({});
-  CHECK(row.made.source == "test");  // of test-0001
+  CHECK(row.made.source == "a source of no rule");
   CHECK(row.job.parallelism.data_parallel_size == 2);
   CHECK(row.job.optimizer.zero_stage == 1);
   for (const char* what :
@@ -142,7 +120,13 @@ TEST_CASE("row: what no rule knows is named, in place of the keys that the job w
     return found == made.facts.end() ? "" : found->second;
   };
   CHECK(unknown({}).empty());
-  CHECK(unknown({{Column::hardware, "Gaudi2"}}) == "hardware 'Gaudi2'");
+  CHECK(unknown({{Column::hardware, "Gaudi2"}}) ==
+        "hardware 'Gaudi2': this GPU has no profile in configs/gpus");
+  for (const char* other : {"GH200", "MI325X", "MI350X", "V100S"})
+    CHECK(unknown({{Column::hardware, other}}).find("has no profile") != std::string::npos);
+  CHECK(unknown({{Column::hardware, "A100 64GB"}}) ==
+        "hardware 'A100 64GB': of its memory this GPU has no profile in configs/gpus, a100_sxm_80gb has 80 "
+        "GiB");
   CHECK(unknown({{Column::model, "Falcon-180B"}, {Column::layers, ""}}) ==
         "model 'Falcon-180B': no cells with its dimensions, no preset of its name");
 }

@@ -35,7 +35,7 @@ TEST_CASE(
     "validate: a run that two tables of a source print counts once; one that is rounded may be another") {
   const auto printed = [](const std::string& value, const std::string& table) {
     return Cells{{Column::measured_value, value},
-                 {Column::source, "NVIDIA/Megatron-LM README " + table},
+                 {Column::source, "a README, Table " + table},
                  {Column::inter_link, table}};  // so that no two are one configuration
   };
   const auto rows =
@@ -246,11 +246,48 @@ TEST_CASE("validate: of a job's time and its throughput, the best single predict
   CHECK(repeats.mape == Approx(0.5).epsilon(1e-3));  // 0 and 100 %
 }
 
+TEST_CASE("validate: a row whose cells cannot be or contradict each other is unscored with why") {
+  const auto rows = validated({{{Column::global_batch, "-5"}},
+                               {{Column::dp, "16"}},
+                               {{Column::schedule, "n/a"}, {Column::n_gpus, "8.0"}, {Column::dp, "2"}}});
+  CHECK(rows[0].why == "global_batch '-5' is no positive whole number");
+  CHECK(rows[1].why == "tp 2 x pp 2 x dp 16 are 64 GPUs, and n_gpus is 8");
+  CHECK(rows[2].status == RowStatus::scored);
+}
+
+TEST_CASE("validate: GPUs that nobody states are the fewest that the job fits on, if any do") {
+  const auto on_gpus = [](const char* layers, const char* split = "") {
+    return Cells{{Column::n_gpus, ""},        {Column::tp, split},      {Column::pp, split},
+                 {Column::layers, layers},    {Column::hidden, "4096"}, {Column::heads, "32"},
+                 {Column::global_batch, "64"}};
+  };
+  const auto rows = validated({on_gpus("4"), on_gpus("24"), on_gpus("80"), on_gpus("80", "1")});
+  const auto assumes = [&](std::size_t row, const char* what) {
+    return std::ranges::find(rows[row].assumed, what) != rows[row].assumed.end();
+  };
+  CHECK(assumes(0, "n_gpus=1"));
+  // 24 x 12 x 4096^2 + 2 x 51200 x 4096 = 5.0 B parameters: at 18 bytes each 91 GB on one GPU of 80 GiB, and
+  // on two, which share 12 bytes of the optimizer's, 61 GB.
+  CHECK(assumes(1, "n_gpus=2"));
+  CHECK(rows[1].simulated->summary.fits);
+  // 16.5 B: 99 GB of weights and gradients on every GPU, unless tensor-parallel ranks have parts of them.
+  CHECK(assumes(2, "n_gpus=8"));
+  CHECK(assumes(2, "tp=2"));
+  CHECK(rows[2].simulated->summary.fits);
+  CHECK(rows[3].why == "n_gpus is not stated, and the job fits on no 1 to 512 GPUs");
+}
+
 TEST_CASE("validate: filters compare text or whole numbers") {
   const std::vector<MeasuredRow> rows{measured_row({{Column::tp, "2"}}), measured_row({{Column::tp, "4"}})};
   CHECK(filtered(rows, {{Column::tp, "4.0"}}).size() == 1);
   CHECK(filtered(rows, {{Column::model, "GPT 22B"}, {Column::tp, "2"}}).size() == 1);
   CHECK(filtered(rows, {{Column::model, "GPT"}}).empty());
+  // A source also by the name of its group.
+  const std::vector<MeasuredRow> papers{measured_row({{Column::source, "Korthikanti et al."}}),
+                                        measured_row({{Column::source, "A blog, Table 2"}})};
+  const RowRules rules = load_row_rules(source_presets());
+  CHECK(filtered(papers, {{Column::source, "kort"}}, rules).size() == 1);
+  CHECK(filtered(papers, {{Column::source, "a blog"}}, rules).size() == 1);
 }
 
 TEST_CASE("validate: threads change nothing") {

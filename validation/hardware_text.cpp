@@ -1,0 +1,104 @@
+#include "validation/hardware_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "validation/link_text.h"
+#include "validation/measured_row.h"
+
+namespace simrun {
+namespace {
+
+bool is_number(const std::string& word) {
+  return !word.empty() && std::ranges::all_of(word, [](char c) { return is_digit(c); });
+}
+
+// Letters and digits between anything else.
+std::vector<std::string> raw_words(const std::string& text) {
+  std::vector<std::string> words{""};
+  for (const char c : lower_case(text)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      words.back() += c;
+    else if (!words.back().empty())
+      words.emplace_back();
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+// "8xh100sxm5" is 8x, h100, sxm5; the 24xlarge of an instance type is one word.
+void add_parts(std::string word, std::vector<std::string>& words) {
+  const std::size_t count = word.find_first_not_of("0123456789");
+  if (count != std::string::npos && count > 0 && word[count] == 'x' &&
+      word.find_first_of("0123456789", count) != std::string::npos) {
+    words.push_back(word.substr(0, count + 1));
+    word.erase(0, count + 1);
+  }
+  for (const std::string_view form : {"sxm", "pcie", "nvl"})
+    if (const std::size_t at = word.find(form); at != std::string::npos && at > 0 && is_digit(word[at - 1])) {
+      words.push_back(word.substr(0, at));
+      word.erase(0, at);
+    }
+  words.push_back(word);
+}
+
+bool is_unit(const std::string& word) { return word == "gb" || word == "g" || word == "gib"; }
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> parts, words;
+  for (const std::string& word : raw_words(text)) add_parts(word, parts);
+  for (const std::string& part : parts) {
+    const std::size_t unit = std::min(part.find_first_not_of("0123456789"), part.size());
+    if (is_unit(part) && !words.empty() && is_number(words.back()))
+      words.back() += "gb";
+    else if (unit > 0 && is_unit(part.substr(unit)))
+      words.push_back(part.substr(0, unit) + "gb");
+    else
+      words.push_back(part);
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string hardware_words(const std::string& text) {
+  std::string spaced;
+  for (const std::string& word : words_of(text)) spaced += " " + word + " ";
+  return spaced;
+}
+
+std::string hardware_pattern(const std::string& pattern) {
+  std::string spaced;
+  for (std::size_t at = 0; at <= pattern.size();) {
+    const std::size_t star = std::min(pattern.find('*', at), pattern.size());
+    spaced += hardware_words(pattern.substr(at, star - at));
+    if (star < pattern.size()) spaced += '*';
+    at = star + 1;
+  }
+  return spaced;
+}
+
+bool may_have_memory(const std::string& hardware, std::int64_t bytes) {
+  const std::vector<std::string> words = words_of(hardware);
+  bool names_any = false;
+  for (std::size_t w = 0; w < words.size(); ++w) {
+    const bool is_size =
+        words[w].size() > 2 && words[w].ends_with("gb") && is_number(words[w].substr(0, words[w].size() - 2));
+    const std::string next = w + 1 < words.size() ? words[w + 1] : "";
+    const bool is_another = next == "s" || next == "host" || next == "ram" || next == "cpu" ||
+                            next == "system" || next.starts_with("ddr");
+    const double size = is_size ? std::strtod(words[w].c_str(), nullptr) : 0;
+    if (is_another || size < 8 || size > 300) continue;
+    names_any = true;
+    for (const double unit : {1e9, 0x1p30})
+      if (std::abs(size * unit - static_cast<double>(bytes)) <= 0.1 * static_cast<double>(bytes)) return true;
+  }
+  return !names_any;
+}
+
+}  // namespace simrun

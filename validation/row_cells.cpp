@@ -1,0 +1,112 @@
+#include "validation/row_cells.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "validation/cell_words.h"
+
+namespace simrun {
+namespace {
+
+constexpr std::array sizes{Column::gpus_per_node,
+                           Column::n_gpus,
+                           Column::layers,
+                           Column::hidden,
+                           Column::heads,
+                           Column::kv_heads,
+                           Column::ffn_hidden,
+                           Column::vocab,
+                           Column::seq_len,
+                           Column::n_experts,
+                           Column::topk,
+                           Column::tp,
+                           Column::pp,
+                           Column::vpp,
+                           Column::dp,
+                           Column::cp,
+                           Column::ep,
+                           Column::micro_batch,
+                           Column::global_batch};
+
+std::string name_of(Column column) { return column_names()[static_cast<std::size_t>(column)]; }
+
+// A model without experts, as some tables print it.
+void clear_no_experts(MeasuredRow& row) {
+  if (row[Column::n_experts] == "0") row[Column::n_experts].clear();
+  if (!row[Column::n_experts].empty()) return;
+  for (const Column column : {Column::topk, Column::ep})
+    if (row[column] == "0") row[column].clear();
+}
+
+void read_size(MeasuredRow& row, Column column) {
+  std::string& cell = row[column];
+  if (cell.empty()) return;
+  constexpr double largest = 1e15;  // every whole number up to it is a double
+  const std::string digits = without_thousands(cell);
+  double number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+  if (is_number && number >= 1 && number <= largest && number == std::floor(number))
+    cell = fmt::format("{}", static_cast<std::int64_t>(number));
+  else if (row.fault.empty())
+    row.fault = fmt::format("{} '{}' is no positive whole number", name_of(column), cell);
+}
+
+void read_word(MeasuredRow& row, Column column) {
+  std::string& cell = row[column];
+  if (cell.empty()) return;
+  if (std::optional<std::string> word = known_word(column, cell))
+    cell = std::move(*word);
+  else if (row.fault.empty())
+    row.fault = fmt::format("{} '{}' is none of {}", name_of(column), cell, accepted_words(column));
+}
+
+}  // namespace
+
+std::string without_thousands(const std::string& text) {
+  const std::size_t first = text.find(',');
+  if (first == std::string::npos || first == 0 || first > 3) return text;
+  const std::size_t end = std::min(text.find('.'), text.size());
+  if ((end - first) % 4 != 0) return text;
+  std::string digits;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool is_comma = at >= first && at < end && (at - first) % 4 == 0;
+    if (is_comma != (text[at] == ',')) return text;
+    if (!is_comma && !is_digit(text[at]) && at != end) return text;
+    if (!is_comma) digits += text[at];
+  }
+  return digits;
+}
+
+MeasuredRow plain_cells(MeasuredRow row) {
+  for (std::string& cell : row.cells)
+    if (is_blank_word(cell)) cell.clear();
+  clear_no_experts(row);
+  for (const Column column : sizes) read_size(row, column);
+  for (std::size_t column = 0; column < column_count; ++column)
+    if (has_words(static_cast<Column>(column))) read_word(row, static_cast<Column>(column));
+  if (const auto layers = row.integer(Column::layers); row.fault.empty() && layers && *layers > most_layers)
+    row.fault = fmt::format("layers '{}' are more than the {} that a row may have", *layers, most_layers);
+  return row;
+}
+
+std::string contradiction_of_sizes(const MeasuredRow& row) {
+  const auto gpus = row.integer(Column::n_gpus), data = row.integer(Column::dp);
+  if (!gpus || !data) return "";
+  double product = 1;
+  std::string named;
+  for (const Column column : {Column::tp, Column::pp, Column::cp, Column::dp}) {
+    const std::int64_t size = row.integer(column).value_or(1);
+    product *= static_cast<double>(size);
+    if (size != 1 || column == Column::dp)
+      named += fmt::format("{}{} {}", named.empty() ? "" : " x ", name_of(column), size);
+  }
+  if (product == static_cast<double>(*gpus)) return "";
+  return fmt::format("{} are {:.10g} GPUs, and n_gpus is {}", named, product, *gpus);
+}
+
+}  // namespace simrun

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "validation/measured_row.h"
+
+namespace simrun {
+
+// More layers than any published model has; what a row costs to simulate grows with them.
+constexpr std::int64_t most_layers = 1000;
+
+// "1,024" without its commas; any other text as it is.
+std::string without_thousands(const std::string& text);
+
+// The row as rules and jobs read it: cells that say that nothing is known are empty, sizes are plain whole
+// numbers ("1,024", "1e3", "8.0"), words are those of validation/cell_words.h. Sets `fault`, unless the row
+// has one, for the first cell that is no positive whole number, no known word, or more than most_layers.
+MeasuredRow plain_cells(MeasuredRow row);
+
+// Why the row's data parallelism, tensor, pipeline and context sizes do not make up its GPUs; "" where they
+// do or one is not a number.
+std::string contradiction_of_sizes(const MeasuredRow& row);
+
+}  // namespace simrun

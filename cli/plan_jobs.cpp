@@ -101,6 +101,9 @@ int search_and_report(const Options& options, const LoadOptions& load, ProcessGr
   PlanSearchResult result;
   try {
     result = search_jobs(base, search);
+  } catch (const ConfigError&) {
+    if (shows) complain("\r\033[K");
+    throw;
   } catch (const std::invalid_argument& error) {
     if (shows) complain("\r\033[K");
     refuse_search(options, error.what());

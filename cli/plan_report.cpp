@@ -109,8 +109,9 @@ std::string nothing_fits(const PlanSearchResult& result) {
 bool names_own_files(const PlanBase& base) {
   return std::ranges::any_of(base.job.files, [&](const std::string& file) {
     return file != base.file &&
-           std::ranges::none_of(base.load.preset_directories,
-                                [&](const std::string& of) { return file.starts_with(of); });
+           std::ranges::none_of(base.load.preset_directories, [&](const std::string& of) {
+             return file.starts_with(of.ends_with('/') ? of : of + '/');
+           });
   });
 }
 

@@ -250,7 +250,11 @@ bool may_overlap_gathers(const Job& job, const Candidate& candidate) {
 }
 
 bool has_instances(const Job& job, const Candidate& candidate) {
-  return candidate.zero_stage > 0 && candidate.data % job.optimizer.num_distributed_optimizer_instances == 0;
+  const std::int64_t instances = job.optimizer.num_distributed_optimizer_instances;
+  if (candidate.zero_stage == 0 || candidate.data % instances != 0) return false;
+  const std::int64_t shard = candidate.tensor * candidate.context * (candidate.data / instances),
+                     experts = candidate.expert_tensor * candidate.expert;
+  return shard % experts == 0 || experts % shard == 0;
 }
 
 Job with_candidate(Job job, const Candidate& candidate) {

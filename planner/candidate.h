@@ -47,7 +47,8 @@ std::vector<StageContent> balanced_stages(const Job& job, std::int64_t stages);
 // always are, without ZeRO there are none, and ZeRO-1's are only beside reductions that are.
 bool may_overlap_gathers(const Job& job, const Candidate& candidate);
 
-// Whether the instances of the distributed optimizer that the job asks for divide the candidate's ranks.
+// Whether the instances of the distributed optimizer that the job asks for divide the candidate's ranks, and
+// cut no group of experts.
 bool has_instances(const Job& job, const Candidate& candidate);
 
 // The job's ranks as the candidate splits them: what the loader would make of its keys, as far as the costs

@@ -50,8 +50,16 @@ void put_recompute(ConfigNode& root, const Job& candidate) {
 
 void put_sharding(ConfigNode& root, const Job& job, const Candidate& candidate) {
   put_scalar(root, "optimizer.zero_stage", plain_scalar(fmt::format("{}", candidate.zero_stage)));
-  if (candidate.zero_stage >= 2) erase_key(root, "optimizer", "overlap_grad_reduce");
-  if (!may_overlap_gathers(job, candidate)) erase_key(root, "optimizer", "overlap_param_gather");
+  const OptimizerConfig optimizer = with_candidate(job, candidate).optimizer;
+  // What the job's own stage implies of them, this one may not.
+  const auto put_unless = [&](bool implied, const char* key, bool value) {
+    if (implied)
+      erase_key(root, "optimizer", key);
+    else if (value)
+      put_scalar(root, std::string("optimizer.") + key, plain_scalar("true"));
+  };
+  put_unless(candidate.zero_stage >= 2, "overlap_grad_reduce", optimizer.overlap_grad_reduce);
+  put_unless(!may_overlap_gathers(job, candidate), "overlap_param_gather", optimizer.overlap_param_gather);
   if (!has_instances(job, candidate)) erase_key(root, "optimizer", "num_distributed_optimizer_instances");
   if (candidate.zero_stage > 0) erase_key(root, "optimizer", "all_reduce");
   erase_key(root, "optimizer", "zero_3_layers");

@@ -54,8 +54,7 @@ std::vector<Candidate> all_neighbours(const PlanBase& base, const Candidate& of)
 
 }  // namespace
 
-RankedCandidate climbed(const PlanBase& base, RankedCandidate from, unsigned threads,
-                        std::int64_t& evaluated) {
+RankedCandidate climbed(const PlanBase& base, RankedCandidate from, Climb& climb) {
   const auto goal = [&](const Evaluation& of) {
     return goal_of(base.job.plan.minimise, of.step_s, static_cast<double>(of.peak_bytes));
   };
@@ -63,11 +62,11 @@ RankedCandidate climbed(const PlanBase& base, RankedCandidate from, unsigned thr
   best.evaluation = evaluate_candidate(base, from.candidate, EngineChoice::fast);
   std::set<Candidate> seen{from.candidate};
   const auto left = [&] { return most_evaluations - std::min(most_evaluations, seen.size()); };
-  for (bool is_better = true; is_better && left() > 0;) {
+  for (bool is_better = true; is_better && left() > 0 && (!climb.goes_on || climb.goes_on());) {
     std::vector<Candidate> neighbours = all_neighbours(base, best.candidate);
-    std::erase_if(neighbours, [&](const Candidate& of) { return !seen.insert(of).second; });
+    std::erase_if(neighbours, [&](const Candidate& of) { return left() == 0 || !seen.insert(of).second; });
     std::vector<Evaluation> found(neighbours.size());
-    in_threads(threads, neighbours.size(), [&](unsigned, std::size_t i) {
+    in_threads(climb.threads, neighbours.size(), [&](unsigned, std::size_t i) {
       found[i] = evaluate_candidate(base, neighbours[i], EngineChoice::fast);
     });
     is_better = false;
@@ -78,8 +77,9 @@ RankedCandidate climbed(const PlanBase& base, RankedCandidate from, unsigned thr
       is_better = true;
     }
   }
-  evaluated += static_cast<std::int64_t>(seen.size());
+  climb.evaluated += static_cast<std::int64_t>(seen.size());
   if (best.candidate == from.candidate) return from;
+  best.estimate = {};  // that of another candidate
   best.evaluation = evaluate_candidate(base, best.candidate, EngineChoice::automatic);
   return best;
 }

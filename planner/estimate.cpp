@@ -59,9 +59,10 @@ PipelineCosts with_sharding(const Candidate& candidate, const StepPrices& step,
 }
 
 // Of parameters that were updated: what the next step's first pass does not hide of it, if it may.
-double gather_s(const Job& job, const PartCost& rank, const StepPrices& step) {
+double gather_s(const Job& job, const Candidate& candidate, const PartCost& rank, const StepPrices& step) {
   const double gather = step.gather_s(rank.dense_elements, rank.expert_elements);
-  return job.optimizer.overlap_param_gather ? std::max(gather - rank.forward_s, 0.0) : gather;
+  const bool overlaps = job.optimizer.overlap_param_gather && may_overlap_gathers(job, candidate);
+  return overlaps ? std::max(gather - rank.forward_s, 0.0) : gather;
 }
 
 // Behind the passes: reductions and gathers that passes do not hide, and the optimizer.
@@ -71,7 +72,7 @@ double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, c
       candidate.zero_stage >= 1 ? static_cast<double>(candidate.data * candidate.context) : 1;
   double end = step.update_s_per_element * elements / copies;
   if (candidate.data * candidate.context == 1 || candidate.zero_stage >= 2) {
-    if (candidate.zero_stage == 2) end += gather_s(job, rank, step);
+    if (candidate.zero_stage == 2) end += gather_s(job, candidate, rank, step);
     return end;
   }
   const double reduce = step.reduce_s(rank.dense_elements, rank.expert_elements);
@@ -79,7 +80,7 @@ double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, c
   const double last_bucket = reduce / std::max(std::ceil(elements / step.bucket), 1.0);
   const bool overlaps = job.optimizer.overlap_grad_reduce;
   end += overlaps ? std::max(reduce - rank.backward_s, last_bucket) : reduce;
-  if (candidate.zero_stage == 1) end += gather_s(job, rank, step);
+  if (candidate.zero_stage == 1) end += gather_s(job, candidate, rank, step);
   return end;
 }
 

@@ -161,9 +161,8 @@ std::string unsearchable_layers(const Job& job) {
   if (GpuKinds(job.cluster).count() > 1 || !job.training.replica_micro_batch_sizes.empty())
     return "GPUs of several kinds and unlike batches are searched by --plan jobs and --plan whale";
   if (job.parallelism.has_unlike_stages())
-    return "stages of unlike size are searched by --plan alpa; leave out stage_tensor_model_parallel_sizes "
-           "and "
-           "stage_data_parallel_sizes";
+    return "stages of unlike size are searched by --plan alpa; leave out "
+           "stage_tensor_model_parallel_sizes and stage_data_parallel_sizes";
   if (job.model.num_nextn_predict_layers > 0) return "multi-token prediction is not searched";
   return "";
 }

@@ -63,7 +63,7 @@ std::vector<BalancedPlan> balanced(const PlanBase& base, const Candidate& seed) 
 
 }  // namespace
 
-void add_balanced(const PlanBase& base, unsigned threads, PlanSearchResult& result) {
+void add_balanced(const PlanBase& base, const PlanSearchOptions& options, PlanSearchResult& result) {
   if (GpuKinds(base.job.job.cluster).count() == 1 || result.was_stopped) return;
   const bool keeps_batch = base.job.plan.fixed_numbers.contains("micro_batch_size");
   std::vector<RankedCandidate> fitting = result.best;
@@ -84,14 +84,23 @@ void add_balanced(const PlanBase& base, unsigned threads, PlanSearchResult& resu
     return goal_of(base.job.plan.minimise, of.evaluation.step_s,
                    static_cast<double>(of.evaluation.peak_bytes));
   });
+  // Several processes climb alike, each for itself, and none of them alone may stop.
+  const bool is_alone = options.among.processes == 1;
+  Climb climb{is_alone ? options.threads : 1, {}, result.evaluated};
+  climb.goes_on = [&] {
+    if (is_alone && options.progress && !options.progress({PlanSearchPhase::simulating, climb.evaluated, 0}))
+      result.was_stopped = true;
+    return !result.was_stopped;
+  };
   const std::size_t starts = std::min(most_climbs, fitting.size());
   for (std::size_t i = 0; i < starts; ++i) {
-    RankedCandidate found = climbed(base, fitting[i], threads, result.evaluated);
+    RankedCandidate found = climbed(base, fitting[i], climb);
     const bool is_new = std::ranges::none_of(
         fitting, [&](const RankedCandidate& of) { return of.candidate == found.candidate; });
     if (is_new && found.evaluation.refusal.empty() && found.evaluation.fits)
       fitting.push_back(std::move(found));
   }
+  result.evaluated = climb.evaluated;
   keep_best(base, std::move(fitting), result);
 }
 

@@ -11,6 +11,6 @@ namespace simrun {
 // do not fit with equal shares among them; from the best of all these it climbs on (planner/climb.h). Does
 // nothing on other clusters, or where plan.fix leaves the written job out of the search and nothing was
 // found.
-void add_balanced(const PlanBase& base, unsigned threads, PlanSearchResult& result);
+void add_balanced(const PlanBase& base, const PlanSearchOptions& options, PlanSearchResult& result);
 
 }  // namespace simrun

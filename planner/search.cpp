@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "planner/candidate_neighbours.h"
+#include "planner/contradiction.h"
 #include "planner/estimate_all.h"
 #include "planner/in_threads.h"
 #include "planner/mixed_search.h"
@@ -56,43 +57,6 @@ std::int64_t count_candidates(const Job& job, const PlanConfig& limits) {
   std::int64_t count = 0;
   for_each_candidate(job, limits, [&](const Candidate&) { ++count; });
   return count;
-}
-
-// Its value of a key of plan.fix.
-std::int64_t value_of(const Candidate& of, const std::string& key) {
-  if (key == "tensor_model_parallel_size") return of.tensor;
-  if (key == "pipeline_model_parallel_size") return of.pipeline;
-  if (key == "virtual_pipeline_model_parallel_size") return of.virtual_stages;
-  if (key == "context_parallel_size") return of.context;
-  if (key == "expert_model_parallel_size") return of.expert;
-  if (key == "expert_tensor_parallel_size") return of.expert_tensor;
-  if (key == "data_parallel_size") return of.data;
-  if (key == "micro_batch_size") return of.micro_batch;
-  return of.zero_stage;
-}
-
-// Which of the limits leaves nothing, and what it could be.
-ConfigError contradiction(const LoadedJob& loaded) {
-  const auto position_of = [&](const std::string& path) {
-    const auto found = loaded.positions.find(path);
-    return found == loaded.positions.end() ? SourcePosition{loaded.files.front(), 0, 0} : found->second;
-  };
-  const std::string text = fmt::format("no way to split {} GPUs keeps plan.fix", loaded.job.world_size());
-  for (const auto& [fixed, values] : loaded.plan.fixed_numbers) {
-    const std::string& key = fixed;  // lambdas of clang 14 take no structured bindings
-    PlanConfig without = loaded.plan;
-    without.fixed_numbers.erase(key);
-    std::set<std::int64_t> possible;
-    for_each_candidate(loaded.job, without,
-                       [&](const Candidate& candidate) { possible.insert(value_of(candidate, key)); });
-    if (!possible.empty())
-      return ConfigError({{position_of("plan.fix." + key),
-                           fmt::format("{}: {} is not {}", text, key, fmt::join(values, " or ")),
-                           fmt::format("with the other limits it can be {}.", fmt::join(possible, ", "))}});
-  }
-  const bool are_several = loaded.plan.fixed_numbers.size() > 1;
-  return ConfigError({{position_of("plan.fix"), text,
-                       are_several ? "no single key of it is to blame: leave out some." : ""}});
 }
 
 // A candidate, and what it takes if each transfer has its links for itself, once that is known.
@@ -383,7 +347,7 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
     result.was_stopped = true;
     return result;
   }
-  if (count_candidates(base.job.job, base.job.plan) == 0) throw contradiction(base.job);
+  if (count_candidates(base.job.job, base.job.plan) == 0) throw contradiction_of_limits(base.job);
   const EstimatedShare share = has_layer_kinds(base.job.job) ? estimated(base, most, options)
                                                              : enumerated(base, most_without_estimates);
   result.candidates = share.candidates;
@@ -394,7 +358,7 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   Search search(base, options);
   search.simulate_most_promising(share.shortlist, result);
   search.rank(result);
-  add_balanced(base, options.threads, result);
+  add_balanced(base, options, result);
   return result;
 }
 

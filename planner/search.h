@@ -61,8 +61,8 @@ struct PlanSearchOptions {
 // contention. Memory is bounded whatever the number of candidates. Deterministic.
 //
 // Throws ConfigError where the limits leave no candidate, with what contradicts what; std::invalid_argument
-// for models whose layers have no kinds (has_layer_kinds) where more candidates are left than
-// PlanConfig::evaluations.
+// for models whose layers have no kinds (has_layer_kinds) where more candidates are left than 4,000
+// and four times PlanConfig::evaluations.
 //
 // On clusters with several kinds of GPU the best are found among equal shares and balanced ones
 // (planner/mixed_search.h).

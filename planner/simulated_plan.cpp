@@ -45,10 +45,13 @@ SimulatedPlan simulate_plan(std::string name, std::vector<Override> overrides, c
 std::string nearest_text(const std::vector<const SimulatedPlan*>& plans) {
   const auto lacks = [](const SimulatedPlan& of) { return of.peak_bytes - of.limit_bytes; };
   const SimulatedPlan* nearest = nullptr;
-  for (const SimulatedPlan* of : plans)
-    if (of->refusal.empty() && !of->fits && (nearest == nullptr || lacks(*of) < lacks(*nearest)))
-      nearest = of;
-  if (nearest == nullptr) return "";
+  bool lacks_host = false;
+  for (const SimulatedPlan* of : plans) {
+    if (!of->refusal.empty() || of->fits) continue;
+    lacks_host = lacks_host || lacks(*of) <= 0;
+    if (lacks(*of) > 0 && (nearest == nullptr || lacks(*of) < lacks(*nearest))) nearest = of;
+  }
+  if (nearest == nullptr) return lacks_host ? "what is offloaded lacks the memory or drives of a node" : "";
   return fmt::format("the nearest needs {:.2f} of the {:.2f} GiB of a {}: {}",
                      static_cast<double>(nearest->peak_bytes) / 0x1p30,
                      static_cast<double>(nearest->limit_bytes) / 0x1p30, nearest->gpu, nearest->name);

@@ -47,17 +47,15 @@ void CachingAllocator::join(Block left, Block right) {
 }
 
 void CachingAllocator::give_back_free_segments() {
-  for (FreeBlocks& pool : free_)
-    for (auto at = pool.begin(); at != pool.end();) {
-      const Block block = std::get<2>(*at);
-      const bool whole = blocks_[block].previous == 0 && blocks_[block].next == 0;
-      at = whole ? pool.erase(at) : std::next(at);
-      if (!whole) continue;
-      reserved_ -= blocks_[block].bytes;
-      Block& last = last_[static_cast<int>(blocks_[block].pool)];
-      if (last == block) last = 0;
-      unused_.push_back(block);
-    }
+  for (const Block block : free_segments_) {
+    const Node& segment = blocks_[block];
+    free_blocks(segment.pool).erase({segment.bytes, segment.address, block});
+    reserved_ -= segment.bytes;
+    Block& last = last_[static_cast<int>(segment.pool)];
+    if (last == block) last = 0;
+    unused_.push_back(block);
+  }
+  free_segments_.clear();
 }
 
 CachingAllocator::Block CachingAllocator::new_segment(std::int64_t bytes, Pool pool) {
@@ -79,6 +77,7 @@ CachingAllocator::Block CachingAllocator::grown_segment(std::int64_t bytes, Pool
   reserved_ += mapped;
   if (extends) {
     free_blocks(pool).erase({blocks_[last].bytes, blocks_[last].address, last});
+    free_segments_.erase(last);
     blocks_[last].bytes += mapped;
     blocks_[last].free = false;
     return last;
@@ -114,6 +113,7 @@ CachingAllocator::Block CachingAllocator::allocate(std::int64_t bytes) {
   if (found != free.end()) {
     block = std::get<2>(*found);
     free.erase(found);
+    if (is_whole_segment(block)) free_segments_.erase(block);
     blocks_[block].free = false;
   } else {
     block = rules_.expandable_segments ? grown_segment(bytes, pool) : new_segment(bytes, pool);
@@ -141,6 +141,7 @@ void CachingAllocator::release(Block block) {
   }
   blocks_[block].free = true;
   free.insert({blocks_[block].bytes, blocks_[block].address, block});
+  if (is_whole_segment(block)) free_segments_.insert(block);
 }
 
 }  // namespace simrun

@@ -56,6 +56,9 @@ class CachingAllocator {
   };
   using FreeBlocks = std::set<std::tuple<std::int64_t, std::int64_t, Block>>;  // bytes, address
 
+  bool is_whole_segment(Block block) const {
+    return blocks_[block].previous == 0 && blocks_[block].next == 0;
+  }
   FreeBlocks& free_blocks(Pool pool) { return free_[static_cast<int>(pool)]; }
   Block add_node(const Node& node);
   void join(Block left, Block right);
@@ -68,7 +71,8 @@ class CachingAllocator {
   std::vector<Node> blocks_{Node{}};  // 0 is none
   std::vector<Block> unused_;
   FreeBlocks free_[2];
-  Block last_[2] = {0, 0};  // expandable: the block at the end of the pool's segment
+  std::set<Block> free_segments_;  // of the free blocks those that are a segment each
+  Block last_[2] = {0, 0};         // expandable: the block at the end of the pool's segment
   std::int64_t next_address_ = 0;
   std::int64_t allocated_ = 0, reserved_ = 0, peak_allocated_ = 0, peak_reserved_ = 0;
 };

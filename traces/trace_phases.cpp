@@ -118,13 +118,15 @@ std::int64_t step_before(const std::vector<TracedSpan>& steps, std::int64_t mome
 }
 
 // The step of a host's mark, whose kernels ran from `first` to `last`: it takes until the next mark begins,
-// so that time in which the GPU waits for the host counts; the last one until its mark ends, or as long as
-// its kernels if that is longer. It begins with the mark, or later by what the GPU is behind the host.
+// so that time in which the GPU waits for the host counts; one that the next step's mark does not follow (the
+// last, or before steps that the profiler left out) until its mark ends, or as long as its kernels if that is
+// longer. It begins with the mark, or later by what the GPU is behind the host.
 ImportedStep marked_step(const std::vector<TracedSpan>& marks, std::size_t s, std::int64_t first,
                          std::int64_t last) {
   const TracedSpan& mark = marks[s];
+  const bool is_followed = s + 1 < marks.size() && marks[s + 1].number == mark.number + 1;
   const std::int64_t length =
-      s + 1 < marks.size() ? marks[s + 1].start_ns - mark.start_ns : std::max(mark.duration_ns, last - first);
+      is_followed ? marks[s + 1].start_ns - mark.start_ns : std::max(mark.duration_ns, last - first);
   return {mark.number, std::clamp(last - length, std::min(mark.start_ns, first), first), length};
 }
 

@@ -57,6 +57,7 @@ std::optional<std::string> precision_word(const std::string& cell, const std::st
                                 {"bfloat16", "bf16"}, {"fp16", "fp16"},  {"float16", "fp16"},
                                 {"half", "fp16"},     {"tf32", "tf32"},  {"fp32", "fp32"},
                                 {"float32", "fp32"},  {"single", "fp32"}};
+  if (holds(letters, "mxfp4")) return std::nullopt;
   if (std::ranges::any_of(kept, [&](std::string_view part) { return holds(letters, part); }))
     return lower_case(cell);
   if (const auto named = first_held(letters, others)) return named;
@@ -78,13 +79,10 @@ std::optional<std::string> recompute_word(const std::string& letters) {
 }
 
 std::optional<std::string> sharding_word(const std::string& letters) {
-  static const Spellings parts{{"hybridshard", "hsdp, fsdp"},
-                               {"hsdp", "hsdp, fsdp"},
-                               {"shardgradop", "2"},
-                               {"fullshard", "fsdp"},
-                               {"noshard", "0"},
-                               {"fullysharded", "fsdp"},
-                               {"fsdp", "fsdp"}};
+  static const Spellings parts{{"hybridshardzero2", "2"}, {"hybridshard", "hsdp, fsdp"},
+                               {"hsdp", "hsdp, fsdp"},    {"shardgradop", "2"},
+                               {"fullshard", "fsdp"},     {"noshard", "0"},
+                               {"fullysharded", "fsdp"},  {"fsdp", "fsdp"}};
   static const Spellings wholes{{"none", "0"}, {"no", "0"},
                                 {"ddp", "0"},  {"hybrid", "hsdp, fsdp"},
                                 {"dp", "0"},   {"distributedoptimizer", "1"}};
@@ -128,7 +126,12 @@ std::optional<std::string> schedule_word(const std::string& letters) {
                                {"pipedreamflush", "1f1b"},
                                {"dapple", "1f1b"}};
   if (const auto named = equal_to(letters, loaded)) return named;
-  if (holds(letters, "interleav") && !holds(letters, "not")) return "interleaved-1f1b";
+  const auto denies = [&](const char* word) { return holds(letters, word); };
+  if (std::ranges::any_of(std::array{"notinterleav", "noninterleav", "nointerleav", "withoutinterleav",
+                                     "interleavingnot", "interleavednot"},
+                          denies))
+    return "1f1b";
+  if (holds(letters, "interleav")) return "interleaved-1f1b";
   if (letters == "zb") return "zb1p";
   if (letters == "none" || letters == "no") return "";
   return first_held(letters, parts);

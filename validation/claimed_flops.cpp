@@ -118,7 +118,8 @@ bool ends_with_parameters(const std::string& text, std::size_t at) {
   };
   if (is_part(end)) end = at;
   const std::size_t next = behind_signs(text, end);
-  return !is_part(end) && (next >= text.size() || (text[next] != '+' && text[next] != '('));
+  constexpr std::string_view goes_on = "+-(*";
+  return !is_part(end) && (next >= text.size() || goes_on.find(text[next]) == std::string_view::npos);
 }
 
 }  // namespace
@@ -129,7 +130,10 @@ std::string flops_formula_in(const std::string& words) {
     if (text[at] != '6' && text[at] != '8') continue;
     const bool is_number = at == 0 || (std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0 &&
                                        text[at - 1] != '.' && text[at - 1] != '*');
-    if (is_number && ends_with_parameters(text, behind_signs(text, at + 1)))
+    const std::size_t before = text.find_last_not_of(' ', at - std::min<std::size_t>(at, 1));
+    const bool is_first =
+        at == 0 || before == std::string::npos || (text[before] != '+' && text[before] != '-');
+    if (is_number && is_first && ends_with_parameters(text, behind_signs(text, at + 1)))
       return std::string(1, text[at]) + "nd";
   }
   return "";

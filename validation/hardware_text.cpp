@@ -18,10 +18,13 @@ bool is_number(const std::string& word) {
   return !word.empty() && std::ranges::all_of(word, [](char c) { return is_digit(c); });
 }
 
-// Letters and digits between anything else.
+// Letters and digits between anything else. Gb and Gbps are bits, and no memory.
 std::vector<std::string> raw_words(const std::string& text) {
+  std::string bytes = text;
+  for (std::size_t at = bytes.find("Gb"); at != std::string::npos; at = bytes.find("Gb", at))
+    bytes.replace(at, 2, "gbit");
   std::vector<std::string> words{""};
-  for (const char c : lower_case(text)) {
+  for (const char c : lower_case(bytes)) {
     if (std::isalnum(static_cast<unsigned char>(c)) != 0)
       words.back() += c;
     else if (!words.back().empty())
@@ -31,14 +34,26 @@ std::vector<std::string> raw_words(const std::string& text) {
   return words;
 }
 
-// "8xh100sxm5" is 8x, h100, sxm5; the 24xlarge of an instance type is one word.
+// "8xh100sxm5" is 8x, h100, sxm5, "a100x8" a100, 8x and "a100s" a100; the 24xlarge of an instance type is one
+// word.
 void add_parts(std::string word, std::vector<std::string>& words) {
-  const std::size_t count = word.find_first_not_of("0123456789");
-  if (count != std::string::npos && count > 0 && word[count] == 'x' &&
-      word.find_first_of("0123456789", count) != std::string::npos) {
+  const auto is_digit_at = [&](std::size_t at) { return at < word.size() && is_digit(word[at]); };
+  for (std::size_t count = word.find_first_not_of("0123456789");
+       count != std::string::npos && count > 0 && word[count] == 'x' &&
+       word.find_first_of("0123456789", count) != std::string::npos;
+       count = word.find_first_not_of("0123456789")) {
     words.push_back(word.substr(0, count + 1));
     word.erase(0, count + 1);
   }
+  if (const std::size_t times = word.rfind('x'); times != std::string::npos && times > 0 &&
+                                                 is_digit_at(times - 1) &&
+                                                 is_number(word.substr(times + 1))) {
+    words.push_back(word.substr(times + 1) + "x");
+    word.erase(times);
+  }
+  if (word.size() > 3 && word.back() == 's' && is_digit_at(word.size() - 2) && is_digit_at(word.size() - 3) &&
+      !is_digit(word.front()) && word != "v100s")
+    word.pop_back();
   for (const std::string_view form : {"sxm", "pcie", "nvl"})
     if (const std::size_t at = word.find(form); at != std::string::npos && at > 0 && is_digit(word[at - 1])) {
       words.push_back(word.substr(0, at));
@@ -90,8 +105,11 @@ bool may_have_memory(const std::string& hardware, std::int64_t bytes) {
     const bool is_size =
         words[w].size() > 2 && words[w].ends_with("gb") && is_number(words[w].substr(0, words[w].size() - 2));
     const std::string next = w + 1 < words.size() ? words[w + 1] : "";
-    const bool is_another = next == "s" || next == "host" || next == "ram" || next == "cpu" ||
-                            next == "system" || next.starts_with("ddr");
+    const std::string after = next == "of" && w + 2 < words.size() ? words[w + 2] : next;
+    constexpr std::array<std::string_view, 16> others{
+        "s",   "host", "ram",        "cpu",      "system", "main", "ib",   "hdr",
+        "ndr", "edr",  "infiniband", "ethernet", "roce",   "nic",  "nics", "network"};
+    const bool is_another = after.starts_with("ddr") || std::ranges::find(others, after) != others.end();
     const double size = is_size ? std::strtod(words[w].c_str(), nullptr) : 0;
     if (is_another || size < 8 || size > 300) continue;
     names_any = true;

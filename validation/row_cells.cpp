@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "configs/limits.h"
 #include "validation/cell_words.h"
 
 namespace simrun {
@@ -32,6 +33,8 @@ constexpr std::array sizes{Column::gpus_per_node,
                            Column::micro_batch,
                            Column::global_batch};
 
+constexpr std::array split_sizes{Column::tp, Column::pp, Column::cp, Column::dp, Column::ep};
+
 std::string name_of(Column column) { return column_names()[static_cast<std::size_t>(column)]; }
 
 // A model without experts, as some tables print it.
@@ -56,6 +59,18 @@ void read_size(MeasuredRow& row, Column column) {
     row.fault = fmt::format("{} '{}' is no positive whole number", name_of(column), cell);
 }
 
+// So many ranks that their number is none of any machine's; without them what is left can be counted.
+void refuse_endless_ranks(MeasuredRow& row) {
+  double ranks = 1;
+  for (const Column column : split_sizes) ranks *= row.number(column).value_or(1);
+  if (ranks <= static_cast<double>(limits::parallel.most)) return;
+  if (row.fault.empty())
+    row.fault =
+        fmt::format("its parallel sizes multiply to {:.3g} ranks, and {} are the most that a job may have",
+                    ranks, limits::parallel.most);
+  for (const Column column : split_sizes) row[column].clear();
+}
+
 void read_word(MeasuredRow& row, Column column) {
   std::string& cell = row[column];
   if (cell.empty()) return;
@@ -69,7 +84,7 @@ void read_word(MeasuredRow& row, Column column) {
 
 std::string without_thousands(const std::string& text) {
   const std::size_t first = text.find(',');
-  if (first == std::string::npos || first == 0 || first > 3) return text;
+  if (first == std::string::npos || first == 0 || first > 3 || text.front() == '0') return text;
   const std::size_t end = std::min(text.find('.'), text.size());
   if ((end - first) % 4 != 0) return text;
   std::string digits;
@@ -87,6 +102,7 @@ MeasuredRow plain_cells(MeasuredRow row) {
     if (is_blank_word(cell)) cell.clear();
   clear_no_experts(row);
   for (const Column column : sizes) read_size(row, column);
+  refuse_endless_ranks(row);
   for (std::size_t column = 0; column < column_count; ++column)
     if (has_words(static_cast<Column>(column))) read_word(row, static_cast<Column>(column));
   if (const auto layers = row.integer(Column::layers); row.fault.empty() && layers && *layers > most_layers)

@@ -136,11 +136,28 @@ void assume(RowJob& made, Column column, const std::string& value) {
   made.assumed.push_back(fmt::format("{}={}", column_names()[static_cast<std::size_t>(column)], value));
 }
 
-// Where a source has no rule. With ZeRO-3 nothing has to be split.
+// Whether every parameter is sharded over the data-parallel ranks: with ZeRO-3 nothing has to be split.
+bool shards_parameters(const RowJob& made) {
+  const std::string& cell = made.row[Column::zero_stage];
+  return cell == "3" || cell.find("fsdp") != std::string::npos;
+}
+
+// What GPUs and data-parallel ranks leave to a split that the row does not state: tensor-parallel ranks
+// first, up to eight.
+void split_by_quotient(RowJob& made) {
+  const auto gpus = made.row.integer(Column::n_gpus), data = made.row.integer(Column::dp);
+  if (!gpus || !data || *gpus % *data != 0) return;
+  const std::int64_t ranks = *gpus / *data, tensor = std::gcd(ranks, std::int64_t{8});
+  assume(made, Column::tp, tensor);
+  assume(made, Column::pp, ranks / tensor);
+}
+
+// Where a source has no rule.
 void fill_in_split(RowJob& made, const SizeGuess& guess) {
   const auto is_blank = [&](Column column) { return made.row[column].empty(); };
-  made.guesses_split = !made.has_source_rule && is_blank(Column::tp) && is_blank(Column::pp) &&
-                       made.row.integer(Column::zero_stage).value_or(1) < 3;
+  const bool is_open = is_blank(Column::tp) && is_blank(Column::pp);
+  if (is_open && is_blank(Column::cp)) split_by_quotient(made);
+  made.guesses_split = !made.has_source_rule && is_open && is_blank(Column::dp) && !shards_parameters(made);
   made.guesses_experts = !made.has_source_rule && !is_blank(Column::n_experts) && is_blank(Column::ep);
   if (made.guesses_split && guess.tensor > 1) assume(made, Column::tp, guess.tensor);
   if (made.guesses_split && guess.pipeline > 1) assume(made, Column::pp, guess.pipeline);

@@ -9,8 +9,8 @@ namespace simrun {
 // 2,048); data parallelism from the GPUs, of which there are as many as the stated sizes need, else `guess`,
 // else one; a batch of one microbatch per data-parallel rank, four per pipeline rank where there are several;
 // 2,048 tokens, or as many positions as the preset has, if fewer. Of sources without a rule a microbatch has
-// `guess` sequences, else about 8,192 tokens (4,096 with a pipeline), and a step without pipeline four of
-// them. Each is noted in `assumed`.
+// `guess` sequences, else 2,048 tokens or one longer sequence, and a step without pipeline four of them. Each
+// is noted in `assumed`.
 void fill_in_defaults(RowJob& made, const SizeGuess& guess);
 
 // Sets one empty cell, and notes it.

@@ -60,6 +60,9 @@ std::optional<SizeGuess> next_guess(const RowJob& made) {
   }
   if (!made.guesses_gpus && !made.guesses_split) return std::nullopt;
   if (made.guesses_split) guess.pipeline = 2 * size(made, Column::pp);
+  // Of the ranks of a stage.
+  const std::int64_t ranks = std::max(gpus, guess.n_gpus) / std::max<std::int64_t>(guess.pipeline, 1);
+  if (guess.expert > 0) guess.expert = std::gcd(guess.expert, ranks);
   return guess;
 }
 

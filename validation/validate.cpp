@@ -131,7 +131,27 @@ void simulate_all(Simulated& jobs, const ValidateOptions& options) {
 
 bool fits(const SimulatedJob& job) { return job.summary.fits && job.summary.host_fits; }
 
-// Rows that ran and leave their GPUs or microbatch open have such as fit.
+// So much of every virtual stage's layers, one at least, is recomputed whole; of four quarters all.
+void recompute_quarters(RowJob& made, std::int64_t quarters) {
+  made.job.erase("recompute");
+  made.job.set("recompute.granularity", "full");
+  const auto size = [&](Column column) {
+    return std::max<std::int64_t>(made.row.integer(column).value_or(1), 1);
+  };
+  const std::int64_t layers = size(Column::layers), stages = size(Column::pp) * size(Column::vpp);
+  const std::int64_t of_stage = (layers + stages - 1) / stages, some = (of_stage * quarters + 3) / 4;
+  std::string assumed = "recompute=full, to fit";
+  if (some < of_stage) {
+    made.job.set("recompute.method", "block");
+    made.job.set("recompute.num_layers", fmt::format("{}", some));
+    assumed = fmt::format("recompute={} of {} layers of a stage, to fit", some, of_stage);
+  }
+  for (std::string& text : made.assumed)
+    if (text.starts_with("recompute=")) text = assumed;
+}
+
+// Rows that ran and leave sizes open (RowJob::has_guesses) have such as fit, with all recomputed if their
+// source does that where memory asks for it.
 class GuessedSizes {
  public:
   GuessedSizes(const std::vector<MeasuredRow>& measured, const RowRules& rules, KnownPresets& presets)
@@ -145,7 +165,13 @@ class GuessedSizes {
     while (!open.empty()) {
       std::erase_if(open, [&](std::size_t r) {
         const SimulatedJob& tried = *jobs.at(rows[r].yaml);
-        return !tried.job || fits(tried) || !guess_again(r, made[r], rows[r], options);
+        return !tried.job || fits(tried);
+      });
+      for (const std::size_t r : open) jobs.emplace(recomputed_yaml(made[r]), nullptr);
+      simulate_all(jobs, options);
+      std::erase_if(open, [&](std::size_t r) {
+        const SimulatedJob& tried = *jobs.at(recomputed_yaml(made[r]));
+        return (tried.job && fits(tried)) || !guess_again(r, made[r], rows[r], options);
       });
       for (const std::size_t r : open) jobs.emplace(rows[r].yaml, nullptr);
       simulate_all(jobs, options);
@@ -153,6 +179,12 @@ class GuessedSizes {
   }
 
  private:
+  // The job itself where that is not for us to say.
+  static std::string recomputed_yaml(RowJob made) {
+    if (recomputes_as_needed(made)) recompute_quarters(made, 4);
+    return made.job.yaml();
+  }
+
   bool guess_again(std::size_t r, RowJob& made, ValidatedRow& row, const ValidateOptions& options) {
     const std::optional<SizeGuess> guess = next_guess(made);
     if (!guess && made.guesses_gpus) {
@@ -172,25 +204,6 @@ class GuessedSizes {
   const RowRules& rules_;
   KnownPresets& presets_;
 };
-
-// So much of every virtual stage's layers, one at least, is recomputed whole; of four quarters all.
-void recompute_quarters(RowJob& made, std::int64_t quarters) {
-  made.job.erase("recompute");
-  made.job.set("recompute.granularity", "full");
-  const auto size = [&](Column column) {
-    return std::max<std::int64_t>(made.row.integer(column).value_or(1), 1);
-  };
-  const std::int64_t layers = size(Column::layers), stages = size(Column::pp) * size(Column::vpp);
-  const std::int64_t of_stage = (layers + stages - 1) / stages, some = (of_stage * quarters + 3) / 4;
-  std::string assumed = "recompute=full, to fit";
-  if (some < of_stage) {
-    made.job.set("recompute.method", "block");
-    made.job.set("recompute.num_layers", fmt::format("{}", some));
-    assumed = fmt::format("recompute={} of {} layers of a stage, to fit", some, of_stage);
-  }
-  for (std::string& text : made.assumed)
-    if (text.starts_with("recompute=")) text = assumed;
-}
 
 // Those that do not fit with nothing recomputed, whether they ran or not, with as many quarters of their
 // layers recomputed as make them fit, or all.

@@ -20,6 +20,8 @@ TEST_CASE("hardware: a card's name is a word of its own, whatever stands around 
   CHECK_FALSE(names("A10", "A10G"));
   CHECK_FALSE(names("A10", "A100"));
   CHECK_FALSE(names("V100", "V100S"));
+  for (const char* text : {"64 A100s", "A100x8", "2x8xA100", "8x A100", "A100PCIE40GB"})
+    CHECK(names("A100", text));
 }
 
 TEST_CASE("hardware: a memory size is one word, however it is written") {
@@ -35,6 +37,9 @@ TEST_CASE("hardware: a text names the memory of a GPU, or another's, or none") {
   CHECK(may_have_memory("A100", of_80));
   CHECK(may_have_memory("A100, NVLink 300 GB/s", of_80));  // a rate
   CHECK(may_have_memory("A100, 256 GB host memory", of_80));
+  CHECK(may_have_memory("A100, 256 GB of host memory", of_80));
+  CHECK(may_have_memory("A100, 200Gb HDR IB", of_80));  // bits
+  CHECK(may_have_memory("A100 (100G IB)", of_80));
   CHECK_FALSE(may_have_memory("A100 64GB (Leonardo custom)", of_80));
   CHECK_FALSE(may_have_memory("H100 96GB", of_80));
   CHECK(may_have_memory("H200 141GB", std::int64_t{140} << 30));

@@ -136,6 +136,12 @@ TEST_CASE(
   Cells sharded = stated;
   sharded.push_back({Column::zero_stage, "3"});
   CHECK(guesses_of(sharded, 10) == std::vector<std::string>{"16: 1 x 1, 1"});
+  sharded.back().second = "FSDP";
+  CHECK(guesses_of(sharded, 10) == std::vector<std::string>{"16: 1 x 1, 1"});
+  // 64 GPUs of which 4 share data are 16 a replica: eight tensor-parallel ranks, the rest stages.
+  Cells quotient = open;
+  quotient.insert(quotient.end(), {{Column::n_gpus, "64"}, {Column::dp, "4"}, {Column::micro_batch, "1"}});
+  CHECK(guesses_of(quotient, 10) == std::vector<std::string>{"64: 8 x 2, 1"});
   Cells ruled = stated;
   ruled.push_back({Column::source, "tr11-176B-ml"});
   CHECK(guesses_of(ruled, 10).size() == 1);

@@ -47,7 +47,9 @@ TEST_CASE("cells: words are known in any case and order") {
   all(Column::sp, "0", {"0", "No", "false", "OFF"});
   all(Column::schedule, "interleaved-1f1b",
       {"Interleaved 1F1B", "1F1B interleaved", "Interleaved-1F1B", "1F1B-interleaved", "interleaved"});
-  all(Column::schedule, "1f1b", {"1F1B", "PipeDream-Flush", "1F1B (interleaving not stated for this table)"});
+  all(Column::schedule, "1f1b",
+      {"1F1B", "PipeDream-Flush", "non-interleaved 1F1B", "1F1B without interleaving",
+       "1F1B (interleaving not stated for this table)"});
   all(Column::schedule, "gpipe", {"GPipe", "AFAB"});
   all(Column::schedule, "zb1p", {"Zero bubble", "ZB-1p", "ZB-H1"});
   all(Column::precision, "bf16", {"bf16", "BF16", "bfloat16"});

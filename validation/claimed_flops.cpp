@@ -118,7 +118,9 @@ bool ends_with_parameters(const std::string& text, std::size_t at) {
   };
   if (is_part(end)) end = at;
   const std::size_t next = behind_signs(text, end);
-  constexpr std::string_view goes_on = "+-(*";
+  const bool multiplies = text.substr(end, next - end).find_first_not_of(' ') != std::string::npos;
+  if (multiplies && is_part(next)) return false;
+  constexpr std::string_view goes_on = "+-(";
   return !is_part(end) && (next >= text.size() || goes_on.find(text[next]) == std::string_view::npos);
 }
 

@@ -55,7 +55,7 @@ expect "resume: result" diff -q <(without_seconds whole.json) <(without_seconds 
 
 ranks -n 3 "$simrun" --plan "$jobs/tiny-4xa100.yaml" --set plan.fix.data_parallel_size=3 >result 2>error
 expect "contradiction: exit code" [ $? -eq 2 ]
-expect "contradiction: told once" [ "$(grep -c 'without data_parallel_size' error)" -eq 1 ]
+expect "contradiction: told once" [ "$(grep -c 'data_parallel_size is not 3' error)" -eq 1 ]
 
 # Rank 1 dies while all of them search; then all are interrupted.
 # So many are simulated that no machine has done before.

@@ -48,6 +48,7 @@ std::optional<std::size_t> fastest_of(const std::vector<BalancedPlan>& plans) {
 // What comes nearest where none fits.
 std::string nothing_fits(const std::vector<BalancedPlan>& plans) {
   std::vector<const SimulatedPlan*> all;
+  all.reserve(plans.size());
   for (const BalancedPlan& of : plans) all.push_back(&of.simulated);
   const std::string nearest = nearest_text(all);
   if (nearest.empty()) return "no balance of the job can be run\n";
@@ -81,6 +82,7 @@ std::string balanced_json(const std::vector<BalancedPlan>& plans, double seconds
     if (of.simulated.fits && of.simulated.refusal.empty()) fitting.push_back(&of);
   std::ranges::stable_sort(fitting, is_better, [](const BalancedPlan* of) { return of->simulated; });
   std::vector<FoundJob> found;
+  found.reserve(fitting.size());
   for (const BalancedPlan* of : fitting) found.push_back({config_of(*of), of->simulated, {}});
   const auto refused =
       std::ranges::count_if(plans, [](const BalancedPlan& of) { return !of.simulated.refusal.empty(); });

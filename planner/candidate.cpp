@@ -166,7 +166,7 @@ void visit_schedules(const Choices& choices, Candidate candidate,
   }
 }
 
-void visit_training(const Job& job, const Choices& choices, Candidate candidate,
+void visit_training(const Choices& choices, Candidate candidate,
                     const std::function<void(const Candidate&)>& visit) {
   for (const std::int64_t micro_batch : choices.micro_batches(candidate.data)) {
     candidate.micro_batch = micro_batch;
@@ -177,7 +177,7 @@ void visit_training(const Job& job, const Choices& choices, Candidate candidate,
   }
 }
 
-void visit_experts(const Job& job, const Choices& choices, Candidate candidate,
+void visit_experts(const Choices& choices, Candidate candidate,
                    const std::function<void(const Candidate&)>& visit) {
   const std::int64_t ranks = candidate.tensor * candidate.context * candidate.data;  // of a stage
   for (const std::int64_t expert_tensor : choices.expert_tensor(candidate.tensor)) {
@@ -185,7 +185,7 @@ void visit_experts(const Job& job, const Choices& choices, Candidate candidate,
     candidate.expert_tensor = expert_tensor;
     for (const std::int64_t expert : choices.experts(ranks / expert_tensor)) {
       candidate.expert = expert;
-      visit_training(job, choices, candidate, visit);
+      visit_training(choices, candidate, visit);
     }
   }
 }
@@ -225,7 +225,7 @@ void for_each_candidate(const Job& job, const PlanConfig& limits,
         candidate.pipeline = pipeline;
         candidate.data = world / (tensor * context * pipeline);
         if (!choices.allows("data_parallel_size", candidate.data)) continue;
-        visit_experts(job, choices, candidate, visit);
+        visit_experts(choices, candidate, visit);
       }
 }
 

@@ -62,7 +62,7 @@ class OutcomeSearch {
     for (int round = 0; round < most_rounds; ++round) {
       const SimulatedLayers& last = outcome_.plans[at];
       if (!last.simulated.refusal.empty() || !is_promising(last)) return;
-      const double limit = memory_limit(last.simulated);
+      const auto limit = static_cast<double>(last.simulated.limit_bytes);
       const double slack = limit - static_cast<double>(last.simulated.peak_bytes);
       if (slack >= 0 && slack < margin * limit) return;
       // Where the estimate would be if the simulator said just the limit.
@@ -73,11 +73,6 @@ class OutcomeSearch {
       add(std::move(*plan), true);
       at = outcome_.plans.size() - 1;
     }
-  }
-
-  double memory_limit(const SimulatedPlan& plan) const {
-    const auto limit = static_cast<double>(plan.limit_bytes);
-    return options_.max_memory > 0 ? std::min(limit, static_cast<double>(options_.max_memory)) : limit;
   }
 
   bool is_promising(const SimulatedLayers& of) const {
@@ -95,8 +90,6 @@ class OutcomeSearch {
     SimulatedLayers added{std::move(plan), {}, is_mixed};
     added.simulated = simulate_plan(describe(added.plan), galvatron_overrides(job_, added.plan), load_,
                                     {.max_memory = options_.max_memory});
-    added.simulated.fits = added.simulated.fits &&
-                           static_cast<double>(added.simulated.peak_bytes) <= memory_limit(added.simulated);
     outcome_.plans.push_back(std::move(added));
     offer(outcome_.best);
     if (outcome_.plans.back().plan.is_uniform()) offer(outcome_.best_uniform);

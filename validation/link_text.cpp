@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -105,8 +106,13 @@ bool are_links(const std::vector<std::string>& tokens, std::size_t first) {
   if (is_digit(next.front())) return true;
   const auto begins = [&](const auto& generation) { return next.starts_with(generation.first); };
   if (std::ranges::any_of(generations, begins)) return true;
-  for (std::size_t t = first;
-       t < std::min(tokens.size(), first + 7) && tokens[t] != "per" && tokens[t] != "of"; ++t)
+  // Behind any of these the number was that of something else.
+  const auto ends = [&](const std::string& token) {
+    constexpr std::array<std::string_view, 6> others{"switch", "node", "server", "gpu", "leaf", "spine"};
+    return token == "per" || token == "of" ||
+           std::ranges::any_of(others, [&](std::string_view other) { return token.starts_with(other); });
+  };
+  for (std::size_t t = first; t < std::min(tokens.size(), first + 7) && !ends(tokens[t]); ++t)
     if (is_link_noun(tokens[t])) return true;
   return false;
 }

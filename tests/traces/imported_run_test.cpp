@@ -81,6 +81,20 @@ TEST_CASE(
   CHECK(late.ranks[0].steps[1].length_ns == 1'000'000);
 }
 
+TEST_CASE("imported run: a step before others that the profiler left out ends with its own mark") {
+  const ImportedRun run = run_of([] {
+    std::vector<std::string> events;
+    const std::vector<std::pair<int, double>> marks{{3, 0}, {4, 1000}, {9, 50000}};
+    for (const auto& [number, begin] : marks) {
+      events.push_back(kineto_host("user_annotation", "ProfilerStep#" + std::to_string(number), begin, 900));
+      events.push_back(kineto_launch(begin + 10, number));
+      events.push_back(kineto_kernel("gemm", begin + 50, 40, number));
+    }
+    return events;
+  }());
+  CHECK(run.length_ns == 900'000);  // of step 4, not the 49,000 us to step 9's mark
+}
+
 TEST_CASE("imported run: of several steps the median behind the first is taken") {
   const ImportedRun run = run_of([] {
     std::vector<std::string> events;

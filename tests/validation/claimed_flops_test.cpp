@@ -59,6 +59,7 @@ TEST_CASE("flops: hardware FLOPs in words count what is recomputed") {
     const std::optional<RowRule> rule = first_applied(rules.flops, words);
     return rule && rule->facts.contains("flops") ? rule->facts.at("flops") : "";
   };
+  CHECK_FALSE(first_applied(rules.flops, "MFU, not HFU")->facts.contains("flops"));
   for (const char* words : {"HFU", "HFU including recompute", "hardware FLOPs utilization"})
     CHECK(kind(words) == "hardware");
   CHECK(kind("hw FLOPs incl. full recompute: F=96*B*s*l*h^2") == "hardware_96");

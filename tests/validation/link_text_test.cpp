@@ -28,9 +28,9 @@ TEST_CASE("networks: NICs and rates as sources write them, on nodes of 8 GPUs") 
       Sentence{"four 200 Gb/s HDR", 4, 25}, Sentence{"4 HDR InfiniBand HCAs per node", 4, 25},
       Sentence{"8 400 Gbps InfiniBand HCAs", 8, 50},
       Sentence{"8 NVIDIA Mellanox 400 Gbps HDR InfiniBand HCAs", 8, 50},
-      Sentence{"4 x 200 Gb/s per server", 4, 25}, Sentence{"4x HDR (800 Gb/s per node)", 4, 25},
-      Sentence{"one NIC of 400 Gb/s per GPU", 8, 50}, Sentence{"HDR100", 8, 12.5},
-      Sentence{"1,600 Gb/s per node", 8, 25}, Sentence{"3.2 Tbps", 8, 50});
+      Sentence{"4 x 200 Gb/s per server", 4, 25}, Sentence{"2 switches, 200 Gb/s HDR links", 8, 25},
+      Sentence{"4x HDR (800 Gb/s per node)", 4, 25}, Sentence{"one NIC of 400 Gb/s per GPU", 8, 50},
+      Sentence{"HDR100", 8, 12.5}, Sentence{"1,600 Gb/s per node", 8, 25}, Sentence{"3.2 Tbps", 8, 50});
   CAPTURE(sentence.text);
   const auto network = node_network_in(sentence.text, 8);
   REQUIRE(network);

@@ -55,7 +55,7 @@ PipelineCosts with_sharding(const Candidate& candidate, const StepPrices& step,
       stage.backward_s =
           std::max(stage.backward_s, gather) + (gathers ? reduce : std::max(reduce - stage.forward_s, 0.0));
   }
-  return with_ranks(std::move(stages), candidate.pipeline);
+  return with_ranks(std::move(stages), candidate);
 }
 
 // Of parameters that were updated: what the next step's first pass does not hide of it, if it may.
@@ -145,7 +145,7 @@ std::optional<PassCosts> Estimator::on_line(const Candidate& of, std::int64_t mi
 // Candidates of one pipeline size come in a row.
 const PipelineCosts& Estimator::pipeline_of(const Candidate& of, const PassCosts& passes) {
   if (!pipelines_.empty() && std::get<0>(pipelines_.begin()->first) != of.pipeline) pipelines_.clear();
-  const auto [slot, is_new] = pipelines_.try_emplace(PipelineKey{of.pipeline, of.virtual_stages, &passes});
+  const auto [slot, is_new] = pipelines_.try_emplace(PipelineKey{of.pipeline, of.virtual_stages, of.schedule, &passes});
   if (is_new) slot->second = pipeline_costs(job_, of, passes);
   return slot->second;
 }

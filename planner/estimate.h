@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -62,7 +63,7 @@ class Estimator {
 
  private:
   using SplitKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
-  using PipelineKey = std::tuple<std::int64_t, std::int64_t, const PassCosts*>;
+  using PipelineKey = std::tuple<std::int64_t, std::int64_t, std::string, const PassCosts*>;
   // What is known of one split of the ranks.
   struct Split {
     PassProbes probes;
@@ -84,7 +85,7 @@ class Estimator {
   LoadCandidate load_;
   std::map<SplitKey, Split> splits_;
   PassTable passes_;
-  std::map<PipelineKey, PipelineCosts> pipelines_;  // by pipeline size, virtual stages and costs of passes
+  std::map<PipelineKey, PipelineCosts> pipelines_;  // by sizes, schedule and costs of passes
   SharedStepPrices& steps_;
 };
 

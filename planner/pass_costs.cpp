@@ -70,12 +70,13 @@ class PassProbe {
     const Chunk& of = plan_.chunks[chunk];
     std::vector<PartCost> costs(static_cast<std::size_t>(of.layers) + 1);
     const Segment& forward = segment(chunk, PassKind::forward);
+    const Segment& backward = segment(chunk, PassKind::backward);
     add_times(forward, of, costs, &PartCost::forward_s);
-    for (const PassKind kind : {PassKind::backward, PassKind::backward_input, PassKind::backward_weight})
-      if (has(chunk, kind)) add_times(segment(chunk, kind), of, costs, &PartCost::backward_s);
+    add_times(backward, of, costs, &PartCost::backward_s);
+    add_split_times(backward, of, costs);
     add_held(forward, of, costs);
     add_pass_peaks(chunk, costs);
-    add_put_off(segment(chunk, PassKind::backward), of, costs);
+    add_put_off(backward, of, costs);
     add_elements(forward, of, costs);
     return costs;
   }
@@ -127,10 +128,6 @@ class PassProbe {
     const bool is_inside = layer >= chunk.first_layer && layer < chunk.first_layer + chunk.layers;
     return static_cast<std::size_t>(is_inside ? layer - chunk.first_layer : chunk.layers);
   }
-  bool has(Index chunk, PassKind kind) const {
-    return std::ranges::any_of(plan_.segments,
-                               [&](const Segment& of) { return of.chunk == chunk && of.kind == kind; });
-  }
   const Segment& segment(Index chunk, PassKind kind) const {
     return *std::ranges::find_if(plan_.segments,
                                  [&](const Segment& of) { return of.chunk == chunk && of.kind == kind; });
@@ -147,6 +144,22 @@ class PassProbe {
         walk.step(instruction);
         if (run == 1) costs[part_of(chunk, instruction.layer)].*time += to_seconds(walk.computed() - before);
       }
+    }
+  }
+
+  // Likewise, as if what is for weights alone ran behind all the rest.
+  void add_split_times(const Segment& backward, const Chunk& chunk, std::vector<PartCost>& costs) {
+    PassWalk walk(plan_, durations_, chunk.pipeline_rank);
+    for (int run = 0; run < 2; ++run) {
+      walk.begin_pass();
+      for (const bool is_weight : {false, true})
+        for (const Instruction& instruction : backward.instructions) {
+          if ((instruction.phase == Phase::backward_weight) != is_weight) continue;
+          const Picoseconds before = walk.computed();
+          walk.step(instruction);
+          PartCost& part = costs[part_of(chunk, instruction.layer)];
+          if (run == 1) (is_weight ? part.weight_s : part.input_s) += to_seconds(walk.computed() - before);
+        }
     }
   }
 
@@ -213,9 +226,8 @@ class PassProbe {
     const std::size_t layers = costs.size() - 1;
     std::vector<double> highest(costs.size(), 0);
     std::set<Index> live;
-    for (const PassKind kind :
-         {PassKind::forward, PassKind::backward, PassKind::backward_input, PassKind::backward_weight})
-      if (has(chunk, kind)) add_highest(segment(chunk, kind), plan_.chunks[chunk], live, highest);
+    for (const PassKind kind : {PassKind::forward, PassKind::backward})
+      add_highest(segment(chunk, kind), plan_.chunks[chunk], live, highest);
     double before = chunk == 0 ? costs[layers].held_bytes : 0;  // what parts in front hold
     for (std::size_t layer = 0; layer < layers; before += costs[layer++].held_bytes)
       costs[layer].pass_peak_bytes = costs[layer].layer_peak_bytes =
@@ -258,6 +270,8 @@ PassCosts pass_costs_on_line(const PassCosts& smaller, const PassCosts& larger, 
   const auto part = [&](const PartCost& at_smaller, PartCost of) {
     of.forward_s = line(at_smaller.forward_s, of.forward_s);
     of.backward_s = line(at_smaller.backward_s, of.backward_s);
+    of.input_s = line(at_smaller.input_s, of.input_s);
+    of.weight_s = line(at_smaller.weight_s, of.weight_s);
     of.held_bytes = line(at_smaller.held_bytes, of.held_bytes);
     of.pass_peak_bytes = line(at_smaller.pass_peak_bytes, of.pass_peak_bytes);
     of.layer_peak_bytes = line(at_smaller.layer_peak_bytes, of.layer_peak_bytes);

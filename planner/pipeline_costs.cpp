@@ -7,12 +7,33 @@
 #include <utility>
 #include <vector>
 
+#include "schedules/placement.h"
+
 namespace simrun {
 namespace {
+
+// In ZB-V the way leads down the ranks and back up.
+bool is_wave(const Candidate& candidate) { return candidate.schedule == "zb_v"; }
+
+Placement placement_of(const Candidate& candidate) {
+  return is_wave(candidate) ? Placement::wave : Placement::loop;
+}
+
+std::size_t pipeline_rank_of(const Candidate& candidate, std::size_t stage) {
+  return static_cast<std::size_t>(rank_of(placement_of(candidate), static_cast<int>(candidate.pipeline),
+                                          static_cast<int>(stage)));
+}
+
+std::size_t stage_of_chunk(const Candidate& candidate, std::size_t rank, std::size_t chunk) {
+  return static_cast<std::size_t>(stage_of(placement_of(candidate), static_cast<int>(candidate.pipeline),
+                                           static_cast<int>(rank), static_cast<int>(chunk)));
+}
 
 PartCost sum(PartCost of, const PartCost& with) {
   of.forward_s += with.forward_s;
   of.backward_s += with.backward_s;
+  of.input_s += with.input_s;
+  of.weight_s += with.weight_s;
   of.pass_peak_bytes = std::max(of.pass_peak_bytes, of.held_bytes + with.pass_peak_bytes);
   of.layer_peak_bytes = std::max(of.layer_peak_bytes, of.held_bytes + with.layer_peak_bytes);
   of.held_bytes += with.held_bytes;
@@ -31,6 +52,7 @@ std::vector<PartCost> stage_costs(const Job& job, const Candidate& candidate, co
     for (std::int64_t i = 0; i < content.layers; ++i) stage = sum(stage, costs.kinds[costs.kind_of[layer++]]);
     if (content.loss) stage = sum(stage, costs.loss);
     if (content.embedding && content.loss) stage.dense_elements -= costs.tied_elements;
+    if (puts_off_weight_gradients(candidate)) stage.backward_s = stage.input_s + stage.weight_s;
     stages.push_back(stage);
   }
   return stages;
@@ -70,13 +92,14 @@ class InFlight {
         microbatches_(microbatches),
         holds_all_(of.schedule == "gpipe" || of.schedule == "looped_bfs"),
         // What weight gradients were put off of is held as long.
-        is_even_(of.schedule == "zb_v" || of.schedule == "zb_h1"),
+        is_even_(of.schedule == "zb_h1"),
+        is_wave_(is_wave(of)),
         fills_up_(of.schedule == "interleaved_zb") {}
 
   // Forward passes of all its stages that are most ahead of their backward passes.
   double passes(std::size_t rank) const {
     if (holds_all_) return microbatches_ * v_;
-    if (is_even_) return std::min(microbatches_, p_) * v_;
+    if (is_even_ || is_wave_) return std::min(microbatches_, p_) * v_;
     const double behind = p_ - static_cast<double>(rank) - 1;
     const double most = fills_up_ ? v_ * p_ : v_ == 1 ? behind + 1 : 2 * behind + (v_ - 1) * p_ + 1;
     return std::min(most, microbatches_ * v_);
@@ -86,6 +109,13 @@ class InFlight {
   // so that as many microbatches are now on the first stages and now on the last.
   double bytes(std::size_t rank, const std::vector<double>& stage_bytes) const {
     const double ahead = passes(rank);
+    if (is_wave_) {
+      // One more of the first stage, which then is the last one's.
+      const double first = std::min(microbatches_, 2 * p_ - static_cast<double>(rank));
+      const double second = std::min(microbatches_, static_cast<double>(rank) + 1);
+      return std::max(first * stage_bytes[0] + std::min(second, ahead - first) * stage_bytes[1],
+                      std::min(first, ahead - second) * stage_bytes[0] + second * stage_bytes[1]);
+    }
     if (holds_all_ || is_even_ ||
         std::ranges::count(stage_bytes, stage_bytes.front()) == std::ssize(stage_bytes))
       return ahead / v_ * std::accumulate(stage_bytes.begin(), stage_bytes.end(), 0.0);
@@ -105,7 +135,7 @@ class InFlight {
 
  private:
   double p_, v_, microbatches_;
-  bool holds_all_, is_even_, fills_up_;
+  bool holds_all_, is_even_, is_wave_, fills_up_;
 };
 
 // Seconds from microbatch to microbatch where those in flight wait for one another: each is held from its
@@ -117,15 +147,14 @@ double period_s(const Candidate& candidate, double microbatches, const std::vect
   std::vector<double> on_rank(p, 0);
   double way = -2 * send_s;
   for (std::size_t s = stages.size(); s-- > 0;) {
-    // Weight gradients take about as long as the forward pass.
-    way += stages[s].backward_s + (puts_off ? 0 : stages[s].forward_s) + 2 * send_s;
-    on_rank[s % p] += way;
+    way += stages[s].forward_s + (puts_off ? stages[s].input_s : stages[s].backward_s) + 2 * send_s;
+    on_rank[pipeline_rank_of(candidate, s)] += way;
   }
   const InFlight in_flight(candidate, microbatches);
   double period = 0;
   for (std::size_t rank = 0; rank < p; ++rank) {
     double held = in_flight.passes(rank);
-    if (puts_off) held = std::max(held - static_cast<double>(rank), 1.0);
+    if (puts_off && !is_wave(candidate)) held = std::max(held - static_cast<double>(rank), 1.0);
     period = std::max(period, on_rank[rank] / held);
   }
   return period;
@@ -173,10 +202,11 @@ double PipelineCosts::slowest_pass_s() const {
   return slowest;
 }
 
-PipelineCosts with_ranks(std::vector<PartCost> stages, std::int64_t pipeline_ranks) {
-  PipelineCosts costs{std::move(stages), std::vector<PartCost>(static_cast<std::size_t>(pipeline_ranks))};
+PipelineCosts with_ranks(std::vector<PartCost> stages, const Candidate& candidate) {
+  PipelineCosts costs{std::move(stages),
+                      std::vector<PartCost>(static_cast<std::size_t>(candidate.pipeline))};
   for (std::size_t s = 0; s < costs.stages.size(); ++s) {
-    PartCost& rank = costs.ranks[s % costs.ranks.size()];
+    PartCost& rank = costs.ranks[pipeline_rank_of(candidate, s)];
     rank = sum(rank, costs.stages[s]);
   }
   return costs;
@@ -185,7 +215,7 @@ PipelineCosts with_ranks(std::vector<PartCost> stages, std::int64_t pipeline_ran
 PipelineCosts pipeline_costs(const Job& job, const Candidate& candidate, const PassCosts& costs) {
   std::vector<PartCost> stages = stage_costs(job, candidate, costs);
   if (stages.empty()) return {};
-  return with_ranks(std::move(stages), candidate.pipeline);
+  return with_ranks(std::move(stages), candidate);
 }
 
 bool puts_off_weight_gradients(const Candidate& candidate) {
@@ -197,15 +227,18 @@ double passes_s(const Candidate& candidate, double microbatches, const PipelineC
   const double pass_s = costs.slowest_pass_s();
   if (candidate.pipeline == 1) return microbatches * pass_s;
   const auto others = static_cast<double>(candidate.pipeline - 1);
-  double fill = 0, forward = 0, backward = 0;
-  for (const PartCost& stage : stages) forward += stage.forward_s, backward += stage.backward_s;
+  double fill = 0, forward = 0, backward = 0, input = 0;
+  for (const PartCost& stage : stages)
+    forward += stage.forward_s, backward += stage.backward_s, input += stage.input_s;
   if (candidate.virtual_stages == 1)
     fill = forward + backward - pass_s;
   else
     fill = others * (pass_s / static_cast<double>(candidate.virtual_stages));
-  if (puts_off_weight_gradients(candidate)) fill *= std::max(backward - forward, 0.0) / (backward + forward);
+  if (puts_off_weight_gradients(candidate)) fill *= input / (backward + forward);
   const double behind_first = std::max(microbatches - static_cast<double>(candidate.pipeline), 0.0);
-  const double waits = std::max(period_s(candidate, microbatches, stages, send_s) - pass_s, 0.0);
+  double waits = std::max(period_s(candidate, microbatches, stages, send_s) - pass_s, 0.0);
+  // No rank of a wave has time left in which results come from its neighbours.
+  if (is_wave(candidate)) waits = std::max(waits, 2 * send_s);
   return microbatches * pass_s + fill + behind_first * waits +
          2 * static_cast<double>(stages.size() - 1) * send_s;
 }
@@ -221,10 +254,11 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
   double peak = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     // In a backward pass one microbatch holds what it held; those before it, what was put off.
-    const double put_off = puts_off ? std::min(microbatches - 1, static_cast<double>(rank)) : 0;
+    const double put_off =
+        puts_off && !is_wave(candidate) ? std::min(microbatches - 1, static_cast<double>(rank)) : 0;
     double bytes = 0, within_pass = 0, within_layer = 0;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-      const PartCost& stage = pipeline.stages[chunk * ranks + rank];
+      const PartCost& stage = pipeline.stages[stage_of_chunk(candidate, rank, chunk)];
       held[chunk] = stage.held_bytes;
       bytes += put_off * (stage.put_off_bytes - stage.held_bytes) / static_cast<double>(chunks);
       within_pass = std::max(within_pass, stage.pass_peak_bytes - stage.held_bytes);

@@ -19,7 +19,7 @@ struct PipelineCosts {
 PipelineCosts pipeline_costs(const Job& job, const Candidate& candidate, const PassCosts& costs);
 
 // Likewise, from stages that cost as they stand.
-PipelineCosts with_ranks(std::vector<PartCost> stages, std::int64_t pipeline_ranks);
+PipelineCosts with_ranks(std::vector<PartCost> stages, const Candidate& candidate);
 
 // Whether the schedule splits backward passes and runs the half with the weight gradients later.
 bool puts_off_weight_gradients(const Candidate& candidate);

@@ -37,7 +37,7 @@ TEST_CASE("of stages with 2 and 1 layers the first of two ranks holds 9 layers, 
   std::vector<PartCost> stages(4);  // of both ranks alike
   for (std::size_t s = 0; s < stages.size(); ++s)
     stages[s].held_bytes = stages[s].pass_peak_bytes = s < 2 ? 2 : 1;
-  CHECK(peak_bytes({}, candidate, 4, with_ranks(stages, 2)) == 9);
+  CHECK(peak_bytes({}, candidate, 4, with_ranks(stages, candidate)) == 9);
 }
 
 TEST_CASE("what unlike virtual stages hold at most is what running pass after pass holds") {
@@ -60,7 +60,7 @@ TEST_CASE("what unlike virtual stages hold at most is what running pass after pa
           most = std::max(most, most_live(ranks, rank, groups * ranks, bytes));
         }
         CAPTURE(ranks, stages, groups);
-        CHECK(peak_bytes({}, candidate, groups * ranks, with_ranks(parts, ranks)) == most);
+        CHECK(peak_bytes({}, candidate, groups * ranks, with_ranks(parts, candidate)) == most);
       }
 }
 

@@ -35,6 +35,8 @@ struct Evaluation {
   std::string engine;
 };
 
+Evaluation evaluation_of(const PlanBase& base, const Plan& plan, const Timeline& timeline);
+
 // The candidate's job; throws ConfigError.
 Job load_candidate(const PlanBase& base, const Candidate& candidate);
 

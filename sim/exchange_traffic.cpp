@@ -4,6 +4,7 @@
 
 #include "sim/kernel_cost.h"
 #include "sim/server_flows.h"
+#include "sim/tuned_flows.h"
 
 namespace simrun {
 
@@ -22,28 +23,36 @@ void drop_unlimiting_links(const Topology& topology, ExchangeFlows& flows) {
 }
 
 ExchangeFlows instance_flows(Opcode opcode, const Meeting& meeting, Index position, const Topology& topology,
-                             const Cluster& cluster) {
+                             TunedFlows& tuned) {
   const std::span<const std::int64_t> members = meeting.members[position];
   if (opcode == Opcode::send || opcode == Opcode::recv)
     return transfer_flows(topology, members[0], members[1]);
   if (meeting.servers.one_sided) return one_sided_flows(topology, opcode, members[0], members.subspan(1));
   if (has_servers(opcode)) return server_flows(topology, opcode, meeting.servers, members);
-  return collective_flows(topology, cluster, opcode, members, meeting.bytes[position]);
+  return tuned.of(opcode, members, meeting.bytes[position]);
 }
 
 std::vector<NetworkExchange> flows_of(const CompiledExchange& exchange, const Meeting& meeting,
-                                      const Topology& topology, const Cluster& cluster) {
+                                      const Topology& topology, TunedFlows& tuned) {
   std::vector<NetworkExchange> positions(meeting.positions);
   for (Index position = 0; position < meeting.positions; ++position) {
     const double bytes = meeting.bytes[position];
     if (meeting.members[position].empty() || bytes < 0) continue;
     positions[position].bytes = bytes;
     positions[position].flows =
-        instance_flows(exchange.instruction->opcode, meeting, position, topology, cluster);
+        instance_flows(exchange.instruction->opcode, meeting, position, topology, tuned);
     drop_unlimiting_links(topology, positions[position].flows);
     for (FlowPhase& phase : positions[position].flows) phase.flows.shrink_to_fit();
   }
   return positions;
+}
+
+// A message that occupies a link for less is all latency: nobody notices it, and it notices nobody. So the
+// all-reduce of one gradient norm does not make flows of all tensor-parallel traffic, nor of itself: its rings
+// and trees over all GPUs would tell apart what is alike in all else.
+constexpr double shortest_s = 1e-9;
+bool is_noticed(const Topology& topology, double bytes, LinkIndex link) {
+  return bytes >= shortest_s * topology.bandwidth(link);
 }
 
 // Marks links as shared that two users have.
@@ -56,16 +65,13 @@ class Users {
     for (const FlowPhase& phase : exchange.flows)
       for (const SharedFlow& flow : phase.flows)
         for (const LinkIndex link : flow.route.links()) {
-          if (flow.share * exchange.bytes < shortest_s * topology_.bandwidth(link)) continue;
+          if (!is_noticed(topology_, flow.share * exchange.bytes, link)) continue;
           if (user_[link] != none && user_[link] != user) shared_[link] = true;
           user_[link] = user;
         }
   }
 
  private:
-  // A message that occupies a link for less is all latency: nobody notices it, and it notices nobody. So the
-  // all-reduce of one gradient norm does not make flows of all tensor-parallel traffic.
-  static constexpr double shortest_s = 1e-9;
   static constexpr std::uint64_t none = ~std::uint64_t{0};
   const Topology& topology_;
   std::vector<std::uint64_t> user_;
@@ -112,8 +118,9 @@ std::vector<std::int64_t> count_executions(const CompiledPlan& compiled) {
 ExchangeTraffic exchange_traffic(const CompiledPlan& compiled, const Meetings& meetings,
                                  const Topology& topology, const Cluster& cluster) {
   ExchangeTraffic traffic;
+  TunedFlows tuned(topology, cluster);
   for (std::size_t e = 0; e < compiled.exchanges.size(); ++e)
-    traffic.flows.push_back(flows_of(compiled.exchanges[e], meetings.of_exchange[e], topology, cluster));
+    traffic.flows.push_back(flows_of(compiled.exchanges[e], meetings.of_exchange[e], topology, tuned));
   traffic.other_jobs = other_jobs_traffic(topology, cluster);
   for (PeriodicExchange& other : traffic.other_jobs) drop_unlimiting_links(topology, other.exchange.flows);
   traffic.shared.assign(topology.links(), false);
@@ -131,15 +138,17 @@ bool meets_other_jobs(const Topology& topology, const ExchangeTraffic& traffic) 
         for (const LinkIndex link : flow.route.links()) theirs[link] = true;
   return std::ranges::any_of(traffic.flows, [&](const std::vector<NetworkExchange>& positions) {
     return std::ranges::any_of(
-        positions, [&](const NetworkExchange& exchange) { return uses_shared_link(exchange.flows, theirs); });
+        positions,
+        [&](const NetworkExchange& exchange) { return uses_shared_link(topology, exchange, theirs); });
   });
 }
 
-bool uses_shared_link(const ExchangeFlows& flows, const std::vector<bool>& shared) {
-  for (const FlowPhase& phase : flows)
+bool uses_shared_link(const Topology& topology, const NetworkExchange& exchange,
+                      const std::vector<bool>& shared) {
+  for (const FlowPhase& phase : exchange.flows)
     for (const SharedFlow& flow : phase.flows)
       for (const LinkIndex link : flow.route.links())
-        if (shared[link]) return true;
+        if (shared[link] && is_noticed(topology, flow.share * exchange.bytes, link)) return true;
   return false;
 }
 

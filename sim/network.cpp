@@ -10,8 +10,6 @@
 
 namespace simrun {
 
-namespace {}  // namespace
-
 Network::Network(const Topology& topology, CarriedTraffic traffic, LinkMeter& meter)
     : traffic_(std::move(traffic)), topology_(topology), meter_(meter), links_(topology.links()) {
   number_.assign(topology.links(), 0);

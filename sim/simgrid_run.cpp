@@ -72,7 +72,7 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
   std::vector<const NetworkExchange*> shared;
   for (const std::vector<NetworkExchange>& positions : traffic.flows)
     for (const NetworkExchange& exchange : positions)
-      if (uses_shared_link(exchange.flows, traffic.shared)) shared.push_back(&exchange);
+      if (uses_shared_link(topology, exchange, traffic.shared)) shared.push_back(&exchange);
   for (const PeriodicExchange& other : traffic.other_jobs) shared.push_back(&other.exchange);
   reserve(carried, shared);
   LinkUses uses(topology);
@@ -83,7 +83,7 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
     const NetworkExchange* const recorded = recorded_exchange(compiled, meetings, traffic, e);
     for (std::size_t position = 0; position < positions.size(); ++position) {
       NetworkExchange& exchange = traffic.flows[e][position];
-      if (uses_shared_link(exchange.flows, traffic.shared)) {
+      if (uses_shared_link(topology, exchange, traffic.shared)) {
         positions[position] = append(carried, exchange);
       } else if (counts_traffic(compiled, e)) {
         const std::int64_t times = traffic.executions[e];
@@ -162,7 +162,7 @@ SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Dura
   std::vector<bool> watched(compiled.exchanges.size(), false);
   for (std::size_t e = 0; e < watched.size() && detail != Detail::totals; ++e)
     if (const NetworkExchange* exchange = recorded_exchange(compiled, meetings, traffic, e))
-      watched[e] = !uses_shared_link(exchange->flows, traffic.shared);
+      watched[e] = !uses_shared_link(topology, *exchange, traffic.shared);
   SimgridRun result;
   result.run = run_streams({plan, compiled, folding ? folding->meetings : meetings, detail, watched, &network,
                             slowdowns.empty() ? nullptr : &slowdowns});

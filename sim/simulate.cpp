@@ -233,8 +233,9 @@ class FastEngine {
       watched[e] =
           steady_.exchanges[e].instruction->opcode != Opcode::recv &&
           (detail != Detail::totals ||
-           std::any_of(traffic.flows[e].begin(), traffic.flows[e].end(),
-                       [&](const NetworkExchange& x) { return uses_shared_link(x.flows, traffic.shared); }));
+           std::ranges::any_of(traffic.flows[e], [&](const NetworkExchange& exchange) {
+             return uses_shared_link(durations_.topology(), exchange, traffic.shared);
+           }));
     return watched;
   }
 

@@ -177,11 +177,12 @@ class PassProbe {
       costs[part].held_bytes += static_cast<double>(plan_.buffers[buffer].bytes());
   }
 
-  // What weight gradients read.
+  // What weight gradients read, but for what is written for them alone.
   void add_put_off(const Segment& backward, const Chunk& chunk, std::vector<PartCost>& costs) const {
     std::set<Index> seen;
     for (const Instruction& instruction : backward.instructions) {
       if (instruction.phase != Phase::backward_weight || instruction.opcode == Opcode::free) continue;
+      for (const Index output : instruction.outputs) seen.insert(owner_of(plan_, output));
       for (const Index input : instruction.inputs) {
         const Index buffer = owner_of(plan_, input);
         if (counts(plan_.buffers[buffer]) && seen.insert(buffer).second)

@@ -133,6 +133,16 @@ class InFlight {
     return most;
   }
 
+  // Of ZB-V, whose ranks run the last backward passes' halves for weights last: of the first stage what is yet
+  // to come back, and of both what waits for weight gradients.
+  double bytes_in_drain(std::size_t rank, const std::vector<double>& stage_bytes,
+                        const std::vector<double>& put_off_bytes) const {
+    const auto behind = static_cast<double>(rank);
+    const double first = std::min(behind + 1, microbatches_), second = std::min(behind, microbatches_);
+    return std::min(p_ - 1 - behind, microbatches_ - first) * stage_bytes[0] + first * put_off_bytes[0] +
+           second * put_off_bytes[1];
+  }
+
  private:
   double p_, v_, microbatches_;
   bool holds_all_, is_even_, is_wave_, fills_up_;
@@ -250,7 +260,7 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
   const bool puts_off = puts_off_weight_gradients(candidate);
   const InFlight in_flight(candidate, microbatches);
   const double gathered = gathered_bytes(costs, candidate);
-  std::vector<double> held(chunks);
+  std::vector<double> held(chunks), put_off_by_chunk(chunks);
   double peak = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     // In a backward pass one microbatch holds what it held; those before it, what was put off.
@@ -260,6 +270,7 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       const PartCost& stage = pipeline.stages[stage_of_chunk(candidate, rank, chunk)];
       held[chunk] = stage.held_bytes;
+      put_off_by_chunk[chunk] = stage.put_off_bytes;
       bytes += put_off * (stage.put_off_bytes - stage.held_bytes) / static_cast<double>(chunks);
       within_pass = std::max(within_pass, stage.pass_peak_bytes - stage.held_bytes);
       within_layer = std::max(within_layer, stage.layer_peak_bytes - stage.held_bytes);
@@ -268,6 +279,8 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
                           std::max(times * within_layer + gathered, times * within_pass);
     if (others + times * in_flight.passes(rank) * std::ranges::max(held) > peak)
       peak = std::max(peak, others + times * in_flight.bytes(rank, held));
+    if (is_wave(candidate))
+      peak = std::max(peak, others + times * in_flight.bytes_in_drain(rank, held, put_off_by_chunk));
   }
   return peak;
 }

@@ -64,4 +64,21 @@ TEST_CASE("what unlike virtual stages hold at most is what running pass after pa
       }
 }
 
+TEST_CASE("ZB-V on two ranks, stages of 1, 2, 4 and 8 bytes: the first holds 3 x 1 + 8, the second 2 x (2 + 4)") {
+  // Down and up: stages 0 and 3 lie on rank 0, 1 and 2 on rank 1. Rank 0 is 3 microbatches ahead on its first
+  // stage when the first one comes to its last (0F0 0F1 0F2 3F0); rank 1 runs 1F0 2F0 1F1 2F1 2I0.
+  Candidate candidate;
+  candidate.pipeline = candidate.virtual_stages = 2;
+  candidate.schedule = "zb_v";
+  std::vector<PartCost> stages(4);
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    stages[s].held_bytes = stages[s].pass_peak_bytes = s == 0 ? 1 : s == 1 ? 2 : s == 2 ? 4 : 8;
+  CHECK(peak_bytes({}, candidate, 8, with_ranks(stages, candidate)) == 12);
+  stages[2].held_bytes = stages[2].pass_peak_bytes = 2;
+  CHECK(peak_bytes({}, candidate, 8, with_ranks(stages, candidate)) == 11);
+  // In the drain rank 1 has put off the weight gradients of 2 microbatches on stage 1 and of 1 on stage 2.
+  stages[1].put_off_bytes = stages[2].put_off_bytes = 5;
+  CHECK(peak_bytes({}, candidate, 8, with_ranks(stages, candidate)) == 15);
+}
+
 }  // namespace simrun

@@ -83,6 +83,7 @@ TEST_CASE("one for all that are alike: the dates of simulating every GPU") {
        std::vector<Shape>{{"data parallel only: all are alike", 1, 1, 16, 4, "", flat, 1},
                           {"tensor ranks of a node are alike", 4, 2, 2, 4, zero, flat, 4},
                           {"replicas share the uplinks of their leaf", 2, 2, 4, 4, zero, narrow, 16},
+                          {"the norm of all gradients sets no node apart", 2, 2, 8, 8, zero, flat, 2},
                           {"flows have limits", 2, 2, 4, 4, zero, limited, 16},
                           {"routes are hashed: few fold", 2, 2, 4, 4, zero, spines, 16},
                           {"two tensor groups and two stages in a node", 2, 4, 4, 4, "", flat, 32},

@@ -96,12 +96,12 @@ std::int64_t limit_of(unsigned number, double part, const std::string& folder) {
 
 void run(unsigned number, double hopeless, const std::string& folder, Tally& tally) {
   const auto start = std::chrono::steady_clock::now();
+  fmt::print("job {}\n{}", number, searched_job(number));
   std::vector<Override> overrides;
   const double part = parts_of_memory[number % std::size(parts_of_memory)];
   if (part < 1) {
     overrides.push_back({"plan.max_memory", fmt::format("{} MiB", limit_of(number, part, folder))});
   }
-  fmt::print("job {}\n{}", number, searched_job(number));
   for (const Override& of : overrides) fmt::print("{}: {}\n", of.key, of.value);
   EverySearch how{2, hopeless};
   if (!folder.empty()) how.known_file = fmt::format("{}/{}.txt", folder, number);

@@ -49,6 +49,7 @@ PipelineCosts with_sharding(const Candidate& candidate, const StepPrices& step,
     const double gather = gathers ? step.gather_s(stage.dense_elements, stage.expert_elements) : 0;
     const double reduce = step.reduce_s(stage.dense_elements, stage.expert_elements);
     stage.forward_s = std::max(stage.forward_s, gather);
+    stage.input_s = std::max(stage.input_s, gather);
     if (gathers && candidate.pipeline == 1)
       stage.backward_s = std::max(stage.backward_s, gather + reduce);
     else
@@ -145,7 +146,8 @@ std::optional<PassCosts> Estimator::on_line(const Candidate& of, std::int64_t mi
 // Candidates of one pipeline size come in a row.
 const PipelineCosts& Estimator::pipeline_of(const Candidate& of, const PassCosts& passes) {
   if (!pipelines_.empty() && std::get<0>(pipelines_.begin()->first) != of.pipeline) pipelines_.clear();
-  const auto [slot, is_new] = pipelines_.try_emplace(PipelineKey{of.pipeline, of.virtual_stages, of.schedule, &passes});
+  const auto [slot, is_new] =
+      pipelines_.try_emplace(PipelineKey{of.pipeline, of.virtual_stages, of.schedule, &passes});
   if (is_new) slot->second = pipeline_costs(job_, of, passes);
   return slot->second;
 }

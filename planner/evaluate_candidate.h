@@ -35,6 +35,7 @@ struct Evaluation {
   std::string engine;
 };
 
+// Of a plan that was run, against the limits of the job.
 Evaluation evaluation_of(const PlanBase& base, const Plan& plan, const Timeline& timeline);
 
 // The candidate's job; throws ConfigError.

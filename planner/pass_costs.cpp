@@ -73,10 +73,11 @@ class PassProbe {
     const Segment& backward = segment(chunk, PassKind::backward);
     add_times(forward, of, costs, &PartCost::forward_s);
     add_times(backward, of, costs, &PartCost::backward_s);
-    add_split_times(backward, of, costs);
+    const std::vector<bool> is_weight = weight_half(backward);
+    add_split_times(backward, is_weight, of, costs);
     add_held(forward, of, costs);
     add_pass_peaks(chunk, costs);
-    add_put_off(backward, of, costs);
+    add_put_off(backward, is_weight, of, costs);
     add_elements(forward, of, costs);
     return costs;
   }
@@ -148,17 +149,19 @@ class PassProbe {
   }
 
   // Likewise, as if what is for weights alone ran behind all the rest.
-  void add_split_times(const Segment& backward, const Chunk& chunk, std::vector<PartCost>& costs) {
+  void add_split_times(const Segment& backward, const std::vector<bool>& is_weight, const Chunk& chunk,
+                       std::vector<PartCost>& costs) {
     PassWalk walk(plan_, durations_, chunk.pipeline_rank);
     for (int run = 0; run < 2; ++run) {
       walk.begin_pass();
-      for (const bool is_weight : {false, true})
-        for (const Instruction& instruction : backward.instructions) {
-          if ((instruction.phase == Phase::backward_weight) != is_weight) continue;
+      for (const bool half : {false, true})
+        for (std::size_t i = 0; i < is_weight.size(); ++i) {
+          if (is_weight[i] != half) continue;
+          const Instruction& instruction = backward.instructions[i];
           const Picoseconds before = walk.computed();
           walk.step(instruction);
           PartCost& part = costs[part_of(chunk, instruction.layer)];
-          if (run == 1) (is_weight ? part.weight_s : part.input_s) += to_seconds(walk.computed() - before);
+          if (run == 1) (half ? part.weight_s : part.input_s) += to_seconds(walk.computed() - before);
         }
     }
   }
@@ -177,18 +180,38 @@ class PassProbe {
       costs[part].held_bytes += static_cast<double>(plan_.buffers[buffer].bytes());
   }
 
-  // What weight gradients read, but for what is written for them alone.
-  void add_put_off(const Segment& backward, const Chunk& chunk, std::vector<PartCost>& costs) const {
+  // By instruction of a backward pass: whether it is of the half for weights alone, as split_backward()
+  // divides a chunk's code (schedules/backward_split.h). Frees are of neither.
+  std::vector<bool> weight_half(const Segment& backward) const {
+    std::vector<bool> is_weight(backward.instructions.size(), false);
+    std::set<Index> wanted;
+    for (std::size_t i = is_weight.size(); i-- > 0;) {
+      const Instruction& of = backward.instructions[i];
+      if (of.opcode == Opcode::free) continue;
+      is_weight[i] = of.phase != Phase::backward_input && of.opcode != Opcode::send &&
+                     std::ranges::none_of(
+                         of.outputs, [&](Index output) { return wanted.contains(owner_of(plan_, output)); });
+      if (is_weight[i]) continue;
+      for (const Index input : of.inputs)
+        if (counts(plan_.buffers[owner_of(plan_, input)])) wanted.insert(owner_of(plan_, input));
+    }
+    return is_weight;
+  }
+
+  // What the half for weights reads and does not write.
+  void add_put_off(const Segment& backward, const std::vector<bool>& is_weight, const Chunk& chunk,
+                   std::vector<PartCost>& costs) const {
     std::set<Index> seen;
-    for (const Instruction& instruction : backward.instructions) {
-      if (instruction.phase != Phase::backward_weight || instruction.opcode == Opcode::free) continue;
-      for (const Index output : instruction.outputs) seen.insert(owner_of(plan_, output));
+    for (std::size_t i = 0; i < is_weight.size(); ++i) {
+      if (!is_weight[i]) continue;
+      const Instruction& instruction = backward.instructions[i];
       for (const Index input : instruction.inputs) {
         const Index buffer = owner_of(plan_, input);
         if (counts(plan_.buffers[buffer]) && seen.insert(buffer).second)
           costs[part_of(chunk, instruction.layer)].put_off_bytes +=
               static_cast<double>(plan_.buffers[buffer].bytes());
       }
+      for (const Index output : instruction.outputs) seen.insert(owner_of(plan_, output));
     }
   }
 

@@ -20,8 +20,8 @@ Placement placement_of(const Candidate& candidate) {
 }
 
 std::size_t pipeline_rank_of(const Candidate& candidate, std::size_t stage) {
-  return static_cast<std::size_t>(rank_of(placement_of(candidate), static_cast<int>(candidate.pipeline),
-                                          static_cast<int>(stage)));
+  return static_cast<std::size_t>(
+      rank_of(placement_of(candidate), static_cast<int>(candidate.pipeline), static_cast<int>(stage)));
 }
 
 std::size_t stage_of_chunk(const Candidate& candidate, std::size_t rank, std::size_t chunk) {
@@ -109,13 +109,6 @@ class InFlight {
   // so that as many microbatches are now on the first stages and now on the last.
   double bytes(std::size_t rank, const std::vector<double>& stage_bytes) const {
     const double ahead = passes(rank);
-    if (is_wave_) {
-      // One more of the first stage, which then is the last one's.
-      const double first = std::min(microbatches_, 2 * p_ - static_cast<double>(rank));
-      const double second = std::min(microbatches_, static_cast<double>(rank) + 1);
-      return std::max(first * stage_bytes[0] + std::min(second, ahead - first) * stage_bytes[1],
-                      std::min(first, ahead - second) * stage_bytes[0] + second * stage_bytes[1]);
-    }
     if (holds_all_ || is_even_ ||
         std::ranges::count(stage_bytes, stage_bytes.front()) == std::ssize(stage_bytes))
       return ahead / v_ * std::accumulate(stage_bytes.begin(), stage_bytes.end(), 0.0);
@@ -133,17 +126,34 @@ class InFlight {
     return most;
   }
 
-  // Of ZB-V, whose ranks run the last backward passes' halves for weights last: of the first stage what is yet
-  // to come back, and of both what waits for weight gradients.
-  double bytes_in_drain(std::size_t rank, const std::vector<double>& stage_bytes,
-                        const std::vector<double>& put_off_bytes) const {
-    const auto behind = static_cast<double>(rank);
-    const double first = std::min(behind + 1, microbatches_), second = std::min(behind, microbatches_);
-    return std::min(p_ - 1 - behind, microbatches_ - first) * stage_bytes[0] + first * put_off_bytes[0] +
-           second * put_off_bytes[1];
+  // Likewise of ZB-V, whose two stages come back unequally late; one microbatch at a time stands between the
+  // halves of its backward pass.
+  double bytes_of_wave(std::size_t rank, const std::vector<double>& stage_bytes,
+                       const std::vector<double>& put_off_bytes) const {
+    const double ahead = passes(rank);
+    const double first = std::min(microbatches_, 2 * p_ - static_cast<double>(rank));
+    const double second = std::min(microbatches_, static_cast<double>(rank) + 1);
+    const auto more = [&](std::size_t chunk) {
+      return std::max(put_off_bytes[chunk] - stage_bytes[chunk], 0.0);
+    };
+    return std::max({first * stage_bytes[0] + std::min(second, ahead - first) * stage_bytes[1] + more(0),
+                     std::min(first, ahead - second) * stage_bytes[0] + second * stage_bytes[1] + more(1),
+                     bytes_in_drain(rank, stage_bytes, put_off_bytes)});
   }
 
  private:
+  // The last backward passes' halves for weights run last: of the first stage what is yet to come back is
+  // held, and of both what waits for weight gradients. Of fewer than 2p - 1 microbatches the passes of the
+  // missing ones are left out, the last of which would have been those of the drain.
+  double bytes_in_drain(std::size_t rank, const std::vector<double>& stage_bytes,
+                        const std::vector<double>& put_off_bytes) const {
+    const auto behind = static_cast<double>(rank);
+    const double missing = std::max(2 * p_ - 1 - microbatches_, 0.0);
+    const double left = std::max(p_ - missing, 0.0);
+    const double first = std::min(behind + 1, left), second = std::max(behind - missing, 0.0);
+    return (left - first) * stage_bytes[0] + first * put_off_bytes[0] + second * put_off_bytes[1];
+  }
+
   double p_, v_, microbatches_;
   bool holds_all_, is_even_, is_wave_, fills_up_;
 };
@@ -213,8 +223,7 @@ double PipelineCosts::slowest_pass_s() const {
 }
 
 PipelineCosts with_ranks(std::vector<PartCost> stages, const Candidate& candidate) {
-  PipelineCosts costs{std::move(stages),
-                      std::vector<PartCost>(static_cast<std::size_t>(candidate.pipeline))};
+  PipelineCosts costs{std::move(stages), std::vector<PartCost>(static_cast<std::size_t>(candidate.pipeline))};
   for (std::size_t s = 0; s < costs.stages.size(); ++s) {
     PartCost& rank = costs.ranks[pipeline_rank_of(candidate, s)];
     rank = sum(rank, costs.stages[s]);
@@ -260,7 +269,7 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
   const bool puts_off = puts_off_weight_gradients(candidate);
   const InFlight in_flight(candidate, microbatches);
   const double gathered = gathered_bytes(costs, candidate);
-  std::vector<double> held(chunks), put_off_by_chunk(chunks);
+  std::vector<double> held(chunks), put_off_of_chunk(chunks);
   double peak = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     // In a backward pass one microbatch holds what it held; those before it, what was put off.
@@ -270,17 +279,21 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       const PartCost& stage = pipeline.stages[stage_of_chunk(candidate, rank, chunk)];
       held[chunk] = stage.held_bytes;
-      put_off_by_chunk[chunk] = stage.put_off_bytes;
+      put_off_of_chunk[chunk] = stage.put_off_bytes;
       bytes += put_off * (stage.put_off_bytes - stage.held_bytes) / static_cast<double>(chunks);
       within_pass = std::max(within_pass, stage.pass_peak_bytes - stage.held_bytes);
       within_layer = std::max(within_layer, stage.layer_peak_bytes - stage.held_bytes);
     }
     const double others = kept_bytes(costs, candidate, pipeline.ranks[rank]) + times * bytes +
                           std::max(times * within_layer + gathered, times * within_pass);
-    if (others + times * in_flight.passes(rank) * std::ranges::max(held) > peak)
-      peak = std::max(peak, others + times * in_flight.bytes(rank, held));
     if (is_wave(candidate))
-      peak = std::max(peak, others + times * in_flight.bytes_in_drain(rank, held, put_off_by_chunk));
+      peak = std::max(peak, others + times * in_flight.bytes_of_wave(rank, held, put_off_of_chunk));
+    else if (others + times * in_flight.passes(rank) * std::ranges::max(held) > peak)
+      peak = std::max(peak, others + times * in_flight.bytes(rank, held));
+    // Behind it, before its weight gradients, that one is put off, too.
+    if (candidate.schedule == "zb_h1" && put_off < microbatches)
+      peak = std::max(peak, others + times * (in_flight.bytes(rank, held) + put_off_of_chunk[0] - held[0]) -
+                                std::max(times * within_layer + gathered, times * within_pass));
   }
   return peak;
 }

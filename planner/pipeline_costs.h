@@ -26,7 +26,8 @@ bool puts_off_weight_gradients(const Candidate& candidate);
 
 // Seconds of a step's passes: the slowest rank's work, and the way of the first microbatch there and of the
 // last one back. Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; Qi et al. 2023 (arXiv 2401.10241),
-// section 3. send_s: of a boundary between stages.
+// section 3. send_s: of a boundary between stages; every microbatch of ZB-V waits for two, since its ranks
+// have no time left between passes.
 double passes_s(const Candidate& candidate, double microbatches, const PipelineCosts& costs, double send_s);
 
 // Of the fullest pipeline rank, where a microbatch has so many times the activations that `pipeline` has.

@@ -76,9 +76,9 @@ std::optional<Evaluation> contention_of(const PlanBase& base, const Job& job, co
   if (std::abs(reached(first.alone.step_s, second.alone.step_s) / alone.step_s - 1) > periodic)
     return std::nullopt;
   // The worst of several links may be another one in the whole step, and worth a little more.
-  constexpr double margin = 1.25;
+  constexpr double worth_more = 1.25;
   const double excess = std::max(reached(first.excess_s, second.excess_s), second.excess_s) / alone.step_s;
-  if (margin * bound_of_excess(excess) <= tolerated_contention) return alone;
+  if (worth_more * bound_of_excess(excess) <= tolerated_contention) return alone;
   const ContentionCost by_first = added_to(base, first), by_second = added_to(base, second);
   Evaluation shared = alone;
   shared.step_s += reached(by_first.step, by_second.step);

@@ -19,9 +19,13 @@ namespace {
 constexpr std::string_view micro_batch = "training.micro_batch_size";
 constexpr std::string_view pipeline = "parallelism.pipeline_model_parallel_size";
 constexpr std::string_view tensor = "parallelism.tensor_model_parallel_size";
+constexpr std::string_view context = "parallelism.context_parallel_size";
 // Of clusters of any size: with the factors of usual numbers of GPUs per node.
 constexpr std::array pipelines = {1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48, 5, 10, 20, 40, 7, 14, 28, 56};
 constexpr std::array tensors = {1, 2, 4, 8, 3, 6, 5, 7};
+// For few sequences where layers do not split evenly: the search gives each stage its layers, the loader does
+// not.
+constexpr std::array contexts = {1, 2, 4, 8, 16};
 
 bool is_written(const ConfigNode& root, const LoadOptions& load, std::string_view path) {
   const auto names_it = [&](const Override& over) {
@@ -59,20 +63,23 @@ LoadOptions with_starting_split(const std::string& text, const std::string& file
   if (!problems.empty() || root.kind != ConfigNode::Kind::map) return load;
   LoadOptions whole = load;
   if (!is_written(root, load, micro_batch)) whole.overrides.push_back({std::string(micro_batch), "1"});
-  const bool cuts_layers = !is_written(root, load, pipeline), cuts_tensors = !is_written(root, load, tensor);
+  const bool cuts_layers = !is_written(root, load, pipeline), cuts_tensors = !is_written(root, load, tensor),
+             cuts_sequences = !is_written(root, load, context);
   LoadOptions best = whole;
   std::size_t fewest = std::numeric_limits<std::size_t>::max();
-  for (const int stages : sizes(cuts_layers, pipelines)) {
-    for (const int parts : sizes(cuts_tensors, tensors)) {
-      LoadOptions split = whole;
-      if (stages > 1) split.overrides.push_back({std::string(pipeline), std::to_string(stages)});
-      if (parts > 1) split.overrides.push_back({std::string(tensor), std::to_string(parts)});
-      const std::size_t problems_left = problems_of(text, file, split);
-      if (problems_left < fewest) best = split;
-      fewest = std::min(fewest, problems_left);
-      if (fewest == 0) return best;
-    }
-  }
+  const auto offer = [&](int pieces, int stages, int parts) {
+    LoadOptions split = whole;
+    if (pieces > 1) split.overrides.push_back({std::string(context), std::to_string(pieces)});
+    if (stages > 1) split.overrides.push_back({std::string(pipeline), std::to_string(stages)});
+    if (parts > 1) split.overrides.push_back({std::string(tensor), std::to_string(parts)});
+    const std::size_t problems_left = problems_of(text, file, split);
+    if (problems_left < fewest) best = split;
+    fewest = std::min(fewest, problems_left);
+  };
+  for (const int pieces : sizes(cuts_sequences, contexts))
+    for (const int stages : sizes(cuts_layers, pipelines))
+      for (const int parts : sizes(cuts_tensors, tensors))
+        if (fewest > 0) offer(pieces, stages, parts);
   return best;
 }
 

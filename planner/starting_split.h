@@ -8,9 +8,10 @@ namespace simrun {
 
 // A search is given a model, a cluster and a global batch; the loader wants a whole job. This adds to the
 // overrides what the file leaves open of the split, so that it loads: microbatches of one sequence, and the
-// smallest pipeline- and tensor-parallel sizes in powers of two with which the batch divides. What the file
-// or an override says stays. If none loads, those with the fewest problems, so that the loader's errors are
-// about what was written. A file that cannot be read, or is a Plan, leaves the options as they are.
+// first context-, pipeline- and tensor-parallel sizes with which the batch divides, powers of two before
+// others. What the file or an override says stays. If none loads, those with the fewest problems, so that the
+// loader's errors are about what was written. A file that cannot be read, or is a Plan, leaves the options as
+// they are.
 LoadOptions with_starting_split(const std::string& path, const LoadOptions& load);
 
 // The same from text; `file` names it.

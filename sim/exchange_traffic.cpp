@@ -48,8 +48,8 @@ std::vector<NetworkExchange> flows_of(const CompiledExchange& exchange, const Me
 }
 
 // A message that occupies a link for less is all latency: nobody notices it, and it notices nobody. So the
-// all-reduce of one gradient norm does not make flows of all tensor-parallel traffic, nor of itself: its rings
-// and trees over all GPUs would tell apart what is alike in all else.
+// all-reduce of one gradient norm does not make flows of all tensor-parallel traffic, nor of itself: its
+// rings and trees over all GPUs would tell apart what is alike in all else.
 constexpr double shortest_s = 1e-9;
 bool is_noticed(const Topology& topology, double bytes, LinkIndex link) {
   return bytes >= shortest_s * topology.bandwidth(link);
@@ -138,17 +138,23 @@ bool meets_other_jobs(const Topology& topology, const ExchangeTraffic& traffic) 
         for (const LinkIndex link : flow.route.links()) theirs[link] = true;
   return std::ranges::any_of(traffic.flows, [&](const std::vector<NetworkExchange>& positions) {
     return std::ranges::any_of(
-        positions,
-        [&](const NetworkExchange& exchange) { return uses_shared_link(topology, exchange, theirs); });
+        positions, [&](const NetworkExchange& exchange) { return is_noticed(topology, exchange, theirs); });
   });
 }
 
-bool uses_shared_link(const Topology& topology, const NetworkExchange& exchange,
-                      const std::vector<bool>& shared) {
+bool uses_shared_link(const ExchangeFlows& flows, const std::vector<bool>& shared) {
+  for (const FlowPhase& phase : flows)
+    for (const SharedFlow& flow : phase.flows)
+      for (const LinkIndex link : flow.route.links())
+        if (shared[link]) return true;
+  return false;
+}
+
+bool is_noticed(const Topology& topology, const NetworkExchange& exchange, const std::vector<bool>& links) {
   for (const FlowPhase& phase : exchange.flows)
     for (const SharedFlow& flow : phase.flows)
       for (const LinkIndex link : flow.route.links())
-        if (shared[link] && is_noticed(topology, flow.share * exchange.bytes, link)) return true;
+        if (links[link] && is_noticed(topology, flow.share * exchange.bytes, link)) return true;
   return false;
 }
 

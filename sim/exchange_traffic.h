@@ -30,9 +30,11 @@ ExchangeTraffic exchange_traffic(const CompiledPlan& compiled, const Meetings& m
 // Whether any of the plan's exchanges crosses a link that other jobs use, too.
 bool meets_other_jobs(const Topology& topology, const ExchangeTraffic& traffic);
 
-// Whether any of its flows occupies a shared link for longer than anybody notices, which is a nanosecond.
-bool uses_shared_link(const Topology& topology, const NetworkExchange& exchange,
-                      const std::vector<bool>& shared);
+// Whether any of the flows crosses a shared link.
+bool uses_shared_link(const ExchangeFlows& flows, const std::vector<bool>& shared);
+
+// Whether any of its flows occupies one of the links for longer than anybody notices, which is a nanosecond.
+bool is_noticed(const Topology& topology, const NetworkExchange& exchange, const std::vector<bool>& links);
 
 // Whether this exchange's entries stand for its traffic: a RECV's are its SEND's, and of a collective over
 // several pipeline ranks those of the first count.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>  // __GLIBC__
+#include <map>
 #include <utility>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -64,15 +65,17 @@ void give_back_freed() {
 #endif
 }
 
-// Exchanges without a shared link take their closed-form time; what they moved is metered at once. Of the
-// traffic only what recorded_exchange() returns is left: it has tens of bytes for every flow.
+// Exchanges without a shared link take their closed-form time; what they moved is metered at once. So do
+// those that nobody notices on theirs: their few bytes are not metered, or trees over all GPUs would tell
+// apart links that are alike in all else. Of the traffic only what recorded_exchange() returns is left: it
+// has tens of bytes for every flow.
 CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compiled, const Meetings& meetings,
-                            ExchangeTraffic& traffic, LinkMeter& meter) {
+                            ExchangeTraffic& traffic, LinkMeter& meter, std::vector<LinkUse>& unnoticed) {
   CarriedTraffic carried;
   std::vector<const NetworkExchange*> shared;
   for (const std::vector<NetworkExchange>& positions : traffic.flows)
     for (const NetworkExchange& exchange : positions)
-      if (uses_shared_link(topology, exchange, traffic.shared)) shared.push_back(&exchange);
+      if (is_noticed(topology, exchange, traffic.shared)) shared.push_back(&exchange);
   for (const PeriodicExchange& other : traffic.other_jobs) shared.push_back(&other.exchange);
   reserve(carried, shared);
   LinkUses uses(topology);
@@ -83,12 +86,19 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
     const NetworkExchange* const recorded = recorded_exchange(compiled, meetings, traffic, e);
     for (std::size_t position = 0; position < positions.size(); ++position) {
       NetworkExchange& exchange = traffic.flows[e][position];
-      if (uses_shared_link(topology, exchange, traffic.shared)) {
+      if (is_noticed(topology, exchange, traffic.shared)) {
         positions[position] = append(carried, exchange);
       } else if (counts_traffic(compiled, e)) {
         const std::int64_t times = traffic.executions[e];
-        for (const LinkUse& use : uses.of({&exchange, 1}))
-          meter.add_alone(use.link, use.bytes * static_cast<double>(times), (use.end - use.start) * times);
+        const bool is_alone = !uses_shared_link(exchange.flows, traffic.shared);
+        for (const LinkUse& use : uses.of({&exchange, 1})) {
+          const LinkUse all{use.link, use.bytes * static_cast<double>(times), 0,
+                            (use.end - use.start) * times};
+          if (is_alone)
+            meter.add_alone(all.link, all.bytes, all.end);
+          else
+            unnoticed.push_back(all);
+        }
       }
       if (&exchange != recorded) exchange = {};
     }
@@ -97,6 +107,28 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
     carried.periodic.push_back({append(carried, other.exchange), other.period, other.phase});
   give_back_freed();
   return carried;
+}
+
+// What nobody notices counts once links are folded: trees over all GPUs would tell apart links that are alike
+// in all else. Links of a class share it evenly.
+void meter_unnoticed(const std::vector<LinkUse>& unnoticed, std::optional<Folding>& folding,
+                     LinkMeter& meter) {
+  struct Sum {
+    double bytes = 0;
+    Picoseconds busy = 0;
+  };
+  std::map<LinkIndex, Sum> of_class;
+  for (const LinkUse& use : unnoticed) {
+    Sum& sum = of_class[folding ? folding->leader[use.link] : use.link];
+    sum.bytes += use.bytes;
+    sum.busy += use.end;
+  }
+  for (const auto& [link, sum] : of_class) {
+    std::int64_t links = 1;
+    if (folding)
+      links = folding->alike[link] = std::max<std::int64_t>(folding->alike[link], 1);  // 0: else unused
+    meter.add_alone(link, sum.bytes / static_cast<double>(links), sum.busy / links);
+  }
 }
 
 // What the recorded GPUs' flights outside the network put on recorded links.
@@ -149,11 +181,13 @@ SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Dura
   ExchangeTraffic traffic = exchange_traffic(compiled, meetings, topology, plan.cluster);
   std::vector<bool> recorded = recorded_links(compiled, meetings, traffic);
   LinkMeter meter(topology.links(), {});
-  CarriedTraffic carried = take_carried(topology, compiled, meetings, traffic, meter);
+  std::vector<LinkUse> unnoticed;
+  CarriedTraffic carried = take_carried(topology, compiled, meetings, traffic, meter, unnoticed);
   std::optional<Folding> folding;
   const KernelSlowdowns slowdowns(plan.cluster);
   if (folds && slowdowns.empty() && carried.periodic.empty())
     folding = fold_alike({compiled, meetings, carried, topology, meter, recorded});
+  meter_unnoticed(unnoticed, folding, meter);
   if (folding) carried = std::move(folding->traffic);
   for (LinkIndex link = 0; folding && link < topology.links(); ++link)
     recorded[link] = recorded[link] && folding->alike[link] > 0;
@@ -162,7 +196,7 @@ SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Dura
   std::vector<bool> watched(compiled.exchanges.size(), false);
   for (std::size_t e = 0; e < watched.size() && detail != Detail::totals; ++e)
     if (const NetworkExchange* exchange = recorded_exchange(compiled, meetings, traffic, e))
-      watched[e] = !uses_shared_link(topology, *exchange, traffic.shared);
+      watched[e] = !is_noticed(topology, *exchange, traffic.shared);
   SimgridRun result;
   result.run = run_streams({plan, compiled, folding ? folding->meetings : meetings, detail, watched, &network,
                             slowdowns.empty() ? nullptr : &slowdowns});

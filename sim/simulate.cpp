@@ -230,12 +230,11 @@ class FastEngine {
   std::vector<bool> watched_exchanges(const ExchangeTraffic& traffic, Detail detail) const {
     std::vector<bool> watched(steady_.exchanges.size(), false);
     for (std::size_t e = 0; e < watched.size(); ++e)
-      watched[e] =
-          steady_.exchanges[e].instruction->opcode != Opcode::recv &&
-          (detail != Detail::totals ||
-           std::ranges::any_of(traffic.flows[e], [&](const NetworkExchange& exchange) {
-             return uses_shared_link(durations_.topology(), exchange, traffic.shared);
-           }));
+      watched[e] = steady_.exchanges[e].instruction->opcode != Opcode::recv &&
+                   (detail != Detail::totals ||
+                    std::ranges::any_of(traffic.flows[e], [&](const NetworkExchange& exchange) {
+                      return uses_shared_link(exchange.flows, traffic.shared);
+                    }));
     return watched;
   }
 

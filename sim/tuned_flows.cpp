@@ -18,8 +18,8 @@ ExchangeFlows TunedFlows::of(Opcode opcode, std::span<const std::int64_t> device
       known->second.emplace_back(way.choice, lockstep_costs(topology_, {&way.flows, 1}).together);
   }
   const WayCosts& ways = known->second;
-  const auto fastest = std::ranges::min_element(
-      ways, std::less<>(), [&](const auto& way) { return way.second.at(bytes); });
+  const auto fastest =
+      std::ranges::min_element(ways, std::less<>(), [&](const auto& way) { return way.second.at(bytes); });
   if (is_new) return std::move(built[static_cast<std::size_t>(fastest - ways.begin())].flows);
   return flows_of_way(topology_, cluster_, opcode, devices, fastest->first);
 }

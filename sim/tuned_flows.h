@@ -15,6 +15,7 @@ class TunedFlows {
  public:
   // Both must outlive it.
   TunedFlows(const Topology& topology, const Cluster& cluster) : topology_(topology), cluster_(cluster) {}
+  // As there: `devices` ascending, `bytes` of the whole tensor; one device: no phases.
   ExchangeFlows of(Opcode opcode, std::span<const std::int64_t> devices, double bytes);
 
  private:

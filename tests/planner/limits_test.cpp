@@ -236,6 +236,25 @@ TEST_CASE("a batch smaller than the GPUs starts from a split that is no power of
   CHECK_NOTHROW(load_job_text(job, "test.yaml", split));
 }
 
+// 7 layers do not split evenly, tensor parallel ends at a node's 8 GPUs, and 64 / 8 GPUs do not divide 20
+// sequences.
+TEST_CASE("a batch smaller than the GPUs starts from parts of sequences where layers do not split") {
+  const std::string job =
+      "simrun: 1\n"
+      "model: {model_type: gpt, num_layers: 7, hidden_size: 256, num_attention_heads: 8, vocab_size: 4096}\n"
+      "training: {seq_length: 512, global_batch_size: 20, precision: bf16}\n"
+      "plan: {evaluations: 4}\n"
+      "cluster: {from: dgx_a100, nodes: 8}\n";
+  LoadOptions load;
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  const LoadOptions split = with_starting_split(job, "test.yaml", load);
+  PlanSearchOptions options;
+  options.threads = 1;
+  const PlanSearchResult found = search_jobs(plan_base(job, "test.yaml", split), options);
+  REQUIRE_FALSE(found.best.empty());
+  CHECK(found.best.front().candidate.data <= 4);
+}
+
 TEST_CASE("what a mode of --plan does not know of the plan section is refused, not left out") {
   PlanConfig limits;
   limits.max_memory = 1 << 30;

@@ -9,6 +9,7 @@
 
 #include "planner/candidate_config.h"
 #include "planner/searched_lines.h"
+#include "planner/shorter_steps.h"
 #include "tests/jobs.h"
 
 namespace simrun {
@@ -100,8 +101,7 @@ TEST_CASE("estimates of schedules that split backward passes are within 5 % of t
       if (of.estimate.step_s == 0) continue;  // a neighbour of the best
       CAPTURE(job, describe(of.candidate), of.estimate.step_s, of.evaluation.step_s);
       CHECK(of.estimate.step_s / of.evaluation.step_s == Approx(1).margin(0.05));
-      CHECK(of.estimate.peak_bytes / static_cast<double>(of.evaluation.peak_bytes) ==
-            Approx(1).margin(0.06));
+      CHECK(of.estimate.peak_bytes / static_cast<double>(of.evaluation.peak_bytes) == Approx(1).margin(0.06));
     }
   }
 }
@@ -199,6 +199,7 @@ TEST_CASE("contention of many microbatches is that of two shorter steps, extrapo
   candidate.data = 2;
   candidate.zero_stage = 1;
   candidate.schedule = "interleaved_1f1b";
+  REQUIRE(is_long_and_periodic(load_candidate(base, candidate)));
   const Evaluation alone = evaluate_candidate(base, candidate, EngineChoice::fast);
   const Evaluation shorter = evaluate_candidate(base, candidate, EngineChoice::automatic);
   const Evaluation whole = evaluate_candidate(base, candidate, EngineChoice::simgrid);
@@ -213,13 +214,14 @@ TEST_CASE("contention of many microbatches is that of two shorter steps, extrapo
 TEST_CASE("shorter steps have whole groups of microbatches: interleaving on three ranks is not refused") {
   LoadOptions load;
   load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
-  load.overrides = {{"training.global_batch_size", "576"}};
+  load.overrides = {{"training.global_batch_size", "864"}};
   const PlanBase base = plan_base(small_gpt(6, 1, 3, 3), "three.yaml", load);
   Candidate candidate;
   candidate.pipeline = 3;
   candidate.virtual_stages = 2;
-  candidate.data = 8;  // 72 microbatches
+  candidate.data = 8;  // 108 microbatches
   candidate.schedule = "interleaved_1f1b";
+  REQUIRE(is_long_and_periodic(load_candidate(base, candidate)));
   const Evaluation alone = evaluate_candidate(base, candidate, EngineChoice::fast);
   const Evaluation found = evaluate_candidate(base, candidate, EngineChoice::automatic, &alone);
   CHECK(found.refusal.empty());

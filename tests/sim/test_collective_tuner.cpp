@@ -6,6 +6,7 @@
 #include "sim/collective_table.h"
 #include "sim/exchange_costs.h"
 #include "sim/network.h"
+#include "sim/tuned_flows.h"
 #include "sim/worker.h"
 
 namespace simrun {
@@ -91,6 +92,30 @@ TEST_CASE("the tuner's choice is the fastest of the ways, and forcing it changes
       }
       CHECK(ways.count(tuned.choice) == 1);
     }
+}
+
+TEST_CASE("what is kept of a group's ways gives every exchange of it the flows that it has alone") {
+  const Cluster cluster = nccl_cluster("dgx_h100", 4);
+  const Topology topology(cluster);
+  TunedFlows tuned(topology, cluster);
+  for (const std::int64_t stride : {1, 4, 8})
+    for (const Opcode opcode : {Opcode::all_reduce, Opcode::all_gather, Opcode::all_to_all})
+      for (const double bytes : {1.0, 0x1p16, 0x1p20, 0x1p34, 0x1p20}) {
+        CAPTURE(stride, static_cast<int>(opcode), bytes);
+        const std::vector<std::int64_t> devices = first_devices(4, stride);
+        const ExchangeFlows kept = tuned.of(opcode, devices, bytes);
+        const ExchangeFlows alone = collective_flows(topology, cluster, opcode, devices, bytes);
+        REQUIRE(kept.size() == alone.size());
+        for (std::size_t phase = 0; phase < kept.size(); ++phase) {
+          CHECK(kept[phase].latency_s == alone[phase].latency_s);
+          REQUIRE(kept[phase].flows.size() == alone[phase].flows.size());
+          for (std::size_t f = 0; f < kept[phase].flows.size(); ++f) {
+            CHECK(kept[phase].flows[f].share == alone[phase].flows[f].share);
+            CHECK(kept[phase].flows[f].route.link == alone[phase].flows[f].route.link);
+          }
+        }
+      }
+  CHECK(tuned.of(Opcode::all_reduce, first_devices(1), 0x1p20).empty());
 }
 
 TEST_CASE("collectives at once on shared NICs end between the slowest alone and all in turn") {

@@ -78,6 +78,22 @@ TEST_CASE("both engines move the same bytes, no link is busier than the step or 
     }
 }
 
+TEST_CASE("what is recorded changes no link and no bound of contention") {
+  const Plan plan = compile(job_from(small_gpt(4, 2, 2, 3), {{"cluster.nics_per_node", "1"},
+                                                             {"training.global_batch_size", "48"},
+                                                             {"optimizer", "{zero_stage: 1}"}}));
+  const Timeline totals = simulate(plan), whole = simulate(plan, {.detail = Detail::instructions});
+  CHECK(totals.contention_bound == whole.contention_bound);
+  CHECK(totals.engine_reason == whole.engine_reason);
+  REQUIRE(totals.links.size() == whole.links.size());
+  for (std::size_t l = 0; l < totals.links.size(); ++l) {
+    CHECK(totals.links[l].name == whole.links[l].name);
+    CHECK(totals.links[l].bytes == whole.links[l].bytes);
+    CHECK(totals.links[l].busy == whole.links[l].busy);
+    CHECK(totals.links[l].contended == whole.links[l].contended);
+  }
+}
+
 TEST_CASE("instances that share a NIC occupy it for their common time") {
   // 8 GPUs of a node send 2 MiB at once over one NIC of 25 GB/s x 0.91: 8 microbatches keep it busy for 8 x
   // 8 x 2 MiB / 22.75 GB/s, and the gradients as long the other way.

@@ -79,16 +79,18 @@ TEST_CASE("one for all that are alike: the dates of simulating every GPU") {
       "{topology: leaf_spine, nodes_per_leaf: 2, spines: 1, oversubscription: 2}, "
       "inter_node: {bandwidth: 25 GB/s, latency: 2 us, flow_bandwidth: 9 GB/s}";
   const char* const zero = "optimizer: {zero_stage: 1, overlap_grad_reduce: true}\n";
-  for (const Shape& shape :
-       std::vector<Shape>{{"data parallel only: all are alike", 1, 1, 16, 4, "", flat, 1},
-                          {"tensor ranks of a node are alike", 4, 2, 2, 4, zero, flat, 4},
-                          {"replicas share the uplinks of their leaf", 2, 2, 4, 4, zero, narrow, 16},
-                          {"the norm of all gradients sets no node apart", 2, 2, 8, 8, zero, flat, 2},
-                          {"flows have limits", 2, 2, 4, 4, zero, limited, 16},
-                          {"routes are hashed: few fold", 2, 2, 4, 4, zero, spines, 16},
-                          {"two tensor groups and two stages in a node", 2, 4, 4, 4, "", flat, 32},
-                          {"parameters gathered for every pass", 1, 2, 8, 4,
-                           "optimizer: {zero_stage: 3, overlap_grad_reduce: true}\n", narrow, 16}}) {
+  for (const Shape& shape : std::vector<Shape>{
+           {"data parallel only: all are alike", 1, 1, 16, 4, "", flat, 1},
+           {"tensor ranks of a node are alike", 4, 2, 2, 4, zero, flat, 4},
+           {"replicas share the uplinks of their leaf", 2, 2, 4, 4, zero, narrow, 16},
+           {"the norm of all gradients sets no node apart", 2, 2, 8, 8, zero, flat, 2},
+           {"nor if a tree sums it", 2, 2, 8, 8, "optimizer: {zero_stage: 1, overlap_grad_reduce: true}\n",
+            "{topology: non_blocking}, collectives: nccl", 2},
+           {"flows have limits", 2, 2, 4, 4, zero, limited, 16},
+           {"routes are hashed: few fold", 2, 2, 4, 4, zero, spines, 16},
+           {"two tensor groups and two stages in a node", 2, 4, 4, 4, "", flat, 32},
+           {"parameters gathered for every pass", 1, 2, 8, 4,
+            "optimizer: {zero_stage: 3, overlap_grad_reduce: true}\n", narrow, 16}}) {
     const Plan plan = compile(job_from(shaped_job(shape)));
     const std::vector<double> folded = figures(plan, true), whole = figures(plan, false);
     CAPTURE(shape.says, folded[0]);

@@ -126,19 +126,20 @@ class InFlight {
     return most;
   }
 
-  // Likewise of ZB-V, whose two stages come back unequally late; one microbatch at a time stands between the
-  // halves of its backward pass.
-  double bytes_of_wave(std::size_t rank, const std::vector<double>& stage_bytes,
+  // Likewise of ZB-V, whose two stages come back unequally late, in its passes and between their halves.
+  struct OfWave {
+    double in_passes = 0, between_halves = 0;
+  };
+  OfWave bytes_of_wave(std::size_t rank, const std::vector<double>& stage_bytes,
                        const std::vector<double>& put_off_bytes) const {
     const double ahead = passes(rank);
     const double first = std::min(microbatches_, 2 * p_ - static_cast<double>(rank));
     const double second = std::min(microbatches_, static_cast<double>(rank) + 1);
-    const auto more = [&](std::size_t chunk) {
-      return std::max(put_off_bytes[chunk] - stage_bytes[chunk], 0.0);
-    };
-    return std::max({first * stage_bytes[0] + std::min(second, ahead - first) * stage_bytes[1] + more(0),
-                     std::min(first, ahead - second) * stage_bytes[0] + second * stage_bytes[1] + more(1),
-                     bytes_in_drain(rank, stage_bytes, put_off_bytes)});
+    const double with_first = first * stage_bytes[0] + std::min(second, ahead - first) * stage_bytes[1];
+    const double with_second = std::min(first, ahead - second) * stage_bytes[0] + second * stage_bytes[1];
+    return {std::max(with_first, with_second), std::max({with_first + put_off_bytes[0] - stage_bytes[0],
+                                                         with_second + put_off_bytes[1] - stage_bytes[1],
+                                                         bytes_in_drain(rank, stage_bytes, put_off_bytes)})};
   }
 
  private:
@@ -234,7 +235,10 @@ PipelineCosts with_ranks(std::vector<PartCost> stages, const Candidate& candidat
 PipelineCosts pipeline_costs(const Job& job, const Candidate& candidate, const PassCosts& costs) {
   std::vector<PartCost> stages = stage_costs(job, candidate, costs);
   if (stages.empty()) return {};
-  return with_ranks(std::move(stages), candidate);
+  PipelineCosts of = with_ranks(std::move(stages), candidate);
+  // The first rank of a wave has both the embedding and the loss.
+  if (is_wave(candidate) && candidate.pipeline > 1) of.ranks.front().dense_elements -= costs.tied_elements;
+  return of;
 }
 
 bool puts_off_weight_gradients(const Candidate& candidate) {
@@ -284,16 +288,19 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
       within_pass = std::max(within_pass, stage.pass_peak_bytes - stage.held_bytes);
       within_layer = std::max(within_layer, stage.layer_peak_bytes - stage.held_bytes);
     }
-    const double others = kept_bytes(costs, candidate, pipeline.ranks[rank]) + times * bytes +
-                          std::max(times * within_layer + gathered, times * within_pass);
-    if (is_wave(candidate))
-      peak = std::max(peak, others + times * in_flight.bytes_of_wave(rank, held, put_off_of_chunk));
-    else if (others + times * in_flight.passes(rank) * std::ranges::max(held) > peak)
-      peak = std::max(peak, others + times * in_flight.bytes(rank, held));
+    const double others = kept_bytes(costs, candidate, pipeline.ranks[rank]) + times * bytes;
+    const double of_layer = times * within_layer + gathered,
+                 of_pass = std::max(of_layer, times * within_pass);
+    if (is_wave(candidate)) {
+      const InFlight::OfWave most = in_flight.bytes_of_wave(rank, held, put_off_of_chunk);
+      peak = std::max(
+          {peak, others + of_pass + times * most.in_passes, others + of_layer + times * most.between_halves});
+    } else if (others + of_pass + times * in_flight.passes(rank) * std::ranges::max(held) > peak) {
+      peak = std::max(peak, others + of_pass + times * in_flight.bytes(rank, held));
+    }
     // Behind it, before its weight gradients, that one is put off, too.
     if (candidate.schedule == "zb_h1" && put_off < microbatches)
-      peak = std::max(peak, others + times * (in_flight.bytes(rank, held) + put_off_of_chunk[0] - held[0]) -
-                                std::max(times * within_layer + gathered, times * within_pass));
+      peak = std::max(peak, others + times * (in_flight.bytes(rank, held) + put_off_of_chunk[0] - held[0]));
   }
   return peak;
 }

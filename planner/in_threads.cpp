@@ -34,6 +34,15 @@ void in_threads(unsigned threads, std::size_t numbers,
   if (failure) std::rethrow_exception(failure);
 }
 
-unsigned thread_per_processor() { return std::max(1U, std::thread::hardware_concurrency()); }
+// AddressSanitizer's allocator has locks that a fork of a process with several threads may leave held in the
+// child, and SimGrid runs in children (sim/worker.h): glibc's takes care of it, LLVM 14's does not.
+unsigned thread_per_processor() {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+  return 1;
+#endif
+#endif
+  return std::max(1U, std::thread::hardware_concurrency());
+}
 
 }  // namespace simrun

@@ -66,9 +66,8 @@ void give_back_freed() {
 }
 
 // Exchanges without a shared link take their closed-form time; what they moved is metered at once. So do
-// those that nobody notices on theirs: their few bytes are not metered, or trees over all GPUs would tell
-// apart links that are alike in all else. Of the traffic only what recorded_exchange() returns is left: it
-// has tens of bytes for every flow.
+// those that nobody notices on theirs, which go to `unnoticed`. Of the traffic only what recorded_exchange()
+// returns is left: it has tens of bytes for every flow.
 CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compiled, const Meetings& meetings,
                             ExchangeTraffic& traffic, LinkMeter& meter, std::vector<LinkUse>& unnoticed) {
   CarriedTraffic carried;

@@ -65,11 +65,53 @@ void give_back_freed() {
 #endif
 }
 
-// Exchanges without a shared link take their closed-form time; what they moved is metered at once. So do
-// those that nobody notices on theirs, which go to `unnoticed`. Of the traffic only what recorded_exchange()
-// returns is left: it has tens of bytes for every flow.
+// What exchanges put on links that are not carried.
+class Uncarried {
+ public:
+  Uncarried(const Topology& topology, const std::vector<bool>& shared, LinkMeter& meter)
+      : shared_(shared), meter_(meter), uses_(topology) {}
+
+  // So many times. What shares no link is metered at once.
+  void add(const NetworkExchange& exchange, std::int64_t times) {
+    const bool is_alone = !uses_shared_link(exchange.flows, shared_);
+    for (const LinkUse& use : uses_.of({&exchange, 1})) {
+      const double bytes = use.bytes * static_cast<double>(times);
+      const Picoseconds busy = (use.end - use.start) * times;
+      if (is_alone)
+        meter_.add_alone(use.link, bytes, busy);
+      else
+        unnoticed_.push_back({use.link, bytes, 0, busy});
+    }
+  }
+
+  // What nobody notices, once links are folded: trees over all GPUs would tell apart links that are alike in
+  // all else. Links of a class share it evenly.
+  void meter_unnoticed(std::optional<Folding>& folding) {
+    std::map<LinkIndex, LinkUse> of_class;
+    for (const LinkUse& use : unnoticed_) {
+      LinkUse& sum = of_class[folding ? folding->leader[use.link] : use.link];
+      sum.bytes += use.bytes;
+      sum.end += use.end;
+    }
+    for (const auto& [link, sum] : of_class) {
+      std::int64_t links = 1;
+      if (folding)
+        links = folding->alike[link] = std::max<std::int64_t>(folding->alike[link], 1);  // 0: else unused
+      meter_.add_alone(link, sum.bytes / static_cast<double>(links), sum.end / links);
+    }
+  }
+
+ private:
+  const std::vector<bool>& shared_;
+  LinkMeter& meter_;
+  LinkUses uses_;
+  std::vector<LinkUse> unnoticed_;
+};
+
+// Exchanges without a shared link take their closed-form time, and so do those that nobody notices on theirs.
+// Of the traffic only what recorded_exchange() returns is left: it has tens of bytes for every flow.
 CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compiled, const Meetings& meetings,
-                            ExchangeTraffic& traffic, LinkMeter& meter, std::vector<LinkUse>& unnoticed) {
+                            ExchangeTraffic& traffic, Uncarried& uncarried) {
   CarriedTraffic carried;
   std::vector<const NetworkExchange*> shared;
   for (const std::vector<NetworkExchange>& positions : traffic.flows)
@@ -77,7 +119,6 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
       if (is_noticed(topology, exchange, traffic.shared)) shared.push_back(&exchange);
   for (const PeriodicExchange& other : traffic.other_jobs) shared.push_back(&other.exchange);
   reserve(carried, shared);
-  LinkUses uses(topology);
   const std::size_t many = traffic.flows.size() / 16 + 1;  // exchanges between two breaks to give back
   for (std::size_t e = 0; e < traffic.flows.size(); ++e) {
     if (e % many == 0) give_back_freed();
@@ -88,16 +129,7 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
       if (is_noticed(topology, exchange, traffic.shared)) {
         positions[position] = append(carried, exchange);
       } else if (counts_traffic(compiled, e)) {
-        const std::int64_t times = traffic.executions[e];
-        const bool is_alone = !uses_shared_link(exchange.flows, traffic.shared);
-        for (const LinkUse& use : uses.of({&exchange, 1})) {
-          const LinkUse all{use.link, use.bytes * static_cast<double>(times), 0,
-                            (use.end - use.start) * times};
-          if (is_alone)
-            meter.add_alone(all.link, all.bytes, all.end);
-          else
-            unnoticed.push_back(all);
-        }
+        uncarried.add(exchange, traffic.executions[e]);
       }
       if (&exchange != recorded) exchange = {};
     }
@@ -106,28 +138,6 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
     carried.periodic.push_back({append(carried, other.exchange), other.period, other.phase});
   give_back_freed();
   return carried;
-}
-
-// What nobody notices counts once links are folded: trees over all GPUs would tell apart links that are alike
-// in all else. Links of a class share it evenly.
-void meter_unnoticed(const std::vector<LinkUse>& unnoticed, std::optional<Folding>& folding,
-                     LinkMeter& meter) {
-  struct Sum {
-    double bytes = 0;
-    Picoseconds busy = 0;
-  };
-  std::map<LinkIndex, Sum> of_class;
-  for (const LinkUse& use : unnoticed) {
-    Sum& sum = of_class[folding ? folding->leader[use.link] : use.link];
-    sum.bytes += use.bytes;
-    sum.busy += use.end;
-  }
-  for (const auto& [link, sum] : of_class) {
-    std::int64_t links = 1;
-    if (folding)
-      links = folding->alike[link] = std::max<std::int64_t>(folding->alike[link], 1);  // 0: else unused
-    meter.add_alone(link, sum.bytes / static_cast<double>(links), sum.busy / links);
-  }
 }
 
 // What the recorded GPUs' flights outside the network put on recorded links.
@@ -180,13 +190,13 @@ SimgridRun run_with_simgrid(const Plan& plan, const CompiledPlan& compiled, Dura
   ExchangeTraffic traffic = exchange_traffic(compiled, meetings, topology, plan.cluster);
   std::vector<bool> recorded = recorded_links(compiled, meetings, traffic);
   LinkMeter meter(topology.links(), {});
-  std::vector<LinkUse> unnoticed;
-  CarriedTraffic carried = take_carried(topology, compiled, meetings, traffic, meter, unnoticed);
+  Uncarried uncarried(topology, traffic.shared, meter);
+  CarriedTraffic carried = take_carried(topology, compiled, meetings, traffic, uncarried);
   std::optional<Folding> folding;
   const KernelSlowdowns slowdowns(plan.cluster);
   if (folds && slowdowns.empty() && carried.periodic.empty())
     folding = fold_alike({compiled, meetings, carried, topology, meter, recorded});
-  meter_unnoticed(unnoticed, folding, meter);
+  uncarried.meter_unnoticed(folding);
   if (folding) carried = std::move(folding->traffic);
   for (LinkIndex link = 0; folding && link < topology.links(); ++link)
     recorded[link] = recorded[link] && folding->alike[link] > 0;

@@ -12,8 +12,7 @@ namespace simrun {
 // last one. Seconds of compute per microbatch, with the collectives that it waits for.
 struct PartCost {
   double forward_s = 0, backward_s = 0;  // backward with recompute
-  // The halves of a backward pass that is split: what waits for collectives has no weight gradients beside
-  // it.
+  // Of a backward pass that is split, its halves: no weight gradients run beside what waits for collectives.
   double input_s = 0, weight_s = 0;
   double held_bytes = 0;  // from a microbatch's forward pass to its backward pass
   // At most live in its own passes, above what the parts in front of it hold: what it holds and what lives

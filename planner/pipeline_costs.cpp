@@ -260,7 +260,7 @@ double passes_s(const Candidate& candidate, double microbatches, const PipelineC
   if (puts_off_weight_gradients(candidate)) fill *= input / (backward + forward);
   const double behind_first = std::max(microbatches - static_cast<double>(candidate.pipeline), 0.0);
   double waits = std::max(period_s(candidate, microbatches, stages, send_s) - pass_s, 0.0);
-  // No rank of a wave has time left in which results come from its neighbours.
+  // Ranks of a wave have no time to spare: each microbatch waits for both neighbours' results.
   if (is_wave(candidate)) waits = std::max(waits, 2 * send_s);
   return microbatches * pass_s + fill + behind_first * waits +
          2 * static_cast<double>(stages.size() - 1) * send_s;
@@ -298,7 +298,7 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
     } else if (others + of_pass + times * in_flight.passes(rank) * std::ranges::max(held) > peak) {
       peak = std::max(peak, others + of_pass + times * in_flight.bytes(rank, held));
     }
-    // Behind it, before its weight gradients, that one is put off, too.
+    // Behind that backward pass, before its weight gradients, its microbatch is put off, too.
     if (candidate.schedule == "zb_h1" && put_off < microbatches)
       peak = std::max(peak, others + times * (in_flight.bytes(rank, held) + put_off_of_chunk[0] - held[0]));
   }

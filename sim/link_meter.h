@@ -44,7 +44,7 @@ class LinkMeter {
   void begin(const CarriedLink& link, Index transfer, Picoseconds at);
   void end(const CarriedLink& link, Picoseconds at);
   void move(LinkIndex link, double bytes, Picoseconds start, Picoseconds end);
-  // Whole transfers of an exchange that nobody shares its links with, in no order of time.
+  // Whole transfers of an exchange that nobody shares its links with, or notices there, in no order of time.
   void add_alone(LinkIndex link, double bytes, Picoseconds busy);
   // When some of these were moved: for the use over time only.
   void record(LinkIndex link, double bytes, Picoseconds start, Picoseconds end) {

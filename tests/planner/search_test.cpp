@@ -146,7 +146,7 @@ TEST_CASE("what is simulated is the same for any number of threads", "[long]") {
   for (const unsigned threads : {2U, 3U, 5U}) CHECK(simulated(threads) == one);
 }
 
-TEST_CASE("the result is the same for any number of threads, and with what is known from before") {
+TEST_CASE("the result is the same for any number of threads, and with what is known from before", "[long]") {
   const PlanBase base = base_of("tiny-moe-8ranks", with(few_candidates, {"plan.evaluations", "8"}));
   const PlanSearchResult one = found_by(base, 1), three = found_by(base, 3);
   REQUIRE(one.best.size() == three.best.size());

@@ -62,6 +62,12 @@ class Device {
 
   virtual void run(const KernelCall& call) = 0;
 
+  // How long it works, where that is not the calling thread's own time: worked_ns() waits until all is done
+  // that was asked for since begin_work() and tells the nanoseconds that the device worked on it. Negative: the
+  // calling thread does the work.
+  virtual void begin_work() {}
+  virtual std::int64_t worked_ns() { return -1; }
+
   // Asked once, before anything runs, on all ranks: what does the rank's communication; nullptr: messages. It
   // may use the transport to find its partners, and ends before the device.
   virtual std::unique_ptr<DeviceExchange> connect(const Plan&, const RankPlace&, Transport&) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <set>
 
@@ -109,10 +110,29 @@ const char* name_of(ExecutionDevice device) {
   }
 }
 
+// A device of another kind in a CUDA device's place has one of them.
+int gpus_here() { return std::max(cuda_devices_here(), 1); }
+
 Measurement empty_measurement(const ExecuteOptions& options, std::size_t ranks) {
   if (!options.timed) return {};
-  return {std::vector<std::vector<MeasuredStep>>(ranks), name_of(options.device), available_cores()};
+  const int workers = is_cuda(options.device) ? std::min(gpus_here(), static_cast<int>(ranks)) : available_cores();
+  return {std::vector<std::vector<MeasuredStep>>(ranks), name_of(options.device), workers};
 }
+
+// Ranks that share a core, or a GPU, work by turns where their instructions are timed.
+class Gates {
+ public:
+  explicit Gates(const ExecuteOptions& options) {
+    if (is_cuda(options.device))
+      for (int gpu = 0; gpu < gpus_here(); ++gpu) gates_.emplace_back(1);
+    else
+      gates_.emplace_back(available_cores());
+  }
+  CoreGate& of(std::int64_t rank) { return gates_[static_cast<std::size_t>(rank) % gates_.size()]; }
+
+ private:
+  std::deque<CoreGate> gates_;
+};
 
 }  // namespace
 
@@ -132,7 +152,7 @@ Execution execute_on(const Plan& plan, const ExecuteOptions& options, const Devi
       plan, buckets, options.training, options.steps, observed, start ? &*start : nullptr, options.compares};
   Execution execution;
   execution.ranks.resize(places.size());
-  CoreGate gate(options.timed ? available_cores() : 0);
+  Gates gates(options);
   execution.measured = empty_measurement(options, places.size());
   const auto run_rank = [&](std::int64_t rank, Transport& transport) {
     const auto number = static_cast<std::size_t>(rank);
@@ -142,11 +162,12 @@ Execution execute_on(const Plan& plan, const ExecuteOptions& options, const Devi
     std::optional<RankClock> clock;
     std::optional<CoreGate::Hold> core;
     if (options.timed) {
-      clock.emplace(fabric, gate, rank, static_cast<std::int64_t>(places.size()));
-      core.emplace(gate);
+      clock.emplace(fabric, gates.of(rank), rank, static_cast<std::int64_t>(places.size()));
+      core.emplace(gates.of(rank));
     }
     std::unique_ptr<Device> device = make(rank);
-    if (options.timed && options.device != ExecutionDevice::null) device = recycling(std::move(device));
+    if (options.timed && options.device != ExecutionDevice::null && !is_cuda(options.device))
+      device = recycling(std::move(device));
     Transport& through = clock ? static_cast<Transport&>(*clock) : fabric;
     RankRun run(shared, *device, through, places[number], clock ? &*clock : nullptr);
     run.run();

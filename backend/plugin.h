@@ -64,7 +64,7 @@ struct BackendPlugin {
 // The number that both sides must have: a version, changed by hand when a meaning changes, and the sizes of
 // all that crosses the seam.
 constexpr std::uint64_t plugin_abi() {
-  std::uint64_t abi = 2;
+  std::uint64_t abi = 3;
   for (const std::size_t size :
        {sizeof(BackendPlugin), sizeof(DeviceRequest), sizeof(LinkRequest), sizeof(Plan), sizeof(Buffer),
         sizeof(BufferDim), sizeof(Instruction), sizeof(Communication), sizeof(Program), sizeof(Segment),

@@ -23,6 +23,10 @@ bool is_cuda(ExecutionDevice device) { return device >= ExecutionDevice::cuda_f6
 
 std::string why_no_cuda_device() { return cuda_plugin().why_not; }
 
+int cuda_devices_here() {
+  return cuda_plugin().usable() ? static_cast<int>(cuda_plugin().functions->devices().size()) : 0;
+}
+
 std::unique_ptr<Device> make_cuda_plugin_device(const ExecuteOptions& options, std::int64_t rank) {
   return cuda_plugin().functions->make_device({.real = real_of(options.device),
                                                .rank = rank,

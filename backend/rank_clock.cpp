@@ -58,8 +58,8 @@ void RankClock::begin() {
   begin_busy_ns_ = busy_ns();
 }
 
-void RankClock::end(Index entry, Index instruction) {
-  const std::int64_t busy = busy_ns() - begin_busy_ns_;
+void RankClock::end(Index entry, Index instruction, std::int64_t worked_ns) {
+  const std::int64_t busy = worked_ns < 0 ? busy_ns() - begin_busy_ns_ : worked_ns;
   steps_.back().instructions.push_back({entry, instruction, begin_ns_, now_ns(), busy, waited_ns_});
 }
 

@@ -12,7 +12,7 @@ namespace simrun {
 
 // One instruction of one step as a rank ran it, in nanoseconds. Places are of CLOCK_MONOTONIC, which all
 // ranks of a machine share; `busy` is of CLOCK_THREAD_CPUTIME_ID, which stands still while the thread waits
-// or another runs in its place.
+// or another runs in its place, or of the device's own clock.
 struct MeasuredInstruction {
   Index entry = 0, instruction = 0;
   std::int64_t begin_ns = 0, end_ns = 0;
@@ -37,7 +37,8 @@ class RankClock final : public Transport {
   void begin_step();
   void end_step();
   void begin();
-  void end(Index entry, Index instruction);
+  // `worked_ns`: on the rank's device (Device::worked_ns()).
+  void end(Index entry, Index instruction, std::int64_t worked_ns = -1);
 
   void send(std::int64_t to, const MessageTag& tag, Message message) override;
   Message receive(std::int64_t from, const MessageTag& tag, const std::string& waiting_for) override;

@@ -167,7 +167,7 @@ void RankRun::run_entry(std::size_t entry) {
     if (what.binding < of.binding_count)
       at.microbatch = program_.bindings[of.first_binding + what.binding].microbatch;
     try {
-      if (clock_ != nullptr) clock_->begin();
+      if (clock_ != nullptr) begin_clock();
       run(at, what);
     } catch (const TransportError&) {
       throw;
@@ -238,8 +238,15 @@ SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
   return with_rows == inputs.end() ? nullptr : with_rows->rows;
 }
 
+void RankRun::begin_clock() {
+  clock_->begin();
+  device_.begin_work();
+}
+
 void RankRun::end_clock(const Place& at) {
-  if (clock_ != nullptr) clock_->end(static_cast<Index>(at.entry), static_cast<Index>(at.instruction));
+  if (clock_ == nullptr) return;
+  const std::int64_t worked_ns = device_.worked_ns();
+  clock_->end(static_cast<Index>(at.entry), static_cast<Index>(at.instruction), worked_ns);
 }
 
 void RankRun::compute(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,

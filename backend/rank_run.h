@@ -57,6 +57,7 @@ class RankRun {
                const std::vector<Argument>& outputs);
   SharedRows rows_of_output(const Place& at, const Instruction& what, const std::vector<Argument>& inputs,
                             std::size_t output);
+  void begin_clock();
   void end_clock(const Place& at);
   void observe(const Instruction& what, const std::vector<Argument>& outputs);
   void record(ParameterValues& values, Index flat, const Argument& argument);

@@ -241,8 +241,8 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   const Plan& plan = input.plan;
   ExecuteOptions how = prepared.how;
   const bool computes = how.device != ExecutionDevice::null;
-  // A thread's clock knows nothing of a GPU, and of other processes only they.
-  how.timed = computes && !is_cuda(how.device) && how.processes == nullptr &&
+  // What other processes took only they know.
+  how.timed = computes && how.processes == nullptr &&
               is_short_enough_to_time(plan, steps_at_once(how, flags));
   ExecutionReport report;
   report.device = device_of(flags);

@@ -70,6 +70,13 @@ std::string memory_line(const ExecutionReport& report) {
                      memory_text(report.predicted_peak_bytes[rank]));
 }
 
+// Without its own clocks a run tells what all of it took, by step.
+std::string where_text(const ExecutionReport& report) {
+  if (!report.measured) return "with the initial values and all files";
+  const char* what = report.device == "cuda" ? "GPU" : "core";
+  return fmt::format("on {} {}{}", report.cores, what, report.cores == 1 ? "" : "s");
+}
+
 std::string replay_text(const ExecutionReport& report) {
   if (!report.replayed_step_s) return "";
   return fmt::format("; what its instructions took makes {} ({:+.1f} %)",
@@ -137,8 +144,8 @@ std::string execution_text(const ExecutionReport& report) {
   }
   if (!report.allocated_peak_bytes.empty()) text += fmt::format("  memory      {}\n", memory_line(report));
   if (report.measured_step_s)
-    text += fmt::format("  step        {} measured here on {} core{}, {} predicted for the job's cluster{}\n",
-                        seconds_text(*report.measured_step_s), report.cores, report.cores == 1 ? "" : "s",
+    text += fmt::format("  step        {} measured here {}, {} predicted for the job's cluster{}\n",
+                        seconds_text(*report.measured_step_s), where_text(report),
                         seconds_text(report.predicted_step_s), replay_text(report));
   if (report.loss.size() > most_losses_on_a_line) text += loss_curve(report);
   if (report.by_instruction) text += "\n" + measured_table(*report.by_instruction);

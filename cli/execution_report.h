@@ -45,7 +45,7 @@ struct ExecutionReport {
   std::optional<Timeline> measured;
   std::optional<MeasuredComparison> by_instruction;
   std::optional<double> replayed_step_s;
-  int cores = 1;
+  int cores = 1;                  // or GPUs, that the ranks shared
   std::int64_t instructions = 0;  // of all ranks and steps
   std::string fault;              // what ran is not what was planned: a sentence; empty: it is
   FailureKind fault_kind = FailureKind::disagreement;

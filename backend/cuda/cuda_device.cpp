@@ -10,6 +10,7 @@
 #include "backend/cuda/cuda_check.h"
 #include "backend/cuda/cuda_products.h"
 #include "backend/cuda/cuda_refusals.h"
+#include "backend/cuda/kernel_timer.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/lower.h"
 #include "backend/cuda/nccl_exchange.h"
@@ -136,6 +137,9 @@ class CudaDevice final : public Device {
       enqueue(launch);
   }
 
+  void begin_work() override { timer_.restart(); }
+  std::int64_t worked_ns() override { return timer_.take_ns(); }
+
   std::unique_ptr<DeviceExchange> connect(const Plan& plan, const RankPlace& place,
                                           Transport& transport) override {
     if (!sharing_.uses_nccl || plan.ranks() == 1) return nullptr;
@@ -188,8 +192,12 @@ class CudaDevice final : public Device {
   }
 
   void enqueue(const KernelLaunch<Math>& launch) {
-    if (const auto* product = std::get_if<Product>(&launch)) return products_.run(*product);
-    check(launch_kernel<Math>(launch, stream_.get()), "a kernel's launch");
+    timer_.record(stream_.get());
+    if (const auto* product = std::get_if<Product>(&launch))
+      products_.run(*product);
+    else
+      check(launch_kernel<Math>(launch, stream_.get()), "a kernel's launch");
+    timer_.record(stream_.get());
   }
 
   NcclDevice nccl_device() {
@@ -262,6 +270,7 @@ class CudaDevice final : public Device {
   std::int64_t rank_ = 0;
   Stream stream_;
   StreamMarks marks_;
+  KernelTimer timer_;
   CublasProducts<Math> products_;
   ScratchBlocks scratch_;
   std::int64_t bytes_ = 0, peak_ = 0;

@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "backend/plugin.h"
+#include "backend/execute.h"
+#include "backend/measured_timeline.h"
 #include "backend/plugin_device.h"
 #include "schedules/compile.h"
 #include "tests/backend/checked_run.h"
@@ -62,6 +64,31 @@ TEST_CASE("in bf16 a GPU stays within what rounding explains", "[gpu]") {
   job.training.precision = Dtype::bf16;
   const Execution run = checked_run(compile(job), ExecutionDevice::cuda_half);
   CHECK(compare(run.gradients, one_rank(eight_ranks).gradients, 5e-2).first == "");
+}
+
+TEST_CASE("a GPU times its instructions by its own clock, ranks that share it by turns", "[gpu]") {
+  if (!has_gpu()) return;
+  const Plan plan = compile(tiny_job(eight_ranks));
+  ExecuteOptions options;
+  options.device = ExecutionDevice::cuda_f32;
+  options.steps = 3;
+  options.timed = true;
+  const Execution run = execute(plan, options);
+  REQUIRE(run.failure == "");
+  REQUIRE_FALSE(run.measured.empty());
+  for (const std::vector<MeasuredStep>& rank : run.measured.ranks) {
+    REQUIRE(rank.size() == 3);
+    for (const MeasuredStep& step : rank) {
+      std::int64_t busy = 0;
+      for (const MeasuredInstruction& of : step.instructions) {
+        CHECK(of.busy_ns <= of.end_ns - of.begin_ns);
+        busy += of.busy_ns;
+      }
+      CHECK(busy > 0);
+      CHECK(busy < step.end_ns - step.begin_ns);
+    }
+  }
+  CHECK(measured_timeline(plan, run.measured).step > 0);
 }
 
 TEST_CASE("NCCL with one rank runs every call that a plan can become", "[gpu]") {

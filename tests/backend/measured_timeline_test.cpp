@@ -141,6 +141,25 @@ TEST_CASE("a failing rank ends a timed run as it ends any other") {
   CHECK(failure == "rank 2: out of memory");
 }
 
+TEST_CASE("a device with a clock of its own says what an instruction took") {
+  CoreGate gate(1);
+  ThreadFabric fabric(1, std::chrono::milliseconds(10'000));
+  const std::string failure = fabric.run([&](std::int64_t, Transport& transport) {
+    RankClock clock(transport, gate, 0, 1);
+    const CoreGate::Hold core(gate);
+    clock.begin_step();
+    clock.begin();
+    clock.end(0, 0, 5'000'000'000);
+    clock.begin();
+    clock.end(0, 1);  // the thread's own time
+    clock.end_step();
+    const std::vector<MeasuredStep> steps = clock.take_steps();
+    CHECK(steps.at(0).instructions.at(0).busy_ns == 5'000'000'000);
+    CHECK(steps.at(0).instructions.at(1).busy_ns < 5'000'000'000);
+  });
+  CHECK(failure == "");
+}
+
 TEST_CASE("no more threads than permits are behind the gate") {
   CoreGate gate(2);
   std::atomic<int> inside = 0, most = 0;

@@ -62,6 +62,7 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.fused_softmax_limit =
       section.integer("fused_softmax_limit", limits::sequence, kernels.fused_softmax_limit);
   kernels.fused_norm = section.boolean("fused_norm", true);
+  kernels.norm_efficiency = section.real("norm_efficiency", limits::share, 1.0);
   kernels.fused_rope = section.boolean("fused_rope", true);
   kernels.fused_activation = section.boolean("fused_activation", true);
   kernels.fused_residual = section.boolean("fused_residual", true);

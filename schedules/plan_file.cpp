@@ -139,13 +139,18 @@ bool is_new_in_version_12(const Plan& plan) { return plan.framework.kernels.over
 // Products over experts at a rate of their own.
 bool is_new_in_version_13(const Plan& plan) { return plan.framework.kernels.batched_gemm_efficiency != 1; }
 
+// Norms slower than memory.
+bool is_new_in_version_14(const Plan& plan) { return plan.framework.kernels.norm_efficiency != 1; }
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
 // framework, those of version 8 take all nodes and replicas for alike and compute
 // beside every collective, those of version 9 know no fp4, those of version 10 no masks, those of version 11
-// would let exchanges slow nothing, and those of version 12 take experts' products for as fast as others.
+// would let exchanges slow nothing, those of version 12 take experts' products for as fast as others, and
+// those of version 13 PyTorch's norms for as fast as memory.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_14(plan)) return 14;
   if (is_new_in_version_13(plan)) return 13;
   if (is_new_in_version_12(plan)) return 12;
   if (is_new_in_version_11(plan)) return 11;

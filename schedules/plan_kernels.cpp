@@ -23,6 +23,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_separate_cross_entropy(!kernels.fused_cross_entropy);
   out.set_separate_permute(!kernels.fused_permute);
   if (kernels.batched_gemm_efficiency != 1) out.set_batched_gemm_efficiency(kernels.batched_gemm_efficiency);
+  if (kernels.norm_efficiency != 1) out.set_norm_efficiency(kernels.norm_efficiency);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
   out.set_compute_slowdown(kernels.compute_slowdown);
   if (kernels.overlap_slowdown != 1) out.set_overlap_slowdown(kernels.overlap_slowdown);
@@ -39,6 +40,8 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
     throw MalformedPlan("a framework makes its kernels faster");
   const double batched = finite(in.batched_gemm_efficiency(), "efficiency of batched products");
   if (batched < 0 || batched > 1) throw MalformedPlan("a framework's batched products have no efficiency");
+  const double norm = finite(in.norm_efficiency(), "efficiency of norms");
+  if (norm < 0 || norm > 1) throw MalformedPlan("a framework's norms have no efficiency");
   return {.host_dispatch_s = finite(in.host_dispatch_s(), "host dispatch"),
           .flash_attention = in.flash_attention(),
           .softmax = static_cast<SoftmaxKernel>(in.softmax()),
@@ -51,6 +54,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .fused_weight_gradient = !in.separate_weight_gradient(),
           .fused_cross_entropy = !in.separate_cross_entropy(),
           .fused_permute = !in.separate_permute(),
+          .norm_efficiency = norm == 0 ? 1 : norm,
           .batched_gemm_efficiency = batched == 0 ? 1 : batched,
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),
           .compute_slowdown = slowdown == 0 ? 1 : slowdown,

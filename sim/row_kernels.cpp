@@ -73,6 +73,18 @@ std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& inst
   return kernels;
 }
 
+// PyTorch's own norms (aten/src/ATen/native/cuda/layer_norm_kernel.cu): one kernel forward; backward one for the
+// gradient of the input and one that reads input and gradient again for that of the weight.
+std::vector<RowKernel> norm_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes) {
+  const double efficiency = plan.framework.kernels.norm_efficiency;
+  std::vector<RowKernel> kernels{{fused_bytes / efficiency}};
+  if (instruction.opcode == Opcode::norm_backward) {
+    const Buffer& rows = plan.buffers[instruction.outputs.at(0)];
+    kernels.push_back({2.0 * static_cast<double>(rows.stored_bytes()) / efficiency});
+  }
+  return kernels;
+}
+
 // Empty: one kernel does it.
 std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& instruction) {
   const FrameworkKernels& framework = plan.framework.kernels;
@@ -129,6 +141,8 @@ std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruct
     return of_elements(elements_of(plan, instruction.inputs.at(0)), {8, 8, 4, 8});
   if (!framework.fused_cross_entropy && instruction.opcode == Opcode::cross_entropy_backward)
     return of_elements(elements_of(plan, instruction.inputs.at(0)), {8, 6});
+  const bool is_norm = instruction.opcode == Opcode::norm || instruction.opcode == Opcode::norm_backward;
+  if (is_norm && framework.norm_efficiency < 1) return norm_kernels(plan, instruction, fused_bytes);
   const bool draws = instruction.function == Function::add && instruction.dropout > 0;
   return {{fused_bytes, draws ? elements_of(plan, instruction.outputs.at(0)) : 0}};
 }

@@ -51,6 +51,7 @@ Framework framework_with_every_field() {
                       .fused_weight_gradient = false,
                       .fused_cross_entropy = false,
                       .fused_permute = false,
+                      .norm_efficiency = 0.75,
                       .batched_gemm_efficiency = 0.5,
                       .optimizer_bytes = 1.5,
                       .compute_slowdown = 1.25,
@@ -196,9 +197,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 14; this simrun reads versions 1 to 13");
+  CHECK(refusal(bytes) == "the plan file has format version 15; this simrun reads versions 1 to 14");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 13");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 14");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -274,7 +275,7 @@ TEST_CASE("a plan of a framework, of kernels of its own or with other jobs besid
              plan.framework = framework_with_every_field();
              plan.framework.kernels.blocking_collectives = false;
              plan.framework.kernels.overlap_slowdown = 1;
-             plan.framework.kernels.batched_gemm_efficiency = 1;
+             plan.framework.kernels.batched_gemm_efficiency = plan.framework.kernels.norm_efficiency = 1;
            },
            [](Plan& plan) { plan.cluster.gpu.kernels.sustained = 0.9; },
            [](Plan& plan) { plan.cluster.inter_node.flow_bandwidth = 5e9; }}) {
@@ -297,7 +298,7 @@ TEST_CASE("a plan with groups of nodes, batches of unlike size or blocking colle
            [](Plan& plan) {
              plan.framework = framework_with_every_field();
              plan.framework.kernels.overlap_slowdown = 1;
-             plan.framework.kernels.batched_gemm_efficiency = 1;
+             plan.framework.kernels.batched_gemm_efficiency = plan.framework.kernels.norm_efficiency = 1;
            }}) {
     Plan plan = two_stage_plan();
     change(plan);
@@ -306,9 +307,12 @@ TEST_CASE("a plan with groups of nodes, batches of unlike size or blocking colle
   }
 }
 
-TEST_CASE("a plan whose exchanges slow kernels is version 12, one with a rate for batched products 13") {
+TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, one for norms 14") {
   Plan plan = two_stage_plan();
   plan.framework = framework_with_every_field();
+  CHECK(serialize(plan)[8] == 14);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan.framework.kernels.norm_efficiency = 1;
   CHECK(serialize(plan)[8] == 13);
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
   plan.framework.kernels.batched_gemm_efficiency = 1;

@@ -10,6 +10,7 @@
 #include "sim/simulate.h"
 #include "tests/jobs.h"
 #include "tests/sim/plan_builder.h"
+#include "tests/sim/shapes.h"
 
 namespace simrun {
 namespace {
@@ -26,46 +27,9 @@ Gpu plain_gpu() {
   return gpu;
 }
 
-struct Extent {
-  const char* name;
-  std::int64_t extent;
-};
-
-class Shapes {
- public:
-  Shapes() { plan.cluster.gpu = plain_gpu(); }
-
-  Index buffer(Dtype dtype, const std::vector<Extent>& dims) {
-    Buffer& buffer = plan.buffers.emplace_back();
-    buffer.dtype = dtype;
-    for (const Extent& dim : dims) buffer.dims.push_back({name(dim.name), -1, dim.extent});
-    return static_cast<Index>(plan.buffers.size() - 1);
-  }
-
-  static Instruction does(Opcode opcode, Function function, std::vector<Index> inputs,
-                          std::vector<Index> outputs) {
-    Instruction what;
-    what.opcode = opcode;
-    what.function = function;
-    what.inputs = std::move(inputs);
-    what.outputs = std::move(outputs);
-    return what;
-  }
-
-  Plan plan;
-
- private:
-  std::uint16_t name(const std::string& of) {
-    std::uint16_t at = 0;
-    while (at < plan.dimension_names.size() && plan.dimension_names[at] != of) ++at;
-    if (at == plan.dimension_names.size()) plan.dimension_names.push_back(of);
-    return at;
-  }
-};
-
 // Unfused attention over `heads` heads of `head_dim` and 64 tokens.
 struct Unfused {
-  Unfused(std::int64_t heads, std::int64_t head_dim) {
+  Unfused(std::int64_t heads, std::int64_t head_dim) : shapes(plain_gpu()) {
     const Index qkv = shapes.buffer(
         Dtype::bf16,
         {{"batch", 1}, {"sequence", 64}, {"kv_heads", heads}, {"qkv", 3}, {"head_dim", head_dim}});
@@ -98,8 +62,7 @@ TEST_CASE("rows that begin at no multiple of 16 bytes cost a product half its ra
 
 TEST_CASE("a framework's products batched over experts run at its share of a single product's rate") {
   const auto seconds = [](std::int64_t experts) {
-    Shapes shapes;
-    shapes.plan.cluster.gpu = plain_gpu();
+    Shapes shapes(plain_gpu());
     shapes.plan.framework.kernels.batched_gemm_efficiency = 0.5;
     const Index a = shapes.buffer(Dtype::bf16, {{"experts", experts}, {"capacity", 2560}, {"hidden", 872}});
     const Index b = shapes.buffer(Dtype::bf16, {{"experts", experts}, {"hidden", 872}, {"ffn", 128}});
@@ -111,7 +74,7 @@ TEST_CASE("a framework's products batched over experts run at its share of a sin
 }
 
 TEST_CASE("a product is aligned by the rows of its matrices, not by their single dimensions") {
-  Shapes shapes;
+  Shapes shapes(plain_gpu());
   const auto is_unaligned = [&](std::int64_t heads, std::int64_t head_dim, std::int64_t tokens) {
     const Index x = shapes.buffer(Dtype::bf16, {{"sequence", tokens}, {"hidden", 64}});
     const Index w = shapes.buffer(Dtype::bf16, {{"hidden", 64}, {"kv_heads", heads}, {"head_dim", head_dim}});
@@ -146,7 +109,7 @@ TEST_CASE("Megatron's softmax kernel takes rows by fours; what it refuses goes t
 }
 
 TEST_CASE("what a framework does not fuse runs as PyTorch's operators") {
-  Shapes shapes;
+  Shapes shapes(plain_gpu());
   const Index x = shapes.buffer(Dtype::bf16, {{"tokens", 1000}, {"hidden", 1000}});
   const Index weight = shapes.buffer(Dtype::bf16, {{"hidden", 1000}});
   const Index mask = shapes.buffer(Dtype::uint8, {{"tokens", 1000}, {"hidden", 1000}});
@@ -166,8 +129,26 @@ TEST_CASE("what a framework does not fuse runs as PyTorch's operators") {
   CHECK(microseconds(add) == Approx(4 + 6 + 5 + 1));
 }
 
+TEST_CASE("PyTorch's own norm is slower than memory and reads twice for the gradient of the weight") {
+  Shapes shapes(plain_gpu());
+  const Index x = shapes.buffer(Dtype::bf16, {{"tokens", 1000}, {"hidden", 1000}});
+  const Index weight = shapes.buffer(Dtype::bf16, {{"hidden", 1000}});
+  const Instruction forward = Shapes::does(Opcode::norm, Function::layer_norm, {x, weight}, {x});
+  const Instruction backward =
+      Shapes::does(Opcode::norm_backward, Function::layer_norm, {x, x, weight}, {x, weight});
+  const auto microseconds = [&](const Instruction& what) {
+    return static_cast<double>(kernel_time(shapes.plan, what)) * 1e-6;
+  };
+  CHECK(microseconds(forward) == Approx(4.002));   // 1e6 elements x 4 B at 1 TB/s, and the weights
+  CHECK(microseconds(backward) == Approx(6.004));  // read: input and gradient; written: gradient
+  shapes.plan.framework.kernels.norm_efficiency = 0.5;
+  CHECK(microseconds(forward) == Approx(4.002 / 0.5));
+  CHECK(microseconds(backward) == Approx((6.004 + 4) / 0.5));
+  CHECK(kernel_launches(shapes.plan, backward) == 2);
+}
+
 TEST_CASE("a weight gradient that the product does not add itself is read and added behind it") {
-  Shapes shapes;
+  Shapes shapes(plain_gpu());
   const Index x = shapes.buffer(Dtype::bf16, {{"tokens", 872}, {"hidden", 2560}});
   const Index dy = shapes.buffer(Dtype::bf16, {{"tokens", 872}, {"ffn", 128}});
   const Index main = shapes.buffer(Dtype::fp32, {{"hidden", 2560}, {"ffn", 128}});
@@ -182,7 +163,7 @@ TEST_CASE("a weight gradient that the product does not add itself is read and ad
 }
 
 TEST_CASE("FlashAttention runs at its own share of the peak, less under a mask and for narrow heads") {
-  Shapes shapes;
+  Shapes shapes(plain_gpu());
   const auto time_of = [&](Opcode opcode, std::int64_t head_dim, bool causal, float dropout) {
     const Index qkv = shapes.buffer(
         Dtype::bf16, {{"batch", 5}, {"sequence", 1280}, {"kv_heads", 1}, {"qkv", 3}, {"head_dim", head_dim}});
@@ -337,7 +318,7 @@ TEST_CASE("where stages wait for transfers, tensor-parallel ranks send parts of 
 
 TEST_CASE(
     "rows of experts that are not permuted by one kernel are selected, copied, weighted and scattered") {
-  Shapes shapes;
+  Shapes shapes(plain_gpu());
   Plan& plan = shapes.plan;
   const Index tokens = shapes.buffer(Dtype::bf16, {{"batch", 1}, {"sequence", 500}, {"hidden", 1000}});
   const Index choice = shapes.buffer(Dtype::int32, {{"batch", 1}, {"sequence", 500}, {"topk", 2}});

@@ -62,9 +62,9 @@ class Device {
 
   virtual void run(const KernelCall& call) = 0;
 
-  // How long it works, where that is not the calling thread's own time: worked_ns() waits until all is done
-  // that was asked for since begin_work() and tells the nanoseconds that the device worked on it. Negative: the
-  // calling thread does the work.
+  // How long its kernels take, where that is not the calling thread's own time: worked_ns() waits for those
+  // that were asked for since begin_work() and tells the nanoseconds that they took, each with its launch,
+  // copies and clearing of memory not counted. Negative: the calling thread does the work.
   virtual void begin_work() {}
   virtual std::int64_t worked_ns() { return -1; }
 

@@ -110,13 +110,15 @@ const char* name_of(ExecutionDevice device) {
   }
 }
 
-// A device of another kind in a CUDA device's place has one of them.
+// A device that a test puts in a GPU's place is one.
 int gpus_here() { return std::max(cuda_devices_here(), 1); }
 
 Measurement empty_measurement(const ExecuteOptions& options, std::size_t ranks) {
   if (!options.timed) return {};
-  const int workers = is_cuda(options.device) ? std::min(gpus_here(), static_cast<int>(ranks)) : available_cores();
-  return {std::vector<std::vector<MeasuredStep>>(ranks), name_of(options.device), workers};
+  const bool on_gpus = is_cuda(options.device);
+  const int workers = on_gpus ? std::min(gpus_here(), static_cast<int>(ranks)) : available_cores();
+  return {std::vector<std::vector<MeasuredStep>>(ranks), name_of(options.device), workers,
+          on_gpus ? "GPU" : "core"};
 }
 
 // Ranks that share a core, or a GPU, work by turns where their instructions are timed.
@@ -152,7 +154,8 @@ Execution execute_on(const Plan& plan, const ExecuteOptions& options, const Devi
       plan, buckets, options.training, options.steps, observed, start ? &*start : nullptr, options.compares};
   Execution execution;
   execution.ranks.resize(places.size());
-  Gates gates(options);
+  std::optional<Gates> gates;
+  if (options.timed) gates.emplace(options);
   execution.measured = empty_measurement(options, places.size());
   const auto run_rank = [&](std::int64_t rank, Transport& transport) {
     const auto number = static_cast<std::size_t>(rank);
@@ -160,11 +163,7 @@ Execution execute_on(const Plan& plan, const ExecuteOptions& options, const Devi
         options.around_transport ? options.around_transport(transport, rank) : nullptr;
     Transport& fabric = around ? *around : transport;
     std::optional<RankClock> clock;
-    std::optional<CoreGate::Hold> core;
-    if (options.timed) {
-      clock.emplace(fabric, gates.of(rank), rank, static_cast<std::int64_t>(places.size()));
-      core.emplace(gates.of(rank));
-    }
+    if (options.timed) clock.emplace(fabric, gates->of(rank), rank, static_cast<std::int64_t>(places.size()));
     std::unique_ptr<Device> device = make(rank);
     if (options.timed && options.device != ExecutionDevice::null && !is_cuda(options.device))
       device = recycling(std::move(device));

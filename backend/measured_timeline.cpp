@@ -179,8 +179,8 @@ Timeline measured_timeline(const Plan& plan, const Measurement& measurement) {
   timeline.first_step = length_of(measurement, 0) * per_ns;
   timeline.engine = "device";
   timeline.engine_reason =
-      fmt::format("median of {} steps on {} core{}", steps_of(measurement) - first_counted(measurement),
-                  measurement.cores, measurement.cores == 1 ? "" : "s");
+      fmt::format("median of {} steps on {} {}{}", steps_of(measurement) - first_counted(measurement),
+                  measurement.cores, measurement.unit, measurement.cores == 1 ? "" : "s");
   timeline.provenance = measurement.device;
   for (std::size_t r = 0; r < places.size(); ++r) {
     const MeasuredStep& of = measurement.ranks[r][step];

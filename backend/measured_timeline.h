@@ -18,6 +18,7 @@ struct Measurement {
   std::vector<std::vector<MeasuredStep>> ranks;  // by rank, then step
   std::string device;                            // "cpu f32"
   int cores = 1;                                 // that the ranks shared
+  std::string unit = "core";                     // or GPU
   // Nothing was timed, or not every rank in this process.
   bool empty() const {
     return ranks.empty() ||

@@ -46,6 +46,7 @@ void RankClock::meet() {
 }
 
 void RankClock::begin_step() {
+  if (!permit_) permit_.emplace(gate_);
   meet();
   steps_.push_back({now_ns(), 0, {}});
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct MeasuredStep {
 
 // What a rank's instructions take, and when: the hook that RankRun calls where it is there. It also stands
 // between the rank and its transport, to know waits and to give back the rank's core for as long as they
-// last. The rank must hold a permit of the gate.
+// last. It holds a permit of the gate from its first step on.
 class RankClock final : public Transport {
  public:
   // Rank `rank` of `ranks` that all have a clock: every step begins when the last of them is there.
@@ -51,6 +52,7 @@ class RankClock final : public Transport {
   Transport& transport_;
   CoreGate& gate_;
   const std::int64_t rank_, ranks_;
+  std::optional<CoreGate::Hold> permit_;
   std::vector<MeasuredStep> steps_;
   std::int64_t begin_ns_ = 0, begin_busy_ns_ = 0, waited_ns_ = 0;
 };

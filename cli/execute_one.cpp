@@ -140,8 +140,11 @@ void add_times(const Plan& plan, const Timeline& predicted, const Measurement& m
   if (measured.empty()) return;
   report.measured_step_s = measured_step_seconds(measured).median;
   report.cores = measured.cores;
-  report.replayed_step_s =
-      static_cast<double>(replay_on_cores(plan, measured_costs(plan, measured), measured.cores)) * 1e-12;
+  // Any rank may take any core, but not any GPU.
+  const bool is_bound = report.device == "cuda" && measured.cores > 1 && measured.cores < report.ranks;
+  if (!is_bound)
+    report.replayed_step_s =
+        static_cast<double>(replay_on_cores(plan, measured_costs(plan, measured), measured.cores)) * 1e-12;
   report.measured = measured_timeline(plan, measured);
   const auto has_lanes = [](const RankTimeline& rank) { return !rank.lanes.empty(); };
   if (std::any_of(predicted.ranks.begin(), predicted.ranks.end(), has_lanes))
@@ -242,8 +245,8 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   ExecuteOptions how = prepared.how;
   const bool computes = how.device != ExecutionDevice::null;
   // What other processes took only they know.
-  how.timed = computes && how.processes == nullptr &&
-              is_short_enough_to_time(plan, steps_at_once(how, flags));
+  how.timed =
+      computes && how.processes == nullptr && is_short_enough_to_time(plan, steps_at_once(how, flags));
   ExecutionReport report;
   report.device = device_of(flags);
   report.dtype = computes ? dtype_of(flags) : "";

@@ -18,6 +18,7 @@ std::string text_or_null(const std::string& text) { return text.empty() ? "null"
 
 std::string numbers(const std::vector<double>& values) {
   std::vector<std::string> texts;
+  texts.reserve(values.size());
   for (const double value : values) texts.push_back(number(value));
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }

@@ -13,7 +13,7 @@ namespace simrun {
 
 // What the run of a plan has told, as plain numbers. Losses are by step, bytes by rank.
 struct ExecutionReport {
-  std::string device;     // cpu, null
+  std::string device;     // cpu, cuda, null
   std::string dtype;      // of the numbers: f64, f32, bf16; empty: the device computes nothing
   std::string transport;  // threads, mpi
   std::int64_t ranks = 0;

@@ -31,8 +31,8 @@ struct FrameworkKernels {
   bool fused_cross_entropy = true;  // exponentials, sum and gradient within the loss's own passes
   // Rows of tokens are dealt out to experts and summed again in one kernel each.
   bool fused_permute = true;
-  // What the norm's kernels reach of the memory rate. Below 1 they are PyTorch's own, whose backward pass reads
-  // the input and the gradient once more for the gradient of the weight.
+  // What the norm's kernels reach of the memory rate. Below 1 they are PyTorch's own, whose backward pass
+  // reads the input and the gradient once more for the gradient of the weight.
   double norm_efficiency = 1;
   // What products batched over experts, or over groups of tokens, reach of the rate of a single one.
   double batched_gemm_efficiency = 1;

@@ -73,8 +73,8 @@ std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& inst
   return kernels;
 }
 
-// PyTorch's own norms (aten/src/ATen/native/cuda/layer_norm_kernel.cu): one kernel forward; backward one for the
-// gradient of the input and one that reads input and gradient again for that of the weight.
+// PyTorch's own norms (aten/src/ATen/native/cuda/layer_norm_kernel.cu): one kernel forward; backward one for
+// the gradient of the input and one that reads input and gradient again for that of the weight.
 std::vector<RowKernel> norm_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes) {
   const double efficiency = plan.framework.kernels.norm_efficiency;
   std::vector<RowKernel> kernels{{fused_bytes / efficiency}};

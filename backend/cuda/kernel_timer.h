@@ -8,8 +8,9 @@
 
 namespace simrun::cuda {
 
-// Adds up what the kernels of a stream take: an event before and one behind each, so that neither the host's time
-// between them nor a wait for another rank counts.
+// Adds up what the kernels of a stream take: an event before and one behind each, so that neither a wait for
+// another rank nor the host's work between two counts. The stream is empty when a kernel comes: its launch
+// counts, some microseconds.
 class KernelTimer {
  public:
   KernelTimer() = default;

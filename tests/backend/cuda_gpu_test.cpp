@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
-#include "backend/plugin.h"
 #include "backend/execute.h"
 #include "backend/measured_timeline.h"
+#include "backend/plugin.h"
 #include "backend/plugin_device.h"
 #include "schedules/compile.h"
 #include "tests/backend/checked_run.h"
@@ -66,7 +66,7 @@ TEST_CASE("in bf16 a GPU stays within what rounding explains", "[gpu]") {
   CHECK(compare(run.gradients, one_rank(eight_ranks).gradients, 5e-2).first == "");
 }
 
-TEST_CASE("a GPU times its instructions by its own clock, ranks that share it by turns", "[gpu]") {
+TEST_CASE("a GPU times its instructions by its own clock", "[gpu]") {
   if (!has_gpu()) return;
   const Plan plan = compile(tiny_job(eight_ranks));
   ExecuteOptions options;
@@ -88,7 +88,7 @@ TEST_CASE("a GPU times its instructions by its own clock, ranks that share it by
       CHECK(busy < step.end_ns - step.begin_ns);
     }
   }
-  CHECK(measured_timeline(plan, run.measured).step > 0);
+  CHECK_THAT(measured_timeline(plan, run.measured).engine_reason, Catch::Contains(" GPU"));
 }
 
 TEST_CASE("NCCL with one rank runs every call that a plan can become", "[gpu]") {

@@ -33,6 +33,20 @@ Execution run_kernels(const Plan& plan, const HowToRun& how = {}) {
                     [&](std::int64_t) { return make_cuda_host_device(how.numbers, how.lanes, how.nccl); });
 }
 
+// A product is one kernel or more, each of which that device's clock counts as a microsecond.
+void check_products_are_timed(const Plan& plan, const Measurement& measured) {
+  for (std::size_t rank = 0; rank < measured.ranks.size(); ++rank) {
+    const RankPlace place = ranks_of(plan)[rank];
+    const Program& program = plan.programs[static_cast<std::size_t>(place.pipeline_rank)];
+    for (const MeasuredInstruction& of : measured.ranks[rank].at(1).instructions) {
+      const Segment& segment = plan.segments[program.entries[of.entry].segment];
+      if (segment.instructions[of.instruction].opcode != Opcode::gemm) continue;
+      CHECK(of.busy_ns >= 1000);
+      CHECK(of.busy_ns % 1000 == 0);
+    }
+  }
+}
+
 void check_kernels(const TinyJob& job, const HowToRun& how = {}) {
   CAPTURE(job.model, job.parallelism, job.optimizer, job.training, job.more, job.gpus);
   const Execution run = run_kernels(compile(tiny_job(job)), how);
@@ -66,6 +80,22 @@ const char* const one_layer =
     "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 50, max_position_embeddings: 12}\n";
 
 }  // namespace
+
+TEST_CASE("ranks that share a GPU are timed by its clock and compute the same") {
+  const TinyJob& job = jobs_of_many_ranks().front();
+  const Plan plan = compile(tiny_job(job));
+  ExecuteOptions options;
+  options.device = ExecutionDevice::cuda_f64;
+  options.steps = 2;
+  options.timed = true;
+  const Execution run =
+      execute_on(plan, options, [](std::int64_t) { return make_cuda_host_device(HostNumbers::f64); });
+  CHECK(run.failure == "");
+  check_equal(run, one_rank(job), 1e-10);
+  REQUIRE(run.measured.ranks.size() == 8);
+  CHECK(run.measured.unit == "GPU");
+  check_products_are_timed(plan, run.measured);
+}
 
 TEST_CASE("the CUDA device's kernels compute what the CPU does, on one rank and on many") {
   check_kernels({.model = tiny_gpt});

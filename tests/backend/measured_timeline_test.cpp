@@ -134,7 +134,6 @@ TEST_CASE("a failing rank ends a timed run as it ends any other") {
   ThreadFabric fabric(3, std::chrono::milliseconds(10'000));
   const std::string failure = fabric.run([&](std::int64_t rank, Transport& transport) {
     RankClock clock(transport, gate, rank, 3);
-    const CoreGate::Hold core(gate);
     if (rank == 2) throw std::runtime_error("out of memory");
     clock.begin_step();
   });
@@ -146,7 +145,6 @@ TEST_CASE("a device with a clock of its own says what an instruction took") {
   ThreadFabric fabric(1, std::chrono::milliseconds(10'000));
   const std::string failure = fabric.run([&](std::int64_t, Transport& transport) {
     RankClock clock(transport, gate, 0, 1);
-    const CoreGate::Hold core(gate);
     clock.begin_step();
     clock.begin();
     clock.end(0, 0, 5'000'000'000);
@@ -155,6 +153,7 @@ TEST_CASE("a device with a clock of its own says what an instruction took") {
     clock.end_step();
     const std::vector<MeasuredStep> steps = clock.take_steps();
     CHECK(steps.at(0).instructions.at(0).busy_ns == 5'000'000'000);
+    CHECK(steps.at(0).instructions.at(1).busy_ns >= 0);
     CHECK(steps.at(0).instructions.at(1).busy_ns < 5'000'000'000);
   });
   CHECK(failure == "");

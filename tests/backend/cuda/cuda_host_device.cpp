@@ -118,9 +118,15 @@ class CudaHostDevice final : public Device {
     const auto take = [&](std::int64_t bytes) -> void* {
       return scratch.emplace_back(static_cast<std::size_t>(bytes), std::byte{0xff}).data();
     };
-    for (const cuda::KernelLaunch<Math>& launch : cuda::lower<Math>(call, {by_dtype_}, take))
+    for (const cuda::KernelLaunch<Math>& launch : cuda::lower<Math>(call, {by_dtype_}, take)) {
       run_on_host<Math>(launch, lanes_);
+      ++launches_;
+    }
   }
+  // A microsecond for each kernel of a call.
+  void begin_work() override { launches_ = 0; }
+  std::int64_t worked_ns() override { return 1000 * launches_; }
+
   std::unique_ptr<DeviceExchange> connect(const Plan& plan, const RankPlace& place,
                                           Transport& transport) override {
     if (nccl_ == nullptr) return nullptr;
@@ -171,6 +177,7 @@ class CudaHostDevice final : public Device {
  private:
   const bool by_dtype_;
   const int lanes_;
+  std::int64_t launches_ = 0;
   const cuda::NcclTable* const nccl_;
 };
 

@@ -116,16 +116,19 @@ bool names_own_files(const PlanBase& base) {
 }
 
 std::string json_of(const PlanBase& base, const RankedCandidate& of) {
+  // A plan that was climbed to from another has none.
+  const bool is_estimated = of.estimate.step_s > 0;
+  const std::string estimated_s = is_estimated ? fmt::format("{}", of.estimate.step_s) : "null";
+  const std::string estimated_bytes = is_estimated ? fmt::format("{:.0f}", of.estimate.peak_bytes) : "null";
   const Evaluation& found = of.evaluation;
   const TrainingCost cost = training_cost(base, found);
   std::string text = fmt::format(
       "{{\"candidate\": {}, \"config\": {}, \"step_time_s\": {}, \"peak_memory_bytes\": {}, "
       "\"memory_limit_bytes\": {}, \"tokens_per_s\": {}, \"mfu\": {}, \"bubble_fraction\": {}, "
-      "\"exposed_comm_s\": {}, \"engine\": {}, \"estimated_step_time_s\": {}, \"estimated_peak_bytes\": "
-      "{:.0f}",
+      "\"exposed_comm_s\": {}, \"engine\": {}, \"estimated_step_time_s\": {}, \"estimated_peak_bytes\": {}",
       json_quoted(describe(of.candidate)), json_quoted(plan_yaml(base, of)), found.step_s, found.peak_bytes,
       found.limit_bytes, found.tokens_per_s, found.mfu, found.bubble_fraction, found.exposed_s,
-      json_quoted(found.engine), of.estimate.step_s, of.estimate.peak_bytes);
+      json_quoted(found.engine), estimated_s, estimated_bytes);
   if (cost.seconds > 0)
     text += fmt::format(", \"training_s\": {}, \"gpu_hours\": {}, \"money\": {}, \"kilowatt_hours\": {}",
                         cost.seconds, cost.gpu_hours, cost.money, cost.kilowatt_hours);

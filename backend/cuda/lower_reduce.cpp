@@ -4,7 +4,7 @@ namespace simrun::cuda {
 namespace {
 
 constexpr std::int64_t summands_of_chunk = 64;
-constexpr std::int64_t squares_of_chunk = 1 << 16;
+constexpr std::int64_t squares_of_chunk = 1 << 13;  // 64 elements for each lane: longer ones wait for memory
 
 // An input's dimensions that the output has, and the others.
 struct Divided {

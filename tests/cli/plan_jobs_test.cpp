@@ -28,7 +28,12 @@ TEST_CASE("--plan CONFIG prints the best ways to split a job and writes the firs
   REQUIRE(!found["best"].empty());
   const auto& first = found["best"][0];
   CHECK(first["config"].get<std::string>().find("simrun: 1") != std::string::npos);
-  for (const auto& other : found["best"]) CHECK(other["step_time_s"] >= first["step_time_s"]);
+  for (const auto& other : found["best"]) {
+    CHECK(other["step_time_s"] >= first["step_time_s"]);
+    const auto& estimated = other["estimated_step_time_s"];
+    CHECK((estimated.is_null() || estimated > 0));
+    CHECK(estimated.is_null() == other["estimated_peak_bytes"].is_null());
+  }
   // The file is a job that takes what was promised, to the last digit, and runs.
   const auto run = nlohmann::json::parse(run_simrun(best + " --json --no-html").output);
   CHECK(run["step_time_s"] == first["step_time_s"]);

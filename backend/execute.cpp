@@ -110,7 +110,7 @@ const char* name_of(ExecutionDevice device) {
   }
 }
 
-// A device that a test puts in a GPU's place is one.
+// At least one: the caller may bring a device of its own.
 int gpus_here() { return std::max(cuda_devices_here(), 1); }
 
 Measurement empty_measurement(const ExecuteOptions& options, std::size_t ranks) {

@@ -140,6 +140,7 @@ void add_times(const Plan& plan, const Timeline& predicted, const Measurement& m
   if (measured.empty()) return;
   report.measured_step_s = measured_step_seconds(measured).median;
   report.cores = measured.cores;
+  report.unit = measured.unit;
   // Any rank may take any core, but not any GPU.
   const bool is_bound = report.device == "cuda" && measured.cores > 1 && measured.cores < report.ranks;
   if (!is_bound)

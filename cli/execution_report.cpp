@@ -74,8 +74,7 @@ std::string memory_line(const ExecutionReport& report) {
 // Without its own clocks a run tells what all of it took, by step.
 std::string where_text(const ExecutionReport& report) {
   if (!report.measured) return "with the initial values and all files";
-  const char* what = report.device == "cuda" ? "GPU" : "core";
-  return fmt::format("on {} {}{}", report.cores, what, report.cores == 1 ? "" : "s");
+  return fmt::format("on {} {}{}", report.cores, report.unit, report.cores == 1 ? "" : "s");
 }
 
 std::string replay_text(const ExecutionReport& report) {

@@ -46,6 +46,7 @@ struct ExecutionReport {
   std::optional<MeasuredComparison> by_instruction;
   std::optional<double> replayed_step_s;
   int cores = 1;                  // or GPUs, that the ranks shared
+  std::string unit = "core";      // which of the two
   std::int64_t instructions = 0;  // of all ranks and steps
   std::string fault;              // what ran is not what was planned: a sentence; empty: it is
   FailureKind fault_kind = FailureKind::disagreement;

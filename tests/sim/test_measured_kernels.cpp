@@ -35,9 +35,12 @@ std::vector<Timed> timed_kernels(const std::string& kind) {
   return rows;
 }
 
+Gpu preset_gpu() {
+  return load_cluster("dgx_h100", {{{"cluster.nodes", "1"}}, {SIMRUN_SOURCE_DIR "/configs"}}).gpu;
+}
 // The preset at the share of its best rate that the card kept while these kernels were timed.
 Gpu timed_gpu(double sustained) {
-  Gpu gpu = load_cluster("dgx_h100", {{{"cluster.nodes", "1"}}, {SIMRUN_SOURCE_DIR "/configs"}}).gpu;
+  Gpu gpu = preset_gpu();
   gpu.kernels.sustained = sustained;
   return gpu;
 }
@@ -68,9 +71,7 @@ std::vector<Timed> having(std::vector<Timed> rows, const std::string& in_op) {
 }  // namespace
 
 TEST_CASE("nothing but products: an H100 sustains the rate that its preset says, to 3 %") {
-  const Gpu gpu =
-      timed_gpu(load_cluster("dgx_h100", {{{"cluster.nodes", "1"}}, {SIMRUN_SOURCE_DIR "/configs"}})
-                    .gpu.kernels.sustained);
+  const Gpu gpu = preset_gpu();
   // 8192^3 under the power limit: 1.64 ms, 670 TFLOP/s. Beside copies for half of the time 748: the share of
   // a step that products take is not modelled.
   for (const Timed& row : timed_kernels("steady")) {
@@ -78,6 +79,11 @@ TEST_CASE("nothing but products: an H100 sustains the rate that its preset says,
     if (row.batch == 100) CHECK(rate == Approx(matmul_flops_per_second(gpu, Dtype::bf16)).epsilon(0.03));
     CHECK(rate >= 0.98 * matmul_flops_per_second(gpu, Dtype::bf16));
     CHECK(rate <= 1.02 * matmul_flops_per_second(timed_gpu(1), Dtype::bf16));
+  }
+  // fp8 keeps 0.94 of twice that, which is not modelled.
+  for (const Timed& row : timed_kernels("steady_fp8")) {
+    const double rate = 2.0 * static_cast<double>(row.m * row.n) * static_cast<double>(row.k) / row.seconds;
+    if (row.batch == 100) CHECK(rate == Approx(matmul_flops_per_second(gpu, Dtype::fp8)).epsilon(0.06));
   }
 }
 
@@ -97,8 +103,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "flash attention of 2,048 tokens and more on an H100, by FlashAttention 2 and by cuDNN, is right to 12 "
-    "%") {
+    "flash attention on an H100 is right to 12 % from 2,048 tokens on, below by a factor of 2 at most") {
   const auto predicted = [&](int generation, bool backward, bool causal) {
     return [=](const Timed& row) {
       Shapes shapes(timed_gpu(between_bursts));
@@ -123,9 +128,14 @@ TEST_CASE(
       for (const bool causal : {false, true}) {
         const std::string op = std::string(generation == 2 ? "fa2 " : "cudnn ") +
                                (backward ? "backward " : "forward ") + (causal ? "causal" : "full");
+        const auto seconds = predicted(generation, backward, causal);
         std::vector<Timed> rows = having(timed_kernels("attention"), op);
+        for (const Timed& row : rows) {
+          CHECK(seconds(row) < 2 * row.seconds);
+          CHECK(seconds(row) > 0.5 * row.seconds);
+        }
         std::erase_if(rows, [](const Timed& row) { return row.m < 2048; });
-        const Errors all = errors(rows, predicted(generation, backward, causal));
+        const Errors all = errors(rows, seconds);
         CAPTURE(op, all.mean, all.absolute, all.most);
         CHECK(all.absolute < 0.12);
         CHECK(all.most < 0.25);

@@ -78,20 +78,25 @@ class PassProbe {
     add_held(forward, of, costs);
     add_pass_peaks(chunk, costs);
     add_put_off(backward, is_weight, of, costs);
-    add_elements(forward, of, costs);
+    add_elements(chunk, costs);
+    add_copies(chunk, costs);
     return costs;
   }
 
   // Bytes per element, from the stage's buffers that live for ever.
   void set_bytes(const std::vector<PartCost>& parts, PassCosts& costs) const {
-    double elements = 0;
-    for (const PartCost& part : parts) elements += part.dense_elements + part.expert_elements;
+    double elements = 0, copies = 0;
+    for (const PartCost& part : parts) {
+      elements += part.dense_elements + part.expert_elements;
+      copies += part.copy_bytes;
+    }
     const LiveBytes start =
         walk_memory(plan_, plan_.programs[0], WhichStep::steady, MemoryDetail::peak).start;
-    const auto per_element = [&](Category category) {
-      return static_cast<double>(start[static_cast<std::size_t>(category)]) / std::max(elements, 1.0);
+    const auto per_element = [&](Category category, double others = 0) {
+      const auto bytes = static_cast<double>(start[static_cast<std::size_t>(category)]);
+      return (bytes - others) / std::max(elements, 1.0);
     };
-    costs.weight_bytes = per_element(Category::weights);
+    costs.weight_bytes = per_element(Category::weights, copies);
     costs.gradient_bytes = per_element(Category::gradients);
     costs.state_bytes = per_element(Category::optimizer);
     costs.room_bytes = static_cast<double>(room_for_plan(plan_, plan_.programs[0]));
@@ -100,10 +105,9 @@ class PassProbe {
   // Of parameters that both stages have.
   double tied_elements() const {
     std::set<Index> first;
-    for_each_weight(segment(0, PassKind::forward),
-                    [&](const Instruction&, const Buffer& buffer) { first.insert(buffer.parameter); });
+    for_each_weight(0, [&](const Instruction&, const Buffer& buffer) { first.insert(buffer.parameter); });
     double elements = 0;
-    for_each_weight(segment(1, PassKind::forward), [&](const Instruction&, const Buffer& buffer) {
+    for_each_weight(1, [&](const Instruction&, const Buffer& buffer) {
       if (first.contains(buffer.parameter)) elements += static_cast<double>(buffer.elements());
     });
     return elements;
@@ -260,21 +264,43 @@ class PassProbe {
         std::max(highest[layers] - (chunk == 0 ? 0 : before), costs[layers].held_bytes);
   }
 
-  // Of parameters that a pass reads, by ModelParameter::id.
+  // Of all forward passes of a stage: the first one of a step also casts weights to fp8, whose copies are
+  // what the others read.
   template <typename Visit>
-  void for_each_weight(const Segment& forward, const Visit& visit) const {
+  void for_each_forward(Index chunk, const Visit& visit) const {
+    for (const Segment& of : plan_.segments)
+      if (of.chunk == chunk && of.kind == PassKind::forward)
+        for (const Instruction& instruction : of.instructions) visit(instruction);
+  }
+
+  // Of parameters that a stage reads, by ModelParameter::id.
+  template <typename Visit>
+  void for_each_weight(Index chunk, const Visit& visit) const {
     std::set<Index> seen;
-    for (const Instruction& instruction : forward.instructions)
+    for_each_forward(chunk, [&](const Instruction& instruction) {
       for (const Index input : instruction.inputs) {
         const Buffer& buffer = plan_.buffers[input];
         if (buffer.category != Category::weights || buffer.parameter == no_index) continue;
         if (seen.insert(buffer.parameter).second) visit(instruction, buffer);
       }
+    });
   }
 
-  void add_elements(const Segment& forward, const Chunk& chunk, std::vector<PartCost>& costs) const {
-    for_each_weight(forward, [&](const Instruction& reader, const Buffer& buffer) {
-      PartCost& part = costs[part_of(chunk, reader.layer)];
+  void add_copies(Index chunk, std::vector<PartCost>& costs) const {
+    std::set<Index> seen;
+    for_each_forward(chunk, [&](const Instruction& cast) {
+      for (const Index output : cast.outputs) {
+        const Buffer& buffer = plan_.buffers[output];
+        if (buffer.category != Category::weights || buffer.scope != Scope::run) continue;
+        if (seen.insert(output).second)
+          costs[part_of(plan_.chunks[chunk], cast.layer)].copy_bytes += static_cast<double>(buffer.bytes());
+      }
+    });
+  }
+
+  void add_elements(Index chunk, std::vector<PartCost>& costs) const {
+    for_each_weight(chunk, [&](const Instruction& reader, const Buffer& buffer) {
+      PartCost& part = costs[part_of(plan_.chunks[chunk], reader.layer)];
       double& elements = buffer.name.find("expert_") != std::string::npos &&
                                  buffer.name.find("shared_expert") == std::string::npos
                              ? part.expert_elements

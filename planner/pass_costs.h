@@ -22,6 +22,7 @@ struct PartCost {
   double put_off_bytes = 0;     // held between the two halves of a backward pass, for weight gradients
   double dense_elements = 0;    // of parameters
   double expert_elements = 0;   // likewise, split over expert-parallel ranks
+  double copy_bytes = 0;        // of weights in fp8, beside those that a rank keeps
 };
 
 // Costs of the passes of a candidate, whatever its pipeline, data-parallel size and ZeRO stage are.

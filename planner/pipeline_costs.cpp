@@ -40,6 +40,7 @@ PartCost sum(PartCost of, const PartCost& with) {
   of.put_off_bytes += with.put_off_bytes;
   of.dense_elements += with.dense_elements;
   of.expert_elements += with.expert_elements;
+  of.copy_bytes += with.copy_bytes;
   return of;
 }
 
@@ -196,23 +197,26 @@ double kept_bytes(const PassCosts& costs, const Candidate& candidate, const Part
   };
   // Weight gradients that are put off keep what they read and add to whole.
   const bool keeps_shards = !puts_off_weight_gradients(candidate);
-  return bytes(costs.weight_bytes, candidate.zero_stage >= 3 && keeps_shards) +
+  const bool gathers = candidate.zero_stage >= 3 && keeps_shards;
+  return (gathers ? 0 : rank.copy_bytes) + bytes(costs.weight_bytes, gathers) +
          bytes(costs.gradient_bytes, candidate.zero_stage >= 2 && keeps_shards) +
          bytes(costs.state_bytes, candidate.zero_stage >= 1);
 }
 
-// Beyond its shards ZeRO-3 holds, while a layer is at work, whole weights of two layers, the next being
-// gathered beside the passes of one, and whole gradients of one until they are scattered. Logits and their
-// losses are largest when no weights are needed.
+// Beyond its shards ZeRO-3 holds, while a layer is at work, its copies in fp8 and whole weights of two layers,
+// the next being gathered beside the passes of one, and whole gradients of one until they are scattered.
+// Logits and their losses are largest when no weights are needed.
 double gathered_bytes(const PassCosts& costs, const Candidate& candidate) {
   if (candidate.zero_stage < 3 || puts_off_weight_gradients(candidate)) return 0;
-  double largest = 0;
-  for (const PartCost& layer : costs.kinds)
-    largest =
-        std::max(largest, layer.dense_elements + layer.expert_elements - sharded_elements(candidate, layer));
   const double layers =
       std::ceil(static_cast<double>(costs.kind_of.size()) / static_cast<double>(candidate.pipeline));
-  return largest * (std::min(2.0, layers) * costs.weight_bytes + costs.gradient_bytes);
+  const double per_element = std::min(2.0, layers) * costs.weight_bytes + costs.gradient_bytes;
+  double largest = 0;
+  for (const PartCost& of : costs.kinds) {
+    const double elements = of.dense_elements + of.expert_elements - sharded_elements(candidate, of);
+    largest = std::max(largest, elements * per_element + of.copy_bytes);
+  }
+  return largest;
 }
 
 }  // namespace

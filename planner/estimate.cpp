@@ -46,7 +46,8 @@ PipelineCosts with_sharding(const Candidate& candidate, const StepPrices& step,
   const bool gathers = candidate.zero_stage == 3;
   std::vector<PartCost> stages = pipeline.stages;
   for (PartCost& stage : stages) {
-    const double gather = gathers ? step.gather_s(stage.dense_elements, stage.expert_elements) : 0;
+    const double dense = stage.dense_elements + stage.frozen_elements;
+    const double gather = gathers ? step.gather_s(dense, stage.expert_elements) : 0;
     const double reduce = step.reduce_s(stage.dense_elements, stage.expert_elements);
     stage.forward_s = std::max(stage.forward_s, gather);
     stage.input_s = std::max(stage.input_s, gather);

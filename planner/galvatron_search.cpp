@@ -153,7 +153,8 @@ bool are_same(const GalvatronPlan& a, const GalvatronPlan& b) {
 }
 
 std::string unsearchable_layers(const Job& job) {
-  if (!has_layer_kinds(job))
+  const bool freezes = job.training.lora || !job.model.frozen.empty();
+  if (!has_layer_kinds(job) || job.model.family != ModelFamily{} || freezes)
     return "layers of their own are searched for decoder-only transformers without layout rules, offload, "
            "frozen parameters, LoRA and parameter servers";
   if (job.model.experts.count > 0) return "models with experts are searched by --plan jobs";

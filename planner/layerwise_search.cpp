@@ -112,7 +112,6 @@ std::optional<LayerwiseSearch::LayerWay> LayerwiseSearch::priced(const LayerStra
   way.fixed_bytes =
       elements * (costs.weight_bytes / (strategy.sharded ? sharers : 1) +
                   costs.gradient_bytes / (keeps_gradients ? 1 : sharers) + costs.state_bytes / sharers);
-  if (!strategy.sharded) way.fixed_bytes += part.copy_bytes;
   way.held_bytes = part.held_bytes;
   return way;
 }

@@ -63,7 +63,11 @@ class PassProbe {
  public:
   // `like`: a probe that splits the ranks alike, and outlives this one; or nullptr.
   PassProbe(const Job& job, PassProbe* like)
-      : plan_(compile(job)), durations_(plan_, nullptr, like == nullptr ? nullptr : &like->durations_) {}
+      : plan_(compile(job)), durations_(plan_, nullptr, like == nullptr ? nullptr : &like->durations_) {
+    for (const Buffer& buffer : plan_.buffers)
+      if (buffer.category == Category::gradients && buffer.parameter != no_index)
+        trained_.insert(buffer.parameter);
+  }
 
   // Of one of the two stages, by layer of it; the last entry is what is in none.
   std::vector<PartCost> parts(Index chunk) {
@@ -85,32 +89,31 @@ class PassProbe {
 
   // Bytes per element, from the stage's buffers that live for ever.
   void set_bytes(const std::vector<PartCost>& parts, PassCosts& costs) const {
-    double elements = 0, copies = 0;
+    double trained = 0, frozen = 0, copies = 0;
     for (const PartCost& part : parts) {
-      elements += part.dense_elements + part.expert_elements;
+      trained += part.dense_elements + part.expert_elements;
+      frozen += part.frozen_elements;
       copies += part.copy_bytes;
     }
     const LiveBytes start =
         walk_memory(plan_, plan_.programs[0], WhichStep::steady, MemoryDetail::peak).start;
-    const auto per_element = [&](Category category, double others = 0) {
-      const auto bytes = static_cast<double>(start[static_cast<std::size_t>(category)]);
-      return (bytes - others) / std::max(elements, 1.0);
+    const auto bytes = [&](Category category) {
+      return static_cast<double>(start[static_cast<std::size_t>(category)]);
     };
-    costs.weight_bytes = per_element(Category::weights, copies);
-    costs.gradient_bytes = per_element(Category::gradients);
-    costs.state_bytes = per_element(Category::optimizer);
+    costs.weight_bytes = (bytes(Category::weights) - copies) / std::max(trained + frozen, 1.0);
+    costs.gradient_bytes = bytes(Category::gradients) / std::max(trained, 1.0);
+    costs.state_bytes = bytes(Category::optimizer) / std::max(trained, 1.0);
     costs.room_bytes = static_cast<double>(room_for_plan(plan_, plan_.programs[0]));
   }
 
   // Of parameters that both stages have.
-  double tied_elements() const {
+  void set_tied(PassCosts& costs) const {
     std::set<Index> first;
     for_each_weight(0, [&](const Instruction&, const Buffer& buffer) { first.insert(buffer.parameter); });
-    double elements = 0;
     for_each_weight(1, [&](const Instruction&, const Buffer& buffer) {
+      double& elements = is_trained(buffer) ? costs.tied_elements : costs.tied_frozen_elements;
       if (first.contains(buffer.parameter)) elements += static_cast<double>(buffer.elements());
     });
-    return elements;
   }
 
   double transient(std::size_t rank) const {
@@ -219,6 +222,8 @@ class PassProbe {
     }
   }
 
+  bool is_trained(const Buffer& weight) const { return trained_.contains(weight.parameter); }
+
   bool counts(const Buffer& buffer) const {
     return buffer.scope != Scope::run && buffer.scope != Scope::step && buffer.space == MemorySpace::device;
   }
@@ -301,7 +306,8 @@ class PassProbe {
   void add_elements(Index chunk, std::vector<PartCost>& costs) const {
     for_each_weight(chunk, [&](const Instruction& reader, const Buffer& buffer) {
       PartCost& part = costs[part_of(plan_.chunks[chunk], reader.layer)];
-      double& elements = buffer.name.find("expert_") != std::string::npos &&
+      double& elements = !is_trained(buffer) ? part.frozen_elements
+                         : buffer.name.find("expert_") != std::string::npos &&
                                  buffer.name.find("shared_expert") == std::string::npos
                              ? part.expert_elements
                              : part.dense_elements;
@@ -311,6 +317,7 @@ class PassProbe {
 
   Plan plan_;
   Durations durations_;
+  std::set<Index> trained_;  // parameters
 };
 
 PassCosts pass_costs_on_line(const PassCosts& smaller, const PassCosts& larger, double times_apart) {
@@ -340,8 +347,13 @@ PassCosts pass_costs_on_line(const PassCosts& smaller, const PassCosts& larger, 
 
 bool has_layer_kinds(const Job& job) {
   const auto names_layers = [](const ScopePattern& scope) { return !scope.layers.empty(); };
-  return std::ranges::none_of(job.recompute.saved, names_layers) && job.model.family == ModelFamily{} &&
-         job.model.frozen.empty() && !job.training.lora && !job.optimizer.parameter_server &&
+  const ModelFamily& family = job.model.family;
+  const bool has_one_stack = family == ModelFamily{} || family_as<BertConfig>(family) != nullptr ||
+                             family_as<VisionTransformerConfig>(family) != nullptr;
+  const bool freezes = job.training.lora || !job.model.frozen.empty();
+  return std::ranges::none_of(job.recompute.saved, names_layers) &&
+         std::ranges::none_of(job.model.frozen, names_layers) && has_one_stack &&
+         !(freezes && job.model.experts.count > 0) && !job.optimizer.parameter_server &&
          job.offload == Offload{} && job.layout == LayoutConfig{};
 }
 
@@ -410,7 +422,7 @@ PassCosts PassProbes::costs(const Job& job, const Candidate& candidate) {
         static_cast<std::size_t>(std::ranges::find(kinds, kind_of(job.model, layer)) - kinds.begin()));
   costs.embedding = first.back();
   costs.loss = last.back();
-  costs.tied_elements = probe.tied_elements();
+  probe.set_tied(costs);
   costs.first_transient = probe.transient(0);
   costs.last_transient = probe.transient(1);
   probe.set_bytes(first, costs);

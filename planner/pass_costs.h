@@ -20,8 +20,9 @@ struct PartCost {
   double pass_peak_bytes = 0;
   double layer_peak_bytes = 0;  // likewise while a layer is at work, not the embedding or the loss
   double put_off_bytes = 0;     // held between the two halves of a backward pass, for weight gradients
-  double dense_elements = 0;    // of parameters
+  double dense_elements = 0;    // of parameters that are trained
   double expert_elements = 0;   // likewise, split over expert-parallel ranks
+  double frozen_elements = 0;   // of parameters that are not trained
   double copy_bytes = 0;        // of weights in fp8, beside those that a rank keeps
 };
 
@@ -30,14 +31,16 @@ struct PassCosts {
   std::vector<PartCost> kinds;       // of layers
   std::vector<std::size_t> kind_of;  // by layer
   PartCost embedding, loss;
-  double tied_elements = 0;  // that embedding and loss both count, and a stage with both has once
+  // That embedding and loss both count, and a stage with both has once.
+  double tied_elements = 0, tied_frozen_elements = 0;
   double first_transient = 0, last_transient = 0;  // bytes, within a pass, above those before and behind it
-  double weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;  // per element, unsharded
+  // Per element, unsharded; the last two of what is trained.
+  double weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;
   double room_bytes = 0;                                         // of a GPU, for all of the above
 };
 
-// Whether layers of the job can be told by kind, so that a model of few layers stands for it: decoder-only
-// transformers.
+// Whether layers of the job can be told by kind, so that a model of few layers stands for it: decoders, BERT
+// and ViT, also with adapters or frozen weights in every layer alike (not yet beside experts).
 bool has_layer_kinds(const Job& job);
 
 class PassProbe;

@@ -40,8 +40,14 @@ PartCost sum(PartCost of, const PartCost& with) {
   of.put_off_bytes += with.put_off_bytes;
   of.dense_elements += with.dense_elements;
   of.expert_elements += with.expert_elements;
+  of.frozen_elements += with.frozen_elements;
   of.copy_bytes += with.copy_bytes;
   return of;
+}
+
+void leave_out_tied(const PassCosts& costs, PartCost& of) {
+  of.dense_elements -= costs.tied_elements;
+  of.frozen_elements -= costs.tied_frozen_elements;
 }
 
 std::vector<PartCost> stage_costs(const Job& job, const Candidate& candidate, const PassCosts& costs) {
@@ -52,7 +58,7 @@ std::vector<PartCost> stage_costs(const Job& job, const Candidate& candidate, co
     if (content.embedding) stage = sum(stage, costs.embedding);
     for (std::int64_t i = 0; i < content.layers; ++i) stage = sum(stage, costs.kinds[costs.kind_of[layer++]]);
     if (content.loss) stage = sum(stage, costs.loss);
-    if (content.embedding && content.loss) stage.dense_elements -= costs.tied_elements;
+    if (content.embedding && content.loss) leave_out_tied(costs, stage);
     if (puts_off_weight_gradients(candidate)) stage.backward_s = stage.input_s + stage.weight_s;
     stages.push_back(stage);
   }
@@ -182,12 +188,18 @@ double period_s(const Candidate& candidate, double microbatches, const std::vect
   return period;
 }
 
-// What ZeRO leaves of the elements on a rank: its shards.
+// What ZeRO leaves of the trained elements on a rank: its shards.
 double sharded_elements(const Candidate& candidate, const PartCost& of) {
   const double dense = static_cast<double>(candidate.data * candidate.context);
   const double experts = std::max(1.0, dense * static_cast<double>(candidate.tensor) /
                                            static_cast<double>(candidate.expert * candidate.expert_tensor));
   return of.dense_elements / dense + of.expert_elements / experts;
+}
+
+// Of frozen weights, which nobody puts off a gradient for.
+double sharded_frozen_elements(const Candidate& candidate, const PartCost& of) {
+  const bool is_sharded = candidate.zero_stage >= 3;
+  return of.frozen_elements / (is_sharded ? static_cast<double>(candidate.data * candidate.context) : 1);
 }
 
 double kept_bytes(const PassCosts& costs, const Candidate& candidate, const PartCost& rank) {
@@ -198,7 +210,8 @@ double kept_bytes(const PassCosts& costs, const Candidate& candidate, const Part
   // Weight gradients that are put off keep what they read and add to whole.
   const bool keeps_shards = !puts_off_weight_gradients(candidate);
   const bool gathers = candidate.zero_stage >= 3 && keeps_shards;
-  return (gathers ? 0 : rank.copy_bytes) + bytes(costs.weight_bytes, gathers) +
+  return (gathers ? 0 : rank.copy_bytes) + costs.weight_bytes * sharded_frozen_elements(candidate, rank) +
+         bytes(costs.weight_bytes, gathers) +
          bytes(costs.gradient_bytes, candidate.zero_stage >= 2 && keeps_shards) +
          bytes(costs.state_bytes, candidate.zero_stage >= 1);
 }
@@ -207,14 +220,18 @@ double kept_bytes(const PassCosts& costs, const Candidate& candidate, const Part
 // the next being gathered beside the passes of one, and whole gradients of one until they are scattered.
 // Logits and their losses are largest when no weights are needed.
 double gathered_bytes(const PassCosts& costs, const Candidate& candidate) {
-  if (candidate.zero_stage < 3 || puts_off_weight_gradients(candidate)) return 0;
+  if (candidate.zero_stage < 3) return 0;
   const double layers =
       std::ceil(static_cast<double>(costs.kind_of.size()) / static_cast<double>(candidate.pipeline));
-  const double per_element = std::min(2.0, layers) * costs.weight_bytes + costs.gradient_bytes;
+  const double weight_bytes = std::min(2.0, layers) * costs.weight_bytes;
   double largest = 0;
   for (const PartCost& of : costs.kinds) {
-    const double elements = of.dense_elements + of.expert_elements - sharded_elements(candidate, of);
-    largest = std::max(largest, elements * per_element + of.copy_bytes);
+    double bytes = weight_bytes * (of.frozen_elements - sharded_frozen_elements(candidate, of));
+    if (!puts_off_weight_gradients(candidate))
+      bytes += of.copy_bytes +
+               (weight_bytes + costs.gradient_bytes) *
+                   (of.dense_elements + of.expert_elements - sharded_elements(candidate, of));
+    largest = std::max(largest, bytes);
   }
   return largest;
 }
@@ -241,7 +258,7 @@ PipelineCosts pipeline_costs(const Job& job, const Candidate& candidate, const P
   if (stages.empty()) return {};
   PipelineCosts of = with_ranks(std::move(stages), candidate);
   // The first rank of a wave has both the embedding and the loss.
-  if (is_wave(candidate) && candidate.pipeline > 1) of.ranks.front().dense_elements -= costs.tied_elements;
+  if (is_wave(candidate) && candidate.pipeline > 1) leave_out_tied(costs, of.ranks.front());
   return of;
 }
 

@@ -76,9 +76,39 @@ std::string cluster(std::mt19937& random, int gpus) {
   return fmt::format("{{{}, nodes: {}}}", one_of(whole, random), gpus / 8);
 }
 
+// BERT, adapters, frozen weights and fp8.
+std::string job_of_other_kinds(unsigned number) {
+  std::mt19937 random(number);
+  static const int sizes[] = {2, 4, 8, 16, 8, 8, 32, 64};
+  const int gpus = sizes[number / 4 % std::size(sizes)];
+  const int layers = one_of({4, 6, 8, 12, 16, 24}, random);
+  std::string of_model, training;
+  switch (number % 4) {
+    case 0: of_model = fmt::format("{{from: bert-large, num_hidden_layers: {}}}", layers); break;
+    case 1:
+      of_model = llama(random, layers);
+      training = fmt::format(", lora: {{rank: {}, targets: {}}}", one_of({8, 64}, random),
+                             one_of({"[qkv]", "[qkv, attention_projection, fc1, fc2]"}, random));
+      break;
+    case 2:
+      of_model = gpt(random, layers);
+      of_model.insert(of_model.size() - 1, one_of({", frozen: [embedding]", ", frozen: [layers.fc1]"}, random));
+      break;
+    default: of_model = random() % 2 == 0 ? llama(random, layers) : mixtral(random, layers); break;
+  }
+  const bool is_fp8 = number % 4 == 3, is_bert = number % 4 == 0;
+  const int sequence = is_bert ? one_of({128, 512}, random) : one_of({1024, 2048, 4096}, random);
+  return fmt::format(
+      "simrun: 1\nmodel: {}\ntraining: {{seq_length: {}, global_batch_size: {}, precision: {}{}}}\n"
+      "cluster: {{from: {}, nodes: {}, gpus_per_node: {}}}\n",
+      of_model, sequence, gpus * one_of({1, 2, 3, 4, 6}, random), is_fp8 ? "fp8" : "bf16", training,
+      is_fp8 || random() % 2 == 0 ? "dgx_h100" : "dgx_a100", std::max(gpus / 8, 1), std::min(gpus, 8));
+}
+
 }  // namespace
 
 std::string searched_job(unsigned number) {
+  if (number >= first_of_other_kinds) return job_of_other_kinds(number);
   std::mt19937 random(number);
   static const int sizes[] = {2, 4, 8, 16, 4, 8, 32, 64};
   const int gpus = sizes[number % std::size(sizes)];

@@ -5,7 +5,7 @@ namespace simrun {
 void reserve(CarriedTraffic& traffic, std::span<const NetworkExchange* const> exchanges) {
   std::size_t phases = 0, flows = 0, links = 0;
   for (const NetworkExchange* exchange : exchanges)
-    for (const FlowPhase& phase : exchange->flows) {
+    for (const FlowPhase& phase : exchange->flows()) {
       ++phases;
       flows += phase.flows.size();
       for (const SharedFlow& flow : phase.flows) links += flow.route.count();
@@ -17,8 +17,8 @@ void reserve(CarriedTraffic& traffic, std::span<const NetworkExchange* const> ex
 
 CarriedExchange append(CarriedTraffic& traffic, const NetworkExchange& exchange) {
   const auto next = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
-  const CarriedExchange carried{next(traffic.phases), next(exchange.flows)};
-  for (const FlowPhase& phase : exchange.flows) {
+  const CarriedExchange carried{next(traffic.phases), next(exchange.flows())};
+  for (const FlowPhase& phase : exchange.flows()) {
     traffic.phases.push_back({phase.latency_s, next(traffic.flows), next(phase.flows)});
     for (const SharedFlow& flow : phase.flows) {
       traffic.flows.push_back({next(traffic.links), 0, flow.share * exchange.bytes, 1, flow.connections});

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "schedules/timeline.h"
@@ -9,10 +11,24 @@
 
 namespace simrun {
 
-// One position of an exchange as flows, and how many bytes the shares are of.
-struct NetworkExchange {
-  ExchangeFlows flows;
+// One position of an exchange as flows, which others may have, too, and how many bytes the shares are of.
+class NetworkExchange {
+ public:
+  NetworkExchange() = default;
+  NetworkExchange(ExchangeFlows flows, double of_bytes)
+      : NetworkExchange(std::make_shared<const ExchangeFlows>(std::move(flows)), of_bytes) {}
+  NetworkExchange(std::shared_ptr<const ExchangeFlows> flows, double of_bytes)
+      : bytes(of_bytes), flows_(std::move(flows)) {}
+  const ExchangeFlows& flows() const {
+    static const ExchangeFlows none;
+    return flows_ ? *flows_ : none;
+  }
+  bool is_last_user() const { return flows_.use_count() == 1; }
+
   double bytes = 0;
+
+ private:
+  std::shared_ptr<const ExchangeFlows> flows_;
 };
 
 // A link of a flow that stands for several (sim/symmetry.h): how many of these cross it, and whether they are

@@ -1,7 +1,11 @@
 #include "sim/exchange_traffic.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <tuple>
 
+#include "sim/collective_tuner.h"
 #include "sim/kernel_cost.h"
 #include "sim/server_flows.h"
 #include "sim/tuned_flows.h"
@@ -16,36 +20,67 @@ bool is_transfer(const CompiledExchange& exchange) {
 
 // Switches that carry whatever their ports do are no place to meet: flows only cross links that can limit
 // them.
-void drop_unlimiting_links(const Topology& topology, ExchangeFlows& flows) {
-  for (FlowPhase& phase : flows)
+ExchangeFlows thinned(const Topology& topology, ExchangeFlows flows) {
+  for (FlowPhase& phase : flows) {
     for (SharedFlow& flow : phase.flows)
       flow.route.remove_if([&](LinkIndex link) { return !topology.can_limit(link); });
+    phase.flows.shrink_to_fit();
+  }
+  return flows;
 }
 
-ExchangeFlows instance_flows(Opcode opcode, const Meeting& meeting, Index position, const Topology& topology,
-                             TunedFlows& tuned) {
-  const std::span<const std::int64_t> members = meeting.members[position];
+ExchangeFlows transfer_flows_of(Opcode opcode, const Meeting& meeting, std::span<const std::int64_t> members,
+                                const Topology& topology) {
   if (opcode == Opcode::send || opcode == Opcode::recv)
     return transfer_flows(topology, members[0], members[1]);
   if (meeting.servers.one_sided) return one_sided_flows(topology, opcode, members[0], members.subspan(1));
-  if (has_servers(opcode)) return server_flows(topology, opcode, meeting.servers, members);
-  return tuned.of(opcode, members, meeting.bytes[position]);
+  return server_flows(topology, opcode, meeting.servers, members);
 }
 
-std::vector<NetworkExchange> flows_of(const CompiledExchange& exchange, const Meeting& meeting,
-                                      const Topology& topology, TunedFlows& tuned) {
-  std::vector<NetworkExchange> positions(meeting.positions);
-  for (Index position = 0; position < meeting.positions; ++position) {
-    const double bytes = meeting.bytes[position];
-    if (meeting.members[position].empty() || bytes < 0) continue;
-    positions[position].bytes = bytes;
-    positions[position].flows =
-        instance_flows(exchange.instruction->opcode, meeting, position, topology, tuned);
-    drop_unlimiting_links(topology, positions[position].flows);
-    for (FlowPhase& phase : positions[position].flows) phase.flows.shrink_to_fit();
+// Adds exchanges to the traffic. Those of a group that go the same way have the same flows: the first one's
+// are worked out, for all of them.
+class TrafficWriter {
+ public:
+  TrafficWriter(const Topology& topology, const Cluster& cluster, ExchangeTraffic& traffic)
+      : topology_(topology), cluster_(cluster), tuned_(topology, cluster), flows_(traffic.flows) {}
+
+  void add(const CompiledExchange& exchange, const Meeting& meeting) {
+    flows_.emplace_back(meeting.positions);
+    const Opcode opcode = exchange.instruction->opcode;
+    for (Index position = 0; position < meeting.positions; ++position) {
+      const std::span<const std::int64_t> members = meeting.members[position];
+      const double bytes = meeting.bytes[position];
+      if (members.empty() || bytes < 0) continue;
+      const bool is_collective = opcode != Opcode::send && opcode != Opcode::recv &&
+                                 !meeting.servers.one_sided && !has_servers(opcode);
+      if (is_collective)
+        flows_.back()[position] = {collective(opcode, members, bytes), bytes};
+      else
+        flows_.back()[position] = {
+            thinned(topology_, transfer_flows_of(opcode, meeting, members, topology_)), bytes};
+    }
   }
-  return positions;
-}
+
+ private:
+  using Way = std::tuple<Opcode, CollectiveChoice, std::vector<std::int64_t>>;
+
+  std::shared_ptr<const ExchangeFlows> collective(Opcode opcode, std::span<const std::int64_t> members,
+                                                  double bytes) {
+    if (members.size() <= 1) return nullptr;
+    const CollectiveChoice choice = tuned_.fastest(opcode, members, bytes);
+    std::shared_ptr<const ExchangeFlows>& known = known_[{opcode, choice, {members.begin(), members.end()}}];
+    if (known == nullptr)
+      known = std::make_shared<const ExchangeFlows>(
+          thinned(topology_, flows_of_way(topology_, cluster_, opcode, members, choice)));
+    return known;
+  }
+
+  const Topology& topology_;
+  const Cluster& cluster_;
+  TunedFlows tuned_;
+  std::vector<std::vector<NetworkExchange>>& flows_;
+  std::map<Way, std::shared_ptr<const ExchangeFlows>> known_;
+};
 
 // A message that occupies a link for less is all latency: nobody notices it, and it notices nobody. So the
 // all-reduce of one gradient norm does not make flows of all tensor-parallel traffic, nor of itself: its
@@ -62,7 +97,7 @@ class Users {
       : topology_(topology), user_(topology.links(), none), shared_(shared) {}
 
   void add(const NetworkExchange& exchange, std::uint64_t user) {
-    for (const FlowPhase& phase : exchange.flows)
+    for (const FlowPhase& phase : exchange.flows())
       for (const SharedFlow& flow : phase.flows)
         for (const LinkIndex link : flow.route.links()) {
           if (!is_noticed(topology_, flow.share * exchange.bytes, link)) continue;
@@ -118,11 +153,12 @@ std::vector<std::int64_t> count_executions(const CompiledPlan& compiled) {
 ExchangeTraffic exchange_traffic(const CompiledPlan& compiled, const Meetings& meetings,
                                  const Topology& topology, const Cluster& cluster) {
   ExchangeTraffic traffic;
-  TunedFlows tuned(topology, cluster);
+  TrafficWriter writer(topology, cluster, traffic);
   for (std::size_t e = 0; e < compiled.exchanges.size(); ++e)
-    traffic.flows.push_back(flows_of(compiled.exchanges[e], meetings.of_exchange[e], topology, tuned));
+    writer.add(compiled.exchanges[e], meetings.of_exchange[e]);
   traffic.other_jobs = other_jobs_traffic(topology, cluster);
-  for (PeriodicExchange& other : traffic.other_jobs) drop_unlimiting_links(topology, other.exchange.flows);
+  for (PeriodicExchange& other : traffic.other_jobs)
+    other.exchange = {thinned(topology, other.exchange.flows()), other.exchange.bytes};
   traffic.shared.assign(topology.links(), false);
   mark_shared(topology, compiled, meetings, traffic);
   traffic.executions = count_executions(compiled);
@@ -133,7 +169,7 @@ bool meets_other_jobs(const Topology& topology, const ExchangeTraffic& traffic) 
   if (traffic.other_jobs.empty()) return false;
   std::vector<bool> theirs(topology.links(), false);
   for (const PeriodicExchange& other : traffic.other_jobs)
-    for (const FlowPhase& phase : other.exchange.flows)
+    for (const FlowPhase& phase : other.exchange.flows())
       for (const SharedFlow& flow : phase.flows)
         for (const LinkIndex link : flow.route.links()) theirs[link] = true;
   return std::ranges::any_of(traffic.flows, [&](const std::vector<NetworkExchange>& positions) {
@@ -151,7 +187,7 @@ bool uses_shared_link(const ExchangeFlows& flows, const std::vector<bool>& share
 }
 
 bool is_noticed(const Topology& topology, const NetworkExchange& exchange, const std::vector<bool>& links) {
-  for (const FlowPhase& phase : exchange.flows)
+  for (const FlowPhase& phase : exchange.flows())
     for (const SharedFlow& flow : phase.flows)
       for (const LinkIndex link : flow.route.links())
         if (links[link] && is_noticed(topology, flow.share * exchange.bytes, link)) return true;
@@ -168,7 +204,7 @@ bool counts_traffic(const CompiledPlan& compiled, std::size_t exchange) {
 const std::vector<LinkUse>& LinkUses::of(std::span<const NetworkExchange> exchanges) {
   uses_.clear();
   std::size_t phases = 0;
-  for (const NetworkExchange& exchange : exchanges) phases = std::max(phases, exchange.flows.size());
+  for (const NetworkExchange& exchange : exchanges) phases = std::max(phases, exchange.flows().size());
   Picoseconds begun = 0;
   for (std::size_t phase = 0; phase < phases; ++phase) add_phase(exchanges, phase, begun);
   return uses_;
@@ -180,11 +216,12 @@ void LinkUses::add_phase(std::span<const NetworkExchange> exchanges, std::size_t
   double latency_s = 0;
   const auto visit = [&](const auto& see) {
     for (const NetworkExchange& exchange : exchanges)
-      if (phase < exchange.flows.size())
-        for (const SharedFlow& flow : exchange.flows[phase].flows) see(flow, flow.share * exchange.bytes);
+      if (phase < exchange.flows().size())
+        for (const SharedFlow& flow : exchange.flows()[phase].flows) see(flow, flow.share * exchange.bytes);
   };
   for (const NetworkExchange& exchange : exchanges)
-    if (phase < exchange.flows.size()) latency_s = std::max(latency_s, exchange.flows[phase].latency_s);
+    if (phase < exchange.flows().size())
+      latency_s = std::max(latency_s, exchange.flows()[phase].latency_s);
   begun += to_picoseconds(latency_s);
   visit([&](const SharedFlow& flow, double bytes) {
     for (const LinkIndex link : flow.route.links()) {

@@ -49,7 +49,7 @@ std::vector<bool> recorded_links(const CompiledPlan& compiled, const Meetings& m
     for (std::size_t e = 0; e < compiled.exchanges.size(); ++e) {
       const NetworkExchange* const exchange = recorded_exchange(compiled, meetings, traffic, e);
       if (exchange == nullptr || spans_ranks(compiled, e)) continue;
-      for (const FlowPhase& phase : exchange->flows)
+      for (const FlowPhase& phase : exchange->flows())
         for (std::size_t f = 0; f < phase.flows.size(); ++f)
           for (const LinkIndex link : phase.flows[f].route.links())
             if (traffic.shared[link] == shared && (f == 0 || f + 1 == phase.flows.size())) record(link);
@@ -57,13 +57,26 @@ std::vector<bool> recorded_links(const CompiledPlan& compiled, const Meetings& m
   return recorded;
 }
 
-// Lets the system have what was freed, where it is much: malloc would keep it, a third of all memory.
-void give_back_freed() {
+// Lets the system have what was freed, where it is much: malloc would keep it, a third of all memory. Looking
+// for it touches all that a worker shares with its parent.
+class FreedFlows {
+ public:
+  void add(const NetworkExchange& exchange) {
+    if (!exchange.is_last_user()) return;
+    for (const FlowPhase& phase : exchange.flows()) bytes_ += phase.flows.size() * sizeof(SharedFlow);
+  }
+  void give_back() {
+    constexpr std::size_t much = std::size_t{64} << 20;
+    if (bytes_ < much) return;
+    bytes_ = 0;
 #ifdef __GLIBC__
-  constexpr std::size_t much = std::size_t{64} << 20;  // bytes
-  if (mallinfo2().fordblks > much) malloc_trim(0);
+    malloc_trim(0);
 #endif
-}
+  }
+
+ private:
+  std::size_t bytes_ = 0;
+};
 
 // What exchanges put on links that are not carried.
 class Uncarried {
@@ -73,7 +86,7 @@ class Uncarried {
 
   // So many times. What shares no link is metered at once.
   void add(const NetworkExchange& exchange, std::int64_t times) {
-    const bool is_alone = !uses_shared_link(exchange.flows, shared_);
+    const bool is_alone = !uses_shared_link(exchange.flows(), shared_);
     for (const LinkUse& use : uses_.of({&exchange, 1})) {
       const double bytes = use.bytes * static_cast<double>(times);
       const Picoseconds busy = (use.end - use.start) * times;
@@ -119,9 +132,8 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
       if (is_noticed(topology, exchange, traffic.shared)) shared.push_back(&exchange);
   for (const PeriodicExchange& other : traffic.other_jobs) shared.push_back(&other.exchange);
   reserve(carried, shared);
-  const std::size_t many = traffic.flows.size() / 16 + 1;  // exchanges between two breaks to give back
+  FreedFlows freed;
   for (std::size_t e = 0; e < traffic.flows.size(); ++e) {
-    if (e % many == 0) give_back_freed();
     std::vector<CarriedExchange>& positions = carried.exchanges.emplace_back(traffic.flows[e].size());
     const NetworkExchange* const recorded = recorded_exchange(compiled, meetings, traffic, e);
     for (std::size_t position = 0; position < positions.size(); ++position) {
@@ -131,12 +143,14 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
       } else if (counts_traffic(compiled, e)) {
         uncarried.add(exchange, traffic.executions[e]);
       }
-      if (&exchange != recorded) exchange = {};
+      if (&exchange == recorded) continue;
+      freed.add(exchange);
+      exchange = {};
     }
+    freed.give_back();
   }
   for (const PeriodicExchange& other : traffic.other_jobs)
     carried.periodic.push_back({append(carried, other.exchange), other.period, other.phase});
-  give_back_freed();
   return carried;
 }
 

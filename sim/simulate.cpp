@@ -233,7 +233,7 @@ class FastEngine {
       watched[e] = steady_.exchanges[e].instruction->opcode != Opcode::recv &&
                    (detail != Detail::totals ||
                     std::ranges::any_of(traffic.flows[e], [&](const NetworkExchange& exchange) {
-                      return uses_shared_link(exchange.flows, traffic.shared);
+                      return uses_shared_link(exchange.flows(), traffic.shared);
                     }));
     return watched;
   }

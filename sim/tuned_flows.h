@@ -5,18 +5,18 @@
 #include <utility>
 #include <vector>
 
-#include "sim/collective_flows.h"
 #include "sim/exchange_costs.h"
 
 namespace simrun {
 
-// As collective_flows(), for many exchanges of the same groups: what each way takes is kept, by group.
+// The choices of tuned_collective(), for many exchanges of the same groups: what each way takes is kept, by
+// group.
 class TunedFlows {
  public:
   // Both must outlive it.
   TunedFlows(const Topology& topology, const Cluster& cluster) : topology_(topology), cluster_(cluster) {}
-  // As there: `devices` ascending, `bytes` of the whole tensor; one device: no phases.
-  ExchangeFlows of(Opcode opcode, std::span<const std::int64_t> devices, double bytes);
+  // The fastest way; `devices` ascending, more than one, `bytes` of the whole tensor.
+  CollectiveChoice fastest(Opcode opcode, std::span<const std::int64_t> devices, double bytes);
 
  private:
   using WayCosts = std::vector<std::pair<CollectiveChoice, LinearCost>>;

@@ -40,6 +40,7 @@ double seconds_of(const PassCosts& costs) {
 // ZeRO-3 gathers the weights of a stage in front of both passes, beside compute; ZeRO-2 and 3 scatter the
 // gradients behind every backward pass. The next forward pass hides that, but not where it waits for gathers
 // that queue behind it. A rank with all layers scatters those of one beside the backward pass of the next.
+// Whoever gathers weights casts them again; where all in front is frozen, no backward pass comes by.
 PipelineCosts with_sharding(const Candidate& candidate, const StepPrices& step,
                             const PipelineCosts& pipeline) {
   if (candidate.zero_stage < 2) return pipeline;
@@ -49,13 +50,17 @@ PipelineCosts with_sharding(const Candidate& candidate, const StepPrices& step,
     const double dense = stage.dense_elements + stage.frozen_elements;
     const double gather = gathers ? step.gather_s(dense, stage.expert_elements) : 0;
     const double reduce = step.reduce_s(stage.dense_elements, stage.expert_elements);
-    stage.forward_s = std::max(stage.forward_s, gather);
-    stage.input_s = std::max(stage.input_s, gather);
+    const double casts = gathers ? stage.cast_s : 0;
+    const bool stops_early = stage.backward_s < 0.5 * stage.forward_s;
+    const double again = stops_early ? 0 : gather;
+    stage.forward_s = std::max(stage.forward_s + casts, gather);
+    stage.input_s = std::max(stage.input_s + casts, again);
+    stage.backward_s += stops_early ? 0 : casts;
     if (gathers && candidate.pipeline == 1)
-      stage.backward_s = std::max(stage.backward_s, gather + reduce);
+      stage.backward_s = std::max(stage.backward_s, again + reduce);
     else
       stage.backward_s =
-          std::max(stage.backward_s, gather) + (gathers ? reduce : std::max(reduce - stage.forward_s, 0.0));
+          std::max(stage.backward_s, again) + (gathers ? reduce : std::max(reduce - stage.forward_s, 0.0));
   }
   return with_ranks(std::move(stages), candidate);
 }

@@ -1,6 +1,7 @@
 #include "planner/pass_costs.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <set>
@@ -77,6 +78,7 @@ class PassProbe {
     const Segment& backward = segment(chunk, PassKind::backward);
     add_times(forward, of, costs, &PartCost::forward_s);
     add_times(backward, of, costs, &PartCost::backward_s);
+    add_cast_times(chunk, costs);
     const std::vector<bool> is_weight = weight_half(backward);
     add_split_times(backward, is_weight, of, costs);
     add_held(forward, of, costs);
@@ -87,16 +89,22 @@ class PassProbe {
     return costs;
   }
 
-  // Bytes per element, from the stage's buffers that live for ever.
-  void set_bytes(const std::vector<PartCost>& parts, PassCosts& costs) const {
+  // Bytes per element, from the buffers of stages that live for ever: by stage, its parts. The second has its
+  // say where the first one trains nothing.
+  void set_bytes(const std::array<std::vector<PartCost>, 2>& parts, PassCosts& costs) const {
     double trained = 0, frozen = 0, copies = 0;
-    for (const PartCost& part : parts) {
-      trained += part.dense_elements + part.expert_elements;
-      frozen += part.frozen_elements;
-      copies += part.copy_bytes;
+    LiveBytes start = {};
+    for (std::size_t rank = 0; rank < parts.size() && trained == 0; ++rank) {
+      for (const PartCost& part : parts[rank]) {
+        trained += part.dense_elements + part.expert_elements;
+        frozen += part.frozen_elements;
+        copies += part.copy_bytes + part.frozen_copy_bytes;
+      }
+      const LiveBytes of_rank =
+          walk_memory(plan_, plan_.programs[rank], WhichStep::steady, MemoryDetail::peak).start;
+      for (std::size_t category = 0; category < start.size(); ++category)
+        start[category] += of_rank[category];
     }
-    const LiveBytes start =
-        walk_memory(plan_, plan_.programs[0], WhichStep::steady, MemoryDetail::peak).start;
     const auto bytes = [&](Category category) {
       return static_cast<double>(start[static_cast<std::size_t>(category)]);
     };
@@ -153,6 +161,17 @@ class PassProbe {
         if (run == 1) costs[part_of(chunk, instruction.layer)].*time += to_seconds(walk.computed() - before);
       }
     }
+  }
+
+  // What the step's first pass takes longer than the others.
+  void add_cast_times(Index chunk, std::vector<PartCost>& costs) {
+    const Segment& plain = segment(chunk, PassKind::forward);
+    for (const Segment& of : plan_.segments)
+      if (of.chunk == chunk && of.kind == PassKind::forward && &of != &plain) {
+        add_times(of, plan_.chunks[chunk], costs, &PartCost::cast_s);
+        for (PartCost& part : costs) part.cast_s = std::max(part.cast_s - part.forward_s, 0.0);
+        return;
+      }
   }
 
   // Likewise, as if what is for weights alone ran behind all the rest.
@@ -297,8 +316,11 @@ class PassProbe {
       for (const Index output : cast.outputs) {
         const Buffer& buffer = plan_.buffers[output];
         if (buffer.category != Category::weights || buffer.scope != Scope::run) continue;
-        if (seen.insert(output).second)
-          costs[part_of(plan_.chunks[chunk], cast.layer)].copy_bytes += static_cast<double>(buffer.bytes());
+        if (!seen.insert(output).second) continue;
+        PartCost& part = costs[part_of(plan_.chunks[chunk], cast.layer)];
+        double& bytes =
+            is_trained(plan_.buffers[cast.inputs.front()]) ? part.copy_bytes : part.frozen_copy_bytes;
+        bytes += static_cast<double>(buffer.bytes());
       }
     });
   }
@@ -412,7 +434,8 @@ PassCosts PassProbes::costs(const Job& job, const Candidate& candidate) {
   shape.zero_stage = 0;
   auto made = std::make_unique<PassProbe>(probe_job(job, shape, 0), first_.get());
   PassProbe& probe = *made;
-  const std::vector<PartCost> first = probe.parts(0), last = probe.parts(1);
+  const std::array<std::vector<PartCost>, 2> parts = {probe.parts(0), probe.parts(1)};
+  const auto& [first, last] = parts;
   PassCosts costs;
   const std::vector<Kind> kinds = kinds_of(job.model);
   for (std::size_t kind = 0; kind < kinds.size(); ++kind)
@@ -425,7 +448,7 @@ PassCosts PassProbes::costs(const Job& job, const Candidate& candidate) {
   probe.set_tied(costs);
   costs.first_transient = probe.transient(0);
   costs.last_transient = probe.transient(1);
-  probe.set_bytes(first, costs);
+  probe.set_bytes(parts, costs);
   if (first_ == nullptr) first_ = std::move(made);
   return costs;
 }

@@ -23,7 +23,8 @@ struct PartCost {
   double dense_elements = 0;    // of parameters that are trained
   double expert_elements = 0;   // likewise, split over expert-parallel ranks
   double frozen_elements = 0;   // of parameters that are not trained
-  double copy_bytes = 0;        // of weights in fp8, beside those that a rank keeps
+  // Of weights' copies in fp8: of those that are trained and of frozen ones, and seconds to cast them.
+  double copy_bytes = 0, frozen_copy_bytes = 0, cast_s = 0;
 };
 
 // Costs of the passes of a candidate, whatever its pipeline, data-parallel size and ZeRO stage are.
@@ -36,7 +37,7 @@ struct PassCosts {
   double first_transient = 0, last_transient = 0;  // bytes, within a pass, above those before and behind it
   // Per element, unsharded; the last two of what is trained.
   double weight_bytes = 0, gradient_bytes = 0, state_bytes = 0;
-  double room_bytes = 0;                                         // of a GPU, for all of the above
+  double room_bytes = 0;  // of a GPU, for all of the above
 };
 
 // Whether layers of the job can be told by kind, so that a model of few layers stands for it: decoders, BERT

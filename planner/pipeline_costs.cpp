@@ -42,6 +42,8 @@ PartCost sum(PartCost of, const PartCost& with) {
   of.expert_elements += with.expert_elements;
   of.frozen_elements += with.frozen_elements;
   of.copy_bytes += with.copy_bytes;
+  of.frozen_copy_bytes += with.frozen_copy_bytes;
+  of.cast_s += with.cast_s;
   return of;
 }
 
@@ -196,7 +198,7 @@ double sharded_elements(const Candidate& candidate, const PartCost& of) {
   return of.dense_elements / dense + of.expert_elements / experts;
 }
 
-// Of frozen weights, which nobody puts off a gradient for.
+// Of frozen weights, which no gradient is put off for.
 double sharded_frozen_elements(const Candidate& candidate, const PartCost& of) {
   const bool is_sharded = candidate.zero_stage >= 3;
   return of.frozen_elements / (is_sharded ? static_cast<double>(candidate.data * candidate.context) : 1);
@@ -210,15 +212,15 @@ double kept_bytes(const PassCosts& costs, const Candidate& candidate, const Part
   // Weight gradients that are put off keep what they read and add to whole.
   const bool keeps_shards = !puts_off_weight_gradients(candidate);
   const bool gathers = candidate.zero_stage >= 3 && keeps_shards;
-  return (gathers ? 0 : rank.copy_bytes) + costs.weight_bytes * sharded_frozen_elements(candidate, rank) +
-         bytes(costs.weight_bytes, gathers) +
+  return (gathers ? 0 : rank.copy_bytes) + (candidate.zero_stage >= 3 ? 0 : rank.frozen_copy_bytes) +
+         costs.weight_bytes * sharded_frozen_elements(candidate, rank) + bytes(costs.weight_bytes, gathers) +
          bytes(costs.gradient_bytes, candidate.zero_stage >= 2 && keeps_shards) +
          bytes(costs.state_bytes, candidate.zero_stage >= 1);
 }
 
-// Beyond its shards ZeRO-3 holds, while a layer is at work, its copies in fp8 and whole weights of two layers,
-// the next being gathered beside the passes of one, and whole gradients of one until they are scattered.
-// Logits and their losses are largest when no weights are needed.
+// Beyond its shards ZeRO-3 holds, while a layer is at work, its copies in fp8 and whole weights of two
+// layers, the next being gathered beside the passes of one, and whole gradients of one until they are
+// scattered. Logits and their losses are largest when no weights are needed.
 double gathered_bytes(const PassCosts& costs, const Candidate& candidate) {
   if (candidate.zero_stage < 3) return 0;
   const double layers =
@@ -226,11 +228,11 @@ double gathered_bytes(const PassCosts& costs, const Candidate& candidate) {
   const double weight_bytes = std::min(2.0, layers) * costs.weight_bytes;
   double largest = 0;
   for (const PartCost& of : costs.kinds) {
-    double bytes = weight_bytes * (of.frozen_elements - sharded_frozen_elements(candidate, of));
+    double bytes =
+        weight_bytes * (of.frozen_elements - sharded_frozen_elements(candidate, of)) + of.frozen_copy_bytes;
     if (!puts_off_weight_gradients(candidate))
-      bytes += of.copy_bytes +
-               (weight_bytes + costs.gradient_bytes) *
-                   (of.dense_elements + of.expert_elements - sharded_elements(candidate, of));
+      bytes += of.copy_bytes + (weight_bytes + costs.gradient_bytes) *
+                                   (of.dense_elements + of.expert_elements - sharded_elements(candidate, of));
     largest = std::max(largest, bytes);
   }
   return largest;

@@ -46,7 +46,7 @@ EstimatedShare enumerated(const PlanBase& base, std::size_t most) {
   });
   if (all.candidates > static_cast<std::int64_t>(most))
     throw std::invalid_argument(fmt::format(
-        "{} candidates of a model whose layers are not alike by kind: each has to be simulated; fix "
+        "{} candidates of a job that is not estimated: each has to be simulated; fix "
         "some sizes in plan.fix, or allow as many with plan.evaluations: {}",
         all.candidates, (all.candidates + most_evaluations_per_asked - 1) / most_evaluations_per_asked));
   all.feasible = all.candidates;

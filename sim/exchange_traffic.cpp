@@ -56,8 +56,8 @@ class TrafficWriter {
       if (is_collective)
         flows_.back()[position] = {collective(opcode, members, bytes), bytes};
       else
-        flows_.back()[position] = {
-            thinned(topology_, transfer_flows_of(opcode, meeting, members, topology_)), bytes};
+        flows_.back()[position] = {thinned(topology_, transfer_flows_of(opcode, meeting, members, topology_)),
+                                   bytes};
     }
   }
 
@@ -220,8 +220,7 @@ void LinkUses::add_phase(std::span<const NetworkExchange> exchanges, std::size_t
         for (const SharedFlow& flow : exchange.flows()[phase].flows) see(flow, flow.share * exchange.bytes);
   };
   for (const NetworkExchange& exchange : exchanges)
-    if (phase < exchange.flows().size())
-      latency_s = std::max(latency_s, exchange.flows()[phase].latency_s);
+    if (phase < exchange.flows().size()) latency_s = std::max(latency_s, exchange.flows()[phase].latency_s);
   begun += to_picoseconds(latency_s);
   visit([&](const SharedFlow& flow, double bytes) {
     for (const LinkIndex link : flow.route.links()) {

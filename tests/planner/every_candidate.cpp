@@ -92,7 +92,8 @@ std::string job_of_other_kinds(unsigned number) {
       break;
     case 2:
       of_model = gpt(random, layers);
-      of_model.insert(of_model.size() - 1, one_of({", frozen: [embedding]", ", frozen: [layers.fc1]"}, random));
+      of_model.insert(of_model.size() - 1,
+                      one_of({", frozen: [embedding]", ", frozen: [layers.fc1]"}, random));
       break;
     default: of_model = random() % 2 == 0 ? llama(random, layers) : mixtral(random, layers); break;
   }

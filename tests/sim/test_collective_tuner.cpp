@@ -150,7 +150,7 @@ TEST_CASE("collectives at once on shared NICs end between the slowest alone and 
   CHECK(together >= *std::max_element(alone.begin(), alone.end()));
   CHECK(together <= in_turn * (1 + 1e-9));
   // All four use the node's first NIC, alike: four times the bytes, the latency once.
-  const double latency_s = exchanges[0][0].flows[0].latency_s;
+  const double latency_s = exchanges[0][0].flows()[0].latency_s;
   CHECK(together == Approx(latency_s + 4 * (alone[0] - latency_s)).epsilon(1e-9));
 }
 

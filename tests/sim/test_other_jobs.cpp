@@ -108,8 +108,8 @@ TEST_CASE("the other job's collective is carried out as the job's own would be")
   CHECK(others[0].exchange.bytes == 8e6);
   const std::vector<std::int64_t> gpus{2, 3, 6, 7};
   const ExchangeFlows own = collective_flows(topology, cluster, Opcode::all_gather, gpus, 8e6);
-  REQUIRE(others[0].exchange.flows.size() == own.size());
-  CHECK(lockstep_seconds(topology, {&others[0].exchange.flows, 1}, 8e6) ==
+  REQUIRE(others[0].exchange.flows().size() == own.size());
+  CHECK(lockstep_seconds(topology, {&others[0].exchange.flows(), 1}, 8e6) ==
         lockstep_seconds(topology, {&own, 1}, 8e6));
 }
 

@@ -47,8 +47,9 @@ PipelineCosts with_sharding(const Candidate& candidate, const StepPrices& step,
   const bool gathers = candidate.zero_stage == 3;
   std::vector<PartCost> stages = pipeline.stages;
   for (PartCost& stage : stages) {
-    const double dense = stage.dense_elements + stage.frozen_elements;
-    const double gather = gathers ? step.gather_s(dense, stage.expert_elements) : 0;
+    const double dense = stage.dense_elements + stage.frozen_elements,
+                 experts = stage.expert_elements + stage.frozen_expert_elements;
+    const double gather = gathers ? step.gather_s(dense, experts) : 0;
     const double reduce = step.reduce_s(stage.dense_elements, stage.expert_elements);
     const double casts = gathers ? stage.cast_s : 0;
     const bool stops_early = stage.backward_s < 0.5 * stage.forward_s;

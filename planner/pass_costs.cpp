@@ -97,7 +97,7 @@ class PassProbe {
     for (std::size_t rank = 0; rank < parts.size() && trained == 0; ++rank) {
       for (const PartCost& part : parts[rank]) {
         trained += part.dense_elements + part.expert_elements;
-        frozen += part.frozen_elements;
+        frozen += part.frozen_elements + part.frozen_expert_elements;
         copies += part.copy_bytes + part.frozen_copy_bytes;
       }
       const LiveBytes of_rank =
@@ -328,11 +328,11 @@ class PassProbe {
   void add_elements(Index chunk, std::vector<PartCost>& costs) const {
     for_each_weight(chunk, [&](const Instruction& reader, const Buffer& buffer) {
       PartCost& part = costs[part_of(plan_.chunks[chunk], reader.layer)];
-      double& elements = !is_trained(buffer) ? part.frozen_elements
-                         : buffer.name.find("expert_") != std::string::npos &&
-                                 buffer.name.find("shared_expert") == std::string::npos
-                             ? part.expert_elements
-                             : part.dense_elements;
+      const bool of_experts = buffer.name.find("expert_") != std::string::npos &&
+                              buffer.name.find("shared_expert") == std::string::npos;
+      double& elements = is_trained(buffer) ? of_experts ? part.expert_elements : part.dense_elements
+                         : of_experts       ? part.frozen_expert_elements
+                                            : part.frozen_elements;
       elements += static_cast<double>(buffer.elements());
     });
   }
@@ -372,11 +372,9 @@ bool has_layer_kinds(const Job& job) {
   const ModelFamily& family = job.model.family;
   const bool has_one_stack = family == ModelFamily{} || family_as<BertConfig>(family) != nullptr ||
                              family_as<VisionTransformerConfig>(family) != nullptr;
-  const bool freezes = job.training.lora || !job.model.frozen.empty();
   return std::ranges::none_of(job.recompute.saved, names_layers) &&
          std::ranges::none_of(job.model.frozen, names_layers) && has_one_stack &&
-         !(freezes && job.model.experts.count > 0) && !job.optimizer.parameter_server &&
-         job.offload == Offload{} && job.layout == LayoutConfig{};
+         !job.optimizer.parameter_server && job.offload == Offload{} && job.layout == LayoutConfig{};
 }
 
 // Of several kinds of GPU the slowest, which equal shares wait for, with the memory of the largest: what does

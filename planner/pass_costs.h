@@ -22,7 +22,7 @@ struct PartCost {
   double put_off_bytes = 0;     // held between the two halves of a backward pass, for weight gradients
   double dense_elements = 0;    // of parameters that are trained
   double expert_elements = 0;   // likewise, split over expert-parallel ranks
-  double frozen_elements = 0;   // of parameters that are not trained
+  double frozen_elements = 0, frozen_expert_elements = 0;  // likewise of parameters that are not trained
   // Of weights' copies in fp8: of those that are trained and of frozen ones, and seconds to cast them.
   double copy_bytes = 0, frozen_copy_bytes = 0, cast_s = 0;
 };
@@ -41,7 +41,7 @@ struct PassCosts {
 };
 
 // Whether layers of the job can be told by kind, so that a model of few layers stands for it: decoders, BERT
-// and ViT, also with adapters or frozen weights in every layer alike (not yet beside experts).
+// and ViT, also with adapters or frozen weights in every layer alike.
 bool has_layer_kinds(const Job& job);
 
 class PassProbe;

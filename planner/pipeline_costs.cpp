@@ -41,6 +41,7 @@ PartCost sum(PartCost of, const PartCost& with) {
   of.dense_elements += with.dense_elements;
   of.expert_elements += with.expert_elements;
   of.frozen_elements += with.frozen_elements;
+  of.frozen_expert_elements += with.frozen_expert_elements;
   of.copy_bytes += with.copy_bytes;
   of.frozen_copy_bytes += with.frozen_copy_bytes;
   of.cast_s += with.cast_s;
@@ -190,18 +191,22 @@ double period_s(const Candidate& candidate, double microbatches, const std::vect
   return period;
 }
 
-// What ZeRO leaves of the trained elements on a rank: its shards.
-double sharded_elements(const Candidate& candidate, const PartCost& of) {
+// What ZeRO leaves of so many elements on a rank: its shards.
+double sharded(const Candidate& candidate, double dense_elements, double expert_elements) {
   const double dense = static_cast<double>(candidate.data * candidate.context);
   const double experts = std::max(1.0, dense * static_cast<double>(candidate.tensor) /
                                            static_cast<double>(candidate.expert * candidate.expert_tensor));
-  return of.dense_elements / dense + of.expert_elements / experts;
+  return dense_elements / dense + expert_elements / experts;
+}
+
+double sharded_elements(const Candidate& candidate, const PartCost& of) {
+  return sharded(candidate, of.dense_elements, of.expert_elements);
 }
 
 // Of frozen weights, which no gradient is put off for.
-double sharded_frozen_elements(const Candidate& candidate, const PartCost& of) {
-  const bool is_sharded = candidate.zero_stage >= 3;
-  return of.frozen_elements / (is_sharded ? static_cast<double>(candidate.data * candidate.context) : 1);
+double kept_frozen_elements(const Candidate& candidate, const PartCost& of) {
+  if (candidate.zero_stage >= 3) return sharded(candidate, of.frozen_elements, of.frozen_expert_elements);
+  return of.frozen_elements + of.frozen_expert_elements;
 }
 
 double kept_bytes(const PassCosts& costs, const Candidate& candidate, const PartCost& rank) {
@@ -213,7 +218,7 @@ double kept_bytes(const PassCosts& costs, const Candidate& candidate, const Part
   const bool keeps_shards = !puts_off_weight_gradients(candidate);
   const bool gathers = candidate.zero_stage >= 3 && keeps_shards;
   return (gathers ? 0 : rank.copy_bytes) + (candidate.zero_stage >= 3 ? 0 : rank.frozen_copy_bytes) +
-         costs.weight_bytes * sharded_frozen_elements(candidate, rank) + bytes(costs.weight_bytes, gathers) +
+         costs.weight_bytes * kept_frozen_elements(candidate, rank) + bytes(costs.weight_bytes, gathers) +
          bytes(costs.gradient_bytes, candidate.zero_stage >= 2 && keeps_shards) +
          bytes(costs.state_bytes, candidate.zero_stage >= 1);
 }
@@ -228,8 +233,9 @@ double gathered_bytes(const PassCosts& costs, const Candidate& candidate) {
   const double weight_bytes = std::min(2.0, layers) * costs.weight_bytes;
   double largest = 0;
   for (const PartCost& of : costs.kinds) {
-    double bytes =
-        weight_bytes * (of.frozen_elements - sharded_frozen_elements(candidate, of)) + of.frozen_copy_bytes;
+    double bytes = weight_bytes * (of.frozen_elements + of.frozen_expert_elements -
+                                   kept_frozen_elements(candidate, of)) +
+                   of.frozen_copy_bytes;
     if (!puts_off_weight_gradients(candidate))
       bytes += of.copy_bytes + (weight_bytes + costs.gradient_bytes) *
                                    (of.dense_elements + of.expert_elements - sharded_elements(candidate, of));

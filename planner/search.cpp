@@ -33,8 +33,12 @@ EstimatedShare estimated(const PlanBase& base, std::size_t most, const PlanSearc
   Shortlist shortlist(most, base.job.plan.minimise);
   for (const EstimatedCandidate& of : all.shortlist) shortlist.offer(of);
   all.shortlist = shortlist.take();
-  // Where nothing fits, what comes nearest.
+  // Where nothing fits, what comes nearest; where nothing could be estimated, one that says why.
   if (all.shortlist.empty() && all.smallest) all.shortlist.push_back(*all.smallest);
+  if (all.shortlist.empty() && !all.was_stopped)
+    for_each_candidate(base.job.job, base.job.plan, [&](const Candidate& candidate) {
+      if (all.shortlist.empty()) all.shortlist.push_back({candidate, {}});
+    });
   return all;
 }
 

@@ -140,6 +140,8 @@ TEST_CASE("adapters, frozen weights and encoders are estimated: steps and memory
       {"llama2-7b-lora-8xh100", {}},
       {"llama2-7b-lora-8xh100", {{"model.from", "llama3-70b"}, {"plan.fix.zero_stage", "[1, 3]"}}},
       {"llama2-7b-lora-8xh100", {{"training.precision", "fp8"}, {"plan.fix.zero_stage", "3"}}},
+      {"llama2-7b-lora-8xh100",
+       {{"model.from", "qwen1.5-moe-a2.7b"}, {"training.lora.targets", "[qkv]"}, {"recompute", "{}"}}},
       {"llama3-8b-8xh100", {{"model.frozen", "[embedding, layers.fc1]"}}},
       {"llama3-8b-8xh100", {{"model.from", "bert-large"}, {"training.seq_length", "512"}}},
   };
@@ -312,6 +314,14 @@ TEST_CASE("limits that contradict each other are named; a limit of memory is kep
       found_by(base_of("llama3-8b-8xh100", {{"plan.max_memory", "2 GiB"}, {"plan.evaluations", "16"}}), 2);
   CHECK(none.best.empty());
   CHECK(!none.rest.empty());
+}
+
+TEST_CASE("where no candidate can be compiled the first one says why") {
+  const PlanSearchResult result =
+      found_by(base_of("tiny-moe-8ranks", {{"training.lora", "{rank: 4, targets: [fc1]}"}}));
+  CHECK(result.best.empty());
+  REQUIRE(result.rest.size() == 1);
+  CHECK(result.rest.front().evaluation.refusal.find("the model has no product 'fc1'") != std::string::npos);
 }
 
 TEST_CASE("a search that is told to stop keeps what it has") {

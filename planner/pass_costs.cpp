@@ -7,7 +7,6 @@
 
 #include "configs/node_groups.h"
 #include "planner/pass_probe.h"
-#include "schedules/compile.h"
 
 namespace simrun {
 namespace {

@@ -20,7 +20,8 @@ int preference(Traffic traffic) {
 
 }  // namespace
 
-Accounting::Accounting(const std::vector<Stream>& streams) : streams_(streams.size()) {
+Accounting::Accounting(const std::vector<Stream>& streams)
+    : streams_(streams.size()), landed_(streams.size(), 0) {
   for (std::size_t s = 0; s < streams.size(); ++s) {
     streams_[s].traffic = streams[s].traffic;
     if (s == compute_stream) continue;
@@ -52,7 +53,9 @@ Picoseconds Accounting::cover(Span span) {
 
 void Accounting::divide(Span gap, const std::vector<Span>& needed, BubbleCause cause) {
   open_.assign(1, gap);
-  const auto visit = [&](StreamFlights& flights, bool exposes) {
+  const auto visit = [&](std::uint8_t stream, bool exposes) {
+    if (landed_[stream] <= gap.start) return;
+    StreamFlights& flights = streams_[stream];
     while (flights.head < flights.spans.size() && flights.spans[flights.head].end <= gap.start)
       ++flights.head;
     for (std::size_t i = flights.head; i < flights.spans.size() && flights.spans[i].start < gap.end; ++i) {
@@ -61,8 +64,8 @@ void Accounting::divide(Span gap, const std::vector<Span>& needed, BubbleCause c
       if (exposes) totals_.exposed[static_cast<std::size_t>(flights.traffic)] += cover(span);
     }
   };
-  for (const std::uint8_t stream : by_preference_) visit(streams_[stream], true);
-  for (const std::uint8_t stream : pipeline_) visit(streams_[stream], false);
+  for (const std::uint8_t stream : by_preference_) visit(stream, true);
+  for (const std::uint8_t stream : pipeline_) visit(stream, false);
   for (const Span& span : needed) totals_.bubble[static_cast<std::size_t>(BubbleCause::p2p)] += cover(span);
   for (StreamFlights& waits : waits_) {
     while (waits.head < waits.spans.size() && waits.spans[waits.head].end <= gap.start) ++waits.head;

@@ -32,6 +32,7 @@ class Accounting {
     StreamFlights& flights = streams_[stream];
     totals_.hidden[static_cast<std::size_t>(flights.traffic)] += span.end - span.start;
     flights.add(span, now);
+    landed_[stream] = std::max(landed_[stream], span.end);
   }
 
   // A collective of the stream waited for members that had more to do. As add_flight().
@@ -103,6 +104,7 @@ class Accounting {
 
   RankTotals totals_;
   std::vector<StreamFlights> streams_;
+  std::vector<Picoseconds> landed_;          // by stream: the end of its last flight
   std::vector<StreamFlights> waits_;         // by stream; empty: nothing has waited so
   std::vector<std::uint8_t> by_preference_;  // streams whose flights are exposed in a gap
   std::vector<std::uint8_t> pipeline_;       // the others

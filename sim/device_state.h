@@ -49,9 +49,11 @@ struct StreamState {
   bool empty() const { return head == queue.size(); }
   IssuedOperation& front() { return queue[head]; }
   const IssuedOperation& front() const { return queue[head]; }
+  // What has ended makes room now and then: a queue that is never empty stays as short as it is in flight.
   void pop() {
-    if (++head < queue.size()) return;
-    queue.clear();
+    constexpr std::size_t worth_it = 16;
+    if (++head < queue.size() && (head < worth_it || 2 * head < queue.size())) return;
+    queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(head));
     head = 0;
   }
 };

@@ -6,7 +6,8 @@
 
 namespace simrun {
 
-RunRecorder::RunRecorder(const EngineInput& input) : input_(input) {
+RunRecorder::RunRecorder(const EngineInput& input)
+    : input_(input), keeps_operations_(input.detail == Detail::instructions || !input.watched.empty()) {
   const std::size_t programs = input.compiled.ranks.size();
   run_.ranks.resize(programs);
   run_.issue_times.resize(programs);
@@ -71,9 +72,8 @@ void RunRecorder::compute(const DeviceState& device, const CompiledStep& step,
   }
 }
 
-void RunRecorder::operation(const DeviceState& device, const IssuedOperation& operation, Span span,
-                            Picoseconds wait) {
-  if (!recorded(device)) return;
+void RunRecorder::keep(const DeviceState& device, const IssuedOperation& operation, Span span,
+                       Picoseconds wait) {
   const CompiledRank& code = *device.code;
   const CompiledStep& step = code.steps[operation.step];
   if (input_.detail == Detail::instructions)

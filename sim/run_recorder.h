@@ -21,7 +21,9 @@ class RunRecorder {
   // At the GPU's compute tail. `times`: of the step's pieces, where they are not those of the code.
   void compute(const DeviceState& device, const CompiledStep& step,
                const std::vector<Picoseconds>& times = {});
-  void operation(const DeviceState& device, const IssuedOperation& operation, Span span, Picoseconds wait);
+  void operation(const DeviceState& device, const IssuedOperation& operation, Span span, Picoseconds wait) {
+    if (keeps_operations_ && recorded(device)) keep(device, operation, span, wait);
+  }
   void totals(const DeviceState& device, const RankTotals& totals);
 
   EngineRun take(Picoseconds step);
@@ -29,8 +31,10 @@ class RunRecorder {
  private:
   static bool recorded(const DeviceState& device) { return device.local_gpu == 0; }
   void reserve_lanes(std::size_t program);
+  void keep(const DeviceState& device, const IssuedOperation& operation, Span span, Picoseconds wait);
 
   const EngineInput& input_;
+  const bool keeps_operations_;  // of the recorded GPUs
   EngineRun run_;
   // GPUs behind the recorded ones, by program, class of their tables and totals: into run_.ranks.
   std::map<std::tuple<Index, Index, Picoseconds, std::array<Picoseconds, traffic_count>,

@@ -153,10 +153,13 @@ std::optional<PassCosts> Estimator::on_line(const Candidate& of, std::int64_t mi
 // Candidates of one pipeline size come in a row.
 const PipelineCosts& Estimator::pipeline_of(const Candidate& of, const PassCosts& passes) {
   if (!pipelines_.empty() && std::get<0>(pipelines_.begin()->first) != of.pipeline) pipelines_.clear();
-  const auto [slot, is_new] =
-      pipelines_.try_emplace(PipelineKey{of.pipeline, of.virtual_stages, of.schedule, &passes});
-  if (is_new) slot->second = pipeline_costs(job_, of, passes);
-  return slot->second;
+  const PassCosts* const costs = &passes;
+  const auto known = pipelines_.find(std::tie(of.pipeline, of.virtual_stages, of.schedule, costs));
+  if (known != pipelines_.end()) return known->second;
+  return pipelines_
+      .emplace(PipelineKey{of.pipeline, of.virtual_stages, of.schedule, costs},
+               pipeline_costs(job_, of, passes))
+      .first->second;
 }
 
 // Context-parallel ranks sum gradients as data-parallel ones do. Whoever asks first, the job is the same.

@@ -85,7 +85,7 @@ class Estimator {
   LoadCandidate load_;
   std::map<SplitKey, Split> splits_;
   PassTable passes_;
-  std::map<PipelineKey, PipelineCosts> pipelines_;  // by sizes, schedule and costs of passes
+  std::map<PipelineKey, PipelineCosts, std::less<>> pipelines_;  // by sizes, schedule and costs of passes
   SharedStepPrices& steps_;
 };
 

@@ -24,11 +24,6 @@ std::size_t pipeline_rank_of(const Candidate& candidate, std::size_t stage) {
       rank_of(placement_of(candidate), static_cast<int>(candidate.pipeline), static_cast<int>(stage)));
 }
 
-std::size_t stage_of_chunk(const Candidate& candidate, std::size_t rank, std::size_t chunk) {
-  return static_cast<std::size_t>(stage_of(placement_of(candidate), static_cast<int>(candidate.pipeline),
-                                           static_cast<int>(rank), static_cast<int>(chunk)));
-}
-
 PartCost sum(PartCost of, const PartCost& with) {
   of.forward_s += with.forward_s;
   of.backward_s += with.backward_s;
@@ -299,6 +294,9 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
                   const PipelineCosts& pipeline, double times) {
   const std::size_t ranks = pipeline.ranks.size();
   const auto chunks = static_cast<std::size_t>(candidate.virtual_stages);
+  // Estimates call this more often than anything else: the schedule's name is looked at once.
+  const Placement placement = placement_of(candidate);
+  const bool in_wave = is_wave(candidate), in_order = candidate.schedule == "zb_h1";
   const bool puts_off = puts_off_weight_gradients(candidate);
   const InFlight in_flight(candidate, microbatches);
   const double gathered = gathered_bytes(costs, candidate);
@@ -306,11 +304,11 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
   double peak = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     // In a backward pass one microbatch holds what it held; those before it, what was put off.
-    const double put_off =
-        puts_off && !is_wave(candidate) ? std::min(microbatches - 1, static_cast<double>(rank)) : 0;
+    const double put_off = puts_off && !in_wave ? std::min(microbatches - 1, static_cast<double>(rank)) : 0;
     double bytes = 0, within_pass = 0, within_layer = 0;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-      const PartCost& stage = pipeline.stages[stage_of_chunk(candidate, rank, chunk)];
+      const PartCost& stage = pipeline.stages[static_cast<std::size_t>(
+          stage_of(placement, static_cast<int>(ranks), static_cast<int>(rank), static_cast<int>(chunk)))];
       held[chunk] = stage.held_bytes;
       put_off_of_chunk[chunk] = stage.put_off_bytes;
       bytes += put_off * (stage.put_off_bytes - stage.held_bytes) / static_cast<double>(chunks);
@@ -320,7 +318,7 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
     const double others = kept_bytes(costs, candidate, pipeline.ranks[rank]) + times * bytes;
     const double of_layer = times * within_layer + gathered,
                  of_pass = std::max(of_layer, times * within_pass);
-    if (is_wave(candidate)) {
+    if (in_wave) {
       const InFlight::OfWave most = in_flight.bytes_of_wave(rank, held, put_off_of_chunk);
       peak = std::max(
           {peak, others + of_pass + times * most.in_passes, others + of_layer + times * most.between_halves});
@@ -328,7 +326,7 @@ double peak_bytes(const PassCosts& costs, const Candidate& candidate, double mic
       peak = std::max(peak, others + of_pass + times * in_flight.bytes(rank, held));
     }
     // Behind that backward pass, before its weight gradients, its microbatch is put off, too.
-    if (candidate.schedule == "zb_h1" && put_off < microbatches)
+    if (in_order && put_off < microbatches)
       peak = std::max(peak, others + times * (in_flight.bytes(rank, held) + put_off_of_chunk[0] - held[0]));
   }
   return peak;

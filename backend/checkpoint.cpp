@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "backend/bucket_views.h"
-#include "backend/update_operands.h"
 #include "configs/sha256.h"
+#include "schedules/update_operands.h"
 
 namespace simrun {
 namespace {

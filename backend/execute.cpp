@@ -14,8 +14,8 @@
 #include "backend/rank_run.h"
 #include "backend/recycling_device.h"
 #include "backend/run_ranks.h"
-#include "backend/update_operands.h"
 #include "schedules/extent_tables.h"
+#include "schedules/update_operands.h"
 
 namespace simrun {
 namespace {

@@ -28,6 +28,10 @@ bool aligns(const Instruction& what) {
         case Function::gelu_backward:
         case Function::swiglu:
         case Function::swiglu_backward:
+        case Function::gated_silu:
+        case Function::gated_silu_backward:
+        case Function::gated_gelu:
+        case Function::gated_gelu_backward:
         case Function::log_loss: return true;
         default: return false;
       }

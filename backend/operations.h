@@ -84,6 +84,8 @@
 //                sum_gradients: out0 (+)= sum of all inputs
 //                gelu: x = in0 (+ in1); x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
 //                swiglu: (g, u) = (in0 (+ in1)) along `gate`; g sigmoid(g) u
+//                gated_silu, gated_gelu: silu(in0) in1, gelu(in0) in1; their backwards: in = gradient, in0,
+//                in1, out = gradients of both
 //                gelu_backward, swiglu_backward: in = gradient, in0, (in1); out0 = gradient of in0
 //                relu, squared_relu; their backwards from gradient and output
 //                soft_cap: cap tanh(in0 / cap), constants = {cap}; its backward from gradient and output

@@ -11,8 +11,8 @@
 
 #include "backend/message_pieces.h"
 #include "backend/row_copies.h"
-#include "backend/update_operands.h"
 #include "schedules/extent_tables.h"
+#include "schedules/update_operands.h"
 
 namespace simrun {
 namespace {

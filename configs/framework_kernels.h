@@ -24,8 +24,14 @@ struct FrameworkKernels {
   bool fused_norm = true;
   bool fused_rope = true;
   bool fused_activation = true;  // bias and GELU; both halves of SwiGLU
-  bool fused_residual = true;    // bias, dropout and residual
-  bool fused_qkv_bias = true;    // in the product's epilogue
+  // The two products of a gated MLP without biases are apart (transformers' gate_proj and up_proj,
+  // torchtitan's w1 and w3), not one (Megatron-LM's linear_fc1).
+  bool separate_gate = false;
+  // A checkpoint's recompute ends with the last operator of which the backward pass reads something
+  // (torch/utils/checkpoint.py without use_reentrant, set_checkpoint_early_stop).
+  bool recompute_stops_early = false;
+  bool fused_residual = true;  // bias, dropout and residual
+  bool fused_qkv_bias = true;  // in the product's epilogue
   // Weight gradients are added to the main gradients by the product itself; else by a kernel behind it.
   bool fused_weight_gradient = true;
   bool fused_cross_entropy = true;  // exponentials, sum and gradient within the loss's own passes

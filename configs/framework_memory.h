@@ -17,6 +17,11 @@ enum class AllocatorKind : std::uint8_t { none, caching, arena };
 //   per_pass       likewise, of all weights of the pass until it ends
 enum class WeightGradients : std::uint8_t { in_place, per_parameter, per_pass };
 
+// What the logits are before the loss is computed.
+//   fp32  a tensor that the loss_copies stand beside
+//   half  a tensor in the type of training alone: fp32 within the loss's kernels
+enum class LogitsTensors : std::uint8_t { fp32, half };
+
 struct FrameworkMemory {
   // Of a process on the device before it holds any tensor: loaded modules, and per multiprocessor what the
   // driver keeps for its threads.
@@ -42,12 +47,22 @@ struct FrameworkMemory {
   double step_bytes_per_parameter = 0;
   // Likewise, for each parameter that the rank holds.
   double step_bytes_per_held_parameter = 0;
+  // Moments are made by the first update (torch.optim), not before the first step.
+  bool lazy_optimizer_state = false;
+  // Generation of PyTorch's FSDP that shards what ZeRO-3 does; 0: other software, with shards in the type of
+  // training beside the main parameters. FSDP's shards are the main parameters: weights in the type of
+  // training exist while a unit of layers is gathered, gradients' shards from the reduce-scatter to the next
+  // step (fully_shard/_fsdp_param.py, sharded_param). 2: units are copied out of and into buffers of their
+  // exchanges.
+  int fsdp = 0;
   // Copies of fp32 logits that exist at once while the cross entropy is computed.
   double loss_copies = 0;
+  LogitsTensors logits = LogitsTensors::fp32;
   // What operators that are not fused keep for the backward pass beyond the plan's tensors, by function
   // (rms_norm, swiglu, ...): in multiples of the bytes of the operator's output, and as long as that lives.
   // gathered_logits: copies of the fp32 logits of all tensor-parallel ranks together, which each of them has
-  // while the cross entropy is computed, its own among them.
+  // while the cross entropy is computed, its own among them. repeated_kv: of rotated keys and values one for
+  // every head that reads them, times this.
   std::map<std::string, double> saved;
   double arena_share = 0;  // of the memory that programs get; taken when the program begins
   // Per communicator (NCCL): channels, each with so many connections to other ranks, a buffer for each, and

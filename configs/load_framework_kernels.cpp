@@ -65,6 +65,8 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.norm_efficiency = section.real("norm_efficiency", limits::share, 1.0);
   kernels.fused_rope = section.boolean("fused_rope", true);
   kernels.fused_activation = section.boolean("fused_activation", true);
+  kernels.recompute_stops_early = section.boolean("recompute_stops_early", false);
+  kernels.separate_gate = section.boolean("separate_gate", false);
   kernels.fused_residual = section.boolean("fused_residual", true);
   kernels.fused_qkv_bias = section.boolean("fused_qkv_bias", true);
   kernels.fused_weight_gradient = section.boolean("fused_weight_gradient", true);

@@ -28,6 +28,11 @@ WeightGradients read_weight_gradients(SectionReader& section) {
                                  : WeightGradients::in_place;
 }
 
+LogitsTensors read_logits(SectionReader& section) {
+  return section.word("logits", {{"fp32", "half"}}, "fp32") == "half" ? LogitsTensors::half
+                                                                      : LogitsTensors::fp32;
+}
+
 // What is counted by an allocator alone.
 void read_allocated(SectionReader& section, FrameworkMemory& memory) {
   memory.matmul_workspaces = section.integer("matmul_workspaces", {0, 1000}, 0);
@@ -40,7 +45,10 @@ void read_allocated(SectionReader& section, FrameworkMemory& memory) {
   memory.bucket_bytes_per_parameter = section.real("bucket_bytes_per_parameter", multiples, 0.0);
   memory.step_bytes_per_parameter = section.real("step_bytes_per_parameter", multiples, 0.0);
   memory.step_bytes_per_held_parameter = section.real("step_bytes_per_held_parameter", multiples, 0.0);
+  memory.lazy_optimizer_state = section.boolean("lazy_optimizer_state", false);
+  memory.fsdp = static_cast<int>(section.integer("fsdp", {0, 2}, 0));
   memory.loss_copies = section.real("loss_copies", multiples, 0.0);
+  memory.logits = read_logits(section);
 }
 
 std::map<std::string, double> read_saved(const ConfigNode* node, Reading& reading) {
@@ -48,9 +56,12 @@ std::map<std::string, double> read_saved(const ConfigNode* node, Reading& readin
   if (node == nullptr) return saved;
   SectionReader section(reading, node, "framework.memory.saved");
   if (section.is_no_map()) return saved;
-  for (const char* function : {"rms_norm", "layer_norm", "gelu", "swiglu", "rope", "add", "gathered_logits"})
-    if (section.has(function)) saved[function] = section.real(function, multiples);
-  section.ignore({"rms_norm", "layer_norm", "gelu", "swiglu", "rope", "add", "gathered_logits"});
+  const std::vector<std::string> functions = {"rms_norm",        "layer_norm", "gelu", "swiglu",
+                                              "gated_silu",      "gated_gelu", "rope", "add",
+                                              "gathered_logits", "repeated_kv"};
+  for (const std::string& function : functions)
+    if (section.has(function.c_str())) saved[function] = section.real(function.c_str(), multiples);
+  section.ignore(functions);
   section.finish();
   return saved;
 }

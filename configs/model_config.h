@@ -60,6 +60,8 @@ struct ModelConfig {
   bool projection_bias = false;  // of the attention's output projection
   bool mlp_bias = false;         // of both (gated: all three) MLP matrices
   bool output_bias = false;      // of the logits
+  // The gate of a gated MLP without biases is a product of its own: framework.kernels.separate_gate.
+  bool separate_gate = false;
   bool attention_sinks = false;  // a learned score per head that takes part in the softmax and has no value
   MlaConfig mla;
   ExpertConfig experts;

@@ -158,6 +158,11 @@ std::vector<BackwardStep> from_output_steps(const Operator& op, Function functio
   return steps;
 }
 
+// Of a product of two inputs, of which a function of one is a factor: gradients of both.
+std::vector<BackwardStep> gate_steps(Function function) {
+  return {{Opcode::map, function, false, false, {gradient, input(0), input(1)}, {0, 1}}};
+}
+
 std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
   switch (op.function) {
     case Function::add: return add_steps(graph, op);
@@ -170,13 +175,9 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
     case Function::concatenate: return concatenate_steps(op);
     case Function::select: return {{Opcode::map, Function::select_backward, false, false, {gradient}, {0}}};
     case Function::soft_cap: return from_output_steps(op, Function::soft_cap_backward);
-    case Function::sigmoid_gate:
-      return {{Opcode::map,
-               Function::sigmoid_gate_backward,
-               false,
-               false,
-               {gradient, input(0), input(1)},
-               {0, 1}}};
+    case Function::gated_silu: return gate_steps(Function::gated_silu_backward);
+    case Function::gated_gelu: return gate_steps(Function::gated_gelu_backward);
+    case Function::sigmoid_gate: return gate_steps(Function::sigmoid_gate_backward);
     case Function::dispatch_masks:
       return {{Opcode::map, Function::dispatch_masks_backward, false, false, {gradient, input(1)}, {0}}};
     case Function::scale: return {{Opcode::map, Function::scale, false, false, {gradient}, {0}}};

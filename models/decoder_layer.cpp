@@ -228,7 +228,8 @@ std::vector<TensorId> DecoderLayer::mlp(TensorId y) {
                                                 .gate = dims_.gate,
                                                 .ffn = dims_.ffn,
                                                 .function = model_.activation,
-                                                .bias = model_.mlp_bias},
+                                                .bias = model_.mlp_bias,
+                                                .separate_gate = model_.separate_gate},
                                                y, graph_);
   const TensorId weight = graph_.parameter("fc2_weight", {dims_.ffn, dims_.hidden});
   std::optional<TensorId> bias;

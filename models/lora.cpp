@@ -55,9 +55,11 @@ class LoraWriter {
     for (std::size_t t = 0; t < lora_.targets.size(); ++t) {
       const std::string& target = lora_.targets[t];
       const bool parted = is_part(target) && op.name == "qkv";
-      if (op.name != target && !parted) continue;
+      // fc1 may be two products, its gate and the rest.
+      const bool is_half = target == "fc1" && (op.name == "fc1_gate" || op.name == "fc1_up");
+      if (op.name != target && !parted && !is_half) continue;
       found_[t] = true;
-      targets.push_back(target);
+      targets.push_back(parted ? target : op.name);
     }
     return targets;
   }

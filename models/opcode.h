@@ -104,7 +104,11 @@ enum class Function : std::uint8_t {
   average_pool,
   dispatch_masks,  // of probabilities and indices: weights by place with an expert, and where they are not 0
   dispatch_masks_backward,
+  gated_silu,  // out = silu(in0) x in1
+  gated_silu_backward,
+  gated_gelu,  // out = gelu(in0) x in1
+  gated_gelu_backward,
 };
-constexpr int function_count = static_cast<int>(Function::dispatch_masks_backward) + 1;
+constexpr int function_count = static_cast<int>(Function::gated_gelu_backward) + 1;
 
 }  // namespace simrun

@@ -11,7 +11,8 @@ namespace simrun {
 // The first half of a feed-forward network: a product into the feed-forward dimension (gated: two, side by
 // side) and the activation function, which takes the product's bias with it.
 //   x [rows, hidden] x weight [experts, hidden, (gate,) ffn] -> [rows, (gate,) ffn] -> [rows, ffn]
-// `experts` is empty but for a product of every expert by itself.
+// `experts` is empty but for a product of every expert by itself. `separate_gate`, of a gated one without
+// bias: two products, `name`_gate and `name`_up, as transformers and torchtitan have them.
 struct UpProjection {
   std::string name;        // fc1: also of the weight and bias
   std::string activation;  // mlp_activation
@@ -23,6 +24,7 @@ struct UpProjection {
   DimensionId hidden, gate, ffn;
   Activation function;
   bool bias;
+  bool separate_gate = false;
 };
 TensorId add_up_projection(const UpProjection& up, TensorId x, GraphBuilder& graph);
 

@@ -12,6 +12,7 @@ const char* to_string(HeldTensor kind) {
     case HeldTensor::loss: return "loss";
     case HeldTensor::optimizer_step: return "optimizer_step";
     case HeldTensor::gradient_bucket: return "gradient_bucket";
+    case HeldTensor::exchange_buffers: return "exchange_buffers";
     case HeldTensor::workspaces: return "workspaces";
   }
   return "?";

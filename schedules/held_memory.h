@@ -17,6 +17,7 @@ enum class HeldTensor : std::uint8_t {
   loss,              // copies of the logits
   optimizer_step,    // temporaries of the update
   gradient_bucket,   // of gradients on their way to be summed
+  exchange_buffers,  // copies of units of layers that FSDP2 gathers and reduces
   workspaces         // of matrix products, and others for the whole run
 };
 constexpr int held_tensor_kinds = static_cast<int>(HeldTensor::workspaces) + 1;

@@ -7,6 +7,7 @@
 #include "models/model_graph.h"
 #include "models/trained_parameters.h"
 #include "schedules/context_parallel.h"
+#include "schedules/early_stop.h"
 #include "schedules/fp8_linears.h"
 #include "schedules/layout_rules.h"
 #include "schedules/plan_frame.h"
@@ -220,6 +221,7 @@ LoweredModel lower_model(const Job& job) {
     ChunkCode code;
     lower_forward(context, code);
     lower_backward(context, code);
+    if (job.recompute.stops_early) stop_recompute_early(code);
     settle_saved_copies(context, code);
     model.stages.push_back(std::move(code));
   }

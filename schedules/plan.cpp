@@ -98,6 +98,10 @@ const char* to_string(Function function) {
       "average_pool",
       "dispatch_masks",
       "dispatch_masks_backward",
+      "gated_silu",
+      "gated_silu_backward",
+      "gated_gelu",
+      "gated_gelu_backward",
   };
   return names[static_cast<std::size_t>(function)];
 }

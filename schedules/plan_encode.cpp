@@ -14,8 +14,7 @@ namespace {
 // added to plan.proto.
 static_assert(static_cast<int>(Opcode::lstm_backward) == proto::OPCODE_LSTM_BACKWARD &&
               opcode_count == proto::Opcode_ARRAYSIZE);
-static_assert(static_cast<int>(Function::dispatch_masks_backward) ==
-                  proto::FUNCTION_DISPATCH_MASKS_BACKWARD &&
+static_assert(static_cast<int>(Function::gated_gelu_backward) == proto::FUNCTION_GATED_GELU_BACKWARD &&
               function_count == proto::Function_ARRAYSIZE);
 static_assert(static_cast<int>(Dtype::fp4) == proto::DTYPE_FP4);
 static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);

@@ -142,14 +142,24 @@ bool is_new_in_version_13(const Plan& plan) { return plan.framework.kernels.batc
 // Norms slower than memory.
 bool is_new_in_version_14(const Plan& plan) { return plan.framework.kernels.norm_efficiency != 1; }
 
+// Gates that are products of their own, tensors that come to life in a step.
+bool is_new_in_version_15(const Plan& plan) {
+  const FrameworkMemory& memory = plan.framework.memory;
+  const FrameworkKernels& kernels = plan.framework.kernels;
+  return kernels.separate_gate || kernels.recompute_stops_early || memory.lazy_optimizer_state ||
+         memory.fsdp != 0 || memory.logits != LogitsTensors::fp32 || memory.saved.contains("gated_silu") ||
+         memory.saved.contains("gated_gelu") || memory.saved.contains("repeated_kv");
+}
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
 // framework, those of version 8 take all nodes and replicas for alike and compute
 // beside every collective, those of version 9 know no fp4, those of version 10 no masks, those of version 11
-// would let exchanges slow nothing, those of version 12 take experts' products for as fast as others, and
-// those of version 13 PyTorch's norms for as fast as memory.
+// would let exchanges slow nothing, those of version 12 take experts' products for as fast as others, those
+// of version 13 PyTorch's norms for as fast as memory, and those of version 14 would hold other memory.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_15(plan)) return 15;
   if (is_new_in_version_14(plan)) return 14;
   if (is_new_in_version_13(plan)) return 13;
   if (is_new_in_version_12(plan)) return 12;

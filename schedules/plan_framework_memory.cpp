@@ -18,6 +18,11 @@ double multiple(double number, const char* what) {
   return number;
 }
 
+int generation(int number) {
+  if (number < 0 || number > 2) throw MalformedPlan("a framework's FSDP is of no generation");
+  return number;
+}
+
 }  // namespace
 
 void encode_framework_memory(const FrameworkMemory& memory, proto::Framework::Memory& out) {
@@ -38,7 +43,10 @@ void encode_framework_memory(const FrameworkMemory& memory, proto::Framework::Me
   out.set_communicator_buffer_bytes(memory.communicator_buffer_bytes);
   out.set_communicator_bytes(memory.communicator_bytes);
   out.set_step_bytes_per_held_parameter(memory.step_bytes_per_held_parameter);
+  out.set_lazy_optimizer_state(memory.lazy_optimizer_state);
+  out.set_fsdp(memory.fsdp);
   out.set_loss_copies(memory.loss_copies);
+  out.set_logits(static_cast<int>(memory.logits));
   for (const auto& [function, multiple] : memory.saved) (*out.mutable_saved())[function] = multiple;
   out.set_arena_share(memory.arena_share);
 }
@@ -60,7 +68,10 @@ FrameworkMemory decode_framework_memory(const proto::Framework::Memory& in) {
       .bucket_bytes_per_parameter = multiple(in.bucket_bytes_per_parameter(), "buckets"),
       .step_bytes_per_parameter = multiple(in.step_bytes_per_parameter(), "bytes of a step"),
       .step_bytes_per_held_parameter = multiple(in.step_bytes_per_held_parameter(), "bytes of a parameter"),
+      .lazy_optimizer_state = in.lazy_optimizer_state(),
+      .fsdp = generation(in.fsdp()),
       .loss_copies = multiple(in.loss_copies(), "copies of logits"),
+      .logits = enum_of(in.logits(), LogitsTensors::half, "kind of logits"),
       .saved = {},
       .arena_share = multiple(in.arena_share(), "arena"),
       .communicator_channels = counted(in.communicator_channels(), "number of channels"),

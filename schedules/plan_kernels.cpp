@@ -14,6 +14,8 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_separate_norm(!kernels.fused_norm);
   out.set_separate_rope(!kernels.fused_rope);
   out.set_separate_activation(!kernels.fused_activation);
+  out.set_separate_gate(kernels.separate_gate);
+  out.set_recompute_stops_early(kernels.recompute_stops_early);
   out.set_separate_residual(!kernels.fused_residual);
   out.set_separate_qkv_bias(!kernels.fused_qkv_bias);
   out.set_separate_weight_gradient(!kernels.fused_weight_gradient);
@@ -49,6 +51,8 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .fused_norm = !in.separate_norm(),
           .fused_rope = !in.separate_rope(),
           .fused_activation = !in.separate_activation(),
+          .separate_gate = in.separate_gate(),
+          .recompute_stops_early = in.recompute_stops_early(),
           .fused_residual = !in.separate_residual(),
           .fused_qkv_bias = !in.separate_qkv_bias(),
           .fused_weight_gradient = !in.separate_weight_gradient(),

@@ -10,6 +10,9 @@
 #include "configs/node_groups.h"
 #include "schedules/stage_sizes.h"
 #include "sim/exchange_groups.h"
+#include "sim/framework_buffers.h"
+#include "sim/held_allocations.h"
+#include "sim/saved_multiples.h"
 #include "sim/steady_phase.h"
 
 namespace simrun {
@@ -28,12 +31,6 @@ struct TensorHash {
   }
 };
 
-struct Held {
-  CachingAllocator::Block block = 0;
-  std::int64_t bytes = 0;
-  HeldTensor kind = HeldTensor::plan;
-};
-
 using Tensors = std::unordered_map<TensorKey, Held, TensorHash>;
 
 // What a forward pass leaves for the backward pass of the same microbatch.
@@ -41,63 +38,6 @@ struct KeptTensor {
   Index chunk = 0;
   std::int64_t microbatch = 0;
   Held held;
-};
-
-constexpr std::size_t index_of(HeldTensor kind) { return static_cast<std::size_t>(kind); }
-
-// A caching allocator, or an arena in which tensors lie without waste but for their alignment.
-class Allocations {
- public:
-  Allocations(const FrameworkMemory& memory, CachingRules rules) : memory_(memory), allocator_(rules) {}
-
-  Held take(std::int64_t bytes, HeldTensor kind) {
-    Held held{0, bytes, kind};
-    by_kind_[index_of(kind)] += bytes;
-    if (memory_.allocator == AllocatorKind::arena)
-      arena_ += aligned(bytes);
-    else
-      held.block = allocator_.allocate(bytes);
-    if (allocated() <= step_.allocated) return held;
-    step_.allocated = allocated();
-    step_.by_kind = by_kind_;
-    return held;
-  }
-
-  void give_back(const Held& held) {
-    by_kind_[index_of(held.kind)] -= held.bytes;
-    if (memory_.allocator == AllocatorKind::arena)
-      arena_ -= aligned(held.bytes);
-    else
-      allocator_.release(held.block);
-  }
-
-  Held relabelled(const Held& held, HeldTensor kind) {
-    by_kind_[index_of(held.kind)] -= held.bytes;
-    by_kind_[index_of(kind)] += held.bytes;
-    return {held.block, held.bytes, kind};
-  }
-
-  ReplayedStep result() const {
-    ReplayedStep step = step_;
-    step.rounding = step.allocated;
-    for (const std::int64_t bytes : step.by_kind) step.rounding -= bytes;
-    const bool arena = memory_.allocator == AllocatorKind::arena;
-    step.reserved = arena ? step.allocated : allocator_.peak_reserved();
-    return step;
-  }
-
- private:
-  // XLA's buffer assignment aligns to 256 B on GPUs (kXlaAllocatedBufferAlignBytes).
-  static std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
-  std::int64_t allocated() const {
-    return memory_.allocator == AllocatorKind::arena ? arena_ : allocator_.allocated();
-  }
-
-  const FrameworkMemory& memory_;
-  CachingAllocator allocator_;
-  std::int64_t arena_ = 0;
-  std::array<std::int64_t, held_tensor_kinds> by_kind_{};
-  ReplayedStep step_;
 };
 
 class Replay {
@@ -108,22 +48,26 @@ class Replay {
         memory_(plan.framework.memory),
         local_gpu_(local_gpu),
         allocations_(memory_, rules),
-        kept_as_(plan.buffers.size(), HeldTensor::plan) {
-    for (int f = 0; f < function_count; ++f)
-      if (const auto of = memory_.saved.find(to_string(static_cast<Function>(f))); of != memory_.saved.end())
-        saved_[static_cast<std::size_t>(f)] = of->second;
-    if (const auto of = memory_.saved.find("gathered_logits"); of != memory_.saved.end())
-      gathered_logits_ = of->second;
-    for (const Segment& segment : plan.segments)
-      for (const Instruction& instruction : segment.instructions)
-        gathers_again_ = gathers_again_ || (instruction.phase == Phase::recompute && gathers(instruction));
-    for (const Segment& segment : plan.segments)
-      for (const Instruction& instruction : segment.instructions)
-        if (instruction.phase == Phase::forward) find_kept(instruction);
-  }
+        saved_(memory_),
+        buffers_(framework_buffers(plan)),
+        unborn_state_(buffers_.made_by_first_update) {}
 
+  // Moments that the first update makes take what that step has left free in pieces, and cut the large ones:
+  // the next step's largest tensors need new memory.
   ReplayedStep run() {
     hold_run_scope();
+    if (!unborn_state_.empty()) {
+      replay_step(WhichStep::first);
+      end_step();
+    }
+    replay_step(WhichStep::steady);
+    return allocations_.result();
+  }
+
+ private:
+  static constexpr Index kept_periods = 4;
+
+  void replay_step(WhichStep which) {
     const SteadyPhase steady = steady_phase(program_);
     const Index periods = steady.period == 0 ? 0 : (steady.end - steady.begin) / steady.period;
     const Index skipped = periods > kept_periods ? periods - kept_periods : 0;
@@ -133,27 +77,26 @@ class Replay {
         rename(static_cast<std::int64_t>(skipped) * steady.shift);
         e += skipped * steady.period;
       }
-      if (runs_in(program_.entries[e].steps, WhichStep::steady)) replay(program_.entries[e]);
+      if (runs_in(program_.entries[e].steps, which)) replay(program_.entries[e]);
     }
-    return allocations_.result();
   }
 
- private:
-  static constexpr Index kept_periods = 4;
-
-  bool gathers(const Instruction& instruction) const {
-    return instruction.opcode == Opcode::all_gather &&
-           plan_.streams[instruction.stream].traffic == Traffic::tensor;
-  }
-
-  // Buffers of a forward pass that the framework keeps longer than the plan. Under recompute a checkpoint
-  // keeps nothing from within.
-  void find_kept(const Instruction& instruction) {
-    if (memory_.keeps_stage_outputs && instruction.opcode == Opcode::send)
-      for (const Index buffer : instruction.inputs)
-        kept_as_[owner_of(plan_, buffer)] = HeldTensor::stage_outputs;
-    if (memory_.keeps_gathered_inputs && !gathers_again_ && gathers(instruction))
-      for (const Index buffer : instruction.outputs) kept_as_[owner_of(plan_, buffer)] = HeldTensor::saved;
+  // What a step leaves is gone when the next one begins: zero_grad() sets gradients to None.
+  void end_step() {
+    for (auto* tensors : {&live_, &saved_beside_}) {
+      for (const auto& [key, held] : *tensors) allocations_.give_back(held);
+      tensors->clear();
+    }
+    for (const Held& gradient : live_gradients_) allocations_.give_back(gradient);
+    for (const KeptTensor& kept : until_backward_) allocations_.give_back(kept.held);
+    for (auto* copy : {&gathered_, &reduced_}) {
+      if (*copy) allocations_.give_back(**copy);
+      copy->reset();
+    }
+    live_gradients_.clear();
+    until_backward_.clear();
+    born_gradients_.clear();
+    written_gradients_.clear();
   }
 
   const Mesh& mesh() const {
@@ -183,14 +126,17 @@ class Replay {
     for (const Index owned : owners) {
       const Buffer& buffer = plan_.buffers[owned];
       if (buffer.scope != Scope::run) continue;
-      if (!born_in_backward(buffer)) hold(owned, 0, HeldTensor::plan);
+      const bool is_late = born_in_backward(owned) || unborn_state_.contains(owned);
+      if (!is_late && !buffers_.weight_shards.contains(owned)) hold(owned, 0, HeldTensor::plan);
       if (buffer.category == Category::weights) parameters_ += static_cast<double>(buffer.elements());
     }
   }
 
   // A main gradient that is autograd's own param.grad: the optimizer sets it to None, so that the first
   // backward pass of each step allocates it again, from what the loss has left free.
-  bool born_in_backward(const Buffer& buffer) const {
+  bool born_in_backward(Index owned) const {
+    if (buffers_.gradient_shards.contains(owned)) return true;
+    const Buffer& buffer = plan_.buffers[owned];
     return memory_.weight_gradients == WeightGradients::per_parameter &&
            buffer.category == Category::gradients && buffer.dtype == plan_.job.precision;
   }
@@ -203,7 +149,9 @@ class Replay {
     const Buffer& owned = plan_.buffers[buffer];
     if (owned.space != MemorySpace::device) return {};
     const auto bound = static_cast<std::int32_t>(microbatch & 0xffffffff);
-    return allocations_.take(instance_bytes(plan_, owned, {program_.pipeline_rank, local_gpu_, bound}), kind);
+    const std::int64_t bytes = instance_bytes(plan_, owned, {program_.pipeline_rank, local_gpu_, bound});
+    const bool is_narrow = memory_.logits == LogitsTensors::half && buffers_.fp32_logits.contains(buffer);
+    return allocations_.take(is_narrow ? bytes / 2 : bytes, kind);
   }
 
   std::int64_t microbatch_of(const Entry& entry, std::uint8_t binding) const {
@@ -229,8 +177,7 @@ class Replay {
       for (const Index buffer : instruction.outputs) {
         const Index owned = owner_of(plan_, buffer);
         if (plan_.buffers[owned].scope == Scope::run) {
-          if (born_in_backward(plan_.buffers[owned]) && live_gradients_.insert(owned).second)
-            hold(owned, 0, HeldTensor::plan);
+          bear(owned);
           continue;
         }
         const TensorKey key = key_of(entry, instruction, owned);
@@ -241,6 +188,18 @@ class Replay {
       hold_beside(entry, instruction);
     }
     end(entry);
+  }
+
+  // A buffer of the whole run that is written: for the first time, if it was not there before.
+  void bear(Index owned) {
+    if (unborn_state_.erase(owned) > 0) hold(owned, 0, HeldTensor::plan);
+    if (!born_in_backward(owned) || !born_gradients_.insert(owned).second) return;
+    if (plan_.buffers[owned].space != MemorySpace::device) return;
+    const std::int64_t bytes =
+        instance_bytes(plan_, plan_.buffers[owned], {program_.pipeline_rank, local_gpu_, 0});
+    const bool is_shard = buffers_.gradient_shards.contains(owned);
+    live_gradients_.push_back(
+        allocations_.take(bytes, HeldTensor::plan, is_shard ? StreamPool::reduce : StreamPool::compute));
   }
 
   // ---- The framework's tensors ----
@@ -295,13 +254,41 @@ class Replay {
     });
   }
 
+  // FSDP2 gathers into a buffer of which the weights are copies, kept until the next one has been gathered,
+  // and reduces a copy of the gradients in fp32; both are of the streams of these exchanges, whose free
+  // memory no other stream gets (fully_shard/_fsdp_collectives.py, _fsdp_param_group.py).
+  void hold_unit_copies(const Instruction& instruction) {
+    const auto copy = [&](std::optional<Held>& last, std::int64_t bytes, StreamPool pool, bool overlaps) {
+      if (last && !overlaps) allocations_.give_back(*last);
+      const Held now = allocations_.take(bytes, HeldTensor::exchange_buffers, pool);
+      if (last && overlaps) allocations_.give_back(*last);
+      last = now;
+    };
+    if (instruction.opcode == Opcode::all_gather &&
+        buffers_.weight_shards.contains(owner_of(plan_, instruction.inputs.at(0))))
+      copy(gathered_, stored_bytes(instruction.outputs), StreamPool::gather, true);
+    if (instruction.opcode == Opcode::reduce_scatter &&
+        buffers_.gradient_shards.contains(owner_of(plan_, instruction.outputs.at(0)))) {
+      const Dtype reduced = plan_.buffers[owner_of(plan_, instruction.outputs.at(0))].dtype;
+      std::int64_t elements = 0;
+      for (const Index buffer : instruction.inputs) elements += plan_.buffers[buffer].elements();
+      copy(reduced_, elements * bytes_of(reduced), StreamPool::reduce, false);
+    }
+  }
+  std::int64_t stored_bytes(const std::vector<Index>& buffers) const {
+    std::int64_t bytes = 0;
+    for (const Index buffer : buffers) bytes += plan_.buffers[buffer].stored_bytes();
+    return bytes;
+  }
+
   // Tensors that come to life with an instruction.
   void hold_beside(const Entry& entry, const Instruction& instruction) {
+    if (memory_.fsdp == 2) hold_unit_copies(instruction);
     if (memory_.weight_gradients != WeightGradients::in_place && !is_communication(instruction.opcode))
       for (const Index buffer : instruction.outputs) hold_weight_gradient(instruction, buffer);
     if (instruction.opcode == Opcode::cross_entropy) hold_loss(instruction);
     if (instruction.phase != Phase::forward && instruction.phase != Phase::recompute) return;
-    const double saved = saved_[static_cast<std::size_t>(instruction.function)];
+    const double saved = saved_.beside(plan_, instruction);
     if (saved > 0 && !instruction.outputs.empty()) hold_saved(entry, instruction, saved);
   }
 
@@ -309,7 +296,7 @@ class Replay {
   // them has all, its own fp32 ones among them. Each fp32 copy is a tensor of its own.
   void hold_loss(const Instruction& instruction) {
     const auto logits = static_cast<double>(plan_.buffers[owner_of(plan_, instruction.inputs[0])].bytes());
-    const double whole = gathered_logits_ * static_cast<double>(ranks_along(mesh(), "tp"));
+    const double whole = saved_.gathered_logits * static_cast<double>(ranks_along(mesh(), "tp"));
     const double copies = memory_.loss_copies + std::max(whole - 1, 0.0);
     const double of_one = whole > 0 ? static_cast<double>(ranks_along(mesh(), "tp")) * logits : logits;
     std::vector<Held> held;
@@ -331,7 +318,7 @@ class Replay {
     const Buffer& gradient = plan_.buffers[buffer];
     if (gradient.category != Category::gradients || gradient.parameter == no_index) return;
     if (instruction.phase != Phase::backward_weight && instruction.phase != Phase::backward_input) return;
-    if (born_in_backward(plan_.buffers[owner_of(plan_, buffer)]) && written_gradients_.insert(buffer).second)
+    if (born_in_backward(owner_of(plan_, buffer)) && written_gradients_.insert(buffer).second)
       return;  // the first is param.grad itself
     const std::int64_t bytes = bytes_of(plan_.job.precision) * gradient.elements();
     const Held held = allocations_.take(bytes, HeldTensor::weight_gradients);
@@ -351,10 +338,10 @@ class Replay {
     }
     const auto found = live_.find(key);
     if (found == live_.end()) return;
-    if (kept_as_[buffer] != HeldTensor::plan && entry.binding_count > 0 &&
+    if (buffers_.kept_as[buffer] != HeldTensor::plan && entry.binding_count > 0 &&
         instruction.phase == Phase::forward)
       keep_until_backward(entry, instruction.binding,
-                          allocations_.relabelled(found->second, kept_as_[buffer]));
+                          allocations_.relabelled(found->second, buffers_.kept_as[buffer]));
     else
       allocations_.give_back(found->second);
     live_.erase(found);
@@ -376,14 +363,14 @@ class Replay {
   const FrameworkMemory& memory_;
   const std::int64_t local_gpu_;
   Allocations allocations_;
-  std::array<double, function_count> saved_{};  // FrameworkMemory::saved by Function
-  double gathered_logits_ = 0;                  // and of that name
-  std::vector<HeldTensor>
-      kept_as_;  // by buffer: what it is from its FREE to the backward pass; plan: nothing
+  const FrameworkBuffers buffers_;
+  std::set<Index> unborn_state_;  // of buffers_.made_by_first_update those that no update has made yet
+  std::optional<Held> gathered_, reduced_;  // FSDP2's last copies of a unit
+  const SavedMultiples saved_;
   Tensors live_, saved_beside_;
   std::set<Index> written_gradients_;  // views of such, once written
-  std::set<Index> live_gradients_;     // born_in_backward, and born
-  bool gathers_again_ = false;         // when a layer is recomputed
+  std::set<Index> born_gradients_;     // of this step
+  std::vector<Held> live_gradients_;   // likewise
   double parameters_ = 0;              // of the rank, as far as it holds them between passes
   std::vector<Held> of_entry_;         // until the entry has ended
   std::vector<KeptTensor> until_backward_;

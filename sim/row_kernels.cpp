@@ -107,6 +107,13 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
                          {2 * b, 2 * b, 2 * b, b, 3 * b, 2 * b, 2 * b, 2 * b, b, 3 * b});
     case Function::swiglu:
       return framework.fused_activation ? std::vector<RowKernel>() : of_elements(elements, {2 * b, 3 * b});
+    case Function::gated_silu:
+    case Function::gated_gelu:
+      return framework.fused_activation ? std::vector<RowKernel>() : of_elements(elements, {2 * b, 3 * b});
+    case Function::gated_silu_backward:
+    case Function::gated_gelu_backward:
+      return framework.fused_activation ? std::vector<RowKernel>()
+                                        : of_elements(elements, {3 * b, 3 * b, 3 * b});
     case Function::swiglu_backward:  // the gradient has both halves
       return framework.fused_activation ? std::vector<RowKernel>()
                                         : of_elements(elements / 2, {3 * b, 3 * b, 3 * b, 4 * b});

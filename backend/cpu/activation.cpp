@@ -165,6 +165,28 @@ void swiglu_backward_rows(const KernelCall& call) {
     math<Real>().swiglu_backward(g + row * n, x + 2 * row * n, to + 2 * row * n, n);
 }
 
+// The gates and the values apart.
+template <class Real, class Fn>
+void two_inputs(const KernelCall& call) {
+  const Real *gate = reals<Real>(call.inputs[0]), *value = reals<Real>(call.inputs[1]);
+  Real* to = reals<Real>(call.outputs[0]);
+  const std::int64_t count = elements(call.outputs[0].part);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = Fn::value(gate[i]) * value[i];
+}
+
+template <class Real, class Fn>
+void two_inputs_backward(const KernelCall& call) {
+  const Real *gradient = reals<Real>(call.inputs[0]), *gate = reals<Real>(call.inputs[1]),
+             *value = reals<Real>(call.inputs[2]);
+  Real *to_gate = reals<Real>(call.outputs[0]), *to_value = reals<Real>(call.outputs[1]);
+  const std::int64_t count = elements(call.inputs[0].part);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Real g = gradient[i];
+    to_gate[i] = g * value[i] * Fn::slope(gate[i]);
+    to_value[i] = g * Fn::value(gate[i]);
+  }
+}
+
 }  // namespace
 
 template <class Real>
@@ -188,6 +210,10 @@ void run_activation(const KernelCall& call) {
                                     : swiglu_backward_rows<Real>(call);
     case Function::geglu: return gated<Real, Gelu<Real>>(call);
     case Function::geglu_backward: return gated_backward<Real, Gelu<Real>>(call);
+    case Function::gated_silu: return two_inputs<Real, Silu<Real>>(call);
+    case Function::gated_silu_backward: return two_inputs_backward<Real, Silu<Real>>(call);
+    case Function::gated_gelu: return two_inputs<Real, Gelu<Real>>(call);
+    case Function::gated_gelu_backward: return two_inputs_backward<Real, Gelu<Real>>(call);
     case Function::tanh: return plain<Real, Tanh<Real>>(call);
     case Function::tanh_backward: return from_output<Real>(call, [](Real y) { return 1 - y * y; });
     case Function::soft_cap: return soft_cap<Real>(call);

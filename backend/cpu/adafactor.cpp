@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels.h"
-#include "backend/update_operands.h"
+#include "schedules/update_operands.h"
 
 // Adafactor (Shazeer and Stern 2018, arXiv 1804.04235, algorithms 4 and 5) without a first moment, of the
 // parameters of one bucket that lies on one rank.

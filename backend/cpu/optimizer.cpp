@@ -6,7 +6,7 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/math.h"
 #include "backend/quantised_moment.h"
-#include "backend/update_operands.h"
+#include "schedules/update_operands.h"
 
 namespace simrun::cpu {
 namespace {

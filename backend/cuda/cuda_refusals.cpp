@@ -70,6 +70,10 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::swiglu_backward:
     case Function::geglu:
     case Function::geglu_backward:
+    case Function::gated_silu:
+    case Function::gated_silu_backward:
+    case Function::gated_gelu:
+    case Function::gated_gelu_backward:
     case Function::relu:
     case Function::relu_backward:
     case Function::squared_relu:

@@ -13,8 +13,12 @@ Biased<Math> biased(const LaunchList<Math>& list, std::size_t x) {
 template <class Math>
 void forward(LaunchList<Math>& list, Activation which, bool is_gated) {
   const Argument& out = list.call.outputs[0];
-  list.add(ActivationElement<Math>{
-      elements(out.part), {which}, biased(list, 0), list.output(0), is_gated ? cpu::last_extent(out) : 0});
+  list.add(ActivationElement<Math>{elements(out.part),
+                                   {which},
+                                   biased(list, 0),
+                                   list.output(0),
+                                   is_gated ? cpu::last_extent(out) : 0,
+                                   {}});
 }
 
 template <class Math>
@@ -25,7 +29,32 @@ void backward(LaunchList<Math>& list, Activation which, bool is_gated) {
                                            biased(list, 1),
                                            list.input(0),
                                            list.output(0),
-                                           is_gated ? cpu::last_extent(gradient) : 0});
+                                           is_gated ? cpu::last_extent(gradient) : 0,
+                                           {},
+                                           {}});
+}
+
+// The gates and the values apart.
+template <class Math>
+void two_inputs(LaunchList<Math>& list, Activation which) {
+  list.add(ActivationElement<Math>{elements(list.call.outputs[0].part),
+                                   {which},
+                                   {list.input(0), {}, {}},
+                                   list.output(0),
+                                   0,
+                                   list.input(1)});
+}
+
+template <class Math>
+void two_inputs_backward(LaunchList<Math>& list, Activation which) {
+  list.add(ActivationBackwardElement<Math>{elements(list.call.inputs[0].part),
+                                           {which},
+                                           {list.input(1), {}, {}},
+                                           list.input(0),
+                                           list.output(0),
+                                           0,
+                                           list.input(2),
+                                           list.output(1)});
 }
 
 template <class Math>
@@ -56,6 +85,10 @@ void lower_activation(LaunchList<Math>& list) {
     case Function::swiglu_backward: return backward(list, Activation::silu, true);
     case Function::geglu: return forward(list, Activation::gelu, true);
     case Function::geglu_backward: return backward(list, Activation::gelu, true);
+    case Function::gated_silu: return two_inputs(list, Activation::silu);
+    case Function::gated_silu_backward: return two_inputs_backward(list, Activation::silu);
+    case Function::gated_gelu: return two_inputs(list, Activation::gelu);
+    case Function::gated_gelu_backward: return two_inputs_backward(list, Activation::gelu);
     case Function::soft_cap: return soft_cap(list, false);
     case Function::soft_cap_backward: return soft_cap(list, true);
     default: return;  // refused before anything runs

@@ -123,6 +123,18 @@ TEST_CASE("CUDA kernels: activations and their gradients, plain and gated, with 
       return bench.instruction(Opcode::map, c.backward, inputs, {bench.tensor(in)});
     });
   }
+  for (const auto& [forward, backward] : {std::pair{Function::gated_silu, Function::gated_silu_backward},
+                                          std::pair{Function::gated_gelu, Function::gated_gelu_backward}}) {
+    const char* rows = "batch:2 sequence:3 ffn:4";
+    check_alike([&, forward = forward](KernelBench& bench) {
+      const std::vector<Index> inputs{bench.tensor(rows), bench.tensor(rows)};
+      return bench.instruction(Opcode::map, forward, inputs, {bench.tensor(rows)});
+    });
+    check_alike([&, backward = backward](KernelBench& bench) {
+      const std::vector<Index> inputs{bench.tensor(rows), bench.tensor(rows), bench.tensor(rows)};
+      return bench.instruction(Opcode::map, backward, inputs, {bench.tensor(rows), bench.tensor(rows)});
+    });
+  }
   for (const Function function : {Function::relu, Function::soft_cap, Function::scale, Function::cast})
     check_alike([&](KernelBench& bench) {
       const bool has_number = function != Function::cast;

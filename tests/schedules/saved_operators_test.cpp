@@ -69,6 +69,23 @@ TEST_CASE("recompute.saved: only what the backward pass reads again is recompute
                                  "1 x input_norm", "1 x mlp_activation", "1 x mlp_norm", "1 x qkv"});
 }
 
+TEST_CASE("recompute that stops early leaves out what nothing reads again: the last product and its sum") {
+  const auto of = [](const char* early, const char* dropout) {
+    return recomputed(
+        compile(job_from(small_gpt(2, 2, 1, 1), {{"recompute", "{granularity: full}"},
+                                                 {"model.hidden_dropout", dropout},
+                                                 {"framework.kernels.recompute_stops_early", early}})));
+  };
+  std::vector<std::string> whole = of("false", "0");
+  const std::vector<std::string> early = of("true", "0");
+  CHECK(std::ranges::count(whole, "2 x fc2") == 1);
+  for (const char* last : {"2 x fc2", "2 x fc2 all_reduce", "2 x mlp_add"}) std::erase(whole, last);
+  CHECK(early == whole);
+  CHECK(std::ranges::count(early, "2 x mlp_activation") == 1);
+  // The gradient of dropout reads the last sum's mask, so that all is run again.
+  CHECK(of("true", "0.1") == of("false", "0.1"));
+}
+
 TEST_CASE("recompute.saved: with everything listed the plan is that without recompute") {
   for (const int tp : {1, 2}) {
     const std::string yaml = small_gpt(2, tp, 1, 1);

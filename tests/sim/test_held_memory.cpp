@@ -215,6 +215,60 @@ TEST_CASE("A loss of gathered logits takes all of them on every tensor-parallel 
 }
 
 // With 4 layers on 4 ranks the last one, with the loss, has most allocated; all of them have the same arena.
+TEST_CASE("Under FSDP a rank keeps 12 bytes of state per parameter and shard, not 14 and 4 of gradients") {
+  // 64 data-parallel ranks, ZeRO-3: what is live while the loss is computed, less what does not depend on
+  // who shards.
+  const auto live = [](const char* generation) {
+    const Plan plan = compile(job_from(small_gpt(2, 1, 1, 8), {{"optimizer.zero_stage", "3"},
+                                                               {"training.precision", "bf16"},
+                                                               {"training.micro_batch_size", "16"},
+                                                               {"training.global_batch_size", "1024"},
+                                                               {"framework.memory.allocator", "caching"},
+                                                               {"framework.memory.fsdp", generation}}));
+    return std::pair(held_of(plan), plan.job.parameters);
+  };
+  const auto [megatron, parameters] = live("0");
+  const HeldMemory one = live("1").first, two = live("2").first;
+  // 2 bytes of weights and 4 of gradients, on each of 64 ranks; buckets are padded.
+  CHECK(static_cast<double>(megatron.live_bytes - one.live_bytes) ==
+        Approx(6.0 * static_cast<double>(parameters) / 64).epsilon(0.01));
+  CHECK(part_of(one, "exchange_buffers") == 0);
+  CHECK(part_of(two, "exchange_buffers") > 0);
+  CHECK(two.live_bytes == one.live_bytes);
+  CHECK(two.reserved_bytes > one.reserved_bytes);
+}
+
+TEST_CASE("Moments that the first update makes are held from then on") {
+  const auto held = [](const char* lazy) {
+    return held_of(small_plan(
+        {{"framework.memory.allocator", "caching"}, {"framework.memory.lazy_optimizer_state", lazy}}));
+  };
+  const HeldMemory before = held("false"), later = held("true");
+  CHECK(later.live_bytes == before.live_bytes);
+  CHECK(later.allocated_bytes == before.allocated_bytes);
+  CHECK(later.reserved_bytes >= before.reserved_bytes);
+}
+
+TEST_CASE("Logits in half precision alone spare the fp32 ones and their copies, but not the gradient") {
+  const auto held = [](const char* logits, const char* copies) {
+    return held_of(small_plan({{"framework.memory.allocator", "caching"},
+                               {"training.precision", "bf16"},
+                               {"training.micro_batch_size", "16"},
+                               {"training.global_batch_size", "128"},
+                               {"model.vocab_size", "65536"},
+                               {"recompute", "{granularity: full}"},
+                               {"framework.memory.logits", logits},
+                               {"framework.memory.loss_copies", copies}}));
+  };
+  const HeldMemory fp32 = held("fp32", "2"), half = held("half", "0");
+  // 16 x 512 tokens of 65,536 logits.
+  const std::int64_t logits = std::int64_t{4} * 16 * 512 * 65536;
+  CHECK(part_of(fp32, "loss") == 2 * logits);
+  CHECK(part_of(half, "loss") == 0);
+  // Logits and two copies of them; against half the logits and half their gradient.
+  CHECK(fp32.allocated_bytes - half.allocated_bytes == 3 * logits - logits);
+}
+
 TEST_CASE("What is free in an arena is the plan's to have, and its fullest rank is the one with most in it") {
   Plan plan = small_plan({{"framework", "alpa"}}, 4);
   const Summary summary = summarize(plan, simulate(plan));

@@ -48,7 +48,7 @@ struct Biased {
   SIMRUN_HD Math operator()(std::int64_t i) const { return bias ? x[i] + bias[places(i)] : x[i]; }
 };
 
-// out = f(x), or of rows of `gated` gates, then as many values, f(gate) value.
+// out = f(x), or of rows of `gated` gates, then as many values, f(gate) value; or the values lie apart.
 template <class Math>
 struct ActivationElement {
   std::int64_t count;  // of out
@@ -56,7 +56,9 @@ struct ActivationElement {
   Biased<Math> x;
   Reals<Math> to;
   std::int64_t gated;  // 0: plain
+  Reals<Math> values;
   SIMRUN_HD void operator()(std::int64_t i) const {
+    if (values) return to.set(i, f.value(x(i)) * values[i]);
     if (gated == 0) return to.set(i, f.value(x(i)));
     const std::int64_t gate = 2 * (i / gated) * gated + i % gated;
     to.set(i, f.value(x(gate)) * x(gate + gated));
@@ -70,8 +72,13 @@ struct ActivationBackwardElement {
   Biased<Math> x;
   Reals<Math> gradient, to;
   std::int64_t gated;
+  Reals<Math> values, to_values;
   SIMRUN_HD void operator()(std::int64_t i) const {
     const Math g = gradient[i];
+    if (values) {
+      to.set(i, g * values[i] * f.slope(x(i)));
+      return to_values.set(i, g * f.value(x(i)));
+    }
     if (gated == 0) return to.set(i, g * f.slope(x(i)));
     const std::int64_t gate = 2 * (i / gated) * gated + i % gated;
     to.set(gate, g * x(gate + gated) * f.slope(x(gate)));

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "schedules/held_memory.h"
+#include "schedules/plan.h"
+
+namespace simrun {
+
+// Buffers of a plan that its framework treats otherwise than the plan, by Plan::buffers; views count as their
+// owners.
+struct FrameworkBuffers {
+  // By buffer: what it is from its FREE in a forward pass to the backward pass; plan: nothing.
+  std::vector<HeldTensor> kept_as;
+  std::set<Index> fp32_logits;           // what a cross entropy reads
+  std::set<Index> made_by_first_update;  // moments, under lazy_optimizer_state
+  // Under FrameworkMemory::fsdp: shards of weights that are gathered in passes, of which the main parameters
+  // are all that a rank holds, and of gradients, which a step's first reduce-scatter makes.
+  std::set<Index> weight_shards, gradient_shards;
+};
+FrameworkBuffers framework_buffers(const Plan& plan);
+
+}  // namespace simrun

@@ -24,8 +24,8 @@ struct FrameworkKernels {
   bool fused_norm = true;
   bool fused_rope = true;
   bool fused_activation = true;  // bias and GELU; both halves of SwiGLU
-  // The two products of a gated MLP without biases are apart (transformers' gate_proj and up_proj,
-  // torchtitan's w1 and w3), not one (Megatron-LM's linear_fc1).
+  // The two products of a gated MLP without biases, not of experts, are apart (transformers' gate_proj and
+  // up_proj, torchtitan's w1 and w3), not one (Megatron-LM's linear_fc1).
   bool separate_gate = false;
   // A checkpoint's recompute ends with the last operator of which the backward pass reads something
   // (torch/utils/checkpoint.py without use_reentrant, set_checkpoint_early_stop).

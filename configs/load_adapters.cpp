@@ -26,8 +26,8 @@ const WordRule& lora_targets() {
                               {"v_proj", ours("v_proj", "v")},
                               {"o_proj", ours("o_proj", "attention_projection")},
                               {"down_proj", ours("down_proj", "fc2")},
-                              {"gate_proj", "'gate_proj' and up_proj are one product here, 'fc1'"},
-                              {"up_proj", "'up_proj' and gate_proj are one product here, 'fc1'"}}};
+                              {"gate_proj", "'gate_proj' and up_proj are one target here, 'fc1'"},
+                              {"up_proj", "'up_proj' and gate_proj are one target here, 'fc1'"}}};
   return rule;
 }
 

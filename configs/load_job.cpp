@@ -174,7 +174,6 @@ Job read_sections(const ConfigNode& root, Reading& reading, const LoadOptions& o
   read_cluster(root.find("cluster"), search, reading, job);
   read_imperfections(root.find("imperfections"), reading, job);
   read_framework(root.find("framework"), search, reading, job);
-  job.recompute.stops_early = job.framework.kernels.recompute_stops_early;
   job.model.separate_gate = job.framework.kernels.separate_gate;
   apply_job_rules(layout, reading, job);
   return job;

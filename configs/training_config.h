@@ -140,7 +140,6 @@ struct RecomputeConfig {
   std::vector<ScopePattern> saved;
   LayerList layers;  // full: that are recomputed, each for itself; empty: as method and num_layers say
   std::int64_t memory_limit = 0;  // automatic: bytes of a GPU
-  bool stops_early = false;       // framework.kernels.recompute_stops_early
   bool operator==(const RecomputeConfig&) const = default;
 };
 

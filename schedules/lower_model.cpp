@@ -221,7 +221,7 @@ LoweredModel lower_model(const Job& job) {
     ChunkCode code;
     lower_forward(context, code);
     lower_backward(context, code);
-    if (job.recompute.stops_early) stop_recompute_early(code);
+    if (job.framework.kernels.recompute_stops_early) stop_recompute_early(code);
     settle_saved_copies(context, code);
     model.stages.push_back(std::move(code));
   }

@@ -83,10 +83,13 @@ class Replay {
 
   // What a step leaves is gone when the next one begins: zero_grad() sets gradients to None.
   void end_step() {
+    std::vector<Held> left;
     for (auto* tensors : {&live_, &saved_beside_}) {
-      for (const auto& [key, held] : *tensors) allocations_.give_back(held);
+      for (const auto& [key, held] : *tensors) left.push_back(held);
       tensors->clear();
     }
+    std::ranges::sort(left, {}, &Held::block);
+    for (const Held& held : left) allocations_.give_back(held);
     for (const Held& gradient : live_gradients_) allocations_.give_back(gradient);
     for (const KeptTensor& kept : until_backward_) allocations_.give_back(kept.held);
     for (auto* copy : {&gathered_, &reduced_}) {
@@ -127,7 +130,8 @@ class Replay {
       const Buffer& buffer = plan_.buffers[owned];
       if (buffer.scope != Scope::run) continue;
       const bool is_late = born_in_backward(owned) || unborn_state_.contains(owned);
-      if (!is_late && !buffers_.weight_shards.contains(owned)) hold(owned, 0, HeldTensor::plan);
+      const bool is_copy = buffers_.weight_shards.contains(owned) && buffers_.copies.contains(owned);
+      if (!is_late && !is_copy) hold(owned, 0, HeldTensor::plan);
       if (buffer.category == Category::weights) parameters_ += static_cast<double>(buffer.elements());
     }
   }
@@ -150,7 +154,7 @@ class Replay {
     if (owned.space != MemorySpace::device) return {};
     const auto bound = static_cast<std::int32_t>(microbatch & 0xffffffff);
     const std::int64_t bytes = instance_bytes(plan_, owned, {program_.pipeline_rank, local_gpu_, bound});
-    const bool is_narrow = memory_.logits == LogitsTensors::half && buffers_.fp32_logits.contains(buffer);
+    const bool is_narrow = memory_.logits == LogitsTensors::half && buffers_.cast_logits.contains(buffer);
     return allocations_.take(is_narrow ? bytes / 2 : bytes, kind);
   }
 
@@ -267,11 +271,11 @@ class Replay {
     if (instruction.opcode == Opcode::all_gather &&
         buffers_.weight_shards.contains(owner_of(plan_, instruction.inputs.at(0))))
       copy(gathered_, stored_bytes(instruction.outputs), StreamPool::gather, true);
-    if (instruction.opcode == Opcode::reduce_scatter &&
-        buffers_.gradient_shards.contains(owner_of(plan_, instruction.outputs.at(0)))) {
-      const Dtype reduced = plan_.buffers[owner_of(plan_, instruction.outputs.at(0))].dtype;
+    if (instruction.opcode == Opcode::reduce_scatter && !buffers_.weight_shards.empty() &&
+        plan_.streams[instruction.stream].traffic == Traffic::data) {
       std::int64_t elements = 0;
       for (const Index buffer : instruction.inputs) elements += plan_.buffers[buffer].elements();
+      const Dtype reduced = plan_.buffers[instruction.outputs.at(0)].dtype;
       copy(reduced_, elements * bytes_of(reduced), StreamPool::reduce, false);
     }
   }

@@ -18,18 +18,18 @@ class Finder {
 
   FrameworkBuffers run() {
     for (const Segment& segment : plan_.segments)
-      gathers_again_ = gathers_again_ || std::ranges::any_of(segment.instructions, [&](const Instruction& i) {
-                         return i.phase == Phase::recompute && gathers(i);
-                       });
+      for (const Instruction& instruction : segment.instructions)
+        if (instruction.phase == Phase::recompute && gathers(instruction))
+          gathered_again_.insert(instruction.layer);
     for (const Segment& segment : plan_.segments)
       for (const Instruction& instruction : segment.instructions) {
         if (instruction.phase == Phase::forward) find_kept(instruction);
-        if (instruction.opcode == Opcode::cross_entropy)
-          found_.fp32_logits.insert(owner_of(plan_, instruction.inputs.at(0)));
+        if (instruction.opcode == Opcode::cross_entropy) find_logits(instruction);
         if (instruction.opcode == Opcode::optimizer) find_state(instruction);
-        if (memory_.fsdp > 0 && segment.kind != PassKind::step) find_shards(instruction);
+        if (memory_.fsdp > 0 && segment.kind != PassKind::step) find_gathered(instruction);
       }
-    std::erase_if(found_.weight_shards, [&](Index shard) { return !copies_.contains(shard); });
+    for (const auto& [weights, gradients] : updated_)
+      if (found_.weight_shards.contains(weights)) found_.gradient_shards.insert(gradients);
     return std::move(found_);
   }
 
@@ -44,37 +44,41 @@ class Finder {
     if (memory_.keeps_stage_outputs && instruction.opcode == Opcode::send)
       for (const Index buffer : instruction.inputs) kept(buffer) = HeldTensor::stage_outputs;
     if (!memory_.keeps_gathered_inputs || !gathers(instruction)) return;
-    if (gathers_again_ && instruction.layer >= 0) return;
+    if (gathered_again_.contains(instruction.layer)) return;
     for (const Index buffer : instruction.outputs) kept(buffer) = HeldTensor::saved;
   }
   HeldTensor& kept(Index buffer) { return found_.kept_as[owner_of(plan_, buffer)]; }
 
+  // What a job of fp32 computes with is no cast.
+  void find_logits(const Instruction& loss) {
+    const Index logits = owner_of(plan_, loss.inputs.at(0));
+    if (bytes_of(plan_.job.precision) < bytes_of(plan_.buffers[logits].dtype))
+      found_.cast_logits.insert(logits);
+  }
+
   void find_state(const Instruction& update) {
     const auto main = main_weights_of(plan_, update);
-    if (main) copies_.insert(owner_of(plan_, update.outputs.front()));
+    const Index weights = update.outputs.front();
+    if (main && owner_of(plan_, weights) == weights) found_.copies.insert(weights);
+    updated_.emplace_back(weights, owner_of(plan_, update.inputs.front()));
     if (!memory_.lazy_optimizer_state) return;
     for (std::size_t output = 1; output < update.outputs.size(); ++output)
       if (output != main) found_.made_by_first_update.insert(owner_of(plan_, update.outputs[output]));
   }
 
-  void find_shards(const Instruction& exchange) {
-    if (exchange.opcode == Opcode::all_gather)
-      insert(exchange.inputs, Category::weights, found_.weight_shards);
-    if (exchange.opcode == Opcode::reduce_scatter)
-      insert(exchange.outputs, Category::gradients, found_.gradient_shards);
-  }
-  void insert(const std::vector<Index>& buffers, Category category, std::set<Index>& shards) const {
-    for (const Index buffer : buffers) {
+  void find_gathered(const Instruction& exchange) {
+    if (exchange.opcode != Opcode::all_gather) return;
+    for (const Index buffer : exchange.inputs) {
       const Index owner = owner_of(plan_, buffer);
-      if (plan_.buffers[owner].scope == Scope::run && plan_.buffers[owner].category == category)
-        shards.insert(owner);
+      if (plan_.buffers[owner].scope == Scope::run && plan_.buffers[owner].category == Category::weights)
+        found_.weight_shards.insert(owner);
     }
   }
 
   const Plan& plan_;
   const FrameworkMemory& memory_;
-  bool gathers_again_ = false;  // when a layer is recomputed
-  std::set<Index> copies_;      // weights that have main parameters
+  std::set<std::int32_t> gathered_again_;         // layers that are recomputed
+  std::vector<std::pair<Index, Index>> updated_;  // weights with the owners of their gradients
   FrameworkBuffers found_;
 };
 

@@ -13,10 +13,11 @@ namespace simrun {
 struct FrameworkBuffers {
   // By buffer: what it is from its FREE in a forward pass to the backward pass; plan: nothing.
   std::vector<HeldTensor> kept_as;
-  std::set<Index> fp32_logits;           // what a cross entropy reads
+  std::set<Index> cast_logits;           // fp32 logits that are a copy, as a cross entropy reads them
   std::set<Index> made_by_first_update;  // moments, under lazy_optimizer_state
-  // Under FrameworkMemory::fsdp: shards of weights that are gathered in passes, of which the main parameters
-  // are all that a rank holds, and of gradients, which a step's first reduce-scatter makes.
+  std::set<Index> copies;                // weights of which there are main parameters
+  // Under FrameworkMemory::fsdp: shards of weights that are gathered in passes, and their gradients' shards,
+  // which a step's first reduce-scatter makes.
   std::set<Index> weight_shards, gradient_shards;
 };
 FrameworkBuffers framework_buffers(const Plan& plan);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,9 @@ struct Held {
 class Allocations {
  public:
   Allocations(const FrameworkMemory& memory, CachingRules rules)
-      : memory_(memory), pools_{CachingAllocator(rules), CachingAllocator(rules), CachingAllocator(rules)} {}
+      : memory_(memory),
+        capacity_(rules.capacity),
+        pools_{CachingAllocator(rules), CachingAllocator(rules), CachingAllocator(rules)} {}
 
   Held take(std::int64_t bytes, HeldTensor kind, StreamPool pool = StreamPool::compute) {
     Held held{0, bytes, kind, pool};
@@ -60,9 +63,15 @@ class Allocations {
     step.rounding = step.allocated;
     for (const std::int64_t bytes : step.by_kind) step.rounding -= bytes;
     const bool arena = memory_.allocator == AllocatorKind::arena;
-    // Segments stay with their pool, so that each is as large as it ever was.
-    for (const CachingAllocator& pool : pools_) step.reserved += pool.peak_reserved();
-    if (arena) step.reserved = step.allocated;
+    if (arena) {
+      step.reserved = step.allocated;
+      return step;
+    }
+    // Segments stay with their pool, so that each is as large as it ever was, until memory is short: then
+    // free ones of all streams go back.
+    std::int64_t sum = 0;
+    for (const CachingAllocator& pool : pools_) sum += pool.peak_reserved();
+    step.reserved = std::max({std::min(sum, capacity_), pools_.front().peak_reserved(), step.allocated});
     return step;
   }
 
@@ -76,6 +85,7 @@ class Allocations {
   }
 
   const FrameworkMemory& memory_;
+  const std::int64_t capacity_;
   std::array<CachingAllocator, stream_pool_count> pools_;
   std::int64_t arena_ = 0;
   std::array<std::int64_t, held_tensor_kinds> by_kind_{};

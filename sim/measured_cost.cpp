@@ -97,7 +97,13 @@ std::optional<double> measured_attention_seconds(const Plan& plan, const Instruc
 
 std::string kernel_name(const Instruction& instruction) {
   const std::string opcode = to_string(instruction.opcode);
-  return instruction.function == Function::none ? opcode : opcode + "_" + to_string(instruction.function);
+  switch (instruction.function) {
+    case Function::none: return opcode;
+    // A gate that lies apart is read and written as the halves of SwiGLU's product are.
+    case Function::gated_silu: return opcode + "_" + to_string(Function::swiglu);
+    case Function::gated_silu_backward: return opcode + "_" + to_string(Function::swiglu_backward);
+    default: return opcode + "_" + to_string(instruction.function);
+  }
 }
 
 double measured_product_rate(const MeasuredKernels& measured, const GemmShape& shape) {

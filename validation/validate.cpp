@@ -13,6 +13,16 @@
 namespace simrun {
 namespace {
 
+// But for the operators that `recompute.saved` may name.
+void leave_out_framework(JobText& job) {
+  const char* const gate = "framework.kernels.separate_gate";
+  const bool is_separate = job.has(gate);
+  job.erase("framework");
+  if (!is_separate) return;
+  job.set("framework.name", no_framework);
+  job.set(gate, "true");
+}
+
 // The part of a row that says what ran: all but its name and what was measured of it.
 std::string configuration_of(const MeasuredRow& row) {
   std::string text;
@@ -194,7 +204,7 @@ class GuessedSizes {
     }
     if (!guess) return false;
     made = job_of_row(measured_[r], rules_, presets_, *guess);
-    if (options.without_frameworks) made.job.erase("framework");
+    if (options.without_frameworks) leave_out_framework(made.job);
     row.assumed = made.assumed;
     row.yaml = made.job.yaml();
     return true;
@@ -278,7 +288,7 @@ std::vector<ValidatedRow> validate_rows(const std::vector<MeasuredRow>& rows,
   Simulated jobs;
   for (const MeasuredRow& row : rows) {
     made.push_back(job_of_row(row, rules, presets));
-    if (options.without_frameworks) made.back().job.erase("framework");
+    if (options.without_frameworks) leave_out_framework(made.back().job);
     validated.push_back(prepared(row, made.back(), runs));
     if (!validated.back().yaml.empty()) jobs[validated.back().yaml] = nullptr;
   }

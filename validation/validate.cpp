@@ -8,6 +8,7 @@
 #include <map>
 #include <thread>
 
+#include "validation/error_bands.h"
 #include "validation/size_guess.h"
 
 namespace simrun {

@@ -268,7 +268,7 @@ class Replay {
       if (last && overlaps) allocations_.give_back(*last);
       last = now;
     };
-    if (instruction.opcode == Opcode::all_gather &&
+    if (instruction.opcode == Opcode::all_gather && !instruction.inputs.empty() &&
         buffers_.weight_shards.contains(owner_of(plan_, instruction.inputs.at(0))))
       copy(gathered_, stored_bytes(instruction.outputs), StreamPool::gather, true);
     if (instruction.opcode == Opcode::reduce_scatter && !buffers_.weight_shards.empty() &&

@@ -82,6 +82,12 @@ TEST_CASE("recompute that stops early leaves out what nothing reads again: the l
   for (const char* last : {"2 x fc2", "2 x fc2 all_reduce", "2 x mlp_add"}) std::erase(whole, last);
   CHECK(early == whole);
   CHECK(std::ranges::count(early, "2 x mlp_activation") == 1);
+  // A search puts its own recompute in the place of the job's.
+  Job searched = job_from(small_gpt(2, 2, 1, 1), {{"model.hidden_dropout", "0"},
+                                                  {"framework.kernels.recompute_stops_early", "true"}});
+  searched.recompute = {};
+  searched.recompute.granularity = RecomputeGranularity::full;
+  CHECK(recomputed(compile(searched)) == early);
   // The gradient of dropout reads the last sum's mask, so that all is run again.
   CHECK(of("true", "0.1") == of("false", "0.1"));
 }

@@ -117,6 +117,28 @@ void read_memory_limit(const RecomputeKeys& keys) {
   keys.section.ignore({"memory_limit"});
 }
 
+namespace {
+
+// Under a framework the default is what it leaves, which hangs on the plan.
+void apply_memory_limit(Reading& reading, Job& job) {
+  const bool has_framework = job.framework.memory.allocator != AllocatorKind::none;
+  const std::int64_t available =
+      job.cluster.gpu.memory_bytes - (has_framework ? 0 : job.cluster.reserved_bytes);
+  std::int64_t& limit = job.recompute.memory_limit;
+  if (limit == 0 && available > 0 && !has_framework) {
+    limit = available;
+    reading.record("recompute.memory_limit", fmt::format("{} B", available), "derived");
+  }
+  if (available > 0 && limit > available)
+    reading.problem("recompute.memory_limit",
+                    fmt::format("{:.1f} GiB are more than the {:.1f} GiB of a {}{}",
+                                static_cast<double>(limit) / 0x1p30, static_cast<double>(available) / 0x1p30,
+                                job.cluster.gpu.name, has_framework ? "" : " less its reserve"),
+                    "leave it out: that is the default.");
+}
+
+}  // namespace
+
 void apply_recompute_rules(Reading& reading, Job& job) {
   RecomputeConfig& recompute = job.recompute;
   check_scope_layers(recompute.saved, job.model.num_layers + job.model.num_nextn_predict_layers, reading);
@@ -131,17 +153,7 @@ void apply_recompute_rules(Reading& reading, Job& job) {
     return reading.problem("recompute.granularity",
                            fmt::format("auto is not supported on {} yet", gpus_text(job.cluster)),
                            "write none, selective or full.");
-  const std::int64_t available = job.cluster.gpu.memory_bytes - job.cluster.reserved_bytes;
-  if (recompute.memory_limit == 0 && available > 0) {
-    recompute.memory_limit = available;
-    reading.record("recompute.memory_limit", fmt::format("{} B", available), "derived");
-  }
-  if (available > 0 && recompute.memory_limit > available)
-    reading.problem("recompute.memory_limit",
-                    fmt::format("{:.1f} GiB are more than the {:.1f} GiB of a {} less its reserve",
-                                static_cast<double>(recompute.memory_limit) / 0x1p30,
-                                static_cast<double>(available) / 0x1p30, job.cluster.gpu.name),
-                    "leave it out: that is the default.");
+  apply_memory_limit(reading, job);
 }
 
 }  // namespace simrun

@@ -139,7 +139,7 @@ struct RecomputeConfig {
   // recomputed what the backward pass reads. Empty: `modules` say what is recomputed.
   std::vector<ScopePattern> saved;
   LayerList layers;  // full: that are recomputed, each for itself; empty: as method and num_layers say
-  std::int64_t memory_limit = 0;  // automatic: bytes of a GPU
+  std::int64_t memory_limit = 0;  // automatic: bytes of a GPU; 0: what the framework leaves
   bool operator==(const RecomputeConfig&) const = default;
 };
 

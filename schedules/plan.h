@@ -298,8 +298,8 @@ struct FoundSchedule {
 // What a search for the cheapest recompute that fits chose (sim/recompute_search.h).
 struct FoundRecompute {
   std::string section;                  // the job's recompute section that gives the same plan, in flow style
-  std::int64_t memory_limit = 0;        // bytes of a GPU
-  std::int64_t peak_bytes = 0;          // of the fullest GPU
+  std::int64_t memory_limit = 0;        // bytes of a GPU, less what a framework holds beside the plan
+  std::int64_t peak_bytes = 0;          // of the GPU with the least left of its limit
   std::int64_t peak_bytes_without = 0;  // and that without recompute
   double added_s = 0;  // to the step, by what the step would take with memory for no recompute
   bool operator==(const FoundRecompute&) const = default;

@@ -48,9 +48,9 @@ class Replay {
         memory_(plan.framework.memory),
         local_gpu_(local_gpu),
         allocations_(memory_, rules),
-        saved_(memory_),
         buffers_(framework_buffers(plan)),
-        unborn_state_(buffers_.made_by_first_update) {}
+        unborn_state_(buffers_.made_by_first_update),
+        saved_(memory_) {}
 
   // Moments that the first update makes take what that step has left free in pieces, and cut the large ones:
   // the next step's largest tensors need new memory.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "configs/job_rules.h"
+#include "sim/held_memory.h"
 #include "sim/kernel_cost.h"
 #include "sim/memory.h"
 #include "sim/simulate.h"
@@ -34,10 +35,17 @@ using ModuleOrder = std::vector<std::string>;
 // By group: how many (module, layer) of an order, then whole layers, are taken.
 using Amounts = std::vector<std::int64_t>;
 
+// Bytes of a GPU: live at once, and what it has for them.
+struct RankMemory {
+  std::int64_t peak = 0, limit = 0;
+  std::int64_t missing() const { return peak - limit; }
+};
+
 struct Evaluated {
   RecomputeConfig config;
-  std::vector<std::int64_t> peaks;  // by pipeline rank
-  std::int64_t peak() const { return *std::max_element(peaks.begin(), peaks.end()); }
+  std::vector<RankMemory> ranks;  // of the pipeline
+  std::int64_t peak() const { return std::ranges::max_element(ranks, {}, &RankMemory::peak)->peak; }
+  const RankMemory& tightest() const { return *std::ranges::max_element(ranks, {}, &RankMemory::missing); }
 };
 
 // Without what it does not do, so that equal choices are equal values.
@@ -163,20 +171,27 @@ class RecomputeSearch {
     if (is_new) {
       const Plan plan = compile_(with(wanted));
       known->second.config = wanted;
-      for (const Program& program : plan.programs)
-        known->second.peaks.push_back(
-            walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes);
+      for (const Program& program : plan.programs) known->second.ranks.push_back(memory_of(plan, program));
       if (!least_ || known->second.peak() < least_->peak()) least_ = known->second;
     }
     return known->second;
   }
 
-  bool fits(const Evaluated& evaluated, const RankGroup& group) const {
-    return std::all_of(group.ranks.begin(), group.ranks.end(), [&](std::size_t rank) {
-      return evaluated.peaks[rank] <= job_.recompute.memory_limit;
-    });
+  // What a framework holds beside a plan is worked out only where the plan alone might fit.
+  RankMemory memory_of(const Plan& plan, const Program& program) const {
+    RankMemory of{walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes,
+                  job_.recompute.memory_limit};
+    if (plan.framework.memory.allocator == AllocatorKind::none) return of;
+    if (of.limit == 0) of.limit = job_.cluster.gpu.memory_bytes;
+    if (of.peak <= of.limit) of.limit = std::min(of.limit, room_for_plan(plan, program));
+    return of;
   }
-  bool fits(const Evaluated& evaluated) const { return evaluated.peak() <= job_.recompute.memory_limit; }
+
+  static bool fits(const Evaluated& evaluated, const RankGroup& group) {
+    return std::ranges::all_of(
+        group.ranks, [&](std::size_t rank) { return evaluated.ranks[rank].missing() <= 0; });
+  }
+  static bool fits(const Evaluated& evaluated) { return evaluated.tightest().missing() <= 0; }
 
   // ---- what to recompute ----
 
@@ -213,8 +228,8 @@ class RecomputeSearch {
       everywhere.module_layers = {layers_of_stage_};
       const Evaluated with_module = evaluate(everywhere);
       double saved = 0;
-      for (std::size_t rank = 0; rank < none.peaks.size(); ++rank)
-        saved += static_cast<double>(none.peaks[rank] - with_module.peaks[rank]);
+      for (std::size_t rank = 0; rank < none.ranks.size(); ++rank)
+        saved += static_cast<double>(none.ranks[rank].peak - with_module.ranks[rank].peak);
       if (saved > 0) priced.emplace_back(recompute_seconds(compile_(with(everywhere))) / saved, module);
     }
     std::stable_sort(priced.begin(), priced.end(),
@@ -315,8 +330,8 @@ class RecomputeSearch {
     Plan plan = compile_(with(chosen.config));
     FoundRecompute found;
     found.section = recompute_section(chosen.config);
-    found.memory_limit = job_.recompute.memory_limit;
-    found.peak_bytes = chosen.peak();
+    found.memory_limit = chosen.tightest().limit;
+    found.peak_bytes = chosen.tightest().peak;
     found.peak_bytes_without = none.peak();
     found.added_s = static_cast<double>(simulate(plan).step - simulate(without).step) * 1e-12;
     plan.job.found_recompute = found;

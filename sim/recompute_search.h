@@ -16,7 +16,9 @@ namespace simrun {
 // every beginning of that order, and every one alone) each group of pipeline ranks that share stages takes
 // the fewest layers that fit, found by halving under the assumption that more recompute never needs more
 // memory. Every figure is that of a compiled plan, walked in issue order; of the sets that fit the one with
-// the shortest simulated step is chosen, and then what later choices made needless is dropped.
+// the shortest simulated step is chosen, and then what later choices made needless is dropped. What fits
+// keeps the limit that is written and, under a framework, what that leaves of the GPU (room_for_plan());
+// without one the default limit is the GPU less its reserve.
 //
 // If nothing fits, the plan with the smallest peak is returned, and its found_recompute says that it misses.
 using CompileJob = std::function<Plan(const Job&)>;

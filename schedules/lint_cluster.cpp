@@ -105,6 +105,8 @@ void check_kernels(const GpuKernels& kernels, Findings& findings) {
     if (rate != FlashRate{})
       good = good && is_share(rate.forward) && is_share(rate.backward) && is_share(rate.narrow) &&
              rate.masked_keys >= 0;
+  for (const double power : kernels.power.flash) good = good && is_share(power);
+  good = good && is_share(kernels.power.other) && is_share(kernels.power.fitted);
   if (!good) findings.add("the GPU's coefficients of kernels are no shares and rates");
 }
 

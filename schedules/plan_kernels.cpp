@@ -72,6 +72,12 @@ void encode_kernels(const GpuKernels& kernels, proto::GpuKernels& out) {
   out.set_random_numbers(kernels.random_numbers);
   out.set_sustained(kernels.sustained);
   out.set_tail_waves(kernels.tail_waves);
+  if (kernels.power != KernelPower{}) {
+    proto::GpuKernels::Power& power = *out.mutable_power();
+    for (const double flash : kernels.power.flash) power.add_flash(flash);
+    power.set_other(kernels.power.other);
+    power.set_fitted(kernels.power.fitted);
+  }
   for (const FlashRate& rate : kernels.flash) {
     proto::GpuKernels::FlashRate& to = *out.add_flash();
     to.set_forward(rate.forward);
@@ -81,11 +87,23 @@ void encode_kernels(const GpuKernels& kernels, proto::GpuKernels& out) {
   }
 }
 
+static KernelPower decode_power(const proto::GpuKernels::Power& in) {
+  KernelPower power;
+  if (static_cast<std::size_t>(in.flash_size()) != power.flash.size())
+    throw MalformedPlan("a GPU has the power of more or fewer generations of FlashAttention than there are");
+  for (int g = 0; g < in.flash_size(); ++g)
+    power.flash[static_cast<std::size_t>(g)] = finite(in.flash(g), "power");
+  power.other = finite(in.other(), "power");
+  power.fitted = finite(in.fitted(), "power");
+  return power;
+}
+
 GpuKernels decode_kernels(const proto::GpuKernels& in) {
   GpuKernels kernels;
   kernels.random_numbers = finite(in.random_numbers(), "random numbers");
   kernels.sustained = finite(in.sustained(), "sustained share");
   kernels.tail_waves = finite(in.tail_waves(), "tail of waves");
+  if (in.has_power()) kernels.power = decode_power(in.power());
   if (static_cast<std::size_t>(in.flash_size()) > kernels.flash.size())
     throw MalformedPlan("a GPU has more generations of FlashAttention than there are");
   for (int g = 0; g < in.flash_size(); ++g)

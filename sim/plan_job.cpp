@@ -16,6 +16,7 @@
 #include "sim/pass_times.h"
 #include "sim/recompute_search.h"
 #include "sim/simulate.h"
+#include "sim/step_clock.h"
 
 namespace simrun {
 namespace {
@@ -115,9 +116,10 @@ Plan plan_as_written(const Job& job) {
 }  // namespace
 
 Plan plan_job(const Job& job) {
+  const auto clocked = [](const Job& of) { return with_step_clock(plan_as_written(of)); };
   if (job.recompute.granularity == RecomputeGranularity::automatic)
-    return plan_with_cheapest_recompute(job, plan_as_written);
-  return plan_as_written(job);
+    return plan_with_cheapest_recompute(job, clocked);
+  return clocked(job);
 }
 
 // All routes are asked for where exchanges are priced.

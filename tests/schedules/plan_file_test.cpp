@@ -16,7 +16,11 @@ namespace simrun {
 namespace {
 
 Gpu gpu_with_every_field() {
-  GpuKernels kernels = {.random_numbers = 1e12, .sustained = 0.9, .tail_waves = 0.5, .flash = {}};
+  GpuKernels kernels = {.random_numbers = 1e12,
+                        .sustained = 0.9,
+                        .power = {.flash = {0.4, 0.5, 0.8}, .other = 0.3, .fitted = 0.9},
+                        .tail_waves = 0.5,
+                        .flash = {}};
   kernels.flash = {{{0.5, 0.4, 0.9, 30}, {0.6, 0.5, 0.8, 40}, {0.7, 0.6, 0.7, 50}}};
   return {.name = "g",
           .peak_flops = {{Dtype::fp64, 0.1}, {Dtype::uint8, 1e300}},

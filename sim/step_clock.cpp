@@ -1,0 +1,58 @@
+#include "sim/step_clock.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "configs/node_groups.h"
+#include "sim/kernel_cost.h"
+
+namespace simrun {
+namespace {
+
+double power_of(const Plan& plan, const Instruction& instruction) {
+  const KernelPower& power = plan.cluster.gpu.kernels.power;
+  const int generation = plan.framework.kernels.flash_attention;
+  switch (instruction.opcode) {
+    case Opcode::gemm:
+      return 1;
+    case Opcode::attention:
+    case Opcode::attention_backward:
+      return instruction.function == Function::unfused || generation == 0
+                 ? 1
+                 : power.flash[static_cast<std::size_t>(generation - 1)];
+    default:
+      return power.other;
+  }
+}
+
+}  // namespace
+
+double power_of_passes(const Plan& plan) {
+  const Program& program = plan.programs[(plan.programs.size() - 1) / 2];
+  std::set<Index> passes;
+  for (const Entry& entry : program.entries)
+    if (plan.segments[entry.segment].kind != PassKind::step) passes.insert(entry.segment);
+  double seconds = 0, drawn = 0;
+  for (const Index pass : passes)
+    for (const Instruction& instruction : plan.segments[pass].instructions) {
+      if (is_communication(instruction.opcode)) continue;
+      const double taken = static_cast<double>(kernel_time(plan, instruction)) * 1e-12;
+      seconds += taken;
+      drawn += taken * power_of(plan, instruction);
+    }
+  return seconds > 0 ? drawn / seconds : 1;
+}
+
+Plan with_step_clock(Plan plan) {
+  GpuKernels& kernels = plan.cluster.gpu.kernels;
+  if (kernels.power == KernelPower{} || kernels.sustained >= 1 || plan.programs.empty() ||
+      GpuKinds(plan.cluster).count() > 1)
+    return plan;
+  const double by_fitted = kernels.power.fitted / power_of_passes(plan);
+  kernels.sustained = std::min(kernels.sustained * std::cbrt(std::max(by_fitted, 1.0)), 1.0);
+  return plan;
+}
+
+}  // namespace simrun

@@ -25,7 +25,8 @@ class PassProbe {
  public:
   // `like`: a probe that splits the ranks alike, and outlives this one; or nullptr.
   PassProbe(const Job& job, PassProbe* like)
-      : plan_(with_step_clock(compile(job))), durations_(plan_, nullptr, like == nullptr ? nullptr : &like->durations_) {
+      : plan_(with_step_clock(compile(job))),
+        durations_(plan_, nullptr, like == nullptr ? nullptr : &like->durations_) {
     for (const Buffer& buffer : plan_.buffers)
       if (buffer.category == Category::gradients && buffer.parameter != no_index)
         trained_.insert(buffer.parameter);
@@ -115,7 +116,7 @@ class PassProbe {
                  double PartCost::*time) {
     PassWalk walk(plan_, durations_, chunk.pipeline_rank);
     for (int run = 0; run < 2; ++run) {
-      walk.begin_pass();
+      walk.begin_pass(pass.instructions);
       for (const Instruction& instruction : pass.instructions) {
         const Picoseconds before = walk.computed();
         walk.step(instruction);
@@ -140,7 +141,7 @@ class PassProbe {
                        std::vector<PartCost>& costs) {
     PassWalk walk(plan_, durations_, chunk.pipeline_rank);
     for (int run = 0; run < 2; ++run) {
-      walk.begin_pass();
+      walk.begin_pass(backward.instructions);
       for (const bool half : {false, true})
         for (std::size_t i = 0; i < is_weight.size(); ++i) {
           if (is_weight[i] != half) continue;

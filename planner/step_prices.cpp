@@ -80,7 +80,7 @@ double update_rate(const Plan& plan, Durations& durations) {
           elements += static_cast<double>(plan.buffers[output].elements());
     }
   }
-  return elements > 0 ? seconds / elements : 0;
+  return elements > 0 ? seconds * plan.framework.kernels.compute_slowdown / elements : 0;
 }
 
 double in_buckets(const PriceCurve& curve, double elements, double bytes_per_element, double bucket) {

@@ -12,6 +12,7 @@
 #include "schedules/extent_tables.h"
 #include "sim/alike_communications.h"
 #include "sim/compute_overlap.h"
+#include "sim/compute_stretch.h"
 #include "sim/dependencies.h"
 #include "sim/kernel_cost.h"
 
@@ -235,21 +236,11 @@ class Compiler {
            communication_share(plan_.cluster) == 0;
   }
 
-  // The host runs ahead of the device within a segment; where it takes longer in all, the device waits for
-  // every kernel in proportion. What slows the framework's passes anyway hides the host's time.
-  // At least 1.
   double stretch_of(const Segment& segment, Picoseconds exchanging, Picoseconds compute) const {
-    const FrameworkKernels& framework = plan_.framework.kernels;
-    std::int64_t launches = 0;
-    if (framework.host_dispatch_s > 0)
-      for (const Instruction& instruction : segment.instructions)
-        if (instruction.stream == compute_stream) launches += kernel_launches(plan_, instruction);
-    const double issue = static_cast<double>(launches) * framework.host_dispatch_s * 1e12;
     const double beside = lets_overlap(segment)
                               ? std::min(1.0, static_cast<double>(exchanging) / static_cast<double>(compute))
                               : 0;
-    return std::max({1.0, framework.compute_slowdown, issue / static_cast<double>(compute),
-                     1 + (framework.overlap_slowdown - 1) * beside});
+    return compute_stretch(plan_, segment.instructions, compute, beside);
   }
   void stretch_compute(CompiledRank& rank, const Segment& segment, CompiledSegment& compiled) const {
     if (compiled.compute == 0) return;
@@ -263,10 +254,6 @@ class Compiler {
       rank.pieces[step.first_piece].duration = step.duration;
       compiled.compute = saturated_sum(compiled.compute, step.duration);
     }
-  }
-
-  static Picoseconds stretched(Picoseconds time, double by) {
-    return by == 1 ? time : to_picoseconds(static_cast<double>(time) * by * 1e-12);
   }
 
   // Makes one step of neighbours on the compute stream of which the second need not wait. Leaves a hole at

@@ -15,7 +15,7 @@ namespace {
 
 // When compute is done with the segment.
 Picoseconds run_pass(PassWalk& walk, const std::vector<Instruction>& instructions) {
-  walk.begin_pass();
+  walk.begin_pass(instructions);
   for (const Instruction& instruction : instructions) walk.step(instruction);
   return walk.computed();
 }

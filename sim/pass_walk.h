@@ -6,18 +6,23 @@
 
 #include "schedules/plan.h"
 #include "schedules/timeline.h"
+#include "sim/compute_stretch.h"
 #include "sim/durations.h"
 
 namespace simrun {
 
-// One pass after the other on a rank that waits for nobody else, under the plan's rules of streams.
-// Data-parallel collectives are left out.
+// One pass after the other on a rank that waits for nobody else, under the plan's rules of streams and with
+// what the framework makes kernels take. Data-parallel collectives are left out.
 class PassWalk {
  public:
   PassWalk(const Plan& plan, Durations& durations, std::int32_t pipeline_rank)
       : plan_(plan), durations_(durations), rank_(pipeline_rank), streams_(plan.streams.size(), 0) {}
 
-  void begin_pass() { written_.clear(); }
+  // The instructions of the steps that follow.
+  void begin_pass(const std::vector<Instruction>& pass) {
+    written_.clear();
+    stretch_ = stretch_of(pass);
+  }
   void step(const Instruction& instruction) {
     if (plan_.streams[instruction.stream].traffic == Traffic::data) return;
     // What other streams do waits for all compute issued before it.
@@ -26,7 +31,9 @@ class PassWalk {
       for (const Index buffer : *needed)
         if (const auto at = written_.find({instruction.binding, buffer}); at != written_.end())
           start = std::max(start, at->second);
-    const Picoseconds end = start + durations_.of(rank_, instruction);
+    const Picoseconds end =
+        start + (computes(instruction) ? stretched(durations_.of(rank_, instruction), stretch_)
+                                       : durations_.of(rank_, instruction));
     if (instruction.opcode == Opcode::free) return;
     streams_[instruction.stream] = end;
     for (const Index buffer : instruction.outputs) written_[{instruction.binding, buffer}] = end;
@@ -35,10 +42,24 @@ class PassWalk {
   Picoseconds computed() const { return streams_[compute_stream]; }
 
  private:
+  static bool computes(const Instruction& instruction) {
+    return instruction.stream == compute_stream && instruction.opcode != Opcode::free &&
+           instruction.opcode != Opcode::init;
+  }
+  double stretch_of(const std::vector<Instruction>& pass) {
+    const FrameworkKernels& framework = plan_.framework.kernels;
+    if (framework.compute_slowdown == 1 && framework.host_dispatch_s == 0) return 1;
+    Picoseconds compute = 0;
+    for (const Instruction& instruction : pass)
+      if (computes(instruction)) compute += durations_.of(rank_, instruction);
+    return compute == 0 ? 1 : compute_stretch(plan_, pass, compute, 0);
+  }
+
   const Plan& plan_;
   Durations& durations_;
   std::int32_t rank_;
   std::vector<Picoseconds> streams_;
+  double stretch_ = 1;
   std::map<std::pair<std::uint8_t, Index>, Picoseconds> written_;  // by binding and buffer, in this pass
 };
 

@@ -188,8 +188,8 @@ class RecomputeSearch {
   }
 
   static bool fits(const Evaluated& evaluated, const RankGroup& group) {
-    return std::ranges::all_of(
-        group.ranks, [&](std::size_t rank) { return evaluated.ranks[rank].missing() <= 0; });
+    return std::ranges::all_of(group.ranks,
+                               [&](std::size_t rank) { return evaluated.ranks[rank].missing() <= 0; });
   }
   static bool fits(const Evaluated& evaluated) { return evaluated.tightest().missing() <= 0; }
 

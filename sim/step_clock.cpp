@@ -15,15 +15,13 @@ double power_of(const Plan& plan, const Instruction& instruction) {
   const KernelPower& power = plan.cluster.gpu.kernels.power;
   const int generation = plan.framework.kernels.flash_attention;
   switch (instruction.opcode) {
-    case Opcode::gemm:
-      return 1;
+    case Opcode::gemm: return 1;
     case Opcode::attention:
     case Opcode::attention_backward:
       return instruction.function == Function::unfused || generation == 0
                  ? 1
                  : power.flash[static_cast<std::size_t>(generation - 1)];
-    default:
-      return power.other;
+    default: return power.other;
   }
 }
 

@@ -184,6 +184,7 @@ class Engine {
               compiled_.exchanges[step.exchange].instruction->opcode != Opcode::send &&
               compiled_.exchanges[step.exchange].instruction->opcode != Opcode::recv) ||
              (plan_.framework.kernels.blocking_pipeline && step.exchange != no_index &&
+              plan_.streams[step.stream].traffic == Traffic::pipeline &&
               compiled_.exchanges[step.exchange].instruction->opcode == Opcode::send);
     return step.exchange == no_index ||
            compiled_.exchanges[step.exchange].instruction->opcode != Opcode::send;

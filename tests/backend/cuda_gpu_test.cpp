@@ -49,12 +49,14 @@ TEST_CASE("ZeRO-3, zero-bubble and recomputing ranks on a GPU compute what one C
     check_equal(checked_run(compile(tiny_job(job)), ExecutionDevice::cuda_f64), one_rank(job), 1e-10);
 }
 
-TEST_CASE("gates of their own and recompute that stops early compute on a GPU what one CPU rank does", "[gpu]") {
+TEST_CASE("gates of their own and recompute that stops early compute on a GPU what one CPU rank does",
+          "[gpu]") {
   if (!has_gpu()) return;
   const std::string framework = "framework: {kernels: {separate_gate: true, recompute_stops_early: true}}\n";
   const Execution alone = checked_run(compile(tiny_job({.model = tiny_llama, .more = framework})));
-  for (const char* recompute : {"", "recompute: {granularity: full}\n",
-                                "recompute: {granularity: selective, saved: [qkv, core_attention, fc1_gate]}\n"}) {
+  for (const char* recompute :
+       {"", "recompute: {granularity: full}\n",
+        "recompute: {granularity: selective, saved: [qkv, core_attention, fc1_gate]}\n"}) {
     const Plan plan = compile(tiny_job({.model = tiny_llama,
                                         .parallelism = "{tensor_model_parallel_size: 2}",
                                         .more = framework + recompute,

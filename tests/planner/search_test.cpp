@@ -1,5 +1,7 @@
 #include "planner/search.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -71,6 +73,22 @@ TEST_CASE("estimates of the best are within 15 % of the engine's step and memory
       CAPTURE(describe(of.candidate), of.estimate.step_s, of.evaluation.step_s);
       CHECK(std::abs(of.estimate.step_s / of.evaluation.step_s - 1) < 0.15);
       CHECK(std::abs(of.estimate.peak_bytes / static_cast<double>(of.evaluation.peak_bytes) - 1) < 0.15);
+    }
+  }
+}
+
+// Slower kernels, a host that is late, the clock of a step: estimates without the first lie a tenth too low.
+TEST_CASE("estimates of the best under a framework are within 6 % of the engine's step", "[long]") {
+  for (const char* framework : {"megatron_core", "nanotron"}) {
+    const PlanSearchResult result =
+        found_by(base_of("llama3-8b-8xh100",
+                         {{"framework", fmt::format("{{from: {}}}", framework)}, {"plan.best", "10"}}),
+                 2);
+    REQUIRE(result.best.size() >= 5);
+    for (const RankedCandidate& of : result.best) {
+      if (!is_estimated(of)) continue;
+      CAPTURE(framework, describe(of.candidate), of.estimate.step_s, of.evaluation.step_s);
+      CHECK(of.estimate.step_s / of.evaluation.step_s == Approx(1).margin(0.06));
     }
   }
 }

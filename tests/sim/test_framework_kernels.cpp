@@ -316,6 +316,15 @@ TEST_CASE("where stages wait for transfers, tensor-parallel ranks send parts of 
   CHECK(sent("true") == 2 * 512 * 1024 * 2 / 2);
 }
 
+TEST_CASE("where stages wait for transfers, a ring of context-parallel ranks does not wait for its sends") {
+  const auto step = [](const char* blocking) {
+    return simulate(compile(preset_job("llama3-8b-8xh100", {{"framework.kernels.blocking_pipeline", blocking},
+                                                            {"parallelism.context_parallel_size", "2"}})))
+        .step;
+  };
+  CHECK(step("true") == step("false"));
+}
+
 TEST_CASE(
     "rows of experts that are not permuted by one kernel are selected, copied, weighted and scattered") {
   Shapes shapes(plain_gpu());

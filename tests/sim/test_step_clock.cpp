@@ -40,12 +40,13 @@ std::vector<Mix> measured_mixes() {
 }
 
 Job llama(const std::string& framework, int sequence, int sequences_per_rank, const std::string& gpu) {
-  return job_from(fmt::format("simrun: 1\nframework: {{from: {}}}\n"
-                              "model: {{from: llama3-8b, num_hidden_layers: 2, max_position_embeddings: {}}}\n"
-                              "training: {{seq_length: {}, micro_batch_size: 1, global_batch_size: {}, "
-                              "precision: bf16}}\noptimizer: {{zero_stage: 1}}\n"
-                              "cluster: {{from: dgx_h100, nodes: 1, gpu: {{from: {}}}}}\n",
-                              framework, sequence, sequence, 8 * sequences_per_rank, gpu));
+  return job_from(
+      fmt::format("simrun: 1\nframework: {{from: {}}}\n"
+                  "model: {{from: llama3-8b, num_hidden_layers: 2, max_position_embeddings: {}}}\n"
+                  "training: {{seq_length: {}, micro_batch_size: 1, global_batch_size: {}, "
+                  "precision: bf16}}\noptimizer: {{zero_stage: 1}}\n"
+                  "cluster: {{from: dgx_h100, nodes: 1, gpu: {{from: {}}}}}\n",
+                  framework, sequence, sequence, 8 * sequences_per_rank, gpu));
 }
 
 double kept(const Job& job) { return plan_job(job).cluster.gpu.kernels.sustained; }
@@ -64,8 +65,8 @@ TEST_CASE("mixes of products, attention and copies on an H200 keep what their po
     const double products = of.products * of.products_ms, attention = of.attentions * of.attention_ms,
                  copies = of.copies * of.copies_ms;
     const double of_attention = of.attention == "cudnn" ? power.flash[2] : power.flash[1];
-    const double drawn = (products + attention * of_attention + copies * power.other) /
-                         (products + attention + copies);
+    const double drawn =
+        (products + attention * of_attention + copies * power.other) / (products + attention + copies);
     const double predicted = std::min(gpu.kernels.sustained / std::cbrt(drawn), 1.0);
     const double measured = (products + attention + copies) / of.mix_ms;
     CAPTURE(of.attention, of.products, of.attentions, of.copies, predicted, measured);

@@ -4,11 +4,14 @@
 #include <cmath>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "planner/pass_costs.h"
 #include "schedules/compile.h"
 #include "sim/collective_cost.h"
+#include "sim/compute_stretch.h"
 #include "sim/durations.h"
+#include "sim/step_clock.h"
 
 namespace simrun {
 namespace {
@@ -67,20 +70,29 @@ PriceCurve curve_of(const LargestExchange& of, Durations& durations) {
   return curve;
 }
 
+double stretch_of(const Plan& plan, Durations& durations, const std::vector<Instruction>& instructions) {
+  Picoseconds compute = 0;
+  for (const Instruction& of : instructions)
+    if (of.stream == compute_stream && of.opcode != Opcode::free && of.opcode != Opcode::init)
+      compute = saturated_sum(compute, durations.of(0, of));
+  return compute == 0 ? 1 : compute_stretch(plan, instructions, compute, 0);
+}
+
 // Seconds by the elements that a GPU updates, over all stages.
 double update_rate(const Plan& plan, Durations& durations) {
   double seconds = 0, elements = 0;
   for (const Segment& segment : plan.segments) {
     if (segment.kind != PassKind::step) continue;
+    const double stretch = stretch_of(plan, durations, segment.instructions);
     for (const Instruction& of : segment.instructions) {
       if (of.phase != Phase::optimizer || of.stream != compute_stream || of.opcode == Opcode::free) continue;
-      seconds += to_seconds(durations.of(0, of));
+      seconds += to_seconds(durations.of(0, of)) * stretch;
       for (const Index output : of.outputs)
         if (plan.buffers[output].category == Category::weights)
           elements += static_cast<double>(plan.buffers[output].elements());
     }
   }
-  return elements > 0 ? seconds * plan.framework.kernels.compute_slowdown / elements : 0;
+  return elements > 0 ? seconds / elements : 0;
 }
 
 double in_buckets(const PriceCurve& curve, double elements, double bytes_per_element, double bucket) {
@@ -123,7 +135,7 @@ StepPrices step_prices(const Job& job, const Candidate& candidate) {
   shape.recompute = RecomputeGranularity::none;
   shape.zero_stage = std::min(candidate.zero_stage, 1);
   shape.micro_batch = 1;
-  const Plan plan = compile(probe_job(job, shape, shape.data));
+  const Plan plan = with_step_clock(compile(probe_job(job, shape, shape.data)));
   Durations durations(plan);
   const PricedExchanges found = priced_exchanges(plan);
   StepPrices costs;

@@ -35,6 +35,16 @@ CachingAllocator::Block CachingAllocator::add_node(const Node& node) {
   return block;
 }
 
+void CachingAllocator::insert_free(Block block) {
+  FreeBlocks& free = free_blocks(blocks_[block].pool);
+  free.insert(std::ranges::lower_bound(free, key_of(block)), key_of(block));
+}
+
+void CachingAllocator::erase_free(Block block) {
+  FreeBlocks& free = free_blocks(blocks_[block].pool);
+  free.erase(std::ranges::lower_bound(free, key_of(block)));
+}
+
 // `right` becomes part of `left`; neither is among the free blocks.
 void CachingAllocator::join(Block left, Block right) {
   blocks_[left].bytes += blocks_[right].bytes;
@@ -49,7 +59,7 @@ void CachingAllocator::join(Block left, Block right) {
 void CachingAllocator::give_back_free_segments() {
   for (const Block block : free_segments_) {
     const Node& segment = blocks_[block];
-    free_blocks(segment.pool).erase({segment.bytes, segment.address, block});
+    erase_free(block);
     reserved_ -= segment.bytes;
     Block& last = last_[static_cast<int>(segment.pool)];
     if (last == block) last = 0;
@@ -76,7 +86,7 @@ CachingAllocator::Block CachingAllocator::grown_segment(std::int64_t bytes, Pool
   const std::int64_t mapped = rounded_up(bytes - there, page);
   reserved_ += mapped;
   if (extends) {
-    free_blocks(pool).erase({blocks_[last].bytes, blocks_[last].address, last});
+    erase_free(last);
     free_segments_.erase(last);
     blocks_[last].bytes += mapped;
     blocks_[last].free = false;
@@ -101,14 +111,14 @@ void CachingAllocator::split(Block block, std::int64_t bytes) {
   if (whole.next != 0) blocks_[whole.next].previous = behind;
   Block& last = last_[static_cast<int>(whole.pool)];
   if (last == block) last = behind;
-  free_blocks(whole.pool).insert({rest, whole.address + bytes, behind});
+  insert_free(behind);
 }
 
 CachingAllocator::Block CachingAllocator::allocate(std::int64_t bytes) {
   bytes = rounded_up(std::max<std::int64_t>(bytes, 1), smallest_block);
   const Pool pool = bytes <= largest_small_request ? Pool::small : Pool::large;
   FreeBlocks& free = free_blocks(pool);
-  const auto found = free.lower_bound({bytes, 0, 0});
+  const auto found = std::ranges::lower_bound(free, FreeBlock{bytes, 0, 0});
   Block block = 0;
   if (found != free.end()) {
     block = std::get<2>(*found);
@@ -128,10 +138,9 @@ CachingAllocator::Block CachingAllocator::allocate(std::int64_t bytes) {
 void CachingAllocator::release(Block block) {
   assert(block != 0 && !blocks_[block].free && "a block is freed once");
   allocated_ -= blocks_[block].bytes;
-  FreeBlocks& free = free_blocks(blocks_[block].pool);
   const auto take = [&](Block neighbour) {
     if (neighbour == 0 || !blocks_[neighbour].free) return false;
-    free.erase({blocks_[neighbour].bytes, blocks_[neighbour].address, neighbour});
+    erase_free(neighbour);
     return true;
   };
   if (const Block next = blocks_[block].next; take(next)) join(block, next);
@@ -140,7 +149,7 @@ void CachingAllocator::release(Block block) {
     block = previous;
   }
   blocks_[block].free = true;
-  free.insert({blocks_[block].bytes, blocks_[block].address, block});
+  insert_free(block);
   if (is_whole_segment(block)) free_segments_.insert(block);
 }
 

@@ -54,12 +54,17 @@ class CachingAllocator {
     Pool pool = Pool::small;
     bool free = false;
   };
-  using FreeBlocks = std::set<std::tuple<std::int64_t, std::int64_t, Block>>;  // bytes, address
+  // Bytes, address; ascending. There are few enough that moving them costs less than a tree's nodes.
+  using FreeBlock = std::tuple<std::int64_t, std::int64_t, Block>;
+  using FreeBlocks = std::vector<FreeBlock>;
 
   bool is_whole_segment(Block block) const {
     return blocks_[block].previous == 0 && blocks_[block].next == 0;
   }
   FreeBlocks& free_blocks(Pool pool) { return free_[static_cast<int>(pool)]; }
+  FreeBlock key_of(Block block) const { return {blocks_[block].bytes, blocks_[block].address, block}; }
+  void insert_free(Block block);
+  void erase_free(Block block);
   Block add_node(const Node& node);
   void join(Block left, Block right);
   Block new_segment(std::int64_t bytes, Pool pool);

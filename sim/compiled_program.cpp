@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <stdexcept>
 #include <tuple>
@@ -19,11 +18,6 @@
 namespace simrun {
 
 namespace {
-
-// Sums that could leave 64 bits stop at half of them: simulate() refuses such a plan by its total.
-Picoseconds saturated_sum(Picoseconds a, Picoseconds b) {
-  return std::min(std::numeric_limits<Picoseconds>::max() / 2, a + b);
-}
 
 // (slice, microbatch) of a binding as one number.
 Index instance_of(const Binding& binding, std::int32_t microbatches) {

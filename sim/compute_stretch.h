@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "schedules/plan.h"
@@ -8,14 +10,20 @@
 namespace simrun {
 
 // What kernels that a framework issues one behind the other take by what they take alone; at least 1.
-// `compute`: all of them alone. `beside`: the share of that time in which data-parallel ranks exchange beside
-// them.
+// `compute`: all of them alone, more than 0. `beside`: the share of that time in which data-parallel ranks
+// exchange beside them.
 //
 // The host runs ahead of the device; where it takes longer in all, the device waits for every kernel in
 // proportion. What slows the framework's passes anyway hides the host's time.
 double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions, Picoseconds compute,
                        double beside);
 
+// Throws std::range_error as to_picoseconds() does.
 Picoseconds stretched(Picoseconds time, double by);
+
+// Sums that could leave 64 bits stop at half of them: simulate() refuses such a plan by its total.
+inline Picoseconds saturated_sum(Picoseconds a, Picoseconds b) {
+  return std::min(std::numeric_limits<Picoseconds>::max() / 2, a + b);
+}
 
 }  // namespace simrun

@@ -51,7 +51,7 @@ class PassWalk {
     if (framework.compute_slowdown == 1 && framework.host_dispatch_s == 0) return 1;
     Picoseconds compute = 0;
     for (const Instruction& instruction : pass)
-      if (computes(instruction)) compute += durations_.of(rank_, instruction);
+      if (computes(instruction)) compute = saturated_sum(compute, durations_.of(rank_, instruction));
     return compute == 0 ? 1 : compute_stretch(plan_, pass, compute, 0);
   }
 

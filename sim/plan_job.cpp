@@ -106,20 +106,22 @@ Plan best_simulated(const Job& job, const PassFacts& facts, Plan found) {
 }
 
 Plan plan_as_written(const Job& job) {
-  Plan plan = compile(job);
+  Plan plan = with_step_clock(compile(job));
   if (!uses_times(job)) return plan;
-  if (job.parallelism.pipeline_schedule != "auto") return compile(job, {pass_times(plan)});
-  const PassFacts facts = facts_for_search(job, plan);
-  return best_simulated(job, facts, compile(job, facts));
+  // The schedule is found for passes at that clock.
+  Job clocked = job;
+  clocked.cluster.gpu.kernels.sustained = plan.cluster.gpu.kernels.sustained;
+  if (job.parallelism.pipeline_schedule != "auto") return compile(clocked, {pass_times(plan)});
+  const PassFacts facts = facts_for_search(clocked, plan);
+  return best_simulated(clocked, facts, compile(clocked, facts));
 }
 
 }  // namespace
 
 Plan plan_job(const Job& job) {
-  const auto clocked = [](const Job& of) { return with_step_clock(plan_as_written(of)); };
   if (job.recompute.granularity == RecomputeGranularity::automatic)
-    return plan_with_cheapest_recompute(job, clocked);
-  return clocked(job);
+    return plan_with_cheapest_recompute(job, plan_as_written);
+  return plan_as_written(job);
 }
 
 // All routes are asked for where exchanges are priced.

@@ -177,13 +177,13 @@ class RecomputeSearch {
     return known->second;
   }
 
-  // What a framework holds beside a plan is worked out only where the plan alone might fit.
-  RankMemory memory_of(const Plan& plan, const Program& program) const {
+  // What a framework holds beside a plan is worked out where the plan alone might fit, or is to be `shown`.
+  RankMemory memory_of(const Plan& plan, const Program& program, bool shown = false) const {
     RankMemory of{walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes,
                   job_.recompute.memory_limit};
     if (plan.framework.memory.allocator == AllocatorKind::none) return of;
     if (of.limit == 0) of.limit = job_.cluster.gpu.memory_bytes;
-    if (of.peak <= of.limit) of.limit = std::min(of.limit, room_for_plan(plan, program));
+    if (shown || of.peak <= of.limit) of.limit = std::min(of.limit, room_for_plan(plan, program));
     return of;
   }
 
@@ -330,8 +330,10 @@ class RecomputeSearch {
     Plan plan = compile_(with(chosen.config));
     FoundRecompute found;
     found.section = recompute_section(chosen.config);
-    found.memory_limit = chosen.tightest().limit;
-    found.peak_bytes = chosen.tightest().peak;
+    Evaluated shown;
+    for (const Program& program : plan.programs) shown.ranks.push_back(memory_of(plan, program, true));
+    found.memory_limit = shown.tightest().limit;
+    found.peak_bytes = shown.tightest().peak;
     found.peak_bytes_without = none.peak();
     found.added_s = static_cast<double>(simulate(plan).step - simulate(without).step) * 1e-12;
     plan.job.found_recompute = found;

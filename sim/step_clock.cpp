@@ -35,7 +35,7 @@ double power_of_passes(const Plan& plan) {
   double seconds = 0, drawn = 0;
   for (const Index pass : passes)
     for (const Instruction& instruction : plan.segments[pass].instructions) {
-      if (is_communication(instruction.opcode)) continue;
+      if (instruction.stream != compute_stream || is_communication(instruction.opcode)) continue;
       const double taken = static_cast<double>(kernel_time(plan, instruction)) * 1e-12;
       seconds += taken;
       drawn += taken * power_of(plan, instruction);
@@ -43,13 +43,16 @@ double power_of_passes(const Plan& plan) {
   return seconds > 0 ? drawn / seconds : 1;
 }
 
+double kept_share(const GpuKernels& kernels, double power) {
+  const double by_fitted = std::max(kernels.power.fitted / power, 1.0);
+  return std::min(kernels.sustained * std::cbrt(by_fitted), 1.0);
+}
+
 Plan with_step_clock(Plan plan) {
   GpuKernels& kernels = plan.cluster.gpu.kernels;
-  if (kernels.power == KernelPower{} || kernels.sustained >= 1 || plan.programs.empty() ||
-      GpuKinds(plan.cluster).count() > 1)
-    return plan;
-  const double by_fitted = kernels.power.fitted / power_of_passes(plan);
-  kernels.sustained = std::min(kernels.sustained * std::cbrt(std::max(by_fitted, 1.0)), 1.0);
+  if (kernels.power != KernelPower{} && kernels.sustained < 1 && !plan.programs.empty() &&
+      GpuKinds(plan.cluster).count() == 1)
+    kernels.sustained = kept_share(kernels, power_of_passes(plan));
   return plan;
 }
 

@@ -84,7 +84,7 @@ TEST_CASE("estimates of the best under a framework are within 6 % of the engine'
         found_by(base_of("llama3-8b-8xh100",
                          {{"framework", fmt::format("{{from: {}}}", framework)}, {"plan.best", "10"}}),
                  2);
-    REQUIRE(result.best.size() >= 5);
+    CHECK(std::ranges::count_if(result.best, is_estimated) >= 5);
     for (const RankedCandidate& of : result.best) {
       if (!is_estimated(of)) continue;
       CAPTURE(framework, describe(of.candidate), of.estimate.step_s, of.evaluation.step_s);

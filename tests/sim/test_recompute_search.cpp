@@ -140,7 +140,7 @@ TEST_CASE("under a framework auto keeps to what that leaves of the GPU, and is n
     CHECK(found.fits == (plan.job.found_recompute->peak_bytes <= plan.job.found_recompute->memory_limit));
     for (const std::string& section : by_hand()) {
       CAPTURE(section);
-      const Summarised of = summarised(compile(job(gpu_bytes, section)));
+      const Summarised of = summarised(plan_job(job(gpu_bytes, section)));
       if (!of.fits) continue;
       CHECK(found.fits);
       CHECK(found.step <= of.step);

@@ -53,24 +53,26 @@ double kept(const Job& job) { return plan_job(job).cluster.gpu.kernels.sustained
 
 }  // namespace
 
-// Best rates are those of the kernels alone; products alone keep 4.275 / 5.062 = 0.845 of theirs.
+// Best rates are those of the kernels alone; products alone keep 4.275 / 5.062 = 0.845 of theirs. In a whole
+// step links and a host are at work too: by what `sustained` was fitted on it keeps up to 6 % less.
 TEST_CASE("mixes of products, attention and copies on an H200 keep what their powers say, to 2 %") {
-  const Gpu gpu = llama("torchtitan", 8192, 1, "h200_sxm").cluster.gpu;
-  const KernelPower& power = gpu.kernels.power;
+  const GpuKernels stated = llama("torchtitan", 8192, 1, "h200_sxm").cluster.gpu.kernels;
+  GpuKernels kernels_alone = stated;
+  kernels_alone.power.fitted = 1;
   const std::vector<Mix> mixes = measured_mixes();
   REQUIRE(mixes.size() == 18);
-  CHECK(mixes[0].products_ms / mixes[0].mix_ms == Approx(gpu.kernels.sustained).epsilon(0.01));
   for (const Mix& of : mixes) {
     if (of.products == 0) continue;
     const double products = of.products * of.products_ms, attention = of.attentions * of.attention_ms,
                  copies = of.copies * of.copies_ms;
-    const double of_attention = of.attention == "cudnn" ? power.flash[2] : power.flash[1];
-    const double drawn =
-        (products + attention * of_attention + copies * power.other) / (products + attention + copies);
-    const double predicted = std::min(gpu.kernels.sustained / std::cbrt(drawn), 1.0);
+    const double of_attention = stated.power.flash[of.attention == "cudnn" ? 2 : 1];
+    const double power =
+        (products + attention * of_attention + copies * stated.power.other) / (products + attention + copies);
     const double measured = (products + attention + copies) / of.mix_ms;
-    CAPTURE(of.attention, of.products, of.attentions, of.copies, predicted, measured);
-    CHECK(predicted == Approx(measured).epsilon(0.02));
+    CAPTURE(of.attention, of.products, of.attentions, of.copies, power, measured);
+    CHECK(kept_share(kernels_alone, power) == Approx(measured).epsilon(0.02));
+    CHECK(kept_share(stated, power) <= measured);
+    CHECK(kept_share(stated, power) > 0.93 * measured);
   }
 }
 
@@ -82,8 +84,10 @@ TEST_CASE("the clock is the cube root of what the fitted steps draw by what this
     CAPTURE(sequence, power);
     CHECK(power > stated.power.flash[1]);
     CHECK(power < 1);
-    CHECK(kept(job) ==
-          Approx(std::min(stated.sustained * std::cbrt(std::max(stated.power.fitted / power, 1.0)), 1.0)));
+    CHECK(kept(job) == kept_share(stated, power));
+    CHECK(kept_share(stated, stated.power.fitted / 1.331) == Approx(1.1 * stated.sustained));
+    CHECK(kept_share(stated, 1) == stated.sustained);
+    CHECK(kept_share(stated, 0.1) == 1);
   }
   // Products draw most, and longer sequences are more attention.
   CHECK(kept(llama("torchtitan", 2048, 1, "h100_sxm")) < kept(llama("torchtitan", 131072, 1, "h100_sxm")));
@@ -98,6 +102,33 @@ TEST_CASE("the clock is that of any number of microbatches from three on, and as
   CHECK(kept(llama("torchtitan", 131072, 1, "b200")) ==
         llama("torchtitan", 131072, 1, "b200").cluster.gpu.kernels.sustained);
   CHECK(kept(llama("torchtitan", 131072, 1, "a100_sxm_80gb")) == 0.97);
+}
+
+// What is copied beside the kernels, over PCIe, draws nothing of theirs.
+TEST_CASE("offloading activations leaves the clock as it is") {
+  const auto offloading = [](const char* where) {
+    return kept(
+        job_from(fmt::format("simrun: 1\nframework: {{from: torchtitan}}\n"
+                             "model: {{from: llama3-8b, num_hidden_layers: 2}}\n"
+                             "training: {{seq_length: 8192, micro_batch_size: 1, global_batch_size: 24, "
+                             "precision: bf16}}\noffload: {{activations: {}}}\n"
+                             "cluster: {{from: dgx_h100, nodes: 1}}\n",
+                             where)));
+  };
+  CHECK(offloading("cpu") == Approx(offloading("none")).epsilon(1e-3));
+}
+
+// The search prices passes at the clock of the plan that it is for.
+TEST_CASE("no step with a framework on an H100 is shorter than the bound of its schedule's search") {
+  const Plan plan = plan_job(
+      job_from("simrun: 1\nframework: {from: torchtitan}\n"
+               "model: {from: llama3-8b, num_hidden_layers: 8, max_position_embeddings: 32768}\n"
+               "training: {seq_length: 32768, micro_batch_size: 1, global_batch_size: 16, precision: bf16}\n"
+               "parallelism: {pipeline_model_parallel_size: 4, pipeline_schedule: auto}\n"
+               "cluster: {from: dgx_h100, nodes: 1}\n"));
+  REQUIRE(plan.job.found_schedule);
+  CHECK(plan.cluster.gpu.kernels.sustained > 0.84);
+  CHECK(to_seconds(simulate(plan).step) >= plan.job.found_schedule->lower_bound_s);
 }
 
 // `fitted` in configs/gpus/h100_sxm.yaml.

@@ -127,13 +127,18 @@ std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Sum
   const Gpu& gpu = gpu_at(plan.cluster, rank.device);
   const auto largest = std::max_element(rank.peak.live.begin(), rank.peak.live.end());
   const auto category = static_cast<Category>(largest - rank.peak.live.begin());
+  const bool has_framework = plan.framework.memory.allocator != AllocatorKind::none;
+  const std::string room =
+      has_framework
+          ? fmt::format("the {:.1f} GiB of a {}'s {:.1f} that the framework leaves for it",
+                        gib(summary.memory_limit_bytes), gpu.name, gib(gpu.memory_bytes))
+          : fmt::format("the {:.1f} GiB of a {} less the {:.1f} GiB reserved for context and communication",
+                        gib(gpu.memory_bytes), gpu.name, gib(plan.cluster.reserved_bytes));
   std::string text = fmt::format(
-      "does not fit: pp rank {} needs {:.1f} GiB, {:.1f} GiB more than the {:.1f} GiB of a {} less the "
-      "{:.1f} GiB "
-      "reserved for context and communication, {}; {:.1f} GiB of it are {}.",
+      "does not fit: pp rank {} needs {:.1f} GiB, {:.1f} GiB more than {}, {}; {:.1f} GiB of it are {}.",
       rank.pipeline_rank, gib(summary.peak_memory_bytes),
-      gib(summary.peak_memory_bytes - summary.memory_limit_bytes), gib(gpu.memory_bytes), gpu.name,
-      gib(plan.cluster.reserved_bytes), moment_of(plan, rank), gib(*largest), to_string(category));
+      gib(summary.peak_memory_bytes - summary.memory_limit_bytes), room, moment_of(plan, rank), gib(*largest),
+      to_string(category));
   if (job != nullptr) text += " " + best_lever(summary, *job, options);
   return text;
 }

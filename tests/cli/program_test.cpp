@@ -42,7 +42,14 @@ TEST_CASE(
   CHECK(ran.output.find("does not fit") != std::string::npos);
   CHECK(ran.output.find("microbatch") != std::string::npos);
   CHECK(ran.output.find("lever") != std::string::npos);
+  CHECK(ran.output.find("reserved for context") != std::string::npos);
   CHECK(fs::exists(scratch.file("a.html")));
+  const Ran under =
+      run_simrun(tiny + " --no-html --set 'cluster.gpu={from: a100_sxm_80gb, memory: 2060 MiB}'" +
+                 " --set 'framework={from: megatron_core, memory: {context: 1600 MiB}}'");
+  CAPTURE(under.output);
+  CHECK(under.code == 3);
+  CHECK(under.output.find("that the framework leaves for it") != std::string::npos);
 }
 
 TEST_CASE("program: what is wrong with the command line is said in one line, exit 2") {

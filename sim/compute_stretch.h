@@ -14,7 +14,10 @@ namespace simrun {
 // exchange beside them.
 //
 // The host runs ahead of the device; where it takes longer in all, the device waits for every kernel in
-// proportion. What slows the framework's passes anyway hides the host's time.
+// proportion. What slows the framework's passes anyway hides the host's time. FSDP2 (framework.memory.fsdp)
+// copies what it has gathered out of the gathered buffer, and gradients into one that is reduced, between the
+// kernels (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_all_gather_copy_out and
+// foreach_reduce_scatter_copy_in).
 double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions, Picoseconds compute,
                        double beside);
 

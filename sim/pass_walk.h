@@ -48,7 +48,8 @@ class PassWalk {
   }
   double stretch_of(const std::vector<Instruction>& pass) {
     const FrameworkKernels& framework = plan_.framework.kernels;
-    if (framework.compute_slowdown == 1 && framework.host_dispatch_s == 0) return 1;
+    if (framework.compute_slowdown == 1 && framework.host_dispatch_s == 0 && plan_.framework.memory.fsdp != 2)
+      return 1;
     Picoseconds compute = 0;
     for (const Instruction& instruction : pass)
       if (computes(instruction)) compute = saturated_sum(compute, durations_.of(rank_, instruction));

@@ -12,6 +12,7 @@
 #include "schedules/compile.h"
 #include "schedules/summary.h"
 #include "sim/held_memory.h"
+#include "sim/plan_job.h"
 #include "sim/simulate.h"
 #include "tests/jobs.h"
 
@@ -106,7 +107,7 @@ TEST_CASE("the kernels of torchtitan's steps on one H200 are predicted to 11 % e
     const double slowdown = std::exchange(job.framework.kernels.compute_slowdown, 1.0);
     CHECK(slowdown == 1.1);
     job.framework.kernels.overlap_slowdown = 1;
-    const Plan plan = compile(job);
+    const Plan plan = plan_job(job);
     const double predicted = summarize(plan, simulate(plan)).compute_s * 1e3;
     const double error = predicted / std::stod(step["step_ms"]) - 1;
     CAPTURE(step, predicted, error);

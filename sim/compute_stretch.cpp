@@ -29,7 +29,7 @@ Picoseconds copying(const Plan& plan, const std::vector<Instruction>& instructio
   Picoseconds time = 0;
   for (const Instruction& instruction : instructions)
     if (const double bytes = copied_bytes(plan, instruction); bytes > 0)
-      time = saturated_sum(time, to_picoseconds(row_kernel_seconds(plan.cluster.gpu, bytes)));
+      time = saturated_sum(time, to_picoseconds(row_kernel_seconds(plan.cluster.gpu, RowKernel{bytes})));
   return time;
 }
 

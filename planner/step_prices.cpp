@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "planner/pass_costs.h"
 #include "schedules/compile.h"
@@ -70,20 +69,12 @@ PriceCurve curve_of(const LargestExchange& of, Durations& durations) {
   return curve;
 }
 
-double stretch_of(const Plan& plan, Durations& durations, const std::vector<Instruction>& instructions) {
-  Picoseconds compute = 0;
-  for (const Instruction& of : instructions)
-    if (of.stream == compute_stream && of.opcode != Opcode::free && of.opcode != Opcode::init)
-      compute = saturated_sum(compute, durations.of(0, of));
-  return compute == 0 ? 1 : compute_stretch(plan, instructions, compute, 0);
-}
-
 // Seconds by the elements that a GPU updates, over all stages.
 double update_rate(const Plan& plan, Durations& durations) {
   double seconds = 0, elements = 0;
   for (const Segment& segment : plan.segments) {
     if (segment.kind != PassKind::step) continue;
-    const double stretch = stretch_of(plan, durations, segment.instructions);
+    const double stretch = compute_stretch(plan, durations, 0, segment.instructions);
     for (const Instruction& of : segment.instructions) {
       if (of.phase != Phase::optimizer || of.stream != compute_stream || of.opcode == Opcode::free) continue;
       seconds += to_seconds(durations.of(0, of)) * stretch;

@@ -51,6 +51,15 @@ double compute_stretch(const Plan& plan, const std::vector<Instruction>& instruc
              {1.0, framework.compute_slowdown, issue / all, 1 + (framework.overlap_slowdown - 1) * beside});
 }
 
+double compute_stretch(const Plan& plan, Durations& durations, std::int32_t pipeline_rank,
+                       const std::vector<Instruction>& instructions) {
+  Picoseconds compute = 0;
+  for (const Instruction& of : instructions)
+    if (of.stream == compute_stream && of.opcode != Opcode::free && of.opcode != Opcode::init)
+      compute = saturated_sum(compute, durations.of(pipeline_rank, of));
+  return compute == 0 ? 1 : compute_stretch(plan, instructions, compute, 0);
+}
+
 Picoseconds stretched(Picoseconds time, double by) {
   return by == 1 ? time : to_picoseconds(static_cast<double>(time) * by * 1e-12);
 }

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
 #include "schedules/plan.h"
 #include "schedules/timeline.h"
+#include "sim/durations.h"
 
 namespace simrun {
 
@@ -20,6 +22,11 @@ namespace simrun {
 // foreach_reduce_scatter_copy_in).
 double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions, Picoseconds compute,
                        double beside);
+
+// The same of instructions of a rank beside which nothing is exchanged, from what their kernels take alone; 1
+// where none computes.
+double compute_stretch(const Plan& plan, Durations& durations, std::int32_t pipeline_rank,
+                       const std::vector<Instruction>& instructions);
 
 // Throws std::range_error as to_picoseconds() does.
 Picoseconds stretched(Picoseconds time, double by);

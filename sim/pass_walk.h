@@ -21,7 +21,10 @@ class PassWalk {
   // The instructions of the steps that follow.
   void begin_pass(const std::vector<Instruction>& pass) {
     written_.clear();
-    stretch_ = stretch_of(pass);
+    const FrameworkKernels& framework = plan_.framework.kernels;
+    const bool is_stretched =
+        framework.compute_slowdown > 1 || framework.host_dispatch_s > 0 || plan_.framework.memory.fsdp == 2;
+    stretch_ = is_stretched ? compute_stretch(plan_, durations_, rank_, pass) : 1;
   }
   void step(const Instruction& instruction) {
     if (plan_.streams[instruction.stream].traffic == Traffic::data) return;
@@ -45,15 +48,6 @@ class PassWalk {
   static bool computes(const Instruction& instruction) {
     return instruction.stream == compute_stream && instruction.opcode != Opcode::free &&
            instruction.opcode != Opcode::init;
-  }
-  double stretch_of(const std::vector<Instruction>& pass) {
-    const FrameworkKernels& framework = plan_.framework.kernels;
-    if (framework.compute_slowdown == 1 && framework.host_dispatch_s == 0 && plan_.framework.memory.fsdp != 2)
-      return 1;
-    Picoseconds compute = 0;
-    for (const Instruction& instruction : pass)
-      if (computes(instruction)) compute = saturated_sum(compute, durations_.of(rank_, instruction));
-    return compute == 0 ? 1 : compute_stretch(plan_, pass, compute, 0);
   }
 
   const Plan& plan_;

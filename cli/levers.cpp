@@ -106,8 +106,7 @@ std::string moment_of(const Plan& plan, const RankTimeline& rank) {
 std::string explain_recompute_misfit(const FoundRecompute& found) {
   return fmt::format(
       "no recompute that fits the {:.1f} GiB which are left for the plan was found: the best, {}, needs "
-      "{:.1f} GiB, "
-      "{:.1f} GiB too much. ",
+      "{:.1f} GiB, {:.1f} GiB too much. ",
       gib(found.memory_limit), found.section, gib(found.peak_bytes),
       gib(found.peak_bytes - found.memory_limit));
 }

@@ -8,14 +8,25 @@
 namespace simrun {
 namespace {
 
+// Weights that exist while a pass needs them; what an optimizer has updated is gathered into those of the
+// run.
+bool is_gathered_unit(const Buffer& buffer) {
+  return buffer.category == Category::weights && buffer.scope != Scope::run;
+}
+
+bool gathers_unit(const Plan& plan, const Instruction& instruction) {
+  return instruction.opcode == Opcode::all_gather &&
+         plan.streams[instruction.stream].traffic == Traffic::data &&
+         std::ranges::any_of(instruction.outputs,
+                             [&](Index output) { return is_gathered_unit(plan.buffers[output]); });
+}
+
 // Read and written.
 double copied_bytes(const Plan& plan, const Instruction& instruction) {
-  if (plan.streams[instruction.stream].traffic != Traffic::data) return 0;
   double bytes = 0;
-  if (instruction.opcode == Opcode::all_gather)
+  if (gathers_unit(plan, instruction))
     for (const Index output : instruction.outputs)
-      if (const Buffer& buffer = plan.buffers[output]; buffer.category == Category::weights)
-        bytes += 2 * static_cast<double>(buffer.bytes());
+      bytes += 2 * static_cast<double>(plan.buffers[output].bytes());
   if (instruction.opcode == Opcode::reduce_scatter && !instruction.outputs.empty()) {
     const std::int64_t reduced = bytes_of(plan.buffers[instruction.outputs.front()].dtype);
     for (const Index input : instruction.inputs)
@@ -25,7 +36,10 @@ double copied_bytes(const Plan& plan, const Instruction& instruction) {
   return bytes;
 }
 
+// Gradients are copied where their weights are gathered: under ZeRO-3.
 Picoseconds copying(const Plan& plan, const std::vector<Instruction>& instructions) {
+  const auto gathers = [&](const Instruction& of) { return gathers_unit(plan, of); };
+  if (std::ranges::none_of(instructions, gathers)) return 0;
   Picoseconds time = 0;
   for (const Instruction& instruction : instructions)
     if (const double bytes = copied_bytes(plan, instruction); bytes > 0)

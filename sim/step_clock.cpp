@@ -15,7 +15,10 @@ double power_of(const Plan& plan, const Instruction& instruction) {
   const KernelPower& power = plan.cluster.gpu.kernels.power;
   const int generation = plan.framework.kernels.flash_attention;
   switch (instruction.opcode) {
-    case Opcode::gemm: return 1;
+    case Opcode::gemm:
+    case Opcode::conv:
+    case Opcode::lstm:
+    case Opcode::lstm_backward: return 1;
     case Opcode::attention:
     case Opcode::attention_backward:
       return instruction.function == Function::unfused || generation == 0

@@ -13,14 +13,14 @@
 namespace simrun {
 namespace {
 
-Job llama(int fsdp, int microbatches, const char* kernels = "{}") {
+Job llama(int fsdp, int microbatches, const char* kernels = "{}", int zero_stage = 3) {
   return job_from(
       fmt::format("simrun: 1\nframework: {{kernels: {}, memory: {{allocator: caching, fsdp: {}}}}}\n"
                   "model: {{from: llama3-8b, num_hidden_layers: 4}}\n"
                   "training: {{seq_length: 8192, micro_batch_size: 1, global_batch_size: {}, "
-                  "precision: bf16}}\noptimizer: {{zero_stage: 3}}\n"
+                  "precision: bf16}}\noptimizer: {{zero_stage: {}}}\n"
                   "cluster: {{from: dgx_h100, nodes: 1}}\n",
-                  kernels, fsdp, 8 * microbatches));
+                  kernels, fsdp, 8 * microbatches, zero_stage));
 }
 
 double compute_seconds(const Job& job) {
@@ -41,6 +41,9 @@ TEST_CASE("FSDP2's copies take the time of 10 to 14 bytes per parameter and micr
   CHECK(copied > 10);
   CHECK(copied < 14.2);
   CHECK(compute_seconds(llama(1, 3)) == compute_seconds(llama(0, 3)));
+  // Only ZeRO-3 is FSDP.
+  for (const int zero_stage : {0, 1, 2})
+    CHECK(compute_seconds(llama(2, 3, "{}", zero_stage)) == compute_seconds(llama(0, 3, "{}", zero_stage)));
 }
 
 TEST_CASE("copies are slowed as kernels are, and hide the host's time") {

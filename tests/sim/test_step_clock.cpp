@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <fstream>
-#include <map>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "schedules/compile.h"
 #include "sim/plan_job.h"
@@ -102,6 +102,14 @@ TEST_CASE("the clock is that of any number of microbatches from three on, and as
   CHECK(kept(llama("torchtitan", 131072, 1, "b200")) ==
         llama("torchtitan", 131072, 1, "b200").cluster.gpu.kernels.sustained);
   CHECK(kept(llama("torchtitan", 131072, 1, "a100_sxm_80gb")) == 0.97);
+}
+
+TEST_CASE("convolutions draw what products do") {
+  const Plan plan =
+      compile(job_from("simrun: 1\nframework: {from: torchtitan}\nmodel: {from: wide-resnet-1b}\n"
+                       "training: {micro_batch_size: 32, global_batch_size: 256, precision: fp16}\n"
+                       "cluster: {from: dgx_h100, nodes: 1}\n"));
+  CHECK(power_of_passes(plan) > 0.7);
 }
 
 // What is copied beside the kernels, over PCIe, draws nothing of theirs.

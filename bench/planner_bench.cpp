@@ -113,6 +113,8 @@ void pass_by_pass(benchmark::State& state, const char* job) {
   PassLevelEngine engine(pass_level_plan(compile(preset_job(job))));
   for (auto _ : state) benchmark::DoNotOptimize(engine.run());
   state.SetItemsProcessed(state.iterations());
+  state.counters["events"] = static_cast<double>(engine.run().events);
+  state.counters["of"] = static_cast<double>(engine.run_whole().events);
 }
 BENCHMARK_CAPTURE(pass_by_pass, llama3_70b_64xh100, "llama3-70b-64xh100")->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(pass_by_pass, gpt3_175b_1024xa100, "gpt3-175b-1024xa100")->Unit(benchmark::kMicrosecond);

@@ -26,54 +26,146 @@ class EventRunner {
   // Both return how many events they ran.
   std::size_t run_whole() { return run(0, order_.events.size()); }
 
+  // What passes take may make the times repeat only every so many periods (a bubble goes round among the
+  // ranks), and only after a while; so each boundary is compared with some of all before it.
   std::size_t run_and_skip() {
     const PassLevelPeriod& period = order_.period;
-    std::size_t at = period.begin;
-    std::size_t events = run(0, at);
-    std::vector<Picoseconds> compute;
-    std::optional<Boundary> before;
-    for (std::size_t k = 0; k < period.times; ++k) {
-      compute = times_.compute;
-      events += run(at, at + period.length);
-      at += period.length;
-      if (!ranks_moved_alike(compute)) {
-        before.reset();
-        continue;
-      }
-      Boundary after = boundary(k + 1);
-      if (const Picoseconds moved = before ? moved_by(*before, after) : not_known; moved != not_known) {
-        skip(moved, k + 1);
-        at = period.begin + period.times * period.length;
+    std::size_t events = run(0, period.begin);
+    std::vector<Boundary> earlier;
+    std::uint64_t last_signature = 0;
+    std::size_t k = 0;
+    while (k < period.times) {
+      events += run_period(k++);
+      const std::uint64_t signature = signature_of_ranks();
+      if (const std::optional<Repetition> found = repetition(earlier, signature, k)) {
+        k = skip(*found, earlier);
         break;
       }
-      before = std::move(after);
+      keep_boundary(earlier, signature == last_signature, signature, k);
+      last_signature = signature;
     }
-    return events + run(at, order_.events.size());
+    while (k < period.times) events += run_period(k++);
+    return events + run(period.begin + period.times * period.length, order_.events.size());
   }
 
  private:
-  // What a period reads of those before it, in the order of PassLevelPeriod's lists.
+  // All that what follows reads of the periods before, in the order of PassLevelPeriod's lists.
   struct Boundary {
-    std::vector<Picoseconds> compute, others;
+    std::size_t periods = 0;  // that lie before it
+    std::uint64_t signature = 0;
+    std::vector<Picoseconds> times;
+  };
+  // From the boundary `first` on, all times are those of so many periods before, later by `moved`.
+  struct Repetition {
+    std::size_t first = 0, periods = 0;
+    Picoseconds moved = 0;
   };
 
-  Boundary boundary(std::size_t periods) const {
+  std::optional<Repetition> repetition(const std::vector<Boundary>& earlier, std::uint64_t signature,
+                                       std::size_t periods) const {
+    std::optional<Boundary> now;
+    for (const Boundary& before : earlier) {
+      if (before.signature != signature) continue;
+      if (!now) now = boundary(periods, signature);
+      const Picoseconds moved = moved_by(before, *now);
+      if (moved != not_known) return Repetition{before.periods, periods - before.periods, moved};
+    }
+    return {};
+  }
+
+  // Of every so many periods and of any that moved all ranks alike; the last of those that look the same.
+  void keep_boundary(std::vector<Boundary>& earlier, bool moved_alike, std::uint64_t signature,
+                     std::size_t periods) const {
+    constexpr std::size_t most_in_turn = 64, most = 2 * most_in_turn;
+    if (const auto same = std::ranges::find(earlier, signature, &Boundary::signature);
+        same != earlier.end()) {
+      *same = boundary(periods, signature);
+    } else if (earlier.size() < most &&
+               (moved_alike ||
+                (order_.period.times - periods) % (order_.period.times / most_in_turn + 1) == 0)) {
+      earlier.push_back(boundary(periods, signature));
+    }
+  }
+
+  // The same wherever the ranks' times from one another are the same; seldom elsewhere.
+  std::uint64_t signature_of_ranks() const {
+    const std::vector<std::int32_t>& ranks = order_.period.ranks;
+    const Picoseconds first = times_.compute[static_cast<std::size_t>(ranks.front())];
+    std::uint64_t sum = 0, weight = 1;
+    for (const std::int32_t rank : ranks) {
+      sum += weight * static_cast<std::uint64_t>(times_.compute[static_cast<std::size_t>(rank)] - first);
+      weight += 0x9e3779b97f4a7c15U;  // 2^64 over the golden ratio
+    }
+    return sum;
+  }
+
+  template <class Visit>
+  void visit_boundary(std::size_t periods, Visit visit) const {
     const PassLevelPeriod& period = order_.period;
-    Boundary at;
-    const auto append = [](const std::vector<std::int32_t>& which, const std::vector<Picoseconds>& times,
-                           std::size_t shifted, std::vector<Picoseconds>& to) {
-      for (const std::int32_t number : which) to.push_back(times[static_cast<std::size_t>(number) + shifted]);
+    const auto visit_all = [&](const std::vector<std::int32_t>& which, std::vector<Picoseconds>& times,
+                               std::size_t shifted) {
+      for (const std::int32_t number : which) visit(times[static_cast<std::size_t>(number) + shifted]);
     };
     const std::size_t shifted = periods * static_cast<std::size_t>(period.shift);
-    append(period.ranks, times_.compute, 0, at.compute);
-    append(period.streams, times_.streams, 0, at.others);
-    append(period.reducing, times_.reduced, 0, at.others);
-    append(period.posted, times_.posted, shifted, at.others);
-    append(period.over, times_.over, shifted, at.others);
+    visit_all(period.ranks, times_.compute, 0);
+    visit_all(period.streams, times_.streams, 0);
+    visit_all(period.reducing, times_.reduced, 0);
+    visit_all(period.posted, times_.posted, shifted);
+    visit_all(period.over, times_.over, shifted);
+  }
+
+  Boundary boundary(std::size_t periods, std::uint64_t signature) const {
+    const PassLevelPeriod& period = order_.period;
+    Boundary at{periods, signature, {}};
+    at.times.reserve(period.ranks.size() + period.streams.size() + period.reducing.size() +
+                     period.posted.size() + period.over.size());
+    visit_boundary(periods, [&](Picoseconds time) { at.times.push_back(time); });
     return at;
   }
 
-  std::size_t run(std::size_t begin, std::size_t end) {
+  // By how much everything that the next period reads lies behind what one before began with; not_known if
+  // not all of it by as much, or where a pass may have ended at its earliest, which does not move.
+  Picoseconds moved_by(const Boundary& before, const Boundary& after) const {
+    const std::vector<Picoseconds>& earliest = order_.period.earliest_ends;
+    const Picoseconds moved = after.times.front() - before.times.front();
+    const bool all = std::ranges::equal(
+        before.times, after.times, [moved](Picoseconds from, Picoseconds to) { return to - from == moved; });
+    const bool none_at_earliest = std::ranges::equal(
+        earliest.begin(), earliest.end(), before.times.begin(),
+        before.times.begin() + static_cast<std::ptrdiff_t>(earliest.size()), std::ranges::less_equal{});
+    return all && none_at_earliest ? moved : not_known;
+  }
+
+  // To the boundary nearest the end that is one of those kept, later by whole repetitions. Returns how many
+  // periods lie before it.
+  std::size_t skip(const Repetition& repetition, const std::vector<Boundary>& kept) {
+    const Boundary* nearest = nullptr;
+    std::size_t repetitions = 0, nearest_end = 0;
+    for (const Boundary& of : kept) {
+      if (of.periods < repetition.first) continue;
+      const std::size_t times = (order_.period.times - of.periods) / repetition.periods;
+      const std::size_t end = of.periods + times * repetition.periods;
+      if (nearest && end <= nearest_end) continue;
+      nearest = &of;
+      repetitions = times;
+      nearest_end = end;
+    }
+    const Picoseconds by = repetition.moved * static_cast<Picoseconds>(repetitions);
+    const Picoseconds* time = nearest->times.data();
+    visit_boundary(nearest_end, [&](Picoseconds& moved) { moved = *time++ + by; });
+    return nearest_end;
+  }
+
+  // Periods are alike: all run the events of the first, which stay in the cache.
+  std::size_t run_period(std::size_t number) {
+    const PassLevelPeriod& period = order_.period;
+    return run(period.begin, period.begin + period.length, number * static_cast<std::size_t>(period.shift));
+  }
+
+  // `shift`: of the numbers of transfers.
+  std::size_t run(std::size_t begin, std::size_t end, std::size_t shift = 0) {
+    posted_ = times_.posted.data() + shift;
+    over_ = times_.over.data() + shift;
     for (std::size_t i = begin; i < end; ++i) {
       const PassLevelEvent& event = order_.events[i];
       switch (event.kind) {
@@ -90,8 +182,7 @@ class EventRunner {
   void run_pass(const PassLevelEvent& event) {
     const PassLevelSegment& segment = plan_.segments[event.segment];
     Picoseconds& done = compute(event);
-    const Picoseconds arrival =
-        event.transfer < 0 ? 0 : times_.over[static_cast<std::size_t>(event.transfer)];
+    const Picoseconds arrival = event.transfer < 0 ? 0 : over_[event.transfer];
     done = std::max(std::max(done + segment.before, arrival) + segment.behind, segment.earliest_end);
     Picoseconds& reduced = times_.reduced[static_cast<std::size_t>(event.rank)];
     for (const PassReduction& reduction : segment.reductions)
@@ -102,64 +193,19 @@ class EventRunner {
     Picoseconds &from = stream(event.from), &to = stream(event.to);
     const Picoseconds duration =
         std::max(plan_.segments[event.segment].behind, plan_.segments[event.other].behind);
-    from = to = times_.over[static_cast<std::size_t>(event.transfer)] =
-        std::max({ready, from, to}) + duration;
+    from = to = over_[event.transfer] = std::max({ready, from, to}) + duration;
   }
 
   Picoseconds& compute(const PassLevelEvent& event) const {
     return times_.compute[static_cast<std::size_t>(event.rank)];
   }
-  Picoseconds& posted(const PassLevelEvent& event) const {
-    return times_.posted[static_cast<std::size_t>(event.transfer)];
-  }
+  Picoseconds& posted(const PassLevelEvent& event) const { return posted_[event.transfer]; }
   Picoseconds& stream(std::int32_t number) const { return times_.streams[static_cast<std::size_t>(number)]; }
-
-  // Seldom enough to look at the rest only then.
-  bool ranks_moved_alike(const std::vector<Picoseconds>& before) const {
-    const std::vector<std::int32_t>& ranks = order_.period.ranks;
-    const auto moved = [&](std::int32_t rank) {
-      return times_.compute[static_cast<std::size_t>(rank)] - before[static_cast<std::size_t>(rank)];
-    };
-    return std::ranges::all_of(ranks, [&](std::int32_t rank) { return moved(rank) == moved(ranks.front()); });
-  }
-
-  // By how much everything that the next period reads lies behind what the last one began with; not_known if
-  // not all of it by as much, or where a pass may have ended at its earliest, which does not move.
-  Picoseconds moved_by(const Boundary& before, const Boundary& after) const {
-    const std::vector<Picoseconds>& earliest = order_.period.earliest_ends;
-    const Picoseconds moved = after.compute.front() - before.compute.front();
-    const auto by_as_much = [moved](Picoseconds from, Picoseconds to) { return to - from == moved; };
-    const bool all = std::ranges::equal(before.compute, after.compute, by_as_much) &&
-                     std::ranges::equal(before.others, after.others, by_as_much) &&
-                     std::ranges::equal(earliest, before.compute, std::ranges::less_equal{});
-    return all ? moved : not_known;
-  }
-
-  // To the end of the last period: every period is the one before it, later by `moved`.
-  void skip(Picoseconds moved, std::size_t periods) {
-    const PassLevelPeriod& period = order_.period;
-    const std::size_t left = period.times - periods;
-    const Picoseconds by = moved * static_cast<Picoseconds>(left);
-    const auto move = [by](const std::vector<std::int32_t>& which, std::vector<Picoseconds>& times) {
-      for (const std::int32_t number : which) times[static_cast<std::size_t>(number)] += by;
-    };
-    move(period.ranks, times_.compute);
-    move(period.streams, times_.streams);
-    move(period.reducing, times_.reduced);
-    const auto shift = static_cast<std::size_t>(period.shift);
-    const auto move_on = [&](const std::vector<std::int32_t>& which, std::vector<Picoseconds>& times) {
-      for (const std::int32_t number : which) {
-        const std::size_t at = static_cast<std::size_t>(number) + periods * shift;
-        times[at + left * shift] = times[at] + by;
-      }
-    };
-    move_on(period.posted, times_.posted);
-    move_on(period.over, times_.over);
-  }
 
   const PassLevelPlan& plan_;
   const PassLevelOrder& order_;
   PassLevelTimes& times_;
+  Picoseconds *posted_ = nullptr, *over_ = nullptr;  // of the transfers that events call their first
 };
 
 // What follows behind the last pass of each rank.

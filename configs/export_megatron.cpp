@@ -224,8 +224,12 @@ void add_offload(const Job& job, Flags& flags, Notes& notes) {
   if (offload.optimizer == OffloadTarget::nvme) notes.emplace_back("offload.optimizer: nvme; cpu is there");
   if (offload.parameters != OffloadTarget::none)
     notes.emplace_back("offload.parameters: weights stay on the GPU");
-  if (offload.activations != OffloadTarget::none)
-    notes.emplace_back("offload.activations: --cpu-offloading-num-layers leaves the last layers out");
+  if (offload.activation_layers > 0 && offload.activation_layers < job.model.num_layers &&
+      job.parallelism.pipeline_model_parallel_size == 1)
+    add(flags, "--cpu-offloading-num-layers", offload.activation_layers);
+  else if (offload.activations != OffloadTarget::none)
+    notes.emplace_back(
+        "offload.activations: --cpu-offloading-num-layers is of fewer layers than there are, on one stage");
 }
 
 void add_optimizer(const Job& job, MegatronArguments& arguments) {

@@ -192,6 +192,11 @@ void import_megatron_optimizer(MegatronReader& flags) {
   import_state_types(flags);
   if (flags.is_on("--optimizer-cpu-offload"))
     flags.put("offload.optimizer", "cpu", flags.position_of("--optimizer-cpu-offload"));
+  if (const std::optional<ShellWord> layers = flags.value("--cpu-offloading-num-layers");
+      layers && layers->text != "0") {
+    flags.put("offload.activations", "cpu", layers->position);
+    flags.put("offload.activation_layers", layers->text, layers->position);
+  }
 }
 
 void import_megatron_recompute(MegatronReader& flags) {

@@ -28,6 +28,9 @@ void read_offload(const ConfigNode* node, Reading& reading, Job& job) {
   section.ignore({"optimizer_fraction"});
   offload.parameters = target(section, "parameters", any);
   offload.activations = target(section, "activations", {{"none", "cpu"}, {"nvme"}});
+  if (section.has("activation_layers"))
+    offload.activation_layers = static_cast<int>(section.integer("activation_layers", limits::layers));
+  section.ignore({"activation_layers"});
   section.finish();
 }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::array read_flags{
     "--accumulate-allreduce-grads-in-fp32", "--account-for-embedding-in-pipeline-split",
     "--account-for-loss-in-pipeline-split", "--attention-backend", "--bf16", "--cp-comm-type",
-    "--data-parallel-sharding-strategy", "--decoder-first-pipeline-num-layers",
+    "--cpu-offloading-num-layers", "--data-parallel-sharding-strategy", "--decoder-first-pipeline-num-layers",
     "--decoder-last-pipeline-num-layers", "--exp-avg-dtype", "--exp-avg-sq-dtype", "--fp16", "--fp4-format",
     "--fp4-recipe", "--fp8-format", "--fp8-recipe", "--grad-reduce-in-bf16", "--group-query-attention",
     "--hierarchical-context-parallel-sizes", "--main-grads-dtype", "--main-params-dtype",
@@ -265,8 +265,6 @@ constexpr Explained unsupported_flags[] = {
     {"--batch-size", "Megatron-LM does not take it any more", "--micro-batch-size."},
     {"--checkpoint-activations", "Megatron-LM does not take it any more",
      "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1."},
-    {"--cpu-offloading-num-layers", "activations are offloaded of all layers or none",
-     "offload.activations: cpu in the job."},
     {"--ddp-num-buckets", "buckets are given by their size", "--ddp-bucket-size."},
     {"--decoder-num-layers", "an encoder-decoder is no job of pretrain_gpt.py", "model_type: t5 in a job."},
     {"--decoder-seq-length", "an encoder-decoder is no job of pretrain_gpt.py", "model_type: t5 in a job."},

@@ -14,6 +14,9 @@ struct Offload {
   double optimizer_fraction = 1;  // of each bucket; Megatron-LM's --optimizer-offload-fraction
   OffloadTarget parameters = OffloadTarget::none;   // shards of ZeRO-3
   OffloadTarget activations = OffloadTarget::none;  // what the forward pass keeps; none or cpu
+  // Of the first so many layers of every stage, and of those alone; 0: of all. Megatron-LM's
+  // --cpu-offloading-num-layers.
+  int activation_layers = 0;
   bool any() const {
     return optimizer != OffloadTarget::none || parameters != OffloadTarget::none ||
            activations != OffloadTarget::none;

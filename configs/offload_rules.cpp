@@ -54,16 +54,32 @@ void check_parameters(Reading& reading, const Job& job) {
                     "offload.optimizer: cpu or nvme, with optimizer_fraction 1.");
 }
 
-}  // namespace
-
-void apply_offload_rules(Reading& reading, const Job& job) {
-  if (!job.offload.any() && !reading.positions.contains("offload.optimizer_fraction")) return;
-  check_hardware(reading, job);
-  check_optimizer(reading, job);
-  check_parameters(reading, job);
+void check_activations(Reading& reading, const Job& job) {
+  const Offload& offload = job.offload;
+  if (offload.activations == OffloadTarget::none && offload.activation_layers > 0)
+    reading.problem("offload.activation_layers", "no activations are offloaded",
+                    "write offload.activations: cpu as well.");
+  if (offload.activation_layers > job.model.num_layers)
+    reading.problem(
+        "offload.activation_layers",
+        fmt::format("activations of {} layers, of {}", offload.activation_layers, job.model.num_layers),
+        "leave it out: then all layers' are offloaded.");
   if (job.offload.activations != OffloadTarget::none && job.parallelism.pipeline_schedule == "bpipe")
     reading.problem("offload.activations", "bpipe lends the activations that would be offloaded",
                     "1f1b with offload.activations, or bpipe without.");
+}
+
+}  // namespace
+
+void apply_offload_rules(Reading& reading, const Job& job) {
+  const auto is_written = [&](const char* key) { return reading.positions.contains(key); };
+  if (!job.offload.any() && !is_written("offload.optimizer_fraction") &&
+      !is_written("offload.activation_layers"))
+    return;
+  check_hardware(reading, job);
+  check_optimizer(reading, job);
+  check_parameters(reading, job);
+  check_activations(reading, job);
 }
 
 }  // namespace simrun

@@ -55,7 +55,8 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   rules.optimizer = job_.optimizer;
   ChunkSource source{model_.graph, *chunks_[chunk].code, chunk, rules, job_.training.precision};
   source.name = fmt::format("stage {}{}", stage, direction == Direction::up ? " up" : "");
-  source.offloads_activations = job_.offload.activations != OffloadTarget::none;
+  if (const Offload& offload = job_.offload; offload.activations != OffloadTarget::none)
+    source.offloaded_layers = offload.activation_layers > 0 ? offload.activation_layers : all_layers;
   if (job_.training.fp8) source.scales_by_largest_weight = looks_before_cast(job_.training.fp8->recipe);
   if (splits_) source.split = &chunks_[chunk].split;
   source.kept_before = kept_before(chunk);

@@ -227,10 +227,10 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
     plan.buffers.push_back(std::move(buffer));
     emission.buffer_of[v] = static_cast<Index>(plan.buffers.size() - 1);
   }
-  if (source.offloads_activations) {
+  if (source.offloaded_layers > 0) {
     std::vector<ValueId> stays = code.outputs;
     if (!source.inputs.empty()) stays.insert(stays.end(), code.inputs.begin(), code.inputs.end());
-    add_host_copies(plan, emission, code, stays);
+    add_host_copies(plan, emission, code, stays, source.offloaded_layers);
     emission.to_host = stream_named(plan.streams, "to_host");
     emission.from_host = stream_named(plan.streams, "from_host");
   }

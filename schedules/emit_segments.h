@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ struct ChunkEmission {
   Index first_pair_channel = no_index;
 };
 
+constexpr int all_layers = std::numeric_limits<int>::max();
+
 // What a chunk's buffers follow from.
 struct ChunkSource {
   const Graph& graph;
@@ -56,7 +59,8 @@ struct ChunkSource {
   // this chunk's inputs and input gradients. Their buffers, and whether that stage keeps its output for its
   // own backward pass; otherwise empty.
   std::vector<Index> inputs = {}, input_gradients = {};
-  bool offloads_activations = false;
+  // The first layers, whose activations leave the GPU; all_layers: with what lies before and behind them.
+  int offloaded_layers = 0;
   bool scales_by_largest_weight = false;  // fp8, tensorwise scaling
   std::vector<ValueId> kept_before = {};
   // Tied word embeddings that an earlier chunk of the same rank has: its parameter and main gradient.

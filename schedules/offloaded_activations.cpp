@@ -2,18 +2,37 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace simrun {
 
 static constexpr std::size_t none = ~std::size_t{0};
 
+namespace {
+
+// By value: whether the last of the forward pass that mentions it is one of the chunk's first `layers`.
+std::vector<bool> belongs_to_first(const ChunkCode& code, int layers) {
+  std::vector<bool> belongs(code.values.size(), layers == all_layers);
+  if (layers == all_layers) return belongs;
+  std::set<std::int32_t> first;
+  for (const CodeStep& step : code.forward) {
+    if (step.layer >= 0 && static_cast<int>(first.size()) < layers) first.insert(step.layer);
+    for (const std::vector<ValueId>* mentioned : {&step.inputs, &step.outputs})
+      for (const ValueId v : *mentioned) belongs[v] = first.contains(step.layer);
+  }
+  return belongs;
+}
+
+}  // namespace
+
 void add_host_copies(Plan& plan, ChunkEmission& emission, const ChunkCode& code,
-                     const std::vector<ValueId>& stays) {
+                     const std::vector<ValueId>& stays, int layers) {
   emission.host_copy.assign(code.values.size(), no_index);
+  const std::vector<bool> belongs = belongs_to_first(code, layers);
   for (ValueId v = 0; v < code.values.size(); ++v) {
     const Value& value = code.values[v];
-    if (!value.saved || value.kind != ValueKind::activation) continue;
+    if (!value.saved || value.kind != ValueKind::activation || !belongs[v]) continue;
     if (std::find(stays.begin(), stays.end(), v) != stays.end()) continue;
     Buffer copy = plan.buffers[emission.buffer_of[v]];
     copy.name += " on host";
@@ -42,6 +61,25 @@ OffloadedActivations::OffloadedActivations(const ChunkEmission& emission, const 
   leaving_.resize(first_.size());
   for (ValueId v = 0; v < group_of_.size(); ++v)
     if (group_of_[v] != none) leaving_[group_of_[v]].push_back(v);
+  set_windows();
+}
+
+void OffloadedActivations::set_windows() {
+  std::vector<std::size_t> layers, offloaded;  // runs
+  gone_by_.resize(first_.size());
+  for (std::size_t run = 0; run < first_.size(); ++run) {
+    gone_by_[run] = run + 2;
+    if (code_.forward[first_[run]].layer < 0) continue;
+    layers.push_back(run);
+    if (!leaving_[run].empty()) offloaded.push_back(run);
+  }
+  has_windows_ = offloaded.size() < layers.size();
+  if (has_windows_)
+    for (std::size_t i = 0; i < offloaded.size(); ++i)
+      gone_by_[offloaded[i]] = layers.front() + (i + 1) * layers.size() / offloaded.size() + 1;
+  gone_before_.assign(first_.size(), none);
+  for (std::size_t run = 0; run < first_.size(); ++run)
+    if (!leaving_[run].empty() && gone_by_[run] < first_.size()) gone_before_[gone_by_[run]] = run;
 }
 
 Instruction OffloadedActivations::copy(const Values& values, bool to_host, std::int32_t layer) const {
@@ -70,15 +108,15 @@ Instruction OffloadedActivations::release(const Values& values, bool on_host, Ph
 void OffloadedActivations::before_forward(std::size_t s, std::vector<Instruction>& instructions) {
   if (leaving_.empty()) return;
   const std::size_t run = run_of_[s];
-  if (s == first_[run] && run >= 2 && !leaving_[run - 2].empty())
-    instructions.push_back(release(leaving_[run - 2], false, Phase::forward));
+  if (s == first_[run] && gone_before_[run] != none)
+    instructions.push_back(release(leaving_[gone_before_[run]], false, Phase::forward));
 }
 
 void OffloadedActivations::let_wait(std::size_t s, Instruction& instruction) {
   if (leaving_.empty()) return;
   const std::size_t run = run_of_[s];
-  if (s == first_[run] && run >= 2 && !leaving_[run - 2].empty())
-    instruction.waits_for.push_back(emission_.host_copy[leaving_[run - 2].front()]);
+  if (s == first_[run] && gone_before_[run] != none)
+    instruction.waits_for.push_back(emission_.host_copy[leaving_[gone_before_[run]].front()]);
 }
 
 void OffloadedActivations::behind_forward(std::size_t s, std::vector<Instruction>& instructions) {
@@ -87,8 +125,17 @@ void OffloadedActivations::behind_forward(std::size_t s, std::vector<Instruction
   if (s == last_[run] && !leaving_[run].empty())
     instructions.push_back(copy(leaving_[run], true, code_.forward[s].layer));
   if (s + 1 < code_.forward.size()) return;
-  for (std::size_t r = run == 0 ? 0 : run - 1; r <= run; ++r)
-    if (!leaving_[r].empty()) instructions.push_back(release(leaving_[r], false, Phase::forward));
+  for (std::size_t r = 0; r <= run; ++r)
+    if (gone_by_[r] > run && !leaving_[r].empty())
+      instructions.push_back(release(leaving_[r], false, Phase::forward));
+}
+
+std::map<std::int32_t, std::size_t> OffloadedActivations::places_of_layers(
+    const std::vector<CodeStep>& steps, const std::vector<std::size_t>& order, std::size_t begin,
+    std::size_t end) const {
+  std::map<std::int32_t, std::size_t> places;
+  for (std::size_t place = begin; place < end; ++place) places.try_emplace(steps[order[place]].layer, place);
+  return places;
 }
 
 void OffloadedActivations::find(const std::vector<CodeStep>& steps, const std::vector<std::size_t>& order,
@@ -107,13 +154,26 @@ void OffloadedActivations::find(const std::vector<CodeStep>& steps, const std::v
         needed.try_emplace(group_of_[v], place, Values{}).first->second.second.push_back(v);
       }
   }
-  std::vector<std::pair<std::size_t, Values>> in_order;
+  struct Fetch {
+    std::size_t needed = 0, run = 0;
+    Values values;
+  };
+  std::vector<Fetch> in_order;
   in_order.reserve(needed.size());
-  for (auto& [run, group] : needed) in_order.push_back(std::move(group));
-  std::stable_sort(in_order.begin(), in_order.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (std::size_t n = 0; n < in_order.size(); ++n)
-    fetched_[n == 0 ? begin : in_order[n - 1].first].push_back(std::move(in_order[n].second));
+  for (auto& [run, group] : needed) in_order.push_back({group.first, run, std::move(group.second)});
+  std::ranges::stable_sort(in_order, {}, &Fetch::needed);
+  const std::map<std::int32_t, std::size_t> places = places_of_layers(steps, order, begin, end);
+  for (std::size_t n = 0; n < in_order.size(); ++n) {
+    std::size_t at = n == 0 ? begin : in_order[n - 1].needed;
+    const std::size_t window = gone_by_[in_order[n].run] - 1;  // a run; behind the last: at once
+    if (has_windows_ && window >= first_.size()) {
+      at = begin;
+    } else if (has_windows_) {
+      const auto found = places.find(code_.forward[first_[window]].layer);
+      if (found != places.end()) at = std::min(at, found->second);
+    }
+    fetched_[at].push_back(std::move(in_order[n].values));
+  }
 }
 
 void OffloadedActivations::before_backward(std::size_t place, std::vector<Instruction>& instructions) const {

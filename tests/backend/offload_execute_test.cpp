@@ -40,6 +40,7 @@ TEST_CASE("offloaded optimizers, parameters and activations compute what one ran
         OffloadCase{"{optimizer: cpu, parameters: cpu}", "{zero_stage: 3}", "{}", 4, "bf16"},
         OffloadCase{"{optimizer: nvme, parameters: nvme}", "{zero_stage: 3}", "{}", 2, "bf16"},
         OffloadCase{"{activations: cpu}", "{}", "{}", 1},
+        OffloadCase{"{activations: cpu, activation_layers: 1}", "{zero_stage: 3}", "{}", 2},
         OffloadCase{"{activations: cpu}", "{zero_stage: 1}",
                     "{pipeline_model_parallel_size: 2, tensor_model_parallel_size: 2}", 8},
         OffloadCase{"{optimizer: cpu, parameters: cpu, activations: cpu}", "{zero_stage: 3}", pipeline, 4}}) {

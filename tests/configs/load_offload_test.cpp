@@ -20,6 +20,23 @@ TEST_CASE("the offload section and the host's numbers are read and printed again
   CHECK(again.job.cluster == loaded.job.cluster);
 }
 
+TEST_CASE(
+    "activations of the first layers: the number is read, printed again, and refused without a target") {
+  const auto problem = [](const std::string& offload) {
+    return problems_of(edited("cluster:", "offload: " + offload + "\ncluster:")).at(0);
+  };
+  const LoadedJob loaded =
+      load_job_text(edited("cluster:", "offload: {activations: cpu, activation_layers: 1}\ncluster:"),
+                    "job.yaml", with_presets());
+  CHECK(loaded.job.offload.activation_layers == 1);
+  const LoadedJob again = load_job_text(loaded.effective_yaml, "job.yaml", with_presets());
+  CHECK(again.job.offload == loaded.job.offload);
+  CHECK(problem("{activation_layers: 1}").hint == "write offload.activations: cpu as well.");
+  CHECK(problem("{activations: cpu, activation_layers: 0}").position.line > 0);
+  CHECK(problem("{activations: cpu, activation_layers: 9999}")
+            .message.starts_with("activations of 9999 layers"));
+}
+
 TEST_CASE("what cannot be offloaded is refused with what can") {
   const auto with = [](const std::string& sections) {
     const std::vector<Diagnostic> problems = problems_of(edited("cluster:", sections + "\ncluster:"));

@@ -179,6 +179,7 @@ TEST_CASE("what no argument says is named with its key") {
        {"optimizer.grad_reduce_dtype", "bf16", "optimizer.grad_reduce_dtype"},
        {"optimizer.exp_avg_dtype", "bf16", "optimizer: state in these types"},
        {"offload.activations", "cpu", "offload.activations"},
+       {"offload", "{activations: cpu, activation_layers: 2}", "offload.activations"},
        {"training.precision", "tf32", "training.precision: tf32"},
        {"training.lora", "{rank: 8, targets: [qkv]}", "training.lora"},
        {"training.documents", "{mean: 100}", "training.documents"},

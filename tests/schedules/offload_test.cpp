@@ -102,6 +102,21 @@ TEST_CASE("offloaded activations: all that a layer keeps goes out once and comes
   CHECK(leaves > 0.9 * stays);
 }
 
+TEST_CASE("activations of the first layers alone are offloaded: as many layers' bytes leave and come back") {
+  const auto leaving = [](const char* layers) {
+    Overrides overrides = {{"offload.activations", "cpu"}, {"training.global_batch_size", "2"}};
+    if (layers != nullptr) overrides.push_back({"offload.activation_layers", layers});
+    std::map<std::string, double> bytes = copied(plan_with(overrides));
+    CHECK(bytes["to_host"] == Approx(bytes["from_host"]));
+    return bytes["to_host"];
+  };
+  const double one = leaving("1"), two = leaving("2");
+  CHECK(one > 0);
+  // What a layer keeps, and the whole model: the embedding's and the head's leave with all layers only.
+  CHECK(two == Approx(2 * one).epsilon(0.1));
+  CHECK(leaving(nullptr) > two);
+}
+
 TEST_CASE("offloading is valid with every kind of schedule, ZeRO stage and recompute") {
   const std::vector<std::pair<const char*, const char*>> schedules = {
       {"1f1b", "1"}, {"zb_h1", "1"},      {"interleaved_1f1b", "2"},

@@ -97,6 +97,27 @@ TEST_CASE(
   CHECK(offloaded.totals.exposed[offload] > 0);  // 25 GB/s cannot keep up with unfused attention's scores
 }
 
+TEST_CASE("copies of the first layers' activations have the time of all layers") {
+  // Of 8 layers on one GPU, 2 leave: each copy may last as long as 4 layers run.
+  const auto of_layers = [](const char* layers, const char* bandwidth) {
+    const Plan plan = compile(
+        job_from(small_gpt(8, 1, 1, 1), {{"offload", std::string("{activations: cpu") + layers + "}"},
+                                         {"cluster.gpus_per_node", "1"},
+                                         {"cluster.fabric.topology", "non_blocking"},
+                                         {"training.global_batch_size", "4"},
+                                         {"cluster.host.pcie_bandwidth", bandwidth}}));
+    return simulate(plan).ranks[0];
+  };
+  const char* const fast = "100 GB/s";
+  const RankTimeline all = of_layers("", fast), two = of_layers(", activation_layers: 2", fast);
+  CHECK(all.totals.exposed[offload] > 0);
+  CHECK(two.totals.exposed[offload] == 0);
+  CHECK(two.host_bytes < all.host_bytes / 3);
+  CHECK(two.peak.bytes > all.peak.bytes);
+  // On a slower link they have to be waited for as well.
+  CHECK(of_layers(", activation_layers: 2", "2 GB/s").totals.exposed[offload] > 0);
+}
+
 TEST_CASE("weights on the host make every gather wait for PCIe") {
   const Overrides zero3 = {{"optimizer.zero_stage", "3"}, {"offload.optimizer", "cpu"}};
   const auto step = [&](const Overrides& overrides) {

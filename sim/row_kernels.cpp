@@ -46,6 +46,23 @@ std::vector<RowKernel> residual_kernels(const Plan& plan, const Instruction& ins
   return kernels;
 }
 
+// The rows of experts, or of the GPUs or nodes that have them, which a dispatch or combine writes, reads or
+// differentiates.
+const Buffer& routed_rows(const Plan& plan, const Instruction& instruction) {
+  const bool is_dispatch = instruction.function == Function::dispatch;
+  const bool writes_rows = is_dispatch == (instruction.opcode == Opcode::gather);
+  return plan.buffers[writes_rows ? instruction.outputs.front() : instruction.inputs.front()];
+}
+
+// DeepEP (deepseek-ai/DeepEP, csrc/kernels/intranode.cu and internode.cu): what sends a token's row reads it
+// where it lies, and what receives rows sums them, while they are exchanged. Experts' own rows, by capacity,
+// are put in their order afterwards.
+bool is_done_by_exchange(const Plan& plan, const Instruction& instruction) {
+  if (instruction.function != Function::dispatch && instruction.function != Function::combine) return false;
+  const Buffer& rows = routed_rows(plan, instruction);
+  return rows.dims.size() > 1 && plan.dimension_names[rows.dims[1].name] != "capacity";
+}
+
 // Megatron Core's operators (moe_utils.py: permute, unpermute, sort_chunks_by_idxs): rows are selected, and
 // summed by a scatter that adds to zeros; a rank that has several experts puts what others sent in their
 // order, in a copy of its own. Adding to a row reads it, and its old sum.
@@ -55,11 +72,10 @@ std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& inst
   if (plan.framework.kernels.fused_permute || (!is_dispatch && instruction.function != Function::combine) ||
       instruction.inputs.size() < 2)
     return {};
-  const Index in = instruction.inputs.front(), out = instruction.outputs.front();
   const bool writes_rows = is_dispatch == forward;
-  const Buffer &rows = plan.buffers[writes_rows ? out : in], &tokens = plan.buffers[writes_rows ? in : out];
-  // DeepEP's kernels put rows into their places as they arrive.
-  if (rows.dims.size() < 2 || plan.dimension_names[rows.dims[1].name] != "capacity") return {};
+  const Buffer &rows = routed_rows(plan, instruction),
+               &tokens = plan.buffers[writes_rows ? instruction.inputs.front() : instruction.outputs.front()];
+  if (rows.dims.size() < 2) return {};
   const auto r = static_cast<double>(rows.stored_bytes()), t = static_cast<double>(tokens.stored_bytes());
   std::vector<RowKernel> kernels;
   const bool is_of_all_experts = rows.split.empty() || rows.split.front().empty();
@@ -138,6 +154,7 @@ double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel) {
 }
 
 std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes) {
+  if (is_done_by_exchange(plan, instruction)) return {};
   if (!instruction.outputs.empty())
     if (std::vector<RowKernel> kernels = separate_kernels(plan, instruction); !kernels.empty())
       return kernels;

@@ -25,7 +25,7 @@ double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel);
 //   cross entropy   logits - maximum, exponential, sum, quotient; backward product, cast
 //   optimizer       what else its step moves
 //   add             bias, dropout with its mask of one byte, residual
-//   experts' rows   see permute_kernels()
+//   experts' rows   see permute_kernels(); none where DeepEP's exchange moves them
 //   weight gradient product in the type of the weight, then added to the main gradient
 std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes);
 

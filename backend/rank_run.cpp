@@ -258,10 +258,12 @@ void RankRun::compute(const Place& at, const Instruction& what, const std::vecto
   }
   if (what.opcode == Opcode::copy && inputs.size() == outputs.size() &&
       same_dimensions(*inputs[0].buffer, *outputs[0].buffer)) {
-    if (inputs[0].rows != nullptr)
-      return copy_rows(device_, {inputs[0], outputs[0]},
-                       rows_of_part(*inputs[0].rows, plan_, *outputs[0].buffer, place_));
-    for (std::size_t i = 0; i < inputs.size(); ++i) copy(inputs[i], outputs[i]);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].rows != nullptr)
+        copy_rows(device_, {inputs[i], outputs[i]},
+                  rows_of_part(*inputs[i].rows, plan_, *outputs[i].buffer, place_));
+      else
+        copy(inputs[i], outputs[i]);
     return;
   }
   KernelCall call{plan_, what, inputs, outputs, at.microbatch, global_step(), shared_.training};

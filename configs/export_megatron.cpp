@@ -225,11 +225,13 @@ void add_offload(const Job& job, Flags& flags, Notes& notes) {
   if (offload.parameters != OffloadTarget::none)
     notes.emplace_back("offload.parameters: weights stay on the GPU");
   if (offload.activation_layers > 0 && offload.activation_layers < job.model.num_layers &&
-      job.parallelism.pipeline_model_parallel_size == 1)
+      job.parallelism.pipeline_model_parallel_size == 1 &&
+      job.recompute.granularity == RecomputeGranularity::none)
     add(flags, "--cpu-offloading-num-layers", offload.activation_layers);
   else if (offload.activations != OffloadTarget::none)
     notes.emplace_back(
-        "offload.activations: --cpu-offloading-num-layers is of fewer layers than there are, on one stage");
+        "offload.activations: --cpu-offloading-num-layers is of fewer layers than there are, on one stage, "
+        "without recompute");
 }
 
 void add_optimizer(const Job& job, MegatronArguments& arguments) {

@@ -32,6 +32,7 @@ struct ChunkEmission {
   // Activations offloaded between the passes: the host's copies by value (no_index: none), and the streams to
   // and from it. Empty: none are.
   std::vector<Index> host_copy = {};
+  int offloaded_layers = 0;  // ChunkSource's
   std::uint8_t to_host = 0, from_host = 0;
   std::vector<ValueId> kept_before = {};  // inputs that the stage before frees
   // What crosses a border of unlike stages in chunks: views of a buffer, by it and their number.

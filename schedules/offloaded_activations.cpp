@@ -29,6 +29,7 @@ std::vector<bool> belongs_to_first(const ChunkCode& code, int layers) {
 void add_host_copies(Plan& plan, ChunkEmission& emission, const ChunkCode& code,
                      const std::vector<ValueId>& stays, int layers) {
   emission.host_copy.assign(code.values.size(), no_index);
+  emission.offloaded_layers = layers;
   const std::vector<bool> belongs = belongs_to_first(code, layers);
   for (ValueId v = 0; v < code.values.size(); ++v) {
     const Value& value = code.values[v];
@@ -65,21 +66,29 @@ OffloadedActivations::OffloadedActivations(const ChunkEmission& emission, const 
 }
 
 void OffloadedActivations::set_windows() {
-  std::vector<std::size_t> layers, offloaded;  // runs
+  std::vector<std::size_t> layers;  // runs
+  std::set<std::int32_t> first;
+  std::size_t leave = 0;  // of `layers`, the first ones
   gone_by_.resize(first_.size());
+  fetched_by_.assign(first_.size(), none);
   for (std::size_t run = 0; run < first_.size(); ++run) {
     gone_by_[run] = run + 2;
-    if (code_.forward[first_[run]].layer < 0) continue;
+    const std::int32_t layer = code_.forward[first_[run]].layer;
+    if (layer < 0) continue;
     layers.push_back(run);
-    if (!leaving_[run].empty()) offloaded.push_back(run);
+    if (static_cast<int>(first.size()) < emission_.offloaded_layers) first.insert(layer);
+    if (first.contains(layer)) leave = layers.size();
   }
-  has_windows_ = offloaded.size() < layers.size();
+  has_windows_ = leave < layers.size() && emission_.offloaded_layers != all_layers;
   if (has_windows_)
-    for (std::size_t i = 0; i < offloaded.size(); ++i)
-      gone_by_[offloaded[i]] = layers.front() + (i + 1) * layers.size() / offloaded.size() + 1;
-  gone_before_.assign(first_.size(), none);
+    for (std::size_t i = 0; i < leave; ++i) {
+      const std::size_t window = (i + 1) * layers.size() / leave;
+      gone_by_[layers[i]] = window + 1 < layers.size() ? layers[window + 1] : first_.size();
+      if (window < layers.size()) fetched_by_[layers[i]] = layers[window];
+    }
+  gone_before_.resize(first_.size());
   for (std::size_t run = 0; run < first_.size(); ++run)
-    if (!leaving_[run].empty() && gone_by_[run] < first_.size()) gone_before_[gone_by_[run]] = run;
+    if (!leaving_[run].empty() && gone_by_[run] < first_.size()) gone_before_[gone_by_[run]].push_back(run);
 }
 
 Instruction OffloadedActivations::copy(const Values& values, bool to_host, std::int32_t layer) const {
@@ -108,15 +117,17 @@ Instruction OffloadedActivations::release(const Values& values, bool on_host, Ph
 void OffloadedActivations::before_forward(std::size_t s, std::vector<Instruction>& instructions) {
   if (leaving_.empty()) return;
   const std::size_t run = run_of_[s];
-  if (s == first_[run] && gone_before_[run] != none)
-    instructions.push_back(release(leaving_[gone_before_[run]], false, Phase::forward));
+  if (s != first_[run]) return;
+  for (const std::size_t gone : gone_before_[run])
+    instructions.push_back(release(leaving_[gone], false, Phase::forward));
 }
 
 void OffloadedActivations::let_wait(std::size_t s, Instruction& instruction) {
   if (leaving_.empty()) return;
   const std::size_t run = run_of_[s];
-  if (s == first_[run] && gone_before_[run] != none)
-    instruction.waits_for.push_back(emission_.host_copy[leaving_[gone_before_[run]].front()]);
+  if (s != first_[run]) return;
+  for (const std::size_t gone : gone_before_[run])
+    instruction.waits_for.push_back(emission_.host_copy[leaving_[gone].front()]);
 }
 
 void OffloadedActivations::behind_forward(std::size_t s, std::vector<Instruction>& instructions) {
@@ -165,8 +176,8 @@ void OffloadedActivations::find(const std::vector<CodeStep>& steps, const std::v
   const std::map<std::int32_t, std::size_t> places = places_of_layers(steps, order, begin, end);
   for (std::size_t n = 0; n < in_order.size(); ++n) {
     std::size_t at = n == 0 ? begin : in_order[n - 1].needed;
-    const std::size_t window = gone_by_[in_order[n].run] - 1;  // a run; behind the last: at once
-    if (has_windows_ && window >= first_.size()) {
+    const std::size_t window = fetched_by_[in_order[n].run];
+    if (has_windows_ && window == none) {
       at = begin;
     } else if (has_windows_) {
       const auto found = places.find(code_.forward[first_[window]].layer);

@@ -46,8 +46,10 @@ class OffloadedActivations {
   std::vector<std::size_t> group_of_;      // by value: the run behind which it leaves; none: it stays
   std::vector<Values> leaving_;            // by run
   std::vector<std::size_t> gone_by_;       // by run: the one that begins when what leaves behind it is gone
-  std::vector<std::size_t> gone_before_;   // by run: the one whose gone_by_ it is; none
-  bool has_windows_ = false;               // only the first layers leave
+  std::vector<std::vector<std::size_t>> gone_before_;  // by run: those whose gone_by_ it is
+  std::vector<std::size_t>
+      fetched_by_;            // by run: whose backward pass begins when its copy back does; none: at once
+  bool has_windows_ = false;  // only the first layers leave
   std::vector<std::vector<Values>> fetched_;  // by place of the backward order
 };
 

@@ -1,7 +1,10 @@
 #include <catch2/catch.hpp>
+#include <string>
+#include <tuple>
 
 #include "schedules/compile.h"
 #include "tests/backend/checked_run.h"
+#include "tests/backend/expert_jobs.h"
 
 // What lies in the host's memory or on its drives between two uses is the same when it comes back.
 namespace simrun {
@@ -15,11 +18,12 @@ struct OffloadCase {
   const char *offload, *optimizer, *parallelism;
   int gpus;
   const char* precision = "fp32";
+  std::string model = tiny_gpt;
 };
 
 Plan plan_of(const OffloadCase& c) {
   return compile(job_from(
-      "simrun: 1\n" + std::string(tiny_gpt) +
+      "simrun: 1\n" + c.model +
       "training: {seq_length: 8, micro_batch_size: 1, global_batch_size: 8, precision: " + c.precision +
       "}\nparallelism: " + c.parallelism + "\noptimizer: " + c.optimizer + "\noffload: " + c.offload +
       "\ncluster: {from: dgx_a100, nodes: 1, gpus_per_node: " + std::to_string(c.gpus) + host + "}\n"));
@@ -52,6 +56,21 @@ TEST_CASE("offloaded optimizers, parameters and activations compute what one ran
     check_equal(run, alone, 1e-10);
     check_memory(plan, run, false);
   }
+}
+
+TEST_CASE("activations of experts, and behind frozen layers, are the same when they come back") {
+  const std::string frozen = std::string(tiny_gpt).substr(0, std::string(tiny_gpt).rfind('}')) +
+                             ", frozen: [embedding, 'layers[0-1]']}\n";
+  for (const auto& [model, parallelism, gpus] : {std::tuple(std::string(tiny_mixtral), "{}", 1),
+                                                 {tiny_mixtral, "{expert_model_parallel_size: 2}", 2},
+                                                 {tiny_mixtral, "{pipeline_model_parallel_size: 2}", 2},
+                                                 {frozen, "{}", 1}})
+    for (const char* offload : {"{activations: cpu}", "{activations: cpu, activation_layers: 3}"}) {
+      CAPTURE(model, parallelism, offload);
+      const Execution run = checked_run(plan_of({offload, "{}", parallelism, gpus, "fp32", model}));
+      const Execution alone = checked_run(compile(tiny_job({.model = model.c_str()})));
+      check_equal(run, alone, 1e-10);
+    }
 }
 
 TEST_CASE("what is offloaded is not in the device's memory, to the byte") {

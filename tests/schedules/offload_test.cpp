@@ -102,6 +102,18 @@ TEST_CASE("offloaded activations: all that a layer keeps goes out once and comes
   CHECK(leaves > 0.9 * stays);
 }
 
+TEST_CASE("layers that keep nothing for a backward pass of theirs leave the others' copies as they are") {
+  // The first two of four layers are frozen: nothing of them is read again.
+  const auto leaving = [](const Overrides& more) {
+    Overrides overrides = {{"offload.activations", "cpu"}, {"training.global_batch_size", "2"}};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return copied(plan_with(overrides))["to_host"];
+  };
+  const double behind_frozen = leaving({{"model.frozen", "[embedding, 'layers[0-1]']"}});
+  CHECK(behind_frozen > 0);
+  CHECK(behind_frozen < leaving({}));
+}
+
 TEST_CASE("activations of the first layers alone are offloaded: as many layers' bytes leave and come back") {
   const auto leaving = [](const char* layers) {
     Overrides overrides = {{"offload.activations", "cpu"}, {"training.global_batch_size", "2"}};

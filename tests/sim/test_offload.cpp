@@ -100,12 +100,12 @@ TEST_CASE(
 TEST_CASE("copies of the first layers' activations have the time of all layers") {
   // Of 8 layers on one GPU, 2 leave: each copy may last as long as 4 layers run.
   const auto of_layers = [](const char* layers, const char* bandwidth) {
-    const Plan plan = compile(
-        job_from(small_gpt(8, 1, 1, 1), {{"offload", std::string("{activations: cpu") + layers + "}"},
-                                         {"cluster.gpus_per_node", "1"},
-                                         {"cluster.fabric.topology", "non_blocking"},
-                                         {"training.global_batch_size", "4"},
-                                         {"cluster.host.pcie_bandwidth", bandwidth}}));
+    const Plan plan =
+        compile(job_from(small_gpt(8, 1, 1, 1), {{"offload", std::string("{activations: cpu") + layers + "}"},
+                                                 {"cluster.gpus_per_node", "1"},
+                                                 {"cluster.fabric.topology", "non_blocking"},
+                                                 {"training.global_batch_size", "4"},
+                                                 {"cluster.host.pcie_bandwidth", bandwidth}}));
     return simulate(plan).ranks[0];
   };
   const char* const fast = "100 GB/s";

@@ -1,10 +1,13 @@
 #include <catch2/catch.hpp>
+#include <map>
+#include <string>
 
 #include "schedules/compile.h"
 #include "schedules/instruction_flops.h"
 #include "schedules/lint.h"
 #include "schedules/plan_file.h"
 #include "schedules/summary.h"
+#include "sim/kernel_cost.h"
 #include "sim/simulate.h"
 #include "tests/jobs.h"
 
@@ -44,6 +47,25 @@ TEST_CASE("deepep over 8 nodes takes the time of 3.63 copies between nodes and 7
   // 3.63 copies 7/8 at 50 GB/s, and 7.3 copies 7/8 at 450 GB/s.
   CHECK(exposed_s(once) < 0.7 * exposed_s(each));
   CHECK(exposed_s(once) > 4 * 3.63 * 2048 * 14336 * 7.0 / 8 / 50e9);
+}
+
+TEST_CASE("deepep's exchanges move their rows: beside them only the order of a GPU's experts takes time") {
+  // Forward and backward: rows by node, by GPU and by expert, on the way there and on the way back.
+  std::map<std::string, std::map<bool, int>> takes_time;  // by dispatcher, whether any
+  for (const char* dispatcher : {"alltoall", "allgather", "deepep"}) {
+    const Plan plan = compile(layers_of_v3(dispatcher, 2));
+    for (const Segment& segment : plan.segments)
+      for (const Instruction& what : segment.instructions)
+        if ((what.opcode == Opcode::gather || what.opcode == Opcode::scatter) &&
+            (what.function == Function::dispatch || what.function == Function::combine))
+          ++takes_time[dispatcher][kernel_time(plan, what) > 0];
+  }
+  CHECK(takes_time["alltoall"][true] > 0);
+  CHECK(takes_time["alltoall"][false] == 0);
+  CHECK(takes_time["allgather"][false] == 0);
+  // By node, by GPU, by expert: one in three.
+  CHECK(takes_time["deepep"][true] == takes_time["alltoall"][true]);
+  CHECK(takes_time["deepep"][false] == 2 * takes_time["alltoall"][true]);
 }
 
 TEST_CASE(

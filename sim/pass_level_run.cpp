@@ -57,7 +57,8 @@ class EventRunner {
   };
   // From the boundary `first` on, all times are those of so many periods before, later by `moved`.
   struct Repetition {
-    std::size_t first = 0, periods = 0;
+    const Boundary& first;
+    std::size_t periods = 0;
     Picoseconds moved = 0;
   };
 
@@ -68,7 +69,7 @@ class EventRunner {
       if (before.signature != signature) continue;
       if (!now) now = boundary(periods, signature);
       const Picoseconds moved = moved_by(before, *now);
-      if (moved != not_known) return Repetition{before.periods, periods - before.periods, moved};
+      if (moved != not_known) return Repetition{before, periods - before.periods, moved};
     }
     return {};
   }
@@ -139,17 +140,16 @@ class EventRunner {
   // To the boundary nearest the end that is one of those kept, later by whole repetitions. Returns how many
   // periods lie before it.
   std::size_t skip(const Repetition& repetition, const std::vector<Boundary>& kept) {
-    const Boundary* nearest = nullptr;
-    std::size_t repetitions = 0, nearest_end = 0;
-    for (const Boundary& of : kept) {
-      if (of.periods < repetition.first) continue;
-      const std::size_t times = (order_.period.times - of.periods) / repetition.periods;
-      const std::size_t end = of.periods + times * repetition.periods;
-      if (nearest && end <= nearest_end) continue;
-      nearest = &of;
-      repetitions = times;
-      nearest_end = end;
-    }
+    const auto repetitions_from = [&](const Boundary& of) {
+      return (order_.period.times - of.periods) / repetition.periods;
+    };
+    const auto end_from = [&](const Boundary& of) {
+      return of.periods + repetitions_from(of) * repetition.periods;
+    };
+    const Boundary* nearest = &repetition.first;
+    for (const Boundary& of : kept)
+      if (of.periods > repetition.first.periods && end_from(of) > end_from(*nearest)) nearest = &of;
+    const std::size_t repetitions = repetitions_from(*nearest), nearest_end = end_from(*nearest);
     const Picoseconds by = repetition.moved * static_cast<Picoseconds>(repetitions);
     const Picoseconds* time = nearest->times.data();
     visit_boundary(nearest_end, [&](Picoseconds& moved) { moved = *time++ + by; });

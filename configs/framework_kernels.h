@@ -11,6 +11,13 @@ namespace simrun {
 //   separate  PyTorch's operators, in fp32
 enum class SoftmaxKernel : std::uint8_t { fused, megatron, separate };
 
+// Where the biases of experts are added.
+//   fused         in the products' epilogues
+//   separate_fc2  the second product's behind it, weighted by probabilities, the first's in its epilogue
+//                 (Megatron Core's TEGroupedMLP)
+//   separate      both behind their products (NeMo Automodel)
+enum class ExpertBias : std::uint8_t { fused, separate_fc2, separate };
+
 // Which kernels a framework runs: `kernels:` in configs/frameworks/*.yaml. The defaults are the model of
 // kernels as it prices a job that names no framework: everything fused that some framework fuses.
 struct FrameworkKernels {
@@ -37,6 +44,7 @@ struct FrameworkKernels {
   bool fused_cross_entropy = true;  // exponentials, sum and gradient within the loss's own passes
   // Rows of tokens are dealt out to experts and summed again in one kernel each.
   bool fused_permute = true;
+  ExpertBias expert_bias = ExpertBias::fused;
   // What the norm's kernels reach of the memory rate. Below 1 they are PyTorch's own, whose backward pass
   // reads the input and the gradient once more for the gradient of the weight.
   double norm_efficiency = 1;

@@ -45,6 +45,12 @@ SoftmaxKernel softmax_of(const std::string& word) {
                               : SoftmaxKernel::fused;
 }
 
+ExpertBias expert_bias_of(const std::string& word) {
+  return word == "separate"       ? ExpertBias::separate
+         : word == "separate_fc2" ? ExpertBias::separate_fc2
+                                  : ExpertBias::fused;
+}
+
 }  // namespace
 
 GpuKernels read_gpu_kernels(const ConfigNode* node, const std::string& path, Reading& reading) {
@@ -88,6 +94,8 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.blocking_collectives = section.boolean("blocking_collectives", false);
   kernels.fused_cross_entropy = section.boolean("fused_cross_entropy", true);
   kernels.fused_permute = section.boolean("fused_permute", true);
+  kernels.expert_bias =
+      expert_bias_of(section.word("expert_bias", {{"fused", "separate_fc2", "separate"}}, "fused"));
   kernels.batched_gemm_efficiency = section.real("batched_gemm_efficiency", limits::share, 1.0);
   kernels.optimizer_bytes = section.real("optimizer_bytes", optimizer_bytes, 0.0);
   kernels.compute_slowdown = section.real("compute_slowdown", slowdown, 1.0);

@@ -24,6 +24,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_blocking_pipeline(kernels.blocking_pipeline);
   out.set_separate_cross_entropy(!kernels.fused_cross_entropy);
   out.set_separate_permute(!kernels.fused_permute);
+  out.set_expert_bias(static_cast<std::uint32_t>(kernels.expert_bias));
   if (kernels.batched_gemm_efficiency != 1) out.set_batched_gemm_efficiency(kernels.batched_gemm_efficiency);
   if (kernels.norm_efficiency != 1) out.set_norm_efficiency(kernels.norm_efficiency);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
@@ -34,6 +35,8 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
 FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
   if (in.softmax() > static_cast<std::uint32_t>(SoftmaxKernel::separate))
     throw MalformedPlan("a framework's softmax is of no kind");
+  if (in.expert_bias() > static_cast<std::uint32_t>(ExpertBias::separate))
+    throw MalformedPlan("a framework's biases of experts are added nowhere");
   if (in.flash_attention() < 0 || in.flash_attention() > 3)
     throw MalformedPlan("a framework's FlashAttention is of no generation");
   const double slowdown = finite(in.compute_slowdown(), "compute slowdown");
@@ -58,6 +61,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .fused_weight_gradient = !in.separate_weight_gradient(),
           .fused_cross_entropy = !in.separate_cross_entropy(),
           .fused_permute = !in.separate_permute(),
+          .expert_bias = static_cast<ExpertBias>(in.expert_bias()),
           .norm_efficiency = norm == 0 ? 1 : norm,
           .batched_gemm_efficiency = batched == 0 ? 1 : batched,
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),

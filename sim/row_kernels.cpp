@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "sim/attention_cost.h"
+#include "sim/expert_bias.h"
 
 namespace simrun {
 
@@ -155,6 +156,8 @@ double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel) {
 
 std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes) {
   if (is_done_by_exchange(plan, instruction)) return {};
+  if (std::vector<RowKernel> kernels = expert_bias_gradient_kernels(plan, instruction); !kernels.empty())
+    return kernels;
   if (!instruction.outputs.empty())
     if (std::vector<RowKernel> kernels = separate_kernels(plan, instruction); !kernels.empty())
       return kernels;
@@ -178,7 +181,7 @@ bool adds_behind_product(const Plan& plan, const Instruction& instruction) {
 }
 
 std::vector<RowKernel> kernels_behind_product(const Plan& plan, const Instruction& instruction) {
-  std::vector<RowKernel> kernels;
+  std::vector<RowKernel> kernels = expert_bias_kernels(plan, instruction);
   const Buffer& out = plan.buffers[instruction.outputs.at(0)];
   const auto elements = static_cast<double>(out.elements());
   if (!plan.framework.kernels.fused_qkv_bias && instruction.inputs.size() > 2 &&

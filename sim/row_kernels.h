@@ -26,11 +26,12 @@ double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel);
 //   optimizer       what else its step moves
 //   add             bias, dropout with its mask of one byte, residual
 //   experts' rows   see permute_kernels(); none where DeepEP's exchange moves them
+//   expert biases   see expert_bias_gradient_kernels()
 //   weight gradient product in the type of the weight, then added to the main gradient
 std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes);
 
-// Further kernels behind a product: a bias of packed queries, keys and values, and a weight gradient that is
-// added to the main gradient.
+// Further kernels behind a product: biases of packed queries, keys and values and of experts, and a weight
+// gradient that is added to the main gradient.
 std::vector<RowKernel> kernels_behind_product(const Plan& plan, const Instruction& instruction);
 
 // The product itself writes its own type where a kernel behind it adds to the main gradient.

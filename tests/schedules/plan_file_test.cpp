@@ -57,6 +57,7 @@ Framework framework_with_every_field() {
                       .fused_weight_gradient = false,
                       .fused_cross_entropy = false,
                       .fused_permute = false,
+                      .expert_bias = ExpertBias::separate_fc2,
                       .norm_efficiency = 0.75,
                       .batched_gemm_efficiency = 0.5,
                       .optimizer_bytes = 1.5,

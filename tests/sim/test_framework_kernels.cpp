@@ -359,6 +359,75 @@ TEST_CASE(
   CHECK(passes()[0] == 4);
 }
 
+TEST_CASE("biases of experts that no epilogue adds are added expert by expert, weighted behind fc2") {
+  Shapes shapes(plain_gpu());
+  Plan& plan = shapes.plan;
+  const auto buffer = [&](const std::vector<Extent>& dims) { return shapes.buffer(Dtype::bf16, dims); };
+  // Of both products 1e6 elements, 500,000 per expert: 1 us for every byte of each.
+  const Index activated = buffer({{"experts", 2}, {"capacity", 500}, {"expert_ffn", 1000}});
+  const Index rows = buffer({{"experts", 2}, {"capacity", 500}, {"hidden", 1000}});
+  const Index bias = buffer({{"experts", 2}, {"hidden", 1000}});
+  const Index weight = buffer({{"experts", 2}, {"hidden", 1000}, {"expert_ffn", 1000}});
+  const Instruction fc1 = Shapes::does(Opcode::gemm, Function::none, {rows, weight, bias}, {activated});
+  const Instruction fc2 = Shapes::does(Opcode::gemm, Function::none, {activated, weight, bias}, {rows});
+  const Instruction sum1 = Shapes::does(Opcode::reduce, Function::sum, {activated}, {bias});
+  const Instruction sum2 = Shapes::does(Opcode::reduce, Function::sum, {rows}, {bias});
+  struct Passes {
+    double fc1, fc2, sum1, sum2;  // bytes per element
+    std::int64_t fc2_launches;
+    bool operator==(const Passes&) const = default;
+  };
+  const auto bytes = [](const std::vector<RowKernel>& kernels) {
+    double sum = 0;
+    for (const RowKernel& kernel : kernels) sum += kernel.bytes;
+    return sum / 1e6;
+  };
+  const auto passes = [&](ExpertBias where) {
+    plan.framework.kernels.expert_bias = where;
+    return Passes{bytes(kernels_behind_product(plan, fc1)), bytes(kernels_behind_product(plan, fc2)),
+                  bytes(row_kernels(plan, sum1, 2e6)), bytes(row_kernels(plan, sum2, 2e6)),
+                  kernel_launches(plan, fc2)};
+  };
+  CHECK(passes(ExpertBias::fused) == Passes{0, 0, 2, 2, 1});
+  // b x p, t + b p, cat: 2 + 6 + 4; back g p, its sum, g b, its sums, cat: 4 + 2 + 4 + 2 + 4. The product,
+  // two kernels for each of two experts and one for both.
+  CHECK(passes(ExpertBias::separate_fc2) == Passes{0, 12, 2, 16, 6});
+  CHECK(passes(ExpertBias::separate) == Passes{8, 12, 6, 16, 6});
+  // DeepEP's probabilities are fp32: 4 + 10 + 8 and 6 to narrow the result.
+  plan.dimension_names.emplace_back("gpu_rows");
+  CHECK(passes(ExpertBias::separate_fc2) == Passes{0, 28, 2, 6 + 6 + 8 + 4 + 8 + 4 + 4, 7});
+}
+
+TEST_CASE(
+    "GPT-OSS under Megatron Core adds the biases of fc2 behind it, with DeepEP in fp32; Mixtral has none") {
+  const auto step = [](const char* model, const char* dispatcher, std::vector<Override> overrides) {
+    overrides.push_back({"moe.token_dispatcher", dispatcher});
+    return simulate(
+               compile(job_from(std::string("simrun: 1\nframework: megatron_core\nmodel: {from: ") + model +
+                                    ", num_hidden_layers: 2}\n"
+                                    "training: {seq_length: 4096, micro_batch_size: 1, global_batch_size: "
+                                    "8, precision: bf16}\n"
+                                    "parallelism: {expert_model_parallel_size: 8}\n"
+                                    "cluster: {from: dgx_h100, nodes: 1}\n",
+                                overrides)))
+        .step;
+  };
+  const auto added = [&](const char* model, const char* dispatcher, const char* where) {
+    return step(model, dispatcher, {{"framework.kernels.expert_bias", where}}) -
+           step(model, dispatcher, {{"framework.kernels.expert_bias", "fused"}});
+  };
+  for (const char* dispatcher : {"alltoall", "deepep"}) {
+    CAPTURE(dispatcher);
+    CHECK(step("gpt-oss-20b", dispatcher, {}) ==
+          step("gpt-oss-20b", dispatcher, {{"framework.kernels.expert_bias", "separate_fc2"}}));
+    CHECK(added("gpt-oss-20b", dispatcher, "separate_fc2") > 0);
+    CHECK(added("gpt-oss-20b", dispatcher, "separate") > added("gpt-oss-20b", dispatcher, "separate_fc2"));
+    CHECK(added("mixtral-8x7b", dispatcher, "separate") == 0);
+  }
+  CHECK(added("gpt-oss-20b", "deepep", "separate_fc2") >
+        2 * added("gpt-oss-20b", "alltoall", "separate_fc2"));
+}
+
 TEST_CASE("a product's time grows with its extents by whole tiles and keeps above FLOPs and bytes") {
   const Gpu gpu = plain_gpu();
   const std::int64_t sizes[] = {256, 512, 1024, 4096};

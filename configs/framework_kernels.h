@@ -45,6 +45,10 @@ struct FrameworkKernels {
   // Rows of tokens are dealt out to experts and summed again in one kernel each.
   bool fused_permute = true;
   ExpertBias expert_bias = ExpertBias::fused;
+  // fp32 operations whose time PyTorch's operators take per element where their operands do not lie alike: a
+  // bias of all rows, a probability of a row, two types. Of results of two bytes, and of four.
+  double broadcast_operations = 0;
+  double broadcast_operations_fp32 = 0;
   // What the norm's kernels reach of the memory rate. Below 1 they are PyTorch's own, whose backward pass
   // reads the input and the gradient once more for the gradient of the weight.
   double norm_efficiency = 1;

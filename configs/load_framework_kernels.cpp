@@ -12,6 +12,7 @@ constexpr RealRange masked_keys = {0, 1e5};
 constexpr RealRange waves = {0, 10};
 constexpr RealRange optimizer_bytes = {0, 1000};
 constexpr RealRange slowdown = {1, 100};
+constexpr RealRange operations = {0, 1e6};
 
 FlashRate read_flash_rate(const ConfigNode* node, const std::string& path, Reading& reading) {
   FlashRate rate;
@@ -96,6 +97,8 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.fused_permute = section.boolean("fused_permute", true);
   kernels.expert_bias =
       expert_bias_of(section.word("expert_bias", {{"fused", "separate_fc2", "separate"}}, "fused"));
+  kernels.broadcast_operations = section.real("broadcast_operations", operations, 0.0);
+  kernels.broadcast_operations_fp32 = section.real("broadcast_operations_fp32", operations, 0.0);
   kernels.batched_gemm_efficiency = section.real("batched_gemm_efficiency", limits::share, 1.0);
   kernels.optimizer_bytes = section.real("optimizer_bytes", optimizer_bytes, 0.0);
   kernels.compute_slowdown = section.real("compute_slowdown", slowdown, 1.0);

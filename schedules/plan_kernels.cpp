@@ -25,6 +25,8 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_separate_cross_entropy(!kernels.fused_cross_entropy);
   out.set_separate_permute(!kernels.fused_permute);
   out.set_expert_bias(static_cast<std::uint32_t>(kernels.expert_bias));
+  out.set_broadcast_operations(kernels.broadcast_operations);
+  out.set_broadcast_operations_fp32(kernels.broadcast_operations_fp32);
   if (kernels.batched_gemm_efficiency != 1) out.set_batched_gemm_efficiency(kernels.batched_gemm_efficiency);
   if (kernels.norm_efficiency != 1) out.set_norm_efficiency(kernels.norm_efficiency);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
@@ -62,6 +64,8 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .fused_cross_entropy = !in.separate_cross_entropy(),
           .fused_permute = !in.separate_permute(),
           .expert_bias = static_cast<ExpertBias>(in.expert_bias()),
+          .broadcast_operations = finite(in.broadcast_operations(), "broadcast operations"),
+          .broadcast_operations_fp32 = finite(in.broadcast_operations_fp32(), "broadcast operations"),
           .norm_efficiency = norm == 0 ? 1 : norm,
           .batched_gemm_efficiency = batched == 0 ? 1 : batched,
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),

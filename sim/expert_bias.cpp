@@ -8,6 +8,10 @@ namespace simrun {
 
 namespace {
 
+// PyTorch's sums over rows by what its operators take whose operands do not lie alike: 0.3 to 0.5 on an H200
+// (tests/data/kernels/h200_expert_bias.csv), the longer the columns the less.
+constexpr double sum_over_rows = 0.4;
+
 bool is_dimension(const Plan& plan, const BufferDim& dim, std::string_view name) {
   return plan.dimension_names[dim.name] == name;
 }
@@ -27,21 +31,35 @@ bool is_added_behind(const Plan& plan, const Buffer& rows) {
   return bias == ExpertBias::separate || (bias == ExpertBias::separate_fc2 && is_second_product(plan, rows));
 }
 
-// Rows are counted per GPU or node on their way where DeepEP exchanges them.
-bool is_exchanged_by_deepep(const Plan& plan) {
-  return std::any_of(plan.dimension_names.begin(), plan.dimension_names.end(),
+// Rows are counted per GPU or node on their way where DeepEP exchanges them, with probabilities in fp32.
+bool is_weighted_in_fp32(const Plan& plan, const Buffer& rows) {
+  return bytes_of(rows.dtype) < 4 &&
+         std::any_of(plan.dimension_names.begin(), plan.dimension_names.end(),
                      [](const std::string& name) { return name == "gpu_rows" || name == "node_rows"; });
 }
 
-// A kernel per expert and entry for `of_each` bytes per element, one of all rows for `of_all`.
+// Of results in the rows' own type.
+double own_operations(const FrameworkKernels& framework, const Buffer& rows) {
+  return bytes_of(rows.dtype) < 4 ? framework.broadcast_operations : framework.broadcast_operations_fp32;
+}
+
+// Per element of a rank's rows: bytes, and operations where operands do not lie alike.
+struct PerElement {
+  double bytes = 0;
+  double operations = 0;
+};
+
 struct Kernels {
   const Buffer& rows;
   std::vector<RowKernel> list;
 
-  void of_each(std::initializer_list<double> bytes) {
+  // One kernel per expert for each.
+  void of_each(std::initializer_list<PerElement> kernels) {
     const auto experts = static_cast<std::size_t>(rows.dims.front().extent);
     const double elements = static_cast<double>(rows.elements()) / static_cast<double>(experts);
-    for (const double each : bytes) list.insert(list.end(), experts, RowKernel{each * elements});
+    for (const PerElement& each : kernels)
+      list.insert(list.end(), experts,
+                  {.bytes = each.bytes * elements, .operations = each.operations * elements});
   }
   void of_all(double bytes) { list.push_back({bytes * static_cast<double>(rows.elements())}); }
 };
@@ -51,17 +69,21 @@ struct Kernels {
 std::vector<RowKernel> expert_bias_kernels(const Plan& plan, const Instruction& product) {
   const Buffer& rows = plan.buffers[product.outputs.at(0)];
   if (product.inputs.size() < 3 || !is_of_experts(plan, rows) || !is_added_behind(plan, rows)) return {};
+  const FrameworkKernels& framework = plan.framework.kernels;
   const auto b = static_cast<double>(bytes_of(rows.dtype));
+  const double own = own_operations(framework, rows), fp32 = framework.broadcast_operations_fp32;
   Kernels kernels{rows, {}};
   if (!is_second_product(plan, rows)) {
-    kernels.of_each({2 * b});  // sum
-    kernels.of_all(2 * b);     // joined
-    return kernels.list;
+    kernels.of_each({{2 * b, own}});  // sum
+    kernels.of_all(2 * b);            // joined
+  } else if (is_weighted_in_fp32(plan, rows)) {
+    kernels.of_each({{4, fp32}, {b + 8, fp32}});  // bias x probability, sum
+    kernels.of_all(8);
+    kernels.of_all(4 + b);
+  } else {
+    kernels.of_each({{b, own}, {3 * b}});
+    kernels.of_all(2 * b);
   }
-  const double wide = is_exchanged_by_deepep(plan) ? std::max(b, 4.0) : b;
-  kernels.of_each({wide, b + 2 * wide});  // bias x probability, sum
-  kernels.of_all(2 * wide);               // joined
-  if (wide > b) kernels.of_all(wide + b);
   return kernels.list;
 }
 
@@ -69,21 +91,24 @@ std::vector<RowKernel> expert_bias_gradient_kernels(const Plan& plan, const Inst
   if (sum.opcode != Opcode::reduce || sum.function != Function::sum || sum.inputs.empty()) return {};
   const Buffer& rows = plan.buffers[sum.inputs[0]];
   if (!is_of_experts(plan, rows) || !is_added_behind(plan, rows)) return {};
+  const FrameworkKernels& framework = plan.framework.kernels;
   const auto b = static_cast<double>(bytes_of(rows.dtype));
   Kernels kernels{rows, {}};
   if (!is_second_product(plan, rows)) {
-    kernels.of_each({b});   // summed over rows
-    kernels.of_all(2 * b);  // rows' gradients, joined
-    return kernels.list;
+    kernels.of_each({{b, sum_over_rows * own_operations(framework, rows)}});  // summed over rows
+  } else {
+    const bool in_fp32 = is_weighted_in_fp32(plan, rows);
+    const double wide = in_fp32 ? 4 : b;
+    const double operations = in_fp32 ? framework.broadcast_operations_fp32 : own_operations(framework, rows);
+    if (in_fp32) {
+      kernels.of_all(b + 4);
+      kernels.of_each({{4 + b}});  // the rows' part, narrowed again
+    }
+    // Gradient x probability, summed over rows; gradient x bias, summed over each row.
+    kernels.of_each(
+        {{2 * wide, operations}, {wide, sum_over_rows * operations}, {2 * wide, operations}, {wide}});
   }
-  const double wide = is_exchanged_by_deepep(plan) ? std::max(b, 4.0) : b;
-  if (wide > b) {
-    kernels.of_all(b + wide);
-    kernels.of_each({wide + b});  // the rows' part, narrowed again
-  }
-  // Gradient x probability, summed over rows; gradient x bias, summed over each row.
-  kernels.of_each({2 * wide, wide, 2 * wide, wide});
-  kernels.of_all(2 * b);
+  kernels.of_all(2 * b);  // rows' gradients, joined
   return kernels.list;
 }
 

@@ -151,7 +151,8 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
 double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel) {
   const double random =
       gpu.kernels.random_numbers > 0 ? kernel.random_numbers / gpu.kernels.random_numbers : 0;
-  return row_kernel_seconds(gpu, kernel.bytes) + random;
+  const double operations = gpu.vector_flops > 0 ? kernel.operations / gpu.vector_flops : 0;
+  return std::max(row_kernel_seconds(gpu, kernel.bytes), operations + gpu.kernel_launch_s) + random;
 }
 
 std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes) {

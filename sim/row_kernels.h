@@ -13,8 +13,8 @@ struct RowKernel {
   double operations = 0;      // in fp32, while bytes move
 };
 
-// Seconds of one with its launch: memory traffic or operations, whichever takes longer, then the numbers that it
-// draws.
+// Seconds of one with its launch: memory traffic or operations, whichever takes longer, then the numbers that
+// it draws.
 double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel);
 
 // The kernels of an instruction whose fused kernel moves `fused_bytes`: one, or where the framework does not

@@ -49,6 +49,7 @@ struct FrameworkKernels {
   // bias of all rows, a probability of a row, two types. Of results of two bytes, and of four.
   double broadcast_operations = 0;
   double broadcast_operations_fp32 = 0;
+  double broadcast_sum = 0;  // what sums over rows take of these
   // What the norm's kernels reach of the memory rate. Below 1 they are PyTorch's own, whose backward pass
   // reads the input and the gradient once more for the gradient of the weight.
   double norm_efficiency = 1;

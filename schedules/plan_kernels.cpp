@@ -27,6 +27,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_expert_bias(static_cast<std::uint32_t>(kernels.expert_bias));
   out.set_broadcast_operations(kernels.broadcast_operations);
   out.set_broadcast_operations_fp32(kernels.broadcast_operations_fp32);
+  out.set_broadcast_sum(kernels.broadcast_sum);
   if (kernels.batched_gemm_efficiency != 1) out.set_batched_gemm_efficiency(kernels.batched_gemm_efficiency);
   if (kernels.norm_efficiency != 1) out.set_norm_efficiency(kernels.norm_efficiency);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
@@ -39,6 +40,8 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
     throw MalformedPlan("a framework's softmax is of no kind");
   if (in.expert_bias() > static_cast<std::uint32_t>(ExpertBias::separate))
     throw MalformedPlan("a framework's biases of experts are added nowhere");
+  if (in.broadcast_operations() < 0 || in.broadcast_operations_fp32() < 0 || in.broadcast_sum() < 0)
+    throw MalformedPlan("a framework's operators take negative operations");
   if (in.flash_attention() < 0 || in.flash_attention() > 3)
     throw MalformedPlan("a framework's FlashAttention is of no generation");
   const double slowdown = finite(in.compute_slowdown(), "compute slowdown");
@@ -66,6 +69,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .expert_bias = static_cast<ExpertBias>(in.expert_bias()),
           .broadcast_operations = finite(in.broadcast_operations(), "broadcast operations"),
           .broadcast_operations_fp32 = finite(in.broadcast_operations_fp32(), "broadcast operations"),
+          .broadcast_sum = finite(in.broadcast_sum(), "broadcast sum"),
           .norm_efficiency = norm == 0 ? 1 : norm,
           .batched_gemm_efficiency = batched == 0 ? 1 : batched,
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),

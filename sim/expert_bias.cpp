@@ -8,10 +8,6 @@ namespace simrun {
 
 namespace {
 
-// PyTorch's sums over rows by what its operators take whose operands do not lie alike: 0.3 to 0.5 on an H200
-// (tests/data/kernels/h200_expert_bias.csv), the longer the columns the less.
-constexpr double sum_over_rows = 0.4;
-
 bool is_dimension(const Plan& plan, const BufferDim& dim, std::string_view name) {
   return plan.dimension_names[dim.name] == name;
 }
@@ -95,7 +91,7 @@ std::vector<RowKernel> expert_bias_gradient_kernels(const Plan& plan, const Inst
   const auto b = static_cast<double>(bytes_of(rows.dtype));
   Kernels kernels{rows, {}};
   if (!is_second_product(plan, rows)) {
-    kernels.of_each({{b, sum_over_rows * own_operations(framework, rows)}});  // summed over rows
+    kernels.of_each({{b, framework.broadcast_sum * own_operations(framework, rows)}});  // summed over rows
   } else {
     const bool in_fp32 = is_weighted_in_fp32(plan, rows);
     const double wide = in_fp32 ? 4 : b;
@@ -105,8 +101,10 @@ std::vector<RowKernel> expert_bias_gradient_kernels(const Plan& plan, const Inst
       kernels.of_each({{4 + b}});  // the rows' part, narrowed again
     }
     // Gradient x probability, summed over rows; gradient x bias, summed over each row.
-    kernels.of_each(
-        {{2 * wide, operations}, {wide, sum_over_rows * operations}, {2 * wide, operations}, {wide}});
+    kernels.of_each({{2 * wide, operations},
+                     {wide, framework.broadcast_sum * operations},
+                     {2 * wide, operations},
+                     {wide}});
   }
   kernels.of_all(2 * b);  // rows' gradients, joined
   return kernels.list;

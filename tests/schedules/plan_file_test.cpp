@@ -60,6 +60,7 @@ Framework framework_with_every_field() {
                       .expert_bias = ExpertBias::separate_fc2,
                       .broadcast_operations = 100,
                       .broadcast_operations_fp32 = 200,
+                      .broadcast_sum = 0.5,
                       .norm_efficiency = 0.75,
                       .batched_gemm_efficiency = 0.5,
                       .optimizer_bytes = 1.5,

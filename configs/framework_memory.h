@@ -22,6 +22,10 @@ enum class WeightGradients : std::uint8_t { in_place, per_parameter, per_pass };
 //   half  a tensor in the type of training alone: fp32 within the loss's kernels
 enum class LogitsTensors : std::uint8_t { fp32, half };
 
+// Which stages have the mask of every microbatch, one byte per pair of tokens, that the data loader makes. It
+// is kept until the backward pass where that reads it: with attention that is not one kernel, or recomputed.
+enum class AttentionMask : std::uint8_t { none, every_stage, first_and_last_stage };
+
 struct FrameworkMemory {
   // Of a process on the device before it holds any tensor: loaded modules, and per multiprocessor what the
   // driver keeps for its threads.
@@ -38,7 +42,7 @@ struct FrameworkMemory {
   // Inputs of products that were gathered over tensor-parallel ranks: until their backward pass, which does
   // not gather them again.
   bool keeps_gathered_inputs = false;
-  bool attention_mask = false;             // of every microbatch, one byte per pair of tokens of each sample
+  AttentionMask attention_mask = AttentionMask::none;
   std::int64_t gradient_bucket_bytes = 0;  // for gradients on their way to be summed, behind the last pass
   // Likewise for the whole run, for each parameter that the rank holds, where data-parallel ranks have copies
   // (PyTorch's DistributedDataParallel).

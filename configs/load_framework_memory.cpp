@@ -33,6 +33,14 @@ LogitsTensors read_logits(SectionReader& section) {
                                                                       : LogitsTensors::fp32;
 }
 
+AttentionMask read_attention_mask(SectionReader& section) {
+  const std::string word =
+      section.word("attention_mask", {{"none", "every_stage", "first_and_last_stage"}}, "none");
+  return word == "every_stage"            ? AttentionMask::every_stage
+         : word == "first_and_last_stage" ? AttentionMask::first_and_last_stage
+                                          : AttentionMask::none;
+}
+
 // What is counted by an allocator alone.
 void read_allocated(SectionReader& section, FrameworkMemory& memory) {
   memory.matmul_workspaces = section.integer("matmul_workspaces", {0, 1000}, 0);
@@ -40,7 +48,7 @@ void read_allocated(SectionReader& section, FrameworkMemory& memory) {
   memory.weight_gradients = read_weight_gradients(section);
   memory.keeps_stage_outputs = section.boolean("keeps_stage_outputs", false);
   memory.keeps_gathered_inputs = section.boolean("keeps_gathered_inputs", false);
-  memory.attention_mask = section.boolean("attention_mask", false);
+  memory.attention_mask = read_attention_mask(section);
   memory.gradient_bucket_bytes = bytes_in(section, "gradient_bucket");
   memory.bucket_bytes_per_parameter = section.real("bucket_bytes_per_parameter", multiples, 0.0);
   memory.step_bytes_per_parameter = section.real("step_bytes_per_parameter", multiples, 0.0);

@@ -35,7 +35,7 @@ void encode_framework_memory(const FrameworkMemory& memory, proto::Framework::Me
   out.set_weight_gradients(static_cast<int>(memory.weight_gradients));
   out.set_keeps_stage_outputs(memory.keeps_stage_outputs);
   out.set_keeps_gathered_inputs(memory.keeps_gathered_inputs);
-  out.set_attention_mask(memory.attention_mask);
+  out.set_attention_mask(static_cast<int>(memory.attention_mask));
   out.set_gradient_bucket_bytes(memory.gradient_bucket_bytes);
   out.set_bucket_bytes_per_parameter(memory.bucket_bytes_per_parameter);
   out.set_step_bytes_per_parameter(memory.step_bytes_per_parameter);
@@ -63,7 +63,8 @@ FrameworkMemory decode_framework_memory(const proto::Framework::Memory& in) {
           enum_of(in.weight_gradients(), WeightGradients::per_pass, "place of weight gradients"),
       .keeps_stage_outputs = in.keeps_stage_outputs(),
       .keeps_gathered_inputs = in.keeps_gathered_inputs(),
-      .attention_mask = in.attention_mask(),
+      .attention_mask =
+          enum_of(in.attention_mask(), AttentionMask::first_and_last_stage, "place of attention masks"),
       .gradient_bucket_bytes = counted(in.gradient_bucket_bytes(), "gradient bucket"),
       .bucket_bytes_per_parameter = multiple(in.bucket_bytes_per_parameter(), "buckets"),
       .step_bytes_per_parameter = multiple(in.step_bytes_per_parameter(), "bytes of a step"),

@@ -211,11 +211,21 @@ class Replay {
   void begin(const Entry& entry) {
     const Segment& segment = plan_.segments[entry.segment];
     if (segment.kind == PassKind::step) hold_step(segment);
-    if (!memory_.attention_mask || entry.binding_count == 0) return;
-    if (segment.kind != PassKind::forward && segment.kind != PassKind::overlapped) return;
+    if (segment.kind == PassKind::forward || segment.kind == PassKind::overlapped) hold_mask(entry);
+  }
+
+  void hold_mask(const Entry& entry) {
+    if (memory_.attention_mask == AttentionMask::none || entry.binding_count == 0) return;
+    const std::int32_t stage = plan_.chunks[program_.bindings[entry.first_binding].chunk].stage;
+    const bool is_at_end = stage == 0 || stage == plan_.chunks.back().stage;
+    if (memory_.attention_mask == AttentionMask::first_and_last_stage && !is_at_end) return;
     // Of a context-parallel rank the rows of its own tokens.
     const std::int64_t bytes = plan_.job.seq_length * plan_.job.seq_length / plan_.job.context_parallel;
-    keep_until_backward(entry, 0, allocations_.take(bytes, HeldTensor::attention_mask));
+    const Held mask = allocations_.take(bytes, HeldTensor::attention_mask);
+    if (buffers_.keeps_attention_mask)
+      keep_until_backward(entry, 0, mask);
+    else
+      of_entry_.push_back(mask);
   }
 
   // Until the step's segment ends, which begins when the last backward pass has.

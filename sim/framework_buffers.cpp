@@ -26,6 +26,10 @@ class Finder {
         if (instruction.phase == Phase::forward) find_kept(instruction);
         if (instruction.opcode == Opcode::cross_entropy) find_logits(instruction);
         if (instruction.opcode == Opcode::optimizer) find_state(instruction);
+        // A checkpoint keeps what attention was called with, a masked fill which scores it filled.
+        if (instruction.opcode == Opcode::attention &&
+            (instruction.phase == Phase::recompute || instruction.function == Function::unfused))
+          found_.keeps_attention_mask = true;
         if (memory_.fsdp > 0 && segment.kind != PassKind::step) find_gathered(instruction);
       }
     for (const auto& [weights, gradients] : updated_)

@@ -19,6 +19,7 @@ struct FrameworkBuffers {
   // Under FrameworkMemory::fsdp: shards of weights that are gathered in passes, and their gradients' shards,
   // which a step's first reduce-scatter makes.
   std::set<Index> weight_shards, gradient_shards;
+  bool keeps_attention_mask = false;  // for backward passes
 };
 FrameworkBuffers framework_buffers(const Plan& plan);
 

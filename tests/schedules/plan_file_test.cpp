@@ -78,7 +78,7 @@ Framework framework_with_every_field() {
                      .weight_gradients = WeightGradients::per_pass,
                      .keeps_stage_outputs = true,
                      .keeps_gathered_inputs = true,
-                     .attention_mask = true,
+                     .attention_mask = AttentionMask::first_and_last_stage,
                      .gradient_bucket_bytes = 5,
                      .bucket_bytes_per_parameter = 0.5,
                      .step_bytes_per_parameter = 1.5,

@@ -85,6 +85,28 @@ TEST_CASE("Workspaces, context and cuBLAS are those of the GPU") {
   CHECK(part_of(held, "context") == (108 * 4 + 100) << 20);
 }
 
+TEST_CASE("An attention mask of 512 x 512 bytes waits for a backward pass that reads it, one per microbatch") {
+  const auto masks = [](const char* where, const char* attention, const char* granularity) {
+    const Plan plan = small_plan({{"framework.memory.allocator", "caching"},
+                                  {"framework.memory.attention_mask", where},
+                                  {"training.attention", attention},
+                                  {"recompute.granularity", granularity}},
+                                 4);
+    std::vector<std::int64_t> of_ranks;
+    for (const Program& program : plan.programs)
+      of_ranks.push_back(part_of(held_memory(plan, program, 0), "attention_mask") / (512 * 512));
+    return of_ranks;
+  };
+  const std::vector<std::int64_t> in_flight{4, 3, 2, 1}, at_the_ends{4, 0, 0, 1};
+  CHECK(masks("every_stage", "flash", "full") == in_flight);
+  CHECK(masks("every_stage", "unfused", "none") == in_flight);
+  CHECK(masks("first_and_last_stage", "flash", "full") == at_the_ends);
+  CHECK(masks("first_and_last_stage", "unfused", "none") == at_the_ends);
+  // A kernel that knows which keys are masked reads none: no pass leaves its mask behind.
+  for (const std::int64_t kept : masks("every_stage", "flash", "none")) CHECK(kept <= 1);
+  CHECK(masks("none", "unfused", "full") == std::vector<std::int64_t>(4, 0));
+}
+
 TEST_CASE("What the passes leave does not depend on how many microbatches a step has") {
   const std::string framework = GENERATE("megatron_core", "megatron_deepspeed");
   const std::string schedule = GENERATE("1f1b", "interleaved_1f1b", "zb_h1");

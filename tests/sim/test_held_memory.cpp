@@ -85,7 +85,8 @@ TEST_CASE("Workspaces, context and cuBLAS are those of the GPU") {
   CHECK(part_of(held, "context") == (108 * 4 + 100) << 20);
 }
 
-TEST_CASE("An attention mask of 512 x 512 bytes waits for a backward pass that reads it, one per microbatch") {
+TEST_CASE(
+    "An attention mask of 512 x 512 bytes waits for a backward pass that reads it, one per microbatch") {
   const auto masks = [](const char* where, const char* attention, const char* granularity) {
     const Plan plan = small_plan({{"framework.memory.allocator", "caching"},
                                   {"framework.memory.attention_mask", where},

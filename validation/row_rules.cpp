@@ -32,6 +32,7 @@ const std::vector<std::string> rule_keys = {"match", "where", "reason", "like", 
 //   first_stage_layers, last_stage_layers  likewise, as numbers
 //   stage_layout    likewise, as Megatron-LM's --pipeline-model-parallel-layout
 //   recompute       as_needed: of rows that do not say it, everything where the job does not fit without
+//   microbatches    "64..1024": powers of two of which the source printed the fastest, of rows that do not say it
 //   unsupported     a feature that no job can say
 //   set             the set of rows that it is scored in, instead of the others
 const std::vector<std::string> fact_names = {"keys",
@@ -51,7 +52,8 @@ const std::vector<std::string> fact_names = {"keys",
                                              "first_stage_layers",
                                              "last_stage_layers",
                                              "stage_layout",
-                                             "recompute"};
+                                             "recompute",
+                                             "microbatches"};
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 bool is_word(char c) {

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cctype>
+#include <charconv>
 #include <map>
+#include <string_view>
 #include <thread>
 
 #include "validation/error_bands.h"
@@ -13,6 +15,8 @@
 
 namespace simrun {
 namespace {
+
+constexpr std::int64_t max_microbatches = 1 << 20;
 
 // But for the operators that `recompute.saved` may name.
 void leave_out_framework(JobText& job) {
@@ -238,6 +242,63 @@ void recompute_where_needed(std::vector<RowJob>& made, std::vector<ValidatedRow>
   }
 }
 
+// "64..1024"; nothing for other texts.
+std::optional<std::pair<std::int64_t, std::int64_t>> range_of(const std::string& text) {
+  std::int64_t least = 0, most = 0;
+  const char* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, least);
+  if (first.ec != std::errc() || least < 1 || !std::string_view(first.ptr, end).starts_with("..")) return {};
+  const auto last = std::from_chars(first.ptr + 2, end, most);
+  if (last.ec != std::errc() || last.ptr != end || most > max_microbatches) return {};
+  return std::pair{least, most};
+}
+
+// The same row with each number of microbatches that its source tried (the fact `microbatches`).
+std::vector<RowJob> tried_microbatches(const RowJob& made) {
+  const auto found = made.facts.find("microbatches");
+  const auto batch = made.row.integer(Column::global_batch), replicas = made.row.integer(Column::dp);
+  if (found == made.facts.end() || !batch || !replicas || *replicas < 1) return {};
+  const auto assumed = std::ranges::find_if(
+      made.assumed, [](const std::string& text) { return text.starts_with("micro_batch="); });
+  if (assumed == made.assumed.end()) return {};
+  const auto at = static_cast<std::size_t>(assumed - made.assumed.begin());
+  const auto range = range_of(found->second);
+  std::vector<RowJob> tried;
+  for (std::int64_t microbatches = range ? range->first : 1; range && microbatches <= range->second;
+       microbatches *= 2) {
+    const std::int64_t micro = *batch / *replicas / microbatches;
+    if (micro < 1 || micro * microbatches * *replicas != *batch) continue;
+    tried.push_back(made);
+    tried.back().job.set("training.micro_batch_size", fmt::format("{}", micro));
+    tried.back().assumed[at] = fmt::format("micro_batch={}, fastest of {} microbatches", micro, found->second);
+  }
+  return tried;
+}
+
+// Rows of which the source printed the fastest of several numbers of microbatches have the one that is the
+// fastest here of those that fit, and the largest of equals.
+void take_fastest_microbatches(std::vector<RowJob>& made, std::vector<ValidatedRow>& rows, Simulated& jobs,
+                               const ValidateOptions& options) {
+  std::map<std::size_t, std::vector<RowJob>> open;
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    if (!rows[r].yaml.empty()) open.emplace(r, tried_microbatches(made[r]));
+  for (const auto& [r, tried] : open)
+    for (const RowJob& one : tried) jobs.emplace(one.job.yaml(), nullptr);
+  simulate_all(jobs, options);
+  for (auto& [r, tried] : open) {
+    std::optional<double> shortest;
+    for (RowJob& one : tried) {
+      const SimulatedJob& simulated = *jobs.at(one.job.yaml());
+      if (!simulated.job || !fits(simulated)) continue;
+      if (shortest && simulated.summary.step_time_s >= *shortest) continue;
+      shortest = simulated.summary.step_time_s;
+      rows[r].assumed = one.assumed;
+      rows[r].yaml = one.job.yaml();
+      made[r] = std::move(one);
+    }
+  }
+}
+
 void score(const RowJob& made, ValidatedRow& row) {
   if (!row.simulated) return;
   if (!row.simulated->job) {
@@ -295,6 +356,7 @@ std::vector<ValidatedRow> validate_rows(const std::vector<MeasuredRow>& rows,
   }
   simulate_all(jobs, options);
   GuessedSizes(rows, rules, presets).fit(made, validated, jobs, options);
+  take_fastest_microbatches(made, validated, jobs, options);
   recompute_where_needed(made, validated, jobs, options);
   for (std::size_t r = 0; r < validated.size(); ++r) {
     if (!validated[r].yaml.empty()) validated[r].simulated = jobs.at(validated[r].yaml);

@@ -9,7 +9,9 @@ namespace simrun {
 //   megatron  the same where Megatron-LM's kernel takes the shape (FusedScaleMaskSoftmax.is_kernel_available
 //             in megatron/model/fused_softmax.py), else separate
 //   separate  PyTorch's operators, in fp32
-enum class SoftmaxKernel : std::uint8_t { fused, megatron, separate };
+//   autocast  PyTorch's operators under torch.autocast: the mask is added to the scores, softmax reads half
+//             precision and writes fp32, which is cast for the product
+enum class SoftmaxKernel : std::uint8_t { fused, megatron, separate, autocast };
 
 // Where the biases of experts are added.
 //   fused         in the products' epilogues

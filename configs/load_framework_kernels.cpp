@@ -43,6 +43,7 @@ KernelPower read_power(const ConfigNode* node, const std::string& path, Reading&
 
 SoftmaxKernel softmax_of(const std::string& word) {
   return word == "separate"   ? SoftmaxKernel::separate
+         : word == "autocast" ? SoftmaxKernel::autocast
          : word == "megatron" ? SoftmaxKernel::megatron
                               : SoftmaxKernel::fused;
 }
@@ -80,7 +81,7 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   if (section.is_no_map()) return kernels;
   kernels.host_dispatch_s = section.quantity("host_dispatch", Unit::seconds, limits::latency, "0 us");
   kernels.flash_attention = static_cast<int>(section.integer("flash_attention", flash_generations, 0));
-  kernels.softmax = softmax_of(section.word("softmax", {{"fused", "megatron", "separate"}}, "fused"));
+  kernels.softmax = softmax_of(section.word("softmax", {{"fused", "megatron", "separate", "autocast"}}, "fused"));
   kernels.fused_softmax_limit =
       section.integer("fused_softmax_limit", limits::sequence, kernels.fused_softmax_limit);
   kernels.fused_norm = section.boolean("fused_norm", true);

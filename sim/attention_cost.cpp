@@ -62,24 +62,31 @@ bool takes_megatron_kernel(const FrameworkKernels& framework, const AttentionSha
   return (causal ? matrices : a.sequence) % rows == 0;
 }
 
-bool is_fused_softmax(const Plan& plan, const Instruction& instruction, const AttentionShape& a) {
-  const FrameworkKernels& framework = plan.framework.kernels;
-  return framework.softmax == SoftmaxKernel::fused ||
-         (framework.softmax == SoftmaxKernel::megatron &&
-          takes_megatron_kernel(framework, a, instruction.causal.on));
+SoftmaxKernel softmax_kernel(const Plan& plan, const Instruction& instruction, const AttentionShape& a) {
+  const SoftmaxKernel kernel = plan.framework.kernels.softmax;
+  return kernel != SoftmaxKernel::megatron ? kernel
+         : takes_megatron_kernel(plan.framework.kernels, a, instruction.causal.on)
+             ? SoftmaxKernel::fused
+             : SoftmaxKernel::separate;
 }
 
 // Scores keep the type of q; a dropout mask is one byte.
 //   forward   scale + mask + softmax (read, write); dropout (read, write, write mask)
 //   backward  softmax (read probabilities, read gradient, write); dropout (read gradient, read mask, write)
 // Not fused, PyTorch goes through fp32 (forward_torch_softmax): cast, masked fill, softmax, cast; backward
-// cast, softmax, fill, cast.
-std::vector<ScoreKernel> score_kernels(const Instruction& instruction, const AttentionShape& a, bool fused) {
+// cast, softmax, fill, cast. Under autocast, which runs softmax in fp32 (PyTorch's list of autocast's
+// operators): add, softmax into fp32, cast; backward cast, softmax out of fp32.
+std::vector<ScoreKernel> score_kernels(const Instruction& instruction, const AttentionShape& a,
+                                       SoftmaxKernel kernel) {
   const auto score = static_cast<double>(bytes_of(a.dtype));
   constexpr double mask = 1, wide = 4;
   std::vector<ScoreKernel> kernels;
-  if (fused)
+  if (kernel == SoftmaxKernel::fused)
     kernels = {{(is_backward(instruction) ? 3 : 2) * score}};
+  else if (kernel == SoftmaxKernel::autocast && is_backward(instruction))
+    kernels = {{score + wide}, {2 * wide + score}};
+  else if (kernel == SoftmaxKernel::autocast)
+    kernels = {{2 * score}, {score + wide}, {score + wide}};
   else if (is_backward(instruction))
     kernels = {{score + wide}, {3 * wide}, {2 * wide}, {score + wide}};
   else
@@ -208,7 +215,7 @@ KernelWork attention_work(const Plan& plan, const Instruction& instruction) {
       work.flops += 2.0 * static_cast<double>(g.batch * g.m * g.n) * static_cast<double>(g.k);
       work.bytes += static_cast<double>(g.batch * (g.m * g.k + g.k * g.n + g.m * g.n)) * element_bytes;
     }
-    for (const ScoreKernel& kernel : score_kernels(instruction, a, is_fused_softmax(plan, instruction, a)))
+    for (const ScoreKernel& kernel : score_kernels(instruction, a, softmax_kernel(plan, instruction, a)))
       work.bytes += kernel.bytes * score_elements(a);
     return work;
   }
@@ -229,7 +236,7 @@ std::int64_t attention_launches(const Plan& plan, const Instruction& instruction
   const AttentionShape a = attention_shape(plan, instruction);
   return static_cast<std::int64_t>(
       unfused_products(a, instruction).size() +
-      score_kernels(instruction, a, is_fused_softmax(plan, instruction, a)).size() +
+      score_kernels(instruction, a, softmax_kernel(plan, instruction, a)).size() +
       copies_around(plan, instruction, a).size());
 }
 
@@ -240,7 +247,7 @@ double attention_seconds(const Plan& plan, const Instruction& instruction) {
   double seconds = 0;
   for (const GemmShape& g : unfused_products(a, instruction))
     seconds += gemm_seconds(gpu, g) + gpu.kernel_launch_s;
-  for (const ScoreKernel& kernel : score_kernels(instruction, a, is_fused_softmax(plan, instruction, a)))
+  for (const ScoreKernel& kernel : score_kernels(instruction, a, softmax_kernel(plan, instruction, a)))
     seconds += row_kernel_seconds(
         gpu, RowKernel{kernel.bytes * score_elements(a), kernel.random_numbers * score_elements(a)});
   for (const RowKernel& copy : copies_around(plan, instruction, a)) seconds += row_kernel_seconds(gpu, copy);

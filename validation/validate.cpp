@@ -253,7 +253,17 @@ std::optional<std::pair<std::int64_t, std::int64_t>> range_of(const std::string&
   return std::pair{least, most};
 }
 
-// The same row with each number of microbatches that its source tried (the fact `microbatches`).
+// Microbatches that a source tried for so many sequences per replica (the fact `microbatches`).
+std::vector<std::int64_t> tried_micro_batches(const std::string& fact, std::int64_t sequences) {
+  std::vector<std::int64_t> found;
+  const auto range = range_of(fact);
+  for (std::int64_t number = range ? range->first : 1; range && number <= range->second; number *= 2)
+    if (sequences % number == 0) found.push_back(sequences / number);
+  for (std::int64_t size = 1; fact == "tuned" && sequences % size == 0; size *= 2) found.push_back(size);
+  return found;
+}
+
+// The same row with each of them, where it does not say its own.
 std::vector<RowJob> tried_microbatches(const RowJob& made) {
   const auto found = made.facts.find("microbatches");
   const auto batch = made.row.integer(Column::global_batch), replicas = made.row.integer(Column::dp);
@@ -262,21 +272,16 @@ std::vector<RowJob> tried_microbatches(const RowJob& made) {
       made.assumed, [](const std::string& text) { return text.starts_with("micro_batch="); });
   if (assumed == made.assumed.end()) return {};
   const auto at = static_cast<std::size_t>(assumed - made.assumed.begin());
-  const auto range = range_of(found->second);
   std::vector<RowJob> tried;
-  for (std::int64_t microbatches = range ? range->first : 1; range && microbatches <= range->second;
-       microbatches *= 2) {
-    const std::int64_t micro = *batch / *replicas / microbatches;
-    if (micro < 1 || micro * microbatches * *replicas != *batch) continue;
+  for (const std::int64_t size : tried_micro_batches(found->second, *batch / *replicas)) {
     tried.push_back(made);
-    tried.back().job.set("training.micro_batch_size", fmt::format("{}", micro));
-    tried.back().assumed[at] = fmt::format("micro_batch={}, fastest of {} microbatches", micro, found->second);
+    tried.back().job.set("training.micro_batch_size", fmt::format("{}", size));
+    tried.back().assumed[at] = fmt::format("micro_batch={}, the fastest", size);
   }
   return tried;
 }
 
-// Rows of which the source printed the fastest of several numbers of microbatches have the one that is the
-// fastest here of those that fit, and the largest of equals.
+// Of those that fit the fastest here; the first of equals.
 void take_fastest_microbatches(std::vector<RowJob>& made, std::vector<ValidatedRow>& rows, Simulated& jobs,
                                const ValidateOptions& options) {
   std::map<std::size_t, std::vector<RowJob>> open;

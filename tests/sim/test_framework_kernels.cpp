@@ -108,6 +108,17 @@ TEST_CASE("Megatron's softmax kernel takes rows by fours; what it refuses goes t
   CHECK(eight.bytes() - fused_eight == (28.0 - 4.0) * 8 * 64 * 64);
 }
 
+TEST_CASE("under autocast softmax writes fp32: 16 bytes per score forward and 16 backward") {
+  // Forward add 2 + 2, softmax 2 + 4, cast 4 + 2; backward cast 2 + 4, softmax 4 + 4 + 2. Fused 4 and 6.
+  Unfused forward(8, 64), backward(8, 64);
+  backward.forward.opcode = Opcode::attention_backward;
+  const double fused_forward = forward.bytes(), fused_backward = backward.bytes();
+  for (Unfused* attention : {&forward, &backward})
+    attention->shapes.plan.framework.kernels.softmax = SoftmaxKernel::autocast;
+  CHECK(forward.bytes() - fused_forward == (16.0 - 4.0) * 8 * 64 * 64);
+  CHECK(backward.bytes() - fused_backward == (16.0 - 6.0) * 8 * 64 * 64);
+}
+
 TEST_CASE("what a framework does not fuse runs as PyTorch's operators") {
   Shapes shapes(plain_gpu());
   const Index x = shapes.buffer(Dtype::bf16, {{"tokens", 1000}, {"hidden", 1000}});

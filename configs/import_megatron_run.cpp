@@ -159,6 +159,20 @@ void drop_unused_numbers(MegatronReader& flags, const std::string& rule) {
       flags.drop(key);
 }
 
+// TransformerConfig's checks of cpu_offloading (megatron/core/transformer/transformer_config.py).
+void import_offloaded_layers(MegatronReader& flags) {
+  const std::optional<ShellWord> layers = flags.value("--cpu-offloading-num-layers");
+  if (!layers || layers->text == "0") return;
+  flags.put("offload.activations", "cpu", layers->position);
+  flags.put("offload.activation_layers", layers->text, layers->position);
+  if (flags.number("--pipeline-model-parallel-size").value_or(1) > 1)
+    flags.problem(layers->position, "Megatron-LM does not offload activations of a pipeline's stages",
+                  "--pipeline-model-parallel-size 1.");
+  if (flags.is_given("--recompute-granularity") || flags.is_on("--recompute-activations"))
+    flags.problem(layers->position, "Megatron-LM does not offload activations where it recomputes",
+                  "leave out --recompute-granularity.");
+}
+
 }  // namespace
 
 void import_megatron_parallelism(MegatronReader& flags) {
@@ -192,11 +206,7 @@ void import_megatron_optimizer(MegatronReader& flags) {
   import_state_types(flags);
   if (flags.is_on("--optimizer-cpu-offload"))
     flags.put("offload.optimizer", "cpu", flags.position_of("--optimizer-cpu-offload"));
-  if (const std::optional<ShellWord> layers = flags.value("--cpu-offloading-num-layers");
-      layers && layers->text != "0") {
-    flags.put("offload.activations", "cpu", layers->position);
-    flags.put("offload.activation_layers", layers->text, layers->position);
-  }
+  import_offloaded_layers(flags);
 }
 
 void import_megatron_recompute(MegatronReader& flags) {

@@ -64,10 +64,9 @@ bool takes_megatron_kernel(const FrameworkKernels& framework, const AttentionSha
 
 SoftmaxKernel softmax_kernel(const Plan& plan, const Instruction& instruction, const AttentionShape& a) {
   const SoftmaxKernel kernel = plan.framework.kernels.softmax;
-  return kernel != SoftmaxKernel::megatron ? kernel
-         : takes_megatron_kernel(plan.framework.kernels, a, instruction.causal.on)
-             ? SoftmaxKernel::fused
-             : SoftmaxKernel::separate;
+  return kernel != SoftmaxKernel::megatron                                         ? kernel
+         : takes_megatron_kernel(plan.framework.kernels, a, instruction.causal.on) ? SoftmaxKernel::fused
+                                                                                   : SoftmaxKernel::separate;
 }
 
 // Scores keep the type of q; a dropout mask is one byte.

@@ -135,6 +135,17 @@ TEST_CASE("every value of every key that is expressed comes back") {
   CHECK(nameless(returned(job)) == nameless(job));
 }
 
+TEST_CASE("offloaded layers come over, but not of a pipeline or beside recompute, as Megatron-LM has it") {
+  std::string one_stage = flags + " --cpu-offloading-num-layers 3";
+  CHECK_THAT(import_refusal(one_stage),
+             Catch::Contains("does not offload activations of a pipeline's stages"));
+  one_stage.replace(one_stage.find("parallel-size 2"), std::string("parallel-size 2").size(),
+                    "parallel-size 1");
+  CHECK(import_refusal(one_stage) == "accepted");
+  CHECK_THAT(import_refusal(one_stage + " --recompute-activations"),
+             Catch::Contains("does not offload activations where it recomputes"));
+}
+
 TEST_CASE("nvfp4 comes back, and what --fp4-format cannot be beside is refused") {
   LoadOptions options = with_presets();
   options.overrides = {{"cluster", "{from: dgx_b200, nodes: 1}"}, {"training.precision", "nvfp4"}};

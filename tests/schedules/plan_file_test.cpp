@@ -210,9 +210,9 @@ TEST_CASE("a plan file with any byte altered is refused") {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 16; this simrun reads versions 1 to 15");
+  CHECK(refusal(bytes) == "the plan file has format version 17; this simrun reads versions 1 to 16");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 15");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 16");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -283,8 +283,16 @@ TEST_CASE("a plan with collectives, a network or imperfections of its own is ver
 }
 
 // Without what version 15 brought: gates of their own, and tensors that come to life in a step.
-Framework framework_of_version_14() {
+Framework framework_of_version_15() {
   Framework framework = framework_with_every_field();
+  framework.memory.attention_mask = AttentionMask::every_stage;
+  framework.kernels.expert_bias = ExpertBias::fused;
+  framework.kernels.broadcast_operations = framework.kernels.broadcast_operations_fp32 = 0;
+  return framework;
+}
+
+Framework framework_of_version_14() {
+  Framework framework = framework_of_version_15();
   framework.kernels.separate_gate = framework.kernels.recompute_stops_early = false;
   framework.memory.lazy_optimizer_state = false;
   framework.memory.fsdp = 0;
@@ -330,9 +338,37 @@ TEST_CASE("a plan with groups of nodes, batches of unlike size or blocking colle
   }
 }
 
+TEST_CASE("operators that take a negative number of operations are no plan") {
+  Plan plan = two_stage_plan();
+  for (double FrameworkKernels::*const operations :
+       {&FrameworkKernels::broadcast_operations, &FrameworkKernels::broadcast_operations_fp32,
+        &FrameworkKernels::broadcast_sum}) {
+    plan.framework = framework_with_every_field();
+    plan.framework.kernels.*operations = -1;
+    CHECK(refusal(serialize(plan)) ==
+          "the plan file is malformed: a framework's operators take negative operations");
+  }
+}
+
+TEST_CASE("masks at a pipeline's ends, softmax under autocast and biases behind products are version 16") {
+  for (const auto& change : std::vector<std::function<void(Framework&)>>{
+           [](Framework& f) { f.memory.attention_mask = AttentionMask::first_and_last_stage; },
+           [](Framework& f) { f.kernels.softmax = SoftmaxKernel::autocast; },
+           [](Framework& f) { f.kernels.expert_bias = ExpertBias::separate; },
+           [](Framework& f) { f.kernels.broadcast_operations = 165; }}) {
+    Plan plan = two_stage_plan();
+    change(plan.framework);
+    CHECK(serialize(plan)[8] == 16);
+    CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  }
+}
+
 TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, for norms 14") {
   Plan plan = two_stage_plan();
   plan.framework = framework_with_every_field();
+  CHECK(serialize(plan)[8] == 16);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan.framework = framework_of_version_15();
   CHECK(serialize(plan)[8] == 15);
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
   plan.framework = framework_of_version_14();

@@ -9,6 +9,7 @@ const char* to_string(HeldTensor kind) {
     case HeldTensor::stage_outputs: return "stage_outputs";
     case HeldTensor::attention_mask: return "attention_mask";
     case HeldTensor::saved: return "saved";
+    case HeldTensor::scores: return "scores";
     case HeldTensor::loss: return "loss";
     case HeldTensor::optimizer_step: return "optimizer_step";
     case HeldTensor::gradient_bucket: return "gradient_bucket";

@@ -14,6 +14,7 @@ enum class HeldTensor : std::uint8_t {
   stage_outputs,     // sent to the next stage and kept for their graph
   attention_mask,    // as a tensor
   saved,             // for the backward pass, where kernels are not fused
+  scores,            // of attention that is not one kernel, while it runs
   loss,              // copies of the logits
   optimizer_step,    // temporaries of the update
   gradient_bucket,   // of gradients on their way to be summed

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -11,27 +10,14 @@
 #include "schedules/stage_sizes.h"
 #include "sim/exchange_groups.h"
 #include "sim/framework_buffers.h"
-#include "sim/held_allocations.h"
 #include "sim/saved_multiples.h"
+#include "sim/score_tensors.h"
 #include "sim/steady_phase.h"
+#include "sim/step_tensors.h"
 
 namespace simrun {
 
 namespace {
-
-// One tensor of the step: of a microbatch (the slice in the upper half) or, with -1, of all.
-struct TensorKey {
-  std::int64_t microbatch = -1;
-  Index buffer = 0;
-  bool operator==(const TensorKey&) const = default;
-};
-struct TensorHash {
-  std::size_t operator()(const TensorKey& key) const {
-    return (static_cast<std::size_t>(key.microbatch) << 24) * 0x9e3779b97f4a7c15u ^ key.buffer;
-  }
-};
-
-using Tensors = std::unordered_map<TensorKey, Held, TensorHash>;
 
 // What a forward pass leaves for the backward pass of the same microbatch.
 struct KeptTensor {
@@ -301,9 +287,29 @@ class Replay {
     if (memory_.weight_gradients != WeightGradients::in_place && !is_communication(instruction.opcode))
       for (const Index buffer : instruction.outputs) hold_weight_gradient(instruction, buffer);
     if (instruction.opcode == Opcode::cross_entropy) hold_loss(instruction);
+    hold_scores(entry, instruction);
     if (instruction.phase != Phase::forward && instruction.phase != Phase::recompute) return;
     const double saved = saved_.beside(plan_, instruction);
-    if (saved > 0 && !instruction.outputs.empty()) hold_saved(entry, instruction, saved);
+    if (saved <= 0 || instruction.outputs.empty()) return;
+    const Index output = owner_of(plan_, instruction.outputs.front());
+    const auto live = live_.find(key_of(entry, instruction, output));
+    if (live == live_.end()) return;
+    hold_beside(entry, instruction, output,
+                static_cast<std::int64_t>(saved * static_cast<double>(live->second.bytes)));
+  }
+
+  // As long as the tensor of that buffer.
+  void hold_beside(const Entry& entry, const Instruction& instruction, Index buffer, std::int64_t bytes) {
+    const TensorKey key = key_of(entry, instruction, buffer);
+    if (bytes > 0 && live_.contains(key) && !saved_beside_.contains(key))
+      saved_beside_.emplace(key, allocations_.take(bytes, HeldTensor::saved));
+  }
+
+  void hold_scores(const Entry& entry, const Instruction& instruction) {
+    const ScoreTensors scores = score_tensors(plan_, instruction);
+    if (scores.kept > 0)  // outputs: context, probabilities, ...
+      hold_beside(entry, instruction, owner_of(plan_, instruction.outputs.at(1)), scores.kept);
+    if (scores.brief > 0) allocations_.give_back(allocations_.take(scores.brief, HeldTensor::scores));
   }
 
   // While the loss is computed: of the rank's logits, or of those of all tensor-parallel ranks where each of
@@ -317,15 +323,6 @@ class Replay {
     for (double left = copies * logits; left >= 1; left -= of_one)
       held.push_back(allocations_.take(static_cast<std::int64_t>(std::min(left, of_one)), HeldTensor::loss));
     for (const Held& copy : held) allocations_.give_back(copy);
-  }
-
-  // As long as the output of the instruction.
-  void hold_saved(const Entry& entry, const Instruction& instruction, double multiple) {
-    const TensorKey key = key_of(entry, instruction, owner_of(plan_, instruction.outputs.front()));
-    const auto output = live_.find(key);
-    if (output == live_.end() || saved_beside_.contains(key)) return;
-    const auto bytes = static_cast<std::int64_t>(multiple * static_cast<double>(output->second.bytes));
-    if (bytes > 0) saved_beside_.emplace(key, allocations_.take(bytes, HeldTensor::saved));
   }
 
   void hold_weight_gradient(const Instruction& instruction, Index buffer) {

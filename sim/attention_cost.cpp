@@ -62,13 +62,6 @@ bool takes_megatron_kernel(const FrameworkKernels& framework, const AttentionSha
   return (causal ? matrices : a.sequence) % rows == 0;
 }
 
-SoftmaxKernel softmax_kernel(const Plan& plan, const Instruction& instruction, const AttentionShape& a) {
-  const SoftmaxKernel kernel = plan.framework.kernels.softmax;
-  return kernel != SoftmaxKernel::megatron                                         ? kernel
-         : takes_megatron_kernel(plan.framework.kernels, a, instruction.causal.on) ? SoftmaxKernel::fused
-                                                                                   : SoftmaxKernel::separate;
-}
-
 // Scores keep the type of q; a dropout mask is one byte.
 //   forward   scale + mask + softmax (read, write); dropout (read, write, write mask)
 //   backward  softmax (read probabilities, read gradient, write); dropout (read gradient, read mask, write)
@@ -179,6 +172,13 @@ double flash_seconds(const Plan& plan, const Instruction& instruction) {
 }
 
 }  // namespace
+
+SoftmaxKernel softmax_kernel(const Plan& plan, const Instruction& instruction, const AttentionShape& a) {
+  const SoftmaxKernel kernel = plan.framework.kernels.softmax;
+  return kernel != SoftmaxKernel::megatron                                         ? kernel
+         : takes_megatron_kernel(plan.framework.kernels, a, instruction.causal.on) ? SoftmaxKernel::fused
+                                                                                   : SoftmaxKernel::separate;
+}
 
 AttentionShape attention_shape(const Plan& plan, const Instruction& instruction) {
   const Buffer* packed = buffer_with(plan, instruction, "qkv");

@@ -7,6 +7,9 @@ namespace simrun {
 // The time of a kernel that only moves bytes.
 double row_kernel_seconds(const Gpu& gpu, double bytes);  // with its launch
 
+// What stands between the products of unfused attention of that shape: `megatron` is resolved.
+SoftmaxKernel softmax_kernel(const Plan& plan, const Instruction& instruction, const AttentionShape& shape);
+
 // FLOPs and bytes that an ATTENTION or ATTENTION_BACKWARD executes.
 //   flash    forward 4 b heads s s d FLOPs, backward 2.5 times that (five products for two), of either
 //            the share that the causal mask and its window leave; bytes: its buffers once

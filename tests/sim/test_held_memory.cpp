@@ -10,6 +10,7 @@
 #include "sim/communicator_memory.h"
 #include "sim/held_memory.h"
 #include "sim/memory.h"
+#include "sim/score_tensors.h"
 #include "sim/simulate.h"
 #include "sim/steady_phase.h"
 #include "tests/jobs.h"
@@ -106,6 +107,46 @@ TEST_CASE(
   // A kernel that knows which keys are masked reads none: no pass leaves its mask behind.
   for (const std::int64_t kept : masks("every_stage", "flash", "none")) CHECK(kept <= 1);
   CHECK(masks("none", "unfused", "full") == std::vector<std::int64_t>(4, 0));
+}
+
+TEST_CASE("PyTorch's softmax in fp32 keeps 4 bytes per score beside the half-precision ones") {
+  // Two sequences of 512 under 16 heads: 2^23 scores in each of four layers.
+  const auto held = [](const char* softmax, const char* dropout) {
+    return held_of(small_plan({{"framework.memory.allocator", "caching"},
+                               {"framework.kernels.softmax", softmax},
+                               {"training.attention_dropout", dropout}}));
+  };
+  constexpr std::int64_t scores = 1 << 23;
+  for (const char* softmax : {"separate", "autocast"}) {
+    CHECK(part_of(held(softmax, "0"), "saved") == 4 * 4 * scores);
+    CHECK(part_of(held(softmax, "0.1"), "saved") == 4 * 2 * scores);  // dropout frees what it has cast
+  }
+  CHECK(part_of(held("fused", "0"), "saved") == 0);
+  CHECK(part_of(held("megatron", "0"), "saved") == 0);
+}
+
+TEST_CASE("While softmax runs in fp32, scores lie before and behind it") {
+  const Plan plan =
+      small_plan({{"framework.kernels.softmax", "separate"}, {"training.attention_dropout", "0"}});
+  constexpr std::int64_t scores = 1 << 23;
+  int forward = 0, backward = 0;
+  for (const Segment& segment : plan.segments)
+    for (const Instruction& instruction : segment.instructions) {
+      const ScoreTensors tensors = score_tensors(plan, instruction);
+      if (instruction.opcode == Opcode::attention) {
+        ++forward;  // half-precision and masked fp32 ones; softmax's output stays
+        CHECK(tensors.brief == (2 + 4) * scores);
+        CHECK(tensors.kept == 4 * scores);
+      } else if (instruction.opcode == Opcode::attention_backward) {
+        ++backward;  // two gradients, less the probabilities of the product
+        CHECK(tensors.brief == (4 + 4 - 2) * scores);
+        CHECK(tensors.kept == 0);
+      } else {
+        CHECK(tensors.brief + tensors.kept == 0);
+      }
+    }
+  CHECK(forward == 4);
+  CHECK(backward == 2 * 4);  // of the first microbatch, and of those that add to its gradients
 }
 
 TEST_CASE("What the passes leave does not depend on how many microbatches a step has") {

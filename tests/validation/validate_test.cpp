@@ -76,6 +76,26 @@ TEST_CASE(
   CHECK(rows[3].simulated->summary.fits);
 }
 
+TEST_CASE("validate: where a source printed the fastest of several microbatches, the fastest is predicted") {
+  // Two replicas of two stages and eight sequences: four for each replica, in pieces of 4, 2 or 1.
+  const auto row = [](const char* micro_batch, const char* notes) {
+    return Cells{
+        {Column::source, "Korthikanti et al."}, {Column::micro_batch, micro_batch}, {Column::notes, notes}};
+  };
+  const char* const grid = "number of microbatches is best of a grid (1..4)";
+  const auto rows = validated({row("1", ""), row("2", ""), row("4", ""), row("", grid), row("4", grid),
+                               row("", "number of microbatches is best of a grid (2..4)"),
+                               row("", "number of microbatches is best of a grid (3..3)")});
+  const auto step = [&](std::size_t r) { return rows[r].simulated->summary.step_time_s; };
+  CHECK(step(3) == std::min({step(0), step(1), step(2)}));
+  CHECK(std::ranges::any_of(rows[3].assumed, [](const std::string& text) {
+    return text.starts_with("micro_batch=") && text.ends_with(", the fastest");
+  }));
+  CHECK(step(4) == step(2));  // what a row says stands
+  CHECK(step(5) == std::min(step(0), step(1)));
+  CHECK(rows[6].simulated != nullptr);  // none divides: as if nothing was said of it
+}
+
 TEST_CASE("validate: rows can be run as if no source named its framework") {
   const std::vector<MeasuredRow> rows{measured_row({{Column::source, "Korthikanti et al."}})};
   const auto named = validate_rows(rows, {.load = source_presets()});

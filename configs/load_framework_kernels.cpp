@@ -42,10 +42,11 @@ KernelPower read_power(const ConfigNode* node, const std::string& path, Reading&
 }
 
 SoftmaxKernel softmax_of(const std::string& word) {
-  return word == "separate"   ? SoftmaxKernel::separate
-         : word == "autocast" ? SoftmaxKernel::autocast
-         : word == "megatron" ? SoftmaxKernel::megatron
-                              : SoftmaxKernel::fused;
+  return word == "separate"        ? SoftmaxKernel::separate
+         : word == "separate_half" ? SoftmaxKernel::separate_half
+         : word == "autocast"      ? SoftmaxKernel::autocast
+         : word == "megatron"      ? SoftmaxKernel::megatron
+                                   : SoftmaxKernel::fused;
 }
 
 ExpertBias expert_bias_of(const std::string& word) {
@@ -82,7 +83,7 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.host_dispatch_s = section.quantity("host_dispatch", Unit::seconds, limits::latency, "0 us");
   kernels.flash_attention = static_cast<int>(section.integer("flash_attention", flash_generations, 0));
   kernels.softmax =
-      softmax_of(section.word("softmax", {{"fused", "megatron", "separate", "autocast"}}, "fused"));
+      softmax_of(section.word("softmax", {{"fused", "megatron", "separate", "autocast", "separate_half"}}, "fused"));
   kernels.fused_softmax_limit =
       section.integer("fused_softmax_limit", limits::sequence, kernels.fused_softmax_limit);
   kernels.fused_norm = section.boolean("fused_norm", true);

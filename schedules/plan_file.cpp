@@ -155,7 +155,7 @@ bool is_new_in_version_15(const Plan& plan) {
 bool is_new_in_version_16(const Plan& plan) {
   const FrameworkKernels& kernels = plan.framework.kernels;
   return plan.framework.memory.attention_mask == AttentionMask::first_and_last_stage ||
-         kernels.softmax == SoftmaxKernel::autocast || kernels.expert_bias != ExpertBias::fused ||
+         kernels.softmax > SoftmaxKernel::separate || kernels.expert_bias != ExpertBias::fused ||
          kernels.broadcast_operations != 0 || kernels.broadcast_operations_fp32 != 0;
 }
 

@@ -36,7 +36,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
 }
 
 FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
-  if (in.softmax() > static_cast<std::uint32_t>(SoftmaxKernel::autocast))
+  if (in.softmax() > static_cast<std::uint32_t>(SoftmaxKernel::separate_half))
     throw MalformedPlan("a framework's softmax is of no kind");
   if (in.expert_bias() > static_cast<std::uint32_t>(ExpertBias::separate))
     throw MalformedPlan("a framework's biases of experts are added nowhere");

@@ -51,6 +51,7 @@ bool is_backward(const Instruction& instruction) { return instruction.opcode == 
 struct ScoreKernel {
   double bytes = 0;
   double random_numbers = 0;
+  double operations = 0;
 };
 
 // megatron/model/fused_softmax.py: is_kernel_available, with scaled_upper_triang_masked_softmax's 4 rows of a
@@ -67,22 +68,29 @@ bool takes_megatron_kernel(const FrameworkKernels& framework, const AttentionSha
 //   backward  softmax (read probabilities, read gradient, write); dropout (read gradient, read mask, write)
 // Not fused, PyTorch goes through fp32 (forward_torch_softmax): cast, masked fill, softmax, cast; backward
 // cast, softmax, fill, cast. Under autocast, which runs softmax in fp32 (PyTorch's list of autocast's
-// operators): add, softmax into fp32, cast; backward cast, softmax out of fp32.
-std::vector<ScoreKernel> score_kernels(const Instruction& instruction, const AttentionShape& a,
-                                       SoftmaxKernel kernel) {
+// operators): add, softmax into fp32, cast; backward cast, softmax out of fp32. In half precision: masked fill,
+// softmax; backward softmax, fill.
+std::vector<ScoreKernel> score_kernels(const FrameworkKernels& framework, const Instruction& instruction,
+                                       const AttentionShape& a, SoftmaxKernel kernel) {
   const auto score = static_cast<double>(bytes_of(a.dtype));
   constexpr double mask = 1, wide = 4;
+  const ScoreKernel masked{2 * score, 0, framework.broadcast_operations};
+  const ScoreKernel masked_wide{2 * wide, 0, framework.broadcast_operations_fp32};
   std::vector<ScoreKernel> kernels;
   if (kernel == SoftmaxKernel::fused)
     kernels = {{(is_backward(instruction) ? 3 : 2) * score}};
   else if (kernel == SoftmaxKernel::autocast && is_backward(instruction))
     kernels = {{score + wide}, {2 * wide + score}};
   else if (kernel == SoftmaxKernel::autocast)
-    kernels = {{2 * score}, {score + wide}, {score + wide}};
+    kernels = {masked, {score + wide}, {score + wide}};
+  else if (kernel == SoftmaxKernel::separate_half && is_backward(instruction))
+    kernels = {{3 * score}, masked};
+  else if (kernel == SoftmaxKernel::separate_half)
+    kernels = {masked, {2 * score}};
   else if (is_backward(instruction))
-    kernels = {{score + wide}, {3 * wide}, {2 * wide}, {score + wide}};
+    kernels = {{score + wide}, {3 * wide}, masked_wide, {score + wide}};
   else
-    kernels = {{score + wide}, {2 * wide}, {2 * wide}, {score + wide}};
+    kernels = {{score + wide}, masked_wide, {2 * wide}, {score + wide}};
   if (instruction.dropout > 0) kernels.push_back({2 * score + mask, is_backward(instruction) ? 0.0 : 1.0});
   // Scores / cap, tanh, x cap; backward x cap, tanh's from its output, / cap (Hugging Face's
   // Gemma2 eager attention, modeling_gemma2.py).
@@ -214,7 +222,7 @@ KernelWork attention_work(const Plan& plan, const Instruction& instruction) {
       work.flops += 2.0 * static_cast<double>(g.batch * g.m * g.n) * static_cast<double>(g.k);
       work.bytes += static_cast<double>(g.batch * (g.m * g.k + g.k * g.n + g.m * g.n)) * element_bytes;
     }
-    for (const ScoreKernel& kernel : score_kernels(instruction, a, softmax_kernel(plan, instruction, a)))
+    for (const ScoreKernel& kernel : score_kernels(plan.framework.kernels, instruction, a, softmax_kernel(plan, instruction, a)))
       work.bytes += kernel.bytes * score_elements(a);
     return work;
   }
@@ -235,7 +243,7 @@ std::int64_t attention_launches(const Plan& plan, const Instruction& instruction
   const AttentionShape a = attention_shape(plan, instruction);
   return static_cast<std::int64_t>(
       unfused_products(a, instruction).size() +
-      score_kernels(instruction, a, softmax_kernel(plan, instruction, a)).size() +
+      score_kernels(plan.framework.kernels, instruction, a, softmax_kernel(plan, instruction, a)).size() +
       copies_around(plan, instruction, a).size());
 }
 
@@ -246,9 +254,11 @@ double attention_seconds(const Plan& plan, const Instruction& instruction) {
   double seconds = 0;
   for (const GemmShape& g : unfused_products(a, instruction))
     seconds += gemm_seconds(gpu, g) + gpu.kernel_launch_s;
-  for (const ScoreKernel& kernel : score_kernels(instruction, a, softmax_kernel(plan, instruction, a)))
+  for (const ScoreKernel& kernel : score_kernels(plan.framework.kernels, instruction, a, softmax_kernel(plan, instruction, a)))
     seconds += row_kernel_seconds(
-        gpu, RowKernel{kernel.bytes * score_elements(a), kernel.random_numbers * score_elements(a)});
+        gpu, RowKernel{.bytes = kernel.bytes * score_elements(a),
+                       .random_numbers = kernel.random_numbers * score_elements(a),
+                       .operations = kernel.operations * score_elements(a)});
   for (const RowKernel& copy : copies_around(plan, instruction, a)) seconds += row_kernel_seconds(gpu, copy);
   return seconds;
 }

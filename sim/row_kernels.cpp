@@ -15,10 +15,23 @@ double elements_of(const Plan& plan, Index buffer) {
   return static_cast<double>(plan.buffers[buffer].elements());
 }
 
-std::vector<RowKernel> of_elements(double elements, std::initializer_list<double> bytes_of_each) {
-  std::vector<RowKernel> kernels;
-  for (const double bytes : bytes_of_each) kernels.push_back({bytes * elements});
-  return kernels;
+// Of an operator, per element. `alike`: its operands lie alike in memory.
+struct PerElement {
+  PerElement(double moved, double done = 0) : bytes(moved), operations(done) {}
+  double bytes = 0;
+  double operations = 0;  // where they do not: a mean or a scale per row, a weight or bias of all rows
+};
+
+// Of results of so many bytes.
+double broadcast_operations(const FrameworkKernels& framework, double bytes) {
+  return bytes < 4 ? framework.broadcast_operations : framework.broadcast_operations_fp32;
+}
+
+std::vector<RowKernel> of_elements(double elements, std::initializer_list<PerElement> kernels) {
+  std::vector<RowKernel> list;
+  for (const PerElement& each : kernels)
+    list.push_back({.bytes = each.bytes * elements, .operations = each.operations * elements});
+  return list;
 }
 
 bool has_dimension(const Plan& plan, const Buffer& buffer, std::string_view name) {
@@ -38,11 +51,14 @@ double rotated_share(const Plan& plan, const Buffer& packed) {
 std::vector<RowKernel> residual_kernels(const Plan& plan, const Instruction& instruction) {
   const double elements = elements_of(plan, instruction.outputs.at(0));
   const auto b = static_cast<double>(bytes_of(plan.buffers[instruction.outputs[0]].dtype));
+  const double operations = broadcast_operations(plan.framework.kernels, b);
   std::vector<RowKernel> kernels;
   const double dropped = instruction.dropout > 0 ? elements : 0;
   for (std::size_t i = 1; i < instruction.inputs.size(); ++i)
-    kernels.push_back(
-        {elements_of(plan, instruction.inputs[i]) < elements ? 2 * b * elements : 3 * b * elements});
+    if (elements_of(plan, instruction.inputs[i]) < elements)
+      kernels.push_back({.bytes = 2 * b * elements, .operations = operations * elements});
+    else
+      kernels.push_back({3 * b * elements});
   if (dropped > 0) kernels.push_back({(2 * b + 1) * elements, dropped});
   return kernels;
 }
@@ -83,10 +99,13 @@ std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& inst
   if (is_of_all_experts && plan.job.expert_parallel > 1 &&
       rows.dims.front().extent > plan.job.expert_parallel)
     kernels.push_back({2 * r});
-  if (forward) kernels.push_back({2 * r});  // selected, or weighted by the probabilities
+  const double weighing = broadcast_operations(plan.framework.kernels, static_cast<double>(bytes_of(rows.dtype))) *
+                          static_cast<double>(rows.elements());
+  const RowKernel weighted{.bytes = 2 * r, .operations = weighing};  // by the probabilities
+  if (forward) kernels.push_back(is_dispatch ? RowKernel{2 * r} : weighted);
   if (!writes_rows) kernels.insert(kernels.end(), {{t}, {3 * r}});
-  // The tokens' gradients by row; by the probabilities; by the rows, and summed over each.
-  if (!is_dispatch && !forward) kernels.insert(kernels.end(), {{2 * r}, {2 * r}, {3 * r}, {r}});
+  // The tokens' gradients by row; weighted; by the rows, and summed over each.
+  if (!is_dispatch && !forward) kernels.insert(kernels.end(), {{2 * r}, weighted, {3 * r}, {r}});
   return kernels;
 }
 
@@ -108,20 +127,26 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
   const Buffer& out = plan.buffers[instruction.outputs.at(0)];
   const auto elements = static_cast<double>(out.elements());
   const auto b = static_cast<double>(bytes_of(out.dtype));
+  const double own = broadcast_operations(framework, b), fp32 = framework.broadcast_operations_fp32;
   switch (instruction.function) {
     case Function::rms_norm:
       if (framework.fused_norm || b > 2) return {};
+      // Cast, square, mean, x 1 / root, cast, x weight; backward of weight, product and sum for the weight,
+      // cast, of 1 / root, its own gradient's product and sum, of the square, sum of both, cast.
       return instruction.opcode == Opcode::norm
-                 ? of_elements(elements, {b + 4, 8, 4, 8, b + 4, 2 * b})
-                 : of_elements(elements, {2 * b, 3 * b, b, b + 4, 8, 12, 4, 8, 12, b + 4});
+                 ? of_elements(elements, {b + 4, 8, 4, {8, fp32}, b + 4, {2 * b, own}})
+                 : of_elements(elements, {{2 * b, own}, 3 * b, b, b + 4, {8, fp32}, 12, 4, {8, fp32}, 12, b + 4});
     case Function::rope:
       if (framework.fused_rope) return {};
-      return of_elements(elements * rotated_share(plan, out) / 2,  // of queries, then of keys
-                         {2 * b, b, 2 * b, 2 * b, 3 * b, 2 * b, b, 2 * b, 2 * b, 3 * b});
+      // x cosines, half of it negated, halves changed, x sines, sum: of queries, then of keys.
+      return of_elements(elements * rotated_share(plan, out) / 2,
+                         {{2 * b, own}, b, 2 * b, {2 * b, own}, 3 * b,  //
+                          {2 * b, own}, b, 2 * b, {2 * b, own}, 3 * b});
     case Function::rope_backward:
       if (framework.fused_rope) return {};
       return of_elements(elements * rotated_share(plan, out) / 2,
-                         {2 * b, 2 * b, 2 * b, b, 3 * b, 2 * b, 2 * b, 2 * b, b, 3 * b});
+                         {{2 * b, own}, {2 * b, own}, 2 * b, b, 3 * b,  //
+                          {2 * b, own}, {2 * b, own}, 2 * b, b, 3 * b});
     case Function::swiglu:
       return framework.fused_activation ? std::vector<RowKernel>() : of_elements(elements, {2 * b, 3 * b});
     case Function::gated_silu:
@@ -135,7 +160,8 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
       return framework.fused_activation ? std::vector<RowKernel>()
                                         : of_elements(elements / 2, {3 * b, 3 * b, 3 * b, 4 * b});
     case Function::gelu:
-      return framework.fused_activation ? std::vector<RowKernel>() : of_elements(elements, {2 * b, 2 * b});
+      return framework.fused_activation ? std::vector<RowKernel>()
+                                        : of_elements(elements, {{2 * b, own}, 2 * b});  // bias, gelu
     case Function::add:
       return framework.fused_residual || instruction.opcode != Opcode::map
                  ? std::vector<RowKernel>()
@@ -148,10 +174,21 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
 
 }  // namespace
 
+namespace {
+
+// A multiprocessor does four times as many 32-bit integer operations per clock as special functions (CUDA C++
+// Programming Guide, table of arithmetic throughput: 64 and 16 from Volta to Hopper). Where those are not
+// known, half as many as fp32 ones, of which a multiply-add is two.
+double integer_operations_per_second(const Gpu& gpu) {
+  return gpu.special_functions > 0 ? 4 * gpu.special_functions : gpu.vector_flops / 2;
+}
+
+}  // namespace
+
 double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel) {
   const double random =
       gpu.kernels.random_numbers > 0 ? kernel.random_numbers / gpu.kernels.random_numbers : 0;
-  const double operations = gpu.vector_flops > 0 ? kernel.operations / gpu.vector_flops : 0;
+  const double rate = integer_operations_per_second(gpu), operations = rate > 0 ? kernel.operations / rate : 0;
   return std::max(row_kernel_seconds(gpu, kernel.bytes), operations + gpu.kernel_launch_s) + random;
 }
 
@@ -183,14 +220,16 @@ bool adds_behind_product(const Plan& plan, const Instruction& instruction) {
 
 std::vector<RowKernel> kernels_behind_product(const Plan& plan, const Instruction& instruction) {
   std::vector<RowKernel> kernels = expert_bias_kernels(plan, instruction);
+  const FrameworkKernels& framework = plan.framework.kernels;
   const Buffer& out = plan.buffers[instruction.outputs.at(0)];
-  const auto elements = static_cast<double>(out.elements());
-  if (!plan.framework.kernels.fused_qkv_bias && instruction.inputs.size() > 2 &&
-      has_dimension(plan, out, "qkv"))
-    kernels.push_back({2 * static_cast<double>(bytes_of(out.dtype)) * elements});
+  const auto elements = static_cast<double>(out.elements()), b = static_cast<double>(bytes_of(out.dtype));
+  if (!framework.fused_qkv_bias && instruction.inputs.size() > 2 && has_dimension(plan, out, "qkv"))
+    kernels.push_back({.bytes = 2 * b * elements,
+                       .operations = broadcast_operations(framework, b) * elements});
   if (adds_behind_product(plan, instruction)) {
     const auto own = static_cast<double>(bytes_of(plan.buffers[instruction.inputs.at(0)].dtype));
-    kernels.push_back({(own + 2 * static_cast<double>(bytes_of(out.dtype))) * elements});
+    kernels.push_back({.bytes = (own + 2 * b) * elements,
+                       .operations = broadcast_operations(framework, b) * elements});
   }
   return kernels;
 }

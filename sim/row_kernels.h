@@ -10,7 +10,7 @@ namespace simrun {
 struct RowKernel {
   double bytes = 0;           // to and from memory
   double random_numbers = 0;  // that it draws
-  double operations = 0;      // in fp32, while bytes move
+  double operations = 0;      // 32-bit integer ones, while bytes move
 };
 
 // Seconds of one with its launch: memory traffic or operations, whichever takes longer, then the numbers that

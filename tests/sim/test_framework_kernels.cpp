@@ -119,6 +119,17 @@ TEST_CASE("under autocast softmax writes fp32: 16 bytes per score forward and 16
   CHECK(backward.bytes() - fused_backward == (16.0 - 6.0) * 8 * 64 * 64);
 }
 
+TEST_CASE("softmax in half precision takes 8 bytes per score forward and 10 backward") {
+  // Forward fill 2 + 2, softmax 2 + 2; backward softmax 2 + 2 + 2, fill 2 + 2. Fused 4 and 6.
+  Unfused forward(8, 64), backward(8, 64);
+  backward.forward.opcode = Opcode::attention_backward;
+  const double fused_forward = forward.bytes(), fused_backward = backward.bytes();
+  for (Unfused* attention : {&forward, &backward})
+    attention->shapes.plan.framework.kernels.softmax = SoftmaxKernel::separate_half;
+  CHECK(forward.bytes() - fused_forward == (8.0 - 4.0) * 8 * 64 * 64);
+  CHECK(backward.bytes() - fused_backward == (10.0 - 6.0) * 8 * 64 * 64);
+}
+
 TEST_CASE("what a framework does not fuse runs as PyTorch's operators") {
   Shapes shapes(plain_gpu());
   const Index x = shapes.buffer(Dtype::bf16, {{"tokens", 1000}, {"hidden", 1000}});

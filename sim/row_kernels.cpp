@@ -202,10 +202,12 @@ std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruct
   const FrameworkKernels& framework = plan.framework.kernels;
   if (instruction.opcode == Opcode::optimizer && framework.optimizer_bytes > 0)
     return {{fused_bytes}, {framework.optimizer_bytes * elements_of(plan, instruction.inputs.at(0))}};
+  const double fp32 = framework.broadcast_operations_fp32;
+  // Less the largest, exponentials, their sum, divided by it; backward times the loss's gradient, cast.
   if (!framework.fused_cross_entropy && instruction.opcode == Opcode::cross_entropy)
-    return of_elements(elements_of(plan, instruction.inputs.at(0)), {8, 8, 4, 8});
+    return of_elements(elements_of(plan, instruction.inputs.at(0)), {{8, fp32}, 8, 4, {8, fp32}});
   if (!framework.fused_cross_entropy && instruction.opcode == Opcode::cross_entropy_backward)
-    return of_elements(elements_of(plan, instruction.inputs.at(0)), {8, 6});
+    return of_elements(elements_of(plan, instruction.inputs.at(0)), {{8, fp32}, 6});
   const bool is_norm = instruction.opcode == Opcode::norm || instruction.opcode == Opcode::norm_backward;
   if (is_norm && framework.norm_efficiency < 1) return norm_kernels(plan, instruction, fused_bytes);
   const bool draws = instruction.function == Function::add && instruction.dropout > 0;

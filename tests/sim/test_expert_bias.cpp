@@ -22,6 +22,7 @@ Gpu gpu_of_1_tflops() {
   gpu.name = "plain";
   gpu.peak_flops[Dtype::bf16] = 1e12;
   gpu.vector_flops = 1e12;
+  gpu.special_functions = 0.25e12;  // a quarter of its integer operations
   gpu.sm_count = 10;
   gpu.memory_bandwidth = 1e12;
   gpu.matmul_efficiency = gpu.memory_efficiency = 1;

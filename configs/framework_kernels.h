@@ -7,9 +7,11 @@ namespace simrun {
 // What stands between the two products of attention that is not flash.
 //   fused          scale, mask and softmax in one kernel
 //   megatron       the same where Megatron-LM's kernel takes the shape
-//                  (FusedScaleMaskSoftmax.is_kernel_available in megatron/model/fused_softmax.py), else separate
+//                  (FusedScaleMaskSoftmax.is_kernel_available in megatron/model/fused_softmax.py), else
+//                  separate
 //   separate       PyTorch's operators, in fp32
-//   autocast       PyTorch's operators under torch.autocast: the mask is added to the scores, softmax reads half
+//   autocast       PyTorch's operators under torch.autocast: the mask is added to the scores, softmax reads
+//   half
 //                  precision and writes fp32, which is cast for the product
 //   separate_half  PyTorch's operators, in the type of the scores
 enum class SoftmaxKernel : std::uint8_t { fused, megatron, separate, autocast, separate_half };
@@ -49,8 +51,8 @@ struct FrameworkKernels {
   bool fused_permute = true;
   ExpertBias expert_bias = ExpertBias::fused;
   // 32-bit integer operations whose time PyTorch's operators take per element where their operands do not lie
-  // alike: a bias of all rows, a probability of a row, a mask of all heads, two types. Of results of two bytes,
-  // and of four.
+  // alike: a bias of all rows, a probability of a row, a mask of all heads, two types. Of results of two
+  // bytes, and of four.
   double broadcast_operations = 0;
   double broadcast_operations_fp32 = 0;
   double broadcast_sum = 0;  // what sums over rows take of these

@@ -82,8 +82,8 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   if (section.is_no_map()) return kernels;
   kernels.host_dispatch_s = section.quantity("host_dispatch", Unit::seconds, limits::latency, "0 us");
   kernels.flash_attention = static_cast<int>(section.integer("flash_attention", flash_generations, 0));
-  kernels.softmax =
-      softmax_of(section.word("softmax", {{"fused", "megatron", "separate", "autocast", "separate_half"}}, "fused"));
+  kernels.softmax = softmax_of(
+      section.word("softmax", {{"fused", "megatron", "separate", "autocast", "separate_half"}}, "fused"));
   kernels.fused_softmax_limit =
       section.integer("fused_softmax_limit", limits::sequence, kernels.fused_softmax_limit);
   kernels.fused_norm = section.boolean("fused_norm", true);

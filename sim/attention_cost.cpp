@@ -68,8 +68,8 @@ bool takes_megatron_kernel(const FrameworkKernels& framework, const AttentionSha
 //   backward  softmax (read probabilities, read gradient, write); dropout (read gradient, read mask, write)
 // Not fused, PyTorch goes through fp32 (forward_torch_softmax): cast, masked fill, softmax, cast; backward
 // cast, softmax, fill, cast. Under autocast, which runs softmax in fp32 (PyTorch's list of autocast's
-// operators): add, softmax into fp32, cast; backward cast, softmax out of fp32. In half precision: masked fill,
-// softmax; backward softmax, fill.
+// operators): add, softmax into fp32, cast; backward cast, softmax out of fp32. In half precision: masked
+// fill, softmax; backward softmax, fill.
 std::vector<ScoreKernel> score_kernels(const FrameworkKernels& framework, const Instruction& instruction,
                                        const AttentionShape& a, SoftmaxKernel kernel) {
   const auto score = static_cast<double>(bytes_of(a.dtype));
@@ -222,7 +222,8 @@ KernelWork attention_work(const Plan& plan, const Instruction& instruction) {
       work.flops += 2.0 * static_cast<double>(g.batch * g.m * g.n) * static_cast<double>(g.k);
       work.bytes += static_cast<double>(g.batch * (g.m * g.k + g.k * g.n + g.m * g.n)) * element_bytes;
     }
-    for (const ScoreKernel& kernel : score_kernels(plan.framework.kernels, instruction, a, softmax_kernel(plan, instruction, a)))
+    for (const ScoreKernel& kernel :
+         score_kernels(plan.framework.kernels, instruction, a, softmax_kernel(plan, instruction, a)))
       work.bytes += kernel.bytes * score_elements(a);
     return work;
   }
@@ -254,11 +255,11 @@ double attention_seconds(const Plan& plan, const Instruction& instruction) {
   double seconds = 0;
   for (const GemmShape& g : unfused_products(a, instruction))
     seconds += gemm_seconds(gpu, g) + gpu.kernel_launch_s;
-  for (const ScoreKernel& kernel : score_kernels(plan.framework.kernels, instruction, a, softmax_kernel(plan, instruction, a)))
-    seconds += row_kernel_seconds(
-        gpu, RowKernel{.bytes = kernel.bytes * score_elements(a),
-                       .random_numbers = kernel.random_numbers * score_elements(a),
-                       .operations = kernel.operations * score_elements(a)});
+  for (const ScoreKernel& kernel :
+       score_kernels(plan.framework.kernels, instruction, a, softmax_kernel(plan, instruction, a)))
+    seconds += row_kernel_seconds(gpu, RowKernel{.bytes = kernel.bytes * score_elements(a),
+                                                 .random_numbers = kernel.random_numbers * score_elements(a),
+                                                 .operations = kernel.operations * score_elements(a)});
   for (const RowKernel& copy : copies_around(plan, instruction, a)) seconds += row_kernel_seconds(gpu, copy);
   return seconds;
 }

@@ -99,8 +99,9 @@ std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& inst
   if (is_of_all_experts && plan.job.expert_parallel > 1 &&
       rows.dims.front().extent > plan.job.expert_parallel)
     kernels.push_back({2 * r});
-  const double weighing = broadcast_operations(plan.framework.kernels, static_cast<double>(bytes_of(rows.dtype))) *
-                          static_cast<double>(rows.elements());
+  const double weighing =
+      broadcast_operations(plan.framework.kernels, static_cast<double>(bytes_of(rows.dtype))) *
+      static_cast<double>(rows.elements());
   const RowKernel weighted{.bytes = 2 * r, .operations = weighing};  // by the probabilities
   if (forward) kernels.push_back(is_dispatch ? RowKernel{2 * r} : weighted);
   if (!writes_rows) kernels.insert(kernels.end(), {{t}, {3 * r}});
@@ -135,18 +136,33 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
       // cast, of 1 / root, its own gradient's product and sum, of the square, sum of both, cast.
       return instruction.opcode == Opcode::norm
                  ? of_elements(elements, {b + 4, 8, 4, {8, fp32}, b + 4, {2 * b, own}})
-                 : of_elements(elements, {{2 * b, own}, 3 * b, b, b + 4, {8, fp32}, 12, 4, {8, fp32}, 12, b + 4});
+                 : of_elements(elements,
+                               {{2 * b, own}, 3 * b, b, b + 4, {8, fp32}, 12, 4, {8, fp32}, 12, b + 4});
     case Function::rope:
       if (framework.fused_rope) return {};
       // x cosines, half of it negated, halves changed, x sines, sum: of queries, then of keys.
-      return of_elements(elements * rotated_share(plan, out) / 2,
-                         {{2 * b, own}, b, 2 * b, {2 * b, own}, 3 * b,  //
-                          {2 * b, own}, b, 2 * b, {2 * b, own}, 3 * b});
+      return of_elements(elements * rotated_share(plan, out) / 2, {{2 * b, own},
+                                                                   b,
+                                                                   2 * b,
+                                                                   {2 * b, own},
+                                                                   3 * b,  //
+                                                                   {2 * b, own},
+                                                                   b,
+                                                                   2 * b,
+                                                                   {2 * b, own},
+                                                                   3 * b});
     case Function::rope_backward:
       if (framework.fused_rope) return {};
-      return of_elements(elements * rotated_share(plan, out) / 2,
-                         {{2 * b, own}, {2 * b, own}, 2 * b, b, 3 * b,  //
-                          {2 * b, own}, {2 * b, own}, 2 * b, b, 3 * b});
+      return of_elements(elements * rotated_share(plan, out) / 2, {{2 * b, own},
+                                                                   {2 * b, own},
+                                                                   2 * b,
+                                                                   b,
+                                                                   3 * b,  //
+                                                                   {2 * b, own},
+                                                                   {2 * b, own},
+                                                                   2 * b,
+                                                                   b,
+                                                                   3 * b});
     case Function::swiglu:
       return framework.fused_activation ? std::vector<RowKernel>() : of_elements(elements, {2 * b, 3 * b});
     case Function::gated_silu:
@@ -188,7 +204,8 @@ double integer_operations_per_second(const Gpu& gpu) {
 double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel) {
   const double random =
       gpu.kernels.random_numbers > 0 ? kernel.random_numbers / gpu.kernels.random_numbers : 0;
-  const double rate = integer_operations_per_second(gpu), operations = rate > 0 ? kernel.operations / rate : 0;
+  const double rate = integer_operations_per_second(gpu),
+               operations = rate > 0 ? kernel.operations / rate : 0;
   return std::max(row_kernel_seconds(gpu, kernel.bytes), operations + gpu.kernel_launch_s) + random;
 }
 
@@ -226,12 +243,12 @@ std::vector<RowKernel> kernels_behind_product(const Plan& plan, const Instructio
   const Buffer& out = plan.buffers[instruction.outputs.at(0)];
   const auto elements = static_cast<double>(out.elements()), b = static_cast<double>(bytes_of(out.dtype));
   if (!framework.fused_qkv_bias && instruction.inputs.size() > 2 && has_dimension(plan, out, "qkv"))
-    kernels.push_back({.bytes = 2 * b * elements,
-                       .operations = broadcast_operations(framework, b) * elements});
+    kernels.push_back(
+        {.bytes = 2 * b * elements, .operations = broadcast_operations(framework, b) * elements});
   if (adds_behind_product(plan, instruction)) {
     const auto own = static_cast<double>(bytes_of(plan.buffers[instruction.inputs.at(0)].dtype));
-    kernels.push_back({.bytes = (own + 2 * b) * elements,
-                       .operations = broadcast_operations(framework, b) * elements});
+    kernels.push_back(
+        {.bytes = (own + 2 * b) * elements, .operations = broadcast_operations(framework, b) * elements});
   }
   return kernels;
 }

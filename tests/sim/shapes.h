@@ -13,6 +13,18 @@ struct Extent {
   std::int64_t extent;
 };
 
+// Ten SMs of 1e11 FLOP/s each, 1 TB/s, no launch.
+inline Gpu plain_gpu() {
+  Gpu gpu;
+  gpu.name = "plain";
+  gpu.peak_flops[Dtype::bf16] = 1e12;
+  gpu.vector_flops = 1e11;
+  gpu.sm_count = 10;
+  gpu.memory_bandwidth = 1e12;
+  gpu.matmul_efficiency = gpu.memory_efficiency = 1;
+  return gpu;
+}
+
 // Single instructions of given shapes on a device.
 class Shapes {
  public:

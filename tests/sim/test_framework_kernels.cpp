@@ -13,39 +13,6 @@
 #include "tests/sim/shapes.h"
 
 namespace simrun {
-namespace {
-
-// Ten SMs of 1e11 FLOP/s each, 1 TB/s, no launch.
-Gpu plain_gpu() {
-  Gpu gpu;
-  gpu.name = "plain";
-  gpu.peak_flops[Dtype::bf16] = 1e12;
-  gpu.vector_flops = 1e11;
-  gpu.sm_count = 10;
-  gpu.memory_bandwidth = 1e12;
-  gpu.matmul_efficiency = gpu.memory_efficiency = 1;
-  return gpu;
-}
-
-// Unfused attention over `heads` heads of `head_dim` and 64 tokens.
-struct Unfused {
-  Unfused(std::int64_t heads, std::int64_t head_dim) : shapes(plain_gpu()) {
-    const Index qkv = shapes.buffer(
-        Dtype::bf16,
-        {{"batch", 1}, {"sequence", 64}, {"kv_heads", heads}, {"qkv", 3}, {"head_dim", head_dim}});
-    const Index context = shapes.buffer(
-        Dtype::bf16,
-        {{"batch", 1}, {"sequence", 64}, {"kv_heads", heads}, {"group", 1}, {"head_dim", head_dim}});
-    forward = Shapes::does(Opcode::attention, Function::unfused, {qkv}, {context});
-    forward.causal.on = true;
-  }
-  double bytes() const { return kernel_work(shapes.plan, forward).bytes; }
-
-  Shapes shapes;
-  Instruction forward;
-};
-
-}  // namespace
 
 TEST_CASE("rows that begin at no multiple of 16 bytes cost a product half its rate") {
   const Gpu gpu = plain_gpu();
@@ -86,50 +53,6 @@ TEST_CASE("a product is aligned by the rows of its matrices, not by their single
   CHECK(is_unaligned(4, 3, 64));       // 12 elements = 24 B
 }
 
-TEST_CASE("heads of no multiple of 8 elements leave the tensor cores") {
-  // BLOOM's tables: heads of 108 are slow, of 104 and 112 not.
-  const auto seconds = [](std::int64_t head_dim) {
-    Unfused attention(4, head_dim);
-    return attention_seconds(attention.shapes.plan, attention.forward);
-  };
-  CHECK(seconds(108) > 5 * seconds(104));
-  CHECK(seconds(112) < 1.2 * seconds(104));
-}
-
-TEST_CASE("Megatron's softmax kernel takes rows by fours; what it refuses goes through fp32") {
-  // 4 matrices of 64 x 64: fused 2 B read and written; separate 2 + 4, 4 + 4, 4 + 4, 4 + 2.
-  Unfused eight(8, 64), three(3, 64);
-  const double fused_eight = eight.bytes(), fused_three = three.bytes();
-  for (Unfused* attention : {&eight, &three})
-    attention->shapes.plan.framework.kernels.softmax = SoftmaxKernel::megatron;
-  CHECK(eight.bytes() == fused_eight);
-  CHECK(three.bytes() - fused_three == (28.0 - 4.0) * 3 * 64 * 64);
-  eight.shapes.plan.framework.kernels.fused_softmax_limit = 32;  // of 64 keys
-  CHECK(eight.bytes() - fused_eight == (28.0 - 4.0) * 8 * 64 * 64);
-}
-
-TEST_CASE("under autocast softmax writes fp32: 16 bytes per score forward and 16 backward") {
-  // Forward add 2 + 2, softmax 2 + 4, cast 4 + 2; backward cast 2 + 4, softmax 4 + 4 + 2. Fused 4 and 6.
-  Unfused forward(8, 64), backward(8, 64);
-  backward.forward.opcode = Opcode::attention_backward;
-  const double fused_forward = forward.bytes(), fused_backward = backward.bytes();
-  for (Unfused* attention : {&forward, &backward})
-    attention->shapes.plan.framework.kernels.softmax = SoftmaxKernel::autocast;
-  CHECK(forward.bytes() - fused_forward == (16.0 - 4.0) * 8 * 64 * 64);
-  CHECK(backward.bytes() - fused_backward == (16.0 - 6.0) * 8 * 64 * 64);
-}
-
-TEST_CASE("softmax in half precision takes 8 bytes per score forward and 10 backward") {
-  // Forward fill 2 + 2, softmax 2 + 2; backward softmax 2 + 2 + 2, fill 2 + 2. Fused 4 and 6.
-  Unfused forward(8, 64), backward(8, 64);
-  backward.forward.opcode = Opcode::attention_backward;
-  const double fused_forward = forward.bytes(), fused_backward = backward.bytes();
-  for (Unfused* attention : {&forward, &backward})
-    attention->shapes.plan.framework.kernels.softmax = SoftmaxKernel::separate_half;
-  CHECK(forward.bytes() - fused_forward == (8.0 - 4.0) * 8 * 64 * 64);
-  CHECK(backward.bytes() - fused_backward == (10.0 - 6.0) * 8 * 64 * 64);
-}
-
 TEST_CASE("what a framework does not fuse runs as PyTorch's operators") {
   Shapes shapes(plain_gpu());
   const Index x = shapes.buffer(Dtype::bf16, {{"tokens", 1000}, {"hidden", 1000}});
@@ -149,6 +72,35 @@ TEST_CASE("what a framework does not fuse runs as PyTorch's operators") {
   CHECK(microseconds(add) == Approx(4 + 6 + 5));  // bias, residual, dropout
   shapes.plan.cluster.gpu.kernels.random_numbers = 1e12;
   CHECK(microseconds(add) == Approx(4 + 6 + 5 + 1));
+}
+
+TEST_CASE(
+    "PyTorch's operators whose operands do not lie alike take the integer operations of their indices") {
+  Gpu gpu = plain_gpu();
+  gpu.special_functions = 0.25e12;  // a quarter of its integer operations: 1 ps each
+  Shapes shapes(gpu);
+  FrameworkKernels& framework = shapes.plan.framework.kernels;
+  framework.fused_norm = framework.fused_residual = framework.fused_weight_gradient = false;
+  framework.fused_cross_entropy = false;
+  framework.broadcast_operations = 20;
+  framework.broadcast_operations_fp32 = 40;
+  const auto microseconds = [&](const Instruction& what) {
+    return static_cast<double>(kernel_time(shapes.plan, what)) * 1e-6;
+  };
+  const Index x = shapes.buffer(Dtype::bf16, {{"tokens", 1000}, {"hidden", 1000}});
+  const Index weight = shapes.buffer(Dtype::bf16, {{"hidden", 1000}});
+  // x 1 / root has a number per row, x weight one per column: 6 + 8 + 4 B, 40 operations, 6 B, 20 operations.
+  CHECK(microseconds(Shapes::does(Opcode::norm, Function::rms_norm, {x, weight}, {x})) ==
+        Approx(6 + 8 + 4 + 40 + 6 + 20));
+  // The bias is of all rows, the residual lies as its sum does.
+  CHECK(microseconds(Shapes::does(Opcode::map, Function::add, {x, weight, x}, {x})) == Approx(20 + 6));
+  const Index dy = shapes.buffer(Dtype::bf16, {{"tokens", 872}, {"ffn", 128}});
+  const Index in = shapes.buffer(Dtype::bf16, {{"tokens", 872}, {"hidden", 2560}});
+  const Index main = shapes.buffer(Dtype::fp32, {{"hidden", 2560}, {"ffn", 128}});
+  Instruction product = Shapes::does(Opcode::gemm, Function::none, {in, dy}, {main});
+  product.accumulate = true;
+  // A bf16 gradient added to an fp32 one: one wave of tiles, 2560 x 128 x 40 operations.
+  CHECK(microseconds(product) == Approx(655.36 + 13.1072));
 }
 
 TEST_CASE("PyTorch's own norm is slower than memory and reads twice for the gradient of the weight") {

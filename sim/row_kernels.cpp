@@ -122,6 +122,21 @@ std::vector<RowKernel> norm_kernels(const Plan& plan, const Instruction& instruc
   return kernels;
 }
 
+// x cosines, half of it negated, halves changed, x sines, sum; backward x cosines and sines first. Of
+// queries, then of keys.
+std::vector<RowKernel> rope_kernels(const Plan& plan, const Instruction& instruction) {
+  const Buffer& out = plan.buffers[instruction.outputs.at(0)];
+  const auto b = static_cast<double>(bytes_of(out.dtype));
+  const PerElement scaled{2 * b, broadcast_operations(plan.framework.kernels, b)};
+  const double elements = static_cast<double>(out.elements()) * rotated_share(plan, out) / 2;
+  std::vector<RowKernel> kernels = instruction.function == Function::rope
+                                       ? of_elements(elements, {scaled, b, 2 * b, scaled, 3 * b})
+                                       : of_elements(elements, {scaled, scaled, 2 * b, b, 3 * b});
+  const std::vector<RowKernel> of_keys = kernels;
+  kernels.insert(kernels.end(), of_keys.begin(), of_keys.end());
+  return kernels;
+}
+
 // Empty: one kernel does it.
 std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& instruction) {
   const FrameworkKernels& framework = plan.framework.kernels;
@@ -139,30 +154,8 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
                  : of_elements(elements,
                                {{2 * b, own}, 3 * b, b, b + 4, {8, fp32}, 12, 4, {8, fp32}, 12, b + 4});
     case Function::rope:
-      if (framework.fused_rope) return {};
-      // x cosines, half of it negated, halves changed, x sines, sum: of queries, then of keys.
-      return of_elements(elements * rotated_share(plan, out) / 2, {{2 * b, own},
-                                                                   b,
-                                                                   2 * b,
-                                                                   {2 * b, own},
-                                                                   3 * b,  //
-                                                                   {2 * b, own},
-                                                                   b,
-                                                                   2 * b,
-                                                                   {2 * b, own},
-                                                                   3 * b});
     case Function::rope_backward:
-      if (framework.fused_rope) return {};
-      return of_elements(elements * rotated_share(plan, out) / 2, {{2 * b, own},
-                                                                   {2 * b, own},
-                                                                   2 * b,
-                                                                   b,
-                                                                   3 * b,  //
-                                                                   {2 * b, own},
-                                                                   {2 * b, own},
-                                                                   2 * b,
-                                                                   b,
-                                                                   3 * b});
+      return framework.fused_rope ? std::vector<RowKernel>() : rope_kernels(plan, instruction);
     case Function::swiglu:
       return framework.fused_activation ? std::vector<RowKernel>() : of_elements(elements, {2 * b, 3 * b});
     case Function::gated_silu:
@@ -187,10 +180,6 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
     default: return {};
   }
 }
-
-}  // namespace
-
-namespace {
 
 // A multiprocessor does four times as many 32-bit integer operations per clock as special functions (CUDA C++
 // Programming Guide, table of arithmetic throughput: 64 and 16 from Volta to Hopper). Where those are not

@@ -7,12 +7,10 @@ namespace simrun {
 // What stands between the two products of attention that is not flash.
 //   fused          scale, mask and softmax in one kernel
 //   megatron       the same where Megatron-LM's kernel takes the shape
-//                  (FusedScaleMaskSoftmax.is_kernel_available in megatron/model/fused_softmax.py), else
-//                  separate
+//                  (is_kernel_available, megatron/model/fused_softmax.py), else separate
 //   separate       PyTorch's operators, in fp32
-//   autocast       PyTorch's operators under torch.autocast: the mask is added to the scores, softmax reads
-//   half
-//                  precision and writes fp32, which is cast for the product
+//   autocast       PyTorch's operators under torch.autocast: the mask is added to the scores, softmax
+//                  reads half precision and writes fp32, which is cast for the product
 //   separate_half  PyTorch's operators, in the type of the scores
 enum class SoftmaxKernel : std::uint8_t { fused, megatron, separate, autocast, separate_half };
 

@@ -15,11 +15,11 @@ double elements_of(const Plan& plan, Index buffer) {
   return static_cast<double>(plan.buffers[buffer].elements());
 }
 
-// Of an operator, per element. `alike`: its operands lie alike in memory.
+// Of an operator, per element of its result.
 struct PerElement {
   PerElement(double moved, double done = 0) : bytes(moved), operations(done) {}
   double bytes = 0;
-  double operations = 0;  // where they do not: a mean or a scale per row, a weight or bias of all rows
+  double operations = 0;  // where operands do not lie alike: a scale per row, a weight or bias of all rows
 };
 
 // Of results of so many bytes.

@@ -32,9 +32,8 @@ const std::vector<std::string> rule_keys = {"match", "where", "reason", "like", 
 //   first_stage_layers, last_stage_layers  likewise, as numbers
 //   stage_layout    likewise, as Megatron-LM's --pipeline-model-parallel-layout
 //   recompute       as_needed: of rows that do not say it, everything where the job does not fit without
-//   microbatches    "64..1024": powers of two of which the source printed the fastest, of rows that do not
-//   say it;
-//                   "tuned": the number is the fastest, with a power of two for a microbatch
+//   microbatches    "64..1024": powers of two of which the source printed the fastest, of rows that do
+//                   not say it; "tuned": the number is the fastest, with a power of two for a microbatch
 //   unsupported     a feature that no job can say
 //   set             the set of rows that it is scored in, instead of the others
 const std::vector<std::string> fact_names = {"keys",

@@ -18,14 +18,9 @@ namespace {
 
 // 1 TFLOP/s outside the tensor cores.
 Gpu gpu_of_1_tflops() {
-  Gpu gpu;
-  gpu.name = "plain";
-  gpu.peak_flops[Dtype::bf16] = 1e12;
+  Gpu gpu = plain_gpu();
   gpu.vector_flops = 1e12;
   gpu.special_functions = 0.25e12;  // a quarter of its integer operations
-  gpu.sm_count = 10;
-  gpu.memory_bandwidth = 1e12;
-  gpu.matmul_efficiency = gpu.memory_efficiency = 1;
   return gpu;
 }
 

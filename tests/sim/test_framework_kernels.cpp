@@ -94,6 +94,14 @@ TEST_CASE(
         Approx(6 + 8 + 4 + 40 + 6 + 20));
   // The bias is of all rows, the residual lies as its sum does.
   CHECK(microseconds(Shapes::does(Opcode::map, Function::add, {x, weight, x}, {x})) == Approx(20 + 6));
+  // A million logits: less the largest of the row, exponentials, their sum, divided by it.
+  const Index logits = shapes.buffer(Dtype::fp32, {{"tokens", 1000}, {"vocab", 1000}});
+  CHECK(microseconds(Shapes::does(Opcode::cross_entropy, Function::none, {logits}, {logits})) ==
+        Approx(40 + 8 + 4 + 40));
+  // Rope of 500,000 queries and as many keys: x cosines, half negated, joined, x sines, sum.
+  framework.fused_rope = false;
+  const Index qkv = shapes.buffer(Dtype::bf16, {{"tokens", 500}, {"qkv", 3}, {"hidden", 1000}});
+  CHECK(microseconds(Shapes::does(Opcode::map, Function::rope, {qkv}, {qkv})) == Approx(20 + 2 + 4 + 20 + 6));
   const Index dy = shapes.buffer(Dtype::bf16, {{"tokens", 872}, {"ffn", 128}});
   const Index in = shapes.buffer(Dtype::bf16, {{"tokens", 872}, {"hidden", 2560}});
   const Index main = shapes.buffer(Dtype::fp32, {{"hidden", 2560}, {"ffn", 128}});

@@ -1,0 +1,199 @@
+// Which format version a plan is written as: the lowest whose readers take it for what it is.
+#include <catch2/catch.hpp>
+#include <functional>
+#include <vector>
+
+#include "schedules/plan_file.h"
+#include "tests/schedules/full_plan.h"
+#include "tests/schedules/plan_refusal.h"
+
+namespace simrun {
+
+TEST_CASE("a newer format version is refused with both versions") {
+  std::string bytes = serialize(two_stage_plan());
+  bytes[8] = plan_format_version + 1;
+  CHECK(refusal(bytes) == "the plan file has format version 17; this simrun reads versions 1 to 16");
+  bytes[8] = 0;
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 16");
+}
+
+TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
+  Plan plan = two_stage_plan();
+  CHECK(serialize(plan)[8] == 1);
+  plan.cluster.nics_per_node = 2;
+  CHECK(serialize(plan)[8] == 2);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan.cluster.nics_per_node = 4;
+  plan.cluster.fabric = {FabricTopology::leaf_spine, false, 2, 4, 1.5, 1e-6};
+  CHECK(serialize(plan)[8] == 2);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+}
+
+TEST_CASE("a plan with a sliding window is version 3, since readers of 2 would attend to all tokens") {
+  Plan plan = two_stage_plan();
+  plan.segments[0].instructions[0].causal = {true, 4096};
+  CHECK(serialize(plan)[8] == 3);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan.segments[0].instructions[0].causal.window = -1;
+  CHECK(refusal(serialize(plan)) == "the plan file is malformed: window -1 is negative");
+}
+
+TEST_CASE("a plan with work by rank or another memory is version 4") {
+  Plan plan = two_stage_plan();
+  plan.segments[0].instructions[0].soft_cap = true;
+  CHECK(serialize(plan)[8] == 4);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan = two_stage_plan();
+  plan.segments[0].instructions[0].alibi = true;
+  CHECK(serialize(plan)[8] == 4);
+  plan = two_stage_plan();
+  plan.buffers[0].space = MemorySpace::host;
+  CHECK(serialize(plan)[8] == 4);
+}
+
+TEST_CASE("a plan with parameter servers or scales of blocks is version 5") {
+  Plan plan = two_stage_plan();
+  plan.buffers[0].scale_block = 128;
+  CHECK(serialize(plan)[8] == 5);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan = two_stage_plan();
+  plan.segments[0].instructions[0].opcode = Opcode::push;
+  CHECK(serialize(plan)[8] == 5);
+}
+
+TEST_CASE("a plan of a measured cluster, or with a sequence in zigzag blocks, is version 6") {
+  Plan plan = two_stage_plan();
+  plan.cluster.communication = CommunicationMode::blocking;
+  CHECK(serialize(plan)[8] == 6);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan = two_stage_plan();
+  REQUIRE(serialize(plan)[8] < 6);
+  plan.buffers[0].split = {"cp:zigzag,tp"};
+  CHECK(serialize(plan)[8] == 6);
+}
+
+TEST_CASE("a plan with collectives, a network or imperfections of its own is version 7") {
+  for (const auto& change : std::vector<std::function<void(Cluster&)>>{
+           [](Cluster& cluster) { cluster.wiring.relay = false; },
+           [](Cluster& cluster) { cluster.gpu.sm_count = 108, cluster.gpu.communication_sms = 4; },
+           [](Cluster& cluster) { cluster.imperfections.jitter.coefficient_of_variation = 0.1; }}) {
+    Plan plan = two_stage_plan();
+    change(plan.cluster);
+    CHECK(serialize(plan)[8] == 7);
+    CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  }
+}
+
+// Without what version 15 brought: gates of their own, and tensors that come to life in a step.
+Framework framework_of_version_15() {
+  Framework framework = framework_with_every_field();
+  framework.memory.attention_mask = AttentionMask::every_stage;
+  framework.kernels.expert_bias = ExpertBias::fused;
+  framework.kernels.broadcast_operations = framework.kernels.broadcast_operations_fp32 = 0;
+  return framework;
+}
+
+Framework framework_of_version_14() {
+  Framework framework = framework_of_version_15();
+  framework.kernels.separate_gate = framework.kernels.recompute_stops_early = false;
+  framework.memory.lazy_optimizer_state = false;
+  framework.memory.fsdp = 0;
+  framework.memory.logits = LogitsTensors::fp32;
+  return framework;
+}
+
+TEST_CASE("a plan of a framework, of kernels of its own or with other jobs beside it is version 8") {
+  for (const auto& change : std::vector<std::function<void(Plan&)>>{
+           [](Plan& plan) {
+             plan.framework = framework_of_version_14();
+             plan.framework.kernels.blocking_collectives = false;
+             plan.framework.kernels.overlap_slowdown = 1;
+             plan.framework.kernels.batched_gemm_efficiency = plan.framework.kernels.norm_efficiency = 1;
+           },
+           [](Plan& plan) { plan.cluster.gpu.kernels.sustained = 0.9; },
+           [](Plan& plan) { plan.cluster.inter_node.flow_bandwidth = 5e9; }}) {
+    Plan plan = two_stage_plan();
+    change(plan);
+    CHECK(serialize(plan)[8] == 8);
+    CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  }
+}
+
+TEST_CASE("a plan with groups of nodes, batches of unlike size or blocking collectives is version 9") {
+  for (const auto& change : std::vector<std::function<void(Plan&)>>{
+           [](Plan& plan) {
+             plan.cluster.node_groups = {
+                 {"all", plan.cluster.nodes, plan.cluster.gpu, plan.cluster.intra_node}};
+           },
+           [](Plan& plan) {
+             plan.job.replica_micro_batch_sizes = {1, 2};
+           },
+           [](Plan& plan) {
+             plan.framework = framework_of_version_14();
+             plan.framework.kernels.overlap_slowdown = 1;
+             plan.framework.kernels.batched_gemm_efficiency = plan.framework.kernels.norm_efficiency = 1;
+           }}) {
+    Plan plan = two_stage_plan();
+    change(plan);
+    CHECK(serialize(plan)[8] == 9);
+    CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  }
+}
+
+TEST_CASE("operators that take a negative number of operations are no plan") {
+  Plan plan = two_stage_plan();
+  for (double FrameworkKernels::*const operations :
+       {&FrameworkKernels::broadcast_operations, &FrameworkKernels::broadcast_operations_fp32,
+        &FrameworkKernels::broadcast_sum}) {
+    plan.framework = framework_with_every_field();
+    plan.framework.kernels.*operations = -1;
+    CHECK(refusal(serialize(plan)) ==
+          "the plan file is malformed: a framework's operators take negative operations");
+  }
+}
+
+TEST_CASE("masks at a pipeline's ends, softmax under autocast and biases behind products are version 16") {
+  for (const auto& change : std::vector<std::function<void(Framework&)>>{
+           [](Framework& f) { f.memory.attention_mask = AttentionMask::first_and_last_stage; },
+           [](Framework& f) { f.kernels.softmax = SoftmaxKernel::autocast; },
+           [](Framework& f) { f.kernels.expert_bias = ExpertBias::separate; },
+           [](Framework& f) { f.kernels.broadcast_operations = 165; }}) {
+    Plan plan = two_stage_plan();
+    change(plan.framework);
+    CHECK(serialize(plan)[8] == 16);
+    CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  }
+}
+
+TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, for norms 14") {
+  Plan plan = two_stage_plan();
+  plan.framework = framework_with_every_field();
+  CHECK(serialize(plan)[8] == 16);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan.framework = framework_of_version_15();
+  CHECK(serialize(plan)[8] == 15);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan.framework = framework_of_version_14();
+  CHECK(serialize(plan)[8] == 14);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan.framework.kernels.norm_efficiency = 1;
+  CHECK(serialize(plan)[8] == 13);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan.framework.kernels.batched_gemm_efficiency = 1;
+  CHECK(serialize(plan)[8] == 12);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+}
+
+TEST_CASE("a plan with fp4 among its peaks or buffers is version 10") {
+  for (const auto& change : std::vector<std::function<void(Plan&)>>{
+           [](Plan& plan) { plan.cluster.gpu.peak_flops[Dtype::fp4] = 1e16; },
+           [](Plan& plan) { plan.job.precision = Dtype::fp4; },
+           [](Plan& plan) { plan.buffers.front().dtype = Dtype::fp4; }}) {
+    Plan plan = two_stage_plan();
+    change(plan);
+    CHECK(serialize(plan)[8] == 10);
+    CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  }
+}
+
+}  // namespace simrun

@@ -9,6 +9,20 @@
 
 namespace simrun {
 
+namespace {
+
+// AddressSanitizer's allocator has locks that a fork of a process with several threads may leave held in the
+// child, and SimGrid runs in children (sim/worker.h): glibc's takes care of it, LLVM 14's does not.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool forks_beside_threads = false;
+#elif defined(__has_feature)
+constexpr bool forks_beside_threads = !__has_feature(address_sanitizer);
+#else
+constexpr bool forks_beside_threads = true;
+#endif
+
+}  // namespace
+
 void in_threads(unsigned threads, std::size_t numbers,
                 const std::function<void(unsigned thread, std::size_t number)>& work) {
   std::atomic<std::size_t> next = 0;
@@ -27,22 +41,14 @@ void in_threads(unsigned threads, std::size_t numbers,
     }
   };
   {
+    const std::size_t most = forks_beside_threads ? std::min<std::size_t>(threads, numbers) : 1;
     std::vector<std::jthread> others;
-    for (unsigned t = 1; t < std::min<std::size_t>(threads, numbers); ++t) others.emplace_back(run, t);
+    for (unsigned t = 1; t < most; ++t) others.emplace_back(run, t);
     run(0);
   }
   if (failure) std::rethrow_exception(failure);
 }
 
-// AddressSanitizer's allocator has locks that a fork of a process with several threads may leave held in the
-// child, and SimGrid runs in children (sim/worker.h): glibc's takes care of it, LLVM 14's does not.
-unsigned thread_per_processor() {
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  return 1;
-#endif
-#endif
-  return std::max(1U, std::thread::hardware_concurrency());
-}
+unsigned thread_per_processor() { return std::max(1U, std::thread::hardware_concurrency()); }
 
 }  // namespace simrun

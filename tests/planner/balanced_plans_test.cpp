@@ -248,7 +248,7 @@ TEST_CASE("a search over a cluster of two kinds is never worse than Whale's plan
     load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
     const PlanBase base = plan_base(tiny_mixed, "test.yaml", load);
     PlanSearchOptions options;
-    options.threads = 1;  // a sanitized process that forks has no others (planner/in_threads.cpp)
+    options.threads = 1;
     const PlanSearchResult found = search_jobs(base, options);
     REQUIRE(!found.best.empty());
     const double best = found.best.front().evaluation.step_s;

@@ -8,7 +8,8 @@
 
 namespace simrun {
 
-TEST_CASE("every number is taken once, by any number of threads") {
+// Long, since sanitized builds have one thread.
+TEST_CASE("every number is taken once, by any number of threads", "[long]") {
   for (const unsigned threads : {1U, 2U, 7U})
     for (const std::size_t numbers : {std::size_t{0}, std::size_t{1}, std::size_t{100}}) {
       std::vector<std::atomic<int>> taken(numbers);
@@ -19,7 +20,7 @@ TEST_CASE("every number is taken once, by any number of threads") {
     }
 }
 
-TEST_CASE("of several failures the one with the least number is thrown, after all calls") {
+TEST_CASE("of several failures the one with the least number is thrown, after all calls", "[long]") {
   for (const unsigned threads : {1U, 4U}) {
     std::atomic<int> calls = 0;
     const auto work = [&](unsigned, std::size_t i) {

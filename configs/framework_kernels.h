@@ -62,6 +62,9 @@ struct FrameworkKernels {
   // What an optimizer step moves per parameter of the rank beyond the update itself and the gradients' norm:
   // unscaling, clipping, zeroing, copies between types.
   double optimizer_bytes = 0;
+  // ZeRO-1, 2: what ranks gather of updated weights lies rank by rank and is copied to where it belongs by an
+  // operator per parameter and rank; else every shard arrives in place.
+  bool copies_gathered_shards = false;
   // What a pass takes by what its kernels take alone, 1 or more: calls of the host that wait for the device,
   // collectives that share caches and multiprocessors, ranks that are late.
   double compute_slowdown = 1;

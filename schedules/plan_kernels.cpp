@@ -31,6 +31,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   if (kernels.batched_gemm_efficiency != 1) out.set_batched_gemm_efficiency(kernels.batched_gemm_efficiency);
   if (kernels.norm_efficiency != 1) out.set_norm_efficiency(kernels.norm_efficiency);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
+  out.set_copies_gathered_shards(kernels.copies_gathered_shards);
   out.set_compute_slowdown(kernels.compute_slowdown);
   if (kernels.overlap_slowdown != 1) out.set_overlap_slowdown(kernels.overlap_slowdown);
 }
@@ -73,6 +74,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .norm_efficiency = norm == 0 ? 1 : norm,
           .batched_gemm_efficiency = batched == 0 ? 1 : batched,
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),
+          .copies_gathered_shards = in.copies_gathered_shards(),
           .compute_slowdown = slowdown == 0 ? 1 : slowdown,
           .overlap_slowdown = beside == 0 ? 1 : beside,
           .blocking_tensor_parallel = in.blocking_tensor_parallel(),

@@ -1,6 +1,7 @@
 #include "sim/compute_stretch.h"
 
 #include <algorithm>
+#include <map>
 
 #include "sim/kernel_cost.h"
 #include "sim/row_kernels.h"
@@ -47,19 +48,45 @@ Picoseconds copying(const Plan& plan, const std::vector<Instruction>& instructio
   return time;
 }
 
+// What an optimizer step's gathers of updated weights leave to be copied: an operator per parameter and rank
+// that has a shard of it, over all bytes three times (out of NCCL's buffer, to a flat one per rank, and out of
+// that).
+struct ShardCopies {
+  std::int64_t operators = 0;
+  Picoseconds time = 0;
+};
+ShardCopies shard_copies(const Plan& plan, const std::vector<Instruction>& instructions) {
+  ShardCopies copies;
+  if (!plan.framework.kernels.copies_gathered_shards) return copies;
+  std::map<Index, std::int64_t> parameters;  // by bucket
+  for (const Buffer& buffer : plan.buffers)
+    if (buffer.parameter != no_index && buffer.parent != no_index) ++parameters[buffer.parent];
+  for (const Instruction& of : instructions) {
+    if (of.opcode != Opcode::all_gather || plan.streams[of.stream].traffic != Traffic::data) continue;
+    const Buffer &shard = plan.buffers[of.inputs.at(0)], &whole = plan.buffers[of.outputs.at(0)];
+    if (whole.category != Category::weights || is_gathered_unit(whole)) continue;
+    copies.operators += whole.elements() / shard.elements() * parameters[of.outputs[0]];
+    const RowKernel copied{3 * 2 * static_cast<double>(whole.stored_bytes())};
+    copies.time = saturated_sum(copies.time, to_picoseconds(row_kernel_seconds(plan.cluster.gpu, copied)));
+  }
+  return copies;
+}
+
 }  // namespace
 
 double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions, Picoseconds compute,
                        double beside) {
   const FrameworkKernels& framework = plan.framework.kernels;
-  std::int64_t launches = 0;
+  const ShardCopies copies = shard_copies(plan, instructions);
+  std::int64_t launches = copies.operators;
   if (framework.host_dispatch_s > 0)
     for (const Instruction& instruction : instructions)
       if (instruction.stream == compute_stream) launches += kernel_launches(plan, instruction);
   const double issue = static_cast<double>(launches) * framework.host_dispatch_s * 1e12;
   const auto alone = static_cast<double>(compute);
   const double all =
-      alone + (plan.framework.memory.fsdp == 2 ? static_cast<double>(copying(plan, instructions)) : 0);
+      alone + static_cast<double>(copies.time) +
+      (plan.framework.memory.fsdp == 2 ? static_cast<double>(copying(plan, instructions)) : 0);
   return all / alone *
          std::max(
              {1.0, framework.compute_slowdown, issue / all, 1 + (framework.overlap_slowdown - 1) * beside});

@@ -54,6 +54,7 @@ inline Framework framework_with_every_field() {
                       .norm_efficiency = 0.75,
                       .batched_gemm_efficiency = 0.5,
                       .optimizer_bytes = 1.5,
+                      .copies_gathered_shards = true,
                       .compute_slowdown = 1.25,
                       .overlap_slowdown = 1.125,
                       .blocking_tensor_parallel = true,

@@ -90,6 +90,7 @@ Framework framework_of_version_15() {
   framework.memory.attention_mask = AttentionMask::every_stage;
   framework.kernels.expert_bias = ExpertBias::fused;
   framework.kernels.broadcast_operations = framework.kernels.broadcast_operations_fp32 = 0;
+  framework.kernels.copies_gathered_shards = false;
   return framework;
 }
 
@@ -157,7 +158,8 @@ TEST_CASE("masks at a pipeline's ends, softmax under autocast and biases behind 
            [](Framework& f) { f.memory.attention_mask = AttentionMask::first_and_last_stage; },
            [](Framework& f) { f.kernels.softmax = SoftmaxKernel::autocast; },
            [](Framework& f) { f.kernels.expert_bias = ExpertBias::separate; },
-           [](Framework& f) { f.kernels.broadcast_operations = 165; }}) {
+           [](Framework& f) { f.kernels.broadcast_operations = 165; },
+           [](Framework& f) { f.kernels.copies_gathered_shards = true; }}) {
     Plan plan = two_stage_plan();
     change(plan.framework);
     CHECK(serialize(plan)[8] == 16);

@@ -49,8 +49,8 @@ Picoseconds copying(const Plan& plan, const std::vector<Instruction>& instructio
 }
 
 // What an optimizer step's gathers of updated weights leave to be copied: an operator per parameter and rank
-// that has a shard of it, over all bytes three times (out of NCCL's buffer, to a flat one per rank, and out of
-// that).
+// that has a shard of it, over all bytes three times (out of NCCL's buffer, to a flat one per rank, and out
+// of that).
 struct ShardCopies {
   std::int64_t operators = 0;
   Picoseconds time = 0;
@@ -65,7 +65,8 @@ ShardCopies shard_copies(const Plan& plan, const std::vector<Instruction>& instr
     if (of.opcode != Opcode::all_gather || plan.streams[of.stream].traffic != Traffic::data) continue;
     const Buffer &shard = plan.buffers[of.inputs.at(0)], &whole = plan.buffers[of.outputs.at(0)];
     if (whole.category != Category::weights || is_gathered_unit(whole)) continue;
-    copies.operators += whole.elements() / shard.elements() * parameters[of.outputs[0]];
+    copies.operators +=
+        whole.elements() / std::max<std::int64_t>(shard.elements(), 1) * parameters[of.outputs[0]];
     const RowKernel copied{3 * 2 * static_cast<double>(whole.stored_bytes())};
     copies.time = saturated_sum(copies.time, to_picoseconds(row_kernel_seconds(plan.cluster.gpu, copied)));
   }
@@ -84,9 +85,8 @@ double compute_stretch(const Plan& plan, const std::vector<Instruction>& instruc
       if (instruction.stream == compute_stream) launches += kernel_launches(plan, instruction);
   const double issue = static_cast<double>(launches) * framework.host_dispatch_s * 1e12;
   const auto alone = static_cast<double>(compute);
-  const double all =
-      alone + static_cast<double>(copies.time) +
-      (plan.framework.memory.fsdp == 2 ? static_cast<double>(copying(plan, instructions)) : 0);
+  const double all = alone + static_cast<double>(copies.time) +
+                     (plan.framework.memory.fsdp == 2 ? static_cast<double>(copying(plan, instructions)) : 0);
   return all / alone *
          std::max(
              {1.0, framework.compute_slowdown, issue / all, 1 + (framework.overlap_slowdown - 1) * beside});

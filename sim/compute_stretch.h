@@ -20,8 +20,9 @@ namespace simrun {
 // copies what it has gathered out of the gathered buffer, and gradients into one that is reduced, between the
 // kernels (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_all_gather_copy_out and
 // foreach_reduce_scatter_copy_in). Where a framework copies the shards that ZeRO-1 or 2 gathers
-// (kernels.copies_gathered_shards) an optimizer step takes that time, too, its gathers following it: with many
-// ranks the host's (nanotron, distributed.py, all_gather_coalesced, which loops over ranks and parameters).
+// (kernels.copies_gathered_shards) an optimizer step takes that time, too, its gathers following it: with
+// many ranks the host's (nanotron, distributed.py, all_gather_coalesced, which loops over ranks and
+// parameters).
 double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions, Picoseconds compute,
                        double beside);
 

@@ -22,8 +22,8 @@ class PassWalk {
   void begin_pass(const std::vector<Instruction>& pass) {
     written_.clear();
     const FrameworkKernels& framework = plan_.framework.kernels;
-    const bool is_stretched =
-        framework.compute_slowdown > 1 || framework.host_dispatch_s > 0 || plan_.framework.memory.fsdp == 2;
+    const bool is_stretched = framework.compute_slowdown > 1 || framework.host_dispatch_s > 0 ||
+                              framework.copies_gathered_shards || plan_.framework.memory.fsdp == 2;
     stretch_ = is_stretched ? compute_stretch(plan_, durations_, rank_, pass) : 1;
   }
   void step(const Instruction& instruction) {

@@ -54,6 +54,25 @@ TEST_CASE("copies are slowed as kernels are, and hide the host's time") {
         Approx(compute_seconds(llama(1, 3, "{host_dispatch: 10 ms}"))).epsilon(1e-6));
 }
 
+// Four layers of 6 tensors (qkv, projection, fc1, fc2, two norms), table, last norm and head: 27, of 8 ranks.
+TEST_CASE("copies of shards that ZeRO-1 gathered take the host an operator per parameter and rank") {
+  const auto seconds = [](const char* kernels, int zero_stage) {
+    return compute_seconds(llama(0, 1, kernels, zero_stage));
+  };
+  CHECK(seconds("{host_dispatch: 10 ms, copies_gathered_shards: true}", 1) -
+            seconds("{host_dispatch: 10 ms}", 1) ==
+        Approx(8 * 27 * 0.01).epsilon(1e-3));
+  // Without a host's time: 2 bytes, three times read and written.
+  const Job job = llama(0, 1);
+  const double parameters = 4 * 218.1e6 + 2 * 128256.0 * 4096;
+  const double rate = job.cluster.gpu.memory_bandwidth * job.cluster.gpu.memory_efficiency;
+  CHECK((seconds("{copies_gathered_shards: true}", 1) - seconds("{}", 1)) * rate / parameters ==
+        Approx(12).epsilon(0.02));
+  for (const int zero_stage : {0, 3})
+    CHECK(seconds("{host_dispatch: 10 ms, copies_gathered_shards: true}", zero_stage) ==
+          seconds("{host_dispatch: 10 ms}", zero_stage));
+}
+
 TEST_CASE("a sum of times stops at half of what 64 bits hold") {
   const Picoseconds half = std::numeric_limits<Picoseconds>::max() / 2;
   CHECK(saturated_sum(2, 3) == 5);

@@ -36,6 +36,9 @@ struct GpuKernels {
   KernelPower power;
   // Waves of tiles that a product's ragged start and end are worth.
   double tail_waves = 0;
+  // The device's efficiencies are those of training steps, not of single kernels: what a framework loses
+  // (FrameworkKernels::compute_slowdown) is in them.
+  bool efficiencies_of_steps = false;
   std::array<FlashRate, 3> flash;  // FlashAttention 1, 2, 3
   bool operator==(const GpuKernels&) const = default;
 };

@@ -67,6 +67,7 @@ GpuKernels read_gpu_kernels(const ConfigNode* node, const std::string& path, Rea
   kernels.sustained = section.real("sustained", limits::share, 1.0);
   kernels.power = read_power(section.section("power"), section.path_of("power"), reading);
   kernels.tail_waves = section.real("tail_waves", waves, 0.0);
+  kernels.efficiencies_of_steps = section.boolean("efficiencies_of_steps", false);
   for (std::size_t g = 0; g < kernels.flash.size(); ++g) {
     const std::string key = fmt::format("flash_attention_{}", g + 1);
     kernels.flash[g] = read_flash_rate(section.section(key), section.path_of(key), reading);

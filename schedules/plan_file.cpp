@@ -152,13 +152,15 @@ bool is_new_in_version_15(const Plan& plan) {
 }
 
 // Masks of attention at the ends of a pipeline, softmax under autocast, biases of experts behind products,
-// copies of what ZeRO-1 gathers.
+// copies of what ZeRO-1 gathers, GPUs that no framework slows.
 bool is_new_in_version_16(const Plan& plan) {
   const FrameworkKernels& kernels = plan.framework.kernels;
   return plan.framework.memory.attention_mask == AttentionMask::first_and_last_stage ||
          kernels.softmax > SoftmaxKernel::separate || kernels.expert_bias != ExpertBias::fused ||
          kernels.broadcast_operations != 0 || kernels.broadcast_operations_fp32 != 0 ||
-         kernels.copies_gathered_shards;
+         kernels.copies_gathered_shards || plan.cluster.gpu.kernels.efficiencies_of_steps ||
+         std::ranges::any_of(plan.cluster.node_groups,
+                             [](const NodeGroup& group) { return group.gpu.kernels.efficiencies_of_steps; });
 }
 
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
@@ -168,7 +170,7 @@ bool is_new_in_version_16(const Plan& plan) {
 // beside every collective, those of version 9 know no fp4, those of version 10 no masks, those of version 11
 // would let exchanges slow nothing, those of version 12 take experts' products for as fast as others, those
 // of version 13 PyTorch's norms for as fast as memory, those of version 14 would hold other memory, and those
-// of version 15 hold masks on every stage, or add biases and copy shards for nothing.
+// of version 15 hold masks on every stage, add biases and copy shards for nothing, or slow every GPU.
 std::uint64_t version_needed(const Plan& plan) {
   if (is_new_in_version_16(plan)) return 16;
   if (is_new_in_version_15(plan)) return 15;

@@ -86,6 +86,7 @@ void encode_kernels(const GpuKernels& kernels, proto::GpuKernels& out) {
   out.set_random_numbers(kernels.random_numbers);
   out.set_sustained(kernels.sustained);
   out.set_tail_waves(kernels.tail_waves);
+  out.set_efficiencies_of_steps(kernels.efficiencies_of_steps);
   if (kernels.power != KernelPower{}) {
     proto::GpuKernels::Power& power = *out.mutable_power();
     for (const double flash : kernels.power.flash) power.add_flash(flash);
@@ -117,6 +118,7 @@ GpuKernels decode_kernels(const proto::GpuKernels& in) {
   kernels.random_numbers = finite(in.random_numbers(), "random numbers");
   kernels.sustained = finite(in.sustained(), "sustained share");
   kernels.tail_waves = finite(in.tail_waves(), "tail of waves");
+  kernels.efficiencies_of_steps = in.efficiencies_of_steps();
   if (in.has_power()) kernels.power = decode_power(in.power());
   if (static_cast<std::size_t>(in.flash_size()) > kernels.flash.size())
     throw MalformedPlan("a GPU has more generations of FlashAttention than there are");

@@ -159,7 +159,8 @@ class Compiler {
       if (instruction.stream == compute_stream && instruction.opcode != Opcode::free &&
           instruction.opcode != Opcode::init)
         compute = saturated_sum(compute, durations_.kernel_at(place_of(gpu, run, instruction), instruction));
-    return compute == 0 ? 1 : stretch_of(segment, exchanging, compute);
+    const Plan& plan = durations_.plan_at({gpu.program.pipeline_rank, gpu.local_gpu, 0});
+    return compute == 0 ? 1 : stretch_of(plan, segment, exchanging, compute);
   }
   Picoseconds time_of(const CompiledRank& first, const CompiledStep& step, const SegmentRun& run,
                       const ProgramGpu& gpu) {
@@ -217,7 +218,7 @@ class Compiler {
       rank.steps.push_back(step);
     }
     compiled.instructions = compiled.steps = static_cast<Index>(rank.steps.size()) - compiled.first_step;
-    stretch_compute(rank, segment, compiled);
+    stretch_compute(durations_.plan_at({program.pipeline_rank, 0, 0}), rank, segment, compiled);
     rank.segments.push_back(compiled);
   }
 
@@ -230,15 +231,17 @@ class Compiler {
            communication_share(plan_.cluster) == 0;
   }
 
-  double stretch_of(const Segment& segment, Picoseconds exchanging, Picoseconds compute) const {
+  double stretch_of(const Plan& plan, const Segment& segment, Picoseconds exchanging,
+                    Picoseconds compute) const {
     const double beside = lets_overlap(segment)
                               ? std::min(1.0, static_cast<double>(exchanging) / static_cast<double>(compute))
                               : 0;
-    return compute_stretch(plan_, segment.instructions, compute, beside);
+    return compute_stretch(plan, segment.instructions, compute, beside);
   }
-  void stretch_compute(CompiledRank& rank, const Segment& segment, CompiledSegment& compiled) const {
+  void stretch_compute(const Plan& plan, CompiledRank& rank, const Segment& segment,
+                       CompiledSegment& compiled) const {
     if (compiled.compute == 0) return;
-    compiled.stretch = stretch_of(segment, compiled.exchanging, compiled.compute);
+    compiled.stretch = stretch_of(plan, segment, compiled.exchanging, compiled.compute);
     if (compiled.stretch == 1) return;
     compiled.compute = 0;
     for (Index i = compiled.first_step; i < compiled.first_step + compiled.steps; ++i) {

@@ -84,12 +84,11 @@ double compute_stretch(const Plan& plan, const std::vector<Instruction>& instruc
     for (const Instruction& instruction : instructions)
       if (instruction.stream == compute_stream) launches += kernel_launches(plan, instruction);
   const double issue = static_cast<double>(launches) * framework.host_dispatch_s * 1e12;
+  const double slowdown = plan.cluster.gpu.kernels.efficiencies_of_steps ? 1 : framework.compute_slowdown;
   const auto alone = static_cast<double>(compute);
   const double all = alone + static_cast<double>(copies.time) +
                      (plan.framework.memory.fsdp == 2 ? static_cast<double>(copying(plan, instructions)) : 0);
-  return all / alone *
-         std::max(
-             {1.0, framework.compute_slowdown, issue / all, 1 + (framework.overlap_slowdown - 1) * beside});
+  return all / alone * std::max({1.0, slowdown, issue / all, 1 + (framework.overlap_slowdown - 1) * beside});
 }
 
 double compute_stretch(const Plan& plan, Durations& durations, std::int32_t pipeline_rank,

@@ -67,6 +67,8 @@ class Durations {
   // Whether an instruction's extents or work may differ by GPU or microbatch.
   bool varies(const Instruction& instruction) const;
   bool has_gpu_kinds() const { return kinds_.count() > 1; }
+  // The plan as the GPU there sees it: cluster.gpu is its kind.
+  const Plan& plan_at(const TablePlace& place) const { return plan_of(kind_at(place)); }
 
   const Topology& topology() const { return topology_; }
 

@@ -167,6 +167,22 @@ TEST_CASE("masks at a pipeline's ends, softmax under autocast and biases behind 
   }
 }
 
+TEST_CASE("a GPU that no framework slows, of all nodes or of some, is version 16") {
+  for (const bool of_all : {true, false}) {
+    Plan plan = two_stage_plan();
+    NodeGroup group;
+    group.name = "some";
+    group.nodes = plan.cluster.nodes;
+    group.gpu = plan.cluster.gpu;
+    group.intra_node = plan.cluster.intra_node;
+    Gpu& gpu = of_all ? plan.cluster.gpu : group.gpu;
+    gpu.kernels.efficiencies_of_steps = true;
+    if (!of_all) plan.cluster.node_groups = {group};
+    CHECK(serialize(plan)[8] == 16);
+    CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  }
+}
+
 TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, for norms 14") {
   Plan plan = two_stage_plan();
   plan.framework = framework_with_every_field();

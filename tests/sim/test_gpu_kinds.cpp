@@ -1,3 +1,4 @@
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "configs/node_groups.h"
@@ -70,6 +71,29 @@ TEST_CASE("of a pipeline over two kinds each stage computes at the rate of its o
   CHECK(mixed.ranks[0].totals.compute == fast.ranks[0].totals.compute);
   CHECK(mixed.ranks[1].totals.compute == slow.ranks[1].totals.compute);
   CHECK(mixed.step < slow.step);
+}
+
+// The V100's efficiencies are of training steps, the P100's of nothing.
+TEST_CASE("a framework slows the P100 of two kinds and not the V100, whichever comes first") {
+  for (const bool fast_first : {true, false}) {
+    CAPTURE(fast_first);
+    const std::string groups =
+        fast_first ? fast_and_slow
+                   : "node_groups: {slow: {nodes: 1, gpu: p100_sxm2}, fast: {nodes: 1, gpu: v100_sxm2_32gb}}";
+    const auto computed = [&](const char* parallelism, const char* slowdown) {
+      const Timeline timeline =
+          timeline_of(gpt_on(groups, parallelism), {{"framework.kernels.compute_slowdown", slowdown}});
+      const std::size_t fast = fast_first ? 0 : 1;
+      return std::array{static_cast<double>(timeline.ranks.at(fast).totals.compute),
+                        static_cast<double>(timeline.ranks.at(1 - fast).totals.compute)};
+    };
+    for (const char* parallelism : {"{}", "{pipeline_model_parallel_size: 2}"}) {
+      const auto [v100, p100] = computed(parallelism, "1");
+      const auto [slowed_v100, slowed_p100] = computed(parallelism, "1.25");
+      CHECK(slowed_v100 == v100);
+      CHECK(slowed_p100 == Approx(1.25 * p100).epsilon(1e-6));
+    }
+  }
 }
 
 TEST_CASE("both engines agree about a cluster of two kinds where no link is shared") {

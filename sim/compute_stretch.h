@@ -12,8 +12,8 @@
 namespace simrun {
 
 // What kernels that a framework issues one behind the other take by what they take alone; at least 1.
-// None slows a GPU whose efficiencies are of training steps. `compute`: all of them alone, more than 0.
-// `beside`: the share of that time in which data-parallel ranks exchange beside them.
+// A GPU whose efficiencies are of training steps has what a framework loses in them. `compute`: all of them
+// alone, more than 0. `beside`: the share of that time in which data-parallel ranks exchange beside them.
 //
 // The host runs ahead of the device; where it takes longer in all, the device waits for every kernel in
 // proportion. What slows the framework's passes anyway hides the host's time. FSDP2 (framework.memory.fsdp)

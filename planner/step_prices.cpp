@@ -74,7 +74,7 @@ double update_rate(const Plan& plan, Durations& durations) {
   double seconds = 0, elements = 0;
   for (const Segment& segment : plan.segments) {
     if (segment.kind != PassKind::step) continue;
-    const double stretch = compute_stretch(plan, durations, 0, segment.instructions);
+    const double stretch = compute_stretch(durations, 0, segment.instructions);
     for (const Instruction& of : segment.instructions) {
       if (of.phase != Phase::optimizer || of.stream != compute_stream || of.opcode == Opcode::free) continue;
       seconds += to_seconds(durations.of(0, of)) * stretch;

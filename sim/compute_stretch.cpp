@@ -91,13 +91,14 @@ double compute_stretch(const Plan& plan, const std::vector<Instruction>& instruc
   return all / alone * std::max({1.0, slowdown, issue / all, 1 + (framework.overlap_slowdown - 1) * beside});
 }
 
-double compute_stretch(const Plan& plan, Durations& durations, std::int32_t pipeline_rank,
+double compute_stretch(Durations& durations, std::int32_t pipeline_rank,
                        const std::vector<Instruction>& instructions) {
   Picoseconds compute = 0;
   for (const Instruction& of : instructions)
     if (of.stream == compute_stream && of.opcode != Opcode::free && of.opcode != Opcode::init)
       compute = saturated_sum(compute, durations.of(pipeline_rank, of));
-  return compute == 0 ? 1 : compute_stretch(plan, instructions, compute, 0);
+  return compute == 0 ? 1
+                      : compute_stretch(durations.plan_at({pipeline_rank, 0, 0}), instructions, compute, 0);
 }
 
 Picoseconds stretched(Picoseconds time, double by) {

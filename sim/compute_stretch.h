@@ -26,9 +26,9 @@ namespace simrun {
 double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions, Picoseconds compute,
                        double beside);
 
-// The same of instructions of a rank beside which nothing is exchanged, from what their kernels take alone; 1
-// where none computes.
-double compute_stretch(const Plan& plan, Durations& durations, std::int32_t pipeline_rank,
+// The same of instructions of a rank beside which nothing is exchanged, from what their kernels take alone,
+// on the kind of its first GPU; 1 where none computes.
+double compute_stretch(Durations& durations, std::int32_t pipeline_rank,
                        const std::vector<Instruction>& instructions);
 
 // Throws std::range_error as to_picoseconds() does.

@@ -24,7 +24,7 @@ class PassWalk {
     const FrameworkKernels& framework = plan_.framework.kernels;
     const bool is_stretched = framework.compute_slowdown > 1 || framework.host_dispatch_s > 0 ||
                               framework.copies_gathered_shards || plan_.framework.memory.fsdp == 2;
-    stretch_ = is_stretched ? compute_stretch(plan_, durations_, rank_, pass) : 1;
+    stretch_ = is_stretched ? compute_stretch(durations_, rank_, pass) : 1;
   }
   void step(const Instruction& instruction) {
     if (plan_.streams[instruction.stream].traffic == Traffic::data) return;

@@ -73,9 +73,13 @@ TEST_CASE("an algorithm is forced for all collectives that have it, or for one")
       "  collectives:\n    from: nccl\n    algorithm: tree\n    all_gather: {algorithm: ring, protocol: "
       "ll128}\n");
   CHECK(forced_choice(config, "all_reduce").algorithm == tree);
-  CHECK(forced_choice(config, "broadcast").algorithm == tree);
+  CHECK(forced_choice(config, "broadcast").algorithm == ring);            // NCCL has no other
   CHECK(forced_choice(config, "reduce_scatter").algorithm == automatic);  // has no tree
   CHECK(forced_choice(config, "all_gather") == CollectiveChoice{ring, CollectiveProtocol::ll128});
+}
+
+TEST_CASE("without NCCL's table a broadcast may go through a tree") {
+  CHECK(forced_choice(collectives_of("  collectives: {algorithm: tree}\n"), "broadcast").algorithm == tree);
 }
 
 TEST_CASE("the effective config with collectives loads again as an equal job") {

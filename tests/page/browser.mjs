@@ -23,7 +23,8 @@ export class Browser {
   constructor() {
     this.profile = mkdtempSync(join(tmpdir(), "simrun-page-"));
     this.process = spawn(chromium, [...flags, `--user-data-dir=${this.profile}`],
-                         { stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"], env: { ...process.env, HOME: this.profile } });
+                         { stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"], env: { ...process.env, HOME: this.profile },
+                           detached: true }); // a process group of its own
     this.process.stdio[2].on("data", (chunk) => (this.#said = (this.#said + chunk).slice(-2000)));
     this.process.stdio[3].on("error", () => {}); // the browser ended: told by its exit
     this.process.stdio[4].setEncoding("utf8").on("data", (chunk) => this.#receive(chunk));
@@ -77,7 +78,12 @@ export class Browser {
   async close() {
     this.process.kill();
     await this.ended;
-    // Its children write to the profile for a while after it has ended: seconds on a busy machine.
+    // Its children outlive it and write to the profile: on a busy machine for longer than anyone waits.
+    try {
+      process.kill(-this.process.pid, "SIGKILL");
+    } catch (error) {
+      if (error.code !== "ESRCH") throw error; // none is left
+    }
     rmSync(this.profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
 }

@@ -48,25 +48,33 @@ Picoseconds copying(const Plan& plan, const std::vector<Instruction>& instructio
   return time;
 }
 
-// What an optimizer step's gathers of updated weights leave to be copied: an operator per parameter and rank
-// that has a shard of it, over all bytes three times (out of NCCL's buffer, to a flat one per rank, and out
-// of that).
+// Of weights that an optimizer has updated, into those of the run.
+bool gathers_updated(const Plan& plan, const Instruction& instruction) {
+  if (instruction.opcode != Opcode::all_gather || plan.streams[instruction.stream].traffic != Traffic::data)
+    return false;
+  const Buffer& whole = plan.buffers[instruction.outputs.at(0)];
+  return whole.category == Category::weights && !is_gathered_unit(whole);
+}
+
+// What is left to be copied behind such gathers: an operator per parameter and rank that has a shard of it,
+// over all bytes three times (out of NCCL's buffer, to a flat one per rank, and out of that).
 struct ShardCopies {
   std::int64_t operators = 0;
   Picoseconds time = 0;
 };
 ShardCopies shard_copies(const Plan& plan, const std::vector<Instruction>& instructions) {
   ShardCopies copies;
-  if (!plan.framework.kernels.copies_gathered_shards) return copies;
+  const auto gathers = [&](const Instruction& of) { return gathers_updated(plan, of); };
+  if (!plan.framework.kernels.copies_gathered_shards || std::ranges::none_of(instructions, gathers))
+    return copies;
   std::map<Index, std::int64_t> parameters;  // by bucket
   for (const Buffer& buffer : plan.buffers)
     if (buffer.parameter != no_index && buffer.parent != no_index) ++parameters[buffer.parent];
   for (const Instruction& of : instructions) {
-    if (of.opcode != Opcode::all_gather || plan.streams[of.stream].traffic != Traffic::data) continue;
-    const Buffer &shard = plan.buffers[of.inputs.at(0)], &whole = plan.buffers[of.outputs.at(0)];
-    if (whole.category != Category::weights || is_gathered_unit(whole)) continue;
-    copies.operators +=
-        whole.elements() / std::max<std::int64_t>(shard.elements(), 1) * parameters[of.outputs[0]];
+    if (!gathers(of)) continue;
+    const Buffer &shard = plan.buffers[of.inputs.at(0)], &whole = plan.buffers[of.outputs[0]];
+    const std::int64_t shards = whole.elements() / std::max<std::int64_t>(shard.elements(), 1);
+    copies.operators += shards * parameters[of.outputs[0]];
     const RowKernel copied{3 * 2 * static_cast<double>(whole.stored_bytes())};
     copies.time = saturated_sum(copies.time, to_picoseconds(row_kernel_seconds(plan.cluster.gpu, copied)));
   }

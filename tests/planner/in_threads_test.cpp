@@ -2,11 +2,27 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace simrun {
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+TEST_CASE("under AddressSanitizer, which forks do not survive beside threads, the caller does all") {
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<int> by_others = 0;
+  in_threads(7, 20, [&](unsigned, std::size_t) {
+    by_others += std::this_thread::get_id() != caller;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // long enough for others to take some
+  });
+  CHECK(by_others == 0);
+}
+#endif
+#endif
 
 // Long, since sanitized builds have one thread.
 TEST_CASE("every number is taken once, by any number of threads", "[long]") {

@@ -33,6 +33,8 @@ struct GpuKernels {
   // Share of its best rate that a product or flash attention keeps under a whole step's load, where the power
   // limit holds the clock down.
   double sustained = 1;
+  // Share of that again for products of fp8, which draw more.
+  double fp8_efficiency = 1;
   KernelPower power;
   // Waves of tiles that a product's ragged start and end are worth.
   double tail_waves = 0;

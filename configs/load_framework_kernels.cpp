@@ -65,6 +65,7 @@ GpuKernels read_gpu_kernels(const ConfigNode* node, const std::string& path, Rea
   kernels.random_numbers =
       section.quantity("random_numbers", Unit::flops_per_second, limits::optional_flops, "0 TFLOP/s");
   kernels.sustained = section.real("sustained", limits::share, 1.0);
+  kernels.fp8_efficiency = section.real("fp8_efficiency", limits::share, 1.0);
   kernels.power = read_power(section.section("power"), section.path_of("power"), reading);
   kernels.tail_waves = section.real("tail_waves", waves, 0.0);
   kernels.efficiencies_of_steps = section.boolean("efficiencies_of_steps", false);

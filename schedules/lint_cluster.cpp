@@ -100,7 +100,8 @@ void check_distinct_devices(const Plan& plan, Findings& findings) {
 bool is_share(double value) { return value > 0 && value <= 1; }
 
 void check_kernels(const GpuKernels& kernels, Findings& findings) {
-  bool good = is_share(kernels.sustained) && kernels.random_numbers >= 0 && kernels.tail_waves >= 0;
+  bool good = is_share(kernels.sustained) && is_share(kernels.fp8_efficiency) &&
+              kernels.random_numbers >= 0 && kernels.tail_waves >= 0;
   for (const FlashRate& rate : kernels.flash)
     if (rate != FlashRate{})
       good = good && is_share(rate.forward) && is_share(rate.backward) && is_share(rate.narrow) &&

@@ -85,6 +85,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
 void encode_kernels(const GpuKernels& kernels, proto::GpuKernels& out) {
   out.set_random_numbers(kernels.random_numbers);
   out.set_sustained(kernels.sustained);
+  if (kernels.fp8_efficiency != 1) out.set_fp8_efficiency(kernels.fp8_efficiency);
   out.set_tail_waves(kernels.tail_waves);
   out.set_efficiencies_of_steps(kernels.efficiencies_of_steps);
   if (kernels.power != KernelPower{}) {
@@ -117,6 +118,7 @@ GpuKernels decode_kernels(const proto::GpuKernels& in) {
   GpuKernels kernels;
   kernels.random_numbers = finite(in.random_numbers(), "random numbers");
   kernels.sustained = finite(in.sustained(), "sustained share");
+  if (in.fp8_efficiency() != 0) kernels.fp8_efficiency = finite(in.fp8_efficiency(), "share of fp8 products");
   kernels.tail_waves = finite(in.tail_waves(), "tail of waves");
   kernels.efficiencies_of_steps = in.efficiencies_of_steps();
   if (in.has_power()) kernels.power = decode_power(in.power());

@@ -78,7 +78,8 @@ bool has_aligned_rows(const Buffer& matrix, std::pair<const Buffer&, const Buffe
 }  // namespace
 
 double matmul_flops_per_second(const Gpu& gpu, Dtype dtype) {
-  return peak_flops(gpu, dtype) * gpu.matmul_efficiency * gpu.kernels.sustained;
+  const double of_efficiency = dtype == Dtype::fp8 ? gpu.kernels.fp8_efficiency : 1;
+  return peak_flops(gpu, dtype) * gpu.matmul_efficiency * of_efficiency * gpu.kernels.sustained;
 }
 
 double gemm_flops(const GemmShape& shape) {

@@ -8,6 +8,7 @@ namespace simrun {
 inline Gpu gpu_with_every_field() {
   GpuKernels kernels = {.random_numbers = 1e12,
                         .sustained = 0.9,
+                        .fp8_efficiency = 0.875,
                         .power = {.flash = {0.4, 0.5, 0.8}, .other = 0.3, .fitted = 0.9},
                         .tail_waves = 0.5,
                         .flash = {}};

@@ -50,7 +50,7 @@ TEST_CASE("a plan file with any byte altered is refused") {
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     CAPTURE(i);
     std::string altered = bytes;
-    altered[i] = static_cast<char>(altered[i] ^ 0x10);
+    altered[i] = static_cast<char>(altered[i] ^ 0x20);
     CHECK_FALSE(refusal(altered).empty());
   }
   std::string altered = bytes;

@@ -12,9 +12,9 @@ namespace simrun {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 17; this simrun reads versions 1 to 16");
+  CHECK(refusal(bytes) == "the plan file has format version 18; this simrun reads versions 1 to 17");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 16");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 17");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -181,6 +181,15 @@ TEST_CASE("a GPU that no framework slows, of all nodes or of some, is version 16
     CHECK(serialize(plan)[8] == 16);
     CHECK(parse_plan(serialize(plan), "some.plan") == plan);
   }
+}
+
+TEST_CASE("products of fp8 at a rate of their own are version 17, where there are any") {
+  Plan plan = two_stage_plan();
+  plan.cluster.gpu.kernels.fp8_efficiency = 0.5;
+  CHECK(serialize(plan)[8] < 17);
+  plan.buffers.front().dtype = Dtype::fp8;
+  CHECK(serialize(plan)[8] == 17);
+  CHECK(parse_plan(serialize(plan), "some.plan").cluster.gpu.kernels.fp8_efficiency == 0.5);
 }
 
 TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, for norms 14") {

@@ -90,10 +90,9 @@ TEST_CASE("nothing but products: an H100 and an H200 sustain the rate that their
     }
   }
   const Gpu gpu = preset_gpu("h100_sxm");
-  // fp8 keeps 0.94 of twice that, which is not modelled.
   for (const Timed& row : timed_kernels("h100_sxm", "steady_fp8")) {
     const double rate = 2.0 * static_cast<double>(row.m * row.n) * static_cast<double>(row.k) / row.seconds;
-    if (row.batch == 100) CHECK(rate == Approx(matmul_flops_per_second(gpu, Dtype::fp8)).epsilon(0.06));
+    if (row.batch == 100) CHECK(rate == Approx(matmul_flops_per_second(gpu, Dtype::fp8)).epsilon(0.01));
   }
 }
 
@@ -118,7 +117,8 @@ TEST_CASE(
 
 TEST_CASE(
     "fp8 products of transformers on an H200 are right to 8 % on average, with rows' scales and tensors'") {
-  const Gpu gpu = timed_gpu("h200_sxm", between_bursts);
+  Gpu gpu = timed_gpu("h200_sxm", between_bursts);
+  gpu.kernels.fp8_efficiency = 1;  // as `sustained`, of the power limit
   for (const char* op : {"tensorwise", "rowwise"}) {
     const Errors all = errors(having(timed_kernels("h200_sxm", "product_fp8"), op), [&](const Timed& row) {
       return gemm_seconds(gpu, {.batch = 1, .m = row.m, .n = row.n, .k = row.k, .input = Dtype::fp8}) +

@@ -74,6 +74,10 @@ void name_what_is_unknown(RowJob& made) {
            (made.row[Column::layers].empty() || made.row[Column::hidden].empty()))
     made.facts.emplace("unknown", fmt::format("model {}: no cells with its dimensions, no preset of its name",
                                               in_quotes(made.row[Column::model])));
+  else if (!made.job.has("model.from") && made.row[Column::n_experts].empty() &&
+           matched("MoE", made.row[Column::model]))
+    made.facts.emplace("unknown", fmt::format("model {}: of its experts no number is given (n_experts)",
+                                              in_quotes(made.row[Column::model])));
 }
 
 // What stages, and sequences whose length nobody says, need to know of a preset.

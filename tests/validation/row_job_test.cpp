@@ -100,6 +100,13 @@ TEST_CASE(
   CHECK(framework("a blog", "H100", "Alpaca, accelerated by a GPT4 tokenizer") == "megatron_core");
   CHECK(framework("a blog on nanotron", "H100") == "nanotron");
   CHECK(framework("a blog", "H100", "PyTorch FSDP2") == "fsdp");
+  CHECK(framework("nanoGPT", "A100", "torch.compile, no dropout") == "fsdp");
+  CHECK(framework("nanoGPT", "A100", "PyTorch, eager") == "pytorch_eager");
+  CHECK(framework("a blog", "A100", "Hugging Face Trainer in PyTorch") == "pytorch_eager");
+  CHECK(framework("a blog", "A100", "DeepSpeed 0.11.1 around Hugging Face's Llama") ==
+        "deepspeed_transformers");
+  CHECK(framework("a blog", "A100", "Megatron-LM on PyTorch 2.1") == "megatron_2022");
+  CHECK(framework("a blog", "H100", "Megatron-LM on PyTorch 2.1") == "megatron_core");
   for (const char* shards : {"fsdp", "3"})
     CHECK(load_row({{Column::tp, "1"}, {Column::pp, "1"}, {Column::zero_stage, shards}}).job.framework.name ==
           "fsdp");
@@ -108,6 +115,17 @@ TEST_CASE(
   const LoadedRow colossal = load_row({{Column::source, "hpcaitech/ColossalAI README.md"}});
   CHECK(assumes(colossal.made, "no profile of colossal"));
   CHECK(colossal.job.framework == Framework{});
+}
+
+TEST_CASE("row: papers of before FlashAttention have none, unless they say so") {
+  const auto kernel = [](const char* source, const char* flash = "") {
+    return load_row({{Column::source, source}, {Column::hardware, "A100"}, {Column::flash_attention, flash}})
+        .job.training.attention;
+  };
+  CHECK(kernel("a paper (arXiv 2211.15841)") == AttentionKernel::unfused);
+  CHECK(kernel("a paper (arXiv 2112.01075), Megatron-LM") == AttentionKernel::unfused);
+  CHECK(kernel("a paper (arXiv 2211.15841)", "1") == AttentionKernel::flash);
+  CHECK(kernel("a paper (arXiv 2406.08334)") == AttentionKernel::flash);
 }
 
 TEST_CASE("row: what no rule knows is named, in place of the keys that the job would lack") {
@@ -129,6 +147,10 @@ TEST_CASE("row: what no rule knows is named, in place of the keys that the job w
         "GiB");
   CHECK(unknown({{Column::model, "Falcon-180B"}, {Column::layers, ""}}) ==
         "model 'Falcon-180B': no cells with its dimensions, no preset of its name");
+  CHECK(unknown({{Column::model, "Some-MoE-20B"}}) ==
+        "model 'Some-MoE-20B': of its experts no number is given (n_experts)");
+  CHECK(unknown({{Column::model, "Some-MoE-20B"}, {Column::n_experts, "8"}}).empty());
+  CHECK(unknown({{Column::model, "Qwen1.5-MoE-A2.7B"}}).empty());
 }
 
 TEST_CASE("row: GPUs whose links are PCIe have no NVLink") {

@@ -317,14 +317,16 @@ TEST_CASE("validate: threads change nothing") {
   for (std::size_t r = 0; r < one.size(); ++r) CHECK(one[r].predicted == three[r].predicted);
 }
 
-TEST_CASE("validate: rows of forty sources are all scored", "[long]") {
-  std::ifstream file(std::string(SIMRUN_SOURCE_DIR) + "/tests/data/validation/sample.csv");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const MeasuredFile sample = read_measured_rows(text, "sample.csv");
-  REQUIRE(sample.rows.size() == 41);
-  for (const ValidatedRow& row : validate_rows(sample.rows, {source_presets(), EngineChoice::fast, 0})) {
-    CAPTURE(row.row[Column::id], row.yaml, row.why);
-    CHECK(row.status == RowStatus::scored);
+TEST_CASE("validate: rows of forty sources, and of those looked for afterwards, are all scored", "[long]") {
+  for (const auto& [name, rows] : {std::pair{"sample.csv", 41u}, {"more_sources.csv", 70u}}) {
+    std::ifstream file(std::string(SIMRUN_SOURCE_DIR) + "/tests/data/validation/" + name);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const MeasuredFile read = read_measured_rows(text, name);
+    REQUIRE(read.rows.size() == rows);
+    for (const ValidatedRow& row : validate_rows(read.rows, {source_presets(), EngineChoice::fast, 0})) {
+      CAPTURE(row.row[Column::id], row.yaml, row.why);
+      CHECK(row.status == RowStatus::scored);
+    }
   }
 }
 

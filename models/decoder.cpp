@@ -14,10 +14,14 @@
 
 namespace simrun {
 
+bool copies_key_value_heads(const ModelConfig& model, std::int64_t tensor_parallel) {
+  return tensor_parallel > model.num_key_value_heads && !model.mla.on();
+}
+
 DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph) {
   const ModelConfig& model = job.model;
   const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
-  const bool copies_heads = tp > model.num_key_value_heads && !model.mla.on();
+  const bool copies_heads = copies_key_value_heads(model, tp);
   const std::int64_t kv_heads = copies_heads ? tp : model.num_key_value_heads;
   const std::int64_t group = model.num_attention_heads / kv_heads;
   DecoderDimensions dims;

@@ -26,7 +26,10 @@ class OutcomeSearch {
   }
 
   GalvatronOutcome run() {
-    if (goes_on("searching", 0, 0)) simulate(galvatron_plans(job_, prices_, options_));
+    const PlanProgress progress = [this](const char* phase, std::int64_t done, std::int64_t all) {
+      return goes_on(phase, done, all);
+    };
+    simulate(galvatron_plans(job_, prices_, options_, progress));
     if (!outcome_.was_stopped) search_again();
     return std::move(outcome_);
   }

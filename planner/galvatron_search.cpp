@@ -105,20 +105,23 @@ class BestPlans {
 
 class ProposalSearch {
  public:
-  ProposalSearch(const Job& job, LayerPrices& prices, const GalvatronOptions& options)
-      : job_(job), prices_(prices), options_(options) {}
+  ProposalSearch(const Job& job, LayerPrices& prices, const GalvatronOptions& options,
+                 const PlanProgress& progress)
+      : job_(job), prices_(prices), options_(options), progress_(progress) {}
 
   // The least bounds first, until none can be among the best.
   std::vector<GalvatronPlan> best_of(const std::vector<GalvatronPoint>& points, double over_room) {
     std::vector<BoundedLayerPoint> bounded;
-    for (const GalvatronPoint& point : points)
+    for (const GalvatronPoint& point : points) {
+      if (!goes_on("pricing layers", bounded.size(), points.size())) return {};
       if (const auto bound = LayerwiseSearch(job_, prices_, options_, point).lower_bound())
         bounded.push_back({point, *bound});
+    }
     std::ranges::stable_sort(bounded, {}, &BoundedLayerPoint::lower_bound);
     points_ = std::max(points_, static_cast<std::int64_t>(points.size()));
     BestPlans best(options_.plans);
     for (const BoundedLayerPoint& at : bounded) {
-      if (best.is_beaten(at.lower_bound)) break;
+      if (best.is_beaten(at.lower_bound) || !goes_on("searching", 0, 0)) break;
       auto plan = LayerwiseSearch(job_, prices_, options_, at.point).best_plan(-over_room);
       if (!plan) continue;
       ++feasible_;
@@ -131,9 +134,14 @@ class ProposalSearch {
   std::int64_t feasible() const { return feasible_; }
 
  private:
+  bool goes_on(const char* phase, std::size_t done, std::size_t all) const {
+    return !progress_ || progress_(phase, static_cast<std::int64_t>(done), static_cast<std::int64_t>(all));
+  }
+
   const Job& job_;
   LayerPrices& prices_;
   const GalvatronOptions& options_;
+  const PlanProgress& progress_;
   std::int64_t points_ = 0, feasible_ = 0;
 };
 
@@ -168,8 +176,9 @@ std::string unsearchable_layers(const Job& job) {
   return "";
 }
 
-GalvatronProposals galvatron_plans(const Job& job, LayerPrices& prices, const GalvatronOptions& options) {
-  ProposalSearch search(job, prices, options);
+GalvatronProposals galvatron_plans(const Job& job, LayerPrices& prices, const GalvatronOptions& options,
+                                   const PlanProgress& progress) {
+  ProposalSearch search(job, prices, options, progress);
   GalvatronProposals proposals;
   for (const double over_room : {0.0, options.over_room}) {
     for (GalvatronPlan& plan : search.best_of(uniform_points(job, options), over_room))

@@ -9,6 +9,7 @@
 #include "configs/job.h"
 #include "configs/load_job.h"
 #include "planner/layer_prices.h"
+#include "planner/plan_progress.h"
 
 namespace simrun {
 
@@ -67,7 +68,8 @@ struct GalvatronProposals {
 // share of communication.
 //
 // REQUIRES: unsearchable_layers(job) is "".
-GalvatronProposals galvatron_plans(const Job& job, LayerPrices& prices, const GalvatronOptions& options);
+GalvatronProposals galvatron_plans(const Job& job, LayerPrices& prices, const GalvatronOptions& options,
+                                   const PlanProgress& progress = {});
 
 // Why the job is not searched; "": it is.
 std::string unsearchable_layers(const Job& job);

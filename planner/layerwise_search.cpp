@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "models/decoder.h"
 #include "planner/handover.h"
 #include "planner/sub_mesh.h"
 #include "sim/compute_overlap.h"
@@ -31,8 +32,14 @@ LayerwiseSearch::LayerwiseSearch(const Job& job, LayerPrices& prices, const Galv
       ranks_(job.world_size() / point.pipeline),
       microbatches_(job.training.global_batch_size / point.sequences) {
   std::vector<LayerSplit> splits = layer_splits(job, ranks_, options.most_split);
+  const auto copies_heads = [&](std::int64_t tensor) { return copies_key_value_heads(job.model, tensor); };
+  // Unlike layers have one graph, and one with copied heads has operators of its own.
+  const bool is_uniform =
+      copies_heads(point.ends.tensor) || copies_heads(tensor_ranks(point.sequences, ranks_));
   std::erase_if(splits, [&](const LayerSplit& split) {
-    return point.sequences % (ranks_ / split.sharing()) != 0 || (point.only && point.only->split != split);
+    if (point.sequences % (ranks_ / split.sharing()) != 0) return true;
+    if (point.only) return point.only->split != split;
+    return split != point.ends && (is_uniform || copies_heads(split.tensor));
   });
   if (splits.empty()) return;
   make_groups(splits);

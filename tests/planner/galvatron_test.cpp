@@ -160,6 +160,23 @@ TEST_CASE("ranks do not share fewer heads than they are") {
   CHECK(layer_splits(job, 8, 8).size() == 6);  // tensor x Ulysses: 1 1, 1 2, 1 4, 2 1, 2 2, 4 1
 }
 
+// Tensor parallel 8 has two copies of each of the 4 heads: such layers are a plan of their own.
+TEST_CASE("layers whose key and value heads are copied are not mixed with others") {
+  const std::string yaml =
+      "simrun: 1\nmodel: {from: tinyllama-1.1b}\n"
+      "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"
+      "parallelism: {tensor_model_parallel_size: 2}\ncluster: {from: dgx_a100, nodes: 2}\n";
+  const JobLoader load = loader_for(yaml);
+  const GalvatronOutcome outcome = plan_by_galvatron(load, {});
+  REQUIRE(outcome.best.has_value());
+  for (const SimulatedLayers& found : outcome.plans) {
+    const auto copies = [](const LayerStrategy& layer) { return layer.split.tensor > 4; };
+    CAPTURE(found.simulated.name);
+    CHECK(
+        (std::ranges::none_of(found.plan.layers, copies) || std::ranges::all_of(found.plan.layers, copies)));
+  }
+}
+
 TEST_CASE("what is not searched is said, and nothing that fits is no plan") {
   CHECK(unsearchable_layers(preset_job("llama3-8b-8xh100")).empty());
   CHECK(unsearchable_layers(preset_job("tiny-moe-8ranks")) ==
@@ -169,10 +186,16 @@ TEST_CASE("what is not searched is said, and nothing that fits is no plan") {
   CHECK_FALSE(nothing.best.has_value());
   CHECK(galvatron_text(nothing).starts_with("no plan fits by its estimate\n"));
   const GalvatronOutcome stopped =
-      plan_by_galvatron(load, {}, [](const char*, std::int64_t done, std::int64_t) { return done < 2; });
+      plan_by_galvatron(load, {}, [](const std::string& phase, std::int64_t done, std::int64_t) {
+        return phase != "simulating" || done < 2;
+      });
   CHECK(stopped.was_stopped);
   CHECK(stopped.best.has_value());
   CHECK(stopped.plans.size() == 2);
+  const GalvatronOutcome at_once =
+      plan_by_galvatron(load, {}, [](const char*, std::int64_t, std::int64_t) { return false; });
+  CHECK(at_once.was_stopped);
+  CHECK(at_once.plans.empty());
 }
 
 }  // namespace simrun

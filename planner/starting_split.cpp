@@ -4,12 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "configs/diagnostics.h"
+#include "configs/pipeline_layout.h"
 #include "configs/text_file.h"
 #include "schedules/plan_file.h"
 
@@ -20,6 +22,11 @@ constexpr std::string_view micro_batch = "training.micro_batch_size";
 constexpr std::string_view pipeline = "parallelism.pipeline_model_parallel_size";
 constexpr std::string_view tensor = "parallelism.tensor_model_parallel_size";
 constexpr std::string_view context = "parallelism.context_parallel_size";
+constexpr std::string_view layout = "parallelism.pipeline_model_parallel_layout";
+// 2^5 x 3^2 x 5 x 7 x 11 x 13, 2^12 x 3 x 5 x 7 and 2^16 x 3 x 5: over most numbers of data-parallel ranks,
+// and activations of such steps can still be counted.
+constexpr std::array divisible_batches = {1441440, 430080, 983040};
+constexpr std::string_view batch = "training.global_batch_size";
 // Of clusters of any size: with the factors of usual numbers of GPUs per node.
 constexpr std::array pipelines = {1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48, 5, 10, 20, 40, 7, 14, 28, 56};
 constexpr std::array tensors = {1, 2, 4, 8, 3, 6, 5, 7};
@@ -49,6 +56,50 @@ std::size_t problems_of(const std::string& text, const std::string& file, const 
 // Where the search is free, else one value that stands for what is written.
 std::span<const int> sizes(bool is_free, std::span<const int> all) { return is_free ? all : all.first(1); }
 
+Override size_of(std::string_view key, int size) { return {std::string(key), std::to_string(size)}; }
+
+// As even as layers allow, the first stages one more.
+std::string uneven_layout(const Job& job, int stages) {
+  std::vector<StageContent> contents(static_cast<std::size_t>(stages));
+  for (int s = 0; s < stages; ++s)
+    contents[static_cast<std::size_t>(s)].layers =
+        job.model.num_layers / stages + (s < job.model.num_layers % stages ? 1 : 0);
+  contents.front().embedding = contents.back().loss = true;
+  for (const StageContent& stage : job.parallelism.stages) contents.back().mtp_layers += stage.mtp_layers;
+  return pipeline_layout_text(contents);
+}
+
+// The job with a batch that divides.
+std::optional<Job> with_any_batch(const std::string& text, const std::string& file,
+                                  const LoadOptions& whole) {
+  for (const int sequences : divisible_batches) try {
+      LoadOptions divided = whole;
+      divided.overrides.push_back(size_of(batch, sequences));
+      return load_job_text(text, file, divided).job;
+    } catch (const ConfigError&) {
+      continue;  // what else is wrong is told without this batch
+    }
+  return std::nullopt;
+}
+
+// For a batch that divides over none but pipelines into which the layers do not: stages of unlike length, as
+// the search makes them. `whole`: what else is open is in it.
+std::optional<LoadOptions> with_uneven_stages(const std::string& text, const std::string& file,
+                                              const LoadOptions& whole, bool cuts_tensors) {
+  const std::optional<Job> job = with_any_batch(text, file, whole);
+  if (!job) return std::nullopt;
+  for (const int stages : pipelines)
+    for (const int parts : sizes(cuts_tensors, tensors)) {
+      if (stages > job->model.num_layers || job->model.num_layers % stages == 0) continue;
+      LoadOptions split = whole;
+      split.overrides.push_back(size_of(pipeline, stages));
+      split.overrides.push_back({std::string(layout), uneven_layout(*job, stages)});
+      if (parts > 1) split.overrides.push_back(size_of(tensor, parts));
+      if (problems_of(text, file, split) == 0) return split;
+    }
+  return std::nullopt;
+}
+
 }  // namespace
 
 LoadOptions with_starting_split(const std::string& path, const LoadOptions& load) {
@@ -69,9 +120,9 @@ LoadOptions with_starting_split(const std::string& text, const std::string& file
   std::size_t fewest = std::numeric_limits<std::size_t>::max();
   const auto offer = [&](int pieces, int stages, int parts) {
     LoadOptions split = whole;
-    if (pieces > 1) split.overrides.push_back({std::string(context), std::to_string(pieces)});
-    if (stages > 1) split.overrides.push_back({std::string(pipeline), std::to_string(stages)});
-    if (parts > 1) split.overrides.push_back({std::string(tensor), std::to_string(parts)});
+    if (pieces > 1) split.overrides.push_back(size_of(context, pieces));
+    if (stages > 1) split.overrides.push_back(size_of(pipeline, stages));
+    if (parts > 1) split.overrides.push_back(size_of(tensor, parts));
     const std::size_t problems_left = problems_of(text, file, split);
     if (problems_left < fewest) best = split;
     fewest = std::min(fewest, problems_left);
@@ -80,7 +131,8 @@ LoadOptions with_starting_split(const std::string& text, const std::string& file
     for (const int stages : sizes(cuts_layers, pipelines))
       for (const int parts : sizes(cuts_tensors, tensors))
         if (fewest > 0) offer(pieces, stages, parts);
-  return best;
+  if (fewest == 0 || !cuts_layers || is_written(root, load, layout)) return best;
+  return with_uneven_stages(text, file, whole, cuts_tensors).value_or(best);
 }
 
 }  // namespace simrun

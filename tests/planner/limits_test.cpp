@@ -255,6 +255,25 @@ TEST_CASE("a batch smaller than the GPUs starts from parts of sequences where la
   CHECK(found.best.front().candidate.data <= 4);
 }
 
+// 6 GPUs, 97 sequences: only one data-parallel rank. 7 layers into 2, 3 or 6 stages, 4 heads over 3 GPUs: no
+// even split.
+TEST_CASE("a batch that divides over no even split starts from stages of unlike length") {
+  const std::string job =
+      "simrun: 1\n"
+      "model: {model_type: gpt, num_layers: 7, hidden_size: 256, num_attention_heads: 4, vocab_size: 4096}\n"
+      "training: {seq_length: 128, global_batch_size: 97, precision: bf16}\n"
+      "plan: {evaluations: 4}\n"
+      "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 6, nics_per_node: 2}\n";
+  LoadOptions load;
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  const LoadOptions split = with_starting_split(job, "test.yaml", load);
+  PlanSearchOptions options;
+  options.threads = 1;
+  const PlanSearchResult found = search_jobs(plan_base(job, "test.yaml", split), options);
+  REQUIRE_FALSE(found.best.empty());
+  CHECK(found.best.front().candidate.data == 1);
+}
+
 TEST_CASE("what a mode of --plan does not know of the plan section is refused, not left out") {
   PlanConfig limits;
   limits.max_memory = 1 << 30;

@@ -95,10 +95,11 @@ class Choices {
     return sizes;
   }
 
+  // One copy has nothing to shard: of the stages that it may have, all alike, the first.
   std::vector<int> zero_stages(std::int64_t copies) const {
     std::vector<int> stages;
-    for (int stage = 0; stage <= (copies > 1 ? 3 : 0); ++stage)
-      if (allows("zero_stage", stage)) stages.push_back(stage);
+    for (int stage = 0; stage <= 3; ++stage)
+      if (allows("zero_stage", stage) && (copies > 1 || stages.empty())) stages.push_back(stage);
     return stages;
   }
 

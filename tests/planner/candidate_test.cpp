@@ -41,6 +41,9 @@ TEST_CASE("candidates of 4 GPUs can be counted by hand") {
   limits.recomputes = {"none"};
   limits.schedules = {"1f1b"};
   CHECK(all_of(job, limits).size() == 2 + 2 * 3 + 3 * 4);
+  // A fixed stage is every copy's, also where one has nothing to shard.
+  limits.fixed_numbers = {{"zero_stage", {1}}, {"micro_batch_size", {1}}};
+  CHECK(all_of(job, limits).size() == 6);
 }
 
 TEST_CASE("microbatches have every size that divides a replica's sequences, powers of two or not") {

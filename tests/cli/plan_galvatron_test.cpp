@@ -39,6 +39,12 @@ TEST_CASE("--json of --plan galvatron and --plan alpa has the keys that --plan h
   }
 }
 
+TEST_CASE("a planner's name that is misspelt is no file for the Plan") {
+  const Ran ran = run_simrun("--plan galvatrom " + eight_ranks);
+  CHECK(ran.code == 2);
+  CHECK(ran.output.find("--plan galvatrom: did you mean 'galvatron'?") != std::string::npos);
+}
+
 TEST_CASE("--plan galvatron says what it does not search, and when nothing fits") {
   const Scratch scratch;
   const Ran lora =

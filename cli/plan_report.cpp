@@ -70,13 +70,17 @@ std::string why_it_loses(const RankedCandidate& loser, const RankedCandidate& be
   if (!of.fits)
     return fmt::format("does not fit: {} of {}", memory_text(of.peak_bytes), memory_text(of.limit_bytes));
   const double slower = of.step_s - to.step_s;
+  const double in_percent = 100 * slower / std::max(to.step_s, 1e-12);
+  if (slower <= 0 && of.peak_bytes > to.peak_bytes)
+    return fmt::format("{:+.1f} %, but {} more memory", in_percent,
+                       memory_text(of.peak_bytes - to.peak_bytes));
   const double bubble = of.bubble_fraction * of.step_s - to.bubble_fraction * to.step_s;
   const double exposed = of.exposed_s - to.exposed_s;
   const double compute = slower - bubble - exposed;
   const char* cause = bubble >= exposed && bubble >= compute ? "more waiting in the pipeline"
                       : exposed >= compute                   ? "more communication that nothing hides"
                                                              : "more compute (recompute, smaller kernels)";
-  return fmt::format("{:+.1f} %: {}", 100 * slower / std::max(to.step_s, 1e-12), cause);
+  return fmt::format("{:+.1f} %: {}", in_percent, cause);
 }
 
 std::string losers_text(const PlanSearchResult& result) {

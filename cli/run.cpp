@@ -41,11 +41,13 @@
 namespace simrun {
 namespace {
 
+// The other searches are one process's work: the first's.
 int plan(const Options& options, const LoadOptions& load, ProcessGroup* processes) {
+  if (options.plan_flags.search == "jobs") return plan_jobs(options, load, processes);
+  if (processes != nullptr && !processes->speaks()) return 0;
   if (options.plan_flags.search == "alpa") return plan_alpa(options, load);
   if (options.plan_flags.search == "galvatron") return plan_galvatron(options, load);
-  if (options.plan_flags.search == "whale") return plan_whale(options, load);
-  return plan_jobs(options, load, processes);
+  return plan_whale(options, load);
 }
 
 int run_checked(const Options& options, ProcessGroup* processes) {
@@ -117,7 +119,7 @@ Ending attempt(const Options& options, ProcessGroup* processes) {
 
 int run(const Options& options) {
   const auto once = [&](ProcessGroup* processes) { return attempt(options, processes); };
-  if (options.execute.execute || options.plan_flags.search == "jobs") return run_among_processes(once);
+  if (options.execute.execute || options.plan_flags.search) return run_among_processes(once);
   const Ending ending = once(nullptr);
   complain(ending.complaint);
   return ending.code;

@@ -6,7 +6,12 @@ namespace simrun {
 namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
-void note_interrupt(int) { interrupted = 1; }
+
+// What is being simulated is finished first, which may take long: Ctrl-C once more ends the program.
+void note_interrupt(int) {
+  interrupted = 1;
+  std::signal(SIGINT, SIG_DFL);
+}
 
 }  // namespace
 

@@ -2,7 +2,7 @@
 
 namespace simrun {
 
-// While it lives, Ctrl-C is noted instead of ending the program.
+// While it lives, Ctrl-C is noted instead of ending the program; a second one ends it.
 class InterruptNote {
  public:
   InterruptNote();

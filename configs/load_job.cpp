@@ -179,6 +179,11 @@ Job read_sections(const ConfigNode& root, Reading& reading, const LoadOptions& o
   return job;
 }
 
+bool is_overlap_open(const ConfigNode* optimizer) {
+  return optimizer == nullptr || (optimizer->find("overlap_grad_reduce") == nullptr &&
+                                  optimizer->find("overlap_param_gather") == nullptr);
+}
+
 }  // namespace
 
 LoadedJob load_job_text(const std::string& text, const std::string& file, const LoadOptions& options) {
@@ -203,6 +208,7 @@ LoadedJob load_job_tree(ConfigNode& root, std::vector<Diagnostic> problems, cons
   Job job = read_sections(root, reading, options);
   PlanConfig plan;
   read_plan(root.find("plan"), reading, plan);
+  plan.overlap_is_open = is_overlap_open(root.find("optimizer"));
   if (!reading.problems.empty()) refuse(reading);
 
   job.parallelism.pipeline_schedule = printable_name(job.parallelism.pipeline_schedule);

@@ -207,8 +207,9 @@ std::string describe(const Candidate& of) {
   text += fmt::format(" dp {}", of.data);
   if (of.expert > 1 || of.expert_tensor > 1)
     text += fmt::format(" ep {} etp {}", of.expert, of.expert_tensor);
-  text += fmt::format(" mbs {} zero {} recompute {}{}{}", of.micro_batch, of.zero_stage,
-                      recompute_word(of.recompute), of.schedule.empty() ? "" : " ", of.schedule);
+  text += fmt::format(" mbs {} zero {}{} recompute {}{}{}", of.micro_batch, of.zero_stage,
+                      of.overlaps ? " overlap" : "", recompute_word(of.recompute),
+                      of.schedule.empty() ? "" : " ", of.schedule);
   if (of.is_as_written) text = "as written";
   return of.balance.empty() ? text : text + ", " + describe(of.balance);
 }
@@ -247,7 +248,18 @@ std::vector<StageContent> balanced_stages(const Job& job, std::int64_t stages) {
 }
 
 bool may_overlap_gathers(const Job& job, const Candidate& candidate) {
-  return candidate.zero_stage == 2 || (candidate.zero_stage == 1 && job.optimizer.overlap_grad_reduce);
+  return candidate.zero_stage == 2 ||
+         (candidate.zero_stage == 1 && (job.optimizer.overlap_grad_reduce || candidate.overlaps));
+}
+
+std::optional<Candidate> with_other_overlap(const Job& job, const PlanConfig& limits, Candidate candidate) {
+  const bool reduces = !job.optimizer.overlap_grad_reduce && candidate.zero_stage < 2;
+  const bool gathers =
+      !job.optimizer.overlap_param_gather && (candidate.zero_stage == 1 || candidate.zero_stage == 2);
+  if (!limits.overlap_is_open || candidate.data * candidate.context == 1 || (!reduces && !gathers))
+    return std::nullopt;
+  candidate.overlaps = !candidate.overlaps;
+  return candidate;
 }
 
 bool has_instances(const Job& job, const Candidate& candidate) {
@@ -279,9 +291,11 @@ Job with_candidate(Job job, const Candidate& candidate) {
   job.training.replica_micro_batch_sizes.clear();
   job.optimizer.zero_stage = candidate.zero_stage;
   job.optimizer.zero_3_layers.clear();
-  job.optimizer.overlap_grad_reduce = job.optimizer.overlap_grad_reduce || candidate.zero_stage >= 2;
-  job.optimizer.overlap_param_gather = candidate.zero_stage == 3 || (job.optimizer.overlap_param_gather &&
-                                                                     may_overlap_gathers(job, candidate));
+  job.optimizer.overlap_grad_reduce =
+      job.optimizer.overlap_grad_reduce || candidate.overlaps || candidate.zero_stage >= 2;
+  job.optimizer.overlap_param_gather =
+      candidate.zero_stage == 3 ||
+      ((job.optimizer.overlap_param_gather || candidate.overlaps) && may_overlap_gathers(job, candidate));
   if (!has_instances(job, candidate)) job.optimizer.num_distributed_optimizer_instances = 1;
   if (candidate.zero_stage > 0) job.optimizer.all_reduce = AllReduceKind::flat;
   const RecomputeConfig written = job.recompute;

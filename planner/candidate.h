@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct Candidate {
   int zero_stage = 0;
   RecomputeGranularity recompute = RecomputeGranularity::none;
   std::string schedule;  // "" on one pipeline rank
+  // Gradients are reduced and parameters gathered behind passes, where the job itself does not say so.
+  bool overlaps = false;
   // Over devices of several kinds.
   DeviceBalance balance = {};
   bool is_as_written = false;  // the job itself, whatever else stands here
@@ -46,6 +49,9 @@ std::vector<StageContent> balanced_stages(const Job& job, std::int64_t stages);
 // Whether the parameter gathers of the candidate may be overlapped, as the job may ask for: with ZeRO-3 they
 // always are, without ZeRO there are none, and ZeRO-1's are only beside reductions that are.
 bool may_overlap_gathers(const Job& job, const Candidate& candidate);
+
+// The same with `overlaps` turned where the limits leave that open and it makes a difference; else nothing.
+std::optional<Candidate> with_other_overlap(const Job& job, const PlanConfig& limits, Candidate candidate);
 
 // Whether the instances of the distributed optimizer that the job asks for divide the candidate's ranks, and
 // cut no group of experts.

@@ -43,8 +43,10 @@ std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, c
   // Choice, schedule, and whether it is larger; of experts the size itself.
   using Side = std::tuple<std::size_t, std::string, std::int64_t>;
   std::map<Side, std::pair<std::int64_t, Candidate>> nearest;
+  Candidate alike = of;
+  alike.overlaps = false;
   for_each_candidate(job, same_ranks, [&](const Candidate& other) {
-    const std::optional<Difference> difference = only_difference(of, other);
+    const std::optional<Difference> difference = only_difference(alike, other);
     if (!difference) return;
     const std::int64_t away = std::abs(difference->by);
     const std::int64_t side = difference->choice == 0 ? other.expert : difference->by > 0 ? 1 : 0;
@@ -53,8 +55,12 @@ std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, c
     if (!is_new && away < place->second.first) place->second = {away, other};
   });
   std::vector<Candidate> found;
-  found.reserve(nearest.size());
-  for (auto& [side, of_side] : nearest) found.push_back(std::move(of_side.second));
+  found.reserve(nearest.size() + 1);
+  for (auto& [side, of_side] : nearest) {
+    Candidate& next = of_side.second;
+    found.push_back(of.overlaps ? with_other_overlap(job, limits, next).value_or(next) : std::move(next));
+  }
+  if (const auto other = with_other_overlap(job, limits, of)) found.push_back(*other);
   std::ranges::sort(found);
   return found;
 }

@@ -7,9 +7,9 @@
 namespace simrun {
 
 // Candidates within the limits on the same tensor-, context-, pipeline- and data-parallel ranks that differ
-// from `of` in one choice: experts, microbatch, ZeRO stage, recompute, or the schedule with its virtual
-// stages; of a number only the next smaller and the next larger one that divides, but every expert-parallel
-// size. In their own order.
+// from `of` in one choice: experts, microbatch, ZeRO stage, overlap, recompute, or the schedule with its
+// virtual stages; of a number only the next smaller and the next larger one that divides, but every
+// expert-parallel size. In their own order.
 std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, const Candidate& of);
 
 }  // namespace simrun

@@ -212,6 +212,7 @@ class Search {
   }
 
   void rank(PlanSearchResult& result) {
+    add_overlapped(result);
     sort_by_goal(fitting_, limits_.minimise);
     const auto best = static_cast<std::size_t>(limits_.best);
     if (fitting_.size() > best) {
@@ -251,6 +252,18 @@ class Search {
       (share.found[i].refusal.empty() && share.found[i].fits ? fitting_ : result.rest).push_back(ranked);
     }
     evaluated_ = result.evaluated;
+  }
+
+  // Of what is to be printed, what overlaps where the job leaves that open.
+  void add_overlapped(PlanSearchResult& result) {
+    if (result.was_stopped) return;
+    sort_by_goal(fitting_, limits_.minimise);
+    const std::size_t best = std::min(fitting_.size(), static_cast<std::size_t>(limits_.best));
+    std::vector<EstimatedCandidate> next;
+    for (std::size_t i = 0; i < best; ++i)
+      if (const auto other = with_other_overlap(base_.job.job, limits_, fitting_[i].candidate))
+        next.push_back({*other, {}});
+    if (!next.empty()) simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
   }
 
   // Before as many are simulated as were asked for nobody looks whether it is enough.

@@ -9,16 +9,18 @@ namespace {
 
 // Fields are separated by tabs; a refusal, which may hold spaces, is the last.
 std::string candidate_fields(const Candidate& of) {
-  return fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", of.tensor, of.context, of.pipeline,
+  return fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", of.tensor, of.context, of.pipeline,
                      of.virtual_stages, of.expert, of.expert_tensor, of.data, of.micro_batch, of.zero_stage,
-                     static_cast<int>(of.recompute), of.schedule.empty() ? "-" : of.schedule);
+                     int{of.overlaps}, static_cast<int>(of.recompute),
+                     of.schedule.empty() ? "-" : of.schedule);
 }
 
 bool read_candidate_fields(std::istream& in, Candidate& of) {
-  int recompute = 0;
+  int recompute = 0, overlaps = 0;
   in >> of.tensor >> of.context >> of.pipeline >> of.virtual_stages >> of.expert >> of.expert_tensor >>
-      of.data >> of.micro_batch >> of.zero_stage >> recompute >> of.schedule;
+      of.data >> of.micro_batch >> of.zero_stage >> overlaps >> recompute >> of.schedule;
   if (!in || recompute < 0 || recompute > static_cast<int>(RecomputeGranularity::full)) return false;
+  of.overlaps = overlaps != 0;
   of.recompute = static_cast<RecomputeGranularity>(recompute);
   if (of.schedule == "-") of.schedule.clear();
   return true;

@@ -76,6 +76,19 @@ TEST_CASE("neighbours differ in one choice, of numbers by one step") {
                      "tp 1 pp 2 x 2 dp 2 mbs 1 zero 1 recompute none interleaved_1f1b",
                      "tp 1 pp 2 x 2 dp 2 mbs 1 zero 1 recompute none zb_v",
                  });
+  PlanConfig open;
+  open.overlap_is_open = true;
+  const auto overlapped = [&](Candidate candidate, int zero_stage) {
+    candidate.zero_stage = zero_stage;
+    const std::optional<Candidate> other = with_other_overlap(job, open, candidate);
+    return other ? describe(*other) : "";
+  };
+  CHECK(neighbours_of(job, open, of).size() == found.size() + 1);
+  CHECK(overlapped(of, 1) == "tp 1 pp 2 dp 2 mbs 1 zero 1 overlap recompute none 1f1b");
+  CHECK(overlapped(of, 3).empty());  // overlaps in any case
+  Candidate alone = of;
+  alone.pipeline = 4, alone.data = 1;
+  CHECK(overlapped(alone, 0).empty());
   // Within the limits, and every expert-parallel size.
   const PlanConfig limits = limits_of({{"zero_stage", {1}}, {"micro_batch_size", {1}}});
   CHECK(neighbours_of(job, limits, of).size() == 4);

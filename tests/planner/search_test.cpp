@@ -202,6 +202,18 @@ TEST_CASE("a framework that takes memory as one arena leaves all of it to candid
 }
 
 // With few to simulate the lists of the threads are cut, which must not show in what is left of them.
+TEST_CASE("overlap is tried where the job does not write it") {
+  const auto overlaps = [](const std::vector<Override>& overrides) {
+    const PlanSearchResult found =
+        found_by(base_of("tiny-4xa100", with(overrides, {"plan.evaluations", "4"})));
+    const auto is_overlapped = [](const RankedCandidate& of) { return of.candidate.overlaps; };
+    return std::ranges::any_of(found.best, is_overlapped) || std::ranges::any_of(found.rest, is_overlapped);
+  };
+  const Override two_copies = {"plan.fix.data_parallel_size", "2"};
+  CHECK(overlaps({two_copies}));
+  CHECK_FALSE(overlaps({two_copies, {"optimizer.overlap_grad_reduce", "false"}}));
+}
+
 TEST_CASE("what is simulated is the same for any number of threads", "[long]") {
   const PlanBase base = base_of("llama3-8b-8xh100", {{"plan.evaluations", "4"}, {"plan.best", "4"}});
   const auto simulated = [&](unsigned threads) {

@@ -46,11 +46,13 @@ PipelineCosts with_sharding(const Candidate& candidate, const StepPrices& step,
   if (candidate.zero_stage < 2) return pipeline;
   const bool gathers = candidate.zero_stage == 3;
   std::vector<PartCost> stages = pipeline.stages;
-  for (PartCost& stage : stages) {
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    PartCost& stage = stages[s];
+    const std::size_t rank = pipeline_rank_of(candidate, s);
     const double dense = stage.dense_elements + stage.frozen_elements,
                  experts = stage.expert_elements + stage.frozen_expert_elements;
-    const double gather = gathers ? step.gather_s(dense, experts) : 0;
-    const double reduce = step.reduce_s(stage.dense_elements, stage.expert_elements);
+    const double gather = gathers ? step.gather_s(rank, dense, experts) : 0;
+    const double reduce = step.reduce_s(rank, stage.dense_elements, stage.expert_elements);
     const double casts = gathers ? stage.cast_s : 0;
     const bool stops_early = stage.backward_s < 0.5 * stage.forward_s;
     const double again = stops_early ? 0 : gather;
@@ -66,30 +68,73 @@ PipelineCosts with_sharding(const Candidate& candidate, const StepPrices& step,
   return with_ranks(std::move(stages), candidate);
 }
 
+// A pipeline rank at the end of a step.
+struct RankAtEnd {
+  std::size_t rank = 0;
+  PartCost cost;             // of all its stages
+  double tied_elements = 0;  // of its parameters those that other stages have, too
+};
+
 // Of parameters that were updated: what the next step's first pass does not hide of it, if it may.
-double gather_s(const Job& job, const Candidate& candidate, const PartCost& rank, const StepPrices& step) {
-  const double gather = step.gather_s(rank.dense_elements, rank.expert_elements);
+double gather_s(const Job& job, const Candidate& candidate, const RankAtEnd& of, const StepPrices& step) {
+  const double gather = step.gather_s(of.rank, of.cost.dense_elements, of.cost.expert_elements);
   const bool overlaps = job.optimizer.overlap_param_gather && may_overlap_gathers(job, candidate);
-  return overlaps ? std::max(gather - rank.forward_s, 0.0) : gather;
+  return overlaps ? std::max(gather - of.cost.forward_s, 0.0) : gather;
+}
+
+// Of word embeddings that several stages share. Their gradients are complete with the last pass of all, and
+// the first and the last pipeline rank sum what each keeps of them.
+double tied_s(const Candidate& candidate, double elements, const StepPrices& step) {
+  if (!sums_tied(candidate) || elements == 0) return 0;
+  const double copies =
+      candidate.zero_stage >= 2 ? static_cast<double>(candidate.data * candidate.context) : 1;
+  return step.tied_s(elements / copies);
+}
+
+// Of all that is not tied, as far as passes do not hide it; the tied rest begins when all passes are done.
+double reduce_s(const Job& job, const RankAtEnd& of, const StepPrices& step) {
+  const double dense = of.cost.dense_elements - of.tied_elements;
+  const double reduce = step.reduce_s(of.rank, dense, of.cost.expert_elements);
+  const double tied = step.reduce_s(of.rank, of.tied_elements, 0);
+  if (!job.optimizer.overlap_grad_reduce) return reduce + tied;
+  // The last bucket is complete only when the last pass is.
+  const double buckets = std::ceil((dense + of.cost.expert_elements) / step.bucket);
+  return std::max(reduce - of.cost.backward_s, reduce / std::max(buckets, 1.0)) + tied;
 }
 
 // Behind the passes: reductions and gathers that passes do not hide, and the optimizer.
-double end_s(const Job& job, const Candidate& candidate, const PartCost& rank, const StepPrices& step) {
-  const double elements = rank.dense_elements + rank.expert_elements;
-  const double copies =
-      candidate.zero_stage >= 1 ? static_cast<double>(candidate.data * candidate.context) : 1;
-  double end = step.update_s_per_element * elements / copies;
-  if (candidate.data * candidate.context == 1 || candidate.zero_stage >= 2) {
-    if (candidate.zero_stage == 2) end += gather_s(job, candidate, rank, step);
-    return end;
-  }
-  const double reduce = step.reduce_s(rank.dense_elements, rank.expert_elements);
-  // The last bucket is complete only when the last pass is.
-  const double last_bucket = reduce / std::max(std::ceil(elements / step.bucket), 1.0);
-  const bool overlaps = job.optimizer.overlap_grad_reduce;
-  end += overlaps ? std::max(reduce - rank.backward_s, last_bucket) : reduce;
-  if (candidate.zero_stage == 1) end += gather_s(job, candidate, rank, step);
+double end_s(const Job& job, const Candidate& candidate, const RankAtEnd& of, const StepPrices& step) {
+  const double elements = of.cost.dense_elements + of.cost.expert_elements;
+  const std::int64_t copies = candidate.data * candidate.context;
+  const double shards = candidate.zero_stage >= 1 ? static_cast<double>(copies) : 1;
+  double end = step.update_s_per_element * elements / shards + tied_s(candidate, of.tied_elements, step);
+  if (copies == 1) return end;
+  if (candidate.zero_stage < 2) end += reduce_s(job, of, step);
+  if (candidate.zero_stage == 1 || candidate.zero_stage == 2) end += gather_s(job, candidate, of, step);
   return end;
+}
+
+// Until the last pipeline rank is done: all wait for each other for the gradients' norm. Of those that lie on
+// nodes alike the one with the most parameters stands for the others, but for those with tied embeddings.
+double end_s(const Job& job, const Candidate& candidate, const std::vector<PartCost>& ranks,
+             double tied_elements, const StepPrices& step) {
+  const auto end = [&](std::size_t rank, double tied) {
+    return end_s(job, candidate, {rank, ranks[rank], tied}, step);
+  };
+  if (ranks.size() == 1) return end(0, 0);
+  double longest = end(0, tied_elements);
+  if (sums_tied(candidate)) longest = std::max(longest, end(ranks.size() - 1, tied_elements));
+  const auto elements = [&](std::size_t rank) {
+    return ranks[rank].dense_elements + ranks[rank].expert_elements;
+  };
+  for (std::size_t way = 0; way < step.ranks.size(); ++way) {
+    std::size_t largest = 0;
+    for (std::size_t rank = way; rank < ranks.size(); rank += step.ranks.size())
+      if (rank > 0 && (largest == 0 || elements(rank) > elements(largest))) largest = rank;
+    const bool is_last = largest + 1 == ranks.size() && sums_tied(candidate);
+    if (largest > 0 && !is_last) longest = std::max(longest, end(largest, 0));
+  }
+  return longest;
 }
 
 }  // namespace
@@ -221,12 +266,8 @@ std::optional<Estimate> Estimator::estimate(const Candidate& candidate, double m
   const StepPrices* step = steps_of(candidate);
   if (step == nullptr) return std::nullopt;
   const PipelineCosts sharded = with_sharding(candidate, *step, pipeline);
-  PartCost largest;
-  for (const PartCost& rank : sharded.ranks)
-    if (rank.dense_elements + rank.expert_elements > largest.dense_elements + largest.expert_elements)
-      largest = rank;
-  estimate.step_s = passes_s(candidate, microbatches, sharded, step->send_s(candidate)) +
-                    end_s(job_, candidate, largest, *step);
+  estimate.step_s = passes_s(candidate, microbatches, sharded, step->sends_s(candidate)) +
+                    end_s(job_, candidate, sharded.ranks, passes->tied_elements, *step);
   return estimate;
 }
 

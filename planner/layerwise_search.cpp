@@ -101,7 +101,7 @@ std::optional<LayerwiseSearch::LayerWay> LayerwiseSearch::priced(const LayerStra
   if (step == nullptr) return std::nullopt;
   const std::int64_t data = ranks_ / strategy.split.tensor;
   const double elements = part.dense_elements, sharers = static_cast<double>(data);
-  const double gather = step->gather_s(elements, 0), reduce = step->reduce_s(elements, 0);
+  const double gather = step->gather_s(0, elements, 0), reduce = step->reduce_s(0, elements, 0);
   const bool keeps_gradients = point_.zero_stage < 2 && !strategy.sharded;
   PassTimesOfLayer times{.forward = part.forward_s, .backward = part.backward_s};
   times.update = step->update_s_per_element * elements / sharers;

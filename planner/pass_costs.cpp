@@ -27,12 +27,13 @@ std::vector<Kind> kinds_of(const ModelConfig& model) {
   return kinds;
 }
 
-// Two layers of each kind on the first of two stages, and the model's last one on the other, of which only
+// Two layers of each kind on the first stage, and the model's last one on each of the others, of which only
 // what lies behind it counts.
-void shrink(ModelConfig& model) {
+void shrink(ModelConfig& model, std::int64_t stages) {
   std::vector<Kind> layers;
   for (const Kind& kind : kinds_of(model)) layers.insert(layers.end(), layers_of_kind, kind);
-  layers.push_back(kind_of(model, model.num_layers - 1));
+  const auto others = static_cast<std::size_t>(std::max<std::int64_t>(stages - 1, 1));
+  layers.insert(layers.end(), others, kind_of(model, model.num_layers - 1));
   const bool lists_experts = !model.experts.layers.empty(), lists_windows = !model.attention_windows.empty();
   model.num_layers = static_cast<std::int64_t>(layers.size());
   model.experts.layers.clear();
@@ -114,13 +115,13 @@ Job probe_job(const Job& job, Candidate candidate, std::int64_t data) {
   candidate.virtual_stages = 1;
   candidate.schedule = "1f1b";
   Job probe = job;
-  shrink(probe.model);
+  shrink(probe.model, candidate.pipeline);
   const std::int64_t layers = probe.model.num_layers;
   probe = with_candidate(std::move(probe), candidate);
   std::vector<StageContent>& stages = probe.parallelism.stages;
   stages.assign(static_cast<std::size_t>(candidate.pipeline), {});
-  stages.front().layers = candidate.pipeline == 1 ? layers : layers - 1;
-  if (candidate.pipeline > 1) stages.back().layers = 1;
+  for (StageContent& stage : stages) stage.layers = 1;
+  stages.front().layers = layers - (candidate.pipeline - 1);
   stages.front().embedding = true;
   stages.back().loss = true;
   stages.back().mtp_layers = job.model.num_nextn_predict_layers;

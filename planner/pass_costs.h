@@ -67,8 +67,8 @@ class PassProbes {
 // one as the two are apart; below 0 between them.
 PassCosts pass_costs_on_line(const PassCosts& smaller, const PassCosts& larger, double times_apart);
 
-// The job of the probe: `candidate` with one pipeline rank or two, and of its data-parallel ranks as few as
-// its experts and whole nodes need (`data` 0) or just so many.
+// The job of the probe: `candidate` with layers of each kind on the first of its pipeline ranks, and of its
+// data-parallel ranks as few as its experts and whole nodes need (`data` 0) or just so many.
 Job probe_job(const Job& job, Candidate candidate, std::int64_t data);
 
 }  // namespace simrun

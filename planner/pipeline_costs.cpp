@@ -7,21 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "planner/pipeline_waits.h"
 #include "schedules/placement.h"
 
 namespace simrun {
 namespace {
 
-// In ZB-V the way leads down the ranks and back up.
-bool is_wave(const Candidate& candidate) { return candidate.schedule == "zb_v"; }
-
 Placement placement_of(const Candidate& candidate) {
   return is_wave(candidate) ? Placement::wave : Placement::loop;
-}
-
-std::size_t pipeline_rank_of(const Candidate& candidate, std::size_t stage) {
-  return static_cast<std::size_t>(
-      rank_of(placement_of(candidate), static_cast<int>(candidate.pipeline), static_cast<int>(stage)));
 }
 
 PartCost sum(PartCost of, const PartCost& with) {
@@ -167,13 +160,14 @@ class InFlight {
 // Seconds from microbatch to microbatch where those in flight wait for one another: each is held from its
 // forward pass on a rank until its backward pass there, and so many at once (Little's law).
 double period_s(const Candidate& candidate, double microbatches, const std::vector<PartCost>& stages,
-                double send_s) {
+                const PipelineSends& sends) {
   const auto p = static_cast<std::size_t>(candidate.pipeline);
   const bool puts_off = puts_off_weight_gradients(candidate);
   std::vector<double> on_rank(p, 0);
-  double way = -2 * send_s;
+  double way = 0;
   for (std::size_t s = stages.size(); s-- > 0;) {
-    way += stages[s].forward_s + (puts_off ? stages[s].input_s : stages[s].backward_s) + 2 * send_s;
+    if (s + 1 < stages.size()) way += 2 * sends.behind(s);
+    way += stages[s].forward_s + (puts_off ? stages[s].input_s : stages[s].backward_s);
     on_rank[pipeline_rank_of(candidate, s)] += way;
   }
   const InFlight in_flight(candidate, microbatches);
@@ -184,6 +178,48 @@ double period_s(const Candidate& candidate, double microbatches, const std::vect
     period = std::max(period, on_rank[rank] / held);
   }
   return period;
+}
+
+// Of all stages.
+PartCost whole(const PipelineCosts& costs) {
+  PartCost all;
+  for (const PartCost& stage : costs.stages) {
+    all.forward_s += stage.forward_s, all.backward_s += stage.backward_s;
+    all.input_s += stage.input_s, all.weight_s += stage.weight_s;
+  }
+  return all;
+}
+
+// The way of the first microbatch to the slowest rank and of the last one back, beyond its own passes there.
+// Weight gradients that are put off fill the rest, but those of microbatches that are missing.
+double fill_s(const Candidate& candidate, double microbatches, const PipelineCosts& costs) {
+  const PartCost all = whole(costs);
+  const double pass_s = costs.slowest_pass_s();
+  const auto p = static_cast<double>(candidate.pipeline), v = static_cast<double>(candidate.virtual_stages);
+  const double fill =
+      candidate.virtual_stages == 1 ? all.forward_s + all.backward_s - pass_s : (p - 1) * pass_s / v;
+  if (!puts_off_weight_gradients(candidate)) return fill;
+  return fill * all.input_s / (all.backward_s + all.forward_s) +
+         std::max(p - microbatches, 0.0) * all.weight_s / p;
+}
+
+// Of ZB-V, whose bubble is twice as long where it has no more microbatches than ranks. Ranks with less work
+// than the slowest have it beside that one's passes, which wait for the first ways down and up alone.
+double wave_passes_s(const Candidate& candidate, double microbatches, const PipelineCosts& costs,
+                     const std::vector<double>& sends_s) {
+  const PipelineSends sends(candidate, sends_s);
+  const PartCost all = whole(costs);
+  const auto p = static_cast<double>(candidate.pipeline);
+  const double mean_s = (all.forward_s + all.backward_s) / p;
+  const double fill = (p - 1) / p * all.input_s / 2;
+  const double few = fill * std::clamp(1 - 2 * (microbatches - p) / p, 0.0, 1.0) +
+                     std::max(p - microbatches, 0.0) * all.weight_s / p;
+  const double behind_first = std::max(microbatches - p, 0.0);
+  const PipelineWaits waits = pipeline_waits(candidate, microbatches, costs.stages, sends);
+  const double period = std::max({mean_s + waits.per_microbatch_s, lighter_ranks_s(costs.ranks, sends_s),
+                                  period_s(candidate, microbatches, costs.stages, sends)});
+  return few + std::max(microbatches * costs.slowest_pass_s() + 4 * sends.sum(),
+                        microbatches * mean_s + fill + waits.once_s + behind_first * (period - mean_s));
 }
 
 // What ZeRO leaves of so many elements on a rank: its shards.
@@ -269,25 +305,29 @@ bool puts_off_weight_gradients(const Candidate& candidate) {
   return candidate.schedule.starts_with("zb") || candidate.schedule == "interleaved_zb";
 }
 
-double passes_s(const Candidate& candidate, double microbatches, const PipelineCosts& costs, double send_s) {
-  const std::vector<PartCost>& stages = costs.stages;
+bool is_wave(const Candidate& candidate) { return candidate.schedule == "zb_v"; }
+
+std::size_t pipeline_rank_of(const Candidate& candidate, std::size_t stage) {
+  return static_cast<std::size_t>(
+      rank_of(placement_of(candidate), static_cast<int>(candidate.pipeline), static_cast<int>(stage)));
+}
+
+bool sums_tied(const Candidate& candidate) { return candidate.pipeline > 1 && !is_wave(candidate); }
+
+double passes_s(const Candidate& candidate, double microbatches, const PipelineCosts& costs,
+                const std::vector<double>& sends_s) {
   const double pass_s = costs.slowest_pass_s();
   if (candidate.pipeline == 1) return microbatches * pass_s;
-  const auto others = static_cast<double>(candidate.pipeline - 1);
-  double fill = 0, forward = 0, backward = 0, input = 0;
-  for (const PartCost& stage : stages)
-    forward += stage.forward_s, backward += stage.backward_s, input += stage.input_s;
-  if (candidate.virtual_stages == 1)
-    fill = forward + backward - pass_s;
-  else
-    fill = others * (pass_s / static_cast<double>(candidate.virtual_stages));
-  if (puts_off_weight_gradients(candidate)) fill *= input / (backward + forward);
-  const double behind_first = std::max(microbatches - static_cast<double>(candidate.pipeline), 0.0);
-  double waits = std::max(period_s(candidate, microbatches, stages, send_s) - pass_s, 0.0);
-  // Ranks of a wave have no time to spare: each microbatch waits for both neighbours' results.
-  if (is_wave(candidate)) waits = std::max(waits, 2 * send_s);
-  return microbatches * pass_s + fill + behind_first * waits +
-         2 * static_cast<double>(stages.size() - 1) * send_s;
+  if (is_wave(candidate)) return wave_passes_s(candidate, microbatches, costs, sends_s);
+  const PipelineSends sends(candidate, sends_s);
+  const PartCost all = whole(costs);
+  const auto p = static_cast<double>(candidate.pipeline);
+  const PipelineWaits waits = pipeline_waits(candidate, microbatches, costs.stages, sends);
+  // A rank with less work than the slowest has time for what it waits for.
+  const double period = std::max({pass_s, (all.forward_s + all.backward_s) / p + waits.per_microbatch_s,
+                                  period_s(candidate, microbatches, costs.stages, sends)});
+  return microbatches * pass_s + fill_s(candidate, microbatches, costs) +
+         std::max(microbatches - p, 0.0) * (period - pass_s) + waits.once_s;
 }
 
 double peak_bytes(const PassCosts& costs, const Candidate& candidate, double microbatches,

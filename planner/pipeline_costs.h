@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "planner/candidate.h"
@@ -24,11 +25,21 @@ PipelineCosts with_ranks(std::vector<PartCost> stages, const Candidate& candidat
 // Whether the schedule splits backward passes and runs the half with the weight gradients later.
 bool puts_off_weight_gradients(const Candidate& candidate);
 
-// Seconds of a step's passes: the slowest rank's work, and the way of the first microbatch there and of the
-// last one back. Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; Qi et al. 2023 (arXiv 2401.10241),
-// section 3. send_s: of a boundary between stages; every microbatch of ZB-V waits for two, since its ranks
-// have no time left between passes.
-double passes_s(const Candidate& candidate, double microbatches, const PipelineCosts& costs, double send_s);
+// In ZB-V the way of a microbatch leads down the ranks and back up.
+bool is_wave(const Candidate& candidate);
+
+// That has the stage.
+std::size_t pipeline_rank_of(const Candidate& candidate, std::size_t stage);
+
+// Whether word embeddings that the first and the last stage share lie on two pipeline ranks, which sum their
+// gradients. In a wave both stages are on the first one.
+bool sums_tied(const Candidate& candidate);
+
+// Seconds of a step's passes: the slowest rank's work, the way of the first microbatch there and of the last
+// one back (Narayanan et al. 2021, arXiv 2104.04473, section 2.2; Qi et al. 2023, arXiv 2401.10241, section
+// 3), and what they wait for transfers. sends_s: of the boundary between each pipeline rank and the next.
+double passes_s(const Candidate& candidate, double microbatches, const PipelineCosts& costs,
+                const std::vector<double>& sends_s);
 
 // Of the fullest pipeline rank, where a microbatch has so many times the activations that `pipeline` has.
 double peak_bytes(const PassCosts& costs, const Candidate& candidate, double microbatches,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "planner/pass_costs.h"
@@ -37,8 +38,9 @@ std::int64_t ranks_of(const Plan& plan, const Communication& communication) {
 
 // What is priced of a plan.
 struct PricedExchanges {
-  LargestExchange send;
+  std::map<std::int32_t, LargestExchange> sends;                // by pipeline rank, to the next one
   std::map<std::int64_t, LargestExchange> reductions, gathers;  // over data-parallel ranks, by their number
+  LargestExchange tied;                                         // sum over the first and the last stage
 };
 
 PricedExchanges priced_exchanges(const Plan& plan) {
@@ -47,11 +49,18 @@ PricedExchanges priced_exchanges(const Plan& plan) {
     for (const Instruction& of : segment.instructions) {
       if (of.communication == no_index) continue;
       const Traffic traffic = plan.streams[of.stream].traffic;
-      if (segment.chunk == 0 && of.opcode == Opcode::send && traffic == Traffic::pipeline)
-        found.send.offer(plan, of);
+      const Communication& communication = plan.communications[of.communication];
+      if (of.opcode == Opcode::send && traffic == Traffic::pipeline) {
+        const std::int32_t rank = plan.chunks[segment.chunk].pipeline_rank;
+        if (communication.peer.pipeline_rank > rank) found.sends[rank].offer(plan, of);
+      }
       if (traffic != Traffic::data) continue;
       if (communicated_bytes(plan, of) < least_of_parameters) continue;
-      const std::int64_t ranks = ranks_of(plan, plan.communications[of.communication]);
+      if (!communication.group.pipeline_ranks.empty()) {
+        found.tied.offer(plan, of);
+        continue;
+      }
+      const std::int64_t ranks = ranks_of(plan, communication);
       if (of.opcode == Opcode::all_reduce || of.opcode == Opcode::reduce_scatter)
         found.reductions[ranks].offer(plan, of);
       if (of.opcode == Opcode::all_gather) found.gathers[ranks].offer(plan, of);
@@ -59,14 +68,41 @@ PricedExchanges priced_exchanges(const Plan& plan) {
   return found;
 }
 
-PriceCurve curve_of(const LargestExchange& of, Durations& durations) {
+PriceCurve curve_of(const LargestExchange& of, Durations& durations, std::int32_t pipeline_rank) {
   PriceCurve curve;
   if (of.instruction == nullptr) return curve;
   for (double bytes = least_priced; bytes <= most_priced; bytes *= next_priced) {
     curve.bytes.push_back(bytes);
-    curve.seconds.push_back(to_seconds(durations.exchange_time(0, *of.instruction, bytes)));
+    curve.seconds.push_back(to_seconds(durations.exchange_time(pipeline_rank, *of.instruction, bytes)));
   }
   return curve;
+}
+
+DataPrices data_prices(const PricedExchanges& found, Durations& durations, std::int32_t pipeline_rank) {
+  DataPrices prices;
+  // The larger group is that of dense layers.
+  if (!found.reductions.empty()) {
+    prices.reduce_dense = curve_of(found.reductions.rbegin()->second, durations, pipeline_rank);
+    prices.reduce_expert = curve_of(found.reductions.begin()->second, durations, pipeline_rank);
+  }
+  if (!found.gathers.empty()) {
+    prices.gather_dense = curve_of(found.gathers.rbegin()->second, durations, pipeline_rank);
+    prices.gather_expert = curve_of(found.gathers.begin()->second, durations, pipeline_rank);
+  }
+  return prices;
+}
+
+// Pipeline ranks lie on nodes in so many ways: all further ones lie like those before them.
+std::int64_t ways_to_lie(const Job& job, const Candidate& candidate) {
+  const std::int64_t node = job.cluster.gpus_per_node;
+  return node / std::gcd(node, candidate.tensor * candidate.context * candidate.data);
+}
+
+// Pipeline ranks that a shorter pipeline has so that they lie in all ways, with all ways from one to the
+// next, and its first and last one as those of the whole pipeline do.
+std::int64_t probed_ranks(std::int64_t ranks, std::int64_t ways) {
+  if (ranks <= ways) return ranks;
+  return ways + 1 + (ranks - ways - 1) % ways;
 }
 
 // Seconds by the elements that a GPU updates, over all stages.
@@ -102,45 +138,53 @@ double PriceCurve::at(double size) const {
   return std::max(seconds[above - 1] + share * (seconds[above] - seconds[above - 1]), 0.0);
 }
 
-double StepPrices::send_s(const Candidate& candidate) const {
-  return send.at(sent_bytes * static_cast<double>(candidate.micro_batch) /
-                 static_cast<double>(candidate.context));
+std::vector<double> StepPrices::sends_s(const Candidate& candidate) const {
+  const double bytes =
+      sent_bytes * static_cast<double>(candidate.micro_batch) / static_cast<double>(candidate.context);
+  std::vector<double> seconds;
+  for (const PriceCurve& curve : sends) seconds.push_back(curve.at(bytes));
+  const auto boundaries = static_cast<std::size_t>(candidate.pipeline - 1);
+  while (!seconds.empty() && seconds.size() < boundaries)
+    seconds.push_back(seconds[seconds.size() - sends.size()]);
+  seconds.resize(boundaries);
+  return seconds;
 }
 
-double StepPrices::reduce_s(double dense_elements, double expert_elements) const {
-  return in_buckets(reduce_dense, dense_elements, reduced_bytes, bucket) +
-         in_buckets(reduce_expert, expert_elements, reduced_bytes, bucket);
+double StepPrices::tied_s(double elements) const { return tied.at(elements * reduced_bytes); }
+
+double StepPrices::reduce_s(std::size_t pipeline_rank, double dense_elements, double expert_elements) const {
+  const DataPrices& of = ranks[pipeline_rank % ranks.size()];
+  return in_buckets(of.reduce_dense, dense_elements, reduced_bytes, bucket) +
+         in_buckets(of.reduce_expert, expert_elements, reduced_bytes, bucket);
 }
 
-double StepPrices::gather_s(double dense_elements, double expert_elements) const {
-  return in_buckets(gather_dense, dense_elements, gathered_bytes, bucket) +
-         in_buckets(gather_expert, expert_elements, gathered_bytes, bucket);
+double StepPrices::gather_s(std::size_t pipeline_rank, double dense_elements, double expert_elements) const {
+  const DataPrices& of = ranks[pipeline_rank % ranks.size()];
+  return in_buckets(of.gather_dense, dense_elements, gathered_bytes, bucket) +
+         in_buckets(of.gather_expert, expert_elements, gathered_bytes, bucket);
 }
 
 StepPrices step_prices(const Job& job, const Candidate& candidate) {
   Candidate shape = candidate;
-  shape.pipeline = std::min<std::int64_t>(candidate.pipeline, 2);
   // Gradients are summed over context-parallel ranks too.
   shape.data = candidate.data * candidate.context;
   shape.context = 1;
   shape.recompute = RecomputeGranularity::none;
   shape.zero_stage = std::min(candidate.zero_stage, 1);
   shape.micro_batch = 1;
+  const std::int64_t all_ways = ways_to_lie(job, shape);
+  shape.pipeline = probed_ranks(candidate.pipeline, all_ways);
   const Plan plan = with_step_clock(compile(probe_job(job, shape, shape.data)));
   Durations durations(plan);
   const PricedExchanges found = priced_exchanges(plan);
+  const auto ways = static_cast<std::int32_t>(std::min(all_ways, candidate.pipeline));
   StepPrices costs;
-  costs.send = curve_of(found.send, durations);
-  costs.sent_bytes = found.send.bytes;
-  // The larger group is that of dense layers.
-  if (!found.reductions.empty()) {
-    costs.reduce_dense = curve_of(found.reductions.rbegin()->second, durations);
-    costs.reduce_expert = curve_of(found.reductions.begin()->second, durations);
+  for (std::int32_t rank = 0; rank < ways; ++rank) costs.ranks.push_back(data_prices(found, durations, rank));
+  for (const auto& [rank, send] : found.sends) {
+    if (rank < ways) costs.sends.push_back(curve_of(send, durations, rank));
+    costs.sent_bytes = std::max(costs.sent_bytes, send.bytes);
   }
-  if (!found.gathers.empty()) {
-    costs.gather_dense = curve_of(found.gathers.rbegin()->second, durations);
-    costs.gather_expert = curve_of(found.gathers.begin()->second, durations);
-  }
+  costs.tied = curve_of(found.tied, durations, 0);
   costs.bucket = static_cast<double>(std::max<std::int64_t>(job.optimizer.bucket_size, 1'000'000));
   costs.reduced_bytes = static_cast<double>(bytes_of(job.optimizer.grad_reduce_dtype));
   costs.gathered_bytes = static_cast<double>(bytes_of(job.training.precision));

@@ -149,8 +149,15 @@ const StepPrices* SharedStepPrices::of(const Key& key, const std::function<StepP
   return slot->prices ? &*slot->prices : nullptr;
 }
 
-// With the plainest of schedules and sharding: what is asked for are the costs that those do not change.
+double least_pass_s(const PassCosts& plain, RecomputeGranularity recompute) {
+  const bool is_full = recompute == RecomputeGranularity::full;
+  return seconds_of(plain) + (is_full ? least_recomputed * forward_s(plain) : 0);
+}
+
+// With the plainest of schedules and sharding, ranks where they lie by themselves: what is asked for are the
+// costs that those do not change.
 Job Estimator::loaded(Candidate candidate) const {
+  candidate.balance = {};
   candidate.virtual_stages = 1;
   candidate.zero_stage = std::min(candidate.zero_stage, 1);
   if (candidate.pipeline > 1) candidate.schedule = "1f1b";
@@ -239,9 +246,8 @@ double Estimator::least_s(const Candidate& candidate) {
   if (too_large(candidate, RecomputeGranularity::none)) return 0;
   const PassCosts* passes = passes_of(candidate, candidate.micro_batch, RecomputeGranularity::none);
   if (passes == nullptr) return 0;
-  double seconds = seconds_of(*passes);
-  if (candidate.recompute == RecomputeGranularity::full) seconds += least_recomputed * forward_s(*passes);
-  return seconds * static_cast<double>(candidate.microbatches(job_.training.global_batch_size)) /
+  return least_pass_s(*passes, candidate.recompute) *
+         static_cast<double>(candidate.microbatches(job_.training.global_batch_size)) /
          static_cast<double>(candidate.pipeline);
 }
 
@@ -263,12 +269,20 @@ std::optional<Estimate> Estimator::estimate(const Candidate& candidate, double m
     estimate.is_bound = true;
     return estimate;
   }
+  const std::optional<double> seconds = step_s(candidate, pipeline, passes->tied_elements);
+  if (!seconds) return std::nullopt;
+  estimate.step_s = *seconds;
+  return estimate;
+}
+
+std::optional<double> Estimator::step_s(const Candidate& candidate, const PipelineCosts& pipeline,
+                                        double tied_elements) {
   const StepPrices* step = steps_of(candidate);
   if (step == nullptr) return std::nullopt;
+  const auto microbatches = static_cast<double>(candidate.microbatches(job_.training.global_batch_size));
   const PipelineCosts sharded = with_sharding(candidate, *step, pipeline);
-  estimate.step_s = passes_s(candidate, microbatches, sharded, step->sends_s(candidate)) +
-                    end_s(job_, candidate, sharded.ranks, passes->tied_elements, *step);
-  return estimate;
+  return passes_s(candidate, microbatches, sharded, step->sends_s(candidate)) +
+         end_s(job_, candidate, sharded.ranks, tied_elements, *step);
 }
 
 }  // namespace simrun

@@ -50,6 +50,9 @@ class SharedStepPrices {
   std::map<Key, Slot> slots_;
 };
 
+// Seconds of a microbatch's passes through the whole model at least, of which recompute is so much.
+double least_pass_s(const PassCosts& plain, RecomputeGranularity recompute);
+
 // Estimates candidates of one job; keeps what they share. Not thread-safe.
 class Estimator {
  public:
@@ -61,6 +64,16 @@ class Estimator {
   std::optional<Estimate> estimate(const Candidate& candidate, double most_s);
   PassTable passes() && { return std::move(passes_); }
 
+  // What estimates are made of. Passes of microbatches of another size, or with other recompute, than the
+  // candidate's; nullptr: refused.
+  const PassCosts* passes_of(const Candidate& candidate, std::int64_t micro_batch,
+                             RecomputeGranularity recompute);
+  // Without a step's time, where activations alone are far too large for any GPU.
+  std::optional<Estimate> too_large(const Candidate& candidate, RecomputeGranularity recompute);
+  // Of a step with such a pipeline, and PassCosts::tied_elements; nothing: refused.
+  std::optional<double> step_s(const Candidate& candidate, const PipelineCosts& pipeline,
+                               double tied_elements);
+
  private:
   using SplitKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   using PipelineKey = std::tuple<std::int64_t, std::int64_t, std::string, const PassCosts*>;
@@ -71,14 +84,10 @@ class Estimator {
   };
   Job loaded(Candidate candidate) const;  // throws std::invalid_argument
   PassCosts probed(const Candidate& candidate);
-  // Of microbatches of another size, or with other recompute, than the candidate's.
-  const PassCosts* passes_of(const Candidate& candidate, std::int64_t micro_batch,
-                             RecomputeGranularity recompute);
   std::optional<PassCosts> on_line(const Candidate& candidate, std::int64_t micro_batch,
                                    RecomputeGranularity recompute);
   const PipelineCosts& pipeline_of(const Candidate& candidate, const PassCosts& passes);
   const StepPrices* steps_of(const Candidate& candidate);
-  std::optional<Estimate> too_large(const Candidate& candidate, RecomputeGranularity recompute);
   double least_s(const Candidate& candidate);
 
   const Job& job_;

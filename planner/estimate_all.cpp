@@ -19,7 +19,8 @@ namespace {
 
 void take_smaller(std::optional<EstimatedCandidate>& smallest, const EstimatedCandidate& other) {
   const auto key = [](const EstimatedCandidate& of) {
-    return std::make_tuple(of.estimate.peak_bytes, std::cref(of.candidate));
+    return std::make_tuple(of.estimate.peak_bytes - of.estimate.room_bytes, of.estimate.peak_bytes,
+                           std::cref(of.candidate));
   };
   if (!smallest || key(other) < key(*smallest)) smallest = other;
 }
@@ -71,6 +72,23 @@ LoadCandidate loader_of(const PlanBase& base) {
   };
 }
 
+// All nodes are as those of a kind are.
+LoadOnKind loader_on_kind(const PlanBase& base) {
+  return [&base](const Candidate& candidate, std::size_t kind) -> std::optional<Job> {
+    std::optional<Job> job = loader_of(base)(candidate);
+    if (!job) return std::nullopt;
+    const Gpu gpu = GpuKinds(job->cluster).gpu(kind);
+    for (const NodeGroup& group : job->cluster.node_groups)
+      if (group.gpu == gpu) {
+        job->cluster.intra_node = group.intra_node;
+        break;
+      }
+    job->cluster.node_groups.clear();
+    job->cluster.gpu = gpu;
+    return job;
+  };
+}
+
 }  // namespace
 
 FamilyEstimates::FamilyEstimates(const PlanBase& base, std::size_t most, const PlanSearchOptions& options)
@@ -103,17 +121,38 @@ EstimatedShare FamilyEstimates::estimate(const EstimatedPart& part) {
 
 void FamilyEstimates::estimate_family(std::size_t family, const EstimatedPart& part, Found& found) {
   const Job& job = base_.job.job;
-  Estimator estimator(job, loader_of(base_), steps_, std::move(passes_[family]));
-  for_each_candidate(job, limits_of(base_.job.plan, families_[family]), [&](const Candidate& candidate) {
-    if (is_plainest(candidate) != part.is_plainest) return;
-    if (!part.only.empty() && !std::ranges::binary_search(part.only, candidate)) return;
-    if (!goes_on(found.share.candidates, found.reports)) return;
-    ++found.share.candidates;
-    const std::optional<Estimate> estimate = estimator.estimate(candidate, part.most_s);
-    if (estimate && estimate->is_bound) ++found.share.pruned;
-    if (estimate && (!estimate->is_bound || part.most_s == 0)) take({candidate, *estimate}, found);
-  });
-  passes_[family] = std::move(estimator).passes();
+  KnownPasses& known = passes_[family];
+  if (GpuKinds(job.cluster).count() == 1) {
+    Estimator estimator(job, loader_of(base_), steps_, std::move(known.slowest));
+    visit_family(family, part, found, [&](const Candidate& of) -> std::optional<EstimatedCandidate> {
+      const std::optional<Estimate> estimate = estimator.estimate(of, part.most_s);
+      if (!estimate) return std::nullopt;
+      return EstimatedCandidate{of, *estimate};
+    });
+    known.slowest = std::move(estimator).passes();
+  } else {
+    BalancedEstimator estimator(job, base_.job.plan, loader_of(base_), loader_on_kind(base_), steps_,
+                                std::move(known));
+    visit_family(family, part, found,
+                 [&](const Candidate& of) { return estimator.estimate(of, part.most_s); });
+    known = std::move(estimator).passes();
+  }
+}
+
+void FamilyEstimates::visit_family(
+    std::size_t family, const EstimatedPart& part, Found& found,
+    const std::function<std::optional<EstimatedCandidate>(const Candidate&)>& estimate) {
+  for_each_candidate(base_.job.job, limits_of(base_.job.plan, families_[family]),
+                     [&](const Candidate& candidate) {
+                       if (is_plainest(candidate) != part.is_plainest) return;
+                       if (!part.only.empty() && !std::ranges::binary_search(part.only, candidate)) return;
+                       if (!goes_on(found.share.candidates, found.reports)) return;
+                       ++found.share.candidates;
+                       const std::optional<EstimatedCandidate> of = estimate(candidate);
+                       const bool is_bound = of && of->estimate.is_bound;
+                       if (is_bound) ++found.share.pruned;
+                       if (of && (!is_bound || part.most_s == 0)) take(*of, found);
+                     });
 }
 
 void FamilyEstimates::take(const EstimatedCandidate& of, Found& found) const {
@@ -171,7 +210,9 @@ EstimatedShare estimate_all(const PlanBase& base, std::size_t most, const PlanSe
     return shortlist.most_worth_offering();
   };
   EstimatedPart part;
-  if (goal != PlanObjective::memory)
+  // Balanced plans take longer to estimate, bounds say nothing of their memory: the plainest ones are few.
+  const bool has_kinds = GpuKinds(base.job.job.cluster).count() > 1;
+  if (goal != PlanObjective::memory && !has_kinds)
     for (const EstimatedCandidate& of : estimated(part).shortlist) part.only.push_back(of.candidate);
   std::ranges::sort(part.only);
   part.most_s = std::numeric_limits<double>::infinity();

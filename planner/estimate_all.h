@@ -1,10 +1,12 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "planner/balanced_estimate.h"
 #include "planner/candidate_family.h"
 #include "planner/search.h"
 #include "planner/shortlist.h"
@@ -16,7 +18,7 @@ struct EstimatedShare {
   // pruned: those of which no more is known than that they take longer than what was asked for.
   std::int64_t candidates = 0, pruned = 0, feasible = 0;
   std::vector<EstimatedCandidate> shortlist;   // of estimates; or, where there are none, of bounds
-  std::optional<EstimatedCandidate> smallest;  // by its peak
+  std::optional<EstimatedCandidate> smallest;  // that lacks least memory, or has most to spare
   bool was_stopped = false;
 };
 
@@ -44,6 +46,9 @@ class FamilyEstimates {
     Shortlist shortlist;
     bool reports = false;  // it asks whether to go on
   };
+  // Estimates every candidate of a family's part with `estimate`, an estimator's.
+  void visit_family(std::size_t family, const EstimatedPart& part, Found& found,
+                    const std::function<std::optional<EstimatedCandidate>(const Candidate&)>& estimate);
   void estimate_family(std::size_t family, const EstimatedPart& part, Found& found);
   void take(const EstimatedCandidate& of, Found& found) const;
 
@@ -51,7 +56,7 @@ class FamilyEstimates {
   std::size_t most_;
   const PlanSearchOptions& options_;
   std::vector<CandidateFamily> families_;  // of this process
-  std::vector<PassTable> passes_;          // by family: what was probed
+  std::vector<KnownPasses> passes_;        // by family: what was probed
   SharedStepPrices steps_;
   std::atomic<bool> stopped_ = false;
 };
@@ -60,7 +65,7 @@ class FamilyEstimates {
 EstimatedShare join_shares(const std::vector<EstimatedShare>& shares, std::size_t most, PlanObjective goal);
 
 // Estimates every candidate that may get on a shortlist of so many; the same for any number of processes and
-// threads. What cannot get there is not estimated.
+// threads. What cannot get there is not estimated. On clusters of several kinds of GPU with balances.
 EstimatedShare estimate_all(const PlanBase& base, std::size_t most, const PlanSearchOptions& options);
 
 }  // namespace simrun

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "planner/balanced_plans.h"
 #include "planner/candidate_config.h"
 #include "planner/climb.h"
+#include "planner/in_threads.h"
 #include "planner/shortlist.h"
 
 namespace simrun {
@@ -19,27 +21,66 @@ namespace simrun {
 namespace {
 
 constexpr std::size_t most_seeds = 12;
-constexpr std::size_t most_climbs = 3;
+constexpr double near_the_best = 1.25;  // x the best goal: a balance by simulated times gains less
+constexpr std::size_t most_climbs = 4;
 
+// Splits that differ in nothing else lead to the same plans.
+using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::string>;
+Shape shape_of(const Candidate& of) {
+  return {of.tensor, of.context, of.pipeline, of.virtual_stages, of.expert, of.schedule};
+}
+
+double goal_of(const PlanBase& base, const RankedCandidate& of) {
+  return goal_of(base.job.plan.minimise, of.evaluation.step_s, static_cast<double>(of.evaluation.peak_bytes));
+}
+
+// Adds the first of every shape, as long as there are fewer than so many seeds.
+class Seeds {
+ public:
+  void add(const std::vector<RankedCandidate>& sorted, std::size_t most) {
+    for (const RankedCandidate& of : sorted)
+      if (seeds_.size() < most && shapes_.insert(shape_of(of.candidate)).second) seeds_.push_back(of);
+  }
+  void add_written() { seeds_.emplace_back().candidate.is_as_written = true; }
+  std::vector<RankedCandidate> without_balances() && {
+    for (RankedCandidate& of : seeds_) of.candidate.balance = {};
+    return std::move(seeds_);
+  }
+
+ private:
+  std::vector<RankedCandidate> seeds_;
+  std::set<Shape> shapes_;
+};
+
+// The job as it is written, and of every shape the best plan that was found. Where those are balanced, by
+// their estimates, what does not fit counts only if nothing does; where they are not, it may once it is.
 std::vector<RankedCandidate> seeds_of(const PlanBase& base, const PlanSearchResult& result) {
   std::vector<RankedCandidate> all = result.best;
   all.insert(all.end(), result.rest.begin(), result.rest.end());
   std::erase_if(all, [](const RankedCandidate& of) { return !of.evaluation.refusal.empty(); });
-  std::ranges::stable_sort(all, {}, [](const RankedCandidate& of) { return of.evaluation.step_s; });
-  std::vector<RankedCandidate> seeds;
-  if (base.job.plan.fixed_numbers.empty()) {
-    RankedCandidate written;
-    written.candidate.is_as_written = true;
-    seeds.push_back(written);
+  const auto goal = [&](const RankedCandidate& of) { return goal_of(base, of); };
+  std::ranges::stable_sort(all, {}, goal);
+  Seeds seeds;
+  if (base.job.plan.fixed_numbers.empty()) seeds.add_written();
+  if (!has_layer_kinds(base.job.job)) seeds.add(all, most_seeds / 2);
+  const auto unfit = std::stable_partition(all.begin(), all.end(),
+                                           [](const RankedCandidate& of) { return of.evaluation.fits; });
+  if (unfit != all.begin()) {
+    const double most = near_the_best * goal(all.front());
+    all.erase(unfit, all.end());
+    std::erase_if(all, [&](const RankedCandidate& of) { return goal(of) > most; });
   }
-  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>> shapes;
-  for (RankedCandidate& of : all) {
-    const Candidate& c = of.candidate;
-    if (seeds.size() < most_seeds &&
-        shapes.emplace(c.tensor, c.context, c.pipeline, c.virtual_stages, c.expert).second)
-      seeds.push_back(std::move(of));
-  }
-  return seeds;
+  seeds.add(all, most_seeds);
+  return std::move(seeds).without_balances();
+}
+
+// What to climb from: the best of each shape.
+std::vector<RankedCandidate> starts_of(const std::vector<RankedCandidate>& sorted) {
+  std::vector<RankedCandidate> starts;
+  std::set<Shape> shapes;
+  for (const RankedCandidate& of : sorted)
+    if (starts.size() < most_climbs && shapes.insert(shape_of(of.candidate)).second) starts.push_back(of);
+  return starts;
 }
 
 std::vector<BalancedPlan> balanced(const PlanBase& base, const Candidate& seed) {
@@ -61,45 +102,55 @@ std::vector<BalancedPlan> balanced(const PlanBase& base, const Candidate& seed) 
   }
 }
 
+bool contains(const std::vector<RankedCandidate>& all, const Candidate& candidate) {
+  return std::ranges::any_of(all, [&](const RankedCandidate& of) { return of.candidate == candidate; });
+}
+
+// The seed's balances that fit and are not known yet, simulated with contention.
+std::vector<RankedCandidate> balances_of(const PlanBase& base, const RankedCandidate& seed,
+                                         const std::vector<RankedCandidate>& known) {
+  const bool keeps_batch = base.job.plan.fixed_numbers.contains("micro_batch_size");
+  std::vector<RankedCandidate> balances;
+  for (const BalancedPlan& plan : balanced(base, seed.candidate)) {
+    RankedCandidate found = seed;
+    found.candidate.balance = plan.balance;
+    if (keeps_batch && plan.balance.micro_batch > 0 && plan.balance.micro_batch != seed.candidate.micro_batch)
+      continue;
+    if (!plan.simulated.refusal.empty() || !plan.simulated.fits || contains(known, found.candidate)) continue;
+    found.evaluation = evaluate_candidate(base, found.candidate, EngineChoice::automatic);
+    balances.push_back(std::move(found));
+  }
+  return balances;
+}
+
 }  // namespace
 
 void add_balanced(const PlanBase& base, const PlanSearchOptions& options, PlanSearchResult& result) {
   if (GpuKinds(base.job.job.cluster).count() == 1 || result.was_stopped) return;
-  const bool keeps_batch = base.job.plan.fixed_numbers.contains("micro_batch_size");
-  std::vector<RankedCandidate> fitting = result.best;
-  for (const RankedCandidate& seed : seeds_of(base, result))
-    for (const BalancedPlan& plan : balanced(base, seed.candidate)) {
-      RankedCandidate found = seed;
-      found.candidate.balance = plan.balance;
-      if (plan.balance.empty() && !seed.candidate.is_as_written) continue;
-      if (keeps_batch && plan.balance.micro_batch > 0 &&
-          plan.balance.micro_batch != seed.candidate.micro_batch)
-        continue;
-      if (!plan.simulated.refusal.empty() || !plan.simulated.fits) continue;
-      found.evaluation = evaluate_candidate(base, found.candidate, EngineChoice::automatic);
-      ++result.evaluated;
-      if (found.evaluation.refusal.empty() && found.evaluation.fits) fitting.push_back(std::move(found));
-    }
-  std::ranges::stable_sort(fitting, {}, [&](const RankedCandidate& of) {
-    return goal_of(base.job.plan.minimise, of.evaluation.step_s,
-                   static_cast<double>(of.evaluation.peak_bytes));
-  });
-  // Several processes climb alike, each for itself, and none of them alone may stop.
+  // Several processes search on alike, each for itself, and none of them alone may stop.
   const bool is_alone = options.among.processes == 1;
-  Climb climb{is_alone ? options.threads : 1, {}, result.evaluated};
+  const unsigned threads = is_alone ? options.threads : 1;
+  std::vector<RankedCandidate> fitting = result.best;
+  const auto add = [&](RankedCandidate found) {
+    const bool fits = found.evaluation.refusal.empty() && found.evaluation.fits;
+    if (fits && !contains(fitting, found.candidate)) fitting.push_back(std::move(found));
+  };
+  const std::vector<RankedCandidate> seeds = seeds_of(base, result);
+  std::vector<std::vector<RankedCandidate>> balances(seeds.size());
+  in_threads(threads, seeds.size(),
+             [&](unsigned, std::size_t i) { balances[i] = balances_of(base, seeds[i], result.best); });
+  for (std::vector<RankedCandidate>& of_seed : balances) {
+    result.evaluated += std::ssize(of_seed);
+    for (RankedCandidate& found : of_seed) add(std::move(found));
+  }
+  std::ranges::stable_sort(fitting, {}, [&](const RankedCandidate& of) { return goal_of(base, of); });
+  Climb climb{threads, {}, result.evaluated};
   climb.goes_on = [&] {
     if (is_alone && options.progress && !options.progress({PlanSearchPhase::simulating, climb.evaluated, 0}))
       result.was_stopped = true;
     return !result.was_stopped;
   };
-  const std::size_t starts = std::min(most_climbs, fitting.size());
-  for (std::size_t i = 0; i < starts; ++i) {
-    RankedCandidate found = climbed(base, fitting[i], climb);
-    const bool is_new = std::ranges::none_of(
-        fitting, [&](const RankedCandidate& of) { return of.candidate == found.candidate; });
-    if (is_new && found.evaluation.refusal.empty() && found.evaluation.fits)
-      fitting.push_back(std::move(found));
-  }
+  for (const RankedCandidate& start : starts_of(fitting)) add(climbed(base, start, climb));
   result.evaluated = climb.evaluated;
   keep_best(base, std::move(fitting), result);
 }

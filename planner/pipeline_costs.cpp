@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "planner/in_flight.h"
 #include "planner/pipeline_waits.h"
 #include "schedules/placement.h"
 
@@ -41,10 +40,12 @@ void leave_out_tied(const PassCosts& costs, PartCost& of) {
   of.frozen_elements -= costs.tied_frozen_elements;
 }
 
-std::vector<PartCost> stage_costs(const Job& job, const Candidate& candidate, const PassCosts& costs) {
+std::vector<PartCost> stage_costs(const Candidate& candidate, const std::vector<StageContent>& contents,
+                                  const std::vector<const PassCosts*>& of_ranks) {
   std::vector<PartCost> stages;
   std::size_t layer = 0;
-  for (const StageContent& content : balanced_stages(job, candidate.pipeline * candidate.virtual_stages)) {
+  for (const StageContent& content : contents) {
+    const PassCosts& costs = *of_ranks[pipeline_rank_of(candidate, stages.size())];
     PartCost stage;
     if (content.embedding) stage = sum(stage, costs.embedding);
     for (std::int64_t i = 0; i < content.layers; ++i) stage = sum(stage, costs.kinds[costs.kind_of[layer++]]);
@@ -55,107 +56,6 @@ std::vector<PartCost> stage_costs(const Job& job, const Candidate& candidate, co
   }
   return stages;
 }
-
-// Bytes of the first passes of a rank with virtual stages: they take microbatches in groups as large as the
-// pipeline, one stage after the other.
-class GroupedPasses {
- public:
-  // stage_bytes: of one microbatch, in the order of the passes.
-  GroupedPasses(double group, std::vector<double> stage_bytes)
-      : group_(group), bytes_(std::move(stage_bytes)), before_(bytes_.size() + 1, 0) {
-    for (std::size_t stage = 0; stage < bytes_.size(); ++stage)
-      before_[stage + 1] = before_[stage] + group * bytes_[stage];
-  }
-
-  double of_first(double passes) const {
-    const double round = group_ * static_cast<double>(bytes_.size());
-    const double rounds = std::floor(passes / round), rest = passes - rounds * round;
-    const auto stage = static_cast<std::size_t>(rest / group_);
-    const double begun =
-        stage < bytes_.size() ? (rest - static_cast<double>(stage) * group_) * bytes_[stage] : 0;
-    return rounds * before_.back() + before_[stage] + begun;
-  }
-
- private:
-  double group_;
-  std::vector<double> bytes_, before_;  // before_: of a group's passes on the stages in front
-};
-
-// What a pipeline rank's virtual stages hold of microbatches between their forward and backward passes.
-class InFlight {
- public:
-  InFlight(const Candidate& of, double microbatches)
-      : p_(static_cast<double>(of.pipeline)),
-        v_(static_cast<double>(of.virtual_stages)),
-        microbatches_(microbatches),
-        holds_all_(of.schedule == "gpipe" || of.schedule == "looped_bfs"),
-        // What weight gradients were put off of is held as long.
-        is_even_(of.schedule == "zb_h1"),
-        is_wave_(is_wave(of)),
-        fills_up_(of.schedule == "interleaved_zb") {}
-
-  // Forward passes of all its stages that are most ahead of their backward passes.
-  double passes(std::size_t rank) const {
-    if (holds_all_) return microbatches_ * v_;
-    if (is_even_ || is_wave_) return std::min(microbatches_, p_) * v_;
-    const double behind = p_ - static_cast<double>(rank) - 1;
-    const double most = fills_up_ ? v_ * p_ : v_ == 1 ? behind + 1 : 2 * behind + (v_ - 1) * p_ + 1;
-    return std::min(most, microbatches_ * v_);
-  }
-
-  // At most, where a microbatch has so many bytes on each stage. Backward passes begin with the last stage,
-  // so that as many microbatches are now on the first stages and now on the last.
-  double bytes(std::size_t rank, const std::vector<double>& stage_bytes) const {
-    const double ahead = passes(rank);
-    if (holds_all_ || is_even_ ||
-        std::ranges::count(stage_bytes, stage_bytes.front()) == std::ssize(stage_bytes))
-      return ahead / v_ * std::accumulate(stage_bytes.begin(), stage_bytes.end(), 0.0);
-    const GroupedPasses forward(p_, stage_bytes), backward(p_, {stage_bytes.rbegin(), stage_bytes.rend()});
-    const double last = std::min(p_ * v_, microbatches_ * v_ - ahead);  // from there on it repeats, or ends
-    double most = 0;
-    const auto look = [&](double ended) {
-      const double at = std::clamp(ended, 0.0, last);
-      most = std::max(most, forward.of_first(ahead + at) - backward.of_first(at));
-    };
-    for (double group = 0; group <= v_; ++group) {  // between these it goes straight
-      look(group * p_);
-      look(group * p_ - std::fmod(ahead, p_));
-    }
-    return most;
-  }
-
-  // Likewise of ZB-V, whose two stages come back unequally late, in its passes and between their halves.
-  struct OfWave {
-    double in_passes = 0, between_halves = 0;
-  };
-  OfWave bytes_of_wave(std::size_t rank, const std::vector<double>& stage_bytes,
-                       const std::vector<double>& put_off_bytes) const {
-    const double ahead = passes(rank);
-    const double first = std::min(microbatches_, 2 * p_ - static_cast<double>(rank));
-    const double second = std::min(microbatches_, static_cast<double>(rank) + 1);
-    const double with_first = first * stage_bytes[0] + std::min(second, ahead - first) * stage_bytes[1];
-    const double with_second = std::min(first, ahead - second) * stage_bytes[0] + second * stage_bytes[1];
-    return {std::max(with_first, with_second), std::max({with_first + put_off_bytes[0] - stage_bytes[0],
-                                                         with_second + put_off_bytes[1] - stage_bytes[1],
-                                                         bytes_in_drain(rank, stage_bytes, put_off_bytes)})};
-  }
-
- private:
-  // The last backward passes' halves for weights run last: of the first stage what is yet to come back is
-  // held, and of both what waits for weight gradients. Of fewer than 2p - 1 microbatches the passes of the
-  // missing ones are left out, the last of which would have been those of the drain.
-  double bytes_in_drain(std::size_t rank, const std::vector<double>& stage_bytes,
-                        const std::vector<double>& put_off_bytes) const {
-    const auto behind = static_cast<double>(rank);
-    const double missing = std::max(2 * p_ - 1 - microbatches_, 0.0);
-    const double left = std::max(p_ - missing, 0.0);
-    const double first = std::min(behind + 1, left), second = std::max(behind - missing, 0.0);
-    return (left - first) * stage_bytes[0] + first * put_off_bytes[0] + second * put_off_bytes[1];
-  }
-
-  double p_, v_, microbatches_;
-  bool holds_all_, is_even_, is_wave_, fills_up_;
-};
 
 // Seconds from microbatch to microbatch where those in flight wait for one another: each is held from its
 // forward pass on a rank until its backward pass there, and so many at once (Little's law).
@@ -275,6 +175,71 @@ double gathered_bytes(const PassCosts& costs, const Candidate& candidate) {
   return largest;
 }
 
+// Bytes of pipeline ranks at most. Estimates ask for these more often than for anything else: the schedule's
+// name is looked at once.
+class RankPeaks {
+ public:
+  // `times`: of the activations that `pipeline` has. All but the vectors must outlive it.
+  RankPeaks(const PassCosts& costs, const Candidate& candidate, double microbatches,
+            const PipelineCosts& pipeline, double times)
+      : costs_(costs),
+        candidate_(candidate),
+        pipeline_(pipeline),
+        microbatches_(microbatches),
+        times_(times),
+        gathered_(gathered_bytes(costs, candidate)),
+        placement_(placement_of(candidate)),
+        in_wave_(is_wave(candidate)),
+        in_order_(candidate.schedule == "zb_h1"),
+        puts_off_(puts_off_weight_gradients(candidate)),
+        in_flight_(candidate, microbatches),
+        held_(static_cast<std::size_t>(candidate.virtual_stages)),
+        put_off_of_chunk_(held_.size()) {}
+
+  // The peak, or the rank's where that is higher.
+  double raised(double peak, std::size_t rank) {
+    // In a backward pass one microbatch holds what it held; those before it, what was put off.
+    const double put_off =
+        puts_off_ && !in_wave_ ? std::min(microbatches_ - 1, static_cast<double>(rank)) : 0;
+    const std::size_t ranks = pipeline_.ranks.size(), chunks = held_.size();
+    double bytes = 0, within_pass = 0, within_layer = 0;
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      const PartCost& stage = pipeline_.stages[static_cast<std::size_t>(
+          stage_of(placement_, static_cast<int>(ranks), static_cast<int>(rank), static_cast<int>(chunk)))];
+      held_[chunk] = stage.held_bytes;
+      put_off_of_chunk_[chunk] = stage.put_off_bytes;
+      bytes += put_off * (stage.put_off_bytes - stage.held_bytes) / static_cast<double>(chunks);
+      within_pass = std::max(within_pass, stage.pass_peak_bytes - stage.held_bytes);
+      within_layer = std::max(within_layer, stage.layer_peak_bytes - stage.held_bytes);
+    }
+    const double others = kept_bytes(costs_, candidate_, pipeline_.ranks[rank]) + times_ * bytes;
+    const double of_layer = times_ * within_layer + gathered_,
+                 of_pass = std::max(of_layer, times_ * within_pass);
+    if (in_wave_) {
+      const InFlight::OfWave most = in_flight_.bytes_of_wave(rank, held_, put_off_of_chunk_);
+      peak = std::max({peak, others + of_pass + times_ * most.in_passes,
+                       others + of_layer + times_ * most.between_halves});
+    } else if (others + of_pass + times_ * in_flight_.passes(rank) * std::ranges::max(held_) > peak) {
+      peak = std::max(peak, others + of_pass + times_ * in_flight_.bytes(rank, held_));
+    }
+    // Behind that backward pass, before its weight gradients, its microbatch is put off, too.
+    if (in_order_ && put_off < microbatches_)
+      peak =
+          std::max(peak, others + times_ * (in_flight_.bytes(rank, held_) + put_off_of_chunk_[0] - held_[0]));
+    return peak;
+  }
+
+ private:
+  const PassCosts& costs_;
+  const Candidate& candidate_;
+  const PipelineCosts& pipeline_;
+  double microbatches_, times_, gathered_;
+  Placement placement_;
+  bool in_wave_, in_order_, puts_off_;
+  InFlight in_flight_;
+  std::vector<double> held_, put_off_of_chunk_;
+};
+
 }  // namespace
 
 double PipelineCosts::slowest_pass_s() const {
@@ -292,13 +257,20 @@ PipelineCosts with_ranks(std::vector<PartCost> stages, const Candidate& candidat
   return costs;
 }
 
-PipelineCosts pipeline_costs(const Job& job, const Candidate& candidate, const PassCosts& costs) {
-  std::vector<PartCost> stages = stage_costs(job, candidate, costs);
-  if (stages.empty()) return {};
-  PipelineCosts of = with_ranks(std::move(stages), candidate);
+PipelineCosts pipeline_costs(const Candidate& candidate, const std::vector<StageContent>& contents,
+                             const std::vector<const PassCosts*>& of_ranks) {
+  PipelineCosts of = with_ranks(stage_costs(candidate, contents, of_ranks), candidate);
   // The first rank of a wave has both the embedding and the loss.
-  if (is_wave(candidate) && candidate.pipeline > 1) leave_out_tied(costs, of.ranks.front());
+  if (is_wave(candidate) && candidate.pipeline > 1) leave_out_tied(*of_ranks.front(), of.ranks.front());
   return of;
+}
+
+PipelineCosts pipeline_costs(const Job& job, const Candidate& candidate, const PassCosts& costs) {
+  const std::vector<StageContent> contents =
+      balanced_stages(job, candidate.pipeline * candidate.virtual_stages);
+  if (contents.empty()) return {};
+  return pipeline_costs(candidate, contents,
+                        std::vector(static_cast<std::size_t>(candidate.pipeline), &costs));
 }
 
 bool puts_off_weight_gradients(const Candidate& candidate) {
@@ -332,44 +304,18 @@ double passes_s(const Candidate& candidate, double microbatches, const PipelineC
 
 double peak_bytes(const PassCosts& costs, const Candidate& candidate, double microbatches,
                   const PipelineCosts& pipeline, double times) {
-  const std::size_t ranks = pipeline.ranks.size();
-  const auto chunks = static_cast<std::size_t>(candidate.virtual_stages);
-  // Estimates call this more often than anything else: the schedule's name is looked at once.
-  const Placement placement = placement_of(candidate);
-  const bool in_wave = is_wave(candidate), in_order = candidate.schedule == "zb_h1";
-  const bool puts_off = puts_off_weight_gradients(candidate);
-  const InFlight in_flight(candidate, microbatches);
-  const double gathered = gathered_bytes(costs, candidate);
-  std::vector<double> held(chunks), put_off_of_chunk(chunks);
+  RankPeaks peaks(costs, candidate, microbatches, pipeline, times);
   double peak = 0;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    // In a backward pass one microbatch holds what it held; those before it, what was put off.
-    const double put_off = puts_off && !in_wave ? std::min(microbatches - 1, static_cast<double>(rank)) : 0;
-    double bytes = 0, within_pass = 0, within_layer = 0;
-    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-      const PartCost& stage = pipeline.stages[static_cast<std::size_t>(
-          stage_of(placement, static_cast<int>(ranks), static_cast<int>(rank), static_cast<int>(chunk)))];
-      held[chunk] = stage.held_bytes;
-      put_off_of_chunk[chunk] = stage.put_off_bytes;
-      bytes += put_off * (stage.put_off_bytes - stage.held_bytes) / static_cast<double>(chunks);
-      within_pass = std::max(within_pass, stage.pass_peak_bytes - stage.held_bytes);
-      within_layer = std::max(within_layer, stage.layer_peak_bytes - stage.held_bytes);
-    }
-    const double others = kept_bytes(costs, candidate, pipeline.ranks[rank]) + times * bytes;
-    const double of_layer = times * within_layer + gathered,
-                 of_pass = std::max(of_layer, times * within_pass);
-    if (in_wave) {
-      const InFlight::OfWave most = in_flight.bytes_of_wave(rank, held, put_off_of_chunk);
-      peak = std::max(
-          {peak, others + of_pass + times * most.in_passes, others + of_layer + times * most.between_halves});
-    } else if (others + of_pass + times * in_flight.passes(rank) * std::ranges::max(held) > peak) {
-      peak = std::max(peak, others + of_pass + times * in_flight.bytes(rank, held));
-    }
-    // Behind that backward pass, before its weight gradients, its microbatch is put off, too.
-    if (in_order && put_off < microbatches)
-      peak = std::max(peak, others + times * (in_flight.bytes(rank, held) + put_off_of_chunk[0] - held[0]));
-  }
+  for (std::size_t rank = 0; rank < pipeline.ranks.size(); ++rank) peak = peaks.raised(peak, rank);
   return peak;
+}
+
+std::vector<double> peaks_of_ranks(const PassCosts& costs, const Candidate& candidate, double microbatches,
+                                   const PipelineCosts& pipeline) {
+  RankPeaks peaks(costs, candidate, microbatches, pipeline, 1);
+  std::vector<double> of;
+  for (std::size_t rank = 0; rank < pipeline.ranks.size(); ++rank) of.push_back(peaks.raised(0, rank));
+  return of;
 }
 
 }  // namespace simrun

@@ -19,6 +19,10 @@ struct PipelineCosts {
 // Of layers spread as balanced_stages() does; empty where there are more stages than layers.
 PipelineCosts pipeline_costs(const Job& job, const Candidate& candidate, const PassCosts& costs);
 
+// Likewise of stages that hold what is said, on ranks whose passes cost unlike times; by pipeline rank.
+PipelineCosts pipeline_costs(const Candidate& candidate, const std::vector<StageContent>& contents,
+                             const std::vector<const PassCosts*>& of_ranks);
+
 // Likewise, from stages that cost as they stand.
 PipelineCosts with_ranks(std::vector<PartCost> stages, const Candidate& candidate);
 
@@ -44,5 +48,9 @@ double passes_s(const Candidate& candidate, double microbatches, const PipelineC
 // Of the fullest pipeline rank, where a microbatch has so many times the activations that `pipeline` has.
 double peak_bytes(const PassCosts& costs, const Candidate& candidate, double microbatches,
                   const PipelineCosts& pipeline, double times = 1);
+
+// Of every pipeline rank.
+std::vector<double> peaks_of_ranks(const PassCosts& costs, const Candidate& candidate, double microbatches,
+                                   const PipelineCosts& pipeline);
 
 }  // namespace simrun

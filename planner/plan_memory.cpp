@@ -7,8 +7,11 @@ namespace simrun {
 PlanMemory plan_memory(const Summary& summary, std::int64_t max_memory) {
   const LargestPeak& largest = summary.largest_peak;
   const std::int64_t limit = max_memory > 0 ? std::min(max_memory, largest.limit_bytes) : largest.limit_bytes;
-  if (!summary.fits && largest.bytes <= limit)
-    return {summary.peak_memory_bytes, summary.memory_limit_bytes, summary.peak_gpu, false};
+  const std::int64_t own_limit =
+      max_memory > 0 ? std::min(max_memory, summary.memory_limit_bytes) : summary.memory_limit_bytes;
+  // Whichever of the two lacks more.
+  if (!summary.fits && summary.peak_memory_bytes - own_limit >= largest.bytes - limit)
+    return {summary.peak_memory_bytes, own_limit, summary.peak_gpu, false};
   return {largest.bytes, limit, largest.gpu, summary.fits && summary.host_fits && largest.bytes <= limit};
 }
 

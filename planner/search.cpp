@@ -290,6 +290,7 @@ class Search {
   void improve(PlanSearchResult& result) {
     for (int round = 0; round < most_rounds && !result.best.empty() && !result.was_stopped; ++round) {
       const RankedCandidate best = result.best.front();
+      if (!best.candidate.balance.empty()) return;  // its climb is add_balanced()'s
       std::vector<EstimatedCandidate> next;
       for (const Candidate& of : neighbours_of(base_.job.job, limits_, best.candidate))
         if (!simulated_.contains(of)) next.push_back({of, {}});

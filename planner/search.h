@@ -64,7 +64,8 @@ struct PlanSearchOptions {
 // for models whose layers have no kinds (has_layer_kinds) where more candidates are left than 4,000
 // and four times PlanConfig::evaluations.
 //
-// On clusters with several kinds of GPU the best are found among equal shares and balanced ones
+// On clusters with several kinds of GPU every candidate stands for itself with equal shares and balanced, as
+// its best estimate has it (planner/balanced_estimate.h); the best are balanced by simulated times
 // (planner/mixed_search.h).
 PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& options);
 

@@ -1,18 +1,62 @@
 #include "planner/searched_lines.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <sstream>
+#include <vector>
 
 namespace simrun {
 namespace {
 
-// Fields are separated by tabs; a refusal, which may hold spaces, is the last.
+// Of a balance: its parts, in the order of DeviceBalance, each behind a semicolon; "" of an empty one.
+std::string balance_field(const DeviceBalance& of) {
+  if (of.empty()) return "";
+  std::string placement = of.placement;
+  std::ranges::replace(placement, ' ', '_');
+  return fmt::format(";{};{};{};{};{};{}", of.layout, fmt::join(of.rank_map, ","), placement, of.micro_batch,
+                     fmt::join(of.replicas, ","), fmt::join(of.stage_data, ","));
+}
+
+std::vector<std::int64_t> read_numbers(const std::string& text) {
+  std::vector<std::int64_t> numbers;
+  std::istringstream in(text);
+  for (std::string number; std::getline(in, number, ',');) {
+    std::int64_t value = 0;
+    std::istringstream(number) >> value;
+    numbers.push_back(value);
+  }
+  return numbers;
+}
+
+// What balance_field() writes, behind what is not of it.
+DeviceBalance read_balance(const std::string& field) {
+  std::vector<std::string> parts;
+  std::istringstream in(field);
+  for (std::string part; std::getline(in, part, ';');) parts.push_back(part);
+  constexpr std::size_t first = 1, all = 7;
+  if (parts.size() <= first) return {};
+  parts.resize(all);
+  std::ranges::replace(parts[3], '_', ' ');
+  DeviceBalance balance;
+  balance.layout = parts[1];
+  balance.rank_map = read_numbers(parts[2]);
+  balance.placement = parts[3];
+  std::istringstream(parts[4]) >> balance.micro_batch;
+  balance.replicas = read_numbers(parts[5]);
+  balance.stage_data = read_numbers(parts[6]);
+  return balance;
+}
+
+// Fields are separated by tabs; a refusal, which may hold spaces, is the last. A balance follows the schedule
+// in its field.
 std::string candidate_fields(const Candidate& of) {
-  return fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", of.tensor, of.context, of.pipeline,
+  return fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}{}", of.tensor, of.context, of.pipeline,
                      of.virtual_stages, of.expert, of.expert_tensor, of.data, of.micro_batch, of.zero_stage,
                      int{of.overlaps}, static_cast<int>(of.recompute),
-                     of.schedule.empty() ? "-" : of.schedule);
+                     of.schedule.empty() ? "-" : of.schedule, balance_field(of.balance));
 }
 
 bool read_candidate_fields(std::istream& in, Candidate& of) {
@@ -22,6 +66,8 @@ bool read_candidate_fields(std::istream& in, Candidate& of) {
   if (!in || recompute < 0 || recompute > static_cast<int>(RecomputeGranularity::full)) return false;
   of.overlaps = overlaps != 0;
   of.recompute = static_cast<RecomputeGranularity>(recompute);
+  of.balance = read_balance(of.schedule);
+  of.schedule = of.schedule.substr(0, of.schedule.find(';'));
   if (of.schedule == "-") of.schedule.clear();
   return true;
 }

@@ -80,6 +80,9 @@ TEST_CASE("a limit of memory is held against the GPU with most bytes, whichever 
   CHECK_FALSE(lacks.fits);
   CHECK(lacks.gpu == "small");
   CHECK(lacks.peak_bytes == 11);
+  // Both lack memory, the large one less of it, or more.
+  CHECK(plan_memory(summary_of(30, 10, {41, 40, "large"}), 0).gpu == "small");
+  CHECK(plan_memory(summary_of(11, 10, {41, 20, "large"}), 0).gpu == "large");
 }
 
 TEST_CASE("plan.max_memory holds on every kind of GPU: of the jobs search and of Whale's balances",

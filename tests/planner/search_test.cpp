@@ -271,6 +271,23 @@ TEST_CASE("what processes tell one another is read back to the bit") {
   CHECK(!read_evaluated_line("8\t1\tno line"));
 }
 
+TEST_CASE("what processes tell one another has the balance, whatever parts of it there are") {
+  Candidate candidate;
+  candidate.schedule = "zb_h1";
+  candidate.balance.placement = "small memory first";
+  candidate.balance.rank_map = {2, 3, 0, 1};
+  candidate.balance.layout = "Et*3|t*4L";
+  CHECK(read_estimated_line(estimated_line(candidate, {1, 2, 3}))->first == candidate);
+  candidate.balance = {};
+  candidate.schedule.clear();
+  candidate.balance.micro_batch = 4;
+  candidate.balance.replicas = {5, 3};
+  CHECK(read_estimated_line(estimated_line(candidate, {1, 2, 3}))->first == candidate);
+  candidate.balance.replicas.clear();
+  candidate.balance.stage_data = {4, 2};
+  CHECK(read_evaluated_line(evaluated_line(candidate, {}))->first == candidate);
+}
+
 // llama3-70b on 64 GPUs, interleaved: rings of context-parallel ranks and pipeline transfers share rails.
 TEST_CASE("contention of many microbatches is that of two shorter steps, extrapolated, within 0.01 %",
           "[long]") {

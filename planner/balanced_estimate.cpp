@@ -51,19 +51,18 @@ PassCosts without_times(PassCosts of) {
 
 }  // namespace
 
-BalancedEstimator::BalancedEstimator(const Job& job, const PlanConfig& limits, LoadCandidate load,
-                                     const LoadOnKind& load_on_kind, SharedStepPrices& steps,
-                                     KnownPasses known)
-    : job_(job),
-      limits_(limits),
-      kinds_(job.cluster),
-      may_share_batches_(may_have_unlike_batches(job)),
-      slowest_(job, std::move(load), steps, std::move(known.slowest)) {
+BalancedEstimator::BalancedEstimator(const LoadedJob& of, LoadCandidate load, const LoadOnKind& load_on_kind,
+                                     SharedStepPrices& steps, KnownPasses known)
+    : job_(of.job),
+      limits_(of.plan),
+      kinds_(job_.cluster),
+      may_share_batches_(may_have_unlike_batches(job_)),
+      slowest_(job_, std::move(load), steps, std::move(known.slowest)) {
   known.of_kinds.resize(kinds_.count());
   for (std::size_t kind = 0; kind < kinds_.count(); ++kind) {
     largest_memory_ = std::max(largest_memory_, static_cast<double>(kinds_.gpu(kind).memory_bytes));
     on_kinds_.emplace_back(
-        job, [load_on_kind, kind](const Candidate& of) { return load_on_kind(of, kind); }, steps,
+        job_, [load_on_kind, kind](const Candidate& with) { return load_on_kind(with, kind); }, steps,
         std::move(known.of_kinds[kind]));
   }
 }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "configs/load_job.h"
 #include "configs/node_groups.h"
 #include "planner/estimate.h"
 #include "planner/shortlist.h"
@@ -30,9 +31,9 @@ using LoadOnKind = std::function<std::optional<Job>(const Candidate&, std::size_
 // thread-safe.
 class BalancedEstimator {
  public:
-  // REQUIRES: has_layer_kinds(job). The job, the limits and the prices must outlive it.
-  BalancedEstimator(const Job& job, const PlanConfig& limits, LoadCandidate load,
-                    const LoadOnKind& load_on_kind, SharedStepPrices& steps, KnownPasses known = {});
+  // REQUIRES: has_layer_kinds(of.job). The job with its limits and the prices must outlive it.
+  BalancedEstimator(const LoadedJob& of, LoadCandidate load, const LoadOnKind& load_on_kind,
+                    SharedStepPrices& steps, KnownPasses known = {});
 
   // The best of these, with its balance; nothing where the loader or the compiler refuses the sizes; a bound
   // where that is above `most_s`.

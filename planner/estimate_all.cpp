@@ -131,8 +131,7 @@ void FamilyEstimates::estimate_family(std::size_t family, const EstimatedPart& p
     });
     known.slowest = std::move(estimator).passes();
   } else {
-    BalancedEstimator estimator(job, base_.job.plan, loader_of(base_), loader_on_kind(base_), steps_,
-                                std::move(known));
+    BalancedEstimator estimator(base_.job, loader_of(base_), loader_on_kind(base_), steps_, std::move(known));
     visit_family(family, part, found,
                  [&](const Candidate& of) { return estimator.estimate(of, part.most_s); });
     known = std::move(estimator).passes();

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/in_flight.h"
+#include "planner/microbatches_in_flight.h"
 #include "planner/pipeline_waits.h"
 #include "schedules/placement.h"
 
@@ -70,7 +70,7 @@ double period_s(const Candidate& candidate, double microbatches, const std::vect
     way += stages[s].forward_s + (puts_off ? stages[s].input_s : stages[s].backward_s);
     on_rank[pipeline_rank_of(candidate, s)] += way;
   }
-  const InFlight in_flight(candidate, microbatches);
+  const MicrobatchesInFlight in_flight(candidate, microbatches);
   double period = 0;
   for (std::size_t rank = 0; rank < p; ++rank) {
     double held = in_flight.passes(rank);
@@ -216,7 +216,7 @@ class RankPeaks {
     const double of_layer = times_ * within_layer + gathered_,
                  of_pass = std::max(of_layer, times_ * within_pass);
     if (in_wave_) {
-      const InFlight::OfWave most = in_flight_.bytes_of_wave(rank, held_, put_off_of_chunk_);
+      const MicrobatchesInFlight::OfWave most = in_flight_.bytes_of_wave(rank, held_, put_off_of_chunk_);
       peak = std::max({peak, others + of_pass + times_ * most.in_passes,
                        others + of_layer + times_ * most.between_halves});
     } else if (others + of_pass + times_ * in_flight_.passes(rank) * std::ranges::max(held_) > peak) {
@@ -236,7 +236,7 @@ class RankPeaks {
   double microbatches_, times_, gathered_;
   Placement placement_;
   bool in_wave_, in_order_, puts_off_;
-  InFlight in_flight_;
+  MicrobatchesInFlight in_flight_;
   std::vector<double> held_, put_off_of_chunk_;
 };
 

@@ -1,4 +1,4 @@
-#include "planner/in_flight.h"
+#include "planner/microbatches_in_flight.h"
 
 #include <algorithm>
 #include <cmath>
@@ -38,7 +38,7 @@ class GroupedPasses {
 
 }  // namespace
 
-InFlight::InFlight(const Candidate& of, double microbatches)
+MicrobatchesInFlight::MicrobatchesInFlight(const Candidate& of, double microbatches)
     : p_(static_cast<double>(of.pipeline)),
       v_(static_cast<double>(of.virtual_stages)),
       microbatches_(microbatches),
@@ -48,7 +48,7 @@ InFlight::InFlight(const Candidate& of, double microbatches)
       is_wave_(is_wave(of)),
       fills_up_(of.schedule == "interleaved_zb") {}
 
-double InFlight::passes(std::size_t rank) const {
+double MicrobatchesInFlight::passes(std::size_t rank) const {
   if (holds_all_) return microbatches_ * v_;
   if (is_even_ || is_wave_) return std::min(microbatches_, p_) * v_;
   const double behind = p_ - static_cast<double>(rank) - 1;
@@ -58,7 +58,7 @@ double InFlight::passes(std::size_t rank) const {
 
 // Backward passes begin with the last stage, so that as many microbatches are now on the first stages and now
 // on the last.
-double InFlight::bytes(std::size_t rank, const std::vector<double>& stage_bytes) const {
+double MicrobatchesInFlight::bytes(std::size_t rank, const std::vector<double>& stage_bytes) const {
   const double ahead = passes(rank);
   if (holds_all_ || is_even_ ||
       std::ranges::count(stage_bytes, stage_bytes.front()) == std::ssize(stage_bytes))
@@ -77,8 +77,9 @@ double InFlight::bytes(std::size_t rank, const std::vector<double>& stage_bytes)
   return most;
 }
 
-InFlight::OfWave InFlight::bytes_of_wave(std::size_t rank, const std::vector<double>& stage_bytes,
-                                         const std::vector<double>& put_off_bytes) const {
+MicrobatchesInFlight::OfWave MicrobatchesInFlight::bytes_of_wave(
+    std::size_t rank, const std::vector<double>& stage_bytes,
+    const std::vector<double>& put_off_bytes) const {
   const double ahead = passes(rank);
   const double first = std::min(microbatches_, 2 * p_ - static_cast<double>(rank));
   const double second = std::min(microbatches_, static_cast<double>(rank) + 1);
@@ -92,8 +93,8 @@ InFlight::OfWave InFlight::bytes_of_wave(std::size_t rank, const std::vector<dou
 // The last backward passes' halves for weights run last: of the first stage what is yet to come back is
 // held, and of both what waits for weight gradients. Of fewer than 2p - 1 microbatches the passes of the
 // missing ones are left out, the last of which would have been those of the drain.
-double InFlight::bytes_in_drain(std::size_t rank, const std::vector<double>& stage_bytes,
-                                const std::vector<double>& put_off_bytes) const {
+double MicrobatchesInFlight::bytes_in_drain(std::size_t rank, const std::vector<double>& stage_bytes,
+                                            const std::vector<double>& put_off_bytes) const {
   const auto behind = static_cast<double>(rank);
   const double missing = std::max(2 * p_ - 1 - microbatches_, 0.0);
   const double left = std::max(p_ - missing, 0.0);

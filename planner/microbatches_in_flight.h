@@ -8,9 +8,9 @@
 namespace simrun {
 
 // What a pipeline rank's virtual stages hold of microbatches between their forward and backward passes.
-class InFlight {
+class MicrobatchesInFlight {
  public:
-  InFlight(const Candidate& of, double microbatches);
+  MicrobatchesInFlight(const Candidate& of, double microbatches);
 
   // Forward passes of all its stages that are most ahead of their backward passes.
   double passes(std::size_t rank) const;

@@ -306,26 +306,20 @@ bool is_job_name(const std::string& path) {
   return path.ends_with(".yaml") || path.ends_with(".yml") || path.ends_with(".json");
 }
 
-// Of a word without a dot or a folder; "" where it is like none.
-std::string meant_planner(const std::string& word) {
-  static const std::vector<std::string> planners = {"alpa", "galvatron", "jobs", "whale"};
-  return word.find_first_of("./") == std::string::npos ? closest(word, planners) : "";
-}
-
 // --plan alone, with a planner, or with a job that no other word names: a search. Else where the Plan goes;
 // "" or why not there: `--plan a.yaml b.yaml` means to compare or to search, never to lose a.yaml.
 std::string read_plan_word(const Words& words, Options& options) {
   if (!words.plan) return "";
   const std::string& word = *words.plan;
-  if (word.empty() || word == "jobs")
-    options.plan_flags.search = "jobs";
-  else if (word == "alpa" || word == "galvatron" || word == "whale")
-    options.plan_flags.search = word;
-  else if (words.inputs.empty() && is_job_name(word)) {
+  const std::vector<std::string> searches = {"jobs", "alpa", "galvatron", "whale"};
+  if (word.empty() || std::ranges::find(searches, word) != searches.end()) {
+    options.plan_flags.search = word.empty() ? "jobs" : word;
+  } else if (words.inputs.empty() && is_job_name(word)) {
     options.plan_flags.search = "jobs";
     options.input = word;
   } else {
-    if (const std::string meant = meant_planner(word); !meant.empty())
+    const bool has_no_path = word.find_first_of("./") == std::string::npos;
+    if (const std::string meant = has_no_path ? closest(word, searches) : ""; !meant.empty())
       return fmt::format("--plan {}: did you mean '{}'? A Plan's name ends in .plan", word, meant);
     options.plan = word;
   }

@@ -78,7 +78,8 @@ struct RankAtEnd {
 // Of parameters that were updated: what the next step's first pass does not hide of it, if it may.
 double gather_s(const Job& job, const Candidate& candidate, const RankAtEnd& of, const StepPrices& step) {
   const double gather = step.gather_s(of.rank, of.cost.dense_elements, of.cost.expert_elements);
-  const bool overlaps = job.optimizer.overlap_param_gather && may_overlap_gathers(job, candidate);
+  const bool overlaps =
+      (job.optimizer.overlap_param_gather || candidate.overlaps) && may_overlap_gathers(job, candidate);
   return overlaps ? std::max(gather - of.cost.forward_s, 0.0) : gather;
 }
 
@@ -92,11 +93,11 @@ double tied_s(const Candidate& candidate, double elements, const StepPrices& ste
 }
 
 // Of all that is not tied, as far as passes do not hide it; the tied rest begins when all passes are done.
-double reduce_s(const Job& job, const RankAtEnd& of, const StepPrices& step) {
+double reduce_s(bool overlaps, const RankAtEnd& of, const StepPrices& step) {
   const double dense = of.cost.dense_elements - of.tied_elements;
   const double reduce = step.reduce_s(of.rank, dense, of.cost.expert_elements);
   const double tied = step.reduce_s(of.rank, of.tied_elements, 0);
-  if (!job.optimizer.overlap_grad_reduce) return reduce + tied;
+  if (!overlaps) return reduce + tied;
   // The last bucket is complete only when the last pass is.
   const double buckets = std::ceil((dense + of.cost.expert_elements) / step.bucket);
   return std::max(reduce - of.cost.backward_s, reduce / std::max(buckets, 1.0)) + tied;
@@ -109,7 +110,9 @@ double end_s(const Job& job, const Candidate& candidate, const RankAtEnd& of, co
   const double shards = candidate.zero_stage >= 1 ? static_cast<double>(copies) : 1;
   double end = step.update_s_per_element * elements / shards + tied_s(candidate, of.tied_elements, step);
   if (copies == 1) return end;
-  if (candidate.zero_stage < 2) end += reduce_s(job, of, step);
+  const OptimizerConfig& optimizer = job.optimizer;
+  if (candidate.zero_stage < 2)
+    end += reduce_s(optimizer.overlap_grad_reduce || candidate.overlaps, of, step);
   if (candidate.zero_stage == 1 || candidate.zero_stage == 2) end += gather_s(job, candidate, of, step);
   return end;
 }

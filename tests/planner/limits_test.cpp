@@ -62,6 +62,16 @@ const ConfigError error_of(const PlanBase& base) {
   return ConfigError({});
 }
 
+// From the job as it is written, whose split need not load.
+PlanSearchResult searched_from_start(const std::string& job) {
+  LoadOptions load;
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  const LoadOptions split = with_starting_split(job, "test.yaml", load);
+  PlanSearchOptions options;
+  options.threads = 1;
+  return search_jobs(plan_base(job, "test.yaml", split), options);
+}
+
 }  // namespace
 
 TEST_CASE("a limit of memory is held against the GPU with most bytes, whichever has least to spare") {
@@ -248,12 +258,7 @@ TEST_CASE("a batch smaller than the GPUs starts from parts of sequences where la
       "training: {seq_length: 512, global_batch_size: 20, precision: bf16}\n"
       "plan: {evaluations: 4}\n"
       "cluster: {from: dgx_a100, nodes: 8}\n";
-  LoadOptions load;
-  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
-  const LoadOptions split = with_starting_split(job, "test.yaml", load);
-  PlanSearchOptions options;
-  options.threads = 1;
-  const PlanSearchResult found = search_jobs(plan_base(job, "test.yaml", split), options);
+  const PlanSearchResult found = searched_from_start(job);
   REQUIRE_FALSE(found.best.empty());
   CHECK(found.best.front().candidate.data <= 4);
 }
@@ -267,12 +272,7 @@ TEST_CASE("a batch that divides over no even split starts from stages of unlike 
       "training: {seq_length: 128, global_batch_size: 97, precision: bf16}\n"
       "plan: {evaluations: 4}\n"
       "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 6, nics_per_node: 2}\n";
-  LoadOptions load;
-  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
-  const LoadOptions split = with_starting_split(job, "test.yaml", load);
-  PlanSearchOptions options;
-  options.threads = 1;
-  const PlanSearchResult found = search_jobs(plan_base(job, "test.yaml", split), options);
+  const PlanSearchResult found = searched_from_start(job);
   REQUIRE_FALSE(found.best.empty());
   CHECK(found.best.front().candidate.data == 1);
 }

@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "cli/console.h"
 #include "cli/interrupt_note.h"
@@ -15,17 +18,32 @@
 #include "cli/plan_state.h"
 #include "cli/read_input.h"
 #include "configs/text_file.h"
+#include "planner/nearest_that_fits.h"
 #include "planner/search.h"
 #include "planner/searched_lines.h"
+#include "planner/starting_split.h"
 #include "schedules/plan_file.h"
 
 namespace simrun {
 namespace {
 
-PlanBase read_base(const Options& options, const LoadOptions& load) {
-  const TextFile file = read_text_file(options.input);
+// A job's file, and the options that it is loaded with.
+struct JobText {
+  std::string text, file;
+  LoadOptions written;  // as the command line says
+
+  // With what the file leaves open of the split. Throws ConfigError.
+  PlanBase base(std::vector<Override> changes = {}) const {
+    LoadOptions load = written;
+    load.overrides.insert(load.overrides.end(), changes.begin(), changes.end());
+    return plan_base(text, file, with_starting_split(text, file, load));
+  }
+};
+
+JobText read_job(const Options& options, const LoadOptions& load) {
+  TextFile file = read_text_file(options.input);
   if (!file.text) throw ConfigError({{{options.input, 0, 0}, "cannot read this file: " + file.reason, ""}});
-  return plan_base(*file.text, options.input, load);
+  return {std::move(*file.text), options.input, load};
 }
 
 // A line on the terminal that is written over.
@@ -76,18 +94,40 @@ PlanSearchOptions plan_search_options(const Options& options, const PlanBase& ba
   return search;
 }
 
-int report_plan(const Options& options, const PlanBase& base, const PlanSearchResult& result,
+// What a search found, or what would let the job fit.
+struct FoundPlans {
+  PlanSearchResult result;
+  std::optional<NearestThatFits> fitting;
+};
+
+int report_plan(const Options& options, const PlanBase& base, const FoundPlans& found,
                 const std::string& wrote, double seconds) {
+  const PlanSearchResult& result = found.result;
   if (options.json)
-    print(plan_json(base, result, seconds));
+    print(plan_json(base, result, found.fitting, seconds));
   else if (!options.quiet)
-    print(plan_text(base, result) + fmt::format("\n{:.1f} s\n", seconds) + wrote);
+    print(plan_text(base, result, found.fitting) + fmt::format("\n{:.1f} s\n", seconds) + wrote);
   return plan_exit_code(!result.best.empty(), result.was_stopped);
+}
+
+FoundPlans find_plans(const JobText& job, const PlanBase& base, const PlanSearchOptions& search) {
+  FoundPlans found{search_jobs(base, search), {}};
+  if (!found.result.best.empty() || found.result.was_stopped) return found;
+  const auto on_nodes = [&](std::int64_t nodes) -> std::optional<PlanBase> {
+    try {
+      return job.base({{"cluster.nodes", std::to_string(nodes)}});
+    } catch (const ConfigError&) {
+      return std::nullopt;  // it names nodes, or its batch is too small
+    }
+  };
+  found.fitting = nearest_that_fits(base, on_nodes, search);
+  return found;
 }
 
 int search_and_report(const Options& options, const LoadOptions& load, ProcessGroup* processes) {
   const auto start = std::chrono::steady_clock::now();
-  const PlanBase base = read_base(options, load);
+  const JobText job = read_job(options, load);
+  const PlanBase base = job.base();
   const std::string best_path = options.output.value_or("best.yaml");
   const PlanPaths paths{best_path, best_path + ".searched"};
   PlanSearchOptions search = plan_search_options(options, base, paths, processes);
@@ -98,9 +138,9 @@ int search_and_report(const Options& options, const LoadOptions& load, ProcessGr
     if (shows) show(progress);
     return !note.was_interrupted();
   };
-  PlanSearchResult result;
+  FoundPlans found;
   try {
-    result = search_jobs(base, search);
+    found = find_plans(job, base, search);
   } catch (const ConfigError&) {
     if (shows) complain("\r\033[K");
     throw;
@@ -109,13 +149,14 @@ int search_and_report(const Options& options, const LoadOptions& load, ProcessGr
     refuse_search(options, error.what());
   }
   if (shows) complain("\r\033[K");
+  const PlanSearchResult& result = found.result;
   if (!is_first) return plan_exit_code(!result.best.empty(), result.was_stopped);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::string wrote;
   if (result.was_stopped || options.plan_flags.resume)
     wrote += write_reported(paths.state, plan_state(base, result, search.known));
   if (!result.best.empty()) wrote += write_reported(paths.best, plan_yaml(base, result.best.front()));
-  return report_plan(options, base, result, wrote, took.count());
+  return report_plan(options, base, found, wrote, took.count());
 }
 
 }  // namespace

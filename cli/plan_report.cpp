@@ -92,9 +92,8 @@ std::string losers_text(const PlanSearchResult& result) {
   return rows.size() == 1 ? "" : "\nWhy the next ones lose\n" + text_table(rows, {0, 1});
 }
 
-std::string nothing_fits(const PlanSearchResult& result) {
-  if (result.was_stopped && result.evaluated == 0) return "stopped before anything was simulated\n";
-  if (result.rest.empty()) return "no candidate fits by its estimate\n";
+// Of what was simulated, which lacks least of its memory.
+const RankedCandidate* nearest_of(const PlanSearchResult& result) {
   const auto over = [](const RankedCandidate& of) {
     return static_cast<double>(of.evaluation.peak_bytes) /
            static_cast<double>(std::max<std::int64_t>(of.evaluation.limit_bytes, 1));
@@ -102,11 +101,25 @@ std::string nothing_fits(const PlanSearchResult& result) {
   const RankedCandidate* nearest = nullptr;
   for (const RankedCandidate& of : result.rest)
     if (of.evaluation.refusal.empty() && (nearest == nullptr || over(of) < over(*nearest))) nearest = &of;
+  return nearest;
+}
+
+std::string nothing_fits(const PlanSearchResult& result) {
+  if (result.was_stopped && result.evaluated == 0) return "stopped before anything was simulated\n";
+  if (result.rest.empty()) return "no candidate fits by its estimate\n";
+  const RankedCandidate* nearest = nearest_of(result);
   if (nearest == nullptr)
     return fmt::format("no candidate can be run; the first: {}\n", result.rest.front().evaluation.refusal);
   return fmt::format("nothing fits; the nearest needs {} of {}: {}\n",
                      memory_text(nearest->evaluation.peak_bytes),
                      memory_text(nearest->evaluation.limit_bytes), describe(nearest->candidate));
+}
+
+std::string fitting_text(const NearestThatFits& of) {
+  const Evaluation& found = of.best.evaluation;
+  return fmt::format("{} it fits: {}, {} per step, {} of {}\n", of.change, describe(of.best.candidate),
+                     seconds_text(found.step_s), memory_text(found.peak_bytes),
+                     memory_text(found.limit_bytes));
 }
 
 // Files beside the job's, which a job written elsewhere would not find; presets it would.
@@ -148,12 +161,13 @@ std::string json_list_of(const PlanBase& base, const std::vector<RankedCandidate
 
 }  // namespace
 
-std::string plan_text(const PlanBase& base, const PlanSearchResult& result) {
+std::string plan_text(const PlanBase& base, const PlanSearchResult& result,
+                      const std::optional<NearestThatFits>& fitting) {
   std::string text =
       fmt::format("{}: {} candidates, {} cut by bounds, {} fit by estimate, {} simulated{}\n\n",
                   base.job.job.name, result.candidates, result.pruned, result.feasible, result.evaluated,
                   result.was_stopped ? " (stopped: the best so far)" : "");
-  if (result.best.empty()) return text + nothing_fits(result);
+  if (result.best.empty()) return text + nothing_fits(result) + (fitting ? fitting_text(*fitting) : "");
   text += table_of(result.best);
   if (result.pareto.size() > 1)
     text += "\nStep time against memory, of what was simulated (fast engine)\n" + table_of(result.pareto);
@@ -162,13 +176,24 @@ std::string plan_text(const PlanBase& base, const PlanSearchResult& result) {
   return training.empty() ? text : text + "\n" + training;
 }
 
-std::string plan_json(const PlanBase& base, const PlanSearchResult& result, double seconds) {
+std::string plan_json(const PlanBase& base, const PlanSearchResult& result,
+                      const std::optional<NearestThatFits>& fitting, double seconds) {
+  std::string nearest;
+  if (result.best.empty()) {
+    const RankedCandidate* of = nearest_of(result);
+    nearest = fmt::format(",\n \"nearest\": {}", of == nullptr ? "null" : json_of(base, *of));
+    nearest +=
+        fmt::format(",\n \"nearest_that_fits\": {}",
+                    fitting ? fmt::format("{{\"change\": {}, \"best\": {}}}", json_quoted(fitting->change),
+                                          json_of(fitting->base, fitting->best))
+                            : "null");
+  }
   return fmt::format(
       "{{\"schema_version\": 1,\n \"candidates\": {}, \"pruned\": {}, \"feasible\": {}, \"evaluated\": {}, "
       "\"seconds\": {:.3f}, "
-      "\"stopped\": {},\n \"best\": {},\n \"pareto\": {}}}\n",
+      "\"stopped\": {},\n \"best\": {},\n \"pareto\": {}{}}}\n",
       result.candidates, result.pruned, result.feasible, result.evaluated, seconds, result.was_stopped,
-      json_list_of(base, result.best), json_list_of(base, result.pareto));
+      json_list_of(base, result.best), json_list_of(base, result.pareto), nearest);
 }
 
 std::string plan_yaml(const PlanBase& base, const RankedCandidate& found) {

@@ -45,9 +45,10 @@ namespace {
 int plan(const Options& options, const LoadOptions& load, ProcessGroup* processes) {
   if (options.plan_flags.search == "jobs") return plan_jobs(options, load, processes);
   if (processes != nullptr && !processes->speaks()) return 0;
-  if (options.plan_flags.search == "alpa") return plan_alpa(options, load);
-  if (options.plan_flags.search == "galvatron") return plan_galvatron(options, load);
-  return plan_whale(options, load);
+  const LoadOptions split = with_starting_split(options.input, load);
+  if (options.plan_flags.search == "alpa") return plan_alpa(options, split);
+  if (options.plan_flags.search == "galvatron") return plan_galvatron(options, split);
+  return plan_whale(options, split);
 }
 
 int run_checked(const Options& options, ProcessGroup* processes) {
@@ -63,7 +64,7 @@ int run_checked(const Options& options, ProcessGroup* processes) {
   if (options.convert.from) return import_job(options, load);
   if (options.convert.to == "chakra") return export_chakra(options, read_input(options.input, options, load));
   if (options.convert.to) return export_job(options, load);
-  if (options.plan_flags.search) return plan(options, with_starting_split(options.input, load), processes);
+  if (options.plan_flags.search) return plan(options, load, processes);
   if (options.placement) return run_sweep(with_rank_orders(options, load), load);
   if (!options.sweep.empty()) return run_sweep(options, load);
   if (options.print_topology) {

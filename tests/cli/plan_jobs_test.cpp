@@ -109,6 +109,14 @@ TEST_CASE("wrong limits of a search are refused together, each at its place") {
       run_simrun("--plan " + planned_job + " --set plan.max_memory='1 MiB' -o " + scratch.file("best.yaml"));
   CHECK(nothing.code == 3);
   CHECK(nothing.output.find("nothing fits; the nearest needs") != std::string::npos);
+  CHECK(nothing.output.find("without plan.max_memory it fits: ") != std::string::npos);
+  const Ran json = run_simrun("--plan " + planned_job + " --json --set plan.max_memory='1 MiB' -o " +
+                              scratch.file("best.yaml"));
+  CHECK(json.code == 3);
+  const auto read = nlohmann::json::parse(json.output);
+  CHECK(read["nearest"]["peak_memory_bytes"] > read["nearest"]["memory_limit_bytes"]);
+  CHECK(read["nearest_that_fits"]["change"] == "without plan.max_memory");
+  CHECK(read["nearest_that_fits"]["best"]["step_time_s"] > 0);
 }
 
 TEST_CASE("the plan of a job that names a file beside it is a job for any folder", "[long]") {

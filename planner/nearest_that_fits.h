@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "planner/search.h"
+
+namespace simrun {
+
+// A job that fits, of one that does not within its limits.
+struct NearestThatFits {
+  std::string change;  // in words: "without plan.max_memory", "with 4 nodes (32 GPUs)"
+  PlanBase base;       // the changed job
+  RankedCandidate best;
+};
+
+// The job on another number of nodes; nothing where it does not load.
+using BaseOnNodes = std::function<std::optional<PlanBase>(std::int64_t nodes)>;
+
+// The first change with which something fits: without plan.max_memory, without one key of plan.fix, without
+// either, and, for GPUs of one kind, on 2, 3, 4, 6, 8 ... 64 times as many nodes. Nothing: none of these
+// helps, or the search was stopped. `on_nodes` may be empty.
+std::optional<NearestThatFits> nearest_that_fits(const PlanBase& base, const BaseOnNodes& on_nodes,
+                                                 const PlanSearchOptions& options);
+
+}  // namespace simrun

@@ -7,6 +7,8 @@
 #include <map>
 #include <string_view>
 
+#include "validation/named_size.h"
+
 namespace simrun {
 namespace {
 
@@ -49,6 +51,16 @@ constexpr std::array<FamilyKeys, 12> families{{
     {"gpt2", "n_layer", "n_embd", "n_head", "", "n_inner", "vocab_size", "n_positions", "", "", ""},
     {"none", "", "", "", "", "", "", "", "", "", ""},
 }};
+
+// The fact `gated`.
+void gate_by_size(RowJob& made) {
+  const auto fact = made.facts.find("gated");
+  if (fact == made.facts.end() || made.job.has("model.swiglu") || !is_gated_by_size(made.row)) return;
+  const bool has_experts = !made.row[Column::n_experts].empty();
+  made.facts["keys"] = has_experts ? "mixtral" : "hf";
+  made.job.set("model.model_type", has_experts ? "mixtral" : "llama");
+  made.assumed.emplace_back("gated MLPs, by the model's size");
+}
 
 const FamilyKeys& keys_named(const std::string& name) {
   for (const FamilyKeys& family : families)
@@ -163,6 +175,9 @@ std::string keys_of(const std::string& model_type) {
   return found == spellings.end() ? "none" : found->second;
 }
 
-void write_model(RowJob& made) { ModelBlock(made).write(); }
+void write_model(RowJob& made) {
+  gate_by_size(made);
+  ModelBlock(made).write();
+}
 
 }  // namespace simrun

@@ -22,6 +22,9 @@ const std::vector<std::string> rule_keys = {"match", "where", "reason", "like", 
 //   peak            FLOP/s that an MFU is a share of: TFLOP/s, or a precision
 //   framework       the profile of configs/frameworks that it runs on, if there is one
 //   ffn_per_hidden  width of the MLPs and experts of rows that do not say it, in hidden sizes
+//   gated           by_size: Llama's or Mixtral's layers where the model's name says as many parameters as
+//   they
+//                   have, and no other layers do (validation/named_size.h)
 //   tied            "no": input and output embedding are two matrices
 //   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective
 //   shard_ranks     data-parallel ranks that share one copy of what ZeRO or FSDP shards
@@ -41,6 +44,7 @@ const std::vector<std::string> fact_names = {"keys",
                                              "peak",
                                              "framework",
                                              "ffn_per_hidden",
+                                             "gated",
                                              "tied",
                                              "recomputed_layers",
                                              "memory_unit",
@@ -241,6 +245,8 @@ void fill_in(std::string& text, const std::string& captured) {
 }  // namespace
 
 std::optional<std::string> matched(const std::string& pattern, const std::string& text) {
+  if (pattern.starts_with('='))
+    return text.find(pattern.substr(1)) == std::string::npos ? std::nullopt : std::optional<std::string>("");
   std::string captured;
   for (std::size_t at = 0; at <= text.size(); ++at)
     if (matches_at(pattern, 0, text, at, captured)) return captured;

@@ -20,6 +20,8 @@ TEST_CASE(
   CHECK(matched("kernel={}", "kernel=flash-2, x") == "flash-2");
   CHECK(matched("--layout {text}", "--layout Et*2|(tt|)*5t|tmL --bf16") == "Et*2|(tt|)*5t|tmL");
   CHECK(matched("--layout {text}", "--layout a|b-; median") == "a|b-");
+  CHECK(matched("=PER-LAYER", "use=clean; PER-LAYER time") == "");
+  CHECK_FALSE(matched("=PER-LAYER", "per-layer CUDA graphs"));
   CHECK(matched("--layout \"{text}\"", "--layout \"Et*7|t*7mL\" --bf16") == "Et*7|t*7mL");
 }
 

@@ -1,0 +1,76 @@
+#include "validation/named_size.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <string>
+
+namespace simrun {
+namespace {
+
+bool is_letter_or_digit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+
+// 0: no unit of parameters.
+double unit_of(char c) {
+  switch (std::tolower(static_cast<unsigned char>(c))) {
+    case 'm': return 1e6;
+    case 'b': return 1e9;
+    case 't': return 1e12;
+    default: return 0;
+  }
+}
+
+struct NamedDimensions {
+  double layers, hidden, heads, kv_heads, ffn, vocab, experts;
+};
+
+std::optional<NamedDimensions> dimensions_of(const MeasuredRow& row) {
+  const auto cell = [&](Column column) { return static_cast<double>(row.integer(column).value_or(0)); };
+  NamedDimensions of{cell(Column::layers),
+                     cell(Column::hidden),
+                     cell(Column::heads),
+                     cell(Column::kv_heads),
+                     cell(Column::ffn_hidden),
+                     cell(Column::vocab),
+                     std::max(cell(Column::n_experts), 1.0)};
+  if (of.layers <= 0 || of.hidden <= 0 || of.ffn <= 0) return std::nullopt;
+  if (of.heads <= 0 || of.kv_heads <= 0) of.heads = of.kv_heads = 1;
+  return of;
+}
+
+// How far the size is from that of a model with MLPs of so many matrices, whose embeddings are one matrix or
+// two.
+double distance(double named, const NamedDimensions& of, double matrices) {
+  const double attention = of.hidden * of.hidden * (2 + 2 * of.kv_heads / of.heads);
+  const double mlps = matrices * of.hidden * of.ffn * of.experts;
+  const double layers = of.layers * (attention + mlps), embedding = of.vocab * of.hidden;
+  const double nearest = std::clamp(named, layers + embedding, layers + 2 * embedding);
+  return std::abs(nearest / named - 1);
+}
+
+}  // namespace
+
+std::optional<double> parameters_named(std::string_view name) {
+  for (std::size_t at = 0; at < name.size(); ++at) {
+    if (!is_digit(name[at])) continue;
+    std::size_t end = at;
+    while (end < name.size() && (is_digit(name[end]) || name[end] == '.')) ++end;
+    const bool ends = end < name.size() && unit_of(name[end]) > 0 &&
+                      (end + 1 == name.size() || !is_letter_or_digit(name[end + 1]));
+    const bool is_multiplied = at > 1 && std::tolower(name[at - 1]) == 'x' && is_digit(name[at - 2]);
+    if (ends && is_multiplied) return std::nullopt;
+    if (ends) return std::stod(std::string(name.substr(at, end - at))) * unit_of(name[end]);
+    at = end;
+  }
+  return std::nullopt;
+}
+
+bool is_gated_by_size(const MeasuredRow& row) {
+  constexpr double near = 0.07, far = 0.15;
+  const auto named = parameters_named(row[Column::model]);
+  const auto dimensions = dimensions_of(row);
+  return named && dimensions && distance(*named, *dimensions, 3) <= near &&
+         distance(*named, *dimensions, 2) >= far;
+}
+
+}  // namespace simrun

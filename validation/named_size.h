@@ -1,0 +1,18 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "validation/measured_row.h"
+
+namespace simrun {
+
+// Parameters that a model's name says: 13e9 of "Skywork-13B", 561e6 of "nanochat d20 561M". Nothing where it
+// says none, or a number of models ("8x7B").
+std::optional<double> parameters_named(std::string_view name);
+
+// Whether a decoder of the row's dimensions has as many parameters as its name says (within 7 %) with gated
+// MLPs, of three matrices, and not (by 15 %) with MLPs of two.
+bool is_gated_by_size(const MeasuredRow& row);
+
+}  // namespace simrun

@@ -56,10 +56,18 @@ constexpr std::array<FamilyKeys, 12> families{{
 void gate_by_size(RowJob& made) {
   const auto fact = made.facts.find("gated");
   if (fact == made.facts.end() || made.job.has("model.swiglu") || !is_gated_by_size(made.row)) return;
-  const bool has_experts = !made.row[Column::n_experts].empty();
-  made.facts["keys"] = has_experts ? "mixtral" : "hf";
-  made.job.set("model.model_type", has_experts ? "mixtral" : "llama");
+  made.facts["keys"] = "hf";
+  made.job.set("model.model_type", "llama");
   made.assumed.emplace_back("gated MLPs, by the model's size");
+}
+
+// Llama's layers with experts are Mixtral's.
+void give_llama_experts(RowJob& made) {
+  const auto keys = made.facts.find("keys");
+  const bool is_llama = keys != made.facts.end() && keys->second == "hf" && !made.job.has("model.from");
+  if (!is_llama || made.row[Column::n_experts].empty()) return;
+  keys->second = "mixtral";
+  made.job.set("model.model_type", "mixtral");
 }
 
 const FamilyKeys& keys_named(const std::string& name) {
@@ -177,6 +185,7 @@ std::string keys_of(const std::string& model_type) {
 
 void write_model(RowJob& made) {
   gate_by_size(made);
+  give_llama_experts(made);
   ModelBlock(made).write();
 }
 

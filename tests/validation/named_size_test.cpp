@@ -42,6 +42,9 @@ TEST_CASE("row: a model that no rule knows has Llama's or Mixtral's layers if it
   const LoadedRow gated = load_row(model("Unheard-13B", "52", "4608", "12288"));
   CHECK(gated.job.model.activation == Activation::swiglu);
   CHECK(assumes(gated.made, "gated MLPs, by the model's size"));
+  Cells experts = model("qwen-8x7b-e16k4", "4", "4096", "7168");
+  experts.insert(experts.end(), {{Column::n_experts, "16"}, {Column::topk, "4"}, {Column::ep, "8"}});
+  CHECK(load_row(experts).job.model.experts.count == 16);
   CHECK(load_row(model("Unheard-11B", "52", "4608", "12288")).job.model.activation != Activation::swiglu);
 }
 

@@ -11,8 +11,8 @@
 namespace simrun {
 namespace {
 
-// No name of a file: presets are looked up in their folders only.
-constexpr const char* text_name = "row.yaml";
+// Beside it lies no file, whatever the folder that the program runs in: presets are looked up in theirs only.
+constexpr const char* text_name = "/dev/null/row.yaml";
 
 void simulate_into(const std::string& yaml, const LoadOptions& load, EngineChoice engine,
                    SimulatedJob& into) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -308,6 +309,21 @@ TEST_CASE("validate: filters compare text or whole numbers") {
   const RowRules rules = load_row_rules(source_presets());
   CHECK(filtered(papers, {{Column::source, "kort"}}, rules).size() == 1);
   CHECK(filtered(papers, {{Column::source, "a blog"}}, rules).size() == 1);
+}
+
+TEST_CASE("validate: files that lie where the program runs are no presets of rows") {
+  namespace fs = std::filesystem;
+  const fs::path before = fs::current_path();
+  const fs::path folder = fs::temp_directory_path() / "simrun-validate-test";
+  fs::create_directories(folder);
+  std::ofstream(folder / "megatron_2022.yaml") << "kernels: {compute_slowdown: 9}\n";
+  const auto here = validated({{}}, 1);
+  fs::current_path(folder);
+  const auto there = validated({{}}, 1);
+  fs::current_path(before);
+  fs::remove_all(folder);
+  REQUIRE(here.front().status == RowStatus::scored);
+  CHECK(here.front().predicted == there.front().predicted);
 }
 
 TEST_CASE("validate: threads change nothing") {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "configs/job_yaml.h"
+#include "configs/node_groups.h"
 #include "planner/candidate_config.h"
 #include "visualizer/json.h"
 #include "visualizer/quantity.h"
@@ -159,14 +160,25 @@ std::string json_list_of(const PlanBase& base, const std::vector<RankedCandidate
   return text + (candidates.empty() ? "]" : "\n ]");
 }
 
+// A limit that no GPU reaches.
+std::string idle_limit_text(const PlanBase& base) {
+  const GpuKinds kinds(base.job.job.cluster);
+  std::int64_t most = 0;
+  for (std::size_t kind = 0; kind < kinds.count(); ++kind)
+    most = std::max(most, kinds.gpu(kind).memory_bytes);
+  if (base.job.plan.max_memory <= most) return "";
+  return fmt::format("plan.max_memory is {}; a GPU has {}, which holds\n",
+                     memory_text(base.job.plan.max_memory), memory_text(most));
+}
+
 }  // namespace
 
 std::string plan_text(const PlanBase& base, const PlanSearchResult& result,
                       const std::optional<NearestThatFits>& fitting) {
-  std::string text =
-      fmt::format("{}: {} candidates, {} cut by bounds, {} fit by estimate, {} simulated{}\n\n",
-                  base.job.job.name, result.candidates, result.pruned, result.feasible, result.evaluated,
-                  result.was_stopped ? " (stopped: the best so far)" : "");
+  std::string text = fmt::format("{}: {} candidates, {} cut by bounds, {} fit by estimate, {} simulated{}\n",
+                                 base.job.job.name, result.candidates, result.pruned, result.feasible,
+                                 result.evaluated, result.was_stopped ? " (stopped: the best so far)" : "") +
+                     idle_limit_text(base) + "\n";
   if (result.best.empty()) return text + nothing_fits(result) + (fitting ? fitting_text(*fitting) : "");
   text += table_of(result.best);
   if (result.pareto.size() > 1)

@@ -22,6 +22,8 @@ constexpr std::string_view micro_batch = "training.micro_batch_size";
 constexpr std::string_view pipeline = "parallelism.pipeline_model_parallel_size";
 constexpr std::string_view tensor = "parallelism.tensor_model_parallel_size";
 constexpr std::string_view context = "parallelism.context_parallel_size";
+constexpr std::string_view zero_stage = "optimizer.zero_stage";
+constexpr std::string_view overlapped_gather = "optimizer.overlap_param_gather";
 constexpr std::string_view layout = "parallelism.pipeline_model_parallel_layout";
 // 2^5 x 3^2 x 5 x 7 x 11 x 13, 2^12 x 3 x 5 x 7 and 2^16 x 3 x 5: over most numbers of data-parallel ranks,
 // and activations of such steps can still be counted.
@@ -51,6 +53,14 @@ std::size_t problems_of(const std::string& text, const std::string& file, const 
   } catch (const ConfigError& error) {
     return error.diagnostics().size();
   }
+}
+
+// What only a sharded optimizer knows asks for one.
+LoadOptions with_sharding_if_needed(const std::string& text, const std::string& file,
+                                    const LoadOptions& whole) {
+  LoadOptions sharded = whole;
+  sharded.overrides.push_back({std::string(zero_stage), "1"});
+  return problems_of(text, file, sharded) <= problems_of(text, file, whole) ? sharded : whole;
 }
 
 // Where the search is free, else one value that stands for what is written.
@@ -114,6 +124,8 @@ LoadOptions with_starting_split(const std::string& text, const std::string& file
   if (!problems.empty() || root.kind != ConfigNode::Kind::map) return load;
   LoadOptions whole = load;
   if (!is_written(root, load, micro_batch)) whole.overrides.push_back({std::string(micro_batch), "1"});
+  if (is_written(root, load, overlapped_gather) && !is_written(root, load, zero_stage))
+    whole = with_sharding_if_needed(text, file, whole);
   const bool cuts_layers = !is_written(root, load, pipeline), cuts_tensors = !is_written(root, load, tensor),
              cuts_sequences = !is_written(root, load, context);
   LoadOptions best = whole;

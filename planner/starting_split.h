@@ -7,11 +7,11 @@
 namespace simrun {
 
 // A search is given a model, a cluster and a global batch; the loader wants a whole job. This adds to the
-// overrides what the file leaves open of the split, so that it loads: microbatches of one sequence, and the
-// first context-, pipeline- and tensor-parallel sizes with which the batch divides, powers of two before
-// others. What the file or an override says stays. If none loads, those with the fewest problems, so that the
-// loader's errors are about what was written. A file that cannot be read, or is a Plan, leaves the options as
-// they are.
+// overrides what the file leaves open of the split, so that it loads: microbatches of one sequence, ZeRO-1
+// where parameter gathers that overlap need a sharded optimizer, and the first context-, pipeline- and
+// tensor-parallel sizes with which the batch divides, powers of two before others. What the file or an
+// override says stays. If none loads, those with the fewest problems, so that the loader's errors are about
+// what was written. A file that cannot be read, or is a Plan, leaves the options as they are.
 LoadOptions with_starting_split(const std::string& path, const LoadOptions& load);
 
 // The same from text; `file` names it.

@@ -305,12 +305,17 @@ BucketInstructions gathers_of_pass(const StepContext& context, const ChunkEmissi
 std::vector<Instruction> parameter_gathers(const StepContext& context, const ChunkEmission& emission,
                                            CommunicationTable& table) {
   if (context.servers.any()) return exchanges_at_start(context, emission, table);
+  std::vector<std::size_t> gathered;
+  for (std::size_t b = 0; b < emission.buckets.size(); ++b)
+    if (is_sharded(emission.buckets[b]) && !is_gathered_in_passes(emission.buckets[b])) gathered.push_back(b);
+  // The forward pass waits first for what it uses first, the last of a bucket's members: buckets of one kind
+  // of parameter follow the backward pass, but the embedding shares one with the last layer's norm where only
+  // they are not in fp8.
+  const auto first_used = [&](std::size_t b) { return emission.buckets[b].members.back(); };
+  std::ranges::sort(gathered, [&](std::size_t a, std::size_t b) { return first_used(a) < first_used(b); });
   std::vector<Instruction> instructions;
-  // Buckets follow the backward pass; forward wants the last one first.
-  for (std::size_t b = emission.buckets.size(); b-- > 0;) {
-    if (is_sharded(emission.buckets[b]) && !is_gathered_in_passes(emission.buckets[b]))
-      instructions.push_back(weight_gather(context, emission, b, table));
-  }
+  instructions.reserve(gathered.size());
+  for (const std::size_t b : gathered) instructions.push_back(weight_gather(context, emission, b, table));
   return instructions;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <map>
+#include <vector>
 
 #include "schedules/compile.h"
 #include "schedules/instruction_flops.h"
@@ -215,6 +216,26 @@ TEST_CASE("fp8: parameters held in fp8 are gathered in half the bytes") {
     const double passes = zero == std::string("3") ? 2 : 1;
     CHECK(gathered("false") - gathered("true") == Approx(passes * linear).epsilon(1e-3));
   }
+}
+
+// The last layer's norm and the embedding, both bf16, share a bucket.
+TEST_CASE("fp8: buckets are gathered in the order in which the forward pass uses them") {
+  const Plan plan = one_layer(in_fp8("delayed", {{"model.num_hidden_layers", "4"},
+                                                 {"optimizer.zero_stage", "1"},
+                                                 {"optimizer.overlap_grad_reduce", "true"},
+                                                 {"optimizer.overlap_param_gather", "true"},
+                                                 {"optimizer.bucket_size", "8000000"},
+                                                 {"training.fp8_param_gather", "true"}}));
+  std::vector<Index> first_used;
+  for (const Instruction& what : plan.segments[plan.programs[0].entries[0].segment].instructions)
+    if (what.opcode == Opcode::all_gather) {
+      Index first = no_index;
+      for (const Buffer& of : plan.buffers)
+        if (of.parent == what.outputs[0] && of.parameter != no_index) first = std::min(first, of.parameter);
+      first_used.push_back(first);
+    }
+  REQUIRE(first_used.size() > 3);
+  CHECK(std::ranges::is_sorted(first_used));
 }
 
 TEST_CASE("fp8: sequence parallelism gathers fp8 and scatters bf16") {

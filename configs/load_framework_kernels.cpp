@@ -112,6 +112,7 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.compute_slowdown = section.real("compute_slowdown", slowdown, 1.0);
   kernels.overlap_slowdown = section.real("overlap_slowdown", slowdown, 1.0);
   kernels.blocking_pipeline = section.boolean("blocking_pipeline", false);
+  kernels.whole_pipeline_transfers = section.boolean("whole_pipeline_transfers", false);
   section.finish();
   return kernels;
 }

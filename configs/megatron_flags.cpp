@@ -237,7 +237,7 @@ constexpr Explained unmodelled_flags[] = {
     {"--no-pin-cpu-", "memory of the host that is not pinned"},
     {"--no-rope-freq", "layers without positions cost the same but for rope's kernel"},
     {"--no-rope-fusion", "framework.kernels.fused_rope"},
-    {"--no-scatter-gather-tensors-in-pipeline", "transfers between stages are whole or in parts"},
+    {"--no-scatter-gather-tensors-in-pipeline", "framework.kernels.whole_pipeline_transfers"},
     {"--num-layers-at-", "all layers are in fp8 or fp4"},
     {"--overlap-cpu-optimizer-d2h-h2d", "copies of an offloaded optimizer always overlap"},
     {"--overlap-p2p-communication-warmup-flush", "transfers overlap wherever the schedule lets them"},

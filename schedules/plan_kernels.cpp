@@ -22,6 +22,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_blocking_tensor_parallel(kernels.blocking_tensor_parallel);
   out.set_blocking_collectives(kernels.blocking_collectives);
   out.set_blocking_pipeline(kernels.blocking_pipeline);
+  out.set_whole_pipeline_transfers(kernels.whole_pipeline_transfers);
   out.set_separate_cross_entropy(!kernels.fused_cross_entropy);
   out.set_separate_permute(!kernels.fused_permute);
   out.set_expert_bias(static_cast<std::uint32_t>(kernels.expert_bias));
@@ -79,7 +80,8 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .overlap_slowdown = beside == 0 ? 1 : beside,
           .blocking_tensor_parallel = in.blocking_tensor_parallel(),
           .blocking_collectives = in.blocking_collectives(),
-          .blocking_pipeline = in.blocking_pipeline()};
+          .blocking_pipeline = in.blocking_pipeline(),
+          .whole_pipeline_transfers = in.whole_pipeline_transfers()};
 }
 
 void encode_kernels(const GpuKernels& kernels, proto::GpuKernels& out) {

@@ -21,7 +21,8 @@ static double bytes_of_all(const Plan& plan, const std::vector<Index>& buffers) 
 // left out.
 static double share_of_transfer(const Plan& plan, const Instruction& instruction) {
   const bool is_transfer = instruction.opcode == Opcode::send || instruction.opcode == Opcode::recv;
-  if (!is_transfer || !plan.framework.kernels.blocking_pipeline ||
+  const FrameworkKernels& framework = plan.framework.kernels;
+  if (!is_transfer || !framework.blocking_pipeline || framework.whole_pipeline_transfers ||
       plan.streams.at(instruction.stream).traffic != Traffic::pipeline ||
       !plan.communications.at(instruction.communication).peer.coordinate_map.empty())
     return 1;

@@ -12,9 +12,9 @@ namespace simrun {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 18; this simrun reads versions 1 to 17");
+  CHECK(refusal(bytes) == "the plan file has format version 19; this simrun reads versions 1 to 18");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 17");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 18");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -84,9 +84,15 @@ TEST_CASE("a plan with collectives, a network or imperfections of its own is ver
   }
 }
 
+Framework framework_of_version_17() {
+  Framework framework = framework_with_every_field();
+  framework.kernels.whole_pipeline_transfers = false;
+  return framework;
+}
+
 // Without what version 15 brought: gates of their own, and tensors that come to life in a step.
 Framework framework_of_version_15() {
-  Framework framework = framework_with_every_field();
+  Framework framework = framework_of_version_17();
   framework.memory.attention_mask = AttentionMask::every_stage;
   framework.kernels.expert_bias = ExpertBias::fused;
   framework.kernels.broadcast_operations = framework.kernels.broadcast_operations_fp32 = 0;
@@ -146,7 +152,7 @@ TEST_CASE("operators that take a negative number of operations are no plan") {
   for (double FrameworkKernels::*const operations :
        {&FrameworkKernels::broadcast_operations, &FrameworkKernels::broadcast_operations_fp32,
         &FrameworkKernels::broadcast_sum}) {
-    plan.framework = framework_with_every_field();
+    plan.framework = framework_of_version_17();
     plan.framework.kernels.*operations = -1;
     CHECK(refusal(serialize(plan)) ==
           "the plan file is malformed: a framework's operators take negative operations");
@@ -192,9 +198,18 @@ TEST_CASE("products of fp8 at a rate of their own are version 17, where there ar
   CHECK(parse_plan(serialize(plan), "some.plan").cluster.gpu.kernels.fp8_efficiency == 0.5);
 }
 
+TEST_CASE("transfers of a pipeline that are whole on every tensor-parallel rank are version 18") {
+  Plan plan = two_stage_plan();
+  plan.framework.kernels.blocking_pipeline = true;
+  CHECK(serialize(plan)[8] < 18);
+  plan.framework.kernels.whole_pipeline_transfers = true;
+  CHECK(serialize(plan)[8] == 18);
+  CHECK(parse_plan(serialize(plan), "some.plan").framework.kernels.whole_pipeline_transfers);
+}
+
 TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, for norms 14") {
   Plan plan = two_stage_plan();
-  plan.framework = framework_with_every_field();
+  plan.framework = framework_of_version_17();
   CHECK(serialize(plan)[8] == 16);
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
   plan.framework = framework_of_version_15();

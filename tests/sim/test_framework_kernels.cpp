@@ -286,9 +286,10 @@ TEST_CASE("ranks that hold parts of a sequence run their framework's kernels as 
 }
 
 TEST_CASE("where stages wait for transfers, tensor-parallel ranks send parts of what all of them have") {
-  const auto sent = [](const char* blocking) {
+  const auto sent = [](const char* blocking, const char* whole = "false") {
     const Plan plan =
-        compile(job_from(small_gpt(4, 2, 2, 1), {{"framework.kernels.blocking_pipeline", blocking}}));
+        compile(job_from(small_gpt(4, 2, 2, 1), {{"framework.kernels.blocking_pipeline", blocking},
+                                                 {"framework.kernels.whole_pipeline_transfers", whole}}));
     for (const Segment& segment : plan.segments)
       for (const Instruction& what : segment.instructions)
         if (what.opcode == Opcode::send) return communicated_bytes(plan, what);
@@ -296,6 +297,7 @@ TEST_CASE("where stages wait for transfers, tensor-parallel ranks send parts of 
   };
   CHECK(sent("false") == 2 * 512 * 1024 * 2);  // micro batch x tokens x hidden x fp16
   CHECK(sent("true") == 2 * 512 * 1024 * 2 / 2);
+  CHECK(sent("true", "true") == sent("false"));
 }
 
 TEST_CASE("where stages wait for transfers, a ring of context-parallel ranks does not wait for its sends") {

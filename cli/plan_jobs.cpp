@@ -28,7 +28,7 @@ namespace simrun {
 namespace {
 
 // A job's file, and the options that it is loaded with.
-struct JobText {
+struct PlannedJob {
   std::string text, file;
   LoadOptions written;  // as the command line says
 
@@ -40,7 +40,7 @@ struct JobText {
   }
 };
 
-JobText read_job(const Options& options, const LoadOptions& load) {
+PlannedJob read_job(const Options& options, const LoadOptions& load) {
   TextFile file = read_text_file(options.input);
   if (!file.text) throw ConfigError({{{options.input, 0, 0}, "cannot read this file: " + file.reason, ""}});
   return {std::move(*file.text), options.input, load};
@@ -97,7 +97,7 @@ PlanSearchOptions plan_search_options(const Options& options, const PlanBase& ba
 // What a search found, or what would let the job fit.
 struct FoundPlans {
   PlanSearchResult result;
-  std::optional<NearestThatFits> fitting;
+  FittingSearch fitting;
 };
 
 int report_plan(const Options& options, const PlanBase& base, const FoundPlans& found,
@@ -110,9 +110,11 @@ int report_plan(const Options& options, const PlanBase& base, const FoundPlans& 
   return plan_exit_code(!result.best.empty(), result.was_stopped);
 }
 
-FoundPlans find_plans(const JobText& job, const PlanBase& base, const PlanSearchOptions& search) {
+// `explains`: looks for what would fit where nothing does.
+FoundPlans find_plans(const PlannedJob& job, const PlanBase& base, const PlanSearchOptions& search,
+                      bool explains) {
   FoundPlans found{search_jobs(base, search), {}};
-  if (!found.result.best.empty() || found.result.was_stopped) return found;
+  if (!explains || !found.result.best.empty() || found.result.was_stopped) return found;
   const auto on_nodes = [&](std::int64_t nodes) -> std::optional<PlanBase> {
     try {
       return job.base({{"cluster.nodes", std::to_string(nodes)}});
@@ -126,7 +128,7 @@ FoundPlans find_plans(const JobText& job, const PlanBase& base, const PlanSearch
 
 int search_and_report(const Options& options, const LoadOptions& load, ProcessGroup* processes) {
   const auto start = std::chrono::steady_clock::now();
-  const JobText job = read_job(options, load);
+  const PlannedJob job = read_job(options, load);
   const PlanBase base = job.base();
   const std::string best_path = options.output.value_or("best.yaml");
   const PlanPaths paths{best_path, best_path + ".searched"};
@@ -140,7 +142,7 @@ int search_and_report(const Options& options, const LoadOptions& load, ProcessGr
   };
   FoundPlans found;
   try {
-    found = find_plans(job, base, search);
+    found = find_plans(job, base, search, options.json || !options.quiet);
   } catch (const ConfigError&) {
     if (shows) complain("\r\033[K");
     throw;

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "configs/job_yaml.h"
-#include "configs/node_groups.h"
 #include "planner/candidate_config.h"
+#include "planner/plan_memory.h"
 #include "visualizer/json.h"
 #include "visualizer/quantity.h"
 #include "visualizer/text_table.h"
@@ -116,11 +117,21 @@ std::string nothing_fits(const PlanSearchResult& result) {
                      memory_text(nearest->evaluation.limit_bytes), describe(nearest->candidate));
 }
 
-std::string fitting_text(const NearestThatFits& of) {
-  const Evaluation& found = of.best.evaluation;
-  return fmt::format("{} it fits: {}, {} per step, {} of {}\n", of.change, describe(of.best.candidate),
-                     seconds_text(found.step_s), memory_text(found.peak_bytes),
-                     memory_text(found.limit_bytes));
+std::string fitting_text(const FittingSearch& fitting) {
+  if (fitting.found) {
+    const NearestThatFits& of = *fitting.found;
+    const Evaluation& found = of.best.evaluation;
+    return fmt::format("{} it fits: {}, {} per step, {} of {}\n", of.change, describe(of.best.candidate),
+                       seconds_text(found.step_s), memory_text(found.peak_bytes),
+                       memory_text(found.limit_bytes));
+  }
+  if (fitting.was_stopped) return "stopped before it was known what would fit\n";
+  if (!fitting.tried_limits && !fitting.tried_nodes) return "";
+  const char* where = !fitting.tried_nodes ? "without one of its limits, or all"
+                      : !fitting.tried_limits
+                          ? "on up to 64 times as many nodes"
+                          : "without one of its limits, or all, or on 64 times as many nodes";
+  return fmt::format("nor does it fit {}\n", where);
 }
 
 // Files beside the job's, which a job written elsewhere would not find; presets it would.
@@ -162,24 +173,20 @@ std::string json_list_of(const PlanBase& base, const std::vector<RankedCandidate
 
 // A limit that no GPU reaches.
 std::string idle_limit_text(const PlanBase& base) {
-  const GpuKinds kinds(base.job.job.cluster);
-  std::int64_t most = 0;
-  for (std::size_t kind = 0; kind < kinds.count(); ++kind)
-    most = std::max(most, kinds.gpu(kind).memory_bytes);
-  if (base.job.plan.max_memory <= most) return "";
-  return fmt::format("plan.max_memory is {}; a GPU has {}, which holds\n",
-                     memory_text(base.job.plan.max_memory), memory_text(most));
+  const std::int64_t largest = largest_memory(base.job.job.cluster);
+  if (base.job.plan.max_memory <= largest) return "";
+  return fmt::format("plan.max_memory is {}; the largest GPU has {}, which holds\n",
+                     memory_text(base.job.plan.max_memory), memory_text(largest));
 }
 
 }  // namespace
 
-std::string plan_text(const PlanBase& base, const PlanSearchResult& result,
-                      const std::optional<NearestThatFits>& fitting) {
+std::string plan_text(const PlanBase& base, const PlanSearchResult& result, const FittingSearch& fitting) {
   std::string text = fmt::format("{}: {} candidates, {} cut by bounds, {} fit by estimate, {} simulated{}\n",
                                  base.job.job.name, result.candidates, result.pruned, result.feasible,
                                  result.evaluated, result.was_stopped ? " (stopped: the best so far)" : "") +
                      idle_limit_text(base) + "\n";
-  if (result.best.empty()) return text + nothing_fits(result) + (fitting ? fitting_text(*fitting) : "");
+  if (result.best.empty()) return text + nothing_fits(result) + fitting_text(fitting);
   text += table_of(result.best);
   if (result.pareto.size() > 1)
     text += "\nStep time against memory, of what was simulated (fast engine)\n" + table_of(result.pareto);
@@ -188,24 +195,25 @@ std::string plan_text(const PlanBase& base, const PlanSearchResult& result,
   return training.empty() ? text : text + "\n" + training;
 }
 
-std::string plan_json(const PlanBase& base, const PlanSearchResult& result,
-                      const std::optional<NearestThatFits>& fitting, double seconds) {
+std::string plan_json(const PlanBase& base, const PlanSearchResult& result, const FittingSearch& fitting,
+                      double seconds) {
   std::string nearest;
   if (result.best.empty()) {
     const RankedCandidate* of = nearest_of(result);
     nearest = fmt::format(",\n \"nearest\": {}", of == nullptr ? "null" : json_of(base, *of));
-    nearest +=
-        fmt::format(",\n \"nearest_that_fits\": {}",
-                    fitting ? fmt::format("{{\"change\": {}, \"best\": {}}}", json_quoted(fitting->change),
-                                          json_of(fitting->base, fitting->best))
-                            : "null");
+    const std::optional<NearestThatFits>& found = fitting.found;
+    nearest += ",\n \"nearest_that_fits\": ";
+    nearest += found ? fmt::format("{{\"change\": {}, \"best\": {}}}", json_quoted(found->change),
+                                   json_of(found->base, found->best))
+                     : "null";
   }
   return fmt::format(
       "{{\"schema_version\": 1,\n \"candidates\": {}, \"pruned\": {}, \"feasible\": {}, \"evaluated\": {}, "
       "\"seconds\": {:.3f}, "
       "\"stopped\": {},\n \"best\": {},\n \"pareto\": {}{}}}\n",
-      result.candidates, result.pruned, result.feasible, result.evaluated, seconds, result.was_stopped,
-      json_list_of(base, result.best), json_list_of(base, result.pareto), nearest);
+      result.candidates, result.pruned, result.feasible, result.evaluated, seconds,
+      result.was_stopped || fitting.was_stopped, json_list_of(base, result.best),
+      json_list_of(base, result.pareto), nearest);
 }
 
 std::string plan_yaml(const PlanBase& base, const RankedCandidate& found) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "planner/nearest_that_fits.h"
@@ -11,14 +10,13 @@ namespace simrun {
 // For the terminal: what was searched, the table of the best, the front of time and memory, why the next ones
 // lose, and what a training costs where the job says its tokens, a price or a power. Where nothing fits, what
 // comes nearest, and what would fit.
-std::string plan_text(const PlanBase& base, const PlanSearchResult& result,
-                      const std::optional<NearestThatFits>& fitting);
+std::string plan_text(const PlanBase& base, const PlanSearchResult& result, const FittingSearch& fitting);
 
 // For programs: {candidates, feasible, evaluated, seconds, best: [{config, step_time_s, ...}], pareto, ...}.
 // `config` is the candidate's job file. Where nothing fits also `nearest`, a candidate or null, and
 // `nearest_that_fits`, one with its `change` of the job or null.
-std::string plan_json(const PlanBase& base, const PlanSearchResult& result,
-                      const std::optional<NearestThatFits>& fitting, double seconds);
+std::string plan_json(const PlanBase& base, const PlanSearchResult& result, const FittingSearch& fitting,
+                      double seconds);
 
 // The candidate's job as YAML, with the search that found it in a comment.
 std::string plan_yaml(const PlanBase& base, const RankedCandidate& found);

@@ -79,7 +79,9 @@ struct FrameworkKernels {
   // Compute waits until what a pipeline stage sends has arrived (Megatron-LM's p2p_communication.py waits for
   // both directions before it goes on).
   bool blocking_pipeline = false;
-  // There every tensor-parallel rank sends all of what all of them have, not its part of it.
+  // There every tensor-parallel rank sends all of what all of them have, not its part of it (Megatron-LM
+  // before the scatter-gather optimisation of Narayanan et al. 2021, arXiv 2104.04473, section 4.1). Without
+  // blocking_pipeline all do.
   bool whole_pipeline_transfers = false;
   bool blocks() const { return blocking_tensor_parallel || blocking_collectives || blocking_pipeline; }
   bool operator==(const FrameworkKernels&) const = default;

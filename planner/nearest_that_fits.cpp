@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <new>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "configs/diagnostics.h"
+#include "planner/pass_costs.h"
+#include "planner/plan_memory.h"
 
 namespace simrun {
 namespace {
@@ -18,27 +21,48 @@ class Relaxation {
  public:
   explicit Relaxation(PlanSearchOptions options) : options_(std::move(options)) { options_.known.clear(); }
 
-  bool was_stopped() const { return was_stopped_; }
+  bool is_over() const { return search_.found.has_value() || search_.was_stopped; }
+  FittingSearch result() && { return std::move(search_); }
 
-  // The job, if it fits.
-  std::optional<NearestThatFits> tried(std::string change, PlanBase base) {
+  void try_limits(std::string change, PlanBase base) {
+    search_.tried_limits = true;
+    try_job(std::move(change), std::move(base));
+  }
+
+  void try_nodes(std::int64_t nodes, const BaseOnNodes& on_nodes) {
+    search_.tried_nodes = true;
+    if (options_.among.processes == 1 && options_.progress && !options_.progress({})) {
+      search_.was_stopped = true;
+      return;
+    }
+    std::optional<PlanBase> larger = on_nodes(nodes);
+    if (!larger) return;
+    const std::int64_t gpus = nodes * larger->job.job.cluster.gpus_per_node;
+    try_job(fmt::format("with {} nodes ({} GPUs)", nodes, gpus), std::move(*larger));
+  }
+
+ private:
+  void try_job(std::string change, PlanBase base) {
     base.job.plan.evaluations = few_evaluations;
     base.job.plan.best = 1;
     try {
       PlanSearchResult result = search_jobs(base, options_);
-      was_stopped_ = result.was_stopped;
-      if (was_stopped_ || result.best.empty()) return std::nullopt;
-      return NearestThatFits{std::move(change), std::move(base), std::move(result.best.front())};
+      search_.was_stopped = result.was_stopped;
+      if (!result.best.empty())
+        search_.found = {std::move(change), std::move(base), std::move(result.best.front())};
     } catch (const ConfigError&) {
-      return std::nullopt;
+      return;  // no candidate keeps to the limits that are left
     } catch (const std::invalid_argument&) {
-      return std::nullopt;  // too many candidates to simulate them all
+      return;  // too many candidates to simulate them all
+    } catch (const std::range_error&) {
+      return;  // steps that take longer than can be counted
+    } catch (const std::bad_alloc&) {
+      return;
     }
   }
 
- private:
   PlanSearchOptions options_;
-  bool was_stopped_ = false;
+  FittingSearch search_;
 };
 
 struct Change {
@@ -47,9 +71,9 @@ struct Change {
 };
 
 // The job's limits without some of them.
-std::vector<Change> fewer_limits(const PlanConfig& plan) {
+std::vector<Change> fewer_limits(const PlanConfig& plan, std::int64_t largest) {
   std::vector<Change> changes;
-  const bool limits_memory = plan.max_memory > 0;
+  const bool limits_memory = plan.max_memory > 0 && plan.max_memory < largest;
   if (limits_memory) {
     changes.push_back({"without plan.max_memory", plan});
     changes.back().plan.max_memory = 0;
@@ -74,30 +98,25 @@ std::vector<Change> fewer_limits(const PlanConfig& plan) {
 
 }  // namespace
 
-std::optional<NearestThatFits> nearest_that_fits(const PlanBase& base, const BaseOnNodes& on_nodes,
-                                                 const PlanSearchOptions& options) {
+FittingSearch nearest_that_fits(const PlanBase& base, const BaseOnNodes& on_nodes,
+                                const PlanSearchOptions& options) {
+  if (!has_layer_kinds(base.job.job)) return {};
   Relaxation relaxation(options);
-  for (const Change& change : fewer_limits(base.job.plan)) {
+  const Cluster& cluster = base.job.job.cluster;
+  for (const Change& change : fewer_limits(base.job.plan, largest_memory(cluster))) {
+    if (relaxation.is_over()) break;
     PlanBase free = base;
     free.job.plan = change.plan;
-    if (auto found = relaxation.tried(change.words, std::move(free))) return found;
-    if (relaxation.was_stopped()) return std::nullopt;
+    relaxation.try_limits(change.words, std::move(free));
   }
-  const Cluster& cluster = base.job.job.cluster;
-  if (!on_nodes || !cluster.node_groups.empty()) return std::nullopt;
-  const auto fitting_on = [&](std::int64_t nodes) -> std::optional<NearestThatFits> {
-    std::optional<PlanBase> larger = on_nodes(nodes);
-    if (!larger) return std::nullopt;
-    return relaxation.tried(fmt::format("with {} nodes ({} GPUs)", nodes, nodes * cluster.gpus_per_node),
-                            std::move(*larger));
-  };
+  if (!on_nodes || !cluster.node_groups.empty()) return std::move(relaxation).result();
   for (std::int64_t times = 2; times <= most_times; times *= 2)
     for (const std::int64_t halves : {2, 3}) {  // 2, 3, 4, 6, 8, 12 ...
-      if (times * halves / 2 > most_times) continue;
-      if (auto found = fitting_on(cluster.nodes * times * halves / 2)) return found;
-      if (relaxation.was_stopped()) return std::nullopt;
+      if (relaxation.is_over()) break;
+      if (times * halves / 2 <= most_times)
+        relaxation.try_nodes(cluster.nodes * times * halves / 2, on_nodes);
     }
-  return std::nullopt;
+  return std::move(relaxation).result();
 }
 
 }  // namespace simrun

@@ -16,13 +16,21 @@ struct NearestThatFits {
   RankedCandidate best;
 };
 
+// What was tried, and the first that fits.
+struct FittingSearch {
+  std::optional<NearestThatFits> found;
+  bool tried_limits = false, tried_nodes = false;
+  bool was_stopped = false;  // before all was tried
+};
+
 // The job on another number of nodes; nothing where it does not load.
 using BaseOnNodes = std::function<std::optional<PlanBase>(std::int64_t nodes)>;
 
 // The first change with which something fits: without plan.max_memory, without one key of plan.fix, without
-// either, and, for GPUs of one kind, on 2, 3, 4, 6, 8 ... 64 times as many nodes. Nothing: none of these
-// helps, or the search was stopped. `on_nodes` may be empty.
-std::optional<NearestThatFits> nearest_that_fits(const PlanBase& base, const BaseOnNodes& on_nodes,
-                                                 const PlanSearchOptions& options);
+// either, and, for GPUs of one kind, on 2, 3, 4, 6, 8 ... 64 times as many nodes. `on_nodes` may be empty.
+// Not tried for jobs that have no estimates (has_layer_kinds): every candidate of every change would be
+// simulated.
+FittingSearch nearest_that_fits(const PlanBase& base, const BaseOnNodes& on_nodes,
+                                const PlanSearchOptions& options);
 
 }  // namespace simrun

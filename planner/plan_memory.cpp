@@ -1,8 +1,19 @@
 #include "planner/plan_memory.h"
 
 #include <algorithm>
+#include <cstddef>
+
+#include "configs/node_groups.h"
 
 namespace simrun {
+
+std::int64_t largest_memory(const Cluster& cluster) {
+  const GpuKinds kinds(cluster);
+  std::int64_t most = 0;
+  for (std::size_t kind = 0; kind < kinds.count(); ++kind)
+    most = std::max(most, kinds.gpu(kind).memory_bytes);
+  return most;
+}
 
 PlanMemory plan_memory(const Summary& summary, std::int64_t max_memory) {
   const LargestPeak& largest = summary.largest_peak;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "configs/cluster_config.h"
 #include "schedules/summary.h"
 
 namespace simrun {
@@ -14,6 +15,9 @@ struct PlanMemory {
   std::string gpu;  // its kind
   bool fits = false;
 };
+
+// Of the cluster's largest GPU; bytes.
+std::int64_t largest_memory(const Cluster& cluster);
 
 // max_memory: bytes of a GPU; 0: what it has.
 PlanMemory plan_memory(const Summary& summary, std::int64_t max_memory);

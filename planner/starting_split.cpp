@@ -23,6 +23,7 @@ constexpr std::string_view pipeline = "parallelism.pipeline_model_parallel_size"
 constexpr std::string_view tensor = "parallelism.tensor_model_parallel_size";
 constexpr std::string_view context = "parallelism.context_parallel_size";
 constexpr std::string_view zero_stage = "optimizer.zero_stage";
+constexpr std::string_view sharded_layers = "optimizer.zero_3_layers";
 constexpr std::string_view overlapped_gather = "optimizer.overlap_param_gather";
 constexpr std::string_view layout = "parallelism.pipeline_model_parallel_layout";
 // 2^5 x 3^2 x 5 x 7 x 11 x 13, 2^12 x 3 x 5 x 7 and 2^16 x 3 x 5: over most numbers of data-parallel ranks,
@@ -55,12 +56,14 @@ std::size_t problems_of(const std::string& text, const std::string& file, const 
   }
 }
 
-// What only a sharded optimizer knows asks for one.
-LoadOptions with_sharding_if_needed(const std::string& text, const std::string& file,
-                                    const LoadOptions& whole) {
-  LoadOptions sharded = whole;
-  sharded.overrides.push_back({std::string(zero_stage), "1"});
-  return problems_of(text, file, sharded) <= problems_of(text, file, whole) ? sharded : whole;
+// Gathers of parameters that overlap are a sharded optimizer's, whose stage is left open.
+bool asks_for_sharding(const ConfigNode& root, const LoadOptions& load) {
+  if (is_written(root, load, zero_stage) || is_written(root, load, sharded_layers)) return false;
+  for (auto over = load.overrides.rbegin(); over != load.overrides.rend(); ++over)
+    if (over->key == overlapped_gather) return over->value == "true";
+  const ConfigNode* optimizer = root.find("optimizer");
+  const ConfigNode* written = optimizer == nullptr ? nullptr : optimizer->find("overlap_param_gather");
+  return written != nullptr && written->text == "true";
 }
 
 // Where the search is free, else one value that stands for what is written.
@@ -124,8 +127,7 @@ LoadOptions with_starting_split(const std::string& text, const std::string& file
   if (!problems.empty() || root.kind != ConfigNode::Kind::map) return load;
   LoadOptions whole = load;
   if (!is_written(root, load, micro_batch)) whole.overrides.push_back({std::string(micro_batch), "1"});
-  if (is_written(root, load, overlapped_gather) && !is_written(root, load, zero_stage))
-    whole = with_sharding_if_needed(text, file, whole);
+  if (asks_for_sharding(root, load)) whole.overrides.push_back({std::string(zero_stage), "1"});
   const bool cuts_layers = !is_written(root, load, pipeline), cuts_tensors = !is_written(root, load, tensor),
              cuts_sequences = !is_written(root, load, context);
   LoadOptions best = whole;

@@ -55,7 +55,9 @@ constexpr std::array<FamilyKeys, 12> families{{
 // The fact `gated`.
 void gate_by_size(RowJob& made) {
   const auto fact = made.facts.find("gated");
-  if (fact == made.facts.end() || made.job.has("model.swiglu") || !is_gated_by_size(made.row)) return;
+  if (fact == made.facts.end() || fact->second != "by_size" || made.job.has("model.swiglu") ||
+      !is_gated_by_size(made.row))
+    return;
   made.facts["keys"] = "hf";
   made.job.set("model.model_type", "llama");
   made.assumed.emplace_back("gated MLPs, by the model's size");
@@ -65,7 +67,7 @@ void gate_by_size(RowJob& made) {
 void give_llama_experts(RowJob& made) {
   const auto keys = made.facts.find("keys");
   const bool is_llama = keys != made.facts.end() && keys->second == "hf" && !made.job.has("model.from");
-  if (!is_llama || made.row[Column::n_experts].empty()) return;
+  if (!is_llama || made.row.integer(Column::n_experts).value_or(0) < 2) return;
   keys->second = "mixtral";
   made.job.set("model.model_type", "mixtral");
 }

@@ -10,6 +10,12 @@ namespace {
 
 bool is_letter_or_digit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
+// "x" or a multiplication sign in UTF-8, behind a digit: "8x7B".
+bool is_multiplied(std::string_view name, std::size_t at) {
+  if (at > 1 && (name[at - 1] == 'x' || name[at - 1] == 'X')) return is_digit(name[at - 2]);
+  return at > 2 && name.substr(at - 2, 2) == "\xC3\x97" && is_digit(name[at - 3]);
+}
+
 // 0: no unit of parameters.
 double unit_of(char c) {
   switch (std::tolower(static_cast<unsigned char>(c))) {
@@ -57,8 +63,7 @@ std::optional<double> parameters_named(std::string_view name) {
     while (end < name.size() && (is_digit(name[end]) || name[end] == '.')) ++end;
     const bool ends = end < name.size() && unit_of(name[end]) > 0 &&
                       (end + 1 == name.size() || !is_letter_or_digit(name[end + 1]));
-    const bool is_multiplied = at > 1 && std::tolower(name[at - 1]) == 'x' && is_digit(name[at - 2]);
-    if (ends && is_multiplied) return std::nullopt;
+    if (ends && is_multiplied(name, at)) return std::nullopt;
     if (ends) return std::stod(std::string(name.substr(at, end - at))) * unit_of(name[end]);
     at = end;
   }
@@ -66,6 +71,7 @@ std::optional<double> parameters_named(std::string_view name) {
 }
 
 bool is_gated_by_size(const MeasuredRow& row) {
+  // Names are rounded to a digit or two; a third matrix is a quarter of a layer or more.
   constexpr double near = 0.07, far = 0.15;
   const auto named = parameters_named(row[Column::model]);
   const auto dimensions = dimensions_of(row);

@@ -223,7 +223,6 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
   made.has_source_rule = first_applied(rules.sources, made.row[Column::source]).has_value();
   made.job.set("simrun", "1");
   for (const RowRule& rule : applied_rules(made.row, rules, presets)) follow(rule, made);
-  std::erase_if(made.facts, [](const auto& fact) { return fact.second.empty(); });
   if (const auto preset = made.facts.find("preset"); preset != made.facts.end())
     made.assumed.push_back("model preset " + preset->second);
   if (hardware_of(made.row) != made.row[Column::hardware]) made.assumed.push_back("a PCIe card");

@@ -16,15 +16,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> rule_keys = {"match", "where", "reason", "like", "cells", "job", "facts"};
+const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason",
+                                            "like",  "cells",  "job",   "facts"};
 //   keys            spelling of the model's keys: see validation/model_block.cpp
 //   flops           how a printed FLOP/s or MFU counts: see validation/claimed_flops.h
 //   peak            FLOP/s that an MFU is a share of: TFLOP/s, or a precision
 //   framework       the profile of configs/frameworks that it runs on, if there is one
 //   ffn_per_hidden  width of the MLPs and experts of rows that do not say it, in hidden sizes
-//   gated           by_size: Llama's or Mixtral's layers where the model's name says as many parameters as
-//   they
-//                   have, and no other layers do (validation/named_size.h)
+//   gated           by_size: Llama's or Mixtral's layers where the model's name says as many parameters
+//                   as they have, and no other layers do (validation/named_size.h)
 //   tied            "no": input and output embedding are two matrices
 //   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective
 //   shard_ranks     data-parallel ranks that share one copy of what ZeRO or FSDP shards
@@ -150,6 +150,8 @@ class RuleFile {
     for (const ConfigNode& child : node.children) {
       if (child.key == "match")
         rule.match = texts(child);
+      else if (child.key == "unless")
+        rule.unless = texts(child);
       else if (child.key == "reason")
         rule.reason = child.text;
       else if (child.key == "where")
@@ -267,6 +269,8 @@ bool holds_where(const RowRule& rule, const MeasuredRow& row) {
 }
 
 std::optional<RowRule> applied(const RowRule& rule, const std::string& text) {
+  const auto is_said = [&](const std::string& pattern) { return matched(pattern, text).has_value(); };
+  if (std::ranges::any_of(rule.unless, is_said)) return std::nullopt;
   for (const std::string& pattern : rule.match) {
     const std::optional<std::string> captured = matched(pattern, text);
     if (!captured) continue;

@@ -18,6 +18,7 @@ struct RowRule {
   // digits and _.+-, '{#}' for a number, '{text}' for all up to a blank, a quotation mark or ';'; values of
   // the rule repeat what was found as '{}'. What follows a '=' in front stands for itself, with its case.
   std::vector<std::string> match;
+  std::vector<std::string> unless;  // none of these in the text
   // Of notes.yaml and frameworks.yaml: only of rows whose cells, as the file has them, are such. "16+": a
   // number of at least 16; "16": that very one; else a pattern as in `match`.
   std::vector<std::pair<Column, std::string>> where;

@@ -32,10 +32,9 @@ PlanBase base_of_large(const std::string& text, std::vector<Override> changes = 
   return plan_base(text, "test.yaml", with_starting_split(text, "test.yaml", load));
 }
 
-std::optional<NearestThatFits> nearest(const std::string& text) {
-  PlanSearchOptions options;
+FittingSearch fitting(const std::string& text, PlanSearchOptions options = {}) {
   options.threads = 1;
-  REQUIRE(search_jobs(base_of_large(text), options).best.empty());
+  REQUIRE(search_jobs(base_of_large(text), {.threads = 1}).best.empty());
   return nearest_that_fits(
       base_of_large(text),
       [&](std::int64_t nodes) -> std::optional<PlanBase> {
@@ -43,6 +42,7 @@ std::optional<NearestThatFits> nearest(const std::string& text) {
       },
       options);
 }
+std::optional<NearestThatFits> nearest(const std::string& text) { return fitting(text).found; }
 
 }  // namespace
 
@@ -55,6 +55,25 @@ TEST_CASE("what fits nowhere within its limits: the one limit to leave out is na
   CHECK(limited->change == "without plan.max_memory");
   CHECK(limited->best.evaluation.fits);
   CHECK(limited->best.candidate.zero_stage == 0);
+}
+
+TEST_CASE("what fits only without several of its limits, and a search that is stopped", "[long]") {
+  const std::string roomy = [](std::string text) {
+    return text.replace(large_job("").find("4 GiB"), 5, "40 GiB");
+  }(large_job("plan: {max_memory: 3 GiB, fix: {zero_stage: 0, recompute: [none]}}\n"));
+  const auto found = nearest(roomy);
+  REQUIRE(found);
+  CHECK(found->change == "without plan.max_memory");
+  const FittingSearch none = fitting(large_job("plan: {max_memory: 1 MiB, fix: {zero_stage: 0}}\n"));
+  CHECK_FALSE(none.found);
+  CHECK((none.tried_limits && none.tried_nodes && !none.was_stopped));
+  PlanSearchOptions stopping;
+  stopping.progress = [](const PlanSearchProgress&) { return false; };
+  const FittingSearch stopped = fitting(large_job("plan: {fix: {zero_stage: 0}}\n"), stopping);
+  CHECK((stopped.was_stopped && !stopped.found && !stopped.tried_nodes));
+  // A limit above the GPU's memory is none.
+  const FittingSearch idle = fitting(large_job("plan: {max_memory: 90 GiB}\n"), stopping);
+  CHECK((idle.was_stopped && !idle.tried_limits));
 }
 
 TEST_CASE("a model that fits nowhere: the number of nodes that hold it", "[long]") {

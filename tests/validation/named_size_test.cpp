@@ -14,6 +14,9 @@ TEST_CASE("named size: the first number with a unit, not one of several models")
   CHECK(parameters_named("GPT 1.5B") == 1.5e9);
   CHECK(parameters_named("1T-wide") == 1e12);
   CHECK_FALSE(parameters_named("Mixtral-8x7B"));
+  CHECK_FALSE(
+      parameters_named("Mixtral 8\xC3\x97"
+                       "7B"));
   CHECK_FALSE(parameters_named("13Bx"));
   CHECK_FALSE(parameters_named("GPT L24 h1024"));
 }

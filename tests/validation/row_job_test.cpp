@@ -414,6 +414,11 @@ TEST_CASE("row: what notes say of bf16 states, of one reduction per step and of 
   CHECK(lora.job.training.lora->targets.size() == 2);
   CHECK_FALSE(lora.made.facts.contains("unsupported"));
   CHECK(load_row({{Column::notes, "LoRA"}}).made.facts.contains("unsupported"));
+  CHECK(load_row({{Column::notes, "QLoRA rank 16"}}).made.facts.contains("unsupported"));
+  const LoadOptions options = source_presets();
+  KnownPresets presets(options);
+  const MeasuredRow hybrid = measured_row({{Column::notes, "no LoRA"}, {Column::model, "a Mamba hybrid"}});
+  CHECK(job_of_row(hybrid, load_row_rules(options), presets).facts.contains("unsupported"));
   const LoadedRow whole = load_row({{Column::notes, "full fine-tuning (not LoRA)"}});
   CHECK_FALSE(whole.made.facts.contains("unsupported"));
   CHECK_FALSE(whole.job.training.lora);

@@ -130,7 +130,7 @@ std::string fitting_text(const FittingSearch& fitting) {
   const char* where = !fitting.tried_nodes ? "without one of its limits, or all"
                       : !fitting.tried_limits
                           ? "on up to 64 times as many nodes"
-                          : "without one of its limits, or all, or on 64 times as many nodes";
+                          : "without one of its limits, or all, or on up to 64 times as many nodes";
   return fmt::format("nor does it fit {}\n", where);
 }
 

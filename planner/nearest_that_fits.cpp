@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <new>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -56,8 +55,6 @@ class Relaxation {
       return;  // too many candidates to simulate them all
     } catch (const std::range_error&) {
       return;  // steps that take longer than can be counted
-    } catch (const std::bad_alloc&) {
-      return;
     }
   }
 

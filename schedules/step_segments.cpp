@@ -308,9 +308,9 @@ std::vector<Instruction> parameter_gathers(const StepContext& context, const Chu
   std::vector<std::size_t> gathered;
   for (std::size_t b = 0; b < emission.buckets.size(); ++b)
     if (is_sharded(emission.buckets[b]) && !is_gathered_in_passes(emission.buckets[b])) gathered.push_back(b);
-  // The forward pass waits first for what it uses first, the last of a bucket's members: buckets of one kind
-  // of parameter follow the backward pass, but the embedding shares one with the last layer's norm where only
-  // they are not in fp8.
+  // The forward pass waits first for what it uses first, the last of a bucket's members. Buckets of one kind
+  // of parameter follow the backward pass, but a small kind's is begun with the last layer and filled with
+  // the first: norms, whose gradients sequence parallelism sums, or what is not in fp8, embedding and norms.
   const auto first_used = [&](std::size_t b) { return emission.buckets[b].members.back(); };
   std::ranges::sort(gathered, [&](std::size_t a, std::size_t b) { return first_used(a) < first_used(b); });
   std::vector<Instruction> instructions;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <string>
 
 namespace simrun {
@@ -64,7 +65,8 @@ std::optional<double> parameters_named(std::string_view name) {
     const bool ends = end < name.size() && unit_of(name[end]) > 0 &&
                       (end + 1 == name.size() || !is_letter_or_digit(name[end + 1]));
     if (ends && is_multiplied(name, at)) return std::nullopt;
-    if (ends) return std::stod(std::string(name.substr(at, end - at))) * unit_of(name[end]);
+    if (ends)
+      return std::strtod(std::string(name.substr(at, end - at)).c_str(), nullptr) * unit_of(name[end]);
     at = end;
   }
   return std::nullopt;

@@ -1,6 +1,7 @@
 #include "validation/named_size.h"
 
 #include <catch2/catch.hpp>
+#include <string>
 
 #include "tests/validation/loaded_row.h"
 
@@ -18,6 +19,7 @@ TEST_CASE("named size: the first number with a unit, not one of several models")
       parameters_named("Mixtral 8\xC3\x97"
                        "7B"));
   CHECK_FALSE(parameters_named("13Bx"));
+  CHECK_NOTHROW(parameters_named(std::string(400, '9') + "B"));
   CHECK_FALSE(parameters_named("GPT L24 h1024"));
 }
 

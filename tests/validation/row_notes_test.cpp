@@ -1,0 +1,49 @@
+#include <catch2/catch.hpp>
+
+#include "tests/validation/loaded_row.h"
+
+// What fixed words in a row's notes make of its job (configs/validation/notes.yaml).
+namespace simrun {
+namespace {
+
+TEST_CASE("row: what notes say of bf16 states, of one reduction per step and of adapters") {
+  const auto optimizer = [](const char* notes, const char* zero_stage) {
+    return load_row({{Column::notes, notes}, {Column::zero_stage, zero_stage}}).job.optimizer;
+  };
+  const OptimizerConfig pure = optimizer("fused AdamW; all states bf16", "0");
+  CHECK_FALSE(pure.main_params_dtype);
+  CHECK(pure.exp_avg_dtype == Dtype::bf16);
+  CHECK(pure.main_grads_dtype == Dtype::bf16);
+  CHECK(optimizer("fused AdamW", "0").main_params_dtype == Dtype::fp32);
+  CHECK(optimizer("gradients reduced once per step", "2").no_sync);
+  CHECK_FALSE(optimizer("", "2").no_sync);
+  const Cells adapters = {{Column::notes, "LoRA rank 16 on attention projections, the rest frozen"}};
+  const LoadedRow lora = load_row(adapters);
+  REQUIRE(lora.job.training.lora);
+  CHECK(lora.job.training.lora->rank == 16);
+  CHECK(lora.job.training.lora->targets.size() == 2);
+  CHECK_FALSE(lora.made.facts.contains("unsupported"));
+  CHECK(load_row({{Column::notes, "LoRA"}}).made.facts.contains("unsupported"));
+  CHECK(load_row({{Column::notes, "QLoRA rank 16"}}).made.facts.contains("unsupported"));
+  const LoadOptions options = source_presets();
+  KnownPresets presets(options);
+  const MeasuredRow hybrid = measured_row({{Column::notes, "no LoRA"}, {Column::model, "a Mamba hybrid"}});
+  CHECK(job_of_row(hybrid, load_row_rules(options), presets).facts.contains("unsupported"));
+  const LoadedRow whole = load_row({{Column::notes, "full fine-tuning (not LoRA)"}});
+  CHECK_FALSE(whole.made.facts.contains("unsupported"));
+  CHECK_FALSE(whole.job.training.lora);
+}
+
+TEST_CASE("row: MLPerf's parameters are gathered in fp8, those of mxfp8 in bf16") {
+  const auto gathers = [](const char* precision, const char* hardware) {
+    const LoadedRow row = load_row({{Column::source, "mlcommons/training_results_v5.0"},
+                                    {Column::precision, precision},
+                                    {Column::hardware, hardware}});
+    return row.job.training.fp8.value().param_gather;
+  };
+  CHECK(gathers("fp8", "H100-80GB"));
+  CHECK_FALSE(gathers("mxfp8", "B200"));
+}
+
+}  // namespace
+}  // namespace simrun

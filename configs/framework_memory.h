@@ -62,6 +62,10 @@ struct FrameworkMemory {
   // Copies of fp32 logits that exist at once while the cross entropy is computed.
   double loss_copies = 0;
   LogitsTensors logits = LogitsTensors::fp32;
+  // Parts of a microbatch's tokens that the head's product, the loss and the backward passes of both take one
+  // behind the other (Liger's fused linear cross entropy, torchtitan's ChunkedCELoss): logits, their copies
+  // and gradients are those of one part.
+  std::int64_t cross_entropy_chunks = 1;
   // What operators that are not fused keep for the backward pass beyond the plan's tensors, by function
   // (rms_norm, swiglu, ...): in multiples of the bytes of the operator's output, and as long as that lives.
   // gathered_logits: copies of the fp32 logits of all tensor-parallel ranks together, which each of them has

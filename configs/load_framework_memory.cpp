@@ -57,6 +57,7 @@ void read_allocated(SectionReader& section, FrameworkMemory& memory) {
   memory.fsdp = static_cast<int>(section.integer("fsdp", {0, 2}, 0));
   memory.loss_copies = section.real("loss_copies", multiples, 0.0);
   memory.logits = read_logits(section);
+  memory.cross_entropy_chunks = section.integer("cross_entropy_chunks", {1, 1 << 20}, 1);
 }
 
 std::map<std::string, double> read_saved(const ConfigNode* node, Reading& reading) {

@@ -1,5 +1,7 @@
 #include "schedules/plan_framework_memory.h"
 
+#include <algorithm>
+
 #include "schedules/plan_fields.h"
 
 namespace simrun {
@@ -47,6 +49,7 @@ void encode_framework_memory(const FrameworkMemory& memory, proto::Framework::Me
   out.set_fsdp(memory.fsdp);
   out.set_loss_copies(memory.loss_copies);
   out.set_logits(static_cast<int>(memory.logits));
+  out.set_cross_entropy_chunks(memory.cross_entropy_chunks == 1 ? 0 : memory.cross_entropy_chunks);
   for (const auto& [function, multiple] : memory.saved) (*out.mutable_saved())[function] = multiple;
   out.set_arena_share(memory.arena_share);
 }
@@ -73,6 +76,8 @@ FrameworkMemory decode_framework_memory(const proto::Framework::Memory& in) {
       .fsdp = generation(in.fsdp()),
       .loss_copies = multiple(in.loss_copies(), "copies of logits"),
       .logits = enum_of(in.logits(), LogitsTensors::half, "kind of logits"),
+      .cross_entropy_chunks =
+          std::max<std::int64_t>(counted(in.cross_entropy_chunks(), "chunks of the cross entropy"), 1),
       .saved = {},
       .arena_share = multiple(in.arena_share(), "arena"),
       .communicator_channels = counted(in.communicator_channels(), "number of channels"),

@@ -34,6 +34,8 @@ class Finder {
       }
     for (const auto& [weights, gradients] : updated_)
       if (found_.weight_shards.contains(weights)) found_.gradient_shards.insert(gradients);
+    if (memory_.cross_entropy_chunks > 1)
+      while (extend_logits()) continue;
     return std::move(found_);
   }
 
@@ -56,8 +58,27 @@ class Finder {
   // What a job of fp32 computes with is no cast.
   void find_logits(const Instruction& loss) {
     const Index logits = owner_of(plan_, loss.inputs.at(0));
+    found_.logits.insert(logits);
     if (bytes_of(plan_.job.precision) < bytes_of(plan_.buffers[logits].dtype))
       found_.cast_logits.insert(logits);
+  }
+
+  // From the loss back to the head's product (casts, caps, gathers), and on through the gradients to that
+  // product's backward pass. Whether any was new.
+  bool extend_logits() {
+    const std::size_t before = found_.logits.size();
+    const auto is_known = [&](Index buffer) { return found_.logits.contains(owner_of(plan_, buffer)); };
+    for (const Segment& segment : plan_.segments)
+      for (const Instruction& instruction : segment.instructions) {
+        if (instruction.opcode == Opcode::gemm || instruction.opcode == Opcode::free) continue;
+        if (instruction.phase == Phase::backward_input) {
+          if (!std::ranges::any_of(instruction.inputs, is_known)) continue;
+          for (const Index gradient : instruction.outputs) found_.logits.insert(owner_of(plan_, gradient));
+        } else if (std::ranges::any_of(instruction.outputs, is_known) && !instruction.inputs.empty()) {
+          found_.logits.insert(owner_of(plan_, instruction.inputs.front()));
+        }
+      }
+    return found_.logits.size() > before;
   }
 
   void find_state(const Instruction& update) {

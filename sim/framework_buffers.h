@@ -14,6 +14,7 @@ struct FrameworkBuffers {
   // By buffer: what it is from its FREE in a forward pass to the backward pass; plan: nothing.
   std::vector<HeldTensor> kept_as;
   std::set<Index> cast_logits;           // fp32 logits that are a copy, as a cross entropy reads them
+  std::set<Index> logits;                // a head's, what is made of them, and the gradients of those
   std::set<Index> made_by_first_update;  // moments, under lazy_optimizer_state
   std::set<Index> copies;                // weights of which there are main parameters
   // Under FrameworkMemory::fsdp: shards of weights that are gathered in passes, and their gradients' shards,

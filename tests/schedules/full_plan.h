@@ -80,6 +80,7 @@ inline Framework framework_with_every_field() {
                      .fsdp = 2,
                      .loss_copies = 3.5,
                      .logits = LogitsTensors::half,
+                     .cross_entropy_chunks = 9,
                      .saved = {{"norm", 0.5}},
                      .arena_share = 0.75,
                      .communicator_channels = 6,

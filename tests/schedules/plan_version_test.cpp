@@ -12,9 +12,9 @@ namespace simrun {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 19; this simrun reads versions 1 to 18");
+  CHECK(refusal(bytes) == "the plan file has format version 20; this simrun reads versions 1 to 19");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 18");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 19");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -86,6 +86,7 @@ TEST_CASE("a plan with collectives, a network or imperfections of its own is ver
 
 Framework framework_of_version_17() {
   Framework framework = framework_with_every_field();
+  framework.memory.cross_entropy_chunks = 1;
   framework.kernels.whole_pipeline_transfers = false;
   return framework;
 }
@@ -205,6 +206,15 @@ TEST_CASE("transfers of a pipeline that are whole on every tensor-parallel rank 
   plan.framework.kernels.whole_pipeline_transfers = true;
   CHECK(serialize(plan)[8] == 18);
   CHECK(parse_plan(serialize(plan), "some.plan").framework.kernels.whole_pipeline_transfers);
+}
+
+TEST_CASE("a cross entropy in chunks is version 19") {
+  Plan plan = two_stage_plan();
+  plan.framework.memory.allocator = AllocatorKind::caching;
+  CHECK(serialize(plan)[8] < 19);
+  plan.framework.memory.cross_entropy_chunks = 8;
+  CHECK(serialize(plan)[8] == 19);
+  CHECK(parse_plan(serialize(plan), "some.plan").framework.memory.cross_entropy_chunks == 8);
 }
 
 TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, for norms 14") {

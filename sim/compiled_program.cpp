@@ -132,9 +132,9 @@ class Compiler {
         segment.first_step = static_cast<Index>(rank.steps.size());
         segment.compute = 0;
         const ProgramGpu gpu{program, classes_.first_gpu[c],
-                             durations_.has_gpu_kinds() ? own_stretch(segments_[s], segment.exchanging,
-                                                                      {program, classes_.first_gpu[c]})
-                                                        : segment.stretch};
+                             durations_.has_gpu_kinds()
+                                 ? own_stretch(segments_[s], segment, {program, classes_.first_gpu[c]})
+                                 : segment.stretch};
         for (Index i = 0; i < segment.steps; ++i) {
           CompiledStep step = first.steps[first.segments[s].first_step + i];
           if (step.exchange == no_index) step.duration = time_of(first, step, segments_[s], gpu);
@@ -151,8 +151,8 @@ class Compiler {
     std::int64_t local_gpu = 0;
     double stretch = 1;  // of the segment's compute, see CompiledSegment
   };
-  // On a GPU of another kind than the first.
-  double own_stretch(const SegmentRun& run, Picoseconds exchanging, const ProgramGpu& gpu) {
+  // On a GPU of another kind than the first, which exchanges what that does.
+  double own_stretch(const SegmentRun& run, CompiledSegment compiled, const ProgramGpu& gpu) {
     const Segment& segment = plan_.segments[run.segment];
     Picoseconds compute = 0;
     for (const Instruction& instruction : segment.instructions)
@@ -160,7 +160,8 @@ class Compiler {
           instruction.opcode != Opcode::init)
         compute = saturated_sum(compute, durations_.kernel_at(place_of(gpu, run, instruction), instruction));
     const Plan& plan = durations_.plan_at({gpu.program.pipeline_rank, gpu.local_gpu, 0});
-    return compute == 0 ? 1 : stretch_of(plan, segment, exchanging, compute);
+    compiled.compute = compute;
+    return compute == 0 ? 1 : stretch_of(plan, segment, compiled);
   }
   Picoseconds time_of(const CompiledRank& first, const CompiledStep& step, const SegmentRun& run,
                       const ProgramGpu& gpu) {
@@ -208,6 +209,7 @@ class Compiler {
                                 instruction.opcode != Opcode::send;
         if (plan_.streams.at(instruction.stream).traffic == Traffic::data)
           compiled.exchanging = saturated_sum(compiled.exchanging, step.duration);
+        if (is_awaited(plan_, instruction)) compiled.awaited = saturated_sum(compiled.awaited, step.duration);
         ++compiled.communications;
       } else {
         step.duration = durations_.kernel_at(place_of({program}, run, instruction), instruction);
@@ -231,17 +233,17 @@ class Compiler {
            communication_share(plan_.cluster) == 0;
   }
 
-  double stretch_of(const Plan& plan, const Segment& segment, Picoseconds exchanging,
-                    Picoseconds compute) const {
-    const double beside = lets_overlap(segment)
-                              ? std::min(1.0, static_cast<double>(exchanging) / static_cast<double>(compute))
-                              : 0;
-    return compute_stretch(plan, segment.instructions, compute, beside);
+  double stretch_of(const Plan& plan, const Segment& segment, const CompiledSegment& compiled) const {
+    StretchedPass times{.compute = compiled.compute, .awaited = compiled.awaited};
+    if (lets_overlap(segment))
+      times.beside =
+          std::min(1.0, static_cast<double>(compiled.exchanging) / static_cast<double>(compiled.compute));
+    return compute_stretch(plan, segment.instructions, times);
   }
   void stretch_compute(const Plan& plan, CompiledRank& rank, const Segment& segment,
                        CompiledSegment& compiled) const {
     if (compiled.compute == 0) return;
-    compiled.stretch = stretch_of(plan, segment, compiled.exchanging, compiled.compute);
+    compiled.stretch = stretch_of(plan, segment, compiled);
     if (compiled.stretch == 1) return;
     compiled.compute = 0;
     for (Index i = compiled.first_step; i < compiled.first_step + compiled.steps; ++i) {

@@ -83,30 +83,42 @@ ShardCopies shard_copies(const Plan& plan, const std::vector<Instruction>& instr
 
 }  // namespace
 
-double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions, Picoseconds compute,
-                       double beside) {
+bool is_awaited(const Plan& plan, const Instruction& instruction) {
+  if (!is_communication(instruction.opcode)) return false;
+  const Traffic traffic = plan.streams.at(instruction.stream).traffic;
+  return traffic == Traffic::tensor || traffic == Traffic::context || traffic == Traffic::expert;
+}
+
+double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions,
+                       const StretchedPass& times) {
   const FrameworkKernels& framework = plan.framework.kernels;
   const ShardCopies copies = shard_copies(plan, instructions);
   std::int64_t launches = copies.operators;
   if (framework.host_dispatch_s > 0)
     for (const Instruction& instruction : instructions)
-      if (instruction.stream == compute_stream) launches += kernel_launches(plan, instruction);
-  const double issue = static_cast<double>(launches) * framework.host_dispatch_s * 1e12;
+      launches += is_communication(instruction.opcode)   ? 1
+                  : instruction.stream == compute_stream ? kernel_launches(plan, instruction)
+                                                         : 0;
+  const double issue =
+      static_cast<double>(launches) * framework.host_dispatch_s * 1e12 - static_cast<double>(times.awaited);
   const double slowdown = plan.cluster.gpu.kernels.efficiencies_of_steps ? 1 : framework.compute_slowdown;
-  const auto alone = static_cast<double>(compute);
+  const auto alone = static_cast<double>(times.compute);
   const double all = alone + static_cast<double>(copies.time) +
                      (plan.framework.memory.fsdp == 2 ? static_cast<double>(copying(plan, instructions)) : 0);
-  return all / alone * std::max({1.0, slowdown, issue / all, 1 + (framework.overlap_slowdown - 1) * beside});
+  return all / alone *
+         std::max({1.0, slowdown, issue / all, 1 + (framework.overlap_slowdown - 1) * times.beside});
 }
 
 double compute_stretch(Durations& durations, std::int32_t pipeline_rank,
                        const std::vector<Instruction>& instructions) {
-  Picoseconds compute = 0;
+  const Plan& plan = durations.plan_at({pipeline_rank, 0, 0});
+  StretchedPass times;
   for (const Instruction& of : instructions)
     if (of.stream == compute_stream && of.opcode != Opcode::free && of.opcode != Opcode::init)
-      compute = saturated_sum(compute, durations.of(pipeline_rank, of));
-  return compute == 0 ? 1
-                      : compute_stretch(durations.plan_at({pipeline_rank, 0, 0}), instructions, compute, 0);
+      times.compute = saturated_sum(times.compute, durations.of(pipeline_rank, of));
+    else if (is_awaited(plan, of))
+      times.awaited = saturated_sum(times.awaited, durations.of(pipeline_rank, of));
+  return times.compute == 0 ? 1 : compute_stretch(plan, instructions, times);
 }
 
 Picoseconds stretched(Picoseconds time, double by) {

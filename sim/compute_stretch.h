@@ -11,20 +11,32 @@
 
 namespace simrun {
 
+// Of a pass: its kernels alone, more than 0; what tensor-, context- and expert-parallel ranks exchange in it,
+// for which kernels wait while the host goes on; the share of the kernels' time in which data-parallel ranks
+// exchange beside them.
+struct StretchedPass {
+  Picoseconds compute = 0, awaited = 0;
+  double beside = 0;
+};
+
+// What a rank issues that compute may wait for: a collective or a transfer of tensor-, context- or
+// expert-parallel ranks.
+bool is_awaited(const Plan& plan, const Instruction& instruction);
+
 // What kernels that a framework issues one behind the other take by what they take alone; at least 1.
-// A GPU whose efficiencies are of training steps has what a framework loses in them. `compute`: all of them
-// alone, more than 0. `beside`: the share of that time in which data-parallel ranks exchange beside them.
+// A GPU whose efficiencies are of training steps has what a framework loses in them.
 //
-// The host runs ahead of the device; where it takes longer in all, the device waits for every kernel in
-// proportion. What slows the framework's passes anyway hides the host's time. FSDP2 (framework.memory.fsdp)
-// copies what it has gathered out of the gathered buffer, and gradients into one that is reduced, between the
-// kernels (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_all_gather_copy_out and
+// The host runs ahead of the device; where it takes longer in all than kernels and what they wait for, the
+// device waits for every kernel in proportion. It issues what is exchanged as well. What slows the
+// framework's passes anyway hides the host's time. FSDP2 (framework.memory.fsdp) copies what it has gathered
+// out of the gathered buffer, and gradients into one that is reduced, between the kernels
+// (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_all_gather_copy_out and
 // foreach_reduce_scatter_copy_in). Where a framework copies the shards that ZeRO-1 or 2 gathers
 // (kernels.copies_gathered_shards) an optimizer step takes that time, too, its gathers following it: with
 // many ranks the host's (nanotron, distributed.py, all_gather_coalesced, which loops over ranks and
 // parameters).
-double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions, Picoseconds compute,
-                       double beside);
+double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions,
+                       const StretchedPass& times);
 
 // The same of instructions of a rank beside which nothing is exchanged, from what their kernels take alone,
 // on the kind of its first GPU; 1 where none computes.

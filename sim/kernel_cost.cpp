@@ -182,10 +182,19 @@ Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
   return to_picoseconds(seconds);
 }
 
+// Operators of a router and a dispatcher on few bytes, counted in Megatron Core 0.12 with its permutations
+// fused and its router not (transformer/moe/router.py, moe_utils.py: topk_softmax_with_capacity,
+// switch_load_balancing_loss_func; token_dispatcher.py: preprocess): casts, top-k, softmax, zeros and
+// scatters of probabilities and of the map, the balance loss, counts of tokens by expert and rank, their sums
+// and copies to the host, row ids, sorted chunks. Their bytes are in no kernel's time.
+constexpr std::int64_t routing_launches = 30, routing_backward_launches = 15;
+
 std::int64_t kernel_launches(const Plan& plan, const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::init:
     case Opcode::free: return 0;
+    case Opcode::route: return routing_launches;
+    case Opcode::route_backward: return routing_backward_launches;
     case Opcode::gemm: return 1 + static_cast<std::int64_t>(kernels_behind_product(plan, instruction).size());
     case Opcode::attention:
     case Opcode::attention_backward: return attention_launches(plan, instruction);

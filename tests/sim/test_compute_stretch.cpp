@@ -3,12 +3,15 @@
 
 #include <catch2/catch.hpp>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "schedules/compile.h"
 #include "schedules/summary.h"
 #include "sim/compute_stretch.h"
 #include "sim/simulate.h"
 #include "tests/jobs.h"
+#include "tests/sim/plan_builder.h"
 
 namespace simrun {
 namespace {
@@ -71,6 +74,43 @@ TEST_CASE("copies of shards that ZeRO-1 gathered take the host an operator per p
   for (const int zero_stage : {0, 3})
     CHECK(seconds("{host_dispatch: 10 ms, copies_gathered_shards: true}", zero_stage) ==
           seconds("{host_dispatch: 10 ms}", zero_stage));
+}
+
+TEST_CASE("the host issues exchanges as well, and goes on while kernels wait for them") {
+  // An exchange and ten kernels of 1 us: eleven times 5 us.
+  const auto step = [](Traffic traffic, Picoseconds exchange, double host) {
+    PlanBuilder builder(1);
+    const Index a = builder.token(), b = builder.token();
+    std::vector<Instruction> pass{builder.all_reduce(builder.stream("beside", traffic), exchange, {}, {b})};
+    for (int i = 0; i < 10; ++i) pass.push_back(builder.compute(1'000'000, {b}, {a}));
+    builder.entry(0, builder.segment(PassKind::forward, pass));
+    builder.plan.framework.kernels.host_dispatch_s = host;
+    return simulate(builder.plan).step;
+  };
+  for (const Traffic awaited : {Traffic::tensor, Traffic::context, Traffic::expert}) {
+    CHECK(step(awaited, 30'000'000, 0) == 40'000'000);
+    CHECK(step(awaited, 30'000'000, 5e-6) == 55'000'000);
+    CHECK(step(awaited, 50'000'000, 5e-6) == 60'000'000);  // the host is done before the kernels
+  }
+  CHECK(step(Traffic::data, 30'000'000, 5e-6) == 85'000'000);  // these are not waited for as a rule
+}
+
+TEST_CASE("a router and its dispatcher are 30 operators forward and 15 backward to the host") {
+  // Under a host this slow a step is its launches; a dense layer's fc1, activation and fc2 have as many as
+  // experts'.
+  const auto launches = [](const char* experts) {
+    const Job job = job_from(
+        std::string("simrun: 1\nframework: {kernels: {host_dispatch: 10 ms}}\n"
+                    "model: {model_type: gpt, num_layers: 2, hidden_size: 256, num_attention_heads: 4, "
+                    "vocab_size: 1024, max_position_embeddings: 128") +
+        experts +
+        "}\ntraining: {seq_length: 128, micro_batch_size: 1, global_batch_size: 1, precision: bf16}\n"
+        "cluster: {from: dgx_h100, nodes: 1, gpus_per_node: 1}\n");
+    return compute_seconds(job) / 0.01;
+  };
+  const double more = launches(", num_experts: 4, moe_router_topk: 2") - launches("");
+  CHECK(more > 2 * 45);
+  CHECK(more < 2 * 60);
 }
 
 TEST_CASE("a sum of times stops at half of what 64 bits hold") {

@@ -10,8 +10,8 @@
 namespace simrun {
 namespace {
 
-constexpr std::array<const char*, 4> time_metrics{"iter_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu",
-                                                  "mfu"};
+constexpr std::array<const char*, 6> time_metrics{"iter_time_s",   "tokens_per_s_per_gpu", "tokens_per_s",
+                                                  "samples_per_s", "tflops_per_gpu",       "mfu"};
 
 std::string fact(const RowJob& made, const std::string& name) {
   const auto found = made.facts.find(name);
@@ -121,6 +121,9 @@ std::optional<double> predicted_metric(const RowJob& made, const SimulatedJob& s
     return pass_seconds(*simulated.job, summary);
   if (metric == "iter_time_s") return summary.step_time_s / made.batch_share;
   if (metric == "tokens_per_s_per_gpu") return summary.tokens_per_s_per_gpu;
+  if (metric == "tokens_per_s") return summary.tokens_per_s;
+  if (metric == "samples_per_s")
+    return static_cast<double>(simulated.job->training.global_batch_size) / summary.step_time_s;
   const double per_gpu = claimed_flops(made.facts, *simulated.job, summary) / summary.step_time_s /
                          static_cast<double>(simulated.job->world_size());
   if (metric == "tflops_per_gpu") return per_gpu / 1e12;

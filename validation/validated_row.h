@@ -40,8 +40,8 @@ struct ValidatedRow {
   bool is_out_of_memory() const;
 };
 
-// 0 for the metric that a run is scored by if it has it: iter_time_s, tokens_per_s_per_gpu, tflops_per_gpu,
-// mfu. -1 for what is no time.
+// 0 for the metric that a run is scored by if it has it: iter_time_s, tokens_per_s_per_gpu, tokens_per_s,
+// samples_per_s, tflops_per_gpu, mfu. -1 for what is no time.
 int time_metric_rank(const std::string& metric);
 
 // What the simulated job predicts for the row's metric, an iteration time in the sets per-layer and

@@ -36,6 +36,16 @@ TEST_CASE("validate: one time metric of a run counts, iteration time first; memo
   CHECK(rows[0].simulated == rows[3].simulated);  // equal jobs are simulated once
 }
 
+TEST_CASE("validate: tokens and samples per second are of all GPUs") {
+  const auto rows = validated({{{Column::measured_metric, "tokens_per_s_per_gpu"}},
+                               {{Column::measured_metric, "tokens_per_s"}},
+                               {{Column::measured_metric, "samples_per_s"}}});
+  const double gpus = *rows[0].row.number(Column::n_gpus), tokens = *rows[0].row.number(Column::seq_len);
+  CHECK(*rows[1].predicted == Approx(gpus * *rows[0].predicted));
+  CHECK(*rows[2].predicted == Approx(*rows[1].predicted / tokens));
+  CHECK((rows[0].counts && !rows[1].counts && !rows[2].counts));
+}
+
 TEST_CASE(
     "validate: a run that two tables of a source print counts once; one that is rounded may be another") {
   const auto printed = [](const std::string& value, const std::string& table) {
@@ -336,50 +346,6 @@ TEST_CASE("validate: threads change nothing") {
   for (int layers = 2; layers <= 10; layers += 2) cells.push_back({{Column::layers, std::to_string(layers)}});
   const auto one = validated(cells, 1), three = validated(cells, 3);
   for (std::size_t r = 0; r < one.size(); ++r) CHECK(one[r].predicted == three[r].predicted);
-}
-
-TEST_CASE("validate: rows of forty sources, and of those looked for afterwards, are all scored", "[long]") {
-  for (const auto& [name, rows] :
-       {std::pair{"sample.csv", 41u}, {"more_sources.csv", 70u}, {"later_sources.csv", 587u}}) {
-    std::ifstream file(std::string(SIMRUN_SOURCE_DIR) + "/tests/data/validation/" + name);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const MeasuredFile read = read_measured_rows(text, name);
-    REQUIRE(read.rows.size() == rows);
-    for (const ValidatedRow& row : validate_rows(read.rows, {source_presets(), EngineChoice::fast, 0})) {
-      CAPTURE(row.row[Column::id], row.yaml, row.why);
-      CHECK(row.status == RowStatus::scored);
-    }
-  }
-}
-
-// Of rows that were found when the model was as it is, but for the host's time (60 of vTrain's 112 set it)
-// and what their words say.
-TEST_CASE("validate: publications found afterwards are as near as the README says", "[long]") {
-  struct Claim {
-    const char *source, *metric;
-    std::size_t rows;
-    double most;  // mean absolute error
-  };
-  std::ifstream file(SIMRUN_SOURCE_DIR "/tests/data/validation/later_sources.csv");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::vector<MeasuredRow> rows = read_measured_rows(text, "later_sources.csv").rows;
-  for (const Claim& claim : {Claim{"vTrain data/ground_truth_single", "iter_time_s", 112, 0.11},
-                             {"NeMo 24.07", "tokens_per_s_per_gpu", 12, 0.06},
-                             {"Balancing Pipeline Parallelism", "mfu", 7, 0.04},
-                             {"SimuMax", "iter_time_s", 43, 0.09},
-                             {"SimuMax", "memory_gb", 19, 0.04}}) {
-    std::vector<MeasuredRow> of;
-    for (const MeasuredRow& row : rows)
-      if (row[Column::source].find(claim.source) != std::string::npos &&
-          row[Column::measured_metric] == claim.metric)
-        of.push_back(row);
-    REQUIRE(of.size() == claim.rows);
-    double sum = 0;
-    for (const ValidatedRow& row : validate_rows(of, {source_presets(), EngineChoice::fast, 0}))
-      sum += std::abs(row.error().value_or(1));
-    CAPTURE(claim.source, claim.metric);
-    CHECK(sum / static_cast<double>(of.size()) <= claim.most);
-  }
 }
 
 }  // namespace

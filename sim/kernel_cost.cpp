@@ -182,11 +182,11 @@ Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
   return to_picoseconds(seconds);
 }
 
-// Operators of a router and a dispatcher on few bytes, counted in Megatron Core 0.12 with its permutations
-// fused and its router not (transformer/moe/router.py, moe_utils.py: topk_softmax_with_capacity,
-// switch_load_balancing_loss_func; token_dispatcher.py: preprocess): casts, top-k, softmax, zeros and
-// scatters of probabilities and of the map, the balance loss, counts of tokens by expert and rank, their sums
-// and copies to the host, row ids, sorted chunks. Their bytes are in no kernel's time.
+// Operators of a router and a dispatcher on few bytes, whose bytes are in no kernel's time. Counted in
+// Megatron Core of 2025 with its router not fused (transformer/moe/router.py, moe_utils.py): forward casts
+// (2), top-k, softmax and scatters of probabilities and map (10), the same for the balance loss (7), that
+// loss (7), and at least four of the dispatcher's counts (token_dispatcher.py, preprocess); backward those
+// that have gradients.
 constexpr std::int64_t routing_launches = 30, routing_backward_launches = 15;
 
 std::int64_t kernel_launches(const Plan& plan, const Instruction& instruction) {

@@ -112,9 +112,12 @@ TEST_CASE(
           "fsdp");
   // What a rule of sources.yaml names stands.
   CHECK(load_row({{Column::source, "FlashAttention-2 (arXiv 2307.08691)"}}).job.framework.name == "fsdp");
-  const LoadedRow colossal = load_row({{Column::source, "hpcaitech/ColossalAI README.md"}});
-  CHECK(assumes(colossal.made, "no profile of colossal"));
-  CHECK(colossal.job.framework == Framework{});
+  CHECK(load_row({{Column::source, "hpcaitech/ColossalAI README.md"}}).job.framework.name ==
+        "deepspeed_transformers");
+  // DeepSeek's own software has no profile.
+  const LoadedRow deepseek = load_row({{Column::source, "DeepSeek-V3 technical report arXiv 2412.19437"}});
+  CHECK(assumes(deepseek.made, "no profile of deepseek"));
+  CHECK(deepseek.job.framework.name.empty());
 }
 
 TEST_CASE("row: papers of before FlashAttention have none, unless they say so") {

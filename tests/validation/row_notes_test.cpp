@@ -23,7 +23,10 @@ TEST_CASE("row: what notes say of bf16 states, of one reduction per step and of 
   CHECK(lora.job.training.lora->rank == 16);
   CHECK(lora.job.training.lora->targets.size() == 2);
   CHECK_FALSE(lora.made.facts.contains("unsupported"));
-  CHECK(load_row({{Column::notes, "LoRA"}}).made.facts.contains("unsupported"));
+  REQUIRE(load_row({{Column::notes, "LoRA"}}).job.training.lora);
+  CHECK(load_row({{Column::notes, "LoRA"}}).job.training.lora->rank == 8);  // PEFT's
+  CHECK_FALSE(load_row({{Column::notes, "MLA kv_lora 512"}}).job.training.lora);
+  CHECK(load_row({{Column::notes, "LoRA r=16 on q,k,v,o"}}).job.training.lora->targets.size() == 2);
   CHECK(load_row({{Column::notes, "QLoRA rank 16"}}).made.facts.contains("unsupported"));
   const LoadOptions options = source_presets();
   KnownPresets presets(options);

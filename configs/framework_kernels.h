@@ -27,6 +27,9 @@ struct FrameworkKernels {
   // The host's time to issue one kernel. A shorter kernel leaves the device waiting for the next one; 0: the
   // host is never late (CUDA graphs).
   double host_dispatch_s = 0;
+  // What it issues for a router and a dispatcher, forward and backward: small operators, whose bytes are in
+  // no kernel's time. 0: the router's kernels alone.
+  std::int64_t routing_operators = 0, routing_backward_operators = 0;
   int flash_attention = 0;  // generation 1, 2, 3; 0: a share of the rate of products
   SoftmaxKernel softmax = SoftmaxKernel::fused;
   std::int64_t fused_softmax_limit = 16384;  // megatron: keys, at most

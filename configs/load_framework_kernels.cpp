@@ -8,6 +8,7 @@ namespace simrun {
 namespace {
 
 constexpr IntegerRange flash_generations = {0, 3};
+constexpr IntegerRange small_operators = {0, 10000};
 constexpr RealRange masked_keys = {0, 1e5};
 constexpr RealRange waves = {0, 10};
 constexpr RealRange optimizer_bytes = {0, 1000};
@@ -83,6 +84,8 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   SectionReader section(reading, node, "framework.kernels");
   if (section.is_no_map()) return kernels;
   kernels.host_dispatch_s = section.quantity("host_dispatch", Unit::seconds, limits::latency, "0 us");
+  kernels.routing_operators = section.integer("routing_operators", small_operators, 0);
+  kernels.routing_backward_operators = section.integer("routing_backward_operators", small_operators, 0);
   kernels.flash_attention = static_cast<int>(section.integer("flash_attention", flash_generations, 0));
   kernels.softmax = softmax_of(
       section.word("softmax", {{"fused", "megatron", "separate", "autocast", "separate_half"}}, "fused"));

@@ -174,7 +174,12 @@ bool is_new_in_version_17(const Plan& plan) {
 
 bool is_new_in_version_18(const Plan& plan) { return plan.framework.kernels.whole_pipeline_transfers; }
 
-bool is_new_in_version_19(const Plan& plan) { return plan.framework.memory.cross_entropy_chunks != 1; }
+// Heads and losses in parts, what a router costs the host.
+bool is_new_in_version_19(const Plan& plan) {
+  const FrameworkKernels& kernels = plan.framework.kernels;
+  return plan.framework.memory.cross_entropy_chunks != 1 || kernels.routing_operators != 0 ||
+         kernels.routing_backward_operators != 0;
+}
 
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
@@ -185,7 +190,7 @@ bool is_new_in_version_19(const Plan& plan) { return plan.framework.memory.cross
 // of version 13 PyTorch's norms for as fast as memory, those of version 14 would hold other memory, those of
 // version 15 hold masks on every stage, add biases and copy shards for nothing, or slow every GPU, those of
 // version 16 have fp8 at its peak's share, those of version 17 tensor-parallel ranks send parts, and those of
-// version 18 hold all logits at once.
+// version 18 hold all logits at once and route for nothing.
 std::uint64_t version_needed(const Plan& plan) {
   if (is_new_in_version_19(plan)) return 19;
   if (is_new_in_version_18(plan)) return 18;

@@ -23,6 +23,8 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_blocking_collectives(kernels.blocking_collectives);
   out.set_blocking_pipeline(kernels.blocking_pipeline);
   out.set_whole_pipeline_transfers(kernels.whole_pipeline_transfers);
+  out.set_routing_operators(static_cast<std::uint32_t>(kernels.routing_operators));
+  out.set_routing_backward_operators(static_cast<std::uint32_t>(kernels.routing_backward_operators));
   out.set_separate_cross_entropy(!kernels.fused_cross_entropy);
   out.set_separate_permute(!kernels.fused_permute);
   out.set_expert_bias(static_cast<std::uint32_t>(kernels.expert_bias));
@@ -55,6 +57,8 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
   const double norm = finite(in.norm_efficiency(), "efficiency of norms");
   if (norm < 0 || norm > 1) throw MalformedPlan("a framework's norms have no efficiency");
   return {.host_dispatch_s = finite(in.host_dispatch_s(), "host dispatch"),
+          .routing_operators = in.routing_operators(),
+          .routing_backward_operators = in.routing_backward_operators(),
           .flash_attention = in.flash_attention(),
           .softmax = static_cast<SoftmaxKernel>(in.softmax()),
           .fused_softmax_limit = in.fused_softmax_limit(),

@@ -139,15 +139,8 @@ class Replay {
     const Buffer& owned = plan_.buffers[buffer];
     if (owned.space != MemorySpace::device) return {};
     const auto bound = static_cast<std::int32_t>(microbatch & 0xffffffff);
-    const std::int64_t bytes =
-        of_one_chunk(buffer, instance_bytes(plan_, owned, {program_.pipeline_rank, local_gpu_, bound}));
-    const bool is_narrow = memory_.logits == LogitsTensors::half && buffers_.cast_logits.contains(buffer);
-    return allocations_.take(is_narrow ? bytes / 2 : bytes, kind);
-  }
-
-  std::int64_t of_one_chunk(Index buffer, std::int64_t bytes) const {
-    const std::int64_t chunks = memory_.cross_entropy_chunks;
-    return buffers_.logits.contains(buffer) ? (bytes + chunks - 1) / chunks : bytes;
+    const std::int64_t bytes = instance_bytes(plan_, owned, {program_.pipeline_rank, local_gpu_, bound});
+    return allocations_.take(buffers_.held_bytes(memory_, buffer, bytes), kind);
   }
 
   std::int64_t microbatch_of(const Entry& entry, std::uint8_t binding) const {
@@ -322,7 +315,8 @@ class Replay {
   // them has all, its own fp32 ones among them. Each fp32 copy is a tensor of its own.
   void hold_loss(const Instruction& instruction) {
     const Index scored = owner_of(plan_, instruction.inputs[0]);
-    const auto logits = static_cast<double>(of_one_chunk(scored, plan_.buffers[scored].bytes()));
+    const auto logits =
+        static_cast<double>(buffers_.bytes_at_once(memory_, scored, plan_.buffers[scored].bytes()));
     const double whole = saved_.gathered_logits * static_cast<double>(ranks_along(mesh(), "tp"));
     const double copies = memory_.loss_copies + std::max(whole - 1, 0.0);
     const double of_one = whole > 0 ? static_cast<double>(ranks_along(mesh(), "tp")) * logits : logits;

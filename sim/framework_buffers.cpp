@@ -109,6 +109,18 @@ class Finder {
 
 }  // namespace
 
+std::int64_t FrameworkBuffers::bytes_at_once(const FrameworkMemory& memory, Index buffer,
+                                             std::int64_t bytes) const {
+  const std::int64_t chunks = memory.cross_entropy_chunks;
+  return logits.contains(buffer) ? (bytes + chunks - 1) / chunks : bytes;
+}
+
+std::int64_t FrameworkBuffers::held_bytes(const FrameworkMemory& memory, Index buffer,
+                                          std::int64_t bytes) const {
+  const std::int64_t at_once = bytes_at_once(memory, buffer, bytes);
+  return memory.logits == LogitsTensors::half && cast_logits.contains(buffer) ? at_once / 2 : at_once;
+}
+
 FrameworkBuffers framework_buffers(const Plan& plan) { return Finder(plan).run(); }
 
 }  // namespace simrun

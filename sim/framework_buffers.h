@@ -21,6 +21,11 @@ struct FrameworkBuffers {
   // which a step's first reduce-scatter makes.
   std::set<Index> weight_shards, gradient_shards;
   bool keeps_attention_mask = false;  // for backward passes
+
+  // What is there at one time of a buffer of so many bytes, under cross_entropy_chunks.
+  std::int64_t bytes_at_once(const FrameworkMemory& memory, Index buffer, std::int64_t bytes) const;
+  // What the framework allocates for it: of logits that are cast alone, half as much.
+  std::int64_t held_bytes(const FrameworkMemory& memory, Index buffer, std::int64_t bytes) const;
 };
 FrameworkBuffers framework_buffers(const Plan& plan);
 

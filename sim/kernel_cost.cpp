@@ -182,24 +182,20 @@ Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
   return to_picoseconds(seconds);
 }
 
-// Operators of a router and a dispatcher on few bytes, whose bytes are in no kernel's time. Counted in
-// Megatron Core of 2025 with its router not fused (transformer/moe/router.py, moe_utils.py): forward casts
-// (2), top-k, softmax and scatters of probabilities and map (10), the same for the balance loss (7), that
-// loss (7), and at least four of the dispatcher's counts (token_dispatcher.py, preprocess); backward those
-// that have gradients.
-constexpr std::int64_t routing_launches = 30, routing_backward_launches = 15;
-
 std::int64_t kernel_launches(const Plan& plan, const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::init:
     case Opcode::free: return 0;
-    case Opcode::route: return routing_launches;
-    case Opcode::route_backward: return routing_backward_launches;
     case Opcode::gemm: return 1 + static_cast<std::int64_t>(kernels_behind_product(plan, instruction).size());
     case Opcode::attention:
     case Opcode::attention_backward: return attention_launches(plan, instruction);
     default: break;
   }
+  const FrameworkKernels& framework = plan.framework.kernels;
+  if (instruction.opcode == Opcode::route && framework.routing_operators > 0)
+    return framework.routing_operators;
+  if (instruction.opcode == Opcode::route_backward && framework.routing_backward_operators > 0)
+    return framework.routing_backward_operators;
   const std::vector<GemmShape> masks = mask_shapes(plan, instruction);
   return static_cast<std::int64_t>(masks.empty() ? row_kernels(plan, instruction, 0).size() : masks.size());
 }

@@ -35,6 +35,8 @@ inline Gpu gpu_with_every_field() {
 inline Framework framework_with_every_field() {
   return {.name = "f",
           .kernels = {.host_dispatch_s = 1e-6,
+                      .routing_operators = 11,
+                      .routing_backward_operators = 12,
                       .flash_attention = 2,
                       .softmax = SoftmaxKernel::megatron,
                       .fused_softmax_limit = 2048,

@@ -87,6 +87,7 @@ TEST_CASE("a plan with collectives, a network or imperfections of its own is ver
 Framework framework_of_version_17() {
   Framework framework = framework_with_every_field();
   framework.memory.cross_entropy_chunks = 1;
+  framework.kernels.routing_operators = framework.kernels.routing_backward_operators = 0;
   framework.kernels.whole_pipeline_transfers = false;
   return framework;
 }

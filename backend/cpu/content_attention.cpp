@@ -9,12 +9,12 @@
 namespace simrun::cpu {
 namespace {
 
-struct Sizes {
+struct ContentSizes {
   std::int64_t batch, target, source, head, width;
   double scale;
 };
 
-Sizes sizes_of(const KernelCall& call, const Argument& q, const Argument& k, const Argument& v) {
+ContentSizes sizes_of(const KernelCall& call, const Argument& q, const Argument& k, const Argument& v) {
   return {q.part[0].extent, q.part[1].extent, k.part[1].extent,
           last_extent(q),   last_extent(v),   call.what.constants.at(0)};
 }
@@ -45,7 +45,7 @@ void softmax(Real* row, std::int64_t n) {
 template <class Real>
 void run_content_attention(const KernelCall& call) {
   const Argument &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
-  const Sizes s = sizes_of(call, q, k, v);
+  const ContentSizes s = sizes_of(call, q, k, v);
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t i = 0; i < s.target; ++i) {
       const std::int64_t row = b * s.target + i;
@@ -64,7 +64,7 @@ void run_content_attention(const KernelCall& call) {
 template <class Real>
 void run_content_attention_backward(const KernelCall& call) {
   const Argument &q = call.inputs[1], &k = call.inputs[2], &v = call.inputs[3];
-  const Sizes s = sizes_of(call, q, k, v);
+  const ContentSizes s = sizes_of(call, q, k, v);
   for (const Argument& output : call.outputs)
     std::fill_n(reals<Real>(output), elements(output.part), Real{0});
   for (std::int64_t row = 0; row < s.batch * s.target; ++row) {

@@ -9,7 +9,7 @@ namespace {
 template <class Real>
 using Matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-struct Sizes {
+struct ConvSizes {
   std::int64_t batch, height, width, channels;
   std::int64_t out_height, out_width, out_channels;
   std::int64_t kernel_height, kernel_width;
@@ -20,7 +20,7 @@ struct Sizes {
   std::int64_t out_row() const { return out_width * out_channels; }
 };
 
-Sizes sizes_of(const KernelCall& call, const Argument& x, const Argument& weight, const Argument& y) {
+ConvSizes conv_sizes(const KernelCall& call, const Argument& x, const Argument& weight, const Argument& y) {
   const auto extent = [](const Argument& of, std::size_t dim) { return of.part[dim].extent; };
   return {extent(x, 0),      extent(x, 1),
           extent(x, 2),      extent(x, 3),
@@ -32,7 +32,7 @@ Sizes sizes_of(const KernelCall& call, const Argument& x, const Argument& weight
 // Calls visit(offset in a row's windows, offset in the image) for every pixel that they see; a pixel is
 // `channels` elements behind one another. What they see beyond the image is padding.
 template <class Visit>
-void for_each_pixel(const Sizes& s, std::int64_t out_row, Visit visit) {
+void for_each_pixel(const ConvSizes& s, std::int64_t out_row, Visit visit) {
   const std::int64_t above = (s.kernel_height - 1) / 2, before = (s.kernel_width - 1) / 2;
   for (std::int64_t out = 0; out < s.out_width; ++out)
     for (std::int64_t i = 0; i < s.kernel_height; ++i) {
@@ -48,7 +48,7 @@ void for_each_pixel(const Sizes& s, std::int64_t out_row, Visit visit) {
 }
 
 template <class Real>
-void unfold(const Sizes& s, const Real* image, std::int64_t out_row, Matrix<Real>& windows) {
+void unfold(const ConvSizes& s, const Real* image, std::int64_t out_row, Matrix<Real>& windows) {
   windows.setZero();
   for_each_pixel(s, out_row, [&](std::int64_t to, std::int64_t from) {
     std::copy_n(image + from, s.channels, windows.data() + to);
@@ -56,7 +56,7 @@ void unfold(const Sizes& s, const Real* image, std::int64_t out_row, Matrix<Real
 }
 
 template <class Real>
-void fold(const Sizes& s, const Matrix<Real>& windows, std::int64_t out_row, Real* image) {
+void fold(const ConvSizes& s, const Matrix<Real>& windows, std::int64_t out_row, Real* image) {
   for_each_pixel(s, out_row, [&](std::int64_t from, std::int64_t to) {
     for (std::int64_t c = 0; c < s.channels; ++c) image[to + c] += windows.data()[from + c];
   });
@@ -64,33 +64,33 @@ void fold(const Sizes& s, const Matrix<Real>& windows, std::int64_t out_row, Rea
 
 // Calls visit(sample, output row) with place for its windows.
 template <class Real, class Visit>
-void for_each_row(const Sizes& s, Visit visit) {
+void for_each_row(const ConvSizes& s, Visit visit) {
   Matrix<Real> windows(s.out_width, s.window());
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t row = 0; row < s.out_height; ++row) visit(b, row, windows);
 }
 
 template <class Real>
-Eigen::Map<Matrix<Real>> row_of(const Sizes& s, const Argument& y, std::int64_t sample, std::int64_t row) {
+Eigen::Map<Matrix<Real>> row_of(const ConvSizes& s, const Argument& y, std::int64_t sample, std::int64_t row) {
   return {reals<Real>(y) + (sample * s.out_height + row) * s.out_row(), s.out_width, s.out_channels};
 }
 
 template <class Real>
-Eigen::Map<Matrix<Real>> matrix_of(const Sizes& s, const Argument& weight) {
+Eigen::Map<Matrix<Real>> filters_of(const ConvSizes& s, const Argument& weight) {
   return {reals<Real>(weight), s.out_channels, s.window()};
 }
 
 template <class Real>
 void forward(const KernelCall& call) {
   const Argument &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
-  const Sizes s = sizes_of(call, x, weight, y);
+  const ConvSizes s = conv_sizes(call, x, weight, y);
   // Of a sum over ranks that have different channels the first adds it.
   const bool has_bias = call.inputs.size() > 2 && x.part[3].first == 0;
   const Real* bias = has_bias ? reals<Real>(call.inputs[2]) : nullptr;
   for_each_row<Real>(s, [&](std::int64_t b, std::int64_t row, Matrix<Real>& windows) {
     unfold(s, reals<Real>(x) + b * s.image(), row, windows);
     auto out = row_of<Real>(s, y, b, row);
-    multiply(as_stored(windows), transposed(matrix_of<Real>(s, weight)), out);
+    multiply(as_stored(windows), transposed(filters_of<Real>(s, weight)), out);
     if (bias != nullptr)
       out.rowwise() += Eigen::Map<const Eigen::Matrix<Real, 1, Eigen::Dynamic>>(bias, s.out_channels);
   });
@@ -99,10 +99,10 @@ void forward(const KernelCall& call) {
 template <class Real>
 void input_gradient(const KernelCall& call) {
   const Argument &gradient = call.inputs[0], &weight = call.inputs[1], &dx = call.outputs[0];
-  const Sizes s = sizes_of(call, dx, weight, gradient);
+  const ConvSizes s = conv_sizes(call, dx, weight, gradient);
   if (!adds_to(call, dx)) std::fill_n(reals<Real>(dx), elements(dx.part), Real{0});
   for_each_row<Real>(s, [&](std::int64_t b, std::int64_t row, Matrix<Real>& windows) {
-    multiply(as_stored(row_of<Real>(s, gradient, b, row)), as_stored(matrix_of<Real>(s, weight)), windows);
+    multiply(as_stored(row_of<Real>(s, gradient, b, row)), as_stored(filters_of<Real>(s, weight)), windows);
     fold(s, windows, row, reals<Real>(dx) + b * s.image());
   });
 }
@@ -110,12 +110,12 @@ void input_gradient(const KernelCall& call) {
 template <class Real>
 void weight_gradient(const KernelCall& call) {
   const Argument &x = call.inputs[0], &gradient = call.inputs[1], &dweight = call.outputs[0];
-  const Sizes s = sizes_of(call, x, dweight, gradient);
+  const ConvSizes s = conv_sizes(call, x, dweight, gradient);
   if (!adds_to(call, dweight)) std::fill_n(reals<Real>(dweight), elements(dweight.part), Real{0});
   for_each_row<Real>(s, [&](std::int64_t b, std::int64_t row, Matrix<Real>& windows) {
     unfold(s, reals<Real>(x) + b * s.image(), row, windows);
     multiply_add(transposed(row_of<Real>(s, gradient, b, row)), as_stored(windows),
-                 matrix_of<Real>(s, dweight));
+                 filters_of<Real>(s, dweight));
   });
 }
 

@@ -13,9 +13,9 @@ template <class Real>
 using Matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 // One position of [batch, sequence, width]: a row per sample.
 template <class Real>
-using Rows = Eigen::Map<Matrix<Real>, 0, Eigen::OuterStride<>>;
+using StridedRows = Eigen::Map<Matrix<Real>, 0, Eigen::OuterStride<>>;
 
-struct Sizes {
+struct CellSizes {
   std::int64_t batch, length, cells, hidden;
   std::int64_t shift;  // from a position to the one that is read before it: -1 is back in the text
 
@@ -26,18 +26,18 @@ struct Sizes {
 };
 
 // `gates`: [batch, sequence, gates, cell]; constants = {1} reads from the front, {-1} from the back.
-Sizes sizes_of(const KernelCall& call, const Argument& gates, const Argument& weight) {
+CellSizes cell_sizes(const KernelCall& call, const Argument& gates, const Argument& weight) {
   const std::int64_t shift = call.what.constants.at(0) > 0 ? -1 : 1;
   return {gates.part[0].extent, gates.part[1].extent, gates.part[3].extent, weight.part[2].extent, shift};
 }
 
 template <class Real>
-Rows<Real> rows_at(const Sizes& s, const Argument& of, std::int64_t position, std::int64_t width) {
+StridedRows<Real> rows_at(const CellSizes& s, const Argument& of, std::int64_t position, std::int64_t width) {
   return {reals<Real>(of) + position * width, s.batch, width, Eigen::OuterStride<>(s.length * width)};
 }
 
 template <class Real>
-Eigen::Map<Matrix<Real>> matrix_of(const Sizes& s, const Argument& weight) {
+Eigen::Map<Matrix<Real>> weights_of(const CellSizes& s, const Argument& weight) {
   return {reals<Real>(weight), 4 * s.cells, s.hidden};
 }
 
@@ -83,14 +83,14 @@ template <class Real>
 void run_lstm(const KernelCall& call) {
   const Argument &x = call.inputs[0], &weight = call.inputs[1];
   const Argument &hidden = call.outputs[0], &gates = call.outputs[1], &cells = call.outputs[2];
-  const Sizes s = sizes_of(call, x, weight);
+  const CellSizes s = cell_sizes(call, x, weight);
   for (std::int64_t step = 0; step < s.length; ++step) {
     const std::int64_t at = s.position(step), before = s.before(at);
-    Rows<Real> gate = rows_at<Real>(s, gates, at, 4 * s.cells);
+    StridedRows<Real> gate = rows_at<Real>(s, gates, at, 4 * s.cells);
     gate = rows_at<Real>(s, x, at, 4 * s.cells);
     if (s.has(before))
       multiply_add(as_stored(rows_at<Real>(s, hidden, before, s.hidden)),
-                   transposed(matrix_of<Real>(s, weight)), gate);
+                   transposed(weights_of<Real>(s, weight)), gate);
     for (std::int64_t b = 0; b < s.batch; ++b)
       for (std::int64_t c = 0; c < s.cells; ++c) {
         const auto state = [&](std::int64_t position) -> Real& {
@@ -107,15 +107,15 @@ template <class Real>
 void run_lstm_backward(const KernelCall& call) {
   const Argument &gradient = call.inputs[0], &weight = call.inputs[1];
   const Argument &gates = call.inputs[2], &cells = call.inputs[3], &dx = call.outputs[0];
-  const Sizes s = sizes_of(call, gates, weight);
+  const CellSizes s = cell_sizes(call, gates, weight);
   Matrix<Real> dh(s.batch, s.hidden), dc = Matrix<Real>::Zero(s.batch, s.cells);
   for (std::int64_t step = s.length; step-- > 0;) {
     const std::int64_t at = s.position(step), before = s.before(at), after = at - s.shift;
     dh = rows_at<Real>(s, gradient, at, s.hidden);
     if (s.has(after))
-      multiply_add(as_stored(rows_at<Real>(s, dx, after, 4 * s.cells)), as_stored(matrix_of<Real>(s, weight)),
+      multiply_add(as_stored(rows_at<Real>(s, dx, after, 4 * s.cells)), as_stored(weights_of<Real>(s, weight)),
                    dh);
-    Rows<Real> to = rows_at<Real>(s, dx, at, 4 * s.cells), gate = rows_at<Real>(s, gates, at, 4 * s.cells);
+    StridedRows<Real> to = rows_at<Real>(s, dx, at, 4 * s.cells), gate = rows_at<Real>(s, gates, at, 4 * s.cells);
     for (std::int64_t b = 0; b < s.batch; ++b)
       for (std::int64_t c = 0; c < s.cells; ++c) {
         const auto state = [&](std::int64_t position) {
@@ -129,8 +129,8 @@ void run_lstm_backward(const KernelCall& call) {
 template <class Real>
 void run_recurrent_weight_gradient(const KernelCall& call) {
   const Argument &gates = call.inputs[0], &hidden = call.inputs[1], &dweight = call.outputs[0];
-  const Sizes s = sizes_of(call, gates, dweight);
-  auto to = matrix_of<Real>(s, dweight);
+  const CellSizes s = cell_sizes(call, gates, dweight);
+  auto to = weights_of<Real>(s, dweight);
   if (!adds_to(call, dweight)) to.setZero();
   for (std::int64_t at = 0; at < s.length; ++at)
     if (s.has(s.before(at)))

@@ -57,7 +57,7 @@ TEST_CASE("replicas get sequences by their GPUs' FLOP/s: of 32 two V100 take 10 
   CHECK(best_balance(plans).simulated.step_s < plans.front().simulated.step_s);
 }
 
-TEST_CASE("stages get layers by their GPUs' FLOP/s, and the GPUs with more memory come first") {
+TEST_CASE("stages get layers by their GPUs' FLOP/s, and the GPUs with more memory come first", "[long]") {
   std::string reversed = tiny_mixed;
   reversed.resize(reversed.find("cluster:"));
   reversed +=

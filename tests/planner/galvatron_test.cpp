@@ -177,7 +177,7 @@ TEST_CASE("layers whose key and value heads are copied are not mixed with others
   }
 }
 
-TEST_CASE("what is not searched is said, and nothing that fits is no plan") {
+TEST_CASE("what is not searched is said, and nothing that fits is no plan", "[long]") {
   CHECK(unsearchable_layers(preset_job("llama3-8b-8xh100")).empty());
   CHECK(unsearchable_layers(preset_job("tiny-moe-8ranks")) ==
         "models with experts are searched by --plan jobs");

@@ -272,7 +272,8 @@ TEST_CASE("a job that overlaps parameter gathers, and leaves the ZeRO stage open
 
 // 7 layers do not split evenly, tensor parallel ends at a node's 8 GPUs, and 64 / 8 GPUs do not divide 20
 // sequences.
-TEST_CASE("a batch smaller than the GPUs starts from parts of sequences where layers do not split") {
+TEST_CASE("a batch smaller than the GPUs starts from parts of sequences where layers do not split",
+          "[long]") {
   const std::string job =
       "simrun: 1\n"
       "model: {model_type: gpt, num_layers: 7, hidden_size: 256, num_attention_heads: 8, vocab_size: 4096}\n"

@@ -94,7 +94,8 @@ TEST_CASE("no limit on schedule, sharding or recompute makes a mixed cluster's p
   }
 }
 
-TEST_CASE("leaving the schedule open finds no worse plan than 1F1B alone, on any of several mixed clusters") {
+TEST_CASE("leaving the schedule open finds no worse plan than 1F1B alone, on any of several mixed clusters",
+          "[long]") {
   for (const std::string& job : {fast_and_slow, tight_pair}) {
     CAPTURE(job);
     const std::vector<Override> few = {{"cluster.gpus_per_node", "1"},
@@ -108,7 +109,7 @@ TEST_CASE("leaving the schedule open finds no worse plan than 1F1B alone, on any
   }
 }
 
-TEST_CASE("a mixed cluster's plan is the same for any number of threads") {
+TEST_CASE("a mixed cluster's plan is the same for any number of threads", "[long]") {
   const std::vector<Override> few = {{"cluster.gpus_per_node", "1"},
                                      {"plan.fix.micro_batch_size", "2"},
                                      {"plan.fix.pipeline_model_parallel_size", "2"}};

@@ -330,7 +330,7 @@ TEST_CASE("shorter steps have whole groups of microbatches: interleaving on thre
   CHECK(found.peak_bytes == alone.peak_bytes);
 }
 
-TEST_CASE("no candidate of the front is beaten in both time and memory") {
+TEST_CASE("no candidate of the front is beaten in both time and memory", "[long]") {
   const PlanSearchResult result = found_by(base_of("llama3-8b-8xh100", {{"plan.evaluations", "24"}}), 2);
   REQUIRE(result.pareto.size() >= 2);
   for (std::size_t i = 1; i < result.pareto.size(); ++i) {

@@ -71,7 +71,7 @@ std::vector<double> figures(const Plan& plan, bool folds) {
 
 }  // namespace
 
-TEST_CASE("one for all that are alike: the dates of simulating every GPU") {
+TEST_CASE("one for all that are alike: the dates of simulating every GPU", "[long]") {
   const char* const flat = "{topology: non_blocking}";
   const char* const spines = "{topology: leaf_spine, nodes_per_leaf: 2, spines: 3, oversubscription: 4}";
   const char* const narrow = "{topology: leaf_spine, nodes_per_leaf: 2, spines: 1, oversubscription: 4}";

@@ -27,6 +27,9 @@ struct FrameworkKernels {
   // The host's time to issue one kernel. A shorter kernel leaves the device waiting for the next one; 0: the
   // host is never late (CUDA graphs).
   double host_dispatch_s = 0;
+  // What the host does once a step while the device waits: it reads the gradients' norm and the loss, writes
+  // logs, fetches the next batch, and begins with nothing queued.
+  double host_step_s = 0;
   // What it issues for a router and a dispatcher, forward and backward: small operators, whose bytes are in
   // no kernel's time. 0: the router's kernels alone.
   std::int64_t routing_operators = 0, routing_backward_operators = 0;

@@ -108,7 +108,8 @@ double end_s(const Job& job, const Candidate& candidate, const RankAtEnd& of, co
   const double elements = of.cost.dense_elements + of.cost.expert_elements;
   const std::int64_t copies = candidate.data * candidate.context;
   const double shards = candidate.zero_stage >= 1 ? static_cast<double>(copies) : 1;
-  double end = step.update_s_per_element * elements / shards + tied_s(candidate, of.tied_elements, step);
+  double end = step.host_step_s + step.update_s_per_element * elements / shards +
+               tied_s(candidate, of.tied_elements, step);
   if (copies == 1) return end;
   const OptimizerConfig& optimizer = job.optimizer;
   if (candidate.zero_stage < 2)

@@ -31,6 +31,7 @@ struct StepPrices {
   double reduced_bytes = 4, gathered_bytes = 2;  // per element
   double bucket = 4e7;                           // elements of one collective at most
   double update_s_per_element = 0;               // of the optimizer; elements it updates
+  double host_step_s = 0;                        // of the framework, behind the passes
 
   // Of one microbatch, by boundary between a pipeline rank and the next.
   std::vector<double> sends_s(const Candidate& candidate) const;

@@ -181,6 +181,9 @@ bool is_new_in_version_19(const Plan& plan) {
          kernels.routing_backward_operators != 0;
 }
 
+// What a step costs the host once.
+bool is_new_in_version_20(const Plan& plan) { return plan.framework.kernels.host_step_s != 0; }
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
@@ -189,9 +192,10 @@ bool is_new_in_version_19(const Plan& plan) {
 // would let exchanges slow nothing, those of version 12 take experts' products for as fast as others, those
 // of version 13 PyTorch's norms for as fast as memory, those of version 14 would hold other memory, those of
 // version 15 hold masks on every stage, add biases and copy shards for nothing, or slow every GPU, those of
-// version 16 have fp8 at its peak's share, those of version 17 tensor-parallel ranks send parts, and those of
-// version 18 hold all logits at once and route for nothing.
+// version 16 have fp8 at its peak's share, those of version 17 tensor-parallel ranks send parts, those of
+// version 18 hold all logits at once and route for nothing, and those of version 19 begin steps at once.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_20(plan)) return 20;
   if (is_new_in_version_19(plan)) return 19;
   if (is_new_in_version_18(plan)) return 18;
   if (is_new_in_version_17(plan)) return 17;

@@ -8,6 +8,7 @@ namespace simrun {
 
 void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& out) {
   out.set_host_dispatch_s(kernels.host_dispatch_s);
+  out.set_host_step_s(kernels.host_step_s);
   out.set_flash_attention(kernels.flash_attention);
   out.set_softmax(static_cast<std::uint32_t>(kernels.softmax));
   out.set_fused_softmax_limit(kernels.fused_softmax_limit);
@@ -57,6 +58,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
   const double norm = finite(in.norm_efficiency(), "efficiency of norms");
   if (norm < 0 || norm > 1) throw MalformedPlan("a framework's norms have no efficiency");
   return {.host_dispatch_s = finite(in.host_dispatch_s(), "host dispatch"),
+          .host_step_s = finite(in.host_step_s(), "host step"),
           .routing_operators = in.routing_operators(),
           .routing_backward_operators = in.routing_backward_operators(),
           .flash_attention = in.flash_attention(),

@@ -61,13 +61,14 @@ std::optional<double> predicted_memory(const RowJob& made, const SimulatedJob& s
 }
 
 // Of one microbatch's passes on a stage: the median, as the first and the last have an embedding or a head.
-// The update counts too, for its share of a step.
+// The update counts too, for its share of a step, but for what the host does once.
 double pass_seconds(const Job& job, const Summary& summary) {
   std::vector<double> computes;
   for (const StageSummary& stage : summary.stages)
     if (!stage.serves) computes.push_back(stage.compute_s);
   std::ranges::sort(computes);
-  return computes[computes.size() / 2] / static_cast<double>(job.microbatches());
+  const double passes = computes[computes.size() / 2] - job.framework.kernels.host_step_s;
+  return passes / static_cast<double>(job.microbatches());
 }
 
 bool has_words(const std::string& text, const std::string& words) {

@@ -71,7 +71,8 @@ void for_each_row(const ConvSizes& s, Visit visit) {
 }
 
 template <class Real>
-Eigen::Map<Matrix<Real>> row_of(const ConvSizes& s, const Argument& y, std::int64_t sample, std::int64_t row) {
+Eigen::Map<Matrix<Real>> row_of(const ConvSizes& s, const Argument& y, std::int64_t sample,
+                                std::int64_t row) {
   return {reals<Real>(y) + (sample * s.out_height + row) * s.out_row(), s.out_width, s.out_channels};
 }
 

@@ -113,9 +113,10 @@ void run_lstm_backward(const KernelCall& call) {
     const std::int64_t at = s.position(step), before = s.before(at), after = at - s.shift;
     dh = rows_at<Real>(s, gradient, at, s.hidden);
     if (s.has(after))
-      multiply_add(as_stored(rows_at<Real>(s, dx, after, 4 * s.cells)), as_stored(weights_of<Real>(s, weight)),
-                   dh);
-    StridedRows<Real> to = rows_at<Real>(s, dx, at, 4 * s.cells), gate = rows_at<Real>(s, gates, at, 4 * s.cells);
+      multiply_add(as_stored(rows_at<Real>(s, dx, after, 4 * s.cells)),
+                   as_stored(weights_of<Real>(s, weight)), dh);
+    StridedRows<Real> to = rows_at<Real>(s, dx, at, 4 * s.cells),
+                      gate = rows_at<Real>(s, gates, at, 4 * s.cells);
     for (std::int64_t b = 0; b < s.batch; ++b)
       for (std::int64_t c = 0; c < s.cells; ++c) {
         const auto state = [&](std::int64_t position) {

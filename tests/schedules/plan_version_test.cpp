@@ -12,9 +12,9 @@ namespace simrun {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 20; this simrun reads versions 1 to 19");
+  CHECK(refusal(bytes) == "the plan file has format version 21; this simrun reads versions 1 to 20");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 19");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 20");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -89,6 +89,7 @@ Framework framework_of_version_17() {
   framework.memory.cross_entropy_chunks = 1;
   framework.kernels.routing_operators = framework.kernels.routing_backward_operators = 0;
   framework.kernels.whole_pipeline_transfers = false;
+  framework.kernels.host_step_s = 0;
   return framework;
 }
 
@@ -216,6 +217,15 @@ TEST_CASE("a cross entropy in chunks is version 19") {
   plan.framework.memory.cross_entropy_chunks = 8;
   CHECK(serialize(plan)[8] == 19);
   CHECK(parse_plan(serialize(plan), "some.plan").framework.memory.cross_entropy_chunks == 8);
+}
+
+TEST_CASE("a framework whose host does something once a step is version 20") {
+  Plan plan = two_stage_plan();
+  plan.framework.kernels.routing_operators = 30;
+  CHECK(serialize(plan)[8] == 19);
+  plan.framework.kernels.host_step_s = 0.015;
+  CHECK(serialize(plan)[8] == 20);
+  CHECK(parse_plan(serialize(plan), "some.plan").framework.kernels.host_step_s == 0.015);
 }
 
 TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, for norms 14") {

@@ -76,6 +76,19 @@ TEST_CASE("copies of shards that ZeRO-1 gathered take the host an operator per p
           seconds("{host_dispatch: 10 ms}", zero_stage));
 }
 
+TEST_CASE("what the host does once a step is added to it, whatever the step is") {
+  for (const int microbatches : {1, 3})
+    for (const int zero_stage : {0, 1, 3}) {
+      CAPTURE(microbatches, zero_stage);
+      const auto step = [&](const char* kernels) {
+        return to_seconds(simulate(compile(llama(0, microbatches, kernels, zero_stage))).step);
+      };
+      CHECK(step("{host_step: 20 ms}") - step("{}") == Approx(0.02).margin(1e-6));
+      CHECK(step("{host_step: 20 ms, compute_slowdown: 1.25}") - step("{compute_slowdown: 1.25}") ==
+            Approx(0.02).margin(1e-6));
+    }
+}
+
 TEST_CASE("the host issues exchanges as well, and goes on while kernels wait for them") {
   // An exchange and ten kernels of 1 us: eleven times 5 us.
   const auto step = [](Traffic traffic, Picoseconds exchange, double host) {

@@ -14,7 +14,8 @@ namespace simrun {
 // are 0 are left out.
 //
 // Step times are homogeneous: all rates times k and all times over k give a step over k. So the elasticities
-// of the rates less those of the times (switches' latency included) sum to -1, up to the differences' error.
+// of the rates less those of the times (switches' latency included) sum to -1, up to the differences' error
+// and the times of a framework's host, which are no numbers of a cluster.
 std::vector<Sensitivity> sensitivities(const Plan& plan, const Timeline& timeline);
 
 }  // namespace simrun

@@ -67,7 +67,11 @@ function(simrun_unity target)
     string(MD5 hash "${file}")
     string(SUBSTRING "${hash}" 0 2 hash)
     math(EXPR group "0x${hash} % ${groups}")
-    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}")
+    # It is the file's, not the target's: the first target that compiles it says it.
+    get_source_file_property(grouped "${source}" UNITY_GROUP)
+    if(grouped STREQUAL "NOTFOUND")
+      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}")
+    endif()
   endforeach()
 endfunction()
 

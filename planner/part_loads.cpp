@@ -6,6 +6,7 @@
 #include "schedules/stage_sizes.h"
 #include "sim/compiled_program.h"
 #include "sim/held_memory.h"
+#include "sim/host_step.h"
 #include "sim/memory.h"
 
 namespace simrun {
@@ -15,9 +16,15 @@ namespace {
 PartLoad part_load(const Plan& plan, const CompiledPlan& compiled, std::size_t program, std::int64_t local) {
   const CompiledRank& code = compiled.code(static_cast<Index>(program), static_cast<Index>(local));
   PartLoad load;
-  for (const CompiledEntry& entry : code.entries)
-    load.compute_s += static_cast<double>(code.segments[entry.segment].compute) * 1e-12;
   const Program& of = plan.programs[program];
+  for (const CompiledEntry& entry : code.entries) {
+    load.compute_s += static_cast<double>(code.segments[entry.segment].compute) * 1e-12;
+    // What the host does once a step is no work that shares move.
+    const Segment& segment = plan.segments[of.entries[entry.entry].segment];
+    if (const Index at = host_step_instruction(plan, segment);
+        at != no_index && segment.instructions[at].stream == compute_stream)
+      load.compute_s -= plan.framework.kernels.host_step_s;
+  }
   const MemoryPeak peak = walk_memory(plan, of, WhichStep::steady, MemoryDetail::peak, {local}).peak;
   load.peak_bytes = peak.bytes;
   load.spare_bytes = room_for_plan(plan, of, local) - peak.bytes;

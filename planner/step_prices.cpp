@@ -11,6 +11,7 @@
 #include "sim/collective_cost.h"
 #include "sim/compute_stretch.h"
 #include "sim/durations.h"
+#include "sim/host_step.h"
 #include "sim/step_clock.h"
 
 namespace simrun {
@@ -105,7 +106,7 @@ std::int64_t probed_ranks(std::int64_t ranks, std::int64_t ways) {
   return ways + 1 + (ranks - ways - 1) % ways;
 }
 
-// Seconds by the elements that a GPU updates, over all stages, without what the host does once.
+// Seconds by the elements that a GPU updates, over all stages.
 double update_rate(const Plan& plan, Durations& durations) {
   double seconds = 0, elements = 0;
   for (const Segment& segment : plan.segments) {
@@ -118,7 +119,6 @@ double update_rate(const Plan& plan, Durations& durations) {
         if (plan.buffers[output].category == Category::weights)
           elements += static_cast<double>(plan.buffers[output].elements());
     }
-    if (waits_for_host_step(plan, segment.instructions)) seconds -= plan.framework.kernels.host_step_s;
   }
   return elements > 0 ? seconds / elements : 0;
 }
@@ -190,7 +190,9 @@ StepPrices step_prices(const Job& job, const Candidate& candidate) {
   costs.reduced_bytes = static_cast<double>(bytes_of(job.optimizer.grad_reduce_dtype));
   costs.gathered_bytes = static_cast<double>(bytes_of(job.training.precision));
   costs.update_s_per_element = update_rate(plan, durations);
-  costs.host_step_s = plan.framework.kernels.host_step_s;
+  const auto has_host_step = [&](const Segment& of) { return host_step_instruction(plan, of) != no_index; };
+  if (std::ranges::any_of(plan.segments, has_host_step))
+    costs.host_step_s = plan.framework.kernels.host_step_s;
   return costs;
 }
 

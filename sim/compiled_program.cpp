@@ -13,6 +13,7 @@
 #include "sim/compute_overlap.h"
 #include "sim/compute_stretch.h"
 #include "sim/dependencies.h"
+#include "sim/host_step.h"
 #include "sim/kernel_cost.h"
 
 namespace simrun {
@@ -165,16 +166,21 @@ class Compiler {
   }
   Picoseconds time_of(const CompiledRank& first, const CompiledStep& step, const SegmentRun& run,
                       const ProgramGpu& gpu) {
-    const std::vector<Instruction>& instructions = plan_.segments[run.segment].instructions;
+    const Segment& segment = plan_.segments[run.segment];
     const bool has_kinds = durations_.has_gpu_kinds();
     const double stretch = has_kinds && step.stream != compute_stream ? 1 : gpu.stretch;
+    const Index with_host_step = host_step_instruction(plan_, segment);
     Picoseconds time = 0;
     for (Index p = step.first_piece; p < step.first_piece + step.pieces; ++p) {
-      const Instruction& instruction = instructions[first.pieces[p].instruction];
-      time = saturated_sum(
-          time, durations_.varies(instruction) || has_kinds
-                    ? stretched(durations_.kernel_at(place_of(gpu, run, instruction), instruction), stretch)
-                    : first.pieces[p].duration);
+      const Index at = first.pieces[p].instruction;
+      const Instruction& instruction = segment.instructions[at];
+      if (!durations_.varies(instruction) && !has_kinds) {
+        time = saturated_sum(time, first.pieces[p].duration);
+        continue;
+      }
+      const Picoseconds alone = durations_.kernel_at(place_of(gpu, run, instruction), instruction);
+      time = saturated_sum(time, stretched(alone, stretch));
+      if (at == with_host_step) time = saturated_sum(time, host_step_);
     }
     return time;
   }
@@ -221,6 +227,7 @@ class Compiler {
     }
     compiled.instructions = compiled.steps = static_cast<Index>(rank.steps.size()) - compiled.first_step;
     stretch_compute(durations_.plan_at({program.pipeline_rank, 0, 0}), rank, segment, compiled);
+    add_host_step(rank, segment, compiled);
     rank.segments.push_back(compiled);
   }
 
@@ -252,6 +259,18 @@ class Compiler {
       step.duration = stretched(step.duration, compiled.stretch);
       rank.pieces[step.first_piece].duration = step.duration;
       compiled.compute = saturated_sum(compiled.compute, step.duration);
+    }
+  }
+
+  void add_host_step(CompiledRank& rank, const Segment& segment, CompiledSegment& compiled) const {
+    const Index at = host_step_instruction(plan_, segment);
+    if (at == no_index) return;
+    for (Index i = compiled.first_step; i < compiled.first_step + compiled.steps; ++i) {
+      CompiledStep& step = rank.steps[i];
+      if (rank.pieces[step.first_piece].instruction != at) continue;
+      step.duration = saturated_sum(step.duration, host_step_);
+      rank.pieces[step.first_piece].duration = step.duration;
+      if (step.stream == compute_stream) compiled.compute = saturated_sum(compiled.compute, host_step_);
     }
   }
 
@@ -359,6 +378,7 @@ class Compiler {
   const Plan& plan_;
   const WhichStep step_;
   Durations& durations_;
+  const Picoseconds host_step_ = to_picoseconds(plan_.framework.kernels.host_step_s);
   const InstanceBounds bounds_;
   const std::vector<Index> first_alike_;  // by communication
   TableClasses classes_;                  // of the rank that is compiled

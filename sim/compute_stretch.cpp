@@ -89,11 +89,6 @@ bool is_awaited(const Plan& plan, const Instruction& instruction) {
   return traffic == Traffic::tensor || traffic == Traffic::context || traffic == Traffic::expert;
 }
 
-bool waits_for_host_step(const Plan& plan, const std::vector<Instruction>& instructions) {
-  const auto updates = [](const Instruction& of) { return of.opcode == Opcode::optimizer; };
-  return plan.framework.kernels.host_step_s > 0 && std::ranges::any_of(instructions, updates);
-}
-
 double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions,
                        const StretchedPass& times) {
   const FrameworkKernels& framework = plan.framework.kernels;
@@ -110,10 +105,8 @@ double compute_stretch(const Plan& plan, const std::vector<Instruction>& instruc
   const auto alone = static_cast<double>(times.compute);
   const double all = alone + static_cast<double>(copies.time) +
                      (plan.framework.memory.fsdp == 2 ? static_cast<double>(copying(plan, instructions)) : 0);
-  const double once = waits_for_host_step(plan, instructions) ? framework.host_step_s * 1e12 : 0;
   return all / alone *
-             std::max({1.0, slowdown, issue / all, 1 + (framework.overlap_slowdown - 1) * times.beside}) +
-         once / alone;
+         std::max({1.0, slowdown, issue / all, 1 + (framework.overlap_slowdown - 1) * times.beside});
 }
 
 double compute_stretch(Durations& durations, std::int32_t pipeline_rank,

@@ -34,7 +34,7 @@ bool is_awaited(const Plan& plan, const Instruction& instruction);
 // foreach_reduce_scatter_copy_in). Where a framework copies the shards that ZeRO-1 or 2 gathers
 // (kernels.copies_gathered_shards) an optimizer step takes that time, too, its gathers following it: with
 // many ranks the host's (nanotron, distributed.py, all_gather_coalesced, which loops over ranks and
-// parameters). An optimizer's update takes what the host does once a step (kernels.host_step) besides.
+// parameters).
 double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions,
                        const StretchedPass& times);
 
@@ -42,9 +42,6 @@ double compute_stretch(const Plan& plan, const std::vector<Instruction>& instruc
 // on the kind of its first GPU; 1 where none computes.
 double compute_stretch(Durations& durations, std::int32_t pipeline_rank,
                        const std::vector<Instruction>& instructions);
-
-// Whether the framework has the host do something once a step, and this is where: the optimizer's update.
-bool waits_for_host_step(const Plan& plan, const std::vector<Instruction>& instructions);
 
 // Throws std::range_error as to_picoseconds() does.
 Picoseconds stretched(Picoseconds time, double by);

@@ -77,16 +77,42 @@ TEST_CASE("copies of shards that ZeRO-1 gathered take the host an operator per p
 }
 
 TEST_CASE("what the host does once a step is added to it, whatever the step is") {
-  for (const int microbatches : {1, 3})
-    for (const int zero_stage : {0, 1, 3}) {
-      CAPTURE(microbatches, zero_stage);
-      const auto step = [&](const char* kernels) {
-        return to_seconds(simulate(compile(llama(0, microbatches, kernels, zero_stage))).step);
-      };
-      CHECK(step("{host_step: 20 ms}") - step("{}") == Approx(0.02).margin(1e-6));
-      CHECK(step("{host_step: 20 ms, compute_slowdown: 1.25}") - step("{compute_slowdown: 1.25}") ==
-            Approx(0.02).margin(1e-6));
-    }
+  const auto step = [](const std::string& kernels, const char* training, const char* rest) {
+    const Job job = job_from("simrun: 1\nframework: {kernels: {" + kernels +
+                             "}}\nmodel: {from: llama3-8b, num_hidden_layers: 4}\n"
+                             "training: {seq_length: 4096, micro_batch_size: 1, precision: bf16, " +
+                             training + "}\n" + rest + "\n");
+    return to_seconds(simulate(compile(job)).step);
+  };
+  const char* const h100 = "cluster: {from: dgx_h100, nodes: 1}";
+  for (const char* training : {"global_batch_size: 8", "global_batch_size: 24"})
+    for (const std::string optimizer :
+         {"{zero_stage: 0}", "{zero_stage: 1, overlap_grad_reduce: true, overlap_param_gather: true}",
+          "{zero_stage: 3}", "{zero_stage: 1, grad_reduce_dtype: bf16}",
+          "{zero_stage: 0, grad_reduce_dtype: bf16, overlap_grad_reduce: true}"})
+      for (const std::string offload :
+           {"{}", "{optimizer: cpu}", "{optimizer: cpu, optimizer_fraction: 0.5}"}) {
+        CAPTURE(training, optimizer, offload);
+        const std::string rest = "optimizer: " + optimizer + "\noffload: " + offload + "\n" + h100;
+        const auto added = [&](const std::string& more) {
+          return step("host_step: 20 ms" + more, training, rest.c_str()) -
+                 step("host_step: 0 ms" + more, training, rest.c_str());
+        };
+        CHECK(added("") == Approx(0.02).margin(1e-6));
+        CHECK(added(", compute_slowdown: 1.25, host_dispatch: 50 us") == Approx(0.02).margin(1e-6));
+      }
+  // On every kind of GPU, and once for all stages of a pipeline.
+  const char* const mixed =
+      "cluster: {gpus_per_node: 2, nics_per_node: 1, intra_node: {latency: 3 us, bandwidth: 25 GB/s}, "
+      "inter_node: {bandwidth: 100 Gb/s, latency: 10 us}, "
+      "node_groups: {a: {nodes: 1, gpu: a100_sxm_80gb}, b: {nodes: 1, gpu: h100_sxm}}}";
+  for (const char* parallelism : {"{}", "{pipeline_model_parallel_size: 4}"}) {
+    CAPTURE(parallelism);
+    const std::string rest = std::string("parallelism: ") + parallelism + "\n" + mixed;
+    CHECK(step("host_step: 20 ms", "global_batch_size: 48", rest.c_str()) -
+              step("host_step: 0 ms", "global_batch_size: 48", rest.c_str()) ==
+          Approx(0.02).margin(1e-6));
+  }
 }
 
 TEST_CASE("the host issues exchanges as well, and goes on while kernels wait for them") {

@@ -50,8 +50,13 @@ endfunction()
 # Several files per object: what they all include is parsed once, and building takes half the time. A file's group hangs on its name
 # only, so that a new file joins one group and leaves the others as they are. A file with compile options of its own stays alone.
 option(SIMRUN_UNITY "compile several source files as one object" ON)
+# Groups are the files', not the target's: KEEP names those of another target, which stay in its groups.
 function(simrun_unity target)
+  cmake_parse_arguments(arg "" "" "KEEP" ${ARGN})
   get_target_property(sources ${target} SOURCES)
+  if(arg_KEEP)
+    list(REMOVE_ITEM sources ${arg_KEEP})
+  endif()
   list(LENGTH sources count)
   if(NOT SIMRUN_UNITY OR count LESS 4)
     return()
@@ -67,11 +72,7 @@ function(simrun_unity target)
     string(MD5 hash "${file}")
     string(SUBSTRING "${hash}" 0 2 hash)
     math(EXPR group "0x${hash} % ${groups}")
-    # It is the file's, not the target's: the first target that compiles it says it.
-    get_source_file_property(grouped "${source}" UNITY_GROUP)
-    if(grouped STREQUAL "NOTFOUND")
-      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}")
-    endif()
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}")
   endforeach()
 endfunction()
 

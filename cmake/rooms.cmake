@@ -76,10 +76,26 @@ function(simrun_unity target)
   endforeach()
 endfunction()
 
-# For code that hardly computes: unoptimised in the sanitized build, which compiles it in less than half the time.
+# For code that hardly computes: unoptimised in the sanitized build, which compiles it in less than half the time, and hardly optimised in
+# the release build, which does so in two thirds.
 function(simrun_plain target)
   simrun_precompile(${target} KIND plain HEADERS <fmt/format.h>)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O0>)
+  target_compile_options(${target} PRIVATE $<IF:$<CONFIG:Debug>,-O0,-O1>)
+endfunction()
+
+# A function of the standard library is in every object that calls it, as well optimised as that object, and the linker takes the first
+# (C++20 has no std::string in libstdc++). So the rooms that compute stand before what is optimised less: a fifth of the tests' time.
+function(simrun_link_first target)
+  foreach(room IN LISTS ARGN)
+    get_property(plain GLOBAL PROPERTY SIMRUN_PLAIN_${room})
+    if(NOT plain)
+      list(APPEND archives "$<TARGET_FILE:simrun_${room}>")
+    endif()
+  endforeach()
+  if(archives)
+    list(JOIN archives "," archives)
+    target_link_options(${target} BEFORE PRIVATE "LINKER:--whole-archive,${archives},--no-whole-archive")
+  endif()
 endfunction()
 
 # PLAIN: see simrun_plain(). FUZZED: among what the fuzz targets read files with, so libFuzzer has to see where it runs. Without comparisons,
@@ -92,6 +108,8 @@ function(simrun_room name)
   endforeach()
   file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   add_library(simrun_${name} STATIC ${sources})
+  set_property(GLOBAL PROPERTY SIMRUN_PLAIN_${name} ${arg_PLAIN})
+  set_property(GLOBAL PROPERTY SIMRUN_DEPENDS_${name} ${arg_DEPENDS})
   if(arg_PLAIN)
     simrun_plain(simrun_${name})
   else()

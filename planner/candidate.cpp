@@ -231,6 +231,11 @@ void for_each_candidate(const Job& job, const PlanConfig& limits,
       }
 }
 
+bool takes_sequence_parallel(const Job& job, std::int64_t tensor, std::int64_t context) {
+  const std::int64_t parts = tensor * (context == 1 ? 1 : 2 * context);
+  return tensor > 1 && job.training.seq_length % parts == 0 && job.training.decoder_seq_length % tensor == 0;
+}
+
 std::vector<StageContent> balanced_stages(const Job& job, std::int64_t stages) {
   const std::int64_t layers = job.model.num_layers;
   if (stages > layers) return {};
@@ -281,7 +286,7 @@ Job with_candidate(Job job, const Candidate& candidate) {
   parallelism.data_parallel_size = candidate.data;
   parallelism.stage_tensor_sizes.clear();
   parallelism.stage_data_sizes.clear();
-  parallelism.sequence_parallel = candidate.tensor > 1;
+  parallelism.sequence_parallel = takes_sequence_parallel(job, candidate.tensor, candidate.context);
   parallelism.pipeline_schedule = candidate.schedule.empty() ? "1f1b" : candidate.schedule;
   parallelism.schedule_csv.reset();
   parallelism.microbatch_group_size_per_vp_stage = candidate.virtual_stages > 1 ? candidate.pipeline : 0;

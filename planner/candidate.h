@@ -37,10 +37,14 @@ std::string describe(const Candidate& candidate);
 // Calls `visit` with every candidate whose sizes divide, within the limits, always in the same order;
 // none is kept. Tensor and expert-tensor parallel stay inside a node, unless they are fixed; a part of a
 // sequence has at least 2,048 tokens, unless that is fixed; microbatches hold at most 64 sequences; sequence
-// parallel is on wherever there is tensor parallel: it costs no time and saves memory (Korthikanti et al.
-// 2022, section 4.2.2). What only the loader's other rules refuse is still among them.
+// parallel is on wherever there is tensor parallel and the sequence splits: it costs no time and saves memory
+// (Korthikanti et al. 2022, section 4.2.2). What only the loader's other rules refuse is still among them.
 void for_each_candidate(const Job& job, const PlanConfig& limits,
                         const std::function<void(const Candidate&)>& visit);
+
+// Whether a sequence of the job, and of its decoder, splits over so many tensor- and context-parallel ranks
+// (in two zigzag blocks each): where it does not, tensor-parallel ranks hold whole sequences.
+bool takes_sequence_parallel(const Job& job, std::int64_t tensor, std::int64_t context);
 
 // How the layers of the job's model lie on so many (virtual) stages: as equal as they can be, the stages with
 // the embedding and the loss being the first to have one less. Empty: there are more stages than layers.

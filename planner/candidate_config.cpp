@@ -120,7 +120,9 @@ ConfigNode with_candidate(ConfigNode root, const Job& job, const Candidate& cand
     put("expert_model_parallel_size", candidate.expert);
     put("expert_tensor_parallel_size", candidate.expert_tensor);
   }
-  put_scalar(root, "parallelism.sequence_parallel", plain_scalar(candidate.tensor > 1 ? "true" : "false"));
+  put_scalar(
+      root, "parallelism.sequence_parallel",
+      plain_scalar(takes_sequence_parallel(job, candidate.tensor, candidate.context) ? "true" : "false"));
   if (!candidate.schedule.empty())
     put_scalar(root, "parallelism.pipeline_schedule", plain_scalar(candidate.schedule));
   const std::int64_t stages = candidate.pipeline * candidate.virtual_stages;

@@ -123,6 +123,34 @@ TEST_CASE("every candidate fills the cluster, splits the batch, and comes once, 
   }
 }
 
+// 257 = 16 x 16 patches and the class token; in two zigzag blocks for each of 2 context-parallel ranks 8,192
+// tokens split over 4 tensor-parallel ranks, 8,196 do not (16 parts).
+TEST_CASE(
+    "sequence parallel is on where the sequence splits, and tensor parallel searched where it does not") {
+  CHECK(takes_sequence_parallel(preset_job("llama3-8b-8xh100"), 2, 1));
+  CHECK_FALSE(takes_sequence_parallel(preset_job("llama3-8b-8xh100"), 1, 2));
+  Job job = preset_job("llama3-8b-8xh100");
+  CHECK(takes_sequence_parallel(job, 4, 2));
+  job.training.seq_length = 8196;
+  CHECK(takes_sequence_parallel(job, 4, 1));
+  CHECK_FALSE(takes_sequence_parallel(job, 4, 2));
+  job.training.decoder_seq_length = 130;  // of an encoder-decoder
+  CHECK(takes_sequence_parallel(job, 2, 1));
+  CHECK_FALSE(takes_sequence_parallel(job, 4, 1));
+  const Job images = job_from(
+      "simrun: 1\nmodel: {from: vit-huge-14}\ntraining: {micro_batch_size: 1, global_batch_size: 64, "
+      "precision: bf16}\n"
+      "cluster: {from: dgx_h100, nodes: 1}\n");
+  CHECK(images.training.seq_length == 257);
+  Candidate of;
+  of.tensor = 8;
+  CHECK_FALSE(with_candidate(images, of).parallelism.sequence_parallel);
+  job.training.decoder_seq_length = 0;
+  CHECK_FALSE(with_candidate(job, of).parallelism.sequence_parallel);
+  of.tensor = 4, of.data = 2;
+  CHECK(with_candidate(job, of).parallelism.sequence_parallel);
+}
+
 TEST_CASE("what is fixed is kept, and what is not on offer leaves nothing") {
   const Job job = preset_job("llama3-70b-64xh100");
   for (const Candidate& of :

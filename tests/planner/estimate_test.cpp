@@ -68,6 +68,26 @@ double estimate_of_simulated(const PlanBase& base, const Candidate& of) {
 
 }  // namespace
 
+TEST_CASE(
+    "tensor-parallel ranks that hold whole sequences are estimated within 3 %: ViT, and sequences of 4,099") {
+  for (const char* job : {"model: {from: vit-huge-14}\ntraining: {",
+                          "model: {from: llama3-8b, num_hidden_layers: 8}\ntraining: {seq_length: 4099, "}) {
+    const std::string text = fmt::format(
+        "simrun: 1\n{}micro_batch_size: 1, global_batch_size: 32, precision: bf16}}\ncluster: {{from: "
+        "dgx_h100, nodes: 1}}\n",
+        job);
+    LoadOptions load;
+    load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+    const PlanBase base = plan_base(text, "whole_sequences.yaml", load);
+    for (const std::int64_t tensor : {2, 4, 8}) {
+      const Candidate of = scheduled({.tensor = tensor, .data = 8 / tensor, .micro_batch = 2}, "1f1b");
+      CAPTURE(job, tensor);
+      CHECK_FALSE(load_candidate(base, of).parallelism.sequence_parallel);
+      CHECK(estimate_of_simulated(base, of) == Approx(1).epsilon(0.03));
+    }
+  }
+}
+
 TEST_CASE("estimates over a slow network are within 8 % for every schedule, word embeddings tied or not") {
   for (const bool is_tied : {true, false}) {
     const PlanBase base = gemma_on_three_nodes(is_tied);

@@ -182,10 +182,13 @@ std::string idle_limit_text(const PlanBase& base) {
 }  // namespace
 
 std::string plan_text(const PlanBase& base, const PlanSearchResult& result, const FittingSearch& fitting) {
-  std::string text = fmt::format("{}: {} candidates, {} cut by bounds, {} fit by estimate, {} simulated{}\n",
-                                 base.job.job.name, result.candidates, result.pruned, result.feasible,
-                                 result.evaluated, result.was_stopped ? " (stopped: the best so far)" : "") +
-                     idle_limit_text(base) + "\n";
+  const std::string estimates = result.has_estimates ? fmt::format("{} cut by bounds, {} fit by estimate",
+                                                                   result.pruned, result.feasible)
+                                                     : "none estimated";
+  std::string text =
+      fmt::format("{}: {} candidates, {}, {} simulated{}\n", base.job.job.name, result.candidates, estimates,
+                  result.evaluated, result.was_stopped ? " (stopped: the best so far)" : "") +
+      idle_limit_text(base) + "\n";
   if (result.best.empty()) return text + nothing_fits(result) + fitting_text(fitting);
   text += table_of(result.best);
   if (result.pareto.size() > 1)

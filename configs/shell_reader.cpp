@@ -9,7 +9,7 @@
 namespace simrun {
 namespace {
 
-constexpr std::size_t most_expanded = 10'000'000;  // characters
+constexpr std::size_t most_expanded = 2'000'000;  // characters
 constexpr int deepest = 50;
 
 bool is_name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 #include <set>
@@ -15,7 +14,9 @@
 
 #include "planner/candidate_neighbours.h"
 #include "planner/contradiction.h"
+#include "planner/enumerated_candidates.h"
 #include "planner/estimate_all.h"
+#include "planner/estimate_errors.h"
 #include "planner/in_threads.h"
 #include "planner/mixed_search.h"
 #include "planner/searched_lines.h"
@@ -25,8 +26,8 @@ namespace {
 
 constexpr std::size_t batch = 16;  // candidates between two looks at what was found
 constexpr std::int64_t most_evaluations_per_asked = 4;
-// Candidates that are all simulated where none can be estimated.
-constexpr std::size_t enumerated_anyway = 4000;
+// Candidates that are all simulated where none can be estimated, and those of a grid where there are more.
+constexpr std::size_t enumerated_anyway = 4000, grid_anyway = 1000;
 
 EstimatedShare estimated(const PlanBase& base, std::size_t most, const PlanSearchOptions& options) {
   EstimatedShare all = estimate_all(base, most, options);
@@ -42,18 +43,13 @@ EstimatedShare estimated(const PlanBase& base, std::size_t most, const PlanSearc
   return all;
 }
 
-// Without estimates: in their own order, as long as there are few.
+// Without estimates: in their own order, all as long as there are few.
 EstimatedShare enumerated(const PlanBase& base, std::size_t most) {
+  const EnumeratedCandidates found = enumerated_candidates(
+      base.job.job, base.job.plan, std::max(most, enumerated_anyway), std::max(most, grid_anyway));
   EstimatedShare all;
-  for_each_candidate(base.job.job, base.job.plan, [&](const Candidate& candidate) {
-    if (++all.candidates <= static_cast<std::int64_t>(most)) all.shortlist.push_back({candidate, {}});
-  });
-  if (all.candidates > static_cast<std::int64_t>(most))
-    throw std::invalid_argument(fmt::format(
-        "{} candidates of a job that is not estimated: each has to be simulated; fix "
-        "some sizes in plan.fix, or allow as many with plan.evaluations: {}",
-        all.candidates, (all.candidates + most_evaluations_per_asked - 1) / most_evaluations_per_asked));
-  all.feasible = all.candidates;
+  all.candidates = all.feasible = found.all;
+  for (const Candidate& of : found.chosen) all.shortlist.push_back({of, {}});
   return all;
 }
 
@@ -163,36 +159,6 @@ std::vector<RankedCandidate> pareto_of(std::vector<RankedCandidate> of) {
   return front;
 }
 
-// How far below their estimates candidates of a ZeRO stage came out.
-class EstimateErrors {
- public:
-  void add(const RankedCandidate& of) {
-    const Evaluation& found = of.evaluation;
-    if (!found.refusal.empty() || of.estimate.step_s <= 0 || of.estimate.peak_bytes <= 0) return;
-    OfStage& stage = stages_.at(static_cast<std::size_t>(of.candidate.zero_stage));
-    ++stage.known;
-    stage.step = std::min(stage.step, found.step_s / of.estimate.step_s);
-    stage.peak = std::min(stage.peak, static_cast<double>(found.peak_bytes) / of.estimate.peak_bytes);
-  }
-
-  // What a candidate comes to if its estimate errs as much as any before it, and a little more.
-  double least(const EstimatedCandidate& of, PlanObjective objective) const {
-    const OfStage& stage = stages_.at(static_cast<std::size_t>(of.candidate.zero_stage));
-    const bool is_known = stage.known >= enough;
-    return goal_of(objective, of.estimate.step_s * (is_known ? little_more * stage.step : unknown),
-                   of.estimate.peak_bytes * (is_known ? little_more * stage.peak : unknown));
-  }
-
- private:
-  static constexpr int enough = 6;
-  static constexpr double unknown = 0.9, little_more = 0.98;
-  struct OfStage {
-    int known = 0;
-    double step = 1, peak = 1;  // x the estimate
-  };
-  std::array<OfStage, 4> stages_ = {};
-};
-
 class Search {
  public:
   Search(const PlanBase& base, const PlanSearchOptions& options)
@@ -208,6 +174,23 @@ class Search {
       if (next.empty()) return;
       simulate(next, static_cast<std::int64_t>(shortlist.size()), result);
       if (result.was_stopped) return;
+    }
+  }
+
+  // Of a job without estimates, whose candidates were simulated without overlaps, or a grid of them: from the
+  // best of each of the best starts to its neighbours, as long as one is better.
+  void climb_from_starts(PlanSearchResult& result) {
+    for (int round = 0; round < most_rounds_of_starts && !result.was_stopped; ++round) {
+      std::vector<EstimatedCandidate> next;
+      for (const RankedCandidate& best : best_of_starts())
+        for (const Candidate& of : neighbours_of(base_.job.job, limits_, best.candidate))
+          if (!simulated_.contains(of)) next.push_back({of, {}});
+      // Starts of one split have neighbours in common.
+      std::ranges::sort(next, {}, &EstimatedCandidate::candidate);
+      const auto again = std::ranges::unique(next, {}, &EstimatedCandidate::candidate);
+      next.erase(again.begin(), again.end());
+      if (next.empty()) return;
+      simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
     }
   }
 
@@ -234,7 +217,8 @@ class Search {
   }
 
  private:
-  static constexpr int most_rounds = 8;
+  static constexpr int most_rounds = 8, most_rounds_of_starts = 24;
+  static constexpr std::size_t most_starts = 24;
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions;
@@ -254,6 +238,19 @@ class Search {
     evaluated_ = result.evaluated;
   }
 
+  // The best of each split of the ranks under each schedule, the best first.
+  std::vector<RankedCandidate> best_of_starts() {
+    sort_by_goal(fitting_, limits_.minimise);
+    std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string>> starts;
+    std::vector<RankedCandidate> best;
+    for (const RankedCandidate& one : fitting_) {
+      const Candidate& of = one.candidate;
+      if (best.size() == most_starts) break;
+      if (starts.emplace(of.tensor, of.context, of.pipeline, of.schedule).second) best.push_back(one);
+    }
+    return best;
+  }
+
   // Of what is to be printed, what overlaps where the job leaves that open.
   void add_overlapped(PlanSearchResult& result) {
     if (result.was_stopped) return;
@@ -262,7 +259,7 @@ class Search {
     std::vector<EstimatedCandidate> next;
     for (std::size_t i = 0; i < best; ++i)
       if (const auto other = with_other_overlap(base_.job.job, limits_, fitting_[i].candidate))
-        next.push_back({*other, {}});
+        if (!simulated_.contains(*other)) next.push_back({*other, {}});
     if (!next.empty()) simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
   }
 
@@ -358,7 +355,6 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   PlanSearchOptions options = asked;
   if (options.threads == 0) options.threads = thread_per_processor();
   const auto most = static_cast<std::size_t>(base.job.plan.evaluations * most_evaluations_per_asked);
-  const std::size_t most_without_estimates = std::max(most, enumerated_anyway);
   PlanSearchResult result;
   if (options.progress && !options.progress({PlanSearchPhase::estimating, 0, 0}) &&
       options.among.processes == 1) {
@@ -366,8 +362,8 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
     return result;
   }
   if (count_candidates(base.job.job, base.job.plan) == 0) throw contradiction_of_limits(base.job);
-  const EstimatedShare share = has_layer_kinds(base.job.job) ? estimated(base, most, options)
-                                                             : enumerated(base, most_without_estimates);
+  result.has_estimates = has_layer_kinds(base.job.job);
+  const EstimatedShare share = result.has_estimates ? estimated(base, most, options) : enumerated(base, most);
   result.candidates = share.candidates;
   result.pruned = share.pruned;
   result.feasible = share.feasible;
@@ -375,6 +371,7 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   if (result.was_stopped) return result;
   Search search(base, options);
   search.simulate_most_promising(share.shortlist, result);
+  if (!result.has_estimates) search.climb_from_starts(result);
   search.rank(result);
   add_balanced(base, options, result);
   return result;

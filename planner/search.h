@@ -21,11 +21,12 @@ struct RankedCandidate {
 struct PlanSearchResult {
   std::int64_t candidates = 0;          // whose sizes divide
   std::int64_t pruned = 0;              // of these, that take longer than the best by a bound
-  std::int64_t feasible = 0;            // of the others, that fit by their estimates
+  std::int64_t feasible = 0;            // of the others, that fit by their estimates, if they have any
   std::int64_t evaluated = 0;           // that were compiled and simulated
   std::vector<RankedCandidate> best;    // that fit, by the objective; simulated with contention
   std::vector<RankedCandidate> pareto;  // that fit and that none beats in both time and memory, fastest first
   std::vector<RankedCandidate> rest;    // all others that were simulated, in the order of their estimates
+  bool has_estimates = true;
   bool was_stopped = false;
 };
 
@@ -60,9 +61,13 @@ struct PlanSearchOptions {
 // as those before it did, lies below the PlanConfig::best best ones found; those are simulated with
 // contention. Memory is bounded whatever the number of candidates. Deterministic.
 //
+// Jobs whose layers have no kinds (has_layer_kinds) have no estimates: all candidates are simulated or, where
+// there are more than 4,000 (or four times PlanConfig::evaluations), a grid of at most 1,000 (or as many;
+// planner/enumerated_candidates.h). From the best of each split of the ranks and schedule the search then
+// climbs to neighbours (planner/candidate_neighbours.h), among which are those that overlap.
+//
 // Throws ConfigError where the limits leave no candidate, with what contradicts what; std::invalid_argument
-// for models whose layers have no kinds (has_layer_kinds) where more candidates are left than 4,000
-// and four times PlanConfig::evaluations.
+// where a grid has too many.
 //
 // On clusters with several kinds of GPU every candidate stands for itself with equal shares and balanced, as
 // its best estimate has it (planner/balanced_estimate.h); the best are balanced by simulated times

@@ -99,7 +99,7 @@ TEST_CASE("a step of a small T5 is what its formulas say, scalar by scalar") {
                         });
 }
 
-TEST_CASE("a step of models with experts is what their formulas say, scalar by scalar") {
+TEST_CASE("a step of models with experts is what their formulas say, scalar by scalar", "[long]") {
   for (const char* model : {tiny_mixtral, tiny_qwen, tiny_deepseek}) check_decoder(model);
   check_against_scalars({.model = tiny_switch, .more = "moe: {capacity_factor: 0.75}\n"},
                         [](const ModelConfig& config, const ScalarParameters& parameters) {

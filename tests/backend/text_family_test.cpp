@@ -85,7 +85,7 @@ const TextFamily& family_named(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("text families over tensor, pipeline and data ranks compute what one rank does") {
+TEST_CASE("text families over tensor, pipeline and data ranks compute what one rank does", "[long]") {
   for (const TextFamily& family : text_families) {
     const std::string model = model_of(family);
     check_job({.model = model.c_str(),

@@ -39,7 +39,8 @@ void check_stages(const char* model, const Sizes& sizes, const std::string& more
 
 TEST_CASE(
     "two stages of any sizes of 1, 2 and 4 data-parallel by 1 and 2 tensor-parallel ranks compute what one "
-    "rank does") {
+    "rank does",
+    "[long]") {
   for (const int tensor_0 : {1, 2})
     for (const int tensor_1 : {1, 2})
       for (const int data_0 : {1, 2, 4})

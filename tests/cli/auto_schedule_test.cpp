@@ -28,7 +28,7 @@ TEST_CASE("playground auto: with as many activations as ranks it meets the prove
       says(run_simrun(flags + " --no-html"), "no order is shorter: the makespan is the proven lower bound"));
 }
 
-TEST_CASE("playground auto: a makespan above the bound is said to be, with the gap") {
+TEST_CASE("playground auto: a makespan above the bound is said to be, with the gap", "[long]") {
   const std::string flags =
       "--schedule auto --virtual 2 --costs F=2,I=3,W=1 --comm 0.5 --memory-limit 4"
       " --search-effort 2" +

@@ -87,7 +87,7 @@ TEST_CASE("calibrate: refuses a job and flags that it does not read") {
         "job.\n");
 }
 
-TEST_CASE("calibrate: the jobs that are held against a machine are accepted, and run") {
+TEST_CASE("calibrate: the jobs that are held against a machine are accepted, and run", "[long]") {
   for (const char* name : {"gpt-1rank", "llama-1rank", "gpt-tp2", "llama-tp2", "gpt-pp2", "llama-dp2"}) {
     CAPTURE(name);
     const Ran ran = run_simrun(SIMRUN_SOURCE_DIR "/tests/data/execute/" + std::string(name) +

@@ -51,7 +51,8 @@ TEST_CASE("--execute: eight ranks compute what one rank does, in the bytes that 
   CHECK(number(run, "measured_step_s") > 0);
 }
 
-TEST_CASE("--execute --dtype f64: loss, gradients and parameters behind two steps are equal to 1e-10") {
+TEST_CASE("--execute --dtype f64: loss, gradients and parameters behind two steps are equal to 1e-10",
+          "[long]") {
   const ConfigNode run = executed(tiny_gpt_job + " --dtype f64");
   for (const char* error : {"max_loss_error", "max_gradient_error", "max_parameter_error"}) {
     CAPTURE(error);
@@ -65,7 +66,7 @@ TEST_CASE("--execute --dtype f64: loss, gradients and parameters behind two step
   CHECK(f64 > 1.99 * f32);
 }
 
-TEST_CASE("--execute: another seed draws another model, the same seed the same bits") {
+TEST_CASE("--execute: another seed draws another model, the same seed the same bits", "[long]") {
   const auto loss = [](const std::string& flags) {
     return member(executed(tiny_gpt_job + " --steps 1 --no-reference " + flags), "loss").children.at(0).text;
   };

@@ -72,7 +72,7 @@ TEST_CASE("jobs: compute, bubble and exposed communication sum to the step on ev
   }
 }
 
-TEST_CASE("jobs: recording changes nothing, and the bytes of page and JSON repeat") {
+TEST_CASE("jobs: recording changes nothing, and the bytes of page and JSON repeat", "[long]") {
   for (const char* name : {"llama3-70b-64xh100", "tiny-4xa100"}) {
     const Plan plan = compile(preset_job(name));
     const Timeline totals = simulate(plan);

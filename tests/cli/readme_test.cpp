@@ -31,7 +31,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-TEST_CASE("README: every command of a schedule without a model runs, in the order in which they stand") {
+TEST_CASE("README: every command of a schedule without a model runs, in the order in which they stand",
+          "[long]") {
   const Scratch scratch;
   const InFolder here(scratch.file(""));
   const std::string command = "simrun --schedule ";

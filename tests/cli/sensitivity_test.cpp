@@ -26,7 +26,8 @@ double sum_of_elasticities(const std::vector<Sensitivity>& rows) {
   return sum;
 }
 
-TEST_CASE("sensitivity: no faster machine is slower; elasticities of rates less those of times make -1") {
+TEST_CASE("sensitivity: no faster machine is slower; elasticities of rates less those of times make -1",
+          "[long]") {
   for (const Job& job :
        {preset_job("tiny-4xa100"), preset_job("llama3-8b-8xh100"), job_from(small_gpt(4, 2, 2, 2)),
         job_from(small_gpt(4, 1, 1, 2), {{"optimizer.overlap_grad_reduce", "true"}})}) {

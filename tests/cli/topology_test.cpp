@@ -51,7 +51,7 @@ TEST_CASE("--print-topology refuses what it cannot show, exit 2") {
   CHECK(run_simrun("--print-topology --check dgx_h100").code == 2);
 }
 
-TEST_CASE("--placement auto simulates each order of axes and marks the best") {
+TEST_CASE("--placement auto simulates each order of axes and marks the best", "[long]") {
   const Ran ran =
       run_simrun(SIMRUN_SOURCE_DIR "/configs/jobs/llama3-70b-64xh100.yaml --placement auto --no-html");
   CAPTURE(ran.output);

@@ -30,7 +30,7 @@ std::vector<double> losses(const std::string& arguments) {
   return loss;
 }
 
-TEST_CASE("training: the shipped model learns the shipped text") {
+TEST_CASE("training: the shipped model learns the shipped text", "[long]") {
   const std::vector<double> loss = losses(alone + " --data " + text + " --steps 60 --learning-rate 0.003");
   REQUIRE(loss.size() == 60);
   CHECK(loss.front() == Approx(std::log(256)).epsilon(0.02));
@@ -38,7 +38,8 @@ TEST_CASE("training: the shipped model learns the shipped text") {
   CHECK(loss.back() < 3.2);
 }
 
-TEST_CASE("training: a checkpoint is gone on from in another layout, and --save-every changes nothing") {
+TEST_CASE("training: a checkpoint is gone on from in another layout, and --save-every changes nothing",
+          "[long]") {
   const Scratch scratch;
   const std::string file = scratch.file("run.ckpt"), f64 = " --dtype f64 --data " + text;
   const std::vector<double> whole = losses(tiny_gpt_job + f64 + " --steps 4");

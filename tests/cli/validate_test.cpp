@@ -72,7 +72,8 @@ TEST_CASE("program: error bands are not written over where no row could be score
   CHECK(read(bands) == "as it was");
 }
 
-TEST_CASE("program: a device is fitted to the rows that ran on it and written as part of its file") {
+TEST_CASE("program: a device is fitted to the rows that ran on it and written as part of its file",
+          "[long]") {
   const Scratch scratch;
   const std::string fit = "--fit " + sample + " --filter id=kort-0001 ", out = scratch.file("a100.yaml");
   const Ran ran = run_simrun(fit + "--device a100_sxm_80gb --coefficients " + out);

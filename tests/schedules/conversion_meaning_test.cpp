@@ -74,7 +74,8 @@ TEST_CASE("index sets: an all-reduce of replicas counts a summand twice, of piec
         "sums elements of different places");
 }
 
-TEST_CASE("conversions: every rank ends with exactly the wanted piece, for all ordered layouts over 3 axes") {
+TEST_CASE("conversions: every rank ends with exactly the wanted piece, for all ordered layouts over 3 axes",
+          "[long]") {
   const std::vector<Layout> from = all_layouts(true), to = all_layouts(false);
   // k of 3 axes in two ordered lists: 1 + 3 x 2 + 3 x 6 + 24 = 49. With j axes partial: 49 + 3 x 11 + 3 x 3
   // + 1.

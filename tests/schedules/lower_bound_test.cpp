@@ -113,7 +113,7 @@ TEST_CASE("bound: an overlapped pair that is faster than its halves counts") {
   CHECK(makespan_lower_bound(two, Placement::loop) <= times.makespan);
 }
 
-TEST_CASE("no order of any tiny pipeline beats the bound, and the search finds the shortest") {
+TEST_CASE("no order of any tiny pipeline beats the bound, and the search finds the shortest", "[long]") {
   Tally tally;
   for (const TinyShape& tiny : std::vector<TinyShape>{{1, 1, 3, 0, Placement::loop},
                                                       {2, 1, 1, 0, Placement::loop},
@@ -143,7 +143,7 @@ TEST_CASE("nor of two microbatches through two stages on each of two ranks", "[l
   CHECK(tally.search_met == 2);
 }
 
-TEST_CASE("with whole backwards the bound holds too") {
+TEST_CASE("with whole backwards the bound holds too", "[long]") {
   Tally tally;
   for (const TinyShape& tiny : std::vector<TinyShape>{{2, 1, 3, 0, Placement::loop},
                                                       {2, 1, 4, 2, Placement::loop},

@@ -132,7 +132,8 @@ TEST_CASE(
 
 TEST_CASE(
     "flash attention is right to 12 % on an H100 from 2,048 tokens on, to 25 % on an H200, below to a factor "
-    "of 2") {
+    "of 2",
+    "[long]") {
   const auto predicted = [&](const std::string& card, int generation, bool backward, bool causal) {
     return [=](const Timed& row) {
       Shapes shapes(timed_gpu(card, between_bursts));

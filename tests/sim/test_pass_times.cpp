@@ -124,7 +124,7 @@ TEST_CASE("no named schedule of the job's stages and memory has a shorter step t
   }
 }
 
-TEST_CASE("auto fills the GPU and no more") {
+TEST_CASE("auto fills the GPU and no more", "[long]") {
   const Plan roomy = plan_job(job_with("auto", 1));
   REQUIRE(roomy.job.found_schedule.has_value());
   CHECK(roomy.job.found_schedule->memory_limit == 0);  // 8 microbatches fit an A100

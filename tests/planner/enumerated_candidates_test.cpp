@@ -1,0 +1,98 @@
+#include "planner/enumerated_candidates.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "planner/candidate_neighbours.h"
+#include "planner/search.h"
+#include "tests/jobs.h"
+
+namespace simrun {
+namespace {
+
+using Split = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+
+std::set<Split> splits_of(const std::vector<Candidate>& candidates) {
+  std::set<Split> splits;
+  for (const Candidate& of : candidates) splits.emplace(of.tensor, of.context, of.pipeline);
+  return splits;
+}
+
+PlanBase base_of(const std::string& model, const std::string& training, int nodes) {
+  LoadOptions load;
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  return plan_base("simrun: 1\nmodel: {from: " + model + "}\ntraining: {" + training +
+                       "micro_batch_size: 1, global_batch_size: 64, precision: bf16}\n"
+                       "cluster: {from: dgx_h100, nodes: " +
+                       std::to_string(nodes) + "}\n",
+                   "enumerated.yaml", load);
+}
+
+}  // namespace
+
+TEST_CASE("few candidates are all enumerated; of many a grid is left, of every split of the ranks") {
+  const PlanBase base = base_of("t5-large", "seq_length: 512, ", 4);
+  const Job& job = base.job.job;
+  std::vector<Candidate> all;
+  for_each_candidate(job, {}, [&](const Candidate& of) { all.push_back(of); });
+  const EnumeratedCandidates whole = enumerated_candidates(job, {}, all.size(), 10);
+  CHECK(whole.chosen == all);
+  CHECK_FALSE(whole.is_grid());
+  const std::set<Candidate> known(all.begin(), all.end());
+  for (const std::size_t most : {std::size_t{2000}, std::size_t{1000}, std::size_t{300}}) {
+    const EnumeratedCandidates grid = enumerated_candidates(job, {}, all.size() - 1, most);
+    CAPTURE(most, grid.chosen.size());
+    CHECK(grid.is_grid());
+    CHECK(grid.all == static_cast<std::int64_t>(all.size()));
+    CHECK(grid.chosen.size() <= most);
+    CHECK(splits_of(grid.chosen) == splits_of(all));
+    CHECK(std::ranges::all_of(grid.chosen, [&](const Candidate& of) { return known.contains(of); }));
+    CHECK(std::ranges::any_of(grid.chosen, [](const Candidate& of) {
+      return of.recompute == RecomputeGranularity::full && of.zero_stage == 3 && of.micro_batch == 1;
+    }));
+  }
+  CHECK_THROWS_AS(enumerated_candidates(job, {}, all.size() - 1, 10), std::invalid_argument);
+}
+
+TEST_CASE("what is fixed or asked for stays on the grid") {
+  const PlanBase base = base_of("t5-large", "seq_length: 512, ", 4);
+  PlanConfig limits;
+  limits.schedules = {"zb_v"};
+  limits.recomputes = {"selective"};
+  limits.fixed_numbers = {{"zero_stage", {0}}, {"micro_batch_size", {2}}};
+  const EnumeratedCandidates all = enumerated_candidates(base.job.job, limits, 1000, 1000);
+  REQUIRE_FALSE(all.chosen.empty());
+  const std::size_t less = all.chosen.size() - 1;
+  CHECK_THROWS_AS(enumerated_candidates(base.job.job, limits, less, less), std::invalid_argument);
+}
+
+// 5,829 candidates, of which fewer than 1,200 are simulated.
+TEST_CASE("behind a grid the search ends where no neighbour of its plan is faster", "[long]") {
+  const PlanBase base = base_of("wide-resnet-13b", "", 4);
+  const PlanSearchResult found = search_jobs(base, {});
+  CHECK(found.candidates == 5829);
+  CHECK(found.evaluated < 1200);
+  CHECK_FALSE(found.has_estimates);
+  REQUIRE_FALSE(found.best.empty());
+  const RankedCandidate& best = found.best.front();
+  CHECK(best.evaluation.fits);
+  const Evaluation alone = evaluate_candidate(base, best.candidate, EngineChoice::fast);
+  for (const Candidate& of : neighbours_of(base.job.job, base.job.plan, best.candidate)) {
+    const Evaluation other = evaluate_candidate(base, of, EngineChoice::fast);
+    if (!other.refusal.empty() || !other.fits) continue;
+    CAPTURE(describe(best.candidate), describe(of));
+    CHECK(other.step_s >= alone.step_s);
+  }
+  PlanSearchOptions threads;
+  threads.threads = 1;
+  const PlanSearchResult again = search_jobs(base, threads);
+  CHECK(again.best.front().candidate == best.candidate);
+  CHECK(again.evaluated == found.evaluated);
+}
+
+}  // namespace simrun

@@ -181,14 +181,13 @@ class Search {
   // best of each of the best starts to its neighbours, as long as one is better.
   void climb_from_starts(PlanSearchResult& result) {
     for (int round = 0; round < most_rounds_of_starts && !result.was_stopped; ++round) {
-      std::vector<EstimatedCandidate> next;
+      std::set<Candidate> asked;  // starts of one split have neighbours in common
       for (const RankedCandidate& best : best_of_starts())
         for (const Candidate& of : neighbours_of(base_.job.job, limits_, best.candidate))
-          if (!simulated_.contains(of)) next.push_back({of, {}});
-      // Starts of one split have neighbours in common.
-      std::ranges::sort(next, {}, &EstimatedCandidate::candidate);
-      const auto again = std::ranges::unique(next, {}, &EstimatedCandidate::candidate);
-      next.erase(again.begin(), again.end());
+          if (!simulated_.contains(of)) asked.insert(of);
+      std::vector<EstimatedCandidate> next;
+      next.reserve(asked.size());
+      for (const Candidate& of : asked) next.push_back({of, {}});
       if (next.empty()) return;
       simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
     }

@@ -6,12 +6,12 @@
 namespace simrun {
 namespace {
 
-const std::string job = SIMRUN_SOURCE_DIR "/configs/jobs/llama3-8b-8xh100.yaml";
+const std::string llama_job = SIMRUN_SOURCE_DIR "/configs/jobs/llama3-8b-8xh100.yaml";
 
 TEST_CASE("--export megatron, then --import megatron gives a job of the same derived numbers") {
   const Scratch scratch;
   const std::string script = scratch.file("run.sh"), back = scratch.file("back.yaml");
-  CHECK(run_simrun(job + " --export megatron -q -o " + script).output.empty());
+  CHECK(run_simrun(llama_job + " --export megatron -q -o " + script).output.empty());
   const Ran ran = run_simrun("--import megatron " + script + " -o " + back);
   CHECK(ran.code == 0);
   CHECK(ran.output.starts_with("wrote " + back));
@@ -19,7 +19,7 @@ TEST_CASE("--export megatron, then --import megatron gives a job of the same der
     const std::string json = run_simrun(path + " --json").output;
     return json.substr(json.find("\"step_time_s\""), 40);
   };
-  CHECK(step(back) == step(job));
+  CHECK(step(back) == step(llama_job));
   // bash itself takes the script.
   CHECK(std::system(("bash -n " + script).c_str()) == 0);
 }
@@ -41,12 +41,12 @@ TEST_CASE("a wrong --export or --import says what is wrong, and writes nothing")
         std::string::npos);
   CHECK(scratch.files() == 1);
   CHECK(run_simrun("--import megatron " + scratch.file("none")).code == 2);
-  CHECK(run_simrun(job + " --export megatron -o " + job).output.find("this would overwrite the input") !=
-        std::string::npos);
-  CHECK(run_simrun(job + " --export megatron --execute").output.find("--execute does not go with --export") !=
-        std::string::npos);
-  CHECK(run_simrun(job + " --export megatron --import megatron").code == 2);
-  CHECK(run_simrun(job + " -o x").output.find("-o goes with --calibrate, --export and --import") !=
+  CHECK(run_simrun(llama_job + " --export megatron -o " + llama_job)
+            .output.find("this would overwrite the input") != std::string::npos);
+  CHECK(run_simrun(llama_job + " --export megatron --execute")
+            .output.find("--execute does not go with --export") != std::string::npos);
+  CHECK(run_simrun(llama_job + " --export megatron --import megatron").code == 2);
+  CHECK(run_simrun(llama_job + " -o x").output.find("-o goes with --calibrate, --export and --import") !=
         std::string::npos);
 }
 

@@ -86,6 +86,7 @@ endfunction()
 # A function of the standard library is in every object that calls it, as well optimised as that object, and the linker takes the first
 # (C++20 has no std::string in libstdc++). So the rooms that compute stand before what is optimised less: a fifth of the tests' time.
 function(simrun_link_first target)
+  set(archives)
   foreach(room IN LISTS ARGN)
     get_property(plain GLOBAL PROPERTY SIMRUN_PLAIN_${room})
     if(NOT plain)

@@ -232,7 +232,8 @@ void for_each_candidate(const Job& job, const PlanConfig& limits,
 }
 
 bool takes_sequence_parallel(const Job& job, std::int64_t tensor, std::int64_t context) {
-  const std::int64_t parts = tensor * (context == 1 ? 1 : 2 * context);
+  const bool zigzag = context > 1 && job.parallelism.context_parallel_layout == ContextLayout::zigzag;
+  const std::int64_t parts = tensor * context * (zigzag ? 2 : 1);
   return tensor > 1 && job.training.seq_length % parts == 0 && job.training.decoder_seq_length % tensor == 0;
 }
 

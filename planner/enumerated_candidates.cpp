@@ -1,49 +1,78 @@
 #include "planner/enumerated_candidates.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
-#include <stdexcept>
-#include <string>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 namespace simrun {
 namespace {
 
-using Keeps = std::function<bool(const Candidate&)>;
+// A candidate, and the one before it, if there was one.
+using Keeps = std::function<bool(const Candidate&, const std::optional<Candidate>&)>;
 
 bool is_power_of(std::int64_t base, std::int64_t value) {
   while (value % base == 0) value /= base;
   return value == 1;
 }
 
-// From what is left out first.
-std::vector<Keeps> coarser_and_coarser(const PlanConfig& limits) {
+// Schedules are what for_each_candidate changes first.
+bool is_first_schedule(const Candidate& of, const std::optional<Candidate>& before) {
+  if (!before) return true;
+  Candidate alike = of;
+  alike.schedule = before->schedule;
+  alike.virtual_stages = before->virtual_stages;
+  return alike != *before;
+}
+
+// Of the ranks of a stage and the experts of a layer as many as divide both.
+bool has_most_expert_ranks(const Job& job, const Candidate& of) {
+  const std::int64_t ranks = of.tensor * of.context * of.data / of.expert_tensor;
+  return of.expert == std::gcd(std::max<std::int64_t>(job.model.experts.count, 1), ranks);
+}
+
+// From what is left out first. What is fixed has no other to be kept.
+std::vector<Keeps> coarser_and_coarser(const Job& job, const PlanConfig& limits) {
   const auto is_fixed = [&](const char* key) { return limits.fixed_numbers.contains(key); };
-  const std::vector<std::string>& schedules = limits.schedules;
-  const bool has_1f1b = schedules.empty() || std::ranges::find(schedules, "1f1b") != schedules.end();
-  const std::string schedule = has_1f1b ? "1f1b" : schedules.front();
-  const std::int64_t most_virtual = is_fixed("virtual_pipeline_model_parallel_size") ? 0 : 2;
-  std::vector<Keeps> keeps{[=](const Candidate& of) {
-    return of.schedule.empty() ||
-           (of.schedule == schedule && (most_virtual == 0 || of.virtual_stages <= most_virtual));
-  }};
-  if (limits.recomputes.size() != 1)
-    keeps.emplace_back([](const Candidate& of) { return of.recompute != RecomputeGranularity::selective; });
-  if (!is_fixed("micro_batch_size"))
-    keeps.emplace_back([](const Candidate& of) { return is_power_of(2, of.micro_batch); });
-  if (!is_fixed("zero_stage"))
-    keeps.emplace_back([](const Candidate& of) {
-      return of.data * of.context == 1 || of.zero_stage == 1 || of.zero_stage == 3;
-    });
-  if (!is_fixed("expert_tensor_parallel_size"))
-    keeps.emplace_back([](const Candidate& of) { return of.expert_tensor == 1; });
-  if (!is_fixed("micro_batch_size"))
-    keeps.emplace_back([](const Candidate& of) { return is_power_of(4, of.micro_batch); });
-  if (!is_fixed("expert_model_parallel_size"))
-    keeps.emplace_back([](const Candidate& of) { return is_power_of(4, of.expert); });
+  const bool may_recompute_all =
+      limits.recomputes.empty() || std::ranges::find(limits.recomputes, "full") != limits.recomputes.end();
+  const int written = job.optimizer.zero_stage;
+  const bool micro_is_open = !is_fixed("micro_batch_size");
+  const bool experts_are_open = !is_fixed("expert_model_parallel_size");
+  std::vector<Keeps> keeps{is_first_schedule};
+  const auto keep = [&](bool is_open, std::function<bool(const Candidate&)> of) {
+    if (is_open)
+      keeps.emplace_back([of = std::move(of)](const Candidate& one, const auto&) { return of(one); });
+  };
+  keep(may_recompute_all,
+       [](const Candidate& of) { return of.recompute != RecomputeGranularity::selective; });
+  keep(micro_is_open, [](const Candidate& of) { return is_power_of(2, of.micro_batch); });
+  keep(!is_fixed("zero_stage"), [=](const Candidate& of) {
+    return of.data * of.context == 1 || of.zero_stage % 2 == 1 || of.zero_stage == written;
+  });
+  keep(!is_fixed("expert_tensor_parallel_size"), [](const Candidate& of) { return of.expert_tensor == 1; });
+  keep(micro_is_open, [](const Candidate& of) { return is_power_of(4, of.micro_batch); });
+  keep(experts_are_open,
+       [&job](const Candidate& of) { return is_power_of(4, of.expert) || has_most_expert_ranks(job, of); });
+  keep(micro_is_open, [](const Candidate& of) { return of.micro_batch == 1; });
+  keep(experts_are_open, [&job](const Candidate& of) { return has_most_expert_ranks(job, of); });
   return keeps;
+}
+
+// Those that are kept by all, every `step`-th of them; and how many there would be with a step of 1.
+std::size_t choose(const Job& job, const PlanConfig& limits, const std::vector<Keeps>& keeps,
+                   std::size_t step, std::size_t most, EnumeratedCandidates& found) {
+  found = {};
+  std::size_t kept = 0;
+  std::optional<Candidate> before;
+  for_each_candidate(job, limits, [&](const Candidate& of) {
+    ++found.all;
+    const bool is_kept = std::ranges::all_of(keeps, [&](const Keeps& keep) { return keep(of, before); });
+    before = of;
+    if (is_kept && kept++ % step == 0 && found.chosen.size() < most) found.chosen.push_back(of);
+  });
+  return kept;
 }
 
 }  // namespace
@@ -51,28 +80,16 @@ std::vector<Keeps> coarser_and_coarser(const PlanConfig& limits) {
 EnumeratedCandidates enumerated_candidates(const Job& job, const PlanConfig& limits, std::size_t most,
                                            std::size_t most_of_grid) {
   EnumeratedCandidates found;
-  // As many tries as there are grids: memory for what is asked for, however many there are.
-  const auto fits = [&](const std::vector<Keeps>& keeps, std::size_t limit) {
-    found.all = 0;
-    found.chosen.clear();
-    std::size_t kept = 0;
-    for_each_candidate(job, limits, [&](const Candidate& of) {
-      ++found.all;
-      if (!std::ranges::all_of(keeps, [&](const Keeps& keep) { return keep(of); })) return;
-      if (++kept <= limit) found.chosen.push_back(of);
-    });
-    return kept <= limit;
-  };
-  if (fits({}, most)) return found;
+  if (choose(job, limits, {}, 1, most, found) <= most) return found;
   std::vector<Keeps> keeps;
-  for (Keeps& next : coarser_and_coarser(limits)) {
+  std::size_t kept = 0;
+  for (Keeps& next : coarser_and_coarser(job, limits)) {
     keeps.push_back(std::move(next));
-    if (fits(keeps, most_of_grid) && !found.chosen.empty()) return found;
+    kept = choose(job, limits, keeps, 1, most_of_grid, found);
+    if (kept <= most_of_grid) return found;
   }
-  throw std::invalid_argument(fmt::format(
-      "{} candidates of a job that is not estimated, of a coarse grid of which more than {} would be "
-      "simulated; fix some sizes in plan.fix, or allow more with plan.evaluations",
-      found.all, most_of_grid));
+  choose(job, limits, keeps, (kept + most_of_grid - 1) / most_of_grid, most_of_grid, found);
+  return found;
 }
 
 }  // namespace simrun

@@ -223,7 +223,9 @@ const StepPrices* Estimator::steps_of(const Candidate& candidate) {
   Candidate of = candidate;
   of.micro_batch = 1;
   of.recompute = RecomputeGranularity::none;
-  if (job_.training.global_batch_size % (of.data * of.context) == 0) {
+  const bool sends_alike =
+      takes_sequence_parallel(job_, of.tensor, of.context) == takes_sequence_parallel(job_, of.tensor, 1);
+  if (sends_alike && job_.training.global_batch_size % (of.data * of.context) == 0) {
     of.data *= of.context;
     of.context = 1;
   }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "planner/candidate_neighbours.h"
+#include "planner/climb_starts.h"
 #include "planner/contradiction.h"
 #include "planner/enumerated_candidates.h"
 #include "planner/estimate_all.h"
@@ -178,18 +179,22 @@ class Search {
   }
 
   // Of a job without estimates, whose candidates were simulated without overlaps, or a grid of them: from the
-  // best of each of the best starts to its neighbours, as long as one is better.
+  // best starts to their neighbours, as long as one is better.
   void climb_from_starts(PlanSearchResult& result) {
+    std::set<Candidate> climbed;
     for (int round = 0; round < most_rounds_of_starts && !result.was_stopped; ++round) {
       std::set<Candidate> asked;  // starts of one split have neighbours in common
-      for (const RankedCandidate& best : best_of_starts())
-        for (const Candidate& of : neighbours_of(base_.job.job, limits_, best.candidate))
-          if (!simulated_.contains(of)) asked.insert(of);
+      for (const RankedCandidate& best : climb_starts(fitting_, result.rest, limits_.minimise, most_starts))
+        if (climbed.insert(best.candidate).second)
+          for (const Candidate& of : neighbours_of(base_.job.job, limits_, best.candidate))
+            if (!simulated_.contains(of)) asked.insert(of);
+      if (asked.empty()) return;
       std::vector<EstimatedCandidate> next;
-      next.reserve(asked.size());
-      for (const Candidate& of : asked) next.push_back({of, {}});
-      if (next.empty()) return;
-      simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
+      const std::int64_t all = result.evaluated + static_cast<std::int64_t>(asked.size());
+      for (auto of = asked.begin(); of != asked.end() && !result.was_stopped;) {
+        for (next.clear(); of != asked.end() && next.size() < batch_; ++of) next.push_back({*of, {}});
+        simulate(next, all, result);
+      }
     }
   }
 
@@ -235,19 +240,6 @@ class Search {
       (share.found[i].refusal.empty() && share.found[i].fits ? fitting_ : result.rest).push_back(ranked);
     }
     evaluated_ = result.evaluated;
-  }
-
-  // The best of each split of the ranks under each schedule, the best first.
-  std::vector<RankedCandidate> best_of_starts() {
-    sort_by_goal(fitting_, limits_.minimise);
-    std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string>> starts;
-    std::vector<RankedCandidate> best;
-    for (const RankedCandidate& one : fitting_) {
-      const Candidate& of = one.candidate;
-      if (best.size() == most_starts) break;
-      if (starts.emplace(of.tensor, of.context, of.pipeline, of.schedule).second) best.push_back(one);
-    }
-    return best;
   }
 
   // Of what is to be printed, what overlaps where the job leaves that open.

@@ -63,11 +63,10 @@ struct PlanSearchOptions {
 //
 // Jobs whose layers have no kinds (has_layer_kinds) have no estimates: all candidates are simulated or, where
 // there are more than 4,000 (or four times PlanConfig::evaluations), a grid of at most 1,000 (or as many;
-// planner/enumerated_candidates.h). From the best of each split of the ranks and schedule the search then
-// climbs to neighbours (planner/candidate_neighbours.h), among which are those that overlap.
+// planner/enumerated_candidates.h). From the best 24 of the splits of the ranks under a schedule the search
+// then climbs to neighbours (planner/candidate_neighbours.h), among which are those that overlap.
 //
-// Throws ConfigError where the limits leave no candidate, with what contradicts what; std::invalid_argument
-// where a grid has too many.
+// Throws ConfigError where the limits leave no candidate, with what contradicts what.
 //
 // On clusters with several kinds of GPU every candidate stands for itself with equal shares and balanced, as
 // its best estimate has it (planner/balanced_estimate.h); the best are balanced by simulated times

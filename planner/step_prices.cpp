@@ -175,7 +175,9 @@ StepPrices step_prices(const Job& job, const Candidate& candidate) {
   shape.micro_batch = 1;
   const std::int64_t all_ways = ways_to_lie(job, shape);
   shape.pipeline = probed_ranks(candidate.pipeline, all_ways);
-  const Plan plan = with_step_clock(compile(probe_job(job, shape, shape.data)));
+  Job probe = probe_job(job, shape, shape.data);
+  probe.parallelism.sequence_parallel = takes_sequence_parallel(job, candidate.tensor, candidate.context);
+  const Plan plan = with_step_clock(compile(probe));
   Durations durations(plan);
   const PricedExchanges found = priced_exchanges(plan);
   const auto ways = static_cast<std::int32_t>(std::min(all_ways, candidate.pipeline));

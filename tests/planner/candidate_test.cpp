@@ -134,6 +134,10 @@ TEST_CASE(
   job.training.seq_length = 8196;
   CHECK(takes_sequence_parallel(job, 4, 1));
   CHECK_FALSE(takes_sequence_parallel(job, 4, 2));
+  job.training.seq_length = 4104;  // 8 x 513
+  CHECK_FALSE(takes_sequence_parallel(job, 4, 2));
+  job.parallelism.context_parallel_layout = ContextLayout::contiguous;
+  CHECK(takes_sequence_parallel(job, 4, 2));
   job.training.decoder_seq_length = 130;  // of an encoder-decoder
   CHECK(takes_sequence_parallel(job, 2, 1));
   CHECK_FALSE(takes_sequence_parallel(job, 4, 1));
@@ -146,6 +150,7 @@ TEST_CASE(
   of.tensor = 8;
   CHECK_FALSE(with_candidate(images, of).parallelism.sequence_parallel);
   job.training.decoder_seq_length = 0;
+  job.training.seq_length = 8196;
   CHECK_FALSE(with_candidate(job, of).parallelism.sequence_parallel);
   of.tensor = 4, of.data = 2;
   CHECK(with_candidate(job, of).parallelism.sequence_parallel);

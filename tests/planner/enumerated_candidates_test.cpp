@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -56,10 +55,12 @@ TEST_CASE("few candidates are all enumerated; of many a grid is left, of every s
       return of.recompute == RecomputeGranularity::full && of.zero_stage == 3 && of.micro_batch == 1;
     }));
   }
-  CHECK_THROWS_AS(enumerated_candidates(job, {}, all.size() - 1, 10), std::invalid_argument);
+  const EnumeratedCandidates ten = enumerated_candidates(job, {}, all.size() - 1, 10);
+  CHECK((!ten.chosen.empty() && ten.chosen.size() <= 10));
 }
 
-TEST_CASE("what is fixed or asked for stays on the grid") {
+TEST_CASE(
+    "what is fixed or asked for stays on the grid, and every split has the first schedule that it may have") {
   const PlanBase base = base_of("t5-large", "seq_length: 512, ", 4);
   PlanConfig limits;
   limits.schedules = {"zb_v"};
@@ -67,8 +68,37 @@ TEST_CASE("what is fixed or asked for stays on the grid") {
   limits.fixed_numbers = {{"zero_stage", {0}}, {"micro_batch_size", {2}}};
   const EnumeratedCandidates all = enumerated_candidates(base.job.job, limits, 1000, 1000);
   REQUIRE_FALSE(all.chosen.empty());
-  const std::size_t less = all.chosen.size() - 1;
-  CHECK_THROWS_AS(enumerated_candidates(base.job.job, limits, less, less), std::invalid_argument);
+  // Nothing but schedules could be left out, and there is one.
+  const EnumeratedCandidates grid =
+      enumerated_candidates(base.job.job, limits, all.chosen.size() - 1, all.chosen.size());
+  CHECK(grid.chosen == all.chosen);
+  limits = {};
+  limits.fixed_numbers = {{"virtual_pipeline_model_parallel_size", {2}}};
+  std::vector<Candidate> virtual_stages;
+  for_each_candidate(base.job.job, limits, [&](const Candidate& of) { virtual_stages.push_back(of); });
+  const EnumeratedCandidates of_two = enumerated_candidates(base.job.job, limits, 100, 500);
+  CHECK(splits_of(of_two.chosen) == splits_of(virtual_stages));
+}
+
+TEST_CASE(
+    "a grid has the job's ZeRO stage, the only one that parameter servers take, and the most expert ranks") {
+  const PlanBase servers = base_of("t5-large", "seq_length: 512, ", 4);
+  Job job = servers.job.job;
+  CHECK(job.optimizer.zero_stage == 0);
+  const auto has_stage = [&](int stage, const EnumeratedCandidates& in) {
+    return std::ranges::any_of(in.chosen,
+                               [&](const Candidate& of) { return of.data == 32 && of.zero_stage == stage; });
+  };
+  const EnumeratedCandidates grid = enumerated_candidates(job, {}, 1000, 300);
+  CHECK((has_stage(0, grid) && has_stage(1, grid) && has_stage(3, grid)));
+  CHECK_FALSE(has_stage(2, grid));
+  const PlanBase experts = base_of("mixtral-8x7b", "seq_length: 4096, ", 4);
+  for (const std::size_t most : {2000, 200, 60}) {
+    const EnumeratedCandidates of_experts = enumerated_candidates(experts.job.job, {}, 3000, most);
+    CHECK(of_experts.is_grid());
+    CHECK(of_experts.chosen.size() <= most);
+    CHECK(std::ranges::any_of(of_experts.chosen, [](const Candidate& of) { return of.expert == 8; }));
+  }
 }
 
 // 5,829 candidates, of which fewer than 1,200 are simulated.

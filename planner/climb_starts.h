@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "planner/search.h"
+
+namespace simrun {
+
+// From where a search climbs: the best of each split of the ranks under each schedule by the objective, the
+// best first and no more than `most`. Where none of them fits, of the others that can be run those that come
+// nearest.
+std::vector<RankedCandidate> climb_starts(std::vector<RankedCandidate> fitting,
+                                          const std::vector<RankedCandidate>& others, PlanObjective objective,
+                                          std::size_t most);
+
+}  // namespace simrun

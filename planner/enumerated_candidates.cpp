@@ -60,36 +60,38 @@ std::vector<Keeps> coarser_and_coarser(const Job& job, const PlanConfig& limits)
   return keeps;
 }
 
-// Those that are kept by all, every `step`-th of them; and how many there would be with a step of 1.
-std::size_t choose(const Job& job, const PlanConfig& limits, const std::vector<Keeps>& keeps,
-                   std::size_t step, std::size_t most, EnumeratedCandidates& found) {
-  found = {};
-  std::size_t kept = 0;
+struct Choice {
+  EnumeratedCandidates found;
+  std::size_t kept = 0;  // by all, of which every step-th was chosen
+};
+
+Choice choose(const Job& job, const PlanConfig& limits, const std::vector<Keeps>& keeps, std::size_t step,
+              std::size_t most) {
+  Choice choice;
   std::optional<Candidate> before;
   for_each_candidate(job, limits, [&](const Candidate& of) {
-    ++found.all;
+    ++choice.found.all;
     const bool is_kept = std::ranges::all_of(keeps, [&](const Keeps& keep) { return keep(of, before); });
     before = of;
-    if (is_kept && kept++ % step == 0 && found.chosen.size() < most) found.chosen.push_back(of);
+    if (is_kept && choice.kept++ % step == 0 && choice.found.chosen.size() < most)
+      choice.found.chosen.push_back(of);
   });
-  return kept;
+  return choice;
 }
 
 }  // namespace
 
 EnumeratedCandidates enumerated_candidates(const Job& job, const PlanConfig& limits, std::size_t most,
                                            std::size_t most_of_grid) {
-  EnumeratedCandidates found;
-  if (choose(job, limits, {}, 1, most, found) <= most) return found;
+  Choice choice = choose(job, limits, {}, 1, most);
+  if (choice.kept <= most) return choice.found;
   std::vector<Keeps> keeps;
-  std::size_t kept = 0;
   for (Keeps& next : coarser_and_coarser(job, limits)) {
     keeps.push_back(std::move(next));
-    kept = choose(job, limits, keeps, 1, most_of_grid, found);
-    if (kept <= most_of_grid) return found;
+    choice = choose(job, limits, keeps, 1, most_of_grid);
+    if (choice.kept <= most_of_grid) return choice.found;
   }
-  choose(job, limits, keeps, (kept + most_of_grid - 1) / most_of_grid, most_of_grid, found);
-  return found;
+  return choose(job, limits, keeps, (choice.kept + most_of_grid - 1) / most_of_grid, most_of_grid).found;
 }
 
 }  // namespace simrun

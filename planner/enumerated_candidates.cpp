@@ -60,14 +60,14 @@ std::vector<Keeps> coarser_and_coarser(const Job& job, const PlanConfig& limits)
   return keeps;
 }
 
-struct Choice {
+struct GridChoice {
   EnumeratedCandidates found;
   std::size_t kept = 0;  // by all, of which every step-th was chosen
 };
 
-Choice choose(const Job& job, const PlanConfig& limits, const std::vector<Keeps>& keeps, std::size_t step,
-              std::size_t most) {
-  Choice choice;
+GridChoice choose(const Job& job, const PlanConfig& limits, const std::vector<Keeps>& keeps, std::size_t step,
+                  std::size_t most) {
+  GridChoice choice;
   std::optional<Candidate> before;
   for_each_candidate(job, limits, [&](const Candidate& of) {
     ++choice.found.all;
@@ -83,7 +83,7 @@ Choice choose(const Job& job, const PlanConfig& limits, const std::vector<Keeps>
 
 EnumeratedCandidates enumerated_candidates(const Job& job, const PlanConfig& limits, std::size_t most,
                                            std::size_t most_of_grid) {
-  Choice choice = choose(job, limits, {}, 1, most);
+  GridChoice choice = choose(job, limits, {}, 1, most);
   if (choice.kept <= most) return choice.found;
   std::vector<Keeps> keeps;
   for (Keeps& next : coarser_and_coarser(job, limits)) {

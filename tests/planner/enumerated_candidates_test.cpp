@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "configs/diagnostics.h"
 #include "planner/candidate_neighbours.h"
 #include "planner/search.h"
 #include "tests/jobs.h"
@@ -80,24 +81,46 @@ TEST_CASE(
   CHECK(splits_of(of_two.chosen) == splits_of(virtual_stages));
 }
 
-TEST_CASE(
-    "a grid has the job's ZeRO stage, the only one that parameter servers take, and the most expert ranks") {
-  const PlanBase servers = base_of("t5-large", "seq_length: 512, ", 4);
-  Job job = servers.job.job;
-  CHECK(job.optimizer.zero_stage == 0);
-  const auto has_stage = [&](int stage, const EnumeratedCandidates& in) {
-    return std::ranges::any_of(in.chosen,
+TEST_CASE("a grid has the job's ZeRO stage, and the most expert ranks") {
+  const PlanBase base = base_of("t5-large", "seq_length: 512, ", 4);
+  CHECK(base.job.job.optimizer.zero_stage == 0);
+  const EnumeratedCandidates grid = enumerated_candidates(base.job.job, {}, 1000, 300);
+  const auto has_stage = [&](int stage) {
+    return std::ranges::any_of(grid.chosen,
                                [&](const Candidate& of) { return of.data == 32 && of.zero_stage == stage; });
   };
-  const EnumeratedCandidates grid = enumerated_candidates(job, {}, 1000, 300);
-  CHECK((has_stage(0, grid) && has_stage(1, grid) && has_stage(3, grid)));
-  CHECK_FALSE(has_stage(2, grid));
+  CHECK((has_stage(0) && has_stage(1) && has_stage(3)));
+  CHECK_FALSE(has_stage(2));
   const PlanBase experts = base_of("mixtral-8x7b", "seq_length: 4096, ", 4);
   for (const std::size_t most : {2000, 200, 60}) {
     const EnumeratedCandidates of_experts = enumerated_candidates(experts.job.job, {}, 3000, most);
     CHECK(of_experts.is_grid());
     CHECK(of_experts.chosen.size() <= most);
     CHECK(std::ranges::any_of(of_experts.chosen, [](const Candidate& of) { return of.expert == 8; }));
+  }
+}
+
+// They take ZeRO-0 and one stage only, on two data-parallel ranks or more.
+TEST_CASE("a grid has what can be run with parameter servers") {
+  LoadOptions load;
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  const PlanBase base = plan_base(
+      "simrun: 1\nmodel: {from: wide-resnet-50-2}\n"
+      "training: {micro_batch_size: 8, global_batch_size: 8192, precision: bf16}\n"
+      "optimizer: {parameter_server: {servers: 4, placement: colocated}}\n"
+      "cluster: {from: dgx_h100, nodes: 16}\n",
+      "servers.yaml", load);
+  for (const std::size_t most : {1000, 300, 100}) {
+    const EnumeratedCandidates grid = enumerated_candidates(base.job.job, {}, 4000, most);
+    CAPTURE(most);
+    CHECK(grid.is_grid());
+    CHECK(std::ranges::any_of(grid.chosen, [&](const Candidate& of) {
+      try {
+        return load_candidate(base, of).parallelism.data_parallel_size > 1;
+      } catch (const ConfigError&) {
+        return false;
+      }
+    }));
   }
 }
 

@@ -88,6 +88,16 @@ TEST_CASE(
   }
 }
 
+// 8,196 tokens split over 4 tensor-parallel ranks, in two blocks for each of 2 context-parallel ranks they do
+// not: what a stage sends is four times as much as beside sequence parallel, over 12.5 GB/s.
+TEST_CASE("what ranks that hold whole sequences send to the next stage is estimated whole") {
+  const PlanBase base =
+      slow_base("{from: llama3-8b, num_hidden_layers: 4}", "seq_length: 8196, global_batch_size: 16", 2);
+  const Candidate of = scheduled({.tensor = 4, .context = 2, .pipeline = 2}, "1f1b");
+  CHECK_FALSE(load_candidate(base, of).parallelism.sequence_parallel);
+  CHECK(estimate_of_simulated(base, of) == Approx(1).epsilon(0.05));
+}
+
 TEST_CASE("estimates over a slow network are within 8 % for every schedule, word embeddings tied or not") {
   for (const bool is_tied : {true, false}) {
     const PlanBase base = gemma_on_three_nodes(is_tied);

@@ -119,16 +119,27 @@ EstimatedShare FamilyEstimates::estimate(const EstimatedPart& part) {
   return joined;
 }
 
+std::optional<EstimatedCandidate> FamilyEstimates::of_better_overlap(Estimator& estimator,
+                                                                     const Candidate& of,
+                                                                     double most_s) const {
+  const std::optional<Estimate> estimate = estimator.estimate(of, most_s);
+  if (!estimate) return std::nullopt;
+  const EstimatedCandidate as_is{of, *estimate};
+  if (estimate->is_bound || estimate->step_s == 0) return as_is;
+  const std::optional<Candidate> other = with_other_overlap(base_.job.job, base_.job.plan, of);
+  if (!other) return as_is;
+  const std::optional<Estimate> overlapped = estimator.estimate(*other, most_s);
+  return overlapped && overlapped->step_s < estimate->step_s ? EstimatedCandidate{*other, *overlapped}
+                                                             : as_is;
+}
+
 void FamilyEstimates::estimate_family(std::size_t family, const EstimatedPart& part, Found& found) {
   const Job& job = base_.job.job;
   KnownPasses& known = passes_[family];
   if (GpuKinds(job.cluster).count() == 1) {
     Estimator estimator(job, loader_of(base_), steps_, std::move(known.slowest));
-    visit_family(family, part, found, [&](const Candidate& of) -> std::optional<EstimatedCandidate> {
-      const std::optional<Estimate> estimate = estimator.estimate(of, part.most_s);
-      if (!estimate) return std::nullopt;
-      return EstimatedCandidate{of, *estimate};
-    });
+    visit_family(family, part, found,
+                 [&](const Candidate& of) { return of_better_overlap(estimator, of, part.most_s); });
     known.slowest = std::move(estimator).passes();
   } else {
     BalancedEstimator estimator(base_.job, loader_of(base_), loader_on_kind(base_), steps_, std::move(known));

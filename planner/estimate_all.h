@@ -50,6 +50,9 @@ class FamilyEstimates {
   void visit_family(std::size_t family, const EstimatedPart& part, Found& found,
                     const std::function<std::optional<EstimatedCandidate>(const Candidate&)>& estimate);
   void estimate_family(std::size_t family, const EstimatedPart& part, Found& found);
+  // The candidate with or without overlap, where the job leaves that open: the one with the shorter step.
+  std::optional<EstimatedCandidate> of_better_overlap(Estimator& estimator, const Candidate& of,
+                                                      double most_s) const;
   void take(const EstimatedCandidate& of, Found& found) const;
 
   const PlanBase& base_;

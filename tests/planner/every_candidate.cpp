@@ -109,6 +109,8 @@ std::string job_of_other_kinds(unsigned number) {
 }  // namespace
 
 std::string searched_job(unsigned number) {
+  const bool overlap_is_open = number >= first_of_open_overlap;
+  if (overlap_is_open) number -= first_of_open_overlap;
   if (number >= first_of_other_kinds) return job_of_other_kinds(number);
   std::mt19937 random(number);
   static const int sizes[] = {2, 4, 8, 16, 4, 8, 32, 64};
@@ -117,16 +119,16 @@ std::string searched_job(unsigned number) {
   int batch = random() % 2 == 0 ? gpus * one_of({1, 2, 3, 4, 6}, random)
                                 : one_of({6, 12, 16, 20, 24, 32, 48, 96}, random);
   if (gpus > 8 * batch) batch = gpus;
-  const char* overlap = one_of({"true", "false"}, random);
+  const std::string overlap = one_of({"true", "false"}, random);
   const std::string of_cluster = cluster(random, gpus);
   const bool is_volta =
       of_cluster.find("v100") != std::string::npos || of_cluster.find("p3") != std::string::npos;
   return fmt::format(
       "simrun: 1\nmodel: {}\n"
       "training: {{seq_length: {}, global_batch_size: {}, precision: {}}}\n"
-      "optimizer: {{overlap_grad_reduce: {}}}\ncluster: {}\n",
-      of_model, one_of({512, 1024, 2048, 4096, 8192}, random), batch, is_volta ? "fp16" : "bf16", overlap,
-      of_cluster);
+      "{}cluster: {}\n",
+      of_model, one_of({512, 1024, 2048, 4096, 8192}, random), batch, is_volta ? "fp16" : "bf16",
+      overlap_is_open ? "" : "optimizer: {overlap_grad_reduce: " + overlap + "}\n", of_cluster);
 }
 
 namespace {
@@ -146,9 +148,13 @@ std::vector<RankedCandidate> estimated_candidates(const PlanBase& base) {
         }
       },
       prices);
-  for_each_candidate(job, base.job.plan, [&](const Candidate& of) {
+  const auto add = [&](const Candidate& of) {
     all.push_back(
         {of, estimator.estimate(of, std::numeric_limits<double>::infinity()).value_or(Estimate{}), {}});
+  };
+  for_each_candidate(job, base.job.plan, [&](const Candidate& of) {
+    add(of);
+    if (const auto other = with_other_overlap(job, base.job.plan, of)) add(*other);
   });
   return all;
 }

@@ -11,9 +11,10 @@ namespace simrun {
 // A job of 2 to 64 GPUs, a different one for every number: GPT, Llama with large vocabularies and grouped
 // heads, windows, experts, layers by number that pipelines do not divide, long sequences, batches of 6 to
 // 384, on A100, H100 and V100 nodes with fast and slow networks. From first_of_other_kinds on BERT, adapters,
-// frozen weights and fp8 by turns.
+// frozen weights and fp8 by turns; from first_of_open_overlap on those from 0 on, but that leave open whether
+// gradients are reduced and parameters gathered behind passes.
 std::string searched_job(unsigned number);
-inline constexpr unsigned first_of_other_kinds = 10000;
+inline constexpr unsigned first_of_other_kinds = 10000, first_of_open_overlap = 20000;
 
 // A limit that the fastest candidate does not keep: by the estimates, so much of the way from the least
 // memory of all to that of the fastest one that fits; 0: nothing fits. REQUIRES: has_layer_kinds().

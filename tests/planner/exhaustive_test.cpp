@@ -43,6 +43,10 @@ TEST_CASE("of jobs on 2 to 64 GPUs what the search finds is as fast as the best 
       {19, 0.5, 1.25},  // sliding windows over 2 nodes
       {60, 1, 1.2},     // the best is without expert parallel, where estimates put ep 2 in front
       {78, 1, 1.2},     // the best has 3 virtual stages, where estimates put 4 in front
+      {514, 0.5, 1.3},  // ZB-V under ZeRO-3 is the best, with 59 MiB to spare
+      // The best overlaps, which without would not be among the best ten.
+      {first_of_open_overlap + 462, 0.15, 1.3},
+      {first_of_open_overlap + 444, 0.15, 1.3},
   };
   for (const Searched& job : few) {
     std::vector<Override> overrides;

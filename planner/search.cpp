@@ -222,7 +222,7 @@ class Search {
 
  private:
   static constexpr int most_rounds = 8, most_rounds_of_starts = 24;
-  static constexpr std::size_t most_starts = 24;
+  static constexpr std::size_t most_starts = 24, few = 2;
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions;
@@ -261,16 +261,27 @@ class Search {
   }
 
   // Sharing links makes no step shorter: behind those that are asked for, only what could still take the
-  // place of one of them is simulated.
+  // place of one of them is simulated, a few at a time.
   void simulate_with_contention(PlanSearchResult& result) const {
-    const std::size_t best = std::min(result.best.size(), static_cast<std::size_t>(limits_.best));
-    simulate_with_contention(result, 0, best);
-    double worst = 0;
-    for (std::size_t i = 0; i < best; ++i) worst = std::max(worst, goal(result.best[i]));
-    std::size_t end = best;
-    while (end < result.best.size() && goal(result.best[end]) <= worst) ++end;
-    if (!result.was_stopped) simulate_with_contention(result, best, end);
+    const std::size_t all = result.best.size(), asked = std::min(all, static_cast<std::size_t>(limits_.best));
+    simulate_with_contention(result, 0, asked);
+    std::size_t begin = asked, end = asked;
+    while (begin < all && !result.was_stopped) {
+      const double worst = goal_at(result, begin, asked - 1);
+      while (end < std::min(all, begin + few) && goal(result.best[end]) <= worst) ++end;
+      if (end == begin) break;
+      simulate_with_contention(result, begin, end);
+      begin = end;
+    }
     sort_by_goal(result.best, limits_.minimise);
+  }
+
+  // What the one at `place` comes to among the first so many.
+  double goal_at(const PlanSearchResult& result, std::size_t among, std::size_t place) const {
+    std::vector<double> goals;
+    for (std::size_t i = 0; i < among; ++i) goals.push_back(goal(result.best[i]));
+    std::ranges::nth_element(goals, goals.begin() + static_cast<std::ptrdiff_t>(place));
+    return goals[place];
   }
 
   // From the best to its neighbours, as long as one is better: what is faster though its estimate lies behind

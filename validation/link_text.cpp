@@ -32,13 +32,23 @@ double unit_at(const std::string& text, std::size_t at) {
   return 0;
 }
 
+// "400G": of the rates that ports have, as "80G" is hardly one.
+bool is_port_rate(double number, const std::string& text, std::size_t behind) {
+  constexpr std::array<double, 9> rates{10, 25, 40, 50, 56, 100, 200, 400, 800};
+  const bool ends =
+      behind + 1 >= text.size() || std::isalnum(static_cast<unsigned char>(text[behind + 1])) == 0;
+  return behind < text.size() && text[behind] == 'G' && ends &&
+         std::ranges::find(rates, number) != rates.end();
+}
+
 // The first number with a unit.
 std::optional<Rate> rate_in(const std::string& text) {
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (!is_digit(text[at]) || (at > 0 && (is_digit(text[at - 1]) || text[at - 1] == '.'))) continue;
     char* end = nullptr;
     const double number = std::strtod(text.c_str() + at, &end);
-    const double unit = unit_at(text, static_cast<std::size_t>(end - text.c_str()));
+    const auto behind = static_cast<std::size_t>(end - text.c_str());
+    const double unit = is_port_rate(number, text, behind) ? 1e9 / 8 : unit_at(text, behind);
     if (unit > 0 && number > 0) return Rate{at, number * unit};
   }
   return std::nullopt;
@@ -166,18 +176,19 @@ std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t
   const std::int64_t links = links_in(small);
   if (!rate && generation <= 0) return std::nullopt;
   const double bytes = rate ? rate->bytes_per_second : generation;
+  // No link is faster than XDR InfiniBand.
+  constexpr double fastest_link = 100e9;
   const auto is_about = [&](double other) { return std::abs(bytes - other) < 0.01 * other; };
-  const bool is_of_all = !(rate && is_of_each(small, rate->at)) &&
-                         (says("per server") || (links == 0 && says("per node")) ||
-                          (links > 1 && is_about(static_cast<double>(links) * generation)));
+  const bool is_of_all =
+      !(rate && is_of_each(small, rate->at)) &&
+      (says("per server") || (links == 0 && says("per node")) ||
+       (links > 1 && (bytes > fastest_link || is_about(static_cast<double>(links) * generation))));
   if (links > 0 && links <= 2 && says("per gpu") && !says("per node"))
     return NodeNetwork{links * gpus_per_node, bytes};
   if (links > 0) return NodeNetwork{links, is_of_all ? bytes / static_cast<double>(links) : bytes};
   if (says("ethernet") || says("gbe")) return NodeNetwork{1, bytes};
   if (is_of_all) return NodeNetwork{gpus_per_node, bytes / static_cast<double>(gpus_per_node)};
   if (!says("per ") && is_about(static_cast<double>(usual.nics) * usual.bytes_per_second)) return usual;
-  // No link is faster than XDR InfiniBand.
-  constexpr double fastest_link = 100e9;
   if (!says("per ") && bytes > fastest_link)
     return NodeNetwork{gpus_per_node, bytes / static_cast<double>(gpus_per_node)};
   return NodeNetwork{gpus_per_node, bytes};

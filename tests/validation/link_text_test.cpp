@@ -30,7 +30,10 @@ TEST_CASE("networks: NICs and rates as sources write them, on nodes of 8 GPUs") 
       Sentence{"8 NVIDIA Mellanox 400 Gbps HDR InfiniBand HCAs", 8, 50},
       Sentence{"4 x 200 Gb/s per server", 4, 25}, Sentence{"2 switches, 200 Gb/s HDR links", 8, 25},
       Sentence{"4x HDR (800 Gb/s per node)", 4, 25}, Sentence{"one NIC of 400 Gb/s per GPU", 8, 50},
-      Sentence{"HDR100", 8, 12.5}, Sentence{"1,600 Gb/s per node", 8, 25}, Sentence{"3.2 Tbps", 8, 50});
+      Sentence{"HDR100", 8, 12.5}, Sentence{"1,600 Gb/s per node", 8, 25}, Sentence{"3.2 Tbps", 8, 50},
+      Sentence{"32x EFA per node (about 3.2 Tbps)", 32, 12.5},
+      Sentence{"16x 400 Gbps EFAv4 per node (6.4 Tbps/node)", 16, 50}, Sentence{"RoCE 4x 200G", 4, 25},
+      Sentence{"8x ConnectX-7 400G IB", 8, 50}, Sentence{"100G per GPU", 8, 12.5});
   CAPTURE(sentence.text);
   const auto network = node_network_in(sentence.text, 8);
   REQUIRE(network);
@@ -52,7 +55,7 @@ TEST_CASE("networks: a bare rate that is all of a node's cards together is the n
 
 TEST_CASE("networks: a sentence without a rate says none") {
   for (const char* text :
-       {"", "not stated in README", "single node", "AWS EFA", "RoCE (bandwidth not stated)"})
+       {"", "not stated in README", "single node", "AWS EFA", "RoCE (bandwidth not stated)", "A100 80G"})
     CHECK_FALSE(node_network_in(text, 8));
 }
 

@@ -370,7 +370,8 @@ TEST_CASE("row: exchanges of experts are overlapped where a recipe says so and t
 
 TEST_CASE("row: Megatron-Bridge dispatches by HybridEP on GB200 and B300, by all-to-alls on H100") {
   const auto dispatcher_of = [](const char* hardware,
-                                const char* source = "NVIDIA Megatron-Bridge performance summary") {
+                                const char* source = "NVIDIA Megatron-Bridge performance summary",
+                                const char* notes = "") {
     return load_row({{Column::source, source},
                      {Column::hardware, hardware},
                      {Column::model, "Qwen3_30B_a3B"},
@@ -379,13 +380,16 @@ TEST_CASE("row: Megatron-Bridge dispatches by HybridEP on GB200 and B300, by all
                      {Column::topk, "2"},
                      {Column::tp, "1"},
                      {Column::ep, "2"},
-                     {Column::layers, "4"}})
+                     {Column::layers, "4"},
+                     {Column::notes, notes}})
         .job.moe.token_dispatcher;
   };
   CHECK(dispatcher_of("GB200") == TokenDispatcher::deepep);
   CHECK(dispatcher_of("B300") == TokenDispatcher::deepep);
   CHECK(dispatcher_of("H100 80GB") == TokenDispatcher::alltoall);
   CHECK(dispatcher_of("GB200", "another framework's table") == TokenDispatcher::alltoall);
+  CHECK(dispatcher_of("B300", "NVIDIA Megatron-Bridge performance summary",
+                      "MoE dispatcher NCCL all-to-all") == TokenDispatcher::alltoall);
 }
 
 }  // namespace

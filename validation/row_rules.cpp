@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 #include "configs/config_node.h"
 #include "configs/text_file.h"
@@ -85,26 +87,58 @@ std::string held_at(const std::string& text, std::size_t at, const Placeholder& 
   return text.substr(at, end - at);
 }
 
-// The pattern from `p` at `t`; what a placeholder stands for is written to `captured`.
+// Whether these words stand in the text at `at`, in capitals or not.
+bool is_alike(const std::string& text, std::size_t at, std::string_view words) {
+  return at + words.size() <= text.size() &&
+         std::equal(words.begin(), words.end(), text.begin() + static_cast<std::ptrdiff_t>(at),
+                    [](char a, char b) { return lower(a) == lower(b); });
+}
+
+// Where a pattern was found.
+struct Found {
+  std::string captured;  // what its placeholder stands for
+  std::size_t end = 0;   // behind it
+};
+
+// The pattern from `p` at `t`.
 bool matches_at(const std::string& pattern, std::size_t p, const std::string& text, std::size_t t,
-                std::string& captured) {
+                Found& found) {
   for (; p < pattern.size(); ++p, ++t) {
     if (pattern[p] == '*') {
       for (std::size_t skip = t; skip <= text.size(); ++skip)
-        if (matches_at(pattern, p + 1, text, skip, captured)) return true;
+        if (matches_at(pattern, p + 1, text, skip, found)) return true;
       return false;
     }
     const auto held = std::ranges::find_if(placeholders, [&](const Placeholder& one) {
       return pattern.compare(p, one.name.size(), one.name) == 0;
     });
     if (held != placeholders.end()) {
-      captured = held_at(text, t, *held);
-      return !captured.empty() &&
-             matches_at(pattern, p + held->name.size(), text, t + captured.size(), captured);
+      found.captured = held_at(text, t, *held);
+      return !found.captured.empty() &&
+             matches_at(pattern, p + held->name.size(), text, t + found.captured.size(), found);
     }
     if (t >= text.size() || lower(pattern[p]) != lower(text[t])) return false;
   }
+  found.end = t;
   return true;
+}
+
+// "no DeepEP", "without LoRA", "not LoRA", "A2A overlap off": what is between `begin` and `end` is denied.
+bool is_denied(const std::string& text, std::size_t begin, std::size_t end) {
+  constexpr std::array<std::string_view, 7> before = {"no ",      "no-",  "not ",   "non-",
+                                                      "without ", "w/o ", "unless "};
+  constexpr std::array<std::string_view, 5> behind = {" off", " disabled", "=false", " false", "=0"};
+  const auto stands_before = [&](std::string_view word) {
+    if (begin < word.size() || !is_alike(text, begin - word.size(), word)) return false;
+    return begin == word.size() ||
+           std::isalnum(static_cast<unsigned char>(text[begin - word.size() - 1])) == 0;
+  };
+  const auto stands_behind = [&](std::string_view word) {
+    return is_alike(text, end, word) &&
+           (end + word.size() == text.size() ||
+            std::isalnum(static_cast<unsigned char>(text[end + word.size()])) == 0);
+  };
+  return std::ranges::any_of(before, stands_before) || std::ranges::any_of(behind, stands_behind);
 }
 
 class RuleFile {
@@ -249,11 +283,24 @@ void fill_in(std::string& text, const std::string& captured) {
 std::optional<std::string> matched(const std::string& pattern, const std::string& text) {
   if (pattern.starts_with('='))
     return text.find(pattern.substr(1)) == std::string::npos ? std::nullopt : std::optional<std::string>("");
-  std::string captured;
+  Found found;
   for (std::size_t at = 0; at <= text.size(); ++at)
-    if (matches_at(pattern, 0, text, at, captured)) return captured;
+    if (matches_at(pattern, 0, text, at, found)) return found.captured;
   return std::nullopt;
 }
+
+namespace {
+
+// Like matched(), but not where the text denies it.
+std::optional<std::string> said(const std::string& pattern, const std::string& text) {
+  if (pattern.starts_with('=')) return matched(pattern, text);
+  Found found;
+  for (std::size_t at = 0; at <= text.size(); ++at)
+    if (matches_at(pattern, 0, text, at, found) && !is_denied(text, at, found.end)) return found.captured;
+  return std::nullopt;
+}
+
+}  // namespace
 
 bool holds_where(const RowRule& rule, const MeasuredRow& row) {
   return std::ranges::all_of(rule.where, [&](const auto& condition) {
@@ -272,7 +319,7 @@ std::optional<RowRule> applied(const RowRule& rule, const std::string& text) {
   const auto is_said = [&](const std::string& pattern) { return matched(pattern, text).has_value(); };
   if (std::ranges::any_of(rule.unless, is_said)) return std::nullopt;
   for (const std::string& pattern : rule.match) {
-    const std::optional<std::string> captured = matched(pattern, text);
+    const std::optional<std::string> captured = said(pattern, text);
     if (!captured) continue;
     RowRule filled = rule;
     for (auto& [column, value] : filled.cells) fill_in(value, *captured);

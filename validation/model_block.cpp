@@ -105,11 +105,12 @@ class ModelBlock {
  private:
   void write_tying() {
     const auto tied = made_.facts.find("tied");
-    if (tied == made_.facts.end() || tied->second != "no") return;
+    if (tied == made_.facts.end()) return;
+    const bool is_tied = tied->second == "yes";
     if (family_.name == "megatron")
-      made_.job.set("model.untie_embeddings_and_output_weights", "true");
+      made_.job.set("model.untie_embeddings_and_output_weights", is_tied ? "false" : "true");
     else
-      made_.job.set("model.tie_word_embeddings", "false");
+      made_.job.set("model.tie_word_embeddings", is_tied ? "true" : "false");
   }
 
   void put(const char* key, Column column) {

@@ -27,7 +27,7 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
 //   ffn_per_hidden  width of the MLPs and experts of rows that do not say it, in hidden sizes
 //   gated           by_size: Llama's or Mixtral's layers where the model's name says as many parameters
 //                   as they have, and no other layers do (validation/named_size.h)
-//   tied            "no": input and output embedding are two matrices
+//   tied            "no": input and output embedding are two matrices; "yes": they are one
 //   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective
 //   shard_ranks     data-parallel ranks that share one copy of what ZeRO or FSDP shards
 //   memory_unit     GiB or GB

@@ -67,10 +67,10 @@ void add_schedule(const Job& job, Flags& flags, Notes& notes) {
     add(flags, "--pipeline-model-parallel-layout", pipeline_layout_text(parallelism.stages));
   else if (chunks > 1)
     add(flags, "--num-virtual-stages-per-pipeline-rank", chunks);
-  const bool overlaps = schedule == "interleaved_1f1b_overlap" && job.model.experts.count > 0 && chunks > 1;
+  const bool overlaps = schedule == "interleaved_1f1b_overlap" && job.model.experts.count > 0;
   if (overlaps) add(flags, "--overlap-moe-expert-parallel-comm");
   const std::int64_t group = parallelism.microbatch_group_size_per_vp_stage;
-  if (group > 0 && (overlaps || group != parallelism.pipeline_model_parallel_size))
+  if (group > 0 && ((overlaps && chunks > 1) || group != parallelism.pipeline_model_parallel_size))
     add(flags, "--microbatch-group-size-per-virtual-pipeline-stage", group);
   if (schedule != (chunks > 1 ? "interleaved_1f1b" : "1f1b") && !overlaps)
     notes.push_back(

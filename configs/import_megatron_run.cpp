@@ -182,11 +182,11 @@ void import_megatron_parallelism(MegatronReader& flags) {
   import_uneven_layers(flags, ranks, chunks);
   if (chunks == 1) flags.drop("parallelism.microbatch_group_size_per_vp_stage");
   const std::string overlap = "--overlap-moe-expert-parallel-comm";
-  if (flags.is_on(overlap) && chunks > 1)
+  if (flags.is_on(overlap) && (chunks > 1 || ranks == 1))
     flags.put("parallelism.pipeline_schedule", "interleaved_1f1b_overlap", flags.position_of(overlap));
   else if (flags.is_given(overlap))
     flags.problem(flags.position_of(overlap),
-                  fmt::format("{} without virtual stages is not modelled", overlap),
+                  fmt::format("{} of a pipeline without virtual stages is not modelled", overlap),
                   "--num-virtual-stages-per-pipeline-rank 2.");
   if (flags.is_on("--use-tp-pp-dp-mapping"))
     flags.put("parallelism.rank_order", "tp-cp-ep-pp-dp", flags.position_of("--use-tp-pp-dp-mapping"));

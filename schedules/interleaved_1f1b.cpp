@@ -42,7 +42,8 @@ std::string interleaved_rule(const PipelineShape& shape) {
 }
 
 std::string overlap_rule(const PipelineShape& shape) {
-  std::string broken = several_stages_rule(shape);
+  const bool is_pipeline = shape.ranks > 1;
+  std::string broken = is_pipeline ? several_stages_rule(shape) : whole_sequences_rule(shape);
   if (broken.empty()) broken = group_rule(shape);
   return broken.empty() ? megatron_group_rule(shape) : broken;
 }

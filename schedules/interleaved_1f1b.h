@@ -19,13 +19,15 @@ Schedule interleaved_1f1b(const PipelineShape& shape);
 
 // Megatron-LM's overlap_moe_expert_parallel_comm: one forward more before the steady state, in which each
 // forward and the backward behind it run as one step, the all-to-all of one behind the compute of the other.
-// At most min(n, w + 2) pairs are alive on rank r.
+// At most min(n, w + 2) pairs are alive on rank r. On one rank also with one stage: w = 0, each microbatch's
+// forward beside the backward of the one before it.
 //
 // Source: Megatron-LM core/pipeline_parallel/combined_1f1b.py.
 Schedule interleaved_1f1b_overlap(const PipelineShape& shape);
 
-// At least 2 virtual stages per rank, and the group rules of virtual_microbatches.h: Megatron-LM's or
-// PyTorch's; of the overlapped variant Megatron-LM's alone. "" if the shape obeys them.
+// At least 2 virtual stages per rank (of the overlapped variant, where there are several ranks), and the
+// group rules of virtual_microbatches.h: Megatron-LM's or PyTorch's; of the overlapped variant Megatron-LM's
+// alone. "" if the shape obeys them.
 std::string interleaved_refusal(const PipelineShape& shape);
 std::string interleaved_overlap_refusal(const PipelineShape& shape);
 

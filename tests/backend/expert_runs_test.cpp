@@ -143,6 +143,10 @@ TEST_CASE("experts in every pipeline schedule compute what they do on one rank")
                       .parallelism = experts_on(2, ", pipeline_model_parallel_size: 2, pipeline_schedule: " +
                                                        std::string(schedule)),
                       .gpus = 4});
+  // Two microbatches on the only stage.
+  check_expert_job({.model = tiny_mixtral,
+                    .parallelism = experts_on(2, ", pipeline_schedule: interleaved_1f1b_overlap"),
+                    .gpus = 2});
 }
 
 }  // namespace simrun

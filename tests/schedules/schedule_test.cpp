@@ -40,6 +40,13 @@ TEST_CASE("overlapped interleaved 1F1B: one forward more, then forward and backw
   CHECK(to_string(schedule[1]) == "1F0 1F1 3F0 (3F1;3B0) 3B1 1B0 1B1");
 }
 
+TEST_CASE("overlapped interleaved 1F1B on one rank: one stage will do, in a pipeline it will not") {
+  const Schedule schedule = interleaved_1f1b_overlap({.ranks = 1, .virtual_stages = 1, .microbatches = 3});
+  CHECK(to_string(schedule[0]) == "0F0 (0F1;0B0) (0F2;0B1) 0B2");
+  CHECK(interleaved_overlap_refusal({.ranks = 1, .virtual_stages = 1, .microbatches = 3}).empty());
+  CHECK_FALSE(interleaved_overlap_refusal({.ranks = 2, .virtual_stages = 1, .microbatches = 4}).empty());
+}
+
 TEST_CASE("looped breadth-first: chunk after chunk, the backward in mirror image") {
   const Schedule schedule = looped_bfs({.ranks = 2, .virtual_stages = 2, .microbatches = 2});
   CHECK(to_string(schedule[0]) == "0F0 0F1 2F0 2F1 2B1 2B0 0B1 0B0");

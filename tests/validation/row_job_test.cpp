@@ -345,7 +345,7 @@ TEST_CASE("row: experts of a router that was left to itself are not equally busy
 }
 
 TEST_CASE("row: exchanges of experts are overlapped where a recipe says so and the pipeline interleaves") {
-  const auto job_of = [](const char* vpp, const char* notes) {
+  const auto job_of = [](const char* vpp, const char* notes, const char* pp = "2") {
     return load_row({{Column::model, "Qwen3_235B_a22B"},
                      {Column::kv_heads, "8"},
                      {Column::n_experts, "8"},
@@ -353,7 +353,7 @@ TEST_CASE("row: exchanges of experts are overlapped where a recipe says so and t
                      {Column::n_gpus, "16"},
                      {Column::tp, "1"},
                      {Column::ep, "2"},
-                     {Column::pp, "2"},
+                     {Column::pp, pp},
                      {Column::layers, "8"},
                      {Column::global_batch, "64"},
                      {Column::vpp, vpp},
@@ -365,7 +365,10 @@ TEST_CASE("row: exchanges of experts are overlapped where a recipe says so and t
   };
   CHECK(schedule_of("2", "use=clean; A2A overlap") == "interleaved_1f1b_overlap");
   CHECK(schedule_of("2", "use=clean") == "interleaved_1f1b");
+  CHECK(schedule_of("2", "use=clean; no A2A overlap") == "interleaved_1f1b");
   CHECK(schedule_of("1", "use=clean; A2A overlap") == "1f1b");
+  CHECK(job_of("1", "use=clean; A2A overlap", "1").parallelism.pipeline_schedule ==
+        "interleaved_1f1b_overlap");
 }
 
 TEST_CASE("row: Megatron-Bridge dispatches by HybridEP on GB200 and B300, by all-to-alls on H100") {

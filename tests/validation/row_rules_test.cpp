@@ -43,6 +43,22 @@ TEST_CASE("rules: the first that matches holds, with what was captured filled in
   CHECK(first_applied({one, any}, "m")->name == "any");
 }
 
+TEST_CASE("rules: what a text denies does not count, unless the pattern is the denial") {
+  RowRule rule;
+  const auto says = [&](const char* pattern, const char* text) {
+    rule.match = {pattern};
+    return applied(rule, text).has_value();
+  };
+  CHECK(says("DeepEP", "HybridEP off; DeepEP on"));
+  for (const char* text : {"alltoall unless DeepEP", "no DeepEP", "without DeepEP", "not DeepEP, but NCCL",
+                           "w/o DeepEP", "non-DeepEP", "DeepEP off", "DeepEP disabled.", "use DeepEP=false"})
+    CHECK_FALSE(says("DeepEP", text));
+  CHECK(says("DeepEP", "alltoall unless DeepEP; DeepEP dispatcher"));  // said once is said
+  CHECK(says("DeepEP", "casino DeepEP"));                              // another word's end
+  CHECK(says("DeepEP", "DeepEP offers two modes"));
+  CHECK(says("no DeepEP", "no DeepEP"));
+}
+
 TEST_CASE("rules: `where` asks for numbers of at least so much, for that very number, or for words") {
   RowRule rule;
   MeasuredRow row;

@@ -170,6 +170,9 @@ TEST_CASE("how experts are run comes back") {
                                        {"parallelism.expert_tensor_parallel_size", "2"},
                                        {"parallelism",
                                         "{virtual_pipeline_model_parallel_size: 2, pipeline_schedule: "
+                                        "interleaved_1f1b_overlap}"},
+                                       {"parallelism",
+                                        "{pipeline_model_parallel_size: 1, pipeline_schedule: "
                                         "interleaved_1f1b_overlap}"}}));
   CAPTURE(key, value);
   LoadOptions options = with_presets();

@@ -127,7 +127,8 @@ bool matches_at(const std::string& pattern, std::size_t p, const std::string& te
 bool is_denied(const std::string& text, std::size_t begin, std::size_t end) {
   constexpr std::array<std::string_view, 7> before = {"no ",      "no-",  "not ",   "non-",
                                                       "without ", "w/o ", "unless "};
-  constexpr std::array<std::string_view, 5> behind = {" off", " disabled", "=false", " false", "=0"};
+  constexpr std::array<std::string_view, 8> behind = {" off",    " disabled", "=false", " false",
+                                                      ": false", "=none",     ": none", "=0"};
   const auto stands_before = [&](std::string_view word) {
     if (begin < word.size() || !is_alike(text, begin - word.size(), word)) return false;
     return begin == word.size() ||

@@ -50,8 +50,9 @@ TEST_CASE("rules: what a text denies does not count, unless the pattern is the d
     return applied(rule, text).has_value();
   };
   CHECK(says("DeepEP", "HybridEP off; DeepEP on"));
-  for (const char* text : {"alltoall unless DeepEP", "no DeepEP", "without DeepEP", "not DeepEP, but NCCL",
-                           "w/o DeepEP", "non-DeepEP", "DeepEP off", "DeepEP disabled.", "use DeepEP=false"})
+  for (const char* text :
+       {"alltoall unless DeepEP", "no DeepEP", "without DeepEP", "not DeepEP, but NCCL", "w/o DeepEP",
+        "non-DeepEP", "DeepEP off", "DeepEP disabled.", "use DeepEP=false", "DeepEP: none"})
     CHECK_FALSE(says("DeepEP", text));
   CHECK(says("DeepEP", "alltoall unless DeepEP; DeepEP dispatcher"));  // said once is said
   CHECK(says("DeepEP", "casino DeepEP"));                              // another word's end

@@ -41,17 +41,19 @@ bool is_port_rate(double number, const std::string& text, std::size_t behind) {
          std::ranges::find(rates, number) != rates.end();
 }
 
-// The first number with a unit.
+// The first number with a unit, or else the first bare "400G".
 std::optional<Rate> rate_in(const std::string& text) {
+  std::optional<Rate> bare;
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (!is_digit(text[at]) || (at > 0 && (is_digit(text[at - 1]) || text[at - 1] == '.'))) continue;
     char* end = nullptr;
     const double number = std::strtod(text.c_str() + at, &end);
     const auto behind = static_cast<std::size_t>(end - text.c_str());
-    const double unit = is_port_rate(number, text, behind) ? 1e9 / 8 : unit_at(text, behind);
+    const double unit = unit_at(text, behind);
     if (unit > 0 && number > 0) return Rate{at, number * unit};
+    if (!bare && is_port_rate(number, text, behind)) bare = Rate{at, number * 1e9 / 8};
   }
-  return std::nullopt;
+  return bare;
 }
 
 // "1,600 Gb/s" without its comma, and 'x' for the other signs of multiplication.

@@ -48,7 +48,9 @@ std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules,
 // What the GPU is, and of one whose links are PCIe without NVLink that it is.
 std::string hardware_of(const MeasuredRow& row) {
   const std::string &links = row[Column::intra_link], &gpu = row[Column::hardware];
-  const bool is_pcie = matched("PCI", links) && !matched("NVLink", links) && !matched("NVSwitch", links);
+  const bool has_nvlink =
+      matched("NVLink", links) && !matched("no NVLink", links) && !matched("without NVLink", links);
+  const bool is_pcie = matched("PCI", links) && !has_nvlink && !matched("NVSwitch", links);
   return gpu + (is_pcie && !matched("SXM", gpu) && !matched("PCI", gpu) ? " PCIe card" : "");
 }
 
@@ -56,7 +58,7 @@ Applied applied_rules(const MeasuredRow& row, const RowRules& rules, KnownPreset
   Applied all;
   for (const RowRule& rule : rules.notes)
     if (holds_where(rule, row))
-      if (std::optional<RowRule> found = applied(rule, row[Column::notes])) all.push_back(*found);
+      if (std::optional<RowRule> found = applied_to_notes(rule, row[Column::notes])) all.push_back(*found);
   for (std::optional<RowRule> found :
        {first_applied(rules.sources, row[Column::source]), model_rule(row, rules, presets),
         first_applied(rules.hardware, hardware_words(hardware_of(row))),

@@ -123,23 +123,43 @@ bool matches_at(const std::string& pattern, std::size_t p, const std::string& te
   return true;
 }
 
-// "no DeepEP", "without LoRA", "not LoRA", "A2A overlap off": what is between `begin` and `end` is denied.
-bool is_denied(const std::string& text, std::size_t begin, std::size_t end) {
-  constexpr std::array<std::string_view, 7> before = {"no ",      "no-",  "not ",   "non-",
-                                                      "without ", "w/o ", "unless "};
-  constexpr std::array<std::string_view, 8> behind = {" off",    " disabled", "=false", " false",
-                                                      ": false", "=none",     ": none", "=0"};
-  const auto stands_before = [&](std::string_view word) {
-    if (begin < word.size() || !is_alike(text, begin - word.size(), word)) return false;
-    return begin == word.size() ||
-           std::isalnum(static_cast<unsigned char>(text[begin - word.size() - 1])) == 0;
-  };
-  const auto stands_behind = [&](std::string_view word) {
-    return is_alike(text, end, word) &&
-           (end + word.size() == text.size() ||
-            std::isalnum(static_cast<unsigned char>(text[end + word.size()])) == 0);
-  };
-  return std::ranges::any_of(before, stands_before) || std::ranges::any_of(behind, stands_behind);
+bool is_alnum(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+
+// Whether one of these stands at `at`, no part of a longer word.
+template <std::size_t n>
+bool is_word_of(const std::array<std::string_view, n>& words, const std::string& text, std::size_t at) {
+  return std::ranges::any_of(words, [&](std::string_view word) {
+    return is_alike(text, at, word) && (at + word.size() == text.size() || !is_alnum(text[at + word.size()]));
+  });
+}
+
+// "no DeepEP", "without MoE A2A overlap": the word in front of `begin`, or the one before that.
+bool is_denied_before(const std::string& text, std::size_t begin) {
+  constexpr std::array<std::string_view, 6> words = {"no", "not", "non", "without", "w/o", "unless"};
+  while (begin < text.size() && text[begin] == ' ') ++begin;
+  std::size_t start = begin;
+  for (int back = 0; back < 2; ++back) {
+    const bool follows = start > 0 && (text[start - 1] == ' ' || (back == 0 && text[start - 1] == '-'));
+    if (!follows) return false;
+    start -= 1;
+    while (start > 0 && (is_alnum(text[start - 1]) || text[start - 1] == '/' || text[start - 1] == '-'))
+      --start;
+    if (is_word_of(words, text, start)) return true;
+  }
+  return false;
+}
+
+// "A2A overlap off", "LoRA: none", "offload_param=false", "is disabled": what follows `end`.
+bool is_denied_behind(const std::string& text, std::size_t end) {
+  constexpr std::array<std::string_view, 4> words = {"off", "disabled", "false", "not used"};
+  constexpr std::array<std::string_view, 3> values = {"none", "no", "0"};
+  while (end > 0 && end <= text.size() && text[end - 1] == ' ') --end;
+  std::size_t at = end;
+  while (at < text.size() && (text[at] == ' ' || text[at] == ':' || text[at] == '=')) ++at;
+  if (at == end) return false;
+  if (is_alike(text, at, "is ")) return is_word_of(words, text, at + 3);
+  const bool is_value = text.substr(end, at - end).find_first_of(":=") != std::string::npos;
+  return is_word_of(words, text, at) || (is_value && is_word_of(values, text, at));
 }
 
 class RuleFile {
@@ -292,12 +312,31 @@ std::optional<std::string> matched(const std::string& pattern, const std::string
 
 namespace {
 
+using Matcher = std::optional<std::string> (*)(const std::string& pattern, const std::string& text);
+
 // Like matched(), but not where the text denies it.
 std::optional<std::string> said(const std::string& pattern, const std::string& text) {
   if (pattern.starts_with('=')) return matched(pattern, text);
   Found found;
   for (std::size_t at = 0; at <= text.size(); ++at)
-    if (matches_at(pattern, 0, text, at, found) && !is_denied(text, at, found.end)) return found.captured;
+    if (matches_at(pattern, 0, text, at, found) && !is_denied_before(text, at) &&
+        !is_denied_behind(text, found.end))
+      return found.captured;
+  return std::nullopt;
+}
+
+std::optional<RowRule> applied_by(Matcher matcher, const RowRule& rule, const std::string& text) {
+  const auto is_said = [&](const std::string& pattern) { return matched(pattern, text).has_value(); };
+  if (std::ranges::any_of(rule.unless, is_said)) return std::nullopt;
+  for (const std::string& pattern : rule.match) {
+    const std::optional<std::string> captured = matcher(pattern, text);
+    if (!captured) continue;
+    RowRule filled = rule;
+    for (auto& [column, value] : filled.cells) fill_in(value, *captured);
+    for (auto& [key, value] : filled.job) fill_in(value, *captured);
+    for (auto& [key, value] : filled.facts) fill_in(value, *captured);
+    return filled;
+  }
   return std::nullopt;
 }
 
@@ -317,18 +356,11 @@ bool holds_where(const RowRule& rule, const MeasuredRow& row) {
 }
 
 std::optional<RowRule> applied(const RowRule& rule, const std::string& text) {
-  const auto is_said = [&](const std::string& pattern) { return matched(pattern, text).has_value(); };
-  if (std::ranges::any_of(rule.unless, is_said)) return std::nullopt;
-  for (const std::string& pattern : rule.match) {
-    const std::optional<std::string> captured = said(pattern, text);
-    if (!captured) continue;
-    RowRule filled = rule;
-    for (auto& [column, value] : filled.cells) fill_in(value, *captured);
-    for (auto& [key, value] : filled.job) fill_in(value, *captured);
-    for (auto& [key, value] : filled.facts) fill_in(value, *captured);
-    return filled;
-  }
-  return std::nullopt;
+  return applied_by(matched, rule, text);
+}
+
+std::optional<RowRule> applied_to_notes(const RowRule& rule, const std::string& notes) {
+  return applied_by(said, rule, notes);
 }
 
 std::optional<RowRule> first_applied(const std::vector<RowRule>& rules, const std::string& text) {

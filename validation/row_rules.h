@@ -37,6 +37,9 @@ bool holds_where(const RowRule& rule, const MeasuredRow& row);
 
 // The rule with '{}' replaced, if it matches.
 std::optional<RowRule> applied(const RowRule& rule, const std::string& text);
+// The same of notes, in which what is denied does not count as said: "no DeepEP", "without MoE A2A overlap",
+// "LoRA: none", "A2A overlap is off". What denies a pattern may be part of it.
+std::optional<RowRule> applied_to_notes(const RowRule& rule, const std::string& notes);
 std::optional<RowRule> first_applied(const std::vector<RowRule>& rules, const std::string& text);
 
 // Rules by the column that they read; of each file but notes the first that matches holds, of notes all do.

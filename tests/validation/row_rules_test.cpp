@@ -47,7 +47,7 @@ TEST_CASE("rules: what a text denies does not count, unless the pattern is the d
   RowRule rule;
   const auto says = [&](const char* pattern, const char* text) {
     rule.match = {pattern};
-    return applied(rule, text).has_value();
+    return applied_to_notes(rule, text).has_value();
   };
   CHECK(says("DeepEP", "HybridEP off; DeepEP on"));
   for (const char* text :
@@ -57,7 +57,13 @@ TEST_CASE("rules: what a text denies does not count, unless the pattern is the d
   CHECK(says("DeepEP", "alltoall unless DeepEP; DeepEP dispatcher"));  // said once is said
   CHECK(says("DeepEP", "casino DeepEP"));                              // another word's end
   CHECK(says("DeepEP", "DeepEP offers two modes"));
+  CHECK(says("DeepEP", "no recompute, DeepEP"));
+  CHECK(says("DeepEP", "DeepEP, no recompute"));
   CHECK(says("no DeepEP", "no DeepEP"));
+  CHECK_FALSE(says(" FA3", "without FA3"));  // also where a pattern begins with a blank
+  CHECK(says(" FA3", "with FA3"));
+  rule.match = {"DeepEP"};
+  CHECK(applied(rule, "unless DeepEP"));  // of other texts: what stands there
 }
 
 TEST_CASE("rules: `where` asks for numbers of at least so much, for that very number, or for words") {

@@ -15,7 +15,7 @@ struct EnumeratedCandidates {
   // have (1F1B, unless something else is asked for), selective recompute where full is allowed, microbatches
   // that are no powers of two, ZeRO stages but the job's, 1 and 3, experts that are split, microbatches and
   // numbers of expert-parallel ranks that are no powers of four but the most, microbatches of several
-  // sequences, fewer expert-parallel ranks than the most; and at last all but every so-manieth of these.
+  // sequences, fewer expert-parallel ranks than the most; and at last all but every n-th of these.
   std::vector<Candidate> chosen;
   bool is_grid() const { return all != static_cast<std::int64_t>(chosen.size()); }
 };

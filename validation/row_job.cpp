@@ -16,6 +16,7 @@
 #include "validation/publication.h"
 #include "validation/row_cells.h"
 #include "validation/row_defaults.h"
+#include "validation/text_pattern.h"
 
 namespace simrun {
 namespace {
@@ -48,9 +49,7 @@ std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules,
 // What the GPU is, and of one whose links are PCIe without NVLink that it is.
 std::string hardware_of(const MeasuredRow& row) {
   const std::string &links = row[Column::intra_link], &gpu = row[Column::hardware];
-  const bool has_nvlink =
-      matched("NVLink", links) && !matched("no NVLink", links) && !matched("without NVLink", links);
-  const bool is_pcie = matched("PCI", links) && !has_nvlink && !matched("NVSwitch", links);
+  const bool is_pcie = matched("PCI", links) && !said("NVLink", links) && !said("NVSwitch", links);
   return gpu + (is_pcie && !matched("SXM", gpu) && !matched("PCI", gpu) ? " PCIe card" : "");
 }
 

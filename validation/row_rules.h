@@ -14,9 +14,8 @@ namespace simrun {
 // A rule of configs/validation/*.yaml: what follows from words in one column of a measured row.
 struct RowRule {
   std::string name;
-  // Any of them in the text, whatever the case. '*' stands for any characters, '{}' for a run of letters,
-  // digits and _.+-, '{#}' for a number, '{text}' for all up to a blank, a quotation mark or ';'; values of
-  // the rule repeat what was found as '{}'. What follows a '=' in front stands for itself, with its case.
+  // Any of these patterns in the text (validation/text_pattern.h); values of the rule repeat what was
+  // captured as '{}'.
   std::vector<std::string> match;
   std::vector<std::string> unless;  // none of these in the text
   // Of notes.yaml and frameworks.yaml: only of rows whose cells, as the file has them, are such. "16+": a
@@ -28,17 +27,12 @@ struct RowRule {
   std::map<std::string, std::string> facts;              // what is neither: see fact_names() in the .cpp
 };
 
-// What `pattern` captured where `text` holds it: "" without '{}', '{#}' and '{text}'. Nothing where it does
-// not.
-std::optional<std::string> matched(const std::string& pattern, const std::string& text);
-
 // Whether the row's cells are as the rule's `where` asks.
 bool holds_where(const RowRule& rule, const MeasuredRow& row);
 
 // The rule with '{}' replaced, if it matches.
 std::optional<RowRule> applied(const RowRule& rule, const std::string& text);
-// The same of notes, in which what is denied does not count as said: "no DeepEP", "without MoE A2A overlap",
-// "LoRA: none", "A2A overlap is off". What denies a pattern may be part of it.
+// The same of notes, in which what is denied does not count as said.
 std::optional<RowRule> applied_to_notes(const RowRule& rule, const std::string& notes);
 std::optional<RowRule> first_applied(const std::vector<RowRule>& rules, const std::string& text);
 

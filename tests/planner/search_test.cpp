@@ -201,7 +201,6 @@ TEST_CASE("a framework that takes memory as one arena leaves all of it to candid
   CHECK(arena.feasible + arena.pruned == plain.feasible + plain.pruned);
 }
 
-// With few to simulate the lists of the threads are cut, which must not show in what is left of them.
 TEST_CASE("overlap is tried where the job does not write it") {
   const auto overlaps = [](const std::vector<Override>& overrides) {
     const PlanSearchResult found =
@@ -214,6 +213,7 @@ TEST_CASE("overlap is tried where the job does not write it") {
   CHECK_FALSE(overlaps({two_copies, {"optimizer.overlap_grad_reduce", "false"}}));
 }
 
+// With few to simulate the lists of the threads are cut, which must not show in what is left of them.
 TEST_CASE("what is simulated is the same for any number of threads", "[long]") {
   const PlanBase base = base_of("llama3-8b-8xh100", {{"plan.evaluations", "4"}, {"plan.best", "4"}});
   const auto simulated = [&](unsigned threads) {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "validation/row_rules.h"
+#include "validation/text_pattern.h"
 
 namespace simrun {
 namespace {

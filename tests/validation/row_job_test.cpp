@@ -166,6 +166,7 @@ TEST_CASE("row: GPUs whose links are PCIe have no NVLink") {
   CHECK(gpu("H100-80GB", "PCIe 5.0 x16") == "h100_pcie");
   CHECK(gpu("A100-PCIE-40GB", "") == "a100_pcie_40gb");
   CHECK(gpu("A100 80GB", "PCIe") == "a100_pcie_80gb");
+  CHECK(gpu("A100 80GB", "PCIe (no NVLink)") == "a100_pcie_80gb");
   CHECK(gpu("A100 PCIe 80GB, 400 Gb/s InfiniBand", "") == "a100_pcie_80gb");
   CHECK(gpu("A800-80GB", "PCIe") == "a100_pcie_80gb");
   CHECK(gpu("A100-80GB", "NVLink3, NICs on PCIe 4.0") == "a100_sxm_80gb");

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "validation/text_pattern.h"
+
 namespace simrun {
 namespace {
 

@@ -48,14 +48,48 @@ class Capacity {
   std::map<std::pair<std::int32_t, std::int64_t>, std::int64_t> taken_;  // by expert and part
 };
 
+using Axes = std::vector<std::uint8_t>;
+
+bool contains(const Axes& axes, std::uint8_t axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+const Mesh& mesh_at(const Plan& plan, const RankPlace& place) {
+  return plan.stages[static_cast<std::size_t>(place.pipeline_rank)].meshes.front();
+}
+
+// Axes of the mesh that split no dimension of a buffer.
+Axes axes_of_copies(const Plan& plan, const Buffer& buffer, const RankPlace& place) {
+  const Mesh& mesh = mesh_at(plan, place);
+  Axes split, copied;
+  for (const std::string& names : buffer.split)
+    for (const std::uint8_t axis : axes_of_split(names, mesh)) split.push_back(axis);
+  for (std::uint8_t axis = 0; axis < mesh.axes.size(); ++axis)
+    if (!contains(split, axis)) copied.push_back(axis);
+  return copied;
+}
+
+// The axes that split a buffer's rows: by who dispatched them, or, where all did, in turn.
+struct RowAxes {
+  Axes by_source, in_turn;
+};
+RowAxes row_axes(const ExpertRows& rows, const Plan& plan, const Buffer& buffer, const RankPlace& place) {
+  RowAxes axes;
+  if (buffer.split.size() < 2) return axes;
+  for (const std::uint8_t axis : axes_of_split(buffer.split[1], mesh_at(plan, place)))
+    (contains(rows.copied_over(), axis) ? axes.in_turn : axes.by_source).push_back(axis);
+  return axes;
+}
+
 }  // namespace
 
 DimPart experts_of(const Plan& plan, const Buffer& buffer, const RankPlace& place) {
   return part_of(plan, buffer, place, 0).front();
 }
 
-ExpertRows::ExpertRows(const DimPart& experts, std::vector<ExpertRow> rows)
-    : experts_(experts), rows_(std::move(rows)) {
+ExpertRows::ExpertRows(const DimPart& experts, std::vector<ExpertRow> rows,
+                       std::vector<std::uint8_t> copied_over)
+    : experts_(experts), rows_(std::move(rows)), copied_over_(std::move(copied_over)) {
   std::sort(rows_.begin(), rows_.end(), comes_before);
   std::size_t row = 0;
   for (std::int64_t expert = experts.first; expert < experts.first + experts.extent; ++expert) {
@@ -90,32 +124,40 @@ ExpertRows dispatched_rows(const Dispatch& dispatch, std::int32_t microbatch) {
     for (auto e = static_cast<std::int32_t>(experts.first); e < experts.first + experts.extent; ++e)
       for (std::int32_t i = 0; i < capacity.empty_rows(e); ++i)
         rows.push_back({no_token, dispatch.place.local, e, i});
-  return {experts, std::move(rows)};
+  const Buffer& indices = dispatch.plan.buffers[dispatch.what.inputs.at(1)];
+  return {experts, std::move(rows), axes_of_copies(dispatch.plan, indices, dispatch.place)};
 }
 
 std::vector<std::int64_t> rows_of_part(const ExpertRows& rows, const Plan& plan, const Buffer& buffer,
                                        const RankPlace& place) {
-  const Mesh& mesh = plan.stages[static_cast<std::size_t>(place.pipeline_rank)].meshes.front();
+  const Mesh& mesh = mesh_at(plan, place);
   const DimPart experts = experts_of(plan, buffer, place);
-  std::vector<std::uint8_t> axes;
-  if (buffer.split.size() > 1) axes = axes_of_split(buffer.split[1], mesh);
-  const std::int64_t own = place_along(mesh, axes, place.local).index;
+  const RowAxes axes = row_axes(rows, plan, buffer, place);
+  const std::int64_t source = place_along(mesh, axes.by_source, place.local).index;
+  const AxesPlace turn = place_along(mesh, axes.in_turn, place.local);
   std::vector<std::int64_t> numbers;
-  for (std::int64_t i = 0; i < rows.size(); ++i) {
-    const ExpertRow& row = rows.rows()[static_cast<std::size_t>(i)];
-    if (row.expert >= experts.first && row.expert < experts.first + experts.extent &&
-        place_along(mesh, axes, row.source).index == own)
-      numbers.push_back(i);
+  for (std::int64_t expert = 0; expert < rows.experts().extent; ++expert) {
+    const std::int64_t begin = rows.begin(expert);
+    for (std::int64_t i = begin; i < rows.begin(expert + 1); ++i) {
+      const ExpertRow& row = rows.rows()[static_cast<std::size_t>(i)];
+      if (row.expert >= experts.first && row.expert < experts.first + experts.extent &&
+          (i - begin) % turn.count == turn.index &&
+          place_along(mesh, axes.by_source, row.source).index == source)
+        numbers.push_back(i);
+    }
   }
   return numbers;
 }
 
-ExpertRows selected_rows(const ExpertRows& rows, const std::vector<std::int64_t>& numbers,
-                         const DimPart& experts) {
-  std::vector<ExpertRow> selected;
-  selected.reserve(numbers.size());
-  for (const std::int64_t number : numbers) selected.push_back(rows.rows()[static_cast<std::size_t>(number)]);
-  return {experts, std::move(selected)};
+ExpertRows part_of_rows(const ExpertRows& rows, const Plan& plan, const Buffer& buffer,
+                        const RankPlace& place) {
+  std::vector<ExpertRow> part;
+  for (const std::int64_t number : rows_of_part(rows, plan, buffer, place))
+    part.push_back(rows.rows()[static_cast<std::size_t>(number)]);
+  std::vector<std::uint8_t> still_copied = rows.copied_over();
+  const RowAxes axes = row_axes(rows, plan, buffer, place);
+  std::erase_if(still_copied, [&](std::uint8_t axis) { return contains(axes.in_turn, axis); });
+  return {experts_of(plan, buffer, place), std::move(part), std::move(still_copied)};
 }
 
 }  // namespace simrun

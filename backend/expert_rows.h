@@ -28,9 +28,12 @@ DimPart experts_of(const Plan& plan, const Buffer& buffer, const RankPlace& plac
 
 class ExpertRows {
  public:
-  ExpertRows(const DimPart& experts, std::vector<ExpertRow> rows);
+  ExpertRows(const DimPart& experts, std::vector<ExpertRow> rows, std::vector<std::uint8_t> copied_over = {});
 
   const DimPart& experts() const { return experts_; }
+  // Axes over which ranks have dispatched the same tokens, each for itself: tensor-parallel ranks without
+  // sequence parallelism. Where such an axis splits rows, they share out each expert's in turn.
+  const std::vector<std::uint8_t>& copied_over() const { return copied_over_; }
   const std::vector<ExpertRow>& rows() const { return rows_; }
   std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
   // Rows of the rank's expert number `expert`, counted from its first: [begin(expert), begin(expert + 1)).
@@ -40,6 +43,7 @@ class ExpertRows {
   DimPart experts_;
   std::vector<ExpertRow> rows_;
   std::vector<std::int64_t> begins_;
+  std::vector<std::uint8_t> copied_over_;
 };
 using SharedRows = std::shared_ptr<const ExpertRows>;
 
@@ -61,12 +65,12 @@ struct Dispatch {
 ExpertRows dispatched_rows(const Dispatch& dispatch, std::int32_t microbatch);
 
 // Numbers, ascending, of the rows that a rank's part of a buffer has: those of its experts, dispatched by
-// ranks that have the same place along the axes that split the buffer's rows.
+// ranks that have the same place along the axes that split the buffer's rows; of copies, each rank's share.
 std::vector<std::int64_t> rows_of_part(const ExpertRows& rows, const Plan& plan, const Buffer& buffer,
                                        const RankPlace& place);
 
-// The rows of these numbers, as a rank has them.
-ExpertRows selected_rows(const ExpertRows& rows, const std::vector<std::int64_t>& numbers,
-                         const DimPart& experts);
+// Those rows, as the rank's own part of the buffer.
+ExpertRows part_of_rows(const ExpertRows& rows, const Plan& plan, const Buffer& buffer,
+                        const RankPlace& place);
 
 }  // namespace simrun

@@ -32,25 +32,22 @@ void append_rows(const Message& message, std::vector<ExpertRow>& rows) {
 SharedRows RankExchange::rows_behind(const RowsCall& call) {
   const ExpertRows& rows = *call.input.rows;
   if (call.what.opcode == Opcode::all_reduce) return call.input.rows;
-  const DimPart experts = experts_of(plan_, call.output, place_);
-  const auto rows_for = [&](const RankPlace& member) {
-    return selected_rows(rows, rows_of_part(rows, plan_, call.output, member), experts).rows();
-  };
-  std::vector<ExpertRow> arriving = rows_for(place_);
+  ExpertRows own = part_of_rows(rows, plan_, call.output, place_);
   // Summands have the same rows on every rank.
   if (call.what.opcode == Opcode::copy || call.what.opcode == Opcode::reduce_scatter)
-    return std::make_shared<const ExpertRows>(experts, std::move(arriving));
+    return std::make_shared<const ExpertRows>(std::move(own));
+  std::vector<ExpertRow> arriving = own.rows();
   const std::vector<RankPlace> members =
       members_of(plan_, plan_.communications[call.what.communication].group, place_);
   const MessageTag tag = tag_of(plan_, call.what, call.microbatch);
   for (const RankPlace& member : members) {
     if (member.rank == place_.rank) continue;
-    const std::vector<ExpertRow> sent = rows_for(member);
-    transport_.send(member.rank, tag, {static_cast<std::int64_t>(sent.size()), bytes_of_rows(sent)});
+    const ExpertRows sent = part_of_rows(rows, plan_, call.output, member);
+    transport_.send(member.rank, tag, {sent.size(), bytes_of_rows(sent.rows())});
   }
   for (const RankPlace& member : members)
     if (member.rank != place_.rank) append_rows(transport_.receive(member.rank, tag, call.of), arriving);
-  return std::make_shared<const ExpertRows>(experts, std::move(arriving));
+  return std::make_shared<const ExpertRows>(own.experts(), std::move(arriving));
 }
 
 void RankExchange::announce_rows(const Call& call, std::int64_t to) {

@@ -37,6 +37,8 @@ constexpr const char* recomputes[] = {"", "recompute: {granularity: selective}\n
                                       "recompute: {granularity: full}\n",
                                       "recompute: {granularity: selective, saved: [core_attn]}\n"};
 constexpr int data[] = {1, 2, 4};
+constexpr const char* experts[] = {"", ", expert_model_parallel_size: 2", ", expert_tensor_parallel_size: 1",
+                                   ", expert_model_parallel_size: 2, expert_tensor_parallel_size: 1"};
 
 struct PipelineLevel {
   int size;
@@ -125,6 +127,7 @@ std::vector<std::size_t> factor_sizes() {
   set(Factor::zero, 4);
   set(Factor::overlap, std::size(overlaps));
   set(Factor::data, std::size(data));
+  set(Factor::experts, std::size(experts));
   set(Factor::recompute, std::size(recomputes));
   return sizes;
 }
@@ -134,10 +137,10 @@ std::string name_of(const Combination& combination) {
   const ContextLevel& context = contexts[at(combination, Factor::context)];
   const TensorLevel& tensor = tensors[at(combination, Factor::tensor)];
   return fmt::format(
-      "{} tp{}{} cp{} ({}) pp{} {} dp{} ep{} zero{}{}{}{} {} micro batch {}",
+      "{} tp{}{} cp{} ({}) pp{} {} dp{}{} zero{}{}{}{} {} micro batch {}",
       cover_models()[at(combination, Factor::model)].name, tensor.size, tensor.sequence ? " sp" : "",
       context.size, context.keys, pipeline.size, pipeline.schedule, data[at(combination, Factor::data)],
-      1 + at(combination, Factor::experts), at(combination, Factor::zero),
+      experts[at(combination, Factor::experts)], at(combination, Factor::zero),
       overlaps[at(combination, Factor::overlap)],
       at(combination, Factor::recompute) == 0   ? ""
       : at(combination, Factor::recompute) == 1 ? ", selective recompute"
@@ -171,7 +174,7 @@ CoverJob cover_job(const Combination& combination) {
     if (entry != nullptr && entry->default_virtual_stages > 1)
       parallelism += fmt::format(", virtual_pipeline_model_parallel_size: {}", entry->default_virtual_stages);
   }
-  if (at(combination, Factor::experts) == 1) parallelism += ", expert_model_parallel_size: 2";
+  parallelism += experts[at(combination, Factor::experts)];
   const std::string rest =
       fmt::format("optimizer: {{zero_stage: {}{}}}\n{}", at(combination, Factor::zero),
                   overlaps[at(combination, Factor::overlap)], recomputes[at(combination, Factor::recompute)]);

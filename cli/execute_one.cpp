@@ -184,7 +184,7 @@ void compare_with_one_rank(const ReferencePlan& reference, const ExecuteOptions&
     report.fault = "without parallelism: " + alone.failure;
     return;
   }
-  const AgreementTolerance within = tolerance_of(how.device);
+  const AgreementTolerance within = tolerance_of(how.device, *reference.plan);
   const Agreement agreed = agreement(run, alone, within);
   report.reference = compared(agreed, alone, *reference.plan, within);
   if (report.fault.empty()) report.fault = agreed.fault;

@@ -11,12 +11,13 @@ namespace {
 std::int64_t share(std::int64_t elements, std::int64_t shards) { return (elements + shards - 1) / shards; }
 
 // Numbers of the update, and behind them of every parameter: matrices, rows, columns, and 1 where [columns,
-// rows] lie in memory; of a vector 0, its elements, 1 and 0.
+// rows] lie in memory; of vectors 0, the elements of each, their number and 0.
 std::vector<double> adafactor_constants(const UpdateContext& context, const ParameterBucket& bucket) {
   std::vector<double> constants = update_constants(context);
   for (const ParameterMatrix& of : bucket.matrices) {
-    const std::int64_t rows = of.count == 0 ? of.elements : of.rows;
-    for (const std::int64_t number : {of.count, rows, of.columns, std::int64_t{of.columns_first ? 1 : 0}})
+    const std::int64_t rows = of.count == 0 ? of.elements / of.vectors : of.rows;
+    const std::int64_t columns = of.count == 0 ? of.vectors : of.columns;
+    for (const std::int64_t number : {of.count, rows, columns, std::int64_t{of.columns_first ? 1 : 0}})
       constants.push_back(static_cast<double>(number));
   }
   return constants;
@@ -35,6 +36,12 @@ Instruction sums(const UpdateContext& context, const ParameterBucket& bucket, st
   // A number that is known on the host: no operand.
   if (context.norm != no_index) instruction.waits_for = {context.norm};
   return instruction;
+}
+
+// An update is clipped by the root mean square of its matrix or vector: of one expert's, wherever the others
+// are.
+std::int64_t clipped(const ParameterMatrix& matrix) {
+  return matrix.count == 0 ? matrix.vectors : matrix.count;
 }
 
 // All-reduces that are made of a list of buffers, by the axes over which each is partial.
@@ -106,7 +113,7 @@ std::vector<Instruction> adafactor_update(const UpdateContext& context, const Pa
   for (const ParameterMatrix& matrix : bucket.matrices) {
     std::vector<AxisId> both = shard_axes;
     both.insert(both.end(), matrix.axes.begin(), matrix.axes.end());
-    squares.add("adafactor update norms", both, std::max<std::int64_t>(matrix.count, 1));
+    squares.add("adafactor update norms", both, clipped(matrix));
     if (matrix.count == 0) continue;
     // Sums over rows, one per column, are partial where rows are cut; sums over columns likewise.
     factors.add("adafactor column sums", matrix.splits_columns ? shard_axes : both,
@@ -118,8 +125,9 @@ std::vector<Instruction> adafactor_update(const UpdateContext& context, const Pa
   std::vector<Instruction> norms = squares.instructions("adafactor update norms", {});
   // Without anything to sum over ranks the norms stay in the kernel's registers and one scalar buffer.
   if (norms.front().outputs.empty()) {
-    const Index local = add_step_buffer(context.plan, "adafactor update norms", Dtype::fp32,
-                                        static_cast<std::int64_t>(bucket.matrices.size()));
+    std::int64_t elements = 0;
+    for (const ParameterMatrix& matrix : bucket.matrices) elements += clipped(matrix);
+    const Index local = add_step_buffer(context.plan, "adafactor update norms", Dtype::fp32, elements);
     norms.front().outputs = squares.made = {local};
     Instruction release;
     release.opcode = Opcode::free;

@@ -9,12 +9,12 @@ namespace simrun {
 // Adafactor (Shazeer and Stern 2018, arXiv 1804.04235, algorithms 4 and 5), without a first moment: three
 // passes over the gradients.
 //   1  sums of squared gradients over rows and columns of every matrix
-//   2  the root mean square of every parameter's update, by which it is clipped (section 6)
+//   2  the root mean square of every matrix' and vector's update, by which it is clipped (section 6); each
+//      expert's are clipped alone, so that it does not matter which ranks have the others
 //   3  the update
 // Where ranks hold parts of a matrix, sums over a dimension that is cut are all-reduced before they are used:
 // under ZeRO matrices are cut by rows, as FSDP2 cuts them, so sums over rows are; under tensor parallelism
-// those over the split dimension. The parameters' root mean squares, one number each, are all-reduced over
-// both.
+// those over the split dimension. The root mean squares, one number each, are all-reduced over both.
 std::vector<Instruction> adafactor_update(const UpdateContext& context, const ParameterBucket& bucket);
 
 // Elements of the second moments that one rank keeps of a bucket: a row's and a column's mean per matrix, and

@@ -29,6 +29,14 @@ ParameterMatrix matrix_of(const Graph& graph, const Value& value, const Mesh& me
   return matrix;
 }
 
+ParameterMatrix vector_of(const Graph& graph, const Value& value, const Mesh& mesh) {
+  ParameterMatrix vector;
+  for (const DimensionId dim : graph.tensors[value.tensor].dims)
+    if (graph.dimensions[dim].name == "experts")
+      vector.vectors = local_extent(graph, value.layout, dim, mesh);
+  return vector;
+}
+
 }  // namespace
 
 std::vector<ParameterMatrix> parameter_matrices(const Graph& graph, const ChunkCode& code, const Mesh& mesh) {
@@ -48,7 +56,11 @@ std::vector<ParameterMatrix> parameter_matrices(const Graph& graph, const ChunkC
     known[parameter] = matrix;
   }
   std::vector<ParameterMatrix> matrices;
-  for (const ValueId parameter : code.parameters) matrices.push_back(known[parameter]);
+  for (const ValueId parameter : code.parameters) {
+    const auto matrix = known.find(parameter);
+    matrices.push_back(matrix != known.end() ? matrix->second
+                                             : vector_of(graph, code.values[parameter], mesh));
+  }
   return matrices;
 }
 

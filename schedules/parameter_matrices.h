@@ -11,7 +11,8 @@ namespace simrun {
 // rows x columns = output x input features on one rank. Packed parameters (q, k, v; gate and up) are one
 // matrix, as they are stored.
 struct ParameterMatrix {
-  std::int64_t count = 0;  // 0: a vector (norm, bias)
+  std::int64_t count = 0;    // 0: a vector (norm, bias)
+  std::int64_t vectors = 1;  // of count 0: one per expert of a rank
   std::int64_t rows = 1, columns = 1;
   std::vector<AxisId> axes;     // over which its rows or its columns are split
   bool splits_columns = false;  // rows otherwise

@@ -15,8 +15,7 @@ constexpr double most_update = 1;       // d: of an update's root mean square
 
 // One matrix of a bucket, or (no columns' means) a vector.
 struct Factored {
-  std::int64_t parameter = 0;  // place in the bucket
-  std::int64_t begin = 0;      // element of the bucket
+  std::int64_t begin = 0;  // element of the bucket
   std::int64_t rows = 1, columns = 1;
   std::int64_t first_row = 0, first_column = 0;  // in the state
   bool is_vector = false, columns_first = false;
@@ -32,17 +31,16 @@ std::vector<Factored> factored(const KernelCall& call) {
   Factored next;
   for (std::size_t c = 7; c + 3 < call.what.constants.size(); c += 4) {
     const auto number = [&](std::size_t i) { return static_cast<std::int64_t>(call.what.constants[c + i]); };
-    next.rows = number(1);
-    next.columns = number(2);
-    next.columns_first = number(3) != 0;
     next.is_vector = number(0) == 0;
-    for (std::int64_t matrix = 0; matrix < std::max<std::int64_t>(number(0), 1); ++matrix) {
+    next.rows = number(1);
+    next.columns = next.is_vector ? 1 : number(2);
+    next.columns_first = number(3) != 0;
+    for (std::int64_t matrix = 0; matrix < (next.is_vector ? number(2) : number(0)); ++matrix) {
       result.push_back(next);
       next.begin += next.rows * next.columns;
       next.first_row += next.rows;
       if (!next.is_vector) next.first_column += next.columns;
     }
-    ++next.parameter;
   }
   return result;
 }
@@ -116,12 +114,11 @@ void run_adafactor_norms(const KernelCall& call) {
   const double clip = clip_factor<Real>(call);
   const SecondMoments<Real> state = second_moments<Real>(call.inputs, 1);
   Real* norms = reals<Real>(call.outputs[0]);
-  std::fill_n(norms, elements(call.outputs[0].part), Real{0});
   for (const Factored& of : factored(call)) {
     double sum = 0;
     for_each_update(of, state, reals<Real>(call.inputs[0]),
                     [&](std::int64_t, double update) { sum += clip * update * clip * update; });
-    norms[of.parameter] += static_cast<Real>(sum);
+    *norms++ = static_cast<Real>(sum);
   }
 }
 
@@ -133,15 +130,8 @@ void run_adafactor(const KernelCall& call) {
   const double clip = clip_factor<Real>(call);
   const bool has_norm = !call.what.constants.empty() && call.what.constants[0] > 0;
   const Real* norms = reals<Real>(call.inputs.at(call.inputs.size() - (has_norm ? 2 : 1)));
-  const std::vector<Factored> all = factored(call);
-  std::vector<double> sizes;
-  for (const Factored& of : all) {
-    sizes.resize(static_cast<std::size_t>(of.parameter + 1), 0);
-    sizes.back() += static_cast<double>(of.rows * of.columns);
-  }
-  for (const Factored& of : all) {
-    const double mean_square =
-        static_cast<double>(norms[of.parameter]) / sizes[static_cast<std::size_t>(of.parameter)];
+  for (const Factored& of : factored(call)) {
+    const double mean_square = static_cast<double>(*norms++) / static_cast<double>(of.rows * of.columns);
     const double share = clip / std::max(1.0, std::sqrt(mean_square) / most_update);
     for_each_update(of, state, reals<Real>(call.inputs[0]), [&](std::int64_t i, double update) {
       const auto w = static_cast<double>(weights[i]);

@@ -50,6 +50,18 @@ TEST_CASE(
   CHECK(differs.gradients.first == "final_norm_bias");
   CHECK(differs.fault.starts_with("the gradient of 'final_norm_bias' differs, the first in backward order"));
 
+  // A plan that updates by Adafactor is held to its losses.
+  const AgreementTolerance of_adafactor =
+      tolerance_of(ExecutionDevice::cpu_f64, compile(tiny_job({.optimizer = "{name: adafactor}"})));
+  CHECK(agreement(wrong, right, of_adafactor).fault == "");
+  wrong.loss[1] *= 1 + 1e-7;
+  CHECK(agreement(wrong, right, of_adafactor).fault.starts_with("the loss differs by 1"));
+  Execution moved = wrong;
+  moved.loss = right.loss;
+  moved.parameters = execute(plan, other).parameters;
+  CHECK(agreement(moved, right, of_adafactor).fault == "");
+  CHECK(agreement(moved, right, within).fault.starts_with("the updated parameter"));
+
   Execution nothing = right;
   nothing.gradients = ParameterValues(plan);
   CHECK(agreement(nothing, right, within).fault.find("are on no rank") != std::string::npos);

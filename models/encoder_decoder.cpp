@@ -22,6 +22,7 @@ DecoderDimensions decoder_side(const Job& job, DecoderDimensions dims, GraphBuil
   if (dims.moe) {  // its tokens are others
     Job of_targets = job;
     of_targets.training.seq_length = job.training.decoder_seq_length;
+    if (of_targets.moe.scope) of_targets.moe.scope->rows = of_targets.moe.scope->decoder_rows;
     dims.moe = moe_dimensions(of_targets, graph);
   }
   return dims;

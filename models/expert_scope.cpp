@@ -40,8 +40,16 @@ ExpertScope expert_scope(const Job& job) {
   if (parallelism.context_parallel_layout == ContextLayout::zigzag)
     scope.zigzag_ranks =
         parallelism.context_parallel_size / std::max<std::int64_t>(parallelism.context_a2a_size, 1);
-  scope.rows = expert_row_count(job, static_cast<double>(job.model.experts.topk)).planned /
-               (parallelism.data_parallel_size * scope.sequence_parts);
+  const auto rows_of = [&](const Job& of) {
+    return expert_row_count(of, static_cast<double>(of.model.experts.topk)).planned /
+           (parallelism.data_parallel_size * scope.sequence_parts);
+  };
+  scope.rows = rows_of(job);
+  if (job.training.decoder_seq_length > 0) {
+    Job of_targets = job;
+    of_targets.training.seq_length = job.training.decoder_seq_length;
+    scope.decoder_rows = rows_of(of_targets);
+  }
   return scope;
 }
 

@@ -38,6 +38,20 @@ TEST_CASE("experts of a capacity drop the same tokens wherever they are", "[long
                           .gpus = 4});
 }
 
+TEST_CASE("a decoder of another length has a capacity of its own") {
+  const char* const model =
+      "model: {model_type: switch_transformers, num_layers: 2, d_model: 24, d_kv: 5, d_ff: 40, num_heads: 4, "
+      "vocab_size: 50, dropout_rate: 0, num_experts: 4, num_sparse_encoder_layers: 2, "
+      "num_sparse_decoder_layers: 2, router_aux_loss_coef: 0.1}\n";
+  for (const char* parallelism :
+       {"{expert_model_parallel_size: 2}", "{tensor_model_parallel_size: 2, sequence_parallel: true}"})
+    check_expert_job({.model = model,
+                      .parallelism = parallelism,
+                      .training = ", decoder_seq_length: 4",
+                      .more = "moe: {capacity_factor: 0.6}\n",
+                      .gpus = 2});
+}
+
 TEST_CASE("expert, tensor, expert tensor, data and pipeline parallelism together compute what one rank does",
           "[long]") {
   struct Case {
@@ -49,6 +63,14 @@ TEST_CASE("expert, tensor, expert tensor, data and pipeline parallelism together
          {Case{"{expert_model_parallel_size: 2, tensor_model_parallel_size: 2, "
                "expert_tensor_parallel_size: 1}",
                "{zero_stage: 1}", "", 4},
+          // Tensor-parallel ranks with the same tokens share out an expert's rows.
+          Case{"{tensor_model_parallel_size: 2, expert_tensor_parallel_size: 1}", "{}", "", 2},
+          Case{"{expert_model_parallel_size: 2, tensor_model_parallel_size: 4, "
+               "expert_tensor_parallel_size: 1}",
+               "{zero_stage: 2}", "", 8},
+          Case{"{expert_model_parallel_size: 2, tensor_model_parallel_size: 4, "
+               "expert_tensor_parallel_size: 1}",
+               "{}", "moe: {capacity_factor: 1.25}\nrecompute: {granularity: full}\n", 4},
           Case{"{expert_model_parallel_size: 4, tensor_model_parallel_size: 2, sequence_parallel: true, "
                "expert_tensor_parallel_size: 1}",
                "{zero_stage: 2}", "", 4},
@@ -68,6 +90,15 @@ TEST_CASE("expert, tensor, expert tensor, data and pipeline parallelism together
           Case{"{expert_model_parallel_size: 2, tensor_model_parallel_size: 2, sequence_parallel: true}",
                "{zero_stage: 1}", "recompute: {granularity: selective, saved: [attention]}\n", 4}})
       check_expert_job({model, c.parallelism, c.optimizer, "", c.more, c.gpus});
+}
+
+// Adafactor moves GPT's key biases, whose gradients are zero but for rounding, by what rounding leaves.
+TEST_CASE("adafactor and muon update an expert alone, whichever rank has the others") {
+  for (const char* ranks : {"{expert_model_parallel_size: 2}", "{expert_model_parallel_size: 4}"})
+    for (const char* optimizer : {"{name: adafactor}", "{name: muon}"}) {
+      check_expert_job({.model = tiny_mixtral, .parallelism = ranks, .optimizer = optimizer, .gpus = 4});
+      check_expert_job({.model = tiny_switch, .parallelism = ranks, .optimizer = optimizer, .gpus = 4}, 1e-5);
+    }
 }
 
 TEST_CASE("tokens gathered for all experts give the same sums", "[long]") {

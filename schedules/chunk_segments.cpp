@@ -117,6 +117,17 @@ bool ChunkSegments::gathers_in_passes() const {
   });
 }
 
+bool ChunkSegments::has_steps(Index chunk, OpKind pass) const {
+  const Compiled& compiled = chunks_[chunk];
+  switch (pass) {
+    case OpKind::forward: return true;
+    case OpKind::backward: return !compiled.code->backward.empty();
+    case OpKind::backward_input: return !compiled.split.input.empty();
+    case OpKind::backward_weight: return !compiled.split.weight.empty();
+  }
+  return true;
+}
+
 WeightGathers ChunkSegments::weight_gathers(const ChunkEmission& emission) {
   if (!simrun::gathers_in_passes(job_.optimizer)) return {};
   return {gathers_of_pass(context(emission.chunk), emission, table_), job_.optimizer.overlap_param_gather,

@@ -67,6 +67,8 @@ class ChunkSegments {
 
   // ZeRO-3: passes gather the weights that they read.
   bool gathers_in_passes() const;
+  // Whether the pass does anything: behind frozen layers alone nothing goes back.
+  bool has_steps(Index chunk, OpKind pass) const;
   // Whether this part of a backward pass writes the gradient of word embeddings that another chunk of the
   // same rank writes too.
   bool writes_shared_gradient(Index chunk, BackwardPart part) const;

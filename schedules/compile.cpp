@@ -244,8 +244,11 @@ class Compiler {
     bool shared_gradient = false;  // written
     GatheredWeights weights;
   };
+  bool has_steps(const Op& op) const {
+    return segments_.has_steps(placement_.chunk_of(op.stage, op.direction), op.kind);
+  }
   WeightUse weight_use(const Op& op, Done& done) const {
-    WeightUse use = segments_.gathers_in_passes() ? done.weights.next(op) : WeightUse{};
+    WeightUse use = segments_.gathers_in_passes() && has_steps(op) ? done.weights.next(op) : WeightUse{};
     if (job_.training.fp8 && op.kind == OpKind::forward)
       use.quantises = done.of_chunk[placement_.chunk_of(op.stage, op.direction)].forward++ == 0;
     return use;
@@ -270,9 +273,14 @@ class Compiler {
   }
 
   void add_steps(Program& program, const std::vector<IssueStep>& steps) {
-    RankOps passes;
-    for (const IssueStep& step : steps)
-      if (step.kind == StepKind::compute) passes.push_back(step.op);
+    RankOps passes;  // that do anything
+    for (const IssueStep& step : steps) {
+      if (step.kind != StepKind::compute) continue;
+      if (has_steps(step.op))
+        passes.push_back(step.op);
+      else if (!passes.empty())
+        passes.back().overlaps_next = false;
+    }
     Done done{{}, false, GatheredWeights(job_.optimizer, passes)};
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const IssueStep& step = steps[i];

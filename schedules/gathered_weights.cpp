@@ -8,10 +8,13 @@ GatheredWeights::GatheredWeights(const OptimizerConfig& optimizer, const RankOps
     return forward.overlaps_next && forward.stage == backward.stage &&
            forward.direction == backward.direction;
   };
-  for (std::size_t i = 0; i < passes.size(); ++i)
-    chunks_[{passes[i].stage, passes[i].direction}].overlaps_itself.push_back(
-        (i + 1 < passes.size() && is_pair(passes[i], passes[i + 1])) ||
-        (i > 0 && is_pair(passes[i - 1], passes[i])));
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    ChunkState& chunk = chunks_[{passes[i].stage, passes[i].direction}];
+    chunk.overlaps_itself.push_back((i + 1 < passes.size() && is_pair(passes[i], passes[i + 1])) ||
+                                    (i > 0 && is_pair(passes[i - 1], passes[i])));
+    chunk.goes_back |= passes[i].kind != OpKind::forward;
+    chunk.passes_on |= passes[i].kind == OpKind::backward_input;
+  }
 }
 
 WeightUse GatheredWeights::next(const Op& op) {
@@ -21,10 +24,13 @@ WeightUse GatheredWeights::next(const Op& op) {
   const std::size_t pass = chunk.done++;
   const bool is_last = chunk.done == chunk.overlaps_itself.size();
   const bool is_shared = chunk.overlaps_itself[pass] || (!is_last && chunk.overlaps_itself[pass + 1]);
+  // What a later microbatch's forward pass gathered is freed by the pass that carries its gradients back.
+  const bool leaves_to_next = (op.kind == OpKind::forward && chunk.goes_back) ||
+                              (op.kind == OpKind::backward_weight && chunk.passes_on && chunk.live);
   if (!optimizer_.reshard_after_backward)
     use.releases = is_last;
-  else if (op.kind == OpKind::forward || is_shared || (op.kind == OpKind::backward_weight && chunk.live))
-    use.releases = false;  // what a later microbatch's forward pass gathered is freed by its backward pass
+  else if (leaves_to_next || is_shared)
+    use.releases = false;
   chunk.live = !use.releases;
   return use;
 }

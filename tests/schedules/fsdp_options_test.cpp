@@ -64,6 +64,32 @@ TEST_CASE("ZeRO-3 gathers 2 N per microbatch, N if kept to backward, N per step 
   check_moved(fsdp_plan(3, all_step), {1, 4});
 }
 
+TEST_CASE("weights of a stage behind which nothing is trained are freed without a backward pass") {
+  const auto gathered = [](const Overrides& kept, const char* schedule) {
+    const Plan plan = compile(
+        job_from(small_gpt(4, 1, 2, 1), kept + Overrides{{"optimizer.zero_stage", "3"},
+                                                         {"parallelism.pipeline_schedule", schedule},
+                                                         {"model.frozen", "[embedding, \"layers[0-1]\"]"}}));
+    CHECK(lint(plan).empty());
+    return moved(plan, plan.programs[0])[Opcode::all_gather];
+  };
+  for (const char* schedule : {"1f1b", "zb_h1"}) {
+    const double once_per_step = gathered(all_step, schedule);
+    CHECK(once_per_step > 0);
+    CHECK(gathered(to_backward, schedule) == Approx(8 * once_per_step));  // 8 microbatches, forward only
+    CHECK(gathered(always, schedule) == Approx(8 * once_per_step));
+  }
+  // The last stage has nobody to pass gradients on to: its backward passes are for weights alone.
+  for (const Overrides& kept : {always, to_backward, all_step})
+    CHECK(lint(compile(job_from(small_gpt(4, 1, 2, 1),
+                                kept + Overrides{{"optimizer.zero_stage", "3"},
+                                                 {"parallelism.pipeline_schedule", "dualpipe_v"},
+                                                 {"parallelism.virtual_pipeline_model_parallel_size", "2"},
+                                                 {"model.untie_embeddings_and_output_weights", "true"},
+                                                 {"model.frozen", "[embedding, \"layers[0-2]\"]"}})))
+              .empty());
+}
+
 TEST_CASE("no_sync scatters N once per step instead of once per microbatch") {
   check_moved(fsdp_plan(3, once), {8, 1});
   check_moved(fsdp_plan(3, all_step + once), {1, 1});  // the traffic of ZeRO-1

@@ -195,7 +195,7 @@ void add_sharding(const Job& job, Flags& flags, Notes& notes) {
   if (!optimizer.zero_3_layers.empty())
     notes.emplace_back("optimizer.zero_3_layers: Megatron-LM shards all layers alike");
   if (optimizer.overlap_grad_reduce) add(flags, "--overlap-grad-reduce");
-  if (optimizer.overlap_param_gather) add(flags, "--overlap-param-gather");
+  if (optimizer.overlap_param_gather && optimizer.zero_stage > 0) add(flags, "--overlap-param-gather");
   if (optimizer.num_distributed_optimizer_instances > 1)
     add(flags, "--num-distributed-optimizer-instances", optimizer.num_distributed_optimizer_instances);
   if (optimizer.bucket_size !=

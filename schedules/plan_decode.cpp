@@ -280,7 +280,7 @@ Communication decode(const proto::Communication& in) {
 Instruction decode(const proto::Instruction& in) {
   Instruction instruction;
   instruction.opcode = enum_of(in.opcode(), Opcode::pull, "opcode");
-  instruction.function = enum_of(in.function(), Function::dispatch_masks_backward, "function");
+  instruction.function = enum_of(in.function(), static_cast<Function>(proto::Function_MAX), "function");
   instruction.phase = enum_of(in.phase(), Phase::optimizer, "phase");
   instruction.stream = narrow<std::uint8_t>(in.stream(), "stream");
   instruction.binding = narrow<std::uint8_t>(in.binding(), "binding");

@@ -90,6 +90,14 @@ TEST_CASE("every shipped decoder is expressed, or a note says which part of it i
   CHECK(whole >= 30);
 }
 
+TEST_CASE("without ZeRO no gather of parameters is exported, which no import would take") {
+  LoadOptions options = with_presets();
+  options.overrides = {{"optimizer.zero_3_layers", "0-1"}};
+  const Job job = load_job_text(small_job, "job.yaml", options).job;
+  CHECK(job.optimizer.overlap_param_gather);
+  CHECK_FALSE(returned(job).optimizer.overlap_param_gather);
+}
+
 TEST_CASE("every value of every key that is expressed comes back") {
   const auto [key, value] = GENERATE(table<const char*, const char*>(
       {{"training.precision", "fp8"},

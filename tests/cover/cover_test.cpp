@@ -12,6 +12,7 @@
 #include "configs/diagnostics.h"
 #include "schedules/compile.h"
 #include "schedules/lint.h"
+#include "schedules/plan_file.h"
 #include "tests/backend/checked_run.h"
 #include "tests/cover/cover_jobs.h"
 #include "tests/jobs.h"
@@ -68,6 +69,7 @@ const Execution& reference_of(const Combination& combination, const Job& job) {
 }
 
 void check(const Combination& combination, const AcceptedJob& of) {
+  CHECK(parse_plan(serialize(of.plan), "cover.plan") == of.plan);
   const bool in_f32 = cover_job(combination).in_f32;
   const Execution run = run_of(of.plan, in_f32 ? ExecutionDevice::cpu_f32 : ExecutionDevice::cpu_f64);
   check_equal(run, reference_of(combination, of.job), in_f32 ? 1e-5 : 1e-10);

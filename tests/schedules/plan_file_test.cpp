@@ -2,10 +2,13 @@
 
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "configs/diagnostics.h"
+#include "schedules/compile.h"
 #include "schedules/plan_message.h"
+#include "tests/jobs.h"
 #include "tests/schedules/full_plan.h"
 #include "tests/schedules/plan_refusal.h"
 
@@ -21,6 +24,29 @@ TEST_CASE("the message carries every field, doubles exactly") {
   const Plan plan = plan_with_every_field();
   CHECK(decode_plan(encode_plan(plan)) == plan);
   CHECK(decode_plan(encode_plan(Plan{})) == Plan{});
+}
+
+// Frameworks run kernels of their own: a gate beside its product, masks of experts.
+TEST_CASE("a plan of every framework reads back as it was written") {
+  namespace fs = std::filesystem;
+  int frameworks = 0;
+  for (const fs::directory_entry& file : fs::directory_iterator(SIMRUN_SOURCE_DIR "/configs/frameworks"))
+    for (const char* model :
+         {"llama", "gemma2, sliding_window: 16",
+          "mixtral, num_key_value_heads: 4, num_local_experts: 4, num_experts_per_tok: 2"}) {
+      CAPTURE(file.path().string(), model);
+      const Plan plan = compile(
+          job_from("simrun: 1\nmodel: {model_type: " + std::string(model) +
+                   ", num_hidden_layers: 2, hidden_size: 64, intermediate_size: 128, num_attention_heads: 4, "
+                   "vocab_size: 100}\ntraining: {seq_length: 64, micro_batch_size: 1, global_batch_size: 4, "
+                   "precision: "
+                   "bf16}\nparallelism: {tensor_model_parallel_size: 2}\ncluster: {from: dgx_a100, nodes: 1, "
+                   "gpus_per_node: 4}\nframework: " +
+                   file.path().stem().string() + "\n"));
+      CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+      ++frameworks;
+    }
+  CHECK(frameworks >= 3 * 20);
 }
 
 TEST_CASE("a plan file is found by its magic and read from disk") {

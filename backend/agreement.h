@@ -13,7 +13,7 @@ struct AgreementTolerance {
   double loss = 0;          // of the first step
   double gradients = 0;     // of the first step
   double parameters = 0;    // behind the last step
-  double further_loss = 0;  // of all steps
+  double further_loss = 0;  // of the steps behind the first
 };
 
 // f64: 1e-10 for everything. f32: 1e-5 for loss and gradients; bf16 and fp16, against f32: 0.2 % of the loss
@@ -21,7 +21,7 @@ struct AgreementTolerance {
 // size, so that the noise of one that is truly zero moves its parameter by as much as a true one would.
 AgreementTolerance tolerance_of(ExecutionDevice device);
 // Adafactor does so in f64, too, where 1e-30 beside a squared gradient is no more than its noise: of a plan
-// that updates by it the losses, which such a parameter does not move, are held to 1e-8.
+// that updates by it parameters are held to 1e-4, and of losses the first step's.
 AgreementTolerance tolerance_of(ExecutionDevice device, const Plan& plan);
 
 struct Agreement {

@@ -31,8 +31,9 @@ class ExpertRows {
   ExpertRows(const DimPart& experts, std::vector<ExpertRow> rows, std::vector<std::uint8_t> copied_over = {});
 
   const DimPart& experts() const { return experts_; }
-  // Axes over which ranks have dispatched the same tokens, each for itself: tensor-parallel ranks without
-  // sequence parallelism. Where such an axis splits rows, they share out each expert's in turn.
+  // Axes over which ranks have dispatched the same tokens, each for itself, so that all rows of a list have
+  // one source: those of tensor parallelism without sequence parallelism, or over which tokens were gathered.
+  // Where such an axis splits rows, the ranks share out each expert's in turn.
   const std::vector<std::uint8_t>& copied_over() const { return copied_over_; }
   const std::vector<ExpertRow>& rows() const { return rows_; }
   std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }

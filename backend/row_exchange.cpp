@@ -15,16 +15,29 @@ namespace {
 
 constexpr std::int64_t no_rows_known = -1;
 
-std::vector<std::byte> bytes_of_rows(const std::vector<ExpertRow>& rows) {
-  std::vector<std::byte> bytes(rows.size() * sizeof(ExpertRow));
-  if (!rows.empty()) std::memcpy(bytes.data(), rows.data(), bytes.size());
+// The rows, and behind them the axes over which they are copies.
+std::vector<std::byte> bytes_of_rows(const ExpertRows& rows) {
+  std::vector<std::byte> bytes(rows.rows().size() * sizeof(ExpertRow));
+  if (!bytes.empty()) std::memcpy(bytes.data(), rows.rows().data(), bytes.size());
+  for (const std::uint8_t axis : rows.copied_over()) bytes.push_back(std::byte{axis});
   return bytes;
+}
+
+std::size_t row_bytes(const Message& message) {
+  return static_cast<std::size_t>(message.elements) * sizeof(ExpertRow);
 }
 
 void append_rows(const Message& message, std::vector<ExpertRow>& rows) {
   const std::size_t before = rows.size();
   rows.resize(before + static_cast<std::size_t>(message.elements));
-  if (message.elements > 0) std::memcpy(&rows[before], message.payload.data(), message.payload.size());
+  if (message.elements > 0) std::memcpy(&rows[before], message.payload.data(), row_bytes(message));
+}
+
+std::vector<std::uint8_t> copied_axes(const Message& message) {
+  std::vector<std::uint8_t> axes;
+  for (std::size_t i = row_bytes(message); i < message.payload.size(); ++i)
+    axes.push_back(std::to_integer<std::uint8_t>(message.payload[i]));
+  return axes;
 }
 
 }  // namespace
@@ -43,7 +56,7 @@ SharedRows RankExchange::rows_behind(const RowsCall& call) {
   for (const RankPlace& member : members) {
     if (member.rank == place_.rank) continue;
     const ExpertRows sent = part_of_rows(rows, plan_, call.output, member);
-    transport_.send(member.rank, tag, {sent.size(), bytes_of_rows(sent.rows())});
+    transport_.send(member.rank, tag, {sent.size(), bytes_of_rows(sent)});
   }
   for (const RankPlace& member : members)
     if (member.rank != place_.rank) append_rows(transport_.receive(member.rank, tag, call.of), arriving);
@@ -54,7 +67,7 @@ void RankExchange::announce_rows(const Call& call, std::int64_t to) {
   for (const Argument& input : call.inputs) {
     if (!has_expert_rows(plan_, *input.buffer)) continue;
     Message rows{no_rows_known, {}};
-    if (input.rows != nullptr) rows = {input.rows->size(), bytes_of_rows(input.rows->rows())};
+    if (input.rows != nullptr) rows = {input.rows->size(), bytes_of_rows(*input.rows)};
     transport_.send(to, tag_of(plan_, call.what, call.microbatch), std::move(rows));
   }
 }
@@ -66,7 +79,8 @@ SharedRows RankExchange::rows_announced(const Instruction& what, const Buffer& o
   if (message.elements == no_rows_known) return nullptr;
   std::vector<ExpertRow> rows;
   append_rows(message, rows);
-  return std::make_shared<const ExpertRows>(experts_of(plan_, output, place_), std::move(rows));
+  return std::make_shared<const ExpertRows>(experts_of(plan_, output, place_), std::move(rows),
+                                            copied_axes(message));
 }
 
 // all_gather, all_to_all, reduce_scatter.

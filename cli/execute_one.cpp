@@ -170,6 +170,7 @@ ExecutionReport::Reference compared(const Agreement& agreed, const Execution& al
   reference.worst_tensor = agreed.gradients.worst;
   reference.first_tensor = agreed.gradients.first;
   reference.tolerance = within.gradients;
+  reference.parameter_tolerance = within.parameters;
   reference.microbatches = plan.job.microbatches;
   return reference;
 }

@@ -111,6 +111,7 @@ std::string execution_json(const ExecutionReport& report) {
   add("worst_tensor", text_or_null(reference.worst_tensor));
   add("first_tensor", text_or_null(reference.first_tensor));
   add("tolerance", compared(number(reference.tolerance)));
+  add("parameter_tolerance", compared(number(reference.parameter_tolerance)));
   add("no_reference", text_or_null(report.no_reference));
   add("predicted_peak_bytes", fmt::format("[{}]", fmt::join(report.predicted_peak_bytes, ", ")));
   add("allocated_peak_bytes", fmt::format("[{}]", fmt::join(report.allocated_peak_bytes, ", ")));
@@ -135,10 +136,12 @@ std::string execution_text(const ExecutionReport& report) {
     text += fmt::format("  one rank  {}   the same model and data without parallelism, {} microbatches\n",
                         loss_line(reference.loss), reference.microbatches);
     text += fmt::format(
-        "  differ      loss {:.1e}  gradients {:.1e}{}, at most {:.0e} is allowed; parameters {:.1e}\n",
+        "  differ      loss {:.1e}  gradients {:.1e}{}, at most {:.0e} is allowed; parameters {:.1e}{}\n",
         reference.max_loss_error, reference.max_gradient_error,
         reference.worst_tensor.empty() ? "" : fmt::format(" ({})", reference.worst_tensor),
-        reference.tolerance, reference.max_parameter_error);
+        reference.tolerance, reference.max_parameter_error,
+        reference.parameter_tolerance > 0 ? fmt::format(", at most {:.0e}", reference.parameter_tolerance)
+                                          : "");
   } else {
     text += fmt::format("  not compared with one rank: {}\n", report.no_reference);
   }

@@ -26,9 +26,10 @@ struct ExecutionReport {
   struct Reference {
     std::vector<double> loss;
     double max_loss_error = 0, max_gradient_error = 0, max_parameter_error = 0;
-    std::string worst_tensor;  // of the gradients
-    std::string first_tensor;  // in backward order whose gradient is beyond the tolerance; empty: none
-    double tolerance = 0;      // of gradients
+    std::string worst_tensor;        // of the gradients
+    std::string first_tensor;        // in backward order whose gradient is beyond the tolerance; empty: none
+    double tolerance = 0;            // of gradients
+    double parameter_tolerance = 0;  // 0: they are not held to account
     std::int64_t microbatches = 0;
   };
   std::optional<Reference> reference;

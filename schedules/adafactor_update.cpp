@@ -123,7 +123,7 @@ std::vector<Instruction> adafactor_update(const UpdateContext& context, const Pa
   }
   std::vector<Instruction> instructions = factors.instructions("adafactor factors", bucket.more_state);
   std::vector<Instruction> norms = squares.instructions("adafactor update norms", {});
-  // Without anything to sum over ranks the norms stay in the kernel's registers and one scalar buffer.
+  // Without anything to sum over ranks the norms, one number each, stay on the rank.
   if (norms.front().outputs.empty()) {
     std::int64_t elements = 0;
     for (const ParameterMatrix& matrix : bucket.matrices) elements += clipped(matrix);

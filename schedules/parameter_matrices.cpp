@@ -31,9 +31,13 @@ ParameterMatrix matrix_of(const Graph& graph, const Value& value, const Mesh& me
 
 ParameterMatrix vector_of(const Graph& graph, const Value& value, const Mesh& mesh) {
   ParameterMatrix vector;
-  for (const DimensionId dim : graph.tensors[value.tensor].dims)
+  for (const DimensionId dim : graph.tensors[value.tensor].dims) {
+    const DimensionSplit* split = value.layout.split_of(dim);
     if (graph.dimensions[dim].name == "experts")
       vector.vectors = local_extent(graph, value.layout, dim, mesh);
+    else if (split != nullptr)
+      vector.axes.insert(vector.axes.end(), split->axes.begin(), split->axes.end());
+  }
   return vector;
 }
 
@@ -52,7 +56,7 @@ std::vector<ParameterMatrix> parameter_matrices(const Graph& graph, const ChunkC
     ParameterMatrix matrix = gathers
                                  ? matrix_of(graph, code.values[parameter], mesh, out, {})
                                  : matrix_of(graph, code.values[parameter], mesh, dims(step.inputs[0]), out);
-    matrix.hidden = step.layer >= 0;
+    matrix.hidden = step.layer >= 0 && !gathers;
     known[parameter] = matrix;
   }
   std::vector<ParameterMatrix> matrices;

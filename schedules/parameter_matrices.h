@@ -14,9 +14,9 @@ struct ParameterMatrix {
   std::int64_t count = 0;    // 0: a vector (norm, bias)
   std::int64_t vectors = 1;  // of count 0: one per expert of a rank
   std::int64_t rows = 1, columns = 1;
-  std::vector<AxisId> axes;     // over which its rows or its columns are split
+  std::vector<AxisId> axes;     // over which its rows, its columns or a vector are split
   bool splits_columns = false;  // rows otherwise
-  bool hidden = false;          // in a layer: neither embedding nor head
+  bool hidden = false;          // in a layer: neither an embedding, positions included, nor the head
   bool columns_first = false;   // in memory: [columns, rows]
   std::int64_t elements = 1;    // of all of them, on one rank
 };

@@ -50,17 +50,15 @@ TEST_CASE(
   CHECK(differs.gradients.first == "final_norm_bias");
   CHECK(differs.fault.starts_with("the gradient of 'final_norm_bias' differs, the first in backward order"));
 
-  // A plan that updates by Adafactor is held to its losses.
+  // A plan that updates by Adafactor is held to its first loss, and to its parameters within 1e-4.
   const AgreementTolerance of_adafactor =
       tolerance_of(ExecutionDevice::cpu_f64, compile(tiny_job({.optimizer = "{name: adafactor}"})));
   CHECK(agreement(wrong, right, of_adafactor).fault == "");
-  wrong.loss[1] *= 1 + 1e-7;
-  CHECK(agreement(wrong, right, of_adafactor).fault.starts_with("the loss differs by 1"));
-  Execution moved = wrong;
-  moved.loss = right.loss;
+  wrong.loss[0] *= 1 + 1e-9;
+  CHECK(agreement(wrong, right, of_adafactor).fault == "the loss differs by 1e-09");
+  Execution moved = right;
   moved.parameters = execute(plan, other).parameters;
-  CHECK(agreement(moved, right, of_adafactor).fault == "");
-  CHECK(agreement(moved, right, within).fault.starts_with("the updated parameter"));
+  CHECK(agreement(moved, right, of_adafactor).fault.starts_with("the updated parameter"));
 
   Execution nothing = right;
   nothing.gradients = ParameterValues(plan);

@@ -103,6 +103,14 @@ TEST_CASE("muon makes updates orthogonal and is the same on data-parallel and pi
       check_optimizer(
           {.model = model, .parallelism = ranks.parallelism, .optimizer = "{name: muon}", .gpus = ranks.gpus},
           "{name: muon}", 1e-9);
+  // Word embeddings are none of its matrices, also where a decoder's first stage reads them.
+  check_optimizer({.model = "model: {model_type: t5, num_layers: 2, d_model: 24, d_kv: 5, d_ff: 40, "
+                            "num_heads: 4, vocab_size: 50, dropout_rate: 0}\n",
+                   .parallelism = "{pipeline_model_parallel_size: 2}",
+                   .optimizer = "{name: muon}",
+                   .training = ", decoder_seq_length: 4",
+                   .gpus = 2},
+                  "{name: muon}", 1e-9);
   // An update of 24 x 24 is (nearly) orthogonal: by lr 0.2 sqrt(24) its singular values are near 1, so its
   // Frobenius norm is near sqrt(24): within the 0.7 to 1.2 that five iterations leave.
   const Plan plan = tiny_plan({.optimizer = "{name: muon, lr: 1, weight_decay: 0}"});

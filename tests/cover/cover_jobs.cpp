@@ -38,6 +38,7 @@ constexpr const char* recomputes[] = {"", "recompute: {granularity: selective}\n
                                       "recompute: {granularity: selective, saved: [core_attn]}\n"};
 constexpr int data[] = {1, 2, 4};
 constexpr const char* experts[] = {"", ", expert_model_parallel_size: 2", ", expert_tensor_parallel_size: 1",
+                                   ", expert_tensor_parallel_size: 2",
                                    ", expert_model_parallel_size: 2, expert_tensor_parallel_size: 1"};
 
 struct PipelineLevel {

@@ -63,7 +63,7 @@ const Execution& reference_of(const Combination& combination, const Job& job) {
   };
   const auto [found, is_new] =
       known.try_emplace({at(Factor::model), at(Factor::dropout), at(Factor::micro_batch),
-                         scope.sequence_parts, scope.rows, scope.zigzag_ranks});
+                         scope.sequence_parts, scope.rows, scope.decoder_rows, scope.zigzag_ranks});
   if (is_new) found->second = run_of(compile(alone), ExecutionDevice::cpu_f64);
   return found->second;
 }

@@ -29,7 +29,7 @@ TEST_CASE("the message carries every field, doubles exactly") {
 // Frameworks run kernels of their own: a gate beside its product, masks of experts.
 TEST_CASE("a plan of every framework reads back as it was written") {
   namespace fs = std::filesystem;
-  int frameworks = 0;
+  int plans = 0;
   for (const fs::directory_entry& file : fs::directory_iterator(SIMRUN_SOURCE_DIR "/configs/frameworks"))
     for (const char* model :
          {"llama", "gemma2, sliding_window: 16",
@@ -44,9 +44,9 @@ TEST_CASE("a plan of every framework reads back as it was written") {
                    "gpus_per_node: 4}\nframework: " +
                    file.path().stem().string() + "\n"));
       CHECK(parse_plan(serialize(plan), "some.plan") == plan);
-      ++frameworks;
+      ++plans;
     }
-  CHECK(frameworks >= 3 * 20);
+  CHECK(plans >= 3 * 20);
 }
 
 TEST_CASE("a plan file is found by its magic and read from disk") {

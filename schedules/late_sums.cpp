@@ -30,11 +30,12 @@ void LateSums::summed(TensorId tensor, ValueId first, ValueId total) {
   if (is_read_by_all || of_all_tokens(first)) gathered_.insert(total);
 }
 
-void add_partial(Layout& layout, const std::vector<AxisId>& axes) {
+void add_axes(std::vector<AxisId>& to, const std::vector<AxisId>& axes) {
   for (const AxisId axis : axes)
-    if (std::find(layout.partial_sum.begin(), layout.partial_sum.end(), axis) == layout.partial_sum.end())
-      layout.partial_sum.push_back(axis);
-  std::sort(layout.partial_sum.begin(), layout.partial_sum.end());
+    if (std::find(to.begin(), to.end(), axis) == to.end()) to.push_back(axis);
+  std::sort(to.begin(), to.end());
 }
+
+void add_partial(Layout& layout, const std::vector<AxisId>& axes) { add_axes(layout.partial_sum, axes); }
 
 }  // namespace simrun

@@ -24,6 +24,11 @@ class LateSums {
     return op.sums_later && without_partials(held) == wanted;
   }
 
+  // The axes over which that value is a summand, where it was given so.
+  static std::vector<AxisId> given_summands(const Operator& op, const Layout& held, const Layout& wanted) {
+    return were_given(op, held, wanted) ? held.partial_sum : std::vector<AxisId>{};
+  }
+
   // Notes, and returns, a contribution of an operator; notes its sum with others like it.
   ValueId written_by(const Operator& op, ValueId gradient);
   void summed(TensorId tensor, ValueId first, ValueId total);
@@ -35,6 +40,8 @@ class LateSums {
   std::set<ValueId> gathered_;
 };
 
+// Adds what is missing; ascending.
+void add_axes(std::vector<AxisId>& to, const std::vector<AxisId>& axes);
 // Adds to the axes over which a value is a summand.
 void add_partial(Layout& layout, const std::vector<AxisId>& axes);
 

@@ -297,18 +297,13 @@ class BackwardLowering {
     const Operator& op = graph().operators[o];
     Layout layout = gradient_layout(graph(), op, context_.layouts[o], input);
     if (op.sums_later) add_partial(layout, code_.values[gradients_.at(op.outputs[0])].layout.partial_sum);
-    if (op.sums_later && input > 0) {  // a product with the summands, where the forward step was given them
-      const Layout& written = code_.values[base_.at(op.inputs[0])].layout;
-      if (LateSums::were_given(op, written, input_layout(graph(), op, context_.layouts[o], 0)))
-        add_partial(layout, written.partial_sum);
-    }
+    if (op.sums_later && input > 0)  // a product with what the forward step was given
+      add_partial(layout, LateSums::given_summands(op, code_.values[base_.at(op.inputs[0])].layout,
+                                                   input_layout(graph(), op, context_.layouts[o], 0)));
     if (!is_parameter(op.inputs[input]))
       return late_.written_by(op, add_value(op.inputs[input], std::move(layout), "_grad"));
     const std::size_t index = parameter_index_.at(op.inputs[input]);
-    std::vector<AxisId>& axes = code_.gradient_axes[index];
-    for (const AxisId axis : layout.partial_sum)
-      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
-    std::sort(axes.begin(), axes.end());
+    add_axes(code_.gradient_axes[index], layout.partial_sum);
     return code_.parameter_gradients[index];
   }
 

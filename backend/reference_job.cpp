@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "backend/microbatch_parts.h"
 #include "models/expert_scope.h"
 
 namespace simrun {
@@ -17,6 +18,18 @@ StageContent whole_model(const std::vector<StageContent>& stages) {
     whole.mtp_layers += stage.mtp_layers;
   }
   return whole;
+}
+
+// As a layout of one's own cuts the microbatch: what shares its samples is a microbatch of the one rank.
+void cut_as(const MicrobatchParts& parts, const Job& job, Job& alone) {
+  const std::int64_t replicas = job.parallelism.data_parallel_size;
+  alone.training.micro_batch_size = job.training.micro_batch_size * replicas / parts.batch;
+  if (!alone.moe.scope) return;
+  ExpertScope& scope = *alone.moe.scope;
+  for (std::int64_t* rows : {&scope.rows, &scope.decoder_rows})
+    *rows = *rows * replicas * scope.sequence_parts / (parts.batch * parts.sequence);
+  scope.sequence_parts = parts.sequence;
+  if (!parts.is_zigzag) scope.zigzag_ranks = 1;
 }
 
 }  // namespace
@@ -45,6 +58,7 @@ Job reference_job(const Job& job) {
   alone.offload = Offload{};
   alone.layout = LayoutConfig{};
   if (job.model.experts.count > 0) alone.moe.scope = expert_scope(job);
+  if (const std::optional<MicrobatchParts> parts = microbatch_parts(job)) cut_as(*parts, job, alone);
   alone.cluster.node_groups.clear();
   alone.cluster.nodes = 1;
   alone.cluster.gpus_per_node = 1;

@@ -9,10 +9,11 @@ namespace simrun {
 // of one's own. The micro batch is of the same size and the global batch too, so that the one rank runs as
 // many microbatches as all data-parallel ranks together, each with the same sequences: what is done per
 // microbatch (batch norm) has the same scope. An expert's capacity and the balance loss count over the parts
-// of sequences that the job's ranks have (models/expert_scope.h). Pure.
+// of sequences that the job's ranks have (models/expert_scope.h). Where a layout of one's own gives ranks
+// other samples, and that matters, the micro batch is what a rank has (backend/microbatch_parts.h). Pure.
 //
 // Throws std::invalid_argument where no single rank computes the same: batch norm over replicas of unlike
-// size.
+// size, layers that a layout gives unlike parts; and what microbatch_parts() throws.
 Job reference_job(const Job& job);
 
 }  // namespace simrun

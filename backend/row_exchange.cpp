@@ -60,7 +60,7 @@ SharedRows RankExchange::rows_behind(const RowsCall& call) {
   }
   for (const RankPlace& member : members)
     if (member.rank != place_.rank) append_rows(transport_.receive(member.rank, tag, call.of), arriving);
-  return std::make_shared<const ExpertRows>(own.experts(), std::move(arriving));
+  return std::make_shared<const ExpertRows>(own.experts(), std::move(arriving), own.copied_over());
 }
 
 void RankExchange::announce_rows(const Call& call, std::int64_t to) {

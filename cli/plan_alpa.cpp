@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <iterator>
 #include <stdexcept>
 
 #include "cli/console.h"
@@ -12,8 +13,10 @@
 #include "cli/outputs.h"
 #include "cli/plan_json.h"
 #include "cli/plan_progress_line.h"
+#include "cli/plan_refusals.h"
 #include "cli/read_input.h"
 #include "planner/alpa_outcome.h"
+#include "planner/unsearched.h"
 #include "schedules/plan_file.h"
 
 namespace simrun {
@@ -72,6 +75,9 @@ int plan_alpa(const Options& options, const LoadOptions& load) {
   const auto start = std::chrono::steady_clock::now();
   const std::string best_path = options.output.value_or("best.yaml");
   const LoadedJob written = load_replaced(options, load, {});
+  std::vector<Unsearched> unsearched = unsearched_by_alpa(written.job);
+  std::ranges::copy(limits_unknown_to_alpa(written.plan), std::back_inserter(unsearched));
+  refuse_unsearched(written, options.input, unsearched);
   probe_outputs({best_path}, written.files);
   const AlpaOutcome outcome = search(options, load, written);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

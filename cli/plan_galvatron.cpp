@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <stdexcept>
 
 #include "cli/console.h"
@@ -11,9 +12,10 @@
 #include "cli/outputs.h"
 #include "cli/plan_json.h"
 #include "cli/plan_progress_line.h"
+#include "cli/plan_refusals.h"
 #include "cli/read_input.h"
 #include "planner/galvatron_outcome.h"
-#include "planner/plan_limits.h"
+#include "planner/unsearched.h"
 #include "schedules/plan_file.h"
 
 namespace simrun {
@@ -31,6 +33,9 @@ class GalvatronCommand {
     const auto start = std::chrono::steady_clock::now();
     const std::string best_path = options_.output.value_or("best.yaml");
     const LoadedJob job = loaded({});
+    std::vector<Unsearched> unsearched = unsearched_by_galvatron(job.job);
+    std::ranges::copy(limits_unknown_to_galvatron(job.plan), std::back_inserter(unsearched));
+    refuse_unsearched(job, options_.input, unsearched);
     probe_outputs({best_path}, job.files);
     const GalvatronOutcome outcome = search(job.plan);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -60,7 +65,6 @@ class GalvatronCommand {
 
   GalvatronOutcome search(const PlanConfig& plan) const {
     try {
-      require_only_memory_limit(plan, "galvatron", "which searches over all of its strategies");
       const PlanProgressLine line(options_);
       return plan_by_galvatron([&](const std::vector<Override>& replaced) { return loaded(replaced).job; },
                                {.max_memory = plan.max_memory}, line.progress());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -12,10 +13,11 @@
 #include "cli/console.h"
 #include "cli/outputs.h"
 #include "cli/plan_json.h"
+#include "cli/plan_refusals.h"
 #include "cli/read_input.h"
 #include "configs/node_groups.h"
 #include "planner/balanced_plans.h"
-#include "planner/plan_limits.h"
+#include "planner/unsearched.h"
 #include "schedules/plan_file.h"
 #include "visualizer/quantity.h"
 #include "visualizer/text_table.h"
@@ -30,8 +32,8 @@ LoadedJob load_balanced(const Options& options, const LoadOptions& load,
   return load_job(options.input, with);
 }
 
-[[noreturn]] void refuse_whale(const Options& options, const std::string& why, const std::string& hint = "") {
-  throw ConfigError({{{options.input, 0, 0}, why, hint}});
+[[noreturn]] void refuse_whale(const Options& options, const std::string& why) {
+  throw ConfigError({{{options.input, 0, 0}, why, ""}});
 }
 
 // Of those that fit.
@@ -100,15 +102,13 @@ int plan_whale(const Options& options, const LoadOptions& load) {
   const auto start = std::chrono::steady_clock::now();
   const std::string best_path = options.output.value_or("best.yaml");
   const LoadedJob written = load_balanced(options, load, {});
+  std::vector<Unsearched> unsearched = unsearched_by_whale(written.job);
+  std::ranges::copy(limits_unknown_to_whale(written.plan), std::back_inserter(unsearched));
+  refuse_unsearched(written, options.input, unsearched);
   probe_outputs({best_path}, written.files);
   const Cluster& cluster = written.job.cluster;
-  if (GpuKinds(cluster).count() == 1)
-    refuse_whale(
-        options, fmt::format("all GPUs are {}: there is nothing to balance", gpus_text(cluster)),
-        "cluster.node_groups says that they are not; --plan searches over the splits of equal ones.");
   std::vector<BalancedPlan> plans;
   try {
-    require_only_memory_limit(written.plan, "whale", "which balances the split that the job has");
     plans = balanced_plans(
         [&](const std::vector<Override>& replaced) { return load_balanced(options, load, replaced).job; },
         written.plan.max_memory);

@@ -30,4 +30,8 @@ SourcePosition refusal_position(const Input& input, const std::string& refusal) 
   return file;
 }
 
+SourcePosition key_position(const LoadedJob& job, const std::string& file, const std::string& key) {
+  return written_position(job, key).value_or(SourcePosition{file, 0, 0});
+}
+
 }  // namespace simrun

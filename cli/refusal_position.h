@@ -12,4 +12,7 @@ namespace simrun {
 // else at the file.
 SourcePosition refusal_position(const Input& input, const std::string& refusal);
 
+// Of a key ("training.lora"), or of the innermost section around it that the job has written; else the file.
+SourcePosition key_position(const LoadedJob& job, const std::string& file, const std::string& key);
+
 }  // namespace simrun

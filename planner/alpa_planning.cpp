@@ -1,34 +1,18 @@
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <stdexcept>
-
 #include "planner/alpa_outcome.h"
+#include "planner/unsearched.h"
 
 namespace simrun {
 
 AlpaPlanning alpa_planning(const PlanConfig& limits) {
-  if (limits.minimise == PlanObjective::memory)
-    throw std::invalid_argument(
-        "--plan alpa makes the step short within plan.max_memory; minimise: memory goes with --plan");
+  require_searched(limits_unknown_to_alpa(limits));
   AlpaPlanning planning;
-  for (const auto& [key, values] : limits.fixed_numbers) {
-    // Its plans have none of these.
-    const bool is_one = key == "context_parallel_size" || key.starts_with("expert_");
-    if (is_one && std::ranges::count(values, 1) > 0) continue;
-    if (key == "pipeline_model_parallel_size")
-      planning.search.pipelines = values;
-    else if (key == "virtual_pipeline_model_parallel_size")
-      planning.virtual_stages = values;
-    else if (key == "zero_stage")
-      planning.search.zero_stages = values;
-    else
-      throw std::invalid_argument(
-          fmt::format("plan.fix.{} means nothing to --plan alpa, whose layouts are by operator; it knows "
-                      "pipeline_model_parallel_size, virtual_pipeline_model_parallel_size, zero_stage, "
-                      "recompute and pipeline_schedule",
-                      key));
-  }
+  const auto fixed = [&](const char* key) {
+    const auto found = limits.fixed_numbers.find(key);
+    return found == limits.fixed_numbers.end() ? std::vector<std::int64_t>{} : found->second;
+  };
+  planning.search.pipelines = fixed("pipeline_model_parallel_size");
+  planning.virtual_stages = fixed("virtual_pipeline_model_parallel_size");
+  planning.search.zero_stages = fixed("zero_stage");
   planning.search.max_memory = limits.max_memory;
   planning.recomputes = limits.recomputes;
   planning.schedules = limits.schedules;

@@ -1,7 +1,5 @@
 #include "planner/alpa_search.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -11,32 +9,14 @@
 #include <tuple>
 #include <utility>
 
-#include "configs/node_groups.h"
 #include "planner/in_threads.h"
 #include "planner/microbatch_sizes.h"
 #include "planner/stage_search.h"
 #include "planner/sub_mesh.h"
+#include "planner/unsearched.h"
 
 namespace simrun {
 namespace {
-
-void refuse_job(const Job& job) {
-  if (job.training.documents || job.training.lora || job.training.fp8)
-    throw std::invalid_argument("packed documents, LoRA and fp8 are not searched");
-  if (!job.optimizer.zero_3_layers.empty())
-    throw std::invalid_argument("zero_3_layers is not searched: leave it out");
-  if (GpuKinds(job.cluster).count() > 1)
-    throw std::invalid_argument(
-        fmt::format("{}: Alpa's levels take GPUs of one kind; --plan and --plan whale take several",
-                    gpus_text(job.cluster)));
-  if (!job.training.replica_micro_batch_sizes.empty())
-    throw std::invalid_argument("replicas with batches of unlike size are not searched");
-  if (job.parallelism.has_unlike_stages())
-    throw std::invalid_argument(
-        "the sizes of stages are searched: leave stage_tensor_model_parallel_sizes and "
-        "stage_data_parallel_sizes out");
-  if (job.optimizer.parameter_server) throw std::invalid_argument("parameter servers are not searched");
-}
 
 // Of data-parallel ranks ZeRO-1 takes less memory than ZeRO-0 and as much time.
 std::vector<int> zero_stages(const AlpaOptions& options, std::int64_t pipeline) {
@@ -287,7 +267,7 @@ class Proposals {
 
 std::vector<AlpaPlan> alpa_plans(const std::vector<AlpaVariant>& variants, const AlpaOptions& options,
                                  CollectivePrices& collectives, const PlanProgress& progress) {
-  for (const AlpaVariant& variant : variants) refuse_job(variant.job);
+  for (const AlpaVariant& variant : variants) require_searched(unsearched_by_alpa(variant.job));
   return Proposals(variants, options, collectives, progress).all();
 }
 

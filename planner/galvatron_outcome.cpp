@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 #include "configs/layer_list.h"
 #include "planner/layerwise_search.h"
+#include "planner/unsearched.h"
 
 namespace simrun {
 namespace {
@@ -22,7 +22,7 @@ class OutcomeSearch {
  public:
   OutcomeSearch(const JobLoader& load, const GalvatronOptions& options, const PlanProgress& progress)
       : load_(load), options_(options), progress_(progress), job_(load({})), prices_(job_) {
-    if (const std::string why = unsearchable_layers(job_); !why.empty()) throw std::invalid_argument(why);
+    require_searched(unsearched_by_galvatron(job_));
   }
 
   GalvatronOutcome run() {

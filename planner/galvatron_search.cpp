@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "configs/node_groups.h"
 #include "planner/layerwise_search.h"
 #include "planner/microbatch_sizes.h"
 #include "planner/sub_mesh.h"
@@ -158,22 +157,6 @@ bool are_same(const GalvatronPlan& a, const GalvatronPlan& b) {
   of_a.only = of_b.only;
   const auto ends_at = [](const GalvatronStage& stage) { return stage.last_layer; };
   return of_a == of_b && a.layers == b.layers && std::ranges::equal(a.stages, b.stages, {}, ends_at, ends_at);
-}
-
-std::string unsearchable_layers(const Job& job) {
-  const bool freezes = job.training.lora || !job.model.frozen.empty();
-  if (!has_layer_kinds(job) || job.model.family != ModelFamily{} || freezes)
-    return "layers of their own are searched for decoder-only transformers without layout rules, offload, "
-           "frozen parameters, LoRA and parameter servers";
-  if (job.model.experts.count > 0) return "models with experts are searched by --plan jobs";
-  if (job.training.documents || job.training.fp8) return "packed documents and fp8 are not searched";
-  if (GpuKinds(job.cluster).count() > 1 || !job.training.replica_micro_batch_sizes.empty())
-    return "GPUs of several kinds and unlike batches are searched by --plan jobs and --plan whale";
-  if (job.parallelism.has_unlike_stages())
-    return "stages of unlike size are searched by --plan alpa; leave out "
-           "stage_tensor_model_parallel_sizes and stage_data_parallel_sizes";
-  if (job.model.num_nextn_predict_layers > 0) return "multi-token prediction is not searched";
-  return "";
 }
 
 GalvatronProposals galvatron_plans(const Job& job, LayerPrices& prices, const GalvatronOptions& options,

@@ -67,12 +67,9 @@ struct GalvatronProposals {
 // ranks exchange overlaps with compute as far as a layer's own passes hide it and slows it by the GPU's
 // share of communication.
 //
-// REQUIRES: unsearchable_layers(job) is "".
+// REQUIRES: unsearched_by_galvatron(job) is empty (planner/unsearched.h).
 GalvatronProposals galvatron_plans(const Job& job, LayerPrices& prices, const GalvatronOptions& options,
                                    const PlanProgress& progress = {});
-
-// Why the job is not searched; "": it is.
-std::string unsearchable_layers(const Job& job);
 
 // Whether they would be one job.
 bool are_same(const GalvatronPlan& a, const GalvatronPlan& b);

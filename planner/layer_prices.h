@@ -31,7 +31,7 @@ struct LayerStrategy {
 // Prices of layers by strategy, from compiled probes of few layers, each made once. Not thread-safe.
 class LayerPrices {
  public:
-  // REQUIRES: unsearchable_layers(job) is empty (planner/galvatron_search.h). The job must outlive it.
+  // REQUIRES: unsearched_by_galvatron(job) is empty (planner/unsearched.h). The job must outlive it.
   explicit LayerPrices(const Job& job) : job_(job) {}
 
   // Of microbatches of so many sequences per data-parallel rank. Null where the sizes do not divide.

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 
+#include "backend/reference_job.h"
 #include "schedules/compile.h"
 #include "tests/backend/checked_run.h"
 #include "tests/jobs.h"
@@ -89,6 +90,21 @@ TEST_CASE("channels split over ranks by a layout of one's own give the same") {
          .parallelism = "{tensor_model_parallel_size: 2}",
          .more = "layout: [{scope: layers, split: {channels: tp}}]\n",
          .gpus = 2});
+}
+
+// Of eight images four for each of two ranks that both have, and one for each of four.
+TEST_CASE("under layouts of one's own batch norm takes what a rank has, and so does the reference") {
+  const auto check_own = [](const char* parallelism, const char* rule, int gpus) {
+    CAPTURE(rule);
+    const Job job =
+        job_from("simrun: 1\nmodel: " + std::string(tiny_basic_resnet) +
+                 "\ntraining: {global_batch_size: 8, precision: fp32, micro_batch_size: 2}\nparallelism: " +
+                 parallelism + "\nlayout: [{" + rule +
+                 "}]\ncluster: {from: dgx_a100, nodes: 1, gpus_per_node: " + std::to_string(gpus) + "}\n");
+    check_equal(checked_run(compile(job)), checked_run(compile(reference_job(job))), 1e-10);
+  };
+  check_own("{}", "replicate: [batch]", 2);
+  check_own("{tensor_model_parallel_size: 2}", "split: {batch: [dp, tp]}", 4);
 }
 
 TEST_CASE("a side of an image is not split: windows reach over the border") {

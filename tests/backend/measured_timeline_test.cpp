@@ -107,7 +107,7 @@ TEST_CASE("a timed run has the same numbers and every instruction that the simul
       .gpus = 4};
   const Plan plan = compile(tiny_job(job));
   const Execution plain = checked_run(plan, ExecutionDevice::cpu_f64, 3);
-  const Execution timed = execute(plan, {.steps = 3, .training = {}, .timed = true});
+  const Execution timed = execute(plan, {.steps = 3, .training = {}, .timed = true, .around_transport = {}});
   REQUIRE(timed.failure == "");
   CHECK(timed.loss == plain.loss);
   CHECK(plain.measured.empty());

@@ -51,10 +51,10 @@ TEST_CASE("every layout is trained on the same bytes, and learns a text that rep
   const Execution alone = trained({.model = byte_gpt}, 150);
   CHECK(alone.loss.front() == Approx(std::log(256)).epsilon(0.02));
   CHECK(alone.loss.back() < 1);  // 8 letters of 24 that repeat: nothing but the beginning is a surprise
-  const TinyJob three_axes{
+  const TinyJob eight_ranks{
       byte_gpt, "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2}", "{zero_stage: 1}", "", "",
       8};
-  const Execution eight = trained(three_axes, 2);
+  const Execution eight = trained(eight_ranks, 2);
   for (std::size_t step : {0, 1}) CHECK(eight.loss[step] == Approx(alone.loss[step]).epsilon(1e-12));
 }
 

@@ -24,12 +24,26 @@ TEST_CASE("--plan alpa prints the best plan beside others and writes it as a job
   CHECK(executed.code == 0);
 }
 
-TEST_CASE("--plan alpa refuses what it does not search, with the file") {
-  const std::string job = SIMRUN_SOURCE_DIR "/configs/jobs/llama2-7b-lora-8xh100.yaml";
+TEST_CASE("what --plan alpa does not search is refused all at once, each at its key") {
+  const Scratch scratch;
+  const std::string job = scratch.write("job.yaml",
+                                        "simrun: 1\n"
+                                        "model: {from: llama2-7b}\n"
+                                        "training:\n"
+                                        "  precision: bf16\n  seq_length: 4096\n  global_batch_size: 16\n"
+                                        "  lora: {rank: 16, targets: [qkv]}\n"
+                                        "  documents: {mean: 1000, distribution: lognormal, sigma: 1.0}\n"
+                                        "plan: {fix: {tensor_model_parallel_size: 2}, minimise: memory}\n"
+                                        "cluster: {from: dgx_h100, nodes: 1}\n");
   const Ran refused = run_simrun("--plan alpa " + job);
   CAPTURE(refused.output);
   CHECK(refused.code == 2);
-  CHECK(refused.output.find("LoRA") != std::string::npos);
+  for (const char* said :
+       {":7:3: error: LoRA is not searched", ":8:3: error: packed documents are not searched",
+        ":9:56: error: --plan alpa makes the step short", ":9:42: error: plan.fix.tensor_model",
+        "4 errors; nothing was run."})
+    CHECK(refused.output.find(said) != std::string::npos);
+  CHECK(scratch.files() == 1);
 }
 
 TEST_CASE("--plan alpa refuses limits that it does not know, and minimise: memory") {

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "planner/galvatron_outcome.h"
+#include "planner/unsearched.h"
 #include "tests/jobs.h"
 
 namespace simrun {
@@ -178,9 +179,11 @@ TEST_CASE("layers whose key and value heads are copied are not mixed with others
 }
 
 TEST_CASE("what is not searched is said, and nothing that fits is no plan", "[long]") {
-  CHECK(unsearchable_layers(preset_job("llama3-8b-8xh100")).empty());
-  CHECK(unsearchable_layers(preset_job("tiny-moe-8ranks")) ==
-        "models with experts are searched by --plan jobs");
+  CHECK(unsearched_by_galvatron(preset_job("llama3-8b-8xh100")).empty());
+  const std::vector<Unsearched> experts = unsearched_by_galvatron(preset_job("tiny-moe-8ranks"));
+  REQUIRE(experts.size() == 1);
+  CHECK(experts.front() == Unsearched{"model", "models with experts are not searched layer by layer",
+                                      "--plan searches such jobs."});
   const JobLoader load = loader_for(gpt_on(eight_a100, "bf16", 1024));
   const GalvatronOutcome nothing = plan_by_galvatron(load, {.max_memory = 1 << 20});
   CHECK_FALSE(nothing.best.has_value());

@@ -6,10 +6,10 @@
 #include "configs/diagnostics.h"
 #include "planner/balanced_plans.h"
 #include "planner/climb.h"
-#include "planner/plan_limits.h"
 #include "planner/plan_memory.h"
 #include "planner/search.h"
 #include "planner/starting_split.h"
+#include "planner/unsearched.h"
 #include "sim/plan_job.h"
 #include "sim/simulate.h"
 #include "tests/jobs.h"
@@ -300,18 +300,29 @@ TEST_CASE("a batch that divides over no even split starts from stages of unlike 
 }
 
 TEST_CASE("what a mode of --plan does not know of the plan section is refused, not left out") {
+  const auto keys = [](const std::vector<Unsearched>& unsearched) {
+    std::vector<std::string> of;
+    for (const Unsearched& one : unsearched) of.push_back(one.key);
+    return of;
+  };
   PlanConfig limits;
   limits.max_memory = 1 << 30;
-  CHECK_NOTHROW(require_only_memory_limit(limits, "galvatron", "which"));
+  CHECK(limits_unknown_to_galvatron(limits).empty());
+  CHECK(limits_unknown_to_whale(limits).empty());
+  CHECK(limits_unknown_to_alpa(limits).empty());
   limits.schedules = {"zb_h1"};
-  CHECK_THROWS_WITH(require_only_memory_limit(limits, "galvatron", "which"),
-                    Catch::Contains("plan.fix.pipeline_schedule means nothing to --plan galvatron"));
   limits.fixed_numbers["zero_stage"] = {1};
-  CHECK_THROWS_WITH(require_only_memory_limit(limits, "whale", "which"),
-                    Catch::Contains("plan.fix.zero_stage"));
-  limits = {};
+  limits.fixed_numbers["tensor_model_parallel_size"] = {2};
   limits.minimise = PlanObjective::memory;
-  CHECK_THROWS_WITH(require_only_memory_limit(limits, "whale", "which"), Catch::Contains("minimise: memory"));
+  const std::vector<std::string> all{"plan.minimise", "plan.fix.tensor_model_parallel_size",
+                                     "plan.fix.zero_stage", "plan.fix.pipeline_schedule"};
+  CHECK(keys(limits_unknown_to_galvatron(limits)) == all);
+  CHECK(keys(limits_unknown_to_whale(limits)) == all);
+  CHECK(keys(limits_unknown_to_alpa(limits)) ==
+        std::vector<std::string>{"plan.minimise", "plan.fix.tensor_model_parallel_size"});
+  CHECK(limits_unknown_to_galvatron(limits).back().why ==
+        "plan.fix.pipeline_schedule means nothing to --plan galvatron, which searches over all of its "
+        "strategies");
 }
 
 // Three layers on the P100 and one on the V100 that follow: every layer moved is a gain.

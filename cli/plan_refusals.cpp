@@ -1,0 +1,19 @@
+#include "cli/plan_refusals.h"
+
+#include <utility>
+
+#include "cli/refusal_position.h"
+#include "configs/diagnostics.h"
+
+namespace simrun {
+
+void refuse_unsearched(const LoadedJob& job, const std::string& file,
+                       const std::vector<Unsearched>& unsearched) {
+  std::vector<Diagnostic> problems;
+  problems.reserve(unsearched.size());
+  for (const Unsearched& of : unsearched)
+    problems.push_back({key_position(job, file, of.key), of.why, of.hint});
+  if (!problems.empty()) throw ConfigError(std::move(problems));
+}
+
+}  // namespace simrun

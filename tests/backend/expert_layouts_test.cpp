@@ -1,0 +1,73 @@
+#include <catch2/catch.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "backend/microbatch_parts.h"
+#include "backend/reference_job.h"
+#include "tests/backend/expert_job_check.h"
+#include "tests/backend/expert_jobs.h"
+
+// Experts under layouts of one's own, which decide over which tokens their capacities and balance losses
+// count.
+namespace simrun {
+namespace {
+
+std::string with_rule(const std::string& rule, const std::string& more = "") {
+  return more + "layout:\n  - {" + rule + "}\n";
+}
+
+constexpr const char* capacity = "moe: {capacity_factor: 0.8}\n";
+
+}  // namespace
+
+TEST_CASE("under layouts of one's own experts compute what one rank does that counts over the same tokens") {
+  for (const char* model : {tiny_qwen, tiny_switch})
+    for (const char* moe : {"", capacity}) {
+      // Both data-parallel ranks have the same two sequences.
+      check_expert_job({.model = model, .more = with_rule("replicate: [batch]", moe), .gpus = 2});
+      // Two halves of two sequences.
+      check_expert_job({.model = model, .more = with_rule("split: {sequence: dp}", moe), .gpus = 2});
+      // A sequence for each of four ranks.
+      check_expert_job({.model = model,
+                        .parallelism = "{tensor_model_parallel_size: 2}",
+                        .more = with_rule("split: {batch: [dp, tp]}", moe),
+                        .gpus = 4,
+                        .micro_batch_size = 2});
+      check_expert_job({.model = model,
+                        .parallelism = "{tensor_model_parallel_size: 2}",
+                        .more = with_rule("scope: moe, split: {sequence: tp}", moe),
+                        .gpus = 4});
+    }
+}
+
+// Of tokens that two ranks have alike, gathered from two others, each of four ranks keeps a fourth.
+TEST_CASE("rows of tokens that ranks have alike are shared out behind a gather, too") {
+  for (const char* moe : {"", capacity}) {
+    check_expert_job({.model = tiny_mixtral,
+                      .parallelism = "{context_parallel_size: 2, context_parallel_layout: contiguous, "
+                                     "cp_comm_type: all_gather}",
+                      .more = with_rule("split: {sequence: cp}, replicate: [batch]", moe),
+                      .gpus = 4});
+    check_expert_job({.model = tiny_mixtral,
+                      .parallelism = "{tensor_model_parallel_size: 2, expert_model_parallel_size: 2}",
+                      .more = with_rule("split: {capacity: [tp, dp]}", moe),
+                      .gpus = 4});
+  }
+}
+
+TEST_CASE("layers that count over unlike parts have no reference, and who does not count has any") {
+  const auto job = [](const char* moe) {
+    return tiny_job({.model = tiny_mixtral,
+                     .parallelism = "{tensor_model_parallel_size: 2}",
+                     .more = with_rule("scope: \"layers[0-1].moe\", split: {sequence: tp}", moe),
+                     .gpus = 4});
+  };
+  CHECK_THROWS_AS(reference_job(job(capacity)), std::invalid_argument);
+  CHECK_FALSE(microbatch_parts(job("")).has_value());
+  check_expert_job({.model = tiny_mixtral,
+                    .parallelism = "{tensor_model_parallel_size: 2}",
+                    .more = with_rule("scope: \"layers[0-1].moe\", split: {sequence: tp}"),
+                    .gpus = 4});
+}
+
+}  // namespace simrun

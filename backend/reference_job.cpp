@@ -23,13 +23,15 @@ StageContent whole_model(const std::vector<StageContent>& stages) {
 // As a layout of one's own cuts the microbatch: what shares its samples is a microbatch of the one rank.
 void cut_as(const MicrobatchParts& parts, const Job& job, Job& alone) {
   const std::int64_t replicas = job.parallelism.data_parallel_size;
-  alone.training.micro_batch_size = job.training.micro_batch_size * replicas / parts.batch;
+  const std::int64_t batch_parts = parts.batch.value_or(replicas);
+  alone.training.micro_batch_size = job.training.micro_batch_size * replicas / batch_parts;
   if (!alone.moe.scope) return;
   ExpertScope& scope = *alone.moe.scope;
+  const std::int64_t sequence_parts = parts.sequence.value_or(scope.sequence_parts);
   for (std::int64_t* rows : {&scope.rows, &scope.decoder_rows})
-    *rows = *rows * replicas * scope.sequence_parts / (parts.batch * parts.sequence);
-  scope.sequence_parts = parts.sequence;
-  if (!parts.is_zigzag) scope.zigzag_ranks = 1;
+    *rows = *rows * replicas * scope.sequence_parts / (batch_parts * sequence_parts);
+  if (parts.sequence && !parts.is_zigzag) scope.zigzag_ranks = 1;
+  scope.sequence_parts = sequence_parts;
 }
 
 }  // namespace
@@ -38,8 +40,7 @@ Job reference_job(const Job& job) {
   if (!job.training.replica_micro_batch_sizes.empty() && family_as<ResNetConfig>(job.model.family) != nullptr)
     throw std::invalid_argument(
         "batch norm takes its statistics of the samples of a rank: with replicas of unlike size no single "
-        "rank "
-        "computes the same");
+        "rank computes the same");
   Job alone = job;
   alone.parallelism = Parallelism{};
   alone.parallelism.pipeline_schedule = "1f1b";

@@ -13,7 +13,7 @@ namespace simrun {
 // other samples, and that matters, the micro batch is what a rank has (backend/microbatch_parts.h). Pure.
 //
 // Throws std::invalid_argument where no single rank computes the same: batch norm over replicas of unlike
-// size, layers that a layout gives unlike parts; and what microbatch_parts() throws.
+// size; and what microbatch_parts() throws.
 Job reference_job(const Job& job);
 
 }  // namespace simrun

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "backend/exchange.h"
 #include "backend/row_copies.h"
+#include "schedules/extent_tables.h"
 
 // Exchanges of experts' buffers: which rows go where follows from the rows that a rank has and the part of
 // the other's buffer. Where rows change their rank, the members first tell one another which ones they send:
@@ -33,6 +35,15 @@ void append_rows(const Message& message, std::vector<ExpertRow>& rows) {
   if (message.elements > 0) std::memcpy(&rows[before], message.payload.data(), row_bytes(message));
 }
 
+// A rank's place along the axes that split what is behind a buffer's rows.
+std::int64_t place_among_columns(const Plan& plan, const Buffer& buffer, const RankPlace& place) {
+  const Mesh& mesh = plan.stages[static_cast<std::size_t>(place.pipeline_rank)].meshes.front();
+  std::vector<std::uint8_t> axes;
+  for (std::size_t d = 2; d < buffer.split.size(); ++d)
+    for (const std::uint8_t axis : axes_of_split(buffer.split[d], mesh)) axes.push_back(axis);
+  return place_along(mesh, axes, place.local).index;
+}
+
 std::vector<std::uint8_t> copied_axes(const Message& message) {
   std::vector<std::uint8_t> axes;
   for (std::size_t i = row_bytes(message); i < message.payload.size(); ++i)
@@ -50,8 +61,13 @@ SharedRows RankExchange::rows_behind(const RowsCall& call) {
   if (call.what.opcode == Opcode::copy || call.what.opcode == Opcode::reduce_scatter)
     return std::make_shared<const ExpertRows>(std::move(own));
   std::vector<ExpertRow> arriving = own.rows();
-  const std::vector<RankPlace> members =
+  std::vector<RankPlace> members =
       members_of(plan_, plan_.communications[call.what.communication].group, place_);
+  // Others have other columns of rows that one with the same columns has as well.
+  const std::int64_t columns = place_among_columns(plan_, *call.input.buffer, place_);
+  std::erase_if(members, [&](const RankPlace& member) {
+    return place_among_columns(plan_, *call.input.buffer, member) != columns;
+  });
   const MessageTag tag = tag_of(plan_, call.what, call.microbatch);
   for (const RankPlace& member : members) {
     if (member.rank == place_.rank) continue;
@@ -89,26 +105,33 @@ void RankExchange::collect_rows(const Call& call, std::size_t operand) {
   const std::vector<RankPlace> members = members_of(plan_, communication.group, place_);
   const Argument& input = call.inputs[operand];
   const Argument& output = call.outputs[operand];
-  const std::int64_t width = width_of_rows(input);
   const MessageTag tag = tag_of(plan_, call.what, call.microbatch);
   std::vector<std::byte> own;
   for (const RankPlace& member : members) {
     const std::vector<std::int64_t> wanted = rows_of_part(*input.rows, plan_, *output.buffer, member);
-    std::vector<std::byte> payload = pack_rows(device_, input, wanted);
+    const std::optional<TensorPart> columns =
+        common_columns(input.part, part_of(plan_, *output.buffer, member, call.microbatch));
+    Message message{0, {}};
+    if (columns)
+      message = {static_cast<std::int64_t>(wanted.size()) * elements(*columns),
+                 pack_rows(device_, input, {wanted, *columns})};
     if (member.rank == place_.rank)
-      own = std::move(payload);
+      own = std::move(message.payload);
     else
-      transport_.send(member.rank, tag,
-                      {static_cast<std::int64_t>(wanted.size()) * width, std::move(payload)});
+      transport_.send(member.rank, tag, std::move(message));
   }
   const bool adds = call.what.opcode == Opcode::reduce_scatter;
   bool first = true;
   for (const RankPlace& member : members) {
     const std::vector<std::int64_t> from = rows_of_part(*output.rows, plan_, *input.buffer, member);
-    const std::int64_t count = static_cast<std::int64_t>(from.size()) * width;
+    const std::optional<TensorPart> columns =
+        common_columns(output.part, part_of(plan_, *input.buffer, member, call.microbatch));
+    const std::int64_t count = columns ? static_cast<std::int64_t>(from.size()) * elements(*columns) : 0;
     const std::vector<std::byte> payload =
         member.rank == place_.rank ? std::exchange(own, {}) : receive(call, member, count).payload;
-    unpack_rows(device_, payload, output, from, first || !adds ? Combine::assign : Combine::add);
+    if (columns)
+      unpack_rows(device_, payload, output, {from, *columns},
+                  first || !adds ? Combine::assign : Combine::add);
     first = false;
   }
 }

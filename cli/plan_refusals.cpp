@@ -1,5 +1,6 @@
 #include "cli/plan_refusals.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/refusal_position.h"
@@ -13,6 +14,7 @@ void refuse_unsearched(const LoadedJob& job, const std::string& file,
   problems.reserve(unsearched.size());
   for (const Unsearched& of : unsearched)
     problems.push_back({key_position(job, file, of.key), of.why, of.hint});
+  std::ranges::stable_sort(problems, {}, &Diagnostic::position);
   if (!problems.empty()) throw ConfigError(std::move(problems));
 }
 

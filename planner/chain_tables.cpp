@@ -88,7 +88,16 @@ std::size_t strategies_at_exit(const ChainTables::Entry& entry) {
   return entry.graph.nodes[entry.exit].cost.size();
 }
 
-// Lists of points as they come in, two per bucket: no list of all of them is made.
+CostPoint plus(CostPoint a, CostPoint b) { return {a.cost + b.cost, a.memory + b.memory}; }
+
+bool is_cheaper(const CostPoint& a, const CostPoint& b) {
+  return a.cost < b.cost || (a.cost == b.cost && a.memory < b.memory);
+}
+bool is_smaller(const CostPoint& a, const CostPoint& b) {
+  return a.memory < b.memory || (a.memory == b.memory && a.cost < b.cost);
+}
+
+// Sums of points as they come in, two per bucket: no list of all of them is made.
 class BucketedPoints {
  public:
   explicit BucketedPoints(const ChoiceLimits& limits)
@@ -97,42 +106,47 @@ class BucketedPoints {
     if (is_bucketed()) buckets_.resize(limits.buckets + 1);
   }
 
-  void add(CostPoint point) {
-    if (!limits_.front) {
-      const CostPoint* known = all_.empty() ? nullptr : all_.data();
-      if (known == nullptr || std::pair{point.cost, point.memory} < std::pair{known->cost, known->memory})
-        all_.assign(1, point);
-      return;
+  // `front`: ascending in memory.
+  void add_sums(CostPoint step, std::span<const CostPoint> front) {
+    for (const CostPoint& so_far : front) {
+      const CostPoint sum = plus(so_far, step);
+      if (limits_.front && sum.memory > limits_.memory) return;
+      add(sum);
     }
-    if (point.memory > limits_.memory) return;
-    if (!is_bucketed()) return all_.push_back(point);
-    Bucket& bucket = buckets_[static_cast<std::size_t>(point.memory / width_)];
-    const auto rank_by_cost = std::pair{point.cost, point.memory};
-    const auto rank_by_memory = std::pair{point.memory, point.cost};
-    if (bucket.is_empty || rank_by_cost < std::pair{bucket.cheapest.cost, bucket.cheapest.memory})
-      bucket.cheapest = point;
-    if (bucket.is_empty || rank_by_memory < std::pair{bucket.smallest.memory, bucket.smallest.cost})
-      bucket.smallest = point;
-    bucket.is_empty = false;
   }
 
+  // Empty behind it.
   std::vector<CostPoint> take() {
-    for (const Bucket& bucket : buckets_) {
-      if (bucket.is_empty) continue;
-      all_.push_back(bucket.smallest);
-      all_.push_back(bucket.cheapest);
+    std::vector<CostPoint> points = std::exchange(all_, {});
+    for (Bucket& bucket : buckets_) {
+      if (bucket.smallest.memory == none.memory) continue;
+      points.push_back(bucket.smallest);
+      points.push_back(bucket.cheapest);
+      bucket = {};
     }
-    keep_front(all_, limits_);
-    return std::move(all_);
+    keep_front(points, limits_);
+    return points;
   }
 
  private:
+  static constexpr CostPoint none{std::numeric_limits<double>::infinity(),
+                                  std::numeric_limits<double>::infinity()};
   struct Bucket {
-    bool is_empty = true;
-    CostPoint cheapest, smallest;
+    CostPoint cheapest = none, smallest = none;
   };
   bool is_bucketed() const {
     return limits_.front && limits_.buckets > 0 && limits_.memory < std::numeric_limits<double>::infinity();
+  }
+  void add(const CostPoint& sum) {
+    if (!buckets_.empty()) {
+      Bucket& bucket = buckets_[static_cast<std::size_t>(sum.memory / width_)];
+      if (is_cheaper(sum, bucket.cheapest)) bucket.cheapest = sum;
+      if (is_smaller(sum, bucket.smallest)) bucket.smallest = sum;
+    } else if (limits_.front || all_.empty()) {
+      all_.push_back(sum);
+    } else if (is_cheaper(sum, all_.front())) {
+      all_.front() = sum;
+    }
   }
   const ChoiceLimits& limits_;
   double width_ = 0;
@@ -144,8 +158,6 @@ std::span<const CostPoint> table_cell(const ChainTables::Entry& entry, std::size
   return entry.elimination->result().cell(before * strategies_at_exit(entry) + exit);
 }
 
-CostPoint plus(CostPoint a, CostPoint b) { return {a.cost + b.cost, a.memory + b.memory}; }
-
 }  // namespace
 
 ChainFronts first_fronts(const ChainTables::Entry& entry, const ChoiceLimits& limits) {
@@ -155,11 +167,10 @@ ChainFronts first_fronts(const ChainTables::Entry& entry, const ChoiceLimits& li
 ChainFronts next_fronts(const ChainFronts& before, const ChainTables::Entry& entry,
                         const ChoiceLimits& limits) {
   ChainFronts fronts(strategies_at_exit(entry));
+  BucketedPoints points(limits);
   for (std::size_t x = 0; x < fronts.size(); ++x) {
-    BucketedPoints points(limits);
     for (std::size_t e = 0; e < before.size(); ++e)
-      for (const CostPoint& step : table_cell(entry, e, x))
-        for (const CostPoint& so_far : before[e]) points.add(plus(so_far, step));
+      for (const CostPoint& step : table_cell(entry, e, x)) points.add_sums(step, before[e]);
     fronts[x] = points.take();
   }
   return fronts;

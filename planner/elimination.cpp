@@ -81,8 +81,9 @@ bool advance(const std::vector<std::size_t>& scope, const std::vector<std::size_
   return false;
 }
 
-// Sums of one point of each list.
-void add_points(std::vector<CostPoint>& sums, std::span<const CostPoint> list, const ChoiceLimits& limits) {
+// Sums of one point of each list. `all`: room for them, used again and again.
+void add_points(std::vector<CostPoint>& sums, std::span<const CostPoint> list, const ChoiceLimits& limits,
+                std::vector<CostPoint>& all) {
   if (list.size() == 1) {
     for (CostPoint& sum : sums) {
       sum.cost += list[0].cost;
@@ -90,11 +91,10 @@ void add_points(std::vector<CostPoint>& sums, std::span<const CostPoint> list, c
     }
     return;
   }
-  std::vector<CostPoint> all;
-  all.reserve(sums.size() * list.size());
+  all.clear();
   for (const CostPoint& sum : sums)
     for (const CostPoint& point : list) all.push_back({sum.cost + point.cost, sum.memory + point.memory});
-  sums = std::move(all);
+  std::swap(sums, all);
   keep_front(sums, limits);
 }
 
@@ -189,7 +189,7 @@ ChoiceTable Elimination::joined(const Step& step, const std::vector<std::size_t>
   table.scope = scope;
   for (const std::size_t n : scope) table.extents.push_back(domains_[n]);
   std::vector<std::uint16_t> strategies(domains_.size() + 1, 0);
-  std::vector<CostPoint> cell, sums;
+  std::vector<CostPoint> cell, sums, room;
   do {
     cell.clear();
     for (std::size_t s = 0; s < strategies_of_node; ++s) {
@@ -199,7 +199,7 @@ ChoiceTable Elimination::joined(const Step& step, const std::vector<std::size_t>
         const std::span<const CostPoint> list = cursor.cell(strategies);
         if (list.empty()) sums.clear();
         if (sums.empty()) break;
-        add_points(sums, list, limits_);
+        add_points(sums, list, limits_, room);
       }
       cell.insert(cell.end(), sums.begin(), sums.end());
     }

@@ -37,7 +37,8 @@ void keep_front(std::vector<CostPoint>& points, const ChoiceLimits& limits) {
   }
   std::erase_if(points, [&](const CostPoint& point) { return point.memory > limits.memory; });
   if (points.size() <= 1) return;
-  std::sort(points.begin(), points.end(), by_memory_then_cost);
+  if (!std::is_sorted(points.begin(), points.end(), by_memory_then_cost))
+    std::sort(points.begin(), points.end(), by_memory_then_cost);
   std::size_t kept = 1;
   for (std::size_t i = 1; i < points.size(); ++i)
     if (points[i].cost < points[kept - 1].cost) points[kept++] = points[i];

@@ -32,7 +32,8 @@ class Collected {
     add(job.training.fp8.has_value(), "training.precision", "fp8 is not searched");
     add(job.training.lora.has_value(), "training.lora", "LoRA is not searched");
     add(!job.training.replica_micro_batch_sizes.empty(), "training.replica_micro_batch_sizes",
-        "replicas with batches of unlike size are not searched", "--plan and --plan whale balance them.");
+        "replicas with batches of unlike size are not searched",
+        GpuKinds(job.cluster).count() > 1 ? "--plan and --plan whale balance them." : "leave it out.");
     add(job.optimizer.parameter_server.has_value(), "optimizer.parameter_server",
         "parameter servers are not searched");
   }
@@ -92,7 +93,8 @@ std::vector<Unsearched> unsearched_by_alpa(const Job& job) {
   found.add(GpuKinds(job.cluster).count() > 1, "cluster.node_groups",
             fmt::format("{}: Alpa's levels take GPUs of one kind", gpus_text(job.cluster)),
             "--plan and --plan whale take several.");
-  add_unlike_stages(found, job, "the sizes of stages are what is searched", "leave it out.");
+  add_unlike_stages(found, job, "it would fix the sizes of stages, which are searched",
+                    "leave stage_tensor_model_parallel_sizes and stage_data_parallel_sizes out.");
   return found.take();
 }
 
@@ -112,7 +114,8 @@ std::vector<Unsearched> unsearched_by_galvatron(const Job& job) {
   found.add(GpuKinds(job.cluster).count() > 1, "cluster.node_groups",
             fmt::format("{}: layers of their own are searched for GPUs of one kind", gpus_text(job.cluster)),
             "--plan and --plan whale take several.");
-  add_unlike_stages(found, job, "stages of unlike size are not searched", "--plan alpa searches for them.");
+  add_unlike_stages(found, job, "stages of unlike size are not searched",
+                    "--plan alpa searches for them; leave both sizes out.");
   return found.take();
 }
 

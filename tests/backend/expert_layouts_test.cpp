@@ -1,9 +1,11 @@
 #include <catch2/catch.hpp>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "backend/microbatch_parts.h"
 #include "backend/reference_job.h"
+#include "schedules/compile.h"
 #include "tests/backend/expert_job_check.h"
 #include "tests/backend/expert_jobs.h"
 
@@ -53,6 +55,46 @@ TEST_CASE("rows of tokens that ranks have alike are shared out behind a gather, 
                       .more = with_rule("split: {capacity: [tp, dp]}", moe),
                       .gpus = 4});
   }
+}
+
+// Ranks hold all rows of some columns before an exchange, and some rows of all columns behind it.
+TEST_CASE("exchanges between experts' rows and columns compute what one rank does") {
+  const std::pair<const char*, const char*> exchanges[] = {
+      {"scope: expert_fc2, split: {capacity: [tp, dp]}", "{tensor_model_parallel_size: 2}"},
+      {"scope: expert_activation, split: {capacity: [tp, dp]}",
+       "{tensor_model_parallel_size: 2, expert_model_parallel_size: 2}"},
+      {"scope: expert_fc1, split: {capacity: tp}",
+       "{tensor_model_parallel_size: 2, sequence_parallel: true}"},
+      {"scope: expert_fc1, split: {experts: [tp, dp]}", "{tensor_model_parallel_size: 2}"}};
+  for (const auto& [rule, parallelism] : exchanges)
+    for (const char* moe : {"", capacity})
+      check_expert_job(
+          {.model = tiny_mixtral, .parallelism = parallelism, .more = with_rule(rule, moe), .gpus = 4});
+}
+
+TEST_CASE("rows come back to the ranks that sent them, or are gathered: other layouts are refused") {
+  const auto plan_of = [](const std::string& rule, const char* model) {
+    return compile(tiny_job({.model = model, .more = with_rule(rule), .gpus = 2}));
+  };
+  for (const char* rule :
+       {"scope: dispatch, replicate: [batch]", "scope: dispatch, split: {sequence: dp}, replicate: [batch]",
+        "scope: combine, split: {sequence: dp}, replicate: [batch]"}) {
+    CAPTURE(rule);
+    CHECK_THROWS_WITH(plan_of(rule, tiny_mixtral),
+                      Catch::Contains("combine of layer 0 splits tokens otherwise than dispatch of layer 0"));
+  }
+  check_expert_job(
+      {.model = tiny_mixtral, .more = with_rule("scope: combine, replicate: [batch]"), .gpus = 2});
+}
+
+TEST_CASE("a balance loss of each sequence alone does not depend on what else a rank has") {
+  const std::string by_sequence =
+      std::string(tiny_switch)
+          .insert(std::string(tiny_switch).rfind("}"), ", moe_router_load_balancing_type: seq_aux_loss");
+  check_expert_job({.model = by_sequence.c_str(),
+                    .more = with_rule("scope: \"layers[0-1].moe\", replicate: [batch]"),
+                    .gpus = 2,
+                    .micro_batch_size = 2});
 }
 
 TEST_CASE("layers that count over unlike parts have no reference, and who does not count has any") {

@@ -152,10 +152,15 @@ std::vector<std::int64_t> rows_of_part(const ExpertRows& rows, const Plan& plan,
 ExpertRows part_of_rows(const ExpertRows& rows, const Plan& plan, const Buffer& buffer,
                         const RankPlace& place) {
   std::vector<ExpertRow> part;
-  for (const std::int64_t number : rows_of_part(rows, plan, buffer, place))
-    part.push_back(rows.rows()[static_cast<std::size_t>(number)]);
-  std::vector<std::uint8_t> still_copied = rows.copied_over();
   const RowAxes axes = row_axes(rows, plan, buffer, place);
+  const Mesh& mesh = mesh_at(plan, place);
+  const std::int64_t turn = place_along(mesh, axes.in_turn, place.local).index;
+  for (const std::int64_t number : rows_of_part(rows, plan, buffer, place)) {
+    part.push_back(rows.rows()[static_cast<std::size_t>(number)]);
+    // From here on the row is the one's who had its copy, wherever this one is from.
+    part.back().source = moved_along(mesh, axes.in_turn, part.back().source, turn);
+  }
+  std::vector<std::uint8_t> still_copied = rows.copied_over();
   std::erase_if(still_copied, [&](std::uint8_t axis) { return contains(axes.in_turn, axis); });
   return {experts_of(plan, buffer, place), std::move(part), std::move(still_copied)};
 }

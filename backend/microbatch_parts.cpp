@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -75,19 +76,19 @@ class CommonParts {
   void settle(std::optional<std::int64_t>& known, std::int64_t parts, const Operator& op, const char* what) {
     if (!known) {
       known = parts;
-      first_ = name_of(op);
+      first_[what] = name_of(op);
     }
     if (*known == parts) return;
     throw std::invalid_argument(
         fmt::format("the layout section gives {} other {} than {}, and what they compute depends on it: no "
                     "single rank computes the same",
-                    name_of(op), what, first_));
+                    name_of(op), what, first_[what]));
   }
 
   const Job& job_;
   MicrobatchParts parts_;
   std::optional<std::int64_t> zigzag_;
-  std::string first_;
+  std::map<std::string, std::string> first_;  // who said it, by what
 };
 
 }  // namespace

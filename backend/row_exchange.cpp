@@ -122,6 +122,7 @@ void RankExchange::collect_rows(const Call& call, std::size_t operand) {
   }
   const bool adds = call.what.opcode == Opcode::reduce_scatter;
   bool first = true;
+  std::int64_t arrived = 0;
   for (const RankPlace& member : members) {
     const std::vector<std::int64_t> from = rows_of_part(*output.rows, plan_, *input.buffer, member);
     const std::optional<TensorPart> columns =
@@ -133,7 +134,12 @@ void RankExchange::collect_rows(const Call& call, std::size_t operand) {
       unpack_rows(device_, payload, output, {from, *columns},
                   first || !adds ? Combine::assign : Combine::add);
     first = false;
+    arrived += count;
   }
+  const std::int64_t expected = output.rows->size() * width_of_rows(output);
+  if (arrived < expected)
+    throw ExecutionError(
+        fmt::format("{} elements of experts' rows arrive, {} belong there", arrived, expected));
 }
 
 }  // namespace simrun

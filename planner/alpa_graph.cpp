@@ -117,6 +117,24 @@ class StageGraphBuilder {
       }
     }
     for (const auto& [writer, inputs] : inputs_by_writer) add_edge(writer, o, inputs);
+    if (!op.regroup || op.regroup->from.size() < 2) return;
+    if (op.function == Function::dispatch)
+      sender_ = o;
+    else
+      add_return(o);
+  }
+
+  // Nothing goes from a dispatch to its combine but what experts make of it, which comes back to who sent it.
+  void add_return(std::size_t combine) {
+    const auto [known, is_new] =
+        edge_costs_.try_emplace(std::vector<std::size_t>{kind_[sender_], kind_[combine]});
+    if (is_new)
+      for (const OperatorStrategy& sent : stage_.strategies[sender_])
+        for (const OperatorStrategy& back : stage_.strategies[combine])
+          known->second.push_back(
+              rows_come_back(stage_.graph.operators[sender_], sent.layout, back.layout) ? 0 : forbidden_cost);
+    if (std::ranges::count(known->second, forbidden_cost) > 0)
+      stage_.edges.push_back({sender_, combine, known->second});
   }
 
   void add_edge(std::size_t writer, std::size_t reader, const std::vector<std::size_t>& inputs) {
@@ -133,6 +151,7 @@ class StageGraphBuilder {
   }
 
   StageGraph& stage_;
+  std::size_t sender_ = 0;  // the dispatch of the layer
   AlpaCosts costs_;
   std::map<std::string, std::size_t> same_as_;
   std::vector<std::size_t> kind_;  // by operator: the first one like it

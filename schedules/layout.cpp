@@ -194,6 +194,16 @@ Layout without_partials(Layout layout) {
   return layout;
 }
 
+bool rows_come_back(const Operator& dispatch, const Layout& sent, const Layout& back) {
+  const bool has_mask = dispatch.inputs.size() > 2;
+  return has_mask || std::ranges::all_of(dispatch.regroup->from, [&](DimensionId dim) {
+           const DimensionSplit *before = sent.split_of(dim), *behind = back.split_of(dim);
+           return behind == nullptr ||
+                  (before != nullptr && before->axes.size() >= behind->axes.size() &&
+                   std::equal(behind->axes.begin(), behind->axes.end(), before->axes.begin()));
+         });
+}
+
 std::string describe(const Layout& layout, const Graph& graph, const DeviceMesh& mesh) {
   std::vector<std::string> parts;
   for (const DimensionSplit& split : layout.splits)

@@ -266,21 +266,14 @@ class LayoutCheck {
           rule);
   }
 
-  // Rows go back to the ranks that sent them, or are gathered there: tokens are split behind experts as
-  // before them, over all of the axes or the outer ones.
   void compare_tokens(const std::vector<Layout>& layouts) {
     std::size_t sender = 0;
     for (const std::size_t o : operators_) {
       const Operator& op = graph_.operators[o];
       if (!op.regroup || op.regroup->from.size() < 2) continue;
       if (op.function == Function::dispatch) sender = o;
-      const auto go_back = [&](DimensionId dim) {
-        const DimensionSplit *sent = layouts[sender].split_of(dim), *back = layouts[o].split_of(dim);
-        return back == nullptr || (sent != nullptr && sent->axes.size() >= back->axes.size() &&
-                                   std::equal(back->axes.begin(), back->axes.end(), sent->axes.begin()));
-      };
-      if (std::ranges::all_of(op.regroup->from, go_back)) continue;
       const Operator& from = graph_.operators[sender];
+      if (rows_come_back(from, layouts[sender], layouts[o])) continue;
       return fault(position_of(from, op),
                    fmt::format("{} splits tokens otherwise than {}", place_of(op), place_of(from)),
                    "what experts made of a token goes back to the rank that sent it.");

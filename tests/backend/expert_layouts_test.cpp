@@ -72,6 +72,24 @@ TEST_CASE("exchanges between experts' rows and columns compute what one rank doe
           {.model = tiny_mixtral, .parallelism = parallelism, .more = with_rule(rule, moe), .gpus = 4});
 }
 
+// Behind a share in turn a row is the one's who keeps it, for all exchanges that follow.
+TEST_CASE("rows shared out over the axis that had split their experts are found again") {
+  for (const char* scope : {"expert_fc1", "expert_fc2"})
+    check_expert_job({.model = tiny_mixtral,
+                      .parallelism = "{expert_model_parallel_size: 2, expert_tensor_parallel_size: 1}",
+                      .more = with_rule("scope: " + std::string(scope) + ", split: {capacity: ep}",
+                                        "moe: {token_dispatcher: allgather}\n"),
+                      .gpus = 2});
+  for (const char* moe : {"", capacity})
+    for (const char* axis : {"ep", "tp"})
+      check_expert_job(
+          {.model = tiny_mixtral,
+           .parallelism = "{tensor_model_parallel_size: 2, expert_model_parallel_size: 2, "
+                          "expert_tensor_parallel_size: 1}",
+           .more = with_rule("scope: expert_fc2, split: {capacity: " + std::string(axis) + "}", moe),
+           .gpus = 4});
+}
+
 TEST_CASE("rows come back to the ranks that sent them, or are gathered: other layouts are refused") {
   const auto plan_of = [](const std::string& rule, const char* model) {
     return compile(tiny_job({.model = model, .more = with_rule(rule), .gpus = 2}));

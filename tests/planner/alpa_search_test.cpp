@@ -306,6 +306,21 @@ TEST_CASE("jobs with context parallelism, and of sequences that tensor ranks can
             .name.find("Megatron-like") == 0);
 }
 
+// Where dispatch and combine were chosen apart, the loader refused what was proposed.
+TEST_CASE("experts' rows come back to who sent them in every proposal", "[long]") {
+  const JobLoader load = loader_of(
+      "simrun: 1\n"
+      "model: {model_type: mixtral, num_hidden_layers: 2, hidden_size: 2048, intermediate_size: 64, "
+      "num_attention_heads: 4, num_key_value_heads: 4, vocab_size: 5600, max_position_embeddings: 4096, "
+      "num_local_experts: 64, num_experts_per_tok: 2}\n"
+      "training: {micro_batch_size: 1, global_batch_size: 4, precision: bf16, seq_length: 4096}\n"
+      "moe: {token_dispatcher: allgather}\n"
+      "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 2}\n");
+  const AlpaOutcome outcome = plan_by_alpa(load);
+  REQUIRE(outcome.best);
+  for (const SimulatedPlan& plan : outcome.simulated) CHECK(plan.refusal.empty());
+}
+
 TEST_CASE("what is not searched is refused in words") {
   Job job = job_from(gpt(2, 1024, 1, 8));
   job.training.lora = LoraConfig{};

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <iterator>
 #include <stdexcept>
 
 #include "cli/console.h"
@@ -75,9 +74,8 @@ int plan_alpa(const Options& options, const LoadOptions& load) {
   const auto start = std::chrono::steady_clock::now();
   const std::string best_path = options.output.value_or("best.yaml");
   const LoadedJob written = load_replaced(options, load, {});
-  std::vector<Unsearched> unsearched = unsearched_by_alpa(written.job);
-  std::ranges::copy(limits_unknown_to_alpa(written.plan), std::back_inserter(unsearched));
-  refuse_unsearched(written, options.input, unsearched);
+  refuse_unsearched(written, options.input, unsearched_by_alpa(written.job),
+                    limits_unknown_to_alpa(written.plan));
   probe_outputs({best_path}, written.files);
   const AlpaOutcome outcome = search(options, load, written);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

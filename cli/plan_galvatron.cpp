@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <stdexcept>
 
 #include "cli/console.h"
@@ -33,9 +32,8 @@ class GalvatronCommand {
     const auto start = std::chrono::steady_clock::now();
     const std::string best_path = options_.output.value_or("best.yaml");
     const LoadedJob job = loaded({});
-    std::vector<Unsearched> unsearched = unsearched_by_galvatron(job.job);
-    std::ranges::copy(limits_unknown_to_galvatron(job.plan), std::back_inserter(unsearched));
-    refuse_unsearched(job, options_.input, unsearched);
+    refuse_unsearched(job, options_.input, unsearched_by_galvatron(job.job),
+                      limits_unknown_to_galvatron(job.plan));
     probe_outputs({best_path}, job.files);
     const GalvatronOutcome outcome = search(job.plan);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

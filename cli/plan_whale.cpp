@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -102,9 +101,8 @@ int plan_whale(const Options& options, const LoadOptions& load) {
   const auto start = std::chrono::steady_clock::now();
   const std::string best_path = options.output.value_or("best.yaml");
   const LoadedJob written = load_balanced(options, load, {});
-  std::vector<Unsearched> unsearched = unsearched_by_whale(written.job);
-  std::ranges::copy(limits_unknown_to_whale(written.plan), std::back_inserter(unsearched));
-  refuse_unsearched(written, options.input, unsearched);
+  refuse_unsearched(written, options.input, unsearched_by_whale(written.job),
+                    limits_unknown_to_whale(written.plan));
   probe_outputs({best_path}, written.files);
   const Cluster& cluster = written.job.cluster;
   std::vector<BalancedPlan> plans;

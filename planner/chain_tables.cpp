@@ -90,13 +90,6 @@ std::size_t strategies_at_exit(const ChainTables::Entry& entry) {
 
 CostPoint plus(CostPoint a, CostPoint b) { return {a.cost + b.cost, a.memory + b.memory}; }
 
-bool is_cheaper(const CostPoint& a, const CostPoint& b) {
-  return a.cost < b.cost || (a.cost == b.cost && a.memory < b.memory);
-}
-bool is_smaller(const CostPoint& a, const CostPoint& b) {
-  return a.memory < b.memory || (a.memory == b.memory && a.cost < b.cost);
-}
-
 // Sums of points as they come in, two per bucket: no list of all of them is made.
 class BucketedPoints {
  public:

@@ -6,10 +6,6 @@
 namespace simrun {
 namespace {
 
-bool by_memory_then_cost(const CostPoint& a, const CostPoint& b) {
-  return a.memory < b.memory || (a.memory == b.memory && a.cost < b.cost);
-}
-
 // Of neighbours in one bucket the first and the last. REQUIRES: a front.
 void thin_front(std::vector<CostPoint>& front, const ChoiceLimits& limits) {
   const double width = limits.memory / static_cast<double>(limits.buckets);
@@ -28,17 +24,14 @@ void thin_front(std::vector<CostPoint>& front, const ChoiceLimits& limits) {
 void keep_front(std::vector<CostPoint>& points, const ChoiceLimits& limits) {
   if (!limits.front) {
     if (points.size() <= 1) return;
-    const auto cheaper = [](const CostPoint& a, const CostPoint& b) {
-      return a.cost < b.cost || (a.cost == b.cost && a.memory < b.memory);
-    };
-    points.front() = *std::min_element(points.begin(), points.end(), cheaper);
+    points.front() = *std::min_element(points.begin(), points.end(), is_cheaper);
     points.resize(1);
     return;
   }
   std::erase_if(points, [&](const CostPoint& point) { return point.memory > limits.memory; });
   if (points.size() <= 1) return;
-  if (!std::is_sorted(points.begin(), points.end(), by_memory_then_cost))
-    std::sort(points.begin(), points.end(), by_memory_then_cost);
+  if (!std::is_sorted(points.begin(), points.end(), is_smaller))
+    std::sort(points.begin(), points.end(), is_smaller);
   std::size_t kept = 1;
   for (std::size_t i = 1; i < points.size(); ++i)
     if (points[i].cost < points[kept - 1].cost) points[kept++] = points[i];

@@ -12,6 +12,12 @@ struct CostPoint {
   double memory = 0;  // bytes
   bool operator==(const CostPoint&) const = default;
 };
+inline bool is_cheaper(const CostPoint& a, const CostPoint& b) {
+  return a.cost < b.cost || (a.cost == b.cost && a.memory < b.memory);
+}
+inline bool is_smaller(const CostPoint& a, const CostPoint& b) {
+  return a.memory < b.memory || (a.memory == b.memory && a.cost < b.cost);
+}
 
 // Leaves the points that no other beats in both, ascending in memory and so falling in cost, and of those
 // only what the limits want: points within limits.memory, the cheapest alone without limits.front, and two

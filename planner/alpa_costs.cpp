@@ -218,7 +218,7 @@ struct Distinct {
 // Many strategies leave a tensor in one layout, or want it in one.
 std::vector<double> AlpaCosts::edge_costs(std::size_t writer, std::size_t reader,
                                           const std::vector<std::size_t>& inputs) {
-  const std::vector<OperatorStrategy>&from = stage_.strategies[writer], &to = stage_.strategies[reader];
+  const SharedList<OperatorStrategy>&from = stage_.strategies[writer], &to = stage_.strategies[reader];
   std::vector<double> costs(from.size() * to.size(), 0);
   for (const std::size_t input : inputs) {
     const Use use = use_of(reader, input);

@@ -92,15 +92,16 @@ class StageGraphBuilder {
     }
     stage_.strategies.push_back(
         operator_strategies(stage_.graph, stage_.graph.operators[o], stage_.mesh, stage_.axes));
-    stage_.seconds.emplace_back();
-    stage_.static_bytes.emplace_back();
-    stage_.activation_bytes.emplace_back();
+    std::vector<double> seconds, static_bytes, activation_bytes;
     for (const OperatorStrategy& strategy : stage_.strategies[o]) {
       const OperatorCost cost = costs_.operator_cost(o, strategy.layout);
-      stage_.seconds[o].push_back(cost.seconds);
-      stage_.static_bytes[o].push_back(cost.static_bytes);
-      stage_.activation_bytes[o].push_back(cost.activation_bytes);
+      seconds.push_back(cost.seconds);
+      static_bytes.push_back(cost.static_bytes);
+      activation_bytes.push_back(cost.activation_bytes);
     }
+    stage_.seconds.push_back(std::move(seconds));
+    stage_.static_bytes.push_back(std::move(static_bytes));
+    stage_.activation_bytes.push_back(std::move(activation_bytes));
   }
 
   // By writer: all tensors between the two, and parameters that both read.
@@ -128,11 +129,14 @@ class StageGraphBuilder {
   void add_return(std::size_t combine) {
     const auto [known, is_new] =
         edge_costs_.try_emplace(std::vector<std::size_t>{kind_[sender_], kind_[combine]});
-    if (is_new)
+    if (is_new) {
+      std::vector<double> costs;
       for (const OperatorStrategy& sent : stage_.strategies[sender_])
         for (const OperatorStrategy& back : stage_.strategies[combine])
-          known->second.push_back(
+          costs.push_back(
               rows_come_back(stage_.graph.operators[sender_], sent.layout, back.layout) ? 0 : forbidden_cost);
+      known->second = std::move(costs);
+    }
     if (std::ranges::count(known->second, forbidden_cost) > 0)
       stage_.edges.push_back({sender_, combine, known->second});
   }
@@ -156,7 +160,7 @@ class StageGraphBuilder {
   std::map<std::string, std::size_t> same_as_;
   std::vector<std::size_t> kind_;  // by operator: the first one like it
   std::map<TensorId, std::size_t> writer_, reader_;
-  std::map<std::vector<std::size_t>, std::vector<double>> edge_costs_;
+  std::map<std::vector<std::size_t>, SharedList<double>> edge_costs_;
 };
 
 }  // namespace
@@ -223,7 +227,9 @@ StageChoices choices_of(const StageGraph& stage, const StageRange& range) {
     if (stage.segment[o] < range.first || stage.segment[o] >= range.last) continue;
     node_of[o] = part.operators.size();
     part.operators.push_back(o);
-    ChoiceNode node{stage.seconds[o], stage.static_bytes[o], stage.segment[o]};
+    ChoiceNode node{{stage.seconds[o].begin(), stage.seconds[o].end()},
+                    {stage.static_bytes[o].begin(), stage.static_bytes[o].end()},
+                    stage.segment[o]};
     for (std::size_t s = 0; s < node.memory.size(); ++s)
       node.memory[s] += static_cast<double>(range.in_flight) * stage.activation_bytes[o][s];
     part.choices.nodes.push_back(std::move(node));

@@ -32,12 +32,12 @@ struct StageShape {
 struct StageGraph {
   Graph graph;
   DeviceMesh mesh;
-  std::vector<std::string> axes;                          // of the logical mesh with more than one rank
-  std::vector<std::vector<OperatorStrategy>> strategies;  // by operator
-  std::vector<std::vector<double>> seconds;               // by operator and strategy, per microbatch
-  std::vector<std::vector<double>> static_bytes;          // weights, gradients, optimizer state
-  std::vector<std::vector<double>> activation_bytes;      // kept for backward, of one microbatch
-  std::vector<ChoiceEdge> edges;                          // between operators: seconds per microbatch
+  std::vector<std::string> axes;                         // of the logical mesh with more than one rank
+  std::vector<SharedList<OperatorStrategy>> strategies;  // by operator
+  std::vector<SharedList<double>> seconds;               // by operator and strategy, per microbatch
+  std::vector<SharedList<double>> static_bytes;          // weights, gradients, optimizer state
+  std::vector<SharedList<double>> activation_bytes;      // kept for backward, of one microbatch
+  std::vector<ChoiceEdge> edges;                         // between operators: seconds per microbatch
   std::vector<std::int32_t>
       segment;  // by operator: 0 before the layers, then layer by layer, last behind them
   std::int32_t segments() const { return segment.empty() ? 0 : segment.back() + 1; }

@@ -81,6 +81,35 @@ class BestPlans {
   std::vector<AlpaPlan> plans_;
 };
 
+// Of all variants together, and of each the one best.
+class BestByVariant {
+ public:
+  BestByVariant(const std::vector<AlpaVariant>& variants, const AlpaOptions& options)
+      : variants_(variants), best_(options.plans, options.within), of_(variants.size(), BestPlans(1, 1)) {}
+
+  // The largest estimate that a plan of the variant may have to be among them.
+  double limit(std::size_t variant) const { return std::max(best_.limit(), of_[variant].limit()); }
+  void offer(const AlpaPlan& plan) {
+    const auto at = std::ranges::find(variants_, plan.recompute, &AlpaVariant::recompute);
+    best_.offer(plan);
+    of_[static_cast<std::size_t>(at - variants_.begin())].offer(plan);
+  }
+  // The best of all, and behind them of every variant that none of them is of.
+  std::vector<AlpaPlan> plans() const {
+    std::vector<AlpaPlan> plans = best_.plans();
+    for (const BestPlans& of : of_)
+      for (const AlpaPlan& plan : of.plans())
+        if (std::ranges::count(best_.plans(), plan.recompute, &AlpaPlan::recompute) == 0)
+          plans.push_back(plan);
+    return plans;
+  }
+
+ private:
+  const std::vector<AlpaVariant>& variants_;
+  BestPlans best_;
+  std::vector<BestPlans> of_;
+};
+
 class Proposals {
  public:
   Proposals(const std::vector<AlpaVariant>& variants, const AlpaOptions& options,
@@ -98,12 +127,13 @@ class Proposals {
 
   std::vector<AlpaPlan> all() {
     std::vector<BoundedPoint> hiding = points_of_equal_stages(true);
-    std::vector<AlpaPlan> plans = best_at(points_of_equal_stages(false));
+    const BestByVariant equal = best_at(points_of_equal_stages(false));
+    std::vector<AlpaPlan> plans = equal.plans();
     if (!plans.empty())
       std::erase_if(hiding, [&](const BoundedPoint& at) {
         return at.lower_bound > options_.within * plans.front().estimate_s;
       });
-    std::vector<AlpaPlan> hidden = best_at(std::move(hiding)), unlike = of_unlike_stages();
+    std::vector<AlpaPlan> hidden = best_at(std::move(hiding)).plans(), unlike = of_unlike_stages(equal);
     for (std::vector<AlpaPlan>* of : {&hidden, &unlike})
       for (AlpaPlan& plan : *of) plans.push_back(std::move(plan));
     return plans;
@@ -187,48 +217,27 @@ class Proposals {
   }
 
   // No more points are looked at than may change the result, which is the same for any number of threads.
-  std::vector<AlpaPlan> best_at(std::vector<BoundedPoint> left) {
-    BestPlans best(options_.plans, options_.within);
-    std::vector<BestPlans> by_variant(variants_.size(), BestPlans(1, 1));
+  BestByVariant best_at(std::vector<BoundedPoint> left) {
+    BestByVariant best(variants_, options_);
     while (!left.empty() && goes_on()) {
-      const auto most_s = [&](const BoundedPoint& at) {
-        return std::max(best.limit(), by_variant[at.variant].limit());
-      };
-      std::erase_if(left, [&](const BoundedPoint& at) { return at.lower_bound > most_s(at); });
+      std::erase_if(left, [&](const BoundedPoint& at) { return at.lower_bound > best.limit(at.variant); });
       std::ranges::stable_sort(left, {}, &BoundedPoint::lower_bound);
       const std::size_t next = std::min<std::size_t>(left.size(), threads_);
       std::vector<BoundedPoint> to_bound, to_search;
       for (std::size_t i = 0; i < next; ++i) {
-        left[i].most_s = most_s(left[i]);
+        left[i].most_s = best.limit(left[i].variant);
         (left[i].is_own ? to_search : to_bound).push_back(left[i]);
       }
       left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(next));
       bound(to_bound);
       left.insert(left.end(), to_bound.begin(), to_bound.end());
-      for (const AlpaPlan& plan : best_plans(to_search)) {
-        best.offer(plan);
-        by_variant[variant_of(plan)].offer(plan);
-      }
+      for (const AlpaPlan& plan : best_plans(to_search)) best.offer(plan);
     }
-    return joined(best, by_variant);
+    return best;
   }
 
-  std::size_t variant_of(const AlpaPlan& plan) const {
-    const auto at = std::ranges::find(variants_, plan.recompute, &AlpaVariant::recompute);
-    return static_cast<std::size_t>(at - variants_.begin());
-  }
-
-  // The best of all, and behind them of every variant that none of them is of.
-  std::vector<AlpaPlan> joined(const BestPlans& best, const std::vector<BestPlans>& by_variant) const {
-    std::vector<AlpaPlan> plans = best.plans();
-    for (const BestPlans& of : by_variant)
-      for (const AlpaPlan& plan : of.plans())
-        if (std::ranges::count(best.plans(), plan.recompute, &AlpaPlan::recompute) == 0)
-          plans.push_back(plan);
-    return plans;
-  }
-
-  std::vector<AlpaPlan> of_unlike_stages() {
+  // No slower than what is offered of equal stages.
+  std::vector<AlpaPlan> of_unlike_stages(const BestByVariant& equal) {
     std::vector<BoundedPoint> tried;
     for (std::size_t v = 0; v < variants_.size(); ++v) {
       const Job& job = variants_[v].job;
@@ -240,6 +249,8 @@ class Proposals {
       bound(points);
       std::ranges::stable_sort(points, {}, &BoundedPoint::lower_bound);
       points.resize(std::min(points.size(), tried_microbatches));
+      for (BoundedPoint& at : points) at.most_s = equal.limit(v);
+      std::erase_if(points, [](const BoundedPoint& at) { return at.lower_bound > at.most_s; });
       tried.insert(tried.end(), points.begin(), points.end());
     }
     return goes_on() ? best_plans(tried) : std::vector<AlpaPlan>{};

@@ -121,8 +121,11 @@ class BoundedSums {
 
 class PartitionSearch {
  public:
-  PartitionSearch(const StageCosts& costs, int microbatches)
-      : costs_(costs), repeats_(static_cast<double>(microbatches - 1)), bounds_(costs.seconds) {
+  PartitionSearch(const StageCosts& costs, int microbatches, double most_seconds)
+      : costs_(costs),
+        repeats_(static_cast<double>(microbatches - 1)),
+        most_seconds_(most_seconds),
+        bounds_(costs.seconds) {
     std::erase(bounds_, unreachable);
     std::sort(bounds_.begin(), bounds_.end());
     bounds_.erase(std::unique(bounds_.begin(), bounds_.end()), bounds_.end());
@@ -133,6 +136,7 @@ class PartitionSearch {
     const double least_sum = evaluate(bounds_.size() - 1);
     if (least_sum == unreachable) return std::nullopt;
     search(0, bounds_.size() - 1, least_sum);
+    if (best_.seconds > most_seconds_) return std::nullopt;
     best_.evaluated = evaluated_;
     return best_;
   }
@@ -155,7 +159,8 @@ class PartitionSearch {
 
   // Bounds [from, to), given the least sum at `to`, which none of them is below.
   void search(std::size_t from, std::size_t to, double sum_at_end) {
-    if (from >= to || sum_at_end + repeats_ * bounds_[from] >= best_.seconds) return;
+    const double least = from < to ? sum_at_end + repeats_ * bounds_[from] : unreachable;
+    if (least >= best_.seconds || least > most_seconds_) return;
     const std::size_t middle = from + (to - from) / 2;
     const double sum = evaluate(middle);
     search(middle + 1, to, sum_at_end);
@@ -163,7 +168,7 @@ class PartitionSearch {
   }
 
   const StageCosts& costs_;
-  double repeats_;
+  double repeats_, most_seconds_;
   std::vector<double> bounds_;
   StagePartition best_;
   int evaluated_ = 0;
@@ -171,8 +176,8 @@ class PartitionSearch {
 
 }  // namespace
 
-std::optional<StagePartition> best_partition(const StageCosts& costs, int microbatches) {
-  return PartitionSearch(costs, microbatches).run();
+std::optional<StagePartition> best_partition(const StageCosts& costs, int microbatches, double most_seconds) {
+  return PartitionSearch(costs, microbatches, most_seconds).run();
 }
 
 std::vector<int> cluster_layers(const std::vector<double>& weights, int groups) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -42,9 +43,11 @@ struct StagePartition {
 // that use all devices (Zheng et al. 2022, section 5.2, equation 2, with the handover that their section 7
 // leaves out). For a given bound on the slowest stage a dynamic program over (stages, layers, devices) gives
 // the least sum; bounds are bisected, and a range of them is left out where the sum at its upper end with
-// its lower end's slowest stage is no better than what is known: exact. Nothing where nothing fits.
+// its lower end's slowest stage is no better than what is known: exact. Nothing where nothing fits, or all
+// that does takes more than `most_seconds`.
 // O(stages x layers^2 x devices x meshes) for each bound.
-std::optional<StagePartition> best_partition(const StageCosts& costs, int microbatches);
+std::optional<StagePartition> best_partition(const StageCosts& costs, int microbatches,
+                                             double most_seconds = std::numeric_limits<double>::infinity());
 
 // Contiguous groups, whose weights are as equal as can be: the least maximum, then the least sum of squares
 // (Zheng et al. 2022, section 5.2, "operator clustering", for layers that pass equally much on). Ends of the

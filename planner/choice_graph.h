@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "planner/shared_list.h"
+
 namespace simrun {
 
 // Cost of what must not be chosen.
@@ -22,7 +24,7 @@ struct ChoiceNode {
 // What two decisions cost together: seconds, row-major [strategies of from][strategies of to].
 struct ChoiceEdge {
   std::size_t from = 0, to = 0;
-  std::vector<double> cost;
+  SharedList<double> cost;
   bool operator==(const ChoiceEdge&) const = default;
 };
 

@@ -39,14 +39,14 @@ void append_single(ChoiceTable& table, CostPoint point) {
   table.begin.push_back(table.points.size());
 }
 
-void require_costs(const std::vector<double>& costs) {
+void require_costs(std::span<const double> costs) {
   for (const double cost : costs)
     if (!(cost >= 0)) throw std::invalid_argument(fmt::format("a cost of {} is not one", cost));
 }
 
 void require_shapes(const ChoiceGraph& graph) {
   for (const ChoiceNode& node : graph.nodes) require_costs(node.cost);
-  for (const ChoiceEdge& edge : graph.edges) require_costs(edge.cost);
+  for (const ChoiceEdge& edge : graph.edges) require_costs({edge.cost.begin(), edge.cost.end()});
   for (std::size_t v = 0; v < graph.nodes.size(); ++v)
     if (graph.nodes[v].cost.size() != graph.nodes[v].memory.size() || graph.nodes[v].cost.empty())
       throw std::invalid_argument(fmt::format("node {} has {} costs and {} memories", v,
@@ -201,7 +201,7 @@ ChoiceTable Elimination::joined(const Step& step, const std::vector<std::size_t>
         if (sums.empty()) break;
         add_points(sums, list, limits_, room);
       }
-      cell.insert(cell.end(), sums.begin(), sums.end());
+      if (!sums.empty()) add_front(cell, sums, limits_, room);
     }
     keep_front(cell, limits_);
     append_cell(table, cell);

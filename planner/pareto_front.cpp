@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 namespace simrun {
 namespace {
@@ -20,6 +22,28 @@ void thin_front(std::vector<CostPoint>& front, const ChoiceLimits& limits) {
 }
 
 }  // namespace
+
+void add_front(std::vector<CostPoint>& front, std::span<const CostPoint> other, const ChoiceLimits& limits,
+               std::vector<CostPoint>& room) {
+  if (!limits.front) {
+    front.insert(front.end(), other.begin(), other.end());
+    return;
+  }
+  room.clear();
+  double cheapest = std::numeric_limits<double>::infinity();
+  const auto add = [&](const CostPoint& point) {
+    if (point.cost >= cheapest) return;
+    cheapest = point.cost;
+    room.push_back(point);
+  };
+  std::size_t next = 0;
+  for (const CostPoint& point : other) {
+    for (; next < front.size() && is_smaller(front[next], point); ++next) add(front[next]);
+    add(point);
+  }
+  for (; next < front.size(); ++next) add(front[next]);
+  std::swap(front, room);
+}
 
 void keep_front(std::vector<CostPoint>& points, const ChoiceLimits& limits) {
   if (!limits.front) {

@@ -25,6 +25,10 @@ inline bool is_smaller(const CostPoint& a, const CostPoint& b) {
 // each alone, lose the optimum or all that is feasible).
 void keep_front(std::vector<CostPoint>& points, const ChoiceLimits& limits);
 
+// The front of two, before lists are thinned. `room`: for the points, used again and again.
+void add_front(std::vector<CostPoint>& front, std::span<const CostPoint> other, const ChoiceLimits& limits,
+               std::vector<CostPoint>& room);
+
 // As many of a front as are wanted: its end.
 inline std::span<const CostPoint> cheapest_points(std::span<const CostPoint> front,
                                                   const ChoiceLimits& limits) {

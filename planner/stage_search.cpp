@@ -12,12 +12,17 @@
 
 namespace simrun {
 
-// Of one mesh, by microbatches in flight. Without a limit: with one and with two of them, which say what each
-// further one takes.
+// Of one mesh without a limit, with one and with two microbatches in flight, which say what each further one
+// takes.
 struct StageSearch::Fronts {
   StageFronts one, two;
-  std::map<std::int64_t, StageFronts> limited = {};
   explicit Fronts(const StageGraph& graph) : one(graph, 1, {}), two(graph, 2, {}) {}
+};
+
+struct StageSearch::Table {
+  StageCosts costs;
+  std::vector<bool> is_bound = {};  // by StageCosts::index: fits at no less
+  std::vector<Fronts> fronts = {};  // by mesh
 };
 
 // Of unlike sizes few are enough: it is where the work of stages differs that they help.
@@ -130,72 +135,91 @@ int StageSearch::most_stages() const {
                   static_cast<int>(unit_ends_.size()));
 }
 
-StageCosts StageSearch::costs(Limits limits) const {
+StageSearch::Table StageSearch::table(Limits limits) const {
   const int units = static_cast<int>(unit_ends_.size());
   const int pipeline = most_stages();
   std::vector<int> devices(graphs_.size(), 1);
   if (point_.unlike)
     for (std::size_t mesh = 0; mesh < devices.size(); ++mesh)
       devices[mesh] = static_cast<int>(meshes_[mesh].devices());
-  StageCosts all(units, point_.unlike ? static_cast<int>(job_.world_size()) : pipeline, std::move(devices),
-                 pipeline);
+  Table all{StageCosts(units, point_.unlike ? static_cast<int>(job_.world_size()) : pipeline,
+                       std::move(devices), pipeline)};
   if (point_.unlike && job_.cluster.nodes > 1)
-    all.node_devices = static_cast<int>(job_.cluster.gpus_per_node);
+    all.costs.node_devices = static_cast<int>(job_.cluster.gpus_per_node);
+  all.is_bound.assign(all.costs.seconds.size(), false);
   for (int mesh = 0; mesh < static_cast<int>(graphs_.size()); ++mesh) {
     const StageGraph& graph = graphs_[static_cast<std::size_t>(mesh)];
-    Fronts fronts(graph);
-    for (int following = 0; following < pipeline; ++following) fill(all, {mesh, following}, limits, fronts);
+    all.fronts.emplace_back(graph);
+    for (int following = 0; following < pipeline; ++following)
+      for (const Units& stage : stages_of(following, units))
+        add_cheapest(all, {mesh, following}, stage, limits);
     const double handover = handover_seconds(job_, graph, meshes_[static_cast<std::size_t>(mesh)]);
-    for (int last = 1; last < units; ++last) all.handover[all.handover_index(mesh, last)] = handover;
+    for (int last = 1; last < units; ++last)
+      all.costs.handover[all.costs.handover_index(mesh, last)] = handover;
   }
-  if (!options_.stage_meshes.empty()) keep_given_meshes(all);
+  if (!options_.stage_meshes.empty()) keep_given_meshes(all.costs);
   return all;
 }
 
 // Where all stages are equally large, the one that so many follow is the first exactly if these are all
-// others.
-void StageSearch::fill(StageCosts& all, Kind kind, Limits limits, Fronts& fronts) const {
-  const bool is_first = kind.following + 1 == most_stages() && !point_.unlike;
-  for (int first = is_first || point_.unlike ? 0 : 1; first < (is_first ? 1 : all.layers); ++first) {
-    if (limits.memory == Memory::counts) {
-      fill_from(all, kind, first, limits.seconds, fronts);
-      continue;
-    }
-    for (int last = first + 1; last <= all.layers; ++last)
-      if (const auto& front = fronts.one.of(first_segment(first), last_segment(last - 1)); !front.empty())
-        all.seconds[all.index(kind.following, kind.mesh, first, last)] = front.front().cost;
+// others. The last stage is the one that none follows; those that do and those before take a unit each.
+std::vector<StageSearch::Units> StageSearch::stages_of(int following, int units) const {
+  const int before = point_.unlike ? 0 : most_stages() - 1 - following;
+  const int most_units = units - following;
+  const int behind_first = before == 0 && !point_.unlike ? 1 : most_units;
+  std::vector<Units> stages;
+  for (int first = before; first < behind_first; ++first)
+    for (int last = following == 0 ? units : first + 1; last <= most_units; ++last)
+      stages.push_back({first, last});
+  return stages;
+}
+
+// The cheapest layouts, if they fit; else their cost is a bound of what does. Every microbatch passes the
+// slowest stage: no plan that is asked for has a slower one.
+void StageSearch::add_cheapest(Table& all, Kind kind, const Units& stage, Limits limits) const {
+  Fronts& fronts = all.fronts[static_cast<std::size_t>(kind.mesh)];
+  const std::int32_t begin = first_segment(stage.first), end = last_segment(stage.last - 1);
+  const std::vector<CostPoint>& of_one = fronts.one.of(begin, end);
+  if (of_one.empty()) return;
+  const CostPoint cheapest = of_one.front();
+  if (static_cast<double>(microbatches_) * cheapest.cost > limits.seconds) return;
+  const std::size_t at = all.costs.index(kind.following, kind.mesh, stage.first, stage.last);
+  all.costs.seconds[at] = cheapest.cost;
+  if (limits.memory == Memory::ignored) return;
+  const double per_microbatch = fronts.two.of(begin, end).front().memory - cheapest.memory;
+  const auto further = static_cast<double>(in_flight(kind.following) - 1);
+  all.is_bound[at] = cheapest.memory + further * per_microbatch > budget_;
+}
+
+// The cheapest that fit, where only a bound is known of them.
+void StageSearch::settle(Table& all, Kind kind) const {
+  const StageGraph& graph = graphs_[static_cast<std::size_t>(kind.mesh)];
+  const ChoiceLimits limits{.memory = budget_, .front = true, .buckets = options_.buckets};
+  StageFronts fitting(graph, in_flight(kind.following), limits);
+  for (const Units& stage : stages_of(kind.following, all.costs.layers)) {
+    const std::size_t at = all.costs.index(kind.following, kind.mesh, stage.first, stage.last);
+    if (!all.is_bound[at]) continue;
+    all.is_bound[at] = false;
+    double& seconds = all.costs.seconds[at];
+    if (seconds == std::numeric_limits<double>::infinity()) continue;
+    const std::vector<CostPoint>& front =
+        fitting.of(first_segment(stage.first), last_segment(stage.last - 1));
+    seconds = front.empty() ? std::numeric_limits<double>::infinity() : front.back().cost;
   }
 }
 
-// The cheapest layouts where these fit, else the cheapest that do. Every microbatch passes the slowest stage:
-// no plan that is asked for has a slower one.
-void StageSearch::fill_from(StageCosts& all, Kind kind, int first, double most_seconds,
-                            Fronts& fronts) const {
-  const std::int64_t flying = in_flight(kind.following);
-  const std::int32_t begin = first_segment(first);
-  const auto repeats = static_cast<double>(microbatches_ - 1);
-  StageFronts* fitting = nullptr;
-  for (int last = first + 1; last <= all.layers; ++last) {
-    const std::int32_t end = last_segment(last - 1);
-    const std::vector<CostPoint>&of_one = fronts.one.of(begin, end), &of_two = fronts.two.of(begin, end);
-    if (of_one.empty() || of_two.empty()) continue;
-    const CostPoint cheapest = of_one.front();
-    if (cheapest.cost + repeats * cheapest.cost > most_seconds) break;
-    const double per_microbatch = of_two.front().memory - cheapest.memory;
-    double& seconds = all.seconds[all.index(kind.following, kind.mesh, first, last)];
-    if (cheapest.memory + static_cast<double>(flying - 1) * per_microbatch <= budget_) {
-      seconds = cheapest.cost;
-      continue;
-    }
-    if (fitting == nullptr) {
-      const ChoiceLimits limits{.memory = budget_, .front = true, .buckets = options_.buckets};
-      const StageGraph& graph = graphs_[static_cast<std::size_t>(kind.mesh)];
-      fitting = &fronts.limited.try_emplace(flying, graph, flying, limits).first->second;
-    }
-    const std::vector<CostPoint>& front = fitting->of(begin, end);
-    if (front.empty()) break;  // nor does a longer stage fit
-    seconds = front.back().cost;
+// Whether the partition rests on bounds; they are settled then, and another one may be the best.
+bool StageSearch::settle(Table& all, const StagePartition& partition) const {
+  bool rests_on_bounds = false;
+  const int stages = static_cast<int>(partition.stages.size());
+  for (int s = 0; s < stages; ++s) {
+    const PlacedStage& placed = partition.stages[static_cast<std::size_t>(s)];
+    const Kind kind{placed.mesh, stages - 1 - s};
+    if (!all.is_bound[all.costs.index(kind.following, kind.mesh, placed.first, placed.last)]) continue;
+    rests_on_bounds = true;
+    settle(all, kind);
   }
+  return rests_on_bounds;
 }
 
 namespace {
@@ -229,29 +253,36 @@ void StageSearch::keep_given_meshes(StageCosts& all) const {
 }
 
 // Tied word embeddings need ends that are alike: those of either end of the best without that.
-std::optional<StagePartition> StageSearch::best_of(const StageCosts& all) const {
+std::optional<StagePartition> StageSearch::best_of(const StageCosts& all, double most_seconds) const {
   const int microbatches = static_cast<int>(microbatches_);
-  std::optional<StagePartition> best = best_partition(all, microbatches);
+  std::optional<StagePartition> best = best_partition(all, microbatches, most_seconds);
   if (!best || !point_.unlike || !job_.model.tie_word_embeddings) return best;
   const std::array ends{best->stages.front().mesh, best->stages.back().mesh};
   if (ends[0] == ends[1]) return best;
   best.reset();
   for (const int mesh : ends)
-    if (std::optional<StagePartition> alike = best_partition(with_ends_on(all, mesh), microbatches))
+    if (std::optional<StagePartition> alike =
+            best_partition(with_ends_on(all, mesh), microbatches, most_seconds))
       if (!best || alike->seconds < best->seconds) best = std::move(alike);
   return best;
 }
 
 std::optional<double> StageSearch::lower_bound() const {
   if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return std::nullopt;
-  const std::optional<StagePartition> best = best_of(costs({Memory::ignored}));
+  const std::optional<StagePartition> best =
+      best_of(table({Memory::ignored}).costs, std::numeric_limits<double>::infinity());
   return best ? std::optional(best->seconds) : std::nullopt;
 }
 
+// A partition that is the best by bounds, and rests on none, is the best.
 std::optional<AlpaPlan> StageSearch::best_plan(double most_seconds) const {
   if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return std::nullopt;
-  const std::optional<StagePartition> best = best_of(costs({Memory::counts, most_seconds}));
-  return best ? plan_of(*best) : std::nullopt;
+  Table all = table({Memory::counts, most_seconds});
+  for (;;) {
+    const std::optional<StagePartition> best = best_of(all.costs, most_seconds);
+    if (!best) return std::nullopt;
+    if (!settle(all, *best)) return plan_of(*best);
+  }
 }
 
 StageLayouts StageSearch::layouts_of_stage(const PlacedStage& placed, int following) const {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <limits>
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -45,11 +44,15 @@ class StageSearch {
   struct Kind {
     int mesh = 0, following = 0;
   };
+  struct Units {
+    int first = 0, last = 0;  // [first, last)
+  };
   struct Fronts;
+  struct Table;
   enum class Memory : std::uint8_t { ignored, counts };
   struct Limits {
     Memory memory = Memory::counts;
-    double seconds = 0;  // of a plan
+    double seconds = std::numeric_limits<double>::infinity();  // of a plan
   };
 
   std::vector<LogicalMesh> meshes() const;
@@ -58,12 +61,14 @@ class StageSearch {
   std::int32_t first_segment(int unit) const;
   std::int32_t last_segment(int unit) const;
   std::int64_t in_flight(int following) const;
-  StageCosts costs(Limits limits) const;
+  Table table(Limits limits) const;
+  std::vector<Units> stages_of(int following, int units) const;
+  void add_cheapest(Table& all, Kind kind, const Units& stage, Limits limits) const;
+  void settle(Table& all, Kind kind) const;
+  bool settle(Table& all, const StagePartition& partition) const;
   int most_stages() const;
   void keep_given_meshes(StageCosts& all) const;
-  std::optional<StagePartition> best_of(const StageCosts& all) const;
-  void fill(StageCosts& all, Kind kind, Limits limits, Fronts& fronts) const;
-  void fill_from(StageCosts& all, Kind kind, int first, double most_seconds, Fronts& fronts) const;
+  std::optional<StagePartition> best_of(const StageCosts& all, double most_seconds) const;
   StageLayouts layouts_of_stage(const PlacedStage& placed, int following) const;
   bool settle_tied(const StagePartition& partition, std::vector<StageLayouts>& layouts) const;
   std::optional<AlpaPlan> plan_of(const StagePartition& partition) const;

@@ -115,7 +115,12 @@ TEST_CASE("the dynamic program finds what trying everything finds") {
       expected = std::min(expected, by_trying_all(costs, microbatches, stages, 0, devices, 0, 0));
     const auto best = best_partition(costs, microbatches);
     CHECK(best.has_value() == (expected < never));
-    if (best) CHECK(best->seconds == expected);
+    if (!best) continue;
+    CHECK(best->seconds == expected);
+    const auto within = best_partition(costs, microbatches, expected);
+    REQUIRE(within);
+    CHECK(within->seconds == expected);
+    CHECK_FALSE(best_partition(costs, microbatches, expected - 0.5));
   }
 }
 

@@ -9,11 +9,11 @@ double random_number(std::mt19937& random, unsigned below) { return static_cast<
 
 ChoiceEdge random_edge(const ChoiceGraph& graph, std::size_t from, std::size_t to, double forbidden_share,
                        std::mt19937& random) {
-  ChoiceEdge edge{from, to, {}};
+  std::vector<double> costs;
   for (std::size_t i = graph.nodes[from].cost.size() * graph.nodes[to].cost.size(); i > 0; --i)
-    edge.cost.push_back(random_number(random, 1000) < 1000 * forbidden_share ? forbidden_cost
-                                                                             : random_number(random, 20));
-  return edge;
+    costs.push_back(random_number(random, 1000) < 1000 * forbidden_share ? forbidden_cost
+                                                                         : random_number(random, 20));
+  return {from, to, std::move(costs)};
 }
 
 ChoiceGraph random_choices(const RandomChoices& shape, std::mt19937& random) {

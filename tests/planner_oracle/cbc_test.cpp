@@ -94,8 +94,11 @@ double minimum_of(const std::vector<Choice>& choices) {
 ChoiceGraph in_microseconds(ChoiceGraph graph) {
   for (ChoiceNode& node : graph.nodes)
     for (double& cost : node.cost) cost *= 1e6;
-  for (ChoiceEdge& edge : graph.edges)
-    for (double& cost : edge.cost) cost *= 1e6;
+  for (ChoiceEdge& edge : graph.edges) {
+    std::vector<double> costs(edge.cost.begin(), edge.cost.end());
+    for (double& cost : costs) cost *= 1e6;
+    edge.cost = std::move(costs);
+  }
   return graph;
 }
 

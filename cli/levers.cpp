@@ -7,51 +7,79 @@
 #include <stdexcept>
 #include <vector>
 
-#include "cli/derived_numbers.h"
+#include "configs/config_node.h"
 #include "configs/node_groups.h"
+#include "configs/text_file.h"
 #include "sim/memory.h"
 #include "sim/plan_job.h"
+#include "visualizer/quantity.h"
 
 namespace simrun {
 namespace {
 
 struct Lever {
-  std::string words;
-  std::vector<Override> overrides;
+  Override change;
+  // Keys of the job that say the same in another way, or follow from what is changed.
+  std::vector<std::string> replaced = {};
+  std::string words() const { return fmt::format("{}: {}", change.key, change.value); }
 };
+
+constexpr const char* data_parallel = "parallelism.data_parallel_size";
 
 // Changes that leave model, batch and cluster as they are.
 std::vector<Lever> candidate_levers(const Job& job) {
-  const auto number = [](std::int64_t value) { return std::to_string(value); };
+  const Parallelism& parallelism = job.parallelism;
+  const RecomputeGranularity recompute = job.recompute.granularity;
   std::vector<Lever> levers;
-  const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
-  const std::int64_t pp = job.parallelism.pipeline_model_parallel_size;
-  const bool searched = job.recompute.granularity == RecomputeGranularity::automatic;
-  if (job.recompute.granularity == RecomputeGranularity::none)
-    levers.push_back({"recompute: {granularity: selective}", {{"recompute", "{granularity: selective}"}}});
-  if (job.recompute.granularity != RecomputeGranularity::full && !searched)
-    levers.push_back({"recompute: {granularity: full}", {{"recompute", "{granularity: full}"}}});
-  if (job.optimizer.zero_stage == 0 && job.parallelism.data_parallel_size > 1)
-    levers.push_back({"optimizer.zero_stage: 1", {{"optimizer.zero_stage", "1"}}});
-  if (!job.parallelism.sequence_parallel && tp > 1)
-    levers.push_back({"parallelism.sequence_parallel: true", {{"parallelism.sequence_parallel", "true"}}});
-  if (job.training.attention == AttentionKernel::unfused)
-    levers.push_back({"training.attention: flash", {{"training.attention", "flash"}}});
-  if (job.training.micro_batch_size > 1)
-    levers.push_back({"training.micro_batch_size: 1", {{"training.micro_batch_size", "1"}}});
+  const auto twice = [&](const char* key, std::int64_t size, std::vector<std::string> replaced) {
+    levers.push_back({{key, std::to_string(2 * size)}, std::move(replaced)});
+  };
+  if (recompute == RecomputeGranularity::none)
+    levers.push_back({{"recompute", "{granularity: selective}"}, {"recompute"}});
+  if (recompute != RecomputeGranularity::full && recompute != RecomputeGranularity::automatic)
+    levers.push_back({{"recompute", "{granularity: full}"}, {"recompute"}});
+  for (int stage = job.optimizer.zero_stage + 1; stage <= 3 && parallelism.data_parallel_size > 1; ++stage)
+    levers.push_back({{"optimizer.zero_stage", std::to_string(stage)}});
+  const std::int64_t tp = parallelism.tensor_model_parallel_size;
+  if (!parallelism.sequence_parallel && tp > 1) levers.push_back({{"parallelism.sequence_parallel", "true"}});
+  if (job.training.attention == AttentionKernel::unfused) levers.push_back({{"training.attention", "flash"}});
+  if (job.training.micro_batch_size > 1) levers.push_back({{"training.micro_batch_size", "1"}});
   if (2 * tp <= job.cluster.gpus_per_node)
-    levers.push_back({fmt::format("parallelism.tensor_model_parallel_size: {}", 2 * tp),
-                      {{"parallelism.tensor_model_parallel_size", number(2 * tp)}}});
-  levers.push_back({fmt::format("parallelism.pipeline_model_parallel_size: {}", 2 * pp),
-                    {{"parallelism.pipeline_model_parallel_size", number(2 * pp)}}});
+    twice("parallelism.tensor_model_parallel_size", tp, {data_parallel});
+  twice("parallelism.context_parallel_size", parallelism.context_parallel_size, {data_parallel});
+  twice("parallelism.pipeline_model_parallel_size", parallelism.pipeline_model_parallel_size,
+        {data_parallel, "parallelism.microbatch_group_size_per_vp_stage",
+         "parallelism.pipeline_model_parallel_layout"});
   return levers;
+}
+
+bool is_within(const std::string& key, const std::string& path) {
+  return key == path || key.starts_with(path + ".");
+}
+
+void erase_path(ConfigNode& root, const std::string& path) {
+  const std::size_t dot = path.find('.');
+  const std::string key = path.substr(0, dot);
+  if (dot == std::string::npos)
+    std::erase_if(root.children, [&](const ConfigNode& child) { return child.key == key; });
+  else if (ConfigNode* section = root.find(key))
+    erase_path(*section, path.substr(dot + 1));
 }
 
 // Worst rank's peak of the job with the lever pulled; nothing if the loader or compiler refuses it.
 std::optional<std::int64_t> peak_with(const Lever& lever, const LoadedJob& job, LoadOptions options) {
-  options.overrides = lever.overrides;
+  const std::string& file = job.files.front();
+  const TextFile text = read_text_file(file);
+  if (!text.text) return std::nullopt;
+  std::vector<Diagnostic> problems;
+  ConfigNode root = read_yaml(*text.text, file, problems);
+  for (const std::string& path : lever.replaced) {
+    erase_path(root, path);
+    std::erase_if(options.overrides, [&](const Override& set) { return is_within(set.key, path); });
+  }
+  options.overrides.push_back(lever.change);
   try {
-    LoadedJob changed = load_job_text(job.effective_yaml, job.job.name + ".yaml", options);
+    LoadedJob changed = load_job_tree(root, std::move(problems), file, options);
     // Not searched again for every lever: the most that `auto` could do.
     if (changed.job.recompute.granularity == RecomputeGranularity::automatic) {
       changed.job.recompute = {};
@@ -76,11 +104,13 @@ std::string best_lever(const Summary& summary, const LoadedJob& job, const LoadO
     const std::optional<std::int64_t> peak = peak_with(lever, job, options);
     if (!peak || *peak >= lowest) continue;
     lowest = *peak;
-    best = lever.words;
+    best = lever.words();
   }
   if (best.empty())
-    return "No single change of recompute, ZeRO stage, sequence, tensor or pipeline parallelism lowers it.";
-  return fmt::format("Largest lever: {} brings the peak to {:.1f} GiB{}.", best, gib(lowest),
+    return "No single change of recompute, ZeRO stage, micro batch, or of sequence, tensor, context or "
+           "pipeline "
+           "parallelism lowers it.";
+  return fmt::format("Largest lever: {} brings the peak to {}{}.", best, memory_text(lowest),
                      lowest <= summary.memory_limit_bytes ? ", which fits" : ", which still does not fit");
 }
 
@@ -105,10 +135,10 @@ std::string moment_of(const Plan& plan, const RankTimeline& rank) {
 
 std::string explain_recompute_misfit(const FoundRecompute& found) {
   return fmt::format(
-      "no recompute that fits the {:.1f} GiB which are left for the plan was found: the best, {}, needs "
-      "{:.1f} GiB, {:.1f} GiB too much. ",
-      gib(found.memory_limit), found.section, gib(found.peak_bytes),
-      gib(found.peak_bytes - found.memory_limit));
+      "no recompute that fits the {} which are left for the plan was found: the best, {}, needs "
+      "{}, {} too much. ",
+      memory_text(found.memory_limit), found.section, memory_text(found.peak_bytes),
+      memory_text(found.peak_bytes - found.memory_limit));
 }
 
 // The GPU that the summary's peak is of.
@@ -129,15 +159,14 @@ std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Sum
   const bool has_framework = plan.framework.memory.allocator != AllocatorKind::none;
   const std::string room =
       has_framework
-          ? fmt::format("the {:.1f} GiB of a {}'s {:.1f} that the framework leaves for it",
-                        gib(summary.memory_limit_bytes), gpu.name, gib(gpu.memory_bytes))
-          : fmt::format("the {:.1f} GiB of a {} less the {:.1f} GiB reserved for context and communication",
-                        gib(gpu.memory_bytes), gpu.name, gib(plan.cluster.reserved_bytes));
-  std::string text = fmt::format(
-      "does not fit: pp rank {} needs {:.1f} GiB, {:.1f} GiB more than {}, {}; {:.1f} GiB of it are {}.",
-      rank.pipeline_rank, gib(summary.peak_memory_bytes),
-      gib(summary.peak_memory_bytes - summary.memory_limit_bytes), room, moment_of(plan, rank), gib(*largest),
-      to_string(category));
+          ? fmt::format("the {} of a {}'s {} that the framework leaves for it",
+                        memory_text(summary.memory_limit_bytes), gpu.name, memory_text(gpu.memory_bytes))
+          : fmt::format("the {} of a {} less the {} reserved for context and communication",
+                        memory_text(gpu.memory_bytes), gpu.name, memory_text(plan.cluster.reserved_bytes));
+  std::string text = fmt::format("does not fit: pp rank {} needs {}, {} more than {}, {}; {} of it are {}.",
+                                 rank.pipeline_rank, memory_text(summary.peak_memory_bytes),
+                                 memory_text(summary.peak_memory_bytes - summary.memory_limit_bytes), room,
+                                 moment_of(plan, rank), memory_text(*largest), to_string(category));
   if (job != nullptr) text += " " + best_lever(summary, *job, options);
   return text;
 }

@@ -1,0 +1,42 @@
+// What is said of a plan that does not fit.
+#include <catch2/catch.hpp>
+
+#include "tests/cli/run_program.h"
+
+namespace simrun {
+namespace {
+
+std::string misfit(const std::string& more) {
+  const Ran ran = run_simrun(tiny_gpt_job + " --no-html --set cluster.reserved_memory=1MiB " + more);
+  CAPTURE(ran.output);
+  CHECK(ran.code == 3);
+  const std::size_t at = ran.output.find("does not fit: ");
+  REQUIRE(at != std::string::npos);
+  return ran.output.substr(at);
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("misfit: a larger tensor parallel is a lever where the data-parallel ranks follow from it") {
+  const std::string text = misfit("--set cluster.gpu.memory=1.7MiB");
+  CAPTURE(text);
+  CHECK(has(text, "Largest lever: parallelism.tensor_model_parallel_size: 4 brings the peak to"));
+  CHECK(has(text, ", which fits."));
+}
+
+TEST_CASE("misfit: full recompute is a lever where some modules are recomputed already, whoever says so") {
+  const std::string large =
+      "--set cluster.gpu.memory=9MiB --set model.num_layers=32 --set model.max_position_embeddings=512 --set "
+      "training.seq_length=512 --set training.attention=unfused --set "
+      "parallelism.tensor_model_parallel_size=4 ";
+  for (const char* recompute :
+       {"'recompute={granularity: selective, modules: [core_attn]}'", "recompute.granularity=selective"}) {
+    const std::string text = misfit(large + "--set " + recompute);
+    CAPTURE(recompute, text);
+    CHECK(has(text, "Largest lever: recompute: {granularity: full} brings the peak to 4.6 MiB, which fits."));
+  }
+}
+
+}  // namespace simrun

@@ -10,6 +10,7 @@
 
 #include "schedules/extent_tables.h"
 #include "schedules/instruction_flops.h"
+#include "schedules/measured_comparison.h"
 #include "sim/exchange_groups.h"
 
 namespace simrun {
@@ -98,6 +99,7 @@ class RankNodes {
     node.id = ++issued_;  // from 1: 0 is none
     node.name = to_string(of.opcode);
     if (!of.label.empty()) node.name += " " + of.label;
+    node.phase = to_string(of.phase);
     node.stream = of.stream;
     if (const auto at = intervals_.find({entry_, number}); at != intervals_.end()) {
       constexpr Picoseconds nanosecond = 1000;

@@ -97,7 +97,8 @@ int export_chakra(const Options& options, const Input& input) {
   for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(input.plan.programs.size()); ++rank)
     for (std::int64_t local = 0; local < device_count(input.plan, rank); ++local, ++files) {
       const std::int64_t device = device_at(input.plan, rank, local);
-      const std::string trace = chakra_trace(device, nodes_of(input.plan, traces, rank, local));
+      const std::string trace =
+          chakra_trace(device, timeline.step / 1000, nodes_of(input.plan, traces, rank, local));
       write_output(draft.file(fmt::format("{}.{}.et", name, device)), trace);
       bytes += trace.size();
     }

@@ -48,6 +48,9 @@ const RankTimeline* with_lanes(const Timeline& timeline, std::int32_t pipeline_r
   return rank == timeline.ranks.end() ? nullptr : &*rank;
 }
 
+// Which instructions of a kind a profile has rates for.
+enum class Rated : std::uint8_t { all, some, none };
+
 class ProfileBuilder {
  public:
   explicit ProfileBuilder(const ImportedBeside& beside) : beside_(beside) {}
@@ -69,6 +72,13 @@ class ProfileBuilder {
   }
 
   const KindTable& kinds() const { return kinds_; }
+
+  // Behind measured_section().
+  Rated rated(Opcode kind) const {
+    const auto of = unrated_.find(kind);
+    if (of == unrated_.end()) return Rated::all;
+    return of->second < instructions_.at(kind).size() ? Rated::some : Rated::none;
+  }
 
   // Why these rates are not the job's; "" where they may be.
   std::string fault() const {
@@ -93,7 +103,8 @@ class ProfileBuilder {
   std::string measured_section() {
     for (const auto& [kind, instructions] : instructions_)
       if (const auto of = kinds_.find(kind); of != kinds_.end())
-        for (const Instruction* const instruction : instructions) add_work(*instruction, of->second.factor());
+        for (const Instruction* const instruction : instructions)
+          if (!add_work(*instruction, of->second.factor())) ++unrated_[kind];
     std::string text = "measured:\n";
     text += section("products", works_.products, [](const auto& sizes) {
       return fmt::format("{}x{}x{}", std::get<0>(sizes), std::get<1>(sizes), std::get<2>(sizes));
@@ -124,7 +135,8 @@ class ProfileBuilder {
   // simrun's own traces draw it as a part of the kernel.
   double drawn_launch() const { return beside_.run.origin == TraceOrigin::simrun ? launch() : 0; }
 
-  void add_work(const Instruction& what, double factor) {
+  // False: a profile has no rate for it, and it is predicted as before.
+  bool add_work(const Instruction& what, double factor) {
     const Plan& plan = beside_.plan;
     const double seconds =
         static_cast<double>(kernel_time(plan, what)) * 1e-12 - plan.cluster.gpu.kernel_launch_s;
@@ -135,19 +147,20 @@ class ProfileBuilder {
       rate = &works_.products[{shape.m, shape.n, shape.k}];
       work = kernel_work(plan, what).flops;
     } else if (what.opcode == Opcode::attention || what.opcode == Opcode::attention_backward) {
-      if (what.function != Function::flash) return;
+      if (what.function != Function::flash) return false;
       const AttentionShape shape = attention_shape(plan, what);
       auto& table = what.opcode == Opcode::attention ? works_.attention : works_.attention_backward;
       rate = &table[{shape.sequence, shape.head_dim}];
       work = kernel_work(plan, what).flops;
     } else {
       const std::string name = kernel_name(what);
-      if (std::ranges::find(measured_kernel_names, name) == measured_kernel_names.end()) return;
+      if (std::ranges::find(measured_kernel_names, name) == measured_kernel_names.end()) return false;
       rate = &works_.kernels[name];
       work = kernel_work(plan, what).bytes;
     }
     rate->work += work;
     rate->seconds += std::max(seconds, 0.0) * factor;
+    return true;
   }
 
   template <typename Works, typename Name>
@@ -165,8 +178,18 @@ class ProfileBuilder {
   const ImportedBeside& beside_;
   KindTable kinds_;
   std::map<Opcode, std::vector<const Instruction*>> instructions_;  // each once
+  std::map<Opcode, std::size_t> unrated_;                           // of these
   RateWorks works_;
 };
+
+const char* rated_text(Rated rated) {
+  switch (rated) {
+    case Rated::all: return "";
+    case Rated::some: return ", but for those that `measured` has no rates for";
+    case Rated::none: return ", which `measured` has no rate for";
+  }
+  return "";
+}
 
 // The keys of `gpu` in the effective config, with where each comes from, but for what was measured before.
 std::string gpu_keys(const std::string& effective_yaml) {
@@ -186,26 +209,31 @@ std::string gpu_keys(const std::string& effective_yaml) {
 
 }  // namespace
 
-std::string profile_yaml(const LoadedJob& job, const ImportedBeside& beside) {
+Profile gpu_profile(const LoadedJob& job, const ImportedBeside& beside) {
   ProfileBuilder builder(beside);
   builder.count();
   const ImportedRun& run = beside.run;
   std::string text = fmt::format(
       "# Written by simrun --import-trace --profile: {}, {} rank{}. Use it as gpu: THIS_FILE.\n"
       "# What each kind of kernel took in the trace by what was predicted for the job; `measured` has both "
-      "in it.\n",
+      "in "
+      "it.\n",
       run.device.empty() ? to_string(run.origin) : run.device, run.ranks.size(),
       run.ranks.size() == 1 ? "" : "s");
-  for (const auto& [opcode, kind] : builder.kinds())
-    text += fmt::format("#   {:<22} {:.6g} s measured, {:.6g} s predicted: x {:.4f}\n", to_string(opcode),
-                        kind.measured, kind.predicted, kind.factor());
   const std::string measured = builder.measured_section();
+  Profile profile;
+  for (const auto& [opcode, kind] : builder.kinds()) {
+    text += fmt::format("#   {:<22} {:.6g} s measured, {:.6g} s predicted: x {:.4f}{}\n", to_string(opcode),
+                        kind.measured, kind.predicted, kind.factor(), rated_text(builder.rated(opcode)));
+    if (builder.rated(opcode) != Rated::all) profile.unrated.emplace_back(to_string(opcode));
+  }
   if (const std::string fault = builder.fault(); !fault.empty())
     throw ConfigError({{{run.ranks.front().path, 0, 0},
                         "--profile: " + fault,
                         "give the trace of one step of the job that --against names."}});
   text += gpu_keys(job.effective_yaml);
-  return measured == "measured:\n" ? text : text + measured;
+  profile.yaml = measured == "measured:\n" ? text : text + measured;
+  return profile;
 }
 
 }  // namespace simrun

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "configs/load_job.h"
 #include "schedules/plan.h"
@@ -21,6 +22,10 @@ struct ImportedBeside {
 // or configs/measured_config.h has no name for, are left out and keep their prediction. Throws ConfigError
 // where the trace plainly is of another job: it has no kernel of any kind that the job has, or its matrix
 // products would run above the datasheet's peak, or below 1 % of it and ten times slower than predicted.
-std::string profile_yaml(const LoadedJob& job, const ImportedBeside& beside);
+struct Profile {
+  std::string yaml;
+  std::vector<std::string> unrated;  // kinds that were measured, but not in full that rates can say
+};
+Profile gpu_profile(const LoadedJob& job, const ImportedBeside& beside);
 
 }  // namespace simrun

@@ -48,7 +48,7 @@ std::string place_text(const SourcePosition& at) {
 std::string step_text(const ImportedRank& rank) {
   if (rank.steps.size() == 1)
     return fmt::format("one step of {}", seconds_text(static_cast<double>(rank.step.length_ns) * 1e-9));
-  return fmt::format("step {} of {} ({} to {}), the median behind the first", rank.step.number,
+  return fmt::format("step {}, of {} in the trace ({} to {}) the median behind the first", rank.step.number,
                      rank.steps.size(), rank.steps.front().number, rank.steps.back().number);
 }
 

@@ -1,6 +1,7 @@
 #include "cli/import_trace.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <optional>
 #include <utility>
@@ -72,10 +73,14 @@ Timeline as_drawn(Timeline timeline) {
 std::string write_files(const Options& options, const ImportReport& report,
                         const std::optional<Predicted>& predicted) {
   std::string wrote;
-  if (options.import.profile)
-    wrote += write_reported(
-        *options.import.profile,
-        profile_yaml(*predicted->input.job, {predicted->input.plan, predicted->timeline, report.run}));
+  if (options.import.profile) {
+    const Profile profile =
+        gpu_profile(*predicted->input.job, {predicted->input.plan, predicted->timeline, report.run});
+    wrote += write_reported(*options.import.profile, profile.yaml);
+    if (!profile.unrated.empty())
+      wrote += fmt::format("  a profile has no rates, or not for all, of {}: these stay as predicted\n",
+                           fmt::join(profile.unrated, ", "));
+  }
   const std::optional<std::string> page = predicted ? page_path(options, ".trace.html") : std::nullopt;
   if (!page && options.traces.empty()) return wrote;
   const ImportedTimeline measured =
@@ -88,6 +93,18 @@ std::string write_files(const Options& options, const ImportReport& report,
   for (const std::string& path : options.traces)
     wrote += write_reported(path, trace_bytes(path, measured.plan, measured.timeline));
   return wrote;
+}
+
+// What the traces tell of their job and is not so of the one that they are set beside.
+void note_other_job(const Input& input, ImportedRun& run) {
+  const std::int64_t ranks = input.plan.ranks();
+  const SourcePosition where{input.path, 0, 0};
+  if (run.world_size > 0 && run.world_size != ranks)
+    add_note(run.notes,
+             fmt::format("the traces are of a job of {} ranks, this one has {}", run.world_size, ranks),
+             where);
+  if (!run.config_sha256.empty() && run.config_sha256 != input.plan.job.config_sha256)
+    add_note(run.notes, "simrun drew the trace for a job that is not this one", where);
 }
 
 // A profile is of one GPU, whose keys it repeats.
@@ -123,7 +140,8 @@ int import_traces(const Options& given, const LoadOptions& load) {
     for (const std::string& file : predicted->input.files()) inputs.push_back(file);
   }
   probe_outputs(outputs, inputs);
-  const ImportedRun run = read_run(files);
+  ImportedRun run = read_run(files);
+  if (predicted) note_other_job(predicted->input, run);
   ImportReport report{
       run,
       predicted ? compare_imported(predicted->input.plan, predicted->timeline, run) : tally_imported(run),

@@ -9,6 +9,7 @@
 #include "cli/serve_rules.h"
 #include "cli/sweep_values.h"
 #include "cli/trace_format.h"
+#include "traces/read_trace.h"
 
 namespace simrun {
 namespace {
@@ -129,7 +130,10 @@ OptionFault import_fault(const Options& options) {
     return {};
   }
   if (!options.input.empty())
-    return {"--import-trace takes its job with --against", fmt::format("--against {}", options.input)};
+    return is_trace_name(options.input) ? OptionFault{"--import-trace is given once for each trace",
+                                                      fmt::format("--import-trace {}", options.input)}
+                                        : OptionFault{"--import-trace takes its job with --against",
+                                                      fmt::format("--against {}", options.input)};
   if (!flags.against)
     for (const GivenFlag& flag :
          {GivenFlag{"--profile", flags.profile.has_value()}, GivenFlag{"--html", options.html.has_value()},

@@ -9,6 +9,11 @@
 
 namespace simrun {
 
+// Of a Timeline that was imported: its engine, and segments of kernels of which nobody knows what they are
+// for.
+constexpr const char* imported_engine = "trace";
+constexpr const char* unassigned_segment = "unassigned";
+
 // Seconds of the instructions of one kind or phase, over the recorded GPUs (one of each pipeline rank).
 // Waiting for other ranks is not among them.
 struct ComparedTime {

@@ -57,30 +57,24 @@ class Tally {
     }
   }
 
-  void add_predicted(const Plan& plan, const RankTimeline& rank) {
+  // As a profiler would draw them.
+  void add_predicted(const Plan& plan, const RankTimeline& rank, Picoseconds step) {
     const Program& program = plan.programs[static_cast<std::size_t>(rank.pipeline_rank)];
-    Picoseconds gaps = 0;
+    std::vector<BusySpan> spans;
     for (const Lane& lane : rank.lanes)
       for (const Interval& interval : lane.intervals) {
         const Segment& segment = plan.segments[program.entries[interval.entry].segment];
         const Instruction& what = segment.instructions[interval.instruction];
-        Picoseconds time = interval.duration;
-        if (is_communication(what.opcode)) {
-          if (!run_.split.contains(what.opcode)) time += interval.wait;
-        } else {
-          const Picoseconds gap = std::min(time, launch_gap(plan));
-          time -= gap;
-          gaps += gap;
-        }
+        const bool talks = is_communication(what.opcode);
+        const Picoseconds end = interval.start + interval.duration;
+        const Picoseconds begin = talks ? interval.start - (draws_waits() ? interval.wait : 0)
+                                        : std::min(interval.start + launch_gap(plan), end);
+        spans.push_back({begin, end, busy_with(talks, what.opcode)});
+        const Picoseconds time = talks && run_.split.contains(what.opcode) ? interval.duration : end - begin;
         kinds_[kind_of(what.opcode)].predicted_s += static_cast<double>(time) * 1e-12;
         phases_[phase_of(what)].predicted_s += static_cast<double>(time) * 1e-12;
       }
-    // What is between kernels is idle.
-    RankTotals totals = rank.totals;
-    gaps = std::min(gaps, totals.compute);
-    totals.compute -= gaps;
-    totals.bubble[static_cast<std::size_t>(BubbleCause::imbalance)] += gaps;
-    add_totals(totals, &ComparedTime::predicted_s);
+    add_totals(totals_of(spans, step), &ComparedTime::predicted_s);
   }
 
   ImportedComparison comparison(double predicted_step_s) {
@@ -101,6 +95,8 @@ class Tally {
   }
 
  private:
+  // A kernel that exchanges runs from when it is launched; simrun's own traces draw what it takes alone.
+  bool draws_waits() const { return run_.origin != TraceOrigin::simrun; }
   // simrun's own traces draw it as a part of the kernel.
   Picoseconds launch_gap(const Plan& plan) const {
     if (run_.origin == TraceOrigin::simrun) return 0;
@@ -131,7 +127,7 @@ ImportedComparison compare_imported(const Plan& plan, const Timeline& predicted,
     const auto rank = std::ranges::find_if(predicted.ranks, [&](const RankTimeline& of) {
       return of.pipeline_rank == pipeline_rank && !of.lanes.empty();
     });
-    if (rank != predicted.ranks.end()) tally.add_predicted(plan, *rank);
+    if (rank != predicted.ranks.end()) tally.add_predicted(plan, *rank, predicted.step);
   }
   return tally.comparison(static_cast<double>(predicted.step) * 1e-12);
 }

@@ -41,12 +41,21 @@ std::vector<KernelKind> kinds_of(const RecordedTrace& trace) {
   return kinds;
 }
 
+// In a file that was cut off the last of several steps lacks what stood behind.
+void leave_out_last(TracedSteps& steps) {
+  if (steps.steps.size() < 2) return;
+  const auto last = static_cast<std::int64_t>(steps.steps.size()) - 1;
+  steps.steps.pop_back();
+  std::ranges::replace(steps.of_kernel, last, std::int64_t{-1});
+}
+
 DeviceTrace prepared(RecordedTrace trace) {
   if (trace.origin == TraceOrigin::chrome) keep_innermost(trace);
   separate_overlapping(trace);
   DeviceTrace device;
   device.kinds = kinds_of(trace);
   device.steps = steps_of(trace);
+  if (trace.is_cut_off) leave_out_last(device.steps);
   if (device.steps.steps.empty())
     refuse_trace(trace.path, "no kernel ran in any of the steps that are marked", "");
   device.trace = std::move(trace);
@@ -177,6 +186,7 @@ ImportedRun imported_run(std::vector<RecordedTrace> traces) {
     run.events += device.trace.events;
     run.world_size = std::max(run.world_size, device.trace.world_size);
     if (run.device.empty()) run.device = device.trace.device;
+    if (run.config_sha256.empty()) run.config_sha256 = device.trace.config_sha256;
     told.push_back(device.trace.rank);
     const std::size_t step = chosen_step(device.steps.steps, number);
     run.ranks.push_back(imported_rank(std::move(device), step));

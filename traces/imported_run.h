@@ -60,6 +60,7 @@ struct ImportedRun {
   TraceOrigin origin = TraceOrigin::kineto;
   std::string device;
   std::int64_t events = 0, world_size = 0;
+  std::string config_sha256;        // of the job, where simrun drew it; else ""
   std::set<Opcode> split;           // exchanges whose every kernel's wait is known
   std::vector<ImportedRank> ranks;  // ascending
   TraceNotes notes;

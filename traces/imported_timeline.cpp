@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "schedules/measured_comparison.h"
 #include "traces/imported_totals.h"
 #include "traces/refuse_trace.h"
 
@@ -73,7 +74,7 @@ Phase plan_phase(ImportedPhase phase) {
 
 const char* segment_name(SegmentOf of) {
   static constexpr std::array<const char*, 5> names{"forward", "backward", "optimizer", "communication",
-                                                    "unassigned"};
+                                                    unassigned_segment};
   return names.at(static_cast<std::size_t>(of));
 }
 
@@ -250,7 +251,7 @@ ImportedTimeline imported_timeline(const Plan& plan, const ImportedRun& run) {
     timeline.communication_instructions += std::ranges::count_if(rank.kernels, communicates);
   }
   timeline.first_step = timeline.step;
-  timeline.engine = "trace";
+  timeline.engine = imported_engine;
   timeline.engine_reason = "measured";
   timeline.provenance = run.device.empty() ? to_string(run.origin) : run.device;
   return imported;

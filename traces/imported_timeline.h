@@ -12,7 +12,8 @@ namespace simrun {
 // not to be run or priced. A kernel that is not known is a MAP labelled so.
 struct ImportedTimeline {
   Plan plan;
-  // Of the imported ranks only; the first one of each pipeline rank has lanes and passes. engine: "trace"
+  // Of the imported ranks only; the first one of each pipeline rank has lanes and passes. engine:
+  // imported_engine
   Timeline timeline;
 };
 

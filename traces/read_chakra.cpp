@@ -77,6 +77,10 @@ class ChakraReader {
     if (!metadata.ParseFromString(message))
       refuse("this is no Chakra trace: its first message is no GlobalMetadata");
     trace_.rank = number_of(metadata, "rank");
+    if (const std::optional<std::int64_t> step = number_of(metadata, chakra_step_ns)) {
+      trace_.origin = TraceOrigin::simrun;
+      trace_.step_ns = std::max<std::int64_t>(*step, 0);
+    }
     while (read_message(message)) {
       chakra::Node node;
       if (!node.ParseFromString(message)) refuse("this message is no Node");
@@ -126,6 +130,7 @@ class ChakraReader {
   bool note_cut_off() {
     const std::string why = bytes_.fault().empty() ? "the file was cut off" : bytes_.fault();
     add_note(trace_.notes, why + "; what stands before was read", {trace_.path, 0, 0});
+    trace_.is_cut_off = true;
     return false;
   }
 
@@ -142,6 +147,8 @@ class ChakraReader {
     kernel.duration_ns = times->duration_ns;
     kernel.name = names_.index_of(node.name());
     kernel.stream = stream_of(node);
+    if (const chakra::AttributeProto* const phase = attribute(node, chakra_phase))
+      kernel.phase = names_.index_of(phase->string_val());
     if (is_exchange(node.type())) {
       kernel.exchange = static_cast<Index>(trace_.exchanges.size());
       trace_.exchanges.push_back(exchange_of(node));

@@ -9,8 +9,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "schedules/measured_comparison.h"
 #include "traces/chrome_fields.h"
 #include "traces/nanoseconds.h"
+#include "traces/refuse_trace.h"
 
 namespace simrun {
 namespace {
@@ -60,6 +62,8 @@ std::int64_t bytes_of_dtype(const std::string& dtype) {
 }
 
 constexpr std::string_view step_prefix = "ProfilerStep#";
+// As imported_timeline() has what nobody knows.
+constexpr std::string_view unknown_kernel = "map unknown: ";
 constexpr std::string_view backward_prefix = "autograd::engine::evaluate_function: ";
 
 // What the host's spans of this name say; nothing: no more than any other.
@@ -123,7 +127,7 @@ class ChromeReader {
   void cut_off() {
     const std::string why = bytes_.fault().empty() ? "the file was cut off" : bytes_.fault();
     add_note(trace_.notes, why + "; what stands before was read", bytes_.position());
-    is_cut_off_ = true;
+    trace_.is_cut_off = true;
   }
 
   bool read_devices() {
@@ -150,7 +154,12 @@ class ChromeReader {
       const JsonToken value = json_.next();
       if (key == "rank" && value == JsonToken::number) trace_.rank = number_in(json_.text());
       if (key == "world_size" && value == JsonToken::number) trace_.world_size = number_in(json_.text());
-      if (key == "simrun_version") trace_.origin = TraceOrigin::simrun;
+      if (key == "simrun_version" && !is_own()) trace_.origin = TraceOrigin::simrun;
+      if (key == "config_sha256" && value == JsonToken::string) trace_.config_sha256 = json_.text();
+      if (key == "step_time_ps" && value == JsonToken::number)
+        trace_.step_ns = (number_in(json_.text()) + 999) / 1000;
+      if (key == "engine" && value == JsonToken::string && json_.text() == imported_engine)
+        trace_.origin = TraceOrigin::measured;
       if (!json_.skip_from(value)) return false;
     }
     return true;
@@ -264,6 +273,10 @@ class ChromeReader {
     }
   }
 
+  bool is_own() const {
+    return trace_.origin == TraceOrigin::simrun || trace_.origin == TraceOrigin::measured;
+  }
+
   static std::int64_t step_number(std::string_view name) {
     return name.starts_with(step_prefix) ? number_in(name.substr(step_prefix.size())) : 0;
   }
@@ -272,7 +285,8 @@ class ChromeReader {
     TracedKernel kernel;
     kernel.start_ns = slice.start_ns;
     kernel.duration_ns = slice.duration_ns;
-    kernel.name = names_.index_of(fields.name);
+    const bool is_unknown = is_own() && fields.name.starts_with(unknown_kernel);
+    kernel.name = names_.index_of(is_unknown ? fields.name.substr(unknown_kernel.size()) : fields.name);
     kernel.stream = stream_of(fields);
     kernel.correlation = number_in(fields.correlation);
     if (!fields.pass_phase.empty()) kernel.phase = names_.index_of(fields.pass_phase);
@@ -293,7 +307,7 @@ class ChromeReader {
   }
 
   RecordedTrace finished() {
-    if (!has_events_ && is_cut_off_)
+    if (!has_events_ && trace_.is_cut_off)
       json_.refuse("the trace was cut off before its first event", "copy it whole.");
     if (!has_events_)
       json_.refuse("there are no traceEvents", "a trace is a JSON array of events, or an object with them.");
@@ -317,9 +331,12 @@ class ChromeReader {
     return std::move(trace_);
   }
 
-  // simrun draws a rank's passes above what they consist of.
+  // simrun draws a rank's passes above what they consist of; of a job with too many instructions them alone.
   void leave_out_passes() {
-    if (trace_.origin != TraceOrigin::simrun) return;
+    if (!is_own()) return;
+    if (std::ranges::none_of(trace_.streams, [](const TracedStream& of) { return of.name == "passes"; }))
+      refuse_trace(trace_.path, "simrun drew passes only: no kernel is in it, and no exchange",
+                   "a smaller training.global_batch_size has fewer instructions.");
     std::erase_if(trace_.kernels,
                   [&](const TracedKernel& kernel) { return trace_.streams[kernel.stream].name == "passes"; });
   }
@@ -336,7 +353,7 @@ class ChromeReader {
   std::unordered_map<std::string, Index> streams_;
   std::map<Index, std::vector<OpenSlice>> open_;
   std::vector<TracedKernel> others_;  // slices that are no device's
-  bool saw_host_ = false, has_events_ = false, is_cut_off_ = false;
+  bool saw_host_ = false, has_events_ = false;
 };
 
 }  // namespace

@@ -16,10 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_trace_name(const std::string& name) {
-  return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".et");
-}
-
 // What editors of Windows put before a text.
 void skip_byte_order_mark(ByteSource& bytes, const std::string& path) {
   constexpr int begin = 0xef, length = 3;
@@ -28,6 +24,10 @@ void skip_byte_order_mark(ByteSource& bytes, const std::string& path) {
 }
 
 }  // namespace
+
+bool is_trace_name(const std::string& name) {
+  return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".et");
+}
 
 std::vector<std::string> trace_files(const std::string& path) {
   std::error_code error;
@@ -50,12 +50,12 @@ RecordedTrace read_trace(const std::string& path) {
   skip_byte_order_mark(bytes, path);
   const int first = bytes.peek();
   if (first == ByteSource::end) refuse_trace(path, "the trace is empty", "");
+  if (path.ends_with(".perfetto-trace"))
+    refuse_trace(path, "Perfetto's traces are not read", "simrun --trace x.json writes the same as JSON.");
   constexpr std::string_view of_text = "{[ \n\r\t";
   if (of_text.find(static_cast<char>(first)) != std::string_view::npos && !path.ends_with(".et"))
     return read_chrome_trace(bytes);
   const bool is_binary = first < ' ' || first >= 0x80;
-  if (path.ends_with(".perfetto-trace"))
-    refuse_trace(path, "Perfetto's traces are not read", "simrun --trace x.json writes the same as JSON.");
   if (is_binary || path.ends_with(".et")) return read_chakra_trace(bytes);
   refuse_trace(path, fmt::format("this is no trace: it begins with '{}'", static_cast<char>(first)),
                "a trace is the JSON of a PyTorch profiler or of Chrome, or Chakra's messages.");

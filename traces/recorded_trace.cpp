@@ -11,8 +11,9 @@ void add_note(TraceNotes& notes, const std::string& what, const SourcePosition& 
 }
 
 const char* to_string(TraceOrigin origin) {
-  static constexpr std::array<const char*, 4> names{"PyTorch profiler (Kineto)", "Chrome trace",
-                                                    "simrun trace", "Chakra execution trace"};
+  static constexpr std::array<const char*, 5> names{"PyTorch profiler (Kineto)", "Chrome trace",
+                                                    "simrun trace", "Chakra execution trace",
+                                                    "a measured step that simrun wrote"};
   return names.at(static_cast<std::size_t>(origin));
 }
 

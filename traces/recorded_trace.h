@@ -63,7 +63,8 @@ struct TracedLaunch {
   Index thread = 0;
 };
 
-enum class TraceOrigin : std::uint8_t { kineto, chrome, simrun, chakra };
+// simrun's own are of what it simulated, or of a measured step that it read.
+enum class TraceOrigin : std::uint8_t { kineto, chrome, simrun, chakra, measured };
 const char* to_string(TraceOrigin origin);
 
 struct RecordedTrace {
@@ -71,7 +72,10 @@ struct RecordedTrace {
   TraceOrigin origin = TraceOrigin::chrome;
   std::optional<std::int64_t> rank;  // global, where it is told
   std::int64_t world_size = 0;       // 0: not told
-  std::string device;                // its name, or ""
+  std::int64_t step_ns = 0;          // from time 0, as simrun's own traces tell; 0: not told
+  std::string config_sha256;         // of the job that simrun drew, or ""
+  bool is_cut_off = false;
+  std::string device;  // its name, or ""
   std::vector<std::string> names;
   std::vector<TracedStream> streams;
   std::map<std::string, std::string> processes;  // names by number, where they have one

@@ -30,8 +30,8 @@ std::optional<std::int64_t> number_behind(const std::string& text, const std::st
 
 std::optional<std::int64_t> rank_of(const RecordedTrace& trace, const std::string& process, bool is_only) {
   const auto named = trace.processes.find(process);
-  if (trace.origin == TraceOrigin::simrun && named != trace.processes.end())
-    return number_behind(named->second, "gpu");
+  const bool is_own = trace.origin == TraceOrigin::simrun || trace.origin == TraceOrigin::measured;
+  if (is_own && named != trace.processes.end()) return number_behind(named->second, "gpu");
   if (!is_only) return std::nullopt;
   return trace.rank ? trace.rank : number_behind(trace.path.substr(trace.path.rfind('/') + 1), "rank");
 }

@@ -195,7 +195,10 @@ TracedSteps steps_of(const RecordedTrace& trace) {
     }
     if (!found.steps.empty())
       found.steps.back().length_ns = std::max<std::int64_t>(begin[s] - found.steps.back().begin_ns, 0);
-    found.steps.push_back({marks.empty() ? 0 : marks[s].number, begin[s], end[s] - begin[s]});
+    if (marks.empty() && trace.step_ns > 0)
+      found.steps.push_back({0, 0, std::max(trace.step_ns, end[s])});
+    else
+      found.steps.push_back({marks.empty() ? 0 : marks[s].number, begin[s], end[s] - begin[s]});
   }
   for (std::int64_t& step : of_kernel)
     if (step >= 0) step = place[static_cast<std::size_t>(step)];

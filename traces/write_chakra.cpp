@@ -73,6 +73,11 @@ chakra::Node message_of(const ChakraNode& of) {
   put_number(node, chakra_start_ns, of.start_ns);
   put_number(node, chakra_duration_ns, of.duration_ns);
   put_number(node, "stream", of.stream);
+  if (!of.phase.empty()) {
+    chakra::AttributeProto& phase = *node.add_attr();
+    phase.set_name(chakra_phase);
+    phase.set_string_val(of.phase);
+  }
   if (of.kind == ChakraKind::compute) put_number(node, "num_ops", of.flops);
   if (of.kind == ChakraKind::compute || of.kind == ChakraKind::load || of.kind == ChakraKind::store)
     put_number(node, "tensor_size", of.bytes);
@@ -83,13 +88,16 @@ chakra::Node message_of(const ChakraNode& of) {
 
 }  // namespace
 
-std::string chakra_trace(std::int64_t rank, const std::vector<ChakraNode>& nodes) {
+std::string chakra_trace(std::int64_t rank, std::int64_t step_ns, const std::vector<ChakraNode>& nodes) {
   std::string out;
   chakra::GlobalMetadata metadata;
   metadata.set_version(schema_version);
   chakra::AttributeProto& attribute = *metadata.add_attr();
   attribute.set_name("rank");
   attribute.set_int64_val(rank);
+  chakra::AttributeProto& step = *metadata.add_attr();
+  step.set_name(chakra_step_ns);
+  step.set_int64_val(step_ns);
   append(out, metadata);
   for (const ChakraNode& node : nodes) append(out, message_of(node));
   return out;

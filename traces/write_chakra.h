@@ -11,7 +11,7 @@ enum class ChakraKind : std::uint8_t { compute, load, store, send, receive, coll
 // A node of an execution trace, as far as ASTRA-sim reads it (astra-sim/workload/Workload.cc).
 struct ChakraNode {
   std::uint64_t id = 0;
-  std::string name;
+  std::string name, phase;
   ChakraKind kind = ChakraKind::compute;
   std::vector<std::uint64_t> control, data;  // nodes that must be over: of its stream, of what it reads
   std::int64_t start_ns = 0, duration_ns = 0;
@@ -31,8 +31,11 @@ constexpr std::int64_t chakra_all_reduce = 0, chakra_all_gather = 2, chakra_broa
 // Attributes of a node beside the schema's own times, which are whole microseconds.
 constexpr const char* chakra_start_ns = "start_time_ns";
 constexpr const char* chakra_duration_ns = "duration_ns";
+constexpr const char* chakra_phase = "phase";             // of a step, as the Plan calls it
+constexpr const char* chakra_step_ns = "simrun_step_ns";  // of the metadata
 
-// One rank's trace: GlobalMetadata, then the nodes, each message behind its length.
-std::string chakra_trace(std::int64_t rank, const std::vector<ChakraNode>& nodes);
+// One rank's trace of a step that takes so long: GlobalMetadata, then the nodes, each message behind its
+// length.
+std::string chakra_trace(std::int64_t rank, std::int64_t step_ns, const std::vector<ChakraNode>& nodes);
 
 }  // namespace simrun

@@ -9,17 +9,12 @@
 #include <utility>
 
 #include "schedules/instruction_flops.h"
+#include "schedules/measured_comparison.h"
 #include "visualizer/bound_chunks.h"
 
 namespace simrun {
 
 namespace {
-
-const char* phase_name(Phase phase) {
-  constexpr std::array<const char*, 6> names = {"forward",         "recompute", "backward_input",
-                                                "backward_weight", "reduction", "optimizer"};
-  return names[static_cast<std::size_t>(phase)];
-}
 
 std::int64_t touched_bytes(const Plan& plan, const std::vector<Index>& buffers) {
   std::int64_t bytes = 0;
@@ -68,7 +63,8 @@ SliceLabel instruction_label(const LabelContext& context, Index segment, const I
   std::vector<TraceArgument>& arguments = label.arguments;
   add_chunk(context, context.chunks.of(segment, instruction.binding), "", arguments);
   if (instruction.layer >= 0) arguments.push_back({"layer", std::int64_t{instruction.layer}});
-  arguments.push_back({"phase", phase_name(instruction.phase)});
+  if (plan.segments[segment].name != unassigned_segment)
+    arguments.push_back({"phase", to_string(instruction.phase)});
   if (instruction.function != Function::none)
     arguments.push_back({"function", to_string(instruction.function)});
   arguments.push_back({"bytes", bytes_of(plan, instruction)});

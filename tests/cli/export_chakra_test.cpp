@@ -74,7 +74,7 @@ std::int64_t count(const std::vector<chakra::Node>& nodes, chakra::NodeType type
 TEST_CASE("chakra: what a rank sends and reduces is what a pencil says") {
   const Exported of = exported("tiny-4xa100");
   const auto nodes = [&](std::int32_t rank) {
-    return read_back(chakra_trace(0, nodes_of(of.plan, of.traces, rank, 0)));
+    return read_back(chakra_trace(0, of.timeline.step / 1000, nodes_of(of.plan, of.traces, rank, 0)));
   };
   // Two layers of a stage x (2 forward + 2 backward) x 4 microbatches = 32 sums of 128 x 2 x 256 numbers of
   // 2 bytes over tensor parallel; 4 more behind the embedding of the first, and of the last the inputs'
@@ -149,7 +149,7 @@ TEST_CASE("chakra: ends of exchanges agree, and nodes begin behind what they wai
 TEST_CASE("chakra: simrun reads its own traces back, to the nanosecond of the Timeline") {
   const Exported of = exported("tiny-4xa100");
   const RankTimeline& rank = of.timeline.ranks.front();
-  const std::string written = chakra_trace(0, nodes_of(of.plan, of.traces, 0, 0));
+  const std::string written = chakra_trace(0, of.timeline.step / 1000, nodes_of(of.plan, of.traces, 0, 0));
   ByteSource bytes(written, "tiny.0.et");
   const RecordedTrace trace = read_chakra_trace(bytes);
   CHECK(trace.rank == 0);
@@ -173,7 +173,8 @@ TEST_CASE("chakra: simrun reads its own traces back, to the nanosecond of the Ti
 TEST_CASE("chakra: the schema's own times are the Timeline's in whole microseconds") {
   const Exported of = exported("tiny-4xa100");
   std::map<std::int64_t, std::vector<std::pair<std::int64_t, std::int64_t>>> read;  // ends by stream
-  for (const chakra::Node& node : read_back(chakra_trace(0, nodes_of(of.plan, of.traces, 0, 0)))) {
+  for (const chakra::Node& node :
+       read_back(chakra_trace(0, of.timeline.step / 1000, nodes_of(of.plan, of.traces, 0, 0)))) {
     const auto start = static_cast<std::int64_t>(node.start_time_micros()),
                duration = static_cast<std::int64_t>(node.duration_micros());
     if (duration > 0) read[number_of(node, "stream")].emplace_back(start, start + duration);

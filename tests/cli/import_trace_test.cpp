@@ -165,6 +165,67 @@ TEST_CASE("import: a folder is one trace per rank; the measured step is written 
   CHECK(has(again.output, "gemm           901.6 us        4\n"));
 }
 
+TEST_CASE("import: a measured step written as a trace is compared as what it was made of") {
+  const Scratch scratch;
+  const std::string against = " --no-html --against " + tiny;
+  const auto table = [](const std::string& output) {
+    const std::size_t begin = output.find("\nstep  ");
+    REQUIRE(begin != std::string::npos);
+    return output.substr(begin, output.find("exchange") - begin);
+  };
+  const Ran first =
+      run_simrun("--import-trace " + kineto + against + " --trace " + scratch.file("step.json"));
+  const Ran again = run_simrun("--import-trace " + scratch.file("step.json") + against);
+  CAPTURE(first.output, again.output);
+  CHECK(has(again.output, "a measured step that simrun wrote"));
+  const std::string table_of_first = table(first.output), table_of_again = table(again.output);
+  CHECK(table_of_again.starts_with(table_of_first.substr(0, table_of_first.find("unknown"))));
+  CHECK(has(table_of_again, "unassigned") == has(table_of_first, "unassigned"));
+}
+
+TEST_CASE("import: Chakra traces that simrun exported are the step that it predicts") {
+  const Scratch scratch;
+  REQUIRE(run_simrun(tiny + " --export chakra -q -o " + scratch.file("et")).code == 0);
+  const Ran ran = run_simrun("--import-trace " + scratch.file("et") + " --json --against " + tiny);
+  CAPTURE(ran.output);
+  REQUIRE(ran.code == 0);
+  CHECK(has(ran.output, "\"format\": \"simrun trace\""));
+  std::size_t compared = 0;
+  for (std::size_t at = ran.output.find("\"error\": "); at != std::string::npos;
+       at = ran.output.find("\"error\": ", at + 1)) {
+    const double error = std::stod(ran.output.substr(at + 9));
+    CHECK(std::abs(error) < 1e-3);
+    ++compared;
+  }
+  CHECK(compared > 15);
+}
+
+TEST_CASE("import: a trace of another job says so") {
+  const Scratch scratch;
+  const std::string other = scratch.file("other.json");
+  REQUIRE(run_simrun(tiny_gpt_job + " --no-html -q --trace " + other).code == 0);
+  CHECK(has(run_simrun("--import-trace " + other + " --no-html --against " + tiny).output,
+            "note: simrun drew the trace for a job that is not this one"));
+  std::string wide = read(kineto);
+  wide.replace(wide.find("\"world_size\": 4"), 15, "\"world_size\": 8");
+  const Ran ran =
+      run_simrun("--import-trace " + scratch.write("wide.json", wide) + " --no-html --against " + tiny);
+  CHECK(has(ran.output, "note: the traces are of a job of 8 ranks, this one has 4"));
+}
+
+TEST_CASE("import: a profile says which kinds it has no rates for") {
+  const Scratch scratch;
+  const std::string job = tiny + " --no-html -q --set training.attention=unfused --trace ",
+                    trace = scratch.file("unfused.json"), profile = scratch.file("gpu.yaml");
+  REQUIRE(run_simrun(job + trace).code == 0);
+  const Ran ran = run_simrun("--import-trace " + trace + " --against " + tiny +
+                             " --set training.attention=unfused --no-html --profile " + profile);
+  CAPTURE(ran.output);
+  CHECK(ran.code == 0);
+  CHECK(has(ran.output, "a profile has no rates, or not for all, of attention"));
+  CHECK(has(read(profile), ", which `measured` has no rate for"));
+}
+
 TEST_CASE("import: no profile is made of a job on several kinds of GPU, at its node_groups") {
   const Scratch scratch;
   const std::string job = SIMRUN_SOURCE_DIR "/configs/jobs/bert-large-16xv100-p100.yaml",
@@ -194,6 +255,13 @@ TEST_CASE("import: wrong command lines and files are refused with one suggestion
   refused("--import-trace " + kineto + " --profile x.yaml", "--profile goes with --against");
   refused("--import-trace " + kineto + " --execute", "--execute does not go with --import-trace");
   refused("--import-trace " + scratch.file("none.json"), "no such file");
+  refused("--import-trace " + kineto + " other.json", "hint: --import-trace other.json");
+  refused("--import-trace " + scratch.write("a.perfetto-trace", "\n\x01"), "Perfetto's traces are not read");
+  refused("--import-trace " + scratch.write("passes.json",
+                                            "{\"otherData\":{\"simrun_version\":\"1\"},\"traceEvents\":["
+                                            "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":0,\"dur\":9,\"name\":"
+                                            "\"0F0\"}]}"),
+          "simrun drew passes only");
   CHECK(run_simrun("--import-trace " + scratch.write("mark.json", "\xef\xbb\xbf" + read(kineto))).code == 0);
   refused("--import-trace " + scratch.write("empty.json", ""), "the trace is empty");
   refused("--import-trace " + scratch.write("words.json", "words"), "it begins with 'w'");

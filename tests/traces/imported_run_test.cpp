@@ -112,6 +112,26 @@ TEST_CASE("imported run: of several steps the median behind the first is taken")
   CHECK(run.length_ns == 900'000);
 }
 
+TEST_CASE("imported run: the step that a cut falls into is none") {
+  std::string text = kineto_trace([] {
+    std::vector<std::string> events;
+    for (int number = 1; number < 4; ++number) {
+      const double begin = 1000.0 * number;
+      events.push_back(kineto_host("user_annotation", "ProfilerStep#" + std::to_string(number), begin, 900));
+      events.push_back(kineto_launch(begin + 10, number));
+      events.push_back(kineto_kernel("gemm", begin + 50, 40, number));
+    }
+    return events;
+  }());
+  const auto run_of_text = [&] { return imported_run({read_text(text)}); };
+  REQUIRE(run_of_text().ranks[0].steps.size() == 3);
+  text.resize(text.rfind('}', text.rfind("\"ph\"")) - 20);
+  text.resize(text.rfind(',') + 1);
+  const ImportedRun cut = run_of_text();
+  CHECK(cut.ranks[0].steps.size() < 3);
+  CHECK(cut.notes.contains("the file was cut off; what stands before was read"));
+}
+
 TEST_CASE("imported run: whatever the steps, all kernels of all steps are seen once") {
   for (int count = 1; count < 6; ++count) {
     CAPTURE(count);

@@ -65,6 +65,12 @@ AgreementTolerance tolerance_of(ExecutionDevice device, const Plan& plan) {
 std::string replica_fault(const Execution& run, const AgreementTolerance& within) {
   const double apart = worse(run.gradients.replica_difference(), run.parameters.replica_difference());
   if (apart <= within.gradients) return "";
+  const auto lost = std::ranges::find_if_not(run.loss, [](double loss) { return std::isfinite(loss); });
+  if (std::isnan(apart) && lost != run.loss.end())
+    return fmt::format(
+        "the loss of step {} is no finite number: the run diverged, and cannot be compared; a smaller "
+        "--learning-rate may help",
+        lost - run.loss.begin() + 1);
   return fmt::format("ranks that hold the same gradient or parameter differ by {:.2g} of it", apart);
 }
 

@@ -24,11 +24,10 @@ void check_device(const std::string& device, const LoadOptions& load) {
   const bool is_named = std::ranges::any_of(
       load.overrides, [&](const auto& of) { return of.value.find(device) != std::string::npos; });
   if (is_named || std::ranges::find(known, device) != known.end()) return;
-  const std::string meant = closest(device, known);
+  const std::string meant = did_you_mean(device, known);
   throw ConfigError({{{"--device " + device, 0, 0},
                       fmt::format("there is no GPU '{}'", device),
-                      meant.empty() ? fmt::format("there are {}.", fmt::join(known, ", "))
-                                    : fmt::format("did you mean '{}'?", meant)}});
+                      meant.empty() ? fmt::format("there are {}.", fmt::join(known, ", ")) : meant}});
 }
 
 }  // namespace

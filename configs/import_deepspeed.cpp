@@ -1,6 +1,7 @@
 #include "configs/import_deepspeed.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "configs/job_yaml.h"
+#include "configs/limits.h"
 #include "configs/numbers.h"
 
 namespace simrun {
@@ -88,8 +90,9 @@ class DeepSpeedImport {
       problem(config_, "a DeepSpeed configuration is a map", "{\"train_batch_size\": 32, ...}.");
   }
 
-  void read() {
+  void read(const LoadOptions& options) {
     if (!problems_.empty()) return;
+    options_ = &options;
     read_batch();
     read_precision();
     read_zero();
@@ -97,20 +100,13 @@ class DeepSpeedImport {
     read_types();
     if (const ConfigNode* parallel = section(config_, "tensor_parallel"))
       copy_number(*parallel, "autotp_size", "parallelism.tensor_model_parallel_size");
-    if (const ConfigNode* clip = value(config_, "gradient_clipping"))
-      put("optimizer.clip_grad", clip->text, clip->position);
-    else
+    if (!copy_real(config_, "gradient_clipping", "optimizer.clip_grad"))
       put("optimizer.clip_grad", "0", {file_, 0, 0});
     judge(config_, known_, irrelevant_keys);
   }
 
   std::string yaml(const LoadOptions& options) {
-    const auto gives = [&](const std::string& section) {
-      return std::ranges::any_of(options.overrides, [&](const Override& of) {
-        return of.key == section || of.key.starts_with(section + ".");
-      });
-    };
-    const bool is_whole = gives("model") && gives("cluster");
+    const bool is_whole = sets("model") && sets("cluster");
     if (!is_whole && !options.overrides.empty())
       problem(config_, "--set completes a DeepSpeed configuration only with a model and a cluster",
               "--set model.from=llama3-8b --set training.seq_length=8192 --set "
@@ -119,12 +115,30 @@ class DeepSpeedImport {
     if (!is_whole && !problems_.empty()) throw ConfigError(std::move(problems_));
     if (is_whole) load_job_tree(root_, std::move(problems_), file_, options);
     std::string text = fmt::format("# From a DeepSpeed configuration, which is a part of a job.{}\n",
-                                   is_whole ? "" : " To add: model, training.seq_length, cluster.");
+                                   is_whole ? "" : " To add: " + missing() + ".");
     for (const std::string& note : notes_) text += "# " + note + "\n";
     return text + job_yaml(root_);
   }
 
  private:
+  bool sets(const std::string& section) const {
+    return std::ranges::any_of(options_->overrides, [&](const Override& of) {
+      return of.key == section || of.key.starts_with(section + ".");
+    });
+  }
+  // What a --set of the key itself says, the last one.
+  std::optional<std::string> set_value(const std::string& key) const {
+    std::optional<std::string> value;
+    for (const Override& of : options_->overrides)
+      if (of.key == key) value = of.value;
+    return value;
+  }
+  std::string missing() const {
+    std::string keys = "model, training.seq_length, cluster";
+    if (precision_.empty()) keys += ", training.precision (and optimizer.main_grads_dtype, the same)";
+    return keys;
+  }
+
   void problem(const ConfigNode& at, std::string message, std::string hint = "") {
     problems_.push_back({at.position, std::move(message), std::move(hint)});
   }
@@ -156,7 +170,8 @@ class DeepSpeedImport {
       return nullptr;
     }
     if (node->text != "auto") return node;
-    notes_.push_back(fmt::format("{} is \"auto\": whoever runs this fills it in", key));
+    const std::string path = of.key.empty() ? key : of.key + "." + key;
+    notes_.push_back(fmt::format("{} is \"auto\": whoever runs this fills it in", path));
     return nullptr;
   }
 
@@ -175,6 +190,26 @@ class DeepSpeedImport {
     const std::optional<std::int64_t> read = number(of, key);
     if (read) put(path, fmt::format("{}", *read), of.find(key)->position);
     return read;
+  }
+  bool copy_real(const ConfigNode& of, const std::string& key, const std::string& path) {
+    const ConfigNode* node = value(of, key);
+    if (node == nullptr) return false;
+    const Parsed<double> parsed = parse_real(node->quoted ? "\"" + node->text + "\"" : node->text, {0, 1e15});
+    if (parsed.value)
+      put(path, node->text, node->position);
+    else
+      problem(*node, fmt::format("'{}': {}", key, parsed.problem), parsed.hint);
+    return true;
+  }
+  // One of some words, which `ours` spells as a job does.
+  void copy_word(const ConfigNode& node, const std::string& path, const std::vector<std::string>& words) {
+    if (std::ranges::find(words, node.text) != words.end()) return put(path, node.text, node.position);
+    problem(node,
+            fmt::format("'{}' must be one of {}, not {}", node.key, fmt::join(words, ", "), describe(node)));
+  }
+  bool is_auto(const ConfigNode* of, const std::string& key) const {
+    const ConfigNode* node = of == nullptr ? nullptr : of->find(key);
+    return node != nullptr && node->kind == ConfigNode::Kind::scalar && node->text == "auto";
   }
   bool is_on(const ConfigNode& of, const std::string& key, bool fallback = false) {
     const ConfigNode* node = value(of, key);
@@ -203,7 +238,17 @@ class DeepSpeedImport {
     const auto all = copy_number(config_, "train_batch_size", "training.global_batch_size");
     const auto steps = number(config_, "gradient_accumulation_steps");
     if (!micro || !steps || *micro == 0 || *steps == 0) return;
-    if (!all) {
+    const std::int64_t of_rank = *micro * *steps;
+    if (const std::optional<std::int64_t> ranks = data_parallel_ranks(); ranks && !all) {
+      put("training.global_batch_size", fmt::format("{}", of_rank * *ranks),
+          config_.find("gradient_accumulation_steps")->position);
+    } else if (ranks && *all != of_rank * *ranks) {
+      problem(*config_.find("train_batch_size"),
+              fmt::format("train_batch_size {} is not micro batch {} x accumulation {} x the cluster's {} "
+                          "data-parallel ranks",
+                          *all, *micro, *steps, *ranks),
+              fmt::format("{} is.", of_rank * *ranks));
+    } else if (!all) {
       notes_.push_back(fmt::format("global_batch_size is {} x {} (accumulation) x the data-parallel ranks",
                                    *micro, *steps));
     } else if (*all % (*micro * *steps) != 0) {
@@ -211,10 +256,30 @@ class DeepSpeedImport {
               fmt::format("train_batch_size {} is no multiple of micro batch {} x accumulation {}", *all,
                           *micro, *steps),
               fmt::format("{} is, on one GPU.", *micro * *steps));
-    } else {
+    } else if (!ranks) {
       put("parallelism.data_parallel_size", fmt::format("{}", *all / (*micro * *steps)),
           config_.find("train_batch_size")->position);
     }
+  }
+
+  // Of the cluster that --set names; nothing where it names none, or how it is split is not plain.
+  std::optional<std::int64_t> data_parallel_ranks() {
+    if (!sets("model") || !sets("cluster") || set_value("parallelism")) return std::nullopt;
+    const std::optional<std::int64_t> gpus = gpus_of_overrides(file_, *options_);
+    if (!gpus) return std::nullopt;
+    std::int64_t ranks = *gpus;
+    for (const char* size :
+         {"tensor_model_parallel_size", "context_parallel_size", "pipeline_model_parallel_size"}) {
+      const std::string path = std::string("parallelism.") + size;
+      const ConfigNode* parallel = config_.find("tensor_parallel");
+      const ConfigNode* own = parallel == nullptr ? nullptr : parallel->find("autotp_size");
+      std::string text = set_value(path).value_or("1");
+      if (text == "1" && own != nullptr && std::string_view(size).starts_with("tensor")) text = own->text;
+      const Parsed<std::int64_t> parsed = parse_integer(text, {1, limits::world});
+      if (!parsed.value || ranks % *parsed.value != 0) return std::nullopt;
+      ranks /= *parsed.value;
+    }
+    return ranks;
   }
 
   void read_precision() {
@@ -223,6 +288,10 @@ class DeepSpeedImport {
     const bool has_fp16 = fp16 != nullptr && is_on(*fp16, "enabled");
     const bool has_bf16 = bf16 != nullptr && is_on(*bf16, "enabled");
     if (has_fp16 && has_bf16) problem(*fp16, "fp16 and bf16 exclude each other", "enable one.");
+    if (!has_fp16 && !has_bf16 && (is_auto(fp16, "enabled") || is_auto(bf16, "enabled"))) {
+      precision_ = set_value("training.precision").value_or("");
+      return;
+    }
     precision_ = has_bf16 ? "bf16" : has_fp16 ? "fp16" : "fp32";
     put("training.precision", precision_,
         has_bf16   ? bf16->position
@@ -233,10 +302,9 @@ class DeepSpeedImport {
   void read_target(const ConfigNode& zero, const std::string& key, const std::string& path) {
     const ConfigNode* target = section(zero, key);
     if (target == nullptr) return;
-    if (const ConfigNode* device = value(*target, "device")) put(path, device->text, device->position);
-    if (key == "offload_optimizer")
-      if (const ConfigNode* ratio = value(*target, "ratio"))
-        put("offload.optimizer_fraction", ratio->text, ratio->position);
+    if (const ConfigNode* device = value(*target, "device"))
+      copy_word(*device, path, {"none", "cpu", "nvme"});
+    if (key == "offload_optimizer") copy_real(*target, "ratio", "offload.optimizer_fraction");
     judge(*target, offload_keys, irrelevant_offload_keys);
   }
 
@@ -253,7 +321,12 @@ class DeepSpeedImport {
     const ConfigNode* zero = section(config_, "zero_optimization");
     if (zero == nullptr) return put("optimizer.zero_stage", "0", {file_, 0, 0});
     const std::vector<std::string> outside = std::exchange(known_, {});
-    stage_ = copy_number(*zero, "stage", "optimizer.zero_stage").value_or(0);
+    if (const ConfigNode* stage = value(*zero, "stage")) {
+      copy_word(*stage, "optimizer.zero_stage", {"0", "1", "2", "3"});
+      stage_ = parse_integer(stage->text, {0, 3}).value.value_or(0);
+    } else {
+      put("optimizer.zero_stage", "0", zero->position);
+    }
     const bool overlaps = is_on(*zero, "overlap_comm", stage_ == 3);
     if (stage_ == 1) put("optimizer.overlap_grad_reduce", overlaps ? "true" : "false", zero->position);
     if (stage_ >= 2 && !overlaps)
@@ -273,18 +346,18 @@ class DeepSpeedImport {
     if (const ConfigNode* type = value(*optimizer, "type")) {
       std::string name = type->text;
       std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-      if (name != "adam" && name != "adamw" && name != "sgd" && name != "muon")
-        return problem(*type, fmt::format("optimizer {} is not supported", in_quotes(type->text)),
-                       "one of Adam, AdamW, SGD, Muon.");
-      put("optimizer.name", name, type->position);
+      if (name == "adam" || name == "adamw" || name == "sgd" || name == "muon")
+        put("optimizer.name", name, type->position);
+      else
+        problem(*type, fmt::format("optimizer {} is not supported", in_quotes(type->text)),
+                "one of Adam, AdamW, SGD, Muon.");
     }
     const ConfigNode* params = section(*optimizer, "params");
     if (params == nullptr) return;
     for (const auto& [key, ours] :
          {std::pair("lr", "lr"), std::pair("eps", "adam_eps"), std::pair("weight_decay", "weight_decay"),
           std::pair("momentum", "sgd_momentum")})
-      if (const ConfigNode* given = value(*params, key))
-        put(std::string("optimizer.") + ours, given->text, given->position);
+      copy_real(*params, key, std::string("optimizer.") + ours);
     judge(*params, update_keys, irrelevant_update_keys);
     const ConfigNode* betas = params->find("betas");
     if (betas == nullptr || betas->kind != ConfigNode::Kind::sequence || betas->children.size() != 2) return;
@@ -298,17 +371,20 @@ class DeepSpeedImport {
     const std::string gradients = kept != nullptr                       ? kept->text
                                   : precision_ == "bf16" && stage_ == 0 ? "fp32"
                                                                         : precision_;
-    put("optimizer.main_grads_dtype", gradients,
-        kept != nullptr ? kept->position : SourcePosition{file_, 0, 0});
+    if (kept != nullptr)
+      copy_word(*kept, "optimizer.main_grads_dtype", {"fp32", "bf16", "fp16"});
+    else if (!gradients.empty())
+      put("optimizer.main_grads_dtype", gradients, {file_, 0, 0});
     if (const ConfigNode* reduced = value(config_, "communication_data_type"))
-      put("optimizer.grad_reduce_dtype", reduced->text, reduced->position);
+      copy_word(*reduced, "optimizer.grad_reduce_dtype", {"fp32", "bf16", "fp16"});
   }
 
   const std::string& file_;
+  const LoadOptions* options_ = nullptr;
   ConfigNode config_, root_;
   std::vector<Diagnostic> problems_;
   std::vector<std::string> notes_, known_;
-  std::string precision_ = "fp32";
+  std::string precision_ = "fp32";  // "": whoever runs this fills it in
   std::int64_t stage_ = 0;
 };
 
@@ -316,7 +392,7 @@ class DeepSpeedImport {
 
 std::string import_deepspeed(const std::string& text, const std::string& file, const LoadOptions& options) {
   DeepSpeedImport config(text, file);
-  config.read();
+  config.read(options);
   return config.yaml(options);
 }
 

@@ -22,6 +22,9 @@ std::vector<std::string> judged_flags(MegatronReader& flags) {
   std::set<std::string> seen;
   for (const GivenFlag& flag : flags.flags()) {
     if (!seen.insert(flag.name).second) continue;
+    // Megatron-LM refuses it beside any other type than rope, beside which it says nothing.
+    if (flag.name == "--no-position-embedding" && flags.word("--position-embedding-type", "") == "rope")
+      continue;
     const FlagMeaning meaning = meaning_of_megatron_flag(flag.name);
     if (meaning.use == FlagUse::unknown)
       flags.problem(flag.position, fmt::format("Megatron-LM has no flag {}", in_quotes(flag.name)),
@@ -72,9 +75,9 @@ void import_cluster(MegatronReader& flags, const LoadOptions& options) {
   if (nodes) flags.put("cluster.nodes", nodes->text, nodes->position);
   if (const auto gpus = flags.value("--nproc-per-node"))
     flags.put("cluster.gpus_per_node", gpus->text, gpus->position);
-  if (!flags.is_given("--nnodes") && !is_overridden(options, "cluster.nodes"))
-    flags.problem({flags.file(), 0, 0}, "no --nnodes says on how many nodes this runs",
-                  "--set cluster.nodes=8.");
+  if (nodes || is_overridden(options, "cluster.nodes")) return;
+  if (flags.is_given("--nproc-per-node") && !flags.is_given("--nnodes"))
+    flags.put("cluster.nodes", "1", flags.position_of("--nproc-per-node"));  // torchrun's default
 }
 
 // Megatron-LM: "micro-batch-size * data-parallel-size", so one microbatch.
@@ -105,6 +108,12 @@ std::string header(const std::string& file, const std::vector<std::string>& unmo
   return text;
 }
 
+// A key that is missing, in the words of the flag that says it.
+void name_flag(Diagnostic& problem, const std::string& flag, const std::string& meaning) {
+  problem.message = fmt::format("no {} says {}", flag, meaning);
+  if (problem.hint.empty() || flag == "--nnodes") problem.hint = flag + " N, or its key by --set.";
+}
+
 // A value that was refused is not missing as well.
 LoadedJob loaded_tree(ConfigNode& root, MegatronReader& flags, const LoadOptions& options) {
   try {
@@ -116,7 +125,19 @@ LoadedJob loaded_tree(ConfigNode& root, MegatronReader& flags, const LoadOptions
       const std::string missing = fmt::format("missing required key '{}'", name);
       if (flags.was_reported(std::string(key.flag)))
         std::erase_if(problems, [&](const Diagnostic& of) { return of.message.starts_with(missing); });
+      for (Diagnostic& problem : problems)
+        if (problem.message.starts_with(missing))
+          name_flag(problem, std::string(key.flag), in_quotes(key.path));
     }
+    // Said already of the flag from which it would follow.
+    std::erase_if(problems, [&](const Diagnostic& of) {
+      return (of.message.starts_with("missing required key 'nodes'") && flags.is_given("--nnodes")) ||
+             (of.message.starts_with("missing required key 'vocab_size'") &&
+              flags.is_given("--tokenizer-type"));
+    });
+    for (Diagnostic& problem : problems)
+      if (problem.message.starts_with("missing required key 'nodes'"))
+        name_flag(problem, "--nnodes", "on how many nodes this runs");
     throw ConfigError(std::move(problems));
   }
 }

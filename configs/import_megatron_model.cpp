@@ -41,10 +41,11 @@ void import_vocabulary(MegatronReader& flags) {
   if (const std::optional<ShellWord> size = flags.value("--vocab-size")) {
     flags.put("model.vocab_size", size->text, size->position);
   } else if (!flags.is_given("--vocab-size")) {
-    const std::string tokenizer = flags.word("--tokenizer-type", "");
+    // pretrain_gpt.py: args_defaults.
+    const std::string tokenizer = flags.word("--tokenizer-type", "GPT2BPETokenizer");
     if (tokenizer == "GPT2BPETokenizer")
       flags.put("model.vocab_size", "50257", flags.position_of("--tokenizer-type"));
-    else if (!tokenizer.empty())
+    else
       flags.problem(flags.position_of("--tokenizer-type"),
                     fmt::format("the size of the vocabulary is in the tokenizer's files ({})", tokenizer),
                     "--vocab-size 128256 says it.");

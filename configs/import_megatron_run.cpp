@@ -182,7 +182,10 @@ void import_megatron_parallelism(MegatronReader& flags) {
   import_uneven_layers(flags, ranks, chunks);
   if (chunks == 1) flags.drop("parallelism.microbatch_group_size_per_vp_stage");
   const std::string overlap = "--overlap-moe-expert-parallel-comm";
-  if (flags.is_on(overlap) && (chunks > 1 || ranks == 1))
+  // Where these cannot be made out, that is told already.
+  const bool has_chunks = chunks > 1 || flags.is_given("--num-virtual-stages-per-pipeline-rank") ||
+                          flags.is_given("--num-layers-per-virtual-pipeline-stage");
+  if (flags.is_on(overlap) && (has_chunks || ranks == 1))
     flags.put("parallelism.pipeline_schedule", "interleaved_1f1b_overlap", flags.position_of(overlap));
   else if (flags.is_given(overlap))
     flags.problem(flags.position_of(overlap),

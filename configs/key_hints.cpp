@@ -77,6 +77,7 @@ constexpr ForeignKey foreign_keys[] = {
     {"cpu_offloading_num_layers", "Megatron-LM", "offload.activations: cpu, offload.activation_layers"},
     {"offload_optimizer", "DeepSpeed", "offload.optimizer"},
     {"offload_param", "DeepSpeed", "offload.parameters"},
+    {"dtype", "another tool", "training.precision"},
     {"bf16", "Megatron-LM", "training.precision: bf16"},
     {"fp16", "Megatron-LM", "training.precision: fp16"},
     {"fp8", "Megatron-LM", "training.precision: fp8"},

@@ -296,9 +296,7 @@ void read_reserved_memory(SectionReader& section, Reading& reading, Cluster& clu
 }  // namespace
 
 void read_cluster(const ConfigNode* node, const PresetSearch& search, Reading& reading, Job& job) {
-  if (node == nullptr)
-    return reading.problem("cluster", "missing required section 'cluster'",
-                           "for example cluster: {from: dgx_h100, nodes: 8}.");
+  if (node == nullptr) return reading.missing("cluster", "cluster: {from: dgx_h100, nodes: 8}");
   const std::size_t problems_before = reading.problems.size();
   ResolvedSection resolved = resolve_from(*node, "clusters", search, reading);
   resolved.node = with_nvidia_smi_topo(std::move(resolved.node), reading);

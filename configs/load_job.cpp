@@ -49,6 +49,12 @@ bool is_dotted_path(const std::string& key) {
          key.find("..") == std::string::npos;
 }
 
+// Another preset is another cluster of as many nodes and GPUs.
+void keep_size(const ConfigNode& cluster, ConfigNode& other) {
+  for (const char* key : {"nodes", "gpus_per_node"})
+    if (const ConfigNode* size = cluster.find(key)) other.children.push_back(*size);
+}
+
 // One --set on top of the tree. Its position has no line; its file is the flag as typed.
 void apply_override(const Override& flag_value, ConfigNode& root, Reading& reading) {
   const SourcePosition flag{fmt::format("--set {}={}", flag_value.key, flag_value.value), 0, 0};
@@ -65,6 +71,7 @@ void apply_override(const Override& flag_value, ConfigNode& root, Reading& readi
   ConfigNode tree = nested(flag_value.key, std::move(value));
 
   ConfigNode* section = root.find(tree.key);
+  if (flag_value.key == "cluster.from" && section != nullptr) keep_size(*section, tree);
   if (section == nullptr)
     root.children.push_back(std::move(tree));
   else {
@@ -108,8 +115,9 @@ std::string printable_name(std::string name) {
 void check_version(const ConfigNode& root, Reading& reading) {
   const ConfigNode* version = root.find("simrun");
   if (version == nullptr) {
-    reading.problem("simrun", "missing required key 'simrun', the version of the config's schema",
-                    fmt::format("write simrun: {} as the first line.", schema_version));
+    reading.problems.push_back({{reading.file, 1, 1},
+                                "missing required key 'simrun', the version of the config's schema",
+                                fmt::format("write simrun: {} as the first line.", schema_version)});
   } else if (version->kind != ConfigNode::Kind::scalar || version->quoted ||
              version->text != schema_version) {
     reading.problems.push_back(
@@ -243,6 +251,18 @@ ParsedFiles parsed_files(const std::vector<std::string>& paths) {
     if (problems.empty()) parsed.emplace(path, std::move(tree));
   }
   return parsed;
+}
+
+std::optional<std::int64_t> gpus_of_overrides(const std::string& file, const LoadOptions& options) {
+  Reading reading;
+  reading.file = file;
+  ConfigNode root;
+  root.kind = ConfigNode::Kind::map;
+  for (const Override& flag_value : options.overrides) apply_override(flag_value, root, reading);
+  Job job;
+  read_cluster(root.find("cluster"), {file, options.preset_directories, &options.parsed}, reading, job);
+  if (!reading.problems.empty()) return std::nullopt;
+  return job.cluster.nodes * job.cluster.gpus_per_node;
 }
 
 Cluster load_cluster(const std::string& name, const LoadOptions& options) {

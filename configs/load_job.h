@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +60,9 @@ JobKeys job_keys(const std::string& text, const std::string& file, const LoadOpt
 
 // The files, presets or jobs that were read without a problem, for LoadOptions::parsed.
 ParsedFiles parsed_files(const std::vector<std::string>& paths);
+
+// GPUs of the cluster that the overrides make by themselves; nothing where they make none that is whole.
+std::optional<std::int64_t> gpus_of_overrides(const std::string& file, const LoadOptions& options);
 
 // A cluster alone: `name` is a preset or a file, as after `cluster: {from:`; overrides name keys of
 // `cluster`. Throws ConfigError with every problem found.

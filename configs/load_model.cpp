@@ -62,7 +62,7 @@ std::vector<std::string> supported_types() {
 }  // namespace
 
 void read_model(const ConfigNode* node, const PresetSearch& search, Reading& reading, Job& job) {
-  if (node == nullptr) return reading.problem("model", "missing required section 'model'");
+  if (node == nullptr) return reading.missing("model", "model: {from: llama3-8b}");
   const ResolvedSection resolved = resolve_from(*node, "models", search, reading);
   if (!resolved.found) reading.partial_sections.emplace_back("model");
   SectionReader section(reading, &resolved.node, "model");

@@ -36,7 +36,10 @@ void read_lengths(SectionReader& section, Reading& reading, Job& job) {
 }  // namespace
 
 void read_training(const ConfigNode* node, Reading& reading, Job& job) {
-  if (node == nullptr) return reading.problem("training", "missing required section 'training'");
+  if (node == nullptr)
+    return reading.missing("training",
+                           "training: {seq_length: 4096, micro_batch_size: 1, global_batch_size: 64, "
+                           "precision: bf16}");
   Training& training = job.training;
   SectionReader section(reading, node, "training");
   read_lengths(section, reading, job);

@@ -80,12 +80,8 @@ FoundPreset find_preset(const ConfigNode& name, const std::string& folder_name, 
 void report_missing(const ConfigNode& name, const std::string& folder, const PresetSearch& search,
                     Reading& reading) {
   const std::vector<std::string> names = preset_names(folder, search.directories);
-  const std::string meant = closest(name.text, names);
-  std::string hint;
-  if (!meant.empty())
-    hint = fmt::format("did you mean '{}'?", meant);
-  else if (!names.empty())
-    hint = fmt::format("a path, or one of {}.", fmt::join(names, ", "));
+  std::string hint = did_you_mean(name.text, names);
+  if (hint.empty() && !names.empty()) hint = fmt::format("a path, or one of {}.", fmt::join(names, ", "));
   reading.problems.push_back(
       {name.position, fmt::format("no file {} in {}/", in_quotes(name.text), folder), hint});
 }

@@ -67,6 +67,12 @@ void Reading::problem(const std::string& path, std::string message, std::string 
   problems.push_back({position_of(path), std::move(message), std::move(hint)});
 }
 
+void Reading::missing(const std::string& section, const std::string& example) {
+  problems.push_back({{file, 1, 1},
+                      fmt::format("missing required section '{}'", section),
+                      fmt::format("for example {}.", example)});
+}
+
 bool Reading::is_partial(const std::string& path) const {
   return std::ranges::any_of(partial_sections, [&](const std::string& section) {
     return path == section || path.starts_with(section + ".");
@@ -137,7 +143,8 @@ const ConfigNode* SectionReader::scalar(const std::string& key, bool required, c
     const ConfigNode* null = section_ == nullptr ? nullptr : section_->find(key);
     if (null != nullptr && required) reading_.positions[path_of(key)] = null->key_position;
     if (required && !is_no_map_ && !is_partial_)
-      bad(key, fmt::format("missing required key '{}' in '{}'", key, path_), "");
+      bad(key, fmt::format("missing required key '{}' in '{}'", key, path_),
+          fmt::format("{}: {}.", key, expected));
     return nullptr;
   }
   reading_.positions[path_of(key)] = node->position;
@@ -253,7 +260,8 @@ std::string SectionReader::checked_word(const std::string& key, const ConfigNode
 std::string SectionReader::word(const std::string& key, const WordRule& rule,
                                 std::optional<std::string> fallback) {
   reading_.rules[path_of(key)] = {KeyRule::Kind::word, 0, 0, rule.accepted};
-  const ConfigNode* node = scalar(key, !fallback, "a word");
+  const ConfigNode* node =
+      scalar(key, !fallback, fmt::format("one of {}", fmt::join(rule.accepted, ", ")).c_str());
   if (node == nullptr) {
     if (!fallback || has(key)) return "";
     defaulted(key, *fallback);

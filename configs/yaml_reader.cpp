@@ -160,6 +160,27 @@ bool is_plain_text(const std::string& text, const std::string& file, std::vector
   return true;
 }
 
+// What a text lacks at its end is told behind its last line.
+SourcePosition within(const std::string& text, SourcePosition position) {
+  std::string line, last;
+  int lines = 0, number = 0;
+  for (std::istringstream stream(text); std::getline(stream, line);) {
+    ++lines;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    number = lines;
+    last = line;
+  }
+  if (number == 0 || position.line <= number) return position;
+  return {position.file, number, static_cast<int>(last.size()) + 1};
+}
+
+std::string hint_for(const std::string& text, const std::string& message) {
+  if (message.find("end of map flow") != std::string::npos) return "a '{' wants its '}'.";
+  if (message.find("end of sequence flow") != std::string::npos) return "a '[' wants its ']'.";
+  const bool has_tab = text.starts_with('\t') || text.find("\n\t") != std::string::npos;
+  return has_tab ? "YAML indents with spaces, not with tabs." : "";
+}
+
 }  // namespace
 
 ConfigNode read_yaml(const std::string& text, const std::string& file, std::vector<Diagnostic>& problems) {
@@ -177,7 +198,8 @@ ConfigNode read_yaml(const std::string& text, const std::string& file, std::vect
   } catch (const StopReading&) {
     return {};
   } catch (const YAML::Exception& error) {
-    problems.push_back({builder.position(error.mark), "not valid YAML: " + error.msg, ""});
+    problems.push_back({within(text, builder.position(error.mark)), "not valid YAML: " + error.msg,
+                        hint_for(text, error.msg)});
     return {};
   }
   ConfigNode root = builder.take_root();

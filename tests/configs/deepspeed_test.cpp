@@ -79,5 +79,41 @@ TEST_CASE("DeepSpeed: all that is wrong is named where it stands, also what the 
   CHECK(deepspeed("[1]").starts_with("ds.json:1:1: error: a DeepSpeed configuration is a map"));
 }
 
+TEST_CASE("DeepSpeed: the batch follows from accumulation and the cluster's ranks") {
+  const std::string text = R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 8,
+                               "bf16": {"enabled": true}, "zero_optimization": {"stage": 1}})";
+  CHECK(load(deepspeed(text, rest)).training.global_batch_size == 2 * 8 * 8);
+  std::vector<Override> of_two = rest;
+  of_two.push_back({"parallelism.pipeline_model_parallel_size", "2"});
+  CHECK(load(deepspeed(text, of_two)).training.global_batch_size == 2 * 8 * 4);
+  const std::string wrong = deepspeed(R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2,
+                                          "gradient_accumulation_steps": 8})",
+                                      rest);
+  CHECK(
+      wrong.starts_with("ds.json:1:22: error: train_batch_size 64 is not micro batch 2 x accumulation 8 x "
+                        "the cluster's 8 data-parallel ranks\n  hint: 128 is.\n"));
+}
+
+TEST_CASE("DeepSpeed: gradients have the precision that --set gives for one that is auto") {
+  const std::string text = R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 1,
+                               "fp16": {"enabled": "auto"}, "bf16": {"enabled": "auto"},
+                               "zero_optimization": {"stage": 3}})";
+  std::vector<Override> in_bf16 = rest;
+  in_bf16.push_back({"training.precision", "bf16"});
+  CHECK(load(deepspeed(text, in_bf16)).optimizer.main_grads_dtype == Dtype::bf16);
+  const std::string part = deepspeed(text);
+  CHECK(part.find("training.precision (and optimizer.main_grads_dtype, the same).") != std::string::npos);
+  CHECK(part.find("precision:") == std::string::npos);
+}
+
+TEST_CASE("DeepSpeed: a part that no job can have is refused as well") {
+  CHECK(deepspeed("{\"zero_optimization\": {\"stage\": 5, \"offload_optimizer\": {\"device\": \"tape\"}},\n"
+                  " \"gradient_clipping\": -1}") ==
+        "ds.json:1:33: error: 'stage' must be one of 0, 1, 2, 3, not '5'\n"
+        "ds.json:1:68: error: 'device' must be one of none, cpu, nvme, not the quoted text 'tape'\n"
+        "ds.json:2:23: error: 'gradient_clipping': must be a number such as 0.1, not '-1'\n"
+        "3 errors; nothing was run.\n");
+}
+
 }  // namespace
 }  // namespace simrun::test

@@ -332,5 +332,40 @@ TEST_CASE("the YAML of Megatron-LM's functional tests is read") {
   CHECK(job.recompute.modules == std::vector<std::string>{"core_attn"});
 }
 
+TEST_CASE("what Megatron-LM and torchrun take where nothing is said is taken") {
+  const std::string sizes =
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 128 --max-position-embeddings "
+      "128 "
+      "--micro-batch-size 1 --global-batch-size 8 --bf16 --nproc-per-node 8 ";
+  const Job job = imported("torchrun pretrain_gpt.py " + sizes).job;
+  CHECK(job.cluster.nodes == 1);         // torchrun's --nnodes 1:1
+  CHECK(job.model.vocab_size == 50257);  // GPT2BPETokenizer
+  const std::string rope = sizes + "--position-embedding-type rope --no-position-embedding";
+  CHECK(imported(rope).job.model.position_embedding == PositionEmbedding::rope);
+  CHECK(import_refusal(sizes + "--position-embedding-type none --no-position-embedding")
+            .find("--no-position-embedding is not supported: it is deprecated") != std::string::npos);
+}
+
+TEST_CASE("what is missing is named by its flag, once") {
+  const std::string refusal = import_refusal(
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 128 --global-batch-size 8 --bf16 "
+      "--tokenizer-type Llama2Tokenizer");
+  CAPTURE(refusal);
+  CHECK(refusal.find("no --micro-batch-size says 'training.micro_batch_size'") != std::string::npos);
+  CHECK(refusal.find("no --nnodes says on how many nodes this runs") != std::string::npos);
+  CHECK(refusal.find("missing required key") == std::string::npos);
+  CHECK(refusal.find("3 errors; nothing was run.") != std::string::npos);
+}
+
+TEST_CASE("a wrong pipeline layout is the only fault of a script that overlaps experts' exchanges") {
+  const std::string refusal = import_refusal(
+      flags +
+      " --num-virtual-stages-per-pipeline-rank 2 --pipeline-model-parallel-layout 'Ett|tt|tt|ttQ' "
+      "--overlap-moe-expert-parallel-comm --num-experts 8");
+  CAPTURE(refusal);
+  CHECK(refusal.find("'Q' means nothing in a pipeline layout") != std::string::npos);
+  CHECK(refusal.find("without virtual stages") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace simrun::test

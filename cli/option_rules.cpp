@@ -19,10 +19,21 @@ struct GivenFlag {
   bool is_given;
 };
 
-// The first given flag that does not go with `what`.
-OptionFault excluded(const char* what, const std::vector<GivenFlag>& flags) {
+// The first that is given, or null.
+const char* first_given(const std::vector<GivenFlag>& flags) {
   for (const GivenFlag& flag : flags)
-    if (flag.is_given) return {fmt::format("{} does not go with {}", flag.name, what), ""};
+    if (flag.is_given) return flag.name;
+  return nullptr;
+}
+
+std::vector<GivenFlag> joined(const std::vector<std::vector<GivenFlag>>& lists) {
+  std::vector<GivenFlag> all;
+  for (const std::vector<GivenFlag>& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+OptionFault excluded(const char* what, const std::vector<GivenFlag>& flags) {
+  if (const char* flag = first_given(flags)) return {fmt::format("{} does not go with {}", flag, what), ""};
   return {};
 }
 
@@ -68,9 +79,7 @@ OptionFault calibrate_fault(const Options& options) {
             "simrun --calibrate -o machine.yaml, then cluster: {from: machine.yaml} in the job."};
   if (options.execute.dtype.value_or("f32") == "bf16")
     return {"--calibrate measures f64 or f32: this CPU has no arithmetic in bf16", ""};
-  std::vector<GivenFlag> others = prints(options);
-  const std::vector<GivenFlag> outputs = outputs_of_one(options);
-  others.insert(others.end(), outputs.begin(), outputs.end());
+  std::vector<GivenFlag> others = joined({prints(options), outputs_of_one(options)});
   others.insert(others.end(), {{"--execute", options.execute.execute},
                                {"--set", !options.overrides.empty()},
                                {"--sweep", !options.sweep.empty()},
@@ -122,29 +131,23 @@ OptionFault execute_fault(const Options& options) {
 OptionFault import_fault(const Options& options) {
   const ImportFlags& flags = options.import;
   if (flags.traces.empty()) {
-    for (const GivenFlag& flag : {GivenFlag{"--against", flags.against.has_value()},
-                                  GivenFlag{"--profile", flags.profile.has_value()}})
-      if (flag.is_given)
-        return {fmt::format("{} goes with --import-trace", flag.name),
-                "--import-trace FILE names the trace."};
+    if (const char* flag =
+            first_given({{"--against", flags.against.has_value()}, {"--profile", flags.profile.has_value()}}))
+      return {fmt::format("{} goes with --import-trace", flag), "--import-trace FILE names the trace."};
     return {};
   }
+  if (is_trace_name(options.input))
+    return {"--import-trace is given once for each trace", "--import-trace " + options.input};
   if (!options.input.empty())
-    return is_trace_name(options.input) ? OptionFault{"--import-trace is given once for each trace",
-                                                      fmt::format("--import-trace {}", options.input)}
-                                        : OptionFault{"--import-trace takes its job with --against",
-                                                      fmt::format("--against {}", options.input)};
+    return {"--import-trace takes its job with --against", "--against " + options.input};
   if (!flags.against)
-    for (const GivenFlag& flag :
-         {GivenFlag{"--profile", flags.profile.has_value()}, GivenFlag{"--html", options.html.has_value()},
-          GivenFlag{"--set", !options.overrides.empty()},
-          GivenFlag{"--engine", options.engine != EngineChoice::automatic}})
-      if (flag.is_given)
-        return {fmt::format("{} goes with --against: a trace alone is no job", flag.name),
-                "--against CONFIG names the job that was profiled."};
-  std::vector<GivenFlag> others = prints(options);
-  const std::vector<GivenFlag> runs = execute_flags(options.execute);
-  others.insert(others.end(), runs.begin(), runs.end());
+    if (const char* flag = first_given({{"--profile", flags.profile.has_value()},
+                                        {"--html", options.html.has_value()},
+                                        {"--set", !options.overrides.empty()},
+                                        {"--engine", options.engine != EngineChoice::automatic}}))
+      return {fmt::format("{} goes with --against: a trace alone is no job", flag),
+              "--against CONFIG names the job that was profiled."};
+  std::vector<GivenFlag> others = joined({prints(options), execute_flags(options.execute)});
   others.insert(others.end(), {{"--plan", options.plan.has_value()},
                                {"--schedule-csv", options.schedule_csv.has_value()},
                                {"--execute", options.execute.execute},
@@ -160,10 +163,8 @@ OptionFault import_fault(const Options& options) {
 
 OptionFault doctor_fault(const Options& options) {
   if (!options.input.empty()) return {"--doctor takes no job: it is about this machine", ""};
-  std::vector<GivenFlag> others = prints(options);
-  const std::vector<GivenFlag> outputs = outputs_of_one(options), runs = execute_flags(options.execute);
-  others.insert(others.end(), outputs.begin(), outputs.end());
-  others.insert(others.end(), runs.begin(), runs.end());
+  std::vector<GivenFlag> others =
+      joined({prints(options), outputs_of_one(options), execute_flags(options.execute)});
   others.insert(others.end(), {{"--execute", options.execute.execute},
                                {"--set", !options.overrides.empty()},
                                {"--sweep", !options.sweep.empty()},
@@ -223,10 +224,8 @@ OptionFault collective_fault(const Options& options) {
   }
   if (!options.input.empty())
     return {"--collective takes no job: it is about a cluster", "name it with --cluster."};
-  std::vector<GivenFlag> others = prints(options);
-  const std::vector<GivenFlag> outputs = outputs_of_one(options), runs = execute_flags(options.execute);
-  others.insert(others.end(), outputs.begin(), outputs.end());
-  others.insert(others.end(), runs.begin(), runs.end());
+  std::vector<GivenFlag> others =
+      joined({prints(options), outputs_of_one(options), execute_flags(options.execute)});
   others.insert(others.end(), {{"--execute", options.execute.execute},
                                {"--sweep", !options.sweep.empty()},
                                {"--schedule", options.schedule_flags.schedule.has_value()},
@@ -241,9 +240,7 @@ OptionFault collective_fault(const Options& options) {
 OptionFault measured_rows_fault(const Options& options, const char* mode) {
   if (!options.input.empty())
     return {fmt::format("{} takes no job: its rows are", mode), "--set changes a value of every row's job."};
-  std::vector<GivenFlag> others = prints(options);
-  const std::vector<GivenFlag> outputs = outputs_of_one(options);
-  others.insert(others.end(), outputs.begin(), outputs.end());
+  std::vector<GivenFlag> others = joined({prints(options), outputs_of_one(options)});
   for (const GivenFlag& flag : execute_flags(options.execute))
     if (!options.validate.fit || flag.name != std::string_view("--device")) others.push_back(flag);
   others.insert(others.end(), {{"--execute", options.execute.execute},
@@ -283,10 +280,8 @@ OptionFault convert_fault(const Options& options) {
   const char* what = flags.to ? "--export" : "--import";
   if (options.other_input)
     return {fmt::format("{} takes one file, not two", what), "others in commands of their own."};
-  std::vector<GivenFlag> others = prints(options);
-  const std::vector<GivenFlag> outputs = outputs_of_one(options), runs = execute_flags(options.execute);
-  others.insert(others.end(), outputs.begin(), outputs.end());
-  others.insert(others.end(), runs.begin(), runs.end());
+  std::vector<GivenFlag> others =
+      joined({prints(options), outputs_of_one(options), execute_flags(options.execute)});
   others.insert(others.end(), {{"--execute", options.execute.execute},
                                {"--sweep", !options.sweep.empty()},
                                {"--placement", options.placement},
@@ -305,10 +300,8 @@ OptionFault search_fault(const Options& options) {
     return {};
   }
   if (options.other_input) return {"--plan takes one job, not two", ""};
-  std::vector<GivenFlag> others = prints(options);
-  const std::vector<GivenFlag> outputs = outputs_of_one(options), runs = execute_flags(options.execute);
-  others.insert(others.end(), outputs.begin(), outputs.end());
-  others.insert(others.end(), runs.begin(), runs.end());
+  std::vector<GivenFlag> others =
+      joined({prints(options), outputs_of_one(options), execute_flags(options.execute)});
   others.insert(others.end(), {{"--execute", options.execute.execute},
                                {"--sweep", !options.sweep.empty()},
                                {"--placement", options.placement},
@@ -319,9 +312,7 @@ OptionFault search_fault(const Options& options) {
 }
 
 OptionFault mode_fault(const Options& options) {
-  std::vector<GivenFlag> others = prints(options);
-  const std::vector<GivenFlag> outputs = outputs_of_one(options);
-  others.insert(others.end(), outputs.begin(), outputs.end());
+  std::vector<GivenFlag> others = joined({prints(options), outputs_of_one(options)});
   if (options.placement) {
     if (options.other_input) return {"--placement takes one job, not two", ""};
     const auto is_order = [](const Override& given) { return given.key == "parallelism.rank_order"; };
@@ -344,7 +335,7 @@ OptionFault mode_fault(const Options& options) {
   }
   if (options.sensitivity) return excluded("--sensitivity", prints(options));
   for (const GivenFlag& print : prints(options))
-    if (print.is_given) return excluded(print.name, outputs);
+    if (print.is_given) return excluded(print.name, outputs_of_one(options));
   return {};
 }
 

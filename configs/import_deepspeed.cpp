@@ -82,7 +82,8 @@ constexpr std::string_view irrelevant_update_keys[] = {"adam_w_mode", "amsgrad",
 
 class DeepSpeedImport {
  public:
-  DeepSpeedImport(const std::string& text, const std::string& file) : file_(file) {
+  DeepSpeedImport(const std::string& text, const std::string& file, const LoadOptions& options)
+      : file_(file), options_(options) {
     config_ = read_yaml(text, file, problems_);
     root_.kind = ConfigNode::Kind::map;
     put("simrun", "1", {file_, 0, 0});
@@ -90,9 +91,8 @@ class DeepSpeedImport {
       problem(config_, "a DeepSpeed configuration is a map", "{\"train_batch_size\": 32, ...}.");
   }
 
-  void read(const LoadOptions& options) {
+  void read() {
     if (!problems_.empty()) return;
-    options_ = &options;
     read_batch();
     read_precision();
     read_zero();
@@ -105,15 +105,15 @@ class DeepSpeedImport {
     judge(config_, known_, irrelevant_keys);
   }
 
-  std::string yaml(const LoadOptions& options) {
+  std::string yaml() {
     const bool is_whole = sets("model") && sets("cluster");
-    if (!is_whole && !options.overrides.empty())
+    if (!is_whole && !options_.overrides.empty())
       problem(config_, "--set completes a DeepSpeed configuration only with a model and a cluster",
               "--set model.from=llama3-8b --set training.seq_length=8192 --set "
               "'cluster={from: dgx_h100, nodes: 1}'.");
     std::ranges::stable_sort(problems_, {}, &Diagnostic::position);
     if (!is_whole && !problems_.empty()) throw ConfigError(std::move(problems_));
-    if (is_whole) load_job_tree(root_, std::move(problems_), file_, options);
+    if (is_whole) load_job_tree(root_, std::move(problems_), file_, options_);
     std::string text = fmt::format("# From a DeepSpeed configuration, which is a part of a job.{}\n",
                                    is_whole ? "" : " To add: " + missing() + ".");
     for (const std::string& note : notes_) text += "# " + note + "\n";
@@ -122,14 +122,14 @@ class DeepSpeedImport {
 
  private:
   bool sets(const std::string& section) const {
-    return std::ranges::any_of(options_->overrides, [&](const Override& of) {
+    return std::ranges::any_of(options_.overrides, [&](const Override& of) {
       return of.key == section || of.key.starts_with(section + ".");
     });
   }
   // What a --set of the key itself says, the last one.
   std::optional<std::string> set_value(const std::string& key) const {
     std::optional<std::string> value;
-    for (const Override& of : options_->overrides)
+    for (const Override& of : options_.overrides)
       if (of.key == key) value = of.value;
     return value;
   }
@@ -265,7 +265,7 @@ class DeepSpeedImport {
   // Of the cluster that --set names; nothing where it names none, or how it is split is not plain.
   std::optional<std::int64_t> data_parallel_ranks() {
     if (!sets("model") || !sets("cluster") || set_value("parallelism")) return std::nullopt;
-    const std::optional<std::int64_t> gpus = gpus_of_overrides(file_, *options_);
+    const std::optional<std::int64_t> gpus = gpus_of_overrides(file_, options_);
     if (!gpus) return std::nullopt;
     std::int64_t ranks = *gpus;
     for (const char* size :
@@ -380,7 +380,7 @@ class DeepSpeedImport {
   }
 
   const std::string& file_;
-  const LoadOptions* options_ = nullptr;
+  const LoadOptions& options_;
   ConfigNode config_, root_;
   std::vector<Diagnostic> problems_;
   std::vector<std::string> notes_, known_;
@@ -391,9 +391,9 @@ class DeepSpeedImport {
 }  // namespace
 
 std::string import_deepspeed(const std::string& text, const std::string& file, const LoadOptions& options) {
-  DeepSpeedImport config(text, file);
-  config.read(options);
-  return config.yaml(options);
+  DeepSpeedImport config(text, file, options);
+  config.read();
+  return config.yaml();
 }
 
 }  // namespace simrun

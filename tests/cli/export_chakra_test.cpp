@@ -229,7 +229,7 @@ TEST_CASE("--export chakra writes a folder whole or not at all") {
   CHECK(ran.output.starts_with("wrote 4 traces and 5 communicators to " + folder));
   const Ran imported = run_simrun("--import-trace " + folder);
   CHECK(imported.code == 0);
-  CHECK(imported.output.starts_with("imported 4 files (Chakra execution trace), ranks 0-3"));
+  CHECK(imported.output.starts_with("imported 4 files (simrun trace), ranks 0-3"));
   const Ran again = run_simrun(tiny + " --export chakra -o " + folder);
   CHECK(again.code == 2);
   CHECK(again.output.find("this is there already") != std::string::npos);

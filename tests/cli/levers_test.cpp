@@ -15,15 +15,15 @@ std::string misfit(const std::string& more) {
   return ran.output.substr(at);
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
 TEST_CASE("misfit: a larger tensor parallel is a lever where the data-parallel ranks follow from it") {
   const std::string text = misfit("--set cluster.gpu.memory=1.7MiB");
   CAPTURE(text);
-  CHECK(has(text, "Largest lever: parallelism.tensor_model_parallel_size: 4 brings the peak to"));
-  CHECK(has(text, ", which fits."));
+  CHECK(says(text, "Largest lever: parallelism.tensor_model_parallel_size: 4 brings the peak to"));
+  CHECK(says(text, ", which fits."));
 }
 
 TEST_CASE("misfit: full recompute is a lever where some modules are recomputed already, whoever says so") {
@@ -35,7 +35,8 @@ TEST_CASE("misfit: full recompute is a lever where some modules are recomputed a
        {"'recompute={granularity: selective, modules: [core_attn]}'", "recompute.granularity=selective"}) {
     const std::string text = misfit(large + "--set " + recompute);
     CAPTURE(recompute, text);
-    CHECK(has(text, "Largest lever: recompute: {granularity: full} brings the peak to 4.6 MiB, which fits."));
+    CHECK(
+        says(text, "Largest lever: recompute: {granularity: full} brings the peak to 4.6 MiB, which fits."));
   }
 }
 

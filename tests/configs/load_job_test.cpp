@@ -80,6 +80,7 @@ cluster:
 )";
   CHECK(refusal(text) ==
         "job.yaml:2:1: error: missing required key 'vocab_size' in 'model'\n"
+        "  hint: vocab_size: a whole number.\n"
         "job.yaml:4:15: error: 'model.num_layers': '010' starts with a zero, which YAML 1.1 reads as octal\n"
         "  hint: write it without the zero.\n"
         "job.yaml:6:3: error: duplicate key 'hidden_size'\n"
@@ -103,10 +104,10 @@ TEST_CASE("one wrong thing gives one error that names it") {
     std::string error;  // "line:column message"
   };
   const std::vector<Row> rows = {
-      {"simrun: 1\n", "", "0:0 missing required key 'simrun', the version of the config's schema"},
+      {"simrun: 1\n", "", "1:1 missing required key 'simrun', the version of the config's schema"},
       {"simrun: 1", "simrun: 2", "1:9 schema version '2' is unknown to this simrun"},
       {"simrun: 1", "simrun: [1]", "1:9 schema version a list is unknown to this simrun"},
-      {"cluster: {from: dgx_h100, nodes: 1}", "", "0:0 missing required section 'cluster'"},
+      {"cluster: {from: dgx_h100, nodes: 1}", "", "1:1 missing required section 'cluster'"},
       {"cluster: {from: dgx_h100, nodes: 1}", "cluster: 8", "16:10 'cluster' must be a map of keys, not '8'"},
       {", nodes: 1}", "}", "16:1 missing required key 'nodes' in 'cluster'"},
       {"from: dgx_h100", "from: dgx_h10", "16:17 no file 'dgx_h10' in clusters/"},

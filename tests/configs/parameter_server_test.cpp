@@ -62,8 +62,10 @@ TEST_CASE("parameter_server: what does not go together is said with its place an
   };
   CHECK(of("servers: 0") ==
         Lines{"5:55 'optimizer.parameter_server.servers': must be at least 1, not 0 -> "});
-  CHECK(of("mode: synchronous") ==
-        Lines{"5:27 missing required key 'servers' in 'optimizer.parameter_server' -> "});
+  CHECK(
+      of("mode: synchronous") ==
+      Lines{
+          "5:27 missing required key 'servers' in 'optimizer.parameter_server' -> servers: a whole number."});
   CHECK(of("servers: 9") == Lines{"5:55 9 colocated servers do not fit on 8 data-parallel ranks -> at most "
                                   "8, or placement: dedicated."});
   CHECK(of("servers: 8, placement: dedicated") ==
@@ -76,7 +78,8 @@ TEST_CASE("parameter_server: what does not go together is said with its place an
         Lines{"5:69 staleness means nothing with mode: synchronous -> it belongs to mode: "
               "bounded_staleness."});
   CHECK(of("servers: 2, mode: bounded_staleness") ==
-        Lines{"5:27 missing required key 'staleness' in 'optimizer.parameter_server' -> "});
+        Lines{"5:27 missing required key 'staleness' in 'optimizer.parameter_server' -> staleness: a whole "
+              "number."});
   CHECK(of("servers: 2, mode: bounded_staleness, staleness: 0") ==
         Lines{"5:94 a staleness of 0 waits for every step -> that is mode: synchronous."});
   CHECK(of("servers: 2, mode: async").size() == 1);

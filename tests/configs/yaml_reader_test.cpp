@@ -66,7 +66,7 @@ TEST_CASE("what YAML lets pass and a config must not is refused where it stands"
   CHECK(first_problem("? [a, b]\n: 1\n") == "1:3 a key must be a plain word, not a list or a map");
   CHECK(first_problem("a: 1\nb: \x04 2\n") == "2:4 control character 0x04: not a text file");
   CHECK(first_problem(std::string("a: 1\0b", 6)) == "1:5 control character 0x00: not a text file");
-  CHECK(first_problem("a: [1, 2\n").starts_with("2:1 not valid YAML: "));
+  CHECK(first_problem("a: [1, 2\n").starts_with("1:9 not valid YAML: "));
   CHECK(first_problem("a: b: c\n").starts_with("1:5 not valid YAML: "));
   CHECK(first_problem("\ta: 1\n").find("not valid YAML: ") != std::string::npos);
 }

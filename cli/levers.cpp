@@ -1,6 +1,7 @@
 #include "cli/levers.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "configs/text_file.h"
 #include "sim/memory.h"
 #include "sim/plan_job.h"
+#include "sim/simulate.h"
 #include "visualizer/quantity.h"
 
 namespace simrun {
@@ -19,9 +21,17 @@ namespace {
 
 struct Lever {
   Override change;
-  // Keys of the job that say the same in another way, or follow from what is changed.
+  // Keys of the job that say the same in another way, or follow from what is changed: left out.
   std::vector<std::string> replaced = {};
-  std::string words() const { return fmt::format("{}: {}", change.key, change.value); }
+};
+
+// What the job comes to with a lever pulled.
+struct Pulled {
+  std::string words;       // the change, and what is left out
+  std::int64_t peak = 0;   // of the worst GPU
+  std::int64_t limit = 0;  // what it may have
+  bool is_least = false;   // recompute that is searched: the most it could do
+  std::int64_t spare() const { return limit - peak; }
 };
 
 constexpr const char* data_parallel = "parallelism.data_parallel_size";
@@ -57,39 +67,63 @@ bool is_within(const std::string& key, const std::string& path) {
   return key == path || key.starts_with(path + ".");
 }
 
-void erase_path(ConfigNode& root, const std::string& path) {
+// Names, in `erased`, what was there.
+void erase_path(ConfigNode& root, const std::string& path, const std::string& prefix,
+                std::vector<std::string>& erased) {
   const std::size_t dot = path.find('.');
   const std::string key = path.substr(0, dot);
-  if (dot == std::string::npos)
-    std::erase_if(root.children, [&](const ConfigNode& child) { return child.key == key; });
-  else if (ConfigNode* section = root.find(key))
-    erase_path(*section, path.substr(dot + 1));
+  ConfigNode* node = root.find(key);
+  if (node == nullptr) return;
+  if (dot != std::string::npos) return erase_path(*node, path.substr(dot + 1), prefix + key + ".", erased);
+  if (node->kind != ConfigNode::Kind::map)
+    erased.push_back(prefix + key);
+  else
+    for (const ConfigNode& child : node->children)
+      if (child.key != "granularity") erased.push_back(prefix + key + "." + child.key);
+  std::erase_if(root.children, [&](const ConfigNode& child) { return child.key == key; });
 }
 
-// Worst rank's peak of the job with the lever pulled; nothing if the loader or compiler refuses it.
-std::optional<std::int64_t> peak_with(const Lever& lever, const LoadedJob& job, LoadOptions options) {
+// Of several kinds of GPU it is the one with least to spare that counts, which may be another one then.
+void add_peak(const Plan& plan, Pulled& pulled) {
+  if (GpuKinds(plan.cluster).count() > 1) {
+    const Summary summary = summarize(plan, simulate(plan, {}));
+    pulled.peak = summary.peak_memory_bytes;
+    pulled.limit = summary.memory_limit_bytes;
+    return;
+  }
+  for (const Program& program : plan.programs)
+    pulled.peak =
+        std::max(pulled.peak, walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes);
+}
+
+// Nothing if the loader or compiler refuses it. `limit`: of the job as it is.
+std::optional<Pulled> pull(const Lever& lever, const LoadedJob& job, LoadOptions options,
+                           std::int64_t limit) {
   const std::string& file = job.files.front();
   const TextFile text = read_text_file(file);
   if (!text.text) return std::nullopt;
   std::vector<Diagnostic> problems;
   ConfigNode root = read_yaml(*text.text, file, problems);
+  std::vector<std::string> erased;
   for (const std::string& path : lever.replaced) {
-    erase_path(root, path);
+    erase_path(root, path, "", erased);
+    for (const Override& set : options.overrides)
+      if (is_within(set.key, path) && !set.key.ends_with("granularity")) erased.push_back(set.key);
     std::erase_if(options.overrides, [&](const Override& set) { return is_within(set.key, path); });
   }
   options.overrides.push_back(lever.change);
+  Pulled pulled{fmt::format("{}: {}", lever.change.key, lever.change.value), 0, limit};
+  if (!erased.empty()) pulled.words += fmt::format(" (without {})", fmt::join(erased, ", "));
   try {
     LoadedJob changed = load_job_tree(root, std::move(problems), file, options);
-    // Not searched again for every lever: the most that `auto` could do.
+    // Not searched again for every lever.
     if (changed.job.recompute.granularity == RecomputeGranularity::automatic) {
       changed.job.recompute = {};
       changed.job.recompute.granularity = RecomputeGranularity::full;
+      pulled.is_least = true;
     }
-    const Plan plan = plan_job(changed.job);
-    std::int64_t worst = 0;
-    for (const Program& program : plan.programs)
-      worst = std::max(worst, walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes);
-    return worst;
+    add_peak(plan_job(changed.job), pulled);
+    return pulled;
   } catch (const ConfigError&) {
     return std::nullopt;
   } catch (const std::invalid_argument&) {
@@ -98,20 +132,21 @@ std::optional<std::int64_t> peak_with(const Lever& lever, const LoadedJob& job, 
 }
 
 std::string best_lever(const Summary& summary, const LoadedJob& job, const LoadOptions& options) {
-  std::string best;
-  std::int64_t lowest = summary.peak_memory_bytes;
+  std::optional<Pulled> best;
+  std::int64_t most_spare = summary.memory_limit_bytes - summary.peak_memory_bytes;
   for (const Lever& lever : candidate_levers(job.job)) {
-    const std::optional<std::int64_t> peak = peak_with(lever, job, options);
-    if (!peak || *peak >= lowest) continue;
-    lowest = *peak;
-    best = lever.words();
+    std::optional<Pulled> pulled = pull(lever, job, options, summary.memory_limit_bytes);
+    if (!pulled || pulled->spare() <= most_spare) continue;
+    most_spare = pulled->spare();
+    best = std::move(pulled);
   }
-  if (best.empty())
+  if (!best)
     return "No single change of recompute, ZeRO stage, micro batch, or of sequence, tensor, context or "
            "pipeline "
            "parallelism lowers it.";
-  return fmt::format("Largest lever: {} brings the peak to {}{}.", best, memory_text(lowest),
-                     lowest <= summary.memory_limit_bytes ? ", which fits" : ", which still does not fit");
+  return fmt::format("Largest lever: {} brings the peak to {}{}{}.", best->words,
+                     best->is_least ? "as little as " : "", memory_text(best->peak),
+                     best->spare() >= 0 ? ", which fits" : ", which still does not fit");
 }
 
 std::string moment_of(const Plan& plan, const RankTimeline& rank) {

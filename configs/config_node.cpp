@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+
+#include "configs/numbers.h"
 
 namespace simrun {
 
@@ -39,6 +42,12 @@ std::string describe(const ConfigNode& node) {
   return "";
 }
 
+static bool is_smaller(const ConfigNode& a, const ConfigNode& b) {
+  const IntegerRange any{0, std::numeric_limits<std::int64_t>::max()};
+  const Parsed<std::int64_t> left = parse_integer(a.text, any), right = parse_integer(b.text, any);
+  return left.value && right.value && *left.value < *right.value;
+}
+
 ConfigNode merged(ConfigNode base, const ConfigNode& over) {
   using enum ConfigNode::Kind;
   const bool over_is_partial = over.kind == map && over.find("from") == nullptr;
@@ -52,7 +61,9 @@ ConfigNode merged(ConfigNode base, const ConfigNode& over) {
   }
   if (base.kind != map || !over_is_partial) return over;
   for (const ConfigNode& child : over.children) {
-    if (ConfigNode* below = base.find(child.key))
+    ConfigNode* below = base.find(child.key);
+    if (below != nullptr && child.is_most && !is_smaller(child, *below)) continue;
+    if (below != nullptr)
       *below = merged(std::move(*below), child);
     else
       base.children.push_back(child);

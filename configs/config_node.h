@@ -22,6 +22,7 @@ struct ConfigNode {
   std::string text;     // scalar: its characters, unescaped
   bool quoted = false;  // scalar: written in quotes or as a block, so it is no number and no boolean
   SourcePosition position;
+  bool is_most = false;              // merged over a smaller number it is that one
   std::vector<ConfigNode> children;  // of a sequence or a map, in order
 
   const ConfigNode* find(std::string_view name) const;

@@ -8,77 +8,13 @@
 #include <string_view>
 #include <utility>
 
+#include "configs/deepspeed_keys.h"
 #include "configs/job_yaml.h"
 #include "configs/limits.h"
 #include "configs/numbers.h"
 
 namespace simrun {
 namespace {
-
-// Keys that change no step's time and no memory, or only how DeepSpeed goes about it.
-constexpr std::string_view irrelevant_keys[] = {"activation_checkpointing",
-                                                "aio",
-                                                "autotuning",
-                                                "checkpoint",
-                                                "comms_logger",
-                                                "csv_monitor",
-                                                "dataloader_drop_last",
-                                                "disable_allgather",
-                                                "dump_state",
-                                                "elasticity",
-                                                "flops_profiler",
-                                                "gradient_predivide_factor",
-                                                "hybrid_engine",
-                                                "memory_breakdown",
-                                                "nebula",
-                                                "pipeline",
-                                                "prescale_gradients",
-                                                "scheduler",
-                                                "seq_parallel_communication_data_type",
-                                                "sparse_gradients",
-                                                "steps_per_print",
-                                                "tensorboard",
-                                                "timers",
-                                                "use_data_before_expert_parallel_",
-                                                "wall_clock_breakdown",
-                                                "wandb",
-                                                "zero_allow_untested_optimizer",
-                                                "zero_force_ds_cpu_optimizer"};
-constexpr std::string_view irrelevant_zero_keys[] = {"allgather_bucket_size",
-                                                     "allgather_partitions",
-                                                     "contiguous_gradients",
-                                                     "cpu_offload_use_pin_memory",
-                                                     "elastic_checkpoint",
-                                                     "ignore_unused_parameters",
-                                                     "legacy_stage1",
-                                                     "load_from_fp32_weights",
-                                                     "log_trace_cache_warnings",
-                                                     "memory_efficient_linear",
-                                                     "module_granularity_threshold",
-                                                     "override_module_apply",
-                                                     "param_persistence_threshold",
-                                                     "pipeline_loading_checkpoint",
-                                                     "prefetch_bucket_size",
-                                                     "reduce_scatter",
-                                                     "round_robin_gradients",
-                                                     "stage3_gather_16bit_weights_on_model_save",
-                                                     "stage3_gather_fp16_weights_on_model_save",
-                                                     "stage3_max_live_parameters",
-                                                     "stage3_max_reuse_distance",
-                                                     "stage3_model_persistence_threshold",
-                                                     "stage3_param_persistence_threshold",
-                                                     "stage3_prefetch_bucket_size",
-                                                     "sub_group_size",
-                                                     "use_all_reduce_for_fetch_params",
-                                                     "use_multi_rank_bucket_allreduce"};
-
-constexpr std::string_view offload_keys[] = {"device", "ratio"};
-constexpr std::string_view irrelevant_offload_keys[] = {"buffer_count", "buffer_size",   "fast_init",
-                                                        "max_in_cpu",   "nvme_path",     "pin_memory",
-                                                        "pipeline",     "pipeline_read", "pipeline_write"};
-constexpr std::string_view update_keys[] = {"lr", "eps", "weight_decay", "momentum", "betas"};
-constexpr std::string_view irrelevant_update_keys[] = {"adam_w_mode", "amsgrad", "bias_correction",
-                                                       "torch_adam"};
 
 class DeepSpeedImport {
  public:
@@ -129,8 +65,16 @@ class DeepSpeedImport {
   // What a --set of the key itself says, the last one.
   std::optional<std::string> set_value(const std::string& key) const {
     std::optional<std::string> value;
-    for (const Override& of : options_.overrides)
+    const std::size_t dot = key.find('.');
+    const std::string section = key.substr(0, dot);
+    const std::string name = dot == std::string::npos ? "" : key.substr(dot + 1);
+    for (const Override& of : options_.overrides) {
       if (of.key == key) value = of.value;
+      if (of.key != section || name.empty()) continue;
+      std::vector<Diagnostic> ignored;
+      const ConfigNode map = read_yaml(of.value, "", ignored);
+      if (const ConfigNode* node = map.find(name)) value = node->text;
+    }
     return value;
   }
   std::string missing() const {
@@ -194,7 +138,7 @@ class DeepSpeedImport {
   bool copy_real(const ConfigNode& of, const std::string& key, const std::string& path) {
     const ConfigNode* node = value(of, key);
     if (node == nullptr) return false;
-    const Parsed<double> parsed = parse_real(node->quoted ? "\"" + node->text + "\"" : node->text, {0, 1e15});
+    const Parsed<double> parsed = parse_real(node->text, {0, 1e15});  // "3e-5" is read as a number
     if (parsed.value)
       put(path, node->text, node->position);
     else
@@ -237,7 +181,8 @@ class DeepSpeedImport {
     const auto micro = copy_number(config_, "train_micro_batch_size_per_gpu", "training.micro_batch_size");
     const auto all = copy_number(config_, "train_batch_size", "training.global_batch_size");
     const auto steps = number(config_, "gradient_accumulation_steps");
-    if (!micro || !steps || *micro == 0 || *steps == 0) return;
+    constexpr std::int64_t most = 1'000'000;  // the loader refuses more
+    if (!micro || !steps || *micro == 0 || *steps == 0 || *micro > most || *steps > most) return;
     const std::int64_t of_rank = *micro * *steps;
     if (const std::optional<std::int64_t> ranks = data_parallel_ranks(); ranks && !all) {
       put("training.global_batch_size", fmt::format("{}", of_rank * *ranks),
@@ -264,7 +209,9 @@ class DeepSpeedImport {
 
   // Of the cluster that --set names; nothing where it names none, or how it is split is not plain.
   std::optional<std::int64_t> data_parallel_ranks() {
-    if (!sets("model") || !sets("cluster") || set_value("parallelism")) return std::nullopt;
+    for (const char* said : {"parallelism", "parallelism.data_parallel_size", "training.global_batch_size"})
+      if (set_value(said)) return std::nullopt;
+    if (!sets("model") || !sets("cluster")) return std::nullopt;
     const std::optional<std::int64_t> gpus = gpus_of_overrides(file_, options_);
     if (!gpus) return std::nullopt;
     std::int64_t ranks = *gpus;
@@ -273,8 +220,8 @@ class DeepSpeedImport {
       const std::string path = std::string("parallelism.") + size;
       const ConfigNode* parallel = config_.find("tensor_parallel");
       const ConfigNode* own = parallel == nullptr ? nullptr : parallel->find("autotp_size");
-      std::string text = set_value(path).value_or("1");
-      if (text == "1" && own != nullptr && std::string_view(size).starts_with("tensor")) text = own->text;
+      const bool is_own = own != nullptr && std::string_view(size).starts_with("tensor");
+      const std::string text = set_value(path).value_or(is_own ? own->text : "1");
       const Parsed<std::int64_t> parsed = parse_integer(text, {1, limits::world});
       if (!parsed.value || ranks % *parsed.value != 0) return std::nullopt;
       ranks /= *parsed.value;
@@ -373,7 +320,7 @@ class DeepSpeedImport {
                                                                         : precision_;
     if (kept != nullptr)
       copy_word(*kept, "optimizer.main_grads_dtype", {"fp32", "bf16", "fp16"});
-    else if (!gradients.empty())
+    else if (gradients == "fp32" || gradients == "bf16" || gradients == "fp16")
       put("optimizer.main_grads_dtype", gradients, {file_, 0, 0});
     if (const ConfigNode* reduced = value(config_, "communication_data_type"))
       copy_word(*reduced, "optimizer.grad_reduce_dtype", {"fp32", "bf16", "fp16"});

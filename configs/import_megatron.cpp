@@ -111,7 +111,7 @@ std::string header(const std::string& file, const std::vector<std::string>& unmo
 // A key that is missing, in the words of the flag that says it.
 void name_flag(Diagnostic& problem, const std::string& flag, const std::string& meaning) {
   problem.message = fmt::format("no {} says {}", flag, meaning);
-  if (problem.hint.empty() || flag == "--nnodes") problem.hint = flag + " N, or its key by --set.";
+  problem.hint = flag + " N, or its key by --set.";
 }
 
 // A value that was refused is not missing as well.

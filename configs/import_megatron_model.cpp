@@ -41,11 +41,12 @@ void import_vocabulary(MegatronReader& flags) {
   if (const std::optional<ShellWord> size = flags.value("--vocab-size")) {
     flags.put("model.vocab_size", size->text, size->position);
   } else if (!flags.is_given("--vocab-size")) {
-    // pretrain_gpt.py: args_defaults.
-    const std::string tokenizer = flags.word("--tokenizer-type", "GPT2BPETokenizer");
+    // pretrain_gpt.py: args_defaults. Others have other ones.
+    const bool is_other = flags.program().starts_with("pretrain_") && flags.program() != "pretrain_gpt.py";
+    const std::string tokenizer = flags.word("--tokenizer-type", is_other ? "" : "GPT2BPETokenizer");
     if (tokenizer == "GPT2BPETokenizer")
       flags.put("model.vocab_size", "50257", flags.position_of("--tokenizer-type"));
-    else
+    else if (!tokenizer.empty())
       flags.problem(flags.position_of("--tokenizer-type"),
                     fmt::format("the size of the vocabulary is in the tokenizer's files ({})", tokenizer),
                     "--vocab-size 128256 says it.");

@@ -49,10 +49,13 @@ bool is_dotted_path(const std::string& key) {
          key.find("..") == std::string::npos;
 }
 
-// Another preset is another cluster of as many nodes and GPUs.
+// Another preset is another cluster of as many nodes and GPUs, if it has so many.
 void keep_size(const ConfigNode& cluster, ConfigNode& other) {
   for (const char* key : {"nodes", "gpus_per_node"})
-    if (const ConfigNode* size = cluster.find(key)) other.children.push_back(*size);
+    if (const ConfigNode* size = cluster.find(key)) {
+      other.children.push_back(*size);
+      other.children.back().is_most = true;
+    }
 }
 
 // One --set on top of the tree. Its position has no line; its file is the flag as typed.

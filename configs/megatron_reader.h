@@ -26,6 +26,7 @@ class MegatronReader {
   bool was_reported(const std::string& flag) const { return reported_.contains(flag); }
   SourcePosition position_of(const std::string& flag) const;  // the file, where it is not given
   const std::vector<GivenFlag>& flags() const { return words_.flags; }
+  const std::string& program() const { return words_.program; }
 
   void problem(const SourcePosition& at, std::string message, std::string hint = "");
   void put(const std::string& path, const std::string& text, const SourcePosition& at);

@@ -42,7 +42,7 @@ void add_flags(const std::vector<ShellWord>& words, bool of_launcher, std::vecto
 }
 
 // Of a command line that starts a Python program: the launcher's flags, then the program's.
-bool add_command(const ShellCommand& command, std::vector<GivenFlag>& flags) {
+bool add_command(const ShellCommand& command, MegatronWords& words) {
   const auto program = std::ranges::find_if(command, is_program);
   if (program == command.end()) return false;
   const std::vector<ShellWord> arguments(program + 1, command.end());
@@ -53,7 +53,8 @@ bool add_command(const ShellCommand& command, std::vector<GivenFlag>& flags) {
   std::erase_if(all,
                 [](const GivenFlag& of) { return of.name != "--nnodes" && of.name != "--nproc-per-node"; });
   add_flags(arguments, /*of_launcher=*/false, all);
-  flags.insert(flags.end(), all.begin(), all.end());
+  words.flags.insert(words.flags.end(), all.begin(), all.end());
+  words.program = program->text.substr(program->text.rfind('/') + 1);
   return true;
 }
 
@@ -88,9 +89,9 @@ MegatronWords words_of_script(const std::string& text, const std::string& file,
   MegatronWords words;
   add_sbatch(text, file, words.flags);
   bool starts = false;
-  for (const ShellCommand& command : script.commands) starts |= add_command(command, words.flags);
+  for (const ShellCommand& command : script.commands) starts |= add_command(command, words);
   if (starts) return words;
-  for (const ShellCommand& command : script.held_commands) starts |= add_command(command, words.flags);
+  for (const ShellCommand& command : script.held_commands) starts |= add_command(command, words);
   if (starts) return words;
   add_flags(script.listed, /*of_launcher=*/false, words.flags);
   if (script.listed.empty())

@@ -21,6 +21,7 @@ struct GivenFlag {
 // the launcher, --nnodes and --nproc-per-node (or #SBATCH --nodes and --gpus-per-node), are among them.
 struct MegatronWords {
   std::vector<GivenFlag> flags;
+  std::string program;  // pretrain_gpt.py; "" where none is named
 };
 
 // `text` is a script that starts a Python program (the arguments behind it, and those of torchrun in front of

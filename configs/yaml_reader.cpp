@@ -174,11 +174,14 @@ SourcePosition within(const std::string& text, SourcePosition position) {
   return {position.file, number, static_cast<int>(last.size()) + 1};
 }
 
-std::string hint_for(const std::string& text, const std::string& message) {
+std::string hint_for(const std::string& text, int error_line, const std::string& message) {
   if (message.find("end of map flow") != std::string::npos) return "a '{' wants its '}'.";
   if (message.find("end of sequence flow") != std::string::npos) return "a '[' wants its ']'.";
-  const bool has_tab = text.starts_with('\t') || text.find("\n\t") != std::string::npos;
-  return has_tab ? "YAML indents with spaces, not with tabs." : "";
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 0; number < error_line && std::getline(lines, line); ++number) {
+  }
+  return line.starts_with('\t') ? "YAML indents with spaces, not with tabs." : "";
 }
 
 }  // namespace
@@ -199,7 +202,7 @@ ConfigNode read_yaml(const std::string& text, const std::string& file, std::vect
     return {};
   } catch (const YAML::Exception& error) {
     problems.push_back({within(text, builder.position(error.mark)), "not valid YAML: " + error.msg,
-                        hint_for(text, error.msg)});
+                        hint_for(text, error.mark.line + 1, error.msg)});
     return {};
   }
   ConfigNode root = builder.take_root();

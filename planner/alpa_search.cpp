@@ -59,9 +59,11 @@ class BestPlans {
 
   // The largest estimate that may be taken.
   double limit() const {
-    if (plans_.empty()) return std::numeric_limits<double>::infinity();
-    const double near = within_ * plans_.front().estimate_s;
-    return plans_.size() == most_ ? std::min(near, plans_.back().estimate_s) : near;
+    return plans_.size() == most_ ? std::min(near(), plans_.back().estimate_s) : near();
+  }
+  // The largest that is near the best.
+  double near() const {
+    return plans_.empty() ? std::numeric_limits<double>::infinity() : within_ * plans_.front().estimate_s;
   }
   void offer(const AlpaPlan& plan) {
     plans_.insert(std::ranges::upper_bound(plans_, key_of(plan), {}, key_of), plan);
@@ -89,6 +91,8 @@ class BestByVariant {
 
   // The largest estimate that a plan of the variant may have to be among them.
   double limit(std::size_t variant) const { return std::max(best_.limit(), of_[variant].limit()); }
+  // The same, however many there are: other schedules may make more of a plan.
+  double near(std::size_t variant) const { return std::max(best_.near(), of_[variant].limit()); }
   void offer(const AlpaPlan& plan) {
     const auto at = std::ranges::find(variants_, plan.recompute, &AlpaVariant::recompute);
     best_.offer(plan);
@@ -236,7 +240,7 @@ class Proposals {
     return best;
   }
 
-  // No slower than what is offered of equal stages.
+  // As near the best of equal stages as these are to one another.
   std::vector<AlpaPlan> of_unlike_stages(const BestByVariant& equal) {
     std::vector<BoundedPoint> tried;
     for (std::size_t v = 0; v < variants_.size(); ++v) {
@@ -249,7 +253,7 @@ class Proposals {
       bound(points);
       std::ranges::stable_sort(points, {}, &BoundedPoint::lower_bound);
       points.resize(std::min(points.size(), tried_microbatches));
-      for (BoundedPoint& at : points) at.most_s = equal.limit(v);
+      for (BoundedPoint& at : points) at.most_s = equal.near(v);
       std::erase_if(points, [](const BoundedPoint& at) { return at.lower_bound > at.most_s; });
       tried.insert(tried.end(), points.begin(), points.end());
     }

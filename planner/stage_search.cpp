@@ -22,7 +22,6 @@ struct StageSearch::Fronts {
 struct StageSearch::Table {
   StageCosts costs;
   std::vector<bool> is_bound = {};  // by StageCosts::index: fits at no less
-  std::vector<Fronts> fronts = {};  // by mesh
 };
 
 // Of unlike sizes few are enough: it is where the work of stages differs that they help.
@@ -149,10 +148,10 @@ StageSearch::Table StageSearch::table(Limits limits) const {
   all.is_bound.assign(all.costs.seconds.size(), false);
   for (int mesh = 0; mesh < static_cast<int>(graphs_.size()); ++mesh) {
     const StageGraph& graph = graphs_[static_cast<std::size_t>(mesh)];
-    all.fronts.emplace_back(graph);
+    Fronts fronts(graph);
     for (int following = 0; following < pipeline; ++following)
       for (const Units& stage : stages_of(following, units))
-        add_cheapest(all, {mesh, following}, stage, limits);
+        add_cheapest(all, fronts, {mesh, following}, stage, limits);
     const double handover = handover_seconds(job_, graph, meshes_[static_cast<std::size_t>(mesh)]);
     for (int last = 1; last < units; ++last)
       all.costs.handover[all.costs.handover_index(mesh, last)] = handover;
@@ -176,8 +175,8 @@ std::vector<StageSearch::Units> StageSearch::stages_of(int following, int units)
 
 // The cheapest layouts, if they fit; else their cost is a bound of what does. Every microbatch passes the
 // slowest stage: no plan that is asked for has a slower one.
-void StageSearch::add_cheapest(Table& all, Kind kind, const Units& stage, Limits limits) const {
-  Fronts& fronts = all.fronts[static_cast<std::size_t>(kind.mesh)];
+void StageSearch::add_cheapest(Table& all, Fronts& fronts, Kind kind, const Units& stage,
+                               Limits limits) const {
   const std::int32_t begin = first_segment(stage.first), end = last_segment(stage.last - 1);
   const std::vector<CostPoint>& of_one = fronts.one.of(begin, end);
   if (of_one.empty()) return;
@@ -252,19 +251,20 @@ void StageSearch::keep_given_meshes(StageCosts& all) const {
             all.seconds[all.index(following, mesh, first, last)] = never;
 }
 
-// Tied word embeddings need ends that are alike: those of either end of the best without that.
 std::optional<StagePartition> StageSearch::best_of(const StageCosts& all, double most_seconds) const {
-  const int microbatches = static_cast<int>(microbatches_);
-  std::optional<StagePartition> best = best_partition(all, microbatches, most_seconds);
-  if (!best || !point_.unlike || !job_.model.tie_word_embeddings) return best;
-  const std::array ends{best->stages.front().mesh, best->stages.back().mesh};
-  if (ends[0] == ends[1]) return best;
-  best.reset();
+  return best_partition(all, static_cast<int>(microbatches_), most_seconds);
+}
+
+// Tied word embeddings need ends that are alike: those of either end of the best without that.
+std::optional<StagePartition> StageSearch::with_like_ends(StagePartition best, const StageCosts& all,
+                                                          double most_seconds) const {
+  const std::array ends{best.stages.front().mesh, best.stages.back().mesh};
+  if (ends[0] == ends[1] || !point_.unlike || !job_.model.tie_word_embeddings) return best;
+  std::optional<StagePartition> like;
   for (const int mesh : ends)
-    if (std::optional<StagePartition> alike =
-            best_partition(with_ends_on(all, mesh), microbatches, most_seconds))
-      if (!best || alike->seconds < best->seconds) best = std::move(alike);
-  return best;
+    if (std::optional<StagePartition> of = best_of(with_ends_on(all, mesh), most_seconds))
+      if (!like || of->seconds < like->seconds) like = std::move(of);
+  return like;
 }
 
 std::optional<double> StageSearch::lower_bound() const {
@@ -274,12 +274,16 @@ std::optional<double> StageSearch::lower_bound() const {
   return best ? std::optional(best->seconds) : std::nullopt;
 }
 
-// A partition that is the best by bounds, and rests on none, is the best.
+// A partition that is the best by bounds, and rests on none, is the best: first whatever its ends are, then
+// with ends that are alike.
 std::optional<AlpaPlan> StageSearch::best_plan(double most_seconds) const {
   if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return std::nullopt;
   Table all = table({Memory::counts, most_seconds});
   for (;;) {
-    const std::optional<StagePartition> best = best_of(all.costs, most_seconds);
+    const std::optional<StagePartition> any = best_of(all.costs, most_seconds);
+    if (!any) return std::nullopt;
+    if (settle(all, *any)) continue;
+    const std::optional<StagePartition> best = with_like_ends(*any, all.costs, most_seconds);
     if (!best) return std::nullopt;
     if (!settle(all, *best)) return plan_of(*best);
   }

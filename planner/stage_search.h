@@ -63,12 +63,14 @@ class StageSearch {
   std::int64_t in_flight(int following) const;
   Table table(Limits limits) const;
   std::vector<Units> stages_of(int following, int units) const;
-  void add_cheapest(Table& all, Kind kind, const Units& stage, Limits limits) const;
+  void add_cheapest(Table& all, Fronts& fronts, Kind kind, const Units& stage, Limits limits) const;
   void settle(Table& all, Kind kind) const;
   bool settle(Table& all, const StagePartition& partition) const;
   int most_stages() const;
   void keep_given_meshes(StageCosts& all) const;
   std::optional<StagePartition> best_of(const StageCosts& all, double most_seconds) const;
+  std::optional<StagePartition> with_like_ends(StagePartition best, const StageCosts& all,
+                                               double most_seconds) const;
   StageLayouts layouts_of_stage(const PlacedStage& placed, int following) const;
   bool settle_tied(const StagePartition& partition, std::vector<StageLayouts>& layouts) const;
   std::optional<AlpaPlan> plan_of(const StagePartition& partition) const;

@@ -20,7 +20,7 @@ constexpr std::array<KeyedMember, 7> of_event{{{"ph", &ChromeFields::phase},
                                                {"ts", &ChromeFields::start},
                                                {"dur", &ChromeFields::duration}}};
 // The keys of collectives: libkineto, ParamCommsDebugInfo of torch.distributed.
-constexpr std::array<KeyedMember, 11> of_args{{{"correlation", &ChromeFields::correlation},
+constexpr std::array<KeyedMember, 12> of_args{{{"correlation", &ChromeFields::correlation},
                                                {"Collective name", &ChromeFields::collective},
                                                {"Process Group Name", &ChromeFields::group},
                                                {"Process Group Ranks", &ChromeFields::group_ranks},
@@ -30,7 +30,8 @@ constexpr std::array<KeyedMember, 11> of_args{{{"correlation", &ChromeFields::co
                                                {"dtype", &ChromeFields::dtype},
                                                {"name", &ChromeFields::named},
                                                {"phase", &ChromeFields::pass_phase},
-                                               {"function", &ChromeFields::function}}};
+                                               {"function", &ChromeFields::function},
+                                               {"wait_us", &ChromeFields::wait}}};
 
 template <std::size_t n>
 Member member_of(const std::array<KeyedMember, n>& members, const std::string& key) {

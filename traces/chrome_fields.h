@@ -13,8 +13,8 @@ struct ChromeFields {
   std::string category, name, pid, tid, start, duration;
   // of "args", as Kineto writes them
   std::string correlation, collective, group, group_ranks, group_size, elements_in, elements_out, dtype;
-  std::string named;                 // of metadata: the process's or thread's name
-  std::string pass_phase, function;  // of simrun's own
+  std::string named;                       // of metadata: the process's or thread's name
+  std::string pass_phase, function, wait;  // of simrun's own
   SourcePosition position;
 };
 

@@ -61,8 +61,10 @@ class Tally {
   void add_predicted(const Plan& plan, const RankTimeline& rank, Picoseconds step) {
     const Program& program = plan.programs[static_cast<std::size_t>(rank.pipeline_rank)];
     std::vector<BusySpan> spans;
-    for (const Lane& lane : rank.lanes)
+    for (const Lane& lane : rank.lanes) {
+      const bool is_drawn = draws_host() || plan.streams[lane.stream].device == StreamDevice::gpu;
       for (const Interval& interval : lane.intervals) {
+        if (!is_drawn) break;
         const Segment& segment = plan.segments[program.entries[interval.entry].segment];
         const Instruction& what = segment.instructions[interval.instruction];
         const bool talks = is_communication(what.opcode);
@@ -74,6 +76,7 @@ class Tally {
         kinds_[kind_of(what.opcode)].predicted_s += static_cast<double>(time) * 1e-12;
         phases_[phase_of(what)].predicted_s += static_cast<double>(time) * 1e-12;
       }
+    }
     add_totals(totals_of(spans, step), &ComparedTime::predicted_s);
   }
 
@@ -97,6 +100,8 @@ class Tally {
  private:
   // A kernel that exchanges runs from when it is launched; simrun's own traces draw what it takes alone.
   bool draws_waits() const { return run_.origin != TraceOrigin::simrun; }
+  // What the host computes is no kernel to a profiler.
+  bool draws_host() const { return run_.origin == TraceOrigin::simrun; }
   // simrun's own traces draw it as a part of the kernel.
   Picoseconds launch_gap(const Plan& plan) const {
     if (run_.origin == TraceOrigin::simrun) return 0;

@@ -41,21 +41,12 @@ std::vector<KernelKind> kinds_of(const RecordedTrace& trace) {
   return kinds;
 }
 
-// In a file that was cut off the last of several steps lacks what stood behind.
-void leave_out_last(TracedSteps& steps) {
-  if (steps.steps.size() < 2) return;
-  const auto last = static_cast<std::int64_t>(steps.steps.size()) - 1;
-  steps.steps.pop_back();
-  std::ranges::replace(steps.of_kernel, last, std::int64_t{-1});
-}
-
 DeviceTrace prepared(RecordedTrace trace) {
   if (trace.origin == TraceOrigin::chrome) keep_innermost(trace);
   separate_overlapping(trace);
   DeviceTrace device;
   device.kinds = kinds_of(trace);
   device.steps = steps_of(trace);
-  if (trace.is_cut_off) leave_out_last(device.steps);
   if (device.steps.steps.empty())
     refuse_trace(trace.path, "no kernel ran in any of the steps that are marked", "");
   device.trace = std::move(trace);

@@ -154,14 +154,14 @@ class ChromeReader {
       const JsonToken value = json_.next();
       if (key == "rank" && value == JsonToken::number) trace_.rank = number_in(json_.text());
       if (key == "world_size" && value == JsonToken::number) trace_.world_size = number_in(json_.text());
-      if (key == "simrun_version" && !is_own()) trace_.origin = TraceOrigin::simrun;
+      if (key == "simrun_version") has_version_ = true;
       if (key == "config_sha256" && value == JsonToken::string) trace_.config_sha256 = json_.text();
       if (key == "step_time_ps" && value == JsonToken::number)
-        trace_.step_ns = (number_in(json_.text()) + 999) / 1000;
-      if (key == "engine" && value == JsonToken::string && json_.text() == imported_engine)
-        trace_.origin = TraceOrigin::measured;
+        trace_.step_ns = number_in(json_.text()) / 1000;
+      if (key == "engine") is_measured_ = value == JsonToken::string && json_.text() == imported_engine;
       if (!json_.skip_from(value)) return false;
     }
+    if (has_version_) trace_.origin = is_measured_ ? TraceOrigin::measured : TraceOrigin::simrun;
     return true;
   }
 
@@ -256,6 +256,8 @@ class ChromeReader {
     if (of == EventClass::ignored) return;
     const Index stream = stream_of(fields);
     const std::optional<SpanKind> kind = span_kind(fields.name);
+    trace_.last_ns = slice.start_ns;
+    trace_.last_is_kernel = of == EventClass::device;
     if (of == EventClass::launch) {
       const std::int64_t correlation = number_in(fields.correlation);
       if (correlation > 0) trace_.launches.push_back({correlation, slice.start_ns, stream});
@@ -285,6 +287,12 @@ class ChromeReader {
     TracedKernel kernel;
     kernel.start_ns = slice.start_ns;
     kernel.duration_ns = slice.duration_ns;
+    // What an exchange of a measured step waited was a part of its kernel.
+    if (trace_.origin == TraceOrigin::measured && !fields.wait.empty())
+      if (const std::optional<TracedTime> wait = microseconds_to_ns(fields.wait); wait && wait->ns > 0) {
+        kernel.start_ns -= wait->ns;
+        kernel.duration_ns += wait->ns;
+      }
     const bool is_unknown = is_own() && fields.name.starts_with(unknown_kernel);
     kernel.name = names_.index_of(is_unknown ? fields.name.substr(unknown_kernel.size()) : fields.name);
     kernel.stream = stream_of(fields);
@@ -334,7 +342,8 @@ class ChromeReader {
   // simrun draws a rank's passes above what they consist of; of a job with too many instructions them alone.
   void leave_out_passes() {
     if (!is_own()) return;
-    if (std::ranges::none_of(trace_.streams, [](const TracedStream& of) { return of.name == "passes"; }))
+    if (trace_.origin == TraceOrigin::simrun &&
+        std::ranges::none_of(trace_.streams, [](const TracedStream& of) { return of.name == "passes"; }))
       refuse_trace(trace_.path, "simrun drew passes only: no kernel is in it, and no exchange",
                    "a smaller training.global_batch_size has fewer instructions.");
     std::erase_if(trace_.kernels,
@@ -353,7 +362,7 @@ class ChromeReader {
   std::unordered_map<std::string, Index> streams_;
   std::map<Index, std::vector<OpenSlice>> open_;
   std::vector<TracedKernel> others_;  // slices that are no device's
-  bool saw_host_ = false, has_events_ = false;
+  bool saw_host_ = false, has_events_ = false, has_version_ = false, is_measured_ = false;
 };
 
 }  // namespace

@@ -75,6 +75,9 @@ struct RecordedTrace {
   std::int64_t step_ns = 0;          // from time 0, as simrun's own traces tell; 0: not told
   std::string config_sha256;         // of the job that simrun drew, or ""
   bool is_cut_off = false;
+  // Of a file that was cut off: when the last thing in it began, and whether that is a kernel.
+  std::int64_t last_ns = 0;
+  bool last_is_kernel = false;
   std::string device;  // its name, or ""
   std::vector<std::string> names;
   std::vector<TracedStream> streams;

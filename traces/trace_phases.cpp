@@ -146,6 +146,13 @@ std::vector<std::int64_t> steps_of_kernels(const RecordedTrace& trace, const std
   return steps;
 }
 
+// The step into which the cut of a file falls: what stood behind it is missing.
+std::int64_t step_of_cut(const RecordedTrace& trace, const std::vector<TracedSpan>& marks,
+                         const std::vector<std::int64_t>& of_kernel) {
+  if (trace.last_is_kernel) return of_kernel.empty() ? -1 : of_kernel.back();
+  return step_before(marks, trace.last_ns);
+}
+
 }  // namespace
 
 std::vector<ImportedPhase> phases_of(const RecordedTrace& trace, const std::vector<KernelKind>& kinds) {
@@ -183,6 +190,9 @@ TracedSteps steps_of(const RecordedTrace& trace) {
     begin[step] = std::min(begin[step], trace.kernels[i].start_ns);
     end[step] = std::max(end[step], trace.kernels[i].start_ns + trace.kernels[i].duration_ns);
   }
+  if (trace.is_cut_off && std::ranges::count(begin, never) + 1 < std::ssize(begin))
+    if (const std::int64_t cut = step_of_cut(trace, marks, of_kernel); cut >= 0)
+      begin[static_cast<std::size_t>(cut)] = never;
   // Marks without a kernel are no steps.
   TracedSteps found;
   std::vector<std::int64_t> place(begin.size(), -1);
@@ -195,7 +205,7 @@ TracedSteps steps_of(const RecordedTrace& trace) {
     }
     if (!found.steps.empty())
       found.steps.back().length_ns = std::max<std::int64_t>(begin[s] - found.steps.back().begin_ns, 0);
-    if (marks.empty() && trace.step_ns > 0)
+    if (marks.empty() && trace.step_ns > 0 && !trace.is_cut_off)
       found.steps.push_back({0, 0, std::max(trace.step_ns, end[s])});
     else
       found.steps.push_back({marks.empty() ? 0 : marks[s].number, begin[s], end[s] - begin[s]});

@@ -256,6 +256,14 @@ TEST_CASE("import: wrong command lines and files are refused with one suggestion
   refused("--import-trace " + kineto + " --execute", "--execute does not go with --import-trace");
   refused("--import-trace " + scratch.file("none.json"), "no such file");
   refused("--import-trace " + kineto + " other.json", "hint: --import-trace other.json");
+  CHECK(run_simrun(
+            "--import-trace " +
+            scratch.write(
+                "exchanges.json",
+                "{\"otherData\":{\"engine\":\"trace\",\"simrun_version\":\"1\",\"step_time_ps\":9000000},"
+                "\"traceEvents\":[{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":5,\"dur\":4,"
+                "\"name\":\"all_reduce x\",\"args\":{\"wait_us\":1.5}}]}"))
+            .code == 0);
   refused("--import-trace " + scratch.write("a.perfetto-trace", "\n\x01"), "Perfetto's traces are not read");
   refused("--import-trace " + scratch.write("passes.json",
                                             "{\"otherData\":{\"simrun_version\":\"1\"},\"traceEvents\":["

@@ -40,4 +40,27 @@ TEST_CASE("misfit: full recompute is a lever where some modules are recomputed a
   }
 }
 
+TEST_CASE("misfit: what a lever leaves out is said, and pulling it does what is claimed") {
+  const std::string job =
+      tiny_gpt_job + " --no-html --set cluster.reserved_memory=1MiB --set cluster.gpu.memory=1.7MiB ";
+  const std::string text = misfit("--set cluster.gpu.memory=1.7MiB --set parallelism.data_parallel_size=2");
+  CAPTURE(text);
+  CHECK(says(text,
+             "tensor_model_parallel_size: 4 (without parallelism.data_parallel_size) brings the peak to "));
+  const std::size_t at = text.find("brings the peak to ") + 19;
+  const std::string peak = text.substr(at, text.find(',', at) - at);
+  CHECK(
+      says(run_simrun(job + "--set parallelism.tensor_model_parallel_size=4").output, "peak memory " + peak));
+}
+
+TEST_CASE("misfit: of several kinds of GPU the lever is that of the one with least to spare") {
+  const std::string job = SIMRUN_SOURCE_DIR
+      "/configs/jobs/bert-large-16xv100-p100.yaml --no-html --set "
+      "cluster.reserved_memory=12GiB ";
+  const Ran ran = run_simrun(job);
+  CAPTURE(ran.output);
+  CHECK(says(ran.output, "optimizer.zero_stage: 3 brings the peak to 3.5 GiB, which fits."));
+  CHECK(run_simrun(job + "--set optimizer.zero_stage=3").code == 0);
+}
+
 }  // namespace simrun

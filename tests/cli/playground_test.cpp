@@ -168,5 +168,17 @@ TEST_CASE("playground: 64 ranks and 4,096 microbatches answer; a page of that is
   CHECK(too_much.output.find("is above 8000000") != std::string::npos);
 }
 
+TEST_CASE("playground: groups are taken by the schedules that are built of them, and refused by others") {
+  const auto code = [](const std::string& schedule) {
+    return run_simrun("--schedule " + schedule +
+                      " --dry --ranks 4 --microbatches 16 --virtual 2 --group-size 8")
+        .code;
+  };
+  CHECK(code("interleaved_1f1b") == 0);
+  CHECK(code("grouped_interleaved_1f1b") == 0);
+  CHECK(code("looped_bfs") == 2);
+  CHECK(code("zb_v") == 2);
+}
+
 }  // namespace
 }  // namespace simrun

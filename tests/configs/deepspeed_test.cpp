@@ -94,6 +94,27 @@ TEST_CASE("DeepSpeed: the batch follows from accumulation and the cluster's rank
                         "the cluster's 8 data-parallel ranks\n  hint: 128 is.\n"));
 }
 
+TEST_CASE("DeepSpeed: what --set says counts, and what is no configuration is refused") {
+  const std::string text = R"({"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 4,
+                               "tensor_parallel": {"autotp_size": 4}})";
+  CHECK(load(deepspeed(text, rest)).training.global_batch_size == 8);  // 2 data-parallel ranks
+  std::vector<Override> alone = rest;
+  alone.push_back({"parallelism.tensor_model_parallel_size", "1"});
+  CHECK(load(deepspeed(text, alone)).training.global_batch_size == 32);
+  std::vector<Override> larger = rest;
+  larger.push_back({"training.global_batch_size", "64"});
+  CHECK(load(deepspeed(text, larger)).training.global_batch_size == 64);
+  CHECK(deepspeed("{\"a\": 1,}}").starts_with("ds.json:1:10: error: not valid YAML: "));
+  CHECK(deepspeed("").starts_with("ds.json:"));
+  CHECK(
+      deepspeed(
+          R"({"train_micro_batch_size_per_gpu": 999999999999, "gradient_accumulation_steps": 999999999999})",
+          rest)
+          .find("'-") == std::string::npos);
+  CHECK(deepspeed(R"({"optimizer": {"type": "Adam", "params": {"lr": "3e-5"}}})").find("lr: 3e-5") !=
+        std::string::npos);
+}
+
 TEST_CASE("DeepSpeed: gradients have the precision that --set gives for one that is auto") {
   const std::string text = R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 1,
                                "fp16": {"enabled": "auto"}, "bf16": {"enabled": "auto"},

@@ -33,6 +33,22 @@ cluster:
   inter_node: {bandwidth: 50 GB/s, latency: 5 us}
 )";
 
+TEST_CASE("another cluster has as many nodes and GPUs per node, if it has so many") {
+  const auto sizes = [](const std::string& cluster) {
+    LoadOptions options = with_presets();
+    options.overrides = {{"cluster.from", cluster}, {"parallelism.tensor_model_parallel_size", "2"}};
+    std::string text = small_job;
+    text.replace(text.find("nodes: 1"), 8, "nodes: 2, gpus_per_node: 6");
+    text.replace(text.find("num_attention_heads: 16"), 23, "num_attention_heads: 12");
+    text.replace(text.find("hidden_size: 1024"), 17, "hidden_size: 1536");
+    text.replace(text.find("global_batch_size: 16"), 21, "global_batch_size: 12");
+    const Cluster of = load_job_text(text, "job.yaml", options).job.cluster;
+    return std::pair(of.nodes, of.gpus_per_node);
+  };
+  CHECK(sizes("dgx_a100") == std::pair<std::int64_t, std::int64_t>(2, 6));
+  CHECK(sizes("gb200_nvl72") == std::pair<std::int64_t, std::int64_t>(2, 4));  // no node of it has 6
+}
+
 }  // namespace
 
 TEST_CASE("without NICs and fabric: a NIC per GPU, and only NICs limit traffic") {

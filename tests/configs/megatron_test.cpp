@@ -340,6 +340,12 @@ TEST_CASE("what Megatron-LM and torchrun take where nothing is said is taken") {
   const Job job = imported("torchrun pretrain_gpt.py " + sizes).job;
   CHECK(job.cluster.nodes == 1);         // torchrun's --nnodes 1:1
   CHECK(job.model.vocab_size == 50257);  // GPT2BPETokenizer
+  try {
+    imported("torchrun pretrain_bert.py " + sizes);
+    FAIL("its tokenizer is another one");
+  } catch (const ConfigError& error) {
+    CHECK(render(error.diagnostics()).find("'vocab_size'") != std::string::npos);
+  }
   const std::string rope = sizes + "--position-embedding-type rope --no-position-embedding";
   CHECK(imported(rope).job.model.position_embedding == PositionEmbedding::rope);
   CHECK(import_refusal(sizes + "--position-embedding-type none --no-position-embedding")

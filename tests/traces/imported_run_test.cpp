@@ -113,23 +113,44 @@ TEST_CASE("imported run: of several steps the median behind the first is taken")
 }
 
 TEST_CASE("imported run: the step that a cut falls into is none") {
-  std::string text = kineto_trace([] {
-    std::vector<std::string> events;
-    for (int number = 1; number < 4; ++number) {
-      const double begin = 1000.0 * number;
-      events.push_back(kineto_host("user_annotation", "ProfilerStep#" + std::to_string(number), begin, 900));
-      events.push_back(kineto_launch(begin + 10, number));
-      events.push_back(kineto_kernel("gemm", begin + 50, 40, number));
-    }
-    return events;
-  }());
-  const auto run_of_text = [&] { return imported_run({read_text(text)}); };
-  REQUIRE(run_of_text().ranks[0].steps.size() == 3);
-  text.resize(text.rfind('}', text.rfind("\"ph\"")) - 20);
-  text.resize(text.rfind(',') + 1);
-  const ImportedRun cut = run_of_text();
-  CHECK(cut.ranks[0].steps.size() < 3);
-  CHECK(cut.notes.contains("the file was cut off; what stands before was read"));
+  const auto of_step = [](int number) {
+    const double begin = 1000.0 * number;
+    return std::vector{kineto_host("user_annotation", "ProfilerStep#" + std::to_string(number), begin, 900),
+                       kineto_launch(begin + 10, number), kineto_kernel("gemm", begin + 50, 40, number),
+                       kineto_launch(begin + 100, 10 + number),
+                       kineto_kernel("norm", begin + 150, 40, 10 + number)};
+  };
+  std::vector<std::string> events;
+  for (int number = 1; number < 4; ++number)
+    for (std::string& event : of_step(number)) events.push_back(std::move(event));
+  const auto steps_before = [&](const std::string& cut) {
+    std::string text = kineto_trace(events);
+    text.resize(text.find(cut, text.find("ProfilerStep#3")));
+    std::vector<std::int64_t> numbers;
+    const ImportedRun run = imported_run({read_text(text)});
+    CHECK(run.notes.contains("the file was cut off; what stands before was read"));
+    for (const ImportedStep& step : run.ranks[0].steps) numbers.push_back(step.number);
+    return numbers;
+  };
+  REQUIRE(imported_run({read_text(kineto_trace(events))}).ranks[0].steps.size() == 3);
+  CHECK(steps_before("gemm") == std::vector<std::int64_t>{1, 2});  // no kernel of step 3
+  CHECK(steps_before("norm") == std::vector<std::int64_t>{1, 2});  // one of two
+}
+
+TEST_CASE("imported run: the cut of a file whose kernels stand behind the host's marks takes their step") {
+  std::vector<std::string> events;
+  for (int number = 1; number < 4; ++number) {
+    events.push_back(
+        kineto_host("user_annotation", "ProfilerStep#" + std::to_string(number), 1000.0 * number, 900));
+    events.push_back(kineto_launch(1000.0 * number + 10, number));
+  }
+  for (int number = 1; number < 4; ++number)
+    events.push_back(kineto_kernel("gemm", 1000.0 * number + 50, 40, number));
+  std::string text = kineto_trace(events);
+  text.resize(text.rfind("gemm"));
+  const ImportedRun run = imported_run({read_text(text)});
+  CHECK(run.ranks[0].steps.size() == 1);
+  CHECK(run.ranks[0].step.number == 1);  // step 2 may lack kernels
 }
 
 TEST_CASE("imported run: whatever the steps, all kernels of all steps are seen once") {

@@ -108,7 +108,8 @@ std::optional<Pulled> pull(const Lever& lever, const LoadedJob& job, LoadOptions
   for (const std::string& path : lever.replaced) {
     erase_path(root, path, "", erased);
     for (const Override& set : options.overrides)
-      if (is_within(set.key, path) && !set.key.ends_with("granularity")) erased.push_back(set.key);
+      if (is_within(set.key, path) && set.key != lever.change.key && !set.key.ends_with("granularity"))
+        erased.push_back(set.key);
     std::erase_if(options.overrides, [&](const Override& set) { return is_within(set.key, path); });
   }
   options.overrides.push_back(lever.change);

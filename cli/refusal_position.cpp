@@ -16,6 +16,16 @@ std::optional<SourcePosition> written_position(const LoadedJob& job, std::string
   }
 }
 
+// A --set of something in the section: it, not what the file says, makes the job another one.
+std::optional<SourcePosition> flag_in(const LoadedJob& job, const std::string& section) {
+  const std::string begin = section + ".";
+  for (auto at = job.positions.lower_bound(begin); at != job.positions.end(); ++at) {
+    if (!at->first.starts_with(begin)) break;
+    if (at->second.line == 0) return at->second;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 SourcePosition refusal_position(const Input& input, const std::string& refusal) {
@@ -25,7 +35,8 @@ SourcePosition refusal_position(const Input& input, const std::string& refusal) 
        colon = refusal.rfind(": ", colon - 1)) {
     const std::size_t begin = colon + 2;
     const std::string key = refusal.substr(begin, refusal.find_first_of(" ,:", begin) - begin);
-    if (const std::optional<SourcePosition> at = written_position(*input.job, key)) return *at;
+    if (const std::optional<SourcePosition> at = written_position(*input.job, key))
+      return flag_in(*input.job, key).value_or(*at);
   }
   return file;
 }

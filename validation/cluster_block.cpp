@@ -24,6 +24,8 @@ class ClusterBlock {
     const std::int64_t per_node =
         std::max<std::int64_t>(made.row.integer(Column::gpus_per_node).value_or(8), 1);
     gpus_per_node_ = gpus <= per_node ? gpus : gpus % per_node == 0 ? per_node : std::gcd(gpus, per_node);
+    if (gpus_per_node_ < std::min(gpus, per_node))
+      made.assumed.push_back(fmt::format("gpus_per_node {} instead of {}", gpus_per_node_, per_node));
     nodes_ = gpus / gpus_per_node_;
     network_ = NodeNetwork{scaled_nics(), preset.inter_node.bandwidth};
   }

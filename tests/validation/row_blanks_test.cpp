@@ -166,4 +166,12 @@ TEST_CASE("row: NeMo's containers of 2024 have the attention of that year") {
         "nemo");
 }
 
+TEST_CASE("row: nodes that do not divide the GPUs are smaller ones, which is assumed") {
+  const LoadedRow row =
+      load_row({{Column::n_gpus, "64"}, {Column::gpus_per_node, "6"}, {Column::global_batch, "64"}});
+  CHECK(row.job.cluster.gpus_per_node == 2);
+  CHECK(row.job.cluster.nodes == 32);
+  CHECK(assumes(row.made, "gpus_per_node 2 instead of 6"));
+}
+
 }  // namespace simrun

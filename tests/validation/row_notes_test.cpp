@@ -59,5 +59,19 @@ TEST_CASE("row: fp8 with scales per row is priced on the H100 that it was measur
   CHECK(recipe_of("H200 141GB") != Fp8Recipe::blockwise);
 }
 
+TEST_CASE("row: MaxText's dense dispatch of dropped tokens is products with masks, sequence by sequence") {
+  const LoadedRow row = load_row(
+      {{Column::source, "MaxText report"},
+       {Column::model, "DeepSeekV3"},
+       {Column::seq_len, "4096"},
+       {Column::tp, "1"},
+       {Column::n_experts, "8"},
+       {Column::topk, "2"},
+       {Column::notes, "token-dropping MoE with capacity_factor 1.25 and dense matmuls (megablox off)"}});
+  CHECK(row.job.moe.capacity_factor == 1.25);
+  CHECK(row.job.moe.token_dispatcher == TokenDispatcher::einsum);
+  CHECK(row.job.moe.group_size == 4096);
+}
+
 }  // namespace
 }  // namespace simrun

@@ -143,8 +143,7 @@ std::string best_lever(const Summary& summary, const LoadedJob& job, const LoadO
   }
   if (!best)
     return "No single change of recompute, ZeRO stage, micro batch, or of sequence, tensor, context or "
-           "pipeline "
-           "parallelism lowers it.";
+           "pipeline parallelism lowers it.";
   return fmt::format("Largest lever: {} brings the peak to {}{}{}.", best->words,
                      best->is_least ? "as little as " : "", memory_text(best->peak),
                      best->spare() >= 0 ? ", which fits" : ", which still does not fit");

@@ -181,7 +181,7 @@ class DeepSpeedImport {
     const auto micro = copy_number(config_, "train_micro_batch_size_per_gpu", "training.micro_batch_size");
     const auto all = copy_number(config_, "train_batch_size", "training.global_batch_size");
     const auto steps = number(config_, "gradient_accumulation_steps");
-    constexpr std::int64_t most = 1'000'000;  // the loader refuses more
+    constexpr std::int64_t most = 100'000;  // products stay numbers
     if (!micro || !steps || *micro == 0 || *steps == 0 || *micro > most || *steps > most) return;
     const std::int64_t of_rank = *micro * *steps;
     if (const std::optional<std::int64_t> ranks = data_parallel_ranks(); ranks && !all) {

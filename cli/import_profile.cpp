@@ -216,8 +216,7 @@ Profile gpu_profile(const LoadedJob& job, const ImportedBeside& beside) {
   std::string text = fmt::format(
       "# Written by simrun --import-trace --profile: {}, {} rank{}. Use it as gpu: THIS_FILE.\n"
       "# What each kind of kernel took in the trace by what was predicted for the job; `measured` has both "
-      "in "
-      "it.\n",
+      "in it.\n",
       run.device.empty() ? to_string(run.origin) : run.device, run.ranks.size(),
       run.ranks.size() == 1 ? "" : "s");
   const std::string measured = builder.measured_section();

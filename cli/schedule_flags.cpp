@@ -79,7 +79,7 @@ class FlagReader {
     if (flags_.search_effort && request_.schedule != "auto" && request_.schedule != "all")
       refuse("--search-effort", "only --schedule auto and all search", "leave it out.");
     if (const ScheduleEntry* entry = find_schedule(request_.schedule);
-        flags_.group_size && entry != nullptr && entry->name.find("interleaved") == std::string::npos)
+        flags_.group_size && entry != nullptr && !entry->takes_groups)
       refuse("--group-size", fmt::format("{} has no groups of microbatches", entry->name), "leave it out.");
     if (request_.from_file) {
       refuse_beside_file();

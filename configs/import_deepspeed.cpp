@@ -145,7 +145,7 @@ class DeepSpeedImport {
       problem(*node, fmt::format("'{}': {}", key, parsed.problem), parsed.hint);
     return true;
   }
-  // One of some words, which `ours` spells as a job does.
+  // One of some words, which a job spells alike.
   void copy_word(const ConfigNode& node, const std::string& path, const std::vector<std::string>& words) {
     if (std::ranges::find(words, node.text) != words.end()) return put(path, node.text, node.position);
     problem(node,

@@ -20,7 +20,6 @@ class SharedList {
   SharedList(std::initializer_list<T> elements) : SharedList(std::vector<T>(elements)) {}
 
   std::size_t size() const { return elements_ ? elements_->size() : 0; }
-  bool empty() const { return size() == 0; }
   const T& operator[](std::size_t i) const { return (*elements_)[i]; }
   const T& front() const { return elements_->front(); }
   const T* begin() const { return elements_ ? elements_->data() : nullptr; }

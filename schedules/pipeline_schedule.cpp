@@ -89,7 +89,8 @@ std::vector<ScheduleEntry> interleaved_schedules() {
              const int warmup = earlier_chunks(shape) + 2 * (shape.ranks - 1 - rank);
              return std::min(all_passes(shape), warmup + 1);
            },
-       .default_virtual_stages = 2},
+       .default_virtual_stages = 2,
+       .takes_groups = true},
       {.name = "interleaved_1f1b_overlap",
        .aliases = {},
        .description = "interleaved_1f1b whose steady forwards and backwards overlap (experts' all-to-all)",
@@ -100,7 +101,8 @@ std::vector<ScheduleEntry> interleaved_schedules() {
              const int warmup = earlier_chunks(shape) + 2 * (shape.ranks - 1 - rank) + 1;
              return std::min(all_passes(shape), warmup + 1);
            },
-       .default_virtual_stages = 2},
+       .default_virtual_stages = 2,
+       .takes_groups = true},
       {.name = "looped_bfs",
        .aliases = {},
        .description = "gpipe over several virtual stages per rank, chunk after chunk",
@@ -115,7 +117,8 @@ std::vector<ScheduleEntry> interleaved_schedules() {
        .build = interleaved_zb,
        .peak_in_flight = [](const PipelineShape& shape,
                             int) { return std::min(all_passes(shape), earlier_chunks(shape) + shape.ranks); },
-       .default_virtual_stages = 2},
+       .default_virtual_stages = 2,
+       .takes_groups = true},
       {.name = "grouped_interleaved_1f1b",
        .aliases = {},
        .description = "interleaved_zb with W right behind I, also in groups smaller than the ranks",
@@ -125,7 +128,8 @@ std::vector<ScheduleEntry> interleaved_schedules() {
            [](const PipelineShape& shape, int rank) {
              return std::min(all_passes(shape), earlier_chunks(shape) + shape.ranks - rank);
            },
-       .default_virtual_stages = 2},
+       .default_virtual_stages = 2,
+       .takes_groups = true},
   };
 }
 

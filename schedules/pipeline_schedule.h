@@ -59,6 +59,7 @@ struct ScheduleEntry {
   int (*peak_in_flight)(const PipelineShape& shape, int rank) = nullptr;
   int default_virtual_stages = 1;  // where nobody names a number
   bool uses_times = false;         // looks at the times of the shape and at its memory_limit
+  bool takes_groups = false;       // looks at its group_size
 };
 const std::vector<ScheduleEntry>& pipeline_schedules();
 

@@ -180,5 +180,15 @@ TEST_CASE("playground: groups are taken by the schedules that are built of them,
   CHECK(code("zb_v") == 2);
 }
 
+// A schedule that its table has as one of groups, and any other, is so to a job's loader.
+TEST_CASE("playground: a job's key of groups is known to the schedules whose entries say so") {
+  for (const ScheduleEntry& entry : pipeline_schedules()) {
+    CAPTURE(entry.name);
+    const Ran ran = run_simrun(tiny + " --check --set parallelism.pipeline_schedule=" + entry.name +
+                               " --set parallelism.microbatch_group_size_per_vp_stage=2");
+    CHECK((ran.output.find("has no groups of microbatches") == std::string::npos) == entry.takes_groups);
+  }
+}
+
 }  // namespace
 }  // namespace simrun

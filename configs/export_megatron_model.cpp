@@ -92,6 +92,8 @@ void note_layers(const ModelConfig& model, std::vector<std::string>& notes) {
        "model: layer norms without biases");
   note(model.norm_placement != NormPlacement::pre, "model: norms behind attention and MLP");
   note(model.parallel_residual, "model: attention and MLP side by side");
+  note(!model.layer_contents.empty(),
+       "model: attention and MLPs in layers of their own; pretrain_gpt.py has none");
   note(model.embedding_norm, "model: a norm behind the embedding");
   note(model.embedding_scale, "model: an embedding multiplied by sqrt(hidden_size)");
   note(!model.embedding_dropout, "model: no dropout behind the embedding");

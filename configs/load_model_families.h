@@ -15,6 +15,8 @@ void read_grok1(const ModelKeys& keys);
 void read_gpt(const ModelKeys& keys);  // Megatron-LM's names
 void read_gpt_attention(const ModelKeys& keys);
 void read_gpt_experts(const ModelKeys& keys);  // of read_gpt and read_m6
+// Megatron-LM's hybrid_override_pattern, of read_gpt_experts; false: it is not written.
+bool read_gpt_pattern(const ModelKeys& keys);
 void read_gpt_prediction(const ModelKeys& keys);
 void read_gpt_oss(const ModelKeys& keys);
 void read_gpt2(const ModelKeys& keys);

@@ -105,14 +105,17 @@ void read_router(const ModelKeys& keys) {
 void read_gpt_experts(const ModelKeys& keys) {
   SectionReader& section = keys.section;
   ModelConfig& model = keys.model;
-  if (!section.has("num_experts")) return;
+  if (!section.has("num_experts")) {
+    read_gpt_pattern(keys);
+    return;
+  }
   read_experts({.count = "num_experts",
                 .topk = "moe_router_topk",
                 .ffn = "moe_ffn_hidden_size",
                 .topk_default = 2,
                 .ffn_default = model.ffn_hidden_size},
                keys);
-  read_layers(keys);
+  if (!read_gpt_pattern(keys)) read_layers(keys);
   read_router(keys);
   if (section.has("moe_shared_expert_intermediate_size"))
     model.experts.shared_ffn_hidden_size =

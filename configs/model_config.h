@@ -23,6 +23,9 @@ constexpr bool is_gated(Activation activation) {
 }
 enum class PositionEmbedding : std::uint8_t { none, learned_absolute, rope, alibi };
 
+// What a decoder's layer holds: attention and then an MLP or experts, unless it is one of a hybrid model.
+enum class LayerContent : std::uint8_t { attention_and_mlp, attention, mlp };
+
 // A model as values, normalised from Hugging Face's or Megatron's keys. Decoder-only transformers differ in
 // nothing else; other families say in `family` what they have besides, and leave at 0 what they have not.
 struct ModelConfig {
@@ -45,6 +48,7 @@ struct ModelConfig {
   double alibi_bias_max = 8;   // slopes go down to 2^-this (Press et al. 2021, arXiv 2108.12409, section 3)
   double attention_scale = 0;  // factor of the scores; 0: 1 / sqrt(elements of a query)
   double rotary_share = 1;  // of head_dim that rope turns; the kernel copies the rest, so it costs the same
+  std::vector<LayerContent> layer_contents;  // by layer. Empty: attention_and_mlp everywhere
   // By layer: to how many tokens, itself included, a token attends; 0: to all before it. Empty: 0 everywhere.
   std::vector<std::int64_t> attention_windows;
   double attention_soft_cap = 0;   // cap x tanh(score / cap), inside the attention kernel; 0: none
@@ -71,6 +75,10 @@ struct ModelConfig {
   ModelFamily family;
   bool operator==(const ModelConfig&) const = default;
 
+  LayerContent layer_content(std::int64_t layer) const {
+    return layer_contents.empty() ? LayerContent::attention_and_mlp
+                                  : layer_contents.at(static_cast<std::size_t>(layer));
+  }
   std::int64_t attention_window(std::int64_t layer) const {
     return attention_windows.empty() ? 0 : attention_windows.at(static_cast<std::size_t>(layer));
   }

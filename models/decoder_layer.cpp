@@ -19,10 +19,11 @@ TensorId DecoderLayer::add(TensorId x, std::int32_t layer) {
   const Names of_attention{"input_norm", "attention_output_norm", "attention_add"};
   const Names of_mlp{"mlp_norm", "mlp_output_norm", "mlp_add"};
   if (model_.parallel_residual) return parallel_branches(x, of_attention, of_mlp);
-  x = sublayer(x, of_attention, &DecoderLayer::attention);
+  const LayerContent content = model_.layer_content(layer);
+  if (content != LayerContent::mlp) x = sublayer(x, of_attention, &DecoderLayer::attention);
   if (memory_)
     x = sublayer(x, {"cross_norm", "cross_output_norm", "cross_add"}, &DecoderLayer::cross_attention);
-  return sublayer(x, of_mlp, &DecoderLayer::feed_forward);
+  return content == LayerContent::attention ? x : sublayer(x, of_mlp, &DecoderLayer::feed_forward);
 }
 
 TensorId DecoderLayer::parallel_branches(TensorId x, const Names& of_attention, const Names& of_mlp) {

@@ -22,7 +22,7 @@ class DecoderLayer {
   //   post      norm(x + attention(x)), then norm(x + mlp(x))
   //   sandwich  x + norm(attention(norm(x))), then x + norm(mlp(norm(x)))
   // Cross attention is a sublayer of the same form (not with `parallel`).
-  // `layer` selects the attention window, and experts in place of the MLP.
+  // `layer` selects the attention window, experts in place of the MLP, and which sublayers there are.
   TensorId add(TensorId x, std::int32_t layer);
 
   // From here on every layer has cross attention to `rows` between self attention and MLP.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "configs/node_groups.h"
@@ -13,10 +14,10 @@ namespace {
 
 constexpr std::int64_t layers_of_kind = 2;  // the second has a neighbour like itself in front of it
 
-// Layers are of one kind if they have experts or not, and attend equally far.
-using Kind = std::pair<bool, std::int64_t>;
+// Layers are of one kind if they have experts or not, attend equally far and hold the same.
+using Kind = std::tuple<bool, std::int64_t, LayerContent>;
 Kind kind_of(const ModelConfig& model, std::int64_t layer) {
-  return {model.experts.in_layer(layer), model.attention_window(layer)};
+  return {model.experts.in_layer(layer), model.attention_window(layer), model.layer_content(layer)};
 }
 
 std::vector<Kind> kinds_of(const ModelConfig& model) {
@@ -34,13 +35,16 @@ void shrink(ModelConfig& model, std::int64_t stages) {
   for (const Kind& kind : kinds_of(model)) layers.insert(layers.end(), layers_of_kind, kind);
   const auto others = static_cast<std::size_t>(std::max<std::int64_t>(stages - 1, 1));
   layers.insert(layers.end(), others, kind_of(model, model.num_layers - 1));
-  const bool lists_experts = !model.experts.layers.empty(), lists_windows = !model.attention_windows.empty();
+  const bool lists_experts = !model.experts.layers.empty(), lists_windows = !model.attention_windows.empty(),
+             lists_contents = !model.layer_contents.empty();
   model.num_layers = static_cast<std::int64_t>(layers.size());
   model.experts.layers.clear();
   model.attention_windows.clear();
-  for (const auto& [has_experts, window] : layers) {
+  model.layer_contents.clear();
+  for (const auto& [has_experts, window, content] : layers) {
     if (lists_experts) model.experts.layers.push_back(has_experts);
     if (lists_windows) model.attention_windows.push_back(window);
+    if (lists_contents) model.layer_contents.push_back(content);
   }
 }
 

@@ -29,6 +29,10 @@ const ExpertFamily families[] = {
     {"deepseek_v2", latent_shape + "topk_method: group_limited_greedy, n_group: 4, topk_group: 2, "
                                    "routed_scaling_factor: 3, aux_loss_alpha: 0.1"},
     {"deepseek_v3", latent_shape + "q_lora_rank: 10, n_group: 4, topk_group: 2, num_nextn_predict_layers: 1"},
+    {"gpt",
+     "num_layers: 6, hidden_size: 24, ffn_hidden_size: 40, num_attention_heads: 4, vocab_size: 50, "
+     "max_position_embeddings: 12, num_experts: 8, hybrid_override_pattern: \"*-*E*E\", "
+     "attention_dropout: 0, hidden_dropout: 0"},
     {"switch_transformers",
      "num_layers: 2, d_model: 24, d_kv: 5, d_ff: 40, num_heads: 4, vocab_size: 50, dropout_rate: 0, "
      "num_experts: 4, num_sparse_encoder_layers: 1, num_sparse_decoder_layers: 1, router_aux_loss_coef: 0.1",

@@ -23,6 +23,9 @@ const TextFamily text_families[] = {
     {"gpt2",
      "n_layer: 4, n_embd: 24, n_head: 4, vocab_size: 50, n_positions: 12, attn_pdrop: 0, "
      "resid_pdrop: 0, embd_pdrop: 0"},
+    {"gpt",
+     "num_layers: 8, hidden_size: 24, num_attention_heads: 4, vocab_size: 50, max_position_embeddings: 12, "
+     "hybrid_override_pattern: \"*-*--**-\", attention_dropout: 0, hidden_dropout: 0"},
     {"gpt_neox",
      "num_hidden_layers: 4, hidden_size: 32, intermediate_size: 40, num_attention_heads: 4, "
      "vocab_size: 50, rotary_pct: 0.5, rotary_emb_base: 500"},

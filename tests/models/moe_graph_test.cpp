@@ -54,6 +54,32 @@ TEST_CASE("Mixtral: an MLP's place is taken by router, dispatch, two grouped pro
   }
 }
 
+TEST_CASE("a hybrid model's layers are halves of layers: the same operators, FLOPs and parameters") {
+  const std::string shape =
+      "hidden_size: 512, num_attention_heads: 8, vocab_size: 1000, max_position_embeddings: 512";
+  const auto dense = [&](const std::string& layers) {
+    return decoder_graph(job_from("simrun: 1\nmodel: {model_type: gpt, " + layers + ", " + shape +
+                                  "}\ntraining: {seq_length: 512, micro_batch_size: 1, global_batch_size: 8, "
+                                  "precision: bf16}\ncluster: {from: dgx_h100, nodes: 1}\n"));
+  };
+  const Graph whole = dense("num_layers: 3");
+  const Graph halves = dense("num_layers: 6, hybrid_override_pattern: \"*-*-*-\"");
+  REQUIRE(whole.operators.size() == halves.operators.size());
+  for (std::size_t i = 0; i < whole.operators.size(); ++i) {
+    const Operator &of_whole = whole.operators[i], &of_half = halves.operators[i];
+    CHECK(of_whole.name == of_half.name);
+    if (of_whole.layer < 0) continue;
+    const bool is_attention = of_whole.name == "input_norm" || of_whole.name == "qkv" ||
+                              of_whole.name.starts_with("core_") || of_whole.name.starts_with("attention_");
+    CHECK(of_half.layer == 2 * of_whole.layer + (is_attention ? 0 : 1));
+  }
+  CHECK(model_flops(whole) == model_flops(halves));
+  const Graph experts = moe_graph(
+      "{model_type: gpt, num_layers: 2, num_experts: 8, hybrid_override_pattern: \"*E\", " + shape + "}");
+  CHECK(moe_operator(experts, "router", 1).layer == 1);
+  for (const Operator& op : experts.operators) CHECK(op.name != "fc1");
+}
+
 TEST_CASE(
     "experts hold the even load, padded to whole rows on each rank, or that times the capacity factor") {
   // 8 ranks x 1 sequence x 500 tokens x 2 experts each / 8 experts = 1000 rows; x 1.25 = 1250, padded 1256.

@@ -43,7 +43,7 @@ ValidationTable sweep_table(const ValidationScores& scores) {
   if (scores.sweeps.empty()) return table;
   const auto found = std::ranges::count(scores.sweeps, true, &SweepScore::finds_best);
   table.rows.push_back({"all sweeps", fmt::format("{}", scores.sweeps.size()),
-                        fmt::format("{:.3f}", scores.overall.spearman.value_or(0)),
+                        scores.overall.spearman ? fmt::format("{:.3f}", *scores.overall.spearman) : "-",
                         fmt::format("{}", found)});
   return table;
 }

@@ -16,13 +16,19 @@ struct Sizes {
   bool tied;
 };
 
+// Of attention and an MLP, half of either where they are layers of their own.
+double whole_layers(const ModelConfig& model) {
+  const auto all = static_cast<double>(model.num_layers);
+  return model.layer_contents.empty() ? all : all / 2;
+}
+
 Sizes sizes_of(const Job& job, const Summary& summary) {
   const ModelConfig& model = job.model;
   const auto s = static_cast<double>(job.training.seq_length);
   const auto h = static_cast<double>(model.hidden_size), vocab = static_cast<double>(model.vocab_size);
   return {s * static_cast<double>(job.training.global_batch_size),
           s,
-          static_cast<double>(model.num_layers),
+          whole_layers(model),
           h,
           vocab,
           static_cast<double>(summary.parameters),
@@ -51,7 +57,7 @@ double half_of_scores(const Job& job) {
   const auto s = static_cast<double>(job.training.seq_length);
   double keys = 0;
   for (std::int64_t layer = 0; layer < job.model.num_layers; ++layer)
-    if (!has_window(job, layer)) keys += s;
+    if (!has_window(job, layer) && job.model.layer_content(layer) != LayerContent::mlp) keys += s;
   return 6 * keys * score_width(job.model) * s * static_cast<double>(job.training.global_batch_size);
 }
 

@@ -7,7 +7,8 @@
 #include <cmath>
 
 #include "validation/csv_table.h"
-#include "validation/row_cells.h"
+#include "validation/link_text.h"
+#include "validation/measured_value.h"
 
 namespace simrun {
 namespace {
@@ -65,12 +66,20 @@ MeasuredRow row_of(const CsvRecord& record, const Header& header) {
     if (header[place]) row[*header[place]] = trimmed(record.fields[place]);
   if (row.fault.empty() && record.fields.size() != header.size())
     row.fault = fmt::format("{} fields, the header has {}", record.fields.size(), header.size());
-  row[Column::measured_value] = without_thousands(row[Column::measured_value]);
+  std::string& metric = row[Column::measured_metric];
+  metric = lower_case(metric);
+  if (metric == "hfu") {  // an MFU that counts what is computed again
+    metric = "mfu";
+    row[Column::flops_definition] += row[Column::flops_definition].empty() ? "HFU" : ", HFU";
+  }
+  const bool has_unit = row[Column::measured_value].find_first_of("%p") != std::string::npos;  // or "percent"
+  row[Column::measured_value] = plain_measured_value(row[Column::measured_value], metric);
+  row[Column::seq_len] = plain_sequence(row[Column::seq_len]);
   if (row.fault.empty() && !row.number(Column::measured_value))
     row.fault = fmt::format("measured_value '{}' is no number", row[Column::measured_value]);
   // A share: nobody publishes an MFU of 1 % or less.
   if (const std::optional<double> value = row.number(Column::measured_value);
-      row[Column::measured_metric] == "mfu" && value && *value > 0 && *value <= 1)
+      metric == "mfu" && !has_unit && value && *value > 0 && *value <= 1)
     row[Column::measured_value] = fmt::format("{:.10g}", 100 * *value);
   return row;
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "validation/named_size.h"
+#include "validation/text_pattern.h"
 
 namespace simrun {
 namespace {
@@ -52,15 +53,31 @@ constexpr std::array<FamilyKeys, 12> families{{
     {"none", "", "", "", "", "", "", "", "", "", ""},
 }};
 
+// Several experts of a token, in bf16 or fp8, are those of models since Mixtral, all of which have gates;
+// tests of a known source are Megatron-LM's GPT.
+bool has_recent_experts(const RowJob& made) {
+  const std::string& precision = made.row[Column::precision];
+  const bool is_stated = std::ranges::find(made.assumed, "precision=" + precision) == made.assumed.end() &&
+                         (precision.starts_with("bf16") || precision.find("fp8") != std::string::npos);
+  if (made.has_source_rule || !is_stated || made.row.integer(Column::n_experts).value_or(0) < 2 ||
+      made.row.integer(Column::topk).value_or(2) < 2)
+    return false;
+  for (const char* older : {"Switch", "GShard", "GPT-MoE", "GPT MoE"})
+    if (matched(older, made.row[Column::model])) return false;
+  for (const char* other : {"GELU", "ReLU", "no SwiGLU", "not gated", "ungated"})
+    if (matched(other, made.row[Column::notes])) return false;
+  return !is_ungated_by_size(made.row);
+}
+
 // The fact `gated`.
 void gate_by_size(RowJob& made) {
   const auto fact = made.facts.find("gated");
-  if (fact == made.facts.end() || fact->second != "by_size" || made.job.has("model.swiglu") ||
-      !is_gated_by_size(made.row))
-    return;
+  if (fact == made.facts.end() || fact->second != "by_size" || made.job.has("model.swiglu")) return;
+  const bool is_gated = is_gated_by_size(made.row);
+  if (!is_gated && !has_recent_experts(made)) return;
   made.facts["keys"] = "hf";
   made.job.set("model.model_type", "llama");
-  made.assumed.emplace_back("gated MLPs, by the model's size");
+  made.assumed.emplace_back(is_gated ? "gated MLPs, by the model's size" : "gated experts");
 }
 
 // Llama's layers with experts are Mixtral's.
@@ -92,6 +109,7 @@ class ModelBlock {
     put(family_.kv_heads, Column::kv_heads);
     put(family_.vocab, Column::vocab);
     write_named_width();
+    write_head_size();
     if (made_.row[Column::n_experts].empty())
       write_ffn(family_.ffn);
     else
@@ -124,6 +142,16 @@ class ModelBlock {
     put(key, Column::ffn_hidden);
   }
 
+  // The fact `head_dim`, of families that have a key for it.
+  void write_head_size() {
+    const auto named = made_.facts.find("head_dim");
+    if (named == made_.facts.end() || has_preset_ || std::atoll(named->second.c_str()) < 1) return;
+    const std::string type = made_.job.value("model.model_type");
+    if (family_.name == "megatron") made_.job.set_if_absent("model.kv_channels", named->second);
+    for (const char* of : {"llama", "mistral", "mixtral", "qwen3", "qwen3_moe", "gemma2"})
+      if (type == of) made_.job.set_if_absent("model.head_dim", named->second);
+  }
+
   // The fact `ffn_per_hidden`.
   void write_named_width() {
     const auto named = made_.facts.find("ffn_per_hidden");
@@ -146,7 +174,9 @@ class ModelBlock {
   void write_experts() {
     put(family_.experts, Column::n_experts);
     put(family_.topk, Column::topk);
-    put(family_.expert_ffn, Column::ffn_hidden);
+    const auto dense = made_.facts.find("dense_ffn");  // of a preset whose layers have both
+    if (dense == made_.facts.end() || dense->second != made_.row[Column::ffn_hidden])
+      put(family_.expert_ffn, Column::ffn_hidden);
     if (family_.name == "megatron" && !made_.job.has("model.ffn_hidden_size"))
       put(family_.ffn, Column::ffn_hidden);
     if (family_.name == "qwen_moe" && !has_preset_)

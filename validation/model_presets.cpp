@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "configs/config_node.h"
 #include "configs/text_file.h"
@@ -64,18 +66,26 @@ std::size_t place_in(const PlainName& text, const PlainName& name) {
 }
 
 ModelPreset preset_in(const std::string& name, const std::string& path) {
-  ModelPreset preset{name, "", "", ""};
+  ModelPreset preset{name, ""};
   const TextFile file = read_text_file(path);
   if (!file.text) return preset;
   std::vector<Diagnostic> ignored;
   const ConfigNode root = read_yaml(*file.text, path, ignored);
   if (const ConfigNode* type = root.find("model_type")) preset.model_type = type->text;
-  for (const char* key : {"num_hidden_layers", "num_layers", "n_layers", "n_layer"})
-    if (const ConfigNode* layers = root.find(key)) preset.layers = layers->text;
-  for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"})
-    if (const ConfigNode* positions = root.find(key)) preset.positions = positions->text;
-  for (const char* key : {"num_attention_heads", "n_head", "n_heads"})
-    if (const ConfigNode* heads = root.find(key)) preset.heads = heads->text;
+  const std::pair<std::string*, std::vector<const char*>> spellings[] = {
+      {&preset.layers, {"num_hidden_layers", "num_layers", "n_layers", "n_layer"}},
+      {&preset.positions, {"max_position_embeddings", "n_positions", "max_seq_len"}},
+      {&preset.heads, {"num_attention_heads", "num_heads", "n_head", "n_heads"}},
+      {&preset.kv_heads, {"num_key_value_heads"}},
+      {&preset.hidden, {"hidden_size", "d_model", "n_embd", "n_embed"}},
+      {&preset.vocab, {"vocab_size"}},
+      {&preset.ffn, {"intermediate_size", "ffn_hidden_size", "ffn_dim", "d_ff"}},
+      {&preset.expert_ffn, {"moe_intermediate_size"}},
+      {&preset.experts, {"n_routed_experts", "num_local_experts", "num_experts"}},
+      {&preset.topk, {"num_experts_per_tok", "moe_router_topk"}}};
+  for (const auto& [value, keys] : spellings)
+    for (const char* key : keys)
+      if (const ConfigNode* node = root.find(key)) *value = node->text;
   return preset;
 }
 
@@ -93,6 +103,23 @@ std::vector<ModelPreset> model_presets(const LoadOptions& options) {
   presets.reserve(paths.size());
   for (const auto& [name, path] : paths) presets.push_back(preset_in(name, path));
   return presets;
+}
+
+bool has_dimensions_of(const MeasuredRow& row, const ModelPreset& preset) {
+  const auto agrees = [&](Column column, const std::string& value) {
+    return row[column].empty() || row[column] == value;
+  };
+  const bool has_ffn =
+      agrees(Column::ffn_hidden, preset.ffn) || agrees(Column::ffn_hidden, preset.expert_ffn);
+  // A table of learned positions is as long as the sequence of a row that prints a longer one.
+  bool has_positions = true;
+  for (const char* type : {"bert", "gpt", "gpt2", "mpt", "opt"})
+    if (preset.model_type == type)
+      has_positions = row.integer(Column::seq_len).value_or(0) <= std::atoll(preset.positions.c_str());
+  return has_positions && row[Column::layers] == preset.layers && row[Column::hidden] == preset.hidden &&
+         agrees(Column::heads, preset.heads) && has_ffn && agrees(Column::n_experts, preset.experts) &&
+         agrees(Column::topk, preset.topk) &&
+         agrees(Column::kv_heads, preset.kv_heads.empty() ? preset.heads : preset.kv_heads);
 }
 
 const ModelPreset* model_named(const std::string& text, const std::vector<ModelPreset>& presets) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "configs/load_job.h"
+#include "validation/measured_row.h"
 
 namespace simrun {
 
@@ -15,7 +16,14 @@ struct ModelPreset {
   std::string layers = {};
   std::string positions = {};  // the longest sequence
   std::string heads = {};
+  std::string hidden = {}, kv_heads = {}, vocab = {};
+  std::string ffn = {}, expert_ffn = {};  // expert_ffn only where it has a key of its own
+  std::string experts = {}, topk = {};
 };
+
+// Whether a row that prints its model's layers and width means just the preset's: whatever else it prints of
+// heads and MLPs is the preset's, too.
+bool has_dimensions_of(const MeasuredRow& row, const ModelPreset& preset);
 
 // Of all preset directories, by name; of two with one name the first.
 std::vector<ModelPreset> model_presets(const LoadOptions& options);

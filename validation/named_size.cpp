@@ -72,13 +72,29 @@ std::optional<double> parameters_named(std::string_view name) {
   return std::nullopt;
 }
 
-bool is_gated_by_size(const MeasuredRow& row) {
-  // Names are rounded to a digit or two; a third matrix is a quarter of a layer or more.
+namespace {
+
+// Whether there are as many with so many matrices, and not with so many others. Names are rounded to a digit
+// or two; a third matrix is a quarter of a layer or more. "1B-7B" of experts are a token's and all.
+bool has_matrices(const MeasuredRow& row, double matrices, double others) {
   constexpr double near = 0.07, far = 0.15;
-  const auto named = parameters_named(row[Column::model]);
+  const std::string& name = row[Column::model];
   const auto dimensions = dimensions_of(row);
-  return named && dimensions && distance(*named, *dimensions, 3) <= near &&
-         distance(*named, *dimensions, 2) >= far;
+  if (!dimensions) return false;
+  const auto is_near = [&](double size) {
+    return distance(size, *dimensions, matrices) <= near && distance(size, *dimensions, others) >= far;
+  };
+  const auto first = parameters_named(name);
+  if (first && is_near(*first)) return true;
+  const std::size_t dash = name.find("B-");
+  if (dimensions->experts < 2 || !first || dash == std::string::npos) return false;
+  const auto second = parameters_named(std::string_view(name).substr(dash + 1));
+  return second && is_near(*second);
 }
+
+}  // namespace
+
+bool is_gated_by_size(const MeasuredRow& row) { return has_matrices(row, 3, 2); }
+bool is_ungated_by_size(const MeasuredRow& row) { return has_matrices(row, 2, 3); }
 
 }  // namespace simrun

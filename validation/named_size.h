@@ -14,5 +14,7 @@ std::optional<double> parameters_named(std::string_view name);
 // Whether a decoder of the row's dimensions has as many parameters as its name says (within 7 %) with gated
 // MLPs, of three matrices, and not (by 15 %) with MLPs of two.
 bool is_gated_by_size(const MeasuredRow& row);
+// Likewise with MLPs of two matrices and not of three.
+bool is_ungated_by_size(const MeasuredRow& row);
 
 }  // namespace simrun

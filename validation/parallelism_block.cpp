@@ -38,9 +38,25 @@ void write_batch(RowJob& made) {
   const auto micro = made.row.integer(Column::micro_batch), data = made.row.integer(Column::dp);
   const auto global = made.row.integer(Column::global_batch);
   made.job.set("training.global_batch_size", made.row[Column::global_batch]);
-  if (!micro || !data || !global || *micro < 1 || *data < 1 || *global % (*micro * *data) == 0) return;
+  if (!micro || !data || !global || *micro < 1 || *data < 1) return;
+  constexpr double countable = 1e15;
+  if (static_cast<double>(*micro) * static_cast<double>(*data) > countable) {
+    if (made.row.fault.empty())
+      made.row.fault =
+          fmt::format("micro_batch {} x dp {} are more sequences than can be counted", *micro, *data);
+    return;
+  }
+  if (*global % (*micro * *data) == 0) return;
   const std::int64_t at_once = *micro * *data;
   const std::int64_t whole = std::max<std::int64_t>(1, *global / at_once) * at_once;
+  // Half of what is run at once may be how a batch was counted; less is another job.
+  const auto is_stated = [&](const char* name, Column column) {
+    return std::ranges::find(made.assumed, name + ("=" + made.row[column])) == made.assumed.end();
+  };
+  if (is_stated("micro_batch", Column::micro_batch) && is_stated("dp", Column::dp) && whole > 2 * *global &&
+      made.row.fault.empty())
+    made.row.fault = fmt::format("micro_batch {} x dp {} are {} sequences, and global_batch is {}", *micro,
+                                 *data, at_once, *global);
   made.batch_share = static_cast<double>(whole) / static_cast<double>(*global);
   made.assumed.push_back(fmt::format("global_batch {} instead of {}", whole, *global));
   made.job.set("training.global_batch_size", fmt::format("{}", whole));
@@ -130,6 +146,34 @@ std::string layout_text(const std::vector<std::int64_t>& counts, const std::stri
   return "\"" + layout + "L\"";
 }
 
+// Of rows whose fact `stages` is by_operator, where layers are too few: stages of attention or MLP alone.
+bool cut_layers(RowJob& made, std::int64_t layers, std::int64_t stages) {
+  const auto kind = made.facts.find("stages");
+  const auto hidden = made.row.integer(Column::hidden), ffn = made.row.integer(Column::ffn_hidden);
+  const auto vocab = made.row.integer(Column::vocab), sequence = made.row.integer(Column::seq_len);
+  if (kind == made.facts.end() || kind->second != "by_operator" || stages > 2 * layers ||
+      !made.row[Column::n_experts].empty() || !made.job.has("model.num_layers") || !hidden || !ffn ||
+      !vocab || !sequence)
+    return false;
+  const auto h = static_cast<double>(*hidden);
+  const std::vector<std::int64_t> counts =
+      sublayers_by_cost(layers, stages,
+                        {4 * h * h + 2 * static_cast<double>(*sequence) * h,
+                         2 * h * static_cast<double>(*ffn), static_cast<double>(*vocab) * h});
+  std::string pattern;
+  for (std::int64_t layer = 0; layer < layers; ++layer) pattern += "*-";
+  made.job.set("model.num_layers", fmt::format("{}", 2 * layers));
+  made.job.set("model.hybrid_override_pattern", fmt::format("\"{}\"", pattern));
+  made.job.set("parallelism.pipeline_model_parallel_layout", layout_text(counts, ""));
+  if (made.job.value("recompute.granularity") == "full") {  // a stage is computed again as a whole
+    made.job.set("recompute.method", "uniform");
+    made.job.set("recompute.num_layers", fmt::format("{}", std::ranges::max(counts)));
+  }
+  made.assumed.push_back(
+      fmt::format("{} layers on {} stages, cut between attention and MLP", layers, stages));
+  return true;
+}
+
 void write_stages(RowJob& made) {
   const auto layers = made.row.integer(Column::layers), ranks = made.row.integer(Column::pp);
   const std::int64_t chunks = std::max<std::int64_t>(made.row.integer(Column::vpp).value_or(1), 1);
@@ -140,6 +184,7 @@ void write_stages(RowJob& made) {
     return made.job.set("parallelism.pipeline_model_parallel_layout", fmt::format("\"{}\"", layout->second));
   const std::int64_t stages = *ranks * chunks;
   if (stages > 4096) return;
+  if (*layers < stages && cut_layers(made, *layers, stages)) return;
   const std::vector<std::int64_t> named = named_stage_layers(made, *layers, stages);
   if (!named.empty())
     return made.job.set("parallelism.pipeline_model_parallel_layout",
@@ -169,7 +214,7 @@ void write_experts(RowJob& made) {
 }  // namespace
 
 void write_training(RowJob& made) {
-  made.job.set("training.seq_length", made.row[Column::seq_len]);
+  if (!made.row[Column::seq_len].empty()) made.job.set("training.seq_length", made.row[Column::seq_len]);
   write_batch(made);
   write_precision(made);
   if (made.row[Column::flash_attention] == "0") made.job.set_if_absent("training.attention", "unfused");

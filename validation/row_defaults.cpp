@@ -8,6 +8,7 @@
 
 #include "configs/pipeline_layout.h"
 #include "validation/row_cells.h"
+#include "validation/text_pattern.h"
 
 namespace simrun {
 namespace {
@@ -48,12 +49,13 @@ std::int64_t usual_sequence(const RowJob& made) {
   return most > 0 ? std::min<std::int64_t>(most, 2048) : 2048;
 }
 
-// 2,048 tokens, or one longer sequence: what leaves it out is mostly large and short of memory. A power of
-// two of sequences, of which a data-parallel rank's batch is a multiple; with a pipeline no more than leaves
-// it four microbatches per stage.
+// 2,048 tokens or 32 images, or one longer sequence: what leaves it out is mostly large and short of memory.
+// A power of two of sequences, of which a data-parallel rank's batch is a multiple; with a pipeline no more
+// than leaves it four microbatches per stage.
 std::int64_t usual_micro_batch(const RowJob& made) {
   const std::int64_t data = size_in(made, Column::dp), stages = size_in(made, Column::pp);
-  std::int64_t most = 2048 / size_in(made, Column::seq_len);
+  constexpr std::int64_t images = 32;
+  std::int64_t most = made.facts.contains("reads") ? images : 2048 / size_in(made, Column::seq_len);
   const auto global = made.row.integer(Column::global_batch);
   if (global) most = std::min(most, *global / data / (stages > 1 ? 4 * stages : 1));
   std::int64_t sequences = 1;
@@ -74,7 +76,7 @@ void keep_in_batch(RowJob& made) {
 }
 
 void fill_in_batch(RowJob& made, const SizeGuess& guess) {
-  assume(made, Column::seq_len, usual_sequence(made));
+  if (!made.facts.contains("reads")) assume(made, Column::seq_len, usual_sequence(made));
   const std::int64_t data = size_in(made, Column::dp), stages = size_in(made, Column::pp);
   made.guesses_micro_batch = made.row[Column::micro_batch].empty() && !made.has_source_rule;
   if (made.guesses_micro_batch)
@@ -82,7 +84,10 @@ void fill_in_batch(RowJob& made, const SizeGuess& guess) {
   assume(made, Column::micro_batch, 1);
   keep_in_batch(made);
   const std::int64_t passes = stages > 1 ? 4 * stages : made.has_source_rule ? 1 : 4;
-  assume(made, Column::global_batch, size_in(made, Column::micro_batch) * data * passes);
+  constexpr double countable = 1e15;
+  const std::int64_t micro = size_in(made, Column::micro_batch);
+  const bool is_countable = static_cast<double>(micro) * static_cast<double>(data * passes) <= countable;
+  assume(made, Column::global_batch, is_countable ? micro * data * passes : micro);
 }
 
 // Of 128 elements (64 below a width of 2,048), or as near to that as divides the width and is divisible by
@@ -105,7 +110,7 @@ void fill_in_model(RowJob& made) {
   if (!hidden) return;
   assume(made, Column::heads,
          usual_heads(*hidden, size_in(made, Column::tp), size_in(made, Column::kv_heads)));
-  if (made.row[Column::kv_heads].empty()) made.row[Column::kv_heads] = made.row[Column::heads];
+  assume(made, Column::kv_heads, made.row[Column::heads]);
   if (!made.row[Column::n_experts].empty()) assume(made, Column::topk, 2);
   assume(made, Column::vocab, 51200);
 }
@@ -127,6 +132,24 @@ std::int64_t virtual_stages(const RowJob& made) {
   return layers % ranks == 0 ? layers / ranks : (layers + 2) % ranks == 0 ? (layers + 2) / ranks : 1;
 }
 
+bool has_no_flash_attention(const RowJob& made) {
+  const std::string& gpu = made.row[Column::hardware];
+  return matched("V100", gpu) || matched("P100", gpu);
+}
+
+bool is_older_than_ampere(const RowJob& made) {
+  return has_no_flash_attention(made) || matched("=T4", made.row[Column::hardware]);
+}
+
+// FlashAttention's kernels need Turing or later (Dao-AILab/flash-attention, README), whatever a framework has
+// on others.
+void assume_attention(RowJob& made) {
+  const bool has_none = has_no_flash_attention(made);
+  if (has_none && std::erase(made.assumed, "flash_attention=1") > 0)
+    made.row[Column::flash_attention].clear();
+  assume(made, Column::flash_attention, has_none ? 0 : 1);
+}
+
 }  // namespace
 
 void assume(RowJob& made, Column column, const std::string& value) {
@@ -143,9 +166,16 @@ bool shards_parameters(const RowJob& made) {
 }
 
 // What GPUs and data-parallel ranks leave to a split that the row does not state: tensor-parallel ranks
-// first, up to eight.
-void split_by_quotient(RowJob& made) {
-  const auto gpus = made.row.integer(Column::n_gpus), data = made.row.integer(Column::dp);
+// first, up to eight. A batch of fewer microbatches than there are GPUs is at most so many data-parallel
+// ranks, which is what is tried first.
+void split_by_quotient(RowJob& made, const SizeGuess& guess) {
+  const auto gpus = made.row.integer(Column::n_gpus), global = made.row.integer(Column::global_batch);
+  auto data = made.row.integer(Column::dp);
+  const bool is_first = guess.tensor <= 1 && guess.pipeline <= 1;
+  if (!data && gpus && global && is_first && !made.has_source_rule && !shards_parameters(made)) {
+    const std::int64_t microbatches = *global / size_in(made, Column::micro_batch);
+    if (microbatches > 0 && microbatches < *gpus) data = microbatches;
+  }
   if (!gpus || !data || *gpus % *data != 0) return;
   const std::int64_t ranks = *gpus / *data, tensor = std::gcd(ranks, std::int64_t{8});
   assume(made, Column::tp, tensor);
@@ -156,7 +186,7 @@ void split_by_quotient(RowJob& made) {
 void fill_in_split(RowJob& made, const SizeGuess& guess) {
   const auto is_blank = [&](Column column) { return made.row[column].empty(); };
   const bool is_open = is_blank(Column::tp) && is_blank(Column::pp);
-  if (is_open && is_blank(Column::cp)) split_by_quotient(made);
+  if (is_open && is_blank(Column::cp)) split_by_quotient(made, guess);
   made.guesses_split = !made.has_source_rule && is_open && is_blank(Column::dp) && !shards_parameters(made);
   made.guesses_experts = !made.has_source_rule && !is_blank(Column::n_experts) && is_blank(Column::ep);
   if (made.guesses_split && guess.tensor > 1) assume(made, Column::tp, guess.tensor);
@@ -173,10 +203,10 @@ void fill_in_defaults(RowJob& made, const SizeGuess& guess) {
   fill_in_batch(made, guess);
   fill_in_model(made);
   assume(made, Column::gpus_per_node, 8);
-  assume(made, Column::precision, "bf16");
+  assume(made, Column::precision, is_older_than_ampere(made) ? "fp16" : "bf16");
   assume(made, Column::zero_stage, "1");
   assume(made, Column::recompute, "none");
-  assume(made, Column::flash_attention, "1");
+  assume_attention(made);
   if (size_in(made, Column::tp) > 1) assume(made, Column::sp, 0);
   if (size_in(made, Column::pp) > 1) {
     assume(made, Column::vpp, virtual_stages(made));

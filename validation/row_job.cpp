@@ -24,8 +24,8 @@ namespace {
 // What several rules say of one row, the most specific first.
 using Applied = std::vector<RowRule>;
 
-// The rule of the model's name; of a row without layers or width, which the rule does not know either, the
-// preset that the name means.
+// The rule of the model's name; where that does not know the model's layers, the preset that the name means,
+// of a row that prints its layers and width only if they are the preset's.
 std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
   std::optional<RowRule> rule = first_applied(rules.models, row[Column::model]);
   const auto knows_it = [](const RowRule& of) {
@@ -34,9 +34,9 @@ std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules,
            of.facts.contains("unsupported");
   };
   const bool has_dimensions = !row[Column::layers].empty() && !row[Column::hidden].empty();
-  if (has_dimensions || (rule && knows_it(*rule))) return rule;
+  if (rule && knows_it(*rule)) return rule;
   const ModelPreset* preset = presets.model(row[Column::model]);
-  if (preset == nullptr) return rule;
+  if (preset == nullptr || (has_dimensions && !has_dimensions_of(row, *preset))) return rule;
   RowRule named;
   named.name = preset->name;
   named.job = {{"model.from", preset->name}};
@@ -53,6 +53,12 @@ std::string hardware_of(const MeasuredRow& row) {
   return gpu + (is_pcie && !matched("SXM", gpu) && !matched("PCI", gpu) ? " PCIe card" : "");
 }
 
+std::optional<RowRule> flops_rule(const std::string& words, const RowRules& rules) {
+  std::optional<RowRule> rule = first_applied(rules.flops, words);
+  if (rule && rule->facts.contains("formula") && !flops_formula_in(words).empty()) return std::nullopt;
+  return rule;
+}
+
 Applied applied_rules(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
   Applied all;
   for (const RowRule& rule : rules.notes)
@@ -61,7 +67,7 @@ Applied applied_rules(const MeasuredRow& row, const RowRules& rules, KnownPreset
   for (std::optional<RowRule> found :
        {first_applied(rules.sources, row[Column::source]), model_rule(row, rules, presets),
         first_applied(rules.hardware, hardware_words(hardware_of(row))),
-        first_applied(rules.flops, row[Column::flops_definition])})
+        flops_rule(row[Column::flops_definition], rules)})
     if (found) all.push_back(std::move(*found));
   return all;
 }
@@ -81,13 +87,41 @@ void name_what_is_unknown(RowJob& made) {
                                               in_quotes(made.row[Column::model])));
 }
 
-// What stages, and sequences whose length nobody says, need to know of a preset.
+// How FLOPs count that the row does not explain, or in words that no rule knows.
+void assume_flops(RowJob& made) {
+  const std::string& metric = made.row[Column::measured_metric];
+  if ((metric != "tflops_per_gpu" && metric != "mfu") || made.facts.contains("flops")) return;
+  const auto usual = made.facts.find("usual_flops");
+  const bool is_empty = made.row[Column::flops_definition].empty();
+  const std::string kind = is_empty && usual != made.facts.end() ? usual->second : "model";
+  made.facts.emplace("flops", kind);
+  made.assumed.push_back(is_empty ? "flops_definition=" + kind
+                                  : fmt::format("flops_definition {} read as {}",
+                                                in_quotes(made.row[Column::flops_definition]), kind));
+}
+
+// The preset of a row that prints no dimensions, where a rule named it.
+void name_preset(RowJob& made, const MeasuredRow& row) {
+  const std::string from = made.job.value("model.from");
+  const bool has_dimensions = !row[Column::layers].empty() && !row[Column::hidden].empty();
+  if (!from.empty() && (!has_dimensions || made.facts.contains("preset")))
+    made.assumed.push_back("model preset " + from);
+}
+
+// What stages, expert-parallel ranks, and sequences whose length nobody says, need to know of a preset.
 void take_from_preset(RowJob& made, KnownPresets& presets) {
   const ModelPreset* preset = presets.preset(made.job.value("model.from"));
   if (preset == nullptr) return;
   if (!preset->layers.empty()) assume(made, Column::layers, preset->layers);
+  for (const char* type : {"resnet", "wide_resnet", "vgg", "vit"})
+    if (preset->model_type == type) {
+      made.facts.emplace("reads", "images");
+      made.row[Column::seq_len].clear();
+    }
   if (!preset->positions.empty()) made.facts.emplace("positions", preset->positions);
   if (!preset->heads.empty()) made.facts.emplace("heads", preset->heads);
+  if (made.row[Column::n_experts].empty()) made.row[Column::n_experts] = preset->experts;
+  if (!preset->expert_ffn.empty()) made.facts.emplace("dense_ffn", preset->ffn);
 }
 
 // A card of another size than the one that the text means otherwise, as the A100 of 64 GB.
@@ -224,11 +258,11 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
   made.has_source_rule = first_applied(rules.sources, made.row[Column::source]).has_value();
   made.job.set("simrun", "1");
   for (const RowRule& rule : applied_rules(made.row, rules, presets)) follow(rule, made);
-  if (const auto preset = made.facts.find("preset"); preset != made.facts.end())
-    made.assumed.push_back("model preset " + preset->second);
+  name_preset(made, row);
   if (hardware_of(made.row) != made.row[Column::hardware]) made.assumed.push_back("a PCIe card");
   if (const std::string formula = flops_formula_in(made.row[Column::flops_definition]); !formula.empty())
     made.facts.emplace("flops", formula);
+  assume_flops(made);
   take_from_preset(made, presets);
   refuse_other_memory(made, presets);
   name_what_is_unknown(made);

@@ -20,6 +20,8 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
                                             "like",  "cells",  "job",   "facts"};
 //   keys            spelling of the model's keys: see validation/model_block.cpp
 //   flops           how a printed FLOP/s or MFU counts: see validation/claimed_flops.h
+//   formula         none: of a rule for words that have no formula among them
+//   usual_flops     of rows that do not say it: likewise
 //   peak            FLOP/s that an MFU is a share of: TFLOP/s, or a precision
 //   framework       the profile of configs/frameworks that it runs on, if there is one
 //   ffn_per_hidden  width of the MLPs and experts of rows that do not say it, in hidden sizes
@@ -31,9 +33,10 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
 //   memory_unit     GiB or GB
 //   memory_kind     allocated, reserved or nvidia_smi
 //   memory_rank     worst, last, first
-//   stages          layers of pipeline stages: by_cost, by_module (validation/stage_layers.h)
+//   stages          layers of pipeline stages: by_cost, by_module, by_operator (validation/stage_layers.h)
 //   first_stage_layers, last_stage_layers  likewise, as numbers
 //   stage_layout    likewise, as Megatron-LM's --pipeline-model-parallel-layout
+//   head_dim        elements of a head, where they are not hidden / heads
 //   recompute       as_needed: of rows that do not say it, everything where the job does not fit without
 //   microbatches    "64..1024": powers of two of which the source printed the fastest, of rows that do
 //                   not say it; "tuned": the number is the fastest, with a power of two for a microbatch
@@ -41,6 +44,8 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
 //   set             the set of rows that it is scored in, instead of the others
 const std::vector<std::string> fact_names = {"keys",
                                              "flops",
+                                             "formula",
+                                             "usual_flops",
                                              "peak",
                                              "framework",
                                              "ffn_per_hidden",
@@ -57,6 +62,7 @@ const std::vector<std::string> fact_names = {"keys",
                                              "first_stage_layers",
                                              "last_stage_layers",
                                              "stage_layout",
+                                             "head_dim",
                                              "recompute",
                                              "microbatches"};
 

@@ -1,6 +1,9 @@
 #include "validation/stage_layers.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <limits>
+#include <utility>
 
 namespace simrun {
 namespace {
@@ -33,6 +36,42 @@ std::vector<std::int64_t> layers_by_cost(std::int64_t layers, std::int64_t stage
       ++stage;
   }
   fill_empty_stages(counts);
+  return counts;
+}
+
+std::vector<std::int64_t> sublayers_by_cost(std::int64_t layers, std::int64_t stages,
+                                            const Sublayers& costs) {
+  const auto count = static_cast<std::size_t>(2 * layers), ranks = static_cast<std::size_t>(stages);
+  constexpr double never = std::numeric_limits<double>::infinity();
+  const double enough = 2 * (costs.attention + costs.mlp) + costs.table;  // a stage never needs two layers
+  // Of the stages so far, which hold the sublayers before `end`: the largest, as small as it can be.
+  std::vector<double> least(count + 1, never);
+  least[0] = 0;
+  std::vector<std::vector<std::size_t>> begins;  // by stage and `end`: where the stage begins then
+  for (std::size_t stage = 0; stage < ranks; ++stage) {
+    const bool has_table = stage == 0 || stage + 1 == ranks;
+    std::vector<double> next(count + 1, never);
+    std::vector<std::size_t> begin(count + 1, 0);
+    for (std::size_t end = 0; end <= count; ++end) {
+      double own = has_table ? costs.table : 0;
+      for (std::size_t from = end;; --from) {
+        const double largest = std::max(least[from], own);
+        const bool holds_something = has_table || from < end;
+        if (holds_something && largest < next[end]) {
+          next[end] = largest;
+          begin[end] = from;
+        }
+        if (from == 0 || own > enough) break;
+        own += from % 2 == 1 ? costs.attention : costs.mlp;
+      }
+    }
+    least = std::move(next);
+    begins.push_back(std::move(begin));
+  }
+  std::vector<std::int64_t> counts(ranks);
+  std::size_t end = count;
+  for (std::size_t stage = ranks; stage-- > 0; end = begins[stage][end])
+    counts[stage] = static_cast<std::int64_t>(end - begins[stage][end]);
   return counts;
 }
 

@@ -17,6 +17,15 @@ std::vector<std::int64_t> layers_by_cost(std::int64_t layers, std::int64_t stage
 // of which stages have equally many, the first ones one more.
 std::vector<std::int64_t> layers_by_module(std::int64_t layers, std::int64_t stages);
 
+// Attention and MLP as layers of their own ("*-*-", Megatron-LM's hybrid models) on at least as many stages
+// as layers, so that the largest stage is as small as it can be: Alpa's stages are of operators. An attention
+// costs 4 h^2 + 2 s h, an MLP 2 h f, the tables before the first and behind the last one V h each: memory,
+// and of the head time. REQUIRES: layers <= stages <= 2 layers.
+struct Sublayers {
+  double attention = 0, mlp = 0, table = 0;
+};
+std::vector<std::int64_t> sublayers_by_cost(std::int64_t layers, std::int64_t stages, const Sublayers& costs);
+
 // First and last stage as Megatron-LM's --decoder-first-pipeline-num-layers and -last- say (0: not said);
 // the others share the rest evenly. Empty where that does not divide.
 std::vector<std::int64_t> layers_between(std::int64_t layers, std::int64_t stages, std::int64_t first,

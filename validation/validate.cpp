@@ -12,6 +12,7 @@
 
 #include "validation/error_bands.h"
 #include "validation/size_guess.h"
+#include "validation/text_pattern.h"
 
 namespace simrun {
 namespace {
@@ -95,7 +96,9 @@ void count_printed_twice_once(std::vector<ValidatedRow>& rows) {
 std::string set_of(const RowJob& made) {
   const auto found = made.facts.find("set");
   if (found != made.facts.end()) return found->second;
-  return made.row[Column::notes].find("use=caution") != std::string::npos ? "caution" : "";
+  return matched("use=caution", made.row[Column::notes]) || matched("use = caution", made.row[Column::notes])
+             ? "caution"
+             : "";
 }
 
 // Whether a row leaves open what is recomputed, and its source recomputes where memory asks for it.

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "validation/measured_value.h"
+
 namespace simrun {
 namespace {
 
@@ -54,6 +56,23 @@ TEST_CASE("rows: an MFU that is written as a share is a percentage") {
   CHECK(value("mfu", "0.552") == 55.2);
   CHECK(value("mfu", "55.2") == 55.2);
   CHECK(value("iter_time_s", "0.552") == 0.552);
+  CHECK(value("HFU", "0.552") == 55.2);
+  CHECK(value("mfu", "0.8 %") == 0.8);
+}
+
+TEST_CASE("rows: a measurement may have its metric's unit behind it, a sequence its tokens in thousands") {
+  CHECK(plain_measured_value("41.0%", "mfu") == "41.0");
+  CHECK(plain_measured_value("182 TFLOP/s", "tflops_per_gpu") == "182");
+  CHECK(plain_measured_value("3,700 ms", "iter_time_s") == "3.7");
+  CHECK(plain_measured_value("11,200 tokens/s", "tokens_per_s") == "11200");
+  CHECK(plain_measured_value("11,200 tokens/s/gpu", "tokens_per_s") == "11,200 tokens/s/gpu");
+  CHECK(plain_measured_value("12 bananas", "mfu") == "12 bananas");
+  CHECK(plain_measured_value("ms", "iter_time_s") == "ms");
+  CHECK(plain_measured_value("", "iter_time_s").empty());
+  CHECK(plain_sequence("4k") == "4096");
+  CHECK(plain_sequence("32K tokens") == "32768");
+  CHECK(plain_sequence("8192 tokens") == "8192");
+  CHECK(plain_sequence("4M") == "4M");
 }
 
 TEST_CASE("rows: a header that lacks a column or has one twice is refused, with every fault") {

@@ -31,6 +31,16 @@ TEST_CASE("Stages by cost: a stage ends with the layer that takes it past its sh
   CHECK(layers_by_cost(16, 8, 4) == Counts{3, 3, 2, 3, 2, 2, 1, 0});
 }
 
+TEST_CASE("Stages of operators: attention and MLP apart, the largest stage as small as it can be") {
+  // 1 2 1 2 on four stages, with tables of 2: 3 is the least, as T 1 | 2 1 | 2 | T.
+  CHECK(sublayers_by_cost(2, 4, {1, 2, 2}) == Counts{1, 2, 1, 0});
+  // Without tables on three: 1 2 | 1 | 2, of which the last cannot have more with less in the largest.
+  const Counts three = sublayers_by_cost(2, 3, {1, 2, 0});
+  CHECK(std::accumulate(three.begin(), three.end(), std::int64_t{0}) == 4);
+  CHECK(three[1] + three[2] <= 3);
+  CHECK(sublayers_by_cost(2, 2, {1, 2, 1}) == Counts{2, 2});
+}
+
 TEST_CASE("Stages by cost share all layers, and only the last one may have none") {
   for (std::int64_t layers = 8; layers < 40; layers += 3)
     for (std::int64_t stages = 2; stages <= 8; ++stages)
@@ -70,6 +80,28 @@ TEST_CASE("row: the Playbook's stages follow nanotron's costs, COLM's the module
                         {Column::vocab, "131072"}})) == "\"Et*11|t*5L\"");
   CHECK(layout_of(with({{Column::source, "arXiv 2311.05610"}, {Column::layers, "40"}})) == "\"Et*21|t*19L\"");
   CHECK(layout_of(with({{Column::notes, "--decoder-first-pipeline-num-layers 3"}})) == "\"Et*3|t*5L\"");
+}
+
+TEST_CASE("row: Alpa's stages of fewer layers than there are hold attention or MLPs alone") {
+  const Cells cells{{Column::source, "alpa-projects/alpa"},
+                    {Column::model, "GPT"},
+                    {Column::tp, "1"},
+                    {Column::pp, "4"},
+                    {Column::vpp, "1"},
+                    {Column::n_gpus, "4"},
+                    {Column::layers, "3"},
+                    {Column::hidden, "1024"},
+                    {Column::ffn_hidden, "4096"},
+                    {Column::seq_len, "1024"},
+                    {Column::vocab, "1024"}};
+  const RowJob made = made_of(cells);
+  CHECK(made.job.value("model.num_layers") == "6");
+  CHECK(made.job.value("model.hybrid_override_pattern") == "\"*-*-*-\"");
+  // Of h^2, an MLP is 8, attention 6, a table 1: some stage has two of the six, and 15 is the least with a
+  // table.
+  const std::string layout = made.job.value("parallelism.pipeline_model_parallel_layout");
+  CHECK((layout == "\"Et*1|t*2|t*2|t*1L\"" || layout == "\"E|t*2|t*2|t*2L\""));
+  CHECK(made.assumed.back() == "3 layers on 4 stages, cut between attention and MLP");
 }
 
 TEST_CASE("row: interleaved without a number of virtual stages has one layer in each") {

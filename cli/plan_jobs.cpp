@@ -115,14 +115,14 @@ FoundPlans find_plans(const PlannedJob& job, const PlanBase& base, const PlanSea
                       bool explains) {
   FoundPlans found{search_jobs(base, search), {}};
   if (!explains || !found.result.best.empty() || found.result.was_stopped) return found;
-  const auto on_nodes = [&](std::int64_t nodes) -> std::optional<PlanBase> {
+  const auto with_nodes = [&](const Override& nodes) -> std::optional<PlanBase> {
     try {
-      return job.base({{"cluster.nodes", std::to_string(nodes)}});
+      return job.base({nodes});
     } catch (const ConfigError&) {
       return std::nullopt;  // it names nodes, or its batch is too small
     }
   };
-  found.fitting = nearest_that_fits(base, on_nodes, search);
+  found.fitting = nearest_that_fits(base, with_nodes, search);
   return found;
 }
 
@@ -157,7 +157,11 @@ int search_and_report(const Options& options, const LoadOptions& load, ProcessGr
   std::string wrote;
   if (result.was_stopped || options.plan_flags.resume)
     wrote += write_reported(paths.state, plan_state(base, result, search.known));
-  if (!result.best.empty()) wrote += write_reported(paths.best, plan_yaml(base, result.best.front()));
+  const char* caution =
+      result.is_alone ? "# The search was stopped: its step time has each transfer alone on its links.\n"
+                      : "";
+  if (!result.best.empty())
+    wrote += write_reported(paths.best, caution + plan_yaml(base, result.best.front()));
   return report_plan(options, base, found, wrote, took.count());
 }
 

@@ -69,8 +69,10 @@ std::string why_it_loses(const RankedCandidate& loser, const RankedCandidate& be
   const Evaluation& of = loser.evaluation;
   const Evaluation& to = best.evaluation;
   if (!of.refusal.empty()) return of.refusal;
-  if (!of.fits)
-    return fmt::format("does not fit: {} of {}", memory_text(of.peak_bytes), memory_text(of.limit_bytes));
+  const std::string needed = memory_text(of.peak_bytes), limit = memory_text(of.limit_bytes);
+  if (!of.fits && needed == limit)
+    return fmt::format("does not fit: {} more than {}", memory_text(of.peak_bytes - of.limit_bytes), limit);
+  if (!of.fits) return fmt::format("does not fit: {} of {}", needed, limit);
   const double slower = of.step_s - to.step_s;
   const double in_percent = 100 * slower / std::max(to.step_s, 1e-12);
   if (slower <= 0 && of.peak_bytes > to.peak_bytes)
@@ -85,9 +87,19 @@ std::string why_it_loses(const RankedCandidate& loser, const RankedCandidate& be
   return fmt::format("{:+.1f} %: {}", in_percent, cause);
 }
 
+// In the order of the search, which is that of the estimates; without them, what runs and fits comes first.
+std::vector<RankedCandidate> losers_of(const PlanSearchResult& result) {
+  std::vector<RankedCandidate> losers = result.rest;
+  if (!result.has_estimates)
+    std::stable_partition(losers.begin(), losers.end(), [](const RankedCandidate& of) {
+      return of.evaluation.refusal.empty() && of.evaluation.fits;
+    });
+  return losers;
+}
+
 std::string losers_text(const PlanSearchResult& result) {
   std::vector<TextRow> rows{{"candidate", "why"}};
-  for (const RankedCandidate& loser : result.rest) {
+  for (const RankedCandidate& loser : losers_of(result)) {
     if (rows.size() > most_losers) break;
     rows.push_back({describe(loser.candidate), why_it_loses(loser, result.best.front())});
   }
@@ -131,7 +143,8 @@ std::string fitting_text(const FittingSearch& fitting) {
                       : !fitting.tried_limits
                           ? "on up to 64 times as many nodes"
                           : "without one of its limits, or all, or on up to 64 times as many nodes";
-  return fmt::format("nor does it fit {}\n", where);
+  const std::string of = fitting.group.empty() ? "" : fmt::format(" of group {}", fitting.group);
+  return fmt::format("nor does it fit {}{}\n", where, fitting.tried_nodes ? of : "");
 }
 
 // Files beside the job's, which a job written elsewhere would not find; presets it would.
@@ -171,11 +184,18 @@ std::string json_list_of(const PlanBase& base, const std::vector<RankedCandidate
   return text + (candidates.empty() ? "]" : "\n ]");
 }
 
+const char* stopped_words(const PlanSearchResult& result) {
+  if (!result.was_stopped) return "";
+  if (result.best.empty()) return " (stopped)";
+  return result.is_alone ? " (stopped: the best so far, each transfer alone on its links)"
+                         : " (stopped: the best so far)";
+}
+
 // A limit that no GPU reaches.
 std::string idle_limit_text(const PlanBase& base) {
   const std::int64_t largest = largest_memory(base.job.job.cluster);
   if (base.job.plan.max_memory <= largest) return "";
-  return fmt::format("plan.max_memory is {}; the largest GPU has {}, which holds\n",
+  return fmt::format("plan.max_memory is {}, more than the largest GPU has ({}): it limits nothing\n",
                      memory_text(base.job.plan.max_memory), memory_text(largest));
 }
 
@@ -185,10 +205,9 @@ std::string plan_text(const PlanBase& base, const PlanSearchResult& result, cons
   const std::string estimates = result.has_estimates ? fmt::format("{} cut by bounds, {} fit by estimate",
                                                                    result.pruned, result.feasible)
                                                      : "none estimated";
-  std::string text =
-      fmt::format("{}: {} candidates, {}, {} simulated{}\n", base.job.job.name, result.candidates, estimates,
-                  result.evaluated, result.was_stopped ? " (stopped: the best so far)" : "") +
-      idle_limit_text(base) + "\n";
+  std::string text = fmt::format("{}: {} candidates, {}, {} simulated{}\n", base.job.job.name,
+                                 result.candidates, estimates, result.evaluated, stopped_words(result)) +
+                     idle_limit_text(base) + "\n";
   if (result.best.empty()) return text + nothing_fits(result) + fitting_text(fitting);
   text += table_of(result.best);
   if (result.pareto.size() > 1)

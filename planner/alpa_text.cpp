@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,7 +17,22 @@ std::string layout_words(const OperatorChoice& choice) {
   std::vector<std::string> words;
   for (const auto& [dim, axes] : choice.split)
     words.push_back(fmt::format("{}: {}", dim, fmt::join(axes, " x ")));
-  return words.empty() ? "repeated on every rank" : fmt::format("{}", fmt::join(words, ", "));
+  return words.empty() ? "whole on every rank of its stage" : fmt::format("{}", fmt::join(words, ", "));
+}
+
+// Words with commas between, in lines that fit a terminal.
+std::string wrapped(const std::vector<std::string>& words) {
+  constexpr std::size_t widest = 110;
+  std::string text, line = "   ";
+  for (const std::string& word : words) {
+    const bool is_last = &word == &words.back();
+    if (line.size() + word.size() + 2 > widest) {
+      text += line + "\n";
+      line = "   ";
+    }
+    line += " " + word + (is_last ? "" : ",");
+  }
+  return text + line + "\n";
 }
 
 // Operators of one layout together, in the order in which the first of each comes.
@@ -29,8 +45,7 @@ std::string operators_text(const AlpaPlan& plan) {
     scopes[words].push_back(choice.scope);
   }
   std::string text;
-  for (const std::string& words : order)
-    text += fmt::format("  {}\n    {}\n", words, fmt::join(scopes[words], ", "));
+  for (const std::string& words : order) text += fmt::format("  {}\n{}", words, wrapped(scopes[words]));
   return text;
 }
 
@@ -51,11 +66,19 @@ std::string stage_lines(const AlpaPlan& plan) {
   return text;
 }
 
-std::string simulated_text(const SimulatedPlan& plan) {
-  if (!plan.refusal.empty()) return fmt::format("  {:<76}  refused: {}\n", plan.name, plan.refusal);
-  return fmt::format("  {:<76}  {:>9.4g} s  {:>7.2f} GiB{}{}\n", plan.name, plan.step_s,
+std::string simulated_text(const SimulatedPlan& plan, std::size_t width) {
+  if (!plan.refusal.empty()) return fmt::format("  {:<{}}  refused: {}\n", plan.name, width, plan.refusal);
+  return fmt::format("  {:<{}}  {:>9.4g} s  {:>7.3g} GiB{}{}\n", plan.name, width, plan.step_s,
                      static_cast<double>(plan.peak_bytes) / gibibyte, plan.fits ? "" : "  does not fit",
                      plan.shares_links ? "  with shared links" : "");
+}
+
+// The best first.
+std::string simulated_lines(std::vector<SimulatedPlan> plans, std::size_t width) {
+  std::ranges::stable_sort(plans, is_better);
+  std::string text;
+  for (const SimulatedPlan& plan : plans) text += simulated_text(plan, width);
+  return text;
 }
 
 std::string nearest_words(const AlpaOutcome& outcome) {
@@ -80,15 +103,16 @@ std::string alpa_text(const AlpaOutcome& outcome) {
   } else {
     text += outcome.plans.empty() && outcome.was_stopped
                 ? "stopped before anything was found\n"
-                : "no plan was found to fit" + nearest_words(outcome) + "\n";
+                : "no plan was found to fit" + nearest_words(outcome) + "; --plan alone tells what would\n";
   }
   if (outcome.reference)
     text += fmt::format("faster and taken: {}\n", outcome.references[*outcome.reference].name);
   if (outcome.was_stopped && !outcome.plans.empty()) text += "stopped: the best so far\n";
-  text += "proposed, simulated\n";
-  for (const SimulatedPlan& plan : outcome.simulated) text += simulated_text(plan);
-  if (!outcome.references.empty()) text += "beside\n";
-  for (const SimulatedPlan& plan : outcome.references) text += simulated_text(plan);
+  std::size_t width = 0;
+  for (const auto* plans : {&outcome.simulated, &outcome.references})
+    for (const SimulatedPlan& plan : *plans) width = std::max(width, plan.name.size());
+  if (!outcome.simulated.empty()) text += "proposed, simulated\n" + simulated_lines(outcome.simulated, width);
+  if (!outcome.references.empty()) text += "beside\n" + simulated_lines(outcome.references, width);
   return text;
 }
 

@@ -210,15 +210,18 @@ std::vector<std::int64_t> BalancedEstimator::rooms_for_layers(const Candidate& o
   for (StageContent& stage : least) stage.layers = 1;
   const std::vector<double> with_even = spare_bytes(of, costs, pipeline_costs(of, even, costs)),
                             with_least = spare_bytes(of, costs, pipeline_costs(of, least, costs));
-  std::vector<std::int64_t> layers(costs.size(), 0), rooms;
-  for (std::size_t s = 0; s < even.size(); ++s) layers[pipeline_rank_of(of, s)] += even[s].layers;
+  std::vector<std::int64_t> layers(costs.size(), 0), needed(costs.size(), 0), rooms;
+  for (std::size_t s = 0; s < even.size(); ++s) {
+    layers[pipeline_rank_of(of, s)] += even[s].layers;
+    needed[pipeline_rank_of(of, s)] += least_layers(even[s]);
+  }
   for (std::size_t rank = 0; rank < costs.size(); ++rank) {
     const std::int64_t beyond = layers[rank] - of.virtual_stages;
     double room = static_cast<double>(job_.model.num_layers);
     if (const double of_layers = with_least[rank] - with_even[rank]; beyond > 0 && of_layers > 0)
       room = std::min(room, std::floor(static_cast<double>(of.virtual_stages) +
                                        with_least[rank] / of_layers * static_cast<double>(beyond)));
-    rooms.push_back(std::max(static_cast<std::int64_t>(room), of.virtual_stages));
+    rooms.push_back(std::max(static_cast<std::int64_t>(room), needed[rank]));
   }
   return rooms;
 }
@@ -229,24 +232,29 @@ std::optional<EstimatedCandidate> BalancedEstimator::with_layers(Candidate of, c
   of.balance = on.balance;
   const std::vector<StageContent> even = balanced_stages(job_, of.pipeline * of.virtual_stages);
   std::vector<std::int64_t> rooms = rooms_for_layers(of, *costs);
-  std::optional<std::vector<StageContent>> stages;
+  std::vector<StageContent> stages;
   for (int i = 0; i < most_tries; ++i) {
     stages = stages_by_time(job_, of, *costs, rooms);
-    if (!stages) return std::nullopt;
-    const std::vector<double> spare = spare_bytes(of, *costs, pipeline_costs(of, *stages, *costs));
-    if (std::ranges::min(spare) >= 0) break;
-    std::vector<std::int64_t> layers(costs->size(), 0);
-    for (std::size_t s = 0; s < stages->size(); ++s) layers[pipeline_rank_of(of, s)] += (*stages)[s].layers;
+    if (stages.empty()) return std::nullopt;
+    const std::vector<double> spare = spare_bytes(of, *costs, pipeline_costs(of, stages, *costs));
+    const bool is_hopeless =
+        std::accumulate(rooms.begin(), rooms.end(), std::int64_t{0}) < job_.model.num_layers;
+    if (std::ranges::min(spare) >= 0 || is_hopeless) break;
+    std::vector<std::int64_t> layers(costs->size(), 0), needed(costs->size(), 0);
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      layers[pipeline_rank_of(of, s)] += stages[s].layers;
+      needed[pipeline_rank_of(of, s)] += least_layers(stages[s]);
+    }
     for (std::size_t rank = 0; rank < spare.size(); ++rank) {
-      if (spare[rank] >= 0) continue;
+      if (spare[rank] >= 0 || layers[rank] == needed[rank]) continue;
       const double each = ((*costs)[rank]->room_bytes - spare[rank]) / static_cast<double>(layers[rank]);
-      rooms[rank] = std::max(layers[rank] - static_cast<std::int64_t>(std::ceil(-spare[rank] / each)),
-                             of.virtual_stages);
+      rooms[rank] =
+          std::max(layers[rank] - static_cast<std::int64_t>(std::ceil(-spare[rank] / each)), needed[rank]);
     }
   }
-  const std::optional<Estimate> estimate = estimate_of(of, *costs, *stages);
+  const std::optional<Estimate> estimate = estimate_of(of, *costs, stages);
   if (!estimate) return std::nullopt;
-  if (*stages != even) of.balance.layout = pipeline_layout_text(*stages);
+  if (stages != even) of.balance.layout = pipeline_layout_text(stages);
   return EstimatedCandidate{std::move(of), *estimate};
 }
 
@@ -344,8 +352,11 @@ std::optional<EstimatedCandidate> BalancedEstimator::estimate(const Candidate& o
   if (std::isfinite(most_s))
     if (const double least = least_s(of); least > most_s)
       return EstimatedCandidate{of, {.step_s = least, .is_bound = true}};
-  if (const std::optional<Estimate> large = slowest_.too_large(of, of.recompute))
+  if (std::optional<Estimate> large = slowest_.too_large(of, of.recompute)) {
+    // Held against the largest GPU; nothing is said of one that has less.
+    large->room_bytes -= largest_memory_ - static_cast<double>(least_memory(job_.cluster));
     return EstimatedCandidate{of, *large};
+  }
   const std::vector<StageContent> even = balanced_stages(job_, of.pipeline * of.virtual_stages);
   if (even.empty()) return std::nullopt;
   std::optional<EstimatedCandidate> best;

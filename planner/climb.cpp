@@ -1,6 +1,7 @@
 #include "planner/climb.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <set>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "configs/pipeline_layout.h"
 #include "planner/candidate_neighbours.h"
 #include "planner/in_threads.h"
+#include "planner/layer_shares.h"
 #include "planner/shortlist.h"
 
 namespace simrun {
@@ -28,7 +30,7 @@ void add_moved_layers(const PlanBase& base, const Candidate& of, std::vector<Can
   }
   for (std::size_t from = 0; from < stages.size(); ++from)
     for (std::size_t to = 0; to < stages.size(); ++to) {
-      if (from == to || stages[from].layers <= 1) continue;
+      if (from == to || stages[from].layers <= least_layers(stages[from])) continue;
       std::vector<StageContent> moved = stages;
       --moved[from].layers;
       ++moved[to].layers;
@@ -66,8 +68,10 @@ RankedCandidate climbed(const PlanBase& base, RankedCandidate from, Climb& climb
     std::vector<Candidate> neighbours = all_neighbours(base, best.candidate);
     std::erase_if(neighbours, [&](const Candidate& of) { return left() == 0 || !seen.insert(of).second; });
     std::vector<Evaluation> found(neighbours.size());
-    in_threads(climb.threads, neighbours.size(), [&](unsigned, std::size_t i) {
-      found[i] = evaluate_candidate(base, neighbours[i], EngineChoice::fast);
+    std::atomic<bool> is_over = false;
+    in_threads(climb.threads, neighbours.size(), [&](unsigned thread, std::size_t i) {
+      if (thread == 0 && climb.goes_on && !climb.goes_on()) is_over = true;
+      if (!is_over) found[i] = evaluate_candidate(base, neighbours[i], EngineChoice::fast);
     });
     is_better = false;
     for (std::size_t i = 0; i < found.size(); ++i) {

@@ -192,7 +192,8 @@ std::string describe(const GalvatronPlan& plan) {
 
 std::string nothing_found(const GalvatronOutcome& outcome) {
   if (outcome.plans.empty())
-    return outcome.was_stopped ? "stopped before anything was found\n" : "no plan fits by its estimate\n";
+    return outcome.was_stopped ? "stopped before anything was found\n"
+                               : "no plan fits by its estimate; --plan alone tells what would\n";
   std::vector<const SimulatedPlan*> all;
   for (const SimulatedLayers& plan : outcome.plans) all.push_back(&plan.simulated);
   const std::string nearest = nearest_text(all);

@@ -28,21 +28,24 @@ struct RankShare {
 
 }  // namespace
 
-std::optional<std::vector<StageContent>> stages_by_time(const Job& job, const Candidate& candidate,
-                                                        const std::vector<const PassCosts*>& of_ranks,
-                                                        const std::vector<std::int64_t>& rooms) {
+std::vector<StageContent> stages_by_time(const Job& job, const Candidate& candidate,
+                                         const std::vector<const PassCosts*>& of_ranks,
+                                         const std::vector<std::int64_t>& rooms) {
   std::vector<StageContent> stages = balanced_stages(job, candidate.pipeline * candidate.virtual_stages);
-  if (stages.empty()) return std::nullopt;
+  if (stages.empty()) return {};
   std::vector<RankShare> ranks(of_ranks.size());
   std::vector<double> seconds(stages.size(), 0);
+  std::int64_t left = job.model.num_layers;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const std::size_t on = pipeline_rank_of(candidate, s);
     RankShare& rank = ranks[on];
     if (rank.stages.empty()) rank.layer_s = seconds_of_layer(*of_ranks[on]);
     rank.stages.push_back(s);
-    stages[s].layers = 1;
-    ++rank.layers;
-    seconds[s] = rank.layer_s + (stages[s].embedding ? seconds_of_part(of_ranks[on]->embedding) : 0) +
+    stages[s].layers = least_layers(stages[s]);
+    left -= stages[s].layers;
+    rank.layers += stages[s].layers;
+    seconds[s] = static_cast<double>(stages[s].layers) * rank.layer_s +
+                 (stages[s].embedding ? seconds_of_part(of_ranks[on]->embedding) : 0) +
                  (stages[s].loss ? seconds_of_part(of_ranks[on]->loss) : 0);
     rank.seconds += seconds[s];
   }
@@ -52,10 +55,20 @@ std::optional<std::vector<StageContent>> stages_by_time(const Job& job, const Ca
     if (ranks[on].layers < rooms[on]) next.emplace(ranks[on].seconds + ranks[on].layer_s, on);
   };
   for (std::size_t on = 0; on < ranks.size(); ++on) offer(on);
-  for (std::int64_t left = job.model.num_layers - std::ssize(stages); left > 0; --left) {
-    if (next.empty()) return std::nullopt;
-    const std::size_t on = next.top().second;
-    next.pop();
+  // Beyond what there is room for, to the rank that then has least too much of what it has room for.
+  const auto too_much = [&](std::size_t on) {
+    constexpr double of_none = 0.25;
+    return static_cast<double>(ranks[on].layers + 1) / std::max(static_cast<double>(rooms[on]), of_none);
+  };
+  for (; left > 0; --left) {
+    std::size_t on = 0;
+    if (next.empty()) {
+      for (std::size_t other = 1; other < ranks.size(); ++other)
+        if (too_much(other) < too_much(on)) on = other;
+    } else {
+      on = next.top().second;
+      next.pop();
+    }
     RankShare& rank = ranks[on];
     const std::size_t stage =
         *std::ranges::min_element(rank.stages, {}, [&](std::size_t s) { return std::pair(seconds[s], s); });

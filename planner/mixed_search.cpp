@@ -1,6 +1,7 @@
 #include "planner/mixed_search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -137,8 +138,13 @@ void add_balanced(const PlanBase& base, const PlanSearchOptions& options, PlanSe
   };
   const std::vector<RankedCandidate> seeds = seeds_of(base, result);
   std::vector<std::vector<RankedCandidate>> balances(seeds.size());
-  in_threads(threads, seeds.size(),
-             [&](unsigned, std::size_t i) { balances[i] = balances_of(base, seeds[i], result.best); });
+  std::atomic<bool> is_over = false;
+  in_threads(threads, seeds.size(), [&](unsigned thread, std::size_t i) {
+    const bool asks = thread == 0 && is_alone && options.progress;
+    if (asks && !options.progress({PlanSearchPhase::simulating, result.evaluated, 0})) is_over = true;
+    if (!is_over) balances[i] = balances_of(base, seeds[i], result.best);
+  });
+  result.was_stopped = is_over;
   for (std::vector<RankedCandidate>& of_seed : balances) {
     result.evaluated += std::ssize(of_seed);
     for (RankedCandidate& found : of_seed) add(std::move(found));

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,16 +30,23 @@ class Relaxation {
     try_job(std::move(change), std::move(base));
   }
 
-  void try_nodes(std::int64_t nodes, const BaseOnNodes& on_nodes) {
+  // Of the cluster or, where it has groups, of one of them.
+  void try_nodes(std::int64_t nodes, const NodeGroup* group, const BaseWith& with) {
     search_.tried_nodes = true;
+    if (group != nullptr) search_.group = group->name;
     if (options_.among.processes == 1 && options_.progress && !options_.progress({})) {
       search_.was_stopped = true;
       return;
     }
-    std::optional<PlanBase> larger = on_nodes(nodes);
+    const std::string key =
+        group == nullptr ? "cluster.nodes" : fmt::format("cluster.node_groups.{}.nodes", group->name);
+    std::optional<PlanBase> larger = with({key, std::to_string(nodes)});
     if (!larger) return;
     const std::int64_t gpus = nodes * larger->job.job.cluster.gpus_per_node;
-    try_job(fmt::format("with {} nodes ({} GPUs)", nodes, gpus), std::move(*larger));
+    const std::string what = group == nullptr ? "GPUs" : group->gpu.name;
+    try_job(fmt::format("with {} nodes{} ({} {})", nodes,
+                        group == nullptr ? "" : fmt::format(" in group {}", group->name), gpus, what),
+            std::move(*larger));
   }
 
  private:
@@ -95,7 +104,7 @@ std::vector<Change> fewer_limits(const PlanConfig& plan, std::int64_t largest) {
 
 }  // namespace
 
-FittingSearch nearest_that_fits(const PlanBase& base, const BaseOnNodes& on_nodes,
+FittingSearch nearest_that_fits(const PlanBase& base, const BaseWith& with,
                                 const PlanSearchOptions& options) {
   if (!has_layer_kinds(base.job.job)) return {};
   Relaxation relaxation(options);
@@ -106,12 +115,15 @@ FittingSearch nearest_that_fits(const PlanBase& base, const BaseOnNodes& on_node
     free.job.plan = change.plan;
     relaxation.try_limits(change.words, std::move(free));
   }
-  if (!on_nodes || !cluster.node_groups.empty()) return std::move(relaxation).result();
+  if (!with) return std::move(relaxation).result();
+  const auto largest = std::ranges::max_element(
+      cluster.node_groups, {}, [](const NodeGroup& group) { return group.gpu.memory_bytes; });
+  const NodeGroup* group = largest == cluster.node_groups.end() ? nullptr : &*largest;
+  const std::int64_t nodes = group == nullptr ? cluster.nodes : group->nodes;
   for (std::int64_t times = 2; times <= most_times; times *= 2)
     for (const std::int64_t halves : {2, 3}) {  // 2, 3, 4, 6, 8, 12 ...
       if (relaxation.is_over()) break;
-      if (times * halves / 2 <= most_times)
-        relaxation.try_nodes(cluster.nodes * times * halves / 2, on_nodes);
+      if (times * halves / 2 <= most_times) relaxation.try_nodes(nodes * times * halves / 2, group, with);
     }
   return std::move(relaxation).result();
 }

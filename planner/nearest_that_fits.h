@@ -21,16 +21,16 @@ struct FittingSearch {
   std::optional<NearestThatFits> found;
   bool tried_limits = false, tried_nodes = false;
   bool was_stopped = false;  // before all was tried
+  std::string group;         // whose nodes were multiplied; "": of GPUs of one kind
 };
 
-// The job on another number of nodes; nothing where it does not load.
-using BaseOnNodes = std::function<std::optional<PlanBase>(std::int64_t nodes)>;
+// The job with a number of nodes changed; nothing where it does not load.
+using BaseWith = std::function<std::optional<PlanBase>(const Override& nodes)>;
 
 // The first change with which something fits: without plan.max_memory, without one key of plan.fix, without
-// either, and, for GPUs of one kind, on 2, 3, 4, 6, 8 ... 64 times as many nodes. `on_nodes` may be empty.
-// Not tried for jobs that have no estimates (has_layer_kinds): every candidate of every change would be
-// simulated.
-FittingSearch nearest_that_fits(const PlanBase& base, const BaseOnNodes& on_nodes,
-                                const PlanSearchOptions& options);
+// either, and on 2, 3, 4, 6, 8 ... 64 times as many nodes, of several kinds of those with most memory. `with`
+// may be empty. Not tried for jobs that have no estimates (has_layer_kinds): every candidate of every change
+// would be simulated.
+FittingSearch nearest_that_fits(const PlanBase& base, const BaseWith& with, const PlanSearchOptions& options);
 
 }  // namespace simrun

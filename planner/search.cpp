@@ -7,7 +7,6 @@
 #include <limits>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -18,9 +17,9 @@
 #include "planner/enumerated_candidates.h"
 #include "planner/estimate_all.h"
 #include "planner/estimate_errors.h"
+#include "planner/evaluator.h"
 #include "planner/in_threads.h"
 #include "planner/mixed_search.h"
-#include "planner/searched_lines.h"
 
 namespace simrun {
 namespace {
@@ -59,85 +58,6 @@ std::int64_t count_candidates(const Job& job, const PlanConfig& limits) {
   for_each_candidate(job, limits, [&](const Candidate&) { ++count; });
   return count;
 }
-
-// A candidate, and what it takes if each transfer has its links for itself, once that is known.
-struct Question {
-  Candidate candidate;
-  std::optional<Evaluation> alone = {};
-};
-
-// What some candidates take, or those of them that are one process's.
-struct EvaluatedShare {
-  bool was_stopped = false;
-  std::vector<Evaluation> found;
-};
-
-class Evaluator {
- public:
-  Evaluator(const PlanBase& base, const PlanSearchOptions& options) : base_(base), options_(options) {}
-
-  // Looks whether to go on before it begins.
-  EvaluatedShare run(const std::vector<Question>& questions, EngineChoice engine,
-                     const PlanSearchProgress& progress) const {
-    const SearchProcesses& among = options_.among;
-    const auto processes = static_cast<std::size_t>(among.processes);
-    std::vector<Question> own;
-    for (auto i = static_cast<std::size_t>(among.process); i < questions.size(); i += processes)
-      own.push_back(questions[i]);
-    const auto evaluate = [&] { return run_own(own, engine, progress); };
-    if (processes == 1) return evaluate();
-    const auto to_lines = [&] {
-      const EvaluatedShare share = evaluate();
-      std::string text = share.was_stopped ? "stopped\n" : "\n";
-      for (std::size_t i = 0; i < share.found.size(); ++i)
-        text += evaluated_line(own[i].candidate, share.found[i]) + "\n";
-      return text;
-    };
-    return joined(among.gather(to_lines), questions.size());
-  }
-
- private:
-  // Candidate i is the process's i % processes.
-  static EvaluatedShare joined(const std::vector<std::string>& texts, std::size_t candidates) {
-    EvaluatedShare all;
-    all.found.resize(candidates);
-    for (std::size_t process = 0; process < texts.size(); ++process) {
-      std::istringstream in(texts[process]);
-      std::string line;
-      std::getline(in, line);
-      all.was_stopped = all.was_stopped || !line.empty();
-      for (std::size_t i = process; i < candidates && std::getline(in, line); i += texts.size())
-        if (const auto read = read_evaluated_line(line)) all.found[i] = read->second;
-    }
-    return all;
-  }
-
-  EvaluatedShare run_own(const std::vector<Question>& questions, EngineChoice engine,
-                         const PlanSearchProgress& progress) const {
-    EvaluatedShare share;
-    share.found.resize(questions.size());
-    share.was_stopped = options_.progress && !options_.progress(progress);
-    if (share.was_stopped) return share;
-    std::vector<std::size_t> unknown;
-    for (std::size_t i = 0; i < questions.size(); ++i) {
-      const auto known = options_.known.find(questions[i].candidate);
-      if (engine == EngineChoice::fast && known != options_.known.end())
-        share.found[i] = known->second;
-      else
-        unknown.push_back(i);
-    }
-    in_threads(options_.threads, unknown.size(), [&](unsigned, std::size_t i) {
-      if (!options_.among.goes_on()) return;
-      const Question& of = questions[unknown[i]];
-      share.found[unknown[i]] =
-          evaluate_candidate(base_, of.candidate, engine, of.alone ? &*of.alone : nullptr);
-    });
-    return share;
-  }
-
-  const PlanBase& base_;
-  const PlanSearchOptions& options_;
-};
 
 // By the objective; equal ones in their own order.
 void sort_by_goal(std::vector<RankedCandidate>& of, PlanObjective objective) {
@@ -178,6 +98,23 @@ class Search {
     }
   }
 
+  // A few at a time, until one fits, and no more.
+  void simulate_front(const std::vector<EstimatedCandidate>& front, PlanSearchResult& result) {
+    for (std::size_t begin = 0; begin < front.size() && fitting_.empty(); begin += few_of_front) {
+      const std::size_t end = std::min(begin + few_of_front, front.size());
+      simulate({front.begin() + static_cast<std::ptrdiff_t>(begin),
+                front.begin() + static_cast<std::ptrdiff_t>(end)},
+               static_cast<std::int64_t>(front.size()), result);
+    }
+    result.was_stopped = result.is_alone = true;
+    sort_by_goal(fitting_, limits_.minimise);
+    result.pareto = pareto_of(fitting_);
+    const std::size_t best = std::min(fitting_.size(), static_cast<std::size_t>(limits_.best));
+    result.best.assign(fitting_.begin(), fitting_.begin() + static_cast<std::ptrdiff_t>(best));
+    result.rest.insert(result.rest.end(), fitting_.begin() + static_cast<std::ptrdiff_t>(best),
+                       fitting_.end());
+  }
+
   // Of a job without estimates, whose candidates were simulated without overlaps, or a grid of them: from the
   // best starts to their neighbours, as long as one is better.
   void climb_from_starts(PlanSearchResult& result) {
@@ -212,6 +149,7 @@ class Search {
       result.best = fitting_;
     }
     if (!result.was_stopped) simulate_with_contention(result);
+    result.is_alone = result.was_stopped;
     improve(result);
     result.pareto = pareto_of(fitting_);
     while (result.best.size() > best) {
@@ -222,7 +160,7 @@ class Search {
 
  private:
   static constexpr int most_rounds = 8, most_rounds_of_starts = 24;
-  static constexpr std::size_t most_starts = 24, few = 2;
+  static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4;
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions;
@@ -297,9 +235,16 @@ class Search {
       if (!next.empty()) simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
       const std::size_t listed = result.best.size();
       for (std::size_t i = known; i < fitting_.size(); ++i)
-        (goal(fitting_[i]) < goal(best) ? result.best : result.rest).push_back(fitting_[i]);
+        (goal(fitting_[i]) < goal(best) && !result.was_stopped ? result.best : result.rest)
+            .push_back(fitting_[i]);
       if (result.was_stopped || result.best.size() == listed) return;
       simulate_with_contention(result, listed, result.best.size());
+      if (result.was_stopped) {  // and what was not simulated so is not among them
+        result.rest.insert(result.rest.end(), result.best.begin() + static_cast<std::ptrdiff_t>(listed),
+                           result.best.end());
+        result.best.resize(listed);
+        return;
+      }
       sort_by_goal(result.best, limits_.minimise);
       if (result.best.front().candidate == best.candidate) return;
     }
@@ -351,6 +296,18 @@ class Search {
   EstimateErrors errors_;
 };
 
+// What a search has to show that was stopped while it estimated: of what seemed best so far some, simulated.
+void add_front_of(const EstimatedShare& share, const PlanBase& base, const PlanSearchOptions& asked,
+                  PlanSearchResult& result) {
+  constexpr std::size_t most = 16;
+  if (asked.among.processes > 1 || share.feasible == 0) return;
+  PlanSearchOptions options = asked;
+  options.progress = {};
+  std::vector<EstimatedCandidate> front = share.shortlist;
+  front.resize(std::min(front.size(), most));
+  Search(base, options).simulate_front(front, result);
+}
+
 }  // namespace
 
 PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& asked) {
@@ -370,7 +327,10 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   result.pruned = share.pruned;
   result.feasible = share.feasible;
   result.was_stopped = share.was_stopped;
-  if (result.was_stopped) return result;
+  if (result.was_stopped) {
+    add_front_of(share, base, options, result);
+    return result;
+  }
   Search search(base, options);
   search.simulate_most_promising(share.shortlist, result);
   if (!result.has_estimates) search.climb_from_starts(result);

@@ -52,7 +52,7 @@ std::string nearest_text(const std::vector<const SimulatedPlan*>& plans) {
     if (lacks(*of) > 0 && (nearest == nullptr || lacks(*of) < lacks(*nearest))) nearest = of;
   }
   if (nearest == nullptr) return lacks_host ? "what is offloaded lacks the memory or drives of a node" : "";
-  return fmt::format("the nearest needs {:.2f} of the {:.2f} GiB of a {}: {}",
+  return fmt::format("the nearest needs {:.1f} of {:.1f} GiB ({}): {}",
                      static_cast<double>(nearest->peak_bytes) / 0x1p30,
                      static_cast<double>(nearest->limit_bytes) / 0x1p30, nearest->gpu, nearest->name);
 }

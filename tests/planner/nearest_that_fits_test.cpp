@@ -37,9 +37,7 @@ FittingSearch fitting(const std::string& text, PlanSearchOptions options = {}) {
   REQUIRE(search_jobs(base_of_large(text), {.threads = 1}).best.empty());
   return nearest_that_fits(
       base_of_large(text),
-      [&](std::int64_t nodes) -> std::optional<PlanBase> {
-        return base_of_large(text, {{"cluster.nodes", std::to_string(nodes)}});
-      },
+      [&](const Override& nodes) -> std::optional<PlanBase> { return base_of_large(text, {nodes}); },
       options);
 }
 std::optional<NearestThatFits> nearest(const std::string& text) { return fitting(text).found; }
@@ -83,6 +81,21 @@ TEST_CASE("a model that fits nowhere: the number of nodes that hold it", "[long]
   CHECK(found->base.job.job.cluster.nodes > 1);
   CHECK(found->change == "with " + std::to_string(found->base.job.job.cluster.nodes) + " nodes (" +
                              std::to_string(2 * found->base.job.job.cluster.nodes) + " GPUs)");
+  CHECK(found->best.evaluation.fits);
+}
+
+TEST_CASE("on GPUs of several kinds: more nodes of those with most memory", "[long]") {
+  const std::string job =
+      "simrun: 1\nmodel: {from: llama2-13b}\n"
+      "training: {seq_length: 4096, global_batch_size: 12, precision: fp16}\n"
+      "cluster: {gpus_per_node: 1, nics_per_node: 1, intra_node: {latency: 3 us, bandwidth: 25 GB/s},\n"
+      "  inter_node: {bandwidth: 100 Gb/s, latency: 10 us}, node_groups: {small: {nodes: 1, gpu: "
+      "p100_pcie_16gb}, large: {nodes: 2, gpu: a100_sxm_80gb}}}\n";
+  const auto found = nearest(job);
+  REQUIRE(found);
+  CAPTURE(found->change);
+  CHECK(found->change.starts_with("with "));
+  CHECK(found->change.find(" nodes in group large (") != std::string::npos);
   CHECK(found->best.evaluation.fits);
 }
 

@@ -1,9 +1,11 @@
 #include "cli/compare.h"
 
 #include <filesystem>
+#include <optional>
 
 #include "cli/config_difference.h"
 #include "cli/console.h"
+#include "cli/likely_time.h"
 #include "cli/outputs.h"
 #include "cli/page_detail.h"
 #include "cli/read_input.h"
@@ -12,7 +14,9 @@
 #include "sim/simulate.h"
 #include "visualizer/comparison.h"
 #include "visualizer/json.h"
+#include "visualizer/likely_text.h"
 #include "visualizer/page.h"
+#include "visualizer/sensitivity_table.h"
 
 namespace simrun {
 namespace {
@@ -30,6 +34,14 @@ std::vector<Input> read_both(const Options& options, const LoadOptions& load) {
     }
   if (!problems.empty()) throw ConfigError(std::move(problems));
   return inputs;
+}
+
+std::string with_likely(const std::string& json, const std::optional<LikelyTime>& likely) {
+  return likely ? with_member(json, "likely", likely_json(*likely)) : json;
+}
+
+std::string likely_text(const std::string& name, const std::optional<LikelyTime>& likely) {
+  return likely ? name + ": " + likely_line(*likely) : "";
 }
 
 }  // namespace
@@ -53,15 +65,18 @@ int compare(const Options& options, const LoadOptions& load) {
   comparison.a = summarize(a.plan, run_a);
   comparison.b = summarize(b.plan, run_b);
   comparison.config = config_differences(a, b);
+  const std::optional<LikelyTime> likely_a = likely_time(a.plan, load, comparison.a.step_time_s),
+                                  likely_b = likely_time(b.plan, load, comparison.b.step_time_s);
   std::string wrote;
   if (page)
     wrote = write_reported(*page, html_page({a.plan, run_a, comparison.a}, {b.plan, run_b, comparison.b},
                                             comparison_text(comparison)));
   if (options.json)
-    print(
-        comparison_json(comparison, summary_json(a.plan, comparison.a), summary_json(b.plan, comparison.b)));
+    print(comparison_json(comparison, with_likely(summary_json(a.plan, comparison.a), likely_a),
+                          with_likely(summary_json(b.plan, comparison.b), likely_b)));
   else if (!options.quiet)
-    print(comparison_table(comparison) + wrote);
+    print(comparison_table(comparison) + likely_text(comparison.name_a, likely_a) +
+          likely_text(comparison.name_b, likely_b) + wrote);
   return comparison.a.fits || comparison.b.fits ? 0 : 3;
 }
 

@@ -12,17 +12,21 @@
 
 #include "cli/console.h"
 #include "cli/interrupt_note.h"
+#include "cli/likely_time.h"
 #include "cli/outputs.h"
 #include "cli/plan_processes.h"
 #include "cli/plan_report.h"
 #include "cli/plan_state.h"
 #include "cli/read_input.h"
 #include "configs/text_file.h"
+#include "planner/evaluate_candidate.h"
 #include "planner/nearest_that_fits.h"
 #include "planner/search.h"
 #include "planner/searched_lines.h"
 #include "planner/starting_split.h"
 #include "schedules/plan_file.h"
+#include "sim/plan_job.h"
+#include "visualizer/likely_text.h"
 
 namespace simrun {
 namespace {
@@ -100,13 +104,24 @@ struct FoundPlans {
   FittingSearch fitting;
 };
 
+// How far off such predictions are, of the best.
+std::optional<LikelyTime> likely_of(const PlanBase& base, const PlanSearchResult& result) {
+  if (result.best.empty()) return std::nullopt;
+  const RankedCandidate& best = result.best.front();
+  return likely_time(plan_job(load_candidate(base, best.candidate)), base.load, best.evaluation.step_s);
+}
+
 int report_plan(const Options& options, const PlanBase& base, const FoundPlans& found,
                 const std::string& wrote, double seconds) {
   const PlanSearchResult& result = found.result;
-  if (options.json)
-    print(plan_json(base, result, found.fitting, seconds));
-  else if (!options.quiet)
-    print(plan_text(base, result, found.fitting) + fmt::format("\n{:.1f} s\n", seconds) + wrote);
+  const std::optional<LikelyTime> likely =
+      options.json || !options.quiet ? likely_of(base, result) : std::nullopt;
+  if (options.json) {
+    print(plan_json(base, result, found.fitting, {seconds, likely ? likely_json(*likely) : "null"}));
+  } else if (!options.quiet) {
+    print(plan_text(base, result, found.fitting) + (likely ? "\nthe best: " + likely_line(*likely) : "") +
+          fmt::format("\n{:.1f} s\n", seconds) + wrote);
+  }
   return plan_exit_code(!result.best.empty(), result.was_stopped);
 }
 

@@ -205,9 +205,12 @@ std::string plan_text(const PlanBase& base, const PlanSearchResult& result, cons
   const std::string estimates = result.has_estimates ? fmt::format("{} cut by bounds, {} fit by estimate",
                                                                    result.pruned, result.feasible)
                                                      : "none estimated";
-  std::string text = fmt::format("{}: {} candidates, {}, {} simulated{}\n", base.job.job.name,
-                                 result.candidates, estimates, result.evaluated, stopped_words(result)) +
-                     idle_limit_text(base) + "\n";
+  // Of jobs without estimates either way of overlap is simulated, and counts.
+  const char* both_ways = result.evaluated > result.candidates ? " with and without overlap" : "";
+  std::string text =
+      fmt::format("{}: {} candidates, {}, {} simulated{}{}\n", base.job.job.name, result.candidates,
+                  estimates, result.evaluated, both_ways, stopped_words(result)) +
+      idle_limit_text(base) + "\n";
   if (result.best.empty()) return text + nothing_fits(result) + fitting_text(fitting);
   text += table_of(result.best);
   if (result.pareto.size() > 1)
@@ -218,7 +221,7 @@ std::string plan_text(const PlanBase& base, const PlanSearchResult& result, cons
 }
 
 std::string plan_json(const PlanBase& base, const PlanSearchResult& result, const FittingSearch& fitting,
-                      double seconds) {
+                      const PlanRun& run) {
   std::string nearest;
   if (result.best.empty()) {
     const RankedCandidate* of = nearest_of(result);
@@ -232,9 +235,9 @@ std::string plan_json(const PlanBase& base, const PlanSearchResult& result, cons
   return fmt::format(
       "{{\"schema_version\": 1,\n \"candidates\": {}, \"pruned\": {}, \"feasible\": {}, \"evaluated\": {}, "
       "\"seconds\": {:.3f}, "
-      "\"stopped\": {},\n \"best\": {},\n \"pareto\": {}{}}}\n",
-      result.candidates, result.pruned, result.feasible, result.evaluated, seconds,
-      result.was_stopped || fitting.was_stopped, json_list_of(base, result.best),
+      "\"stopped\": {},\n \"likely\": {},\n \"best\": {},\n \"pareto\": {}{}}}\n",
+      result.candidates, result.pruned, result.feasible, result.evaluated, run.seconds,
+      result.was_stopped || fitting.was_stopped, run.likely, json_list_of(base, result.best),
       json_list_of(base, result.pareto), nearest);
 }
 

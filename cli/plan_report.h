@@ -15,8 +15,12 @@ std::string plan_text(const PlanBase& base, const PlanSearchResult& result, cons
 // For programs: {candidates, feasible, evaluated, seconds, best: [{config, step_time_s, ...}], pareto, ...}.
 // `config` is the candidate's job file. Where nothing fits also `nearest`, a candidate or null, and
 // `nearest_that_fits`, one with its `change` of the job or null.
+struct PlanRun {
+  double seconds = 0;
+  std::string likely = "null";  // likely_json() of the best
+};
 std::string plan_json(const PlanBase& base, const PlanSearchResult& result, const FittingSearch& fitting,
-                      double seconds);
+                      const PlanRun& run);
 
 // The candidate's job as YAML, with the search that found it in a comment.
 std::string plan_yaml(const PlanBase& base, const RankedCandidate& found);

@@ -69,10 +69,12 @@ std::vector<std::string> files_read(const Options& options, const LoadOptions& l
 Sweep simulated(const Options& options, const LoadOptions& load) {
   const std::size_t points = points_of(options.sweep);
   Sweep sweep{std::filesystem::path(options.input).stem().string(), options.sweep, {}};
+  const std::vector<ErrorBand> bands = load_error_bands(load);
   std::vector<std::function<std::string()>> runs;
   for (std::size_t point = 0; point < points; ++point)
-    runs.emplace_back([&options, &load, point] {
-      return to_bytes(simulate_point(options.input, load_options_of(options, load, point), options.engine));
+    runs.emplace_back([&options, &load, &bands, point] {
+      const LoadOptions with = load_options_of(options, load, point);
+      return to_bytes(simulate_point(options.input, with, options.engine, bands));
     });
   const std::vector<std::string> results =
       points == 1 ? std::vector<std::string>{runs.front()()} : run_in_workers(runs, 0);

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "cli/likely_time.h"
 #include "cli/read_input.h"
 #include "configs/diagnostics.h"
 #include "schedules/summary.h"
@@ -16,12 +17,17 @@
 namespace simrun {
 namespace {
 
-SweepRow simulated(const std::string& input, const LoadOptions& load, EngineChoice engine) {
+SweepRow simulated(const std::string& input, const LoadOptions& load, EngineChoice engine,
+                   const std::vector<ErrorBand>& bands) {
   const LoadedJob job = load_job(input, load);
   const Plan plan = compile_checked(job);
   const Summary summary = summarize(plan, simulate(plan, {Detail::totals, engine}));
   SweepRow row;
   row.numbers = sweep_numbers(summary);
+  if (const std::optional<LikelyTime> likely = likely_time(plan, bands, summary.step_time_s)) {
+    row.numbers->likely_from_s = likely->from_s;
+    row.numbers->likely_to_s = likely->to_s;
+  }
   row.engine = summary.engine;
   if (!summary.fits)
     row.error = fmt::format("does not fit: pp {} needs {}, {} are there", summary.peak_pipeline_rank,
@@ -34,10 +40,11 @@ SweepRow simulated(const std::string& input, const LoadOptions& load, EngineChoi
 
 }  // namespace
 
-SweepRow simulate_point(const std::string& input, const LoadOptions& load, EngineChoice engine) {
+SweepRow simulate_point(const std::string& input, const LoadOptions& load, EngineChoice engine,
+                        const std::vector<ErrorBand>& bands) {
   SweepRow refused;
   try {
-    return simulated(input, load, engine);
+    return simulated(input, load, engine, bands);
   } catch (const ConfigError& error) {
     refused.error = error.diagnostics().empty() ? error.what() : error.diagnostics().front().message;
   } catch (const std::range_error& error) {

@@ -138,7 +138,12 @@ class ModelBlock {
 
   void write_ffn(const char* key) {
     if (*key == '\0') return;
-    if (made_.row[Column::ffn_hidden].empty() && !has_preset_ && family_.name == "hf") assume_gated_width();
+    if (made_.row[Column::ffn_hidden].empty() && !has_preset_) {
+      if (family_.name == "hf") assume_gated_width();
+      if (family_.name == "megatron" && !made_.job.has("model.swiglu") &&
+          !made_.job.has("model.ffn_hidden_size"))
+        assume_megatrons_width();
+    }
     put(key, Column::ffn_hidden);
   }
 
@@ -164,6 +169,11 @@ class ModelBlock {
   void assume_gated_width() {
     const auto hidden = made_.row.integer(Column::hidden);
     if (hidden) assume_width((8 * *hidden / 3 + 255) / 256 * 256);
+  }
+
+  // Megatron-LM's default.
+  void assume_megatrons_width() {
+    if (const auto hidden = made_.row.integer(Column::hidden)) assume_width(4 * *hidden);
   }
 
   void assume_width(std::int64_t width) {

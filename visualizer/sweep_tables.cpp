@@ -33,6 +33,8 @@ constexpr std::array<RealField, 7> real_fields{{{"mfu", &SweepNumbers::mfu},
                                                 {"bubble_fraction", &SweepNumbers::bubble_fraction},
                                                 {"exposed_comm_s", &SweepNumbers::exposed_comm_s},
                                                 {"hidden_comm_s", &SweepNumbers::hidden_comm_s}}};
+constexpr std::array<RealField, 2> likely_fields{
+    {{"likely_from_s", &SweepNumbers::likely_from_s}, {"likely_to_s", &SweepNumbers::likely_to_s}}};
 constexpr std::array<IntegerField, 3> integer_fields{
     {{"ranks", &SweepNumbers::ranks},
      {"peak_memory_bytes", &SweepNumbers::peak_memory_bytes},
@@ -54,6 +56,8 @@ std::string samples_of(const Sweep& sweep) {
 }
 
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
+
+std::string known(double value, const char* otherwise) { return value > 0 ? number(value) : otherwise; }
 
 std::string last_words(const std::string& path, int words) {
   std::size_t dot = std::string::npos;
@@ -79,6 +83,8 @@ std::string row_json(const Sweep& sweep, const SweepRow& row) {
       json += fmt::format(", \"{}\": {}", field.name, number((*row.numbers).*field.value));
     for (const IntegerField& field : integer_fields)
       json += fmt::format(", \"{}\": {}", field.name, (*row.numbers).*field.value);
+    for (const RealField& field : likely_fields)
+      json += fmt::format(", \"{}\": {}", field.name, known((*row.numbers).*field.value, "null"));
     json += fmt::format(", \"fits\": {}, \"engine\": {}", row.numbers->fits, json_quoted(row.engine));
   }
   if (!row.error.empty()) json += ", \"error\": " + json_quoted(row.error);
@@ -185,6 +191,7 @@ std::string sweep_csv(const Sweep& sweep) {
   for (const RealField& field : rate_fields) header.push_back(samples_word(images) + std::string(field.name));
   for (const RealField& field : real_fields) header.emplace_back(field.name);
   for (const IntegerField& field : integer_fields) header.emplace_back(field.name);
+  for (const RealField& field : likely_fields) header.emplace_back(field.name);
   header.insert(header.end(), {"fits", "engine", "error"});
   std::string csv = csv_line(header);
   for (const SweepRow& row : sweep.rows) {
@@ -198,6 +205,8 @@ std::string sweep_csv(const Sweep& sweep) {
       fields.push_back(row.numbers ? fmt::format("{}", (*row.numbers).*field.value) : "");
     for (const IntegerField& field : integer_fields)
       fields.push_back(row.numbers ? fmt::format("{}", (*row.numbers).*field.value) : "");
+    for (const RealField& field : likely_fields)
+      fields.push_back(row.numbers ? known((*row.numbers).*field.value, "") : "");
     fields.push_back(row.numbers ? fmt::format("{}", row.numbers->fits) : "");
     fields.insert(fields.end(), {row.engine, row.error});
     csv += csv_line(fields);

@@ -20,6 +20,7 @@ struct SweepNumbers {
   bool counts_images = false;  // tokens are images
   double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
   double mfu = 0, hfu = 0;
+  double likely_from_s = 0, likely_to_s = 0;  // eight of ten measured runs of such jobs; 0: not known
   double compute_s = 0, bubble_s = 0, bubble_fraction = 0, exposed_comm_s = 0, hidden_comm_s = 0;
   std::int64_t ranks = 0, peak_memory_bytes = 0, memory_limit_bytes = 0;
   bool fits = false;
@@ -63,12 +64,12 @@ std::vector<std::string> sweep_cells(const SweepRow& row, const SweepUnits& unit
 std::string sweep_table(const Sweep& sweep);
 
 // For spreadsheets: RFC 4180 quoting, lines end in "\n"; numbers in SI units as the shortest text that reads
-// back to the same double, empty where a row was refused. Throughput is images_per_s where every row counts
-// images; where only some do, those rows have no tokens_per_s.
+// back to the same double, empty where a row was refused or nothing is known. Throughput is images_per_s
+// where every row counts images; where only some do, those rows have no tokens_per_s.
 std::string sweep_csv(const Sweep& sweep);
 
 // For programs: an array with an object for each row, {"values": {key: text}, number: ..., "engine",
-// "error"}; a refused row has `values` and `error` only.
+// "error"}; a refused row has `values` and `error` only. What is not known is null.
 std::string sweep_json(const Sweep& sweep);
 
 }  // namespace simrun

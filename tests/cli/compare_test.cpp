@@ -31,6 +31,10 @@ TEST_CASE("program: a comparison holds both summaries, B less A, and the keys th
     CHECK(number(difference, "absolute") == Approx(of_b - of_a).epsilon(1e-12));
     CHECK(number(difference, "relative") == Approx((of_b - of_a) / of_a).epsilon(1e-12));
   }
+  for (const char* side : {"a", "b"}) {
+    const ConfigNode& likely = member(member(json, side), "likely");
+    CHECK(number(likely, "step_time_from_s") < number(likely, "step_time_to_s"));
+  }
   const ConfigNode& config = member(json, "config");
   REQUIRE(config.children.size() == 1);
   CHECK(member(config.children[0], "key").text == "training.micro_batch_size");

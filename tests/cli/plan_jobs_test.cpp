@@ -38,6 +38,7 @@ TEST_CASE("--plan CONFIG prints the best ways to split a job and writes the firs
   const auto run = nlohmann::json::parse(run_simrun(best + " --json --no-html").output);
   CHECK(run["step_time_s"] == first["step_time_s"]);
   CHECK(run["peak_memory_bytes"] == first["peak_memory_bytes"]);
+  CHECK(run["likely"] == found["likely"]);
   CHECK(run_simrun(best + " --execute --no-html").code == 0);
   // As good as the job as written.
   const auto written = nlohmann::json::parse(run_simrun(planned_job + " --json --no-html").output);

@@ -52,7 +52,7 @@ TEST_CASE("sweep CSV: commas and quotes are quoted as RFC 4180 has it, refused r
   CHECK(csv.starts_with("a.b,step_time_s,tokens_per_s,"));
   CHECK(csv.find("\n1,2,0,500,") != std::string::npos);
   CHECK(csv.find(",false,fast,\"does not fit: too \"\"large\"\", by far\"\n") != std::string::npos);
-  CHECK(csv.ends_with("\n3,,,,,,,,,,,,,,,,\"no, \"\"3\"\"\"\n"));
+  CHECK(csv.ends_with("\n3,,,,,,,,,,,,,,,,,,\"no, \"\"3\"\"\"\n"));
 }
 
 TEST_CASE("sweeps of models that read images count images; where models differ, each row says which") {
@@ -75,6 +75,12 @@ TEST_CASE("sweep JSON: a refused row has its values and the error only") {
   CHECK(json.find("{\"values\": {\"a.b\": \"3\"}, \"error\": \"no, \\\"3\\\"\"}\n]") != std::string::npos);
   CHECK(json.find("\"step_time_s\": 2, ") != std::string::npos);
   CHECK(json.find("\"fits\": true, \"engine\": \"fast\"}") != std::string::npos);
+  CHECK(json.find("\"likely_from_s\": null, \"likely_to_s\": null, ") != std::string::npos);
+  Sweep sweep = three_points();
+  sweep.rows[0].numbers->likely_from_s = 1.5;
+  sweep.rows[0].numbers->likely_to_s = 2.5;
+  CHECK(sweep_json(sweep).find("\"likely_from_s\": 1.5, \"likely_to_s\": 2.5, ") != std::string::npos);
+  CHECK(sweep_csv(sweep).find(",1.5,2.5,true,fast,") != std::string::npos);
 }
 
 }  // namespace

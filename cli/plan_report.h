@@ -12,13 +12,14 @@ namespace simrun {
 // comes nearest, and what would fit.
 std::string plan_text(const PlanBase& base, const PlanSearchResult& result, const FittingSearch& fitting);
 
-// For programs: {candidates, feasible, evaluated, seconds, best: [{config, step_time_s, ...}], pareto, ...}.
-// `config` is the candidate's job file. Where nothing fits also `nearest`, a candidate or null, and
-// `nearest_that_fits`, one with its `change` of the job or null.
 struct PlanRun {
   double seconds = 0;
   std::string likely = "null";  // likely_json() of the best
 };
+
+// For programs: {candidates, feasible, evaluated, seconds, likely, best: [{config, step_time_s, ...}],
+// pareto, ...}. `config` is the candidate's job file. Where nothing fits also `nearest`, a candidate or null,
+// and `nearest_that_fits`, one with its `change` of the job or null.
 std::string plan_json(const PlanBase& base, const PlanSearchResult& result, const FittingSearch& fitting,
                       const PlanRun& run);
 

@@ -68,9 +68,10 @@ std::string stage_lines(const AlpaPlan& plan) {
 
 std::string simulated_text(const SimulatedPlan& plan, std::size_t width) {
   if (!plan.refusal.empty()) return fmt::format("  {:<{}}  refused: {}\n", plan.name, width, plan.refusal);
-  return fmt::format("  {:<{}}  {:>9.4g} s  {:>7.3g} GiB{}{}\n", plan.name, width, plan.step_s,
-                     static_cast<double>(plan.peak_bytes) / gibibyte, plan.fits ? "" : "  does not fit",
-                     plan.shares_links ? "  with shared links" : "");
+  const double peak = static_cast<double>(plan.peak_bytes) / gibibyte;
+  const std::string gib = peak < 0.1 ? fmt::format("{:.2g}", peak) : fmt::format("{:.2f}", peak);
+  return fmt::format("  {:<{}}  {:>9.4g} s  {:>7} GiB{}{}\n", plan.name, width, plan.step_s, gib,
+                     plan.fits ? "" : "  does not fit", plan.shares_links ? "  with shared links" : "");
 }
 
 // The best first.

@@ -24,15 +24,13 @@ const Units& units_of(const std::string& metric) {
   static const Units tokens_of_gpu{{"tokens/s", 1}, {"tok/s", 1}, {"tokens/s/gpu", 1}, {"tok/s/gpu", 1}};
   static const Units samples{{"samples/s", 1}, {"sequences/s", 1}};
   static const Units shares{{"%", 1}, {"percent", 1}};
-  static const Units bytes{{"gb", 1}, {"gib", 1}};
-  static const Units none;
+  static const Units none;  // of memory_gb: GB and GiB are what its source's rule says
   if (metric == "iter_time_s") return seconds;
   if (metric == "tflops_per_gpu") return rates;
   if (metric == "tokens_per_s") return tokens;
   if (metric == "tokens_per_s_per_gpu") return tokens_of_gpu;
   if (metric == "samples_per_s") return samples;
-  if (metric == "mfu") return shares;
-  return metric == "memory_gb" ? bytes : none;
+  return metric == "mfu" ? shares : none;
 }
 
 struct NumberWithUnit {

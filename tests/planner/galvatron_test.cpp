@@ -187,7 +187,7 @@ TEST_CASE("what is not searched is said, and nothing that fits is no plan", "[lo
   const JobLoader load = loader_for(gpt_on(eight_a100, "bf16", 1024));
   const GalvatronOutcome nothing = plan_by_galvatron(load, {.max_memory = 1 << 20});
   CHECK_FALSE(nothing.best.has_value());
-  CHECK(galvatron_text(nothing).starts_with("no plan fits by its estimate\n"));
+  CHECK(galvatron_text(nothing).starts_with("no plan fits by its estimate; --plan alone tells what would\n"));
   const GalvatronOutcome stopped =
       plan_by_galvatron(load, {}, [](const std::string& phase, std::int64_t done, std::int64_t) {
         return phase != "simulating" || done < 2;

@@ -66,6 +66,7 @@ TEST_CASE("rows: a measurement may have its metric's unit behind it, a sequence 
   CHECK(plain_measured_value("3,700 ms", "iter_time_s") == "3.7");
   CHECK(plain_measured_value("11,200 tokens/s", "tokens_per_s") == "11200");
   CHECK(plain_measured_value("11,200 tokens/s/gpu", "tokens_per_s") == "11,200 tokens/s/gpu");
+  CHECK(plain_measured_value("34 GiB", "memory_gb") == "34 GiB");
   CHECK(plain_measured_value("12 bananas", "mfu") == "12 bananas");
   CHECK(plain_measured_value("ms", "iter_time_s") == "ms");
   CHECK(plain_measured_value("", "iter_time_s").empty());

@@ -173,8 +173,9 @@ int search_and_report(const Options& options, const LoadOptions& load, ProcessGr
   if (result.was_stopped || options.plan_flags.resume)
     wrote += write_reported(paths.state, plan_state(base, result, search.known));
   const char* caution =
-      result.is_alone ? "# The search was stopped: its step time has each transfer alone on its links.\n"
-                      : "";
+      result.is_without_contention
+          ? "# The search was stopped: its step time has each transfer alone on its links.\n"
+          : "";
   if (!result.best.empty())
     wrote += write_reported(paths.best, caution + plan_yaml(base, result.best.front()));
   return report_plan(options, base, found, wrote, took.count());

@@ -187,8 +187,8 @@ std::string json_list_of(const PlanBase& base, const std::vector<RankedCandidate
 const char* stopped_words(const PlanSearchResult& result) {
   if (!result.was_stopped) return "";
   if (result.best.empty()) return " (stopped)";
-  return result.is_alone ? " (stopped: the best so far, each transfer alone on its links)"
-                         : " (stopped: the best so far)";
+  return result.is_without_contention ? " (stopped: the best so far, each transfer alone on its links)"
+                                      : " (stopped: the best so far)";
 }
 
 // A limit that no GPU reaches.
@@ -205,11 +205,10 @@ std::string plan_text(const PlanBase& base, const PlanSearchResult& result, cons
   const std::string estimates = result.has_estimates ? fmt::format("{} cut by bounds, {} fit by estimate",
                                                                    result.pruned, result.feasible)
                                                      : "none estimated";
-  // Of jobs without estimates either way of overlap is simulated, and counts.
-  const char* both_ways = result.evaluated > result.candidates ? " with and without overlap" : "";
+  const char* climbed = result.evaluated > result.candidates ? " (with what was climbed to)" : "";
   std::string text =
       fmt::format("{}: {} candidates, {}, {} simulated{}{}\n", base.job.job.name, result.candidates,
-                  estimates, result.evaluated, both_ways, stopped_words(result)) +
+                  estimates, result.evaluated, climbed, stopped_words(result)) +
       idle_limit_text(base) + "\n";
   if (result.best.empty()) return text + nothing_fits(result) + fitting_text(fitting);
   text += table_of(result.best);

@@ -106,7 +106,7 @@ class Search {
                 front.begin() + static_cast<std::ptrdiff_t>(end)},
                static_cast<std::int64_t>(front.size()), result);
     }
-    result.was_stopped = result.is_alone = true;
+    result.was_stopped = result.is_without_contention = true;
     sort_by_goal(fitting_, limits_.minimise);
     result.pareto = pareto_of(fitting_);
     const std::size_t best = std::min(fitting_.size(), static_cast<std::size_t>(limits_.best));
@@ -149,7 +149,7 @@ class Search {
       result.best = fitting_;
     }
     if (!result.was_stopped) simulate_with_contention(result);
-    result.is_alone = result.was_stopped;
+    result.is_without_contention = result.was_stopped;
     improve(result);
     result.pareto = pareto_of(fitting_);
     while (result.best.size() > best) {

@@ -28,7 +28,7 @@ struct PlanSearchResult {
   std::vector<RankedCandidate> rest;    // all others that were simulated, in the order of their estimates
   bool has_estimates = true;
   bool was_stopped = false;
-  bool is_alone = false;  // it was stopped before the best were simulated with contention
+  bool is_without_contention = false;  // it was stopped before the best were simulated with contention
 };
 
 enum class PlanSearchPhase : std::uint8_t { estimating, simulating, with_contention };

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "validation/named_size.h"
-#include "validation/text_pattern.h"
 
 namespace simrun {
 namespace {
@@ -54,28 +53,22 @@ constexpr std::array<FamilyKeys, 12> families{{
     {"none", "", "", "", "", "", "", "", "", "", ""},
 }};
 
-// Several experts of a token, in bf16 or fp8, are those of models since Mixtral, all of which have gates;
-// tests of a known source are Megatron-LM's GPT.
+// Several experts of a token, in bf16 or fp8: those of models since Mixtral, all of which have gates. Tests
+// of a known source are Megatron-LM's GPT.
 bool has_recent_experts(const RowJob& made) {
   const std::string& precision = made.row[Column::precision];
   const bool is_stated = std::ranges::find(made.assumed, "precision=" + precision) == made.assumed.end() &&
                          (precision.starts_with("bf16") || precision.find("fp8") != std::string::npos);
-  if (made.has_source_rule || !is_stated || made.row.integer(Column::n_experts).value_or(0) < 2 ||
-      made.row.integer(Column::topk).value_or(2) < 2)
-    return false;
-  for (const char* older : {"Switch", "GShard", "GPT-MoE", "GPT MoE"})
-    if (matched(older, made.row[Column::model])) return false;
-  for (const char* other : {"GELU", "ReLU", "no SwiGLU", "not gated", "ungated"})
-    if (matched(other, made.row[Column::notes])) return false;
-  return !is_ungated_by_size(made.row);
+  return !made.has_source_rule && is_stated && made.row.integer(Column::n_experts).value_or(0) > 1 &&
+         made.row.integer(Column::topk).value_or(2) > 1 && !is_ungated_by_size(made.row);
 }
 
 // The fact `gated`.
 void gate_by_size(RowJob& made) {
   const auto fact = made.facts.find("gated");
-  if (fact == made.facts.end() || fact->second != "by_size" || made.job.has("model.swiglu")) return;
+  if (fact == made.facts.end() || fact->second == "no" || made.job.has("model.swiglu")) return;
   const bool is_gated = is_gated_by_size(made.row);
-  if (!is_gated && !has_recent_experts(made)) return;
+  if (!is_gated && (fact->second != "by_size_or_experts" || !has_recent_experts(made))) return;
   made.facts["keys"] = "hf";
   made.job.set("model.model_type", "llama");
   made.assumed.emplace_back(is_gated ? "gated MLPs, by the model's size" : "gated experts");

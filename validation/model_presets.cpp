@@ -78,7 +78,6 @@ ModelPreset preset_in(const std::string& name, const std::string& path) {
       {&preset.heads, {"num_attention_heads", "num_heads", "n_head", "n_heads"}},
       {&preset.kv_heads, {"num_key_value_heads"}},
       {&preset.hidden, {"hidden_size", "d_model", "n_embd", "n_embed"}},
-      {&preset.vocab, {"vocab_size"}},
       {&preset.ffn, {"intermediate_size", "ffn_hidden_size", "ffn_dim", "d_ff"}},
       {&preset.expert_ffn, {"moe_intermediate_size"}},
       {&preset.experts, {"n_routed_experts", "num_local_experts", "num_experts"}},
@@ -111,11 +110,9 @@ bool has_dimensions_of(const MeasuredRow& row, const ModelPreset& preset) {
   };
   const bool has_ffn =
       agrees(Column::ffn_hidden, preset.ffn) || agrees(Column::ffn_hidden, preset.expert_ffn);
-  // A table of learned positions is as long as the sequence of a row that prints a longer one.
-  bool has_positions = true;
-  for (const char* type : {"bert", "gpt", "gpt2", "mpt", "opt"})
-    if (preset.model_type == type)
-      has_positions = row.integer(Column::seq_len).value_or(0) <= std::atoll(preset.positions.c_str());
+  // A row that prints a longer sequence has more positions than the preset.
+  const bool has_positions = preset.positions.empty() ||
+                             row.integer(Column::seq_len).value_or(0) <= std::atoll(preset.positions.c_str());
   return has_positions && row[Column::layers] == preset.layers && row[Column::hidden] == preset.hidden &&
          agrees(Column::heads, preset.heads) && has_ffn && agrees(Column::n_experts, preset.experts) &&
          agrees(Column::topk, preset.topk) &&

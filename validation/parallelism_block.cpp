@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "validation/link_text.h"
+#include "validation/row_cells.h"
 #include "validation/stage_layers.h"
 
 namespace simrun {
@@ -39,8 +40,7 @@ void write_batch(RowJob& made) {
   const auto global = made.row.integer(Column::global_batch);
   made.job.set("training.global_batch_size", made.row[Column::global_batch]);
   if (!micro || !data || !global || *micro < 1 || *data < 1) return;
-  constexpr double countable = 1e15;
-  if (static_cast<double>(*micro) * static_cast<double>(*data) > countable) {
+  if (static_cast<double>(*micro) * static_cast<double>(*data) > most_counted) {
     if (made.row.fault.empty())
       made.row.fault =
           fmt::format("micro_batch {} x dp {} are more sequences than can be counted", *micro, *data);

@@ -48,12 +48,11 @@ void clear_no_experts(MeasuredRow& row) {
 void read_size(MeasuredRow& row, Column column) {
   std::string& cell = row[column];
   if (cell.empty()) return;
-  constexpr double largest = 1e15;  // every whole number up to it is a double
   const std::string digits = without_thousands(cell);
   double number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const bool is_number = error == std::errc() && end == digits.data() + digits.size();
-  if (is_number && number >= 1 && number <= largest && number == std::floor(number))
+  if (is_number && number >= 1 && number <= most_counted && number == std::floor(number))
     cell = fmt::format("{}", static_cast<std::int64_t>(number));
   else if (row.fault.empty())
     row.fault = fmt::format("{} '{}' is no positive whole number", name_of(column), cell);

@@ -6,6 +6,9 @@
 
 namespace simrun {
 
+// No count of a row is larger; every whole number up to it is a double.
+constexpr double most_counted = 1e15;
+
 // More layers than any published model has; what a row costs to simulate grows with them.
 constexpr std::int64_t most_layers = 1000;
 

@@ -8,7 +8,6 @@
 
 #include "configs/pipeline_layout.h"
 #include "validation/row_cells.h"
-#include "validation/text_pattern.h"
 
 namespace simrun {
 namespace {
@@ -84,9 +83,8 @@ void fill_in_batch(RowJob& made, const SizeGuess& guess) {
   assume(made, Column::micro_batch, 1);
   keep_in_batch(made);
   const std::int64_t passes = stages > 1 ? 4 * stages : made.has_source_rule ? 1 : 4;
-  constexpr double countable = 1e15;
   const std::int64_t micro = size_in(made, Column::micro_batch);
-  const bool is_countable = static_cast<double>(micro) * static_cast<double>(data * passes) <= countable;
+  const bool is_countable = static_cast<double>(micro) * static_cast<double>(data * passes) <= most_counted;
   assume(made, Column::global_batch, is_countable ? micro * data * passes : micro);
 }
 
@@ -130,24 +128,6 @@ std::int64_t virtual_stages(const RowJob& made) {
     if (schedule == two) return 2;
   if (!schedule.starts_with("interleaved")) return 1;
   return layers % ranks == 0 ? layers / ranks : (layers + 2) % ranks == 0 ? (layers + 2) / ranks : 1;
-}
-
-bool has_no_flash_attention(const RowJob& made) {
-  const std::string& gpu = made.row[Column::hardware];
-  return matched("V100", gpu) || matched("P100", gpu);
-}
-
-bool is_older_than_ampere(const RowJob& made) {
-  return has_no_flash_attention(made) || matched("=T4", made.row[Column::hardware]);
-}
-
-// FlashAttention's kernels need Turing or later (Dao-AILab/flash-attention, README), whatever a framework has
-// on others.
-void assume_attention(RowJob& made) {
-  const bool has_none = has_no_flash_attention(made);
-  if (has_none && std::erase(made.assumed, "flash_attention=1") > 0)
-    made.row[Column::flash_attention].clear();
-  assume(made, Column::flash_attention, has_none ? 0 : 1);
 }
 
 }  // namespace
@@ -203,10 +183,10 @@ void fill_in_defaults(RowJob& made, const SizeGuess& guess) {
   fill_in_batch(made, guess);
   fill_in_model(made);
   assume(made, Column::gpus_per_node, 8);
-  assume(made, Column::precision, is_older_than_ampere(made) ? "fp16" : "bf16");
+  assume(made, Column::precision, "bf16");
   assume(made, Column::zero_stage, "1");
   assume(made, Column::recompute, "none");
-  assume_attention(made);
+  assume(made, Column::flash_attention, "1");
   if (size_in(made, Column::tp) > 1) assume(made, Column::sp, 0);
   if (size_in(made, Column::pp) > 1) {
     assume(made, Column::vpp, virtual_stages(made));

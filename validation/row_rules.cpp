@@ -25,7 +25,8 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
 //   peak            FLOP/s that an MFU is a share of: TFLOP/s, or a precision
 //   framework       the profile of configs/frameworks that it runs on, if there is one
 //   ffn_per_hidden  width of the MLPs and experts of rows that do not say it, in hidden sizes
-//   gated           by_size: Llama's or Mixtral's layers where the model's name says as many parameters
+//   gated           no; by_size_or_experts: by_size, and experts of bf16 or fp8; by_size: Llama's or
+//   Mixtral's layers where the model's name says as many parameters
 //                   as they have, and no other layers do (validation/named_size.h)
 //   tied            "no": input and output embedding are two matrices; "yes": they are one
 //   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective

@@ -11,16 +11,16 @@
 #include <utility>
 
 #include "configs/diagnostics.h"
+#include "configs/limits.h"
 #include "configs/measured_config.h"
+#include "schedules/timeline.h"
+#include "sim/attention_cost.h"
 #include "sim/kernel_cost.h"
 #include "sim/measured_cost.h"
 #include "traces/imported_timeline.h"
 
 namespace simrun {
 namespace {
-
-// Rates that the loader takes (configs/load_measured.cpp).
-constexpr double least_rate = 1e3, most_rate = 1e15;
 
 // Shares of the datasheet's peak that no GPU goes below or above, and a factor that no efficiency explains.
 constexpr double least_peak_share = 0.01, most_peak_share = 1.1, most_slowdown = 10;
@@ -66,12 +66,15 @@ class ProfileBuilder {
               std::max(static_cast<double>(kernel.duration_ns) * 1e-9 - drawn_launch(), 0.0);
       count_predicted(*rank);
     }
+    for (const auto& [opcode, of] : kinds_)
+      if (of.predicted > 0 && of.measured <= 0) missing_.emplace_back(to_string(opcode));
     std::erase_if(kinds_, [](const auto& of) {
       return is_communication(of.first) || of.second.predicted <= 0 || of.second.measured <= 0;
     });
   }
 
   const KindTable& kinds() const { return kinds_; }
+  const std::vector<std::string>& missing() const { return missing_; }
 
   // Behind measured_section().
   Rated rated(Opcode kind) const {
@@ -103,32 +106,37 @@ class ProfileBuilder {
   std::string measured_section() {
     for (const auto& [kind, instructions] : instructions_)
       if (const auto of = kinds_.find(kind); of != kinds_.end())
-        for (const Instruction* const instruction : instructions)
-          if (!add_work(*instruction, of->second.factor())) ++unrated_[kind];
+        for (const auto& [instruction, count] : instructions)
+          if (!add_work(*instruction, of->second.factor(), static_cast<double>(count))) ++unrated_[kind];
     std::string text = "measured:\n";
-    text += section("products", works_.products, [](const auto& sizes) {
+    text += section({"products", "GFLOP/s", limits::measured_flops}, works_.products, [](const auto& sizes) {
       return fmt::format("{}x{}x{}", std::get<0>(sizes), std::get<1>(sizes), std::get<2>(sizes));
     });
     const auto two = [](const auto& sizes) { return fmt::format("{}x{}", sizes.first, sizes.second); };
-    text += section("attention", works_.attention, two);
-    text += section("attention_backward", works_.attention_backward, two);
-    text += section("kernels", works_.kernels, [](const std::string& name) { return name; });
+    text += section({"attention", "GFLOP/s", limits::measured_flops}, works_.attention, two);
+    text +=
+        section({"attention_backward", "GFLOP/s", limits::measured_flops}, works_.attention_backward, two);
+    text += section({"kernels", "GB/s", limits::measured_bandwidth}, works_.kernels,
+                    [](const std::string& name) { return name; });
     return text;
   }
 
  private:
   void count_predicted(const RankTimeline& rank) {
     const Program& program = beside_.plan.programs[static_cast<std::size_t>(rank.pipeline_rank)];
-    std::set<std::pair<Index, Index>> seen;
+    std::map<std::pair<Index, Index>, std::int64_t> runs;
     for (const Lane& lane : rank.lanes)
       for (const Interval& interval : lane.intervals) {
         const Index segment = program.entries[interval.entry].segment;
         const Instruction& what = beside_.plan.segments[segment].instructions[interval.instruction];
         if (is_communication(what.opcode)) continue;
-        kinds_[what.opcode].predicted +=
-            std::max(static_cast<double>(interval.duration) * 1e-12 - launch(), 0.0);
-        if (seen.insert({segment, interval.instruction}).second) instructions_[what.opcode].push_back(&what);
+        kinds_[what.opcode].predicted += std::max(to_seconds(interval.duration) - launch(), 0.0);
+        ++runs[{segment, interval.instruction}];
       }
+    for (const auto& [place, count] : runs) {
+      const Instruction& what = beside_.plan.segments[place.first].instructions[place.second];
+      instructions_[what.opcode].emplace_back(&what, count);
+    }
   }
 
   double launch() const { return beside_.plan.cluster.gpu.kernel_launch_s; }
@@ -136,10 +144,9 @@ class ProfileBuilder {
   double drawn_launch() const { return beside_.run.origin == TraceOrigin::simrun ? launch() : 0; }
 
   // False: a profile has no rate for it, and it is predicted as before.
-  bool add_work(const Instruction& what, double factor) {
+  bool add_work(const Instruction& what, double factor, double count) {
     const Plan& plan = beside_.plan;
-    const double seconds =
-        static_cast<double>(kernel_time(plan, what)) * 1e-12 - plan.cluster.gpu.kernel_launch_s;
+    const double seconds = to_seconds(kernel_time(plan, what)) - plan.cluster.gpu.kernel_launch_s;
     RateWork* rate = nullptr;
     double work = 0;
     if (what.opcode == Opcode::gemm) {
@@ -158,27 +165,32 @@ class ProfileBuilder {
       rate = &works_.kernels[name];
       work = kernel_work(plan, what).bytes;
     }
-    rate->work += work;
-    rate->seconds += std::max(seconds, 0.0) * factor;
+    rate->work += work * count;
+    rate->seconds += std::max(seconds, 0.0) * factor * count;
     return true;
   }
 
+  struct Table {
+    const char *key, *unit;
+    RealRange limits;  // of what the loader takes
+  };
   template <typename Works, typename Name>
-  static std::string section(const char* key, const Works& works, const Name& name) {
+  static std::string section(const Table& table, const Works& works, const Name& name) {
     std::string lines;
     for (const auto& [of, rate] : works) {
       const double per_second = rate.seconds > 0 ? rate.work / rate.seconds : 0;
-      if (per_second < least_rate || per_second > most_rate) continue;
-      lines += fmt::format("    {}: {:.6f} {}\n", name(of), per_second / 1e9,
-                           std::string_view(key) == "kernels" ? "GB/s" : "GFLOP/s");
+      if (per_second < table.limits.least || per_second > table.limits.most) continue;
+      lines += fmt::format("    {}: {:.6f} {}\n", name(of), per_second / 1e9, table.unit);
     }
-    return lines.empty() ? "" : fmt::format("  {}:\n{}", key, lines);
+    return lines.empty() ? "" : fmt::format("  {}:\n{}", table.key, lines);
   }
 
   const ImportedBeside& beside_;
   KindTable kinds_;
-  std::map<Opcode, std::vector<const Instruction*>> instructions_;  // each once
-  std::map<Opcode, std::size_t> unrated_;                           // of these
+  std::vector<std::string> missing_;
+  // Each once, and how often the ranks run it.
+  std::map<Opcode, std::vector<std::pair<const Instruction*, std::int64_t>>> instructions_;
+  std::map<Opcode, std::size_t> unrated_;  // of these
   RateWorks works_;
 };
 
@@ -221,6 +233,7 @@ Profile gpu_profile(const LoadedJob& job, const ImportedBeside& beside) {
       run.ranks.size() == 1 ? "" : "s");
   const std::string measured = builder.measured_section();
   Profile profile;
+  profile.missing = builder.missing();
   for (const auto& [opcode, kind] : builder.kinds()) {
     text += fmt::format("#   {:<22} {:.6g} s measured, {:.6g} s predicted: x {:.4f}{}\n", to_string(opcode),
                         kind.measured, kind.predicted, kind.factor(), rated_text(builder.rated(opcode)));

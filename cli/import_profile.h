@@ -25,6 +25,7 @@ struct ImportedBeside {
 struct Profile {
   std::string yaml;
   std::vector<std::string> unrated;  // kinds that were measured, but not in full that rates can say
+  std::vector<std::string> missing;  // kinds of the job that the trace has nothing of
 };
 Profile gpu_profile(const LoadedJob& job, const ImportedBeside& beside);
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "cli/console.h"
@@ -19,6 +20,7 @@
 #include "sim/simulate.h"
 #include "traces/imported_timeline.h"
 #include "traces/read_trace.h"
+#include "validation/hardware_text.h"
 #include "visualizer/page.h"
 
 namespace simrun {
@@ -80,6 +82,10 @@ std::string write_files(const Options& options, const ImportReport& report,
     if (!profile.unrated.empty())
       wrote += fmt::format("  a profile has no rates, or not for all, of {}: these stay as predicted\n",
                            fmt::join(profile.unrated, ", "));
+    if (!profile.missing.empty())
+      wrote +=
+          fmt::format("  the trace has no kernel of these kinds of the job's, which stay as predicted: {}\n",
+                      fmt::join(profile.missing, ", "));
   }
   const std::optional<std::string> page = predicted ? page_path(options, ".trace.html") : std::nullopt;
   if (!page && options.traces.empty()) return wrote;
@@ -95,6 +101,23 @@ std::string write_files(const Options& options, const ImportReport& report,
   return wrote;
 }
 
+// Whether a device that names itself so may be one of the job's GPUs: the word with the model's number in a
+// preset's name is one of the device's ("h100" of h100_sxm in "NVIDIA H100 80GB HBM3").
+bool may_be(const std::string& device, const Cluster& cluster) {
+  const std::string words = hardware_words(device);
+  if (words.empty()) return true;
+  const GpuKinds kinds(cluster);
+  for (std::size_t kind = 0; kind < kinds.count(); ++kind) {
+    std::istringstream own(hardware_words(kinds.gpu(kind).name));
+    std::string word;
+    while (own >> word && word.find_first_of("0123456789") == std::string::npos) continue;
+    if (word.empty() || word.find_first_of("0123456789") == std::string::npos ||
+        words.find(" " + word + " ") != std::string::npos)
+      return true;
+  }
+  return false;
+}
+
 // What the traces tell of their job and is not so of the one that they are set beside.
 void note_other_job(const Input& input, ImportedRun& run) {
   const std::int64_t ranks = input.plan.ranks();
@@ -103,6 +126,11 @@ void note_other_job(const Input& input, ImportedRun& run) {
     add_note(run.notes,
              fmt::format("the traces are of a job of {} ranks, this one has {}", run.world_size, ranks),
              where);
+  if (const Cluster& cluster = input.plan.cluster; !may_be(run.device, cluster))
+    add_note(
+        run.notes,
+        fmt::format("the trace was recorded on '{}', the job runs on {}", run.device, gpus_text(cluster)),
+        where);
   if (!run.config_sha256.empty() && run.config_sha256 != input.plan.job.config_sha256)
     add_note(run.notes, "simrun drew the trace for a job that is not this one", where);
 }

@@ -157,6 +157,10 @@ OptionFault import_fault(const Options& options) {
                                {"--collective", options.collective.collective.has_value()},
                                {"--calibrate", options.calibrate},
                                {"--sensitivity", options.sensitivity},
+                               {"--plan", options.plan_flags.search.has_value()},
+                               {"--resume", options.plan_flags.resume},
+                               {"--export", options.convert.to.has_value()},
+                               {"-o", options.output.has_value()},
                                {"--csv", options.csv.has_value()}});
   return excluded("--import-trace", others);
 }

@@ -45,6 +45,9 @@ constexpr RealRange learning_rate = {0, 1e3};
 constexpr RealRange decay_rate = {0, 0.999'999};  // of a running mean
 constexpr RealRange weight_decay = {0, 10};
 constexpr RealRange norm = {0, 1e9};
+// Of one kernel: small ones are far below what a device can do.
+constexpr RealRange measured_flops = {1e3, 1e18};
+constexpr RealRange measured_bandwidth = {1e3, 1e16};
 constexpr RealRange memory = {0x1p20, 0x1p50};
 constexpr RealRange reserve = {0, 0x1p50};
 constexpr RealRange bucket_bytes = {1024, 0x1p50};

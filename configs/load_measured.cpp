@@ -13,9 +13,6 @@
 namespace simrun {
 namespace {
 
-// Small products and kernels are far below what a device can do.
-constexpr RealRange measured_flops = {1e3, 1e18};
-constexpr RealRange measured_bandwidth = {1e3, 1e16};
 constexpr IntegerRange extents = {1, 100'000'000};
 
 constexpr std::array exchange_names{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"};
@@ -58,7 +55,7 @@ std::vector<SizedQuantity> read_sized(const ConfigNode* node, const SizedKeys& k
            fmt::format("for example {}.", keys.example)});
       continue;
     }
-    read.push_back({sizes, section.quantity(child.key, Unit::flops_per_second, measured_flops)});
+    read.push_back({sizes, section.quantity(child.key, Unit::flops_per_second, limits::measured_flops)});
   }
   std::sort(read.begin(), read.end(),
             [](const SizedQuantity& a, const SizedQuantity& b) { return a.sizes < b.sizes; });
@@ -93,7 +90,7 @@ std::vector<MeasuredExchange> read_exchanges(const ConfigNode* node, const std::
     if (exchange.is_no_map()) continue;
     MeasuredExchange measured{*ranks.value, 0, 0};
     measured.latency_s = exchange.quantity("latency", Unit::seconds, limits::latency);
-    measured.bandwidth = exchange.quantity("bandwidth", Unit::bytes_per_second, measured_bandwidth);
+    measured.bandwidth = exchange.quantity("bandwidth", Unit::bytes_per_second, limits::measured_bandwidth);
     exchange.finish();
     read.push_back(measured);
   }
@@ -119,7 +116,7 @@ MeasuredKernels read_measured_kernels(const ConfigNode* node, const std::string&
   SectionReader rates(reading, kernels, section.path_of("kernels"));
   for (const char* name : measured_kernel_names) {
     if (rates.has(name))
-      measured.kernels[name] = rates.quantity(name, Unit::bytes_per_second, measured_bandwidth);
+      measured.kernels[name] = rates.quantity(name, Unit::bytes_per_second, limits::measured_bandwidth);
     rates.ignore({name});
   }
   rates.finish();

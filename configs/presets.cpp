@@ -25,6 +25,7 @@ std::vector<fs::path> folders_for(const ConfigNode& name, const std::string& fol
     folders.push_back(fs::path(directory) / folder);
     folders.emplace_back(directory);
   }
+  if (name.position.line == 0) folders.emplace_back("");  // --set: where the command is given, too
   return folders;
 }
 
@@ -82,8 +83,14 @@ void report_missing(const ConfigNode& name, const std::string& folder, const Pre
   const std::vector<std::string> names = preset_names(folder, search.directories);
   std::string hint = did_you_mean(name.text, names);
   if (hint.empty() && !names.empty()) hint = fmt::format("a path, or one of {}.", fmt::join(names, ", "));
+  const bool is_path = name.text.find_first_of("/.") != std::string::npos;
+  const std::string places = fmt::format("{}in {}/",
+                                         !is_path                 ? ""
+                                         : name.position.line > 0 ? "beside this file or "
+                                                                  : "here, beside the job or ",
+                                         folder);
   reading.problems.push_back(
-      {name.position, fmt::format("no file {} in {}/", in_quotes(name.text), folder), hint});
+      {name.position, fmt::format("no file {} {}", in_quotes(name.text), places), hint});
 }
 
 // The map in a preset's file, or nothing when it cannot be read, which is reported.

@@ -23,9 +23,9 @@ struct ResolvedSection {
 
 // Replaces `from: x` in a map by the keys of file x, under the keys written beside it. `folder` is the
 // presets' subfolder: "gpus", "clusters" or "models". x is looked up beside the file that says so, then in
-// the preset directories, with and without .yaml or .json; a file may itself start `from:` another, eight
-// deep at most. The files that led to x are not meant by it, and a job (it has the key `simrun`) only if no
-// other file has the name.
+// the preset directories and, where --set says so, in the folder of the command, with and without .yaml or
+// .json; a file may itself start `from:` another, eight deep at most. The files that led to x are not meant
+// by it, and a job (it has the key `simrun`) only if no other file has the name.
 ResolvedSection resolve_from(ConfigNode section, const std::string& folder, const PresetSearch& search,
                              Reading& reading);
 

@@ -36,7 +36,6 @@ class ByteSource {
   }
 
   std::int64_t offset() const { return before_ + static_cast<std::int64_t>(at_); }
-  bool is_compressed() const { return is_compressed_; }
   const std::string& name() const { return name_; }
   // Of the next byte. In a compressed file, whose lines no editor shows, line 0: place_text() says the rest.
   SourcePosition position() const;

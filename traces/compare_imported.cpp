@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "schedules/timeline.h"
 #include "traces/imported_timeline.h"
 #include "traces/imported_totals.h"
 
@@ -73,8 +74,8 @@ class Tally {
                                         : std::min(interval.start + launch_gap(plan), end);
         spans.push_back({begin, end, busy_with(talks, what.opcode)});
         const Picoseconds time = talks && run_.split.contains(what.opcode) ? interval.duration : end - begin;
-        kinds_[kind_of(what.opcode)].predicted_s += static_cast<double>(time) * 1e-12;
-        phases_[phase_of(what)].predicted_s += static_cast<double>(time) * 1e-12;
+        kinds_[kind_of(what.opcode)].predicted_s += to_seconds(time);
+        phases_[phase_of(what)].predicted_s += to_seconds(time);
       }
     }
     add_totals(totals_of(spans, step), &ComparedTime::predicted_s);
@@ -110,7 +111,7 @@ class Tally {
 
   void add_totals(const RankTotals& totals, Column column) {
     const auto share = [&](Picoseconds time) {
-      return static_cast<double>(time) * 1e-12 / static_cast<double>(run_.ranks.size());
+      return to_seconds(time) / static_cast<double>(run_.ranks.size());
     };
     times_[0].*column += share(totals.compute);
     times_[1].*column += share(totals.exposed_total());
@@ -134,7 +135,7 @@ ImportedComparison compare_imported(const Plan& plan, const Timeline& predicted,
     });
     if (rank != predicted.ranks.end()) tally.add_predicted(plan, *rank, predicted.step);
   }
-  return tally.comparison(static_cast<double>(predicted.step) * 1e-12);
+  return tally.comparison(to_seconds(predicted.step));
 }
 
 ImportedComparison tally_imported(const ImportedRun& run) {

@@ -35,6 +35,7 @@ std::vector<KernelKind> kinds_of(const RecordedTrace& trace) {
     if (!known) known = kernel_kind(trace.names[kernel.name]);
     kinds.push_back(*known);
     if (kernel.exchange == no_index) continue;
+    kinds.back().exchanges = true;
     if (const std::optional<Opcode> opcode = exchange_opcode(trace.exchanges[kernel.exchange]))
       kinds.back().opcode = opcode;
   }
@@ -121,10 +122,42 @@ void note_outside(const DeviceTrace& device, TraceNotes& notes) {
     add_note(notes, "kernels outside of every marked step", {device.trace.path, 0, 0}, outside);
 }
 
+void set_length(ImportedRun& run) {
+  std::int64_t first = run.ranks.front().step.begin_ns, shortest = run.ranks.front().step.length_ns;
+  for (const ImportedRank& rank : run.ranks) {
+    first = std::min(first, rank.step.begin_ns);
+    shortest = std::min(shortest, rank.step.length_ns);
+  }
+  const bool is_one_clock = std::ranges::all_of(
+      run.ranks, [&](const ImportedRank& rank) { return rank.step.begin_ns - first <= shortest; });
+  for (ImportedRank& rank : run.ranks) {
+    rank.late_ns = is_one_clock ? rank.step.begin_ns - first : 0;
+    run.length_ns = std::max(run.length_ns, rank.late_ns + rank.step.length_ns);
+  }
+}
+
+// Without the exchanges' arguments nothing tells a rank that begins later from a clock that is ahead.
+void note_late_ranks(ImportedRun& run) {
+  const bool knows_exchanges =
+      std::ranges::any_of(run.ranks, [](const ImportedRank& rank) { return !rank.exchanges.empty(); });
+  const bool is_own = run.origin == TraceOrigin::simrun || run.origin == TraceOrigin::measured;
+  if (knows_exchanges || is_own) return;
+  constexpr double noticed = 0.01;  // of the step
+  for (const ImportedRank& rank : run.ranks)
+    if (static_cast<double>(rank.late_ns) > noticed * static_cast<double>(rank.step.length_ns))
+      add_note(run.notes,
+               "ranks that begin later by their clock, which may be wrong: no exchange names its group to "
+               "set it by",
+               {rank.path, 0, 0});
+}
+
 // Ranks that no trace names get the lowest numbers that are free.
 void number_ranks(ImportedRun& run, const std::vector<std::optional<std::int64_t>>& told) {
   std::map<std::int64_t, std::string> taken;
   for (std::size_t i = 0; i < told.size(); ++i) {
+    if (!told[i] && run.ranks[i].path != run.ranks.front().path)
+      add_note(run.notes, "ranks that neither trace nor file name tells, numbered in the order of the files",
+               {run.ranks[i].path, 0, 0});
     if (!told[i]) continue;
     const auto [other, is_new] = taken.try_emplace(*told[i], run.ranks[i].path);
     if (!is_new)
@@ -141,20 +174,6 @@ void number_ranks(ImportedRun& run, const std::vector<std::optional<std::int64_t
                    [](const ImportedRank& a, const ImportedRank& b) { return a.rank < b.rank; });
 }
 
-void set_length(ImportedRun& run) {
-  std::int64_t first = run.ranks.front().step.begin_ns, shortest = run.ranks.front().step.length_ns;
-  for (const ImportedRank& rank : run.ranks) {
-    first = std::min(first, rank.step.begin_ns);
-    shortest = std::min(shortest, rank.step.length_ns);
-  }
-  const bool is_one_clock = std::ranges::all_of(
-      run.ranks, [&](const ImportedRank& rank) { return rank.step.begin_ns - first <= shortest; });
-  for (ImportedRank& rank : run.ranks) {
-    rank.late_ns = is_one_clock ? rank.step.begin_ns - first : 0;
-    run.length_ns = std::max(run.length_ns, rank.late_ns + rank.step.length_ns);
-  }
-}
-
 }  // namespace
 
 const char* to_string(ImportedPhase phase) {
@@ -166,8 +185,10 @@ const char* to_string(ImportedPhase phase) {
 ImportedRun imported_run(std::vector<RecordedTrace> traces) {
   ImportedRun run;
   std::vector<DeviceTrace> devices;
-  for (RecordedTrace& trace : traces)
+  for (RecordedTrace& trace : traces) {
+    keep_devices(trace);
     for (RecordedTrace& device : devices_of(std::move(trace))) devices.push_back(prepared(std::move(device)));
+  }
   const std::optional<std::int64_t> number = common_step(devices);
   std::vector<std::optional<std::int64_t>> told;
   for (DeviceTrace& device : devices) {
@@ -185,6 +206,7 @@ ImportedRun imported_run(std::vector<RecordedTrace> traces) {
   number_ranks(run, told);
   align_clocks(run);
   set_length(run);
+  note_late_ranks(run);
   split_waits(run);
   return run;
 }

@@ -67,6 +67,7 @@ RankTotals imported_totals(const ImportedRank& rank, std::int64_t run_ns) {
   std::vector<BusySpan> spans;
   spans.reserve(rank.kernels.size());
   for (const ImportedKernel& kernel : rank.kernels) {
+    if (kernel.kind.is_of_host) continue;  // neither computes nor hides an exchange
     const std::int64_t begin = std::clamp<std::int64_t>(kernel.start_ns, 0, rank.step.length_ns);
     const std::int64_t end =
         std::clamp<std::int64_t>(kernel.start_ns + kernel.duration_ns, begin, rank.step.length_ns);

@@ -30,9 +30,13 @@ constexpr std::array exchanges = std::to_array<KernelPattern>({
     {"all_to_all", "", all_to_all},
     {"deep_ep::", "dispatch", all_to_all},
     {"deep_ep::", "combine", all_to_all},
-    {"ncclkernel_broadcast", "", broadcast},
-    {"nccldevkernel_broadcast", "", broadcast},
-    {"nccl:broadcast", "", broadcast},
+    {"hybrid_ep::", "dispatch", all_to_all},
+    {"hybrid_ep::", "combine", all_to_all},
+    {"userbuffers", "_rs", reduce_scatter},
+    {"userbuffers", "_ag", all_gather},
+    {"userbuffers", "pushsend", send},
+    {"userbuffers", "pushrecv", recv},
+    {"broadcast", "", broadcast},
     {"sendrecv", "", send},
     {"nccl:send", "", send},
     {"nccl:recv", "", recv},
@@ -57,7 +61,15 @@ constexpr std::array computes = std::to_array<KernelPattern>({
     {"attention", "backward", attention_backward, Function::flash},
     {"attention", "bwd", attention_backward, Function::flash},
     {"attention", "", attention, Function::flash},
+    {"attn_fwd", "", attention, Function::flash},
+    {"attn_bwd", "", attention_backward, Function::flash},
+    {"bwd_kernel_dk_dv", "", attention_backward, Function::flash},
+    {"bwd_kernel_dq", "", attention_backward, Function::flash},
+    {"topkgating", "", route},
+    {"gathertopk", "", route},
     {"multi_tensor", "l2norm", reduce, Function::sum_squares},
+    {"multi_tensor", "lpnorm", reduce, Function::sum_squares},
+    {"multi_tensor", "copyfunctor", map, Function::cast},
     {"adam", "", optimizer, Function::adam},
     {"adafactor", "", optimizer, Function::adafactor},
     {"multi_tensor", "sgd", optimizer, Function::sgd},
@@ -80,6 +92,7 @@ constexpr std::array computes = std::to_array<KernelPattern>({
     {"cucomputegradinput", "", norm_backward, Function::layer_norm},
     {"layer_norm_grad", "", norm_backward, Function::layer_norm},
     {"layer_norm", "backward", norm_backward, Function::layer_norm},
+    {"layer_norm", "bwd", norm_backward, Function::layer_norm},
     {"layer_norm", "", norm, Function::layer_norm},
     {"layernorm", "bwd", norm_backward, Function::layer_norm},
     {"layernorm", "backward", norm_backward, Function::layer_norm},
@@ -99,6 +112,10 @@ constexpr std::array computes = std::to_array<KernelPattern>({
     {"implicit_gemm", "wgrad", conv, Function::convolution_weight_gradient},
     {"implicit_gemm", "", conv},
     {"winograd", "", conv},
+    {"_cudnn", "dgrad", conv, Function::convolution_input_gradient},
+    {"_cudnn", "wgrad", conv, Function::convolution_weight_gradient},
+    {"_cudnn", "fprop", conv},
+    {"scudnn", "", conv},
     {"convolution", "", conv},
     {"convolve", "", conv},
     {"conv2d", "", conv},
@@ -111,11 +128,19 @@ constexpr std::array computes = std::to_array<KernelPattern>({
     {"splitkreduce", "", gemm},
     {"cijk_", "", gemm},
     {"triton_tem_fused", "mm", gemm},
+    {"triton_mm", "", gemm},
+    {"triton_bmm", "", gemm},
+    {"matmul_kernel", "", gemm},
+    {"bmm_kernel", "", gemm},
+    {"grouped_mm", "", gemm},
+    {"fused_moe_kernel", "", gemm},
     {"aten::mm", "", gemm},
     {"aten::bmm", "", gemm},
     {"aten::addmm", "", gemm},
     {"aten::matmul", "", gemm},
     {"aten::linear", "", gemm},
+    {"rotary", "", map, Function::rope},
+    {"rope", "", map, Function::rope},
     {"embedding", "backward", scatter},
     {"embedding_dense", "", scatter},
     {"embedding", "", gather},
@@ -133,8 +158,8 @@ constexpr std::array computes = std::to_array<KernelPattern>({
     {"topk", "", route},
     {"radixsort", "", route},
     {"bitonicsort", "", route},
-    {"rotary", "", map, Function::rope},
-    {"rope", "", map, Function::rope},
+    {"row_id_map", "", route},
+    {"get_dispatch_layout", "", route},
     {"swiglu", "", map, Function::swiglu},
     {"silu", "", map, Function::swiglu},
     {"gelu", "", map, Function::gelu},
@@ -150,13 +175,18 @@ constexpr std::array computes = std::to_array<KernelPattern>({
     {"vectorized", "", map},
     {"pointwise", "", map},
     {"triton_poi", "", map},
+    {"devicescan", "", reduce},
     {"catarray", "", map},
+    {"chunk_cat", "", map},
+    {"split_with_sizes_copy", "", map},
     {"copy_kernel", "", map, Function::cast},
     {"cast_transpose", "", map, Function::cast},
+    {"quantize", "", map, Function::cast},
     {"transpose", "", map},
     {"fill", "", map},
     {"distribution", "", map},
     {"triu_tril", "", map},
+    {"fusion", "", map},
     {"aten::add", "", map},
     {"aten::mul", "", map},
 });
@@ -188,10 +218,11 @@ std::optional<Opcode> opcode_named(std::string_view word) {
 }
 
 bool is_of_a_collective_library(std::string_view name) {
-  constexpr std::array<std::string_view, 6> words{
-      "nccl", "rccl", "deep_ep::", "multimem", "one_shot", "two_shot"};
-  return std::ranges::any_of(words, [&](auto word) { return name.find(word) != std::string_view::npos; }) ||
-         name.find("cross_device_reduce") != std::string_view::npos;
+  constexpr std::array<std::string_view, 11> words{
+      "nccl",        "rccl",     "deep_ep::", "hybrid_ep::", "userbuffers",        "nvshmem",
+      "all_to_all_", "multimem", "one_shot",  "two_shot",    "cross_device_reduce"};
+  return name.find("get_dispatch_layout") == std::string_view::npos &&
+         std::ranges::any_of(words, [&](auto word) { return name.find(word) != std::string_view::npos; });
 }
 
 }  // namespace
@@ -203,10 +234,13 @@ KernelKind kernel_kind(std::string_view name) {
   kind.backward = says_backward(lowered);
   if (kind.opcode) {
     kind.backward = kind.backward || *kind.opcode == attention_backward;
+    kind.exchanges = is_communication(*kind.opcode);
     return kind;
   }
+  kind.exchanges = is_of_a_collective_library(lowered);
+  kind.is_of_host = lowered.starts_with("memcpy htod") || lowered.starts_with("memcpy dtoh");
   const KernelPattern* const pattern =
-      is_of_a_collective_library(lowered) ? found_in(exchanges, lowered) : found_in(computes, lowered);
+      kind.exchanges ? found_in(exchanges, lowered) : found_in(computes, lowered);
   if (pattern == nullptr) return kind;
   kind.opcode = pattern->opcode;
   kind.function = pattern->function;

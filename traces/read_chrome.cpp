@@ -71,8 +71,9 @@ std::optional<SpanKind> span_kind(std::string_view name) {
   if (name.starts_with(step_prefix)) return SpanKind::step;
   if (name.starts_with("Optimizer.")) return SpanKind::optimizer;
   if (!name.starts_with(backward_prefix)) return std::nullopt;
-  return name.substr(backward_prefix.size()).starts_with("CheckpointFunctionBackward") ? SpanKind::recompute
-                                                                                       : SpanKind::backward;
+  // PyTorch's CheckpointFunctionBackward, Transformer Engine's _CheckpointFunctionBackward.
+  return name.find("CheckpointFunctionBackward") != std::string_view::npos ? SpanKind::recompute
+                                                                           : SpanKind::backward;
 }
 
 struct TimedSlice {
@@ -152,7 +153,8 @@ class ChromeReader {
       if (token == JsonToken::cut_off) return false;
       const std::string key = json_.text();
       const JsonToken value = json_.next();
-      if (key == "rank" && value == JsonToken::number) trace_.rank = number_in(json_.text());
+      if (key == "rank" && value == JsonToken::number && number_in(json_.text()) >= 0)
+        trace_.rank = number_in(json_.text());
       if (key == "world_size" && value == JsonToken::number) trace_.world_size = number_in(json_.text());
       if (key == "simrun_version") has_version_ = true;
       if (key == "config_sha256" && value == JsonToken::string) trace_.config_sha256 = json_.text();
@@ -321,6 +323,8 @@ class ChromeReader {
       json_.refuse("there are no traceEvents", "a trace is a JSON array of events, or an object with them.");
     if (!trace_.kernels.empty()) {
       trace_.origin = TraceOrigin::kineto;
+    } else if ((saw_host_ || !trace_.launches.empty()) && trace_.is_cut_off) {
+      json_.refuse("the trace was cut off before the first kernel of a device", "copy it whole.");
     } else if (saw_host_ || !trace_.launches.empty()) {
       throw ConfigError({{{trace_.path, 0, 0},
                           "a PyTorch profile without anything that a device did (category kernel)",

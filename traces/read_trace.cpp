@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "traces/byte_source.h"
 #include "traces/read_chakra.h"
@@ -21,6 +22,28 @@ void skip_byte_order_mark(ByteSource& bytes, const std::string& path) {
   constexpr int begin = 0xef, length = 3;
   if (bytes.peek() == begin && path.find(".json") != std::string::npos)
     for (int i = 0; i < length; ++i) bytes.next();
+}
+
+// Numbers in names by their size: trace-2 before trace-10.
+bool is_before(const std::string& a, const std::string& b) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!is_digit(a[i]) || !is_digit(b[j])) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i, ++j;
+      continue;
+    }
+    const auto number = [&](const std::string& text, std::size_t& at) {
+      while (at + 1 < text.size() && text[at] == '0' && is_digit(text[at + 1])) ++at;
+      const std::size_t begin = at;
+      while (at < text.size() && is_digit(text[at])) ++at;
+      return text.substr(begin, at - begin);
+    };
+    const std::string x = number(a, i), y = number(b, j);
+    if (x != y) return std::pair(x.size(), x) < std::pair(y.size(), y);
+  }
+  return a.size() - i != b.size() - j ? a.size() - i < b.size() - j : a < b;
 }
 
 }  // namespace
@@ -41,7 +64,7 @@ std::vector<std::string> trace_files(const std::string& path) {
   if (error) refuse_trace(path, error.message(), "");
   if (files.empty())
     refuse_trace(path, "no trace lies in this folder", "a trace's name ends in .json, .json.gz or .et.");
-  std::sort(files.begin(), files.end());
+  std::sort(files.begin(), files.end(), is_before);
   return files;
 }
 

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <numeric>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -16,16 +18,17 @@ namespace {
 constexpr std::size_t most_devices = 256;  // in one file
 constexpr std::size_t most_at_once = 64;   // kernels that overlap on one stream
 
-// The number behind `word` in a text, "rank" in "worker_rank-12.json".
+// The number behind the last `word` in a text that one follows: "rank" in "worker_rank-12_of_16_ranks.json".
 std::optional<std::int64_t> number_behind(const std::string& text, const std::string& word) {
-  std::size_t at = text.rfind(word);
-  if (at == std::string::npos) return std::nullopt;
-  at += word.size();
-  while (at < text.size() && (text[at] == '_' || text[at] == '-' || text[at] == ' ' || text[at] == '.')) ++at;
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) return std::nullopt;
-  return number;
+  for (std::size_t found = text.rfind(word); found != std::string::npos;
+       found = found == 0 ? std::string::npos : text.rfind(word, found - 1)) {
+    const std::size_t at = text.find_first_not_of("_- .", found + word.size());
+    std::int64_t number = 0;
+    if (at == std::string::npos) continue;
+    const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), number);
+    if (error == std::errc() && number >= 0) return number;
+  }
+  return std::nullopt;
 }
 
 std::optional<std::int64_t> rank_of(const RecordedTrace& trace, const std::string& process, bool is_only) {
@@ -80,9 +83,47 @@ void add_tables(const RecordedTrace& trace, RecordedTrace& part) {
   for (TracedLaunch& launch : part.launches) move_stream(launch.thread);
 }
 
+// "/device:GPU:0" (XLA), "Device 0" (Nsight Systems).
+bool is_named_device(const RecordedTrace& trace, const std::string& process) {
+  const auto named = trace.processes.find(process);
+  return named != trace.processes.end() &&
+         (named->second.find("/device:") != std::string::npos || named->second.starts_with("Device "));
+}
+
+// XLA's lines: "Stream #13(compute)" of a GPU, "XLA Ops" where the device has no streams.
+constexpr std::array<std::string_view, 2> xla_lines{"Stream #", "XLA Ops"};
+
+// Drops the kernels for which `drops` holds, of one process or line.
+void drop(RecordedTrace& trace, const char* what, const auto& drops) {
+  const auto dropped = std::erase_if(
+      trace.kernels, [&](const TracedKernel& kernel) { return drops(trace.streams[kernel.stream]); });
+  if (dropped > 0) add_note(trace.notes, what, {trace.path, 0, 0}, static_cast<std::int64_t>(dropped));
+}
+
 std::int64_t end_of(const TracedKernel& kernel) { return kernel.start_ns + kernel.duration_ns; }
 
 }  // namespace
+
+void keep_devices(RecordedTrace& trace) {
+  if (trace.origin != TraceOrigin::chrome) return;
+  std::map<std::string, std::size_t> line_of;  // by device: which of xla_lines is kept, beyond them: all
+  for (const TracedKernel& kernel : trace.kernels) {
+    const TracedStream& stream = trace.streams[kernel.stream];
+    if (!is_named_device(trace, stream.process)) continue;
+    const auto line = std::ranges::find_if(
+        xla_lines, [&](std::string_view start) { return stream.name.starts_with(start); });
+    std::size_t& kept = line_of.try_emplace(stream.process, xla_lines.size()).first->second;
+    kept = std::min(kept, static_cast<std::size_t>(line - xla_lines.begin()));
+  }
+  if (line_of.empty()) return;
+  drop(trace, "events of processes that are no device, left out",
+       [&](const TracedStream& of) { return !line_of.contains(of.process); });
+  drop(trace, "events of lines that repeat what a device's streams run, left out",
+       [&](const TracedStream& of) {
+         const std::size_t kept = line_of.at(of.process);
+         return kept < xla_lines.size() && !of.name.starts_with(xla_lines[kept]);
+       });
+}
 
 std::vector<RecordedTrace> devices_of(RecordedTrace trace) {
   // Numbers in their order, 9 before 10.

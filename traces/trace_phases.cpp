@@ -117,16 +117,38 @@ std::int64_t step_before(const std::vector<TracedSpan>& steps, std::int64_t mome
   return behind - steps.begin() - 1;
 }
 
-// The step of a host's mark, whose kernels ran from `first` to `last`: it takes until the next mark begins,
-// so that time in which the GPU waits for the host counts; one that the next step's mark does not follow (the
-// last, or before steps that the profiler left out) until its mark ends, or as long as its kernels if that is
-// longer. It begins with the mark, or later by what the GPU is behind the host.
-ImportedStep marked_step(const std::vector<TracedSpan>& marks, std::size_t s, std::int64_t first,
-                         std::int64_t last) {
+// When the first kernel of a step begins and the last one ends.
+struct KernelTimes {
+  std::int64_t first = std::numeric_limits<std::int64_t>::max(),
+               last = std::numeric_limits<std::int64_t>::min();
+  bool is_empty() const { return first > last; }
+};
+
+// Where the GPU turns from the step before to step s: with its mark, or where it is behind the host when it
+// has done the step before, but no later than with the first kernel.
+std::int64_t turn_to(const std::vector<TracedSpan>& marks, const std::vector<KernelTimes>& kernels,
+                     std::size_t s) {
+  const bool follows = s > 0 && marks[s].number == marks[s - 1].number + 1 && !kernels[s - 1].is_empty();
+  const std::int64_t free_from = follows ? kernels[s - 1].last : marks[s].start_ns;
+  return std::min(std::max(marks[s].start_ns, free_from), kernels[s].first);
+}
+
+// The step of a host's mark: it takes until the next mark begins, so that time in which the GPU waits for the
+// host counts, or where a host that does not wait for the GPU marks steps faster than it runs them, as long
+// as the GPU takes from turn to turn; one that the next step's mark does not follow (the last, or before
+// steps that the profiler left out) until its mark ends, or as long as its kernels if that is longer. It
+// begins with the mark, or later by what the GPU is behind the host.
+ImportedStep marked_step(const std::vector<TracedSpan>& marks, const std::vector<KernelTimes>& kernels,
+                         std::size_t s) {
   const TracedSpan& mark = marks[s];
+  const auto [first, last] = kernels[s];
   const bool is_followed = s + 1 < marks.size() && marks[s + 1].number == mark.number + 1;
-  const std::int64_t length =
-      is_followed ? marks[s + 1].start_ns - mark.start_ns : std::max(mark.duration_ns, last - first);
+  std::int64_t length = is_followed ? marks[s + 1].start_ns - mark.start_ns : mark.duration_ns;
+  if (last - first > length) {
+    const bool turns = is_followed && !kernels[s + 1].is_empty();
+    const std::int64_t begin = s > 0 ? turn_to(marks, kernels, s) : first;
+    length = std::max(length, turns ? turn_to(marks, kernels, s + 1) - begin : last - first);
+  }
   return {mark.number, std::clamp(last - length, std::min(mark.start_ns, first), first), length};
 }
 
@@ -163,7 +185,7 @@ std::vector<ImportedPhase> phases_of(const RecordedTrace& trace, const std::vect
     const auto launch = launched.find(kernel.correlation);
     std::optional<ImportedPhase> named;
     if (kernel.phase != no_index) named = phase_named(trace.names[kernel.phase]);
-    if ((kinds[i].opcode && is_communication(*kinds[i].opcode)) || kernel.exchange != no_index)
+    if (kinds[i].exchanges)
       phases.push_back(ImportedPhase::communication);
     else if (named)
       phases.push_back(*named);
@@ -182,33 +204,33 @@ TracedSteps steps_of(const RecordedTrace& trace) {
   const std::vector<TracedSpan>& marks = host.empty() ? device : host;
   std::vector<std::int64_t> of_kernel(trace.kernels.size(), 0);
   if (!marks.empty()) of_kernel = steps_of_kernels(trace, host, device);
-  constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
-  std::vector<std::int64_t> begin(std::max<std::size_t>(marks.size(), 1), never), end(begin.size(), -never);
+  std::vector<KernelTimes> kernels(std::max<std::size_t>(marks.size(), 1));
   for (std::size_t i = 0; i < of_kernel.size(); ++i) {
     if (of_kernel[i] < 0) continue;
-    const auto step = static_cast<std::size_t>(of_kernel[i]);
-    begin[step] = std::min(begin[step], trace.kernels[i].start_ns);
-    end[step] = std::max(end[step], trace.kernels[i].start_ns + trace.kernels[i].duration_ns);
+    KernelTimes& of = kernels[static_cast<std::size_t>(of_kernel[i])];
+    of.first = std::min(of.first, trace.kernels[i].start_ns);
+    of.last = std::max(of.last, trace.kernels[i].start_ns + trace.kernels[i].duration_ns);
   }
-  if (trace.is_cut_off && std::ranges::count(begin, never) + 1 < std::ssize(begin))
+  if (trace.is_cut_off && std::ranges::count_if(kernels, &KernelTimes::is_empty) + 1 < std::ssize(kernels))
     if (const std::int64_t cut = step_of_cut(trace, marks, of_kernel); cut >= 0)
-      begin[static_cast<std::size_t>(cut)] = never;
+      kernels[static_cast<std::size_t>(cut)] = {};
   // Marks without a kernel are no steps.
   TracedSteps found;
-  std::vector<std::int64_t> place(begin.size(), -1);
-  for (std::size_t s = 0; s < begin.size(); ++s) {
-    if (begin[s] == never) continue;
+  std::vector<std::int64_t> place(kernels.size(), -1);
+  for (std::size_t s = 0; s < kernels.size(); ++s) {
+    if (kernels[s].is_empty()) continue;
     place[s] = static_cast<std::int64_t>(found.steps.size());
     if (!host.empty()) {
-      found.steps.push_back(marked_step(host, s, begin[s], end[s]));
+      found.steps.push_back(marked_step(host, kernels, s));
       continue;
     }
+    const auto [first, last] = kernels[s];
     if (!found.steps.empty())
-      found.steps.back().length_ns = std::max<std::int64_t>(begin[s] - found.steps.back().begin_ns, 0);
+      found.steps.back().length_ns = std::max<std::int64_t>(first - found.steps.back().begin_ns, 0);
     if (marks.empty() && trace.step_ns > 0 && !trace.is_cut_off)
-      found.steps.push_back({0, 0, std::max(trace.step_ns, end[s])});
+      found.steps.push_back({0, 0, std::max(trace.step_ns, last)});
     else
-      found.steps.push_back({marks.empty() ? 0 : marks[s].number, begin[s], end[s] - begin[s]});
+      found.steps.push_back({marks.empty() ? 0 : marks[s].number, first, last - first});
   }
   for (std::int64_t& step : of_kernel)
     if (step >= 0) step = place[static_cast<std::size_t>(step)];

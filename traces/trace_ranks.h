@@ -7,6 +7,10 @@
 
 namespace simrun {
 
+// Of a Chrome trace of other tools, where names tell: what its devices ran. XLA's profiler and Nsight Systems
+// write the host's threads as further processes, and lines that say once more what a device's streams run.
+void keep_devices(RecordedTrace& trace);
+
 // The parts of a trace by device, each with all that the host says; ranks as far as the trace names them.
 std::vector<RecordedTrace> devices_of(RecordedTrace trace);
 

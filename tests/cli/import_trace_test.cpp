@@ -127,6 +127,33 @@ TEST_CASE("import: a profile from the trace of a slower GPU makes the job as slo
   }
 }
 
+// Products in fp8 run at more than 1 PFLOP/s; several have one shape, each as often as its layers are many.
+TEST_CASE("import: a profile of what was predicted predicts the same, in fp8 as well", "[long]") {
+  const Scratch scratch;
+  const std::string trace = scratch.file("fp8.json"), profile = scratch.file("fp8.yaml");
+  const std::string job = std::string(SIMRUN_SOURCE_DIR "/configs/jobs/llama3-8b-8xh100.yaml") +
+                          " --set training.global_batch_size=16 --set training.precision=fp8";
+  REQUIRE(run_simrun(job + " --no-html -q --trace " + trace).code == 0);
+  REQUIRE(run_simrun("--import-trace " + trace + " --against " + job + " --no-html -q --profile " + profile)
+              .code == 0);
+  const auto step = [&](const std::string& flags) {
+    const Ran ran = run_simrun(flags + " --no-html --json");
+    REQUIRE(ran.code == 0);
+    const std::string key = "\"step_time_s\": ";
+    return std::stod(ran.output.substr(ran.output.find(key) + key.size()));
+  };
+  CHECK(step(job + " --set cluster.gpu=" + profile) == Approx(step(job)).epsilon(0.002));
+}
+
+TEST_CASE("import: flags that would be ignored are refused") {
+  for (const char* flag : {"--export chakra", "--plan whale", "-o x.yaml"}) {
+    CAPTURE(flag);
+    const Ran ran = run_simrun("--import-trace " + kineto + " " + flag);
+    CHECK(ran.code == 2);
+    CHECK(has(ran.output, " does not go with --import-trace"));
+  }
+}
+
 TEST_CASE("import: no profile is made of a trace that plainly is another job's") {
   const Scratch scratch;
   const std::string profile = scratch.file("gpu.yaml");

@@ -62,6 +62,29 @@ TEST_CASE("kernel kinds: names of libraries, as profilers write them") {
   CHECK(opcode("cross_entropy_backward loss") == cross_entropy_backward);  // simrun's own
 }
 
+TEST_CASE("kernel kinds: words that other kernels have as well") {
+  using enum Opcode;
+  CHECK(opcode("void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>") == route);
+  CHECK(opcode("void moe::topkGatingSoftmax<8, 64, 4, 16>") == route);
+  CHECK(opcode("void vllm::rotary_embedding_kernel<c10::BFloat16, true>") == map);
+  CHECK(opcode("_layer_norm_bwd_kernel") == norm_backward);
+  CHECK(opcode("cutlass__5x_cudnn::Kernel<cutlass_tensorop_f16_s16816fprop_optimized_f16_128x128_32x5>") ==
+        conv);
+  CHECK(opcode("ampere_scudnn_128x64_relu_xregs_large_nn_v1") == conv);
+  CHECK(opcode("_attn_fwd") == attention);
+  CHECK(opcode("_attn_bwd_dkdv") == attention_backward);
+  CHECK(opcode("matmul_kernel_persistent") == gemm);
+  CHECK(opcode("triton_mm") == gemm);
+  CHECK(opcode("void multi_tensor_apply_kernel<TensorListMetadata<2>, CopyFunctor<float>>(long)") == map);
+  CHECK(opcode("void multi_tensor_apply_kernel<TensorListMetadata<1>, LpNormFunctor<float, NormType>>") ==
+        reduce);
+  CHECK(opcode("ncclBroadcastRingLLKernel_copy_i8(ncclColl)") == broadcast);
+  CHECK(opcode("userbuffers_fp16_sum_inplace_gpu_rr_rs_oop<8>") == reduce_scatter);
+  CHECK(opcode("void deep_ep::layout::get_dispatch_layout<256, 32, 8>") == route);
+  CHECK_FALSE(kernel_kind("void deep_ep::layout::get_dispatch_layout<256, 32, 8>").exchanges);
+  CHECK(kernel_kind("void deep_ep::internode::cached_notify<false>").exchanges);
+}
+
 TEST_CASE("kernel kinds: what is not known stays so") {
   CHECK_FALSE(opcode("my_fancy_kernel"));
   CHECK_FALSE(opcode(""));

@@ -28,7 +28,8 @@ PlanBase base_of(unsigned number, const std::vector<Override>& overrides) {
   load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
   load.overrides = overrides;
   const std::string text = searched_job(number);
-  return plan_base(text, "searched.yaml", with_starting_split(text, "searched.yaml", load));
+  return plan_base(text, "searched.yaml",
+                   with_starting_split(text, "searched.yaml", load, WrittenSizes::give_way));
 }
 
 void print_candidate(const char* what, const RankedCandidate& of) {

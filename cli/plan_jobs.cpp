@@ -40,7 +40,7 @@ struct PlannedJob {
   PlanBase base(std::vector<Override> changes = {}) const {
     LoadOptions load = written;
     load.overrides.insert(load.overrides.end(), changes.begin(), changes.end());
-    return plan_base(text, file, with_starting_split(text, file, load));
+    return plan_base(text, file, with_starting_split(text, file, load, WrittenSizes::give_way));
   }
 };
 

@@ -45,10 +45,11 @@ namespace {
 int plan(const Options& options, const LoadOptions& load, ProcessGroup* processes) {
   if (options.plan_flags.search == "jobs") return plan_jobs(options, load, processes);
   if (processes != nullptr && !processes->speaks()) return 0;
-  const LoadOptions split = with_starting_split(options.input, load);
-  if (options.plan_flags.search == "alpa") return plan_alpa(options, split);
-  if (options.plan_flags.search == "galvatron") return plan_galvatron(options, split);
-  return plan_whale(options, split);
+  const bool takes_sizes = options.plan_flags.search == "whale";
+  const LoadOptions split =
+      with_starting_split(options.input, load, takes_sizes ? WrittenSizes::stay : WrittenSizes::give_way);
+  if (takes_sizes) return plan_whale(options, split);
+  return options.plan_flags.search == "alpa" ? plan_alpa(options, split) : plan_galvatron(options, split);
 }
 
 int run_checked(const Options& options, ProcessGroup* processes) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr RealRange money = {0, 1e6};
 constexpr RealRange power = {0, 1e6};
+constexpr RealRange memory_limit = {1, limits::memory.most};
 
 // 8 or [4, 8].
 std::vector<std::int64_t> read_choices(const ConfigNode& node, const std::string& path,
@@ -82,7 +83,9 @@ void read_plan(const ConfigNode* node, Reading& reading, PlanConfig& plan) {
   SectionReader section(reading, node, "plan");
   if (section.is_no_map()) return;
   read_fixed(section.section("fix"), reading, plan);
-  plan.max_memory = std::llround(section.quantity("max_memory", Unit::bytes, limits::reserve, "0 GiB"));
+  section.ignore({"max_memory"});
+  if (section.has("max_memory"))
+    plan.max_memory = std::llround(section.quantity("max_memory", Unit::bytes, memory_limit));
   const std::string minimise = section.word("minimise", {{"step_time", "memory", "cost"}}, "step_time");
   plan.minimise = minimise == "memory" ? PlanObjective::memory
                   : minimise == "cost" ? PlanObjective::cost

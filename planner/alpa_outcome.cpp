@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "configs/diagnostics.h"
-#include "planner/in_threads.h"
 #include "planner/microbatch_sizes.h"
 #include "planner/reference_plans.h"
 #include "planner/stage_search.h"
+#include "sim/in_threads.h"
 
 namespace simrun {
 namespace {

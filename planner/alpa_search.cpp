@@ -9,11 +9,11 @@
 #include <tuple>
 #include <utility>
 
-#include "planner/in_threads.h"
 #include "planner/microbatch_sizes.h"
 #include "planner/stage_search.h"
 #include "planner/sub_mesh.h"
 #include "planner/unsearched.h"
+#include "sim/in_threads.h"
 
 namespace simrun {
 namespace {
@@ -264,8 +264,7 @@ class Proposals {
     const bool stages_given = !options_.stage_ends.empty() || options_.mesh || options_.least_stages > 1 ||
                               options_.most_stages < layers_in(job.parallelism.stages) ||
                               !options_.pipelines.empty();
-    return options_.unlike_stages && !stages_given && std::ranges::count(zero_stages(options_, 2), 1) > 0 &&
-           may_be_unlike(job);
+    return !stages_given && std::ranges::count(zero_stages(options_, 2), 1) > 0 && may_be_unlike(job);
   }
 
   const std::vector<AlpaVariant>& variants_;

@@ -49,7 +49,6 @@ struct AlpaOptions {
   // By given stage (stage_ends), x tensor- and y data-parallel ranks, of unlike size; for StageSearch with
   // SearchPoint::unlike.
   std::vector<LogicalMesh> stage_meshes = {};
-  bool unlike_stages = true;    // sub-meshes of unlike size as well, where such plans can be compiled
   std::size_t buckets = 128;    // of memory, ChoiceLimits
   double memory_share = 0.93;   // of the GPU's, for what is planned; the rest is for what comes and goes
   std::int64_t max_memory = 0;  // bytes of a GPU, at most what it has; 0: what it has

@@ -31,10 +31,13 @@ class Choices {
            std::ranges::find(fixed->second, value) != fixed->second.end();
   }
 
+  // GPUs that run the model.
+  std::int64_t workers() const { return job_.world_size() - job_.server_gpus(); }
+
   std::vector<std::int64_t> tensor() const {
     const bool is_fixed_size = is_fixed("tensor_model_parallel_size");
     std::vector<std::int64_t> sizes;
-    for (const std::int64_t size : divisors(job_.world_size())) {
+    for (const std::int64_t size : divisors(workers())) {
       const bool splits =
           job_.model.num_attention_heads % size == 0 && job_.model.ffn_hidden_size % size == 0;
       if (splits && (is_fixed_size || size <= job_.cluster.gpus_per_node) &&
@@ -72,6 +75,7 @@ class Choices {
       for (const std::int64_t size : limits_.fixed_numbers.at("micro_batch_size"))
         if (size > 0 && sequences % size == 0) sizes.push_back(size);
       std::ranges::sort(sizes);
+      sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
       return sizes;
     }
     for (std::int64_t size = 1; size <= std::min(sequences, largest_micro_batch); ++size)
@@ -86,9 +90,11 @@ class Choices {
     return sizes;
   }
 
+  bool has_experts() const { return job_.model.experts.count > 0; }
+
   std::vector<std::int64_t> expert_tensor(std::int64_t tensor) const {
     std::vector<std::int64_t> sizes;
-    if (job_.model.experts.count == 0) return {1};
+    if (!has_experts()) return {1};
     for (const std::int64_t size : {std::int64_t{1}, tensor})
       if ((sizes.empty() || sizes.back() != size) && allows("expert_tensor_parallel_size", size))
         sizes.push_back(size);
@@ -169,9 +175,12 @@ void visit_schedules(const Choices& choices, Candidate candidate,
 
 void visit_training(const Choices& choices, Candidate candidate,
                     const std::function<void(const Candidate&)>& visit) {
+  const std::int64_t copies = candidate.data * candidate.context,
+                     of_experts = candidate.tensor * copies / (candidate.expert * candidate.expert_tensor);
   for (const std::int64_t micro_batch : choices.micro_batches(candidate.data)) {
     candidate.micro_batch = micro_batch;
-    for (const int zero_stage : choices.zero_stages(candidate.data * candidate.context)) {
+    for (const int zero_stage :
+         choices.zero_stages(choices.has_experts() ? std::max(copies, of_experts) : copies)) {
       candidate.zero_stage = zero_stage;
       visit_schedules(choices, candidate, visit);
     }
@@ -217,7 +226,7 @@ std::string describe(const Candidate& of) {
 void for_each_candidate(const Job& job, const PlanConfig& limits,
                         const std::function<void(const Candidate&)>& visit) {
   const Choices choices(job, limits);
-  const std::int64_t world = job.world_size();
+  const std::int64_t world = choices.workers();
   for (const std::int64_t tensor : choices.tensor())
     for (const std::int64_t context : choices.context(world / tensor))
       for (const std::int64_t pipeline : choices.pipeline(world / (tensor * context))) {

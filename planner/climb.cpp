@@ -10,9 +10,9 @@
 #include "configs/diagnostics.h"
 #include "configs/pipeline_layout.h"
 #include "planner/candidate_neighbours.h"
-#include "planner/in_threads.h"
 #include "planner/layer_shares.h"
 #include "planner/shortlist.h"
+#include "sim/in_threads.h"
 
 namespace simrun {
 

@@ -25,6 +25,36 @@ std::int64_t value_of(const Candidate& of, const std::string& key) {
   return of.zero_stage;
 }
 
+bool has_any(const Job& job, const PlanConfig& limits) {
+  bool found = false;
+  for_each_candidate(job, limits, [&](const Candidate&) { found = true; });
+  return found;
+}
+
+// The batch nearest to the job's with which the limits leave a candidate; 0: none of twice as many sequences
+// as that and there are GPUs.
+std::int64_t nearest_batch(const LoadedJob& loaded) {
+  Job job = loaded.job;
+  const std::int64_t batch = job.training.global_batch_size, most = batch + job.world_size();
+  for (std::int64_t away = 1; away <= most; ++away)
+    for (const std::int64_t next : {batch + away, batch - away}) {
+      job.training.global_batch_size = next;
+      if (next > 0 && has_any(job, loaded.plan)) return next;
+    }
+  return 0;
+}
+
+std::set<std::string> possible_schedules(const LoadedJob& loaded) {
+  PlanConfig without = loaded.plan;
+  without.schedules.clear();
+  std::set<std::string> possible;
+  if (!loaded.plan.schedules.empty())
+    for_each_candidate(loaded.job, without, [&](const Candidate& of) {
+      possible.insert(of.schedule.empty() ? "1f1b" : of.schedule);
+    });
+  return possible;
+}
+
 }  // namespace
 
 ConfigError contradiction_of_limits(const LoadedJob& loaded) {
@@ -46,6 +76,16 @@ ConfigError contradiction_of_limits(const LoadedJob& loaded) {
                            fmt::format("{}: {} is not {}", text, key, fmt::join(values, " or ")),
                            fmt::format("with the other limits it can be {}.", fmt::join(possible, ", "))}});
   }
+  if (const std::set<std::string> possible = possible_schedules(loaded); !possible.empty())
+    return ConfigError(
+        {{position_of("plan.fix.pipeline_schedule"),
+          fmt::format("{}: pipeline_schedule is not {}", text, fmt::join(loaded.plan.schedules, " or ")),
+          fmt::format("with the other limits it can be {}.", fmt::join(possible, ", "))}});
+  if (const std::int64_t batch = nearest_batch(loaded); batch > 0)
+    return ConfigError({{position_of("training.global_batch_size"),
+                         fmt::format("{}: {} sequences do not divide over its data-parallel ranks", text,
+                                     loaded.job.training.global_batch_size),
+                         fmt::format("{} do.", batch)}});
   const bool are_several = loaded.plan.fixed_numbers.size() > 1;
   return ConfigError({{position_of("plan.fix"), text,
                        are_several ? "no single key of it is to blame: leave out some." : ""}});

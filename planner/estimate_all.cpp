@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "configs/diagnostics.h"
-#include "planner/in_threads.h"
 #include "planner/process_shares.h"
 #include "planner/searched_lines.h"
+#include "sim/in_threads.h"
 
 namespace simrun {
 namespace {

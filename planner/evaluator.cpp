@@ -3,8 +3,8 @@
 #include <sstream>
 #include <utility>
 
-#include "planner/in_threads.h"
 #include "planner/searched_lines.h"
+#include "sim/in_threads.h"
 
 namespace simrun {
 

@@ -92,7 +92,7 @@ class OutcomeSearch {
     if (is_known(plan)) return;
     SimulatedLayers added{std::move(plan), {}, is_mixed};
     added.simulated = simulate_plan(describe(added.plan), galvatron_overrides(job_, added.plan), load_,
-                                    {.max_memory = options_.max_memory});
+                                    {.engine = EngineChoice::automatic, .max_memory = options_.max_memory});
     outcome_.plans.push_back(std::move(added));
     offer(outcome_.best);
     if (outcome_.plans.back().plan.is_uniform()) offer(outcome_.best_uniform);
@@ -171,6 +171,16 @@ std::string best_text(const SimulatedLayers& best) {
   return text;
 }
 
+std::string nothing_found(const GalvatronOutcome& outcome) {
+  if (outcome.plans.empty())
+    return outcome.was_stopped ? "stopped before anything was found\n"
+                               : "no plan fits by its estimate; --plan alone tells what would\n";
+  std::vector<const SimulatedPlan*> all;
+  for (const SimulatedLayers& plan : outcome.plans) all.push_back(&plan.simulated);
+  const std::string nearest = nearest_text(all);
+  return nearest.empty() ? "no plan can be run\n" : fmt::format("no plan fits; {}\n", nearest);
+}
+
 }  // namespace
 
 GalvatronOutcome plan_by_galvatron(const JobLoader& load, const GalvatronOptions& options,
@@ -188,16 +198,6 @@ std::string describe(const GalvatronPlan& plan) {
                      plan.point.zero_stage,
                      differ ? "ends " + strategy_words(ends, plan.stage_ranks) + "; " : "",
                      fmt::join(stages, " | "));
-}
-
-std::string nothing_found(const GalvatronOutcome& outcome) {
-  if (outcome.plans.empty())
-    return outcome.was_stopped ? "stopped before anything was found\n"
-                               : "no plan fits by its estimate; --plan alone tells what would\n";
-  std::vector<const SimulatedPlan*> all;
-  for (const SimulatedLayers& plan : outcome.plans) all.push_back(&plan.simulated);
-  const std::string nearest = nearest_text(all);
-  return nearest.empty() ? "no plan can be run\n" : fmt::format("no plan fits; {}\n", nearest);
 }
 
 std::string galvatron_text(const GalvatronOutcome& outcome) {

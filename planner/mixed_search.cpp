@@ -14,8 +14,8 @@
 #include "planner/balanced_plans.h"
 #include "planner/candidate_config.h"
 #include "planner/climb.h"
-#include "planner/in_threads.h"
 #include "planner/shortlist.h"
+#include "sim/in_threads.h"
 
 namespace simrun {
 
@@ -62,7 +62,9 @@ std::vector<RankedCandidate> seeds_of(const PlanBase& base, const PlanSearchResu
   const auto goal = [&](const RankedCandidate& of) { return goal_of(base, of); };
   std::ranges::stable_sort(all, {}, goal);
   Seeds seeds;
-  if (base.job.plan.fixed_numbers.empty()) seeds.add_written();
+  const PlanConfig& limits = base.job.plan;
+  if (limits.fixed_numbers.empty() && limits.schedules.empty() && limits.recomputes.empty())
+    seeds.add_written();
   if (!has_layer_kinds(base.job.job)) seeds.add(all, most_seeds / 2);
   const auto unfit = std::stable_partition(all.begin(), all.end(),
                                            [](const RankedCandidate& of) { return of.evaluation.fits; });

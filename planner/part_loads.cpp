@@ -4,6 +4,7 @@
 
 #include "schedules/extent_tables.h"
 #include "schedules/stage_sizes.h"
+#include "schedules/timeline.h"
 #include "sim/compiled_program.h"
 #include "sim/held_memory.h"
 #include "sim/host_step.h"
@@ -18,7 +19,7 @@ PartLoad part_load(const Plan& plan, const CompiledPlan& compiled, std::size_t p
   PartLoad load;
   const Program& of = plan.programs[program];
   for (const CompiledEntry& entry : code.entries) {
-    load.compute_s += static_cast<double>(code.segments[entry.segment].compute) * 1e-12;
+    load.compute_s += to_seconds(code.segments[entry.segment].compute);
     // What the host does once a step is no work that shares move.
     const Segment& segment = plan.segments[of.entries[entry.entry].segment];
     if (const Index at = host_step_instruction(plan, segment);

@@ -10,8 +10,8 @@
 
 #include "configs/diagnostics.h"
 #include "planner/estimate.h"
-#include "planner/in_threads.h"
 #include "planner/microbatch_sizes.h"
+#include "sim/in_threads.h"
 
 namespace simrun {
 namespace {

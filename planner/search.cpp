@@ -11,15 +11,17 @@
 #include <tuple>
 #include <utility>
 
+#include "configs/node_groups.h"
 #include "planner/candidate_neighbours.h"
 #include "planner/climb_starts.h"
 #include "planner/contradiction.h"
+#include "planner/dealt_layers.h"
 #include "planner/enumerated_candidates.h"
 #include "planner/estimate_all.h"
 #include "planner/estimate_errors.h"
 #include "planner/evaluator.h"
-#include "planner/in_threads.h"
 #include "planner/mixed_search.h"
+#include "sim/in_threads.h"
 
 namespace simrun {
 namespace {
@@ -151,6 +153,7 @@ class Search {
     if (!result.was_stopped) simulate_with_contention(result);
     result.is_without_contention = result.was_stopped;
     improve(result);
+    deal_layers(result);
     result.pareto = pareto_of(fitting_);
     while (result.best.size() > best) {
       result.rest.push_back(std::move(result.best.back()));
@@ -160,7 +163,7 @@ class Search {
 
  private:
   static constexpr int most_rounds = 8, most_rounds_of_starts = 24;
-  static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4;
+  static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4, most_dealt = 3;
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions;
@@ -231,23 +234,36 @@ class Search {
       std::vector<EstimatedCandidate> next;
       for (const Candidate& of : neighbours_of(base_.job.job, limits_, best.candidate))
         if (!simulated_.contains(of)) next.push_back({of, {}});
-      const std::size_t known = fitting_.size();
-      if (!next.empty()) simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
-      const std::size_t listed = result.best.size();
-      for (std::size_t i = known; i < fitting_.size(); ++i)
-        (goal(fitting_[i]) < goal(best) && !result.was_stopped ? result.best : result.rest)
-            .push_back(fitting_[i]);
-      if (result.was_stopped || result.best.size() == listed) return;
-      simulate_with_contention(result, listed, result.best.size());
-      if (result.was_stopped) {  // and what was not simulated so is not among them
-        result.rest.insert(result.rest.end(), result.best.begin() + static_cast<std::ptrdiff_t>(listed),
-                           result.best.end());
-        result.best.resize(listed);
-        return;
-      }
-      sort_by_goal(result.best, limits_.minimise);
-      if (result.best.front().candidate == best.candidate) return;
+      if (!next.empty()) try_all(next, result);
+      if (result.was_stopped || result.best.front().candidate == best.candidate) return;
     }
+  }
+
+  // On one kind of GPU, the first of what was found with their layers dealt by time; of several kinds that is
+  // a part of their balances.
+  void deal_layers(PlanSearchResult& result) {
+    if (result.was_stopped || result.best.empty() || GpuKinds(base_.job.job.cluster).count() > 1) return;
+    std::vector<EstimatedCandidate> next;
+    for (const Candidate& of : written_layout(base_)) next.push_back({of, {}});
+    for (std::size_t i = 0; i < std::min(result.best.size(), most_dealt); ++i)
+      for (const Candidate& of : with_dealt_layers(base_, result.best[i].candidate)) next.push_back({of, {}});
+    if (!next.empty()) try_all(next, result);
+  }
+
+  // Those that are better than the best, simulated with contention, take their places before it.
+  void try_all(const std::vector<EstimatedCandidate>& next, PlanSearchResult& result) {
+    const double to_beat = goal(result.best.front());
+    const std::size_t known = fitting_.size(), listed = result.best.size();
+    simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
+    for (std::size_t i = known; i < fitting_.size(); ++i)
+      (goal(fitting_[i]) < to_beat && !result.was_stopped ? result.best : result.rest).push_back(fitting_[i]);
+    if (result.was_stopped || result.best.size() == listed) return;
+    simulate_with_contention(result, listed, result.best.size());
+    if (!result.was_stopped) return sort_by_goal(result.best, limits_.minimise);
+    // What was not simulated so is not among them.
+    result.rest.insert(result.rest.end(), result.best.begin() + static_cast<std::ptrdiff_t>(listed),
+                       result.best.end());
+    result.best.resize(listed);
   }
 
   double goal(const RankedCandidate& of) const {

@@ -58,6 +58,8 @@ std::size_t problems_of(const std::string& text, const std::string& file, const 
 
 // Gathers of parameters that overlap are a sharded optimizer's, whose stage is left open.
 bool asks_for_sharding(const ConfigNode& root, const LoadOptions& load) {
+  if (is_written(root, load, "optimizer.parameter_server"))
+    return false;  // what the servers keep is not divided
   if (is_written(root, load, zero_stage) || is_written(root, load, sharded_layers)) return false;
   for (auto over = load.overrides.rbegin(); over != load.overrides.rend(); ++over)
     if (over->key == overlapped_gather) return over->value == "true";
@@ -113,15 +115,50 @@ std::optional<LoadOptions> with_uneven_stages(const std::string& text, const std
   return std::nullopt;
 }
 
-}  // namespace
+struct JobText {
+  const std::string &text, &file;
+  const LoadOptions& load;
+};
 
-LoadOptions with_starting_split(const std::string& path, const LoadOptions& load) {
-  if (is_plan_file(path)) return load;
-  const TextFile file = read_text_file(path);
-  return file.text ? with_starting_split(*file.text, path, load) : load;
+// Which sizes may be tried; the others are as written.
+struct Freedom {
+  bool layers, tensors, sequences;
+  bool overrules = false;  // what is written, where that is 1 as well
+};
+
+struct Start {
+  LoadOptions load;
+  std::size_t problems = std::numeric_limits<std::size_t>::max();
+};
+
+// The first of the sizes with which the job loads, else those with the fewest problems.
+Start first_that_loads(const JobText& job, const Freedom& free) {
+  Start best{job.load};
+  const auto offer = [&](int pieces, int stages, int parts) {
+    LoadOptions split = job.load;
+    if (pieces > 1 || free.overrules) split.overrides.push_back(size_of(context, pieces));
+    if (stages > 1 || free.overrules) split.overrides.push_back(size_of(pipeline, stages));
+    if (parts > 1 || free.overrules) split.overrides.push_back(size_of(tensor, parts));
+    const std::size_t problems = problems_of(job.text, job.file, split);
+    if (problems < best.problems) best = {split, problems};
+  };
+  for (const int pieces : sizes(free.sequences, contexts))
+    for (const int stages : sizes(free.layers, pipelines))
+      for (const int parts : sizes(free.tensors, tensors))
+        if (best.problems > 0) offer(pieces, stages, parts);
+  return best;
 }
 
-LoadOptions with_starting_split(const std::string& text, const std::string& file, const LoadOptions& load) {
+}  // namespace
+
+LoadOptions with_starting_split(const std::string& path, const LoadOptions& load, WrittenSizes written) {
+  if (is_plan_file(path)) return load;
+  const TextFile file = read_text_file(path);
+  return file.text ? with_starting_split(*file.text, path, load, written) : load;
+}
+
+LoadOptions with_starting_split(const std::string& text, const std::string& file, const LoadOptions& load,
+                                WrittenSizes written) {
   std::vector<Diagnostic> problems;
   const ConfigNode root = read_yaml(text, file, problems);
   if (!problems.empty() || root.kind != ConfigNode::Kind::map) return load;
@@ -130,23 +167,14 @@ LoadOptions with_starting_split(const std::string& text, const std::string& file
   if (asks_for_sharding(root, load)) whole.overrides.push_back({std::string(zero_stage), "1"});
   const bool cuts_layers = !is_written(root, load, pipeline), cuts_tensors = !is_written(root, load, tensor),
              cuts_sequences = !is_written(root, load, context);
-  LoadOptions best = whole;
-  std::size_t fewest = std::numeric_limits<std::size_t>::max();
-  const auto offer = [&](int pieces, int stages, int parts) {
-    LoadOptions split = whole;
-    if (pieces > 1) split.overrides.push_back(size_of(context, pieces));
-    if (stages > 1) split.overrides.push_back(size_of(pipeline, stages));
-    if (parts > 1) split.overrides.push_back(size_of(tensor, parts));
-    const std::size_t problems_left = problems_of(text, file, split);
-    if (problems_left < fewest) best = split;
-    fewest = std::min(fewest, problems_left);
-  };
-  for (const int pieces : sizes(cuts_sequences, contexts))
-    for (const int stages : sizes(cuts_layers, pipelines))
-      for (const int parts : sizes(cuts_tensors, tensors))
-        if (fewest > 0) offer(pieces, stages, parts);
-  if (fewest == 0 || !cuts_layers || is_written(root, load, layout)) return best;
-  return with_uneven_stages(text, file, whole, cuts_tensors).value_or(best);
+  const Start kept = first_that_loads({text, file, whole}, {cuts_layers, cuts_tensors, cuts_sequences});
+  if (kept.problems == 0) return kept.load;
+  if (cuts_layers && !is_written(root, load, layout))
+    if (const auto uneven = with_uneven_stages(text, file, whole, cuts_tensors)) return *uneven;
+  if (written == WrittenSizes::stay) return kept.load;
+  whole.overrides.push_back({std::string(micro_batch), "1"});
+  const Start any = first_that_loads({text, file, whole}, {true, true, true, true});
+  return any.problems == 0 ? any.load : kept.load;
 }
 
 }  // namespace simrun

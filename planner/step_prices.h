@@ -29,7 +29,7 @@ struct StepPrices {
   double sent_bytes = 0;                         // of one sequence
   PriceCurve tied;                               // gradients of tied word embeddings, over two pipeline ranks
   double reduced_bytes = 4, gathered_bytes = 2;  // per element
-  double bucket = 4e7;                           // elements of one collective at most
+  double bucket = 0;                             // elements of one collective at most
   double update_s_per_element = 0;               // of the optimizer; elements it updates
   double host_step_s = 0;                        // of the framework, behind the passes
 

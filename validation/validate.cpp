@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <charconv>
 #include <map>
 #include <string_view>
-#include <thread>
 
+#include "sim/in_threads.h"
 #include "validation/error_bands.h"
 #include "validation/size_guess.h"
 #include "validation/text_pattern.h"
@@ -134,17 +133,21 @@ void simulate_all(Simulated& jobs, const ValidateOptions& options) {
   std::vector<Simulated::iterator> queue;
   for (auto at = jobs.begin(); at != jobs.end(); ++at)
     if (!at->second) queue.push_back(at);
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t taken = next++; taken < queue.size(); taken = next++)
-      queue[taken]->second = std::make_shared<const SimulatedJob>(
-          simulate_job(queue[taken]->first, options.load, options.engine));
-  };
-  const std::size_t threads =
-      options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::jthread> others;
-  for (std::size_t t = 1; t < std::min(threads, queue.size()); ++t) others.emplace_back(work);
-  work();
+  in_threads(options.threads > 0 ? options.threads : thread_per_processor(), queue.size(),
+             [&](unsigned, std::size_t number) {
+               queue[number]->second = std::make_shared<const SimulatedJob>(
+                   simulate_job(queue[number]->first, options.load, options.engine));
+             });
+}
+
+// Weights, gradients and the optimizer's state alone do not fit.
+bool has_too_much_state(const SimulatedJob& job) {
+  if (!job.job) return false;
+  return std::ranges::any_of(job.summary.stages, [](const StageSummary& stage) {
+    const auto bytes = [&](Category of) { return stage.memory[static_cast<std::size_t>(of)]; };
+    return bytes(Category::weights) + bytes(Category::gradients) + bytes(Category::optimizer) >
+           stage.memory_limit_bytes;
+  });
 }
 
 bool fits(const SimulatedJob& job) { return job.summary.fits && job.summary.host_fits; }
@@ -189,6 +192,8 @@ class GuessedSizes {
       simulate_all(jobs, options);
       std::erase_if(open, [&](std::size_t r) {
         const SimulatedJob& tried = *jobs.at(recomputed_yaml(made[r]));
+        // Where what is kept between steps fits, sharing it is not what made the job fit.
+        made[r].guesses_sharding = made[r].guesses_sharding && has_too_much_state(tried);
         return (tried.job && fits(tried)) || !guess_again(r, made[r], rows[r], options);
       });
       for (const std::size_t r : open) jobs.emplace(rows[r].yaml, nullptr);

@@ -22,7 +22,8 @@ PlanBase slow_base(const std::string& model, const std::string& training, int no
       model, training, nodes);
   LoadOptions load;
   load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
-  return plan_base(text, "estimated.yaml", with_starting_split(text, "estimated.yaml", load));
+  return plan_base(text, "estimated.yaml",
+                   with_starting_split(text, "estimated.yaml", load, WrittenSizes::give_way));
 }
 
 PlanBase gemma_on_three_nodes(bool is_tied) {

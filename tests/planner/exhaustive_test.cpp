@@ -14,7 +14,8 @@ PlanBase base_of(unsigned number, const std::vector<Override>& overrides) {
   LoadOptions load;
   load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
   load.overrides = overrides;
-  return plan_base(text, "searched.yaml", with_starting_split(text, "searched.yaml", load));
+  return plan_base(text, "searched.yaml",
+                   with_starting_split(text, "searched.yaml", load, WrittenSizes::give_way));
 }
 
 struct Searched {

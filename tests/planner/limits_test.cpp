@@ -66,7 +66,7 @@ const ConfigError error_of(const PlanBase& base) {
 PlanSearchResult searched_from_start(const std::string& job) {
   LoadOptions load;
   load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
-  const LoadOptions split = with_starting_split(job, "test.yaml", load);
+  const LoadOptions split = with_starting_split(job, "test.yaml", load, WrittenSizes::give_way);
   PlanSearchOptions options;
   options.threads = 1;
   return search_jobs(plan_base(job, "test.yaml", split), options);
@@ -245,8 +245,50 @@ TEST_CASE("a batch smaller than the GPUs starts from a split that is no power of
       "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 6, nics_per_node: 2}\n";
   LoadOptions load;
   load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
-  const LoadOptions split = with_starting_split(job, "test.yaml", load);
+  const LoadOptions split = with_starting_split(job, "test.yaml", load, WrittenSizes::give_way);
   CHECK_NOTHROW(load_job_text(job, "test.yaml", split));
+}
+
+TEST_CASE("what contradicts a batch or a schedule is named, with the nearest that works") {
+  const auto refusal = [](const char* batch, const char* fix, const char* gpus) {
+    const std::string job =
+        "simrun: 1\n"
+        "model: {model_type: gpt, num_layers: 6, hidden_size: 256, num_attention_heads: 4, vocab_size: "
+        "4096}\n"
+        "training: {seq_length: 128, precision: bf16}\n"
+        "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 6, nics_per_node: 2}\n";
+    LoadOptions load;
+    load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+    load.overrides = {{"training.global_batch_size", batch},
+                      {"plan.fix", fix},
+                      {"cluster.gpus_per_node", gpus},
+                      {"cluster.nics_per_node", "1"}};
+    const ConfigError error = error_of(
+        plan_base(job, "test.yaml", with_starting_split(job, "test.yaml", load, WrittenSizes::give_way)));
+    REQUIRE(error.diagnostics().size() == 1);
+    return error.diagnostics().front().message + "; " + error.diagnostics().front().hint;
+  };
+  const std::string batch = refusal("32", "{pipeline_model_parallel_size: 2, data_parallel_size: 3}", "6");
+  CHECK(batch.find("32 sequences do not divide over its data-parallel ranks; 33 do.") != std::string::npos);
+  const std::string schedule = refusal("36", "{pipeline_schedule: [zb_v]}", "1");
+  CHECK(schedule.find("pipeline_schedule is not zb_v; with the other limits it can be 1f1b.") !=
+        std::string::npos);
+}
+
+TEST_CASE("a search begins elsewhere where the written split does not divide; a limit does not give way") {
+  const std::string job =
+      "simrun: 1\n"
+      "model: {model_type: gpt, num_layers: 6, hidden_size: 256, num_attention_heads: 4, vocab_size: 4096}\n"
+      "training: {seq_length: 128, global_batch_size: 8, micro_batch_size: 3, precision: bf16}\n"
+      "parallelism: {tensor_model_parallel_size: 16, pipeline_model_parallel_size: 4}\n"
+      "cluster: {from: dgx_a100, nodes: 1}\n";
+  LoadOptions load;
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  const auto start = [&](WrittenSizes written) {
+    return load_job_text(job, "test.yaml", with_starting_split(job, "test.yaml", load, written)).job;
+  };
+  CHECK_THROWS_AS(start(WrittenSizes::stay), ConfigError);
+  CHECK(start(WrittenSizes::give_way).parallelism.tensor_model_parallel_size == 1);
 }
 
 // Without ZeRO nothing is gathered.
@@ -261,7 +303,8 @@ TEST_CASE("a job that overlaps parameter gathers, and leaves the ZeRO stage open
         optimizer + "}\ncluster: {from: dgx_a100, nodes: 1, gpus_per_node: 4}\n";
     LoadOptions load;
     load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
-    return load_job_text(job, "test.yaml", with_starting_split(job, "test.yaml", load))
+    return load_job_text(job, "test.yaml",
+                         with_starting_split(job, "test.yaml", load, WrittenSizes::give_way))
         .job.optimizer.zero_stage;
   };
   CHECK(starts_from("overlap_grad_reduce: true, overlap_param_gather: true") == 1);

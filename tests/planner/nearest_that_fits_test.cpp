@@ -29,7 +29,7 @@ PlanBase base_of_large(const std::string& text, std::vector<Override> changes = 
   LoadOptions load;
   load.overrides = std::move(changes);
   load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
-  return plan_base(text, "test.yaml", with_starting_split(text, "test.yaml", load));
+  return plan_base(text, "test.yaml", with_starting_split(text, "test.yaml", load, WrittenSizes::give_way));
 }
 
 FittingSearch fitting(const std::string& text, PlanSearchOptions options = {}) {

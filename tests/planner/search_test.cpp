@@ -40,7 +40,7 @@ const std::vector<Override> few_candidates = {{"plan.fix.recompute", "[none, ful
                                               {"plan.fix.zero_stage", "[0, 1]"},
                                               {"plan.fix.context_parallel_size", "1"}};
 
-// Not a neighbour of the best.
+// Not a neighbour of the best, nor one with its layers dealt.
 bool is_estimated(const RankedCandidate& of) { return of.estimate.step_s > 0; }
 
 std::vector<Override> with(std::vector<Override> overrides, const Override& more) {
@@ -69,7 +69,9 @@ TEST_CASE("estimates of the best are within 15 % of the engine's step and memory
     CAPTURE(job);
     PlanSearchResult result = found_by(base_of(job, {{"plan.best", "20"}}), 2);
     REQUIRE(result.best.size() >= 10);
+    CHECK(std::ranges::count_if(result.best, is_estimated) >= 10);
     for (const RankedCandidate& of : result.best) {
+      if (!is_estimated(of)) continue;
       CAPTURE(describe(of.candidate), of.estimate.step_s, of.evaluation.step_s);
       CHECK(std::abs(of.estimate.step_s / of.evaluation.step_s - 1) < 0.15);
       CHECK(std::abs(of.estimate.peak_bytes / static_cast<double>(of.evaluation.peak_bytes) - 1) < 0.15);
@@ -166,7 +168,7 @@ TEST_CASE("adapters, frozen weights and encoders are estimated: steps and memory
   for (const auto& [job, overrides] : jobs) {
     const PlanSearchResult result = found_by(base_of(job, with(overrides, {"plan.evaluations", "12"})), 2);
     REQUIRE(result.best.size() == 10);
-    CHECK(result.evaluated < 60);
+    CHECK(result.evaluated < 64);
     CHECK(std::ranges::count_if(result.best, is_estimated) >= 5);
     for (const RankedCandidate& of : result.best) {
       if (!is_estimated(of)) continue;
@@ -187,7 +189,9 @@ TEST_CASE("memory of unlike virtual stages is estimated within 2 % of the engine
                                      {"plan.fix.virtual_pipeline_model_parallel_size", "[3, 6, 7]"}}),
       2);
   REQUIRE(result.best.size() >= 10);
+  CHECK(std::ranges::count_if(result.best, is_estimated) >= 10);
   for (const RankedCandidate& of : result.best) {
+    if (!is_estimated(of)) continue;
     CAPTURE(describe(of.candidate), of.estimate.peak_bytes, of.evaluation.peak_bytes);
     CHECK(of.estimate.peak_bytes / static_cast<double>(of.evaluation.peak_bytes) == Approx(1).margin(0.02));
   }

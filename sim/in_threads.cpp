@@ -1,4 +1,4 @@
-#include "planner/in_threads.h"
+#include "sim/in_threads.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,3 @@
-#include "planner/in_threads.h"
-
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -7,6 +5,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "sim/in_threads.h"
 
 namespace simrun {
 

@@ -14,16 +14,21 @@
 #include "configs/diagnostics.h"
 #include "configs/presets.h"
 #include "validation/fit.h"
+#include "validation/hardware_text.h"
 
 namespace simrun {
 namespace {
 
-// A name that no preset has may be that of a file in --set cluster.gpu=FILE.
-void check_device(const std::string& device, const LoadOptions& load) {
+// The preset that the name means: its own, or one of the same words as hardware is named by, as a100_sxm_80g
+// or H100-SXM. A name that no preset has may be that of a file in --set cluster.gpu=FILE.
+std::string known_device(const std::string& device, const LoadOptions& load) {
   const std::vector<std::string> known = preset_names("gpus", load.preset_directories);
   const bool is_named = std::ranges::any_of(
       load.overrides, [&](const auto& of) { return of.value.find(device) != std::string::npos; });
-  if (is_named || std::ranges::find(known, device) != known.end()) return;
+  if (is_named || std::ranges::find(known, device) != known.end()) return device;
+  const std::string words = hardware_words(device);
+  const auto same = std::ranges::find(known, words, hardware_words);
+  if (same != known.end()) return *same;
   const std::string meant = did_you_mean(device, known);
   throw ConfigError({{{"--device " + device, 0, 0},
                       fmt::format("there is no GPU '{}'", device),
@@ -34,8 +39,7 @@ void check_device(const std::string& device, const LoadOptions& load) {
 
 int run_fit(const Options& options, const LoadOptions& load) {
   const std::string& path = *options.validate.fit;
-  const std::string& device = *options.execute.device;
-  check_device(device, load);
+  const std::string device = known_device(*options.execute.device, load);
   const MeasuredFile file = read_measured_file(path, options.validate.filters, load);
   if (options.validate.coefficients) probe_outputs({*options.validate.coefficients}, {path});
   const DeviceFit fit =

@@ -71,9 +71,18 @@ std::optional<std::string> recompute_word(const std::string& letters) {
                                    {"uniform", "full"},
                                    {"block", "full"},
                                    {"everylayer", "full"}};
-  static const Spellings wholes{
-      {"activationcheckpointing", "full"}, {"checkpointing", "full"}, {"ac", "full"}, {"sac", "selective"}};
+  static const Spellings wholes{{"activationcheckpointing", "full"},
+                                {"gradientcheckpointing", "full"},
+                                {"activationrecomputation", "full"},
+                                {"activationrecompute", "full"},
+                                {"recomputation", "full"},
+                                {"recompute", "full"},
+                                {"checkpointing", "full"},
+                                {"ac", "full"},
+                                {"sac", "selective"}};
   if (const auto known = equal_to(letters, switches)) return *known == "1" ? "full" : "none";
+  if (letters.starts_with("not")) return std::nullopt;  // of "not full" some may be left
+  if (letters.starts_with("no")) return "none";
   if (const auto named = first_held(letters, spellings)) return named;
   return equal_to(letters, wholes);
 }
@@ -83,13 +92,16 @@ std::optional<std::string> sharding_word(const std::string& letters) {
                                {"hsdp", "hsdp, fsdp"},    {"shardgradop", "2"},
                                {"fullshard", "fsdp"},     {"noshard", "0"},
                                {"fullysharded", "fsdp"},  {"fsdp", "fsdp"}};
-  static const Spellings wholes{{"none", "0"}, {"no", "0"},
-                                {"ddp", "0"},  {"hybrid", "hsdp, fsdp"},
-                                {"dp", "0"},   {"distributedoptimizer", "1"}};
+  static const Spellings wholes{{"none", "0"},    {"no", "0"},
+                                {"ddp", "0"},     {"hybrid", "hsdp, fsdp"},
+                                {"dp", "0"},      {"distributedoptimizer", "1"},
+                                {"distopt", "1"}, {"usedistributedoptimizer", "1"}};
+  if (letters.starts_with("no") && letters != "no" && letters != "none")
+    return first_held(letters, {{"shard", "0"}, {"fsdp", "0"}, {"zero", "0"}});
   if (const auto named = first_held(letters, parts)) return named;
   if (const auto named = equal_to(letters, wholes)) return named;
   std::string number = letters;
-  for (const std::string_view before : {"deepspeed", "zero", "stage"})
+  for (const std::string_view before : {"deepspeed", "zero", "stage", "z"})
     if (number.starts_with(before)) number.erase(0, before.size());
   const bool is_stage = !number.empty() && number.front() >= '0' && number.front() <= '3' &&
                         (number.size() == 1 || !is_digit(number[1]));

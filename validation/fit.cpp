@@ -207,8 +207,13 @@ std::string fit_yaml(const DeviceFit& fit, const std::string& rows_file) {
       fit.device, rows_file, fit.device, fit.rows, fit.sources.size(), 100 * fit.before, 100 * fit.after,
       has_others ? fmt::format("{:.1f} % of each source where the others alone decide", 100 * fit.left_out)
                  : "no other source to leave it to");
+  if (fit.after > fit.before)
+    text +=
+        "# What the device's file says is nearer to these rows on average than what was fitted to them.\n";
+  std::size_t width = 0;
+  for (const FitSource& source : fit.sources) width = std::max(width, source.name.size());
   for (const FitSource& source : fit.sources)
-    text += fmt::format("#   {:<20} {:4} rows  {:5.1f} %  {:5.1f} %{}\n", source.name, source.rows,
+    text += fmt::format("#   {:<{}} {:4} rows  {:5.1f} %  {:5.1f} %{}\n", source.name, width, source.rows,
                         100 * source.before, 100 * source.after,
                         has_others ? fmt::format("  {:5.1f} %", 100 * source.left_out) : "");
   std::map<std::string, std::string> sections;

@@ -67,11 +67,19 @@ bool has_recent_experts(const RowJob& made) {
 void gate_by_size(RowJob& made) {
   const auto fact = made.facts.find("gated");
   if (fact == made.facts.end() || fact->second == "no" || made.job.has("model.swiglu")) return;
-  const bool is_gated = is_gated_by_size(made.row);
-  if (!is_gated && (fact->second != "by_size_or_experts" || !has_recent_experts(made))) return;
+  const bool is_said = fact->second == "yes", by_size = is_gated_by_size(made.row),
+             by_width = fact->second == "by_size_or_experts" && has_width_of_gates(made.row) &&
+                        !is_ungated_by_size(made.row);
+  const bool may_be_experts = fact->second == "by_size_or_experts" && has_recent_experts(made);
+  const auto keys = made.facts.find("keys");
+  if (is_said && keys != made.facts.end() && keys->second != "megatron") return;  // the family's own MLPs
+  if (made.job.has("model.from") || (!is_said && !by_size && !by_width && !may_be_experts)) return;
   made.facts["keys"] = "hf";
   made.job.set("model.model_type", "llama");
-  made.assumed.emplace_back(is_gated ? "gated MLPs, by the model's size" : "gated experts");
+  if (!is_said)
+    made.assumed.emplace_back(by_size    ? "gated MLPs, by the model's size"
+                              : by_width ? "gated MLPs, by their width"
+                                         : "gated experts");
 }
 
 // Llama's layers with experts are Mixtral's.
@@ -97,6 +105,7 @@ class ModelBlock {
         has_preset_(made.job.has("model.from")) {}
 
   void write() {
+    write_dense_layers();
     put(family_.layers, Column::layers);
     put(family_.hidden, Column::hidden);
     put(family_.heads, Column::heads);
@@ -115,6 +124,19 @@ class ModelBlock {
   }
 
  private:
+  // DeepSeek's key of the first layers that have no experts, in the family's own words.
+  void write_dense_layers() {
+    const std::string first = made_.job.value("model.first_k_dense_replace");
+    if (first.empty() || family_.name == "deepseek" || has_preset_) return;
+    made_.job.erase("model.first_k_dense_replace");
+    const std::int64_t dense = std::atoll(first.c_str()),
+                       layers = made_.row.integer(Column::layers).value_or(0);
+    if (family_.name == "megatron" && dense > 0 && dense < layers)
+      made_.job.set("model.moe_layer_freq", fmt::format("\"[0]*{}+[1]*{}\"", dense, layers - dense));
+    else
+      made_.assumed.emplace_back("experts in all layers");
+  }
+
   void write_tying() {
     const auto tied = made_.facts.find("tied");
     if (tied == made_.facts.end()) return;

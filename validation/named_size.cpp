@@ -97,4 +97,11 @@ bool has_matrices(const MeasuredRow& row, double matrices, double others) {
 bool is_gated_by_size(const MeasuredRow& row) { return has_matrices(row, 3, 2); }
 bool is_ungated_by_size(const MeasuredRow& row) { return has_matrices(row, 2, 3); }
 
+bool has_width_of_gates(const MeasuredRow& row) {
+  const auto hidden = row.integer(Column::hidden), width = row.integer(Column::ffn_hidden);
+  if (!hidden || !width || row.integer(Column::n_experts).value_or(0) > 1) return false;
+  const double ratio = static_cast<double>(*width) / static_cast<double>(*hidden);
+  return ratio >= 2.5 && ratio <= 3;
+}
+
 }  // namespace simrun

@@ -17,4 +17,8 @@ bool is_gated_by_size(const MeasuredRow& row);
 // Likewise with MLPs of two matrices and not of three.
 bool is_ungated_by_size(const MeasuredRow& row);
 
+// Whether the MLPs are 2.5 to 3 hidden sizes wide: 8/3 of it, rounded up, is how gated MLPs have as many
+// parameters as two matrices of four (Shazeer 2020, arXiv 2002.05202, section 3).
+bool has_width_of_gates(const MeasuredRow& row);
+
 }  // namespace simrun

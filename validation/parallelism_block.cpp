@@ -29,7 +29,9 @@ void write_precision(RowJob& made) {
   if (type != "fp8") return made.job.erase("training.fp8_recipe");
   if (says(precision, "mx")) made.job.set("training.fp8_recipe", "mxfp8");
   if (says(precision, "-cs")) made.job.set("training.fp8_recipe", "tensorwise");
-  if (says(precision, "block")) made.job.set("training.fp8_recipe", "blockwise");
+  for (const char* of_blocks : {"block", "subchannel", "sub-channel"})
+    if (says(precision, of_blocks)) made.job.set("training.fp8_recipe", "blockwise");
+  if (says(precision, "current")) made.job.set("training.fp8_recipe", "tensorwise");
   if (says(precision, "tensorwise")) made.job.set("training.fp8_recipe", "tensorwise");
   if (says(precision, "delayed")) made.job.set("training.fp8_recipe", "delayed");
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <string_view>
 
 #include "configs/limits.h"
 #include "validation/cell_words.h"
@@ -48,7 +49,9 @@ void clear_no_experts(MeasuredRow& row) {
 void read_size(MeasuredRow& row, Column column) {
   std::string& cell = row[column];
   if (cell.empty()) return;
-  const std::string digits = without_thousands(cell);
+  std::string digits = without_thousands(cell);
+  for (const std::string_view unit : {" gpus", " GPUs", " gpu", " GPU"})
+    if (column == Column::n_gpus && digits.ends_with(unit)) digits.resize(digits.size() - unit.size());
   double number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const bool is_number = error == std::errc() && end == digits.data() + digits.size();

@@ -139,6 +139,8 @@ void assume(RowJob& made, Column column, const std::string& value) {
   made.assumed.push_back(fmt::format("{}={}", column_names()[static_cast<std::size_t>(column)], value));
 }
 
+namespace {
+
 // Whether every parameter is sharded over the data-parallel ranks: with ZeRO-3 nothing has to be split.
 bool shards_parameters(const RowJob& made) {
   const std::string& cell = made.row[Column::zero_stage];
@@ -176,6 +178,8 @@ void fill_in_split(RowJob& made, const SizeGuess& guess) {
   if (!is_blank(Column::n_experts)) assume(made, Column::ep, 1);
 }
 
+}  // namespace
+
 void fill_in_defaults(RowJob& made, const SizeGuess& guess) {
   made.guesses_gpus = made.row[Column::n_gpus].empty() && made.row[Column::dp].empty();
   fill_in_split(made, guess);
@@ -185,6 +189,8 @@ void fill_in_defaults(RowJob& made, const SizeGuess& guess) {
   assume(made, Column::gpus_per_node, 8);
   assume(made, Column::precision, "bf16");
   assume(made, Column::zero_stage, "1");
+  made.guesses_sharding = !made.has_source_rule && size_in(made, Column::dp) > 1 &&
+                          std::ranges::find(made.assumed, "zero_stage=0") != made.assumed.end();
   assume(made, Column::recompute, "none");
   assume(made, Column::flash_attention, "1");
   if (size_in(made, Column::tp) > 1) assume(made, Column::sp, 0);

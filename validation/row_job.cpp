@@ -59,15 +59,24 @@ std::optional<RowRule> flops_rule(const std::string& words, const RowRules& rule
   return rule;
 }
 
-Applied applied_rules(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
+// Notes and what the cell of attention says beyond yes and no: "FlashAttention-2".
+std::string notes_of(const MeasuredRow& row, const MeasuredRow& as_written) {
+  const std::string& cell = as_written[Column::flash_attention];
+  return row[Column::flash_attention] == "1" && said("flash", cell) ? row[Column::notes] + "; " + cell
+                                                                    : row[Column::notes];
+}
+
+Applied applied_rules(const MeasuredRow& row, const std::string& notes, const RowRules& rules,
+                      KnownPresets& presets) {
   Applied all;
   for (const RowRule& rule : rules.notes)
     if (holds_where(rule, row))
-      if (std::optional<RowRule> found = applied_to_notes(rule, row[Column::notes])) all.push_back(*found);
+      if (std::optional<RowRule> found = applied_to_notes(rule, notes)) all.push_back(*found);
   for (std::optional<RowRule> found :
        {first_applied(rules.sources, row[Column::source]), model_rule(row, rules, presets),
         first_applied(rules.hardware, hardware_words(hardware_of(row))),
-        flops_rule(row[Column::flops_definition], rules)})
+        flops_rule(row[Column::flops_definition], rules),
+        first_applied(rules.peaks, row[Column::flops_definition] + "; " + notes)})
     if (found) all.push_back(std::move(*found));
   return all;
 }
@@ -257,7 +266,8 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
   made.source = group_of(made.row, rules);
   made.has_source_rule = first_applied(rules.sources, made.row[Column::source]).has_value();
   made.job.set("simrun", "1");
-  for (const RowRule& rule : applied_rules(made.row, rules, presets)) follow(rule, made);
+  for (const RowRule& rule : applied_rules(made.row, notes_of(made.row, row), rules, presets))
+    follow(rule, made);
   name_preset(made, row);
   if (hardware_of(made.row) != made.row[Column::hardware]) made.assumed.push_back("a PCIe card");
   if (const std::string formula = flops_formula_in(made.row[Column::flops_definition]); !formula.empty())
@@ -266,6 +276,8 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
   take_from_preset(made, presets);
   refuse_other_memory(made, presets);
   name_what_is_unknown(made);
+  made.shards_to_fit = guess.shards;
+  if (guess.shards) assume(made, Column::zero_stage, "fsdp");
   name_framework(made, rules, presets);
   fill_in_defaults(made, guess);
   keep_gradients_half(made);

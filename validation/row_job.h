@@ -25,14 +25,19 @@ struct RowJob {
   bool has_source_rule = false;
   // Cells that nobody states and that a job which does not fit may have otherwise.
   bool guesses_gpus = false, guesses_micro_batch = false;
-  bool guesses_split = false;    // tensor and pipeline parallel
-  bool guesses_experts = false;  // expert parallel
-  bool has_guesses() const { return guesses_gpus || guesses_micro_batch || guesses_split || guesses_experts; }
+  bool guesses_split = false;     // tensor and pipeline parallel
+  bool guesses_experts = false;   // expert parallel
+  bool guesses_sharding = false;  // data-parallel ranks keep everything, which nobody says
+  bool shards_to_fit = false;     // they did, and did not fit
+  bool has_guesses() const {
+    return guesses_gpus || guesses_micro_batch || guesses_split || guesses_experts || guesses_sharding;
+  }
 };
 
 // What to take for cells that nobody states; 0: the default.
 struct SizeGuess {
   std::int64_t n_gpus = 0, micro_batch = 0, tensor = 0, pipeline = 0, expert = 0;
+  bool shards = false;  // what data-parallel ranks would else keep whole
 };
 
 // Presets that rows name, each looked up once.

@@ -25,9 +25,9 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
 //   peak            FLOP/s that an MFU is a share of: TFLOP/s, or a precision
 //   framework       the profile of configs/frameworks that it runs on, if there is one
 //   ffn_per_hidden  width of the MLPs and experts of rows that do not say it, in hidden sizes
-//   gated           no; by_size_or_experts: by_size, and experts of bf16 or fp8; by_size: Llama's or
-//   Mixtral's layers where the model's name says as many parameters
-//                   as they have, and no other layers do (validation/named_size.h)
+//   gated           yes; no; by_size: Llama's or Mixtral's layers where the model's name says as many
+//                   parameters as they have, and no other layers do, or their width is that of gated MLPs
+//                   (validation/named_size.h); by_size_or_experts: likewise, and experts of bf16 or fp8
 //   tied            "no": input and output embedding are two matrices; "yes": they are one
 //   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective
 //   shard_ranks     data-parallel ranks that share one copy of what ZeRO or FSDP shards
@@ -204,6 +204,9 @@ void fill_in(std::string& text, const std::string& captured) {
     text.replace(at, 2, captured);
 }
 
+// Of flops.yaml: for every row, whichever formula it has.
+bool says_peak_alone(const RowRule& rule) { return rule.facts.size() == 1 && rule.facts.contains("peak"); }
+
 using Matcher = std::optional<std::string> (*)(const std::string& pattern, const std::string& text);
 
 std::optional<RowRule> applied_by(Matcher matcher, const RowRule& rule, const std::string& text) {
@@ -266,9 +269,12 @@ RowRules load_row_rules(const LoadOptions& options) {
                     name == std::string("notes.yaml") || name == std::string("frameworks.yaml"), problems)
         .read();
   };
-  RowRules rules{read("sources.yaml"), read("hardware.yaml"), read("models.yaml"),
-                 read("flops.yaml"),   read("notes.yaml"),    read("frameworks.yaml")};
+  RowRules rules{read("sources.yaml"),   read("hardware.yaml"), read("models.yaml"),
+                 read("flops.yaml"),     read("notes.yaml"),    {},
+                 read("frameworks.yaml")};
   if (!problems.empty()) throw ConfigError(std::move(problems));
+  std::ranges::copy_if(rules.flops, std::back_inserter(rules.peaks), says_peak_alone);
+  std::erase_if(rules.flops, says_peak_alone);
   for (RowRule& rule : rules.hardware)
     for (std::string& pattern : rule.match) pattern = hardware_pattern(pattern);
   return rules;

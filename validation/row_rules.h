@@ -40,6 +40,7 @@ std::optional<RowRule> first_applied(const std::vector<RowRule>& rules, const st
 // Those of hardware are for hardware_words() of the cell.
 struct RowRules {
   std::vector<RowRule> sources, hardware, models, flops, notes;
+  std::vector<RowRule> peaks;  // of the words of flops_definition and notes: what an MFU is a share of
   // Of rows for which no rule of the others names a framework; read in the words of source and notes.
   std::vector<RowRule> frameworks;
 };

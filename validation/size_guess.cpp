@@ -23,8 +23,10 @@ std::int64_t heads_of(const RowJob& made) {
 SizeGuess last_guess(const RowJob& made) {
   return {made.guesses_gpus ? size(made, Column::n_gpus) : 0,
           made.guesses_micro_batch ? size(made, Column::micro_batch) : 0,
-          made.guesses_split ? size(made, Column::tp) : 0, made.guesses_split ? size(made, Column::pp) : 0,
-          made.guesses_experts ? size(made, Column::ep) : 0};
+          made.guesses_split ? size(made, Column::tp) : 0,
+          made.guesses_split ? size(made, Column::pp) : 0,
+          made.guesses_experts ? size(made, Column::ep) : 0,
+          made.shards_to_fit};
 }
 
 }  // namespace
@@ -33,6 +35,10 @@ std::optional<SizeGuess> next_guess(const RowJob& made) {
   SizeGuess guess = last_guess(made);
   const std::int64_t gpus = size(made, Column::n_gpus), per_node = size(made, Column::gpus_per_node),
                      tensor = size(made, Column::tp), split = tensor * size(made, Column::pp);
+  if (made.guesses_sharding) {
+    guess.shards = true;
+    return guess;
+  }
   if (guess.micro_batch > 1) {
     guess.micro_batch /= 2;
     return guess;

@@ -84,9 +84,12 @@ TEST_CASE("program: a device is fitted to the rows that ran on it and written as
   const Ran elsewhere = run_simrun(fit + "--device h100_sxm");
   CHECK(elsewhere.code == 2);
   CHECK(elsewhere.output.find("rows of this file ran on a100_sxm_80gb") != std::string::npos);
-  const Ran unknown = run_simrun(fit + "--device a100_sxm_80g");
+  const Ran other_words = run_simrun(fit + "--device A100-SXM-80GB");
+  CHECK(other_words.code == 0);
+  CHECK(other_words.output == run_simrun(fit + "--device a100_sxm_80g").output);
+  const Ran unknown = run_simrun(fit + "--device a100_sxm_80gbs");
   CHECK(unknown.code == 2);
-  CHECK(unknown.output.find("there is no GPU 'a100_sxm_80g'") != std::string::npos);
+  CHECK(unknown.output.find("there is no GPU 'a100_sxm_80gbs'") != std::string::npos);
   CHECK(unknown.output.find("did you mean 'a100_sxm_80gb'?") != std::string::npos);
   for (const char* wrong : {"", "--device a100_sxm_80gb --bands x", "--device a100_sxm_80gb --validate y",
                             "--device a100_sxm_80gb --dtype f32"}) {

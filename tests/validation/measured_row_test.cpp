@@ -66,6 +66,12 @@ TEST_CASE("rows: a measurement may have its metric's unit behind it, a sequence 
   CHECK(plain_measured_value("3,700 ms", "iter_time_s") == "3.7");
   CHECK(plain_measured_value("11,200 tokens/s", "tokens_per_s") == "11200");
   CHECK(plain_measured_value("11,200 tokens/s/gpu", "tokens_per_s") == "11,200 tokens/s/gpu");
+  CHECK(plain_measured_value("29K", "tokens_per_s") == "29000");
+  CHECK(plain_measured_value("1.2M tokens/s", "tokens_per_s") == "1200000");
+  CHECK(plain_measured_value("29K", "iter_time_s") == "29K");
+  CHECK(plain_measured_value("700 img/s", "samples_per_s") == "700");
+  CHECK(plain_measured_value("0.95 s/it", "iter_time_s") == "0.95");
+  CHECK(plain_measured_value("950 ms", "iter_time_s") == "0.95");
   CHECK(plain_measured_value("34 GiB", "memory_gb") == "34 GiB");
   CHECK(plain_measured_value("12 bananas", "mfu") == "12 bananas");
   CHECK(plain_measured_value("ms", "iter_time_s") == "ms");
@@ -73,7 +79,7 @@ TEST_CASE("rows: a measurement may have its metric's unit behind it, a sequence 
   CHECK(plain_sequence("4k") == "4096");
   CHECK(plain_sequence("32K tokens") == "32768");
   CHECK(plain_sequence("8192 tokens") == "8192");
-  CHECK(plain_sequence("4M") == "4M");
+  CHECK(plain_sequence("4M") == "4194304");
 }
 
 TEST_CASE("rows: a header that lacks a column or has one twice is refused, with every fault") {

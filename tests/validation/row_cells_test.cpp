@@ -58,6 +58,12 @@ TEST_CASE("cells: words are known in any case and order") {
   CHECK(read_cell(Column::precision, "float8") == "fp8");
   CHECK(read_cell(Column::precision, "fp4") == "nvfp4");
   CHECK(read_cell(Column::precision, "fp8-cs") == "fp8-cs");  // a recipe, which the job reads
+  all(Column::recompute, "none", {"no recompute", "no AC", "none (flash attention)"});
+  all(Column::recompute, "full", {"gradient checkpointing", "Activation recomputation"});
+  CHECK(read_cell(Column::recompute, "not full").starts_with("recompute 'not full' is none of"));
+  all(Column::zero_stage, "0", {"no FSDP", "no sharding", "no ZeRO"});
+  all(Column::zero_stage, "1", {"dist-opt", "use_distributed_optimizer", "Z1"});
+  CHECK(read_cell(Column::n_gpus, "64 GPUs") == "64");
   all(Column::recompute, "full", {"yes", "True", "full", "full (uniform, 1)"});
   all(Column::recompute, "none", {"no", "false", "None"});
   all(Column::zero_stage, "1", {"1", "ZeRO-1", "zero1", "1 (distributed optimizer)"});

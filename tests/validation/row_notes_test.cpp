@@ -25,6 +25,10 @@ TEST_CASE("row: what notes say of bf16 states, of one reduction per step and of 
   CHECK_FALSE(lora.made.facts.contains("unsupported"));
   REQUIRE(load_row({{Column::notes, "LoRA"}}).job.training.lora);
   CHECK(load_row({{Column::notes, "LoRA"}}).job.training.lora->rank == 8);  // PEFT's
+  for (const char* notes : {"LoRA rank=64", "LoRA (r=64)", "rank-64 LoRA", "LoRA with rank 64"}) {
+    CAPTURE(notes);
+    CHECK(load_row({{Column::notes, notes}}).job.training.lora->rank == 64);
+  }
   CHECK_FALSE(load_row({{Column::notes, "MLA kv_lora 512"}}).job.training.lora);
   CHECK(load_row({{Column::notes, "LoRA r=16 on q,k,v,o"}}).job.training.lora->targets.size() == 2);
   CHECK(load_row({{Column::notes, "QLoRA rank 16"}}).made.facts.contains("unsupported"));

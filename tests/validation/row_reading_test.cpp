@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "tests/validation/loaded_row.h"
+#include "validation/claimed_flops.h"
+#include "validation/size_guess.h"
 
 // What a row means that names a model, counts FLOPs or batches in ways of its own.
 namespace simrun {
@@ -71,6 +73,77 @@ TEST_CASE("row: experts of nobody's known model are gated, unless its size or it
   // 64 experts of two matrices: 4.3 B and the rest.
   CHECK(type("some MoE 4.7B", "a blog") == "gpt");
   CHECK(type("Switch-like MoE", "a blog") == "gpt");
+}
+
+TEST_CASE("row: MLPs are gated where the row says so, or where their width is that of gated ones") {
+  const auto type = [](const char* ffn, const char* notes) {
+    return load_row(on_one_gpu({{Column::model, "some model"},
+                                {Column::source, "a blog"},
+                                {Column::layers, "16"},
+                                {Column::hidden, "2048"},
+                                {Column::heads, "16"},
+                                {Column::ffn_hidden, ffn},
+                                {Column::notes, notes}}))
+        .job.model.model_type;
+  };
+  CHECK(type("8192", "") == "gpt");
+  CHECK(type("8192", "SwiGLU MLP") == "llama");
+  CHECK(type("8192", "no SwiGLU") == "gpt");
+  CHECK(type("8192", "relu^2 ungated MLP") == "gpt");
+  CHECK(type("5632", "") == "llama");  // 2.75 of 2,048
+  CHECK(type("5632", "ungated") == "gpt");
+}
+
+TEST_CASE("row: an MFU is a share of the peak that its words name") {
+  const auto peak = [](const char* definition, const char* notes) {
+    const LoadedRow row = load_row({{Column::measured_metric, "mfu"},
+                                    {Column::hardware, "H100"},
+                                    {Column::precision, "fp8"},
+                                    {Column::flops_definition, definition},
+                                    {Column::notes, notes}});
+    return claimed_peak(row.made.facts, row.job);
+  };
+  CHECK(peak("MFU", "") == Approx(1979e12).epsilon(1e-3));
+  CHECK(peak("MFU vs BF16 peak (989 TFLOP/s)", "") == Approx(989e12).epsilon(1e-3));
+  CHECK(peak("MFU", "relative to BF16 peak") == Approx(989e12).epsilon(1e-3));
+}
+
+TEST_CASE("row: parameters are shared over ranks where copies of them do not fit, and nobody says they are") {
+  const Cells llama{{Column::model, "Llama 2 7B"}, {Column::layers, ""},    {Column::hidden, ""},
+                    {Column::heads, ""},           {Column::n_gpus, "8"},   {Column::source, "a blog"},
+                    {Column::notes, "PyTorch"},    {Column::zero_stage, ""}};
+  CHECK(load_row(llama).made.guesses_sharding);
+  const SizeGuess shared{.shards = true};
+  CHECK(load_row(llama, shared).job.optimizer.zero_stage == 3);
+  CHECK_FALSE(load_row(llama, shared).made.guesses_sharding);
+  CHECK(next_guess(load_row(llama).made)->shards);
+}
+
+TEST_CASE("row: models that are not what their names begin with") {
+  const auto refused = [](const char* model) {
+    const LoadOptions options = source_presets();
+    KnownPresets presets(options);
+    const RowJob made = job_of_row(
+        measured_row(
+            {{Column::model, model}, {Column::layers, ""}, {Column::hidden, ""}, {Column::heads, ""}}),
+        load_row_rules(options), presets);
+    return made.facts.contains("unknown") || made.facts.contains("unsupported");
+  };
+  for (const char* model : {"Llama-3.1-Nemotron-70B", "Nemotron 8B", "Nemotron-H-56B", "Llama4 Scout",
+                            "InternLM2.5-7B", "DeepSeek-V3.2"}) {
+    CAPTURE(model);
+    CHECK(refused(model));
+  }
+  for (const char* model : {"Llama 4 Maverick", "InternLM-7B", "DeepSeek-V3", "Nemotron-4 340B"}) {
+    CAPTURE(model);
+    CHECK_FALSE(refused(model));
+  }
+  CHECK(load_row(on_one_gpu({{Column::model, "ViT-B/16"},
+                             {Column::layers, ""},
+                             {Column::hidden, ""},
+                             {Column::heads, ""},
+                             {Column::seq_len, ""}}))
+            .job.model.model_type == "vit");
 }
 
 TEST_CASE("row: how FLOPs count that nobody says is assumed, and is that of the source's other rows") {

@@ -30,9 +30,8 @@ enum class RealType : std::uint8_t { f64, f32, bf16 };
 
 struct DeviceRequest {
   RealType real = RealType::f32;
-  std::int64_t rank = 0;  // of the plan
-  int local_rank = 0;     // among the ranks of this machine
-  int local_ranks = 1;
+  std::int64_t rank = 0;     // of the plan
+  int local_rank = 0;        // among the ranks of this machine
   bool one_process = false;  // all ranks of the plan are threads of this process: payloads may be handles
   std::int64_t limit_ms = 60'000;  // for which a rank waits for another
 };

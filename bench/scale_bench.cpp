@@ -8,6 +8,7 @@
 #include "bench/ring_contention.h"
 #include "bench/scale_jobs.h"
 #include "schedules/compile.h"
+#include "schedules/timeline.h"
 #include "sim/flow_engine.h"
 #include "sim/simulate.h"
 
@@ -53,7 +54,7 @@ void simulate_job(benchmark::State& state, const simrun::Job& job, double config
   state.SetLabel(timeline.engine_reason);
   state.SetItemsProcessed(state.iterations() * timeline.instructions);
   state.counters["instructions"] = static_cast<double>(timeline.instructions);
-  state.counters["step_s"] = static_cast<double>(timeline.step) * 1e-12;
+  state.counters["step_s"] = simrun::to_seconds(timeline.step);
   state.counters["peak_MB"] = peak_megabytes();  // so far: the largest job last
 }
 

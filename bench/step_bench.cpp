@@ -14,6 +14,7 @@
 #include "backend/execute.h"
 #include "configs/load_job.h"
 #include "schedules/compile.h"
+#include "schedules/timeline.h"
 
 using namespace simrun;  // NOLINT(google-build-using-namespace)
 
@@ -79,7 +80,7 @@ int main(int argc, char** argv) {
       for (const Interval& interval : lane.intervals) {
         const Program& program = plan.programs.front();
         const Segment& segment = plan.segments[program.entries[interval.entry].segment];
-        const double seconds = static_cast<double>(interval.duration) * 1e-12;
+        const double seconds = to_seconds(interval.duration);
         by_kind[kind_of(segment.instructions[interval.instruction])] += seconds;
         total += seconds;
       }

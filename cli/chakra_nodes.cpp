@@ -206,6 +206,29 @@ class RankNodes {
   std::int32_t sends_ = 0, receives_ = 0;
 };
 
+// The communicators of all collectives, in the order in which nodes first name them.
+void number_groups(const Plan& plan, ChakraTraces& traces) {
+  std::map<std::vector<std::int64_t>, std::size_t> numbers;
+  traces.group_of_gpu.resize(plan.programs.size());
+  for (std::size_t r = 0; r < plan.programs.size(); ++r)
+    for (std::size_t n = 0; n < traces.of_pipeline_rank[r].size(); ++n) {
+      if (traces.of_pipeline_rank[r][n].kind != ChakraKind::collective) continue;
+      const Index communication = traces.communications[r][n];
+      const auto [of_gpu, is_new] = traces.group_of_gpu[r].try_emplace(communication);
+      if (!is_new) continue;
+      const Group& group = plan.communications[communication].group;
+      const auto rank = static_cast<std::int32_t>(r);
+      std::vector<std::size_t> number_of_instance;
+      for (const auto& members : group_instances(plan, rank, group)) {
+        const auto [known, is_first] = numbers.try_emplace(members, numbers.size());
+        if (is_first) traces.groups.push_back(members);
+        number_of_instance.push_back(known->second);
+      }
+      for (const Index instance : instance_of_devices(plan, rank, group))
+        of_gpu->second.push_back(number_of_instance[instance]);
+    }
+}
+
 }  // namespace
 
 ChakraTraces chakra_traces(const Plan& plan, const Timeline& timeline) {
@@ -227,14 +250,7 @@ ChakraTraces chakra_traces(const Plan& plan, const Timeline& timeline) {
   }
   if (done.size() != plan.programs.size())
     throw std::invalid_argument("the timeline has no instructions of every pipeline rank");
-  std::map<std::vector<std::int64_t>, std::size_t> numbers;
-  for (std::size_t r = 0; r < plan.programs.size(); ++r)
-    for (std::size_t n = 0; n < traces.of_pipeline_rank[r].size(); ++n) {
-      if (traces.of_pipeline_rank[r][n].kind != ChakraKind::collective) continue;
-      const Communication& of = plan.communications[traces.communications[r][n]];
-      for (const auto& members : group_instances(plan, static_cast<std::int32_t>(r), of.group))
-        if (numbers.try_emplace(members, numbers.size()).second) traces.groups.push_back(members);
-    }
+  number_groups(plan, traces);
   return traces;
 }
 
@@ -243,7 +259,6 @@ std::vector<ChakraNode> nodes_of(const Plan& plan, const ChakraTraces& traces, s
   const auto at = static_cast<std::size_t>(pipeline_rank);
   const std::int64_t device = device_at(plan, pipeline_rank, local_index);
   std::vector<ChakraNode> nodes = traces.of_pipeline_rank[at];
-  std::map<Index, std::string> names;  // of groups, by communication
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     ChakraNode& node = nodes[n];
     const Index number = traces.communications[at][n];
@@ -252,16 +267,7 @@ std::vector<ChakraNode> nodes_of(const Plan& plan, const ChakraTraces& traces, s
       node.from = node.kind == ChakraKind::send ? device : peer;
       node.to = node.kind == ChakraKind::send ? peer : device;
     } else if (node.kind == ChakraKind::collective) {
-      std::string& name = names[number];
-      if (name.empty()) {
-        const Group& group = plan.communications[number].group;
-        const auto instances = group_instances(plan, pipeline_rank, group);
-        const Index instance =
-            instance_of_devices(plan, pipeline_rank, group)[static_cast<std::size_t>(local_index)];
-        name =
-            fmt::format("{}", std::ranges::find(traces.groups, instances[instance]) - traces.groups.begin());
-      }
-      node.group = name;
+      node.group = std::to_string(traces.group_of_gpu[at].at(number)[static_cast<std::size_t>(local_index)]);
     }
   }
   // The end of an axis has no partner: nothing is sent.

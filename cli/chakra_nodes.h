@@ -19,6 +19,8 @@ struct ChakraTraces {
   std::vector<std::vector<ChakraNode>> of_pipeline_rank;
   // By pipeline rank and node: the communication that it is; no_index: none.
   std::vector<std::vector<Index>> communications;
+  // By pipeline rank: of each of its collectives the communicator that every GPU, by local index, is in.
+  std::vector<std::map<Index, std::vector<std::size_t>>> group_of_gpu;
 };
 
 // Nodes are the instructions that take time, in the order of issue. One waits for the one before it on its

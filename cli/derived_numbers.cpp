@@ -100,7 +100,7 @@ std::string derived_numbers(const Plan& plan) {
        fmt::format("{:.2f} GiB = {:.2f} - {:.2f} {}{}", gib(room.bytes), gib(room.all_bytes),
                    gib(room.all_bytes - room.bytes),
                    has_framework ? "of driver, context, communicators and framework" : "reserved",
-                   GpuKinds(plan.cluster).count() > 1 ? fmt::format(" of a {}", room.gpu) : ""));
+                   GpuKinds(plan.cluster).count() > 1 ? fmt::format(" of {}", room.gpu) : ""));
   line("config_sha256", job.config_sha256);
   add_stages(plan, text);
   return text;

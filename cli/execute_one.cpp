@@ -20,6 +20,7 @@
 #include "configs/diagnostics.h"
 #include "schedules/compile.h"
 #include "schedules/lint.h"
+#include "schedules/timeline.h"
 #include "sim/core_replay.h"
 #include "visualizer/quantity.h"
 
@@ -145,7 +146,7 @@ void add_times(const Plan& plan, const Timeline& predicted, const Measurement& m
   const bool is_bound = report.device == "cuda" && measured.cores > 1 && measured.cores < report.ranks;
   if (!is_bound)
     report.replayed_step_s =
-        static_cast<double>(replay_on_cores(plan, measured_costs(plan, measured), measured.cores)) * 1e-12;
+        to_seconds(replay_on_cores(plan, measured_costs(plan, measured), measured.cores));
   report.measured = measured_timeline(plan, measured);
   const auto has_lanes = [](const RankTimeline& rank) { return !rank.lanes.empty(); };
   if (std::any_of(predicted.ranks.begin(), predicted.ranks.end(), has_lanes))
@@ -259,7 +260,7 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   report.steps_before = how.start == nullptr ? 0 : how.start->steps();
   report.data = flags.data.value_or("");
   report.saved = flags.save.value_or("");
-  report.predicted_step_s = static_cast<double>(predicted.step) * 1e-12;
+  report.predicted_step_s = to_seconds(predicted.step);
   const Plan stored = as_stored(plan, how.device);
   report.stores_other_types = stored != plan;
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "schedules/timeline.h"
 #include "sim/kernel_slowdowns.h"
 #include "sim/simulate.h"
 #include "sim/worker.h"
@@ -108,10 +109,10 @@ ImperfectionCosts imperfection_costs(const Plan& plan, const Timeline& timeline)
       return std::to_string(simulate(changed, {Detail::totals, engine}).step);
     });
   const std::vector<std::string> steps = run_in_workers(tasks, 0);
-  const auto seconds = [&](std::size_t run) { return static_cast<double>(std::stoll(steps[run])) * 1e-12; };
+  const auto seconds = [&](std::size_t run) { return to_seconds(std::stoll(steps[run])); };
   ImperfectionCosts costs;
   costs.without_s = seconds(0);
-  costs.interaction_s = static_cast<double>(timeline.step) * 1e-12 - costs.without_s;
+  costs.interaction_s = to_seconds(timeline.step) - costs.without_s;
   for (std::size_t run = 1; run < runs.size(); ++run) {
     const double added = seconds(run) - costs.without_s;
     costs.causes.push_back({runs[run].cause, runs[run].what, added});

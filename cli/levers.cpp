@@ -86,7 +86,8 @@ void erase_path(ConfigNode& root, const std::string& path, const std::string& pr
 // Of several kinds of GPU it is the one with least to spare that counts, which may be another one then.
 void add_peak(const Plan& plan, Pulled& pulled) {
   if (GpuKinds(plan.cluster).count() > 1) {
-    const Summary summary = summarize(plan, simulate(plan, {}));
+    const Summary summary =
+        summarize(plan, simulate(plan, {.looks_for_contention = false, .times_first_step = false}));
     pulled.peak = summary.peak_memory_bytes;
     pulled.limit = summary.memory_limit_bytes;
     return;
@@ -194,9 +195,9 @@ std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Sum
   const bool has_framework = plan.framework.memory.allocator != AllocatorKind::none;
   const std::string room =
       has_framework
-          ? fmt::format("the {} of a {}'s {} that the framework leaves for it",
+          ? fmt::format("the {} of {}'s {} that the framework leaves for it",
                         memory_text(summary.memory_limit_bytes), gpu.name, memory_text(gpu.memory_bytes))
-          : fmt::format("the {} of a {} less the {} reserved for context and communication",
+          : fmt::format("the {} of {} less the {} reserved for context and communication",
                         memory_text(gpu.memory_bytes), gpu.name, memory_text(plan.cluster.reserved_bytes));
   std::string text = fmt::format("does not fit: pp rank {} needs {}, {} more than {}, {}; {} of it are {}.",
                                  rank.pipeline_rank, memory_text(summary.peak_memory_bytes),

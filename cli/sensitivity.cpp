@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "schedules/timeline.h"
 #include "sim/simulate.h"
 #include "sim/worker.h"
 
@@ -127,12 +128,10 @@ std::vector<Sensitivity> sensitivities(const Plan& plan, const Timeline& timelin
         return std::to_string(step_with(plan, engine, number, factor));
       });
   const std::vector<std::string> steps = run_in_workers(runs, 0);
-  const double step = static_cast<double>(timeline.step) * 1e-12;
+  const double step = to_seconds(timeline.step);
   std::vector<Sensitivity> rows;
   for (std::size_t n = 0; n < numbers.size(); ++n) {
-    const auto seconds = [&](std::size_t run) {
-      return static_cast<double>(std::stoll(steps[3 * n + run])) * 1e-12;
-    };
+    const auto seconds = [&](std::size_t run) { return to_seconds(std::stoll(steps[3 * n + run])); };
     const double more = seconds(0), less = seconds(1), better = seconds(2);
     const double value = numbers[n].value;
     rows.push_back({.name = numbers[n].name,

@@ -287,7 +287,7 @@ void read_reserved_memory(SectionReader& section, Reading& reading, Cluster& clu
   for (std::size_t kind = 0; kind < kinds.count(); ++kind)
     if (const Gpu& gpu = kinds.gpu(kind); gpu.memory_bytes > 0 && cluster.reserved_bytes >= gpu.memory_bytes)
       reading.problem("cluster.reserved_memory",
-                      fmt::format("reserved_memory {:.1f} GiB leaves nothing of the {:.1f} GiB of a {}",
+                      fmt::format("reserved_memory {:.1f} GiB leaves nothing of the {:.1f} GiB of {}",
                                   static_cast<double>(cluster.reserved_bytes) / 0x1p30,
                                   static_cast<double>(gpu.memory_bytes) / 0x1p30, gpu.name),
                       "2 GiB is the default.");

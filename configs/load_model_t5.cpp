@@ -27,8 +27,6 @@ void read_one_dropout(const ModelKeys& keys, const std::string& key, double fall
   keys.reading.record("training.hidden_dropout", value.text, value.origin);
 }
 
-}  // namespace
-
 // How many of a stack's layers have experts (0: none), and hence which: SwitchTransformersConfig's
 // layers // number is the step, and layer i has them where i % step == 1, or always with step 1.
 void select_sparse_layers(const ModelKeys& keys, const char* key, ExpertLayers stack, std::int64_t end) {
@@ -44,6 +42,8 @@ void select_sparse_layers(const ModelKeys& keys, const char* key, ExpertLayers s
     keys.model.experts.layers[static_cast<std::size_t>(stack.first + layer)] =
         stack.step == 1 || layer % stack.step == 1;
 }
+
+}  // namespace
 
 // T5 (Raffel et al. 2020, arXiv 1910.10683, section 2.1): RMS norms, no biases, relative positions as one
 // bias per head and distance. `relu` is the paper's; `gated-gelu` that of T5 1.1 and mT5.

@@ -131,7 +131,7 @@ void apply_memory_limit(Reading& reading, Job& job) {
   }
   if (available > 0 && limit > available)
     reading.problem("recompute.memory_limit",
-                    fmt::format("{:.1f} GiB are more than the {:.1f} GiB of a {}{}",
+                    fmt::format("{:.1f} GiB are more than the {:.1f} GiB of {}{}",
                                 static_cast<double>(limit) / 0x1p30, static_cast<double>(available) / 0x1p30,
                                 job.cluster.gpu.name, has_framework ? "" : " less its reserve"),
                     "leave it out: that is the default.");

@@ -10,7 +10,7 @@
 namespace simrun {
 namespace {
 
-// Read in a way of their own (configs/import_megatron_sections.cpp).
+// Read in a way of their own (configs/import_megatron*.cpp).
 constexpr std::array read_flags{
     "--accumulate-allreduce-grads-in-fp32", "--account-for-embedding-in-pipeline-split",
     "--account-for-loss-in-pipeline-split", "--attention-backend", "--bf16", "--cp-comm-type",

@@ -3,6 +3,8 @@
 #include <array>
 #include <map>
 
+#include "schedules/timeline.h"
+
 namespace simrun {
 namespace {
 
@@ -20,7 +22,7 @@ void add(const Plan& plan, const Timeline& timeline, Seconds column, Tables& tab
       for (const Interval& interval : lane.intervals) {
         const Segment& segment = plan.segments[program.entries[interval.entry].segment];
         const Instruction& what = segment.instructions[interval.instruction];
-        const double seconds = static_cast<double>(interval.duration) * 1e-12;
+        const double seconds = to_seconds(interval.duration);
         for (ComparedTime* row : {&tables.by_kind[what.opcode], &tables.by_phase[what.phase]}) {
           row->*column += seconds;
           if (column == &ComparedTime::measured_s) ++row->instructions;
@@ -56,8 +58,7 @@ MeasuredComparison compare_measured(const Plan& plan, const Timeline& predicted,
   MeasuredComparison comparison;
   comparison.by_kind = rows_of(tables.by_kind);
   comparison.by_phase = rows_of(tables.by_phase);
-  comparison.step = {"step", static_cast<double>(predicted.step) * 1e-12,
-                     static_cast<double>(measured.step) * 1e-12, 0};
+  comparison.step = {"step", to_seconds(predicted.step), to_seconds(measured.step), 0};
   for (const ComparedTime& row : comparison.by_kind) comparison.step.instructions += row.instructions;
   return comparison;
 }

@@ -10,7 +10,7 @@ class Framework_Kernels;
 class GpuKernels;
 }  // namespace proto
 
-// Part of schedules/plan_encode.h and plan_decode.h: coefficients of the model of kernels.
+// Part of schedules/plan_encode.cpp and plan_decode.cpp: coefficients of the model of kernels.
 void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& out);
 FrameworkKernels decode_kernels(const proto::Framework_Kernels& in);
 void encode_kernels(const GpuKernels& kernels, proto::GpuKernels& out);

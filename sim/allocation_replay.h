@@ -18,7 +18,6 @@ struct ReplayedStep {
   std::array<std::int64_t, held_tensor_kinds> by_kind{};
   std::int64_t rounding = 0;
   std::int64_t reserved = 0;  // most of the device at one moment; an arena: as much as is allocated
-  bool overflowed = false;    // more than the capacity
 };
 
 // Replays the births and FREEs of the program's buffers in issue order, as walk_memory() does, through the

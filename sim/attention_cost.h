@@ -4,8 +4,18 @@
 
 namespace simrun {
 
-// The time of a kernel that only moves bytes.
-double row_kernel_seconds(const Gpu& gpu, double bytes);  // with its launch
+// Extents of an attention instruction, read from whichever of its buffers is the packed qkv [batch, sequence,
+// kv_heads, qkv, head_dim] (qkv = group + 2), or else from its context [batch, sequence, kv_heads, group,
+// head_dim]. Latent attention: from its queries [batch, sequence, kv_heads, qk_dim] and a buffer with v_dim.
+// Keys that are an operand of their own say how many there are.
+struct AttentionShape {
+  std::int64_t batch = 1, heads = 1, sequence = 1, key_sequence = 1, head_dim = 1;
+  Dtype dtype = Dtype::bf16;
+  std::int64_t value_dim = 0;  // of a head's values; 0: head_dim
+  std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
+  bool operator==(const AttentionShape&) const = default;
+};
+AttentionShape attention_shape(const Plan& plan, const Instruction& instruction);
 
 // What stands between the products of unfused attention of that shape: `megatron` is resolved.
 SoftmaxKernel softmax_kernel(const Plan& plan, const Instruction& instruction, const AttentionShape& shape);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "schedules/timeline.h"
 #include "sim/bus_bandwidth.h"
 #include "sim/link_meter.h"
 #include "sim/network.h"
@@ -83,7 +84,7 @@ std::vector<CollectiveRow> collective_table(const CollectiveQuery& query) {
     Picoseconds time = 0;
     std::memcpy(&time, times.data() + row * sizeof time, sizeof time);
     CollectiveRow& of = rows[row];
-    of.time_s = static_cast<double>(time) * 1e-12;
+    of.time_s = to_seconds(time);
     of.algbw = time > 0 ? static_cast<double>(of.bytes) / of.time_s : 0;
     of.busbw = of.algbw * bus_factor(query.opcode, static_cast<double>(of.ranks));
   }

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "schedules/timeline.h"
 #include "sim/link_meter.h"
 
 namespace simrun {
@@ -142,7 +143,7 @@ class ContentionFinder {
     Contention found;
     double excess = 0;
     for (const auto& [place, seconds] : excess_) excess += seconds;
-    if (run_.step > 0) found.bound = bound_of_excess(excess / (static_cast<double>(run_.step) * 1e-12));
+    if (run_.step > 0) found.bound = bound_of_excess(excess / to_seconds(run_.step));
     found.overlapping = std::count(overlaps_.begin(), overlaps_.end(), true);
     order_links(links_);
     found.links = std::move(links_);
@@ -198,7 +199,7 @@ class ContentionFinder {
     LinkTimeline link = timeline(links);
     std::vector<Load> loads;
     for (const auto& [exchange, use] : links.uses) {
-      const double time = static_cast<double>(use.end - use.start) * 1e-12;
+      const double time = to_seconds(use.end - use.start);
       const double share = time > 0 ? use.bytes / link.bandwidth / time : 0;
       for (const std::size_t f : flights_of_[exchange]) {
         const Picoseconds start = run_.flights[f].start;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "schedules/instruction_flops.h"
-#include "sim/attention_cost.h"
+#include "sim/row_kernels.h"
 
 namespace simrun {
 namespace {

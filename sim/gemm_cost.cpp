@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "sim/attention_cost.h"
+#include "sim/row_kernels.h"
 
 namespace simrun {
 

@@ -16,7 +16,8 @@ struct GemmShape {
   bool operator==(const GemmShape&) const = default;
 };
 
-// Best sustained FLOP/s of matrix products on inputs of this type.
+// Best sustained FLOP/s of matrix products on inputs of this type: its peak x what products reach of it.
+// Throws std::runtime_error if the GPU's file has no peak of the type.
 double matmul_flops_per_second(const Gpu& gpu, Dtype dtype);
 
 double gemm_flops(const GemmShape& shape);

@@ -112,10 +112,6 @@ Picoseconds to_picoseconds(double seconds) {
   return std::llround(seconds * 1e12);
 }
 
-double row_kernel_seconds(const Gpu& gpu, double bytes) {
-  return memory_seconds(gpu, bytes) + gpu.kernel_launch_s;
-}
-
 KernelWork kernel_work(const Plan& plan, const Instruction& instruction) {
   double bytes = sum_bytes(plan, instruction.inputs) + sum_bytes(plan, instruction.outputs);
   if (const std::vector<GemmShape> shapes = mask_shapes(plan, instruction); !shapes.empty()) {

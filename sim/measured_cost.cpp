@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "sim/attention_cost.h"
+
 namespace simrun {
 namespace {
 

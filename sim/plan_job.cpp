@@ -57,7 +57,7 @@ Plan shorter_plan(const Job& named, const PassFacts& facts) {
   Plan plan = compile(named, {facts.times});
   if (uses_times(named)) return plan;
   Plan as_named = compile(named);
-  return simulate(as_named).step < simulate(plan).step ? as_named : plan;
+  return step_without_contention(as_named) < step_without_contention(plan) ? as_named : plan;
 }
 
 // The plan of a named schedule as what `auto` found; nothing if its passes take far longer than those of
@@ -92,12 +92,12 @@ std::optional<Plan> named_plan(const Job& job, const std::string& name, const Pa
 Plan best_simulated(const Job& job, const PassFacts& facts, Plan found) {
   const FoundSchedule searched = *found.job.found_schedule;
   Plan best = std::move(found);
-  Picoseconds step = simulate(best).step;
+  Picoseconds step = step_without_contention(best);
   for (const ScheduleEntry& entry : pipeline_schedules()) {
     if (entry.placement == Placement::bidirectional) continue;  // two copies of every stage
     std::optional<Plan> named = named_plan(job, entry.name, facts, searched);
     if (!named) continue;
-    const Picoseconds of_named = simulate(*named).step;
+    const Picoseconds of_named = step_without_contention(*named);
     if (of_named >= step) continue;
     step = of_named;
     best = std::move(*named);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "configs/job_rules.h"
+#include "schedules/timeline.h"
 #include "sim/held_memory.h"
 #include "sim/kernel_cost.h"
 #include "sim/memory.h"
@@ -77,7 +78,7 @@ double recompute_seconds(const Plan& plan) {
     double seconds = 0;
     for (const Instruction& what : segment.instructions)
       if (what.phase == Phase::recompute && !is_communication(what.opcode))
-        seconds += static_cast<double>(kernel_time(plan, what)) * 1e-12;
+        seconds += to_seconds(kernel_time(plan, what));
     of_segment.push_back(seconds);
   }
   double total = 0;
@@ -115,7 +116,7 @@ class RecomputeSearch {
       std::optional<Evaluated> found = fewest(order);
       if (!found) continue;
       found = trimmed(*found);
-      const Picoseconds step = simulate(compile_(with(found->config))).step;
+      const Picoseconds step = step_without_contention(compile_(with(found->config)));
       if (best && best_step <= step) continue;
       best_step = step;
       best = found;
@@ -335,7 +336,7 @@ class RecomputeSearch {
     found.memory_limit = shown.tightest().limit;
     found.peak_bytes = shown.tightest().peak;
     found.peak_bytes_without = none.peak();
-    found.added_s = static_cast<double>(simulate(plan).step - simulate(without).step) * 1e-12;
+    found.added_s = to_seconds(step_without_contention(plan) - step_without_contention(without));
     plan.job.found_recompute = found;
     return plan;
   }

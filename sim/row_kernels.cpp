@@ -190,6 +190,10 @@ double integer_operations_per_second(const Gpu& gpu) {
 
 }  // namespace
 
+double row_kernel_seconds(const Gpu& gpu, double bytes) {
+  return bytes / (gpu.memory_bandwidth * gpu.memory_efficiency) + gpu.kernel_launch_s;
+}
+
 double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel) {
   const double random =
       gpu.kernels.random_numbers > 0 ? kernel.random_numbers / gpu.kernels.random_numbers : 0;

@@ -13,7 +13,10 @@ struct RowKernel {
   double operations = 0;      // 32-bit integer ones, while bytes move
 };
 
-// Seconds of one with its launch: memory traffic or operations, whichever takes longer, then the numbers that
+// Seconds of one that only moves bytes, with its launch.
+double row_kernel_seconds(const Gpu& gpu, double bytes);
+
+// Of any, with its launch: memory traffic or operations, whichever takes longer, then the numbers that
 // it draws.
 double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel);
 

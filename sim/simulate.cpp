@@ -205,10 +205,8 @@ class FastEngine {
     return timeline;
   }
 
-  Picoseconds first_step() {
-    const CompiledPlan first = compile_programs(plan_, WhichStep::first, durations_);
-    return run_streams({plan_, first, meetings(first), Detail::totals, {}, nullptr, slowdowns_}).step;
-  }
+  Picoseconds steady_step() { return step_of(steady_); }
+  Picoseconds first_step() { return step_of(compile_programs(plan_, WhichStep::first, durations_)); }
 
  private:
   Timeline timeline_of_run(EngineRun run, Detail detail) const {
@@ -221,6 +219,9 @@ class FastEngine {
   }
   std::string apart_text() const {
     return why_apart_.empty() ? "" : "; one GPU does not stand for all of its stage: " + why_apart_;
+  }
+  Picoseconds step_of(const CompiledPlan& compiled) {
+    return run_streams({plan_, compiled, meetings(compiled), Detail::totals, {}, nullptr, slowdowns_}).step;
   }
   Meetings meetings(const CompiledPlan& compiled) {
     Meetings all = find_meetings(plan_, compiled, instantiation_, durations_);
@@ -280,13 +281,25 @@ bool needs_simgrid(const Plan& plan, const CompiledPlan& steady, Durations& dura
   return meets_other_jobs(topology, exchange_traffic(steady, all, topology, plan.cluster));
 }
 
+void require_countable(const Plan& plan, const CompiledPlan& steady, const KernelSlowdowns& slowdowns) {
+  require_countable(steady, slowdowns.most() / (1 - communication_share(plan.cluster)));
+}
+
 }  // namespace
+
+Picoseconds step_without_contention(const Plan& plan) {
+  Durations durations(plan);
+  const CompiledPlan steady = compile_programs(plan, WhichStep::steady, durations);
+  const KernelSlowdowns slowdowns(plan.cluster);
+  require_countable(plan, steady, slowdowns);
+  return FastEngine(plan, steady, durations, slowdowns).steady_step();
+}
 
 Timeline simulate(const Plan& plan, const SimulateOptions& options) {
   Durations durations(plan, options.measured);
   const CompiledPlan steady = compile_programs(plan, WhichStep::steady, durations);
   const KernelSlowdowns slowdowns(plan.cluster);
-  require_countable(steady, slowdowns.most() / (1 - communication_share(plan.cluster)));
+  require_countable(plan, steady, slowdowns);
   if (options.engine == EngineChoice::simgrid) {
     Timeline timeline = simgrid_timeline(plan, steady, durations, options);
     timeline.engine_reason = "asked for; " + timeline.engine_reason;

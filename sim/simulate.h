@@ -41,7 +41,12 @@ struct SimulateOptions {
 //
 // Throws std::runtime_error naming who waits for whom if the plan deadlocks (a linted plan cannot),
 // WorkerError (sim/worker.h) if the SimGrid process dies, std::range_error if the step is too long for
-// integer picoseconds.
+// integer picoseconds, std::invalid_argument if the fast engine is asked for and other jobs use links of the
+// plan's.
 Timeline simulate(const Plan& plan, const SimulateOptions& options = {});
+
+// The steady step alone, by the fast engine, and as if no other job were there: what plans are compared by
+// where many are. Throws as simulate() does of deadlocks and long steps.
+Picoseconds step_without_contention(const Plan& plan);
 
 }  // namespace simrun

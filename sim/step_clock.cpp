@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "configs/node_groups.h"
+#include "schedules/timeline.h"
 #include "sim/kernel_cost.h"
 
 namespace simrun {
@@ -39,7 +40,7 @@ double power_of_passes(const Plan& plan) {
   for (const Index pass : passes)
     for (const Instruction& instruction : plan.segments[pass].instructions) {
       if (instruction.stream != compute_stream || is_communication(instruction.opcode)) continue;
-      const double taken = static_cast<double>(kernel_time(plan, instruction)) * 1e-12;
+      const double taken = to_seconds(kernel_time(plan, instruction));
       seconds += taken;
       drawn += taken * power_of(plan, instruction);
     }

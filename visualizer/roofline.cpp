@@ -9,6 +9,7 @@
 
 #include "configs/node_groups.h"
 #include "schedules/instruction_flops.h"
+#include "schedules/timeline.h"
 #include "visualizer/page_tables.h"
 #include "visualizer/quantity.h"
 
@@ -178,7 +179,7 @@ std::vector<OperatorWork> operator_work(const Plan& plan, const RankTimeline& ra
       const Instruction& instruction = segment.instructions[interval.instruction];
       OperatorWork& work = named[name_of(instruction)];
       ++work.count;
-      work.seconds += static_cast<double>(interval.duration) * 1e-12;
+      work.seconds += to_seconds(interval.duration);
       work.flops += work_flops(plan, instruction);
       work.bytes += operand_bytes(plan, instruction);
     }

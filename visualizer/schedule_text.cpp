@@ -16,9 +16,9 @@ constexpr std::size_t most_ranks = 128;  // of the table; --json has all
 
 std::string sizes_text(const EvaluatedSchedule& schedule) {
   const PipelineShape& shape = schedule.shape;
-  std::string text = fmt::format("{}  {} ranks", schedule.name, shape.ranks);
+  std::string text = fmt::format("{}  {} rank{}", schedule.name, shape.ranks, shape.ranks == 1 ? "" : "s");
   if (shape.virtual_stages > 1) text += fmt::format(" x {} stages", shape.virtual_stages);
-  text += fmt::format("  {} microbatches", shape.microbatches);
+  text += fmt::format("  {} microbatch{}", shape.microbatches, shape.microbatches == 1 ? "" : "es");
   if (schedule.placement == Placement::bidirectional)
     text += fmt::format(" ({} in each direction)", shape.microbatches / 2);
   if (shape.slices > 1) text += fmt::format(" x {} slices", shape.slices);

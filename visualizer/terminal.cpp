@@ -52,7 +52,7 @@ std::string headline(const Summary& summary) {
     text += fmt::format("   HFU {}", percent_text(summary.hfu));
   text += fmt::format("   peak memory {} of {} on pp {}", memory_text(summary.peak_memory_bytes),
                       memory_text(summary.memory_limit_bytes), summary.peak_pipeline_rank);
-  if (has_gpu_kinds(summary)) text += fmt::format(", a {}", summary.peak_gpu);
+  if (has_gpu_kinds(summary)) text += fmt::format(", on {}", summary.peak_gpu);
   return text;
 }
 

@@ -76,7 +76,8 @@ void for_each_update(const Factored& of, const SecondMoments<Real>& state, const
   for (std::int64_t row = 0; row < of.rows; ++row)
     for (std::int64_t column = 0; column < of.columns; ++column) {
       double second = static_cast<double>(state.by_row[of.first_row + row]);
-      if (!of.is_vector) second *= static_cast<double>(state.by_column[of.first_column + column]) / mean;
+      if (!of.is_vector && state.by_column != nullptr)
+        second *= static_cast<double>(state.by_column[of.first_column + column]) / mean;
       const std::int64_t i = of.at(row, column);
       visit(i, static_cast<double>(gradient[i]) / std::sqrt(second));
     }

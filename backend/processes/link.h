@@ -9,7 +9,7 @@
 namespace simrun {
 
 // What goes from one process to another: a few numbers and any bytes. What they mean is the fabric's affair
-// (backend/process_fabric.h).
+// (backend/processes/frames.h).
 struct Frame {
   struct Head {
     std::uint32_t kind = 0, channel = 0;

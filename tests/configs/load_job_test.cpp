@@ -355,7 +355,7 @@ TEST_CASE("a reserve that leaves nothing of the GPU is refused with both sizes")
   LoadOptions options = with_presets();
   options.overrides = {{"cluster.reserved_memory", "500 GiB"}};
   CHECK(problems_of(small_job, options).at(0).message ==
-        "reserved_memory 500.0 GiB leaves nothing of the 80.0 GiB of a h100_sxm");
+        "reserved_memory 500.0 GiB leaves nothing of the 80.0 GiB of h100_sxm");
 }
 
 TEST_CASE("a file that cannot be read says why") {

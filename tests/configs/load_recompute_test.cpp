@@ -46,7 +46,7 @@ TEST_CASE("counts that do not match the stages are refused") {
   CHECK_THAT(refusal(with_recompute("{granularity: selective, module_layers: {mlp: [1, 2]}}")),
              Catch::Contains("unknown key 'mlp' in 'recompute.module_layers'"));
   CHECK_THAT(refusal(with_recompute("{granularity: auto, memory_limit: 100 GiB}")),
-             Catch::Contains("100.0 GiB are more than the 78.0 GiB of a h100_sxm less its reserve"));
+             Catch::Contains("100.0 GiB are more than the 78.0 GiB of h100_sxm less its reserve"));
   CHECK_THAT(refusal(with_recompute("{granularity: none, memory_limit: 1 GiB}")),
              Catch::Contains("'recompute.memory_limit' means nothing with granularity: none"));
 }

@@ -82,14 +82,17 @@ TEST_CASE("deepep: a token once to each of its nodes, there once to each of its 
 
 TEST_CASE("deepep: the GPUs of an exchange between nodes have the same number on theirs") {
   const Plan plan = compile(two_nodes("deepep"));
+  int exchanges_between_nodes = 0;
   for (const Communication& communication : plan.communications) {
     if (communication.cause.rfind("dispatch:", 0) != 0) continue;
+    ++exchanges_between_nodes;
     const Mesh& mesh = plan.stages[0].meshes[communication.group.mesh];
     std::int64_t stride = 1;
     for (std::size_t axis = 0; axis < communication.group.axes.front(); ++axis)
       stride *= mesh.axes[axis].size;
     CHECK(stride == 8);
   }
+  CHECK(exchanges_between_nodes > 0);
 }
 
 TEST_CASE("deepep: experts on one node have no exchange between nodes; one per node none inside") {

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "sim/attention_cost.h"
 #include "sim/collective_cost.h"
 #include "sim/durations.h"
 #include "sim/exchange_groups.h"

@@ -5,6 +5,7 @@
 #include "schedules/compile.h"
 #include "schedules/lint.h"
 #include "schedules/summary.h"
+#include "sim/attention_cost.h"
 #include "sim/conv_cost.h"
 #include "sim/simulate.h"
 #include "tests/jobs.h"

@@ -9,6 +9,7 @@
 #include "schedules/compile.h"
 #include "sim/expert_bias.h"
 #include "sim/kernel_cost.h"
+#include "sim/row_kernels.h"
 #include "sim/simulate.h"
 #include "tests/jobs.h"
 #include "tests/sim/shapes.h"

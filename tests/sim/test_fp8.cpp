@@ -4,6 +4,7 @@
 #include "schedules/summary.h"
 #include "sim/attention_cost.h"
 #include "sim/kernel_cost.h"
+#include "sim/row_kernels.h"
 #include "sim/simulate.h"
 #include "tests/context_jobs.h"
 

@@ -7,6 +7,7 @@
 #include "configs/load_job.h"
 #include "sim/attention_cost.h"
 #include "sim/kernel_cost.h"
+#include "sim/row_kernels.h"
 #include "tests/jobs.h"
 #include "tests/sim/shapes.h"
 

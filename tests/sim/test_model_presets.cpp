@@ -6,6 +6,7 @@
 #include "schedules/lint.h"
 #include "schedules/summary.h"
 #include "sim/kernel_cost.h"
+#include "sim/row_kernels.h"
 #include "sim/simulate.h"
 #include "tests/jobs.h"
 

@@ -32,7 +32,6 @@ TEST_CASE("of jobs on 2 to 64 GPUs what the search finds is as fast as the best 
   const Searched few[] = {
       {4, 0.5},    // grouped heads, a batch of 6 on 4 GPUs
       {8, 0.15},   // tied tables on 2 GPUs with little memory
-      {20, 0.15},  // likewise
       {32, 0.15},
       {40, 0.5},
       {44, 0.15},
@@ -40,7 +39,6 @@ TEST_CASE("of jobs on 2 to 64 GPUs what the search finds is as fast as the best 
       {2, 0.15, 1.15},  // experts, long sequences that 4 ranks share, a batch of 6 on 8 GPUs
       {3, 1, 1.2},      // tied tables, 4 nodes of 4 GPUs, a batch of 20
       {6, 1, 1.25},     // 8 nodes of 4 GPUs
-      {7, 0.5, 1.25},   // 16 nodes of 4 GPUs
       {19, 0.5, 1.25},  // sliding windows over 2 nodes
       {60, 1, 1.2},     // the best is without expert parallel, where estimates put ep 2 in front
       {78, 1, 1.2},     // the best has 3 virtual stages, where estimates put 4 in front

@@ -42,9 +42,8 @@ std::map<Candidate, Evaluation> read_plan_state(const std::string& path, const P
   std::string line;
   std::getline(in, line);
   if (!line.starts_with("simrun ") || line.find(" --plan ") == std::string::npos)
-    throw ConfigError({{{path, 1, 1},
-                        "--resume: this is nothing that a stopped search left",
-                        "search without --resume, which leaves this file as it is."}});
+    throw ConfigError(
+        {{{path, 1, 1}, "--resume: this is nothing that a stopped search left", "search without --resume."}});
   if (line != state_header(base))
     throw ConfigError({{{path, 1, 1},
                         "--resume: this is of another job, other limits or another version of simrun",

@@ -154,8 +154,10 @@ void note_late_ranks(ImportedRun& run) {
 // Ranks that no trace names get the lowest numbers that are free.
 void number_ranks(ImportedRun& run, const std::vector<std::optional<std::int64_t>>& told) {
   std::map<std::int64_t, std::string> taken;
+  const bool are_several = std::ranges::any_of(
+      run.ranks, [&](const ImportedRank& rank) { return rank.path != run.ranks.front().path; });
   for (std::size_t i = 0; i < told.size(); ++i) {
-    if (!told[i] && run.ranks[i].path != run.ranks.front().path)
+    if (!told[i] && are_several)
       add_note(run.notes, "ranks that neither trace nor file name tells, numbered in the order of the files",
                {run.ranks[i].path, 0, 0});
     if (!told[i]) continue;

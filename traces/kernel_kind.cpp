@@ -37,6 +37,11 @@ constexpr std::array exchanges = std::to_array<KernelPattern>({
     {"userbuffers", "pushsend", send},
     {"userbuffers", "pushrecv", recv},
     {"broadcast", "", broadcast},
+    {"all-reduce", "", all_reduce},  // XLA's, of whichever device
+    {"reduce-scatter", "", reduce_scatter},
+    {"all-gather", "", all_gather},
+    {"all-to-all", "", all_to_all},
+    {"collective-permute", "", send},
     {"sendrecv", "", send},
     {"nccl:send", "", send},
     {"nccl:recv", "", recv},
@@ -218,9 +223,10 @@ std::optional<Opcode> opcode_named(std::string_view word) {
 }
 
 bool is_of_a_collective_library(std::string_view name) {
-  constexpr std::array<std::string_view, 11> words{
-      "nccl",        "rccl",     "deep_ep::", "hybrid_ep::", "userbuffers",        "nvshmem",
-      "all_to_all_", "multimem", "one_shot",  "two_shot",    "cross_device_reduce"};
+  constexpr std::array<std::string_view, 16> words{
+      "nccl",        "rccl",       "deep_ep::",      "hybrid_ep::",       "userbuffers",         "nvshmem",
+      "all_to_all_", "multimem",   "one_shot",       "two_shot",          "cross_device_reduce", "all-reduce",
+      "all-gather",  "all-to-all", "reduce-scatter", "collective-permute"};
   return name.find("get_dispatch_layout") == std::string_view::npos &&
          std::ranges::any_of(words, [&](auto word) { return name.find(word) != std::string_view::npos; });
 }

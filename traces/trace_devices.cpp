@@ -86,8 +86,8 @@ void add_tables(const RecordedTrace& trace, RecordedTrace& part) {
 // "/device:GPU:0" (XLA), "Device 0" (Nsight Systems).
 bool is_named_device(const RecordedTrace& trace, const std::string& process) {
   const auto named = trace.processes.find(process);
-  return named != trace.processes.end() &&
-         (named->second.find("/device:") != std::string::npos || named->second.starts_with("Device "));
+  if (named == trace.processes.end() || named->second.find("/device:CPU") != std::string::npos) return false;
+  return named->second.find("/device:") != std::string::npos || named->second.starts_with("Device ");
 }
 
 // XLA's lines: "Stream #13(compute)" of a GPU, "XLA Ops" where the device has no streams.

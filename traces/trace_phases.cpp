@@ -124,12 +124,16 @@ struct KernelTimes {
   bool is_empty() const { return first > last; }
 };
 
+// Whether the step before is the one that the profiler counted before, and its kernels are known.
+bool follows(const std::vector<TracedSpan>& marks, const std::vector<KernelTimes>& kernels, std::size_t s) {
+  return s > 0 && marks[s].number == marks[s - 1].number + 1 && !kernels[s - 1].is_empty();
+}
+
 // Where the GPU turns from the step before to step s: with its mark, or where it is behind the host when it
 // has done the step before, but no later than with the first kernel.
 std::int64_t turn_to(const std::vector<TracedSpan>& marks, const std::vector<KernelTimes>& kernels,
                      std::size_t s) {
-  const bool follows = s > 0 && marks[s].number == marks[s - 1].number + 1 && !kernels[s - 1].is_empty();
-  const std::int64_t free_from = follows ? kernels[s - 1].last : marks[s].start_ns;
+  const std::int64_t free_from = follows(marks, kernels, s) ? kernels[s - 1].last : marks[s].start_ns;
   return std::min(std::max(marks[s].start_ns, free_from), kernels[s].first);
 }
 
@@ -146,7 +150,7 @@ ImportedStep marked_step(const std::vector<TracedSpan>& marks, const std::vector
   std::int64_t length = is_followed ? marks[s + 1].start_ns - mark.start_ns : mark.duration_ns;
   if (last - first > length) {
     const bool turns = is_followed && !kernels[s + 1].is_empty();
-    const std::int64_t begin = s > 0 ? turn_to(marks, kernels, s) : first;
+    const std::int64_t begin = follows(marks, kernels, s) ? turn_to(marks, kernels, s) : first;
     length = std::max(length, turns ? turn_to(marks, kernels, s + 1) - begin : last - first);
   }
   return {mark.number, std::clamp(last - length, std::min(mark.start_ns, first), first), length};

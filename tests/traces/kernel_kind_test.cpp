@@ -78,6 +78,8 @@ TEST_CASE("kernel kinds: words that other kernels have as well") {
   CHECK(opcode("void multi_tensor_apply_kernel<TensorListMetadata<2>, CopyFunctor<float>>(long)") == map);
   CHECK(opcode("void multi_tensor_apply_kernel<TensorListMetadata<1>, LpNormFunctor<float, NormType>>") ==
         reduce);
+  CHECK(opcode("all-reduce.3") == all_reduce);
+  CHECK(kernel_kind("reduce-scatter-start.1").exchanges);
   CHECK(opcode("ncclBroadcastRingLLKernel_copy_i8(ncclColl)") == broadcast);
   CHECK(opcode("userbuffers_fp16_sum_inplace_gpu_rr_rs_oop<8>") == reduce_scatter);
   CHECK(opcode("void deep_ep::layout::get_dispatch_layout<256, 32, 8>") == route);

@@ -35,7 +35,8 @@ bool has_any(const Job& job, const PlanConfig& limits) {
 // as that and there are GPUs.
 std::int64_t nearest_batch(const LoadedJob& loaded) {
   Job job = loaded.job;
-  const std::int64_t batch = job.training.global_batch_size, most = batch + job.world_size();
+  constexpr std::int64_t most = 1024;  // sequences away
+  const std::int64_t batch = job.training.global_batch_size;
   for (std::int64_t away = 1; away <= most; ++away)
     for (const std::int64_t next : {batch + away, batch - away}) {
       job.training.global_batch_size = next;
@@ -82,10 +83,10 @@ ConfigError contradiction_of_limits(const LoadedJob& loaded) {
           fmt::format("{}: pipeline_schedule is not {}", text, fmt::join(loaded.plan.schedules, " or ")),
           fmt::format("with the other limits it can be {}.", fmt::join(possible, ", "))}});
   if (const std::int64_t batch = nearest_batch(loaded); batch > 0)
-    return ConfigError({{position_of("training.global_batch_size"),
-                         fmt::format("{}: {} sequences do not divide over its data-parallel ranks", text,
-                                     loaded.job.training.global_batch_size),
-                         fmt::format("{} do.", batch)}});
+    return ConfigError(
+        {{position_of("training.global_batch_size"),
+          fmt::format("{}: {} sequences do not divide so", text, loaded.job.training.global_batch_size),
+          fmt::format("{} do.", batch)}});
   const bool are_several = loaded.plan.fixed_numbers.size() > 1;
   return ConfigError({{position_of("plan.fix"), text,
                        are_several ? "no single key of it is to blame: leave out some." : ""}});

@@ -41,11 +41,14 @@ std::vector<Candidate> with_dealt_layers(const PlanBase& base, const Candidate& 
   }
 }
 
+bool fixes_nothing(const PlanConfig& limits) {
+  return limits.fixed_numbers.empty() && limits.schedules.empty() && limits.recomputes.empty();
+}
+
 std::vector<Candidate> written_layout(const PlanBase& base) {
-  const PlanConfig& limits = base.job.plan;
   const ConfigNode* parallelism = base.root.find("parallelism");
-  const bool is_free = limits.fixed_numbers.empty() && limits.schedules.empty() && limits.recomputes.empty();
-  if (!is_free || parallelism == nullptr || parallelism->find("pipeline_model_parallel_layout") == nullptr)
+  if (!fixes_nothing(base.job.plan) || parallelism == nullptr ||
+      parallelism->find("pipeline_model_parallel_layout") == nullptr)
     return {};
   Candidate written;
   written.is_as_written = true;

@@ -11,6 +11,9 @@ namespace simrun {
 // tell (one stage, a balance of its own, a model without kinds of layers, sizes that do not divide).
 std::vector<Candidate> with_dealt_layers(const PlanBase& base, const Candidate& of);
 
+// Whether every size, schedule and recompute may be tried, and so the job as it is written.
+bool fixes_nothing(const PlanConfig& limits);
+
 // The job itself, where it says how its layers lie and nothing limits the search; else nothing.
 std::vector<Candidate> written_layout(const PlanBase& base);
 

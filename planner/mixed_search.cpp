@@ -14,6 +14,7 @@
 #include "planner/balanced_plans.h"
 #include "planner/candidate_config.h"
 #include "planner/climb.h"
+#include "planner/dealt_layers.h"
 #include "planner/shortlist.h"
 #include "sim/in_threads.h"
 
@@ -62,9 +63,7 @@ std::vector<RankedCandidate> seeds_of(const PlanBase& base, const PlanSearchResu
   const auto goal = [&](const RankedCandidate& of) { return goal_of(base, of); };
   std::ranges::stable_sort(all, {}, goal);
   Seeds seeds;
-  const PlanConfig& limits = base.job.plan;
-  if (limits.fixed_numbers.empty() && limits.schedules.empty() && limits.recomputes.empty())
-    seeds.add_written();
+  if (fixes_nothing(base.job.plan)) seeds.add_written();
   if (!has_layer_kinds(base.job.job)) seeds.add(all, most_seeds / 2);
   const auto unfit = std::stable_partition(all.begin(), all.end(),
                                            [](const RankedCandidate& of) { return of.evaluation.fits; });

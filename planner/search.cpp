@@ -246,7 +246,8 @@ class Search {
     std::vector<EstimatedCandidate> next;
     for (const Candidate& of : written_layout(base_)) next.push_back({of, {}});
     for (std::size_t i = 0; i < std::min(result.best.size(), most_dealt); ++i)
-      for (const Candidate& of : with_dealt_layers(base_, result.best[i].candidate)) next.push_back({of, {}});
+      for (const Candidate& of : with_dealt_layers(base_, result.best[i].candidate))
+        if (!simulated_.contains(of)) next.push_back({of, {}});
     if (!next.empty()) try_all(next, result);
   }
 

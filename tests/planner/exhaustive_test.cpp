@@ -30,8 +30,8 @@ struct Searched {
 TEST_CASE("of jobs on 2 to 64 GPUs what the search finds is as fast as the best of simulating all",
           "[long]") {
   const Searched few[] = {
-      {4, 0.5},    // grouped heads, a batch of 6 on 4 GPUs
-      {8, 0.15},   // tied tables on 2 GPUs with little memory
+      {4, 0.5},   // grouped heads, a batch of 6 on 4 GPUs
+      {8, 0.15},  // tied tables on 2 GPUs with little memory
       {32, 0.15},
       {40, 0.5},
       {44, 0.15},

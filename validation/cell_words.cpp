@@ -65,7 +65,20 @@ std::optional<std::string> precision_word(const std::string& cell, const std::st
   return std::nullopt;
 }
 
-std::optional<std::string> recompute_word(const std::string& letters) {
+// The first word of a cell, in lower case: "no" of "No recompute", "non" of "non-uniform".
+std::string first_word(const std::string& cell) {
+  const std::string lower = lower_case(cell);
+  const auto end =
+      std::ranges::find_if(lower, [](char c) { return std::isalpha(static_cast<unsigned char>(c)) == 0; });
+  return {lower.begin(), end};
+}
+
+bool denies(const std::string& cell) {
+  const std::string word = first_word(cell);
+  return word == "no" || word == "none" || word == "without";
+}
+
+std::optional<std::string> recompute_word(const std::string& cell, const std::string& letters) {
   static const Spellings spellings{{"selective", "selective"},
                                    {"full", "full"},
                                    {"uniform", "full"},
@@ -81,13 +94,13 @@ std::optional<std::string> recompute_word(const std::string& letters) {
                                 {"ac", "full"},
                                 {"sac", "selective"}};
   if (const auto known = equal_to(letters, switches)) return *known == "1" ? "full" : "none";
-  if (letters.starts_with("not")) return std::nullopt;  // of "not full" some may be left
-  if (letters.starts_with("no")) return "none";
+  if (first_word(cell) == "not") return std::nullopt;  // of "not full" some may be left
+  if (denies(cell)) return "none";
   if (const auto named = first_held(letters, spellings)) return named;
   return equal_to(letters, wholes);
 }
 
-std::optional<std::string> sharding_word(const std::string& letters) {
+std::optional<std::string> sharding_word(const std::string& cell, const std::string& letters) {
   static const Spellings parts{{"hybridshardzero2", "2"}, {"hybridshard", "hsdp, fsdp"},
                                {"hsdp", "hsdp, fsdp"},    {"shardgradop", "2"},
                                {"fullshard", "fsdp"},     {"noshard", "0"},
@@ -96,7 +109,7 @@ std::optional<std::string> sharding_word(const std::string& letters) {
                                 {"ddp", "0"},     {"hybrid", "hsdp, fsdp"},
                                 {"dp", "0"},      {"distributedoptimizer", "1"},
                                 {"distopt", "1"}, {"usedistributedoptimizer", "1"}};
-  if (letters.starts_with("no") && letters != "no" && letters != "none")
+  if (denies(cell) && letters != "no" && letters != "none")
     return first_held(letters, {{"shard", "0"}, {"fsdp", "0"}, {"zero", "0"}});
   if (const auto named = first_held(letters, parts)) return named;
   if (const auto named = equal_to(letters, wholes)) return named;
@@ -165,8 +178,8 @@ std::optional<std::string> known_word(Column column, const std::string& cell) {
   switch (column) {
     case Column::precision: return precision_word(cell, letters);
     case Column::sp: return equal_to(letters, switches);
-    case Column::zero_stage: return sharding_word(letters);
-    case Column::recompute: return recompute_word(letters);
+    case Column::zero_stage: return sharding_word(cell, letters);
+    case Column::recompute: return recompute_word(cell, letters);
     case Column::schedule: return schedule_word(letters);
     case Column::flash_attention: return attention_word(letters);
     default: return std::nullopt;

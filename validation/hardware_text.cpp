@@ -69,7 +69,7 @@ std::vector<std::string> words_of(const std::string& text) {
   for (const std::string& word : raw_words(text)) add_parts(word, parts);
   for (const std::string& part : parts) {
     const std::size_t unit = std::min(part.find_first_not_of("0123456789"), part.size());
-    if (part.ends_with('g') && is_number(part.substr(0, unit)) && !words.empty() &&
+    if (part.ends_with('g') && is_number(part.substr(0, unit)) && !words.empty() && words.back().size() > 3 &&
         words.back().ends_with("gpu"))
       words.push_back(part.substr(0, unit) + "x");  // Google's a3-highgpu-8g has eight
     else if (is_unit(part) && !words.empty() && is_number(words.back()))

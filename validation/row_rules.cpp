@@ -26,8 +26,8 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
 //   framework       the profile of configs/frameworks that it runs on, if there is one
 //   ffn_per_hidden  width of the MLPs and experts of rows that do not say it, in hidden sizes
 //   gated           yes; no; by_size: Llama's or Mixtral's layers where the model's name says as many
-//                   parameters as they have, and no other layers do, or their width is that of gated MLPs
-//                   (validation/named_size.h); by_size_or_experts: likewise, and experts of bf16 or fp8
+//                   parameters as they have, and no other layers do (validation/named_size.h);
+//                   by_size_or_experts: likewise, or of a gated MLP's width, or experts of bf16 or fp8
 //   tied            "no": input and output embedding are two matrices; "yes": they are one
 //   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective
 //   shard_ranks     data-parallel ranks that share one copy of what ZeRO or FSDP shards

@@ -35,6 +35,7 @@ TEST_CASE("hardware: a text names the memory of a GPU, or another's, or none") {
   const std::int64_t of_80 = std::int64_t{80} << 30;
   CHECK(may_have_memory("A100-80GB", of_80));
   CHECK(may_have_memory("A100", of_80));
+  CHECK_FALSE(may_have_memory("A100 GPU 40G", of_80));
   CHECK(may_have_memory("a3-highgpu-8g (H100)", of_80));   // Google's instances count their GPUs so
   CHECK(may_have_memory("A100, NVLink 300 GB/s", of_80));  // a rate
   CHECK(may_have_memory("A100, 256 GB host memory", of_80));

@@ -61,6 +61,8 @@ TEST_CASE("cells: words are known in any case and order") {
   all(Column::recompute, "none", {"no recompute", "no AC", "none (flash attention)"});
   all(Column::recompute, "full", {"gradient checkpointing", "Activation recomputation"});
   CHECK(read_cell(Column::recompute, "not full").starts_with("recompute 'not full' is none of"));
+  all(Column::recompute, "full", {"non-uniform, full", "norm + full"});
+  all(Column::zero_stage, "fsdp", {"node-local FSDP"});
   all(Column::zero_stage, "0", {"no FSDP", "no sharding", "no ZeRO"});
   all(Column::zero_stage, "1", {"dist-opt", "use_distributed_optimizer", "Z1"});
   CHECK(read_cell(Column::n_gpus, "64 GPUs") == "64");

@@ -106,6 +106,7 @@ TEST_CASE("row: an MFU is a share of the peak that its words name") {
   CHECK(peak("MFU", "") == Approx(1979e12).epsilon(1e-3));
   CHECK(peak("MFU vs BF16 peak (989 TFLOP/s)", "") == Approx(989e12).epsilon(1e-3));
   CHECK(peak("MFU", "relative to BF16 peak") == Approx(989e12).epsilon(1e-3));
+  CHECK(peak("MFU", "20 % faster vs bf16") == Approx(1979e12).epsilon(1e-3));
 }
 
 TEST_CASE("row: parameters are shared over ranks where copies of them do not fit, and nobody says they are") {

@@ -31,11 +31,10 @@ bool has_any(const Job& job, const PlanConfig& limits) {
   return found;
 }
 
-// The batch nearest to the job's with which the limits leave a candidate; 0: none of twice as many sequences
-// as that and there are GPUs.
+// The batch nearest to the job's with which the limits leave a candidate; 0: none within 1,024 sequences.
 std::int64_t nearest_batch(const LoadedJob& loaded) {
   Job job = loaded.job;
-  constexpr std::int64_t most = 1024;  // sequences away
+  constexpr std::int64_t most = 1024;
   const std::int64_t batch = job.training.global_batch_size;
   for (std::int64_t away = 1; away <= most; ++away)
     for (const std::int64_t next : {batch + away, batch - away}) {

@@ -1,8 +1,11 @@
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/traces/kineto_sample.h"
 #include "traces/imported_run.h"
 #include "traces/imported_totals.h"
+#include "traces/read_trace.h"
 
 // What of a trace is a step's, a device's or an exchange's where that is not plain.
 namespace simrun {
@@ -89,6 +92,31 @@ TEST_CASE("imported run: of a Chrome trace whose processes are named only what d
   CHECK(run.length_ns == 100'000);
   CHECK(notes_of(run, "events of processes that are no device, left out") == 1);
   CHECK(notes_of(run, "events of lines that repeat what a device's streams run, left out") == 1);
+}
+
+// Without distributedInfo a file's name tells the rank, or the order of the files does, 2 before 10.
+TEST_CASE("imported run: ranks are the numbers behind `rank` in names, else the files' order by number") {
+  const auto unnamed = [](const std::string& name) {
+    return read_text("[{\"ph\": \"X\", \"name\": \"gemm\", \"pid\": 0, \"tid\": 1, \"ts\": 0, \"dur\": 5}]",
+                     name);
+  };
+  const ImportedRun named =
+      imported_run({unnamed("rank_11_of_16_ranks.json"), unnamed("rank_5_of_16_ranks.json")});
+  CHECK(named.ranks[0].rank == 5);
+  CHECK(named.ranks[1].rank == 11);
+  const char* const told = "ranks that neither trace nor file name tells, numbered in the order of the files";
+  CHECK(notes_of(named, told) == 0);
+  CHECK(notes_of(imported_run({unnamed("a.json"), unnamed("b.json")}), told) == 2);
+
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "simrun_order_of_traces";
+  std::filesystem::create_directories(folder);
+  for (const char* name : {"trace-10.json", "trace-2.json", "trace-1.json"})
+    std::ofstream(folder / name) << "[]";
+  std::vector<std::string> names;
+  for (const std::string& file : trace_files(folder.string()))
+    names.push_back(std::filesystem::path(file).filename().string());
+  std::filesystem::remove_all(folder);
+  CHECK(names == std::vector<std::string>{"trace-1.json", "trace-2.json", "trace-10.json"});
 }
 
 }  // namespace simrun

@@ -60,7 +60,7 @@ struct ChunkSource {
   // this chunk's inputs and input gradients. Their buffers, and whether that stage keeps its output for its
   // own backward pass; otherwise empty.
   std::vector<Index> inputs = {}, input_gradients = {};
-  // The first layers, whose activations leave the GPU; all_layers: with what lies before and behind them.
+  // The first layers, whose activations leave the GPU; all_layers: all.
   int offloaded_layers = 0;
   bool scales_by_largest_weight = false;  // fp8, tensorwise scaling
   std::vector<ValueId> kept_before = {};

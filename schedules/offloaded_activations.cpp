@@ -11,13 +11,14 @@ static constexpr std::size_t none = ~std::size_t{0};
 
 namespace {
 
-// By value: whether the last of the forward pass that mentions it is one of the chunk's first `layers`.
+// By value: whether the last of the forward pass that mentions it is one of the chunk's first `layers`. What
+// the head and the loss keep is needed again at once.
 std::vector<bool> belongs_to_first(const ChunkCode& code, int layers) {
-  std::vector<bool> belongs(code.values.size(), layers == all_layers);
-  if (layers == all_layers) return belongs;
+  std::vector<bool> belongs(code.values.size(), false);
   std::set<std::int32_t> first;
   for (const CodeStep& step : code.forward) {
-    if (step.layer >= 0 && static_cast<int>(first.size()) < layers) first.insert(step.layer);
+    const bool is_within = layers == all_layers || static_cast<int>(first.size()) < layers;
+    if (step.layer >= 0 && is_within) first.insert(step.layer);
     for (const std::vector<ValueId>* mentioned : {&step.inputs, &step.outputs})
       for (const ValueId v : *mentioned) belongs[v] = first.contains(step.layer);
   }

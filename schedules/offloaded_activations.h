@@ -54,7 +54,7 @@ class OffloadedActivations {
 };
 
 // Adds the host's copies of what may leave to a chunk's emission. `stays`: values of which other chunks or
-// transfers know. `layers`: what the chunk's first so many layers keep; all_layers: what it keeps.
+// transfers know. `layers`: what the chunk's first so many layers keep; all_layers: what all of its keep.
 void add_host_copies(Plan& plan, ChunkEmission& emission, const ChunkCode& code,
                      const std::vector<ValueId>& stays, int layers);
 

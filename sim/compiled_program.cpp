@@ -59,6 +59,7 @@ class Compiler {
     for (const Program& program : plan_.programs) {
       classes_ = table_classes(plan_, program);
       segments_.clear();
+      alone_.clear();
       compiled.ranks.push_back(compile_rank(program));
       compiled.tables.push_back(compile_classes(compiled.ranks.back(), program));
     }
@@ -134,7 +135,7 @@ class Compiler {
         segment.compute = 0;
         const ProgramGpu gpu{program, classes_.first_gpu[c],
                              durations_.has_gpu_kinds()
-                                 ? own_stretch(segments_[s], segment, {program, classes_.first_gpu[c]})
+                                 ? own_stretch(s, segment, {program, classes_.first_gpu[c]})
                                  : segment.stretch};
         for (Index i = 0; i < segment.steps; ++i) {
           CompiledStep step = first.steps[first.segments[s].first_step + i];
@@ -153,16 +154,18 @@ class Compiler {
     double stretch = 1;  // of the segment's compute, see CompiledSegment
   };
   // On a GPU of another kind than the first, which exchanges what that does.
-  double own_stretch(const SegmentRun& run, CompiledSegment compiled, const ProgramGpu& gpu) {
+  double own_stretch(std::size_t number, CompiledSegment compiled, const ProgramGpu& gpu) {
+    const SegmentRun& run = segments_[number];
     const Segment& segment = plan_.segments[run.segment];
-    Picoseconds compute = 0;
-    for (const Instruction& instruction : segment.instructions)
-      if (instruction.stream == compute_stream && instruction.opcode != Opcode::free &&
-          instruction.opcode != Opcode::init)
-        compute = saturated_sum(compute, durations_.kernel_at(place_of(gpu, run, instruction), instruction));
+    std::vector<Picoseconds> alone = alone_[number];
+    compiled.compute = 0;
+    for (std::size_t i = 0; i < alone.size(); ++i)
+      if (const Instruction& of = segment.instructions[i]; of.stream == compute_stream && alone[i] > 0) {
+        alone[i] = durations_.kernel_at(place_of(gpu, run, of), of);
+        compiled.compute = saturated_sum(compiled.compute, alone[i]);
+      }
     const Plan& plan = durations_.plan_at({gpu.program.pipeline_rank, gpu.local_gpu, 0});
-    compiled.compute = compute;
-    return compute == 0 ? 1 : stretch_of(plan, segment, compiled);
+    return compiled.compute == 0 ? 1 : stretch_of(plan, segment, compiled, std::move(alone));
   }
   Picoseconds time_of(const CompiledRank& first, const CompiledStep& step, const SegmentRun& run,
                       const ProgramGpu& gpu) {
@@ -196,6 +199,7 @@ class Compiler {
     const Segment& segment = plan_.segments[run.segment];
     CompiledSegment compiled;
     compiled.first_step = static_cast<Index>(rank.steps.size());
+    std::vector<Picoseconds>& alone = alone_.emplace_back(segment.instructions.size(), 0);
     for (Index i = 0; i < segment.instructions.size(); ++i) {
       const Instruction& instruction = segment.instructions[i];
       if (instruction.opcode == Opcode::free || instruction.opcode == Opcode::init) continue;
@@ -215,13 +219,13 @@ class Compiler {
                                 instruction.opcode != Opcode::send;
         if (plan_.streams.at(instruction.stream).traffic == Traffic::data)
           compiled.exchanging = saturated_sum(compiled.exchanging, step.duration);
-        if (is_awaited(plan_, instruction)) compiled.awaited = saturated_sum(compiled.awaited, step.duration);
         ++compiled.communications;
       } else {
         step.duration = durations_.kernel_at(place_of({program}, run, instruction), instruction);
       }
-      if (instruction.stream == compute_stream)
-        compiled.compute = saturated_sum(compiled.compute, step.duration);
+      const bool computes = instruction.stream == compute_stream;
+      if (computes) compiled.compute = saturated_sum(compiled.compute, step.duration);
+      if (computes || is_awaited(plan_, instruction)) alone[i] = step.duration;
       rank.pieces.push_back({step.duration, i});
       rank.steps.push_back(step);
     }
@@ -231,18 +235,10 @@ class Compiler {
     rank.segments.push_back(compiled);
   }
 
-  // Whether kernels run beside what data-parallel ranks exchange and no engine slows them for it: an
-  // optimizer step's run one behind the other, and a GPU with communication_sms lends those multiprocessors
-  // itself.
-  bool lets_overlap(const Segment& segment) const {
-    return segment.kind != PassKind::step && !plan_.framework.kernels.blocking_collectives &&
-           plan_.cluster.communication == CommunicationMode::overlapped &&
-           communication_share(plan_.cluster) == 0;
-  }
-
-  double stretch_of(const Plan& plan, const Segment& segment, const CompiledSegment& compiled) const {
-    StretchedPass times{.compute = compiled.compute, .awaited = compiled.awaited};
-    if (lets_overlap(segment))
+  double stretch_of(const Plan& plan, const Segment& segment, const CompiledSegment& compiled,
+                    std::vector<Picoseconds> alone) const {
+    StretchedPass times{.compute = compiled.compute, .times = std::move(alone)};
+    if (slows_beside_exchanges(plan_, segment))
       times.beside =
           std::min(1.0, static_cast<double>(compiled.exchanging) / static_cast<double>(compiled.compute));
     return compute_stretch(plan, segment.instructions, times);
@@ -250,7 +246,7 @@ class Compiler {
   void stretch_compute(const Plan& plan, CompiledRank& rank, const Segment& segment,
                        CompiledSegment& compiled) const {
     if (compiled.compute == 0) return;
-    compiled.stretch = stretch_of(plan, segment, compiled);
+    compiled.stretch = stretch_of(plan, segment, compiled, alone_.back());
     if (compiled.stretch == 1) return;
     compiled.compute = 0;
     for (Index i = compiled.first_step; i < compiled.first_step + compiled.steps; ++i) {
@@ -380,9 +376,10 @@ class Compiler {
   Durations& durations_;
   const Picoseconds host_step_ = to_picoseconds(plan_.framework.kernels.host_step_s);
   const InstanceBounds bounds_;
-  const std::vector<Index> first_alike_;  // by communication
-  TableClasses classes_;                  // of the rank that is compiled
-  std::vector<SegmentRun> segments_;      // of the rank that is compiled, by number there
+  const std::vector<Index> first_alike_;         // by communication
+  TableClasses classes_;                         // of the rank that is compiled
+  std::vector<SegmentRun> segments_;             // of the rank that is compiled, by number there
+  std::vector<std::vector<Picoseconds>> alone_;  // likewise: StretchedPass::times
   std::vector<Index> compiled_segment_;
   std::unordered_map<Index, Index> channel_numbers_;
   std::vector<Channel> channels_;

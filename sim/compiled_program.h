@@ -53,7 +53,6 @@ struct CompiledSegment {
   Index instructions = 0, communications = 0;
   Picoseconds compute = 0;     // sum on the compute stream
   Picoseconds exchanging = 0;  // sum of what data-parallel ranks exchange
-  Picoseconds awaited = 0;     // likewise, of what compute waits for: sim/compute_stretch.h
   // Of the kernels' times: by a late host, the framework, or exchanges beside them; else 1.
   double stretch = 1;
 };

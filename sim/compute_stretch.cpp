@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/compute_overlap.h"
+#include "sim/host_stretch.h"
 #include "sim/kernel_cost.h"
 #include "sim/row_kernels.h"
 
@@ -89,35 +91,45 @@ bool is_awaited(const Plan& plan, const Instruction& instruction) {
   return traffic == Traffic::tensor || traffic == Traffic::context || traffic == Traffic::expert;
 }
 
+bool slows_beside_exchanges(const Plan& plan, const Segment& segment) {
+  return segment.kind != PassKind::step && !plan.framework.kernels.blocking_collectives &&
+         plan.cluster.communication == CommunicationMode::overlapped &&
+         communication_share(plan.cluster) == 0;
+}
+
 double compute_stretch(const Plan& plan, const std::vector<Instruction>& instructions,
                        const StretchedPass& times) {
   const FrameworkKernels& framework = plan.framework.kernels;
   const ShardCopies copies = shard_copies(plan, instructions);
-  std::int64_t launches = copies.operators;
-  if (framework.host_dispatch_s > 0)
-    for (const Instruction& instruction : instructions)
-      launches += is_communication(instruction.opcode)   ? 1
-                  : instruction.stream == compute_stream ? kernel_launches(plan, instruction)
-                                                         : 0;
-  const double issue =
-      static_cast<double>(launches) * framework.host_dispatch_s * 1e12 - static_cast<double>(times.awaited);
   const double slowdown = plan.cluster.gpu.kernels.efficiencies_of_steps ? 1 : framework.compute_slowdown;
   const auto alone = static_cast<double>(times.compute);
   const double all = alone + static_cast<double>(copies.time) +
                      (plan.framework.memory.fsdp == 2 ? static_cast<double>(copying(plan, instructions)) : 0);
-  return all / alone *
-         std::max({1.0, slowdown, issue / all, 1 + (framework.overlap_slowdown - 1) * times.beside});
+  const double by_device =
+      all / alone * std::max({1.0, slowdown, 1 + (framework.overlap_slowdown - 1) * times.beside});
+  if (framework.host_dispatch_s == 0) return by_device;
+  std::int64_t launches = copies.operators;
+  for (const Instruction& instruction : instructions)
+    launches += is_communication(instruction.opcode)   ? 1
+                : instruction.stream == compute_stream ? kernel_launches(plan, instruction)
+                                                       : 0;
+  const double issue_ps = static_cast<double>(launches) * framework.host_dispatch_s * 1e12;
+  if (issue_ps <= by_device * alone) return by_device;  // kernels take as long, whatever they wait for
+  return std::max(by_device, host_stretch(plan, instructions, times.times, issue_ps));
 }
 
 double compute_stretch(Durations& durations, std::int32_t pipeline_rank,
                        const std::vector<Instruction>& instructions) {
   const Plan& plan = durations.plan_at({pipeline_rank, 0, 0});
   StretchedPass times;
-  for (const Instruction& of : instructions)
-    if (of.stream == compute_stream && of.opcode != Opcode::free && of.opcode != Opcode::init)
-      times.compute = saturated_sum(times.compute, durations.of(pipeline_rank, of));
-    else if (is_awaited(plan, of))
-      times.awaited = saturated_sum(times.awaited, durations.of(pipeline_rank, of));
+  times.times.reserve(instructions.size());
+  for (const Instruction& of : instructions) {
+    const bool computes =
+        of.stream == compute_stream && of.opcode != Opcode::free && of.opcode != Opcode::init;
+    const Picoseconds time = computes || is_awaited(plan, of) ? durations.of(pipeline_rank, of) : 0;
+    times.times.push_back(time);
+    if (computes) times.compute = saturated_sum(times.compute, time);
+  }
   return times.compute == 0 ? 1 : compute_stretch(plan, instructions, times);
 }
 

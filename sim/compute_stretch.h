@@ -11,11 +11,11 @@
 
 namespace simrun {
 
-// Of a pass: its kernels alone, more than 0; what tensor-, context- and expert-parallel ranks exchange in it,
-// for which kernels wait while the host goes on; the share of the kernels' time in which data-parallel ranks
-// exchange beside them.
+// Of a pass: its kernels alone, more than 0; what each instruction takes alone, 0 of what is neither a kernel
+// nor is_awaited(); the share of the kernels' time in which data-parallel ranks exchange beside them.
 struct StretchedPass {
-  Picoseconds compute = 0, awaited = 0;
+  Picoseconds compute = 0;
+  std::vector<Picoseconds> times;
   double beside = 0;
 };
 
@@ -23,13 +23,17 @@ struct StretchedPass {
 // expert-parallel ranks.
 bool is_awaited(const Plan& plan, const Instruction& instruction);
 
+// Whether kernels run beside what data-parallel ranks exchange and no engine slows them for it: an optimizer
+// step's run one behind the other, and a GPU with communication_sms lends those multiprocessors itself.
+bool slows_beside_exchanges(const Plan& plan, const Segment& segment);
+
 // What kernels that a framework issues one behind the other take by what they take alone; at least 1.
 // A GPU whose efficiencies are of training steps has what a framework loses in them.
 //
 // The host runs ahead of the device; where it takes longer in all than kernels and what they wait for, the
-// device waits for every kernel in proportion. It issues what is exchanged as well. What slows the
-// framework's passes anyway hides the host's time. FSDP2 (framework.memory.fsdp) copies what it has gathered
-// out of the gathered buffer, and gradients into one that is reduced, between the kernels
+// device waits for every kernel in proportion (sim/host_stretch.h). It issues what is exchanged as well. What
+// slows the framework's passes anyway hides the host's time. FSDP2 (framework.memory.fsdp) copies what it has
+// gathered out of the gathered buffer, and gradients into one that is reduced, between the kernels
 // (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_all_gather_copy_out and
 // foreach_reduce_scatter_copy_in). Where a framework copies the shards that ZeRO-1 or 2 gathers
 // (kernels.copies_gathered_shards) an optimizer step takes that time, too, its gathers following it: with

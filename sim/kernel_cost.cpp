@@ -67,10 +67,6 @@ double scatter_bytes(const Plan& plan, const Instruction& instruction) {
   return bytes;
 }
 
-double memory_seconds(const Gpu& gpu, double bytes) {
-  return bytes / (gpu.memory_bandwidth * gpu.memory_efficiency);
-}
-
 double product_seconds(const Plan& plan, GemmShape shape) {
   if (shape.batch > 1) shape.rate_share = plan.framework.kernels.batched_gemm_efficiency;
   return gemm_seconds(plan.cluster.gpu, shape) + plan.cluster.gpu.kernel_launch_s;

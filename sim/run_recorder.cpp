@@ -1,10 +1,18 @@
 #include "sim/run_recorder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/exchange_groups.h"
+#include "sim/kernel_slowdowns.h"
 
 namespace simrun {
+
+namespace {
+
+constexpr Index most_classes = 8;  // of a program's GPUs, whose flights are kept
+
+}  // namespace
 
 RunRecorder::RunRecorder(const EngineInput& input)
     : input_(input), keeps_operations_(input.detail == Detail::instructions || !input.watched.empty()) {
@@ -24,7 +32,25 @@ RunRecorder::RunRecorder(const EngineInput& input)
     }
     if (input.detail != Detail::totals) run_.issue_times[p].resize(input.plan.programs[p].entries.size());
     if (input.detail == Detail::instructions) reserve_lanes(p);
+    if (!input.watched.empty()) number_classes(p);
   }
+}
+
+void RunRecorder::number_classes(std::size_t program) {
+  const std::int32_t rank = run_.ranks[program].pipeline_rank;
+  std::map<std::pair<Index, double>, Index> numbers;  // by class of tables and slowdown
+  std::vector<Index>& first = first_of_classes_.emplace_back();
+  for (Index g = 0; g < input_.meetings.gpus[static_cast<std::size_t>(rank)]; ++g) {
+    const Index local = input_.meetings.gpus_like(rank, g).first;
+    const double slowdown =
+        input_.slowdowns == nullptr ? 1 : input_.slowdowns->of_gpu(device_at(input_.plan, rank, local));
+    const auto [known, fresh] =
+        numbers.try_emplace({input_.compiled.class_of(static_cast<Index>(program), local), slowdown},
+                            static_cast<Index>(numbers.size()));
+    first.push_back(fresh && known->second < most_classes ? known->second : no_index);
+  }
+  if (run_.flights_of_others.size() + 1 < numbers.size())
+    run_.flights_of_others.resize(std::min<std::size_t>(numbers.size(), most_classes) - 1);
 }
 
 void RunRecorder::reserve_lanes(std::size_t program) {
@@ -76,12 +102,14 @@ void RunRecorder::keep(const DeviceState& device, const IssuedOperation& operati
                        Picoseconds wait) {
   const CompiledRank& code = *device.code;
   const CompiledStep& step = code.steps[operation.step];
-  if (input_.detail == Detail::instructions)
+  const Index number = number_of(device);
+  if (input_.detail == Detail::instructions && number == 0)
     run_.ranks[device.program].lanes[step.stream].intervals.push_back(
         {span.start, span.end - span.start, wait, code.entries[operation.entry].entry,
          code.pieces[step.first_piece].instruction});
   if (step.exchange != no_index && !input_.watched.empty() && input_.watched[step.exchange])
-    run_.flights.push_back({step.exchange, span.start, span.end});
+    (number == 0 ? run_.flights : run_.flights_of_others[number - 1])
+        .push_back({step.exchange, span.start, span.end});
 }
 
 // The recorded GPU of a pipeline rank also stands for those with equal tables and totals; others make classes

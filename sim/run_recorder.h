@@ -11,7 +11,7 @@
 namespace simrun {
 
 // What an engine's run leaves: totals of all simulated GPUs, and lanes, passes, issue times and flights of
-// the first GPU of every pipeline rank.
+// the first GPU of every pipeline rank, flights of the first of each further class as well.
 class RunRecorder {
  public:
   explicit RunRecorder(const EngineInput& input);
@@ -22,7 +22,7 @@ class RunRecorder {
   void compute(const DeviceState& device, const CompiledStep& step,
                const std::vector<Picoseconds>& times = {});
   void operation(const DeviceState& device, const IssuedOperation& operation, Span span, Picoseconds wait) {
-    if (keeps_operations_ && recorded(device)) keep(device, operation, span, wait);
+    if (keeps_operations_ && number_of(device) != no_index) keep(device, operation, span, wait);
   }
   void totals(const DeviceState& device, const RankTotals& totals);
 
@@ -30,11 +30,19 @@ class RunRecorder {
 
  private:
   static bool recorded(const DeviceState& device) { return device.local_gpu == 0; }
+  // Of the GPU's class among its program's, if it is the first of it; else no_index. The first GPU's is 0.
+  Index number_of(const DeviceState& device) const {
+    return recorded(device)            ? 0
+           : first_of_classes_.empty() ? no_index
+                                       : first_of_classes_[device.program][device.local_gpu];
+  }
+  void number_classes(std::size_t program);
   void reserve_lanes(std::size_t program);
   void keep(const DeviceState& device, const IssuedOperation& operation, Span span, Picoseconds wait);
 
   const EngineInput& input_;
-  const bool keeps_operations_;  // of the recorded GPUs
+  const bool keeps_operations_;                       // of the recorded GPUs
+  std::vector<std::vector<Index>> first_of_classes_;  // by program and GPU: number_of()
   EngineRun run_;
   // GPUs behind the recorded ones, by program, class of their tables and totals: into run_.ranks.
   std::map<std::tuple<Index, Index, Picoseconds, std::array<Picoseconds, traffic_count>,

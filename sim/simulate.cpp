@@ -7,6 +7,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -167,6 +168,16 @@ std::string why_apart(const CompiledPlan& steady, const Durations& durations,
   return fmt::format("{}", fmt::join(reasons, ", "));
 }
 
+// Those of the first GPU where another has none: of other pipeline ranks.
+std::vector<Flight> with_first(const std::vector<Flight>& others, const std::vector<Flight>& of_first) {
+  std::vector<Flight> flights = others;
+  std::set<Index> flown;
+  for (const Flight& of : others) flown.insert(of.exchange);
+  for (const Flight& of : of_first)
+    if (!flown.contains(of.exchange)) flights.push_back(of);
+  return flights;
+}
+
 class FastEngine {
  public:
   FastEngine(const Plan& plan, const CompiledPlan& steady, Durations& durations,
@@ -193,6 +204,13 @@ class FastEngine {
     EngineRun run = run_streams({plan_, steady_, meetings(steady_), detail, watched, nullptr, slowdowns_});
     Contention contention =
         find_contention(durations_.topology(), {steady_, all, traffic, run.flights, run.step}, detail);
+    for (const std::vector<Flight>& flights : run.flights_of_others) {
+      const std::vector<Flight> others = with_first(flights, run.flights);
+      const Contention found =
+          find_contention(durations_.topology(), {steady_, all, traffic, others, run.step}, Detail::totals);
+      contention.bound = std::max(contention.bound, found.bound);
+      contention.overlapping = std::max(contention.overlapping, found.overlapping);
+    }
     Timeline timeline = timeline_of_run(std::move(run), detail);
     timeline.contention_bound = contention.bound;
     timeline.links = std::move(contention.links);

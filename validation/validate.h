@@ -14,7 +14,7 @@ namespace simrun {
 struct ValidateOptions {
   LoadOptions load;  // overrides hold for every job
   EngineChoice engine = EngineChoice::fast;
-  std::size_t threads = 0;          // 0: one per processor
+  unsigned threads = 0;             // 0: one per processor
   bool without_frameworks = false;  // as if no job named one
 };
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <array>
 #include <catch2/catch.hpp>
 
@@ -47,6 +49,32 @@ TEST_CASE("groups of equal nodes are the cluster without groups: the very same t
       const SimulateOptions flows{Detail::instructions, EngineChoice::simgrid};
       CHECK((simulate(whole, flows) == simulate(grouped, flows)));
     }
+}
+
+TEST_CASE("which kind of GPU is listed first changes neither the step nor what shared links may cost") {
+  const auto timeline = [](const char* first, const char* second, const char* sequence) {
+    return simulate(
+        compile(job_from(fmt::format(
+            "simrun: 1\n"
+            "model: {{model_type: llama, num_hidden_layers: 8, hidden_size: 1024, intermediate_size: 2048, "
+            "num_attention_heads: 8, vocab_size: 8192}}\n"
+            "training: {{seq_length: {}, micro_batch_size: 1, global_batch_size: 8, precision: fp16}}\n"
+            "parallelism: {{context_parallel_size: 2}}\noptimizer: {{zero_stage: 3}}\n"
+            "cluster: {{gpus_per_node: 4, nics_per_node: 4, node_groups: {{a: {{nodes: 1, gpu: {}}}, b: "
+            "{{nodes: "
+            "1, gpu: {}}}}}, intra_node: {{bandwidth: 200 GB/s, latency: 2 us}}, inter_node: {{bandwidth: 25 "
+            "GB/s, latency: 5 us}}}}\n",
+            sequence, first, second))),
+        {.engine = EngineChoice::fast});
+  };
+  for (const char* sequence : {"1024", "2048"}) {
+    CAPTURE(sequence);
+    const Timeline one = timeline("a100_sxm_80gb", "v100_sxm2_32gb", sequence);
+    const Timeline other = timeline("v100_sxm2_32gb", "a100_sxm_80gb", sequence);
+    CHECK(one.step == other.step);
+    CHECK(one.contention_bound == Approx(other.contention_bound));
+    CHECK(one.contention_bound > 0.02);
+  }
 }
 
 TEST_CASE("data parallel over a fast and a slow GPU takes as long as over two slow ones") {

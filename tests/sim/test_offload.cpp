@@ -118,6 +118,19 @@ TEST_CASE("copies of the first layers' activations have the time of all layers")
   CHECK(of_layers(", activation_layers: 2", "2 GB/s").totals.exposed[offload] > 0);
 }
 
+TEST_CASE("activations of all layers leave, however that is written, and the logits stay") {
+  const auto on_host = [](const char* layers, const char* vocabulary) {
+    return run({{"offload.activations", "cpu"},
+                {"offload.activation_layers", layers},
+                {"model.vocab_size", vocabulary}})
+        .host_bytes;
+  };
+  for (const char* vocabulary : {"1024", "131072"}) {
+    CHECK(on_host("null", vocabulary) == on_host("4", "1024"));
+    CHECK(on_host("4", vocabulary) == on_host("4", "1024"));
+  }
+}
+
 TEST_CASE("weights on the host make every gather wait for PCIe") {
   const Overrides zero3 = {{"optimizer.zero_stage", "3"}, {"offload.optimizer", "cpu"}};
   const auto step = [&](const Overrides& overrides) {

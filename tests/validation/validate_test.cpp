@@ -18,7 +18,7 @@ namespace {
 
 using Cells = std::vector<std::pair<Column, std::string>>;
 
-std::vector<ValidatedRow> validated(const std::vector<Cells>& rows, std::size_t threads = 0) {
+std::vector<ValidatedRow> validated(const std::vector<Cells>& rows, unsigned threads = 0) {
   std::vector<MeasuredRow> measured;
   for (const Cells& cells : rows) measured.push_back(measured_row(cells));
   return validate_rows(measured, {source_presets(), EngineChoice::fast, threads});

@@ -191,8 +191,13 @@ Job read_sections(const ConfigNode& root, Reading& reading, const LoadOptions& o
 }
 
 bool is_overlap_open(const ConfigNode* optimizer) {
-  return optimizer == nullptr || (optimizer->find("overlap_grad_reduce") == nullptr &&
-                                  optimizer->find("overlap_param_gather") == nullptr);
+  if (optimizer == nullptr) return true;
+  const auto written = [&](const char* key) {
+    const ConfigNode* node = optimizer->find(key);
+    return node == nullptr ? std::string() : node->text;
+  };
+  const std::string reduce = written("overlap_grad_reduce"), gather = written("overlap_param_gather");
+  return reduce != "false" && gather != "false" && (reduce.empty() || gather.empty());
 }
 
 }  // namespace

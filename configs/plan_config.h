@@ -22,7 +22,8 @@ struct PlanConfig {
   PlanObjective minimise = PlanObjective::step_time;
   std::int64_t best = 10;         // candidates that are simulated with contention and printed
   std::int64_t evaluations = 32;  // at least so many candidates are compiled and simulated
-  // Neither overlap_grad_reduce nor overlap_param_gather is written in the job: both may be tried.
+  // Of overlap_grad_reduce and overlap_param_gather none is written false, nor are both written: what is not
+  // may be tried.
   bool overlap_is_open = false;
   double price_per_gpu_hour = 0;  // in any currency; 0: not said
   double watts_per_gpu = 0;       // at the wall; 0: not said

@@ -33,22 +33,34 @@ std::string layers_of_layout(const std::string& layout) {
   return fmt::format("{}", fmt::join(layers, "+"));
 }
 
-enum class MemoryOrder : std::uint8_t { large_first, small_first };
+enum class GpuOrder : std::uint8_t { large_first, small_first, fast_first, slow_first };
 
-// Devices by their memory, of equal ones the faster before or behind the slower likewise.
-std::vector<std::int64_t> by_memory(const Job& job, MemoryOrder order) {
+const char* describe(GpuOrder order) {
+  switch (order) {
+    case GpuOrder::large_first: return "large memory first";
+    case GpuOrder::small_first: return "small memory first";
+    case GpuOrder::fast_first: return "fast GPUs first";
+    case GpuOrder::slow_first: return "slow GPUs first";
+  }
+  return "";
+}
+
+// Devices by their memory, of equal ones by their peak, or the other way round.
+std::vector<std::int64_t> devices_by(const Job& job, GpuOrder order) {
   const GpuKinds kinds(job.cluster);
-  const auto peak = [&](std::size_t kind) {
-    const auto found = kinds.gpu(kind).peak_flops.find(job.training.precision);
-    return found == kinds.gpu(kind).peak_flops.end() ? 0.0 : found->second;
+  const bool by_memory = order == GpuOrder::large_first || order == GpuOrder::small_first;
+  const bool descends = order == GpuOrder::large_first || order == GpuOrder::fast_first;
+  const auto rank_of = [&](std::int64_t device) {
+    const Gpu& gpu = kinds.gpu(kinds.of(device));
+    const auto found = gpu.peak_flops.find(job.training.precision);
+    const double peak = found == gpu.peak_flops.end() ? 0.0 : found->second,
+                 memory = static_cast<double>(gpu.memory_bytes);
+    return by_memory ? std::pair(memory, peak) : std::pair(peak, memory);
   };
   std::vector<std::int64_t> devices(static_cast<std::size_t>(job.world_size() - job.server_gpus()));
   std::iota(devices.begin(), devices.end(), 0);
   std::ranges::stable_sort(devices, [&](std::int64_t a, std::int64_t b) {
-    const bool is_large_first = order == MemoryOrder::large_first;
-    const std::size_t of_a = kinds.of(is_large_first ? a : b), of_b = kinds.of(is_large_first ? b : a);
-    return std::pair(kinds.gpu(of_a).memory_bytes, peak(of_a)) >
-           std::pair(kinds.gpu(of_b).memory_bytes, peak(of_b));
+    return descends ? rank_of(a) > rank_of(b) : rank_of(a) < rank_of(b);
   });
   return devices;
 }
@@ -158,13 +170,16 @@ std::vector<DeviceBalance> placements_of(const Job& job) {
       parallelism.has_unlike_stages())
     return placements;
   const auto in_order = [](std::int64_t i) { return i; };
-  const std::vector<std::int64_t> devices = by_memory(job, MemoryOrder::large_first);
+  const std::vector<std::int64_t> devices = devices_by(job, GpuOrder::large_first);
   placements[0].rank_map = map_of(devices, in_order);
-  if (!placements[0].rank_map.empty()) placements[0].placement = "large memory first";
-  DeviceBalance small_first;
-  small_first.rank_map = map_of(by_memory(job, MemoryOrder::small_first), in_order);
-  if (!small_first.rank_map.empty()) small_first.placement = "small memory first";
-  if (small_first.rank_map != placements[0].rank_map) placements.push_back(std::move(small_first));
+  if (!placements[0].rank_map.empty()) placements[0].placement = describe(GpuOrder::large_first);
+  for (const GpuOrder order : {GpuOrder::small_first, GpuOrder::fast_first, GpuOrder::slow_first}) {
+    DeviceBalance placed;
+    placed.rank_map = map_of(devices_by(job, order), in_order);
+    if (!placed.rank_map.empty()) placed.placement = describe(order);
+    const auto is_known = [&](const DeviceBalance& known) { return known.rank_map == placed.rank_map; };
+    if (std::ranges::none_of(placements, is_known)) placements.push_back(std::move(placed));
+  }
   for (DeviceBalance& placed : stages_by_kind(job)) placements.push_back(std::move(placed));
   if (replicas == 1) return placements;
   const std::int64_t width = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size;

@@ -28,11 +28,11 @@ std::vector<Override> overrides_of(const DeviceBalance& balance);
 // "layers 14+10, batches 8 x 19 + 8 x 13", "" of an empty one. Neighbours that are equal count together.
 std::string describe(const DeviceBalance& balance);
 
-// Ways to lay a pipeline over the kinds of GPU: stages in the order of memory, the largest first or last, so
-// that each is of one kind, or whole replicas, so that each of these is; and stages of unlike size, where the
-// kinds have unlike numbers of GPUs, one behind the other: every way to deal the stages over the kinds (as
-// Metis' plans have them, Um et al. 2024, ATC). The loader may refuse those. One that is the job's own is
-// empty; of a job that says itself where its ranks are there is no other.
+// Ways to lay a pipeline over the kinds of GPU: stages in the order of memory or of speed, the most first or
+// last, so that each is of one kind, or whole replicas, so that each of these is; and stages of unlike size,
+// where the kinds have unlike numbers of GPUs, one behind the other: every way to deal the stages over the
+// kinds (as Metis' plans have them, Um et al. 2024, ATC). The loader may refuse those. One that is the job's
+// own is empty; of a job that says itself where its ranks are there is no other.
 std::vector<DeviceBalance> placements_of(const Job& job);
 
 }  // namespace simrun

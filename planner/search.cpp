@@ -154,6 +154,7 @@ class Search {
     result.is_without_contention = result.was_stopped;
     improve(result);
     deal_layers(result);
+    improve(result);  // what has its layers dealt
     result.pareto = pareto_of(fitting_);
     while (result.best.size() > best) {
       result.rest.push_back(std::move(result.best.back()));
@@ -163,7 +164,8 @@ class Search {
 
  private:
   static constexpr int most_rounds = 8, most_rounds_of_starts = 24;
-  static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4, most_dealt = 3;
+  static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4, most_dealt = 10;
+  static constexpr double near_the_best = 1.15;  // x its goal: layers dealt by time gain no more
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions;
@@ -225,28 +227,35 @@ class Search {
     return goals[place];
   }
 
+  bool has_kinds() const { return GpuKinds(base_.job.job.cluster).count() > 1; }
+
   // From the best to its neighbours, as long as one is better: what is faster though its estimate lies behind
   // others' often differs from the best in one choice.
   void improve(PlanSearchResult& result) {
     for (int round = 0; round < most_rounds && !result.best.empty() && !result.was_stopped; ++round) {
       const RankedCandidate best = result.best.front();
-      if (!best.candidate.balance.empty()) return;  // its climb is add_balanced()'s
+      if (best.candidate.is_as_written) return;
+      if (!best.candidate.balance.empty() && has_kinds()) return;  // its climb is add_balanced()'s
       std::vector<EstimatedCandidate> next;
-      for (const Candidate& of : neighbours_of(base_.job.job, limits_, best.candidate))
-        if (!simulated_.contains(of)) next.push_back({of, {}});
+      for (Candidate& of : neighbours_of(base_.job.job, limits_, best.candidate)) {
+        if (of.virtual_stages == best.candidate.virtual_stages) of.balance = best.candidate.balance;
+        if (!simulated_.contains(of)) next.push_back({std::move(of), {}});
+      }
       if (!next.empty()) try_all(next, result);
       if (result.was_stopped || result.best.front().candidate == best.candidate) return;
     }
   }
 
-  // On one kind of GPU, the first of what was found with their layers dealt by time; of several kinds that is
-  // a part of their balances.
+  // On one kind of GPU, the best of each split and schedule with their layers dealt by time; of several kinds
+  // that is a part of their balances.
   void deal_layers(PlanSearchResult& result) {
-    if (result.was_stopped || result.best.empty() || GpuKinds(base_.job.job.cluster).count() > 1) return;
+    if (result.was_stopped || result.best.empty() || has_kinds()) return;
     std::vector<EstimatedCandidate> next;
     for (const Candidate& of : written_layout(base_)) next.push_back({of, {}});
-    for (std::size_t i = 0; i < std::min(result.best.size(), most_dealt); ++i)
-      for (const Candidate& of : with_dealt_layers(base_, result.best[i].candidate))
+    const double most = near_the_best * goal(result.best.front());
+    for (const RankedCandidate& best : climb_starts(fitting_, {}, limits_.minimise, most_dealt))
+      for (const Candidate& of :
+           goal(best) > most ? std::vector<Candidate>{} : with_dealt_layers(base_, best.candidate))
         if (!simulated_.contains(of)) next.push_back({of, {}});
     if (!next.empty()) try_all(next, result);
   }

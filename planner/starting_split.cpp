@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <span>
@@ -26,16 +28,17 @@ constexpr std::string_view zero_stage = "optimizer.zero_stage";
 constexpr std::string_view sharded_layers = "optimizer.zero_3_layers";
 constexpr std::string_view overlapped_gather = "optimizer.overlap_param_gather";
 constexpr std::string_view layout = "parallelism.pipeline_model_parallel_layout";
-// 2^5 x 3^2 x 5 x 7 x 11 x 13, 2^12 x 3 x 5 x 7 and 2^16 x 3 x 5: over most numbers of data-parallel ranks,
-// and activations of such steps can still be counted.
-constexpr std::array divisible_batches = {1441440, 430080, 983040};
+// 2^5 x 3^2 x 5 x 7 x 11 x 13, 2^12 x 3 x 5 x 7, 2^16 x 3 x 5, 2^6 x 17 x 19 x 23 and 2^6 x 3^3 x 5^2 x 7:
+// over most numbers of data-parallel ranks, and activations of such steps can still be counted.
+constexpr std::array divisible_batches = {1441440, 430080, 983040, 475456, 302400};
 constexpr std::string_view batch = "training.global_batch_size";
+using Sizes = std::vector<std::int64_t>;
 // Of clusters of any size: with the factors of usual numbers of GPUs per node.
-constexpr std::array pipelines = {1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48, 5, 10, 20, 40, 7, 14, 28, 56};
-constexpr std::array tensors = {1, 2, 4, 8, 3, 6, 5, 7};
+const Sizes usual_pipelines = {1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48, 5, 10, 20, 40, 7, 14, 28, 56};
+const Sizes usual_tensors = {1, 2, 4, 8, 3, 6, 5, 7};
 // For few sequences where layers do not split evenly: the search gives each stage its layers, the loader does
 // not.
-constexpr std::array contexts = {1, 2, 4, 8, 16};
+const Sizes usual_contexts = {1, 2, 4, 8, 16};
 
 bool is_written(const ConfigNode& root, const LoadOptions& load, std::string_view path) {
   const auto names_it = [&](const Override& over) {
@@ -69,14 +72,25 @@ bool asks_for_sharding(const ConfigNode& root, const LoadOptions& load) {
 }
 
 // Where the search is free, else one value that stands for what is written.
-std::span<const int> sizes(bool is_free, std::span<const int> all) { return is_free ? all : all.first(1); }
+std::span<const std::int64_t> sizes(bool is_free, const Sizes& all) {
+  return std::span(all).first(is_free ? all.size() : 1);
+}
 
-Override size_of(std::string_view key, int size) { return {std::string(key), std::to_string(size)}; }
+// Those that divide the GPUs: the usual ones, then all others.
+Sizes dividing(std::int64_t gpus, const Sizes& usual) {
+  Sizes found;
+  std::ranges::copy_if(usual, std::back_inserter(found), [&](std::int64_t of) { return gpus % of == 0; });
+  for (std::int64_t of = 2; of <= gpus; ++of)
+    if (gpus % of == 0 && std::ranges::find(usual, of) == usual.end()) found.push_back(of);
+  return found;
+}
+
+Override size_of(std::string_view key, std::int64_t size) { return {std::string(key), std::to_string(size)}; }
 
 // As even as layers allow, the first stages one more.
-std::string uneven_layout(const Job& job, int stages) {
+std::string uneven_layout(const Job& job, std::int64_t stages) {
   std::vector<StageContent> contents(static_cast<std::size_t>(stages));
-  for (int s = 0; s < stages; ++s)
+  for (std::int64_t s = 0; s < stages; ++s)
     contents[static_cast<std::size_t>(s)].layers =
         job.model.num_layers / stages + (s < job.model.num_layers % stages ? 1 : 0);
   contents.front().embedding = contents.back().loss = true;
@@ -97,28 +111,40 @@ std::optional<Job> with_any_batch(const std::string& text, const std::string& fi
   return std::nullopt;
 }
 
-// For a batch that divides over none but pipelines into which the layers do not: stages of unlike length, as
-// the search makes them. `whole`: what else is open is in it.
-std::optional<LoadOptions> with_uneven_stages(const std::string& text, const std::string& file,
-                                              const LoadOptions& whole, bool cuts_tensors) {
-  const std::optional<Job> job = with_any_batch(text, file, whole);
-  if (!job) return std::nullopt;
-  for (const int stages : pipelines)
-    for (const int parts : sizes(cuts_tensors, tensors)) {
-      if (stages > job->model.num_layers || job->model.num_layers % stages == 0) continue;
-      LoadOptions split = whole;
-      split.overrides.push_back(size_of(pipeline, stages));
-      split.overrides.push_back({std::string(layout), uneven_layout(*job, stages)});
-      if (parts > 1) split.overrides.push_back(size_of(tensor, parts));
-      if (problems_of(text, file, split) == 0) return split;
-    }
-  return std::nullopt;
-}
-
 struct JobText {
   const std::string &text, &file;
   const LoadOptions& load;
 };
+
+// What is tried: the usual sizes, or those that divide the GPUs, where these are known.
+struct TriedSizes {
+  Sizes contexts = usual_contexts, pipelines = usual_pipelines, tensors = usual_tensors;
+  std::int64_t gpus = 0;  // 0: not known
+  bool may_split(std::int64_t ranks) const { return gpus == 0 || gpus % ranks == 0; }
+};
+TriedSizes sizes_for(const std::optional<Job>& job) {
+  if (!job) return {};
+  const std::int64_t gpus = job->world_size() - job->server_gpus();
+  return {dividing(gpus, usual_contexts), dividing(gpus, usual_pipelines), dividing(gpus, usual_tensors),
+          gpus};
+}
+
+// For a batch that divides over none but pipelines into which the layers do not: stages of unlike length, as
+// the search makes them. What else is open is in the text's options; `any`: the job with another batch.
+std::optional<LoadOptions> with_uneven_stages(const JobText& text, const Job& any, bool cuts_tensors) {
+  const TriedSizes tried = sizes_for(any);
+  for (const std::int64_t stages : tried.pipelines)
+    for (const std::int64_t parts : sizes(cuts_tensors, tried.tensors)) {
+      if (stages > any.model.num_layers || any.model.num_layers % stages == 0) continue;
+      if (!tried.may_split(stages * parts)) continue;
+      LoadOptions split = text.load;
+      split.overrides.push_back(size_of(pipeline, stages));
+      split.overrides.push_back({std::string(layout), uneven_layout(any, stages)});
+      if (parts > 1) split.overrides.push_back(size_of(tensor, parts));
+      if (problems_of(text.text, text.file, split) == 0) return split;
+    }
+  return std::nullopt;
+}
 
 // Which sizes may be tried; the others are as written.
 struct Freedom {
@@ -132,9 +158,10 @@ struct Start {
 };
 
 // The first of the sizes with which the job loads, else those with the fewest problems.
-Start first_that_loads(const JobText& job, const Freedom& free) {
+Start first_that_loads(const JobText& job, const Freedom& free, const TriedSizes& tried) {
   Start best{job.load};
-  const auto offer = [&](int pieces, int stages, int parts) {
+  const auto offer = [&](std::int64_t pieces, std::int64_t stages, std::int64_t parts) {
+    if (!tried.may_split(pieces * stages * parts)) return;
     LoadOptions split = job.load;
     if (pieces > 1 || free.overrules) split.overrides.push_back(size_of(context, pieces));
     if (stages > 1 || free.overrules) split.overrides.push_back(size_of(pipeline, stages));
@@ -142,9 +169,9 @@ Start first_that_loads(const JobText& job, const Freedom& free) {
     const std::size_t problems = problems_of(job.text, job.file, split);
     if (problems < best.problems) best = {split, problems};
   };
-  for (const int pieces : sizes(free.sequences, contexts))
-    for (const int stages : sizes(free.layers, pipelines))
-      for (const int parts : sizes(free.tensors, tensors))
+  for (const std::int64_t pieces : sizes(free.sequences, tried.contexts))
+    for (const std::int64_t stages : sizes(free.layers, tried.pipelines))
+      for (const std::int64_t parts : sizes(free.tensors, tried.tensors))
         if (best.problems > 0) offer(pieces, stages, parts);
   return best;
 }
@@ -167,13 +194,17 @@ LoadOptions with_starting_split(const std::string& text, const std::string& file
   if (asks_for_sharding(root, load)) whole.overrides.push_back({std::string(zero_stage), "1"});
   const bool cuts_layers = !is_written(root, load, pipeline), cuts_tensors = !is_written(root, load, tensor),
              cuts_sequences = !is_written(root, load, context);
-  const Start kept = first_that_loads({text, file, whole}, {cuts_layers, cuts_tensors, cuts_sequences});
+  if (problems_of(text, file, whole) == 0) return whole;
+  const std::optional<Job> any_batch = with_any_batch(text, file, whole);
+  const TriedSizes tried = sizes_for(any_batch);
+  const Start kept =
+      first_that_loads({text, file, whole}, {cuts_layers, cuts_tensors, cuts_sequences}, tried);
   if (kept.problems == 0) return kept.load;
-  if (cuts_layers && !is_written(root, load, layout))
-    if (const auto uneven = with_uneven_stages(text, file, whole, cuts_tensors)) return *uneven;
+  if (any_batch && cuts_layers && !is_written(root, load, layout))
+    if (const auto uneven = with_uneven_stages({text, file, whole}, *any_batch, cuts_tensors)) return *uneven;
   if (written == WrittenSizes::stay) return kept.load;
   whole.overrides.push_back({std::string(micro_batch), "1"});
-  const Start any = first_that_loads({text, file, whole}, {true, true, true, true});
+  const Start any = first_that_loads({text, file, whole}, {true, true, true, true}, tried);
   return any.problems == 0 ? any.load : kept.load;
 }
 

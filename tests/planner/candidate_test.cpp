@@ -86,6 +86,13 @@ TEST_CASE("neighbours differ in one choice, of numbers by one step") {
   CHECK(neighbours_of(job, open, of).size() == found.size() + 1);
   CHECK(overlapped(of, 1) == "tp 1 pp 2 dp 2 mbs 1 zero 1 overlap recompute none 1f1b");
   CHECK(overlapped(of, 3).empty());  // overlaps in any case
+  // What is written true stays; the other may be tried.
+  Job reduces = job;
+  reduces.optimizer.overlap_grad_reduce = true;
+  Candidate gathers = of;
+  CHECK(with_other_overlap(reduces, open, gathers));
+  gathers.zero_stage = 0;
+  CHECK_FALSE(with_other_overlap(reduces, open, gathers));
   Candidate alone = of;
   alone.pipeline = 4, alone.data = 1;
   CHECK(overlapped(alone, 0).empty());

@@ -42,8 +42,7 @@ std::vector<EstimatedCandidate> estimates_of_all(const PlanBase& base) {
       if (overlapped->step_s < estimate->step_s) candidate = *other, estimate = overlapped;
     }
     // Estimates of memory err: a little more than there is may fit.
-    if (estimate && estimate->peak_bytes <= 1.03 * estimate->room_bytes)
-      all.push_back({candidate, *estimate});
+    if (estimate && estimate->may_fit(estimate->room_bytes)) all.push_back({candidate, *estimate});
   });
   return all;
 }

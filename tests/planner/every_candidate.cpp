@@ -128,7 +128,9 @@ std::string searched_job(unsigned number) {
       "training: {{seq_length: {}, global_batch_size: {}, precision: {}}}\n"
       "{}cluster: {}\n",
       of_model, one_of({512, 1024, 2048, 4096, 8192}, random), batch, is_volta ? "fp16" : "bf16",
-      overlap_is_open ? "" : "optimizer: {overlap_grad_reduce: " + overlap + "}\n", of_cluster);
+      overlap_is_open ? ""
+                      : "optimizer: {overlap_grad_reduce: " + overlap + ", overlap_param_gather: false}\n",
+      of_cluster);
 }
 
 namespace {

@@ -249,6 +249,28 @@ TEST_CASE("a batch smaller than the GPUs starts from a split that is no power of
   CHECK_NOTHROW(load_job_text(job, "test.yaml", split));
 }
 
+// As many layers as GPUs: one layer each, or as many parts as fit the batch.
+TEST_CASE("a search begins from any divisor of the GPUs, however odd") {
+  for (const int gpus : {9, 17, 25}) {
+    const std::string size = std::to_string(gpus);
+    const std::string job =
+        "simrun: 1\n"
+        "model: {model_type: gpt, hidden_size: 256, num_attention_heads: 4, vocab_size: 4096, num_layers: " +
+        size +
+        "}\n"
+        "training: {seq_length: 128, global_batch_size: 8, precision: bf16}\n"
+        "cluster: {nodes: " +
+        size +
+        ", gpus_per_node: 1, gpu: l40s, intra_node: {bandwidth: 25 GB/s, latency: 5 us}, inter_node: "
+        "{bandwidth: 100 Gb/s, latency: 10 us}}\n";
+    CAPTURE(gpus);
+    LoadOptions load;
+    load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+    const LoadOptions split = with_starting_split(job, "test.yaml", load, WrittenSizes::give_way);
+    CHECK_NOTHROW(load_job_text(job, "test.yaml", split));
+  }
+}
+
 TEST_CASE("what contradicts a batch or a schedule is named, with the nearest that works") {
   const auto refusal = [](const char* batch, const char* fix, const char* gpus) {
     const std::string job =

@@ -65,6 +65,7 @@ Job reference_job(const Job& job) {
   alone.cluster.gpus_per_node = 1;
   alone.cluster.nics_per_node = 1;
   alone.cluster.fabric = Fabric{};
+  alone.cluster.imperfections = Imperfections{};
   return alone;
 }
 

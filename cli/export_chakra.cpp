@@ -8,6 +8,7 @@
 #include "cli/chakra_nodes.h"
 #include "cli/console.h"
 #include "cli/output_file.h"
+#include "cli/outputs.h"
 #include "configs/diagnostics.h"
 #include "sim/exchange_groups.h"
 #include "sim/simulate.h"
@@ -105,8 +106,8 @@ int export_chakra(const Options& options, const Input& input) {
   write_output(draft.file(name + ".communicators"), chakra_groups_json(traces));
   draft.keep();
   if (!options.quiet)
-    complain(fmt::format("wrote {} traces and {} communicators to {} ({:.2f} MB)\n", files,
-                         traces.groups.size(), folder.string(), static_cast<double>(bytes) / 1e6));
+    complain(fmt::format("wrote {} traces and {} communicators to {} ({})\n", files, traces.groups.size(),
+                         folder.string(), file_size_text(bytes)));
   return 0;
 }
 

@@ -138,7 +138,7 @@ std::string import_table(const ImportReport& report) {
   add("time", report.comparison.by_time);
   add("kind", report.comparison.rows.by_kind);
   add("phase", report.comparison.rows.by_phase);
-  return text_table(rows, {0, 1});
+  return text_table(rows, {0, 1}) + sums_note(report.comparison.rows);
 }
 
 std::string import_text(const ImportReport& report) {
@@ -172,6 +172,7 @@ std::string import_json(const ImportReport& report) {
   const auto row = [&](const ComparedTime& of) { return row_json(report, of); };
   add("step", row(report.comparison.rows.step));
   add("by_time", list_json(report.comparison.by_time, row));
+  add("gpus", fmt::format("{}", report.comparison.rows.gpus));
   add("by_kind", list_json(report.comparison.rows.by_kind, row));
   add("by_phase", list_json(report.comparison.rows.by_phase, row));
   add("exchanges", list_json(imported_exchanges(run), exchange_json));

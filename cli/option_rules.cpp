@@ -33,8 +33,8 @@ std::vector<GivenFlag> joined(const std::vector<std::vector<GivenFlag>>& lists) 
 }
 
 OptionFault excluded(const char* what, const std::vector<GivenFlag>& flags) {
-  if (const char* flag = first_given(flags)) return {fmt::format("{} does not go with {}", flag, what), ""};
-  return {};
+  const char* flag = first_given(flags);
+  return {flag == nullptr ? "" : fmt::format("{} does not go with {}", flag, what), ""};
 }
 
 // Flags that print something instead of simulating.
@@ -70,10 +70,9 @@ std::vector<GivenFlag> execute_flags(const ExecuteFlags& flags) {
 
 // A measurement of the machine takes no job.
 OptionFault calibrate_fault(const Options& options) {
+  if (!options.calibrate && !options.output) return {};
   if (!options.calibrate)
-    return options.output ? OptionFault{"-o goes with --calibrate, --export and --import",
-                                        "--html names the page of a job."}
-                          : OptionFault{};
+    return {"-o goes with --calibrate, --export, --import and --plan", "--html names the page of a job."};
   if (!options.input.empty())
     return {"--calibrate measures this machine and takes no job",
             "simrun --calibrate -o machine.yaml, then cluster: {from: machine.yaml} in the job."};
@@ -106,8 +105,8 @@ OptionFault execute_fault(const Options& options) {
   if (options.other_input) return {"--execute takes one job, not two", ""};
   if (flags.reference && flags.no_reference)
     return {"--reference and --no-reference contradict each other", ""};
-  if (flags.learning_rate && !std::isfinite(*flags.learning_rate))
-    return {"--learning-rate takes a number above 0", ""};
+  if (flags.learning_rate && !(std::isfinite(*flags.learning_rate) && *flags.learning_rate > 0))
+    return {fmt::format("--learning-rate takes a number above 0, not {}", *flags.learning_rate), ""};
   const std::string device = flags.device.value_or("cpu");
   if (device != "cpu" && device != "null" && device != "cuda")
     return {fmt::format("--device is cpu, null or cuda, not '{}'", device), ""};
@@ -272,7 +271,7 @@ OptionFault validate_fault(const Options& options) {
   if (options.validate.fit) return fit_fault(options);
   if (options.validate.coefficients) return {"--coefficients goes with --fit", ""};
   if (options.validate.rows) return measured_rows_fault(options, "--validate");
-  if (!options.validate.filters.empty()) return {"--filter goes with --validate", ""};
+  if (!options.validate.filters.empty()) return {"--filter goes with --validate or --fit", ""};
   if (options.validate.bands) return {"--bands goes with --validate", ""};
   return {};
 }
@@ -332,7 +331,8 @@ OptionFault mode_fault(const Options& options) {
     return excluded("--sweep", others);
   }
   if (options.csv)
-    return {"--csv writes the table of a --sweep", "--schedule-csv writes the pipeline schedule."};
+    return {"--csv writes the table of a --sweep, or the rows of --validate",
+            "--schedule-csv writes the pipeline schedule."};
   if (options.other_input) {
     others.push_back({"--sensitivity", options.sensitivity});
     return excluded("a comparison of two jobs", others);

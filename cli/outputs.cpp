@@ -45,9 +45,14 @@ void probe_outputs(const std::vector<std::string>& outputs, const std::vector<st
   if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 
+std::string file_size_text(std::size_t bytes) {
+  const auto size = static_cast<double>(bytes);
+  return bytes < 100'000 ? fmt::format("{:.1f} kB", size / 1e3) : fmt::format("{:.2f} MB", size / 1e6);
+}
+
 std::string write_reported(const std::string& path, const std::string& bytes) {
   write_output(path, bytes);
-  return fmt::format("wrote {} ({:.2f} MB)\n", path, static_cast<double>(bytes.size()) / 1e6);
+  return fmt::format("wrote {} ({})\n", path, file_size_text(bytes.size()));
 }
 
 }  // namespace simrun

@@ -55,10 +55,15 @@ std::vector<std::string> Input::files() const {
 LoadOptions load_options(const Options& options) {
   LoadOptions load;
   load.overrides = options.overrides;
-  if (const char* directory = std::getenv("SIMRUN_CONFIGS"); directory != nullptr && *directory != '\0')
-    load.preset_directories.emplace_back(directory);
-  // Installed presets lie beside the program; a program in its build folder uses the source tree's.
   std::error_code ignored;
+  if (const char* directory = std::getenv("SIMRUN_CONFIGS"); directory != nullptr && *directory != '\0') {
+    if (!fs::is_directory(directory, ignored))
+      throw ConfigError({{{"SIMRUN_CONFIGS", 0, 0},
+                          fmt::format("'{}' is not a folder", directory),
+                          "it names one like configs/, whose files go before those of simrun."}});
+    load.preset_directories.emplace_back(directory);
+  }
+  // Installed presets lie beside the program; a program in its build folder uses the source tree's.
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
   for (const fs::path& candidate : {program.parent_path() / "../share/simrun/configs",
                                     fs::path(SIMRUN_INSTALLED_PRESETS), fs::path(SIMRUN_PRESETS)})

@@ -97,7 +97,8 @@ std::string headline(const Sweep& sweep) {
 int run_sweep(const Options& options, const LoadOptions& load) {
   if (is_plan_file(options.input)) read_input(options.input, options, load);  // refuses it
   refuse_unknown_keys(options, load);
-  const std::optional<std::string> page = page_path(options, ".sweep.html");
+  const std::optional<std::string> page =
+      page_path(options, options.placement ? ".placement.html" : ".sweep.html");
   std::vector<std::string> outputs;
   for (const std::optional<std::string>& path : {page, options.csv})
     if (path) outputs.push_back(*path);

@@ -9,6 +9,7 @@
 
 #include "backend/processes/group.h"
 #include "cli/output_file.h"
+#include "cli/outputs.h"
 #include "cli/refusal_position.h"
 #include "configs/diagnostics.h"
 #include "configs/text_file.h"
@@ -109,8 +110,8 @@ Execution execute_and_save(const Plan& plan, const ExecuteOptions& options, cons
     if (options.processes == nullptr || options.processes->speaks()) {
       bytes = checkpoint_of(plan, options, whole, done);
       write_output(*flags.save, bytes, Durability::synced);
-      report(fmt::format("step {}  loss {:.6f}  wrote {} ({:.2f} MB)\n", done, whole.loss.back(), *flags.save,
-                         static_cast<double>(bytes.size()) / 1e6));
+      report(fmt::format("step {}  loss {:.6f}  wrote {} ({})\n", done, whole.loss.back(), *flags.save,
+                         file_size_text(bytes.size())));
     }
     if (left > part.steps && options.processes != nullptr) bytes = options.processes->share(bytes);
     if (left > part.steps) saved = std::make_unique<Checkpoint>(std::move(bytes));

@@ -12,6 +12,8 @@
 #include "cli/outputs.h"
 #include "cli/validation_page.h"
 #include "cli/validation_tables.h"
+#include "configs/diagnostics.h"
+#include "configs/load_job.h"
 #include "validation/error_bands.h"
 #include "validation/scores.h"
 #include "validation/validate.h"
@@ -38,6 +40,25 @@ std::string bands_text(const MeasuredFile& file, std::vector<ValidatedRow> rows,
                           std::filesystem::path(*options.validate.rows).filename().string());
 }
 
+bool is_scored(const ValidatedRow& row) { return row.status == RowStatus::scored; }
+
+// Throws ConfigError where no job takes a --set that is the mistake: the first that is a job without.
+void require_accepted_overrides(const std::vector<ValidatedRow>& rows, const LoadOptions& load) {
+  if (load.overrides.empty()) return;
+  LoadOptions without = load;
+  without.overrides.clear();
+  for (const ValidatedRow& row : rows) {
+    if (row.yaml.empty()) continue;
+    try {
+      load_job_text(row.yaml, row.row[Column::id], without);
+    } catch (const ConfigError&) {
+      continue;
+    }
+    load_job_text(row.yaml, row.row[Column::id], load);
+    return;
+  }
+}
+
 }  // namespace
 
 int run_validate(const Options& options, const LoadOptions& load) {
@@ -50,12 +71,12 @@ int run_validate(const Options& options, const LoadOptions& load) {
 
   const EngineChoice engine = options.engine == EngineChoice::automatic ? EngineChoice::fast : options.engine;
   const std::vector<ValidatedRow> rows = validate_rows(file.rows, {load, engine, 0, false});
+  const bool any = std::ranges::any_of(rows, is_scored);
+  if (!any) require_accepted_overrides(rows, load);
   const ValidationScores scores = score_rows(rows);
   std::string wrote;
   if (options.html) wrote += write_reported(*options.html, validation_page(scores, rows));
   if (options.csv) wrote += write_reported(*options.csv, validation_csv(rows));
-  const bool any =
-      std::ranges::any_of(rows, [](const ValidatedRow& row) { return row.status == RowStatus::scored; });
   if (options.validate.bands && any)
     wrote += write_reported(*options.validate.bands, bands_text(file, rows, options, load));
   if (options.json)

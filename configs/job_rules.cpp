@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "configs/limits.h"
@@ -31,6 +32,15 @@ MeshRanks mesh_ranks(const Parallelism& parallelism) {
   }
   mesh.words += fmt::format(" = {}", mesh.ranks);
   return mesh;
+}
+
+// Numbers of nodes whose GPUs divide by the mesh; with servers, which take GPUs away, numbers of GPUs.
+std::string dividing_hint(const Job& job, std::int64_t mesh) {
+  if (job.server_gpus() > 0) return nearest_multiples(job.world_size() - job.server_gpus(), mesh);
+  const std::int64_t step = mesh / std::gcd(mesh, job.cluster.gpus_per_node);
+  const std::int64_t below = job.cluster.nodes / step * step;
+  return below == 0 ? fmt::format("{} nodes do.", step)
+                    : fmt::format("{} and {} nodes do.", below, below + step);
 }
 
 // Data parallel = GPUs / (tp x cp x pp).
@@ -62,7 +72,7 @@ void derive_data_parallel(Reading& reading, Job& job) {
   }
   if (world % mesh != 0)
     return reading.problem("cluster.nodes", fmt::format("{} do not divide by {}", cluster, shape),
-                           nearest_multiples(world, mesh));
+                           dividing_hint(job, mesh));
   parallelism.data_parallel_size = world / mesh;
   if (written > 0 && written != parallelism.data_parallel_size)
     reading.problem(

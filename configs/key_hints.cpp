@@ -1,6 +1,7 @@
 #include "configs/key_hints.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -10,6 +11,8 @@
 
 namespace simrun {
 namespace {
+
+constexpr std::size_t most_listed_keys = 16;
 
 struct ForeignKey {
   std::string_view key;
@@ -180,7 +183,8 @@ std::string hint_for_unknown_key(const std::string& section, const std::string& 
   for (const OwnKeys& own : own_keys())
     if (const std::string meant = closest(key, own.keys); own.section != section && !meant.empty())
       return fmt::format("did you mean '{}' in '{}'?", meant, own.section);
-  return "";
+  if (known_keys.empty() || known_keys.size() > most_listed_keys) return "";
+  return fmt::format("there are: {}.", fmt::join(known_keys, ", "));
 }
 
 }  // namespace simrun

@@ -3,8 +3,17 @@
 
 namespace simrun {
 
+namespace {
+
+bool says_none(const ConfigNode& node) {
+  if (node.kind == ConfigNode::Kind::scalar) return node.text == "none";
+  return node.kind == ConfigNode::Kind::null || (node.kind == ConfigNode::Kind::map && node.children.empty());
+}
+
+}  // namespace
+
 void read_framework(const ConfigNode* node, const PresetSearch& search, Reading& reading, Job& job) {
-  if (node == nullptr) return;
+  if (node == nullptr || says_none(*node)) return;
   ConfigNode named = *node;
   if (named.kind == ConfigNode::Kind::scalar) {
     ConfigNode name = named;

@@ -69,7 +69,9 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
   OptimizerConfig& optimizer = job.optimizer;
   SectionReader section(reading, node, "optimizer");
   read_update_rule(section, optimizer);
+  const std::size_t problems = reading.problems.size();
   optimizer.zero_stage = static_cast<int>(section.integer("zero_stage", {0, 3}, 0));
+  const bool has_stage = reading.problems.size() == problems;
   optimizer.zero_3_layers = read_layer_list(section, reading, "zero_3_layers");
   const bool reduces = reduces_in_passes(optimizer), gathers = gathers_in_passes(optimizer);
   // Gradients of stages 2 and 3 are reduced behind every backward pass, weights of stage 3 gathered in front
@@ -96,6 +98,7 @@ void read_optimizer(const ConfigNode* node, Reading& reading, Job& job) {
         "give both types the same value.");
   section.finish();
 
+  if (!has_stage) return;
   if (optimizer.overlap_param_gather && optimizer.zero_stage == 0 && !gathers && !optimizer.parameter_server)
     reading.problem("optimizer.overlap_param_gather", "overlap_param_gather needs zero_stage 1, 2 or 3",
                     "without ZeRO no parameters are gathered.");

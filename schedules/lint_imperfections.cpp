@@ -31,11 +31,12 @@ void check_imperfections(const Cluster& cluster, Findings& findings) {
   if (!(imperfections.jitter.coefficient_of_variation >= 0))
     findings.add(fmt::format("kernels have a coefficient of variation of {}",
                              imperfections.jitter.coefficient_of_variation));
-  for (const Straggler& of : imperfections.stragglers)
-    if (!all_below(of.gpus, world) || !all_below(of.nodes, cluster.nodes) || of.count < 0 ||
-        of.count > world || !(of.slowdown >= 1))
-      findings.add(fmt::format("the stragglers {} have a slowdown of {} or are not all in the cluster",
-                               of.name, of.slowdown));
+  for (const Straggler& of : imperfections.stragglers) {
+    if (!(of.slowdown >= 1))
+      findings.add(fmt::format("the stragglers {} have a slowdown of {}", of.name, of.slowdown));
+    if (!all_below(of.gpus, world) || !all_below(of.nodes, cluster.nodes) || of.count < 0 || of.count > world)
+      findings.add(fmt::format("the stragglers {} are not all in the cluster", of.name));
+  }
   for (const LinkFault& of : imperfections.links)
     if (!is_fraction(of.bandwidth_share) || !(of.added_latency_s >= 0))
       findings.add(fmt::format("the links {} keep {} of their bandwidth and have {} s more latency", of.name,

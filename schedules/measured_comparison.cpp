@@ -1,5 +1,6 @@
 #include "schedules/measured_comparison.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -60,6 +61,8 @@ MeasuredComparison compare_measured(const Plan& plan, const Timeline& predicted,
   comparison.by_phase = rows_of(tables.by_phase);
   comparison.step = {"step", to_seconds(predicted.step), to_seconds(measured.step), 0};
   for (const ComparedTime& row : comparison.by_kind) comparison.step.instructions += row.instructions;
+  comparison.gpus =
+      std::ranges::count_if(measured.ranks, [](const RankTimeline& of) { return !of.lanes.empty(); });
   return comparison;
 }
 

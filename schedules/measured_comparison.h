@@ -28,6 +28,7 @@ struct ComparedTime {
 struct MeasuredComparison {
   ComparedTime step;                            // of all ranks; instructions: of the recorded GPUs
   std::vector<ComparedTime> by_kind, by_phase;  // by opcode and by Phase, in their order
+  std::int64_t gpus = 1;                        // whose times these two tables add up
   bool operator==(const MeasuredComparison&) const = default;
 };
 

@@ -95,6 +95,7 @@ class Tally {
     for (const ImportedRank& rank : run_.ranks)
       of.rows.step.instructions += static_cast<std::int64_t>(rank.kernels.size());
     of.by_time.assign(times_.begin(), times_.end());
+    of.rows.gpus = std::ssize(run_.ranks);
     return of;
   }
 

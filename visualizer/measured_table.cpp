@@ -30,11 +30,16 @@ std::string json_of(const ComparedTime& row) {
 
 std::string json_of(const std::vector<ComparedTime>& rows) {
   std::vector<std::string> items;
+  items.reserve(rows.size());
   for (const ComparedTime& row : rows) items.push_back(json_of(row));
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
 }  // namespace
+
+std::string sums_note(const MeasuredComparison& comparison) {
+  return comparison.gpus < 2 ? "" : fmt::format("kind and phase: sums over {} GPUs\n", comparison.gpus);
+}
 
 std::string measured_table(const MeasuredComparison& comparison) {
   std::vector<TextRow> rows{{"", "", "predicted", "measured", "error", "instructions"}};
@@ -44,12 +49,13 @@ std::string measured_table(const MeasuredComparison& comparison) {
     rows.push_back(cells(&row == &comparison.by_kind.front() ? "kind" : "", row));
   for (const ComparedTime& row : comparison.by_phase)
     rows.push_back(cells(&row == &comparison.by_phase.front() ? "phase" : "", row));
-  return text_table(rows, {0, 1});
+  return text_table(rows, {0, 1}) + sums_note(comparison);
 }
 
 std::string measured_json(const MeasuredComparison& comparison) {
-  return fmt::format("{{\"step\": {}, \"by_kind\": {}, \"by_phase\": {}}}", json_of(comparison.step),
-                     json_of(comparison.by_kind), json_of(comparison.by_phase));
+  return fmt::format("{{\"step\": {}, \"gpus\": {}, \"by_kind\": {}, \"by_phase\": {}}}",
+                     json_of(comparison.step), comparison.gpus, json_of(comparison.by_kind),
+                     json_of(comparison.by_phase));
 }
 
 }  // namespace simrun

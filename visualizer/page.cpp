@@ -64,17 +64,18 @@ std::string rank_facts(const Plan& plan, const RankTimeline& rank, const Summary
                      rank.device, is_measured ? ",\"measured\":true" : members_facts(plan, rank));
 }
 
-// What is drawn: a Timeline whose ranks may be those of two, and which of them were measured. The path is of
-// what was predicted.
+// What is drawn: a Timeline whose ranks may be those of two, and which of them were measured. The path and
+// the use of links are of what was predicted, whose step may be shorter than what is drawn.
 struct Drawn {
   Timeline timeline;
+  Picoseconds predicted_step;
   std::vector<bool> is_measured;  // by rank; empty: none
   CriticalPath path;
 };
 
 // Each measured rank behind the predicted one of its pipeline rank.
 Drawn side_by_side(const Plan& plan, const Timeline& timeline, const Timeline& measured) {
-  Drawn drawn{timeline, {}, critical_path(plan, timeline)};
+  Drawn drawn{timeline, timeline.step, {}, critical_path(plan, timeline)};
   drawn.timeline.step = std::max(timeline.step, measured.step);
   drawn.timeline.ranks.clear();
   const auto add = [&](const RankTimeline& rank, bool is_measured) {
@@ -117,9 +118,10 @@ std::string page_facts(const Plan& plan, const Drawn& drawn, const Summary& summ
     categories += json_quoted(to_string(static_cast<Category>(c)));
   }
   return fmt::format(
-      "{{\"version\":5,\"step\":{},\"memoryLimit\":{},\"peakFlops\":{},\"bidirectional\":{},\"streams\":{},"
+      "{{\"version\":6,\"step\":{},\"predictedStep\":{},\"memoryLimit\":{},\"peakFlops\":{},"
+      "\"bidirectional\":{},\"streams\":{},"
       "\"categories\":[{}],\"ranks\":{},\"gpusPerNode\":{},\"useSteps\":{},\"links\":{},\"strings\":{}}}",
-      timeline.step, summary.memory_limit_bytes,
+      timeline.step, drawn.predicted_step, summary.memory_limit_bytes,
       peak_flops == plan.cluster.gpu.peak_flops.end() ? 0.0 : peak_flops->second, is_bidirectional(plan),
       json_list(plan.streams,
                 [](const Stream& stream) {
@@ -165,7 +167,8 @@ RunData run_data(const Plan& plan, const Drawn& drawn, const Summary& summary) {
 }
 
 RunData run_data(const PageRun& run) {
-  return run_data(run.plan, {run.timeline, {}, critical_path(run.plan, run.timeline)}, run.summary);
+  return run_data(run.plan, {run.timeline, run.timeline.step, {}, critical_path(run.plan, run.timeline)},
+                  run.summary);
 }
 
 std::string filled_page(const PageText& text, const RunData& a, const RunData& b = {}) {

@@ -178,9 +178,12 @@ std::string sweep_table(const Sweep& sweep) {
     for (const std::string& cell : sweep_cells(sweep.rows[r], units)) cells.push_back(cell);
     rows.push_back(std::move(cells));
   }
+  const bool any =
+      std::ranges::any_of(sweep.rows, [](const SweepRow& row) { return row.numbers.has_value(); });
   return text_table(rows, {0, header.size() - 1}) +
-         (best ? fmt::format("* most {} per second and GPU of those that fit\n", units.samples)
-               : "no point of the sweep fits\n");
+         (best  ? fmt::format("* most {} per second and GPU of those that fit\n", units.samples)
+          : any ? "no point of the sweep fits\n"
+                : "");
 }
 
 std::string sweep_csv(const Sweep& sweep) {

@@ -95,7 +95,7 @@ TEST_CASE("a training's cost is that of its tokens") {
   CHECK(first["kilowatt_hours"].get<double>() == Approx(hours / 2));
 }
 
-TEST_CASE("wrong limits of a search are refused together, each at its place") {
+TEST_CASE("wrong limits of a search are refused together, each at its place", "[long]") {
   const Ran bad = run_simrun("--plan " + planned_job +
                              " --set plan.minimise=tme --set plan.fix.tensor=2 --set plan.max_memory=big");
   CAPTURE(bad.output);

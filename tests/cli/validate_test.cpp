@@ -55,6 +55,10 @@ TEST_CASE(
   CHECK(run_simrun("--validate " + sample + " --sweep training.micro_batch_size=1,2").code == 2);
   CHECK(run_simrun("--validate " + sample + " --csv " + sample).output.find("overwrite") !=
         std::string::npos);
+  const Ran unknown = run_simrun("--validate " + sample + " --set modle.layers=1");
+  CHECK(unknown.code == 2);
+  CHECK(unknown.output.find("unknown section 'modle'") != std::string::npos);
+  CHECK(unknown.output.find("rows scored") == std::string::npos);
   const Ran none = run_simrun("--validate " + sample + " --filter source=kortt");
   CHECK(none.code == 2);
   CHECK(none.output.find("has source 'kortt'") != std::string::npos);
@@ -68,7 +72,7 @@ TEST_CASE("program: error bands are not written over where no row could be score
   const Ran ran = run_simrun(one_row + "--set cluster.gpu.peak_flops.fp16=wrong --bands " + bands);
   CAPTURE(ran.output);
   CHECK(ran.code == 2);
-  CHECK(ran.output.find("no row could be scored") != std::string::npos);
+  CHECK(ran.output.find("cluster.gpu.peak_flops.fp16") != std::string::npos);
   CHECK(read(bands) == "as it was");
 }
 

@@ -53,7 +53,8 @@ TEST_CASE("context parallelism: what does not divide is said with both numbers a
         "4 x 2 = 8 is not context_parallel_size 4 | [all-to-all among neighbours, ring over these groups].");
   CHECK(problem("p2p", {}, 3) ==
         "seq_length 4096 does not split into context parallel 3 x 2 zigzag blocks = 6 parts | 4092 and 4098 "
-        "do.; 8 GPUs (1 nodes x 8) do not divide by tensor 1 x context 3 x pipeline 1 = 3 | 6 and 9 do.");
+        "do.; 8 GPUs (1 nodes x 8) do not divide by tensor 1 x context 3 x pipeline 1 = 3 | 3 nodes do.");
+  CHECK(problem("p2p", {{"cluster.nodes", "7"}}, 3).ends_with("| 6 and 9 nodes do."));
 }
 
 TEST_CASE("context parallelism: unfused attention only where every rank has whole rows of scores") {

@@ -18,6 +18,13 @@ TEST_CASE("A job names the software that runs it, or writes what is special abou
   CHECK(graphs.kernels.host_dispatch_s == 0);
 }
 
+TEST_CASE("No framework is the same as none written") {
+  for (const char* value : {"null", "none", "{}"}) {
+    CAPTURE(value);
+    CHECK(tiny({{"framework", value}}).job == tiny({}).job);
+  }
+}
+
 TEST_CASE("The effective config says the framework again") {
   const LoadedJob loaded = tiny({{"framework", "megatron_core"}, {"framework.memory.context", "1 GiB"}});
   const LoadedJob again = load_job_text(loaded.effective_yaml, "again.yaml", {{}, {preset_directory}});

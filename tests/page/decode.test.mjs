@@ -26,7 +26,7 @@ test("base64 and raw deflate come back as the bytes that went in", async () => {
   assert.deepEqual(await inflated(bytesFromBase64(text)), bytes);
 });
 
-const facts = { version: 5, step: 100, memoryLimit: 1, peakFlops: 0, streams: [{ name: "compute", traffic: "compute" }],
+const facts = { version: 6, step: 100, predictedStep: 100, memoryLimit: 1, peakFlops: 0, streams: [{ name: "compute", traffic: "compute" }],
                 categories: ["weights", "activations"], ranks: [{ pp: 3, multiplicity: 3, gpus: 16 }], useSteps: 10000,
                 links: [{ name: "nic", multiplicity: 4, bandwidth: 5e10, bytes: 7, busy: 60, contended: 5 }], strings: ["", "forward"] };
 const segments = [[6], [1], [0], [3], [1], [5], [2]]; // kind, name, chunk and stage by binding, instruction count

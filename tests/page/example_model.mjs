@@ -12,7 +12,7 @@ export function exampleModel() {
   const lane = (stream, p, wait, instruction) => ({ stream, ...p, wait: column(...wait), instruction: column(...instruction) });
   return {
     facts: {
-      version: 5, step: 400, memoryLimit: 16, peakFlops: 1e12, bidirectional: false,
+      version: 6, step: 400, predictedStep: 400, memoryLimit: 16, peakFlops: 1e12, bidirectional: false,
       streams: [{ name: "compute", traffic: "compute" }, { name: "tp", traffic: "tp" },
                 { name: "pp", traffic: "pp" }],
       categories: ["weights", "activations"], ranks: [{ pp: 0, multiplicity: 8, gpus: 8, device: 0 }, { pp: 1, multiplicity: 8, gpus: 8, device: 0 }], gpusPerNode: 4, useSteps: 10000, links: [],
@@ -60,7 +60,7 @@ export function pairModel() {
   const rank = (pp, more) => ({ pp, multiplicity: 8, gpus: 8, device: 0, memory, ...more });
   return {
     facts: {
-      version: 5, step: 200, memoryLimit: 16, peakFlops: 0, bidirectional: true,
+      version: 6, step: 200, predictedStep: 200, memoryLimit: 16, peakFlops: 0, bidirectional: true,
       streams: [{ name: "compute", traffic: "compute" }, { name: "pp", traffic: "pp" }],
       categories: ["weights"], ranks: [{ pp: 0, multiplicity: 8, gpus: 8, device: 0 }, { pp: 1, multiplicity: 8, gpus: 8, device: 0 }], gpusPerNode: 4, useSteps: 10000, links: [],
       strings: ["", "forward", "backward", "pair", "gemm", "send", "recv"],

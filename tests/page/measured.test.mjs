@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { exampleModel } from "./example_model.mjs";
 import { load } from "./load.mjs";
 
-const { describe } = await load("describe");
+const { describe, describeLink } = await load("describe");
 const { Exchanges } = await load("exchanges");
 const { layoutOf, rankLabel } = await load("layout");
 
@@ -13,6 +13,13 @@ function measuredModel() {
   model.ranks = model.ranks.flatMap((rank) => [rank, { ...rank, multiplicity: 1, measured: true }]);
   return model;
 }
+
+test("links are drawn as they were predicted, however long the measured step is", () => {
+  const model = measuredModel();
+  model.facts.step = 10 * model.facts.predictedStep;
+  assert.deepEqual(describeLink(model, 0, 250), describeLink(exampleModel(), 0, 250));
+  assert.ok(describeLink(model, 0, 450)[0].startsWith("node0.nic0.tx  0 %"));
+});
 
 test("each pipeline rank has a group of lanes for what was predicted and one for what was measured", () => {
   assert.equal(rankLabel({ pp: 3, multiplicity: 1, gpus: 8, measured: true }), "pp 3 measured");

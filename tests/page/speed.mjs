@@ -69,7 +69,8 @@ function pageOf(boxes, factor) {
   const path = [0, 0, 0].map(() => []);
   const bytes = written(...segments, ...instructions, ...made.flatMap(({ columns }) => columns), ...path);
   const facts = {
-    version: 5, step: Math.max(...made.map(({ step }) => step)), memoryLimit: 8e10, peakFlops: 1e15, bidirectional: false,
+    version: 6, step: Math.max(...made.map(({ step }) => step)),
+    predictedStep: Math.max(...made.map(({ step }) => step)), memoryLimit: 8e10, peakFlops: 1e15, bidirectional: false,
     streams: [{ name: "compute", traffic: "compute" }, { name: "tp", traffic: "tp" }],
     categories: ["weights", "gradients", "optimizer", "activations", "comm", "workspace"],
     ranks: made.map((_, pp) => ({ pp, multiplicity: 8, gpus: 8, device: 0 })), gpusPerNode: 8, useSteps: 10000, links: [],

@@ -26,6 +26,7 @@ TEST_CASE(
   CHECK(count_of(html_page(run.plan, run.timeline, run.summary), "\"measured\":true") == 0);
   // The axis is as long as the longer of the two.
   CHECK(page.find("\"step\":" + std::to_string(slower.timeline.step) + ",") != std::string::npos);
+  CHECK(page.find("\"predictedStep\":" + std::to_string(run.timeline.step) + ",") != std::string::npos);
   CHECK(page.find("<h2>Measured</h2>") != std::string::npos);
   CHECK(page == html_page(run.plan, run.timeline, slower.timeline, run.summary));
 }
@@ -41,10 +42,14 @@ TEST_CASE("the table of predicted and measured seconds shows the error of the pr
         "kind   gemm         900.0 ms   1.000 s  -10.0 %             5\n"
         "       all_reduce   100.0 ms       0 s                      2\n"
         "phase  forward       1.000 s   1.000 s   +0.0 %             7\n");
+  of.gpus = 2;
+  CHECK(measured_table(of).ends_with("kind and phase: sums over 2 GPUs\n"));
+  of.gpus = 1;
   CHECK(measured_json(of) ==
         "{\"step\": {\"name\": \"step\", \"predicted_s\": 1.5, \"measured_s\": 1, \"error\": 0.5, "
         "\"instructions\": "
-        "7}, \"by_kind\": [{\"name\": \"gemm\", \"predicted_s\": 0.9, \"measured_s\": 1, \"error\": "
+        "7}, \"gpus\": 1, \"by_kind\": [{\"name\": \"gemm\", \"predicted_s\": 0.9, \"measured_s\": 1, "
+        "\"error\": "
         "-0.09999999999999998, \"instructions\": 5}, {\"name\": \"all_reduce\", \"predicted_s\": 0.1, "
         "\"measured_s\": 0, \"error\": null, \"instructions\": 2}], \"by_phase\": [{\"name\": \"forward\", "
         "\"predicted_s\": 1, \"measured_s\": 1, \"error\": 0, \"instructions\": 7}]}");

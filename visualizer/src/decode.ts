@@ -18,7 +18,7 @@ export async function inflated(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Arr
 
 // The order of columns is that of visualizer/payload.h.
 export function decode(facts: Facts, columns: Uint8Array): Model {
-  if (facts.version !== 5) throw new Error(`this page reads data of version 5, not ${facts.version}`);
+  if (facts.version !== 6) throw new Error(`this page reads data of version 6, not ${facts.version}`);
   const reader = new ColumnReader(columns);
   const [kind, name, chunk, stage, secondChunk] = [0, 1, 2, 3, 4].map(() => reader.column()) as Five;
   const [secondStage, count] = [reader.column(), reader.column()];

@@ -160,7 +160,7 @@ export function describeMemory(model: Model, rank: number, time: number, order: 
 
 export function describeLink(model: Model, index: number, time: number): string[] {
   const link = model.links[index]!;
-  const { step } = model.facts;
+  const step = model.facts.predictedStep;
   const equal = link.multiplicity > 1 ? `one of ${link.multiplicity} links with equal figures` : "";
   return [`${link.name}  ${percentText(useAt(link, step, time))} of ${amount(link.bandwidth, "B/s")} at ${timeText(time)}`,
           `${amount(link.bytes, "B")} in a step, mean use ${percentText(link.bytes / (link.bandwidth * step * 1e-12))}`,
@@ -170,8 +170,8 @@ export function describeLink(model: Model, index: number, time: number): string[
 
 // The row that stands for all links.
 export function describeLinks(model: Model, time: number): string[] {
-  const busiest = busiestAt(model.links, model.facts.step, time);
+  const busiest = busiestAt(model.links, model.facts.predictedStep, time);
   const most = busiest < 0 ? "no link is in use" :
-    `${model.links[busiest]!.name} is used most, ${percentText(useAt(model.links[busiest]!, model.facts.step, time))}`;
+    `${model.links[busiest]!.name} is used most, ${percentText(useAt(model.links[busiest]!, model.facts.predictedStep, time))}`;
   return [`${most} at ${timeText(time)}`, "click or L: a lane for each link"];
 }

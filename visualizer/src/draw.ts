@@ -163,7 +163,8 @@ export class Painter {
   private paintLinks(pixels: Uint32Array, scene: Scene, row: Row, place: Place, scale: Scale): void {
     const { links, facts } = scene.model;
     if (row.kind !== "links" && row.kind !== "link") return;
-    const use = row.kind === "links" ? highestUse(links, facts.step, scale) : useOf(links[row.lane]!, facts.step, scale);
+    const step = facts.predictedStep;
+    const use = row.kind === "links" ? highestUse(links, step, scale) : useOf(links[row.lane]!, step, scale);
     drawUse(pixels, scale.width, use, place, { mean: linkColour, peak: mixed(linkColour, scene.theme.lane, 0.55) });
   }
 

@@ -5,7 +5,8 @@ import type { Path } from "./path";
 
 export interface Facts {
   version: number;
-  step: number;
+  step: number; // what is drawn of: the longer one beside a measured run
+  predictedStep: number; // what the links' use is of
   memoryLimit: number; // bytes
   peakFlops: number; // of the matmul type; 0: unknown
   bidirectional: boolean; // two pipelines over the same stages: chunk 0 of a rank is of the one down, 1 of the one up

@@ -4,7 +4,7 @@
 #   scripts/test.sh [--lint] [--fuzz] [--page] [--ci]
 #
 #   --lint   also clang-tidy over what the last commits changed (scripts/lint.sh tidy: over every file)
-#   --fuzz   also the fuzz targets, 10 seconds each (clang)
+#   --fuzz   also the fuzz targets, 6 seconds each (clang)
 #   --page   install Chromium and node, so that the pages are checked in it; without, they are if both are there
 #   --ci     all of them, without debug information in the sanitized build: stacks name functions, not lines, and it compiles in a fifth less
 set -euo pipefail

@@ -18,9 +18,9 @@ struct BalancedPlan {
 // ATC, section 3.5). First the job as it is written, then, each simulated:
 //
 //   even by FLOPs   stages of equal work, as if all GPUs were alike: what a pipeline is compared with
-//   Whale           stages in the order of their devices' memory, the largest first (beyond Whale: last), and
-//                   then replicas of one kind each; layers of the stages and batches of the replicas by
-//                   Algorithm 1 (planner/load_shares.h), speed being the datasheet's FLOP/s
+//   Whale           stages in the order of their devices' memory, the largest first (beyond Whale: last, or
+//                   by speed), and then replicas of one kind each; layers of the stages and batches of the
+//                   replicas by Algorithm 1 (planner/load_shares.h), speed being the datasheet's FLOP/s
 //   by their times  the same, but by the times that the simulator has for each device's part, so that the
 //   last
 //                   device is done first

@@ -26,6 +26,7 @@ constexpr std::string_view tensor = "parallelism.tensor_model_parallel_size";
 constexpr std::string_view context = "parallelism.context_parallel_size";
 constexpr std::string_view zero_stage = "optimizer.zero_stage";
 constexpr std::string_view sharded_layers = "optimizer.zero_3_layers";
+constexpr std::string_view overlapped_reduce = "optimizer.overlap_grad_reduce";
 constexpr std::string_view overlapped_gather = "optimizer.overlap_param_gather";
 constexpr std::string_view layout = "parallelism.pipeline_model_parallel_layout";
 // 2^5 x 3^2 x 5 x 7 x 11 x 13, 2^12 x 3 x 5 x 7, 2^16 x 3 x 5, 2^6 x 17 x 19 x 23 and 2^6 x 3^3 x 5^2 x 7:
@@ -36,6 +37,7 @@ using Sizes = std::vector<std::int64_t>;
 // Of clusters of any size: with the factors of usual numbers of GPUs per node.
 const Sizes usual_pipelines = {1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48, 5, 10, 20, 40, 7, 14, 28, 56};
 const Sizes usual_tensors = {1, 2, 4, 8, 3, 6, 5, 7};
+constexpr std::int64_t most_tensor_ranks = 16;  // of unusual sizes
 // For few sequences where layers do not split evenly: the search gives each stage its layers, the loader does
 // not.
 const Sizes usual_contexts = {1, 2, 4, 8, 16};
@@ -76,11 +78,11 @@ std::span<const std::int64_t> sizes(bool is_free, const Sizes& all) {
   return std::span(all).first(is_free ? all.size() : 1);
 }
 
-// Those that divide the GPUs: the usual ones, then all others.
-Sizes dividing(std::int64_t gpus, const Sizes& usual) {
+// Those that divide the GPUs: the usual ones, then all others up to `most`.
+Sizes dividing(std::int64_t gpus, const Sizes& usual, std::int64_t most) {
   Sizes found;
   std::ranges::copy_if(usual, std::back_inserter(found), [&](std::int64_t of) { return gpus % of == 0; });
-  for (std::int64_t of = 2; of <= gpus; ++of)
+  for (std::int64_t of = 2; of <= std::min(gpus, most); ++of)
     if (gpus % of == 0 && std::ranges::find(usual, of) == usual.end()) found.push_back(of);
   return found;
 }
@@ -125,8 +127,8 @@ struct TriedSizes {
 TriedSizes sizes_for(const std::optional<Job>& job) {
   if (!job) return {};
   const std::int64_t gpus = job->world_size() - job->server_gpus();
-  return {dividing(gpus, usual_contexts), dividing(gpus, usual_pipelines), dividing(gpus, usual_tensors),
-          gpus};
+  return {dividing(gpus, usual_contexts, 0), dividing(gpus, usual_pipelines, job->model.num_layers),
+          dividing(gpus, usual_tensors, most_tensor_ranks), gpus};
 }
 
 // For a batch that divides over none but pipelines into which the layers do not: stages of unlike length, as
@@ -191,7 +193,11 @@ LoadOptions with_starting_split(const std::string& text, const std::string& file
   if (!problems.empty() || root.kind != ConfigNode::Kind::map) return load;
   LoadOptions whole = load;
   if (!is_written(root, load, micro_batch)) whole.overrides.push_back({std::string(micro_batch), "1"});
-  if (asks_for_sharding(root, load)) whole.overrides.push_back({std::string(zero_stage), "1"});
+  if (asks_for_sharding(root, load)) {
+    whole.overrides.push_back({std::string(zero_stage), "1"});
+    if (!is_written(root, load, overlapped_reduce))
+      whole.overrides.push_back({std::string(overlapped_reduce), "true"});
+  }
   const bool cuts_layers = !is_written(root, load, pipeline), cuts_tensors = !is_written(root, load, tensor),
              cuts_sequences = !is_written(root, load, context);
   if (problems_of(text, file, whole) == 0) return whole;

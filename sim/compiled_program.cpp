@@ -10,7 +10,6 @@
 
 #include "schedules/extent_tables.h"
 #include "sim/alike_communications.h"
-#include "sim/compute_overlap.h"
 #include "sim/compute_stretch.h"
 #include "sim/dependencies.h"
 #include "sim/host_step.h"
@@ -160,7 +159,8 @@ class Compiler {
     std::vector<Picoseconds> alone = alone_[number];
     compiled.compute = 0;
     for (std::size_t i = 0; i < alone.size(); ++i)
-      if (const Instruction& of = segment.instructions[i]; of.stream == compute_stream && alone[i] > 0) {
+      if (const Instruction& of = segment.instructions[i];
+          of.stream == compute_stream && of.opcode != Opcode::free && of.opcode != Opcode::init) {
         alone[i] = durations_.kernel_at(place_of(gpu, run, of), of);
         compiled.compute = saturated_sum(compiled.compute, alone[i]);
       }

@@ -91,6 +91,16 @@ bool is_awaited(const Plan& plan, const Instruction& instruction) {
   return traffic == Traffic::tensor || traffic == Traffic::context || traffic == Traffic::expert;
 }
 
+bool blocks_compute(const Plan& plan, const Instruction& exchange) {
+  const FrameworkKernels& framework = plan.framework.kernels;
+  const Traffic traffic = plan.streams.at(exchange.stream).traffic;
+  const bool sends = exchange.opcode == Opcode::send;
+  if (plan.cluster.communication == CommunicationMode::blocking) return !sends;
+  return (framework.blocking_tensor_parallel && traffic == Traffic::tensor) ||
+         (framework.blocking_collectives && !sends && exchange.opcode != Opcode::recv) ||
+         (framework.blocking_pipeline && traffic == Traffic::pipeline && sends);
+}
+
 bool slows_beside_exchanges(const Plan& plan, const Segment& segment) {
   return segment.kind != PassKind::step && !plan.framework.kernels.blocking_collectives &&
          plan.cluster.communication == CommunicationMode::overlapped &&

@@ -23,6 +23,10 @@ struct StretchedPass {
 // expert-parallel ranks.
 bool is_awaited(const Plan& plan, const Instruction& instruction);
 
+// Whether compute waits for the end of an exchange, whoever reads what it brings: as the cluster or the
+// framework has it.
+bool blocks_compute(const Plan& plan, const Instruction& exchange);
+
 // Whether kernels run beside what data-parallel ranks exchange and no engine slows them for it: an optimizer
 // step's run one behind the other, and a GPU with communication_sms lends those multiprocessors itself.
 bool slows_beside_exchanges(const Plan& plan, const Segment& segment);

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "sim/compute_stretch.h"
+
 namespace simrun {
 namespace {
 
@@ -17,27 +19,56 @@ struct Moment {
 };
 Moment later(const Moment& a, const Moment& b) { return a.at < b.at ? b : a; }
 
+// What exchanges have brought so far, by binding and buffer: a read waits for what was written of the buffer,
+// of what it is a view of, and of the views below it.
+class Arrivals {
+ public:
+  explicit Arrivals(const Plan& plan) : plan_(plan) {}
+
+  void add(std::uint8_t binding, Index buffer, const Moment& at) {
+    whole_[{binding, buffer}] = at;
+    for (Index up = plan_.buffers[buffer].parent; up != no_index; up = plan_.buffers[up].parent)
+      below_[{binding, up}] = later(below_[{binding, up}], at);
+  }
+  Moment of(std::uint8_t binding, Index buffer) const {
+    if (whole_.empty()) return {};
+    Moment moment = found(below_, {binding, buffer});
+    for (Index up = buffer; up != no_index; up = plan_.buffers[up].parent)
+      moment = later(moment, found(whole_, {binding, up}));
+    return moment;
+  }
+
+ private:
+  using Place = std::pair<std::uint8_t, Index>;
+  static Moment found(const std::map<Place, Moment>& in, const Place& place) {
+    const auto at = in.find(place);
+    return at == in.end() ? Moment{} : at->second;
+  }
+
+  const Plan& plan_;
+  std::map<Place, Moment> whole_, below_;
+};
+
 // The end of a pass that waits for no other pipeline rank. What other streams do waits for all compute issued
-// before it; compute waits for what it reads.
+// before it; compute waits for what it reads, and for the ends of exchanges that block it.
 Moment end_of(const Plan& plan, const std::vector<Instruction>& instructions,
               const std::vector<Picoseconds>& times, double by) {
   std::vector<Moment> streams(plan.streams.size());
-  std::map<std::pair<std::uint8_t, Index>, Moment> written;  // by exchanges, by binding and buffer
+  Arrivals arrivals(plan);
   Moment end;
   for (std::size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& of = instructions[i];
     if (times[i] == 0) continue;
     Moment moment = later(streams[of.stream], streams[compute_stream]);
     for (const auto* needed : {&of.inputs, &of.waits_for})
-      for (const Index buffer : *needed)
-        if (const auto at = written.find({of.binding, buffer}); at != written.end())
-          moment = later(moment, at->second);
+      for (const Index buffer : *needed) moment = later(moment, arrivals.of(of.binding, buffer));
     const auto time = static_cast<double>(times[i]);
     if (of.stream == compute_stream) {
       moment = {moment.at + by * time, moment.growth + time};
     } else {
       moment.at += time;
-      for (const Index buffer : of.outputs) written[{of.binding, buffer}] = moment;
+      for (const Index buffer : of.outputs) arrivals.add(of.binding, buffer, moment);
+      if (blocks_compute(plan, of)) streams[compute_stream] = moment;
     }
     streams[of.stream] = moment;
     end = later(end, moment);
@@ -61,7 +92,8 @@ double host_stretch(const Plan& plan, const std::vector<Instruction>& instructio
     const double missing = issue_ps - end.at;
     if (by == 1 && missing <= 0) return by;
     if (std::abs(missing) <= close_enough * issue_ps) return by;
-    by = std::max(1.0, by + missing / (end.growth > 0 ? end.growth : compute));
+    // Where the longest chain has no kernels: from where they alone take long enough.
+    by = end.growth > 0 ? std::max(1.0, by + missing / end.growth) : issue_ps / compute;
   }
   return by;
 }

@@ -11,7 +11,7 @@
 namespace simrun {
 
 // What an engine's run leaves: totals of all simulated GPUs, and lanes, passes, issue times and flights of
-// the first GPU of every pipeline rank, flights of the first of each further class as well.
+// the first GPU of every pipeline rank, flights of the first of each of up to seven further classes as well.
 class RunRecorder {
  public:
   explicit RunRecorder(const EngineInput& input);

@@ -205,6 +205,7 @@ class FastEngine {
     Contention contention =
         find_contention(durations_.topology(), {steady_, all, traffic, run.flights, run.step}, detail);
     for (const std::vector<Flight>& flights : run.flights_of_others) {
+      if (flights.empty()) continue;
       const std::vector<Flight> others = with_first(flights, run.flights);
       const Contention found =
           find_contention(durations_.topology(), {steady_, all, traffic, others, run.step}, Detail::totals);

@@ -8,6 +8,7 @@
 #include "configs/node_groups.h"
 #include "sim/alarm_clock.h"
 #include "sim/compute_overlap.h"
+#include "sim/compute_stretch.h"
 #include "sim/compute_times.h"
 #include "sim/compute_waits.h"
 #include "sim/deadlock.h"
@@ -177,17 +178,8 @@ class Engine {
 
   bool waits_for_end(const CompiledStep& step) const {
     if (!is_blocking_) return false;
-    if (plan_.cluster.communication != CommunicationMode::blocking)
-      return (plan_.framework.kernels.blocking_tensor_parallel &&
-              plan_.streams[step.stream].traffic == Traffic::tensor) ||
-             (plan_.framework.kernels.blocking_collectives && step.exchange != no_index &&
-              compiled_.exchanges[step.exchange].instruction->opcode != Opcode::send &&
-              compiled_.exchanges[step.exchange].instruction->opcode != Opcode::recv) ||
-             (plan_.framework.kernels.blocking_pipeline && step.exchange != no_index &&
-              plan_.streams[step.stream].traffic == Traffic::pipeline &&
-              compiled_.exchanges[step.exchange].instruction->opcode == Opcode::send);
-    return step.exchange == no_index ||
-           compiled_.exchanges[step.exchange].instruction->opcode != Opcode::send;
+    return step.exchange == no_index ? plan_.cluster.communication == CommunicationMode::blocking
+                                     : blocks_compute(plan_, *compiled_.exchanges[step.exchange].instruction);
   }
 
   void issue(DeviceState& device, const CompiledStep& step) {

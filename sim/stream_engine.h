@@ -29,7 +29,8 @@ struct EngineRun {
   std::vector<std::vector<IssueTimes>>
       issue_times;              // by program and entry of the plan; from Detail::passes on
   std::vector<Flight> flights;  // of watched exchanges, by the first GPU of each pipeline rank
-  // Likewise, by the first of each further class of GPUs: of another kind, with other work, or slower.
+  // Likewise, by the first of each of up to seven further classes of GPUs: of another kind, with other work,
+  // or slower.
   std::vector<std::vector<Flight>> flights_of_others;
 };
 

@@ -91,6 +91,7 @@ class Search {
         batch_(options.among.processes == 1 ? batch : batch_of_many(limits_)) {}
 
   void simulate_most_promising(const std::vector<EstimatedCandidate>& shortlist, PlanSearchResult& result) {
+    shortlist_ = shortlist;
     std::vector<EstimatedCandidate> left = shortlist;
     while (!left.empty()) {
       const std::vector<EstimatedCandidate> next = take_next(left);
@@ -165,7 +166,7 @@ class Search {
  private:
   static constexpr int most_rounds = 8, most_rounds_of_starts = 24;
   static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4, most_dealt = 10;
-  static constexpr double near_the_best = 1.15;  // x its goal: layers dealt by time gain no more
+  static constexpr double near_the_best = 1.3;  // x its goal: layers dealt by time hardly gain more
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions;
@@ -246,16 +247,34 @@ class Search {
     }
   }
 
+  // The best of each split and schedule, of what was simulated and of what only its estimate speaks for: a
+  // split on which layers lie badly as they are is not simulated.
+  std::vector<Candidate> to_be_dealt(double most) const {
+    std::vector<RankedCandidate> estimated;
+    for (const EstimatedCandidate& of : shortlist_)
+      if (!simulated_.contains(of.candidate)) {
+        RankedCandidate& added = estimated.emplace_back(RankedCandidate{of.candidate, of.estimate, {}});
+        added.evaluation.step_s = of.estimate.step_s;
+        added.evaluation.peak_bytes = static_cast<std::int64_t>(of.estimate.peak_bytes);
+      }
+    std::vector<Candidate> chosen;
+    for (std::vector<RankedCandidate> all : {fitting_, estimated}) {
+      std::erase_if(all,
+                    [&](const RankedCandidate& of) { return of.candidate.pipeline == 1 || goal(of) > most; });
+      for (const RankedCandidate& best : climb_starts(std::move(all), {}, limits_.minimise, most_dealt))
+        chosen.push_back(best.candidate);
+    }
+    return chosen;
+  }
+
   // On one kind of GPU, the best of each split and schedule with their layers dealt by time; of several kinds
   // that is a part of their balances.
   void deal_layers(PlanSearchResult& result) {
     if (result.was_stopped || result.best.empty() || has_kinds()) return;
     std::vector<EstimatedCandidate> next;
     for (const Candidate& of : written_layout(base_)) next.push_back({of, {}});
-    const double most = near_the_best * goal(result.best.front());
-    for (const RankedCandidate& best : climb_starts(fitting_, {}, limits_.minimise, most_dealt))
-      for (const Candidate& of :
-           goal(best) > most ? std::vector<Candidate>{} : with_dealt_layers(base_, best.candidate))
+    for (const Candidate& best : to_be_dealt(near_the_best * goal(result.best.front())))
+      for (const Candidate& of : with_dealt_layers(base_, best))
         if (!simulated_.contains(of)) next.push_back({of, {}});
     if (!next.empty()) try_all(next, result);
   }
@@ -319,6 +338,7 @@ class Search {
   std::int64_t evaluated_ = 0;
   std::vector<RankedCandidate> fitting_;
   std::set<Candidate> simulated_;
+  std::vector<EstimatedCandidate> shortlist_;
   EstimateErrors errors_;
 };
 

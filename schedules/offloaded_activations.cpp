@@ -17,8 +17,7 @@ std::vector<bool> belongs_to_first(const ChunkCode& code, int layers) {
   std::vector<bool> belongs(code.values.size(), false);
   std::set<std::int32_t> first;
   for (const CodeStep& step : code.forward) {
-    const bool is_within = layers == all_layers || static_cast<int>(first.size()) < layers;
-    if (step.layer >= 0 && is_within) first.insert(step.layer);
+    if (step.layer >= 0 && static_cast<int>(first.size()) < layers) first.insert(step.layer);
     for (const std::vector<ValueId>* mentioned : {&step.inputs, &step.outputs})
       for (const ValueId v : *mentioned) belongs[v] = first.contains(step.layer);
   }
@@ -80,7 +79,7 @@ void OffloadedActivations::set_windows() {
     if (static_cast<int>(first.size()) < emission_.offloaded_layers) first.insert(layer);
     if (first.contains(layer)) leave = layers.size();
   }
-  has_windows_ = leave < layers.size() && emission_.offloaded_layers != all_layers;
+  has_windows_ = leave < layers.size();
   if (has_windows_)
     for (std::size_t i = 0; i < leave; ++i) {
       const std::size_t window = (i + 1) * layers.size() / leave;

@@ -76,6 +76,29 @@ TEST_CASE("stages get layers by their GPUs' FLOP/s, and the GPUs with more memor
   CHECK(best_balance(plans).simulated.step_s < plans.front().simulated.step_s);
 }
 
+// An A100 has 80 GB and 312 TFLOP/s in bf16, an L40S 48 GB and 362.
+TEST_CASE("pipelines lie over the kinds by memory and by speed, either way round, each way once") {
+  const Job job = job_from(
+      "simrun: 1\nmodel: {model_type: gpt, num_layers: 4, hidden_size: 512, num_attention_heads: 4, "
+      "vocab_size: "
+      "8192}\ntraining: {seq_length: 256, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"
+      "parallelism: {pipeline_model_parallel_size: 2}\n"
+      "cluster: {gpus_per_node: 1, inter_node: {bandwidth: 100 Gb/s, latency: 10 us}, node_groups: {a: "
+      "{nodes: "
+      "1, gpu: l40s}, b: {nodes: 1, gpu: a100_sxm_80gb}, c: {nodes: 1, gpu: l4}, d: {nodes: 1, gpu: l4}}}\n");
+  std::set<std::string> names;
+  for (const DeviceBalance& placed : placements_of(job)) {
+    CHECK(names.insert(placed.placement).second);
+    if (placed.placement == "large memory first")
+      CHECK(placed.rank_map == std::vector<std::int64_t>{1, 0, 2, 3});
+    if (placed.placement == "slow GPUs first")
+      CHECK(placed.rank_map == std::vector<std::int64_t>{3, 2, 0, 1});
+  }
+  // Fast GPUs first is as the job is written.
+  for (const char* name : {"large memory first", "small memory first", "", "slow GPUs first"})
+    CHECK(names.contains(name));
+}
+
 TEST_CASE("by their times devices are done nearly together") {
   const std::vector<BalancedPlan> plans = balanced_plans(mixed_loader(tiny_mixed));
   const BalancedPlan* const timed = plan_named(plans, "by their times");

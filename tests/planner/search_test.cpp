@@ -195,6 +195,39 @@ TEST_CASE("memory of unlike virtual stages is estimated within 2 % of the engine
   }
 }
 
+// Where a pipeline's gain lies in the layers of its stages, whichever split the list begins with.
+TEST_CASE("no limit on the pipeline or the schedule makes a plan of few layers faster", "[long]") {
+  const auto best_with = [](std::vector<Override> overrides) {
+    LoadOptions load;
+    load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+    load.overrides = std::move(overrides);
+    const PlanSearchResult found = found_by(plan_base(
+        "simrun: 1\n"
+        "model: {model_type: llama, num_hidden_layers: 4, hidden_size: 3072, intermediate_size: 5632, "
+        "num_attention_heads: 24, num_key_value_heads: 12, vocab_size: 50257, tie_word_embeddings: true}\n"
+        "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 32, precision: fp16}\n"
+        "optimizer: {overlap_grad_reduce: true, overlap_param_gather: false, name: sgd}\n"
+        "cluster: {from: dgx1_v100, nodes: 2}\n",
+        "few.yaml", load));
+    REQUIRE_FALSE(found.best.empty());
+    return found.best.front().evaluation.step_s;
+  };
+  const double free = best_with({});
+  CHECK(free <= best_with({{"plan.fix.pipeline_model_parallel_size", "2"}}) * (1 + 1e-9));
+  CHECK(free <= best_with({{"plan.fix.pipeline_schedule", "[zb_v]"}}) * (1 + 1e-9));
+}
+
+TEST_CASE("overlap that the job does not write is open, unless one of the two is written false") {
+  const auto is_open = [](const std::string& optimizer) {
+    return base_of("tiny-4xa100", {{"optimizer", optimizer}}).job.plan.overlap_is_open;
+  };
+  CHECK(is_open("{}"));
+  CHECK(is_open("{overlap_grad_reduce: true}"));
+  CHECK_FALSE(is_open("{overlap_grad_reduce: false}"));
+  CHECK_FALSE(is_open("{overlap_grad_reduce: true, overlap_param_gather: false}"));
+  CHECK_FALSE(is_open("{zero_stage: 1, overlap_grad_reduce: true, overlap_param_gather: true}"));
+}
+
 TEST_CASE("a framework that takes memory as one arena leaves all of it to candidates") {
   const std::vector<Override> overrides = with(few_candidates, {"plan.evaluations", "4"});
   const PlanSearchResult plain = found_by(base_of("tiny-4xa100", overrides));

@@ -57,7 +57,7 @@ TEST_CASE("what the search finds is the best of simulating every candidate", "[l
         found_by(base_of(job, with(few_candidates, {"plan.evaluations", "100000"})), 2);
     REQUIRE(all.evaluated > 40);
     const PlanSearchResult few = found_by(base_of(job, with(few_candidates, {"plan.evaluations", "8"})), 2);
-    CHECK(few.evaluated <= 32);
+    CHECK(few.evaluated <= 40);  // with neighbours, and layers dealt
     REQUIRE(!few.best.empty());
     CHECK(few.best.front().evaluation.step_s <= all.best.front().evaluation.step_s * (1 + 1e-9));
   }

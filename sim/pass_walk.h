@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
@@ -11,16 +13,82 @@
 
 namespace simrun {
 
-// One pass after the other on a rank that waits for nobody else, under the plan's rules of streams and with
-// what the framework makes kernels take. Data-parallel collectives are left out.
+// What exchanges have brought so far, by binding and buffer: a read waits for what was written of the buffer,
+// of what it is a view of, and of the views below it. Time: an ordered sum of durations; Time{} is the start.
+template <class Time>
+class Arrivals {
+ public:
+  explicit Arrivals(const Plan& plan) : plan_(plan) {}
+
+  void clear() {
+    whole_.clear();
+    below_.clear();
+  }
+  void add(std::uint8_t binding, Index buffer, const Time& at) {
+    whole_[{binding, buffer}] = at;
+    for (Index up = plan_.buffers[buffer].parent; up != no_index; up = plan_.buffers[up].parent)
+      below_[{binding, up}] = std::max(below_[{binding, up}], at);
+  }
+  Time of(std::uint8_t binding, Index buffer) const {
+    if (whole_.empty()) return {};
+    Time time = found(below_, {binding, buffer});
+    for (Index up = buffer; up != no_index; up = plan_.buffers[up].parent)
+      time = std::max(time, found(whole_, {binding, up}));
+    return time;
+  }
+
+ private:
+  using Place = std::pair<std::uint8_t, Index>;
+  static Time found(const std::map<Place, Time>& in, const Place& place) {
+    const auto at = in.find(place);
+    return at == in.end() ? Time{} : at->second;
+  }
+
+  const Plan& plan_;
+  std::map<Place, Time> whole_, below_;
+};
+
+// Where the streams of a rank are that waits for no other pipeline rank. What other streams do waits for all
+// compute issued before it; compute waits for what it reads, and for the ends of exchanges that block it.
+template <class Time>
+class StreamWalk {
+ public:
+  explicit StreamWalk(const Plan& plan) : plan_(plan), streams_(plan.streams.size()), arrivals_(plan) {}
+
+  // The buffers of the steps that follow are another pass's.
+  void begin_pass() { arrivals_.clear(); }
+  // Issues what takes `duration`: when it ends.
+  Time step(const Instruction& of, const Time& duration) {
+    Time time = std::max(streams_[of.stream], streams_[compute_stream]);
+    for (const auto* needed : {&of.inputs, &of.waits_for})
+      for (const Index buffer : *needed) time = std::max(time, arrivals_.of(of.binding, buffer));
+    time = time + duration;
+    streams_[of.stream] = time;
+    if (of.stream != compute_stream) {
+      for (const Index buffer : of.outputs) arrivals_.add(of.binding, buffer, time);
+      if (is_awaited(plan_, of) && blocks_compute(plan_, of)) streams_[compute_stream] = time;
+    }
+    return time;
+  }
+  // When compute is done with what was issued so far.
+  const Time& computed() const { return streams_[compute_stream]; }
+
+ private:
+  const Plan& plan_;
+  std::vector<Time> streams_;
+  Arrivals<Time> arrivals_;
+};
+
+// One pass after the other on a rank that waits for no other pipeline rank, with what the framework makes
+// kernels take. Data-parallel collectives are left out.
 class PassWalk {
  public:
   PassWalk(const Plan& plan, Durations& durations, std::int32_t pipeline_rank)
-      : plan_(plan), durations_(durations), rank_(pipeline_rank), streams_(plan.streams.size(), 0) {}
+      : plan_(plan), durations_(durations), rank_(pipeline_rank), streams_(plan) {}
 
   // The instructions of the steps that follow.
   void begin_pass(const std::vector<Instruction>& pass) {
-    written_.clear();
+    streams_.begin_pass();
     const FrameworkKernels& framework = plan_.framework.kernels;
     const bool is_stretched = framework.compute_slowdown > 1 || framework.host_dispatch_s > 0 ||
                               framework.copies_gathered_shards || plan_.framework.memory.fsdp == 2;
@@ -28,34 +96,22 @@ class PassWalk {
   }
   void step(const Instruction& instruction) {
     if (plan_.streams[instruction.stream].traffic == Traffic::data) return;
-    // What other streams do waits for all compute issued before it.
-    Picoseconds start = std::max(streams_[instruction.stream], streams_[compute_stream]);
-    for (const auto* needed : {&instruction.inputs, &instruction.waits_for})
-      for (const Index buffer : *needed)
-        if (const auto at = written_.find({instruction.binding, buffer}); at != written_.end())
-          start = std::max(start, at->second);
-    const Picoseconds end =
-        start + (computes(instruction) ? stretched(durations_.of(rank_, instruction), stretch_)
-                                       : durations_.of(rank_, instruction));
     if (instruction.opcode == Opcode::free) return;
-    streams_[instruction.stream] = end;
-    for (const Index buffer : instruction.outputs) written_[{instruction.binding, buffer}] = end;
+    const Picoseconds alone = durations_.of(rank_, instruction);
+    streams_.step(instruction, computes(instruction) ? stretched(alone, stretch_) : alone);
   }
-  // When compute is done with what was issued so far.
-  Picoseconds computed() const { return streams_[compute_stream]; }
+  Picoseconds computed() const { return streams_.computed(); }
 
  private:
   static bool computes(const Instruction& instruction) {
-    return instruction.stream == compute_stream && instruction.opcode != Opcode::free &&
-           instruction.opcode != Opcode::init;
+    return instruction.stream == compute_stream && instruction.opcode != Opcode::init;
   }
 
   const Plan& plan_;
   Durations& durations_;
   std::int32_t rank_;
-  std::vector<Picoseconds> streams_;
+  StreamWalk<Picoseconds> streams_;
   double stretch_ = 1;
-  std::map<std::pair<std::uint8_t, Index>, Picoseconds> written_;  // by binding and buffer, in this pass
 };
 
 }  // namespace simrun

@@ -64,6 +64,31 @@ TEST_CASE("the passes of one GPU take the time that its simulated step gives the
   CHECK(times[0].communication == 0);
 }
 
+// Gradients of activations are summed over tensor-parallel ranks beside the kernels of weights' gradients, if
+// nothing keeps those waiting.
+TEST_CASE("where exchanges block compute, passes take the time that a simulated step gives them") {
+  const auto job = [](std::vector<Override> overrides) {
+    overrides.push_back({"training.global_batch_size", "8"});
+    return job_from(small_gpt(4, 8, 1, 1), overrides);
+  };
+  std::int64_t hidden = 0;
+  for (const Override& how :
+       {Override{"cluster.communication", "overlapped"}, Override{"cluster.communication", "blocking"},
+        Override{"framework", "{kernels: {blocking_tensor_parallel: true}}"}}) {
+    CAPTURE(how.value);
+    const Plan plan = compile(job({how}));
+    const PassTimes times = pass_times(plan).at(0);
+    // F0 B0 F1 B1 F2 B2 F3 B3: from the second forward to the third.
+    const std::vector<PassInterval> passes = simulate(plan, {Detail::passes}).ranks.front().passes;
+    const Picoseconds pair = passes.at(4).start - passes.at(2).start;
+    CHECK(relative(times.forward + times.backward, pair) == Approx(0).margin(1e-3));
+    if (how.value == "overlapped")
+      hidden = times.backward;
+    else
+      CHECK(times.backward > hidden + hidden / 50);
+  }
+}
+
 TEST_CASE("a schedule's own model with a plan's pass times is what the simulator finds") {
   const std::vector<std::pair<const char*, int>> cases = {
       {"1f1b", 1}, {"zb_h1", 1}, {"zb_auto", 1}, {"interleaved_1f1b", 2}, {"zb_v", 2}, {"v_auto", 2}};

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <sstream>
 #include <string_view>
+#include <tuple>
 
 #include "configs/diagnostics.h"
 
@@ -166,6 +169,69 @@ const std::vector<OwnKeys>& own_keys() {
   return table;
 }
 
+// What of a key says what it is about: "num_hidden_layers" has hidden and layer.
+std::set<std::string> telling_words(const std::string& key) {
+  static const std::set<std::string> others = {"num",      "number", "size", "per", "of",   "model",
+                                               "parallel", "stage",  "is",   "use", "type", "n"};
+  std::set<std::string> words;
+  std::istringstream parts(key);
+  for (std::string word; std::getline(parts, word, '_');) {
+    if (word.size() > 3 && word.ends_with('s')) word.pop_back();
+    if (!others.contains(word)) words.insert(word);
+  }
+  return words;
+}
+
+// How well a key's words are those of a known one: the more of them, then the fewer others, then the fewer
+// that tell nothing.
+struct SharedWords {
+  std::size_t both = 0, others = 0;
+  std::ptrdiff_t parts = 0;
+  bool is_better_than(const SharedWords& than) const {
+    return std::tie(than.both, others, parts) < std::tie(both, than.others, than.parts);
+  }
+};
+SharedWords shared_words(const std::set<std::string>& words, const std::string& known) {
+  const std::set<std::string> of_known = telling_words(known);
+  const auto both = static_cast<std::size_t>(
+      std::ranges::count_if(of_known, [&](const std::string& word) { return words.contains(word); }));
+  return {both, of_known.size() - both, std::ranges::count(known, '_')};
+}
+
+// The best such keys; none: no word is shared, or by too many alike.
+std::set<std::string> of_shared_words(const std::string& key, const std::vector<std::string>& known_keys) {
+  constexpr std::size_t most_meant = 3;
+  const std::set<std::string> words = telling_words(key);
+  SharedWords best;
+  std::set<std::string> meant;
+  for (const std::string& known : known_keys) {
+    const SharedWords shared = shared_words(words, known);
+    if (shared.both == 0 || (!meant.empty() && best.is_better_than(shared))) continue;
+    if (shared.is_better_than(best)) meant.clear();
+    best = shared;
+    meant.insert(known);
+  }
+  return meant.size() <= most_meant ? meant : std::set<std::string>{};
+}
+
+// A key of another section that has all of its words, if one has them best.
+std::string elsewhere_of_all_words(const std::string& section, const std::string& key) {
+  const std::set<std::string> words = telling_words(key);
+  SharedWords best;
+  std::string meant;
+  for (const OwnKeys& own : own_keys())
+    for (const std::string& known : own.keys) {
+      const SharedWords shared = shared_words(words, known);
+      if (own.section == section || words.empty() || shared.both < words.size()) continue;
+      const bool is_first = best.both == 0;
+      if (!is_first && best.is_better_than(shared)) continue;
+      const bool is_alone = is_first || shared.is_better_than(best);
+      meant = is_alone ? fmt::format("'{}' in '{}'", known, own.section) : "";
+      best = shared;
+    }
+  return meant;
+}
+
 }  // namespace
 
 std::string hint_for_unknown_key(const std::string& section, const std::string& key,
@@ -183,8 +249,12 @@ std::string hint_for_unknown_key(const std::string& section, const std::string& 
   for (const OwnKeys& own : own_keys())
     if (const std::string meant = closest(key, own.keys); own.section != section && !meant.empty())
       return fmt::format("did you mean '{}' in '{}'?", meant, own.section);
-  if (known_keys.empty() || known_keys.size() > most_listed_keys) return "";
-  return fmt::format("there are: {}.", fmt::join(known_keys, ", "));
+  if (const std::set<std::string> meant = of_shared_words(key, known_keys); !meant.empty())
+    return fmt::format("did you mean '{}'?", fmt::join(meant, "' or '"));
+  if (!known_keys.empty() && known_keys.size() <= most_listed_keys)
+    return fmt::format("there are: {}.", fmt::join(known_keys, ", "));
+  const std::string elsewhere = elsewhere_of_all_words(section, key);
+  return elsewhere.empty() ? "" : fmt::format("did you mean {}?", elsewhere);
 }
 
 }  // namespace simrun

@@ -44,8 +44,26 @@ TEST_CASE("other tools' spellings are refused with ours") {
   CHECK(hint("use_distributed_optimizer") == "Megatron-LM calls it so; here it is optimizer.zero_stage: 1.");
   CHECK(hint("micro_batch_size") == "it belongs in 'training'.");
   CHECK(hint("zero_stag") == "did you mean 'zero_stage' in 'optimizer'?");
+  CHECK(hint("num_virtual_stages") == "did you mean 'virtual_pipeline_model_parallel_size'?");
+  CHECK(hint("pipeline") == "did you mean 'pipeline_model_parallel_size'?");
+  CHECK(hint("zero") == "did you mean 'zero_stage' in 'optimizer'?");
   CHECK(hint("\"<<\"") == "YAML merge keys are not accepted; `from: file` starts from another file.");
   CHECK(hint("banana").empty());
+}
+
+TEST_CASE("a key of other words is refused with those that share some") {
+  const auto hint = [](const std::string& section, const std::string& key) {
+    const std::string text = section == "cluster"
+                                 ? edited("cluster: {", "cluster: {" + key + ": 2, ")
+                                 : edited(section + ":\n", section + ":\n  " + key + ": 2\n");
+    return problems_of(text).at(0).hint;
+  };
+  CHECK(hint("cluster", "num_nodes") == "did you mean 'nodes'?");
+  CHECK(hint("cluster", "gpu_type") == "did you mean 'gpu'?");
+  CHECK(hint("training", "micro_batch") == "did you mean 'micro_batch_size'?");
+  CHECK(hint("parallelism", "tensor_degree") == "did you mean 'tensor_model_parallel_size'?");
+  CHECK(hint("cluster", "nodes_per_lef") == "did you mean 'nodes_per_leaf' in 'cluster.fabric'?");
+  CHECK(hint("parallelism", "num_bananas").empty());
 }
 
 TEST_CASE("a batch that does not divide names the numbers and the nearest two that do") {

@@ -11,14 +11,14 @@
 
 namespace simrun {
 
-static std::string rule(const PipelineShape& shape) {
+static std::string bpipe_rule(const PipelineShape& shape) {
   if (std::string broken = one_stage_rule(shape); !broken.empty()) return broken;
   if (shape.ranks % 2 != 0)
     return fmt::format("bpipe pairs ranks, and {} of them is an odd number", shape.ranks);
   return "";
 }
 
-std::string bpipe_refusal(const PipelineShape& shape) { return refusal_with_sizes(shape, rule); }
+std::string bpipe_refusal(const PipelineShape& shape) { return refusal_with_sizes(shape, bpipe_rule); }
 
 Schedule bpipe(int ranks, int microbatches) { return one_f_one_b(ranks, microbatches); }
 

@@ -34,7 +34,7 @@ RankOps rank_ops(int rank, int ranks, int microbatches) {
   return ops;
 }
 
-std::string rule(const PipelineShape& shape) {
+std::string chimera_rule(const PipelineShape& shape) {
   if (std::string broken = bidirectional_rule(shape); !broken.empty()) return broken;
   if (shape.microbatches % shape.ranks != 0)
     return fmt::format("rounds of one microbatch per rank need a multiple of {} microbatches, not {}",
@@ -50,6 +50,6 @@ Schedule chimera(int ranks, int microbatches) {
   return schedule;
 }
 
-std::string chimera_refusal(const PipelineShape& shape) { return refusal_with_sizes(shape, rule); }
+std::string chimera_refusal(const PipelineShape& shape) { return refusal_with_sizes(shape, chimera_rule); }
 
 }  // namespace simrun

@@ -93,13 +93,13 @@ class KeySeparator {
   const Regroup tokens_;
 };
 
-struct Interval {
+struct TokenRange {
   double begin = 0, end = 0;
 };
 
 // Where in the sequence a rank's tokens are.
-std::vector<Interval> tokens_of(const SequencePart& part, std::int64_t rank, std::int64_t ranks,
-                                double sequence) {
+std::vector<TokenRange> tokens_of(const SequencePart& part, std::int64_t rank, std::int64_t ranks,
+                                  double sequence) {
   const auto n = static_cast<double>(ranks), r = static_cast<double>(rank);
   if (!part.zigzag) return {{r / n * sequence, (r + 1) / n * sequence}};
   const double half = sequence / (2 * n);
@@ -107,7 +107,7 @@ std::vector<Interval> tokens_of(const SequencePart& part, std::int64_t rank, std
 }
 
 // Area of q - k >= distance over two intervals, from that of corners: a triangle each.
-double area_from(const Interval& q, const Interval& k, double distance) {
+double area_from(const TokenRange& q, const TokenRange& k, double distance) {
   const auto triangle = [&](double query, double key) {
     const double side = std::max(query - key - distance, 0.0);
     return side * side / 2;
@@ -116,11 +116,11 @@ double area_from(const Interval& q, const Interval& k, double distance) {
          triangle(q.begin, k.end);
 }
 
-double attended_area(const CausalMask& mask, const std::vector<Interval>& queries,
-                     const std::vector<Interval>& keys) {
+double attended_area(const CausalMask& mask, const std::vector<TokenRange>& queries,
+                     const std::vector<TokenRange>& keys) {
   double area = 0;
-  for (const Interval& q : queries)
-    for (const Interval& k : keys) {
+  for (const TokenRange& q : queries)
+    for (const TokenRange& k : keys) {
       if (!mask.on) area += (q.end - q.begin) * (k.end - k.begin);
       if (mask.on) area += area_from(q, k, 0);
       if (mask.on && mask.window > 0) area -= area_from(q, k, static_cast<double>(mask.window));
@@ -141,8 +141,8 @@ std::vector<std::int64_t> block_work(const CausalMask& mask, std::int64_t sequen
   std::vector<std::int64_t> work;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     const std::int64_t source = ((rank - part.key_offset) % ranks + ranks) % ranks;
-    const std::vector<Interval> keys =
-        part.whole_keys ? std::vector<Interval>{{0, whole}} : tokens_of(part, source, ranks, whole);
+    const std::vector<TokenRange> keys =
+        part.whole_keys ? std::vector<TokenRange>{{0, whole}} : tokens_of(part, source, ranks, whole);
     const double block = queries * (part.whole_keys ? whole : queries);
     const double area = attended_area(mask, tokens_of(part, rank, ranks, whole), keys);
     work.push_back(std::llround(static_cast<double>(whole_work) * area / block));

@@ -12,6 +12,9 @@
 
 namespace simrun {
 
+// No such place, bucket, group or run: of indices into lists.
+constexpr std::size_t no_place = ~std::size_t{0};
+
 // Puts Communications into a plan, equal ones once.
 class CommunicationTable {
  public:

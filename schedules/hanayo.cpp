@@ -43,7 +43,7 @@ RankOps rank_ops(const PipelineShape& shape, int rank) {
   return ops;
 }
 
-std::string rule(const PipelineShape& shape) {
+std::string hanayo_rule(const PipelineShape& shape) {
   if (std::string broken = whole_sequences_rule(shape); !broken.empty()) return broken;
   if (shape.virtual_stages % 2 != 0)
     return fmt::format("a wave there and back takes 2 virtual stages per rank, and {} is not even",
@@ -62,6 +62,6 @@ Schedule hanayo(const PipelineShape& shape) {
   return schedule;
 }
 
-std::string hanayo_refusal(const PipelineShape& shape) { return refusal_with_sizes(shape, rule); }
+std::string hanayo_refusal(const PipelineShape& shape) { return refusal_with_sizes(shape, hanayo_rule); }
 
 }  // namespace simrun

@@ -30,7 +30,7 @@ RankOps rank_ops(const PipelineShape& shape, int rank, const std::vector<Virtual
   return ops;
 }
 
-std::string rule(const PipelineShape& shape) {
+std::string interleaved_zb_rule(const PipelineShape& shape) {
   const std::string broken = whole_sequences_rule(shape);
   return broken.empty() ? group_rule(shape) : broken;
 }
@@ -59,7 +59,9 @@ Schedule grouped_interleaved_1f1b(const PipelineShape& shape) {
   return schedule;
 }
 
-std::string interleaved_zb_refusal(const PipelineShape& shape) { return refusal_with_sizes(shape, rule); }
+std::string interleaved_zb_refusal(const PipelineShape& shape) {
+  return refusal_with_sizes(shape, interleaved_zb_rule);
+}
 
 std::string grouped_interleaved_refusal(const PipelineShape& shape) {
   return refusal_with_sizes(shape, grouped_rule);

@@ -78,7 +78,7 @@ Instruction kernel(Opcode opcode, Function function, std::vector<Index> inputs, 
   return instruction;
 }
 
-Instruction release(std::vector<Index> buffers) {
+Instruction release_in_step(std::vector<Index> buffers) {
   Instruction instruction;
   instruction.opcode = Opcode::free;
   instruction.phase = Phase::optimizer;
@@ -100,7 +100,7 @@ class MuonUpdate {
     UpdateContext unclipped = context_;
     unclipped.norm = no_index;
     emit(update_kernel(unclipped, without_momentum, Function::muon, update_shard_));
-    emit(release({update_}));
+    emit(release_in_step({update_}));
     return std::move(instructions_);
   }
 
@@ -142,7 +142,7 @@ class MuonUpdate {
     emit(std::move(momentum));
     if (bucket_.shards == 1) return;
     emit(gather(context_.step.data_stream, bucket_.shard_axes, made, update_, "muon gather"));
-    emit(release({made}));
+    emit(release_in_step({made}));
   }
 
   // Newton-Schulz of the matrices of one parameter, from the update and back into the rank's part of it.
@@ -166,14 +166,14 @@ class MuonUpdate {
         kernel(Opcode::map, Function::scale, {source}, buffers.x[0].whole, "muon normalisation");
     start.constants = {static_cast<double>(matrix.columns_first ? size.columns : size.rows)};
     emit(start);
-    if (source != part) emit(release({source}));
+    if (source != part) emit(release_in_step({source}));
     iterate(buffers);
     constexpr int last = newton_schulz_iterations % 2;
     Instruction keep = kernel(Opcode::map, Function::cast, {buffers.x[last].whole}, part, "muon keep part");
     keep.constants = {start.constants[0],
                       update_scale * std::sqrt(static_cast<double>(std::max(size.rows, size.columns)))};
     emit(std::move(keep));
-    emit(release({buffers.x[last].whole}));
+    emit(release_in_step({buffers.x[last].whole}));
   }
 
   void iterate(const NewtonSchulzBuffers& buffers) {
@@ -188,7 +188,7 @@ class MuonUpdate {
                                 buffers.x[1 - i % 2].whole, "newton-schulz B X");
       next.constants = {1, of_x};
       emit(std::move(next));
-      emit(release({x.whole, buffers.gram, buffers.square}));
+      emit(release_in_step({x.whole, buffers.gram, buffers.square}));
     }
   }
 

@@ -7,8 +7,6 @@
 
 namespace simrun {
 
-static constexpr std::size_t none = ~std::size_t{0};
-
 namespace {
 
 // By value: whether the last of the forward pass that mentions it is one of the chunk's first `layers`. What
@@ -54,14 +52,14 @@ OffloadedActivations::OffloadedActivations(const ChunkEmission& emission, const 
     last_.back() = s;
     run_of_.push_back(first_.size() - 1);
   }
-  group_of_.assign(code.values.size(), none);
+  group_of_.assign(code.values.size(), no_place);
   for (std::size_t s = 0; s < code.forward.size(); ++s)
     for (const std::vector<ValueId>* mentioned : {&code.forward[s].inputs, &code.forward[s].outputs})
       for (const ValueId v : *mentioned)
         if (emission.host_copy[v] != no_index) group_of_[v] = run_of_[s];
   leaving_.resize(first_.size());
   for (ValueId v = 0; v < group_of_.size(); ++v)
-    if (group_of_[v] != none) leaving_[group_of_[v]].push_back(v);
+    if (group_of_[v] != no_place) leaving_[group_of_[v]].push_back(v);
   set_windows();
 }
 
@@ -70,7 +68,7 @@ void OffloadedActivations::set_windows() {
   std::set<std::int32_t> first;
   std::size_t leave = 0;  // of `layers`, the first ones
   gone_by_.resize(first_.size());
-  fetched_by_.assign(first_.size(), none);
+  fetched_by_.assign(first_.size(), no_place);
   for (std::size_t run = 0; run < first_.size(); ++run) {
     gone_by_[run] = run + 2;
     const std::int32_t layer = code_.forward[first_[run]].layer;
@@ -159,7 +157,7 @@ void OffloadedActivations::find(const std::vector<CodeStep>& steps, const std::v
     const CodeStep& step = steps[order[place]];
     for (const std::vector<ValueId>* mentioned : {&step.inputs, &step.waits_for})
       for (const ValueId v : *mentioned) {
-        if (group_of_[v] == none || seen[v]) continue;
+        if (group_of_[v] == no_place || seen[v]) continue;
         seen[v] = true;
         if (place < begin) continue;
         needed.try_emplace(group_of_[v], place, Values{}).first->second.second.push_back(v);
@@ -177,7 +175,7 @@ void OffloadedActivations::find(const std::vector<CodeStep>& steps, const std::v
   for (std::size_t n = 0; n < in_order.size(); ++n) {
     std::size_t at = n == 0 ? begin : in_order[n - 1].needed;
     const std::size_t window = fetched_by_[in_order[n].run];
-    if (has_windows_ && window == none) {
+    if (has_windows_ && window == no_place) {
       at = begin;
     } else if (has_windows_) {
       const auto found = places.find(code_.forward[first_[window]].layer);

@@ -27,7 +27,7 @@ RankOps rank_ops(const PipelineShape& shape, int rank) {
   return ops;
 }
 
-std::string rule(const PipelineShape& shape) {
+std::string seq1f1b_rule(const PipelineShape& shape) {
   if (shape.slices < 1) return fmt::format("seq1f1b needs at least 1 slice, not {}", shape.slices);
   PipelineShape whole = shape;
   whole.slices = 1;
@@ -42,6 +42,6 @@ Schedule seq1f1b(const PipelineShape& shape) {
   return schedule;
 }
 
-std::string seq1f1b_refusal(const PipelineShape& shape) { return refusal_with_sizes(shape, rule); }
+std::string seq1f1b_refusal(const PipelineShape& shape) { return refusal_with_sizes(shape, seq1f1b_rule); }
 
 }  // namespace simrun

@@ -94,12 +94,13 @@ void offer_pattern_orders(const CandidateOrders& candidates, OrderPool& pool) {
 
 namespace {
 
-// The forwards of the whole pipeline in rounds: `group` microbatches on the first chunk, then on the next.
-std::vector<int> round_chunks(int chunks, int microbatches, int group) {
+// The forwards of the whole pipeline in rounds: `per_round` microbatches on the first chunk, then on the
+// next.
+std::vector<int> round_chunks(int chunks, int microbatches, int per_round) {
   std::vector<int> order;
-  for (int first = 0; first < microbatches; first += group)
+  for (int first = 0; first < microbatches; first += per_round)
     for (int chunk = 0; chunk < chunks; ++chunk)
-      order.insert(order.end(), static_cast<std::size_t>(std::min(group, microbatches - first)), chunk);
+      order.insert(order.end(), static_cast<std::size_t>(std::min(per_round, microbatches - first)), chunk);
   return order;
 }
 

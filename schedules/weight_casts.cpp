@@ -6,8 +6,6 @@
 namespace simrun {
 namespace {
 
-constexpr std::size_t none = ~std::size_t{0};
-
 Instruction release_of(std::vector<Index> buffers, Phase phase) {
   Instruction release;
   release.opcode = Opcode::free;
@@ -34,7 +32,7 @@ void WeightCasts::find(const std::vector<CodeStep>& steps, const std::vector<std
   if (code_.quantised.empty()) return;
   cast_before_.resize(end + 1);
   freed_behind_.resize(end + 1);
-  std::vector<std::size_t> first(code_.values.size(), none), last(code_.values.size(), none);
+  std::vector<std::size_t> first(code_.values.size(), no_place), last(code_.values.size(), no_place);
   for (std::size_t place = begin; place < end; ++place)
     for (const ValueId input : steps[order[place]].inputs) {
       first[input] = std::min(first[input], place);
@@ -47,21 +45,21 @@ void WeightCasts::find(const std::vector<CodeStep>& steps, const std::vector<std
     std::vector<ValueId> copies;
     for (const ValueId copy : {parameter.row, parameter.column})
       if (parameter.is_copy(copy) && (copies.empty() || copies.front() != copy)) copies.push_back(copy);
-    if (gathers && releases) std::erase_if(copies, [&](ValueId copy) { return first[copy] == none; });
+    if (gathers && releases) std::erase_if(copies, [&](ValueId copy) { return first[copy] == no_place; });
     if (copies.empty() || !(casts || releases)) continue;
     Made made{q, {}};
-    std::size_t from = none, to = none;
+    std::size_t from = no_place, to = no_place;
     for (const ValueId v : {parameter.row, parameter.column}) {
-      if (first[v] == none) continue;
+      if (first[v] == no_place) continue;
       from = std::min(from, first[v]);
-      to = to == none ? last[v] : std::max(to, last[v]);
+      to = to == no_place ? last[v] : std::max(to, last[v]);
     }
     for (const ValueId copy : copies) made.copies.push_back(emission_.buffer_of[copy]);
     if (releases) {
-      std::vector<Index>& freed = freed_behind_[to == none ? begin : to];
+      std::vector<Index>& freed = freed_behind_[to == no_place ? begin : to];
       freed.insert(freed.end(), made.copies.begin(), made.copies.end());
     }
-    if (casts && from != none) cast_before_[from].push_back(std::move(made));
+    if (casts && from != no_place) cast_before_[from].push_back(std::move(made));
   }
 }
 

@@ -4,13 +4,11 @@
 
 namespace simrun {
 
-static constexpr std::size_t none = ~std::size_t{0};
-
 WeightWindows::WeightWindows(const ChunkEmission& emission, const ChunkCode& code,
                              const WeightGathers& weights, WeightUse use)
     : emission_(emission), weights_(weights), use_(use) {
   if (weights.gathers.empty()) return;
-  bucket_of_.assign(code.values.size(), none);
+  bucket_of_.assign(code.values.size(), no_place);
   for (std::size_t b = 0; b < emission.buckets.size(); ++b)
     for (const std::size_t p : emission.buckets[b].members) bucket_of_[code.parameters[p]] = b;
   // fp8: a copy is cast from the weight in front of its first reader.
@@ -27,13 +25,13 @@ void WeightWindows::find(const std::vector<CodeStep>& steps, const std::vector<s
   if (weights_.gathers.empty()) return;
   gathered_before_.resize(end + 1);
   freed_behind_.resize(end + 1);
-  std::vector<std::size_t> last(emission_.buckets.size(), none);
+  std::vector<std::size_t> last(emission_.buckets.size(), no_place);
   std::vector<std::size_t> in_order, first_place;  // buckets by first reader
   for (std::size_t place = begin; place < end; ++place)
     for (const ValueId input : steps[order[place]].inputs) {
       const std::size_t b = bucket_of_[input];
-      if (b == none || weights_.gathers[b].empty()) continue;
-      if (last[b] == none) {
+      if (b == no_place || weights_.gathers[b].empty()) continue;
+      if (last[b] == no_place) {
         in_order.push_back(b);
         first_place.push_back(place);
       }
@@ -52,7 +50,7 @@ void WeightWindows::find(const std::vector<CodeStep>& steps, const std::vector<s
   // What an earlier pass gathered and this one does not read.
   if (use_.gathers || !use_.releases || begin == end) return;
   for (std::size_t b = 0; b < last.size(); ++b)
-    if (last[b] == none && !weights_.gathers[b].empty()) freed_behind_[begin].push_back(b);
+    if (last[b] == no_place && !weights_.gathers[b].empty()) freed_behind_[begin].push_back(b);
 }
 
 void WeightWindows::before(std::size_t place, std::vector<Instruction>& instructions) const {

@@ -6,7 +6,8 @@
 #   --lint   also clang-tidy over what the last commits changed (scripts/lint.sh tidy: over every file)
 #   --fuzz   also the fuzz targets, 6 seconds each (clang)
 #   --page   install Chromium and node, so that the pages are checked in it; without, they are if both are there
-#   --ci     all of them, without debug information in the sanitized build: stacks name functions, not lines, and it compiles in a fifth less
+#   --ci     all of them, and warnings are errors; without debug information in the sanitized build: stacks name functions, not lines, and
+#            it compiles in a fifth less
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,12 +15,13 @@ lint=OFF
 fuzz=OFF
 page=OFF
 symbols=()
+warnings=OFF
 for argument in "$@"; do
   case "$argument" in
     --lint) lint=ON ;;
     --fuzz) fuzz=ON ;;
     --page) page=ON ;;
-    --ci) lint=ON fuzz=ON page=ON symbols=(-DCMAKE_CXX_FLAGS_DEBUG=-g0) ;;
+    --ci) lint=ON fuzz=ON page=ON warnings=ON symbols=(-DCMAKE_CXX_FLAGS_DEBUG=-g0) ;;
     *) echo "test.sh: unknown option '$argument'; there are: --lint --fuzz --page --ci" >&2; exit 2 ;;
   esac
 done
@@ -39,8 +41,10 @@ if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache 
 # may not be skipped.
 # CMake forgets half of a preset where the build folder's compiler was another.
 if [ -e build/dev/CMakeCache.txt ] && ! grep -q '^CMAKE_CXX_COMPILER:.*clang' build/dev/CMakeCache.txt; then rm -rf build/dev; fi
-cmake --preset dev -DSIMRUN_TESTS=ON -DSIMRUN_CUDA=OFF -DSIMRUN_LINT=$lint -DSIMRUN_FUZZ_TESTS=$fuzz "${symbols[@]}"
-cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRED=$page -DSIMRUN_LONG_TESTS_ONLY=ON
+cmake --preset dev -DSIMRUN_TESTS=ON -DSIMRUN_CUDA=OFF -DSIMRUN_LINT=$lint -DSIMRUN_FUZZ_TESTS=$fuzz -DCMAKE_COMPILE_WARNING_AS_ERROR=$warnings \
+  "${symbols[@]}"
+cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRED=$page -DSIMRUN_LONG_TESTS_ONLY=ON \
+  -DCMAKE_COMPILE_WARNING_AS_ERROR=$warnings
 cmake --build --preset dev -j "$(nproc)"
 cmake --build --preset release -j "$(nproc)"
 

@@ -155,7 +155,8 @@ TEST_CASE("an exchange beside kernels gives the host no time that these do not w
     CAPTURE(exchange);
     CHECK(step(exchange * 1'000'000) == Approx(55).epsilon(1e-6));
     CHECK(step(exchange * 1'000'000, 10) == Approx(55).epsilon(1e-6));  // nobody waits for it
-    CHECK(step(exchange * 1'000'000, 5, true) == Approx(std::max<double>(55, 10.0 + exchange)).epsilon(1e-6));
+    CHECK(step(exchange * 1'000'000, 5, true) ==
+          Approx(std::max(55.0, 10 + static_cast<double>(exchange))).epsilon(1e-6));
   }
   CHECK(step(53'000'000, 10) == Approx(55).epsilon(1e-6));
   CHECK(step(60'000'000) == 65);  // the host is done before the kernels

@@ -97,10 +97,10 @@ TEST_CASE("a checkpoint that is cut short, altered or newer is refused, at whate
   const Plan plan = compile(tiny_job({}));
   const std::string bytes = saved(plan, execute(plan, steps_of(1)), 1);
   CHECK(reason(bytes) == "");
-  for (std::size_t keep = 0; keep < bytes.size(); keep += 1 + bytes.size() / 40)
+  for (std::size_t keep = 0; keep < bytes.size(); keep += 1 + bytes.size() / 16)
     CHECK(reason(bytes.substr(0, keep)) != "");
   CHECK(reason(bytes.substr(0, bytes.size() - 1)).find("is cut short or altered") == 0);
-  for (std::size_t at = 30; at < bytes.size(); at += 1 + bytes.size() / 40) {
+  for (std::size_t at = 30; at < bytes.size(); at += 1 + bytes.size() / 16) {
     std::string altered = bytes;
     altered[at] = static_cast<char>(altered[at] ^ 4);
     CHECK(reason(altered).find("is cut short or altered") == 0);

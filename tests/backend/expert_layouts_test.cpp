@@ -22,7 +22,8 @@ constexpr const char* capacity = "moe: {capacity_factor: 0.8}\n";
 
 }  // namespace
 
-TEST_CASE("under layouts of one's own experts compute what one rank does that counts over the same tokens") {
+TEST_CASE("under layouts of one's own experts compute what one rank does that counts over the same tokens",
+          "[long]") {
   for (const char* model : {tiny_qwen, tiny_switch})
     for (const char* moe : {"", capacity}) {
       // Both data-parallel ranks have the same two sequences.
@@ -58,7 +59,7 @@ TEST_CASE("rows of tokens that ranks have alike are shared out behind a gather, 
 }
 
 // Ranks hold all rows of some columns before an exchange, and some rows of all columns behind it.
-TEST_CASE("exchanges between experts' rows and columns compute what one rank does") {
+TEST_CASE("exchanges between experts' rows and columns compute what one rank does", "[long]") {
   const std::pair<const char*, const char*> exchanges[] = {
       {"scope: expert_fc2, split: {capacity: [tp, dp]}", "{tensor_model_parallel_size: 2}"},
       {"scope: expert_activation, split: {capacity: [tp, dp]}",
@@ -73,7 +74,7 @@ TEST_CASE("exchanges between experts' rows and columns compute what one rank doe
 }
 
 // Behind a share in turn a row is the one's who keeps it, for all exchanges that follow.
-TEST_CASE("rows shared out over the axis that had split their experts are found again") {
+TEST_CASE("rows shared out over the axis that had split their experts are found again", "[long]") {
   for (const char* scope : {"expert_fc1", "expert_fc2"})
     check_expert_job({.model = tiny_mixtral,
                       .parallelism = "{expert_model_parallel_size: 2, expert_tensor_parallel_size: 1}",

@@ -97,7 +97,7 @@ TEST_CASE("expert, tensor, expert tensor, data and pipeline parallelism together
 }
 
 // Adafactor moves GPT's key biases, whose gradients are zero but for rounding, by what rounding leaves.
-TEST_CASE("adafactor and muon update an expert alone, whichever rank has the others") {
+TEST_CASE("adafactor and muon update an expert alone, whichever rank has the others", "[long]") {
   for (const char* ranks : {"{expert_model_parallel_size: 2}", "{expert_model_parallel_size: 4}"})
     for (const char* optimizer : {"{name: adafactor}", "{name: muon}"}) {
       check_expert_job({.model = tiny_mixtral, .parallelism = ranks, .optimizer = optimizer, .gpus = 4});
@@ -171,7 +171,7 @@ TEST_CASE("memory follows the rows that experts had, to the byte, and with a cap
   }
 }
 
-TEST_CASE("experts in every pipeline schedule compute what they do on one rank") {
+TEST_CASE("experts in every pipeline schedule compute what they do on one rank", "[long]") {
   for (const char* schedule : {"gpipe", "1f1b", "zb_h1", "chimera", "dualpipe",
                                "interleaved_1f1b, virtual_pipeline_model_parallel_size: 2",
                                "interleaved_1f1b_overlap, virtual_pipeline_model_parallel_size: 2",

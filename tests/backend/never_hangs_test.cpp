@@ -64,7 +64,7 @@ std::string in_child_process(Body body) {
 
 }  // namespace
 
-TEST_CASE("twenty runs with ranks that are late at random have the same bits", "[long]") {
+TEST_CASE("ten runs with ranks that are late at random have the same bits", "[long]") {
   const Plan plan = compile(tiny_job(
       {.model = tiny_llama,
        .parallelism =
@@ -75,7 +75,7 @@ TEST_CASE("twenty runs with ranks that are late at random have the same bits", "
   options.steps = 2;
   const Execution prompt = execute(plan, options);
   REQUIRE(prompt.failure == "");
-  for (std::uint32_t run = 0; run < 20; ++run) {
+  for (std::uint32_t run = 0; run < 10; ++run) {
     options.around_transport = [&](Transport& through, std::int64_t rank) -> std::unique_ptr<Transport> {
       return std::make_unique<LateTransport>(through, 1 + run * 64 + static_cast<std::uint32_t>(rank));
     };

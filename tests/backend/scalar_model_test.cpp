@@ -76,7 +76,7 @@ TEST_CASE("a step of a small Llama is what its formulas say, scalar by scalar") 
       "num_attention_heads: 4, vocab_size: 50, rms_norm_eps: 0.01, rope_theta: 50}\n");
 }
 
-TEST_CASE("a step of latent attention is what its formulas say, scalar by scalar") {
+TEST_CASE("a step of latent attention is what its formulas say, scalar by scalar", "[long]") {
   for (const char* queries : {"", ", q_lora_rank: 10"}) {
     const std::string model =
         "model: {model_type: deepseek_v2, num_hidden_layers: 2, hidden_size: 24, intermediate_size: 40, "

@@ -109,7 +109,8 @@ TEST_CASE("a second loss counts by its weight: 0.3 of a further token's, all of 
   CHECK(untrained_loss("bert") == Approx(std::log(50) + std::log(2)).epsilon(0.01));
 }
 
-TEST_CASE("latent attention computes the same with every ZeRO stage, pipeline schedule and recompute") {
+TEST_CASE("latent attention computes the same with every ZeRO stage, pipeline schedule and recompute",
+          "[long]") {
   const std::string model = model_of(family_named("deepseek_v2"), ", q_lora_rank: 10");
   struct Case {
     const char *parallelism, *optimizer, *more, *training;
@@ -130,7 +131,7 @@ TEST_CASE("latent attention computes the same with every ZeRO stage, pipeline sc
     check_job({model.c_str(), c.parallelism, c.optimizer, c.training, c.more, c.gpus});
 }
 
-TEST_CASE("an encoder-decoder computes the same wherever its pipeline is cut") {
+TEST_CASE("an encoder-decoder computes the same wherever its pipeline is cut", "[long]") {
   for (const char* name : {"t5", "m6"}) {
     const TextFamily& family = family_named(name);
     const std::string model = model_of(family);

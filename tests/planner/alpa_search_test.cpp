@@ -51,7 +51,7 @@ const char* const images =
 TEST_CASE(
     "the search is no slower than data parallel, ZeRO-2, ZeRO-3 and Megatron's grid, none of them given",
     "[long]") {
-  for (const std::string& yaml : {gpt(4, 4096, 2, 32), std::string(experts), std::string(images)}) {
+  for (const std::string& yaml : {gpt(2, 4096, 2, 32), std::string(experts), std::string(images)}) {
     CAPTURE(yaml);
     const JobLoader load = loader_of(yaml);
     std::vector<SimulatedPlan> ours;
@@ -168,7 +168,7 @@ TEST_CASE("the outcome says its best plan's stages and layouts, and what stands 
 TEST_CASE("the best pipelines are tried under zero-bubble schedules too, and the fastest of all is taken",
           "[long]") {
   const JobLoader load =
-      loader_of(gpt(8, 4096, 4, 64));  // does not fit without a pipeline or tensor parallel
+      loader_of(gpt(8, 4096, 2, 64));  // does not fit without a pipeline or tensor parallel
   AlpaOptions options;
   options.plans = 2;
   const AlpaOutcome outcome = plan_by_alpa(load, {.search = options});
@@ -190,12 +190,12 @@ TEST_CASE("the best pipelines are tried under zero-bubble schedules too, and the
 
 TEST_CASE("recompute is searched: it is taken where memory asks for it, and not where there is enough",
           "[long]") {
-  const JobLoader load = loader_of(gpt(8, 4096, 1, 64));
+  const JobLoader load = loader_of(gpt(8, 4096, 1, 32));
   const auto best_within = [&](std::int64_t memory) {
     AlpaPlanning planning;
     planning.search.max_memory = memory;
     planning.search.pipelines = {1, 2};
-    planning.search.plans = 3;
+    planning.search.plans = 2;
     const AlpaOutcome outcome = plan_by_alpa(load, planning);
     REQUIRE(outcome.best);
     CHECK(outcome.simulated[*outcome.best].limit_bytes <= memory);
@@ -238,9 +238,10 @@ TEST_CASE("limits that mean nothing to layouts by operator are refused in words"
 }
 
 TEST_CASE("any number of threads finds the same, and stops where it is told to", "[long]") {
-  const JobLoader load = loader_of(gpt(2, 1024, 1, 16));
+  const JobLoader load = loader_of(gpt(2, 1024, 1, 8));
   const auto outcome_of = [&](unsigned threads) {
     AlpaPlanning planning;
+    planning.search.plans = 3;
     planning.search.threads = threads;
     return alpa_text(plan_by_alpa(load, planning));
   };

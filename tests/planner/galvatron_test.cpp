@@ -85,9 +85,8 @@ TEST_CASE("no plan whose layers are alike is faster within the same memory", "[l
     int hidden;
     std::vector<double> gib;
   };
-  for (const Case& of :
-       {Case{eight_a100, "bf16", 2048, {2, 3, 6, 8, 14}}, Case{eight_a100, "bf16", 1024, {1, 4}},
-        Case{"{from: aws_p3_16xlarge, nodes: 2}", "fp16", 1024, {1, 2, 4}}}) {
+  for (const Case& of : {Case{eight_a100, "bf16", 2048, {2, 6, 14}}, Case{eight_a100, "bf16", 1024, {1}},
+                         Case{"{from: aws_p3_16xlarge, nodes: 2}", "fp16", 1024, {1, 4}}}) {
     const JobLoader load = loader_for(gpt_on(of.cluster, of.precision, of.hidden));
     const std::vector<SimulatedPlan> alike = plans_alike(load({}), load);
     for (const double gib : of.gib) {

@@ -297,8 +297,8 @@ constexpr Law laws[] = {
     {"experts cost two all-to-alls of the routed rows per layer and pass", dispatches_and_combines},
     {"the links of a node carry what the plan's collectives send", links_carry_it}};
 
-void check_laws(const std::vector<std::string>& names) {
-  for (const std::string& name : names)
+void check_laws() {
+  for (const std::string& name : presets())
     for (const Law& law : laws) {
       CAPTURE(name, law.claim);
       law.check(name, job_of(name, {}).model);
@@ -307,18 +307,9 @@ void check_laws(const std::vector<std::string>& names) {
 
 }  // namespace
 
-// One of each kind: encoders, decoders with latent attention, parallel branches, sinks and shared experts,
-// two stacks, convolutions.
-TEST_CASE("volume of a preset of each family: what its step sends is what the papers' formulas say",
-          "[long]") {
-  check_laws({"bert-base", "deepseek-v2-lite", "gnmt-4", "gpt-oss-20b", "gpt2", "gpt2-xl", "m6-moe-100b",
-              "pythia-6.9b", "qwen1.5-moe-a2.7b", "qwen2.5-0.5b", "resnet-50", "switch-base", "t5-small",
-              "vgg-16", "vit-base-16"});
-}
-
 TEST_CASE("volume of every preset: what its step sends is what the papers' formulas say", "[long]") {
   CHECK(presets().size() >= 88);
-  check_laws(presets());
+  check_laws();
 }
 
 }  // namespace simrun

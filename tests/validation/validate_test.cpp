@@ -291,7 +291,7 @@ TEST_CASE("validate: a row whose cells cannot be or contradict each other is uns
   CHECK(rows[2].status == RowStatus::scored);
 }
 
-TEST_CASE("validate: GPUs that nobody states are the fewest that the job fits on, if any do") {
+TEST_CASE("validate: GPUs that nobody states are the fewest that the job fits on, if any do", "[long]") {
   const auto on_gpus = [](const char* layers, const char* split = "") {
     return Cells{{Column::n_gpus, ""},        {Column::tp, split},      {Column::pp, split},
                  {Column::layers, layers},    {Column::hidden, "4096"}, {Column::heads, "32"},

@@ -14,7 +14,7 @@ constexpr RealRange waves = {0, 10};
 constexpr RealRange optimizer_bytes = {0, 1000};
 constexpr RealRange slowdown = {1, 100};
 constexpr RealRange operations = {0, 1e6};
-constexpr RealRange part = {0, 1};
+constexpr RealRange share_of_one = {0, 1};
 
 FlashRate read_flash_rate(const ConfigNode* node, const std::string& path, Reading& reading) {
   FlashRate rate;
@@ -109,7 +109,7 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
       expert_bias_of(section.word("expert_bias", {{"fused", "separate_fc2", "separate"}}, "fused"));
   kernels.broadcast_operations = section.real("broadcast_operations", operations, 0.0);
   kernels.broadcast_operations_fp32 = section.real("broadcast_operations_fp32", operations, 0.0);
-  kernels.broadcast_sum = section.real("broadcast_sum", part, 0.0);
+  kernels.broadcast_sum = section.real("broadcast_sum", share_of_one, 0.0);
   kernels.batched_gemm_efficiency = section.real("batched_gemm_efficiency", limits::share, 1.0);
   kernels.optimizer_bytes = section.real("optimizer_bytes", optimizer_bytes, 0.0);
   kernels.copies_gathered_shards = section.boolean("copies_gathered_shards", false);

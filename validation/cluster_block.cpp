@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "validation/link_text.h"
-
 namespace simrun {
 namespace {
 
@@ -19,7 +17,8 @@ bool is_wired(const Cluster& cluster) {
 
 class ClusterBlock {
  public:
-  ClusterBlock(RowJob& made, const Cluster& preset) : made_(made), preset_(preset) {
+  ClusterBlock(RowJob& made, const Cluster& preset, const std::vector<LinkGeneration>& generations)
+      : made_(made), preset_(preset), generations_(generations) {
     const std::int64_t gpus = std::max<std::int64_t>(made.row.integer(Column::n_gpus).value_or(1), 1);
     const std::int64_t per_node =
         std::max<std::int64_t>(made.row.integer(Column::gpus_per_node).value_or(8), 1);
@@ -57,7 +56,7 @@ class ClusterBlock {
 
   void read_network() {
     const std::optional<NodeNetwork> said =
-        node_network_in(made_.row[Column::inter_link], gpus_per_node_, network_);
+        node_network_in(made_.row[Column::inter_link], gpus_per_node_, generations_, network_);
     if (said && (gpus_per_node_ % said->nics == 0 || said->nics % gpus_per_node_ == 0)) {
       network_ = *said;
       return;
@@ -87,15 +86,16 @@ class ClusterBlock {
 
   RowJob& made_;
   const Cluster& preset_;
+  const std::vector<LinkGeneration>& generations_;
   std::int64_t gpus_per_node_ = 1, nodes_ = 1;
   NodeNetwork network_;
 };
 
 }  // namespace
 
-void write_cluster(RowJob& made, KnownPresets& presets) {
+void write_cluster(RowJob& made, KnownPresets& presets, const std::vector<LinkGeneration>& generations) {
   if (!made.job.has("cluster.from")) return;
-  ClusterBlock(made, presets.cluster(made.job.value("cluster.from"))).write();
+  ClusterBlock(made, presets.cluster(made.job.value("cluster.from")), generations).write();
 }
 
 }  // namespace simrun

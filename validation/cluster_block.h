@@ -1,5 +1,8 @@
 #pragma once
 
+#include <vector>
+
+#include "validation/link_text.h"
 #include "validation/row_job.h"
 
 namespace simrun {
@@ -8,6 +11,6 @@ namespace simrun {
 // and rate that its inter_link says. Fewer GPUs than a node has are one smaller node. Where the preset's
 // wiring (a PCIe tree, an NVLink mesh) is that of another number of GPUs or NICs, only its GPU, latencies and
 // efficiencies are kept.
-void write_cluster(RowJob& made, KnownPresets& presets);
+void write_cluster(RowJob& made, KnownPresets& presets, const std::vector<LinkGeneration>& generations);
 
 }  // namespace simrun

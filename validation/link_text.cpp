@@ -83,17 +83,6 @@ std::vector<std::string> tokens_of(const std::string& small) {
   return tokens;
 }
 
-// Of one link, per direction, by generation; an InfiniBand generation with its rate (HDR100) comes first.
-constexpr std::array<std::pair<const char*, double>, 9> generations{{{"hdr100", 12.5e9},
-                                                                     {"ndr200", 25e9},
-                                                                     {"fdr", 6.75e9},
-                                                                     {"edr", 12.5e9},
-                                                                     {"hdr", 25e9},
-                                                                     {"ndr", 50e9},
-                                                                     {"xdr", 100e9},
-                                                                     {"omni-path 100", 12.5e9},
-                                                                     {"slingshot-11", 25e9}}};
-
 // A whole number from 1 to 64, in digits or as a word; else 0.
 std::int64_t count_in(const std::string& token) {
   constexpr std::array words{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"};
@@ -112,11 +101,12 @@ bool is_link_noun(const std::string& token) {
 
 // Whether tokens from `first` on say what is counted: a rate or a generation at once, or a link's noun before
 // any "per".
-bool are_links(const std::vector<std::string>& tokens, std::size_t first) {
+bool are_links(const std::vector<std::string>& tokens, std::size_t first,
+               const std::vector<LinkGeneration>& generations) {
   const std::string& next = tokens[first];
   if (next.empty() || unit_at(next, 0) > 0) return false;
   if (is_digit(next.front())) return true;
-  const auto begins = [&](const auto& generation) { return next.starts_with(generation.first); };
+  const auto begins = [&](const LinkGeneration& generation) { return next.starts_with(generation.name); };
   if (std::ranges::any_of(generations, begins)) return true;
   // Behind any of these the number was that of something else.
   const auto ends = [&](const std::string& token) {
@@ -131,7 +121,7 @@ bool are_links(const std::vector<std::string>& tokens, std::size_t first) {
 
 // "8x200Gb", "4 x 200 Gb/s", "4x Omni-Path 100Gb", "four 200 Gb/s HDR", "8 InfiniBand adapters": how many
 // links are named; 0: none.
-std::int64_t links_in(const std::string& small) {
+std::int64_t links_in(const std::string& small, const std::vector<LinkGeneration>& generations) {
   const std::vector<std::string> tokens = tokens_of(small);
   for (std::size_t t = 0; t + 1 < tokens.size(); ++t) {
     const std::string& token = tokens[t];
@@ -139,7 +129,7 @@ std::int64_t links_in(const std::string& small) {
     if (times != std::string::npos && token.compare(times + 1, 5, "large") != 0)
       if (const std::int64_t count = count_in(token.substr(0, times)); count > 0) return count;
     const std::int64_t count = count_in(token);
-    if (count > 0 && (tokens[t + 1].starts_with("x") || are_links(tokens, t + 1))) return count;
+    if (count > 0 && (tokens[t + 1].starts_with("x") || are_links(tokens, t + 1, generations))) return count;
   }
   return 0;
 }
@@ -155,9 +145,9 @@ bool is_of_each(const std::string& small, std::size_t at) {
   return count_in(last) > 0;
 }
 
-double generation_rate(const std::string& small) {
-  for (const auto& [name, rate] : generations)
-    if (small.find(name) != std::string::npos) return rate;
+double generation_rate(const std::string& small, const std::vector<LinkGeneration>& generations) {
+  for (const LinkGeneration& generation : generations)
+    if (small.find(generation.name) != std::string::npos) return generation.bytes_per_second;
   return 0;
 }
 
@@ -170,16 +160,17 @@ std::string lower_case(std::string text) {
 }
 
 std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t gpus_per_node,
+                                           const std::vector<LinkGeneration>& generations,
                                            const NodeNetwork& usual) {
   const std::string plain = plain_text(text), small = lower_case(plain);
   const auto says = [&](const char* words) { return small.find(words) != std::string::npos; };
   const std::optional<Rate> rate = rate_in(plain);
-  const double generation = generation_rate(small);
-  const std::int64_t links = links_in(small);
+  const double generation = generation_rate(small, generations);
+  const std::int64_t links = links_in(small, generations);
   if (!rate && generation <= 0) return std::nullopt;
   const double bytes = rate ? rate->bytes_per_second : generation;
-  // No link is faster than XDR InfiniBand.
-  constexpr double fastest_link = 100e9;
+  double fastest_link = 0;
+  for (const LinkGeneration& of : generations) fastest_link = std::max(fastest_link, of.bytes_per_second);
   const auto is_about = [&](double other) { return std::abs(bytes - other) < 0.01 * other; };
   const bool is_of_all =
       !(rate && is_of_each(small, rate->at)) &&

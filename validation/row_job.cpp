@@ -284,7 +284,7 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
   write_model(made);
   write_training(made);
   write_parallelism(made);
-  write_cluster(made, presets);
+  write_cluster(made, presets, rules.links);
   forget_idle_assumptions(made);
   return made;
 }

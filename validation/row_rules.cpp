@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "configs/config_node.h"
+#include "configs/limits.h"
+#include "configs/numbers.h"
 #include "configs/text_file.h"
 #include "validation/hardware_text.h"
 #include "validation/text_pattern.h"
@@ -42,6 +44,7 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
 //   microbatches    "64..1024": powers of two of which the source printed the fastest, of rows that do
 //                   not say it; "tuned": the number is the fastest, with a power of two for a microbatch
 //   unsupported     a feature that no job can say
+//   link_rate       of links.yaml: what one link carries per direction, "100 Gb/s"
 //   set             the set of rows that it is scored in, instead of the others
 const std::vector<std::string> fact_names = {"keys",
                                              "flops",
@@ -64,8 +67,13 @@ const std::vector<std::string> fact_names = {"keys",
                                              "last_stage_layers",
                                              "stage_layout",
                                              "head_dim",
+                                             "link_rate",
                                              "recompute",
                                              "microbatches"};
+
+Parsed<Quantity> link_rate(const std::string& text) {
+  return parse_quantity(text, Unit::bytes_per_second, limits::bandwidth);
+}
 
 class RuleFile {
  public:
@@ -187,11 +195,15 @@ class RuleFile {
 
   void read_facts(const ConfigNode& node, RowRule& rule) {
     if (!is_map(node)) return;
-    for (const ConfigNode& child : node.children)
+    for (const ConfigNode& child : node.children) {
       if (std::ranges::find(fact_names, child.key) != fact_names.end())
         rule.facts[child.key] = child.text;
       else
         refuse_key(child, fact_names);
+      if (child.key != "link_rate") continue;
+      if (const Parsed<Quantity> rate = link_rate(child.text); !rate.value)
+        refuse(child, fmt::format("'link_rate': {}", rate.problem), rate.hint);
+    }
   }
 
   std::string path_;
@@ -206,6 +218,22 @@ void fill_in(std::string& text, const std::string& captured) {
 
 // Of flops.yaml: for every row, whichever formula it has.
 bool says_peak_alone(const RowRule& rule) { return rule.facts.size() == 1 && rule.facts.contains("peak"); }
+
+// Of links.yaml: a generation for each of a rule's names. What is no rate was refused where it stands.
+std::vector<LinkGeneration> link_generations(const std::vector<RowRule>& rules, const std::string& path,
+                                             std::vector<Diagnostic>& problems) {
+  std::vector<LinkGeneration> generations;
+  for (const RowRule& rule : rules) {
+    const auto fact = rule.facts.find("link_rate");
+    if (fact == rule.facts.end()) {
+      problems.push_back({{path, 0, 0}, fmt::format("rule '{}' gives no link_rate", rule.name), ""});
+      continue;
+    }
+    const double rate = link_rate(fact->second).value.value_or(Quantity{}).value;
+    for (const std::string& name : rule.match) generations.push_back({lower_case(name), rate});
+  }
+  return generations;
+}
 
 using Matcher = std::optional<std::string> (*)(const std::string& pattern, const std::string& text);
 
@@ -269,9 +297,11 @@ RowRules load_row_rules(const LoadOptions& options) {
                     name == std::string("notes.yaml") || name == std::string("frameworks.yaml"), problems)
         .read();
   };
-  RowRules rules{read("sources.yaml"),   read("hardware.yaml"), read("models.yaml"),
-                 read("flops.yaml"),     read("notes.yaml"),    {},
-                 read("frameworks.yaml")};
+  RowRules rules{read("sources.yaml"),    read("hardware.yaml"),
+                 read("models.yaml"),     read("flops.yaml"),
+                 read("notes.yaml"),      {},
+                 read("frameworks.yaml"), {}};
+  rules.links = link_generations(read("links.yaml"), (fs::path(folder) / "links.yaml").string(), problems);
   if (!problems.empty()) throw ConfigError(std::move(problems));
   std::ranges::copy_if(rules.flops, std::back_inserter(rules.peaks), says_peak_alone);
   std::erase_if(rules.flops, says_peak_alone);

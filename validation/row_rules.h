@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "configs/load_job.h"
+#include "validation/link_text.h"
 #include "validation/measured_row.h"
 
 namespace simrun {
@@ -43,6 +44,7 @@ struct RowRules {
   std::vector<RowRule> peaks;  // of the words of flops_definition and notes: what an MFU is a share of
   // Of rows for which no rule of the others names a framework; read in the words of source and notes.
   std::vector<RowRule> frameworks;
+  std::vector<LinkGeneration> links;  // read in inter_link
 };
 
 // Reads validation/*.yaml in the first preset directory that has them. Throws ConfigError with every problem.

@@ -1,6 +1,10 @@
 #include "validation/link_text.h"
 
 #include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "validation/row_rules.h"
 
 namespace simrun {
 namespace {
@@ -10,6 +14,10 @@ struct Sentence {
   std::int64_t nics;
   double gigabytes;  // per second and NIC
 };
+
+std::vector<LinkGeneration> generations() {
+  return load_row_rules({{}, {std::string(SIMRUN_SOURCE_DIR) + "/configs"}}).links;
+}
 
 TEST_CASE("networks: NICs and rates as sources write them, on nodes of 8 GPUs") {
   const Sentence sentence = GENERATE(
@@ -30,21 +38,23 @@ TEST_CASE("networks: NICs and rates as sources write them, on nodes of 8 GPUs") 
       Sentence{"8 NVIDIA Mellanox 400 Gbps HDR InfiniBand HCAs", 8, 50},
       Sentence{"4 x 200 Gb/s per server", 4, 25}, Sentence{"2 switches, 200 Gb/s HDR links", 8, 25},
       Sentence{"4x HDR (800 Gb/s per node)", 4, 25}, Sentence{"one NIC of 400 Gb/s per GPU", 8, 50},
-      Sentence{"HDR100", 8, 12.5}, Sentence{"1,600 Gb/s per node", 8, 25}, Sentence{"3.2 Tbps", 8, 50},
+      Sentence{"HDR100", 8, 12.5}, Sentence{"FDR InfiniBand", 8, 6.75}, Sentence{"4x XDR", 4, 100},
+      Sentence{"Slingshot-11", 8, 25}, Sentence{"1,600 Gb/s per node", 8, 25}, Sentence{"3.2 Tbps", 8, 50},
       Sentence{"32x EFA per node (about 3.2 Tbps)", 32, 12.5},
       Sentence{"16x 400 Gbps EFAv4 per node (6.4 Tbps/node)", 16, 50}, Sentence{"RoCE 4x 200G", 4, 25},
       Sentence{"8x ConnectX-7 400G IB", 8, 50}, Sentence{"100G per GPU", 8, 12.5},
       Sentence{"400G InfiniBand, 3.2 Tbps per node", 8, 50});
   CAPTURE(sentence.text);
-  const auto network = node_network_in(sentence.text, 8);
+  const auto network = node_network_in(sentence.text, 8, generations());
   REQUIRE(network);
   CHECK(network->nics == sentence.nics);
   CHECK(network->bytes_per_second == Approx(sentence.gigabytes * 1e9));
 }
 
 TEST_CASE("networks: a bare rate that is all of a node's cards together is the node's") {
+  const std::vector<LinkGeneration> known = generations();
   const NodeNetwork of_p4d{4, 12.5e9};  // four cards of 100 Gb/s: 400 Gb/s for eight GPUs
-  const auto read = [&](const char* text) { return node_network_in(text, 8, of_p4d).value(); };
+  const auto read = [&](const char* text) { return node_network_in(text, 8, known, of_p4d).value(); };
   CHECK(read("EFA (400 Gbps p4d class)").nics == 4);
   CHECK(read("EFA (400 Gbps p4d class)").bytes_per_second == Approx(12.5e9));
   CHECK(read("400 Gb/s per GPU").nics == 8);
@@ -57,7 +67,7 @@ TEST_CASE("networks: a bare rate that is all of a node's cards together is the n
 TEST_CASE("networks: a sentence without a rate says none") {
   for (const char* text :
        {"", "not stated in README", "single node", "AWS EFA", "RoCE (bandwidth not stated)", "A100 80G"})
-    CHECK_FALSE(node_network_in(text, 8));
+    CHECK_FALSE(node_network_in(text, 8, generations()));
 }
 
 }  // namespace

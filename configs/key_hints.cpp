@@ -214,7 +214,7 @@ std::set<std::string> of_shared_words(const std::string& key, const std::vector<
   return meant.size() <= most_meant ? meant : std::set<std::string>{};
 }
 
-// A key of another section that has all of its words, if one has them best.
+// A key of another section that has all of its words and no others, if one has them best.
 std::string elsewhere_of_all_words(const std::string& section, const std::string& key) {
   const std::set<std::string> words = telling_words(key);
   SharedWords best;
@@ -222,7 +222,8 @@ std::string elsewhere_of_all_words(const std::string& section, const std::string
   for (const OwnKeys& own : own_keys())
     for (const std::string& known : own.keys) {
       const SharedWords shared = shared_words(words, known);
-      if (own.section == section || words.empty() || shared.both < words.size()) continue;
+      if (own.section.substr(own.section.rfind('.') + 1) == section) continue;
+      if (words.empty() || shared.both < words.size() || shared.others > 0) continue;
       const bool is_first = best.both == 0;
       if (!is_first && best.is_better_than(shared)) continue;
       const bool is_alone = is_first || shared.is_better_than(best);

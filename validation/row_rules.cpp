@@ -85,7 +85,9 @@ class RuleFile {
     const TextFile file = read_text_file(path_);
     std::vector<RowRule> rules;
     if (!file.text) {
-      problems_.push_back({{path_, 0, 0}, "cannot read this file: " + file.reason, ""});
+      problems_.push_back({{path_, 0, 0},
+                           "cannot read this file: " + file.reason,
+                           "the one that simrun comes with is in its configs/validation."});
       return rules;
     }
     const ConfigNode root = read_yaml(*file.text, path_, problems_);
@@ -114,6 +116,7 @@ class RuleFile {
   RowRule rule(const ConfigNode& node) {
     RowRule rule;
     rule.name = node.key;
+    rule.position = node.key_position;
     if (!is_map(node)) return rule;
     for (const ConfigNode& child : node.children) {
       if (child.key == "match")
@@ -159,8 +162,8 @@ class RuleFile {
   }
 
   std::vector<std::string> texts(const ConfigNode& node) {
-    if (node.kind == ConfigNode::Kind::scalar) return {node.text};
     std::vector<std::string> texts;
+    if (node.kind == ConfigNode::Kind::scalar) texts.push_back(node.text);
     for (const ConfigNode& child : node.children) texts.push_back(child.text);
     if (std::ranges::find(texts, "") != texts.end()) refuse(node, "an empty text is in every row");
     return texts;
@@ -220,17 +223,28 @@ void fill_in(std::string& text, const std::string& captured) {
 bool says_peak_alone(const RowRule& rule) { return rule.facts.size() == 1 && rule.facts.contains("peak"); }
 
 // Of links.yaml: a generation for each of a rule's names. What is no rate was refused where it stands.
-std::vector<LinkGeneration> link_generations(const std::vector<RowRule>& rules, const std::string& path,
+std::vector<LinkGeneration> link_generations(const std::vector<RowRule>& rules,
                                              std::vector<Diagnostic>& problems) {
   std::vector<LinkGeneration> generations;
   for (const RowRule& rule : rules) {
     const auto fact = rule.facts.find("link_rate");
-    if (fact == rule.facts.end()) {
-      problems.push_back({{path, 0, 0}, fmt::format("rule '{}' gives no link_rate", rule.name), ""});
+    if (fact == rule.facts.end() || rule.facts.size() > 1 || !rule.unless.empty() || !rule.cells.empty() ||
+        !rule.job.empty()) {
+      problems.push_back({rule.position, fmt::format("rule '{}' must be names and a link_rate", rule.name),
+                          "write match: [..] and facts: {link_rate: 100 Gb/s}."});
       continue;
     }
     const double rate = link_rate(fact->second).value.value_or(Quantity{}).value;
-    for (const std::string& name : rule.match) generations.push_back({lower_case(name), rate});
+    for (const std::string& name : rule.match) {
+      const auto holds = [&](const LinkGeneration& above) {
+        return lower_case(name).find(above.name) != std::string::npos;
+      };
+      if (const auto above = std::ranges::find_if(generations, holds); above != generations.end())
+        problems.push_back({rule.position,
+                            fmt::format("'{}' is never found: '{}' above is in it", name, above->name),
+                            "put the longer name first."});
+      generations.push_back({lower_case(name), rate});
+    }
   }
   return generations;
 }
@@ -301,7 +315,7 @@ RowRules load_row_rules(const LoadOptions& options) {
                  read("models.yaml"),     read("flops.yaml"),
                  read("notes.yaml"),      {},
                  read("frameworks.yaml"), {}};
-  rules.links = link_generations(read("links.yaml"), (fs::path(folder) / "links.yaml").string(), problems);
+  rules.links = link_generations(read("links.yaml"), problems);
   if (!problems.empty()) throw ConfigError(std::move(problems));
   std::ranges::copy_if(rules.flops, std::back_inserter(rules.peaks), says_peak_alone);
   std::erase_if(rules.flops, says_peak_alone);

@@ -26,6 +26,7 @@ struct RowRule {
   std::vector<std::pair<Column, std::string>> cells;     // of empty cells
   std::vector<std::pair<std::string, std::string>> job;  // dotted keys of the job, as YAML
   std::map<std::string, std::string> facts;              // what is neither: see fact_names() in the .cpp
+  SourcePosition position = {};                          // of its name
 };
 
 // Whether the row's cells are as the rule's `where` asks.

@@ -102,7 +102,9 @@ TEST_CASE("rules: the presets' files are read, and every fault in a file is told
   for (const char* file : {"hardware.yaml", "flops.yaml", "frameworks.yaml"})
     std::ofstream(folder / file) << "a: {match: [x], reason: y}\n";
   std::ofstream(folder / "links.yaml") << "a: {match: [x], reason: y, facts: {link_rate: 100}}\n"
-                                          "b: {match: [x], reason: y}\n";
+                                          "b: {match: [y], reason: y}\n"
+                                          "c: {match: \"\", reason: y, facts: {link_rate: 1 GB/s}}\n"
+                                          "d: {match: [hx], reason: y, facts: {link_rate: 1 GB/s}}\n";
   std::ofstream(folder / "models.yaml") << "a: {match: [x], where: {pp: 2}, reason: y}\n";
   std::ofstream(folder / "notes.yaml") << "a: {match: [x], where: {pp: [1, 2], tp: }, reason: y}\n"
                                           "b: {match: [x], where: {pp: 2, qp: 2}, reason: y}\n";
@@ -113,7 +115,7 @@ TEST_CASE("rules: the presets' files are read, and every fault in a file is told
     load_row_rules({{}, {folder.parent_path().string()}});
     FAIL("accepted");
   } catch (const ConfigError& error) {
-    REQUIRE(error.diagnostics().size() == 10);
+    REQUIRE(error.diagnostics().size() == 12);
     CHECK(error.diagnostics()[0].message == "unknown key 'cell'");
     CHECK(error.diagnostics()[0].position.line == 3);
     CHECK(error.diagnostics()[0].hint == "did you mean 'cells'?");
@@ -126,7 +128,11 @@ TEST_CASE("rules: the presets' files are read, and every fault in a file is told
     CHECK(error.diagnostics()[7].message == "unknown key 'qp'");
     CHECK(error.diagnostics()[8].message == "'link_rate': needs a unit: 100 of what?");
     CHECK(error.diagnostics()[8].position.line == 1);
-    CHECK(error.diagnostics()[9].message == "rule 'b' gives no link_rate");
+    CHECK(error.diagnostics()[9].message == "an empty text is in every row");
+    CHECK(error.diagnostics()[9].position.line == 3);
+    CHECK(error.diagnostics()[10].message == "rule 'b' must be names and a link_rate");
+    CHECK(error.diagnostics()[10].position.line == 2);
+    CHECK(error.diagnostics().back().message == "'hx' is never found: 'x' above is in it");
   }
   fs::remove_all(folder.parent_path());
 }

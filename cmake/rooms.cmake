@@ -48,7 +48,8 @@ function(simrun_precompile target)
 endfunction()
 
 # Several files per object: what they all include is parsed once, and building takes half the time. A file's group hangs on its name
-# only, so that a new file joins one group and leaves the others as they are. A file with compile options of its own stays alone.
+# only, so that a new file joins one group and leaves the others as they are. At most four groups: more parse the same headers again,
+# and two of a large room are one processor's while the other has nothing left. A file with compile options of its own stays alone.
 option(SIMRUN_UNITY "compile several source files as one object" ON)
 # Groups are the files', not the target's: KEEP names those of another target, which stay in its groups.
 function(simrun_unity target)

@@ -214,23 +214,16 @@ std::set<std::string> of_shared_words(const std::string& key, const std::vector<
   return meant.size() <= most_meant ? meant : std::set<std::string>{};
 }
 
-// A key of another section that has all of its words and no others, if one has them best.
-std::string elsewhere_of_all_words(const std::string& section, const std::string& key) {
+// The only key of another section that is about the same; "": there is none.
+std::string same_words_elsewhere(const std::string& section, const std::string& key) {
   const std::set<std::string> words = telling_words(key);
-  SharedWords best;
-  std::string meant;
-  for (const OwnKeys& own : own_keys())
-    for (const std::string& known : own.keys) {
-      const SharedWords shared = shared_words(words, known);
-      if (own.section.substr(own.section.rfind('.') + 1) == section) continue;
-      if (words.empty() || shared.both < words.size() || shared.others > 0) continue;
-      const bool is_first = best.both == 0;
-      if (!is_first && best.is_better_than(shared)) continue;
-      const bool is_alone = is_first || shared.is_better_than(best);
-      meant = is_alone ? fmt::format("'{}' in '{}'", known, own.section) : "";
-      best = shared;
-    }
-  return meant;
+  std::vector<std::string> meant;
+  for (const OwnKeys& own : own_keys()) {
+    if (words.empty() || own.section.substr(own.section.rfind('.') + 1) == section) continue;
+    for (const std::string& known : own.keys)
+      if (telling_words(known) == words) meant.push_back(fmt::format("'{}' in '{}'", known, own.section));
+  }
+  return meant.size() == 1 ? meant[0] : "";
 }
 
 }  // namespace
@@ -254,7 +247,7 @@ std::string hint_for_unknown_key(const std::string& section, const std::string& 
     return fmt::format("did you mean '{}'?", fmt::join(meant, "' or '"));
   if (!known_keys.empty() && known_keys.size() <= most_listed_keys)
     return fmt::format("there are: {}.", fmt::join(known_keys, ", "));
-  const std::string elsewhere = elsewhere_of_all_words(section, key);
+  const std::string elsewhere = same_words_elsewhere(section, key);
   return elsewhere.empty() ? "" : fmt::format("did you mean {}?", elsewhere);
 }
 

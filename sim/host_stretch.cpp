@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/pass_walk.h"
+#include "sim/stream_walk.h"
 
 namespace simrun {
 namespace {

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -151,6 +152,12 @@ double generation_rate(const std::string& small, const std::vector<LinkGeneratio
   return 0;
 }
 
+// A larger rate is that of several links together.
+double fastest_of(const std::vector<LinkGeneration>& generations) {
+  if (generations.empty()) return std::numeric_limits<double>::infinity();
+  return std::ranges::max(generations, {}, &LinkGeneration::bytes_per_second).bytes_per_second;
+}
+
 }  // namespace
 
 std::string lower_case(std::string text) {
@@ -169,8 +176,7 @@ std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t
   const std::int64_t links = links_in(small, generations);
   if (!rate && generation <= 0) return std::nullopt;
   const double bytes = rate ? rate->bytes_per_second : generation;
-  // No link is faster than XDR InfiniBand, whichever generations are listed.
-  constexpr double fastest_link = 100e9;
+  const double fastest_link = fastest_of(generations);
   const auto is_about = [&](double other) { return std::abs(bytes - other) < 0.01 * other; };
   const bool is_of_all =
       !(rate && is_of_each(small, rate->at)) &&

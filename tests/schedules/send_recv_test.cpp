@@ -128,7 +128,7 @@ TEST_CASE("every small shape finishes under rendezvous, with inputs received bef
     for (const int p : {1, 2, 3, 4, 6, 8})
       for (const int m : {1, 2, 4, 7, 12})
         for (int v = 1; v <= 3; ++v) {
-          const bool uniform = (p + m / 3 + v) % 2 == 0;
+          const bool uniform = (p + m / 3 + v) % 2 == 0;  // of each p and v some are, and some are not
           const PipelineShape shape = {.ranks = p, .virtual_stages = v, .microbatches = m};
           // Two pipelines over one set of stages have no plans yet.
           if (entry.placement == Placement::bidirectional || !entry.refusal(shape).empty()) continue;

@@ -64,6 +64,15 @@ TEST_CASE("networks: a bare rate that is all of a node's cards together is the n
   CHECK(read("200 Gb/s").bytes_per_second == Approx(25e9));
 }
 
+TEST_CASE("networks: a rate above the fastest generation's is the node's") {
+  const auto rate = [](const std::vector<LinkGeneration>& known) {
+    return node_network_in("400 Gb/s RoCE", 8, known).value().bytes_per_second;
+  };
+  CHECK(rate(generations()) == Approx(50e9));  // XDR has 800 Gb/s
+  CHECK(rate({{"hdr", 25e9}}) == Approx(50e9 / 8));
+  CHECK(rate({}) == Approx(50e9));
+}
+
 TEST_CASE("networks: a sentence without a rate says none") {
   for (const char* text :
        {"", "not stated in README", "single node", "AWS EFA", "RoCE (bandwidth not stated)", "A100 80G"})

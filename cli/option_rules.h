@@ -3,17 +3,13 @@
 #include <string>
 #include <vector>
 
+#include "cli/option_fault.h"
 #include "cli/options.h"
 
 namespace simrun {
 
-// What is wrong with a command line, and what to do instead (or ""). No message: nothing.
-struct OptionFault {
-  std::string message;
-  std::string hint;
-};
-
-// Flags that contradict one another, files that no flag can write, sweeps that are too large.
-OptionFault fault_of(const Options& options);
+// Flags that contradict one another or are not read, files that no flag can write, sweeps that are too large,
+// jobs that are missing. `given`: the flags on the command line ("--json", "-o").
+OptionFault fault_of(const Options& options, const std::vector<std::string>& given);
 
 }  // namespace simrun

@@ -264,6 +264,16 @@ std::vector<std::string> flag_names(const CLI::App& app) {
   return names;
 }
 
+// By the names that the modes know them by: the short one where there is one.
+std::vector<std::string> flags_given(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0 && option->nonpositional())
+      names.push_back(option->get_snames().empty() ? "--" + option->get_lnames().front()
+                                                   : "-" + option->get_snames().front());
+  return names;
+}
+
 ParsedOptions refuse_extras(const CLI::App& app, const std::vector<std::string>& extras) {
   for (const std::string& extra : extras) {
     const std::string flag = extra.substr(0, extra.find('='));
@@ -381,17 +391,9 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     return refusal(error.what(), "simrun --help shows the command line.");
   }
   if (!app.remaining().empty()) return refuse_extras(app, app.remaining());
-  const bool needs_job = !parsed.options.schedule_flags.schedule && !parsed.options.doctor &&
-                         !parsed.options.calibrate && !parsed.options.collective.collective &&
-                         !parsed.options.serve.serve && !parsed.options.validate.rows &&
-                         !parsed.options.validate.fit && parsed.options.import.traces.empty() &&
-                         !parsed.options.import.against && !parsed.options.import.profile;
-  const std::string wrong = read_words(words, parsed.options);
-  if (!wrong.empty()) return refusal(wrong, "");
-  if (parsed.options.input.empty() && needs_job)
-    return refusal("no job given", "simrun configs/jobs/llama3-70b-64xh100.yaml");
-  const OptionFault fault = fault_of(parsed.options);
-  if (!fault.message.empty()) return refusal(fault.message, fault.hint);
+  if (const std::string wrong = read_words(words, parsed.options); !wrong.empty()) return refusal(wrong, "");
+  if (const OptionFault fault = fault_of(parsed.options, flags_given(app)); !fault.message.empty())
+    return refusal(fault.message, fault.hint);
   return parsed;
 }
 

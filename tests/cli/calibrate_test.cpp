@@ -83,9 +83,8 @@ TEST_CASE("calibrate: refuses a job and flags that it does not read") {
   CHECK(run_simrun("--calibrate --steps 3").code == 2);
   CHECK(run_simrun("--calibrate -o /nowhere/machine.yaml").code == 2);
   CHECK(run_simrun(tiny + " -o machine.yaml").output ==
-        "simrun: error: -o goes with --calibrate, --export, --import and --plan\n  hint: --html names the "
-        "page of a "
-        "job.\n");
+        "simrun: error: -o goes with --export, --import, --plan or --calibrate\n"
+        "  hint: --html names the page of a job.\n");
 }
 
 TEST_CASE("calibrate: the jobs that are held against a machine are accepted, and run", "[long]") {

@@ -163,7 +163,8 @@ TEST_CASE("--execute: flags that go with it are refused without it, and those th
     CAPTURE(flag);
     const Ran ran = run_simrun(tiny_gpt_job + " " + flag);
     CHECK(ran.code == 2);
-    CHECK(ran.output.find("goes with --execute") != std::string::npos);
+    CHECK(ran.output.find(" goes with ") != std::string::npos);
+    CHECK(ran.output.find("--execute\n") != std::string::npos);
   }
   for (const char* flags : {"--check", "--print-config", "--sweep training.micro_batch_size=1,2", "--steps 0",
                             "--dtype f16", "--device null --dtype f32", "--learning-rate nan", "--seed -1"}) {

@@ -187,7 +187,7 @@ TEST_CASE("program: sweeps that contradict the command line are refused in a lin
         Case{"a.yaml --sweep a.b=1 --plan p", "--plan does not go with --sweep"},
         Case{"a.yaml --sweep a.b=1 --schedule-csv p", "--schedule-csv does not go with --sweep"},
         Case{"a.yaml --sweep a.b=1 --sensitivity", "--sensitivity does not go with --sweep"},
-        Case{"a.yaml --csv t.csv", "--csv writes the table of a --sweep"}}) {
+        Case{"a.yaml --csv t.csv", "--csv goes with --validate, --placement or --sweep"}}) {
     const Ran ran = run_simrun(wrong.arguments);
     CAPTURE(wrong.arguments, ran.output);
     CHECK(ran.code == 2);
